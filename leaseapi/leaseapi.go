@@ -1,0 +1,210 @@
+// Package leaseapi is the wire contract between a lease proxy and its clients:
+// paths, parameters, bodies and error types, each in one place.
+//
+// Version 1 is what deployed proxies speak: acquire and release, names only.
+// Everything else here is what leasectl's own server adds. The additions are
+// optional: a version-1 peer never sees a field it does not know, because the
+// server only adds to an answer when the request carried a parameter of ours.
+//
+// The package holds no behaviour beyond encoding, and imports nothing of this
+// module.
+package leaseapi
+
+import "time"
+
+// Wire is the number of this contract. Version 1 proxies have none; a server
+// of ours states it in the answer to [PathHealth].
+const Wire = 2
+
+// Paths of the calls. The two of version 1 and renew are POSTs, the others GETs.
+const (
+	PathAcquire  = "/lease/acquire"
+	PathRelease  = "/lease/release"
+	PathRenew    = "/lease/renew"
+	PathRequests = "/lease/requests/" // followed by a request id
+	PathPools    = "/pools"
+	PathHealth   = "/healthz"
+)
+
+// Query parameters of an acquire. Type and count are version 1.
+const (
+	ParamType      = "type"
+	ParamCount     = "count"
+	ParamOwner     = "owner"
+	ParamRequestID = "request_id"
+	ParamTTL       = "ttl"
+	ParamWait      = "wait" // a duration; 0 tries once; without it the server's own bound counts
+)
+
+// Times that both sides must agree on.
+const (
+	// SliceTime is the longest an acquire with a request id stays open before
+	// it is answered 202 and sent again: shorter than the 30 s and 60 s after
+	// which load balancers commonly cut an idle connection.
+	SliceTime = 25 * time.Second
+	// SliceGap is how long a waiter counts as there after a 202: a client
+	// that means to wait on comes back at once, and two seconds cover a
+	// retry or a slow machine.
+	SliceGap = 2 * time.Second
+	// PlaceKept is how long a waiter whose connection broke keeps its place.
+	PlaceKept = 30 * time.Second
+	// ProvisionalTTL is how long a grant lasts that nobody renewed yet.
+	ProvisionalTTL = 30 * time.Second
+	// EndedKept is how long the server remembers a request id that ended.
+	EndedKept = time.Hour
+)
+
+// Limits on what a peer may send; both sides enforce them.
+const (
+	MaxBody      = 1 << 20 // bytes of a request or answer
+	MaxRequestID = 128     // bytes
+	MaxOwner     = 512     // bytes
+	MaxName      = 255     // bytes of a lease's name or a type
+)
+
+// Duration is a [time.Duration] that travels as its string, "5m0s".
+type Duration time.Duration
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d Duration) MarshalText() ([]byte, error) {
+	return []byte(time.Duration(d).String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler]; it takes what
+// [time.ParseDuration] takes.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// Lease is one granted name. The generation tells this grant of the name from
+// every other grant the server ever made.
+type Lease struct {
+	Name       string `json:"name"`
+	Generation uint64 `json:"generation"`
+}
+
+// AcquireReply is the answer 200 to an acquire. Version 1 has only Names.
+type AcquireReply struct {
+	Names []string `json:"names"`
+
+	RequestID  string    `json:"request_id,omitempty"`
+	Leases     []Lease   `json:"leases,omitempty"`
+	TTL        Duration  `json:"ttl,omitempty"`         // from the first renewal on
+	RenewEvery Duration  `json:"renew_every,omitempty"` // a third of TTL
+	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // by the server's clock, for people
+}
+
+// Queued is the answer 202 to an acquire that is still waiting: send it again
+// with the same request id.
+type Queued struct {
+	RequestID string `json:"request_id"`
+	Place     int    `json:"place"`  // 1 is next
+	Length    int    `json:"length"` // waiters in the queue, this one included
+	InUse     int    `json:"in_use"`
+	Capacity  int    `json:"capacity"`
+
+	// Estimate is how long the wait may still take, judged by how long leases
+	// of the pool were held so far; zero if nothing is known.
+	Estimate Duration `json:"estimate,omitempty"`
+	// Oldest is the lease of this pool that is held longest.
+	Oldest *PoolLease `json:"oldest,omitempty"`
+}
+
+// ReleaseRequest is the body of a release. Version 1 has only Names.
+type ReleaseRequest struct {
+	Names []string `json:"names,omitempty"`
+
+	// Leases end only if their generation is still the current one.
+	Leases []Lease `json:"leases,omitempty"`
+	// Owner binds Names: a name ends only if this owner holds it.
+	Owner string `json:"owner,omitempty"`
+	// RequestIDs end whatever those acquires got, or take them off the queue;
+	// an id that is cancelled here never gets a lease afterwards.
+	RequestIDs []string `json:"request_ids,omitempty"`
+	// Delay puts the release off. It does not go with RequestIDs.
+	Delay Duration `json:"delay,omitempty"`
+}
+
+// ReleaseReply is the answer 200 to a release with a field of ours in it.
+type ReleaseReply struct {
+	Released []string `json:"released"`        // ended, or already free; with a delay: put off
+	Stale    []Lost   `json:"stale,omitempty"` // not ended, since they are another's by now
+}
+
+// RenewRequest is the body of a renewal. Without a TTL each lease keeps its own.
+type RenewRequest struct {
+	Leases []Lease  `json:"leases"`
+	TTL    Duration `json:"ttl,omitempty"`
+}
+
+// RenewReply is the answer 200 to a renewal: every lease in it was renewed.
+type RenewReply struct {
+	TTL        Duration  `json:"ttl"` // the shortest of the leases'
+	RenewEvery Duration  `json:"renew_every"`
+	ExpiresAt  time.Time `json:"expires_at"`
+	// ReleaseAt is set when a delayed release is pending: renewals no longer
+	// move the end of the lease.
+	ReleaseAt time.Time `json:"release_at,omitzero"`
+}
+
+// Lost is a lease that is not its caller's any more, and why.
+type Lost struct {
+	Lease
+	Reason string `json:"reason"`
+}
+
+// States of a request.
+const (
+	StateQueued  = "queued"
+	StateGranted = "granted"
+	StateEnded   = "ended" // released, expired, broken or cancelled
+)
+
+// RequestReply is the answer 200 to GET [PathRequests].
+type RequestReply struct {
+	RequestID string `json:"request_id"`
+	State     string `json:"state"`
+
+	Place    int      `json:"place,omitempty"`    // queued
+	Length   int      `json:"length,omitempty"`   // queued
+	Estimate Duration `json:"estimate,omitempty"` // queued
+	Names    []string `json:"names,omitempty"`    // granted
+	Leases   []Lease  `json:"leases,omitempty"`   // granted
+}
+
+// PoolsReply is the answer to GET [PathPools].
+type PoolsReply struct {
+	Pools []Pool `json:"pools"`
+}
+
+// Pool is the state of one pool.
+type Pool struct {
+	Type          string      `json:"type"`
+	Capacity      int         `json:"capacity"`
+	InUse         int         `json:"in_use"`
+	Waiting       int         `json:"waiting"`
+	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the waiter that waits longest
+	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
+	Leases        []PoolLease `json:"leases"`
+}
+
+// PoolLease is one lease that is held.
+type PoolLease struct {
+	Lease
+	Owner       string    `json:"owner,omitempty"`
+	Age         Duration  `json:"age"`
+	ExpiresIn   Duration  `json:"expires_in"`
+	ExpiresAt   time.Time `json:"expires_at"`
+	Provisional bool      `json:"provisional,omitempty"` // granted, not renewed yet
+	ReleaseAt   time.Time `json:"release_at,omitzero"`   // a delayed release is pending
+}
+
+// Health is the answer to GET [PathHealth].
+type Health struct {
+	Status  string `json:"status"` // "ok"
+	Wire    int    `json:"wire"`
+	Version string `json:"version"`
+	Durable bool   `json:"durable"`
+}
