@@ -1,0 +1,97 @@
+package lockfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// change is one step of a change on disk: what path shall hold.
+type change struct {
+	path string
+	data []byte // nil: see from
+	mode fs.FileMode
+	from string // the path that is renamed to it; "": path is removed
+}
+
+// apply carries out changes in their order, each at once or not at all. All
+// data is on disk, in temporary files, before the first path is touched: a
+// full disk is an error that has changed nothing.
+func apply(changes ...change) error {
+	temps := make([]string, len(changes))
+	defer func() {
+		for _, temp := range temps {
+			if temp != "" {
+				os.Remove(temp)
+			}
+		}
+	}()
+	for i, c := range changes {
+		if c.data == nil {
+			continue
+		}
+		temp, err := writeTemp(c)
+		if err != nil {
+			return err
+		}
+		temps[i] = temp
+	}
+	for i, c := range changes {
+		if err := c.carryOut(temps[i]); err != nil {
+			return err
+		}
+		temps[i] = ""
+	}
+	return nil
+}
+
+func (c change) carryOut(temp string) error {
+	switch {
+	case c.data != nil:
+		return os.Rename(temp, c.path)
+	case c.from != "":
+		return os.Rename(c.from, c.path)
+	}
+	if err := os.Remove(c.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// writeTemp writes c.data to a new file beside c.path and returns its path.
+// On failure there is none.
+func writeTemp(c change) (temp string, err error) {
+	if len(c.data) > maxFile {
+		return "", fmt.Errorf("write %s: %d bytes are more than the %d that would be read again", c.path, len(c.data), maxFile)
+	}
+	// A random name and O_EXCL: nobody can put a file or a symlink there first.
+	f, err := os.CreateTemp(filepath.Dir(c.path), "."+filepath.Base(c.path)+".tmp*")
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(c.data)
+	if err == nil {
+		err = chmod(f, c.mode)
+	}
+	// Some file systems report a full disk or quota only here.
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return f.Name(), err
+}
+
+// chmod undoes what the umask took away, if anything.
+func chmod(f *os.File, mode fs.FileMode) error {
+	fi, err := f.Stat()
+	if err != nil || fi.Mode().Perm() == mode {
+		return err
+	}
+	return f.Chmod(mode)
+}

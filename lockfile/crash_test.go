@@ -1,0 +1,247 @@
+package lockfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// records are those that the commands make, one after the other in any order.
+var records = []Record{
+	{},
+	{State: StateQueued, RequestID: "r1"},
+	held("r1", "a", "b"),
+	{State: StateQueued, RequestID: "r2", Previous: []Debt{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}}}}},
+	held("r2", "b", "c"),
+	held("r3"),
+	fullRecord,
+	{State: StateReleasing, RequestID: "r4"},
+}
+
+// killedAfter carries out the first steps of a change and no more, as a
+// process that is killed does. It reports whether there were that many.
+func killedAfter(t rapid.TB, h Handle, to Record, steps int) bool {
+	tx := &Tx{handle: h}
+	if err := tx.read(); err != nil {
+		t.Fatal(err)
+	}
+	tx.Record = to
+	record, err := tx.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, err := tx.plan(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if steps > len(changes) {
+		return false
+	}
+	if err := apply(changes[:steps]...); err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+// readOrNone is Read, with the zero Record for no handle.
+func readOrNone(t rapid.TB, h Handle) Record {
+	r, err := h.Read()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Killed after any step of a change between any two records, a handle reads as
+// it was before or as it was to be, and the next change finishes the job.
+func TestKilledBetweenSteps(t *testing.T) {
+	bare := Record{State: StateHeld, Leases: []Lease{{Name: "a"}, {Name: "b"}}}
+	for i, from := range append(records, bare) {
+		for j, to := range records {
+			for steps := 0; ; steps++ {
+				h := handleIn(t)
+				if reflect.DeepEqual(from, bare) {
+					write(t, h.path, "a\nb\n")
+				} else {
+					ok(t, h.Update(t.Context(), set(from)))
+				}
+				if !killedAfter(t, h, to, steps) {
+					break
+				}
+				got := readOrNone(t, h)
+				if !reflect.DeepEqual(got, from) && !reflect.DeepEqual(got, to) {
+					t.Fatalf("from %d to %d, killed after step %d: it reads as %+v", i, j, steps, got)
+				}
+				ok(t, h.Update(t.Context(), func(*Tx) error { return nil }))
+				wantRecord(t, h, got)
+				if _, err := os.Lstat(h.nextPath()); err == nil {
+					t.Errorf("from %d to %d, killed after step %d: the change was not finished", i, j, steps)
+				}
+				ok(t, h.Update(t.Context(), set(held("last", "z"))))
+				wantRecord(t, h, held("last", "z"))
+				if left := ls(t, filepath.Dir(h.path)); left != "handle handle.json handle.lock" {
+					t.Errorf("from %d to %d, killed after step %d: %s is left", i, j, steps, left)
+				}
+				ok(t, h.Update(t.Context(), set(Record{})))
+				if left := ls(t, filepath.Dir(h.path)); left != "" {
+					t.Errorf("from %d to %d, killed after step %d: %s is left", i, j, steps, left)
+				}
+			}
+		}
+	}
+}
+
+// The same over any number of killed changes in a row, and scripts that copy
+// and remove the file of names in between.
+func TestKilledAgainAndAgain(t *testing.T) {
+	dir := t.TempDir()
+	rounds := 0
+	rapid.Check(t, func(t *rapid.T) {
+		rounds++
+		h := Handle{path: filepath.Join(dir, strconv.Itoa(rounds))}
+		var is Record
+		copies := 0
+		t.Repeat(map[string]func(*rapid.T){
+			"kill": func(t *rapid.T) {
+				to := rapid.SampledFrom(records).Draw(t, "to")
+				killedAfter(t, h, to, rapid.IntRange(0, 3).Draw(t, "steps"))
+				got := readOrNone(t, h)
+				if !reflect.DeepEqual(got, is) && !reflect.DeepEqual(got, to) {
+					t.Fatalf("it reads as %+v\nwas %+v\nto be %+v", got, is, to)
+				}
+				is = got
+			},
+			"update": func(t *rapid.T) {
+				is = rapid.SampledFrom(records).Draw(t, "to")
+				if err := h.Update(context.Background(), set(is)); err != nil {
+					t.Fatal(err)
+				}
+				if got := readOrNone(t, h); !reflect.DeepEqual(got, is) {
+					t.Fatalf("it reads as %+v\nwant %+v", got, is)
+				}
+			},
+			"copy": func(t *rapid.T) {
+				copies++
+				name := fmt.Sprintf("of another handle, %d", copies)
+				if err := os.WriteFile(h.path, []byte(name+"\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				is = readOrNone(t, h)
+				if !reflect.DeepEqual(is, Record{State: StateHeld, Leases: []Lease{{Name: name}}}) {
+					t.Fatalf("with other names it reads as %+v", is)
+				}
+			},
+			"remove": func(t *rapid.T) {
+				os.Remove(h.path)
+				is = readOrNone(t, h)
+			},
+		})
+	})
+}
+
+// churn is an endless sequence of records, as acquires, reacquires and
+// releases make them.
+func churn(k int) Record {
+	id := fmt.Sprintf("r%d", k/5)
+	was, now := held(id+"-first", id+"-a", id+"-b"), held(id+"-second", id+"-c")
+	again := Record{State: StateQueued, RequestID: now.RequestID, Previous: []Debt{{RequestID: was.RequestID, Leases: was.Leases}}}
+	return []Record{{State: StateQueued, RequestID: was.RequestID}, was, again, now, {}}[k%5]
+}
+
+// childChurn goes on in the sequence, from args[1], until it is killed; it
+// says which record it has written last.
+func childChurn(args []string) error {
+	k, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	for ; ; k++ {
+		if err := (Handle{path: args[0]}).Update(context.Background(), set(churn(k))); err != nil {
+			return err
+		}
+		fmt.Println(k)
+	}
+}
+
+// A process that is killed at any instant leaves the record it has written
+// last, or the one it was writing, and a lock that is free.
+func TestKilledAnywhere(t *testing.T) {
+	rounds := 25
+	if testing.Short() {
+		rounds = 5
+	}
+	const seed = 1
+	random := rand.New(rand.NewPCG(seed, seed))
+	h := handleIn(t)
+	k := 0
+	for range rounds {
+		c := startChild(t, os.Geteuid(), "churn", h.path, strconv.Itoa(k))
+		last := c.line()
+		// Any instant will do; this one is somewhere in the first dozen changes.
+		time.Sleep(time.Duration(random.IntN(5000)) * time.Microsecond)
+		ok(t, c.Process.Kill())
+		for line := c.line(); line != ""; line = c.line() {
+			last = line
+		}
+		c.Wait()
+		var err error
+		if k, err = strconv.Atoi(last); err != nil {
+			t.Fatalf("child: %s", last)
+		}
+		got := readOrNone(t, h)
+		if !reflect.DeepEqual(got, churn(k)) {
+			k++
+		}
+		if !reflect.DeepEqual(got, churn(k)) {
+			t.Fatalf("it reads as %+v\nwas %+v\nto be %+v", got, churn(k-1), churn(k))
+		}
+		ok(t, TryLock(h.lockPath(), func() error { return nil }))
+		k++
+	}
+}
+
+// Read, which takes no lock, sees only records that were written.
+func TestReadWhileUpdated(t *testing.T) {
+	h := handleIn(t)
+	written := map[string]Record{"": {}}
+	var ks []int
+	for k := range 5 * 60 {
+		if r := churn(k); r.State != "" { // see load about handles that come and go
+			ks = append(ks, k)
+			written[string(r.State)+r.RequestID] = r
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				got, err := h.Read()
+				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Error(err)
+					return
+				}
+				if want := written[string(got.State)+got.RequestID]; !reflect.DeepEqual(got, want) {
+					t.Errorf("it reads as %+v\nwant %+v", got, want)
+					return
+				}
+			}
+		})
+	}
+	for _, k := range ks {
+		ok(t, h.Update(t.Context(), set(churn(k))))
+	}
+	cancel()
+	readers.Wait()
+}

@@ -1,0 +1,46 @@
+// Package lockfile keeps handles: the files that say which leases an acquire
+// got, and the flock(2) under which they are read, decided on and written.
+//
+// It guarantees:
+//
+//   - Of all processes of a machine that call [WithLock] or [Handle.Update] on
+//     one path, one at a time is inside; a process that dies lets go at once.
+//   - [Handle.Read], which takes no lock, sees the record as it was before a
+//     change or as it is after it, never a mixture. That also holds for what
+//     a SIGKILL between any two instructions of a change leaves behind.
+//   - A name that stands in a handle is never dropped silently: if the record
+//     beside it is missing, broken or about other names, the names still count.
+//   - Only regular files of the calling user are read, written or locked. A
+//     symlink, a file or directory of another user, a pipe or a device is
+//     refused with an error that says so.
+//
+// # The files
+//
+// A handle HANDLE is up to three files of mode 0600. HANDLE holds one lease
+// name a line, for cat, mapfile and cp. HANDLE.json holds the [Record]. What
+// HANDLE.lock holds does not matter; it is what flock(2) is called on. A copy of
+// HANDLE alone, or with an empty HANDLE.lock, is a handle too, a bare one. The
+// record that is about to replace HANDLE.json is HANDLE.lock.json for a moment,
+// or, if its writer was killed, until the next change.
+//
+// Files are replaced by rename, so nobody sees half of one, and a full disk
+// is an error that changes nothing. They are not synced: a rename outlives the
+// process, and what a power cut takes ends with the lease's TTL.
+//
+// # Caveats
+//
+//   - The lock is advisory, and as good as the file system's flock(2). A
+//     section that locks the path it already holds waits for itself until its
+//     context ends. It orders what processes do to files, not what goroutines
+//     do to memory.
+//   - A handle's directory must belong to the caller or to root, and may be
+//     writable for everybody, with or without the sticky bit: volumes of
+//     container platforms commonly are root's with mode 0777. Whoever can write
+//     there without a sticky bit can delete or rename a handle's files; what
+//     they create themselves is refused. [MakeDir] is strict: it accepts only
+//     a directory that nobody else can write to.
+//   - A process that is killed in the microseconds between creating and
+//     renaming a temporary file leaves it, as .NAME.tmp and digits, beside the
+//     file NAME it was for. Nothing reads it.
+//   - Linux and macOS only.
+package lockfile

@@ -1,0 +1,181 @@
+package lockfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Endings of the files beside a handle. No handle ends in one of the first two,
+// so nothing else is ever meant by the third.
+const (
+	lockSuffix = ".lock"
+	jsonSuffix = ".json"
+	nextSuffix = lockSuffix + jsonSuffix // the record of a change under way
+)
+
+// Handle is the place of a handle, whether or not there is one. Make it with
+// [OpenHandle]. It holds nothing open and needs no closing.
+type Handle struct {
+	path string // absolute
+}
+
+// OpenHandle returns the handle at path, a file that need not exist. It
+// refuses a path that cannot be one: the empty path, a directory, a symlink, a
+// file of another user, and names that end in .lock or .json.
+func OpenHandle(path string) (Handle, error) {
+	if path == "" {
+		return Handle{}, errors.New("open handle: the path is empty")
+	}
+	if os.IsPathSeparator(path[len(path)-1]) {
+		return Handle{}, fmt.Errorf("open handle: %s is the path of a directory: add a file name to it", path)
+	}
+	for _, suffix := range []string{lockSuffix, jsonSuffix} {
+		if strings.HasSuffix(path, suffix) {
+			return Handle{}, fmt.Errorf("open handle: %s ends in %s, as the files beside a handle do: use the path without it, or another name", path, suffix)
+		}
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return Handle{}, fmt.Errorf("open handle: %w", err)
+	}
+	// Early, so that a mistake shows before anything is acquired; what
+	// counts is the check of each file when it is opened.
+	if err := refusal(abs); err != nil {
+		return Handle{}, fmt.Errorf("open handle: %w", err)
+	}
+	return Handle{path: abs}, nil
+}
+
+// Path returns the absolute path of the names file.
+func (h Handle) Path() string { return h.path }
+
+func (h Handle) lockPath() string { return h.path + lockSuffix }
+func (h Handle) jsonPath() string { return h.path + jsonSuffix }
+func (h Handle) nextPath() string { return h.path + nextSuffix }
+
+// Read returns the record of the handle as of now, without the lock. If there
+// is no handle, or no directory for one, the error is [fs.ErrNotExist].
+func (h Handle) Read() (Record, error) {
+	err := checkDir(filepath.Dir(h.path))
+	var f files
+	if err == nil {
+		f, err = h.load()
+	}
+	var r Record
+	if err == nil {
+		r, _, err = f.record()
+	}
+	if err == nil && r.State == "" {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return Record{}, fmt.Errorf("read handle %s: %w", h.path, err)
+	}
+	return r, nil
+}
+
+// files is what was found on disk.
+type files struct {
+	text  []byte   // the names file; this and the others are nil if there is none
+	names []string // in it
+	json  []byte
+	next  []byte
+}
+
+// load reads the files as they were at one moment, without the lock. Around
+// every change of the names, Update makes the next record appear and disappear;
+// so if the records are the same before and after the names were read, all
+// of it belongs together. (A removal has no next record, but is over as soon
+// as the names are gone.) Each further turn means that another process made
+// progress.
+//
+// With no record both times, a handle may have come and gone in between. What is
+// seen of it then is its names, as those of a bare handle.
+func (h Handle) load() (files, error) {
+	f, err := h.loadLocked()
+	for err == nil {
+		var again files
+		if again, err = h.loadLocked(); err == nil && f.same(again) {
+			return f, nil
+		}
+		f = again
+	}
+	return files{}, err
+}
+
+// loadLocked is load for who holds the lock.
+func (h Handle) loadLocked() (f files, err error) {
+	for _, file := range []struct {
+		path string
+		data *[]byte
+	}{{h.nextPath(), &f.next}, {h.jsonPath(), &f.json}, {h.path, &f.text}} {
+		if *file.data, err = readOwn(file.path); err != nil {
+			return files{}, err
+		}
+	}
+	f.names, err = parseNames(f.text)
+	return f, err
+}
+
+func (f files) same(g files) bool {
+	return bytes.Equal(f.next, g.next) && bytes.Equal(f.json, g.json) && bytes.Equal(f.text, g.text)
+}
+
+// record returns what the files mean, the zero Record if it is no handle, and
+// the ending of the file that the record is from, if it is from one.
+//
+//   - A record counts if the names are its own. With two of them, an Update is
+//     under way, or was killed: the names tell whether the next one has become
+//     the one that counts.
+//   - Otherwise names count without a record: a script copied them here, or
+//     the record is missing or broken.
+//   - Without names a held record is gone, since a script that removes the
+//     file of names means the handle. A queued one never had names. One that
+//     is releasing stays: its leases are still owed.
+func (f files) record() (r Record, source string, err error) {
+	var owed Record
+	var broken error
+	for _, file := range []struct {
+		suffix string
+		data   []byte
+	}{{nextSuffix, f.next}, {jsonSuffix, f.json}} {
+		if file.data == nil {
+			continue
+		}
+		r, err := decode(file.data)
+		switch {
+		case err != nil:
+			broken = fmt.Errorf("its %s is broken, and there are no names without it: remove that file: %w", file.suffix, err)
+		case f.holdNamesOf(r):
+			return r, file.suffix, nil
+		case r.State != StateHeld && source == "":
+			owed, source = r, file.suffix
+		}
+	}
+	switch {
+	case len(f.names) > 0:
+		return bare(f.names), "", nil
+	case source != "":
+		return owed, source, nil
+	}
+	return Record{}, "", broken
+}
+
+// bare returns the record of names without one.
+func bare(names []string) Record {
+	r := Record{State: StateHeld}
+	for _, name := range names {
+		r.Leases = append(r.Leases, Lease{Name: name})
+	}
+	return r
+}
+
+// holdNamesOf reports whether the names file is as that of r.
+func (f files) holdNamesOf(r Record) bool {
+	return sameNames(f.names, r.namesOnDisk()) && (f.text != nil || !r.hasNamesFile())
+}

@@ -1,0 +1,159 @@
+package lockfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+func TestOpenHandle(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	ok(t, os.Mkdir("dir", 0o700))
+	ok(t, os.Symlink("dir", "link"))
+	ok(t, os.Symlink("nowhere", "dangling"))
+	write(t, "file", "a\n")
+	dir, err := os.Getwd() // as the system names it: on macOS, t.TempDir is behind a symlink
+	ok(t, err)
+	for _, tt := range []struct{ path, want, says string }{
+		{"file", dir + "/file", ""},
+		{"new", dir + "/new", ""},
+		{"./dir/../new", dir + "/new", ""},
+		{"no/such/dir/handle", dir + "/no/such/dir/handle", ""},
+		{dir + "/file", dir + "/file", ""},
+		{"link/handle", dir + "/link/handle", ""},
+		{"jsonlock", dir + "/jsonlock", ""},
+		{"", "", "empty"},
+		{"dir", "", "is a directory"},
+		{"dir/", "", "path of a directory"},
+		{"new/", "", "path of a directory"},
+		{".", "", "is a directory"},
+		{"/", "", "directory"},
+		{"link", "", "is a symlink"},
+		{"dangling", "", "is a symlink"},
+		{"file.json", "", "ends in .json"},
+		{"file.lock", "", "ends in .lock"},
+	} {
+		h, err := OpenHandle(tt.path)
+		if tt.says != "" {
+			wantError(t, err, tt.says)
+			continue
+		}
+		if err != nil || h.Path() != tt.want {
+			t.Errorf("%q: path %q, error %v, want path %q", tt.path, h.Path(), err, tt.want)
+		}
+	}
+}
+
+// What the files mean together, for each thing that any may hold.
+func TestReadCombinations(t *testing.T) {
+	const missing = "missing"
+	names := []struct{ is, text string }{
+		{"none", missing}, {"empty", " \n"}, {"own", "a\nb\n"}, {"sorted by hand", "b\r\n\r\na"}, {"other", "c\n"}, {"invalid", "a/b\n"},
+	}
+	// Records are named by their request id.
+	const (
+		ab     = `"leases":[{"name":"a","generation":1},{"name":"b","generation":2}]`
+		c      = `"leases":[{"name":"c","generation":3}]`
+		queued = `{"state":"queued","request_id":"json"}`
+	)
+	for _, tt := range []struct {
+		is, json, next string
+		want           [6]string // as names
+	}{
+		{"no record", missing, missing, [6]string{"gone", "gone", "bare", "bare", "bare", "error"}},
+		{"queued", queued, missing, [6]string{"json", "json", "bare", "bare", "bare", "error"}},
+		{"held", `{"state":"held","request_id":"json",` + ab + `}`, missing, [6]string{"gone", "gone", "json", "json", "bare", "error"}},
+		{"held for nothing", `{"state":"held","request_id":"json"}`, missing, [6]string{"gone", "json", "bare", "bare", "bare", "error"}},
+		{"releasing", `{"state":"releasing","request_id":"json",` + ab + `}`, missing, [6]string{"json", "json", "json", "json", "bare", "error"}},
+		{"releasing a request", `{"state":"releasing","request_id":"json"}`, missing, [6]string{"json", "json", "bare", "bare", "bare", "error"}},
+		{"of a newer version", `{"state":"lent","request_id":"json",` + ab + `}`, missing, [6]string{"json", "json", "json", "json", "bare", "error"}},
+		{"broken", `{"state":"he`, missing, [6]string{"error", "error", "bare", "bare", "bare", "error"}},
+		{"empty", ``, missing, [6]string{"error", "error", "bare", "bare", "bare", "error"}},
+		{"stateless", `{}`, missing, [6]string{"error", "error", "bare", "bare", "bare", "error"}},
+
+		{"none to held", missing, `{"state":"held","request_id":"next",` + ab + `}`, [6]string{"gone", "gone", "next", "next", "bare", "error"}},
+		{"none to queued", missing, `{"state":"queued","request_id":"next"}`, [6]string{"next", "next", "bare", "bare", "bare", "error"}},
+		{"queued to held", queued, `{"state":"held","request_id":"next",` + ab + `}`, [6]string{"json", "json", "next", "next", "bare", "error"}},
+		{"held to held", `{"state":"held","request_id":"json",` + c + `}`, `{"state":"held","request_id":"next",` + ab + `}`, [6]string{"gone", "gone", "next", "next", "json", "error"}},
+		{"held to queued", `{"state":"held","request_id":"json",` + ab + `}`, `{"state":"queued","request_id":"next"}`, [6]string{"next", "next", "json", "json", "bare", "error"}},
+		{"held to releasing", `{"state":"held","request_id":"json",` + ab + `}`, `{"state":"releasing","request_id":"next",` + ab + `}`, [6]string{"next", "next", "next", "next", "bare", "error"}},
+		{"held to broken", `{"state":"held","request_id":"json",` + ab + `}`, `{`, [6]string{"error", "error", "json", "json", "bare", "error"}},
+	} {
+		for i, n := range names {
+			for _, lock := range []string{missing, ""} {
+				t.Run(fmt.Sprintf("%s, %s names, %s lock", tt.is, n.is, lock), func(t *testing.T) {
+					h := handleIn(t)
+					for path, text := range map[string]string{h.path: n.text, h.jsonPath(): tt.json, h.nextPath(): tt.next, h.lockPath(): lock} {
+						if text != missing {
+							write(t, path, text)
+						}
+					}
+					r, err := h.Read()
+					if got := meaning(r, err); got != tt.want[i] {
+						t.Errorf("it is %s (%+v, %v), want %s", got, r, err, tt.want[i])
+					}
+					if tt.want[i] == "bare" {
+						parsed, _ := parseNames([]byte(n.text))
+						if !reflect.DeepEqual(r.Names(), parsed) {
+							t.Errorf("bare names %q, want %q", r.Names(), parsed)
+						}
+					}
+
+					// Under the lock it is the same.
+					var seen Record
+					err = h.Update(t.Context(), func(tx *Tx) error { seen = tx.Record; return errAbort })
+					if err == errAbort {
+						err = nil
+					}
+					if err == nil && seen.State == "" {
+						err = fs.ErrNotExist
+					}
+					if got := meaning(seen, err); got != tt.want[i] {
+						t.Errorf("in Update it is %s (%+v, %v), want %s", got, seen, err, tt.want[i])
+					}
+				})
+			}
+		}
+	}
+}
+
+var errAbort = errors.New("aborted")
+
+func meaning(r Record, err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "gone"
+	case err != nil:
+		return "error"
+	case r.RequestID != "":
+		return r.RequestID
+	case r.State == StateHeld && len(r.Leases) > 0 && reflect.DeepEqual(r, Record{State: StateHeld, Leases: r.Leases}):
+		return "bare"
+	}
+	return "something else"
+}
+
+func TestReadErrors(t *testing.T) {
+	h := handleIn(t)
+	write(t, h.path, "a\nb/c\n")
+	_, err := h.Read()
+	wantError(t, err, h.path)
+	wantError(t, err, "line 2")
+
+	h = handleIn(t)
+	write(t, h.jsonPath(), "{")
+	_, err = h.Read()
+	wantError(t, err, h.path)
+	wantError(t, err, "remove")
+
+	h, err = OpenHandle(filepath.Join(t.TempDir(), "gone", "handle"))
+	ok(t, err)
+	if _, err := h.Read(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without its directory: %v, want ErrNotExist", err)
+	}
+}

@@ -1,0 +1,130 @@
+package lockfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// retryDelay is how long a waiter sleeps between two tries. What runs under a
+// lock takes milliseconds, so a waiter loses about as much again. A try is an
+// open, a flock and a close, some ten microseconds: even a wait of seconds,
+// behind a release that talks to a dead proxy, takes less than 1 % of a core.
+const retryDelay = 5 * time.Millisecond
+
+// ErrLocked is the error of [TryLock] if the lock is not free.
+var ErrLocked = errors.New("another process holds the lock")
+
+// WithLock runs fn while it holds an exclusive flock(2) on path, which is
+// created with mode 0600 if it is missing, and returns fn's error. It blocks
+// until the lock is free or ctx ends; the error then wraps ctx.Err(), and fn
+// was not called. A ctx that ends while fn runs has no effect. The lock is
+// given back however fn ends, by a panic too. If the directory of path does
+// not exist, the error is [fs.ErrNotExist].
+//
+// A lock file may be removed, but only by fn itself and as its last act: who
+// waits for the removed file notices that it is not the one at path any more,
+// and starts over with the one that is. For the same reason a lock file that
+// has content must be written in place: one that is renamed over it is free.
+func WithLock(ctx context.Context, path string, fn func() error) error {
+	return underLock(path, waiting(ctx), fn)
+}
+
+// Hold takes the lock that [WithLock] takes, and keeps it beyond the call: until
+// unlock is called, or the process ends, however it ends. If somebody holds it
+// already, the error is [ErrLocked] at once. Keep unlock even if it is never
+// called: the lock is lost when nothing refers to it any more.
+func Hold(path string) (unlock func() error, err error) {
+	return lock(path, try)
+}
+
+// TryLock is [WithLock] without the waiting: if somebody holds the lock, the
+// error is [ErrLocked], and fn was not called.
+func TryLock(path string, fn func() error) error {
+	return underLock(path, try, fn)
+}
+
+// try takes a lock if it is free.
+func try(l *flock.Flock) error {
+	free, err := l.TryLock()
+	if err == nil && !free {
+		err = ErrLocked
+	}
+	return err
+}
+
+func underLock(path string, take func(*flock.Flock) error, fn func() error) (err error) {
+	unlock, err := lock(path, take)
+	if err != nil {
+		return err
+	}
+	defer unlockInto(&err, unlock)
+	return fn()
+}
+
+// unlockInto is for defer: an error of unlock counts if there is no other.
+func unlockInto(err *error, unlock func() error) {
+	if uerr := unlock(); uerr != nil && *err == nil {
+		*err = fmt.Errorf("unlock: %w", uerr)
+	}
+}
+
+// waiting returns the way to take a lock that waits for it until ctx ends.
+func waiting(ctx context.Context) func(*flock.Flock) error {
+	return func(l *flock.Flock) error {
+		_, err := l.TryLockContext(ctx, retryDelay)
+		if err != nil && errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("gave up waiting: %w", err)
+		}
+		return err
+	}
+}
+
+func lock(path string, take func(*flock.Flock) error) (unlock func() error, err error) {
+	// O_NONBLOCK: opening a pipe must fail the check below, not hang.
+	const flags = os.O_CREATE | os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+	for {
+		// Before the wait: what would be refused after it is not waited for.
+		if err := refusal(path); err != nil {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+		l := flock.New(path, flock.SetFlag(flags), flock.SetPermissions(ownerOnly))
+		if err := take(l); err != nil {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		switch same, err := atPath(path, l); {
+		case err != nil:
+			return nil, errors.Join(fmt.Errorf("lock: %w", err), l.Unlock())
+		case same:
+			return l.Unlock, nil
+		}
+		// The holder before us removed or replaced the file: what we hold
+		// is a lock that nobody else will ever ask for.
+		if err := l.Unlock(); err != nil {
+			return nil, fmt.Errorf("unlock %s: %w", path, err)
+		}
+	}
+}
+
+// atPath reports whether the file that l has locked is the one at path.
+func atPath(path string, l *flock.Flock) (bool, error) {
+	locked, err := l.Stat()
+	if err != nil {
+		return false, err
+	}
+	if err := checkOwn(path, locked); err != nil {
+		return false, err
+	}
+	// Lstat, so that a symlink to the locked file does not pass for it.
+	now, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(locked, now), err
+}

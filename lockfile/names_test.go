@@ -1,0 +1,108 @@
+package lockfile
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestCheckName(t *testing.T) {
+	for name, says := range map[string]string{
+		"us-east-1--aws-quota-slice-01": "",
+		"with space":                    "",
+		"naïve-名前":                      "",
+		"-rf":                           "",
+		"..":                            "",
+		strings.Repeat("x", 255):        "",
+		strings.Repeat("x", 256):        "longer than 255 bytes",
+		"":                              "empty",
+		" \t ":                          "empty",
+		"a\nb":                          "control character",
+		"a\r":                           "control character",
+		"a\x00":                         "control character",
+		"a\x1b[2J":                      "control character",
+		"a\u0085b":                      "control character",
+		"a/b":                           "slash",
+		"\xff":                          "UTF-8",
+	} {
+		err := checkName(name)
+		if says == "" && err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if says != "" {
+			wantError(t, err, says)
+		}
+	}
+}
+
+func TestParseNames(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		want []string
+		says string
+	}{
+		{"", nil, ""},
+		{"\n \n\r\n", nil, ""},
+		{"a\nb\n", []string{"a", "b"}, ""},
+		{"a\nb", []string{"a", "b"}, ""},
+		{"a\r\nb\r\n", []string{"a", "b"}, ""},
+		{"\na\n\n\nb\n\n", []string{"a", "b"}, ""},
+		{"b\na\nb\n", []string{"b", "a", "b"}, ""},
+		{" a \n", []string{" a "}, ""},
+		{"a\r\r\n", nil, "line 1: lease name \"a\\r\" has a control character"},
+		{"a\nb/c\nd\n", []string{"a", "d"}, "line 2: lease name \"b/c\" has a slash"},
+		{"a\n\xff\n/\n", []string{"a"}, "line 3"},
+	} {
+		got, err := parseNames([]byte(tt.text))
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%q: names %q, want %q", tt.text, got, tt.want)
+		}
+		if tt.says == "" && err != nil {
+			t.Errorf("%q: %v", tt.text, err)
+		}
+		if tt.says != "" {
+			wantError(t, err, tt.says)
+		}
+	}
+}
+
+// Whatever names pass the check come back from a file as they were.
+func TestNamesRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOf(rapid.String().Filter(func(s string) bool { return checkName(s) == nil })).Draw(t, "names")
+		got, err := parseNames(formatNames(names))
+		if err != nil || !slices.Equal(got, names) {
+			t.Fatalf("%q came back as %q, %v", names, got, err)
+		}
+	})
+}
+
+// Whatever is read is nothing that may not be written.
+func TestParsedNamesAreNames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.SliceOf(rapid.SampledFrom([]byte("a\xffé /\n\r\x00\t"))).Draw(t, "text")
+		names, _ := parseNames(text)
+		if err := checkNames(names); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestSameNames(t *testing.T) {
+	for _, tt := range []struct {
+		a, b []string
+		want bool
+	}{
+		{nil, []string{}, true},
+		{[]string{"a", "b"}, []string{"b", "a"}, true},
+		{[]string{"a"}, []string{"b"}, false},
+		{[]string{"a", "a"}, []string{"a"}, false},
+		{[]string{"a", "a", "b"}, []string{"a", "b", "b"}, false},
+	} {
+		if got := sameNames(tt.a, tt.b); got != tt.want {
+			t.Errorf("%q and %q: %v", tt.a, tt.b, got)
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package lockfile
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// State says where a handle stands.
+type State string
+
+// States of a handle. The zero State is that of no handle.
+const (
+	// StateQueued: an acquire waits for its leases. There is no names file.
+	StateQueued State = "queued"
+	// StateHeld: the leases are the caller's. There is a names file; if a
+	// script removes it, it has removed the handle.
+	StateHeld State = "held"
+	// StateReleasing: a release is owed that the proxy has not confirmed.
+	StateReleasing State = "releasing"
+)
+
+// Lease is one lease as its proxy granted it.
+type Lease struct {
+	Name string `json:"name"`
+	// Generation tells this grant of the name from every other; zero if the
+	// proxy gave none (version 1), or if only the name is known.
+	Generation uint64 `json:"generation,omitempty"`
+}
+
+// Debt is what was given up without an answer from the proxy: it may still be
+// held there.
+type Debt struct {
+	RequestID string  `json:"request_id,omitempty"`
+	Owner     string  `json:"owner,omitempty"`
+	Proxy     string  `json:"proxy,omitempty"`
+	Leases    []Lease `json:"leases,omitempty"`
+
+	SharedList string `json:"shared_list,omitempty"` // as in Record
+}
+
+// Names returns the names of the leases, in their order.
+func (d Debt) Names() []string { return Record{Leases: d.Leases}.Names() }
+
+// Record is what is known of a handle. The zero Record is no handle. A bare
+// handle, which is names and nothing else, has StateHeld and Leases without
+// generations.
+type Record struct {
+	State     State  `json:"state,omitempty"`
+	RequestID string `json:"request_id,omitempty"`
+	Owner     string `json:"owner,omitempty"`
+	Type      string `json:"type,omitempty"`
+	Count     int    `json:"count,omitempty"`
+	Proxy     string `json:"proxy,omitempty"` // URL
+
+	TTL    time.Duration `json:"ttl,omitempty"` // travels as its string, "5m0s"
+	Leases []Lease       `json:"leases,omitempty"`
+
+	SharedList string    `json:"shared_list,omitempty"` // path of the [List] the names were added to
+	AcquiredAt time.Time `json:"acquired_at,omitzero"`
+	ReleaseAt  time.Time `json:"release_at,omitzero"` // a delayed release is pending; for people
+	KeeperPID  int       `json:"keeper_pid,omitempty"`
+
+	Previous []Debt `json:"previous,omitempty"`
+}
+
+// Names returns the names of the leases, in their order.
+func (r Record) Names() []string {
+	names := make([]string, len(r.Leases))
+	for i, lease := range r.Leases {
+		names[i] = lease.Name
+	}
+	return names
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (r Record) MarshalJSON() ([]byte, error) {
+	return json.Marshal(document{fields: fields(r), TTL: duration(r.TTL)})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. Fields it does not know, of a
+// newer version, are skipped.
+func (r *Record) UnmarshalJSON(data []byte) error {
+	var doc document
+	if err := json.Unmarshal(data, &doc); err != nil {
+		return err
+	}
+	*r = Record(doc.fields)
+	r.TTL = time.Duration(doc.TTL)
+	return nil
+}
+
+// namesOnDisk returns what stands in the names file of r.
+func (r Record) namesOnDisk() []string {
+	if r.State == StateQueued {
+		return nil
+	}
+	return r.Names()
+}
+
+// hasNamesFile reports whether r has a names file: a held one does even if it
+// is for no leases at all, since its absence would mean that it is gone.
+func (r Record) hasNamesFile() bool {
+	return r.State == StateHeld || len(r.namesOnDisk()) > 0
+}
+
+// fields is Record without its methods.
+type fields Record
+
+// document is the JSON of a Record.
+type document struct {
+	fields
+	TTL duration `json:"ttl,omitzero"` // hides that of fields
+}
+
+// encode returns r as it stands on disk.
+func (r Record) encode() ([]byte, error) {
+	data, err := json.MarshalIndent(r, "", "  ")
+	return append(data, '\n'), err
+}
+
+// decode is the inverse of encode. Names in it are as good as those in a
+// names file: they are sent to a proxy and shown to scripts.
+func decode(data []byte) (Record, error) {
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Record{}, err
+	}
+	if r.State == "" {
+		return Record{}, errors.New("it has no state")
+	}
+	return r, r.check()
+}
+
+func (r Record) check() error {
+	err := checkNames(r.Names())
+	for _, debt := range r.Previous {
+		err = errors.Join(err, checkNames(debt.Names()))
+	}
+	return err
+}
+
+// duration is a [time.Duration] that travels as its string.
+type duration time.Duration
+
+func (d duration) MarshalText() ([]byte, error) {
+	return []byte(time.Duration(d).String()), nil
+}
+
+func (d *duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = duration(v)
+	return err
+}
