@@ -1,0 +1,244 @@
+package trap
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// raise sends a signal to this process.
+func raise(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(os.Getpid(), sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// receive takes a value that must come.
+func receive[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience):
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+func newChain(t *testing.T, signals ...os.Signal) *Chain {
+	c := NewChain(signals...)
+	t.Cleanup(func() { c.Exit(0) })
+	return c
+}
+
+// Every handler runs, in the order of adding, once for each signal, and a
+// handler that fails or panics stops nobody.
+func TestChainRunsEveryHandlerInOrder(t *testing.T) {
+	c := newChain(t, syscall.SIGUSR1, syscall.SIGUSR2)
+	var trace []string // only handlers write it, one after the other
+	done := make(chan Event, 1)
+	failures := make(chan error, 8)
+	c.OnError(func(e Event, err error) { failures <- err })
+	boom := errors.New("boom")
+	c.OnSignal(func(e Event) error { trace = append(trace, "a"); return boom })
+	c.OnSignal(func(e Event) error { trace = append(trace, "b"); panic("at the disco") })
+	c.OnSignal(func(e Event) error { trace = append(trace, "c"); return nil })
+	c.OnSignal(func(e Event) error { done <- e; return nil })
+
+	const rounds = 100
+	for i := range rounds {
+		sig := []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2}[i%2]
+		raise(t, sig)
+		if e := receive(t, done); e.Signal != sig || e.Status != 128+int(sig) {
+			t.Fatalf("event %+v, want signal %v and status %d", e, sig, 128+int(sig))
+		}
+		err := receive(t, failures)
+		if !errors.Is(err, boom) {
+			t.Fatalf("reported %v, want boom in it", err)
+		}
+		contains(t, err.Error(), "at the disco", "chain_test.go") // the panic and where it was
+	}
+	if err := c.Exit(0); err != nil {
+		t.Errorf("exit: %v", err)
+	}
+	if got, want := strings.Join(trace, ""), strings.Repeat("abc", rounds); got != want {
+		t.Errorf("handlers ran %q, want %q", got, want)
+	}
+}
+
+// Adding and removing takes effect on a run that is under way: a removed handler
+// does not start, an added one waits for the next signal.
+func TestChainChangesWhileItRuns(t *testing.T) {
+	c := newChain(t, syscall.SIGUSR1)
+	var trace []string
+	done := make(chan struct{})
+	var removeSelf, removeNext func()
+	removeSelf = c.OnSignal(func(Event) error {
+		trace = append(trace, "first")
+		removeSelf()
+		removeSelf()
+		removeNext()
+		c.OnSignal(func(Event) error { trace = append(trace, "added"); return nil })
+		return nil
+	})
+	removeNext = c.OnSignal(func(Event) error { trace = append(trace, "removed"); return nil })
+	c.OnSignal(func(Event) error { trace = append(trace, "last"); done <- struct{}{}; return nil })
+	for range 2 {
+		raise(t, syscall.SIGUSR1)
+		receive(t, done)
+	}
+	c.Exit(0)
+	if want := []string{"first", "last", "last", "added"}; !slices.Equal(trace, want) {
+		t.Errorf("handlers ran %q, want %q", trace, want)
+	}
+}
+
+// A signal that comes before there is a handler is not lost.
+func TestChainKeepsSignalsUntilThereIsAHandler(t *testing.T) {
+	c := newChain(t, syscall.SIGUSR1, syscall.SIGUSR2)
+	probe := newChain(t, syscall.SIGUSR1)
+	seen := make(chan Event, 1)
+	probe.OnSignal(func(e Event) error { seen <- e; return nil })
+	raise(t, syscall.SIGUSR1)
+	receive(t, seen) // so the runtime has delivered it to both
+
+	got := make(chan Event, 1)
+	c.OnSignal(func(e Event) error { got <- e; return nil })
+	if e := receive(t, got); e.Signal != syscall.SIGUSR1 {
+		t.Errorf("event %v, want SIGUSR1", e)
+	}
+}
+
+// A handler that takes long loses no signal: each kind that came is handled
+// after it, in the order they came first, once.
+func TestChainMergesWhatIsPending(t *testing.T) {
+	c := newChain(t, Signals()...)
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var got []os.Signal
+	c.OnSignal(func(e Event) error {
+		if got = append(got, e.Signal); len(got) == 1 {
+			close(entered)
+			<-leave
+		}
+		return nil
+	})
+	// heard waits until the chain has a signal that is not handled yet.
+	heard := func(sig os.Signal) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for !slices.Contains(c.pending, sig) {
+			c.changed.Wait()
+		}
+	}
+	raise(t, syscall.SIGUSR1)
+	receive(t, entered)
+	want := []os.Signal{syscall.SIGUSR1, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
+	for range 50 {
+		for _, sig := range want[1:4] {
+			raise(t, sig.(syscall.Signal))
+			heard(sig)
+		}
+	}
+	raise(t, syscall.SIGUSR2)
+	heard(syscall.SIGUSR2) // and so the chain has heard all before it
+	close(leave)
+	c.Exit(0) // handles what is pending
+	if !slices.Equal(got, want) {
+		t.Errorf("handled %v, want %v", got, want)
+	}
+}
+
+// Exit handlers run once, in order, over any number of calls, each of which
+// returns all that failed.
+func TestChainExitRunsOnce(t *testing.T) {
+	c := NewChain(syscall.SIGUSR1)
+	var trace []string
+	boom := errors.New("boom")
+	c.OnExit(func(e Event) error {
+		trace = append(trace, "a"+strconv.Itoa(e.Status))
+		if e.Signal != nil {
+			t.Errorf("exit event has signal %v", e.Signal)
+		}
+		c.OnExit(func(Event) error { trace = append(trace, "late"); return nil })
+		return boom
+	})
+	remove := c.OnExit(func(Event) error { trace = append(trace, "removed"); return nil })
+	c.OnExit(func(Event) error { panic("exit, stage left") })
+	c.OnExit(func(Event) error { trace = append(trace, "z"); return nil })
+	remove()
+
+	var calls sync.WaitGroup
+	for range 8 {
+		calls.Go(func() {
+			err := c.Exit(3)
+			if !errors.Is(err, boom) || !strings.Contains(err.Error(), "stage left") {
+				t.Errorf("exit: %v, want both failures", err)
+			}
+		})
+	}
+	calls.Wait()
+	if want := []string{"a3", "z", "late"}; !slices.Equal(trace, want) {
+		t.Errorf("handlers ran %q, want %q", trace, want)
+	}
+}
+
+// A signal that comes while an exit handler runs is handled meanwhile, not left
+// to its default action: so a release that takes long can be told to hurry.
+func TestChainListensWhileItExits(t *testing.T) {
+	c := NewChain(syscall.SIGTERM)
+	got := make(chan Event, 1)
+	c.OnSignal(func(e Event) error { got <- e; return nil })
+	c.OnExit(func(Event) error {
+		raise(t, syscall.SIGTERM)
+		if e := receive(t, got); e.Signal != syscall.SIGTERM {
+			t.Errorf("event %v, want SIGTERM", e)
+		}
+		return nil
+	})
+	if err := c.Exit(0); err != nil {
+		t.Error(err)
+	}
+}
+
+// pipeMode writes to a closed standard error, with a chain ("chain") or without.
+func pipeMode(args []string) int {
+	if args[0] == "chain" {
+		c := NewChain()
+		defer c.Exit(0)
+	}
+	_, err := os.Stderr.WriteString("is anybody there?\n")
+	if errors.Is(err, syscall.EPIPE) {
+		return 7
+	}
+	return 1
+}
+
+// A write to a closed standard error does not end a program that has a chain,
+// and does end one that has none: so the chain is what makes the difference.
+func TestChainOutlivesClosedOutput(t *testing.T) {
+	for mode, want := range map[string]Status{
+		"chain": {Code: 7},
+		"plain": {Signal: syscall.SIGPIPE},
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		argv, env := self("pipe", mode)
+		child := start(t, Command{Args: argv, Env: env, Stderr: w})
+		w.Close()
+		got := wait(t, child)
+		got.Terminal = false
+		if got != want {
+			t.Errorf("%s: %v, want %v", mode, got, want)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package trap
+
+import (
+	"os"
+	"slices"
+	"syscall"
+)
+
+// Signals returns the signals that a program should forward to the command it
+// runs: all that can be caught, but
+//
+//   - SIGCHLD and SIGURG, with which the kernel and the Go runtime speak to this
+//     very process, and SIGPROF, which drives Go's own profiles;
+//   - SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPIPE and SIGXFSZ, the
+//     answer to what this very process just did: the command gets its own;
+//   - SIGTSTP and SIGCONT, which a [Child] forwards by itself, and SIGTTIN and
+//     SIGTTOU, which must keep their default action: a background process that
+//     catches them tries to use the terminal over and over again.
+//
+// On Linux the real-time signals 35 to 64 are among them. The runtime keeps 32
+// to 34 from being caught, 34 being SIGRTMIN for a program that uses glibc.
+func Signals() []os.Signal {
+	signals := slices.Clone(platformSignals())
+	for _, sig := range []syscall.Signal{
+		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM,
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGVTALRM,
+		syscall.SIGWINCH, syscall.SIGIO,
+		syscall.SIGXCPU, // batch systems send it as a warning
+	} {
+		signals = append(signals, sig)
+	}
+	return signals
+}

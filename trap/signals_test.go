@@ -1,0 +1,106 @@
+package trap
+
+import (
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Every signal that a wrapper forwards is one that Go can catch, and those that
+// must be left alone are not among them.
+func TestSignals(t *testing.T) {
+	signals := Signals()
+	for _, sig := range []syscall.Signal{
+		syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCHLD, syscall.SIGURG, syscall.SIGPROF, syscall.SIGPIPE,
+		syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGFPE, syscall.SIGILL, syscall.SIGTRAP, syscall.SIGSYS,
+		syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGTTIN, syscall.SIGTTOU, syscall.SIGXFSZ,
+	} {
+		if slices.Contains(signals, os.Signal(sig)) {
+			t.Errorf("%v is forwarded", sig)
+		}
+	}
+	got := make(chan os.Signal, 1)
+	for i, sig := range signals {
+		if slices.Contains(signals[:i], sig) {
+			t.Errorf("%v is there twice", sig)
+		}
+		signal.Notify(got, sig)
+		raise(t, sig.(syscall.Signal)) // fatal to the test if it is not caught
+		if s := receive(t, got); s != sig {
+			t.Errorf("caught %v, want %v", s, sig)
+		}
+		signal.Stop(got)
+	}
+	if runtime.GOOS == "linux" && !slices.Contains(signals, os.Signal(syscall.Signal(64))) {
+		t.Error("SIGRTMAX is not forwarded")
+	}
+}
+
+// eventsMode reports what a chain hears.
+func eventsMode([]string) int {
+	c := NewChain(Signals()...)
+	ended := make(chan struct{})
+	c.OnSignal(func(e Event) error {
+		os.Stdout.WriteString(e.String() + "\n")
+		if e.Signal == syscall.SIGUSR1 {
+			close(ended)
+		}
+		return nil
+	})
+	os.Stdout.WriteString("ready\n")
+	<-ended
+	c.Exit(0)
+	return 0
+}
+
+// Signals that are inherited as ignored stay ignored, for the program and for
+// the command that it runs.
+func TestInheritedIgnoredSignals(t *testing.T) {
+	ignoring := func(args ...string) []string {
+		return append(shell(`trap '' HUP INT TSTP; exec "$0" "$@"`), args...)
+	}
+
+	t.Run("program", func(t *testing.T) {
+		out, w := report(t)
+		argv, env := self("events")
+		child := start(t, Command{Args: ignoring(argv...), Env: env, Stdout: w})
+		w.Close()
+		out.want("ready")
+		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1} {
+			if err := child.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := out.rest(); !slices.Equal(got, []string{"user defined signal 1"}) {
+			t.Errorf("heard %q, want SIGUSR1 alone", got)
+		}
+	})
+
+	t.Run("command", func(t *testing.T) {
+		out, w := report(t)
+		argv, env := self("wrapper", "/bin/sh", "-c", `
+			kill -HUP $$; kill -INT $$; echo alive
+			grep SigIgn: /proc/self/status || echo no /proc`)
+		start(t, Command{Args: ignoring(argv...), Env: env, Stdout: w})
+		w.Close()
+		out.want("alive")
+		line := out.next()
+		if line == "no /proc" {
+			return
+		}
+		mask, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(line, "SigIgn:")), 16, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTSTP} {
+			if mask>>(sig-1)&1 == 0 {
+				t.Errorf("the command does not ignore %v (mask %x)", sig, mask)
+			}
+		}
+	})
+}

@@ -1,0 +1,5 @@
+package trap
+
+import "golang.org/x/sys/unix"
+
+const getModes = unix.TIOCGETA

@@ -1,0 +1,144 @@
+package trap
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// waiters are the ways to wait for a process's end: what WaitExit uses, and what
+// it falls back to.
+var waiters = map[string]func(context.Context, int) error{
+	"WaitExit": WaitExit,
+	"pollExit": func(ctx context.Context, pid int) error {
+		return pollExit(ctx, pid, func() bool { return true }, time.Millisecond)
+	},
+}
+
+// sleeper starts a process of another's: a grandchild that ends when its input
+// does.
+func sleeper(t *testing.T) (pid int, end func()) {
+	t.Helper()
+	in, inW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, w := report(t)
+	start(t, Command{Args: shell(`exec 3<&0; sh -c 'echo $$; exec cat' <&3 & exec 3<&-; exec sleep 1000`), Stdin: in, Stdout: w})
+	in.Close()
+	return atoi(t, out.next()), func() { inW.Close() }
+}
+
+// The wait is over when the process ends, child or not, and not before.
+func TestWaitExit(t *testing.T) {
+	for name, waitExit := range waiters {
+		t.Run(name, func(t *testing.T) {
+			pid, end := sleeper(t)
+			done := make(chan error, 1)
+			go func() { done <- waitExit(t.Context(), pid) }()
+			select {
+			case err := <-done:
+				t.Fatalf("returned %v while the process lives", err)
+			default:
+			}
+			end()
+			if err := receive(t, done); err != nil {
+				t.Error(err)
+			}
+			if !gone(pid) {
+				t.Error("the process lives") // a zombie: its parent does not wait
+			}
+		})
+	}
+}
+
+// A process that is a zombie or does not exist has ended already, also for a
+// context that has ended.
+func TestWaitExitOfTheDead(t *testing.T) {
+	attr := &syscall.ProcAttr{}
+	pid, _, err := syscall.StartProcess("/bin/sh", shell("exit 1"), attr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := waitid(pid, waitEnd|waitPeek); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, waitExit := range waiters {
+		if err := waitExit(ended, pid); err != nil {
+			t.Errorf("%s of a zombie: %v", name, err)
+		}
+	}
+	reap(pid)
+	for name, waitExit := range waiters {
+		if err := waitExit(ended, pid); err != nil {
+			t.Errorf("%s of nobody: %v", name, err)
+		}
+	}
+}
+
+// The end of the context ends the wait, with its cause.
+func TestWaitExitIsCancelled(t *testing.T) {
+	cause := errors.New("enough")
+	for name, waitExit := range waiters {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- waitExit(ctx, os.Getpid()) }()
+		cancel(cause)
+		if err := receive(t, done); err != cause {
+			t.Errorf("%s: %v, want %v", name, err, cause)
+		}
+	}
+}
+
+// What is no process id is an error, and neither a process that has ended nor
+// one to wait for.
+func TestWaitExitOfNoProcess(t *testing.T) {
+	for _, pid := range []int{0, -1} {
+		if err := WaitExit(t.Context(), pid); !errors.Is(err, syscall.EINVAL) {
+			t.Errorf("process %d: %v, want EINVAL", pid, err)
+		}
+	}
+}
+
+// A process that is not the one that was meant is not waited for: its id was
+// given to another.
+func TestWaitExitOfAnother(t *testing.T) {
+	another := func() bool { return false }
+	if err := waitExit(t.Context(), os.Getpid(), another, time.Hour); err != nil {
+		t.Error(err)
+	}
+	if err := pollExit(t.Context(), os.Getpid(), another, time.Hour); err != nil {
+		t.Error(err)
+	}
+}
+
+// Only members of the group that are alive count.
+func TestLiveMembers(t *testing.T) {
+	out, w := report(t)
+	// One zombie (its parent execs and never waits), one that lives in a group
+	// of its own, and two that live here.
+	child := start(t, Command{Args: shell(`sh -c 'exit 0' & sh -c 'echo $$; exec sleep 1000' & exec sleep 1000`), Stdout: w})
+	grandchild := atoi(t, out.next())
+	start(t, Command{Args: shell("sleep 1000")})
+	for {
+		pids, err := liveMembers(child.Pid())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(pids) == 2 { // the third may be on its way to its end
+			if pids[0]+pids[1] != child.Pid()+grandchild {
+				t.Errorf("members %v, want %d and %d", pids, child.Pid(), grandchild)
+			}
+			break
+		}
+	}
+	child.Kill()
+	if pids, err := liveMembers(child.Pid()); err != nil || len(pids) > 0 {
+		t.Errorf("members %v (%v) of a dead group", pids, err)
+	}
+}

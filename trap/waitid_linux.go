@@ -1,0 +1,10 @@
+package trap
+
+// siginfo is the part of siginfo_t (sigaction(2)) that waitid(2) fills in.
+type siginfo struct {
+	signo, errno, code int32
+	_                  [0]uintptr // what follows is a union with pointers in it
+	pid, uid           int32
+	status             int32 // the exit code or the signal
+	_                  [128 - 32]byte
+}
