@@ -1,0 +1,144 @@
+package proxyclient
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// Errors to compare with [errors.Is]. A call that a version-1 proxy cannot
+// serve returns an error that is [errors.ErrUnsupported].
+var (
+	// ErrUnknownType: the proxy has no pool of that type.
+	ErrUnknownType = errors.New("unknown lease type")
+	// ErrExhausted: no lease came free within the wait. See [ExhaustedError].
+	ErrExhausted = errors.New("no lease within the wait")
+	// ErrLost: a lease is no longer its holder's. See [LostError].
+	ErrLost = errors.New("lease lost")
+	// ErrUnreachable: the proxy gave no HTTP answer at all for too long.
+	ErrUnreachable = errors.New("lease proxy does not answer")
+	// ErrUnconfirmed: a lease may be held that nobody knows the name of, or
+	// whose release failed. See [UnconfirmedError].
+	ErrUnconfirmed = errors.New("outcome unconfirmed")
+	// ErrEnded: the request id was released or cancelled elsewhere.
+	ErrEnded = errors.New("request has ended")
+	// ErrUnknownRequest: the proxy knows request ids, but not this one.
+	ErrUnknownRequest = errors.New("unknown request")
+)
+
+// ExhaustedError says that no lease came free in time. It is [ErrExhausted].
+type ExhaustedError struct {
+	Type string
+	Wait time.Duration
+	Last *leaseapi.Queued // the proxy's last word on the queue; nil if it gave none
+}
+
+func (e *ExhaustedError) Error() string {
+	if e.Wait <= 0 {
+		return fmt.Sprintf("no lease of type %q is free", e.Type)
+	}
+	s := fmt.Sprintf("no lease of type %q within %s", e.Type, e.Wait)
+	if q := e.Last; q != nil {
+		s += fmt.Sprintf(" (place %d of %d, %d of %d in use)", q.Place, q.Length, q.InUse, q.Capacity)
+	}
+	return s
+}
+
+// Is makes the error an [ErrExhausted].
+func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
+
+// UnconfirmedError says that an acquire ended without certainty: the proxy may
+// have granted, or may still grant, what nobody here knows of. It is
+// [ErrUnconfirmed], and whatever Err is.
+type UnconfirmedError struct {
+	RequestID string
+	Type      string
+	Count     int      // leases that may be held without anybody knowing their names
+	Names     []string // leases that were granted and could not be given back
+	Err       error    // why the acquire ended
+}
+
+func (e *UnconfirmedError) Error() string {
+	var what []string
+	if e.Count > 0 {
+		what = append(what, fmt.Sprintf("up to %d of type %q may be held", e.Count, e.Type))
+	}
+	if len(e.Names) > 0 {
+		what = append(what, fmt.Sprintf("could not give back %s", quoted(e.Names)))
+	}
+	return fmt.Sprintf("%v; request %s is unconfirmed: %s", e.Err, e.RequestID, strings.Join(what, ", "))
+}
+
+// Is makes the error an [ErrUnconfirmed].
+func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirmed }
+
+// Unwrap returns why the acquire ended.
+func (e *UnconfirmedError) Unwrap() error { return e.Err }
+
+// LostError says that leases are lost. It is [ErrLost].
+type LostError struct {
+	// Lost are the leases that the proxy says are gone, and why. None: the
+	// proxy said nothing, and the leases were not renewed in time.
+	Lost []leaseapi.Lost
+	// Deadline is when leases that were not renewed in time end at the
+	// earliest; it may be in the future. Zero if the proxy said they are gone.
+	Deadline Instant
+	Err      error // the last failed renewal, if there was one
+}
+
+func (e *LostError) Error() string {
+	if len(e.Lost) > 0 {
+		var each []string
+		for _, l := range e.Lost {
+			each = append(each, fmt.Sprintf("%q (%s)", l.Name, printable(l.Reason)))
+		}
+		return "lease lost: " + strings.Join(each, ", ")
+	}
+	if e.Err == nil {
+		return "lease lost: not renewed in time"
+	}
+	return fmt.Sprintf("lease lost: not renewed in time: %v", e.Err)
+}
+
+// Is makes the error an [ErrLost].
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// Unwrap returns the last failed renewal.
+func (e *LostError) Unwrap() error { return e.Err }
+
+// errorList is what [errors.Join] makes, on one line.
+type errorList []error
+
+// join returns all of errs that are not nil as one error.
+func join(errs ...error) error {
+	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
+	}
+	return errorList(errs)
+}
+
+func (l errorList) Error() string {
+	each := make([]string, len(l))
+	for i, err := range l {
+		each[i] = err.Error()
+	}
+	return strings.Join(each, "; ")
+}
+
+func (l errorList) Unwrap() []error { return l }
+
+func quoted(names []string) string {
+	q := make([]string, len(names))
+	for i, n := range names {
+		q[i] = fmt.Sprintf("%q", n)
+	}
+	return strings.Join(q, ", ")
+}

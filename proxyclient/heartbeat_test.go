@@ -1,0 +1,358 @@
+package proxyclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// machine is one that can be suspended.
+type machine struct {
+	slept   atomic.Int64
+	resumed chan struct{}
+}
+
+func newMachine(t *testing.T) *machine {
+	m := &machine{resumed: make(chan struct{}, 1)}
+	timeSuspended = func() time.Duration { return time.Duration(m.slept.Load()) }
+	watchResumes = func() (<-chan struct{}, func()) { return m.resumed, func() {} }
+	t.Cleanup(func() { timeSuspended, watchResumes = suspended, resumes })
+	return m
+}
+
+// suspend lets d pass as the clocks show it: the monotonic one, and with it all
+// timers, does not move. The resume can be left untold.
+func (m *machine) suspend(d time.Duration, tell bool) {
+	m.slept.Add(int64(d))
+	if tell {
+		m.resumed <- struct{}{}
+	}
+}
+
+var leases = []leaseapi.Lease{{Name: "a", Generation: 7}}
+
+func (s *ours) renewed() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.renews
+}
+
+// beating is a Heartbeat that runs.
+type beating struct {
+	*Heartbeat
+	cancel  context.CancelCauseFunc
+	start   time.Time
+	done    chan error
+	retries []error
+	renewed []Renewal
+}
+
+var errStopped = errors.New("stopped")
+
+func beatOn(t *testing.T, h *Heartbeat) *beating {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	b := &beating{Heartbeat: h, cancel: cancel, start: time.Now(), done: make(chan error, 1)}
+	h.OnRetry = func(err error) { b.retries = append(b.retries, err) }
+	h.OnRenew = func(r Renewal) { b.renewed = append(b.renewed, r) }
+	go func() { b.done <- h.Run(ctx) }()
+	t.Cleanup(func() { cancel(errStopped) })
+	return b
+}
+
+func (b *beating) stop(t *testing.T) {
+	t.Helper()
+	b.cancel(errStopped)
+	want(t, <-b.done, errStopped)
+}
+
+// lost waits for the end, and checks when and how it came.
+func (b *beating) lost(t *testing.T, after time.Duration) *LostError {
+	t.Helper()
+	err := <-b.done
+	want(t, err, ErrLost)
+	if d := time.Since(b.start); d != after {
+		t.Errorf("lost after %s, want %s: %v", d, after, err)
+	}
+	l, _ := errors.AsType[*LostError](err)
+	return l
+}
+
+func TestHeartbeat(t *testing.T) {
+	const margin = 12 * time.Second
+	bubble(t, "renews at once and every third", func(t *testing.T) {
+		newMachine(t)
+		s := newOurs(t)
+		c, _ := serve(t, s)
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, TTL: 5 * time.Minute, Margin: margin})
+		time.Sleep(1001 * time.Second)
+		b.stop(t)
+		if len(b.renewed) != 11 || s.renewed() != 11 || len(b.retries) != 0 {
+			t.Errorf("%d renewals, %d retries in 1000s", len(b.renewed), len(b.retries))
+		}
+		if r := b.renewed[0]; r.Deadline.Sub(r.Asked) != 5*time.Minute || r.RenewEvery != 100*time.Second {
+			t.Errorf("renewal %+v", r)
+		}
+	})
+	bubble(t, "retries a failed renewal soon", func(t *testing.T) {
+		newMachine(t)
+		s := newOurs(t)
+		c, _ := serve(t, s, fault{}, badGateway, lostAnswer, refused_, hanging, fault{status: 404, body: "<html>"}, status(401), fault{status: 410, body: "gone"})
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
+		time.Sleep(130 * time.Second)
+		b.stop(t)
+		if len(b.renewed) != 2 || len(b.retries) != 7 {
+			t.Errorf("%d renewals, retries %v", len(b.renewed), b.retries)
+		}
+	})
+	bubble(t, "no renewal in time", func(t *testing.T) {
+		newMachine(t)
+		c, m := serve(t, newOurs(t))
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
+		time.Sleep(time.Second)
+		c.Close()
+		m.Close()
+		l := b.lost(t, 5*time.Minute-margin)
+		if len(l.Lost) != 0 || Until(l.Deadline) != margin || !strings.Contains(l.Error(), "connection refused") {
+			t.Errorf("%s before the deadline: %v", Until(l.Deadline), l)
+		}
+	})
+	bubble(t, "a proxy that hangs", func(t *testing.T) {
+		newMachine(t)
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		}))
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Deadline: Now().Add(time.Minute), Margin: margin})
+		b.lost(t, time.Minute-margin)
+	})
+	bubble(t, "the proxy says so", func(t *testing.T) {
+		newMachine(t)
+		s := newOurs(t)
+		c, _ := serve(t, s)
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
+		time.Sleep(time.Second)
+		s.mu.Lock()
+		s.lost = []leaseapi.Lost{{Lease: leases[0], Reason: "broken by an operator"}}
+		s.mu.Unlock()
+		l := b.lost(t, 100*time.Second)
+		if !slices.Equal(l.Lost, s.lost) || !l.Deadline.IsZero() || !strings.Contains(l.Error(), `"a" (broken by an operator)`) {
+			t.Errorf("lost %+v: %v", l.Lost, l)
+		}
+	})
+	bubble(t, "a margin longer than half the time leaves half", func(t *testing.T) {
+		newMachine(t)
+		s := newOurs(t)
+		s.ttl = 9 * time.Second
+		c, m := serve(t, s)
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
+		time.Sleep(31 * time.Second)
+		c.Close()
+		m.Close()
+		b.lost(t, 30*time.Second+4500*time.Millisecond)
+	})
+	bubble(t, "a grant that is nearly over is confirmed", func(t *testing.T) {
+		newMachine(t)
+		c, _ := serve(t, newOurs(t))
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Deadline: Now().Add(2 * time.Second), Margin: margin})
+		time.Sleep(time.Minute)
+		b.stop(t)
+	})
+	bubble(t, "without a deadline a grant is taken for provisional", func(t *testing.T) {
+		newMachine(t)
+		c, m := serve(t, newOurs(t))
+		m.Close()
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
+		b.lost(t, leaseapi.ProvisionalTTL-margin)
+	})
+	bubble(t, "stopped while a renewal is under way", func(t *testing.T) {
+		newMachine(t)
+		c, _ := serve(t, newOurs(t), hanging)
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases})
+		time.Sleep(time.Second)
+		b.stop(t)
+	})
+	bubble(t, "returns only when its renewal has ended", func(t *testing.T) {
+		newMachine(t)
+		c, m := serve(t, newOurs(t))
+		m.Close()
+		told := false
+		h := &Heartbeat{Client: c, Leases: leases, OnRetry: func(error) {
+			time.Sleep(5 * time.Second)
+			told = true
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		want(t, h.Run(ctx), context.DeadlineExceeded)
+		if !told {
+			t.Error("it returned before")
+		}
+	})
+	bubble(t, "version 1", func(t *testing.T) {
+		c, m := serve(t, newVersion1(t))
+		err := (&Heartbeat{Client: c, Leases: []leaseapi.Lease{{Name: "a"}}}).Run(t.Context())
+		want(t, err, errors.ErrUnsupported)
+		_, err = c.Renew(t.Context(), []leaseapi.Lease{{Name: "a"}}, 0)
+		want(t, err, errors.ErrUnsupported)
+		_, err = c.Renew(t.Context(), nil, 0)
+		if err == nil || m.dials != 0 {
+			t.Errorf("%v after %d dials", err, m.dials)
+		}
+	})
+}
+
+// After a suspend the deadline is looked at first, and at once.
+func TestHeartbeatSuspended(t *testing.T) {
+	run := func(t *testing.T, faults ...fault) (*machine, *ours, *memory, *beating) {
+		m, s := newMachine(t), newOurs(t)
+		c, net := serve(t, s, faults...)
+		return m, s, net, beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: 10 * time.Second})
+	}
+	bubble(t, "past the deadline", func(t *testing.T) {
+		m, s, _, b := run(t)
+		time.Sleep(40 * time.Second)
+		m.suspend(time.Hour, true)
+		l := b.lost(t, 40*time.Second)
+		if left := Until(l.Deadline); left != 5*time.Minute-time.Hour-40*time.Second || s.renewed() != 1 {
+			t.Errorf("%s left, %d renewals", left, s.renewed())
+		}
+	})
+	bubble(t, "past the next renewal", func(t *testing.T) {
+		m, s, _, b := run(t)
+		time.Sleep(40 * time.Second)
+		m.suspend(3*time.Minute, true)
+		time.Sleep(time.Second)
+		if s.renewed() != 2 {
+			t.Errorf("%d renewals, want one at once", s.renewed())
+		}
+		b.stop(t)
+	})
+	bubble(t, "between two attempts", func(t *testing.T) {
+		down := slices.Repeat([]fault{refused_}, 1000)
+		m, _, net, b := run(t, append([]fault{{}}, down...)...)
+		time.Sleep(110 * time.Second) // in the middle of the retries
+		m.suspend(time.Hour, false)   // so that the next attempt's timer is the first
+		net.mu.Lock()
+		before := net.dials
+		net.mu.Unlock()
+		<-b.done
+		if before < 5 || net.dials != before {
+			t.Errorf("%d attempts before, %d after", before, net.dials)
+		}
+	})
+	bubble(t, "before it runs", func(t *testing.T) {
+		newMachine(t)
+		c, net := serve(t, newOurs(t))
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Deadline: Now().Add(-time.Second)})
+		b.lost(t, 0)
+		if net.dials != 0 {
+			t.Error("renewed all the same")
+		}
+	})
+}
+
+// A renewal that was answered in time counts, even if its answer is seen only
+// after the limit; one that was not does not.
+func TestHeartbeatAnsweredInTime(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		left time.Duration
+		done bool
+	}{{"in time", time.Minute, false}, {"too late", -time.Minute, true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			past := Now().Add(-time.Second)
+			b := beat{Heartbeat: Heartbeat{Deadline: past}, limit: past, running: make(chan result, 1), cancel: func(error) {}}
+			b.running <- result{renewal: Renewal{TTL: time.Minute, Asked: Now(), Deadline: Now().Add(tt.left)}}
+			if done, err := b.expire(); done != tt.done || errors.Is(err, ErrLost) != tt.done {
+				t.Errorf("done %t, error %v", done, err)
+			}
+		})
+	}
+}
+
+// A lease whose release is put off ends then, and that is no loss.
+func TestHeartbeatDelayedRelease(t *testing.T) {
+	released := []leaseapi.Lost{{Lease: leases[0], Reason: leaseapi.ReasonReleased}}
+	for _, tt := range []struct {
+		name  string
+		skew  time.Duration // of the proxy's clock
+		gone  bool          // the proxy is, at the end
+		lost  string        // why the lease is lost, a second before the release is due
+		quiet bool
+	}{
+		{name: "due", quiet: true},
+		{name: "due, by a clock that is wrong", skew: -3 * time.Hour, quiet: true},
+		{name: "due, and the proxy is gone", gone: true, quiet: true},
+		{name: "carried out already", lost: leaseapi.ReasonReleased, quiet: true},
+		{name: "broken", lost: "broken", quiet: false},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			newMachine(t)
+			s := newOurs(t)
+			s.release = time.Now().Add(tt.skew + 10*time.Minute)
+			c, m := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Date", time.Now().Add(tt.skew).UTC().Format(http.TimeFormat))
+				s.ServeHTTP(w, r)
+			}))
+			b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: time.Minute})
+			time.Sleep(8 * time.Minute)
+			if tt.gone {
+				c.Close()
+				m.Close()
+			}
+			if tt.lost != "" {
+				s.mu.Lock()
+				s.lost = slices.Clone(released)
+				s.lost[0].Reason = tt.lost
+				s.mu.Unlock()
+			}
+			err := <-b.done
+			if (err == nil) != tt.quiet {
+				t.Errorf("error %v", err)
+			}
+			if d := time.Since(b.start); tt.lost == "" && d != 10*time.Minute || d > 10*time.Minute {
+				t.Errorf("ended after %s", d)
+			}
+		})
+	}
+}
+
+func TestRenew(t *testing.T) {
+	for _, f := range []struct {
+		name string
+		f    fault
+		ok   bool
+	}{
+		{"none", fault{}, true}, {"refused", refused_, true}, {"lost", lostRequest, true}, {"answer lost", lostAnswer, true},
+		{"half", halfAnAnswer, true}, {"502", badGateway, true}, {"429", status(429), true}, {"hanging", hanging, true},
+		{"something else's 404", fault{status: 404, body: "<html>"}, true},
+		{"400", status(400), false}, {"403", status(403), false}, {"garbage", garbage, false}, {"HTML page", htmlPage, false},
+		{"no time", fault{status: 200, body: `{"ttl":"0s"}`}, false}, {"redirect", status(308), false},
+	} {
+		bubble(t, f.name, func(t *testing.T) {
+			c, _ := serve(t, newOurs(t), f.f)
+			r, err := c.Renew(releaseTimeout(t), leases, time.Minute)
+			if (err == nil) != f.ok || err == nil && r.TTL != 5*time.Minute {
+				t.Errorf("got %+v, %v", r, err)
+			}
+			if errors.Is(err, ErrLost) {
+				t.Errorf("nobody said that it is lost: %v", err)
+			}
+		})
+	}
+	bubble(t, "lost without saying which", func(t *testing.T) {
+		c, _ := serve(t, nil, problemFault(410, leaseapi.ProblemLost))
+		_, err := c.Renew(t.Context(), leases, 0)
+		want(t, err, ErrLost)
+		if l, _ := errors.AsType[*LostError](err); len(l.Lost) != 1 || l.Lost[0].Lease != leases[0] {
+			t.Errorf("lost %+v", l)
+		}
+	})
+}

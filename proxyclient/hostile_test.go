@@ -1,0 +1,176 @@
+package proxyclient
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// Names that must not get into a handle are an error, and everything that was
+// granted with them is given back.
+func TestHostileNames(t *testing.T) {
+	long := strings.Repeat("x", leaseapi.MaxName+1)
+	for _, tt := range []struct {
+		names string // JSON
+		bad   bool
+	}{
+		{`["a"]`, false},
+		{`["us-east-1--ü quota"]`, false},
+		{`["` + long[1:] + `"]`, false},
+		{`[""]`, true},
+		{`["a\nb"]`, true},
+		{`["a\u0000"]`, true},
+		{`["a\u001b[2J"]`, true},
+		{`["a\u0085b"]`, true},
+		{`["../a"]`, true},
+		{"[\"a\xff\"]", true},
+		{`["\ud800"]`, true},
+		{`["` + long + `"]`, true},
+		{`[]`, true},
+		{`["a","b"]`, true},
+	} {
+		bubble(t, "version 1/"+tt.names[:min(20, len(tt.names))], func(t *testing.T) {
+			v := newVersion1(t, "a")
+			v.reply = `{"names":` + tt.names + `}`
+			c, _ := serve(t, v)
+			g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+			if (err != nil) != tt.bad {
+				t.Fatalf("got %v, %v", g, err)
+			}
+			// The proxy has never had most of these names, and says so.
+			if given := len(v.releases) > 0; given != (tt.bad && tt.names != "[]") {
+				t.Errorf("given back: %q", v.releases)
+			}
+			if err != nil && strings.ContainsAny(err.Error(), "\n\x00\x1b") {
+				t.Errorf("error %q", err)
+			}
+		})
+	}
+	lease := func(id, names, leases string) string {
+		return fmt.Sprintf(`{"names":%s,"leases":%s,"request_id":%q,"ttl":"5m"}`, names, leases, id)
+	}
+	for _, tt := range []struct{ name, reply string }{
+		{"bad name", lease("id", `["a/b"]`, `[{"name":"a/b","generation":1}]`)},
+		{"twice the same", lease("id", `["a","a"]`, `[{"name":"a","generation":1},{"name":"a","generation":2}]`)},
+		{"leases missing", lease("id", `["a","b"]`, `null`)},
+		{"other leases", lease("id", `["a","b"]`, `[{"name":"a","generation":1},{"name":"c","generation":2}]`)},
+		{"no generation", lease("id", `["a","b"]`, `[{"name":"a","generation":1},{"name":"b"}]`)},
+		{"other request", lease("other", `["a","b"]`, `[{"name":"a","generation":1},{"name":"b","generation":2}]`)},
+		{"no time to live", strings.Replace(lease("id", `["a","b"]`, `[{"name":"a","generation":1},{"name":"b","generation":2}]`), "5m", "-1s", 1)},
+	} {
+		bubble(t, "ours/"+tt.name, func(t *testing.T) {
+			s := newOurs(t)
+			c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == leaseapi.PathAcquire {
+					w.Write([]byte(tt.reply))
+					return
+				}
+				s.ServeHTTP(w, r)
+			}))
+			g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, RequestID: "id", Wait: time.Minute})
+			if err == nil {
+				t.Fatalf("granted %+v", g)
+			}
+			if len(s.released) != 1 {
+				t.Fatalf("given back: %+v", s.released)
+			}
+			if back := s.released[0]; tt.name == "other request" && len(back.Leases) != 2 || tt.name != "other request" && !slices.Equal(back.RequestIDs, []string{"id"}) {
+				t.Errorf("given back: %+v", back)
+			}
+		})
+	}
+}
+
+// What cannot be given back is named.
+func TestHostileNamesThatStay(t *testing.T) {
+	bubble(t, "version 1", func(t *testing.T) {
+		v := newVersion1(t, "a")
+		v.reply = `{"names":["a\n","y"]}`
+		c, _ := serve(t, v)
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Minute})
+		u, ok := errors.AsType[*UnconfirmedError](err)
+		if !ok || !slices.Equal(u.Names, []string{"a\n", "y"}) || u.RequestID != "id" {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// Nothing of a proxy's text reaches a terminal as anything but a short line.
+func TestErrorText(t *testing.T) {
+	for _, tt := range []struct{ name, contentType, body, want string }{
+		{"text", "text/plain", "no\nway \x1b[31mhere\r\n", "the proxy answered 400 Bad Request: no way [31mhere"},
+		{"problem", leaseapi.ContentTypeProblem, `{"type":"urn:leasectl:problem:bad-request","title":"t","detail":"bad ttl"}`, "the proxy answered 400 Bad Request: bad ttl"},
+		{"another's problem", leaseapi.ContentTypeProblem, `{"type":"about:blank","title":"t"}`, `the proxy answered 400 Bad Request: {"type":"about:blank","title":"t"}`},
+		{"page", "text/html", "\n<html>", "the proxy answered 400 Bad Request: an HTML or XML page"},
+		{"nothing", "", "", "the proxy answered 400 Bad Request"},
+		{"long", "", strings.Repeat("ü", 1000), "the proxy answered 400 Bad Request: " + strings.Repeat("ü", maxText/2) + "…"},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			c, _ := serve(t, nil, fault{status: 400, body: tt.body, header: http.Header{"Content-Type": {tt.contentType}}})
+			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+			if err == nil || err.Error() != "acquire: "+tt.want {
+				t.Errorf("error %q, want %q", err, tt.want)
+			}
+		})
+	}
+	bubble(t, "redirect", func(t *testing.T) {
+		c, _ := serve(t, nil, fault{status: 302, header: http.Header{"Location": {"https://new.test/x"}}})
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		if err == nil || !strings.Contains(err.Error(), `"https://new.test/x"`) {
+			t.Errorf("error %v", err)
+		}
+	})
+	bubble(t, "redirected question", func(t *testing.T) {
+		c, _ := serve(t, nil, fault{status: 301, header: http.Header{"Location": {"https://new.test/x"}}})
+		_, err := c.Pools(t.Context())
+		if err == nil || !strings.Contains(err.Error(), `"https://new.test/x"`) {
+			t.Errorf("error %v", err)
+		}
+	})
+	bubble(t, "token", func(t *testing.T) {
+		c, _ := serve(t, nil, status(401), status(401))
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		if err == nil || !strings.Contains(err.Error(), "wants a token") {
+			t.Errorf("error %v", err)
+		}
+		c.token = "secret"
+		_, err = c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		if err == nil || !strings.Contains(err.Error(), "refused the token") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+// Requests that no proxy should see.
+func TestAcquireRequestChecked(t *testing.T) {
+	good := Request{Type: "t", Count: 1, RequestID: "aZ0-_~."}
+	for name, change := range map[string]func(*Request){
+		"":                    func(*Request) {},
+		"no type":             func(r *Request) { r.Type = "" },
+		"long type":           func(r *Request) { r.Type = strings.Repeat("t", leaseapi.MaxName+1) },
+		"no count":            func(r *Request) { r.Count = 0 },
+		"negative wait":       func(r *Request) { r.Wait = -1 },
+		"negative ttl":        func(r *Request) { r.TTL = -1 },
+		"long owner":          func(r *Request) { r.Owner = strings.Repeat("o", leaseapi.MaxOwner+1) },
+		"slash in the id":     func(r *Request) { r.RequestID = "a/b" },
+		"dots for an id":      func(r *Request) { r.RequestID = ".." },
+		"long id":             func(r *Request) { r.RequestID = strings.Repeat("i", leaseapi.MaxRequestID+1) },
+		"line feed in the id": func(r *Request) { r.RequestID = "a\n" },
+	} {
+		bubble(t, name, func(t *testing.T) {
+			c, m := serve(t, newOurs(t, "a"))
+			r := good
+			change(&r)
+			_, err := c.Acquire(t.Context(), r)
+			if (err != nil) != (name != "") || err != nil && m.dials != 0 {
+				t.Errorf("error %v after %d dials", err, m.dials)
+			}
+		})
+	}
+}

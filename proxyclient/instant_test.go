@@ -1,0 +1,59 @@
+package proxyclient
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(t)
+		start := Now()
+		time.Sleep(time.Hour)
+		if d := Now().Sub(start); d != time.Hour {
+			t.Errorf("an hour took %s", d)
+		}
+		m.suspend(2*time.Hour, false)
+		if d := Now().Sub(start); d != 3*time.Hour {
+			t.Errorf("an hour and two suspended took %s", d)
+		}
+		if d := Until(start.Add(4 * time.Hour)); d != time.Hour {
+			t.Errorf("%s until an hour from now", d)
+		}
+		start = Now()
+		m.suspend(shortestSuspend-1, false)
+		if d := Now().Sub(start); d != 0 {
+			t.Errorf("the distance of two readings counted: %s", d)
+		}
+		if start.IsZero() || !(Instant{}).IsZero() {
+			t.Error("IsZero")
+		}
+	})
+}
+
+// With the machine's own clocks, time in a bubble is the bubble's.
+func TestInstantInBubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := Now()
+		for range 1000 {
+			time.Sleep(time.Hour)
+		}
+		if d := Now().Sub(start); d != 1000*time.Hour {
+			t.Errorf("1000h took %s", d)
+		}
+	})
+}
+
+// The time suspended is the same at any time between two suspends.
+func TestSuspended(t *testing.T) {
+	first := suspended()
+	for range 1000 {
+		if d := suspended() - first; d.Abs() >= shortestSuspend {
+			t.Fatalf("suspended for %s just now", d)
+		}
+	}
+	if first < 0 {
+		t.Errorf("suspended for %s", first)
+	}
+}

@@ -1,0 +1,128 @@
+package proxyclient
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+func TestQueries(t *testing.T) {
+	bubble(t, "ours", func(t *testing.T) {
+		s := newOurs(t)
+		s.grants["granted"] = leases
+		s.queue = []*waiter{{id: "queued"}}
+		c, _ := serve(t, s, badGateway, refused_)
+		h, err := c.Health(t.Context())
+		want(t, err)
+		pools, err := c.Pools(t.Context())
+		want(t, err)
+		if h.Wire != leaseapi.Wire || len(pools) != 1 || pools[0].Leases[0].Owner != "job [2J" {
+			t.Errorf("got %+v, %+v", h, pools)
+		}
+		for id, state := range map[string]string{"granted": leaseapi.StateGranted, "queued": leaseapi.StateQueued} {
+			r, err := c.RequestState(t.Context(), id)
+			want(t, err)
+			if r.State != state {
+				t.Errorf("%s: %+v", id, r)
+			}
+		}
+		_, err = c.RequestState(t.Context(), "unknown")
+		want(t, err, ErrUnknownRequest)
+		if !c.knowsIDs.Load() {
+			t.Error("not taken for ours")
+		}
+	})
+	ask := map[string]func(t *testing.T, c *Client) error{
+		"health":  func(t *testing.T, c *Client) error { _, err := c.Health(t.Context()); return err },
+		"pools":   func(t *testing.T, c *Client) error { _, err := c.Pools(t.Context()); return err },
+		"request": func(t *testing.T, c *Client) error { _, err := c.RequestState(t.Context(), "id"); return err },
+	}
+	for name, ask := range ask {
+		bubble(t, name+" of version 1", func(t *testing.T) {
+			c, _ := serve(t, newVersion1(t))
+			want(t, ask(t, c), errors.ErrUnsupported)
+		})
+		bubble(t, name+" refused", func(t *testing.T) {
+			c, m := serve(t, newVersion1(t), status(403))
+			if err := ask(t, c); err == nil || errors.Is(err, errors.ErrUnsupported) || m.dials != 1 {
+				t.Errorf("after %d requests: %v", m.dials, err)
+			}
+		})
+		bubble(t, name+" of nobody", func(t *testing.T) {
+			c, m := serve(t, newVersion1(t))
+			m.Close()
+			start := time.Now()
+			want(t, ask(t, c), ErrUnreachable)
+			if d := time.Since(start); d < maxSilence || d > maxSilence+maxPause {
+				t.Errorf("took %s", d)
+			}
+		})
+	}
+	bubble(t, "an id that is a path", func(t *testing.T) {
+		c, m := serve(t, newOurs(t))
+		if _, err := c.RequestState(t.Context(), "../pools"); err == nil || m.dials != 0 {
+			t.Errorf("error %v", err)
+		}
+	})
+	bubble(t, "something else's answer to a request", func(t *testing.T) {
+		c, _ := serve(t, newOurs(t), garbage, htmlPage)
+		_, err := c.RequestState(t.Context(), "id")
+		want(t, err, ErrUnknownRequest)
+	})
+	bubble(t, "version 1 that takes POST requests only", func(t *testing.T) {
+		c, _ := serve(t, nil, status(405))
+		_, err := c.RequestState(t.Context(), "id")
+		want(t, err, errors.ErrUnsupported)
+	})
+	bubble(t, "another's health", func(t *testing.T) {
+		for _, body := range []string{`{"status":"ok"}`, "ok", "<html>"} {
+			c, _ := serve(t, nil, fault{status: 200, body: body})
+			_, err := c.Health(t.Context())
+			want(t, err, errors.ErrUnsupported)
+		}
+	})
+	bubble(t, "another's 404", func(t *testing.T) {
+		foreign := func(t *testing.T, typ string) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				problem(w, 404, leaseapi.Problem{Type: typ})
+			})
+		}
+		c, _ := serve(t, foreign(t, "about:blank"))
+		_, err := c.RequestState(t.Context(), "id")
+		want(t, err, errors.ErrUnsupported)
+		if c.knowsIDs.Load() {
+			t.Error("taken for ours")
+		}
+	})
+}
+
+// The texts that end in front of a person say what they know.
+func TestErrors(t *testing.T) {
+	q := &leaseapi.Queued{Place: 4, Length: 12, InUse: 32, Capacity: 32}
+	exhausted := &ExhaustedError{Type: "x", Wait: time.Hour, Last: q}
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{exhausted, `no lease of type "x" within 1h0m0s (place 4 of 12, 32 of 32 in use)`},
+		{&ExhaustedError{Type: "x", Wait: time.Hour}, `no lease of type "x" within 1h0m0s`},
+		{&ExhaustedError{Type: "x"}, `no lease of type "x" is free`},
+		{&UnconfirmedError{RequestID: "id", Type: "x", Count: 2, Err: exhausted}, exhausted.Error() + `; request id is unconfirmed: up to 2 of type "x" may be held`},
+		{&UnconfirmedError{RequestID: "id", Type: "x", Names: []string{"a", "b"}, Err: ErrEnded}, `request has ended; request id is unconfirmed: could not give back "a", "b"`},
+		{&LostError{}, "lease lost: not renewed in time"},
+		{join(ErrEnded, nil, ErrLost), "request has ended; lease lost"},
+	} {
+		if tt.err.Error() != tt.want || strings.Contains(tt.want, "\n") {
+			t.Errorf("error %q, want %q", tt.err, tt.want)
+		}
+	}
+	want(t, &UnconfirmedError{Err: exhausted}, ErrUnconfirmed, ErrExhausted)
+	want(t, join(ErrEnded, ErrLost), ErrEnded, ErrLost)
+	if join(nil, nil) != nil {
+		t.Error("joined nothing to something")
+	}
+}

@@ -1,0 +1,266 @@
+package proxyclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+func releaseTimeout(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), releaseTime)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A release goes on until it is settled, whatever fails on the way.
+func TestReleaseFault(t *testing.T) {
+	for _, f := range []struct {
+		name string
+		f    fault
+	}{
+		{"none", fault{}}, {"refused", refused_}, {"reset", resetAtOnce}, {"lost", lostRequest}, {"answer lost", lostAnswer},
+		{"half an answer", fault{cut: halfAnswer, done: true, status: 200, body: "{}"}}, {"500", status(500)}, {"502", badGateway},
+		{"504, done", gatewayDone}, {"429", status(429)}, {"endless", endlessAnswer}, {"something else's 404", fault{status: 404, body: "default backend - 404"}},
+	} {
+		bubble(t, f.name+"/version 1", func(t *testing.T) {
+			v := newVersion1(t)
+			v.known("a")
+			v.known("b")
+			c, _ := serve(t, v, f.f)
+			reply, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a", "b"}, Owner: "job"})
+			want(t, err)
+			if held, _ := v.state(); len(held) != 0 || !slices.Equal(reply.Released, []string{"a", "b"}) {
+				t.Errorf("%v held, released %v", held, reply.Released)
+			}
+		})
+		bubble(t, f.name+"/ours", func(t *testing.T) {
+			s := newOurs(t)
+			s.grants["id"] = []leaseapi.Lease{{Name: "a", Generation: 7}}
+			c, _ := serve(t, s, f.f)
+			_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Leases: s.grants["id"]})
+			want(t, err)
+			if held, _ := s.state(); held != 0 {
+				t.Errorf("%d held", held)
+			}
+		})
+	}
+	bubble(t, "hanging/ours", func(t *testing.T) {
+		s := newOurs(t)
+		s.grants["id"] = []leaseapi.Lease{{Name: "a", Generation: 7}}
+		c, _ := serve(t, s, hanging)
+		start := time.Now()
+		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Leases: s.grants["id"]})
+		want(t, err)
+		if d := time.Since(start); d > quickTime+maxPause {
+			t.Errorf("took %s", d)
+		}
+	})
+	bubble(t, "unreachable", func(t *testing.T) {
+		c, m := serve(t, newVersion1(t))
+		m.Close()
+		start := time.Now()
+		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a"}})
+		want(t, err, ErrUnreachable, context.DeadlineExceeded)
+		if d := time.Since(start); d != releaseTime {
+			t.Errorf("took %s", d)
+		}
+	})
+	bubble(t, "failing", func(t *testing.T) {
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "no store", http.StatusServiceUnavailable) }))
+		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a"}})
+		want(t, err, context.DeadlineExceeded)
+		if errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "no store") {
+			t.Errorf("error %v", err)
+		}
+	})
+	bubble(t, "refused for good", func(t *testing.T) {
+		c, m := serve(t, newVersion1(t), status(400))
+		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a"}})
+		if err == nil || m.dials != 1 {
+			t.Errorf("error %v after %d attempts", err, m.dials)
+		}
+	})
+	bubble(t, "nothing", func(t *testing.T) {
+		c, m := serve(t, newVersion1(t))
+		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Owner: "job"})
+		want(t, err)
+		if m.dials != 0 {
+			t.Error("asked all the same")
+		}
+	})
+}
+
+// A name that is free already is an error of version 1. It is none if this
+// client may have released the name before; and the names after it are
+// released in any case.
+func TestReleaseStopsAtName(t *testing.T) {
+	names := leaseapi.ReleaseRequest{Names: []string{"a", "b", "c"}}
+	hold := func(t *testing.T, faults ...fault) (*version1, *Client) {
+		v := newVersion1(t)
+		v.held = []string{"a", "c"} // b is free
+		c, _ := serve(t, v, faults...)
+		return v, c
+	}
+	bubble(t, "never released here", func(t *testing.T) {
+		v, c := hold(t)
+		reply, err := c.Release(releaseTimeout(t), names)
+		if err == nil || !strings.Contains(err.Error(), "no resource name b") {
+			t.Errorf("error %v", err)
+		}
+		if held, _ := v.state(); len(held) != 0 || !slices.Equal(reply.Released, []string{"a", "c"}) {
+			t.Errorf("%v held, released %v", held, reply.Released)
+		}
+	})
+	bubble(t, "released by an attempt whose answer was lost", func(t *testing.T) {
+		v := newVersion1(t)
+		v.held = []string{"a", "b", "c"}
+		c, _ := serve(t, v, lostAnswer)
+		reply, err := c.Release(releaseTimeout(t), names)
+		want(t, err)
+		if !slices.Equal(reply.Released, []string{"a", "b", "c"}) {
+			t.Errorf("released %v", reply.Released)
+		}
+	})
+	bubble(t, "released by an earlier call", func(t *testing.T) {
+		v, c := hold(t)
+		v.known("b")
+		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"b"}})
+		want(t, err)
+		_, err = c.Release(releaseTimeout(t), names)
+		want(t, err)
+	})
+	bubble(t, "an attempt that did not leave is no release", func(t *testing.T) {
+		_, c := hold(t, refused_, resetAtOnce, fault{status: 404, body: "default backend - 404"})
+		if _, err := c.Release(releaseTimeout(t), names); err == nil {
+			t.Error("no error for a name that nobody released")
+		}
+	})
+	bubble(t, "granted anew since", func(t *testing.T) {
+		v := newVersion1(t, "a")
+		c, _ := serve(t, v)
+		for range 2 {
+			g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+			want(t, err)
+			_, err = c.Release(releaseTimeout(t), Releasing(g.Leases, ""))
+			want(t, err)
+		}
+		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		want(t, err)
+		v.mu.Lock()
+		v.put("a") // by somebody else
+		v.mu.Unlock()
+		if _, err = c.Release(releaseTimeout(t), Releasing(g.Leases, "")); err == nil {
+			t.Error("no error, though another released what was granted since")
+		}
+	})
+	bubble(t, "not now", func(t *testing.T) {
+		v, c := hold(t)
+		v.known("b")
+		v.broken = 2
+		reply, err := c.Release(releaseTimeout(t), names)
+		want(t, err)
+		if held, _ := v.state(); len(held) != 0 || len(reply.Released) != 3 {
+			t.Errorf("%v held, released %v after %q", held, reply.Released, v.releases)
+		}
+		if !slices.Equal(v.releases, []string{"a b c", "b c", "c", "a b"}) {
+			t.Errorf("sent %q", v.releases)
+		}
+	})
+	bubble(t, "not within the deadline", func(t *testing.T) {
+		v, c := hold(t)
+		v.broken = 1000
+		_, err := c.Release(releaseTimeout(t), names)
+		want(t, err, context.DeadlineExceeded)
+		if !strings.Contains(err.Error(), "the store is away") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestStoppedAt(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		body   string
+		names  []string
+		want   int
+	}{
+		{500, "Failed to release lease b: x, Released: a", []string{"a", "b"}, 1},
+		{500, "Failed to release lease \"b\": x", []string{"a", "b"}, 1},
+		{500, "Failed to release lease a:b: x", []string{"a", "a:b"}, 1},
+		{500, "Failed to release lease a:b: x", []string{"a:b", "a"}, 0},
+		{500, "Failed to release lease c: x", []string{"a", "b"}, -1},
+		{500, "Failed to release: a", []string{"a"}, -1},
+		{404, "Failed to release lease a: x", []string{"a"}, -1},
+	} {
+		o := outcome{answer: answer{Response: &http.Response{StatusCode: tt.status}, body: []byte(tt.body)}}
+		if got := stoppedAt(o, tt.names); got != tt.want {
+			t.Errorf("%d %q of %q: %d, want %d", tt.status, tt.body, tt.names, got, tt.want)
+		}
+	}
+}
+
+// What a version-1 proxy ignores was not released, and must not look so.
+func TestReleaseUnsupported(t *testing.T) {
+	for name, req := range map[string]leaseapi.ReleaseRequest{
+		"generation":       {Leases: []leaseapi.Lease{{Name: "a", Generation: 7}}},
+		"request id":       {RequestIDs: []string{"id"}},
+		"names and more":   {Names: []string{"a"}, RequestIDs: []string{"id"}},
+		"names, put off":   {Names: []string{"a"}, Delay: leaseapi.Duration(time.Minute)},
+		"another's answer": {RequestIDs: []string{"id"}},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			v := newVersion1(t)
+			v.known("a")
+			c, m := serve(t, v)
+			if name == "another's answer" {
+				m.add(fault{status: 200, body: `{"status":"ok"}`})
+			}
+			reply, err := c.Release(releaseTimeout(t), req)
+			want(t, err, errors.ErrUnsupported)
+			held, _ := v.state()
+			if released := name == "names and more"; released != (len(held) == 0) || released != (len(reply.Released) == 1) {
+				t.Errorf("%v held, released %v", held, reply.Released)
+			}
+		})
+	}
+}
+
+// Our server's reply is handed on; a delay of bare names goes to it only.
+func TestReleaseOurs(t *testing.T) {
+	bubble(t, "stale", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s)
+		stale := leaseapi.Lease{Name: "a", Generation: 6}
+		s.grants["id"] = []leaseapi.Lease{{Name: "a", Generation: 7}}
+		reply, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Leases: []leaseapi.Lease{stale}})
+		want(t, err)
+		if len(reply.Released) != 0 || len(reply.Stale) != 1 || reply.Stale[0].Lease != stale {
+			t.Errorf("reply %+v", reply)
+		}
+	})
+	bubble(t, "delay", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s)
+		delay := leaseapi.Duration(time.Minute)
+		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a"}, Owner: "job",
+			Leases: []leaseapi.Lease{{Name: "b", Generation: 1}}, Delay: delay})
+		want(t, err)
+		if len(s.released) != 2 || s.released[0].Delay != delay || s.released[1].Delay != delay || s.released[1].Owner != "job" {
+			t.Errorf("sent %+v", s.released)
+		}
+	})
+}
+
+func TestReleasing(t *testing.T) {
+	r := Releasing([]leaseapi.Lease{{Name: "a"}, {Name: "b", Generation: 2}}, "job")
+	if fmt.Sprint(r) != fmt.Sprint(leaseapi.ReleaseRequest{Names: []string{"a"}, Leases: []leaseapi.Lease{{Name: "b", Generation: 2}}, Owner: "job"}) {
+		t.Errorf("got %+v", r)
+	}
+}

@@ -1,0 +1,81 @@
+package proxyclient
+
+import (
+	"context"
+	"net"
+	"net/http/httptrace"
+	"sync/atomic"
+)
+
+// trackedConn remembers whether anything was written on it since the request
+// at hand got it.
+type trackedConn struct {
+	net.Conn
+	wrote atomic.Bool
+}
+
+func (c *trackedConn) Write(p []byte) (int, error) {
+	// Set first: a write that is under way when the request fails counts.
+	before := c.wrote.Swap(true)
+	n, err := c.Conn.Write(p)
+	if n == 0 && err != nil && !before {
+		c.wrote.Store(false)
+	}
+	return n, err
+}
+
+// dialFunc is what [net/http.Transport] dials with.
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// tracked makes the connections of dial tracked ones.
+func tracked(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return &trackedConn{Conn: c}, nil
+	}
+}
+
+// sending follows one attempt at a time: onto which connection it came, if any.
+// Without one (the dial, the TLS handshake or a proxy's CONNECT failed) nothing
+// of the request has left. http.Transport returns an error only after its
+// writer has ended, so what the connection says then is final.
+type sending struct{ conn net.Conn }
+
+func (s *sending) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		s.conn = info.Conn
+		if c := s.tracked(); c != nil {
+			c.wrote.Store(false)
+		}
+	}}
+}
+
+// begin forgets the attempt before.
+func (s *sending) begin() { s.conn = nil }
+
+// sent reports whether a byte of the request can have left.
+func (s *sending) sent() bool {
+	if s.conn == nil {
+		return false
+	}
+	c := s.tracked()
+	return c == nil || c.wrote.Load()
+}
+
+// tracked looks through TLS, and nil if there is no tracked connection below.
+func (s *sending) tracked() *trackedConn {
+	for c := s.conn; c != nil; {
+		if t, ok := c.(*trackedConn); ok {
+			return t
+		}
+		inner, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		c = inner.NetConn()
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package proxyclient
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// suspended returns how long the machine has been suspended since it booted:
+// the distance of CLOCK_BOOTTIME from CLOCK_MONOTONIC (clock_gettime(2)).
+func suspended() time.Duration {
+	// A process that is stopped or preempted between two readings would take
+	// the pause for a suspend. So the reading counts only if the same clock,
+	// read before and after, hardly moved.
+	for {
+		before, ok1 := readClock(unix.CLOCK_MONOTONIC)
+		boot, ok2 := readClock(unix.CLOCK_BOOTTIME)
+		after, ok3 := readClock(unix.CLOCK_MONOTONIC)
+		switch {
+		case !ok1 || !ok2 || !ok3:
+			return 0 // a kernel without the clock; then it has no suspend to count either
+		case after-before < shortestSuspend/2:
+			return boot - before
+		}
+	}
+}
+
+func readClock(id int32) (time.Duration, bool) {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(id, &ts); err != nil {
+		return 0, false
+	}
+	return time.Duration(ts.Nano()), true
+}
+
+// resumes returns a channel that gets a value after each resume from a suspend
+// (and when somebody sets the clock). Go's timers stand still in a suspend, so
+// without it a deadline that passed meanwhile is seen late by as much as its
+// timer had left. stop ends the watch and returns when its goroutine has.
+//
+// A timer on the wall clock with TFD_TIMER_CANCEL_ON_SET fails its reader with
+// ECANCELED at just these moments (timerfd_create(2)). Where there is none,
+// the channel is nil, and only the delay is lost.
+func resumes() (c <-chan struct{}, stop func()) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
+	if err != nil {
+		return nil, func() {}
+	}
+	timer := os.NewFile(uintptr(fd), "timerfd")
+	if err := armResume(fd); err != nil {
+		timer.Close()
+		return nil, func() {}
+	}
+	resumed, done := make(chan struct{}, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 8)
+		for {
+			if _, err := timer.Read(buf); !errors.Is(err, unix.ECANCELED) {
+				return // closed; the timer itself never expires
+			}
+			select {
+			case resumed <- struct{}{}:
+			default: // one that nobody looked at yet says it already
+			}
+		}
+	}()
+	return resumed, func() {
+		timer.Close()
+		<-done
+	}
+}
+
+// armResume sets the timer to the far end of time: only its cancellation counts.
+func armResume(fd int) error {
+	never := unix.ItimerSpec{Value: unix.NsecToTimespec(1<<63 - 1)}
+	return unix.TimerfdSettime(fd, unix.TFD_TIMER_ABSTIME|unix.TFD_TIMER_CANCEL_ON_SET, &never, nil)
+}

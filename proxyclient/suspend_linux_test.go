@@ -1,0 +1,17 @@
+package proxyclient
+
+import "testing"
+
+// The watch for resumes ends when it is told to, and does not tell without one.
+func TestResumes(t *testing.T) {
+	c, stop := resumes()
+	if c == nil {
+		t.Skip("this kernel has no timer that tells of a resume")
+	}
+	stop() // returns only when the goroutine has ended
+	select {
+	case <-c:
+		t.Error("a resume out of nothing")
+	default:
+	}
+}

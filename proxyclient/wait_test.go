@@ -1,0 +1,303 @@
+package proxyclient
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// A queued request is sent again at once with what remains of the wait, and
+// says where it stands; the end of the wait carries the last word.
+func TestAcquireQueued(t *testing.T) {
+	bubble(t, "granted", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s)
+		time.AfterFunc(60*time.Second, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.free = []string{"a", "b"}
+			s.pump()
+		})
+		var places []int
+		start := time.Now()
+		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, Owner: "job", RequestID: "id", TTL: time.Minute, Wait: time.Hour,
+			OnQueued: func(q leaseapi.Queued) {
+				places = append(places, q.Place)
+				if strings.ContainsRune(q.Oldest.Owner, '\x1b') {
+					t.Error("an escape sequence came through")
+				}
+			}})
+		want(t, err)
+		if d := time.Since(start); d != 60*time.Second {
+			t.Errorf("took %s, want the minute until the leases were free", d)
+		}
+		if len(places) != 2 || g.Version1 || len(g.Leases) != 2 || g.RequestID != "id" || g.TTL != 5*time.Minute || g.RenewEvery != 100*time.Second {
+			t.Errorf("queued %v, got %+v", places, g)
+		}
+		if since := Now().Sub(g.Asked); since != 10*time.Second {
+			t.Errorf("asked %s ago, want 10s: the start of the last slice", since)
+		}
+		if left := Until(g.Deadline()); left != 20*time.Second {
+			t.Errorf("%s left, want 20s of the provisional 30", left)
+		}
+		wants := []string{"1h0m0s", "59m35s", "59m10s"}
+		for i, q := range s.acquires {
+			v, _ := url.ParseQuery(q)
+			if v.Get("wait") != wants[i] || v.Get("owner") != "job" || v.Get("ttl") != "1m0s" || v.Get("count") != "2" || v.Get("request_id") != "id" {
+				t.Errorf("request %d: %v", i, v)
+			}
+		}
+	})
+	bubble(t, "exhausted", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s)
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		want(t, err, ErrExhausted)
+		if d := time.Since(start); d != time.Minute {
+			t.Errorf("took %s, want the wait", d)
+		}
+		if s := err.Error(); s != `acquire: no lease of type "t" within 1m0s (place 1 of 1, 2 of 2 in use)` {
+			t.Errorf("error %q", s)
+		}
+		if _, queued := s.state(); queued != 0 {
+			t.Error("still queued")
+		}
+	})
+	bubble(t, "try", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s)
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		want(t, err, ErrExhausted)
+		if time.Since(start) != 0 || len(s.acquires) != 1 {
+			t.Errorf("took %s and %d requests", time.Since(start), len(s.acquires))
+		}
+	})
+	bubble(t, "a slice that hangs is sent again", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s, fault{}, hanging)
+		time.AfterFunc(time.Minute+time.Second, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.free = []string{"a"}
+			s.pump()
+		})
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		want(t, err)
+		if d := time.Since(start); d != time.Minute+time.Second {
+			t.Errorf("took %s", d)
+		}
+	})
+	bubble(t, "answered at once without end", func(t *testing.T) {
+		var n int
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n++
+			if r.URL.Path == leaseapi.PathRelease {
+				answerJSON(w, 200, leaseapi.ReleaseReply{Released: []string{}})
+				return
+			}
+			answerJSON(w, 202, leaseapi.Queued{RequestID: r.URL.Query().Get("request_id")})
+		}))
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 10 * time.Second})
+		want(t, err, ErrExhausted)
+		if n > 110 {
+			t.Errorf("%d requests in 10s", n)
+		}
+	})
+}
+
+// Cancelling leaves nothing behind where the proxy can be told; where it
+// cannot, it is said.
+func TestAcquireCancelled(t *testing.T) {
+	cause := errors.New("told to stop")
+	cancelAfter := func(t *testing.T, d time.Duration) context.Context {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(d, func() { cancel(cause) })
+		return ctx
+	}
+	bubble(t, "ours", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s)
+		start := time.Now()
+		_, err := c.Acquire(cancelAfter(t, 40*time.Second), Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Hour})
+		want(t, err, cause)
+		if errors.Is(err, ErrUnconfirmed) || time.Since(start) != 40*time.Second {
+			t.Errorf("after %s: %v", time.Since(start), err)
+		}
+		if _, queued := s.state(); queued != 0 || !s.ended["id"] {
+			t.Error("the request still stands")
+		}
+	})
+	bubble(t, "ours, that hangs", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s, fault{}, fault{}, hanging, hanging, hanging)
+		start := time.Now()
+		_, err := c.Acquire(cancelAfter(t, 55*time.Second), Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Hour})
+		want(t, err, cause, ErrUnconfirmed)
+		if d := time.Since(start); d != 58*time.Second {
+			t.Errorf("took %s, want 3s after the end", d)
+		}
+	})
+	bubble(t, "version 1", func(t *testing.T) {
+		v := newVersion1(t)
+		c, _ := serve(t, v)
+		_, err := c.Acquire(cancelAfter(t, 40*time.Second), Request{Type: "t", Count: 1, Wait: time.Hour})
+		want(t, err, cause, ErrUnconfirmed)
+	})
+	bubble(t, "before anything was sent", func(t *testing.T) {
+		v := newVersion1(t)
+		c, m := serve(t, v)
+		m.Close()
+		_, err := c.Acquire(cancelAfter(t, 20*time.Second), Request{Type: "t", Count: 1, Wait: time.Hour})
+		want(t, err, cause)
+		if errors.Is(err, ErrUnconfirmed) {
+			t.Error(err)
+		}
+	})
+	bubble(t, "version 1 that is tried", func(t *testing.T) {
+		c, _ := serve(t, newVersion1(t))
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		want(t, err, ErrExhausted, ErrUnconfirmed)
+		if d := time.Since(start); d != answerTime {
+			t.Errorf("took %s", d)
+		}
+	})
+	bubble(t, "version 1 at the end of the wait", func(t *testing.T) {
+		v := newVersion1(t)
+		c, _ := serve(t, v)
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		want(t, err, ErrExhausted, ErrUnconfirmed)
+		if d := time.Since(start); d != time.Minute+answerTime {
+			t.Errorf("took %s", d)
+		}
+	})
+}
+
+// Silence is half a minute without any HTTP answer, or the wait.
+func TestAcquireUnreachable(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		wait            time.Duration
+		after           time.Duration // then the network is gone; zero: from the start
+		err             error
+		atLeast, atMost time.Duration
+	}{
+		{name: "never there", wait: time.Hour, err: ErrUnreachable, atLeast: maxSilence, atMost: maxSilence + maxPause},
+		{name: "short wait", wait: 5 * time.Second, err: ErrUnreachable, atLeast: 5 * time.Second, atMost: 5 * time.Second},
+		{name: "no wait", wait: 0, err: ErrUnreachable, atLeast: 0, atMost: 0},
+		{name: "gone while queued", wait: time.Hour, after: 10 * time.Minute, err: ErrUnreachable,
+			atLeast: 10*time.Minute + maxSilence, atMost: 10*time.Minute + 30*time.Second + maxSilence + maxPause + cancelTime},
+		{name: "gone just before the end", wait: 10 * time.Minute, after: 10*time.Minute - 10*time.Second, err: ErrExhausted,
+			atLeast: 10 * time.Minute, atMost: 10*time.Minute + answerTime + cancelTime},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			s := newOurs(t)
+			c, m := serve(t, s, fault{})
+			if tt.after == 0 {
+				m.Close()
+			} else {
+				time.AfterFunc(tt.after, func() { m.Close() })
+			}
+			start := time.Now()
+			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: tt.wait})
+			want(t, err, tt.err)
+			if d := time.Since(start); d < tt.atLeast || d > tt.atMost {
+				t.Errorf("took %s, want %s to %s: %v", d, tt.atLeast, tt.atMost, err)
+			}
+		})
+	}
+	bubble(t, "a proxy that is down comes back", func(t *testing.T) {
+		s := newOurs(t, "a")
+		var down []fault
+		for range 10 {
+			down = append(down, refused_)
+		}
+		var retries int
+		c, _ := serve(t, s, down...)
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnRetry: func(error) { retries++ }})
+		want(t, err)
+		if retries != 10 {
+			t.Errorf("told of %d retries", retries)
+		}
+	})
+	bubble(t, "a connection that breaks after an hour was not silent for an hour", func(t *testing.T) {
+		asked := 0
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				asked++
+				http.NotFound(w, r)
+				return
+			}
+			time.Sleep(time.Hour)
+			panic(http.ErrAbortHandler)
+		}))
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 2 * time.Hour})
+		want(t, err, ErrUnconfirmed)
+		if errors.Is(err, ErrUnreachable) || asked != 1 {
+			t.Errorf("asked %d times which kind it is: %v", asked, err)
+		}
+	})
+}
+
+// Retry-After counts against a server that knows the request id, up to the wait.
+func TestAcquireRetryAfter(t *testing.T) {
+	busy := func(after string) fault {
+		f := problemFault(503, leaseapi.ProblemUnavailable)
+		f.header.Set("Retry-After", after)
+		return f
+	}
+	for _, tt := range []struct {
+		after string
+		wait  time.Duration
+		took  time.Duration
+	}{
+		{"20", time.Hour, 20 * time.Second},
+		{"20", 10 * time.Second, 10 * time.Second},
+	} {
+		bubble(t, tt.after+" of "+tt.wait.String(), func(t *testing.T) {
+			c, _ := serve(t, newOurs(t, "a"), busy(tt.after))
+			start := time.Now()
+			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: tt.wait})
+			want(t, err)
+			if d := time.Since(start); d != tt.took {
+				t.Errorf("took %s, want %s", d, tt.took)
+			}
+		})
+	}
+	bubble(t, "at once, without end", func(t *testing.T) {
+		n := 0
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			n++
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, `Failed to acquire lease "t": resources not found`, http.StatusServiceUnavailable)
+		}))
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 10 * time.Second})
+		want(t, err, ErrExhausted)
+		if limit := int(10*time.Second/(minPause/2)) + 1; n > limit {
+			t.Errorf("%d requests in 10s, want at most %d", n, limit)
+		}
+	})
+	bubble(t, "nothing but failures", func(t *testing.T) {
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				problem(w, 404, leaseapi.Problem{Type: leaseapi.ProblemUnknownRequest})
+				return
+			}
+			problem(w, 503, leaseapi.Problem{Type: leaseapi.ProblemQueueFull, Detail: "the queue is full"})
+		}))
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		if err == nil || errors.Is(err, ErrExhausted) || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "the queue is full") {
+			t.Errorf("error %v, want the last answer", err)
+		}
+	})
+}
