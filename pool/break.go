@@ -1,0 +1,54 @@
+package pool
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"time"
+)
+
+// Why a Break breaks nothing.
+var (
+	ErrUnknownName = errors.New("there never was such a name")
+	ErrNotHeld     = errors.New("nobody holds this name")
+)
+
+// Break takes the lease of name away from its holder, for an operator, who says
+// why. Renewals fail from now on with that reason, and nothing prolongs the
+// lease any more, not even a restart: it ends when its holder releases it, at a
+// pending release, or else when its TTL is over. That leaves the holder time to
+// stop what it does. With immediately, it ends now.
+//
+// It returns the lease as it is by now, or was when it ended; or
+// [ErrUnknownName] or [ErrNotHeld]. Breaking a lease again changes what is given
+// as the reason.
+func (s *Set) Break(now time.Duration, name, reason string, immediately bool) (Lease, error) {
+	s.Advance(now)
+	sl := s.slots[name]
+	switch {
+	case sl == nil:
+		return Lease{}, ErrUnknownName
+	case sl.lease == nil:
+		return Lease{}, ErrNotHeld
+	}
+	l := sl.lease
+	before := l.Broken
+	l.Broken = cmp.Or(reason, "no reason given")
+	switch {
+	case immediately:
+		s.end(l, brokenFor(l.Broken))
+		s.serve()
+	case l.Broken != before:
+		s.changes = append(s.changes, Change{Kind: Broken, Lease: l.Lease})
+	}
+	return l.Lease, nil
+}
+
+// broken is what the reason of a broken lease begins with.
+const broken = "broken: "
+
+func brokenFor(why string) Reason { return Reason(broken + why) }
+
+// Broken reports whether r is that of a broken lease. Its text is then
+// "broken: " and what the operator gave as the reason.
+func (r Reason) Broken() bool { return strings.HasPrefix(string(r), broken) }

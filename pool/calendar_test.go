@@ -1,0 +1,157 @@
+package pool
+
+import "time"
+
+// calendar is when the model expects something to happen by itself. What was
+// put off since stays in it, and is passed over when it is due.
+type calendar struct {
+	heap []entry
+}
+
+// entry is either the end of a lease, or for a waiter that is alone the end of
+// its being there or of its place.
+type entry struct {
+	at      time.Duration
+	lease   *modelLease
+	request *modelRequest
+}
+
+// stands reports whether the entry still says what will be.
+func (e entry) stands(m *model) bool {
+	if e.lease != nil {
+		n := m.names[e.lease.Name]
+		return n.lease == e.lease && e.lease.Ends() == e.at
+	}
+	r := e.request
+	return r.queued && r.attached == 0 && (r.there && r.thereUntil == e.at || r.keptUntil == e.at)
+}
+
+func (c *calendar) lease(l *modelLease) { c.push(entry{at: l.Ends(), lease: l}) }
+
+func (c *calendar) alone(r *modelRequest) {
+	if r.there {
+		c.push(entry{at: r.thereUntil, request: r})
+	}
+	c.push(entry{at: r.keptUntil, request: r})
+}
+
+// first returns the next entry that stands; false if there is none.
+func (c *calendar) first(m *model) (entry, bool) {
+	for len(c.heap) > 0 {
+		if e := c.heap[0]; e.stands(m) {
+			return e, true
+		}
+		c.pop()
+	}
+	return entry{}, false
+}
+
+func (c *calendar) push(e entry) {
+	h := append(c.heap, e)
+	for i := len(h) - 1; i > 0 && h[i].at < h[(i-1)/2].at; i = (i - 1) / 2 {
+		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
+	}
+	c.heap = h
+}
+
+func (c *calendar) pop() {
+	h := c.heap
+	last := len(h) - 1
+	h[0] = h[last]
+	h[last] = entry{}
+	h = h[:last]
+	for i := 0; 2*i+1 < len(h); {
+		child := 2*i + 1
+		if child+1 < len(h) && h[child+1].at < h[child].at {
+			child++
+		}
+		if h[i].at <= h[child].at {
+			break
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+	c.heap = h
+}
+
+// pass lets the time of the model become now. Who is no longer there is not
+// from then on; what must happen is returned, for [model.settle] to look for.
+func (m *model) pass(now time.Duration) (due []entry) {
+	m.now = max(m.now, now)
+	for {
+		e, ok := m.times.first(m)
+		if !ok || e.at > m.now {
+			break
+		}
+		m.times.pop()
+		if r := e.request; r != nil && r.there {
+			m.goes(r)
+		}
+		if e.stands(m) {
+			due = append(due, e)
+		}
+	}
+	for _, p := range m.order {
+		p.dirty = p.dirty || p.next >= 0 && p.next <= m.now
+	}
+	return due
+}
+
+// settle looks for what must have happened by now and did not.
+func (m *model) settle(due []entry) {
+	for _, e := range due {
+		switch {
+		case !e.stands(m):
+		case e.lease != nil:
+			m.fail("%+v should have ended", e.lease.Lease)
+		default:
+			m.fail("%s still waits, its place was kept until %v", e.request.ID, e.at)
+		}
+	}
+	if len(m.ended) > 0 && m.ended[0].Until <= m.now {
+		m.fail("%+v should be forgotten", m.ended[0])
+	}
+	for _, p := range m.order {
+		if p.dirty {
+			m.settlePool(p)
+		}
+	}
+	for l := range m.ending {
+		m.fail("%+v should have ended, as was asked", l.Lease)
+	}
+	for id := range m.leaving {
+		m.fail("%s should be off the queue, as was asked", id)
+	}
+}
+
+func (m *model) settlePool(p *modelPool) {
+	p.dirty, p.next = false, -1
+	r := p.first()
+	if r == nil || !p.fits(r.Count) {
+		return
+	}
+	if p.next = p.due(); p.next <= m.now {
+		m.fail("%s is first, wants %d of %d free names, has been due since %v, and has none", r.ID, r.Count, len(p.free), p.next)
+	}
+}
+
+// next returns when the next thing happens by itself; false if never.
+func (m *model) next() (next time.Duration, ok bool) {
+	add := func(at time.Duration) {
+		if !ok || at < next {
+			next, ok = at, true
+		}
+	}
+	if e, ok := m.times.first(m); ok {
+		add(e.at)
+	}
+	if len(m.ended) > 0 {
+		add(m.ended[0].Until)
+	}
+	for _, p := range m.order {
+		if p.next >= 0 {
+			add(p.next)
+		}
+	}
+	return next, ok
+}

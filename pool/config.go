@@ -1,0 +1,155 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Defaults and limits of a [Config].
+const (
+	// DefaultTTL outlasts the longest provisioning seen in the field, since
+	// nobody renews the lease of a plain acquire.
+	DefaultTTL = 4 * time.Hour
+	// DefaultMaxWaiters bounds memory: 10,000 waiters are more jobs than any
+	// pool serves in a day.
+	DefaultMaxWaiters = 10_000
+	// MaxCapacity is the most names one pool may have.
+	MaxCapacity = 100_000
+	// MaxNameLen is the most bytes of a name or type; longer ones do not fit
+	// into a file name.
+	MaxNameLen = 255
+)
+
+// Config is one pool. Only Type and Names are required.
+type Config struct {
+	Type  string   // what requests ask for
+	Names []string // the resources, in the order in which they are first granted
+
+	DefaultTTL time.Duration // of a request that names none; zero: [DefaultTTL], or MaxTTL if that is less
+	MaxTTL     time.Duration // the most a lease may ask for; zero: no bound
+	MaxWaiters int           // the most requests that wait at once; zero: [DefaultMaxWaiters]
+
+	// Pace is the least time between two grants, so that jobs that come
+	// together do not start together; a grant of N names counts as N. Zero:
+	// whatever is free is granted at once. See [AutoPace].
+	Pace time.Duration
+}
+
+// Check reports what is wrong with the pool taken alone: types and names that
+// are not valid or not unique, and numbers out of range.
+func (c Config) Check() error {
+	var errs []error
+	if err := CheckType(c.Type); err != nil {
+		errs = append(errs, err)
+	}
+	if n := len(c.Names); n < 1 || n > MaxCapacity {
+		errs = append(errs, fmt.Errorf("%d names: a pool has 1 to %d", n, MaxCapacity))
+	}
+	for _, name := range c.Names {
+		if err := CheckName(name); err != nil {
+			errs = append(errs, err)
+			break // one is enough to find the cause; the list may be long
+		}
+	}
+	switch {
+	case c.DefaultTTL < 0 || c.MaxTTL < 0:
+		errs = append(errs, errors.New("a TTL is negative"))
+	case c.MaxTTL > 0 && c.DefaultTTL > c.MaxTTL:
+		errs = append(errs, fmt.Errorf("default TTL %v is above the maximum %v", c.DefaultTTL, c.MaxTTL))
+	}
+	if c.MaxWaiters < 0 {
+		errs = append(errs, errors.New("the limit on waiters is negative"))
+	}
+	if c.Pace < 0 {
+		errs = append(errs, errors.New("the pace is negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkAll reports what is wrong with configs, each alone and all together.
+func checkAll(configs []Config) error {
+	var errs []error
+	types := make(map[string]bool)
+	pools := make(map[string]string) // by name
+	for _, c := range configs {
+		err := c.Check()
+		switch {
+		case err != nil:
+		case types[c.Type]:
+			err = errors.New("there are two pools of this type")
+		default:
+			for _, name := range c.Names {
+				if other, taken := pools[name]; taken {
+					err = fmt.Errorf("name %q is already in pool %q: names are unique", name, other)
+					break
+				}
+				pools[name] = c.Type
+			}
+		}
+		types[c.Type] = true
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pool %q: %w", c.Type, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults returns c with its zero values filled in.
+func (c Config) withDefaults() Config {
+	if c.DefaultTTL == 0 {
+		c.DefaultTTL = DefaultTTL
+		if c.MaxTTL > 0 {
+			c.DefaultTTL = min(c.DefaultTTL, c.MaxTTL)
+		}
+	}
+	if c.MaxWaiters == 0 {
+		c.MaxWaiters = DefaultMaxWaiters
+	}
+	return c
+}
+
+// ttl returns the TTL that a request for want gets.
+func (c Config) ttl(want time.Duration) time.Duration {
+	if want <= 0 {
+		want = c.DefaultTTL
+	}
+	if c.MaxTTL > 0 {
+		want = min(want, c.MaxTTL)
+	}
+	return want
+}
+
+// CheckType reports why typ cannot be the type of a pool: it is not 1 to 255
+// bytes of UTF-8 without control characters.
+func CheckType(typ string) error {
+	return check("type", typ, func(r rune) bool { return !unicode.IsControl(r) })
+}
+
+// CheckName reports why name cannot be the name of a lease. Names become lines
+// of files and parts of paths: beyond what holds for types, they have no slash
+// and no white space.
+func CheckName(name string) error {
+	return check("name", name, func(r rune) bool {
+		return r != '/' && !unicode.IsControl(r) && !unicode.IsSpace(r)
+	})
+}
+
+func check(what, s string, allowed func(rune) bool) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("%s is empty", what)
+	case len(s) > MaxNameLen:
+		return fmt.Errorf("%s %.20q… is %d bytes long: at most %d", what, s, len(s), MaxNameLen)
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%s %q is not valid UTF-8", what, s)
+	}
+	if i := strings.IndexFunc(s, func(r rune) bool { return !allowed(r) }); i >= 0 {
+		r, _ := utf8.DecodeRuneInString(s[i:])
+		return fmt.Errorf("%s %q contains %q", what, s, r)
+	}
+	return nil
+}

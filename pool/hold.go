@@ -1,0 +1,132 @@
+package pool
+
+import (
+	"slices"
+	"time"
+)
+
+// Renew makes the lease that ref means end ttl from now, and every later
+// renewal without a ttl likewise; zero keeps the one it has. The pool's maximum
+// bounds it. The first renewal makes a grant firm. A lease with a pending
+// release is the caller's still, but ends when it ends. One that was broken is
+// not, although it may be held a while yet.
+//
+// The Reason is empty, or says why the lease is not the caller's any more.
+func (s *Set) Renew(now time.Duration, ref Ref, ttl time.Duration) (Lease, Reason) {
+	s.Advance(now)
+	sl := s.slots[ref.Name]
+	if sl == nil {
+		return Lease{}, Unknown
+	}
+	l := sl.lease
+	if l == nil || !ref.matches(l.Lease) {
+		return Lease{}, sl.lost(ref)
+	}
+	if l.Broken != "" {
+		return Lease{}, brokenFor(l.Broken)
+	}
+	if ttl <= 0 {
+		ttl = l.TTL
+	}
+	ttl = l.pool.ttl(ttl)
+	durable := l.Provisional || ttl != l.TTL
+	l.Provisional, l.TTL = false, ttl
+	l.Expires = later(s.now, l.TTL)
+	s.schedule(&l.timer, l.Ends())
+	if durable {
+		s.changes = append(s.changes, Change{Kind: Renewed, Lease: l.Lease})
+	}
+	return l.Lease, ""
+}
+
+// Release ends the lease that ref means, or sets it to end delay from now,
+// whatever is renewed and whoever dies in between; a later call may move that
+// either way, but puts off nothing that was broken. A name that is free is released already. The Reason is empty if
+// the lease has ended or will; [Other] if somebody else has the name, and then
+// nothing has changed; [Unknown] if there never was such a name.
+func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
+	s.Advance(now)
+	sl := s.slots[ref.Name]
+	switch {
+	case sl == nil:
+		return Unknown
+	case sl.lease == nil:
+		return ""
+	case !ref.matches(sl.lease.Lease):
+		return Other
+	}
+	l := sl.lease
+	if delay <= 0 {
+		s.end(l, Released)
+		s.serve()
+		return ""
+	}
+	at := later(s.now, delay)
+	if l.Broken != "" {
+		at = min(at, l.Ends())
+	}
+	l.ReleaseAt = at
+	l.Provisional = false // whoever puts its release off has received it
+	s.schedule(&l.timer, l.Ends())
+	s.changes = append(s.changes, Change{Kind: Delayed, Lease: l.Lease})
+	return ""
+}
+
+// lost says why the lease that ref means is not held.
+func (sl *slot) lost(ref Ref) Reason {
+	switch {
+	case sl.lease != nil:
+		return Other
+	case ref.Generation == 0 || ref.Generation == sl.lastGeneration:
+		if sl.lastReason == "" {
+			return Unknown
+		}
+		return sl.lastReason
+	case ref.Generation < sl.lastGeneration:
+		return Other // it ended before that one began
+	}
+	return Unknown // ended before a restart
+}
+
+func (l *lease) timeout(s *Set) {
+	switch {
+	case l.ReleaseAt > 0:
+		s.end(l, Released)
+	case l.Broken != "":
+		s.end(l, brokenFor(l.Broken))
+	default:
+		s.end(l, Expired)
+	}
+}
+
+// end ends a lease. The request ends with the last of its leases.
+func (s *Set) end(l *lease, why Reason) {
+	s.timers.remove(&l.timer)
+	l.pool.held.remove(l)
+	s.held--
+	s.touch(l.pool)
+
+	sl := l.slot
+	sl.lease, sl.lastGeneration, sl.lastReason = nil, l.Generation, why
+	if sl.pool != nil {
+		sl.pool.free = append(sl.pool.free, sl)
+		s.touch(sl.pool)
+	}
+	took := s.now - l.Granted
+	// Nobody worked under a grant that was not received, and one that was
+	// broken says nothing about how long jobs take.
+	if !l.Provisional && l.Broken == "" {
+		l.pool.hold.add(took)
+	}
+	s.changes = append(s.changes, Change{Kind: Done, Lease: l.Lease, Reason: why, Took: took})
+
+	r := l.request
+	if r == nil || r.Once {
+		return
+	}
+	r.leases = slices.DeleteFunc(r.leases, func(other *lease) bool { return other == l })
+	if len(r.leases) == 0 {
+		delete(s.requests, r.ID)
+		s.remember(r.ID)
+	}
+}

@@ -1,0 +1,183 @@
+package pool
+
+import (
+	"testing"
+	"time"
+)
+
+func TestFirstRenewalMakesFirm(t *testing.T) {
+	set := one(t, 1)
+	q := req("a")
+	q.TTL = time.Minute
+	a := must(t, set, 0, q, "t-0")
+	if !a[0].Provisional || a[0].Expires != ProvisionalTTL || a[0].TTL != time.Minute {
+		t.Errorf("granted %+v", a[0])
+	}
+	set.Take()
+	l, why := set.Renew(10*s, ref(a[0]), 0)
+	if why != "" || l.Provisional || l.Expires != 70*s {
+		t.Errorf("renewed %+v, %q", l, why)
+	}
+	changed(t, set, "renewed t-0")
+	set.Renew(20*s, ref(a[0]), 0)
+	changed(t, set) // nothing that must outlive a restart
+	set.Renew(30*s, ref(a[0]), 2*time.Minute)
+	changed(t, set, "renewed t-0")
+	set.Advance(150*s - 1)
+	changed(t, set)
+	set.Advance(150 * s)
+	changed(t, set, "expired t-0", "remembered a")
+}
+
+func TestTTLBounds(t *testing.T) {
+	for _, c := range []struct {
+		name                   string
+		defaultTTL, maxTTL     time.Duration
+		asked, granted, renews time.Duration // renews: what a renewal for 10 h gets
+	}{
+		{"all defaults", 0, 0, 0, 4 * time.Hour, 10 * time.Hour},
+		{"asked for", 0, 0, time.Minute, time.Minute, 10 * time.Hour},
+		{"default", time.Hour, 0, 0, time.Hour, 10 * time.Hour},
+		{"maximum", 0, 5 * time.Hour, 9 * time.Hour, 5 * time.Hour, 5 * time.Hour},
+		{"maximum below the default", 0, time.Hour, 0, time.Hour, time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set := with(t, Config{Type: "t", Names: []string{"n"}, DefaultTTL: c.defaultTTL, MaxTTL: c.maxTTL})
+			q := req("a")
+			q.TTL = c.asked
+			a := must(t, set, 0, q, "n")
+			if a[0].TTL != c.granted {
+				t.Errorf("granted for %v, want %v", a[0].TTL, c.granted)
+			}
+			if l, _ := set.Renew(0, ref(a[0]), 10*time.Hour); l.TTL != c.renews {
+				t.Errorf("renewed for %v, want %v", l.TTL, c.renews)
+			}
+		})
+	}
+}
+
+func TestRenewLost(t *testing.T) {
+	set := one(t, 3)
+	a := must(t, set, 0, req("a"), "t-0")[0]
+	b := must(t, set, 0, req("b"), "t-1")[0]
+	c := must(t, set, 0, req("c"), "t-2")[0]
+	set.Renew(0, ref(c), 0)
+	set.Cancel(1*s, "a")
+	set.Advance(31 * s) // b expires
+	for _, tt := range []struct {
+		name string
+		ref  Ref
+		want Reason
+	}{
+		{"released", ref(a), Released},
+		{"expired", ref(b), Expired},
+		{"current", ref(c), ""},
+		{"other generation", Ref{Name: "t-2", Generation: c.Generation + 1}, Other},
+		{"other owner", Ref{Name: "t-2", Owner: "you"}, Other},
+		{"before the last", Ref{Name: "t-1", Generation: b.Generation - 1}, Other},
+		{"not remembered", Ref{Name: "t-0", Generation: 99}, Unknown},
+		{"no such name", Ref{Name: "x", Generation: 1}, Unknown},
+	} {
+		if _, why := set.Renew(31*s, tt.ref, 0); why != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, why, tt.want)
+		}
+	}
+	must(t, set, 32*s, req("d"), "t-0")
+	if _, why := set.Renew(32*s, ref(a), 0); why != Other {
+		t.Errorf("a name that was granted again: %q, want %q", why, Other)
+	}
+}
+
+// A stale release never ends a successor's lease, and what is free is released.
+func TestRelease(t *testing.T) {
+	set := one(t, 2)
+	q := req("a")
+	q.Owner = "me"
+	old := must(t, set, 0, q, "t-0")[0]
+	set.Cancel(0, "a")
+	q.ID = "b"
+	must(t, set, 0, q, "t-1")
+	q.ID = "c"
+	current := must(t, set, 0, q, "t-0")[0]
+	set.Cancel(0, "b")
+	set.Take()
+	for _, c := range []struct {
+		name string
+		ref  Ref
+		want Reason
+	}{
+		{"stale generation", ref(old), Other},
+		{"other owner", Ref{Name: "t-0", Owner: "you"}, Other},
+		{"no such name", Ref{Name: "x"}, Unknown},
+		{"free", Ref{Name: "t-1"}, ""},
+		{"free, any generation", Ref{Name: "t-1", Generation: 7}, ""},
+	} {
+		for _, delay := range []time.Duration{0, time.Minute} {
+			if why := set.Release(0, c.ref, delay); why != c.want {
+				t.Errorf("%s, delay %v: %q, want %q", c.name, delay, why, c.want)
+			}
+			changed(t, set)
+		}
+	}
+	for _, r := range []Ref{ref(current), {Name: "t-0", Owner: "me"}} {
+		if why := set.Release(0, r, 0); why != "" { // the second finds it free
+			t.Errorf("%+v: %q", r, why)
+		}
+	}
+	changed(t, set, "released t-0", "remembered c")
+}
+
+// A pending release happens exactly then, whatever is renewed, and not before,
+// although the TTL is over and no maximum allows it.
+func TestDelayedRelease(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: []string{"n"}, MaxTTL: time.Minute})
+	a := must(t, set, 0, req("a"), "n")[0]
+	set.Release(0, ref(a), time.Hour)
+	changed(t, set, "granted a [n]", "delayed n")
+	l, why := set.Renew(10*s, ref(a), 0)
+	if why != "" || l.ReleaseAt != time.Hour || l.Ends() != time.Hour {
+		t.Errorf("renewed %+v, %q", l, why)
+	}
+	set.Advance(time.Hour - 1)
+	changed(t, set)
+	set.Advance(time.Hour)
+	changed(t, set, "released n", "remembered a")
+}
+
+func TestDelayMovesEitherWay(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		delay time.Duration // of the second release, at 10 s
+		want  time.Duration
+	}{
+		{"sooner", 5 * s, 15 * s},
+		{"later", time.Hour, time.Hour + 10*s},
+		{"at once", 0, 10 * s},
+		{"the end of time", 1<<63 - 1, 1<<63 - 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			set := one(t, 1)
+			a := must(t, set, 0, req("a"), "t-0")[0]
+			set.Release(0, ref(a), time.Minute)
+			set.Release(10*s, ref(a), c.delay)
+			set.Advance(c.want - 1)
+			if held, _ := set.Busy(); held != 1 && c.delay != 0 {
+				t.Error("released too soon")
+			}
+			set.Advance(c.want)
+			if held, _ := set.Busy(); held != 0 {
+				t.Error("not released in time")
+			}
+		})
+	}
+}
+
+func TestHoldTimeIsReported(t *testing.T) {
+	set := one(t, 1)
+	must(t, set, 5*s, req("a"), "t-0")
+	set.Take()
+	set.Cancel(12*s, "a")
+	if c := set.Take()[0]; c.Kind != Done || c.Took != 7*s {
+		t.Errorf("change %+v, want an end after 7s", c)
+	}
+}

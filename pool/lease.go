@@ -1,0 +1,85 @@
+package pool
+
+import "time"
+
+// Times that hold for every pool; see the package's clients for who relies on
+// them.
+const (
+	// ProvisionalTTL is how long a grant lasts that nobody renewed yet: a
+	// grant whose answer was lost comes back by itself.
+	ProvisionalTTL = 30 * time.Second
+	// PlaceKept is how long a waiter keeps its place while no connection is
+	// attached to it: long enough for a client to come back over a bad network.
+	PlaceKept = 30 * time.Second
+	// EndedKept is how long an ended request id is remembered: longer than
+	// any copy of the request can be under way.
+	EndedKept = time.Hour
+)
+
+// Lease is one name that is granted. Times are on the lease clock.
+type Lease struct {
+	Name       string
+	Type       string // of the pool whose request it served
+	Generation uint64 // of this grant, unlike that of any other grant
+	Owner      string
+
+	RequestID string // empty if the request cannot be repeated
+	Count     int    // how many names the request asked for
+
+	TTL         time.Duration // from each renewal on
+	Granted     time.Duration
+	Expires     time.Duration // when it ends without a renewal, unless ReleaseAt is set
+	ReleaseAt   time.Duration // when it ends whatever is renewed; zero: no release is pending
+	Provisional bool          // nobody renewed it yet
+	Broken      string        // why an operator took it away; empty: nobody did
+}
+
+// Ends returns when the lease ends if nothing is done to it.
+func (l Lease) Ends() time.Duration {
+	if l.ReleaseAt > 0 {
+		return l.ReleaseAt
+	}
+	return l.Expires
+}
+
+// Ref names a lease the way a caller knows it.
+type Ref struct {
+	Name string
+	// Generation of the grant that is meant; zero means whichever is current.
+	Generation uint64
+	// Owner that must hold the name; empty means whoever does.
+	Owner string
+}
+
+// matches reports whether l is the lease that r means.
+func (r Ref) matches(l Lease) bool {
+	return (r.Generation == 0 || r.Generation == l.Generation) &&
+		(r.Owner == "" || r.Owner == l.Owner)
+}
+
+// Reason is why a lease ended, or why a call could not have it. The empty
+// Reason means that nothing stood in the way.
+type Reason string
+
+// The reasons, beside those of broken leases; see [Reason.Broken].
+const (
+	Expired  Reason = "expired"       // nobody renewed it in time
+	Released Reason = "released"      // by a release, a cancellation included
+	Other    Reason = "held-by-other" // it is, or was since, held under another generation or owner
+	Unknown  Reason = "unknown"       // there is no such name, or no memory of such a grant
+)
+
+// Ended is a request id that never gets a lease again.
+type Ended struct {
+	ID    string
+	Until time.Duration // on the lease clock: when it is forgotten
+}
+
+// Snapshot is the durable part of a [Set]: waiters are not in it, they come
+// back by themselves.
+type Snapshot struct {
+	Clock      time.Duration
+	Generation uint64 // the last one given
+	Leases     []Lease
+	Ended      []Ended
+}

@@ -1,0 +1,164 @@
+package pool
+
+import (
+	"cmp"
+	"slices"
+)
+
+// disk is what a store holds that takes in the changes and nothing else, which
+// is what a server does before it answers.
+type disk struct {
+	Snapshot
+	leases  map[string]Lease
+	granted map[string]bool // ids that were granted, until they are forgotten
+}
+
+func newDisk() *disk { return &disk{leases: map[string]Lease{}, granted: map[string]bool{}} }
+
+// commit takes changes in. A client hears of a grant only after that: what is
+// granted twice here is granted twice.
+func (d *disk) commit(m *sim, changes []Change) {
+	for _, c := range changes {
+		switch c.Kind {
+		case Granted:
+			if d.granted[c.ID] {
+				m.failf("%s was granted twice", c.ID)
+			}
+			d.granted[c.ID] = true
+			for _, l := range c.Leases {
+				if l.Generation <= d.Generation {
+					m.failf("generation %d after %d", l.Generation, d.Generation)
+				}
+				d.Generation = l.Generation
+				d.leases[l.Name] = l
+			}
+		case Renewed, Delayed, Broken:
+			d.leases[c.Lease.Name] = c.Lease
+		case Done:
+			delete(d.leases, c.Lease.Name)
+		case Remembered:
+			d.Ended = append(d.Ended, c.Ended)
+		case Forgotten:
+			d.Ended = d.Ended[1:]
+			delete(d.granted, c.Ended.ID)
+		case Dropped:
+		}
+	}
+	d.Clock = m.now
+}
+
+// snapshot returns what a restart finds, in any order.
+func (d *disk) snapshot(m *sim) Snapshot {
+	snap := d.Snapshot
+	snap.Ended = slices.Clone(d.Ended)
+	for _, l := range d.leases {
+		snap.Leases = append(snap.Leases, l)
+	}
+	slices.SortFunc(snap.Leases, func(a, b Lease) int { return cmp.Compare(a.Name, b.Name) })
+	m.rand.Shuffle(len(snap.Leases), func(i, j int) {
+		snap.Leases[i], snap.Leases[j] = snap.Leases[j], snap.Leases[i]
+	})
+	return snap
+}
+
+// newModel is what holds after a start with snap.
+func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count func(string)) *model {
+	m := &model{
+		now: snap.Clock, fail: fail, count: count,
+		pools: map[string]*modelPool{}, names: map[string]*modelName{},
+		requests: map[string]*modelRequest{}, isEnded: map[string]bool{},
+		ending: map[*modelLease]Reason{}, leaving: map[string]error{},
+		generation: snap.Generation,
+	}
+	slices.SortFunc(snap.Leases, func(a, b Lease) int { return cmp.Compare(a.Generation, b.Generation) })
+	slices.SortFunc(snap.Ended, func(a, b Ended) int {
+		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
+	})
+	for _, l := range snap.Leases {
+		m.names[l.Name] = &modelName{}
+		p := m.pools[l.Type]
+		if p == nil {
+			p = m.addPool(l.Type)
+		}
+		p.start, p.spent = l.Granted, l.Count
+		if l.Broken == "" {
+			l.Expires = m.now + l.TTL
+			if l.Provisional {
+				l.Expires = m.now + ProvisionalTTL
+			}
+		}
+		r := m.requests[l.RequestID]
+		if r == nil && l.RequestID != "" {
+			r = &modelRequest{pool: p, Request: Request{ID: l.RequestID, Type: l.Type, Count: l.Count, Owner: l.Owner}}
+		}
+		m.hold(l, p, r)
+	}
+	m.ended = snap.Ended
+	for _, e := range m.ended {
+		m.isEnded[e.ID] = true
+	}
+	m.configure(configs)
+	return m
+}
+
+func (m *model) addPool(typ string) *modelPool {
+	p := &modelPool{Config: Config{Type: typ}, gone: true, next: -1}
+	m.pools[typ] = p
+	m.order = append(m.order, p)
+	return p
+}
+
+// configure makes configs, which are valid, what is there.
+func (m *model) configure(configs []Config) {
+	m.configs = configs
+	order := m.order
+	m.order = nil
+	for _, n := range m.names {
+		n.pool = nil
+	}
+	for _, p := range order {
+		p.Config, p.gone, p.dirty = Config{Type: p.Type}, true, true
+	}
+	for _, c := range configs {
+		p := m.pools[c.Type]
+		if p == nil {
+			p = m.addPool(c.Type)
+		} else {
+			m.order = append(m.order, p)
+		}
+		p.Config, p.gone, p.dirty = c.withDefaults(), false, true
+		for _, name := range c.Names {
+			if m.names[name] == nil {
+				m.names[name] = &modelName{}
+			}
+			m.names[name].pool = p
+		}
+	}
+	for _, p := range order {
+		if p.gone && p.inUse > 0 {
+			m.order = append(m.order, p)
+		} else if p.gone {
+			delete(m.pools, p.Type)
+		}
+	}
+	for _, p := range append(order, m.order...) {
+		p.free = slices.DeleteFunc(p.free, func(name string) bool { return m.names[name].pool != p })
+		stayed := map[string]bool{}
+		for _, name := range p.free {
+			stayed[name] = true
+		}
+		for _, name := range p.Names {
+			if m.names[name].lease == nil && !stayed[name] {
+				p.free = append(p.free, name)
+			}
+		}
+		for _, r := range p.queue {
+			switch {
+			case p.gone:
+				m.leaving[r.ID] = ErrUnknownType
+			case r.Count > len(p.Names):
+				m.leaving[r.ID] = ErrTooMany
+			}
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package pool
+
+import (
+	"container/heap"
+	"time"
+)
+
+// ordered is a heap whose elements know where they are, so that any of them can
+// be taken out or moved in O(log n). An element may be in one heap per field
+// that pos points to.
+type ordered[T any] struct {
+	items []T
+	less  func(a, b T) bool
+	pos   func(T) *int // position plus one; zero: not in the heap
+}
+
+// first returns the least element; false if there is none.
+func (h *ordered[T]) first() (x T, ok bool) {
+	if len(h.items) == 0 {
+		return x, false
+	}
+	return h.items[0], true
+}
+
+func (h *ordered[T]) has(x T) bool { return *h.pos(x) > 0 }
+
+// put adds x, or moves it to where it belongs by now.
+func (h *ordered[T]) put(x T) {
+	if i := *h.pos(x); i > 0 {
+		heap.Fix(h, i-1)
+		return
+	}
+	heap.Push(h, x)
+}
+
+// remove takes x out, if it is in.
+func (h *ordered[T]) remove(x T) {
+	if i := *h.pos(x); i > 0 {
+		heap.Remove(h, i-1)
+	}
+}
+
+// Len, Less, Swap, Push and Pop are for container/heap.
+
+func (h *ordered[T]) Len() int           { return len(h.items) }
+func (h *ordered[T]) Less(i, j int) bool { return h.less(h.items[i], h.items[j]) }
+
+func (h *ordered[T]) Swap(i, j int) {
+	h.items[i], h.items[j] = h.items[j], h.items[i]
+	*h.pos(h.items[i]) = i + 1
+	*h.pos(h.items[j]) = j + 1
+}
+
+func (h *ordered[T]) Push(x any) {
+	h.items = append(h.items, x.(T))
+	*h.pos(x.(T)) = len(h.items)
+}
+
+func (h *ordered[T]) Pop() any {
+	var zero T
+	last := len(h.items) - 1
+	x := h.items[last]
+	h.items[last] = zero // let go of it
+	h.items = h.items[:last]
+	*h.pos(x) = 0
+	return x
+}
+
+// timer is when something happens by itself.
+type timer struct {
+	due time.Duration
+	set uint64 // grows with each setting: what was set first goes first among equals
+	pos int
+	on  interface{ timeout(*Set) }
+}
+
+func newTimers() ordered[*timer] {
+	return ordered[*timer]{
+		less: func(a, b *timer) bool {
+			if a.due != b.due {
+				return a.due < b.due
+			}
+			return a.set < b.set
+		},
+		pos: func(t *timer) *int { return &t.pos },
+	}
+}
+
+// schedule sets t to due, whatever it was set to before.
+func (s *Set) schedule(t *timer, due time.Duration) {
+	s.settings++
+	t.due, t.set = due, s.settings
+	s.timers.put(t)
+}
+
+// later returns now + d; a sum beyond what can be told is the end of time.
+func later(now, d time.Duration) time.Duration {
+	if sum := now + d; sum >= now {
+		return sum
+	}
+	return 1<<63 - 1
+}

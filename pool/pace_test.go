@@ -1,0 +1,238 @@
+package pool
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// paced returns a Set with the pool "t" of n names and a pace of 10 s.
+func paced(t testing.TB, n int) *Set {
+	t.Helper()
+	return with(t, Config{Type: "t", Names: numbered("t", n), Pace: 10 * s})
+}
+
+// nextIs expects that Advance has something to do next at want; never is no
+// time at all.
+func nextIs(t testing.TB, set *Set, want time.Duration) {
+	t.Helper()
+	if next, ok := set.Next(); ok != (want != never) || ok && next != want {
+		t.Fatalf("Next is %v, %v, want %v", next, ok, want)
+	}
+}
+
+const never time.Duration = -1
+
+// firm acquires with a request that gets one name of "t" for good, or queues.
+func firm(t testing.TB, set *Set, now time.Duration, id string, names ...string) []Lease {
+	t.Helper()
+	return must(t, set, now, Request{ID: id, Type: "t", Once: true}, names...)
+}
+
+func TestAutoPace(t *testing.T) {
+	for _, c := range []struct {
+		hold     time.Duration
+		capacity int
+		want     time.Duration
+	}{
+		{20 * time.Minute, 50, 24 * s},
+		{20 * time.Minute, 1, 20 * time.Minute},
+		{10, 3, 3},
+		{0, 50, 0},
+		{-1, 50, 0},
+		{20 * time.Minute, 0, 0},
+		{math.MaxInt64, 1, math.MaxInt64},
+	} {
+		if got := AutoPace(c.hold, c.capacity); got != c.want {
+			t.Errorf("AutoPace(%v, %d) = %v, want %v", c.hold, c.capacity, got, c.want)
+		}
+	}
+}
+
+// The first grants of a pool that lay idle are a pace apart like all others.
+func TestPaceSpacesGrants(t *testing.T) {
+	set := paced(t, 3)
+	set.Advance(time.Hour)
+	firm(t, set, time.Hour, "a", "t-0")
+	firm(t, set, time.Hour, "b")
+	firm(t, set, time.Hour, "c")
+	refuse(t, set, time.Hour, Request{ID: "d", Type: "t", Try: true}, ErrExhausted)
+	set.Take()
+
+	nextIs(t, set, time.Hour+10*s)
+	set.Advance(time.Hour + 10*s - 1)
+	changed(t, set)
+	set.Advance(time.Hour + 10*s)
+	changed(t, set, "granted b [t-1]")
+	nextIs(t, set, time.Hour+20*s)
+	set.Advance(time.Hour + 20*s)
+	changed(t, set, "granted c [t-2]")
+}
+
+// A grant of N spends N paces, and is not itself put off by that.
+func TestPaceCountsNames(t *testing.T) {
+	set := paced(t, 5)
+	must(t, set, 0, Request{ID: "a", Type: "t", Count: 3, Once: true}, "t-0", "t-1", "t-2")
+	must(t, set, 1*s, Request{ID: "b", Type: "t", Count: 2, Once: true})
+	firm(t, set, 1*s, "c")
+	set.Take()
+	set.Advance(30*s - 1)
+	changed(t, set)
+	set.Advance(30 * s)
+	changed(t, set, "granted b [t-3 t-4]")
+	if p := set.Pools(35 * s)[0]; p.NextGrantIn != 15*s {
+		t.Errorf("next grant in %v, want 15s", p.NextGrantIn)
+	}
+	set.Release(55*s, Ref{Name: "t-1"}, 0)
+	changed(t, set, "released t-1", "granted c [t-1]")
+}
+
+// What comes late puts off nothing that follows, by up to half a pace.
+func TestPaceKeepsDueTimes(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		late, next time.Duration // of the grants that were due at 10 s and then
+	}{
+		{"in time", 0, 20 * s},
+		{"a little", 3 * s, 20 * s},
+		{"half a pace", 5 * s, 20 * s},
+		{"more", 8 * s, 23 * s},
+		{"far too late", time.Hour, time.Hour + 15*s},
+	} {
+		t.Run("timer/"+c.name, func(t *testing.T) {
+			set := paced(t, 5)
+			firm(t, set, 0, "a", "t-0")
+			firm(t, set, 0, "b")
+			firm(t, set, 0, "c")
+			set.Take()
+			set.Advance(10*s + c.late)
+			changed(t, set, "granted b [t-1]") // one only, however late
+			nextIs(t, set, c.next)
+		})
+		t.Run("nothing free/"+c.name, func(t *testing.T) {
+			set := paced(t, 2)
+			must(t, set, 0, Request{ID: "a", Type: "t", Count: 1, Once: true}, "t-0")
+			must(t, set, 0, Request{ID: "b", Type: "t", Count: 2, Once: true})
+			nextIs(t, set, DefaultTTL) // that the pace holds it back as well does not matter
+			firm(t, set, 0, "c")
+			set.Take()
+			set.Release(10*s+c.late, Ref{Name: "t-0"}, 0)
+			changed(t, set, "released t-0", "granted b [t-1 t-0]")
+			set.Release(10*s+c.late, Ref{Name: "t-0"}, 0)
+			changed(t, set, "released t-0")
+			nextIs(t, set, c.next+10*s) // b took two
+		})
+	}
+}
+
+// A pool that lies idle saves up nothing, nor does one whose waiters are away.
+func TestPaceSavesNothing(t *testing.T) {
+	set := paced(t, 4)
+	firm(t, set, 0, "a", "t-0")
+	firm(t, set, time.Hour, "b", "t-1")
+	must(t, set, time.Hour, req("c"))
+	nextIs(t, set, time.Hour+10*s)
+	set.Detach(time.Hour+1*s, "c", 0)
+	nextIs(t, set, time.Hour+31*s) // when its place is lost; nobody there is held back
+	set.Advance(time.Hour + 14*s)
+	must(t, set, time.Hour+14*s, req("c"), "t-2")
+	must(t, set, time.Hour+14*s, req("d"))
+	set.Take()
+	set.Advance(time.Hour + 24*s - 1)
+	changed(t, set)
+	set.Advance(time.Hour + 24*s)
+	changed(t, set, "granted d [t-3]")
+}
+
+// Next has a due time only as long as somebody waits for nothing else.
+func TestPaceTimerGoesWithTheWaiter(t *testing.T) {
+	set := paced(t, 2)
+	firm(t, set, 0, "a", "t-0")
+	firm(t, set, 1*s, "b")
+	nextIs(t, set, 10*s)
+	set.Withdraw(2*s, "b")
+	nextIs(t, set, DefaultTTL)
+	firm(t, set, 3*s, "c")
+	must(t, set, 3*s, Request{ID: "two", Type: "t", Count: 2})
+	nextIs(t, set, 10*s)
+	set.Withdraw(4*s, "c") // and one that waits for two names is next
+	nextIs(t, set, DefaultTTL)
+	set.Release(5*s, Ref{Name: "t-0"}, 0)
+	nextIs(t, set, 10*s)
+}
+
+// A restart does not start the pace anew.
+func TestPaceOutlivesRestart(t *testing.T) {
+	config := Config{Type: "t", Names: numbered("t", 6), Pace: 10 * s}
+	set := with(t, config)
+	firm(t, set, 1*s, "a", "t-0")
+	must(t, set, 11*s, Request{ID: "b", Type: "t", Count: 3, Once: true}, "t-1", "t-2", "t-3")
+	set.Release(12*s, Ref{Name: "t-2"}, 0)
+	back, err := New([]Config{config}, set.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	firm(t, back, 13*s, "c")
+	nextIs(t, back, 41*s)
+
+	// A clock that was saved before the lease was does not stop the pool.
+	snap := Snapshot{Clock: 5 * s, Leases: []Lease{{Name: "t-0", Type: "t", Generation: 1, TTL: hour, Granted: 3 * hour}}}
+	if back, err = New([]Config{config}, snap); err != nil {
+		t.Fatal(err)
+	}
+	firm(t, back, 5*s, "c")
+	nextIs(t, back, 15*s)
+}
+
+// The longest pace there is grants once, and overflows nothing.
+func TestPaceWithoutEnd(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 9), Pace: math.MaxInt64})
+	must(t, set, hour, Request{ID: "a", Type: "t", Count: 7, Once: true}, numbered("t", 7)...)
+	firm(t, set, 2*hour, "b")
+	set.Release(2*hour, Ref{Name: "t-0"}, math.MaxInt64)
+	set.Take()
+	for i := range 6 {
+		set.Release(2*hour, Ref{Name: numbered("t", 7)[i]}, 0)
+	}
+	if _, waiting := set.Busy(); waiting != 1 {
+		t.Error("a waiter was granted before its time")
+	}
+	if st, ok := set.Status(2*hour, "b"); !ok || st.NextGrantIn < 1e6*hour || st.Estimate <= 0 {
+		t.Errorf("status %+v", st)
+	}
+}
+
+// The estimate is when the pace has counted so far, if there are names enough;
+// and when they have come free, if that is later.
+func TestPaceEstimate(t *testing.T) {
+	set := paced(t, 4)
+	firm(t, set, 0, "x", "t-0")
+	set.Release(100*s, Ref{Name: "t-0"}, 0) // a hold of 100 s
+	firm(t, set, 100*s, "a", "t-1")
+	for _, id := range []string{"b", "c", "d", "e", "f"} {
+		must(t, set, 100*s, req(id))
+	}
+	for _, c := range []struct {
+		id   string
+		want time.Duration
+	}{
+		{"b", 8 * s},
+		{"c", 18 * s},
+		{"d", 28 * s},
+		{"e", 38 * s}, // rather than the 25 s in which a name becomes free
+		{"f", 50 * s}, // two names come free in that time, and the pace would allow it after 48 s
+	} {
+		st, _ := set.Status(102*s, c.id)
+		if st.Estimate != c.want || st.NextGrantIn != 8*s {
+			t.Errorf("%s: estimate %v and next grant in %v, want %v and 8s", c.id, st.Estimate, st.NextGrantIn, c.want)
+		}
+	}
+
+	// Nothing is known of how long jobs hold.
+	set = paced(t, 1)
+	firm(t, set, 0, "a", "t-0")
+	must(t, set, 0, req("b"))
+	if st, _ := set.Status(0, "b"); st.Estimate != 0 {
+		t.Errorf("estimate %v, want none", st.Estimate)
+	}
+}

@@ -1,0 +1,102 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+const s = time.Second
+
+// one returns a Set with the pool "t" of n names t-0, t-1 and so on.
+func one(t testing.TB, n int) *Set {
+	t.Helper()
+	return with(t, Config{Type: "t", Names: numbered("t", n)})
+}
+
+func with(t testing.TB, configs ...Config) *Set {
+	t.Helper()
+	set, err := New(configs, Snapshot{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func numbered(typ string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%d", typ, i)
+	}
+	return names
+}
+
+// req is a request for one name of "t".
+func req(id string) Request { return Request{ID: id, Type: "t"} }
+
+// must acquires and expects these names; none means that it must be queued.
+func must(t testing.TB, set *Set, now time.Duration, q Request, names ...string) []Lease {
+	t.Helper()
+	leases, err := set.Acquire(now, q)
+	if err != nil {
+		t.Fatalf("acquire %q at %v: %v", q.ID, now, err)
+	}
+	if got := namesOf(leases); !slices.Equal(got, names) {
+		t.Fatalf("acquire %q at %v got %q, want %q", q.ID, now, got, names)
+	}
+	return leases
+}
+
+func refuse(t testing.TB, set *Set, now time.Duration, q Request, want error) {
+	t.Helper()
+	if leases, err := set.Acquire(now, q); !errors.Is(err, want) {
+		t.Fatalf("acquire %q at %v: %q, %v, want error %v", q.ID, now, namesOf(leases), err, want)
+	}
+}
+
+func namesOf(leases []Lease) []string {
+	var names []string
+	for _, l := range leases {
+		names = append(names, l.Name)
+	}
+	return names
+}
+
+// ref names a lease exactly.
+func ref(l Lease) Ref { return Ref{Name: l.Name, Generation: l.Generation} }
+
+// words says what changed, without numbers.
+func words(changes []Change) []string {
+	var all []string
+	for _, c := range changes {
+		switch c.Kind {
+		case Granted:
+			all = append(all, fmt.Sprintf("granted %s %v", c.ID, namesOf(c.Leases)))
+		case Renewed:
+			all = append(all, "renewed "+c.Lease.Name)
+		case Delayed:
+			all = append(all, "delayed "+c.Lease.Name)
+		case Broken:
+			all = append(all, fmt.Sprintf("broken %s: %s", c.Lease.Name, c.Lease.Broken))
+		case Done:
+			all = append(all, fmt.Sprintf("%s %s", c.Reason, c.Lease.Name))
+		case Remembered:
+			all = append(all, "remembered "+c.Ended.ID)
+		case Forgotten:
+			all = append(all, "forgotten "+c.Ended.ID)
+		case Dropped:
+			all = append(all, fmt.Sprintf("dropped %s: %v", c.ID, c.Err))
+		}
+	}
+	return all
+}
+
+// changed expects what changed since the last look.
+func changed(t testing.TB, set *Set, want ...string) {
+	t.Helper()
+	if got := words(set.Take()); !slices.Equal(got, want) {
+		t.Fatalf("changes:\n got %q\nwant %q", got, want)
+	}
+}

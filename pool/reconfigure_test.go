@@ -1,0 +1,241 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func mustReconfigure(t testing.TB, set *Set, now time.Duration, configs ...Config) {
+	t.Helper()
+	if err := set.Reconfigure(now, configs); err != nil {
+		t.Fatalf("reconfigure at %v: %v", now, err)
+	}
+}
+
+// of is a Config with nothing but names.
+func of(typ string, names ...string) Config { return Config{Type: typ, Names: names} }
+
+// Names that are added serve those that wait, after those that were free.
+func TestReconfigureAddsNames(t *testing.T) {
+	set := with(t, of("t", "a"))
+	must(t, set, 0, req("1"), "a")
+	must(t, set, 0, req("2"))
+	set.Take()
+	mustReconfigure(t, set, 1*s, of("t", "c", "a", "b"))
+	changed(t, set, "granted 2 [c]")
+	set.Cancel(2*s, "1")
+	mustReconfigure(t, set, 3*s, of("t", "d", "c", "a", "b"))
+	must(t, set, 3*s, Request{ID: "3", Type: "t", Count: 3}, "b", "a", "d")
+}
+
+// A name that is taken out while it is held drains.
+func TestReconfigureDrainsNames(t *testing.T) {
+	set := with(t, of("t", "a", "b", "c"))
+	a := must(t, set, 0, req("1"), "a")[0]
+	must(t, set, 0, req("2"), "b")
+	set.Take()
+	mustReconfigure(t, set, 1*s, of("t", "b", "d"))
+	if p := set.Pools(1 * s)[0]; p.Capacity != 2 || p.InUse != 2 {
+		t.Errorf("%d of %d in use, want 2 of 2", p.InUse, p.Capacity)
+	}
+	must(t, set, 1*s, req("3")) // d is free, but two of two are in use
+	if l, why := set.Renew(2*s, ref(a), 0); why != "" || l.Expires != 2*s+DefaultTTL {
+		t.Errorf("renewal of a name that drains: %+v, %q", l, why)
+	}
+	must(t, set, 2*s, req("1"), "a")
+	set.Take()
+	set.Release(3*s, ref(a), 0)
+	changed(t, set, "released a", "remembered 1", "granted 3 [d]")
+	for _, r := range []Ref{ref(a), {Name: "a"}, {Name: "c"}} { // c was never held
+		if why := set.Release(4*s, r, 0); why != "" {
+			t.Errorf("release of %+v, which was taken out: %q", r, why)
+		}
+	}
+	set.Cancel(5*s, "2")
+	set.Cancel(5*s, "3")
+	must(t, set, 5*s, Request{ID: "4", Type: "t", Count: 2}, "b", "d")
+}
+
+// A name that is taken out and put back while it is held is what it was.
+func TestReconfigurePutsBack(t *testing.T) {
+	set := with(t, of("t", "a", "b"))
+	must(t, set, 0, req("1"), "a")
+	mustReconfigure(t, set, 1*s, of("t", "b"))
+	mustReconfigure(t, set, 2*s, of("t", "a", "b"))
+	must(t, set, 2*s, req("2"), "b")
+	must(t, set, 2*s, req("3"))
+	set.Take()
+	set.Cancel(3*s, "1")
+	changed(t, set, "released a", "remembered 1", "granted 3 [a]")
+}
+
+func TestReconfigureDropsWaiters(t *testing.T) {
+	set := with(t, of("t", "a", "b", "c"), of("u", "d"))
+	for _, typ := range []string{"t", "u"} {
+		n := len(set.types[typ].Names)
+		must(t, set, 0, Request{ID: typ, Type: typ, Count: n}, set.types[typ].Names...)
+	}
+	must(t, set, 1*s, Request{ID: "three", Type: "t", Count: 3})
+	must(t, set, 1*s, Request{ID: "two", Type: "t", Count: 2})
+	must(t, set, 1*s, Request{ID: "gone", Type: "u", Once: true})
+	must(t, set, 1*s, Request{ID: "away", Type: "u"})
+	set.Detach(1*s, "away", 0)
+	set.Take()
+	mustReconfigure(t, set, 2*s, of("t", "a", "b"))
+	changed(t, set,
+		"dropped three: the pool can never give that many: 3 asked for, 2 there",
+		"dropped gone: there is no pool of this type",
+		"dropped away: there is no pool of this type")
+	refuse(t, set, 3*s, Request{ID: "three", Type: "t", Count: 3}, ErrTooMany)
+	refuse(t, set, 3*s, Request{ID: "away", Type: "u"}, ErrUnknownType)
+	must(t, set, 3*s, Request{ID: "u", Type: "u"}, "d") // what is held drains
+	set.Take()
+	set.Cancel(4*s, "t")
+	changed(t, set, "released a", "released b", "released c", "remembered t", "granted two [a b]")
+}
+
+// One that wants too many no longer holds up those behind it.
+func TestReconfigureUnblocks(t *testing.T) {
+	set := with(t, of("t", "a", "b", "c"))
+	must(t, set, 0, req("1"), "a")
+	must(t, set, 0, Request{ID: "three", Type: "t", Count: 3})
+	must(t, set, 0, req("2"))
+	set.Take()
+	mustReconfigure(t, set, 1*s, of("t", "a", "b"))
+	changed(t, set, "dropped three: the pool can never give that many: 3 asked for, 2 there", "granted 2 [b]")
+}
+
+// A pool that is gone is there as long as its leases are, and takes up what is
+// left of them if it comes back meanwhile.
+func TestReconfigureRemovesAndRestoresPool(t *testing.T) {
+	set := with(t, of("t", "a"), of("u", "b", "c"))
+	must(t, set, 0, Request{ID: "1", Type: "u"}, "b")
+	mustReconfigure(t, set, 1*s, of("t", "a"))
+	if pools := set.Pools(1 * s); len(pools) != 2 || pools[1].Type != "u" || pools[1].Capacity != 0 || pools[1].InUse != 1 {
+		t.Errorf("pools %+v", pools)
+	}
+	mustReconfigure(t, set, 2*s, of("u", "e", "b"), of("t", "a"))
+	pools := set.Pools(2 * s)
+	if len(pools) != 2 || pools[0].Type != "u" || pools[0].Capacity != 2 || pools[0].InUse != 1 {
+		t.Errorf("pools %+v", pools)
+	}
+	must(t, set, 2*s, Request{ID: "2", Type: "u", Count: 2})
+	set.Take()
+	set.Cancel(3*s, "1")
+	changed(t, set, "released b", "remembered 1", "granted 2 [e b]")
+
+	mustReconfigure(t, set, 4*s, of("t", "a"))
+	set.Cancel(5*s, "2")
+	if pools := set.Pools(5 * s); len(pools) != 1 {
+		t.Errorf("a drained pool is still there: %+v", pools)
+	}
+	mustReconfigure(t, set, 6*s, of("t", "a"))
+	if len(set.types) != 1 {
+		t.Error("a drained pool is kept for ever")
+	}
+}
+
+// A name that moves while it is held counts for the pool that granted it, and is
+// granted by the other when it is free.
+func TestReconfigureMovesName(t *testing.T) {
+	set := with(t, of("t", "a", "b"), of("u", "c", "d"))
+	must(t, set, 0, Request{ID: "1", Type: "t"}, "a")
+	must(t, set, 0, Request{ID: "x", Type: "u", Count: 2}, "c", "d")
+	mustReconfigure(t, set, 1*s, of("t", "b"), of("u", "a", "c", "d"))
+	must(t, set, 2*s, Request{ID: "2", Type: "u"})
+	must(t, set, 2*s, Request{ID: "3", Type: "t"}) // one of one is in use: a
+	set.Take()
+	set.Release(3*s, Ref{Name: "a"}, 0)
+	changed(t, set, "released a", "remembered 1", "granted 3 [b]", "granted 2 [a]")
+
+	// One that is free moves at once, and to and fro is not there twice.
+	set.Cancel(4*s, "2")
+	mustReconfigure(t, set, 4*s, of("t", "a", "b"), of("u", "c", "d"))
+	mustReconfigure(t, set, 4*s, of("t", "b"), of("u", "a", "c", "d"))
+	mustReconfigure(t, set, 4*s, of("t", "a", "b"), of("u", "c", "d"))
+	must(t, set, 5*s, Request{ID: "4", Type: "t"}, "a")
+	must(t, set, 5*s, Request{ID: "5", Type: "t"})
+}
+
+func TestReconfigureSettings(t *testing.T) {
+	config := Config{Type: "t", Names: numbered("t", 3), MaxWaiters: 9}
+	set := with(t, config)
+	a := must(t, set, 0, Request{ID: "a", Type: "t", Count: 3, TTL: hour}, config.Names...)[0]
+	set.Renew(0, ref(a), 0)
+	must(t, set, 0, Request{ID: "b", Type: "t", TTL: hour, Once: true})
+	must(t, set, 0, req("c"))
+	config.MaxTTL, config.MaxWaiters, config.Pace = time.Minute, 2, 10*s
+	mustReconfigure(t, set, 1*s, config)
+
+	refuse(t, set, 1*s, req("d"), ErrQueueFull) // those that wait already stay
+	if l := set.Pools(1 * s)[0].Leases[0]; l.TTL != hour || l.Expires != hour {
+		t.Errorf("a lease was cut short: %+v", l)
+	}
+	if l, _ := set.Renew(2*s, ref(a), 0); l.TTL != time.Minute || l.Expires != 62*s {
+		t.Errorf("renewed %+v, want it bounded", l)
+	}
+	set.Take()
+	set.Release(20*s, Ref{Name: "t-1"}, 0)
+	set.Release(20*s, Ref{Name: "t-2"}, 0)
+	changed(t, set, "released t-1", "released t-2") // three paces from the grant of three
+	nextIs(t, set, 30*s)
+	config.Pace = 8 * s
+	mustReconfigure(t, set, 21*s, config)
+	nextIs(t, set, 24*s)
+	set.Advance(24 * s)
+	changes := set.Take()
+	if len(changes) != 1 || changes[0].Leases[0].Expires != 84*s {
+		t.Errorf("changes %+v, want a grant within the new maximum", changes)
+	}
+	config.Pace = 0
+	mustReconfigure(t, set, 25*s, config)
+	changed(t, set, "granted c [t-2]")
+}
+
+// Configurations with anything wrong in them change nothing.
+func TestReconfigureRefusesAsAWhole(t *testing.T) {
+	set := with(t, of("t", "a", "b"))
+	must(t, set, 0, req("1"), "a")
+	must(t, set, 0, Request{ID: "2", Type: "t", Count: 2})
+	set.Take()
+	before := fmt.Sprint(set.Snapshot(), set.Pools(0))
+	for _, configs := range [][]Config{
+		{of("u", "c"), of("t")},
+		{of("u", "c"), of("u", "d")},
+		{of("u", "c"), of("v", "c")},
+		{of("u", "c"), {Type: "v", Names: []string{"d"}, Pace: -1}},
+	} {
+		if err := set.Reconfigure(1*s, configs); err == nil {
+			t.Errorf("%+v was taken", configs)
+		}
+	}
+	changed(t, set)
+	if after := fmt.Sprint(set.Snapshot(), set.Pools(0)); after != before {
+		t.Errorf("changed from\n%s to\n%s", before, after)
+	}
+}
+
+// The caller's configurations stay the caller's.
+func TestReconfigureCopies(t *testing.T) {
+	names := []string{"a", "b"}
+	set := with(t, of("t", names...))
+	slices.Reverse(names)
+	names[0] = "z"
+	mustReconfigure(t, set, 0, of("t", "a", "b"))
+	must(t, set, 0, req("1"), "a")
+}
+
+// All pools may go, and come back.
+func TestReconfigureToNothing(t *testing.T) {
+	set := with(t, of("t", "a"))
+	must(t, set, 0, req("1"), "a")
+	must(t, set, 0, req("2"))
+	set.Take()
+	mustReconfigure(t, set, 1*s)
+	changed(t, set, "dropped 2: there is no pool of this type")
+	set.Cancel(1*s, "1")
+	mustReconfigure(t, set, 2*s, of("t", "a"))
+	must(t, set, 2*s, req("3"), "a")
+}

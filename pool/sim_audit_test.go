@@ -1,0 +1,147 @@
+package pool
+
+import (
+	"slices"
+	"time"
+)
+
+// audit compares everything with everything.
+func (m *sim) audit() {
+	m.auditModel()
+	m.auditSnapshot(m.set.Snapshot())
+	m.auditPools()
+	if len(m.uncommitted) == 0 {
+		m.auditDisk()
+	}
+}
+
+// auditModel counts anew what the model keeps count of: a name has at most one
+// holder, and is free, held or not configured.
+func (m *sim) auditModel() {
+	inUse := map[*modelPool]int{}
+	held := 0
+	for name, n := range m.names {
+		if l := n.lease; l != nil {
+			held++
+			inUse[m.pools[l.Type]]++
+			if l.Name != name || l.Ends() <= m.now {
+				m.failf("%s is held as %+v", name, l.Lease)
+			}
+		}
+		free := 0
+		for _, p := range m.order {
+			for _, other := range p.free {
+				if other == name {
+					free++
+				}
+			}
+		}
+		if isFree := n.pool != nil && n.lease == nil; (free == 1) != isFree || free > 1 {
+			m.failf("%s is free %d times", name, free)
+		}
+	}
+	if held != m.held {
+		m.failf("%d leases are held, counted %d", held, m.held)
+	}
+	for _, p := range m.order {
+		there := 0
+		for i, r := range p.queue {
+			if r.isThere(m.now) != r.there || i > 0 && p.queue[i-1].arrival >= r.arrival {
+				m.failf("%s has waiter %d %+v", p.Type, i, r)
+			}
+			if r.there {
+				there++
+			}
+		}
+		if inUse[p] != p.inUse || there != p.there {
+			m.failf("%s: %d in use and %d there, counted %d and %d", p.Type, inUse[p], there, p.inUse, p.there)
+		}
+		m.settlePool(p)
+	}
+}
+
+func (r *modelRequest) isThere(now time.Duration) bool { return r.attached > 0 || now < r.thereUntil }
+
+// auditSnapshot compares the durable state with the sum of the changes.
+func (m *sim) auditSnapshot(snap Snapshot) {
+	if snap.Clock != m.now || snap.Generation != m.generation || !slices.Equal(snap.Ended, m.ended) || len(snap.Leases) != m.held {
+		m.failf("snapshot at %v has generation %d, %d ended, %d leases; want %v, %d, %d, %d", snap.Clock, snap.Generation,
+			len(snap.Ended), len(snap.Leases), m.now, m.generation, len(m.ended), m.held)
+	}
+	for _, l := range snap.Leases {
+		if n := m.names[l.Name]; n.lease == nil || n.lease.Lease != l {
+			m.failf("snapshot has %+v, want %+v", l, n.lease)
+		}
+	}
+}
+
+// auditDisk: what a store has from the changes alone is what a snapshot has,
+// but for when renewable leases end, which a restart puts off anyway.
+func (m *sim) auditDisk() {
+	if m.disk.Generation != m.generation || !slices.Equal(m.disk.Ended, m.ended) || len(m.disk.leases) != m.held {
+		m.failf("a store has generation %d, %d ended, %d leases; want %d, %d, %d", m.disk.Generation,
+			len(m.disk.Ended), len(m.disk.leases), m.generation, len(m.ended), m.held)
+	}
+	for name, l := range m.disk.leases {
+		want := m.names[name].lease.Lease
+		if l.Broken == "" {
+			l.Expires = want.Expires
+		}
+		if l != want {
+			m.failf("a store has %+v, want %+v", l, want)
+		}
+	}
+}
+
+// auditPools compares what people are told.
+func (m *sim) auditPools() {
+	pools := m.set.Pools(m.now)
+	i := 0
+	for _, p := range m.order {
+		if p.gone && p.inUse == 0 {
+			continue
+		}
+		got := pools[i]
+		i++
+		if got.Type != p.Type || got.Capacity != len(p.Names) || got.InUse != p.inUse || got.Waiting != len(p.queue) ||
+			got.NextGrantIn != max(0, p.due()-m.now) || len(got.Leases) != p.inUse {
+			m.failf("pool %+v, want %+v", got, p)
+		}
+		if len(p.queue) > 0 && got.OldestWaiting != m.now-p.queue[0].arrived {
+			m.failf("%s: the first waits for %v, want %v", p.Type, got.OldestWaiting, m.now-p.queue[0].arrived)
+		}
+		for j, l := range got.Leases {
+			if m.names[l.Name].lease.Lease != l || j > 0 && got.Leases[j-1].Generation >= l.Generation {
+				m.failf("%s: lease %d is %+v", p.Type, j, l)
+			}
+		}
+	}
+	if i != len(pools) {
+		m.failf("%d pools, want %d", len(pools), i)
+	}
+}
+
+// status asks for one request, and compares all that is told.
+func (m *sim) status() {
+	if len(m.waiters) == 0 {
+		return
+	}
+	r := m.waiters[m.rand.IntN(len(m.waiters))]
+	st, ok := m.set.Status(m.now, r.ID)
+	p := r.pool
+	want := Status{
+		State: StateQueued, Place: p.place(r) + 1, Length: len(p.queue), InUse: p.inUse, Capacity: len(p.Names),
+		Waited: m.now - r.arrived, NextGrantIn: max(0, p.due()-m.now),
+	}
+	if st.Oldest != nil != (p.inUse > 0) || st.Oldest != nil && m.names[st.Oldest.Name].lease.Lease != *st.Oldest {
+		m.failf("oldest of %s is %+v", p.Type, st.Oldest)
+	}
+	if st.Estimate < 0 {
+		m.failf("estimate %v", st.Estimate)
+	}
+	st.Oldest, st.Estimate = nil, 0
+	if !ok || st.State != want.State || st.Place != want.Place || st.Length != want.Length || st.InUse != want.InUse ||
+		st.Capacity != want.Capacity || st.Waited != want.Waited || st.NextGrantIn != want.NextGrantIn {
+		m.failf("status of %s is %+v, want %+v", r.ID, st, want)
+	}
+}

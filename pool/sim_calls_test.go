@@ -1,0 +1,291 @@
+package pool
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// Every call is made in the same way: what the model says that it must do, the
+// call itself, and whether it did.
+
+// do makes a call, at times with a clock that went back, and takes in what it
+// changed.
+func (m *sim) do(call func(now time.Duration)) []Change {
+	now := m.now
+	if m.rand.IntN(50) == 0 {
+		now = max(0, now-time.Duration(m.rand.Int64N(int64(time.Hour))))
+	}
+	call(now)
+	return m.take()
+}
+
+func (m *sim) take() []Change {
+	changes := m.set.Take()
+	m.apply(changes)
+	if m.record {
+		m.recorded = append(m.recorded, words(changes)...)
+	}
+	m.uncommitted = append(m.uncommitted, changes...)
+	if m.lossy == 0 {
+		m.disk.commit(m, m.uncommitted)
+		m.uncommitted = m.uncommitted[:0]
+	}
+	return changes
+}
+
+func (m *sim) mustBe(got, want error) {
+	if got != nil {
+		m.count(want.Error())
+	}
+	if !errors.Is(got, want) {
+		m.failf("error %v, want %v", got, want)
+	}
+}
+
+func (m *sim) acquire(q Request) {
+	m.logf("acquire %+v", q)
+	q.Count = max(q.Count, 1)
+	r := m.requests[q.ID]
+	want := m.expectAcquire(r, q)
+	var leases []Lease
+	var err error
+	changes := m.do(func(now time.Duration) { leases, err = m.set.Acquire(now, q) })
+	m.mustBe(err, want)
+
+	var wantLeases []Lease
+	i := slices.IndexFunc(changes, func(c Change) bool { return c.Kind == Granted && c.ID == q.ID })
+	switch {
+	case want != nil:
+	case i >= 0:
+		wantLeases = changes[i].Leases
+	case r != nil && !r.queued:
+		for _, l := range r.leases {
+			wantLeases = append(wantLeases, l.Lease)
+		}
+	case m.asking != nil:
+		m.enter(m.asking)
+	}
+	m.asking = nil
+	if !slices.Equal(leases, wantLeases) {
+		m.failf("%s was told %+v, want %+v", q.ID, leases, wantLeases)
+	}
+}
+
+// expectAcquire does to the model what an Acquire does before anything is
+// granted, and returns its error. r is what stands for the id, if anything does.
+func (m *sim) expectAcquire(r *modelRequest, q Request) error {
+	p := m.pools[q.Type]
+	switch {
+	case r != nil && (r.Type != q.Type || r.Count != q.Count || r.Owner != q.Owner):
+		return ErrConflict
+	case r != nil && r.queued:
+		r.attached++
+		r.thereUntil = 0
+		m.comes(r)
+		if q.Try && (p.first() != r || !p.fits(r.Count) || p.due() > m.now) {
+			m.leaving[q.ID] = ErrExhausted
+			return ErrExhausted
+		}
+		return nil
+	case r != nil:
+		for _, l := range r.leases {
+			if l.Provisional && l.Broken == "" {
+				l.Expires = m.now + ProvisionalTTL
+				m.times.lease(l)
+			}
+		}
+		return nil
+	case m.isEnded[q.ID]:
+		return ErrEnded
+	case p == nil || p.gone:
+		return ErrUnknownType
+	case q.Count > len(p.Names):
+		return ErrTooMany
+	}
+	if p.there > 0 || !p.fits(q.Count) || p.due() > m.now {
+		if q.Try {
+			return ErrExhausted
+		}
+		if len(p.queue) >= p.MaxWaiters {
+			return ErrQueueFull
+		}
+	}
+	q.TTL = p.ttl(q.TTL)
+	m.asking = &modelRequest{Request: q, pool: p}
+	return nil
+}
+
+func (m *sim) detach(id string, linger time.Duration) {
+	m.logf("detach %s linger %v", id, linger)
+	if r := m.requests[id]; r != nil && r.queued && r.attached > 0 {
+		r.attached--
+		r.thereUntil = max(r.thereUntil, m.now+linger)
+		switch {
+		case r.attached > 0:
+		case r.Once:
+			m.leaving[id] = nil
+		default:
+			r.keptUntil = m.now + PlaceKept
+			if r.thereUntil <= m.now {
+				m.goes(r)
+			}
+			m.times.alone(r)
+		}
+	}
+	m.do(func(now time.Duration) { m.set.Detach(now, id, linger) })
+}
+
+func (m *sim) withdraw(id string) {
+	m.logf("withdraw %s", id)
+	r := m.requests[id]
+	queued := r != nil && r.queued
+	if queued {
+		m.leaving[id] = ErrExhausted
+	}
+	m.do(func(now time.Duration) {
+		if m.set.Withdraw(now, id) != queued {
+			m.failf("withdraw of %s: %v, want %v", id, !queued, queued)
+		}
+	})
+}
+
+func (m *sim) cancel(id string) {
+	m.logf("cancel %s", id)
+	var want []string
+	if r := m.requests[id]; r != nil && r.queued {
+		m.leaving[id] = ErrEnded
+	} else if r != nil {
+		for _, l := range r.leases {
+			m.ending[l] = Released
+			want = append(want, l.Name)
+		}
+	}
+	var names []string
+	m.do(func(now time.Duration) { names = m.set.Cancel(now, id) })
+	if !slices.Equal(names, want) {
+		m.failf("cancel of %s released %q, want %q", id, names, want)
+	}
+	if !m.isEnded[id] {
+		m.failf("%s was cancelled and is not remembered", id)
+	}
+}
+
+// lost is why a renewal with ref fails; empty if it does not.
+func (m *sim) lost(ref Ref) Reason {
+	n := m.names[ref.Name]
+	switch {
+	case n == nil:
+		return Unknown
+	case n.lease != nil && !ref.matches(n.lease.Lease):
+		return Other
+	case n.lease != nil && n.lease.Broken != "":
+		return Reason("broken: " + n.lease.Broken)
+	case n.lease != nil:
+		return ""
+	case n.lastGeneration > 0 && (ref.Generation == 0 || ref.Generation == n.lastGeneration):
+		return n.lastReason
+	case ref.Generation > 0 && ref.Generation < n.lastGeneration:
+		return Other
+	}
+	return Unknown
+}
+
+func (m *sim) renew(ref Ref, ttl time.Duration) {
+	m.logf("renew %+v for %v", ref, ttl)
+	var want Lease
+	wantWhy := m.lost(ref)
+	if wantWhy == "" {
+		l := m.names[ref.Name].lease
+		l.Provisional = false
+		if ttl > 0 {
+			l.TTL = ttl
+		}
+		if most := m.pools[l.Type].MaxTTL; most > 0 {
+			l.TTL = min(l.TTL, most)
+		}
+		l.Expires = m.now + l.TTL
+		m.times.lease(l)
+		want = l.Lease
+	} else {
+		m.count("renewal lost")
+	}
+	m.do(func(now time.Duration) {
+		if l, why := m.set.Renew(now, ref, ttl); l != want || why != wantWhy {
+			m.failf("renewed %+v, %q, want %+v, %q", l, why, want, wantWhy)
+		}
+	})
+}
+
+func (m *sim) release(ref Ref, delay time.Duration) {
+	m.logf("release %+v after %v", ref, delay)
+	n := m.names[ref.Name]
+	want := Reason("")
+	switch {
+	case n == nil:
+		want = Unknown
+	case n.lease == nil:
+	case !ref.matches(n.lease.Lease):
+		want = Other
+		m.count("stale release")
+	case delay <= 0:
+		m.ending[n.lease] = Released
+	default:
+		l := n.lease
+		at := m.now + delay
+		if l.Broken != "" {
+			at = min(at, l.Ends())
+		}
+		l.ReleaseAt, l.Provisional = at, false
+		m.times.lease(l)
+	}
+	m.do(func(now time.Duration) {
+		if why := m.set.Release(now, ref, delay); why != want {
+			m.failf("release of %+v: %q, want %q", ref, why, want)
+		}
+	})
+}
+
+func (m *sim) breakLease(name, why string, immediately bool) {
+	m.logf("break %s %q immediately %v", name, why, immediately)
+	n := m.names[name]
+	var want error
+	switch {
+	case n == nil:
+		want = ErrUnknownName
+	case n.lease == nil:
+		want = ErrNotHeld
+	default:
+		n.lease.Broken = why
+		if immediately {
+			m.ending[n.lease] = Reason("broken: " + why)
+		}
+	}
+	var err error
+	m.do(func(now time.Duration) { _, err = m.set.Break(now, name, why, immediately) })
+	m.mustBe(err, want)
+}
+
+func (m *sim) reconfigure(configs []Config) {
+	m.logf("reconfigure %+v", configs)
+	m.count("reconfigurations")
+	m.configure(configs)
+	m.do(func(now time.Duration) {
+		if err := m.set.Reconfigure(now, configs); err != nil {
+			m.failf("reconfigure: %v", err)
+		}
+	})
+}
+
+// misconfigure tries configs that are not valid.
+func (m *sim) misconfigure(configs []Config) {
+	m.logf("reconfigure, not valid")
+	changes := m.do(func(now time.Duration) {
+		if err := m.set.Reconfigure(now, configs); err == nil {
+			m.failf("a configuration with a name twice was taken")
+		}
+	})
+	if len(changes) > 0 {
+		m.failf("a configuration that is not valid changed %q", words(changes))
+	}
+}

@@ -1,0 +1,196 @@
+package pool
+
+import (
+	"fmt"
+	"time"
+)
+
+// owner is a client with one request at a time. What became of that is looked
+// up in the model: an owner is told the truth, unless it is gone by then.
+type owner struct {
+	name    string
+	request Request
+}
+
+// act lets somebody do one thing.
+func (m *sim) act() {
+	switch n := m.rand.IntN(1000); {
+	case n < 20 && len(m.past) > 0:
+		m.count("copies")
+		m.past[m.rand.IntN(len(m.past))]()
+	case n < 70:
+		m.strangerActs()
+	case n < 80:
+		m.breakSomething()
+	case n < 85:
+		m.status()
+	case n == 99:
+		m.operate()
+	case n < 400 && len(m.returns) > 0:
+		i := m.rand.IntN(len(m.returns))
+		o := m.returns[i]
+		m.returns[i] = m.returns[len(m.returns)-1]
+		m.returns = m.returns[:len(m.returns)-1]
+		if !o.request.Once { // it is another request by now
+			m.ask(o.request)
+		}
+	default:
+		m.ownerActs(m.owners[m.rand.IntN(len(m.owners))])
+	}
+}
+
+// ask acquires, and keeps a copy that arrives once more later.
+func (m *sim) ask(q Request) {
+	if !q.Once {
+		m.remember(func() { m.acquire(q) })
+	}
+	m.acquire(q)
+}
+
+// remember keeps a call that will be repeated, as a network or a client does
+// that saw no answer.
+func (m *sim) remember(call func()) {
+	if len(m.past) < 200 {
+		m.past = append(m.past, call)
+	} else {
+		m.past[m.rand.IntN(len(m.past))] = call
+	}
+}
+
+func (m *sim) ownerActs(o *owner) {
+	r := m.requests[o.request.ID]
+	n := m.rand.IntN(100)
+	switch {
+	case r == nil && (n < 90 || o.request.Once || o.request.ID == ""):
+		o.request = m.newRequest(o)
+		m.ask(o.request)
+	case r == nil: // asks again for what is over, or was forgotten in a restart
+		m.ask(o.request)
+	case n < 4: // dies, and another comes in its place
+		m.count("crashes of owners")
+		for r.queued && r.attached > 0 && m.rand.IntN(4) > 0 { // the rest is found out later, by a stranger
+			m.detach(r.ID, 0)
+		}
+		o.request = Request{}
+	case n < 8:
+		m.remember(func() { m.cancel(r.ID) })
+		m.cancel(r.ID)
+	case r.queued:
+		m.waiterActs(o, r, n)
+	default:
+		m.holderActs(r, n)
+	}
+}
+
+func (m *sim) newRequest(o *owner) Request {
+	m.ids++
+	p := m.model.order[m.rand.IntN(len(m.model.order))]
+	q := Request{ID: fmt.Sprintf("r%d", m.ids), Type: p.Type, Owner: o.name}
+	switch m.rand.IntN(12) {
+	case 0, 1, 2:
+		q.Count = 1 + m.rand.IntN(min(20, len(p.Names)+1))
+	case 3:
+		q.Count = len(p.Names)
+	case 4:
+		q.Type = "no such type"
+	}
+	if m.rand.IntN(2) == 0 {
+		q.TTL = time.Duration(1+m.rand.IntN(180)) * time.Second
+	}
+	q.Once = m.rand.IntN(8) == 0
+	q.Try = m.rand.IntN(10) == 0
+	return q
+}
+
+func (m *sim) waiterActs(o *owner, r *modelRequest, n int) {
+	again := o.request
+	again.Try = n%25 == 0
+	switch {
+	case r.Once: // its connection breaks, or it waits on
+		if n < 20 {
+			m.detach(r.ID, 0)
+		}
+	case r.attached == 0 || n < 25: // comes back, or has not seen the old connection break yet
+		m.count("asked again")
+		m.ask(again)
+	case n < 60: // a slice is over
+		m.detach(r.ID, 2*time.Second)
+		if m.rand.IntN(10) > 0 {
+			m.returns = append(m.returns, o)
+		}
+	case n < 75: // the connection breaks
+		m.detach(r.ID, 0)
+	case n < 80:
+		m.withdraw(r.ID)
+	}
+}
+
+func (m *sim) holderActs(r *modelRequest, n int) {
+	l := r.leases[m.rand.IntN(len(r.leases))].Lease
+	switch {
+	case n < 40:
+		ttl := time.Duration(m.rand.IntN(3)) * 50 * time.Second
+		for _, l := range r.leases {
+			m.renew(ref(l.Lease), ttl)
+		}
+	case n < 70:
+		for len(r.leases) > 0 {
+			m.releaseTwice(ref(r.leases[0].Lease), 0)
+		}
+	case n < 80:
+		m.count("delayed")
+		m.releaseTwice(ref(l), time.Duration(1+m.rand.IntN(400))*time.Second)
+	case n < 85:
+		m.releaseTwice(Ref{Name: l.Name, Owner: l.Owner}, 0)
+	default:
+		q := r.Request
+		if n < 90 {
+			q.Owner += "x" // another request under the same id
+		}
+		m.ask(q)
+	}
+}
+
+func (m *sim) releaseTwice(ref Ref, delay time.Duration) {
+	m.remember(func() { m.release(ref, delay) })
+	m.release(ref, delay)
+}
+
+// strangerActs does what nobody in particular does.
+func (m *sim) strangerActs() {
+	if len(m.waiters) > 0 && m.rand.IntN(2) == 0 {
+		r := m.waiters[m.rand.IntN(len(m.waiters))]
+		if r.attached > 0 {
+			m.detach(r.ID, 0)
+		}
+		return
+	}
+	switch m.rand.IntN(5) {
+	case 0:
+		m.ids++
+		m.cancel(fmt.Sprintf("r%d", m.ids)) // before it was seen
+	case 1:
+		m.detach(fmt.Sprintf("r%d", m.rand.IntN(m.ids+1)), 0)
+	case 2:
+		m.renew(m.someRef(), time.Duration(m.rand.IntN(2))*time.Minute)
+	default:
+		m.release(m.someRef(), 0)
+	}
+}
+
+// someRef is anybody's lease, or none.
+func (m *sim) someRef() Ref {
+	if len(m.leases) == 0 || m.rand.IntN(10) == 0 {
+		return Ref{Name: "nobody", Generation: m.rand.Uint64N(100)}
+	}
+	l := m.leases[m.rand.IntN(len(m.leases))]
+	switch m.rand.IntN(4) {
+	case 0:
+		return Ref{Name: l.Name}
+	case 1:
+		return Ref{Name: l.Name, Owner: m.owners[m.rand.IntN(len(m.owners))].name}
+	case 2:
+		return Ref{Name: l.Name, Generation: l.Generation - 1}
+	}
+	return ref(l.Lease)
+}

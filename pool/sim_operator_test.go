@@ -1,0 +1,122 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// operate does what an operator or the machine does: it happens once in a
+// thousand steps.
+func (m *sim) operate() {
+	switch n := m.rand.IntN(20); {
+	case n < 8:
+		m.reconfigure(m.someConfigs())
+	case n < 10:
+		configs := m.someConfigs()
+		m.misconfigure(append(configs, Config{Type: "twice", Names: []string{configs[0].Names[0]}}))
+	case n < 13:
+		m.restart()
+	case n < 18:
+		m.logf("from now on nothing is committed")
+		m.lossy = 1 + m.rand.IntN(100)
+	default:
+		m.count("clock jumps")
+		m.logf("the clock jumps")
+		m.pass(time.Duration(1+m.rand.IntN(180)) * time.Minute)
+	}
+}
+
+func (m *sim) breakSomething() {
+	name := "nobody"
+	if n := m.rand.IntN(10); n < 8 && len(m.leases) > 0 {
+		name = m.leases[m.rand.IntN(len(m.leases))].Name
+	} else if n < 9 {
+		names := m.configs[m.rand.IntN(len(m.configs))].Names
+		name = names[m.rand.IntN(len(names))]
+	}
+	m.breakLease(name, fmt.Sprint("reason ", m.rand.IntN(3)), m.rand.IntN(2) == 0)
+}
+
+// someConfigs is another configuration: names move between pools or are in none,
+// pools come and go, settings change.
+func (m *sim) someConfigs() []Config {
+	if m.rand.IntN(3) == 0 {
+		return m.world.configs
+	}
+	types := make(map[string]int) // by name: index of a pool
+	configs := slices.Clone(m.world.configs)
+	for i := range configs {
+		for _, name := range configs[i].Names {
+			types[name] = i
+		}
+		configs[i].Names = nil
+		if m.rand.IntN(3) == 0 {
+			configs[i].Pace = time.Duration(m.rand.IntN(3)) * m.world.pace
+			configs[i].MaxTTL = time.Duration(1+m.rand.IntN(3)) * time.Minute
+			configs[i].DefaultTTL = 0
+			configs[i].MaxWaiters = 1 + m.rand.IntN(m.world.owners)
+		}
+	}
+	gone := m.rand.IntN(2 * len(configs)) // a pool that is left out, if it is one
+	often := []int{2, 10, 50}[m.rand.IntN(3)]
+	for _, c := range m.world.configs {
+		for _, name := range c.Names {
+			i := types[name]
+			if m.rand.IntN(often) == 0 {
+				i = m.rand.IntN(len(configs) + 1)
+			}
+			if i < len(configs) {
+				configs[i].Names = append(configs[i].Names, name)
+			}
+		}
+	}
+	var all []Config
+	for i, c := range configs {
+		if i != gone && len(c.Names) > 0 {
+			m.rand.Shuffle(len(c.Names), func(i, j int) { c.Names[i], c.Names[j] = c.Names[j], c.Names[i] })
+			all = append(all, c)
+		}
+	}
+	if len(all) == 0 {
+		return m.world.configs
+	}
+	return all
+}
+
+// restart stops and starts the server in good order: everything is committed.
+func (m *sim) restart() {
+	m.logf("restart")
+	m.count("restarts")
+	m.lossy = 0
+	m.take()
+	snap := m.set.Snapshot()
+	m.auditSnapshot(snap)
+	m.start(snap)
+}
+
+// crash kills the server: what was not committed never was, and no client was
+// told of it. The clock goes back to when it was saved last.
+func (m *sim) crash() {
+	m.logf("crash; %d changes are lost", len(m.uncommitted))
+	m.count("crashes")
+	for _, c := range m.uncommitted {
+		if c.Kind == Granted {
+			m.count("lost grants")
+		}
+	}
+	m.uncommitted = nil
+	m.start(m.disk.snapshot(m))
+}
+
+func (m *sim) start(snap Snapshot) {
+	set, err := New(m.configs, snap)
+	if err != nil {
+		m.failf("restart: %v", err)
+	}
+	m.set = set
+	m.model = newModel(m.configs, snap, m.failf, m.note)
+	m.disk.Ended = slices.Clone(m.model.ended) // in the order in which they are restored
+	m.take()
+	m.check(nil)
+}

@@ -1,0 +1,208 @@
+package pool
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+var (
+	simSeed  = flag.Uint64("seed", 0, "seed of the simulation; 0: a new one each run")
+	simSteps = flag.Int("steps", 0, "steps of each world of the simulation; 0: as many as a test run has time for")
+)
+
+// Whatever clients, operators, time and restarts do to a Set, in any order, a
+// model that knows only the rules finds none of them broken after any step; and
+// when all owners are gone, nothing stays held.
+//
+// A normal run takes a million steps, one with -short or the race detector a
+// tenth of that, and one with -steps N as many in each of its worlds. What fails
+// says how to do it again.
+func TestSimulation(t *testing.T) {
+	for _, w := range []world{few, thousands} {
+		t.Run(w.name, func(t *testing.T) {
+			steps := w.steps
+			if raceEnabled || testing.Short() {
+				steps /= 10
+			}
+			if *simSteps > 0 {
+				steps = *simSteps
+			}
+			seed := *simSeed
+			if seed == 0 {
+				seed = uint64(time.Now().UnixNano())
+			}
+			sim := newSim(t, w, seed)
+			sim.run(steps)
+			sim.leaveAll()
+			t.Logf("%d steps with seed %d, %v of lease time: %v", steps, seed, sim.clock.Round(time.Second), sim.seen)
+			if steps >= 50_000 {
+				sim.checkSeen()
+			}
+		})
+	}
+}
+
+// The same calls at the same times have the same outcome, to the last change.
+func TestDeterminism(t *testing.T) {
+	play := func() []string {
+		sim := newSim(t, few, 1)
+		sim.record = true
+		sim.run(5_000)
+		return sim.recorded
+	}
+	first, second := play(), play()
+	for i := range min(len(first), len(second)) {
+		if first[i] != second[i] {
+			t.Fatalf("change %d was %q, and then %q", i, first[i], second[i])
+		}
+	}
+	if len(first) != len(second) || len(first) < 1000 {
+		t.Errorf("%d changes, and then %d", len(first), len(second))
+	}
+}
+
+// sim is a world in which things happen to a Set.
+type sim struct {
+	t     *testing.T
+	world world
+	seed  uint64
+	step  int
+	rand  *rand.Rand
+
+	set *Set
+	*model
+	disk        *disk
+	uncommitted []Change // what a restart would forget
+	lossy       int      // for how many steps yet nothing is committed; then comes a crash
+
+	owners  []*owner
+	returns []*owner // whose slice is over, and who come back soon
+	past    []func() // calls to be repeated
+	ids     int
+
+	clock    time.Duration // how much time has passed, over all restarts
+	seen     map[string]int
+	log      [40]func() string // the last things done
+	logged   int
+	record   bool
+	recorded []string
+}
+
+func newSim(t *testing.T, w world, seed uint64) *sim {
+	m := &sim{t: t, world: w, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), disk: newDisk(), seen: map[string]int{}}
+	for i := range w.owners {
+		m.owners = append(m.owners, &owner{name: fmt.Sprint("o", i)})
+	}
+	m.set = with(t, w.configs...)
+	m.model = newModel(w.configs, Snapshot{}, m.failf, m.note)
+	return m
+}
+
+func (m *sim) run(steps int) {
+	for m.step = range steps {
+		m.pass(m.world.elapse(m))
+		m.act()
+		m.check(nil)
+		if m.step%m.world.auditEvery == 0 {
+			m.audit()
+		}
+		if m.lossy > 0 {
+			if m.lossy--; m.lossy == 0 {
+				m.crash()
+			}
+		}
+	}
+}
+
+func (m *sim) note(what string) { m.seen[what]++ }
+
+func (m *sim) failf(format string, args ...any) {
+	m.t.Helper()
+	for i := range m.log {
+		if line := m.log[(m.logged+i)%len(m.log)]; line != nil {
+			m.t.Log(line())
+		}
+	}
+	m.t.Fatalf("step %d at %v: %s\nagain with: go test ./pool -run TestSimulation/%s -seed %d -steps %d",
+		m.step, m.now, fmt.Sprintf(format, args...), m.world.name, m.seed, m.step+1)
+}
+
+// logf notes what is done in this step. It is formatted only if it is needed.
+func (m *sim) logf(format string, args ...any) {
+	step, now := m.step, m.now
+	m.log[m.logged%len(m.log)] = func() string {
+		return fmt.Sprintf("%d at %v: ", step, now) + fmt.Sprintf(format, args...)
+	}
+	m.logged++
+}
+
+// pass lets time go by. Nothing happens by itself before Next said so.
+func (m *sim) pass(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	next, ok := m.set.Next()
+	if ok && m.now+d >= next && next-m.now > 1 {
+		m.set.Advance(next - 1)
+		if changes := m.set.Take(); len(changes) > 0 {
+			m.failf("before %v, which Next returned, came %q", next, words(changes))
+		}
+	}
+	m.clock += d
+	due := m.model.pass(m.now + d)
+	m.do(func(time.Duration) { m.set.Advance(m.now) })
+	m.check(due)
+}
+
+// check compares with the model what can be compared after every step.
+func (m *sim) check(due []entry) {
+	m.settle(due)
+	next, ok := m.set.Next()
+	if wantNext, want := m.next(); ok != want || next != wantNext {
+		m.failf("Next is %v, %v; the first thing due is at %v, %v", next, ok, wantNext, want)
+	}
+	if held, waiting := m.set.Busy(); held != m.held || waiting != m.waiting {
+		m.failf("%d held and %d waiting, want %d and %d", held, waiting, m.held, m.waiting)
+	}
+}
+
+// leaveAll ends every connection and lets time pass until nothing is due.
+func (m *sim) leaveAll() {
+	for _, r := range slices.Clone(m.waiters) {
+		for r.queued && r.attached > 0 {
+			m.detach(r.ID, 0)
+			m.check(nil)
+		}
+	}
+	for next, ok := m.set.Next(); ok; next, ok = m.set.Next() {
+		m.pass(next - m.now)
+	}
+	if held, waiting := m.set.Busy(); held != 0 || waiting != 0 {
+		m.failf("all owners are gone, and %d leases are held and %d requests wait", held, waiting)
+	}
+	m.audit()
+	for _, p := range m.set.pools {
+		if len(p.free) != p.capacity() {
+			m.failf("pool %s: %d of %d names are free at the end", p.Type, len(p.free), p.capacity())
+		}
+	}
+}
+
+// checkSeen fails if the simulation no longer tries what it is there for.
+func (m *sim) checkSeen() {
+	for _, what := range []string{
+		"granted at once", "granted later", "granted late", "overtaken", "expired", "released", "broken", "dropped",
+		"renewal lost", "stale release", "delayed", "asked again", "copies", "crashes of owners", "clock jumps",
+		"reconfigurations", "restarts", "crashes", "lost grants",
+		ErrConflict.Error(), ErrEnded.Error(), ErrExhausted.Error(), ErrQueueFull.Error(),
+		ErrUnknownType.Error(), ErrTooMany.Error(), ErrNotHeld.Error(), ErrUnknownName.Error(),
+	} {
+		if m.seen[what] < 10 {
+			m.t.Errorf("%q happened %d times: the simulation does not try it", what, m.seen[what])
+		}
+	}
+}

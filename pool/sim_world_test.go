@@ -1,0 +1,80 @@
+package pool
+
+import "time"
+
+// world is where a simulation takes place.
+type world struct {
+	name       string
+	steps      int // in a normal run
+	owners     int
+	configs    []Config
+	pace       time.Duration              // of the pools that have one
+	elapse     func(m *sim) time.Duration // from one step to the next
+	auditEvery int                        // steps; it costs as much as there is
+}
+
+// few has everybody in everybody's way: all that is rare happens often.
+var few = world{
+	name:   "few",
+	steps:  600_000,
+	owners: 15,
+	configs: []Config{
+		{Type: "one", Names: numbered("one", 1), MaxWaiters: 3},
+		{Type: "few", Names: numbered("few", 3), MaxTTL: 2 * time.Minute, Pace: 2 * s},
+		{Type: "more", Names: numbered("more", 7), DefaultTTL: time.Minute, MaxWaiters: 20},
+	},
+	pace:       2 * s,
+	elapse:     (*sim).seconds,
+	auditEvery: 50,
+}
+
+// thousands has thousands of owners at hundreds of names, and long queues.
+var thousands = world{
+	name:   "thousands",
+	steps:  400_000,
+	owners: 4_000,
+	configs: []Config{
+		{Type: "many", Names: numbered("many", 400)},
+		{Type: "paced", Names: numbered("paced", 50), Pace: 500 * time.Millisecond},
+		{Type: "strict", Names: numbered("strict", 100), MaxTTL: time.Minute, MaxWaiters: 300},
+		{Type: "short", Names: numbered("short", 20), DefaultTTL: time.Minute, Pace: 20 * time.Millisecond},
+		{Type: "three", Names: numbered("three", 3)},
+	},
+	pace:       100 * time.Millisecond,
+	elapse:     (*sim).milliseconds,
+	auditEvery: 2_000,
+}
+
+// seconds is mostly little, at times exactly to the next thing that is due, or
+// to just before it.
+func (m *sim) seconds() time.Duration {
+	next, ok := m.set.Next()
+	ok = ok && (next-m.now < time.Minute || m.rand.IntN(50) == 0)
+	switch n := m.rand.IntN(100); {
+	case n < 40:
+		return 0
+	case n < 70:
+		return time.Duration(m.rand.IntN(1000)) * time.Millisecond
+	case n < 85 && ok:
+		return next - m.now
+	case n < 92 && ok:
+		return max(0, next-m.now-1)
+	case n < 98:
+		return time.Duration(m.rand.IntN(20)) * time.Second
+	default:
+		return time.Duration(m.rand.IntN(200)) * time.Second
+	}
+}
+
+// milliseconds keeps thousands of owners as busy as the few are.
+func (m *sim) milliseconds() time.Duration {
+	next, ok := m.set.Next()
+	switch n := m.rand.IntN(100); {
+	case n < 50:
+		return 0
+	case n < 60 && ok && next-m.now < 100*time.Millisecond:
+		return next - m.now
+	default:
+		return time.Duration(m.rand.IntN(20_000)) * time.Microsecond
+	}
+}
