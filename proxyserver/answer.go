@@ -1,0 +1,151 @@
+package proxyserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+// bodyTime is how long a peer may take to send a body of at most
+// [leaseapi.MaxBody]; it bounds what a slow or silent one can hold.
+const bodyTime = 10 * time.Second
+
+// retryAfter is what a client is asked to wait after a 503, in seconds: by then
+// a server that is being restarted is mostly back.
+const retryAfter = "1"
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	rt, ok := routes[path]
+	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
+		rt, ok = route{http.MethodGet, (*Server).serveRequest}, true
+	}
+	switch {
+	case !ok:
+		problem(w, http.StatusNotFound, leaseapi.ProblemNotFound, "there is nothing at "+path)
+	case rt.allows(r.Method):
+		rt.serve(s, w, r)
+	default:
+		w.Header().Set("Allow", rt.method)
+		if path == leaseapi.PathAcquire || path == leaseapi.PathRelease {
+			http.Error(w, fmt.Sprintf("Method %s not allowed, POST requests only.", r.Method), http.StatusMethodNotAllowed)
+			return
+		}
+		problem(w, http.StatusMethodNotAllowed, leaseapi.ProblemMethod, fmt.Sprintf("%s takes %s, not %s", path, rt.method, r.Method))
+	}
+}
+
+// route is what a path does, and with which method.
+type route struct {
+	method string
+	serve  func(*Server, http.ResponseWriter, *http.Request)
+}
+
+func (rt route) allows(method string) bool {
+	return method == rt.method || method == http.MethodHead && rt.method == http.MethodGet
+}
+
+// routes is not an [http.ServeMux], which answers an unclean path with a
+// redirect: a POST is redirected to a GET by most clients.
+var routes = map[string]route{
+	leaseapi.PathAcquire: {http.MethodPost, (*Server).serveAcquire},
+	leaseapi.PathRelease: {http.MethodPost, (*Server).serveRelease},
+	leaseapi.PathRenew:   {http.MethodPost, (*Server).serveRenew},
+	leaseapi.PathPools:   {http.MethodGet, (*Server).servePools},
+	leaseapi.PathHealth:  {http.MethodGet, (*Server).serveHealth},
+}
+
+// readBody reads a body of bounded size in bounded time. After an error the
+// answer has been written.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	if r.ContentLength == 0 {
+		return nil, true
+	}
+	// A recorder in a test has no deadlines; a connection always has.
+	control := http.NewResponseController(w)
+	control.SetReadDeadline(time.Now().Add(bodyTime))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, leaseapi.MaxBody))
+	control.SetReadDeadline(time.Time{})
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		problem(w, http.StatusRequestEntityTooLarge, leaseapi.ProblemBadRequest,
+			fmt.Sprintf("the body has more than %d bytes", tooLarge.Limit))
+		return nil, false
+	}
+	if err != nil {
+		badRequest(w, fmt.Errorf("read the body: %w", err))
+		return nil, false
+	}
+	return body, true
+}
+
+// answer writes v as JSON, without a newline at its end.
+func answer(w http.ResponseWriter, status int, v any) {
+	write(w, status, "application/json", v)
+}
+
+func write(w http.ResponseWriter, status int, contentType string, v any) {
+	body, err := json.Marshal(v)
+	if err != nil { // of our own types; a time beyond the year 9999 would do it
+		http.Error(w, fmt.Sprintf("encode the answer: %v", err), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(status)
+	w.Write(body) // fails if the client has gone: nobody is left to tell
+}
+
+func problem(w http.ResponseWriter, status int, typ, detail string, lost ...leaseapi.Lost) {
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	write(w, status, leaseapi.ContentTypeProblem, leaseapi.Problem{
+		Type: typ, Title: titles[typ], Status: status, Detail: detail, Lost: lost,
+	})
+}
+
+// titles say what is the same for every problem of a type.
+var titles = map[string]string{
+	leaseapi.ProblemBadRequest:     "the request is not valid",
+	leaseapi.ProblemUnknownRequest: "no such request",
+	leaseapi.ProblemEnded:          "the request has ended",
+	leaseapi.ProblemLost:           "a lease is lost",
+	leaseapi.ProblemConflict:       "the request id is taken",
+	leaseapi.ProblemQueueFull:      "the queue is full",
+	leaseapi.ProblemUnavailable:    "the server is unavailable",
+	leaseapi.ProblemMethod:         "method not allowed",
+	leaseapi.ProblemNotFound:       "no such path",
+}
+
+func badRequest(w http.ResponseWriter, err error) {
+	problem(w, http.StatusBadRequest, leaseapi.ProblemBadRequest, err.Error())
+}
+
+// unavailable answers a call that do refused.
+func unavailable(w http.ResponseWriter, err error) {
+	problem(w, http.StatusServiceUnavailable, leaseapi.ProblemUnavailable, err.Error())
+}
+
+// leasesOf translates leases to the wire.
+func leasesOf(leases []pool.Lease) []leaseapi.Lease {
+	wire := make([]leaseapi.Lease, len(leases))
+	for i, l := range leases {
+		wire[i] = leaseapi.Lease{Name: l.Name, Generation: l.Generation}
+	}
+	return wire
+}
+
+func namesOf(leases []pool.Lease) []string {
+	names := make([]string, len(leases))
+	for i, l := range leases {
+		names[i] = l.Name
+	}
+	return names
+}

@@ -1,0 +1,160 @@
+package proxyserver
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+func TestParseConfig(t *testing.T) {
+	const file = `
+# as deployed
+resources:
+- type: aws-quota-slice
+  state: free
+  names: &names
+  - us-east-1
+  - "us-west-2"
+- type: gcp-quota-slice
+  state: dirty
+  min-count: 2
+  max-count: 3
+  lifespan: 24h
+  config: {type: x, content: y}
+  needs: {other: 1}
+- type: "azure 4"
+  names: [a]
+  default_ttl: 30m
+  max_ttl: 12h
+  max_waiters: 7
+- {type: least, min-count: 1}
+`
+	got, warnings, err := ParseConfig("boskos.yaml", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []pool.Config{
+		{Type: "aws-quota-slice", Names: []string{"us-east-1", "us-west-2"}},
+		{Type: "gcp-quota-slice", Names: []string{"gcp-quota-slice-0", "gcp-quota-slice-1", "gcp-quota-slice-2"}},
+		{Type: "azure 4", Names: []string{"a"}, DefaultTTL: 30 * time.Minute, MaxTTL: 12 * time.Hour, MaxWaiters: 7},
+		{Type: "least", Names: []string{"least-0"}},
+	}
+	if !reflect.DeepEqual(got.Pools, want) {
+		t.Errorf("pools\n%+v, want\n%+v", got.Pools, want)
+	}
+	var texts []string
+	for _, w := range warnings {
+		texts = append(texts, w.String())
+	}
+	wantTexts := []string{
+		`boskos.yaml:13:3: key "lifespan" has no meaning here`,
+		`boskos.yaml:14:3: key "config" has no meaning here`,
+		`boskos.yaml:15:3: key "needs" has no meaning here`,
+	}
+	if !slices.Equal(texts, wantTexts) {
+		t.Errorf("warnings %q, want %q", texts, wantTexts)
+	}
+	if _, err := pool.New(got.Pools, pool.Snapshot{}); err != nil {
+		t.Errorf("the pools do not take it: %v", err)
+	}
+}
+
+func TestParseConfigErrors(t *testing.T) {
+	entry := func(lines ...string) string {
+		return "resources:\n- type: t\n  names: [n]\n" + strings.Join(lines, "\n") + "\n"
+	}
+	for _, c := range []struct {
+		name, file string
+		want       string // lines
+	}{
+		{"empty", "", "c:1:1: the file is empty"},
+		{"comment", "# nothing\n", "c:1:1: the file is empty"},
+		{"null", "---\n", "c:2:1: the file is empty, not a mapping"},
+		{"list", "- a\n", "c:1:1: the file is a list, not a mapping"},
+		{"syntax", "resources:\n- type: [\n", "c:2:1: did not find expected node content"},
+		{"tab", "resources:\n\t- x\n", "c:2:1: found character that cannot start any token"},
+		{"unknown alias", "resources: *x\n", "c:1:1: unknown anchor 'x' referenced"},
+		{"two documents", entry() + "---\n{}\n", "c:5:1: a second document begins: there must be one"},
+		{"no resources", "{}", "c:1:1: there is no resources"},
+		{"unknown key", "resource: []\n", `c:1:1: key "resource" is not known`},
+		{"resources twice", entry() + "resources: []\n", `c:5:1: key "resources" is already in line 1`},
+		{"resources not a list", "resources: {}\n", "c:1:12: resources is a mapping, not a list"},
+		{"resources empty", "resources: []\n", "c:1:12: resources is empty"},
+		{"entry not a mapping", "resources:\n- x\n", "c:2:3: a resource is a string, not a mapping"},
+		{"entry without type", "resources:\n- names: [n]\n", "c:2:3: a resource has no type"},
+		{"entry without names", "resources:\n- type: t\n", "c:2:3: a resource has names, or min-count and max-count"},
+		{"names and counts", entry("  max-count: 3"), "c:4:3: a resource has names or counts, not both"},
+		{"unknown key of an entry", entry("  pace: 3m"), `c:4:3: key "pace" is not known`},
+		{"key of an entry twice", entry("  names: [m]"), `c:4:3: key "names" is already in line 3`},
+		{"key that is a list", entry("  [a]: b"), `c:4:3: key "" is not known`},
+		{"type twice", entry("- type: t", "  names: [m]"), `c:4:9: type "t" is already in line 2`},
+		{"name twice", "resources:\n- type: t\n  names:\n  - n\n  - n\n", `c:5:5: name "n" is already in line 4`},
+		{"name in two entries", entry("- type: u", "  names: [m, n]"), `c:5:14: name "n" is already in line 3`},
+		{"made name twice", "resources:\n- type: u\n  names: [t-1]\n- type: t\n  max-count: 2\n", `c:4:9: name "t-1" is already in line 3`},
+		{"made name not valid", "resources:\n- type: a b\n  max-count: 2\n", `c:2:9: name "a b-0" contains ' '`},
+		{"name not valid", "resources:\n- type: t\n  names: [a/b]\n", `c:3:11: name "a/b" contains '/'`},
+		{"name is a number", "resources:\n- type: t\n  names: [17]\n", "c:3:11: a name is a number, not a string; quotes make it one"},
+		{"name is empty", "resources:\n- type: t\n  names: ['']\n", "c:3:11: a name is empty"},
+		{"names is a string", "resources:\n- type: t\n  names: n\n", "c:3:10: names is a string, not a list"},
+		{"names is empty", "resources:\n- type: t\n  names: []\n", "c:3:10: names is empty"},
+		{"type is a boolean", "resources:\n- type: true\n  names: [n]\n", "c:2:9: type is a boolean, not a string; quotes make it one"},
+		{"type is null", "resources:\n- type:\n  names: [n]\n", "c:2:8: type is empty, not a string; quotes make it one"},
+		{"type not valid", "resources:\n- type: \"a\\nb\"\n  names: [n]\n", `c:2:9: type "a\nb" contains '\n'`},
+		{"state not a string", entry("  state: [free]"), "c:4:10: state is a list, not a string; quotes make it one"},
+		{"counts reversed", "resources:\n- type: t\n  min-count: 3\n  max-count: 2\n", "c:4:3: max-count 2 is below min-count 3"},
+		{"counts zero", "resources:\n- type: t\n  min-count: 0\n  max-count: 0\n", "c:3:3: the greater count is 0: a pool needs one resource at least"},
+		{"count too great", "resources:\n- type: t\n  max-count: 100001\n", "c:3:3: 100001 resources are too many: at most 100000"},
+		{"count not a number", "resources:\n- type: t\n  max-count: '3'\n", "c:3:14: max-count is not a whole number"},
+		{"count a fraction", "resources:\n- type: t\n  max-count: 3.5\n", "c:3:14: max-count is not a whole number"},
+		{"count beyond 64 bits", "resources:\n- type: t\n  max-count: 99999999999999999999\n", "c:3:14: max-count is not a whole number"},
+		{"count negative", "resources:\n- type: t\n  min-count: -1\n", "c:3:14: min-count -1 is less than 0"},
+		{"waiters zero", entry("  max_waiters: 0"), "c:4:16: max_waiters 0 is less than 1"},
+		{"ttl without unit", entry("  max_ttl: 90"), "c:4:12: max_ttl is not a duration such as 90s, 30m or 4h"},
+		{"ttl zero", entry("  default_ttl: 0s"), "c:4:16: default_ttl 0s is not positive"},
+		{"ttl above the maximum", entry("  default_ttl: 2h", "  max_ttl: 1h"), "c:4:3: default_ttl 2h0m0s is above max_ttl 1h0m0s"},
+		{"alias", "resources:\n- type: t\n  names: &x [n]\n- type: u\n  names: *x\n", `c:3:14: name "n" is already in line 3`},
+		{"alias of the wrong kind", "resources:\n- type: &x t\n  names: *x\n", "c:3:10: names is a string, not a list"},
+		{"several", "resources:\n- type: t\n  name: [n]\n- names: [m]\n", "c:3:3: key \"name\" is not known\nc:4:3: a resource has no type"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			config, _, err := ParseConfig("c", []byte(c.file))
+			if err == nil || err.Error() != c.want {
+				t.Errorf("error\n%v, want\n%s", err, c.want)
+			}
+			if config.Pools != nil {
+				t.Errorf("there are pools beside an error: %+v", config.Pools)
+			}
+		})
+	}
+}
+
+func TestParseConfigReportsTenErrors(t *testing.T) {
+	var file strings.Builder
+	file.WriteString("resources:\n")
+	for i := range 30 {
+		fmt.Fprintf(&file, "- type: t%d\n", i)
+	}
+	_, _, err := ParseConfig("c", []byte(file.String()))
+	if n := len(strings.Split(err.Error(), "\n")); n != 10 {
+		t.Errorf("%d errors are reported, want 10", n)
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte("resources:\n- type: t\n  min-count: 3\n"))
+	f.Add([]byte("resources: [{type: &a t, names: [*a]}]"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		config, _, err := ParseConfig("c", data)
+		if err != nil {
+			return
+		}
+		if _, err := pool.New(config.Pools, pool.Snapshot{}); err != nil {
+			t.Errorf("the pools do not take what was parsed: %v", err)
+		}
+	})
+}

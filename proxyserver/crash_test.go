@@ -1,0 +1,180 @@
+package proxyserver
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+// crashData names, in the environment of a child process, the data directory
+// to serve from.
+const crashData = "PROXYSERVER_TEST_DATA"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashData); dir != "" {
+		if err := serveChild(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// serveChild serves until it is killed; its first line says where.
+func serveChild(dir string) error {
+	s, err := New(crashOptions(dir))
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	return s.Serve(context.Background(), l)
+}
+
+func crashOptions(dir string) Options {
+	return Options{Pools: []pool.Config{{Type: "q", Names: []string{"a", "b", "c"}}}, Data: dir}
+}
+
+// A KILL at any moment takes back nothing that a client was told: a lease that
+// was granted, and whose release was not asked for, is held; one that was
+// released is not; no generation is given twice; and a request that is sent
+// again after the restart has what it had.
+func TestKill(t *testing.T) {
+	dir := t.TempDir()
+	generations := make(map[uint64]string)
+	for round := range 5 {
+		told := killRound(t, dir, round, time.Duration(20+round*40)*time.Millisecond)
+
+		p := start(t, crashOptions(dir))
+		held := make(map[string]leaseapi.PoolLease)
+		for _, l := range p.pools()[0].Leases {
+			held[l.Name] = l
+		}
+		for _, g := range told {
+			if other, twice := generations[g.lease.Generation]; twice {
+				t.Errorf("generation %d was given to %s and %s", g.lease.Generation, other, g.id)
+			}
+			generations[g.lease.Generation] = g.id
+			isHeld := held[g.lease.Name].Lease == g.lease
+			switch {
+			case g.released && isHeld:
+				t.Errorf("%s: %+v was released, and is held", g.id, g.lease)
+			case !g.asked && !isHeld:
+				t.Errorf("%s: %+v is lost", g.id, g.lease)
+			case !g.asked:
+				if again := p.granted("type=q&request_id=" + g.id); again.Leases[0] != g.lease {
+					t.Errorf("%s had %+v, and has %+v", g.id, g.lease, again.Leases)
+				}
+			case g.released:
+				if r := p.acquire("type=q&wait=0&request_id=" + g.id); r.status != 410 {
+					t.Errorf("%s has ended, and got %d %s", g.id, r.status, r.body)
+				}
+			}
+		}
+		t.Logf("round %d: %d grants, %d held at the end", round, len(told), len(held))
+		for name := range held { // for the next round
+			p.release(`{"names":["` + name + `"]}`)
+		}
+		if err := p.stop(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(generations) == 0 {
+		t.Error("nothing was ever granted")
+	}
+}
+
+// toldGrant is a grant that a client read the answer of, and what it did then.
+type toldGrant struct {
+	id              string
+	lease           leaseapi.Lease
+	asked, released bool // a release was sent; its answer was read
+}
+
+// killRound has clients acquire and release until their server is killed, and
+// returns what they were told.
+func killRound(t *testing.T, dir string, round int, after time.Duration) []*toldGrant {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), crashData+"="+dir)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait() // by then it was killed
+	defer cmd.Process.Kill()
+	addr, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	p := &peer{t: t, http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", strings.TrimSpace(addr))
+		},
+	}}}
+	defer p.http.CloseIdleConnections()
+	var mu sync.Mutex
+	var told []*toldGrant
+	var clients sync.WaitGroup
+	for client := range 6 {
+		clients.Go(func() {
+			for n := 0; ; n++ {
+				g := &toldGrant{id: fmt.Sprintf("r%d-%d-%d", round, client, n)}
+				r, err := p.try(t.Context(), "POST", "/lease/acquire?type=q&request_id="+g.id, "")
+				if err != nil || r.status != 200 {
+					return
+				}
+				var granted leaseapi.AcquireReply
+				if err := json.Unmarshal([]byte(r.body), &granted); err != nil || len(granted.Leases) != 1 {
+					t.Errorf("answer %s, %v", r.body, err)
+					return
+				}
+				g.lease = granted.Leases[0]
+				mu.Lock()
+				told = append(told, g)
+				mu.Unlock()
+				if client == 0 && n == 2 {
+					return // one is held all the time; the others come and go until the KILL
+				}
+				g.asked = true
+				r, err = p.try(t.Context(), "POST", "/lease/release",
+					fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}]}`, g.lease.Name, g.lease.Generation))
+				if err != nil {
+					return
+				}
+				g.released = r.status == 200
+			}
+		})
+	}
+	time.Sleep(after) // where the KILL hits is up to chance; no outcome depends on it
+	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Fatal(err)
+	}
+	clients.Wait()
+	return told
+}

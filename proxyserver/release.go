@@ -1,0 +1,106 @@
+package proxyserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+func (s *Server) serveRelease(w http.ResponseWriter, r *http.Request) {
+	var req leaseapi.ReleaseRequest
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	if err := json.Unmarshal(body, &req); err != nil {
+		http.Error(w, fmt.Sprintf("the body is not valid: %v", err), http.StatusBadRequest)
+		return
+	}
+	if err := checkRelease(req); err != nil {
+		badRequest(w, err)
+		return
+	}
+	var reply leaseapi.ReleaseReply
+	unknown := ""
+	err := s.do(func(now time.Duration) { reply, unknown = s.release(now, req) })
+	switch {
+	case err != nil:
+		unavailable(w, err)
+	case unknown != "":
+		http.Error(w, fmt.Sprintf("Failed to release lease %s: the server has never had this name\nReleased: %s",
+			unknown, strings.Join(reply.Released, " ")), http.StatusInternalServerError)
+	case ours(req):
+		answer(w, http.StatusOK, reply)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// ours reports whether req has a field that version 1 does not have.
+func ours(req leaseapi.ReleaseRequest) bool {
+	return req.Leases != nil || req.RequestIDs != nil || req.Owner != "" || req.Delay != 0
+}
+
+func checkRelease(req leaseapi.ReleaseRequest) error {
+	if err := notNegative("delay", time.Duration(req.Delay)); err != nil {
+		return err
+	}
+	if req.Delay > 0 && len(req.RequestIDs) > 0 {
+		return errors.New("delay does not go with request_ids")
+	}
+	if err := checkOwner(req.Owner); err != nil {
+		return err
+	}
+	for _, id := range req.RequestIDs {
+		if err := checkRequestID(id); err != nil {
+			return err
+		}
+	}
+	return checkLeases(req.Leases)
+}
+
+// checkLeases refuses leases without a generation, which would stand for
+// whoever's lease of that name.
+func checkLeases(leases []leaseapi.Lease) error {
+	for _, l := range leases {
+		if l.Generation == 0 {
+			return fmt.Errorf("lease %q has no generation", l.Name)
+		}
+	}
+	return nil
+}
+
+// release does what req asks for. Bare names come last, since there alone a
+// name that never was, unknown, ends the call half-way, as in version 1.
+func (s *Server) release(now time.Duration, req leaseapi.ReleaseRequest) (reply leaseapi.ReleaseReply, unknown string) {
+	reply.Released = []string{}
+	delay := time.Duration(req.Delay)
+	for _, id := range req.RequestIDs {
+		reply.Released = append(reply.Released, s.set.Cancel(now, id)...)
+	}
+	for _, l := range req.Leases {
+		switch why := s.set.Release(now, pool.Ref{Name: l.Name, Generation: l.Generation}, delay); why {
+		case "":
+			reply.Released = append(reply.Released, l.Name)
+		default:
+			reply.Stale = append(reply.Stale, leaseapi.Lost{Lease: l, Reason: string(why)})
+		}
+	}
+	for _, name := range req.Names {
+		switch why := s.set.Release(now, pool.Ref{Name: name, Owner: req.Owner}, delay); why {
+		case "":
+			reply.Released = append(reply.Released, name)
+		case pool.Unknown:
+			return reply, name
+		default:
+			reply.Stale = append(reply.Stale, leaseapi.Lost{Lease: leaseapi.Lease{Name: name}, Reason: string(why)})
+		}
+	}
+	return reply, ""
+}

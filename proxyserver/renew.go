@@ -1,0 +1,78 @@
+package proxyserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+func (s *Server) serveRenew(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	var req leaseapi.RenewRequest
+	if err := json.Unmarshal(body, &req); err != nil {
+		badRequest(w, fmt.Errorf("the body is not valid: %w", err))
+		return
+	}
+	if err := checkRenew(req); err != nil {
+		badRequest(w, err)
+		return
+	}
+	var renewed []pool.Lease
+	var lost []leaseapi.Lost
+	err := s.do(func(now time.Duration) {
+		for _, l := range req.Leases {
+			lease, why := s.set.Renew(now, pool.Ref{Name: l.Name, Generation: l.Generation}, time.Duration(req.TTL))
+			if why != "" {
+				lost = append(lost, leaseapi.Lost{Lease: l, Reason: string(why)})
+				continue
+			}
+			renewed = append(renewed, lease)
+		}
+	})
+	switch {
+	case err != nil:
+		unavailable(w, err)
+	case len(lost) > 0:
+		problem(w, http.StatusGone, leaseapi.ProblemLost,
+			fmt.Sprintf("%d of %d leases are lost; the others were renewed", len(lost), len(req.Leases)), lost...)
+	default:
+		answer(w, http.StatusOK, s.renewReply(renewed))
+	}
+}
+
+func checkRenew(req leaseapi.RenewRequest) error {
+	if len(req.Leases) == 0 {
+		return errors.New("leases is empty")
+	}
+	if err := notNegative("ttl", time.Duration(req.TTL)); err != nil {
+		return err
+	}
+	return checkLeases(req.Leases)
+}
+
+// renewReply says what holds for all of the leases: the shortest TTL and the
+// first end.
+func (s *Server) renewReply(leases []pool.Lease) leaseapi.RenewReply {
+	ttl, ends, release := leases[0].TTL, leases[0].Ends(), never
+	for _, l := range leases {
+		ttl, ends = min(ttl, l.TTL), min(ends, l.Ends())
+		if l.ReleaseAt > 0 {
+			release = min(release, l.ReleaseAt)
+		}
+	}
+	reply := leaseapi.RenewReply{
+		TTL: leaseapi.Duration(ttl), RenewEvery: renewEvery(ttl), ExpiresAt: s.clock.wall(ends),
+	}
+	if release < never {
+		reply.ReleaseAt = s.clock.wall(release)
+	}
+	return reply
+}

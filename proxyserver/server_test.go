@@ -1,0 +1,213 @@
+package proxyserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+// pipes is a listener in memory: it works in a bubble of testing/synctest too.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes {
+	return &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.once.Do(func() { close(p.done) }); return nil }
+func (p *pipes) Addr() net.Addr { return pipeAddr{} }
+
+type pipeAddr struct{}
+
+func (pipeAddr) Network() string { return "pipe" }
+func (pipeAddr) String() string  { return "pipe" }
+
+func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	server, client := net.Pipe()
+	select {
+	case p.conns <- server:
+		return client, nil
+	case <-p.done:
+		return nil, errors.New("connection refused")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// peer is a server that serves, and a client of it.
+type peer struct {
+	t      testing.TB
+	server *Server
+	pipes  *pipes
+	http   *http.Client
+	cancel context.CancelFunc
+	served chan error
+}
+
+// quota has the names q-0, q-1 and so on.
+func quota(n int) pool.Config {
+	c := pool.Config{Type: "q"}
+	for i := range n {
+		c.Names = append(c.Names, "q-"+string(rune('0'+i)))
+	}
+	return c
+}
+
+func start(t testing.TB, opts Options) *peer {
+	t.Helper()
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &peer{t: t, server: s, pipes: newPipes(), cancel: cancel, served: make(chan error, 1)}
+	p.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext: p.pipes.dial,
+			// Else the transport sends a POST again by itself when the
+			// connection that it reuses turns out to be closed.
+			DisableKeepAlives: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	go func() { p.served <- s.Serve(ctx, p.pipes) }()
+	t.Cleanup(func() { p.stop() })
+	return p
+}
+
+// stop stops the server and returns what Serve did.
+func (p *peer) stop() error {
+	p.cancel()
+	err := <-p.served
+	p.served <- err
+	return err
+}
+
+// reply is an answer in full.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (p *peer) do(method, target, body string) reply {
+	p.t.Helper()
+	r, err := p.try(context.Background(), method, target, body)
+	if err != nil {
+		p.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	return r
+}
+
+func (p *peer) try(ctx context.Context, method, target, body string) (reply, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://pipe"+target, strings.NewReader(body))
+	if err != nil {
+		return reply{}, err
+	}
+	resp, err := p.http.Do(req)
+	if err != nil {
+		return reply{}, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, string(text)}, err
+}
+
+func (p *peer) acquire(query string) reply {
+	p.t.Helper()
+	return p.do("POST", "/lease/acquire?"+query, "")
+}
+
+// granted acquires and expects leases.
+func (p *peer) granted(query string) leaseapi.AcquireReply {
+	p.t.Helper()
+	return decode[leaseapi.AcquireReply](p.t, p.acquire(query), 200)
+}
+
+func (p *peer) release(body string) reply {
+	p.t.Helper()
+	return p.do("POST", "/lease/release", body)
+}
+
+func (p *peer) pools() []leaseapi.Pool {
+	p.t.Helper()
+	return decode[leaseapi.PoolsReply](p.t, p.do("GET", "/pools", ""), 200).Pools
+}
+
+// inUse is how many leases of the first pool are held.
+func (p *peer) inUse() int {
+	p.t.Helper()
+	return p.pools()[0].InUse
+}
+
+func (p *peer) waitingFor(n int) {
+	p.t.Helper()
+	eventually(p.t, func() bool { return p.pools()[0].Waiting == n })
+}
+
+// later runs an acquire that is expected to wait.
+func (p *peer) later(ctx context.Context, query string) <-chan reply {
+	ch := make(chan reply, 1)
+	go func() {
+		r, err := p.try(ctx, "POST", "/lease/acquire?"+query, "")
+		if err != nil {
+			r.body = err.Error()
+		}
+		ch <- r
+	}()
+	return ch
+}
+
+func decode[T any](t testing.TB, r reply, status int) (v T) {
+	t.Helper()
+	if r.status != status {
+		t.Fatalf("status %d, want %d: %s", r.status, status, r.body)
+	}
+	if err := json.Unmarshal([]byte(r.body), &v); err != nil {
+		t.Fatalf("%v: %s", err, r.body)
+	}
+	return v
+}
+
+// eventually waits for something that another goroutine does; for tests that
+// are not in a bubble.
+func eventually(t testing.TB, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not happen")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// record is for calls without a connection.
+func record(method, target, body string) (*httptest.ResponseRecorder, *http.Request) {
+	return httptest.NewRecorder(), httptest.NewRequest(method, target, strings.NewReader(body))
+}
+
+func num(n uint64) string { return strconv.FormatUint(n, 10) }
