@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/trap"
+)
+
+// app is what every command needs of the world around it.
+type app struct {
+	stdin          *os.File
+	stdout, stderr *os.File
+	chain          *trap.Chain
+
+	// Flags of every command.
+	proxy   proxyOptions
+	owner   string
+	output  string
+	quiet   bool
+	verbose bool
+
+	mu     sync.Mutex // guards what is printed on stderr
+	status *statusLine
+}
+
+// run is the whole program: it returns the exit status instead of exiting, so
+// that every deferred clean-up has run by then.
+func run(args []string, stdin, stdout, stderr *os.File) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a.status = newStatusLine(stderr)
+	a.chain = trap.NewChain(trap.Signals()...)
+
+	// A broken pipe on stdout is an error of the write, to be handled where
+	// the write is: a handle that nobody read is a lease to give back.
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	a.chain.OnSignal(func(e trap.Event) error {
+		if sig, ok := e.Signal.(syscall.Signal); ok && ends(sig) {
+			cancel(signalError{sig})
+		}
+		return nil
+	})
+
+	root := newRootCommand(a)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && isCobraUsage(err) {
+		err = usageError{err}
+	}
+	status := exitStatus(err)
+	if err != nil && err.Error() != "" {
+		a.failf("%s", describe(err))
+	}
+	if err := a.chain.Exit(status); err != nil {
+		a.failf("%v", err)
+	}
+	var sig dieOf
+	if errors.As(err, &sig) {
+		trap.Die(syscall.Signal(sig))
+	}
+	return status
+}
+
+// ends tells whether a signal asks the program to end, rather than to look at
+// its terminal or to report something.
+func ends(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
+		return true
+	}
+	return false
+}
+
+// isCobraUsage recognises the errors that cobra makes by itself: they have no
+// type of their own, and all of them are about what was typed.
+func isCobraUsage(err error) bool {
+	for _, prefix := range []string{"unknown command", "unknown flag", "unknown shorthand flag", "required flag", "accepts ", "requires ", "invalid argument"} {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// failf prints an error. It is never silenced.
+func (a *app) failf(format string, args ...any) { a.message(format, args...) }
+
+// notef prints what a user wants to know of a run that goes well.
+func (a *app) notef(format string, args ...any) {
+	if !a.quiet {
+		a.message(format, args...)
+	}
+}
+
+// debugf prints what only somebody who looks for a fault wants to know.
+func (a *app) debugf(format string, args ...any) {
+	if a.verbose {
+		a.message(format, args...)
+	}
+}
+
+// message writes one line to stderr. What a peer sent may be part of it, so
+// line breaks and control characters do not reach the terminal.
+func (a *app) message(format string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.status.clear()
+	fmt.Fprintf(a.stderr, "leasectl: %s\n", printable(fmt.Sprintf(format, args...)))
+}
+
+// printable makes text that came from elsewhere safe for one line of a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0):
+			return '?'
+		}
+		return r
+	}, strings.TrimRight(s, "\n"))
+}
+
+// newRootCommand builds the command tree.
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "leasectl",
+		Short: "take, hold and give back leases of a shared account in CI steps",
+		Long: `leasectl takes a lease from an HTTP lease proxy before a CI step does what a
+shared account can only bear so often, holds it while the step needs it, and
+gives it back however the step ends.`,
+		Example: `  leasectl exec --proxy local --pool install=2 --type install -- ./install.sh`,
+
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			a.proxy.given = cmd.Flags().Changed("proxy")
+			return bindEnvironment(cmd, os.LookupEnv)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+
+	flags := root.PersistentFlags()
+	a.proxy.bind(flags)
+	flags.StringVar(&a.owner, "owner", "", "who holds the lease; the same for every process of a job (default: from the CI system's variables, else user@host)")
+	flags.Var(choiceValue(&a.output, "text", "text", "json"), "output", "how data is printed: text or json")
+	flags.BoolVar(&a.quiet, "quiet", false, "print errors only")
+	flags.BoolVar(&a.verbose, "verbose", false, "print each step")
+
+	root.AddCommand(
+		newAcquireCommand(a),
+		newReleaseCommand(a),
+		newReacquireCommand(a),
+		newRenewCommand(a),
+		newExecCommand(a),
+		newCatCommand(a),
+		newStatusCommand(a),
+		newServeCommand(a),
+		newVersionCommand(a),
+	)
+	root.CompletionOptions.HiddenDefaultCmd = false
+	return root
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+type catOptions struct {
+	handle string
+	format string
+}
+
+func newCatCommand(a *app) *cobra.Command {
+	o := new(catOptions)
+	cmd := &cobra.Command{
+		Use:   "cat --handle HANDLE",
+		Short: "print the names that a handle holds",
+		Long: `Cat prints the names of a handle's leases: one a line, on one line separated by
+commas, or all that the handle knows as JSON. A handle that is gone holds
+nothing, so nothing is printed.`,
+		Example: `  leasectl cat --handle "$handle" --format csv`,
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.cat(o) },
+	}
+	cmd.Flags().StringVar(&o.handle, "handle", "", "the handle that acquire printed")
+	cmd.Flags().Var(choiceValue(&o.format, "", "plain", "csv", "json"), "format", "plain, csv or json (default: plain, or json with --output json)")
+	return cmd
+}
+
+func (a *app) cat(o *catOptions) error {
+	if o.handle == "" {
+		return usagef("no --handle: name the handle to print")
+	}
+	handle, err := openHandle(o.handle)
+	if err != nil {
+		return err
+	}
+	record, err := handle.Read()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	names := record.Names()
+	switch {
+	case record.State == "":
+		return nil
+	case o.format == "json" || o.format == "" && a.output == "json":
+		return a.printJSON(record)
+	case o.format == "csv" && len(names) > 0:
+		return a.print("%s\n", strings.Join(names, ","))
+	}
+	return a.printLines(names)
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/trap"
+)
+
+// Exit codes. 64, 69 and 75 are EX_USAGE, EX_UNAVAILABLE and EX_TEMPFAIL of
+// sysexits.h; 125 to 127 are what env(1) and timeout(1) use.
+const (
+	exitFailure       = 1
+	exitUnknownType   = 2
+	exitUsage         = 64
+	exitUnreachable   = 69
+	exitNoLease       = 75
+	exitLost          = 76
+	exitExecFailure   = 125
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// exitTable maps errors to exit codes; the first that matches counts. It is
+// the only place that knows codes, but for those of a child.
+var exitTable = []struct {
+	err  error
+	code int
+}{
+	{errUsage, exitUsage},
+	{trap.ErrNotFound, exitNotFound},
+	{trap.ErrNotExecutable, exitNotExecutable},
+	{proxyclient.ErrUnknownType, exitUnknownType},
+	{proxyclient.ErrExhausted, exitNoLease},
+	{proxyclient.ErrUnreachable, exitUnreachable},
+	{errExec, exitExecFailure},
+}
+
+// exitStatus is the exit code of a command that ended with err.
+func exitStatus(err error) int {
+	if err == nil {
+		return 0
+	}
+	var status statusError
+	if errors.As(err, &status) {
+		return int(status.code)
+	}
+	var sig signalError
+	if errors.As(err, &sig) {
+		return 128 + int(sig.Signal)
+	}
+	for _, row := range exitTable {
+		if errors.Is(err, row.err) {
+			return row.code
+		}
+	}
+	return exitFailure
+}
+
+// describe is what a failed command says: what failed, and what to do next
+// where that does not depend on the command.
+func describe(err error) string {
+	var exhausted *proxyclient.ExhaustedError
+	switch {
+	case errors.Is(err, proxyclient.ErrUnconfirmed):
+		return err.Error() + ": the proxy may hold it until its own bound; look there, or ask its operator"
+	case errors.As(err, &exhausted):
+		return exhausted.Error() + ": try again later, or raise --wait-timeout"
+	case errors.Is(err, proxyclient.ErrUnknownType):
+		return err.Error() + ": leasectl status lists the types that the proxy has"
+	case errors.Is(err, proxyclient.ErrUnreachable):
+		return err.Error() + ": is it running, and is --proxy right?"
+	}
+	return err.Error()
+}
+
+var (
+	errUsage = errors.New("usage")
+	// errExec marks a failure of exec that has no code of its own.
+	errExec = errors.New("exec")
+)
+
+// usageError is an error in what was typed.
+type usageError struct{ err error }
+
+func (e usageError) Error() string        { return e.err.Error() }
+func (e usageError) Unwrap() error        { return e.err }
+func (e usageError) Is(target error) bool { return target == errUsage }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// statusError carries an exit code that is not ours to choose: a child's, or
+// one the user asked for. With a nil err nothing is printed.
+type statusError struct {
+	code int
+	err  error
+}
+
+func (e statusError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+func (e statusError) Unwrap() error { return e.err }
+
+// signalError says that a signal ended the command.
+type signalError struct{ syscall.Signal }
+
+func (e signalError) Error() string { return "ended by signal: " + e.Signal.String() }
+
+// dieOf asks run to end the program by a signal instead of an exit code, so
+// that the shell sees what it would have seen without leasectl.
+type dieOf syscall.Signal
+
+func (e dieOf) Error() string { return "" }

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+)
+
+// The flag values below have one thing in common: the error of Set says what
+// is allowed, and flagError puts the flag and the value in front of it.
+
+// flagError words an error of the flag parser: the flag, the value, what is
+// allowed.
+func flagError(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return usageError{err}
+	}
+	return usagef("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), allowed(invalid.GetFlag(), invalid.Unwrap()))
+}
+
+// allowed replaces the errors of strconv, which say what failed but not what
+// would do.
+func allowed(f *pflag.Flag, err error) error {
+	if f.Value.Type() == "bool" {
+		return errors.New("want true or false")
+	}
+	return err
+}
+
+// notFromEnvironment are the flags without a variable: they must not leak into
+// a leasectl that runs inside another's child.
+var notFromEnvironment = []string{"handle", "names", "type", "count", "help"}
+
+// bindEnvironment gives every flag that was not set on the command line the
+// value of its variable, LEASECTL_ and the flag's name, if that is set and not
+// empty.
+func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
+	var failed error
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Hidden || failed != nil || slices.Contains(notFromEnvironment, f.Name) {
+			return
+		}
+		name := "LEASECTL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, ok := lookup(name)
+		if (!ok || value == "") && f.Name == "proxy" {
+			name = proxyVariable
+			value, ok = lookup(name)
+		}
+		if !ok || value == "" {
+			return
+		}
+		if err := cmd.Flags().Set(f.Name, value); err != nil {
+			cause := err
+			var invalid *pflag.InvalidValueError
+			if errors.As(err, &invalid) {
+				cause = allowed(f, invalid.Unwrap())
+			}
+			failed = usagef("%s=%q: %w", name, value, cause)
+		}
+	})
+	return failed
+}
+
+// value is a flag value made of two functions.
+type value struct {
+	set    func(string) error
+	format func() string
+	kind   string
+}
+
+func (v value) Set(s string) error { return v.set(s) }
+func (v value) String() string {
+	if v.format == nil { // pflag asks a zero value for its default
+		return ""
+	}
+	return v.format()
+}
+func (v value) Type() string { return v.kind }
+
+// durationValue takes a duration in Go's syntax, from low to high.
+func durationValue(p *time.Duration, def, low, high time.Duration) pflag.Value {
+	*p = def
+	return value{
+		kind:   "duration",
+		format: func() string { return shortDuration(*p) },
+		set: func(s string) error {
+			d, err := time.ParseDuration(s)
+			if err != nil || d < low || d > high {
+				return fmt.Errorf("want a duration from %s to %s, such as 90s, 20m or 1h30m", shortDuration(low), shortDuration(high))
+			}
+			*p = d
+			return nil
+		},
+	}
+}
+
+// shortDuration prints 20m rather than 20m0s.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// intValue takes a whole number from low to high.
+func intValue(p *int, def, low, high int) pflag.Value {
+	*p = def
+	return value{
+		kind:   "int",
+		format: func() string { return strconv.Itoa(*p) },
+		set: func(s string) error {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < low || n > high {
+				if high == math.MaxInt32 {
+					return fmt.Errorf("want a whole number from %d on", low)
+				}
+				return fmt.Errorf("want a whole number from %d to %d", low, high)
+			}
+			*p = n
+			return nil
+		},
+	}
+}
+
+// choiceValue takes one of a few words.
+func choiceValue(p *string, def string, words ...string) pflag.Value {
+	*p = def
+	return value{
+		kind:   strings.Join(words, "|"),
+		format: func() string { return *p },
+		set: func(s string) error {
+			if !slices.Contains(words, s) {
+				return fmt.Errorf("want %s", strings.Join(words, " or "))
+			}
+			*p = s
+			return nil
+		},
+	}
+}
+
+// codesValue takes exit codes, separated by commas.
+func codesValue(p *[]int, def ...int) pflag.Value {
+	*p = def
+	return value{
+		kind: "codes",
+		format: func() string {
+			words := make([]string, len(*p))
+			for i, code := range *p {
+				words[i] = strconv.Itoa(code)
+			}
+			return strings.Join(words, ",")
+		},
+		set: func(s string) error {
+			var codes []int
+			for word := range strings.SplitSeq(s, ",") {
+				code, err := strconv.Atoi(strings.TrimSpace(word))
+				if err != nil || code < 1 || code > 255 {
+					return errors.New("want exit codes from 1 to 255, separated by commas, such as 4,5")
+				}
+				codes = append(codes, code)
+			}
+			*p = codes
+			return nil
+		},
+	}
+}
+
+// signalValue takes a signal by name, with or without SIG, or by number; none
+// is 0.
+func signalValue(p *syscall.Signal, def syscall.Signal) pflag.Value {
+	*p = def
+	return value{
+		kind: "signal",
+		format: func() string {
+			if *p == 0 {
+				return "none"
+			}
+			return strings.TrimPrefix(unix.SignalName(*p), "SIG")
+		},
+		set: func(s string) error {
+			name := strings.ToUpper(s)
+			if name == "NONE" {
+				*p = 0
+				return nil
+			}
+			if sig := unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG")); sig != 0 {
+				*p = sig
+				return nil
+			}
+			if n, err := strconv.Atoi(s); err == nil && n > 0 && unix.SignalName(syscall.Signal(n)) != "" {
+				*p = syscall.Signal(n)
+				return nil
+			}
+			return errors.New("want a signal such as TERM, SIGINT or 15, or none")
+		},
+	}
+}
+
+// textValue takes text that ends up in a request and in other people's logs.
+func textValue(p *string, most int, what string) pflag.Value {
+	return value{
+		kind:   "string",
+		format: func() string { return *p },
+		set: func(s string) error {
+			if s == "" || len(s) > most || printable(s) != s {
+				return fmt.Errorf("want %s of 1 to %d bytes without line breaks or control characters", what, most)
+			}
+			*p = s
+			return nil
+		},
+	}
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/leasectl/leasectl/"
+
+// mayImport is which of our packages each of our packages may use. A test may
+// use all that its package may, and what testMayImport adds.
+var mayImport = map[string][]string{
+	"cmd/leasectl": {"leaseapi", "lockfile", "pool", "proxyclient", "proxyserver", "scripts", "trap"},
+	"leaseapi":     {},
+	"lockfile":     {},
+	"pool":         {},
+	"proxyclient":  {"leaseapi"},
+	"proxyserver":  {"leaseapi", "pool"},
+	"scripts":      {},
+	"trap":         {},
+}
+
+// onlyIn is where what a package stands for lives, and nowhere else: flock in
+// lockfile, signals and processes in trap, retries in proxyclient, the store
+// in proxyserver, the command line in cmd.
+var onlyIn = map[string][]string{
+	"github.com/gofrs/flock":                 {"lockfile"},
+	"github.com/hashicorp/go-retryablehttp":  {"proxyclient"},
+	"github.com/spf13/cobra":                 {"cmd/leasectl"},
+	"github.com/spf13/pflag":                 {"cmd/leasectl"},
+	"go.etcd.io/bbolt":                       {"proxyserver"},
+	"go.yaml.in/yaml/v3":                     {"proxyserver"},
+	"os/exec":                                {"trap"},
+	"os/signal":                              {"trap"},
+	"github.com/rogpeppe/go-internal/script": {},
+}
+
+// TestImportsRunDownwards holds every package to the rooms of the house: no
+// import runs upwards, and nobody imports cmd.
+func TestImportsRunDownwards(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" {
+			return nil
+		}
+		files++
+		checkImports(t, path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Errorf("looked at %d files: the walk missed the house", files)
+	}
+}
+
+func checkImports(t *testing.T, path string) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel, err := filepath.Rel("../..", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := filepath.ToSlash(filepath.Dir(rel))
+	test := strings.HasSuffix(path, "_test.go")
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ours, ok := strings.CutPrefix(imported, module); ok {
+			allowed, known := mayImport[room]
+			if !known {
+				t.Errorf("%s: the house has no room %s", rel, room)
+			}
+			// An external test may import the package that it tests; a test
+			// may also stand a peer up to talk to.
+			if !slices.Contains(allowed, ours) && !(test && (ours == room || testMayImport[room] == ours)) {
+				t.Errorf("%s: %s may not import %s", rel, room, ours)
+			}
+			continue
+		}
+		if rooms, ok := onlyIn[imported]; ok && !test && !slices.Contains(rooms, room) {
+			t.Errorf("%s: %s belongs to %v", rel, imported, rooms)
+		}
+	}
+}
+
+// testMayImport lets the client's tests run against the real server.
+var testMayImport = map[string]string{"proxyclient": "proxyserver"}

@@ -1,0 +1,18 @@
+// Command leasectl takes leases from an HTTP lease proxy for CI shell steps,
+// holds them as long as they are needed, and gives them back however the step
+// ends.
+//
+// Each command stands in the file of its name. What they share: app.go (the
+// program's streams, messages and exit), flags.go (flag values and their
+// environment), exitcode.go (the table of exit codes), proxy.go and local.go
+// (which proxy to talk to), take.go and giveback.go (the life of a lease
+// behind a handle), wait.go (what a waiting user is told).
+package main
+
+import (
+	"os"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

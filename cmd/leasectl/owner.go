@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// detectOwner names the job that this process belongs to, by the variables of
+// the CI systems we know, else user@host. It is the same for every process of
+// a job, since a later step gives back what an earlier one took: never a pid.
+// Where the system gives the job's address, that is the name, because whoever
+// waits for the lease wants to look at the job that holds it.
+func detectOwner(env func(string) string) string {
+	for _, system := range ciSystems {
+		if name := system(env); name != "" {
+			return trimOwner(name)
+		}
+	}
+	return trimOwner(userAtHost())
+}
+
+// ciSystems are asked in this order; each returns "" if its variables are not set.
+var ciSystems = []func(env func(string) string) string{
+	func(env func(string) string) string { // Prow
+		if env("PROW_JOB_ID") == "" {
+			return ""
+		}
+		return join("/", env("JOB_NAME"), env("BUILD_ID"), env("PROW_JOB_ID"))
+	},
+	func(env func(string) string) string { // GitHub Actions
+		if env("GITHUB_RUN_ID") == "" || env("GITHUB_REPOSITORY") == "" {
+			return ""
+		}
+		run := join("/", env("GITHUB_SERVER_URL"), env("GITHUB_REPOSITORY"), "actions/runs", env("GITHUB_RUN_ID"))
+		if attempt := env("GITHUB_RUN_ATTEMPT"); attempt != "" {
+			run += "/attempts/" + attempt
+		}
+		return join("#", run, env("GITHUB_JOB"))
+	},
+	func(env func(string) string) string { return env("CI_JOB_URL") }, // GitLab
+	func(env func(string) string) string { // Buildkite
+		return join("#", env("BUILDKITE_BUILD_URL"), env("BUILDKITE_JOB_ID"))
+	},
+	func(env func(string) string) string { // Jenkins
+		if env("JENKINS_URL") == "" {
+			return ""
+		}
+		return env("BUILD_URL")
+	},
+}
+
+func userAtHost() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return name + "@" + host
+}
+
+// join joins the words that are not empty.
+func join(sep string, words ...string) string {
+	kept := words[:0:0]
+	for _, w := range words {
+		if w != "" {
+			kept = append(kept, w)
+		}
+	}
+	return strings.Join(kept, sep)
+}
+
+// trimOwner keeps an owner within what the wire allows.
+func trimOwner(s string) string {
+	s = printable(s)
+	if len(s) > leaseapi.MaxOwner {
+		s = strings.ToValidUTF8(s[:leaseapi.MaxOwner], "")
+	}
+	return s
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// The owner names the job, by its address where the CI system has one, and is
+// the same for every process of the job.
+func TestDetectOwner(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		env  map[string]string
+		want string
+	}{
+		{"prow", map[string]string{"PROW_JOB_ID": "0a1b", "JOB_NAME": "e2e-aws", "BUILD_ID": "17"}, "e2e-aws/17/0a1b"},
+		{"prow, id only", map[string]string{"PROW_JOB_ID": "0a1b"}, "0a1b"},
+		{"github", map[string]string{
+			"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "5",
+			"GITHUB_RUN_ATTEMPT": "2", "GITHUB_JOB": "install",
+		}, "https://github.com/o/r/actions/runs/5/attempts/2#install"},
+		{"gitlab", map[string]string{"CI_JOB_URL": "https://gitlab.com/o/r/-/jobs/9"}, "https://gitlab.com/o/r/-/jobs/9"},
+		{"buildkite", map[string]string{"BUILDKITE_BUILD_URL": "https://buildkite.com/o/p/builds/3", "BUILDKITE_JOB_ID": "j1"}, "https://buildkite.com/o/p/builds/3#j1"},
+		{"jenkins", map[string]string{"JENKINS_URL": "https://j/", "BUILD_URL": "https://j/job/a/4/"}, "https://j/job/a/4/"},
+		{"a build url of something else", map[string]string{"BUILD_URL": "https://x/"}, userAtHost()},
+		{"prow before jenkins", map[string]string{"PROW_JOB_ID": "0a1b", "JENKINS_URL": "https://j/", "BUILD_URL": "https://j/job/a/4/"}, "0a1b"},
+		{"none", nil, userAtHost()},
+		{"line breaks", map[string]string{"CI_JOB_URL": "https://g/\n1\x1b[2J"}, "https://g/ 1?[2J"},
+		{"too long", map[string]string{"CI_JOB_URL": strings.Repeat("ä", leaseapi.MaxOwner)}, strings.Repeat("ä", leaseapi.MaxOwner/2)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := detectOwner(func(name string) string { return tt.env[name] })
+			if got != tt.want {
+				t.Errorf("owner %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

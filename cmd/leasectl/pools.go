@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// poolFlag is one --pool T=N: a pool of N leases named T-0 to T-(N-1).
+type poolFlag struct {
+	typ      string
+	capacity int
+}
+
+// maxCapacity bounds a pool: beyond it a typing error is likelier than a wish.
+const maxCapacity = 100_000
+
+// poolFlags is the value of --pool, which may be given several times, or hold
+// several separated by commas.
+type poolFlags []poolFlag
+
+func (p *poolFlags) Set(s string) error {
+	for word := range strings.SplitSeq(s, ",") {
+		typ, n, _ := cutLast(word, "=")
+		capacity, err := strconv.Atoi(n)
+		if typ == "" || err != nil || capacity < 1 || capacity > maxCapacity {
+			return errors.New("want TYPE=N with N from 1 to " + strconv.Itoa(maxCapacity))
+		}
+		if slices.ContainsFunc(*p, func(f poolFlag) bool { return f.typ == typ }) {
+			return errors.New("want each type once")
+		}
+		*p = append(*p, poolFlag{typ, capacity})
+	}
+	return nil
+}
+
+func (p *poolFlags) String() string {
+	words := make([]string, len(*p))
+	for i, f := range *p {
+		words[i] = f.typ + "=" + strconv.Itoa(f.capacity)
+	}
+	return strings.Join(words, ",")
+}
+
+func (p *poolFlags) Type() string { return "TYPE=N" }
+
+// configs makes the pools that the flags describe.
+func (p poolFlags) configs() []pool.Config {
+	var configs []pool.Config
+	for _, f := range p {
+		names := make([]string, f.capacity)
+		for i := range names {
+			names[i] = f.typ + "-" + strconv.Itoa(i)
+		}
+		configs = append(configs, pool.Config{Type: f.typ, Names: names})
+	}
+	return configs
+}
+
+// cutLast is [strings.Cut] at the last separator.
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// TestMain lets the test binary stand in for leasectl, so that the scenarios
+// run what was just compiled, under the race detector if the tests do.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"leasectl": main,
+		"v1proxy":  versionOneProxy,
+	})
+}
+
+// TestScripts runs the scenarios in testdata/script.
+func TestScripts(t *testing.T) {
+	scripts, err := filepath.Abs("../../scripts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "../../testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("SCRIPTS", scripts)
+			// Each scenario has a state directory and an owner of its own,
+			// whatever CI system the tests run in.
+			env.Setenv("LEASECTL_STATE_DIR", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("LEASECTL_OWNER", "job-1")
+			env.Setenv("SOCKET", filepath.Join(env.WorkDir, "proxy.sock"))
+			env.Setenv("PROXY", "unix://"+filepath.Join(env.WorkDir, "proxy.sock"))
+			env.Setenv("GOCOVERDIR", os.Getenv("GOCOVERDIR"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":   exits,
+			"waitfor": waitFor,
+		},
+	})
+}
+
+// exits runs a command and compares its exit code:
+//
+//	exits 75 leasectl acquire --type full --wait-timeout 0
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND [ARG…]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("run %s: %v", args[1], err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// patience bounds what a scenario waits for. It is only ever reached by a test
+// that fails.
+const patience = 60 * time.Second
+
+// waitFor blocks until something is so:
+//
+//	waitfor listening           the proxy at $SOCKET accepts connections
+//	waitfor file PATH           the file is there
+//	waitfor nofile PATH         it is not
+//	waitfor waiting TYPE N      N requests wait at $PROXY
+//	waitfor inuse TYPE N        N leases are held at $PROXY
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	var so func() bool
+	switch {
+	case neg:
+	case len(args) == 1 && args[0] == "listening":
+		so = func() bool {
+			conn, err := net.Dial("unix", ts.Getenv("SOCKET"))
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil
+		}
+	case len(args) == 2 && (args[0] == "file" || args[0] == "nofile"):
+		so = func() bool {
+			_, err := os.Stat(ts.MkAbs(args[1]))
+			return (err == nil) == (args[0] == "file")
+		}
+	case len(args) == 3 && (args[0] == "waiting" || args[0] == "inuse"):
+		n, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		so = func() bool {
+			p := askPool(ts, args[1])
+			if args[0] == "waiting" {
+				return p.Waiting == n
+			}
+			return p.InUse == n
+		}
+	}
+	if so == nil {
+		ts.Fatalf("usage: see waitFor")
+	}
+	for end := time.Now().Add(patience); !so(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			ts.Fatalf("waited in vain for %v", args)
+		}
+	}
+}
+
+// askPool looks a pool up at the scenario's proxy.
+func askPool(ts *testscript.TestScript, typ string) leaseapi.Pool {
+	client, err := proxyclient.New(proxyclient.Options{URL: ts.Getenv("PROXY")})
+	ts.Check(err)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	pools, err := client.Pools(ctx)
+	ts.Check(err)
+	for _, p := range pools {
+		if p.Type == typ {
+			return p
+		}
+	}
+	ts.Fatalf("the proxy has no pool %q", typ)
+	return leaseapi.Pool{}
+}

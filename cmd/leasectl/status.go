@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+type statusOptions struct {
+	handle string
+}
+
+func newStatusCommand(a *app) *cobra.Command {
+	o := new(statusOptions)
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "show who holds what, who waits, and since when",
+		Long: `Status prints the pools of the proxy with their leases, or with --handle what
+one handle holds and what the proxy knows of it.`,
+		Example: `  leasectl status --proxy http://127.0.0.1:8370 --output json`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.statusOf(cmd.Context(), o) },
+	}
+	cmd.Flags().StringVar(&o.handle, "handle", "", "a handle that acquire printed")
+	return cmd
+}
+
+// statusTimeout bounds a question that somebody waits for at a terminal.
+const statusTimeout = 10 * time.Second
+
+func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	if o.handle != "" {
+		return a.handleStatus(ctx, o.handle)
+	}
+	if a.proxy.unset() {
+		a.notef("no proxy is set (--proxy or $%s): there is nothing to show", proxyVariable)
+		return nil
+	}
+	pools, err := a.askPools(ctx, a.proxy.url)
+	if err != nil {
+		return fmt.Errorf("ask %s for its pools: %w", a.proxy.url, err)
+	}
+	if a.output == "json" {
+		return a.printJSON(leaseapi.PoolsReply{Pools: pools})
+	}
+	return a.print("%s", poolTable(pools))
+}
+
+func (a *app) askPools(ctx context.Context, proxy string) ([]leaseapi.Pool, error) {
+	client, closeClient, err := a.dial(ctx, proxy)
+	if err != nil {
+		return nil, err
+	}
+	defer closeClient()
+	return client.Pools(ctx)
+}
+
+// poolTable is what people see: the pools, then the leases that are held.
+func poolTable(pools []leaseapi.Pool) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	held := 0
+	fmt.Fprintln(w, "TYPE\tIN USE\tWAITING\tOLDEST WAIT")
+	for _, p := range pools {
+		oldest := "-"
+		if p.Waiting > 0 {
+			oldest = age(p.OldestWaiting)
+		}
+		fmt.Fprintf(w, "%s\t%d/%d\t%d\t%s\n", printable(p.Type), p.InUse, p.Capacity, p.Waiting, oldest)
+		held += len(p.Leases)
+	}
+	w.Flush()
+	if held == 0 {
+		return text.String()
+	}
+	text.WriteByte('\n')
+	fmt.Fprintln(w, "LEASE\tTYPE\tHELD FOR\tENDS IN\tOWNER")
+	for _, p := range pools {
+		for _, l := range p.Leases {
+			owner := printable(l.Owner)
+			if owner == "" {
+				owner = "-"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", printable(l.Name), printable(p.Type), age(l.Age), endsIn(l), owner)
+		}
+	}
+	w.Flush()
+	return text.String()
+}
+
+// age prints a duration for people: to the second, or finer if it is short.
+func age(d leaseapi.Duration) string {
+	if t := time.Duration(d); t < time.Second {
+		return t.Round(time.Millisecond).String()
+	}
+	return shortDuration(time.Duration(d).Round(time.Second))
+}
+
+func endsIn(l leaseapi.PoolLease) string {
+	switch {
+	case !l.ReleaseAt.IsZero():
+		return age(l.ExpiresIn) + " (release)"
+	case l.Provisional:
+		return age(l.ExpiresIn) + " (not confirmed yet)"
+	}
+	return age(l.ExpiresIn) + " unless renewed"
+}
+
+// handleStatus shows what a handle holds, and what its proxy knows of that.
+func (a *app) handleStatus(ctx context.Context, path string) error {
+	handle, err := openHandle(path)
+	if err != nil {
+		return err
+	}
+	record, err := handle.Read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("handle %s does not exist: it was released, or never acquired", handle.Path())
+	}
+	if err != nil {
+		return err
+	}
+	known, err := a.proxyKnows(ctx, record)
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return a.printJSON(struct {
+			Handle string               `json:"handle"`
+			Record lockfile.Record      `json:"record"`
+			Held   []leaseapi.PoolLease `json:"held"`
+		}{handle.Path(), record, known})
+	}
+	return a.print("%s", handleTable(handle.Path(), record, known))
+}
+
+// proxyKnows finds the leases of a record among those that its proxy has. A
+// version-1 proxy cannot tell, which is no error.
+func (a *app) proxyKnows(ctx context.Context, record lockfile.Record) ([]leaseapi.PoolLease, error) {
+	known := []leaseapi.PoolLease{}
+	proxy := a.proxyOf(record)
+	if proxy == "" {
+		return known, nil
+	}
+	pools, err := a.askPools(ctx, proxy)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return known, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its pools: %w", proxy, err)
+	}
+	for _, p := range pools {
+		for _, l := range p.Leases {
+			for _, ours := range record.Leases {
+				if l.Name == ours.Name && (ours.Generation == 0 || ours.Generation == l.Generation) {
+					known = append(known, l)
+				}
+			}
+		}
+	}
+	return known, nil
+}
+
+func handleTable(path string, r lockfile.Record, known []leaseapi.PoolLease) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, printable(value))
+		}
+	}
+	row("handle", path)
+	row("state", string(r.State))
+	row("type", r.Type)
+	row("names", strings.Join(r.Names(), ", "))
+	row("owner", r.Owner)
+	row("proxy", r.Proxy)
+	if !r.AcquiredAt.IsZero() {
+		row("acquired", r.AcquiredAt.Format(time.RFC3339))
+	}
+	for _, l := range known {
+		row("ends", fmt.Sprintf("%s in %s", l.Name, endsIn(l)))
+	}
+	if len(known) < len(r.Leases) && r.State == lockfile.StateHeld {
+		row("ends", fmt.Sprintf("%d of %d leases are not known to the proxy as this handle's", len(r.Leases)-len(known), len(r.Leases)))
+	}
+	w.Flush()
+	return text.String()
+}
