@@ -1,0 +1,269 @@
+# shellcheck shell=bash
+#
+# client.sh gives bash scripts the functions of the lease proxy's first client,
+# over leasectl:
+#
+#   source "$LEASE_PROXY_CLIENT_SH"
+#   handle=$(lease__acquire --type=install --scope=step)
+#   trap_add 'lease__release --handle="$handle"' EXIT TERM # see trap.sh
+#   lease__release --delay=20m --handle="$handle" &
+#
+# Only data is on stdout; every message is on stderr. A function returns 0, 1,
+# or what it says below. Nothing of the calling shell is changed, whatever its
+# options are. An argument that a function does not know is ignored with a
+# warning, as ever, and an option without its value is an error.
+#
+# The program is what $LEASECTL names, else leasectl in PATH, else the file
+# leasectl beside this one.
+
+case ${BASH_VERSION-} in
+'' | [0-3].* | 4.[01].*)
+  echo 'leasectl: client.sh needs bash 4.2 or newer: run the script with that, not with this shell' >&2
+  # shellcheck disable=SC2317 # reached if the file is run, not sourced
+  return 1 2>/dev/null || exit 1
+  ;;
+esac
+
+# lease__acquire (-t|--type) TYPE [(-c|--count) N] [--scope step|test]
+# [--jitter Ns|Nm] takes N leases (1 unless told), all or none, and prints the
+# path of their handle without a newline. It queues until it has them. With a
+# jitter it first waits a random time of up to that.
+#
+# In scope test, the default, the names are also added to $SHARED_DIR/leases.
+# The leases outlive the shell. They end when they are released, by the handle,
+# a copy of it, their names, or the scope, or when the pool's TTL is over.
+#
+# Returns 2 if there is no such type. A count of 0 prints nothing. Without
+# LEASE_PROXY_SERVER_URL it prints LEASE_PROXY_SERVER_URL-not-set-dry-run-mode.
+lease__acquire() {
+  local lease__type='' lease__count=1 lease__scope=test lease__jitter='' lease__given=''
+  lease__parse lease__acquire 'type count scope jitter' "$@" || return 1
+  if [[ -z $lease__type ]]; then
+    lease__fail lease__acquire '--type: name the type of the lease to take'
+    return 1
+  fi
+  if [[ -z $lease__count || $lease__count == *[!0-9]* ]]; then
+    lease__fail lease__acquire "--count $lease__count: want a whole number"
+    return 1
+  fi
+  if [[ $lease__scope != step && $lease__scope != test ]]; then
+    lease__fail lease__acquire "--scope $lease__scope: want step or test"
+    return 1
+  fi
+  local lease__digits=${lease__jitter%[sm]}
+  if [[ $lease__given == *' jitter '* ]] &&
+    [[ $lease__jitter != [1-9]*[sm] || $lease__digits == *[!0-9]* ]]; then
+    lease__fail lease__acquire "--jitter $lease__jitter: want seconds or minutes, such as 30s or 15m"
+    return 1
+  fi
+  if [[ -z ${LEASE_PROXY_SERVER_URL-} ]]; then
+    printf 'LEASE_PROXY_SERVER_URL-not-set-dry-run-mode\n'
+    return 0
+  fi
+  if [[ -z ${lease__count//0/} ]]; then
+    return 0
+  fi
+  if [[ $lease__scope == test && -z ${SHARED_DIR-} ]]; then
+    lease__fail lease__acquire '--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names'
+    return 1
+  fi
+
+  # leasectl prints the handle itself: if nobody reads it any more, it gives the
+  # lease back, where a printf here would die of SIGPIPE and leave it.
+  local lease__status=0
+  lease__leasectl lease__acquire acquire --no-newline --type="$lease__type" --count="$lease__count" \
+    --scope="$lease__scope" ${lease__jitter:+--jitter="$lease__jitter"} || lease__status=$?
+  case $lease__status in
+  0 | 2) return "$lease__status" ;;
+  *) return 1 ;;
+  esac
+}
+
+# lease__release ((-n|--names) A,B | --handle PATH | --scope test) [--delay D]
+# gives leases back and prints `A,B released`, or nothing if there was nothing
+# to release: releasing twice is releasing once. An empty handle is none.
+#
+# With a delay, 20m, 90 or 1.5h as for sleep, it waits before. Meant for the
+# background: killed meanwhile, nothing is released and nothing stays behind;
+# once the shell that started it has ended, it releases at once.
+#
+# It gives up after 10 s if the proxy does not answer. The handle stays then,
+# and can be released again.
+lease__release() {
+  local lease__names='' lease__handle='' lease__scope='' lease__delay='' lease__given=''
+  lease__parse lease__release 'names handle scope delay' "$@" || return 1
+  local -a lease__what=()
+  if [[ -n $lease__names ]]; then
+    lease__what+=("--names=$lease__names")
+  fi
+  if [[ $lease__given == *' handle '* ]]; then
+    lease__what+=("--handle=$lease__handle")
+  fi
+  if [[ -n $lease__scope ]]; then
+    lease__what+=("--scope=$lease__scope")
+  fi
+  if ((${#lease__what[@]} != 1)); then
+    lease__fail lease__release 'want one of --names, --handle and --scope test: what is to be released'
+    return 1
+  fi
+  if [[ -n $lease__scope && $lease__scope != test ]]; then
+    lease__fail lease__release "--scope $lease__scope: want test"
+    return 1
+  fi
+  lease__sleep || return 1
+  if [[ -z ${LEASE_PROXY_SERVER_URL-} ]]; then
+    lease__dry_release
+    return
+  fi
+  if [[ $lease__given == *' handle '* && -z $lease__handle ]]; then
+    return 0
+  fi
+  if [[ -n $lease__scope && -z ${SHARED_DIR-} ]]; then
+    lease__fail lease__release '--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names'
+    return 1
+  fi
+
+  # The step is $$, and this shell is the one that a script kills.
+  local lease__shell=$BASHPID lease__released
+  lease__released=$(lease__leasectl lease__release release "${lease__what[0]}" \
+    ${lease__delay:+--delay="$lease__delay" --owner-pid="$$" --caller-pid="$lease__shell"}) || return 1
+  if [[ -n $lease__released ]]; then
+    printf '%s released\n' "${lease__released//$'\n'/,}"
+  fi
+}
+
+# lease__cat --handle PATH [--format plain|csv | --pretty-format plain|csv]
+# prints the names of a handle's leases, one a line or separated by commas. The
+# csv format has no newline at its end, the pretty one has. A handle that is
+# missing or empty prints nothing.
+lease__cat() {
+  local lease__handle='' lease__format=plain lease__pretty_format='' lease__given=''
+  lease__parse lease__cat 'handle format pretty-format' "$@" || return 1
+  local lease__as=${lease__pretty_format:-$lease__format}
+  if [[ $lease__as != plain && $lease__as != csv ]]; then
+    lease__fail lease__cat "--format $lease__as: want plain or csv"
+    return 1
+  fi
+  if [[ -z $lease__handle || ! -s $lease__handle ]]; then
+    return 0
+  fi
+  if [[ $lease__as == plain || -n $lease__pretty_format ]]; then
+    lease__leasectl lease__cat cat --handle="$lease__handle" --format="$lease__as" || return 1
+    return 0
+  fi
+  local lease__names
+  lease__names=$(lease__leasectl lease__cat cat --handle="$lease__handle" --format=csv) || return 1
+  printf %s "$lease__names"
+}
+
+# lease__install_lease_eligible returns 0 if jobs of this cluster profile set
+# take install leases, else 1.
+lease__install_lease_eligible() {
+  [[ ${CLUSTER_PROFILE_SET_NAME-} == openshift-org-?* ]]
+}
+
+# lease__parse FUNCTION OPTIONS ARGUMENT... sets lease__NAME to the value of each
+# --NAME that is one of OPTIONS, and adds NAME to lease__given.
+lease__parse() {
+  local lease__function=$1 lease__options=" $2 " lease__name lease__value
+  shift 2
+  while (($# > 0)); do
+    case $1 in
+    -t) lease__name='type' ;;
+    -c) lease__name=count ;;
+    -n) lease__name=names ;;
+    --?*) lease__name=${1#--} lease__name=${lease__name%%=*} ;;
+    *) lease__name='' ;;
+    esac
+    if [[ -z $lease__name || $lease__options != *" $lease__name "* ]]; then
+      lease__fail "$lease__function" "ignoring the argument $1"
+      shift
+      continue
+    fi
+    if [[ $1 == *=* ]]; then
+      lease__value=${1#*=}
+    elif (($# > 1)); then
+      lease__value=$2
+      shift
+    else
+      lease__fail "$lease__function" "$1: want a value"
+      return 1
+    fi
+    shift
+    printf -v "lease__${lease__name//-/_}" %s "$lease__value"
+    lease__given+=" $lease__name "
+  done
+}
+
+# lease__sleep turns lease__delay from what sleep takes into what leasectl takes.
+lease__sleep() {
+  if [[ -z $lease__delay ]]; then
+    return 0
+  fi
+  local lease__number=${lease__delay%[smhd]} lease__unit=s
+  if [[ $lease__number != "$lease__delay" ]]; then
+    lease__unit=${lease__delay:${#lease__number}}
+  fi
+  if [[ $lease__number != *[0-9]* || $lease__number == *[!0-9.]* || $lease__number == *.*.* ]]; then
+    lease__fail lease__release "--delay $lease__delay: want a time such as 20m, 90 or 1.5h"
+    return 1
+  fi
+  lease__delay=$lease__number$lease__unit
+  if [[ $lease__unit == d ]]; then # leasectl adds up: 24 times 1.5h
+    printf -v lease__delay "%.0s${lease__number}h" {1..24}
+  fi
+}
+
+# lease__dry_release says what would be released.
+lease__dry_release() {
+  if [[ -n $lease__scope && -n ${SHARED_DIR-} ]]; then
+    lease__handle=$SHARED_DIR/leases
+  fi
+  if [[ -z $lease__names ]]; then
+    lease__names=$(lease__cat --handle="$lease__handle" --format=csv) || return 1
+  fi
+  printf 'LEASE_PROXY_SERVER_URL not set, dry run mode: it would release "%s"\n' "$lease__names"
+}
+
+# lease__leasectl FUNCTION ARGUMENT... runs leasectl for a function. Settings
+# that a function has options of its own for do not come from the environment.
+lease__leasectl() {
+  local lease__program=${LEASECTL-} lease__function=$1
+  shift
+  if [[ -z $lease__program ]]; then
+    lease__program=leasectl
+    if ! type -P leasectl >/dev/null; then
+      lease__beside
+    fi
+  fi
+  if ! type -P -- "$lease__program" >/dev/null; then
+    lease__fail "$lease__function" "the program $lease__program cannot be run: set LEASECTL to the path of leasectl, or put it into a directory of PATH or beside client.sh"
+    return 1
+  fi
+  LEASECTL_OUTPUT='' LEASECTL_SCOPE='' LEASECTL_DELAY='' LEASECTL_DETACH='' LEASECTL_OWNER_PID='' \
+    command -- "$lease__program" "$@"
+}
+
+# lease__fail FUNCTION TEXT prints a message.
+lease__fail() {
+  printf 'leasectl: %s: %s\n' "$1" "$2" >&2
+}
+
+# lease__locate FILE defines lease__beside, which sets lease__program to the
+# path of leasectl beside FILE. A function, since a child has to know it, too.
+lease__locate() {
+  local lease__directory=${1%/*}
+  if [[ $lease__directory == "$1" ]]; then
+    lease__directory=.
+  fi
+  if [[ $lease__directory != /* ]]; then
+    lease__directory=$PWD/$lease__directory
+  fi
+  printf -v lease__directory %q "$lease__directory/leasectl"
+  eval "lease__beside() { lease__program=$lease__directory; }"
+}
+lease__locate "${BASH_SOURCE[0]-}"
+unset -f lease__locate
+
+export -f lease__acquire lease__release lease__cat lease__install_lease_eligible
+export -f lease__parse lease__sleep lease__dry_release lease__leasectl lease__fail lease__beside
