@@ -53,6 +53,7 @@ func (m *sim) auditModel() {
 				there++
 			}
 		}
+		m.seen["longest queue"] = max(m.seen["longest queue"], len(p.queue))
 		if inUse[p] != p.inUse || there != p.there {
 			m.failf("%s: %d in use and %d there, counted %d and %d", p.Type, inUse[p], there, p.inUse, p.there)
 		}

@@ -23,6 +23,14 @@ func (m *sim) do(call func(now time.Duration)) []Change {
 func (m *sim) take() []Change {
 	changes := m.set.Take()
 	m.apply(changes)
+	for _, c := range changes {
+		if c.Kind != Granted {
+			continue
+		}
+		if o := m.byName[c.Leases[0].Owner]; o != nil && m.rand.IntN(8) > 0 {
+			m.soon = append(m.soon, o)
+		}
+	}
 	if m.record {
 		m.recorded = append(m.recorded, words(changes)...)
 	}

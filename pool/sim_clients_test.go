@@ -14,28 +14,42 @@ type owner struct {
 
 // act lets somebody do one thing.
 func (m *sim) act() {
-	switch n := m.rand.IntN(1000); {
-	case n < 20 && len(m.past) > 0:
+	if m.rand.IntN(m.world.operateEvery) == 0 {
+		m.operate()
+		return
+	}
+	switch n := m.rand.IntN(100); {
+	case n < 2 && len(m.past) > 0:
 		m.count("copies")
 		m.past[m.rand.IntN(len(m.past))]()
-	case n < 70:
+	case n < 7:
 		m.strangerActs()
-	case n < 80:
+	case n < 8:
 		m.breakSomething()
-	case n < 85:
+	case n < 10:
 		m.status()
-	case n == 99:
-		m.operate()
-	case n < 400 && len(m.returns) > 0:
-		i := m.rand.IntN(len(m.returns))
-		o := m.returns[i]
-		m.returns[i] = m.returns[len(m.returns)-1]
-		m.returns = m.returns[:len(m.returns)-1]
-		if !o.request.Once { // it is another request by now
-			m.ask(o.request)
-		}
+	case n < 40 && len(m.soon) > 0:
+		i := m.rand.IntN(len(m.soon))
+		o := m.soon[i]
+		m.soon[i] = m.soon[len(m.soon)-1]
+		m.soon = m.soon[:len(m.soon)-1]
+		m.ownerGoesOn(o)
 	default:
 		m.ownerActs(m.owners[m.rand.IntN(len(m.owners))])
+	}
+}
+
+// ownerGoesOn comes back for the next slice, or confirms what it was granted.
+func (m *sim) ownerGoesOn(o *owner) {
+	r := m.requests[o.request.ID]
+	switch {
+	case r == nil:
+	case !r.queued:
+		for _, l := range r.leases {
+			m.renew(ref(l.Lease), 0)
+		}
+	case !r.Once:
+		m.ask(o.request)
 	}
 }
 
@@ -84,14 +98,19 @@ func (m *sim) ownerActs(o *owner) {
 
 func (m *sim) newRequest(o *owner) Request {
 	m.ids++
-	p := m.model.order[m.rand.IntN(len(m.model.order))]
+	p := m.order[0]
+	if m.rand.IntN(2) == 0 {
+		p = m.order[m.rand.IntN(len(m.order))]
+	}
 	q := Request{ID: fmt.Sprintf("r%d", m.ids), Type: p.Type, Owner: o.name}
-	switch m.rand.IntN(12) {
-	case 0, 1, 2:
+	switch n := m.rand.IntN(12 * m.world.large); {
+	case n < 3:
 		q.Count = 1 + m.rand.IntN(min(20, len(p.Names)+1))
-	case 3:
+	case n < 4:
 		q.Count = len(p.Names)
-	case 4:
+	case n < 5:
+		q.Count = len(p.Names) + 1
+	case n < 6:
 		q.Type = "no such type"
 	}
 	if m.rand.IntN(2) == 0 {
@@ -116,7 +135,7 @@ func (m *sim) waiterActs(o *owner, r *modelRequest, n int) {
 	case n < 60: // a slice is over
 		m.detach(r.ID, 2*time.Second)
 		if m.rand.IntN(10) > 0 {
-			m.returns = append(m.returns, o)
+			m.soon = append(m.soon, o)
 		}
 	case n < 75: // the connection breaks
 		m.detach(r.ID, 0)

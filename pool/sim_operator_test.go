@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// operate does what an operator or the machine does: it happens once in a
-// thousand steps.
+// operate does what an operator or the machine does.
 func (m *sim) operate() {
 	switch n := m.rand.IntN(20); {
 	case n < 8:

@@ -22,8 +22,10 @@ var (
 // tenth of that, and one with -steps N as many in each of its worlds. What fails
 // says how to do it again.
 func TestSimulation(t *testing.T) {
+	seen := map[string]int{} // in all worlds
+	enough := true           // steps were taken to have seen everything
 	for _, w := range []world{few, thousands} {
-		t.Run(w.name, func(t *testing.T) {
+		passed := t.Run(w.name, func(t *testing.T) {
 			steps := w.steps
 			if raceEnabled || testing.Short() {
 				steps /= 10
@@ -39,10 +41,27 @@ func TestSimulation(t *testing.T) {
 			sim.run(steps)
 			sim.leaveAll()
 			t.Logf("%d steps with seed %d, %v of lease time: %v", steps, seed, sim.clock.Round(time.Second), sim.seen)
-			if steps >= 50_000 {
-				sim.checkSeen()
+
+			for what, n := range sim.seen {
+				seen[what] += n
+			}
+			enough = enough && steps >= w.steps
+			if longest := sim.seen["longest queue"]; enough && longest < w.queue {
+				t.Errorf("the longest queue had %d waiters: too few to see what a long one does", longest)
 			}
 		})
+		enough = enough && passed
+	}
+	for _, what := range []string{
+		"granted at once", "granted later", "granted late", "overtaken", "expired", "released", "broken", "dropped",
+		"renewal lost", "stale release", "delayed", "asked again", "copies", "crashes of owners", "clock jumps",
+		"reconfigurations", "restarts", "crashes", "lost grants",
+		ErrConflict.Error(), ErrEnded.Error(), ErrExhausted.Error(), ErrQueueFull.Error(),
+		ErrUnknownType.Error(), ErrTooMany.Error(), ErrNotHeld.Error(), ErrUnknownName.Error(),
+	} {
+		if enough && seen[what] < 50 {
+			t.Errorf("%q happened %d times: the simulation does not try it", what, seen[what])
+		}
 	}
 }
 
@@ -79,10 +98,11 @@ type sim struct {
 	uncommitted []Change // what a restart would forget
 	lossy       int      // for how many steps yet nothing is committed; then comes a crash
 
-	owners  []*owner
-	returns []*owner // whose slice is over, and who come back soon
-	past    []func() // calls to be repeated
-	ids     int
+	owners []*owner
+	byName map[string]*owner
+	soon   []*owner // whose slice is over, or who were granted something: they go on soon
+	past   []func() // calls to be repeated
+	ids    int
 
 	clock    time.Duration // how much time has passed, over all restarts
 	seen     map[string]int
@@ -93,9 +113,12 @@ type sim struct {
 }
 
 func newSim(t *testing.T, w world, seed uint64) *sim {
-	m := &sim{t: t, world: w, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), disk: newDisk(), seen: map[string]int{}}
+	m := &sim{t: t, world: w, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)),
+		disk: newDisk(), byName: map[string]*owner{}, seen: map[string]int{}}
 	for i := range w.owners {
-		m.owners = append(m.owners, &owner{name: fmt.Sprint("o", i)})
+		o := &owner{name: fmt.Sprint("o", i)}
+		m.owners = append(m.owners, o)
+		m.byName[o.name] = o
 	}
 	m.set = with(t, w.configs...)
 	m.model = newModel(w.configs, Snapshot{}, m.failf, m.note)
@@ -188,21 +211,6 @@ func (m *sim) leaveAll() {
 	for _, p := range m.set.pools {
 		if len(p.free) != p.capacity() {
 			m.failf("pool %s: %d of %d names are free at the end", p.Type, len(p.free), p.capacity())
-		}
-	}
-}
-
-// checkSeen fails if the simulation no longer tries what it is there for.
-func (m *sim) checkSeen() {
-	for _, what := range []string{
-		"granted at once", "granted later", "granted late", "overtaken", "expired", "released", "broken", "dropped",
-		"renewal lost", "stale release", "delayed", "asked again", "copies", "crashes of owners", "clock jumps",
-		"reconfigurations", "restarts", "crashes", "lost grants",
-		ErrConflict.Error(), ErrEnded.Error(), ErrExhausted.Error(), ErrQueueFull.Error(),
-		ErrUnknownType.Error(), ErrTooMany.Error(), ErrNotHeld.Error(), ErrUnknownName.Error(),
-	} {
-		if m.seen[what] < 10 {
-			m.t.Errorf("%q happened %d times: the simulation does not try it", what, m.seen[what])
 		}
 	}
 }

@@ -4,35 +4,44 @@ import "time"
 
 // world is where a simulation takes place.
 type world struct {
-	name       string
-	steps      int // in a normal run
-	owners     int
-	configs    []Config
-	pace       time.Duration              // of the pools that have one
+	name    string
+	steps   int // in a normal run
+	configs []Config
+	pace    time.Duration // of pools that have one after a reconfiguration
+
+	owners       int
+	large        int // of so many requests, a few are for many names, or too many
+	operateEvery int // steps, on average, something is done to the server
+
 	elapse     func(m *sim) time.Duration // from one step to the next
-	auditEvery int                        // steps; it costs as much as there is
+	auditEvery int                        // steps; an audit costs as much as there is
+	queue      int                        // how long some queue gets at least
 }
 
 // few has everybody in everybody's way: all that is rare happens often.
 var few = world{
 	name:   "few",
-	steps:  600_000,
+	steps:  800_000,
 	owners: 15,
+	large:  1,
 	configs: []Config{
 		{Type: "one", Names: numbered("one", 1), MaxWaiters: 3},
 		{Type: "few", Names: numbered("few", 3), MaxTTL: 2 * time.Minute, Pace: 2 * s},
 		{Type: "more", Names: numbered("more", 7), DefaultTTL: time.Minute, MaxWaiters: 20},
 	},
-	pace:       2 * s,
-	elapse:     (*sim).seconds,
-	auditEvery: 50,
+	pace:         2 * s,
+	elapse:       (*sim).seconds,
+	auditEvery:   50,
+	operateEvery: 500,
+	queue:        8,
 }
 
 // thousands has thousands of owners at hundreds of names, and long queues.
 var thousands = world{
 	name:   "thousands",
-	steps:  400_000,
+	steps:  700_000,
 	owners: 4_000,
+	large:  50,
 	configs: []Config{
 		{Type: "many", Names: numbered("many", 400)},
 		{Type: "paced", Names: numbered("paced", 50), Pace: 500 * time.Millisecond},
@@ -40,9 +49,11 @@ var thousands = world{
 		{Type: "short", Names: numbered("short", 20), DefaultTTL: time.Minute, Pace: 20 * time.Millisecond},
 		{Type: "three", Names: numbered("three", 3)},
 	},
-	pace:       100 * time.Millisecond,
-	elapse:     (*sim).milliseconds,
-	auditEvery: 2_000,
+	pace:         100 * time.Millisecond,
+	elapse:       (*sim).milliseconds,
+	auditEvery:   2_000,
+	operateEvery: 8_000,
+	queue:        1_000,
 }
 
 // seconds is mostly little, at times exactly to the next thing that is due, or

@@ -38,7 +38,7 @@ func (s *Server) serveAcquire(w http.ResponseWriter, r *http.Request) {
 
 // acquire returns what became of the request, which is durable; with
 // errSlice it is still queued.
-func (s *Server) acquire(ctx context.Context, p acquireParams) outcome {
+func (s *Server) acquire(ctx context.Context, p *acquireParams) outcome {
 	var out outcome
 	c := &conn{told: make(chan outcome, 1)}
 	queued := false
@@ -67,7 +67,7 @@ func (s *Server) acquire(ctx context.Context, p acquireParams) outcome {
 func onceID(n uint64) string { return "\x00" + strconv.FormatUint(n, 36) }
 
 // waitOf is how long a request that is queued may still wait.
-func (s *Server) waitOf(now time.Duration, p acquireParams) time.Duration {
+func (s *Server) waitOf(now time.Duration, p *acquireParams) time.Duration {
 	if p.wait >= 0 {
 		return p.wait
 	}
@@ -83,7 +83,7 @@ var errSlice = errors.New("still queued")
 
 // await waits with c until it is told, the client goes, or the time of a slice
 // or the whole wait is over.
-func (s *Server) await(ctx context.Context, p acquireParams, c *conn) outcome {
+func (s *Server) await(ctx context.Context, p *acquireParams, c *conn) outcome {
 	limit := p.wait
 	if !p.Once {
 		limit = min(limit, leaseapi.SliceTime)
@@ -101,7 +101,7 @@ func (s *Server) await(ctx context.Context, p acquireParams, c *conn) outcome {
 }
 
 // leave ends the wait of a connection whose client has gone.
-func (s *Server) leave(p acquireParams, c *conn) outcome {
+func (s *Server) leave(p *acquireParams, c *conn) outcome {
 	out := outcome{err: context.Canceled}
 	err := s.do(func(now time.Duration) {
 		if s.waits(p.ID, c) {
@@ -118,7 +118,7 @@ func (s *Server) leave(p acquireParams, c *conn) outcome {
 
 // endSlice ends the wait of a connection whose time is over: for the whole
 // request, unless a later connection said that it may wait on.
-func (s *Server) endSlice(p acquireParams, c *conn) outcome {
+func (s *Server) endSlice(p *acquireParams, c *conn) outcome {
 	out := outcome{err: errSlice}
 	err := s.do(func(now time.Duration) {
 		switch {
@@ -128,7 +128,8 @@ func (s *Server) endSlice(p acquireParams, c *conn) outcome {
 			s.set.Withdraw(now, p.ID) // which tells c, among others
 			out.err = nil
 		default:
-			out.status, _ = s.set.Status(now, p.ID)
+			st, _ := s.set.Status(now, p.ID)
+			out.status = &st
 			s.detach(now, p.ID, c, leaseapi.SliceGap)
 		}
 	})
@@ -153,15 +154,15 @@ func (s *Server) giveBack(leases []pool.Lease) {
 	}
 }
 
-func (s *Server) answerAcquire(w http.ResponseWriter, p acquireParams, out outcome) {
+func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outcome) {
 	refuse := func(status int, text string) {
 		http.Error(w, fmt.Sprintf("Failed to acquire lease %q: %s", p.Type, text), status)
 	}
 	switch err := out.err; {
 	case err == nil:
 		answer(w, http.StatusOK, s.acquireReply(p, out.leases))
-	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Once && out.status.State == pool.StateQueued:
-		answer(w, http.StatusAccepted, s.queuedReply(p.ID, out.status))
+	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Once && out.status != nil:
+		answer(w, http.StatusAccepted, s.queuedReply(p.ID, *out.status))
 	case errors.Is(err, errStopping) && p.Once:
 		refuse(http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, pool.ErrUnknownType):
@@ -183,7 +184,7 @@ func (s *Server) answerAcquire(w http.ResponseWriter, p acquireParams, out outco
 	}
 }
 
-func (s *Server) acquireReply(p acquireParams, leases []pool.Lease) leaseapi.AcquireReply {
+func (s *Server) acquireReply(p *acquireParams, leases []pool.Lease) leaseapi.AcquireReply {
 	reply := leaseapi.AcquireReply{Names: namesOf(leases)}
 	if !p.ours {
 		return reply

@@ -73,7 +73,11 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	control := http.NewResponseController(w)
 	control.SetReadDeadline(time.Now().Add(bodyTime))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, leaseapi.MaxBody))
-	control.SetReadDeadline(time.Time{})
+	if err == nil {
+		// After an error the deadline stays: net/http reads what is left of
+		// the body, and must not wait for it either.
+		control.SetReadDeadline(time.Time{})
+	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		problem(w, http.StatusRequestEntityTooLarge, leaseapi.ProblemBadRequest,
 			fmt.Sprintf("the body has more than %d bytes", tooLarge.Limit))

@@ -26,7 +26,8 @@ type acquireParams struct {
 // parseAcquire reads the parameters of an acquire. For a count of 0 it looks no
 // further. After an error the answer has been written: as text where version 1
 // knows it, else as a problem.
-func parseAcquire(w http.ResponseWriter, query url.Values) (p acquireParams, ok bool) {
+func parseAcquire(w http.ResponseWriter, query url.Values) (p *acquireParams, ok bool) {
+	p = new(acquireParams)
 	p.Type = query.Get(leaseapi.ParamType)
 	if p.Type == "" {
 		http.Error(w, "type is required", http.StatusBadRequest)

@@ -84,7 +84,7 @@ func (s *Server) refuse() {
 	const still = 0
 	s.tellAll(func(id string) outcome {
 		st, _ := s.set.Status(still, id)
-		return outcome{err: errStopping, status: st}
+		return outcome{err: errStopping, status: &st}
 	})
 	s.closed = errStopping
 }

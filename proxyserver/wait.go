@@ -26,7 +26,7 @@ type outcome struct {
 	leases []pool.Lease
 	err    error
 	took   time.Duration // with err: how long it waited
-	status pool.Status   // with errStopping
+	status *pool.Status  // with errStopping and errSlice
 }
 
 func (t told) send() {

@@ -139,7 +139,10 @@ lease__release() {
 lease__cat() {
   local lease__handle='' lease__format=plain lease__pretty_format='' lease__given=''
   lease__parse lease__cat 'handle format pretty-format' "$@" || return 1
-  local lease__as=${lease__pretty_format:-$lease__format}
+  local lease__as=$lease__format lease__pretty=''
+  if [[ $lease__given == *' pretty-format '* ]]; then
+    lease__as=$lease__pretty_format lease__pretty=yes
+  fi
   if [[ $lease__as != plain && $lease__as != csv ]]; then
     lease__fail lease__cat "--format $lease__as: want plain or csv"
     return 1
@@ -147,7 +150,7 @@ lease__cat() {
   if [[ -z $lease__handle || ! -s $lease__handle ]]; then
     return 0
   fi
-  if [[ $lease__as == plain || -n $lease__pretty_format ]]; then
+  if [[ $lease__as == plain || -n $lease__pretty ]]; then
     lease__leasectl lease__cat cat --handle="$lease__handle" --format="$lease__as" || return 1
     return 0
   fi
@@ -209,8 +212,12 @@ lease__sleep() {
     return 1
   fi
   lease__delay=$lease__number$lease__unit
-  if [[ $lease__unit == d ]]; then # leasectl adds up: 24 times 1.5h
-    printf -v lease__delay "%.0s${lease__number}h" {1..24}
+  if [[ $lease__unit == d ]]; then # leasectl knows no days, but adds up
+    local lease__hour
+    lease__delay=''
+    for ((lease__hour = 0; lease__hour < 24; lease__hour++)); do
+      lease__delay+=${lease__number}h
+    done
   fi
 }
 
@@ -230,15 +237,19 @@ lease__dry_release() {
 lease__leasectl() {
   local lease__program=${LEASECTL-} lease__function=$1
   shift
-  if [[ -z $lease__program ]]; then
-    lease__program=leasectl
-    if ! type -P leasectl >/dev/null; then
-      lease__beside
+  if [[ -n $lease__program ]]; then
+    if ! type -P -- "$lease__program" >/dev/null; then
+      lease__fail "$lease__function" "LEASECTL=$lease__program cannot be run: set it to the path of leasectl, or unset it"
+      return 1
     fi
-  fi
-  if ! type -P -- "$lease__program" >/dev/null; then
-    lease__fail "$lease__function" "the program $lease__program cannot be run: set LEASECTL to the path of leasectl, or put it into a directory of PATH or beside client.sh"
-    return 1
+  elif type -P leasectl >/dev/null; then
+    lease__program=leasectl
+  else
+    lease__beside
+    if [[ ! -x $lease__program ]]; then
+      lease__fail "$lease__function" 'leasectl is neither in PATH nor beside client.sh: put it there, or set LEASECTL to its path'
+      return 1
+    fi
   fi
   LEASECTL_OUTPUT='' LEASECTL_SCOPE='' LEASECTL_DELAY='' LEASECTL_DETACH='' LEASECTL_OWNER_PID='' \
     command -- "$lease__program" "$@"
@@ -250,7 +261,8 @@ lease__fail() {
 }
 
 # lease__locate FILE defines lease__beside, which sets lease__program to the
-# path of leasectl beside FILE. A function, since a child has to know it, too.
+# path of leasectl beside FILE: a function, since it reaches a child without
+# being a variable of the script.
 lease__locate() {
   local lease__directory=${1%/*}
   if [[ $lease__directory == "$1" ]]; then

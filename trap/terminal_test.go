@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,17 +188,20 @@ const echoes = `ulimit -c 0; echo ready; while read x; do echo "got <$x>"; done`
 // shell sees it; one that the command handles is its own business.
 func TestKeysThatKill(t *testing.T) {
 	for _, stdout := range []string{"tty", "pipe"} {
-		for _, test := range []struct{ script, keys, want string }{
-			{echoes, ctrlC, "killed SIGINT job's echo"},
-			{echoes, ctrlBackslash, "killed SIGQUIT job's echo"},
-			{"trap 'exit 9' INT; " + echoes, ctrlC, "exited 9 job's echo"},
-			{"stty -echo </dev/tty; " + echoes, ctrlC, "killed SIGINT job's echo"},
+		for _, test := range []struct {
+			command    []string
+			keys, want string
+		}{
+			{shell(echoes), ctrlC, "killed SIGINT job's echo"},
+			{shell(echoes), ctrlBackslash, "killed SIGQUIT job's echo"},
+			{shell("stty -echo </dev/tty; " + echoes), ctrlC, "killed SIGINT job's echo"},
+			{conts("handles INT"), ctrlC, "exited 9 job's echo"},
 		} {
-			s := newSession(t, stdout, true, shell(test.script)...)
+			s := newSession(t, stdout, true, test.command...)
 			s.awaitReady(stdout)
 			s.typed(test.keys)
 			if got := s.reports.next(); got != test.want {
-				t.Errorf("%s, %q: %s, want %s", stdout, test.script, got, test.want)
+				t.Errorf("%s, %q: %s, want %s", stdout, test.command, got, test.want)
 			}
 		}
 	}
@@ -238,12 +242,16 @@ func TestStopAndForeground(t *testing.T) {
 	}
 }
 
-// contsMode echoes lines, unless it is "deaf", and says when it is continued.
+// contsMode echoes lines, unless it is "deaf", and says when it is continued. If
+// it "handles INT" it exits 9 for one.
 func contsMode(args []string) int {
-	continued := make(chan os.Signal, 64)
+	continued, interrupted := make(chan os.Signal, 64), make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
+	if slices.Contains(args, "handles INT") {
+		signal.Notify(interrupted, syscall.SIGINT)
+	}
 	read := make(chan string)
-	if len(args) == 0 {
+	if !slices.Contains(args, "deaf") {
 		go func() {
 			for scanner := bufio.NewScanner(os.Stdin); scanner.Scan(); {
 				read <- scanner.Text()
@@ -256,6 +264,8 @@ func contsMode(args []string) int {
 		select {
 		case <-continued:
 			fmt.Println("continued")
+		case <-interrupted:
+			return 9
 		case line, ok := <-read:
 			if !ok {
 				return 0

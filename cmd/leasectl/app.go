@@ -168,6 +168,7 @@ gives it back however the step ends.`,
 		newCatCommand(a),
 		newStatusCommand(a),
 		newServeCommand(a),
+		newShellCommand(a),
 		newVersionCommand(a),
 	)
 	root.CompletionOptions.HiddenDefaultCmd = false

@@ -96,6 +96,9 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 	if err != nil {
 		return nil, err
 	}
+	if string(list) == handle.Path() {
+		return nil, usagef("--handle %q: that is the list of the names of all handles: choose another file", handle.Path())
+	}
 	client, closeClient, err := a.dial(ctx, a.proxy.url)
 	if err != nil {
 		return nil, err
@@ -319,6 +322,10 @@ func sharedList(ctx context.Context, scope string) (lockfile.List, error) {
 	dir := os.Getenv("SHARED_DIR")
 	if dir == "" {
 		return "", usagef("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("--scope test: %w", err)
 	}
 	list := lockfile.List(filepath.Join(dir, "leases"))
 	if err := list.CanAppend(ctx); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -16,6 +17,8 @@ import (
 // of one type on a socket until it is killed:
 //
 //	v1proxy SOCKET TYPE N
+//
+// The names are TYPE-0 and so on; \n in a type is a line break in the names.
 func versionOneProxy() {
 	n, err := strconv.Atoi(os.Args[3])
 	if err != nil {
@@ -24,7 +27,7 @@ func versionOneProxy() {
 	}
 	p := &v1Proxy{typ: os.Args[2], freed: sync.NewCond(new(sync.Mutex))}
 	for i := range n {
-		p.free = append(p.free, fmt.Sprintf("%s-%d", p.typ, i))
+		p.free = append(p.free, fmt.Sprintf("%s-%d", strings.ReplaceAll(p.typ, `\n`, "\n"), i))
 	}
 	l, err := net.Listen("unix", os.Args[1])
 	if err != nil {

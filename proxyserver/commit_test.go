@@ -1,0 +1,168 @@
+package proxyserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+// Grants, refusals and reads that were made from a state wait until it is
+// durable.
+func TestAnswersWaitForTheCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, durable(t.TempDir(), 1))
+		p.server.leader <- struct{}{} // a commit that takes long
+		calls := []struct{ method, target string }{
+			{"POST", "/lease/acquire?type=q&request_id=r"},
+			{"POST", "/lease/acquire?type=q&wait=0"},
+			{"GET", "/lease/requests/r"},
+			{"GET", "/lease/requests/unknown"},
+			{"GET", "/pools"},
+		}
+		answers := make(chan reply, len(calls))
+		for _, c := range calls {
+			go func() {
+				r, err := p.try(context.Background(), c.method, c.target, "")
+				if err != nil {
+					t.Error(err)
+				}
+				answers <- r
+			}()
+			synctest.Wait()
+		}
+		if len(answers) > 0 {
+			t.Errorf("%d answers before the commit, one of them %+v", len(answers), <-answers)
+		}
+		<-p.server.leader
+		for range calls {
+			<-answers
+		}
+		// A read of what is durable waits for nothing.
+		p.server.leader <- struct{}{}
+		p.do("GET", "/pools", "")
+		<-p.server.leader
+	})
+}
+
+// What waits for the same commit goes into one transaction.
+func TestGroupCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, durable(t.TempDir(), 5))
+		p.do("GET", "/pools", "")
+		commits := func() int64 { // each writes the meta page, whose number is that of the transaction
+			tx, err := p.server.store.db.Begin(false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			return int64(tx.ID())
+		}
+		before := commits()
+		p.server.leader <- struct{}{}
+		var all []<-chan reply
+		for range 5 {
+			all = append(all, p.later(t.Context(), "type=q"))
+		}
+		synctest.Wait()
+		<-p.server.leader
+		for _, ch := range all {
+			if r := <-ch; r.status != 200 {
+				t.Errorf("%d %s", r.status, r.body)
+			}
+		}
+		if n := commits() - before; n != 1 {
+			t.Errorf("%d transactions for 5 grants that waited together, want 1", n)
+		}
+	})
+}
+
+// A call that does not come back leaves the server closed, not deadlocked.
+func TestPanicHalfWay(t *testing.T) {
+	p := start(t, durable(t.TempDir(), 1))
+	p.acquire("type=q&owner=me")
+	func() {
+		defer func() { recover() }()
+		p.server.do(func(time.Duration) { panic("half-way") })
+	}()
+	if pr := decode[leaseapi.Problem](t, p.acquire("type=q&request_id=r"), 503); pr.Detail != errPanicked.Error() {
+		t.Errorf("problem %+v", pr)
+	}
+	if err := p.stop(); !errors.Is(err, errPanicked) {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// Many clients, some of which go away and come back, never hold a name
+// together, and when they are gone nothing is held.
+func TestManyClients(t *testing.T) {
+	for _, data := range []string{"", t.TempDir()} {
+		p := start(t, Options{Pools: []pool.Config{quota(3)}, Data: data})
+		var holders [3]atomic.Int32
+		var clients sync.WaitGroup
+		for client := range 12 {
+			clients.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(client), 1)) // which seed matters little: the order is up to the scheduler
+				for n := range 30 {
+					manyClient(t, p, &holders, r, fmt.Sprintf("r%d-%d", client, n))
+				}
+			})
+		}
+		clients.Wait()
+		if pools := p.pools(); pools[0].InUse != 0 || pools[0].Waiting != 0 {
+			t.Errorf("at the end %+v", pools)
+		}
+		if err := p.stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// manyClient acquires and releases once; most of the time it gives up the first
+// try after a moment.
+func manyClient(t *testing.T, p *peer, holders *[3]atomic.Int32, r *rand.Rand, id string) {
+	query := "type=q"
+	withID := r.IntN(3) > 0
+	if withID {
+		query += "&request_id=" + id
+	}
+	ctx := t.Context()
+	if withID && r.IntN(2) == 0 {
+		short, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(3000))*time.Microsecond)
+		defer cancel()
+		ctx = short
+	}
+	got, err := p.try(ctx, "POST", "/lease/acquire?"+query, "")
+	if err != nil && withID && r.IntN(2) == 0 { // cancel it: nothing may be left
+		if got, err = p.try(t.Context(), "POST", "/lease/release", `{"request_ids":["`+id+`"]}`); err != nil || got.status != 200 {
+			t.Errorf("%s: %v, %+v", id, err, got)
+		}
+		return
+	}
+	if err != nil && withID {
+		got, err = p.try(t.Context(), "POST", "/lease/acquire?"+query, "")
+	}
+	if err != nil || got.status != 200 {
+		t.Errorf("%s: %v, %d %s", id, err, got.status, got.body)
+		return
+	}
+	name := got.body[strings.Index(got.body, "q-"):][:3]
+	holder := &holders[name[2]-'0']
+	if !holder.CompareAndSwap(0, 1) {
+		t.Errorf("%s: %s is held by somebody else", id, name)
+	}
+	time.Sleep(time.Duration(r.IntN(300)) * time.Microsecond)
+	holder.Store(0)
+	if got, err := p.try(t.Context(), "POST", "/lease/release", `{"names":["`+name+`"]}`); err != nil || got.status != 204 {
+		t.Errorf("%s: %v, %+v", id, err, got)
+	}
+}

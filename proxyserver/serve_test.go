@@ -1,0 +1,127 @@
+package proxyserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// A body that does not come is not waited for longer than 10 s, and that limit
+// does not cut a wait that follows a body.
+func TestSlowBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Options{Pools: []pool.Config{quota(1)}})
+		c, err := p.pipes.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		go io.WriteString(c, "POST /lease/acquire?type=q HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n123")
+		answer, err := io.ReadAll(c)
+		if took := time.Since(begin); err != nil || took < bodyTime || took > 2*bodyTime || !strings.HasPrefix(string(answer), "HTTP/1.1 400") {
+			t.Errorf("after %v: %q, %v", took, answer, err)
+		}
+		c.Close()
+
+		p.acquire("type=q")
+		waits := make(chan reply, 1)
+		go func() { waits <- p.do("POST", "/lease/acquire?type=q", "a body") }()
+		time.Sleep(time.Hour)
+		p.release(`{"names":["q-0"]}`)
+		if r := <-waits; r.status != 200 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+	})
+}
+
+func TestHeadersAreBounded(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{quota(1)}})
+	if r := p.acquire("type=" + strings.Repeat("x", 32<<10)); r.status != 431 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+// A listener that fails ends Serve, and says so.
+func TestListenerFails(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Options{Pools: []pool.Config{quota(1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if err := s.Serve(t.Context(), newPipes(), l); err == nil || !strings.Contains(err.Error(), "serve on "+l.Addr().String()) {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// A line for each grant, release and expiry says who, what, and how long.
+func TestLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		p := start(t, Options{Pools: []pool.Config{quota(2)}, Log: slog.New(slog.NewJSONHandler(&log, nil))})
+		a := p.granted("type=q&owner=me&request_id=a&count=2").Leases
+		waits := p.later(t.Context(), "type=q&owner=you&wait=1h")
+		time.Sleep(3 * time.Second)
+		p.release(`{"names":["q-0"],"owner":"me"}`)
+		<-waits
+		p.release(`{"names":["q-0"],"delay":"1m"}`)
+		time.Sleep(27 * time.Second) // q-1 was never confirmed
+		p.stop()
+
+		type line struct {
+			Msg, Owner, Type string
+			Names            []string
+			Generations      []uint64
+			RequestID        string `json:"request_id"`
+			Waited, Held     time.Duration
+			Delay            time.Duration
+		}
+		var got []line
+		for d := json.NewDecoder(&log); ; {
+			var l line
+			if err := d.Decode(&l); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if l.Owner != "" {
+				got = append(got, l)
+			}
+		}
+		g0, g1 := a[0].Generation, a[1].Generation
+		want := []line{
+			{Msg: "granted", Owner: "me", Names: []string{"q-0", "q-1"}, Generations: []uint64{g0, g1}, RequestID: "a"},
+			{Msg: "released", Owner: "me", Names: []string{"q-0"}, Generations: []uint64{g0}, RequestID: "a", Held: 3 * time.Second},
+			{Msg: "granted", Owner: "you", Names: []string{"q-0"}, Generations: []uint64{g1 + 1}, Waited: 3 * time.Second},
+			{Msg: "release delayed", Owner: "you", Names: []string{"q-0"}, Generations: []uint64{g1 + 1}, Delay: time.Minute},
+			{Msg: "expired", Owner: "me", Names: []string{"q-1"}, Generations: []uint64{g1}, RequestID: "a", Held: 30 * time.Second},
+		}
+		for i := range want {
+			want[i].Type = "q"
+		}
+		for i := range max(len(got), len(want)) {
+			var g, w line
+			if i < len(got) {
+				g = got[i]
+			}
+			if i < len(want) {
+				w = want[i]
+			}
+			if !reflect.DeepEqual(g, w) {
+				t.Errorf("line %d\n%+v, want\n%+v", i, g, w)
+			}
+		}
+	})
+}
