@@ -3,6 +3,7 @@ package pool
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // A grant and its end must cost the same however many wait, and whether or not
@@ -19,26 +20,19 @@ func pairs(b *testing.B, waiters, absent int) {
 	n := 0
 	ask := func() {
 		n++
-		if _, err := set.Acquire(0, Request{ID: fmt.Sprint("r", n), Type: "t", Once: true}); err != nil {
-			b.Fatal(err)
-		}
+		acquire(b, set, 0, Request{ID: fmt.Sprint("r", n), Type: "t", Once: true})
 	}
 	for range 50 {
 		ask()
 	}
 	for i := range waiters {
 		id := fmt.Sprint("w", i)
-		if _, err := set.Acquire(0, Request{ID: id, Type: "t"}); err != nil {
-			b.Fatal(err)
-		}
+		acquire(b, set, 0, req(id))
 		if i < absent {
 			set.Detach(0, id, 0)
 		}
 	}
-	var held []Lease
-	for _, p := range set.Pools(0) {
-		held = p.Leases
-	}
+	held := set.Pools(0)[0].Leases
 	set.Take()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -52,15 +46,108 @@ func pairs(b *testing.B, waiters, absent int) {
 	}
 }
 
-func BenchmarkStatus(b *testing.B) {
-	set := with(b, Config{Type: "t", Names: []string{"n"}})
-	for i := range 10_000 {
-		if _, err := set.Acquire(0, Request{ID: fmt.Sprint("r", i), Type: "t"}); err != nil {
+// What a client does that meets nobody: acquire, confirm, release. Its id is
+// remembered, and as many are forgotten.
+func BenchmarkAcquireRenewRelease(b *testing.B) {
+	set := one(b, 50)
+	ids := make([]string, 10_000)
+	for i := range ids {
+		ids[i] = fmt.Sprint("r", i)
+	}
+	var now time.Duration
+	i := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		now += EndedKept / time.Duration(len(ids)-1)
+		leases, err := set.Acquire(now, req(ids[i%len(ids)]))
+		if err != nil {
 			b.Fatal(err)
 		}
+		i++
+		set.Renew(now, ref(leases[0]), 0)
+		set.Release(now, ref(leases[0]), 0)
+		set.Take()
+	}
+}
+
+// 10,000 waiters are served, one after the other, until none is left; also if
+// half of them are away and in between, and if a pace counts them out.
+func BenchmarkDrain(b *testing.B) {
+	const waiters = 10_000
+	for _, c := range []struct {
+		name   string
+		pace   time.Duration
+		absent bool
+	}{{"all there", 0, false}, {"half absent", 0, true}, {"paced", s, false}} {
+		b.Run(c.name, func(b *testing.B) {
+			ids := make([]string, waiters)
+			for i := range ids {
+				ids[i] = fmt.Sprint("w", i)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				set := with(b, Config{Type: "t", Names: numbered("t", 50), Pace: c.pace})
+				all := must(b, set, 0, Request{ID: "first", Type: "t", Count: 50}, numbered("t", 50)...)
+				there := 0
+				for i, id := range ids {
+					acquire(b, set, 0, Request{ID: id, Type: "t", TTL: hour * 24})
+					if c.absent && i%2 == 0 {
+						set.Detach(0, id, 0)
+					} else {
+						there++
+					}
+				}
+				set.Take()
+				b.StartTimer()
+				var now time.Duration
+				for granted := 0; granted < there; {
+					if len(all) > 0 {
+						set.Release(now, ref(all[0]), 0)
+						all = all[1:]
+					} else {
+						now, _ = set.Next()
+						set.Advance(now)
+					}
+					for _, change := range set.Take() {
+						all = append(all, change.Leases...)
+						granted += len(change.Leases)
+					}
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/waiters, "ns/waiter")
+		})
+	}
+}
+
+// Where a waiter stands, among 10,000.
+func BenchmarkPlace(b *testing.B) {
+	set := with(b, Config{Type: "t", Names: []string{"n"}})
+	for i := range 10_000 {
+		acquire(b, set, 0, req(fmt.Sprint("r", i)))
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		set.Status(0, "r7000")
+	}
+}
+
+// A snapshot and its restoration are what a start costs: 1,000 leases and 1,000
+// ended ids.
+func BenchmarkRestart(b *testing.B) {
+	config := Config{Type: "t", Names: numbered("t", 1000)}
+	set := with(b, config)
+	for i := range 2_000 {
+		id := fmt.Sprint("r", i)
+		acquire(b, set, 0, req(id))
+		if i < 1_000 {
+			set.Cancel(0, id)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := New([]Config{config}, set.Snapshot()); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

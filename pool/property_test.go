@@ -92,8 +92,16 @@ func TestPropertyAllOrNothing(t *testing.T) {
 		var now time.Duration
 		counts := map[string]int{}
 		anyID := func() string { return fmt.Sprint(rapid.IntRange(0, 8).Draw(t, "id")) }
+		check := func() {
+			for id, count := range counts {
+				if st, _ := set.Status(now, id); len(st.Leases) != 0 && len(st.Leases) != count {
+					t.Fatalf("%s holds %d names of %d", id, len(st.Leases), count)
+				}
+			}
+		}
 		rounds(t, &now,
 			func() {
+				check()
 				q := Request{ID: anyID(), Type: "t", Count: rapid.IntRange(1, len(names)).Draw(t, "count")}
 				if _, err := set.Acquire(now, q); err == nil {
 					counts[q.ID] = q.Count
@@ -108,11 +116,7 @@ func TestPropertyAllOrNothing(t *testing.T) {
 				}
 			},
 		)
-		for id, count := range counts {
-			if st, _ := set.Status(now, id); len(st.Leases) != 0 && len(st.Leases) != count {
-				t.Fatalf("%s holds %d names of %d", id, len(st.Leases), count)
-			}
-		}
+		check()
 	})
 }
 
@@ -125,7 +129,17 @@ func TestPropertyIdempotentID(t *testing.T) {
 		config := set.types["t"].Config
 		var now time.Duration
 		var grant []Lease
+		grants := 0
 		cancelled := false
+		follow := func() {
+			for _, c := range set.Take() {
+				if c.Kind == Granted && c.ID == "it" {
+					if grants++; grants > 1 {
+						t.Fatal("granted twice")
+					}
+				}
+			}
+		}
 		q := Request{ID: "it", Type: "t", Count: rapid.IntRange(1, len(config.Names)).Draw(t, "count")}
 		rounds(t, &now,
 			func() {
@@ -141,6 +155,7 @@ func TestPropertyIdempotentID(t *testing.T) {
 				if leases != nil {
 					grant = leases
 				}
+				follow()
 			},
 			func() {
 				if leases, err := set.Acquire(now, Request{ID: "other", Type: "t"}); err == nil && leases != nil {
@@ -155,6 +170,7 @@ func TestPropertyIdempotentID(t *testing.T) {
 				}
 			},
 			func() {
+				follow()
 				var err error
 				if set, err = New([]Config{config}, set.Snapshot()); err != nil {
 					t.Fatal(err)
@@ -216,14 +232,14 @@ func TestPropertyPaceHoldsBack(t *testing.T) {
 				follow()
 			},
 		)
-		for i, first := range grants {
+		for i, from := range grants {
 			names := 0
-			for _, later := range grants[i+1:] {
-				names += first.names
-				if least := time.Duration(names)*pace - pace/2; later.at-grants[i].at < least {
-					t.Fatalf("%d names were granted in %v from %v on, want at least %v: %v", names, later.at-grants[i].at, grants[i].at, least, grants)
+			for j := i + 1; j < len(grants); j++ {
+				names += grants[j-1].names
+				took, least := grants[j].at-from.at, time.Duration(names)*pace-pace/2
+				if took < least {
+					t.Fatalf("the next grant after %d names from %v on came after %v, want at least %v: %v", names, from.at, took, least, grants)
 				}
-				first = later
 			}
 		}
 	})
@@ -338,12 +354,21 @@ func TestPropertyCallsAdvance(t *testing.T) {
 			func() { id := id(); do(func(set *Set) string { set.Detach(now, id, 2*s); return "" }) },
 			func() { id := id(); do(func(set *Set) string { return fmt.Sprint(set.Cancel(now, id)) }) },
 			func() { id := id(); do(func(set *Set) string { return fmt.Sprint(set.Withdraw(now, id)) }) },
-			func() { id := id(); do(func(set *Set) string { st, ok := set.Status(now, id); st.Oldest = nil; return fmt.Sprint(st, ok) }) },
+			func() {
+				id := id()
+				do(func(set *Set) string { st, ok := set.Status(now, id); st.Oldest = nil; return fmt.Sprint(st, ok) })
+			},
 			func() { do(func(set *Set) string { return fmt.Sprint(set.Pools(now)) }) },
-			func() { r := Ref{Name: name()}; do(func(set *Set) string { return fmt.Sprint(set.Renew(now, r, 10*s)) }) },
+			func() {
+				r := Ref{Name: name()}
+				do(func(set *Set) string { return fmt.Sprint(set.Renew(now, r, 10*s)) })
+			},
 			func() { r := Ref{Name: name()}; do(func(set *Set) string { return string(set.Release(now, r, 0)) }) },
 			func() { r := Ref{Name: name()}; do(func(set *Set) string { return string(set.Release(now, r, 5*s)) }) },
-			func() { n := name(); do(func(set *Set) string { return fmt.Sprint(set.Break(now, n, "drill", false)) }) },
+			func() {
+				n := name()
+				do(func(set *Set) string { return fmt.Sprint(set.Break(now, n, "drill", false)) })
+			},
 			func() { n := name(); do(func(set *Set) string { return fmt.Sprint(set.Break(now, n, "drill", true)) }) },
 			func() {
 				config := Config{Type: "t", Names: names[:rapid.IntRange(1, len(names)).Draw(t, "capacity")], Pace: pace}

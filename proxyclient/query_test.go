@@ -97,6 +97,10 @@ func TestQueries(t *testing.T) {
 		if c.knowsIDs.Load() {
 			t.Error("taken for ours")
 		}
+		c, _ = serve(t, foreign(t, leaseapi.ProblemNotFound))
+		if _, err := c.Pools(t.Context()); err == nil || errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("one of ours that lacks the path: %v", err)
+		}
 	})
 }
 

@@ -76,6 +76,7 @@ func TestTogether(t *testing.T) {
 	})
 	bubble(t, "a later one fails", func(t *testing.T) {
 		v := newVersion1(t, "a", "b", "c")
+		v.slow = 2 * cancelTime
 		c, _ := serve(t, v, fault{}, fault{}, fault{}, status(400)) // after the question
 		_, err := c.Acquire(t.Context(), request)
 		if held, _ := v.state(); err == nil || errors.Is(err, ErrUnconfirmed) || len(held) != 0 {

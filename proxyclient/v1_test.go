@@ -18,6 +18,7 @@ import (
 type version1 struct {
 	t    *testing.T
 	wait time.Duration // its own bound on a blocked acquire; zero: none
+	slow time.Duration // how long a release takes
 
 	mu       sync.Mutex
 	free     []string // of the only type, "t"
@@ -119,6 +120,7 @@ func (v *version1) release(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	time.Sleep(v.slow)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.releases = append(v.releases, strings.Join(req.Names, " "))

@@ -230,6 +230,18 @@ func TestAcquireUnreachable(t *testing.T) {
 			t.Errorf("told of %d retries", retries)
 		}
 	})
+	bubble(t, "silence ends with an answer", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s, refused_, fault{}, fault{}, fault{}, refused_)
+		time.AfterFunc(2*time.Minute, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.free = []string{"a"}
+			s.pump()
+		})
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		want(t, err)
+	})
 	bubble(t, "a connection that breaks after an hour was not silent for an hour", func(t *testing.T) {
 		asked := 0
 		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

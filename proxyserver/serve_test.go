@@ -78,6 +78,7 @@ func TestLog(t *testing.T) {
 		<-waits
 		p.release(`{"names":["q-0"],"delay":"1m"}`)
 		time.Sleep(27 * time.Second) // q-1 was never confirmed
+		synctest.Wait()
 		p.stop()
 
 		type line struct {

@@ -183,6 +183,9 @@ func (x *execution) attempt(ctx context.Context, n int) (trap.Status, error) {
 	}
 	status, err := x.run(ctx, h, state)
 	if err != nil {
+		// Whoever stopped the command will not wait for a proxy either.
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
 		x.giveBack(ctx)
 	}
 	return status, err
