@@ -20,13 +20,13 @@ type entry struct {
 func (e entry) stands(m *model) bool {
 	if e.lease != nil {
 		n := m.names[e.lease.Name]
-		return n.lease == e.lease && e.lease.Ends() == e.at
+		return n.lease == e.lease && e.lease.ends() == e.at
 	}
 	r := e.request
 	return r.queued && r.attached == 0 && (r.there && r.thereUntil == e.at || r.keptUntil == e.at)
 }
 
-func (c *calendar) lease(l *modelLease) { c.push(entry{at: l.Ends(), lease: l}) }
+func (c *calendar) lease(l *modelLease) { c.push(entry{at: l.ends(), lease: l}) }
 
 func (c *calendar) alone(r *modelRequest) {
 	if r.there {

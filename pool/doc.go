@@ -9,6 +9,11 @@
 //   - A request id is granted at most once, also over a restart from a
 //     [Snapshot], for as long as its end is remembered.
 //   - Every grant of a name has a generation of its own, and ends exactly once.
+//   - A pool with a pace grants no faster than that, however many come at once,
+//     and as many per hour as without if the pace is [AutoPace].
+//
+// These hold while operators break leases ([Set.Break]) and change what there is
+// ([Set.Reconfigure]).
 //
 // It is a state machine and nothing else: no clock, no goroutine, no I/O, no
 // randomness. The same calls with the same times give the same answers. Time
@@ -23,5 +28,8 @@
 // a caller that is late sees nothing that is over.
 //
 // Whatever a call changed, [Set.Take] hands out as a list of [Change]: what
-// must be made durable, who must be told, what goes to the log.
+// must be made durable, who must be told, what goes to the log. A caller that
+// answers only when the changes are durable may start again from what was made
+// durable last: the grants that are lost then were told nobody, and their
+// request ids, if they come again, get others.
 package pool

@@ -7,6 +7,11 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
+func ExampleAutoPace() {
+	fmt.Println(pool.AutoPace(20*time.Minute, 50))
+	// Output: 24s
+}
+
 func Example() {
 	set, err := pool.New([]pool.Config{{Type: "quota", Names: []string{"east", "west"}}}, pool.Snapshot{})
 	if err != nil {

@@ -25,6 +25,9 @@ func (h herd) run(t *testing.T) (grants []time.Duration, wait time.Duration) {
 	var now time.Duration
 	for arrived := 0; len(grants) < len(h.arrivals); {
 		next, timer := set.Next()
+		if !timer && arrived == len(h.arrivals) {
+			t.Fatalf("%d of %d jobs were granted, and nothing is due", len(grants), len(h.arrivals))
+		}
 		if timer && h.lag != nil {
 			next += h.lag()
 		}

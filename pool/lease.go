@@ -76,7 +76,8 @@ type Ended struct {
 }
 
 // Snapshot is the durable part of a [Set]: waiters are not in it, they come
-// back by themselves.
+// back by themselves. Nor is the configuration, nor why leases ended: a renewal
+// of one that ended before a restart is answered with [Unknown].
 type Snapshot struct {
 	Clock      time.Duration
 	Generation uint64 // the last one given

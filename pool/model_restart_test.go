@@ -84,7 +84,7 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		if l.Broken == "" {
 			l.Expires = m.now + l.TTL
 			if l.Provisional {
-				l.Expires = m.now + ProvisionalTTL
+				l.Expires = m.now + modelProvisional
 			}
 		}
 		r := m.requests[l.RequestID]
@@ -126,7 +126,7 @@ func (m *model) configure(configs []Config) {
 		} else {
 			m.order = append(m.order, p)
 		}
-		p.Config, p.gone, p.dirty = c.withDefaults(), false, true
+		p.Config, p.gone, p.dirty = c, false, true
 		for _, name := range c.Names {
 			if m.names[name] == nil {
 				m.names[name] = &modelName{}

@@ -1,7 +1,7 @@
 package pool
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"time"
@@ -18,7 +18,7 @@ type model struct {
 	fail  func(format string, args ...any)
 	count func(what string) // notes that something happened, to know that enough did
 
-	configs    []Config              // with defaults
+	configs    []Config
 	pools      map[string]*modelPool // by type, those that drain too
 	order      []*modelPool          // the same: as configured, then those that drain
 	names      map[string]*modelName // all there are or were
@@ -63,6 +63,17 @@ type modelName struct {
 	lastReason     Reason
 }
 
+// String is what a failure says of it.
+func (n *modelName) String() string {
+	switch {
+	case n == nil:
+		return "no such name"
+	case n.lease == nil:
+		return fmt.Sprintf("nobody; before: %d, %s", n.lastGeneration, n.lastReason)
+	}
+	return fmt.Sprintf("%+v", n.lease.Lease)
+}
+
 type modelLease struct {
 	Lease
 	request *modelRequest // nil if it cannot be repeated
@@ -81,6 +92,44 @@ type modelRequest struct {
 	keptUntil  time.Duration
 	leases     []*modelLease // none while it waits
 	index      int           // in model.waiters
+}
+
+// The times that hold for every pool, and what follows from a configuration,
+// are said here once more: a model that asked the code would believe it.
+const (
+	modelProvisional = 30 * time.Second
+	modelPlaceKept   = 30 * time.Second
+	modelEndedKept   = time.Hour
+)
+
+// ttl is that of a lease of p for which want was asked.
+func (p *modelPool) ttl(want time.Duration) time.Duration {
+	if want == 0 {
+		want = p.DefaultTTL
+	}
+	if want == 0 {
+		want = 4 * time.Hour
+	}
+	if p.MaxTTL > 0 {
+		want = min(want, p.MaxTTL)
+	}
+	return want
+}
+
+// ends is when l ends if nobody does anything.
+func (l *modelLease) ends() time.Duration {
+	if l.ReleaseAt != 0 {
+		return l.ReleaseAt
+	}
+	return l.Expires
+}
+
+// isMeant reports whether ref means l.
+func (l *modelLease) isMeant(ref Ref) bool {
+	if ref.Generation != 0 && ref.Generation != l.Generation {
+		return false
+	}
+	return ref.Owner == "" || ref.Owner == l.Owner
 }
 
 func (p *modelPool) due() time.Duration { return p.start + time.Duration(p.spent)*p.Pace }
@@ -144,170 +193,4 @@ func (m *model) leave(r *modelRequest) {
 	r.queued = false
 	delete(m.requests, r.ID)
 	m.waiting--
-}
-
-// apply takes in what changed.
-func (m *model) apply(changes []Change) {
-	for _, c := range changes {
-		switch c.Kind {
-		case Granted:
-			m.applyGrant(c)
-		case Renewed, Delayed, Broken:
-			if n := m.names[c.Lease.Name]; n == nil || n.lease == nil || n.lease.Lease != c.Lease {
-				m.fail("changed to %+v, want %+v", c.Lease, n)
-			}
-		case Done:
-			m.applyDone(c)
-		case Remembered:
-			if m.isEnded[c.Ended.ID] || c.Ended.Until != m.now+EndedKept {
-				m.fail("remembered %+v", c.Ended)
-			}
-			m.ended = append(m.ended, c.Ended)
-			m.isEnded[c.Ended.ID] = true
-		case Forgotten:
-			if len(m.ended) == 0 || m.ended[0] != c.Ended || c.Ended.Until > m.now {
-				m.fail("forgotten %+v", c.Ended)
-			}
-			m.ended = m.ended[1:]
-			delete(m.isEnded, c.Ended.ID)
-		case Dropped:
-			m.applyDropped(c)
-		default:
-			m.fail("change %+v", c)
-		}
-	}
-}
-
-// applyGrant: all names or none, those of the pool that are free longest, within
-// the capacity, under new generations, at the pace, in the order of the queue.
-func (m *model) applyGrant(c Change) {
-	r := m.requests[c.ID]
-	how := "granted later"
-	switch {
-	case m.asking != nil && m.asking.ID == c.ID:
-		r, how = m.asking, "granted at once"
-		if r.pool.there > 0 {
-			m.fail("%s was granted before %s, which is there and came first", c.ID, r.pool.first().ID)
-		}
-		m.asking, r.arrived, r.pool.since = nil, m.now, m.now
-	case r == nil || !r.queued:
-		m.fail("%s was granted and does not wait", c.ID)
-	case r.pool.first() != r:
-		m.fail("%s was granted before %s, which is there and came first", c.ID, r.pool.first().ID)
-	default:
-		if r.pool.queue[0] != r {
-			m.count("overtaken")
-		}
-		m.leave(r)
-	}
-	m.count(how)
-	p := r.pool
-	if p.gone || !p.fits(r.Count) || p.due() > m.now {
-		m.fail("%s was granted %d names: %d of %d in use, %d free, due at %v", c.ID, r.Count, p.inUse, len(p.Names), len(p.free), p.due())
-	}
-	if len(c.Leases) != r.Count || c.Took != m.now-r.arrived {
-		m.fail("%s got %d names after %v, want %d after %v", c.ID, len(c.Leases), c.Took, r.Count, m.now-r.arrived)
-	}
-	if p.Pace > 0 && p.due() > 0 && p.due() < m.now {
-		m.count("granted late")
-	}
-	p.start, p.spent = max(p.due(), p.since, m.now-p.Pace/2), r.Count
-	for i, l := range c.Leases {
-		m.generation++
-		want := Lease{Name: p.free[i], Type: p.Type, Generation: m.generation, Owner: r.Owner,
-			RequestID: r.ID, Count: r.Count, TTL: p.ttl(r.TTL), Granted: m.now,
-			Expires: m.now + ProvisionalTTL, Provisional: true}
-		if r.Once {
-			want.RequestID, want.Expires, want.Provisional = "", m.now+want.TTL, false
-		}
-		if l != want {
-			m.fail("granted %+v, want %+v", l, want)
-		}
-		m.hold(want, p, r)
-	}
-	p.free = p.free[r.Count:]
-}
-
-// hold makes l a lease that is held, granted to r.
-func (m *model) hold(l Lease, p *modelPool, r *modelRequest) {
-	n := m.names[l.Name]
-	if n.lease != nil {
-		m.fail("%+v was granted, and held is %+v", l, n.lease.Lease)
-	}
-	held := &modelLease{Lease: l, index: len(m.leases)}
-	m.leases = append(m.leases, held)
-	n.lease = held
-	if l.RequestID != "" {
-		held.request = r
-		r.leases = append(r.leases, held)
-		m.requests[r.ID] = r
-	}
-	p.inUse++
-	p.dirty = true
-	m.held++
-	m.times.lease(held)
-}
-
-// applyDone: a lease ends once, when its time is over or because it was asked.
-func (m *model) applyDone(c Change) {
-	n := m.names[c.Lease.Name]
-	if n == nil || n.lease == nil || n.lease.Lease != c.Lease || c.Took != m.now-c.Lease.Granted {
-		m.fail("ended after %v: %+v, held was %+v", c.Took, c.Lease, n)
-	}
-	l := n.lease
-	want, over := m.ending[l]
-	if !over {
-		over = l.Ends() <= m.now
-		switch {
-		case l.ReleaseAt > 0:
-			want = Released
-		case l.Broken != "":
-			want = Reason("broken: " + l.Broken)
-		default:
-			want = Expired
-		}
-	}
-	delete(m.ending, l)
-	if !over || c.Reason != want {
-		m.fail("%+v ended (%s), want it to end (%s) at %v", l.Lease, c.Reason, want, l.Ends())
-	}
-	if c.Reason.Broken() {
-		m.count("broken")
-	} else {
-		m.count(string(c.Reason))
-	}
-	n.lease, n.lastGeneration, n.lastReason = nil, l.Generation, c.Reason
-	last := m.leases[len(m.leases)-1]
-	m.leases[l.index], last.index = last, l.index
-	m.leases = m.leases[:len(m.leases)-1]
-	m.held--
-	p := m.pools[l.Type]
-	p.inUse--
-	p.dirty = true
-	if n.pool != nil {
-		n.pool.free = append(n.pool.free, l.Name)
-		n.pool.dirty = true
-	}
-	if r := l.request; r != nil {
-		r.leases = slices.DeleteFunc(r.leases, func(other *modelLease) bool { return other == l })
-		if len(r.leases) == 0 {
-			delete(m.requests, r.ID)
-		}
-	}
-}
-
-// applyDropped: a waiter leaves because it was asked to, or is alone too long.
-func (m *model) applyDropped(c Change) {
-	r := m.requests[c.ID]
-	if r == nil || !r.queued {
-		m.fail("%s was dropped and does not wait", c.ID)
-	}
-	asked, ok := m.leaving[c.ID]
-	alone := r.attached == 0 && (r.Once || r.keptUntil <= m.now)
-	if !errors.Is(c.Err, asked) || !ok && !alone || c.Took != m.now-r.arrived {
-		m.fail("%s was dropped after %v with error %v, want %v", c.ID, c.Took, c.Err, asked)
-	}
-	delete(m.leaving, c.ID)
-	m.count("dropped")
-	m.leave(r)
 }

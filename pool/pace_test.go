@@ -115,6 +115,7 @@ func TestPaceKeepsDueTimes(t *testing.T) {
 			must(t, set, 0, Request{ID: "b", Type: "t", Count: 2, Once: true})
 			nextIs(t, set, DefaultTTL) // that the pace holds it back as well does not matter
 			firm(t, set, 0, "c")
+			firm(t, set, 10*s+c.late, "d") // that more come does not make it any less late
 			set.Take()
 			set.Release(10*s+c.late, Ref{Name: "t-0"}, 0)
 			changed(t, set, "released t-0", "granted b [t-1 t-0]")

@@ -24,7 +24,7 @@ func (m *sim) auditModel() {
 		if l := n.lease; l != nil {
 			held++
 			inUse[m.pools[l.Type]]++
-			if l.Name != name || l.Ends() <= m.now {
+			if l.Name != name || l.ends() <= m.now {
 				m.failf("%s is held as %+v", name, l.Lease)
 			}
 		}

@@ -99,7 +99,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 	case r != nil:
 		for _, l := range r.leases {
 			if l.Provisional && l.Broken == "" {
-				l.Expires = m.now + ProvisionalTTL
+				l.Expires = m.now + modelProvisional
 				m.times.lease(l)
 			}
 		}
@@ -115,7 +115,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 		if q.Try {
 			return ErrExhausted
 		}
-		if len(p.queue) >= p.MaxWaiters {
+		if p.MaxWaiters > 0 && len(p.queue) >= p.MaxWaiters {
 			return ErrQueueFull
 		}
 	}
@@ -134,7 +134,7 @@ func (m *sim) detach(id string, linger time.Duration) {
 		case r.Once:
 			m.leaving[id] = nil
 		default:
-			r.keptUntil = m.now + PlaceKept
+			r.keptUntil = m.now + modelPlaceKept
 			if r.thereUntil <= m.now {
 				m.goes(r)
 			}
@@ -185,7 +185,7 @@ func (m *sim) lost(ref Ref) Reason {
 	switch {
 	case n == nil:
 		return Unknown
-	case n.lease != nil && !ref.matches(n.lease.Lease):
+	case n.lease != nil && !n.lease.isMeant(ref):
 		return Other
 	case n.lease != nil && n.lease.Broken != "":
 		return Reason("broken: " + n.lease.Broken)
@@ -206,12 +206,10 @@ func (m *sim) renew(ref Ref, ttl time.Duration) {
 	if wantWhy == "" {
 		l := m.names[ref.Name].lease
 		l.Provisional = false
-		if ttl > 0 {
-			l.TTL = ttl
+		if ttl == 0 {
+			ttl = l.TTL
 		}
-		if most := m.pools[l.Type].MaxTTL; most > 0 {
-			l.TTL = min(l.TTL, most)
-		}
+		l.TTL = m.pools[l.Type].ttl(ttl)
 		l.Expires = m.now + l.TTL
 		m.times.lease(l)
 		want = l.Lease
@@ -233,7 +231,7 @@ func (m *sim) release(ref Ref, delay time.Duration) {
 	case n == nil:
 		want = Unknown
 	case n.lease == nil:
-	case !ref.matches(n.lease.Lease):
+	case !n.lease.isMeant(ref):
 		want = Other
 		m.count("stale release")
 	case delay <= 0:
@@ -242,7 +240,7 @@ func (m *sim) release(ref Ref, delay time.Duration) {
 		l := n.lease
 		at := m.now + delay
 		if l.Broken != "" {
-			at = min(at, l.Ends())
+			at = min(at, l.ends())
 		}
 		l.ReleaseAt, l.Provisional = at, false
 		m.times.lease(l)

@@ -109,12 +109,16 @@ func (m *sim) crash() {
 }
 
 func (m *sim) start(snap Snapshot) {
-	set, err := New(m.configs, snap)
+	configs := m.configs
+	if m.rand.IntN(4) == 0 { // they were edited meanwhile
+		configs = m.someConfigs()
+	}
+	set, err := New(configs, snap)
 	if err != nil {
 		m.failf("restart: %v", err)
 	}
 	m.set = set
-	m.model = newModel(m.configs, snap, m.failf, m.note)
+	m.model = newModel(configs, snap, m.failf, m.note)
 	m.disk.Ended = slices.Clone(m.model.ended) // in the order in which they are restored
 	m.take()
 	m.check(nil)

@@ -103,21 +103,9 @@ type PoolStatus struct {
 // Pools returns the state of every pool, in the order of the configuration;
 // after them those which are configured no more but have leases.
 func (s *Set) Pools(now time.Duration) []PoolStatus {
-	s.Advance(now)
-	var all []PoolStatus
-	for _, p := range s.pools {
-		if p.retired && p.held.Len() == 0 {
-			continue
-		}
-		st := PoolStatus{
-			Type: p.Type, Capacity: p.capacity(), InUse: p.held.Len(), Waiting: len(p.queue),
-			NextGrantIn: p.dueIn(s.now),
-			Leases:      p.leases(),
-		}
-		if len(p.queue) > 0 {
-			st.OldestWaiting = s.now - p.queue[0].arrived
-		}
-		all = append(all, st)
+	all := s.Totals(now)
+	for i := range all {
+		all[i].Leases = s.types[all[i].Type].leases()
 	}
 	return all
 }

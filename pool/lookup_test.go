@@ -1,0 +1,57 @@
+package pool
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// What is looked up by name and by request is what the pools hold, and the
+// totals are those of the full status.
+func TestLookup(t *testing.T) {
+	s, err := New([]Config{{Type: "t", Names: []string{"a", "b"}, Pace: time.Second}, {Type: "u", Names: []string{"c"}}}, Snapshot{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range []string{"first", "second", "third"} {
+		if _, err := s.Acquire(time.Duration(i)*time.Second, Request{ID: id, Type: "t", Owner: "of " + id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := 3 * time.Second
+	if l, ok := s.Held(now, "b"); !ok || l.RequestID != "second" || l.Owner != "of second" {
+		t.Errorf("b is held as %+v, %v", l, ok)
+	}
+	for _, name := range []string{"c", "never"} {
+		if l, ok := s.Held(now, name); ok {
+			t.Errorf("%s is held as %+v", name, l)
+		}
+	}
+	for _, id := range []string{"second", "third"} { // granted, queued
+		if owner, ok := s.OwnerOf(now, id); !ok || owner != "of "+id {
+			t.Errorf("%s is of %q, %v", id, owner, ok)
+		}
+	}
+	s.Cancel(now, "third")
+	for _, id := range []string{"third", "never"} {
+		if owner, ok := s.OwnerOf(now, id); ok {
+			t.Errorf("%s is of %q", id, owner)
+		}
+	}
+	s.Acquire(now, Request{ID: "fourth", Type: "t"})
+	s.Reconfigure(now, []Config{{Type: "t", Names: []string{"a"}}}) // u is gone, b drains
+	now += time.Second
+	full, totals := s.Pools(now), s.Totals(now)
+	if len(full) == 0 || full[0].OldestWaiting != time.Second {
+		t.Errorf("pools %+v", full)
+	}
+	for i := range full {
+		full[i].Leases = nil
+	}
+	if !slices.EqualFunc(full, totals, func(a, b PoolStatus) bool {
+		return a.Type == b.Type && a.Capacity == b.Capacity && a.InUse == b.InUse && a.Waiting == b.Waiting &&
+			a.OldestWaiting == b.OldestWaiting && a.NextGrantIn == b.NextGrantIn
+	}) {
+		t.Errorf("totals %+v, want %+v", totals, full)
+	}
+}
