@@ -194,11 +194,13 @@ type Pool struct {
 type PoolLease struct {
 	Lease
 	Owner       string    `json:"owner,omitempty"`
+	Token       string    `json:"token,omitempty"` // name of the token it was acquired with
 	Age         Duration  `json:"age"`
 	ExpiresIn   Duration  `json:"expires_in"`
 	ExpiresAt   time.Time `json:"expires_at"`
 	Provisional bool      `json:"provisional,omitempty"` // granted, not renewed yet
 	ReleaseAt   time.Time `json:"release_at,omitzero"`   // a delayed release is pending
+	Broken      string    `json:"broken,omitempty"`      // why an operator took it away: renewals fail
 }
 
 // Health is the answer to GET [PathHealth].

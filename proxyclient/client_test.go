@@ -1,11 +1,9 @@
 package proxyclient
 
 import (
-	"bufio"
 	"context"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -246,86 +244,4 @@ func TestStaleConnection(t *testing.T) {
 			t.Errorf("%d connections", m.dials)
 		}
 	})
-}
-
-func acquireChild() {
-	c, err := New(Options{URL: os.Getenv("TEST_URL"), CAFile: os.Getenv("TEST_CA")})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	g, err := c.Acquire(noDeadline, Request{Type: "t", Count: 1, Wait: time.Minute})
-	fmt.Println(g != nil, err)
-}
-
-// The environment's proxies are used, in a process of their own since net/http
-// looks at them once. A CONNECT that fails has sent nothing.
-func TestEnvironmentProxy(t *testing.T) {
-	run := func(t *testing.T, env ...string) string {
-		none := []string{"HTTP_PROXY=", "http_proxy=", "HTTPS_PROXY=", "https_proxy=", "NO_PROXY=", "no_proxy="}
-		out, err := child(t, "acquire", append(none, env...)...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	t.Run("http", func(t *testing.T) {
-		var asked string
-		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked = r.RequestURI; grant(w, r) }))
-		defer proxy.Close()
-		got := run(t, "http_proxy="+proxy.URL, "TEST_URL=http://lease.test/p")
-		if got != "true <nil>" || !strings.HasPrefix(asked, "http://lease.test/p/lease/acquire?") {
-			t.Errorf("asked for %q: %s", asked, got)
-		}
-	})
-	t.Run("https", func(t *testing.T) {
-		var posts, connects atomic.Int64
-		srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { posts.Add(1); grant(w, r) }))
-		defer srv.Close()
-		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodConnect || connects.Add(1) < 3 {
-				http.Error(w, "not now", http.StatusBadGateway)
-				return
-			}
-			tunnel(t, w, srv.Listener.Addr().String())
-		}))
-		defer proxy.Close()
-		got := run(t, "https_proxy="+proxy.URL, "TEST_URL=https://example.com", "TEST_CA="+caFile(t, srv))
-		if got != "true <nil>" || connects.Load() != 3 || posts.Load() != 1 {
-			t.Errorf("%d connects, %d requests: %s", connects.Load(), posts.Load(), got)
-		}
-	})
-	t.Run("not for this host", func(t *testing.T) {
-		srv := httptest.NewServer(http.HandlerFunc(grant))
-		defer srv.Close()
-		if got := run(t, "http_proxy=http://127.0.0.1:1", "no_proxy=127.0.0.1", "TEST_URL="+srv.URL); got != "true <nil>" {
-			t.Error(got)
-		}
-	})
-}
-
-// tunnel joins the connection of w with addr until one of them ends.
-func tunnel(t *testing.T, w http.ResponseWriter, addr string) {
-	to, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer to.Close()
-	from, buf, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer from.Close()
-	io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
-	back := make(chan struct{})
-	go func() {
-		defer close(back)
-		io.Copy(from, to)
-		from.Close()
-	}()
-	io.Copy(to, bufio.NewReader(buf))
-	to.Close()
-	<-back
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Heartbeat keeps leases of leasectl's server from ending, by renewing them.
-// Fill in the first four fields and call Run.
+// Heartbeat keeps leases of leasectl's server from ending, by renewing them. It
+// treats them as one: they were granted together, and end together. Fill in the
+// first four fields and call Run.
 //
 // The leases are lost, as far as anybody here can know, when the proxy says
 // so, or when Deadline is over: from then on it may have granted them to
@@ -49,6 +50,9 @@ const retryPause = 2 * time.Second
 //     The deadline may still be ahead, or long over if the machine was
 //     suspended or the process stopped; [Until] tells;
 //   - a pending delayed release was carried out, or became due: it returns nil.
+//
+// Leases that are not named in a LostError may still be held; they end by
+// themselves, or are to be released.
 //
 // After a suspend or a stop it looks at the deadline before it renews.
 //

@@ -7,35 +7,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
-
-// machine is one that can be suspended.
-type machine struct {
-	slept   atomic.Int64
-	resumed chan struct{}
-}
-
-func newMachine(t *testing.T) *machine {
-	m := &machine{resumed: make(chan struct{}, 1)}
-	timeSuspended = func() time.Duration { return time.Duration(m.slept.Load()) }
-	watchResumes = func() (<-chan struct{}, func()) { return m.resumed, func() {} }
-	t.Cleanup(func() { timeSuspended, watchResumes = suspended, resumes })
-	return m
-}
-
-// suspend lets d pass as the clocks show it: the monotonic one, and with it all
-// timers, does not move. The resume can be left untold.
-func (m *machine) suspend(d time.Duration, tell bool) {
-	m.slept.Add(int64(d))
-	if tell {
-		m.resumed <- struct{}{}
-	}
-}
 
 var leases = []leaseapi.Lease{{Name: "a", Generation: 7}}
 
@@ -104,7 +80,7 @@ func TestHeartbeat(t *testing.T) {
 	bubble(t, "retries a failed renewal soon", func(t *testing.T) {
 		newMachine(t)
 		s := newOurs(t)
-		c, _ := serve(t, s, fault{}, badGateway, lostAnswer, refused_, hanging, fault{status: 404, body: "<html>"}, status(401), fault{status: 410, body: "gone"})
+		c, _ := serve(t, s, fault{}, badGateway, lostAnswer, dialRefused, hanging, fault{status: 404, body: "<html>"}, status(401), fault{status: 410, body: "gone"})
 		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
 		time.Sleep(130 * time.Second)
 		b.stop(t)
@@ -208,56 +184,6 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// After a suspend the deadline is looked at first, and at once.
-func TestHeartbeatSuspended(t *testing.T) {
-	run := func(t *testing.T, faults ...fault) (*machine, *ours, *memory, *beating) {
-		m, s := newMachine(t), newOurs(t)
-		c, net := serve(t, s, faults...)
-		return m, s, net, beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: 10 * time.Second})
-	}
-	bubble(t, "past the deadline", func(t *testing.T) {
-		m, s, _, b := run(t)
-		time.Sleep(40 * time.Second)
-		m.suspend(time.Hour, true)
-		l := b.lost(t, 40*time.Second)
-		if left := Until(l.Deadline); left != 5*time.Minute-time.Hour-40*time.Second || s.renewed() != 1 {
-			t.Errorf("%s left, %d renewals", left, s.renewed())
-		}
-	})
-	bubble(t, "past the next renewal", func(t *testing.T) {
-		m, s, _, b := run(t)
-		time.Sleep(40 * time.Second)
-		m.suspend(3*time.Minute, true)
-		time.Sleep(time.Second)
-		if s.renewed() != 2 {
-			t.Errorf("%d renewals, want one at once", s.renewed())
-		}
-		b.stop(t)
-	})
-	bubble(t, "between two attempts", func(t *testing.T) {
-		down := slices.Repeat([]fault{refused_}, 1000)
-		m, _, net, b := run(t, append([]fault{{}}, down...)...)
-		time.Sleep(110 * time.Second) // in the middle of the retries
-		m.suspend(time.Hour, false)   // so that the next attempt's timer is the first
-		net.mu.Lock()
-		before := net.dials
-		net.mu.Unlock()
-		<-b.done
-		if before < 5 || net.dials != before {
-			t.Errorf("%d attempts before, %d after", before, net.dials)
-		}
-	})
-	bubble(t, "before it runs", func(t *testing.T) {
-		newMachine(t)
-		c, net := serve(t, newOurs(t))
-		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Deadline: Now().Add(-time.Second)})
-		b.lost(t, 0)
-		if net.dials != 0 {
-			t.Error("renewed all the same")
-		}
-	})
-}
-
 // A renewal that was answered in time counts, even if its answer is seen only
 // after the limit; one that was not does not.
 func TestHeartbeatAnsweredInTime(t *testing.T) {
@@ -322,37 +248,4 @@ func TestHeartbeatDelayedRelease(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestRenew(t *testing.T) {
-	for _, f := range []struct {
-		name string
-		f    fault
-		ok   bool
-	}{
-		{"none", fault{}, true}, {"refused", refused_, true}, {"lost", lostRequest, true}, {"answer lost", lostAnswer, true},
-		{"half", halfAnAnswer, true}, {"502", badGateway, true}, {"429", status(429), true}, {"hanging", hanging, true},
-		{"something else's 404", fault{status: 404, body: "<html>"}, true},
-		{"400", status(400), false}, {"403", status(403), false}, {"garbage", garbage, false}, {"HTML page", htmlPage, false},
-		{"no time", fault{status: 200, body: `{"ttl":"0s"}`}, false}, {"redirect", status(308), false},
-	} {
-		bubble(t, f.name, func(t *testing.T) {
-			c, _ := serve(t, newOurs(t), f.f)
-			r, err := c.Renew(releaseTimeout(t), leases, time.Minute)
-			if (err == nil) != f.ok || err == nil && r.TTL != 5*time.Minute {
-				t.Errorf("got %+v, %v", r, err)
-			}
-			if errors.Is(err, ErrLost) {
-				t.Errorf("nobody said that it is lost: %v", err)
-			}
-		})
-	}
-	bubble(t, "lost without saying which", func(t *testing.T) {
-		c, _ := serve(t, nil, problemFault(410, leaseapi.ProblemLost))
-		_, err := c.Renew(t.Context(), leases, 0)
-		want(t, err, ErrLost)
-		if l, _ := errors.AsType[*LostError](err); len(l.Lost) != 1 || l.Lost[0].Lease != leases[0] {
-			t.Errorf("lost %+v", l)
-		}
-	})
 }

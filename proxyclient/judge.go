@@ -66,7 +66,7 @@ func (a *acquisition) note(o outcome) {
 		a.open = true
 		a.c.knowsIDs.Store(true)
 		if l := a.last.Oldest; l != nil {
-			l.Name, l.Owner = clean(l.Name), clean(l.Owner)
+			cleanLease(l)
 		}
 		a.word = a.exhausted()
 		if a.r.OnQueued != nil {

@@ -51,10 +51,11 @@ const (
 	halfAnswer     // in the middle of the answer's body
 	stalled        // not at all, but the second half of the body never comes
 	endless        // not at all, and the body has no end
+	notHTTP        // after an answer in another language
 )
 
 var (
-	refused_      = fault{dial: syscall.ECONNREFUSED}
+	dialRefused   = fault{dial: syscall.ECONNREFUSED}
 	resetAtOnce   = fault{cut: atOnce}
 	resetInside   = fault{cut: inRequest}
 	lostRequest   = fault{cut: noAnswer}
@@ -63,6 +64,7 @@ var (
 	stalledAnswer = fault{cut: stalled, done: true}
 	endlessAnswer = fault{cut: endless}
 	hanging       = fault{hang: true}
+	otherLanguage = fault{cut: notHTTP}
 	garbage       = fault{status: 200, body: `{"names":["a"`}
 	garbageDone   = fault{status: 200, body: `{"names":["a"`, done: true}
 	htmlPage      = fault{status: 200, body: "<!DOCTYPE html><p>log in</p>"}
@@ -187,6 +189,13 @@ func (m *memory) handle(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	case f.cut == noAnswer:
 		panic(http.ErrAbortHandler) // closes the connection
+	case f.cut == notHTTP:
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n")
+		c.Close()
 	case f.cut == endless:
 		for r.Context().Err() == nil {
 			w.Write(make([]byte, 64<<10))

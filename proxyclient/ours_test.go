@@ -72,7 +72,7 @@ func (s *ours) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == leaseapi.PathPools:
 		owner := "job\x1b[2J"
 		answerJSON(w, 200, leaseapi.PoolsReply{Pools: []leaseapi.Pool{{Type: "t", Capacity: 2,
-			Leases: []leaseapi.PoolLease{{Lease: leaseapi.Lease{Name: "a", Generation: 1}, Owner: owner}}}}})
+			Leases: []leaseapi.PoolLease{{Lease: leaseapi.Lease{Name: "a", Generation: 1}, Owner: owner, Broken: owner}}}}})
 	default:
 		problem(w, 404, leaseapi.Problem{Type: leaseapi.ProblemNotFound, Title: "no such path"})
 	}
@@ -161,6 +161,16 @@ func (s *ours) enter(id string, count int) *waiter {
 	w.there++
 	s.pump()
 	return w
+}
+
+// freeAfter gives the pool names after d.
+func (s *ours) freeAfter(d time.Duration, names ...string) {
+	time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.free = append(s.free, names...)
+		s.pump()
+	})
 }
 
 func (s *ours) leave(id string) {

@@ -38,11 +38,17 @@ func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 	}
 	for _, p := range r.Pools {
 		for i := range p.Leases {
-			l := &p.Leases[i]
-			l.Name, l.Owner = clean(l.Name), clean(l.Owner)
+			cleanLease(&p.Leases[i])
 		}
 	}
 	return r.Pools, nil
+}
+
+// cleanLease cleans what other clients, or an operator, gave for a lease.
+func cleanLease(l *leaseapi.PoolLease) {
+	for _, s := range []*string{&l.Name, &l.Owner, &l.Token, &l.Broken} {
+		*s = clean(*s)
+	}
 }
 
 // RequestState returns what has become of the request with that id. The error

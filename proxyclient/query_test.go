@@ -15,12 +15,12 @@ func TestQueries(t *testing.T) {
 		s := newOurs(t)
 		s.grants["granted"] = leases
 		s.queue = []*waiter{{id: "queued"}}
-		c, _ := serve(t, s, badGateway, refused_)
+		c, _ := serve(t, s, badGateway, dialRefused)
 		h, err := c.Health(t.Context())
 		want(t, err)
 		pools, err := c.Pools(t.Context())
 		want(t, err)
-		if h.Wire != leaseapi.Wire || len(pools) != 1 || pools[0].Leases[0].Owner != "job [2J" {
+		if h.Wire != leaseapi.Wire || len(pools) != 1 || pools[0].Leases[0].Owner != "job [2J" || pools[0].Leases[0].Broken != "job [2J" {
 			t.Errorf("got %+v, %+v", h, pools)
 		}
 		for id, state := range map[string]string{"granted": leaseapi.StateGranted, "queued": leaseapi.StateQueued} {

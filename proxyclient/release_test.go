@@ -25,7 +25,7 @@ func TestReleaseFault(t *testing.T) {
 		name string
 		f    fault
 	}{
-		{"none", fault{}}, {"refused", refused_}, {"reset", resetAtOnce}, {"lost", lostRequest}, {"answer lost", lostAnswer},
+		{"none", fault{}}, {"refused", dialRefused}, {"reset", resetAtOnce}, {"lost", lostRequest}, {"answer lost", lostAnswer},
 		{"half an answer", fault{cut: halfAnswer, done: true, status: 200, body: "{}"}}, {"500", status(500)}, {"502", badGateway},
 		{"504, done", gatewayDone}, {"429", status(429)}, {"endless", endlessAnswer}, {"something else's 404", fault{status: 404, body: "default backend - 404"}},
 	} {
@@ -137,7 +137,7 @@ func TestReleaseStopsAtName(t *testing.T) {
 		want(t, err)
 	})
 	bubble(t, "an attempt that did not leave is no release", func(t *testing.T) {
-		_, c := hold(t, refused_, resetAtOnce, fault{status: 404, body: "default backend - 404"})
+		_, c := hold(t, dialRefused, resetAtOnce, fault{status: 404, body: "default backend - 404"})
 		if _, err := c.Release(releaseTimeout(t), names); err == nil {
 			t.Error("no error for a name that nobody released")
 		}

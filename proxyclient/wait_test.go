@@ -18,12 +18,7 @@ func TestAcquireQueued(t *testing.T) {
 	bubble(t, "granted", func(t *testing.T) {
 		s := newOurs(t)
 		c, _ := serve(t, s)
-		time.AfterFunc(60*time.Second, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.free = []string{"a", "b"}
-			s.pump()
-		})
+		s.freeAfter(60*time.Second, "a", "b")
 		var places []int
 		start := time.Now()
 		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, Owner: "job", RequestID: "id", TTL: time.Minute, Wait: time.Hour,
@@ -83,12 +78,7 @@ func TestAcquireQueued(t *testing.T) {
 	bubble(t, "a slice that hangs is sent again", func(t *testing.T) {
 		s := newOurs(t)
 		c, _ := serve(t, s, fault{}, hanging)
-		time.AfterFunc(time.Minute+time.Second, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.free = []string{"a"}
-			s.pump()
-		})
+		s.freeAfter(time.Minute+time.Second, "a")
 		start := time.Now()
 		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
 		want(t, err)
@@ -220,7 +210,7 @@ func TestAcquireUnreachable(t *testing.T) {
 		s := newOurs(t, "a")
 		var down []fault
 		for range 10 {
-			down = append(down, refused_)
+			down = append(down, dialRefused)
 		}
 		var retries int
 		c, _ := serve(t, s, down...)
@@ -232,13 +222,8 @@ func TestAcquireUnreachable(t *testing.T) {
 	})
 	bubble(t, "silence ends with an answer", func(t *testing.T) {
 		s := newOurs(t)
-		c, _ := serve(t, s, refused_, fault{}, fault{}, fault{}, refused_)
-		time.AfterFunc(2*time.Minute, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.free = []string{"a"}
-			s.pump()
-		})
+		c, _ := serve(t, s, dialRefused, fault{}, fault{}, fault{}, dialRefused)
+		s.freeAfter(2*time.Minute, "a")
 		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
 		want(t, err)
 	})
