@@ -166,6 +166,31 @@ func TestDetachedDies(t *testing.T) {
 	}
 }
 
+// What a process said before it ended counts, even if its end is noticed first
+// and somebody else still holds its pipe.
+func TestLastWordsAreHeard(t *testing.T) {
+	child := start(t, Command{Args: shell("exit 0")})
+	wait(t, child) // its id stands for a process that has ended
+	for message, want := range map[string]string{"+\x00": "", "-no port is free\x00": "no port is free", "": errSilent.Error(), "-no po": errSilent.Error()} {
+		for range 50 {
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.WriteString(message)
+			got := ""
+			if err := awaitReady(t.Context(), r, child.Pid()); err != nil {
+				got = err.Error()
+			}
+			r.Close()
+			w.Close()
+			if got != want {
+				t.Fatalf("after %q: %q, want %q", message, got, want)
+			}
+		}
+	}
+}
+
 // A process that is not ready when the context ends is killed.
 func TestDetachedIsCancelled(t *testing.T) {
 	cause := errors.New("enough")

@@ -28,6 +28,7 @@ func init() {
 		"events":  eventsMode,
 		"leader":  leaderMode,
 		"mover":   moverMode,
+		"orphan":  orphanMode,
 		"pipe":    pipeMode,
 		"shell":   shellMode,
 		"signals": signalsMode,

@@ -55,9 +55,13 @@ func releaseStop(c chan<- os.Signal) {
 // when we were continued, and false at once if the kernel does not stop us: in a
 // group that nobody could continue.
 //
-// The group is the shell's job, and a job with one running process is not a
-// stopped one. This process is stopped last and for itself, by a signal to this
-// very thread: such a signal has had its effect when the call returns.
+// It is the group that must stop: the shell's job, of which nobody but us knows
+// that it should. We are a part of it that may not return before the stop is over.
+// So our own signal goes to this very thread, where it takes effect before the
+// call that lets it in returns; and it is pending before the others get theirs,
+// since whoever sees them stop may continue the group before we have stopped, and
+// SIGCONT discards the stop signals that are pending (POSIX, 2.4.1). By the same
+// rule another such signal, which is not let in, tells whether there was a SIGCONT.
 func suspend(sig syscall.Signal) (continued bool) {
 	forks.Lock() // nobody should inherit the actions set here
 	defer forks.Unlock()
@@ -68,22 +72,20 @@ func suspend(sig syscall.Signal) (continued bool) {
 		return false
 	}
 	defer setAction(sig, &old)
-	syscall.Kill(0, sig)
-	// Where a signal is blocked, as it is in a thread that runs the runtime's
-	// handler, being ignored does not keep it from becoming pending.
-	discard(sig)
-	setAction(sig, &sigaction{})
 
-	// SIGCONT discards every stop signal that is pending (POSIX, 2.4.1). One
-	// that is kept pending tells afterwards whether there was a SIGCONT.
 	mark := syscall.SIGTTIN
 	if sig == mark {
 		mark = syscall.SIGTTOU
 	}
-	pid, tid := unix.Getpid(), unix.Gettid()
+	pid := unix.Getpid()
 	blocked(mark, func() {
-		unix.Tgkill(pid, tid, mark)
-		unix.Tgkill(pid, tid, sig)
+		tid := unix.Gettid()
+		blocked(sig, func() {
+			unix.Tgkill(pid, tid, mark)
+			unix.Tgkill(pid, tid, sig)
+			syscall.Kill(0, sig) // ignored by our other threads
+			setAction(sig, &sigaction{})
+		})
 		if continued = !pending(mark); !continued {
 			discard(mark)
 		}

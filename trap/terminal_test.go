@@ -20,14 +20,18 @@ import (
 // shellMode is what a shell with job control is to a job: it starts the rest of
 // the arguments as a foreground job, reports on descriptor 4 how the job stops
 // and ends, and takes fg and bg from descriptor 3. The job's standard output is
-// descriptor 5 if there is one.
+// descriptor 5 for a "pipe". The wrapper is the job, or for a "script" a part of
+// it, beside the script that runs it.
 func shellMode(args []string) int {
 	commands := bufio.NewScanner(os.NewFile(3, "commands"))
 	files := []uintptr{0, 1, 2}
-	if args[0] == "pipe" {
-		files[1] = 5
-	}
 	argv, env := self("wrapper", args[1:]...)
+	switch args[0] {
+	case "pipe":
+		files[1] = 5
+	case "script":
+		argv = append(shell(`"$0" "$@"; exit $?`), argv...)
+	}
 	job, _, err := syscall.StartProcess(argv[0], argv, &syscall.ProcAttr{
 		Env: env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: true, Ctty: 0},
 	})
@@ -95,8 +99,8 @@ type session struct {
 	cmd      *exec.Cmd
 }
 
-// newSession runs the command under the wrapper on a terminal. stdout is "tty"
-// or "pipe". Without a shell the wrapper is the session's leader itself.
+// newSession runs the command under the wrapper on a terminal. stdout is "tty",
+// "pipe" or "script", which shellMode explains. Without a shell the wrapper is the session's leader itself.
 func newSession(t *testing.T, stdout string, withShell bool, command ...string) *session {
 	t.Helper()
 	terminal, tty, err := pty.Open()
@@ -279,6 +283,22 @@ func contsMode(args []string) int {
 func conts(args ...string) []string {
 	argv, _ := self("conts", args...)
 	return append([]string{"/usr/bin/env", modeName + "=conts"}, argv...)
+}
+
+// ^Z stops the whole job, not the wrapper alone: the shell would wait forever for
+// the rest, here a script that waits for the wrapper.
+func TestStopOfAScript(t *testing.T) {
+	s := newSession(t, "script", true, conts()...)
+	s.shows("ready")
+	for range 3 {
+		s.typed(ctrlZ)
+		s.reports.want("stopped SIGTSTP job's echo")
+		s.shell("fg")
+		s.reports.want("continued")
+		s.shows("continued")
+	}
+	s.typed("\x04") // end of input
+	s.reports.want("exited 0 job's echo")
 }
 
 // Before the command has asked for the terminal, ^Z comes to the wrapper, which
