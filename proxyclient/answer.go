@@ -88,6 +88,8 @@ func (a answer) text() string {
 // err describes an answer that is no success.
 func (a answer) err() error {
 	switch {
+	case a.is(leaseapi.ProblemForbidden): // the token is good, but not for this
+		return fmt.Errorf("the proxy answered %s: %s", a.Status, a.text())
 	case a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden:
 		if a.Request.Header.Get("Authorization") == "" {
 			return fmt.Errorf("the proxy wants a token (%s)", a.Status)

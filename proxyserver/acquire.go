@@ -12,11 +12,13 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-func (s *Server) serveAcquire(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
 	p, ok := parseAcquire(w, r.URL.Query())
 	if !ok {
+		s.metrics.refused(p.Type, "bad-request")
 		return
 	}
+	p.Owner = holder(c.token, p.Owner)
 	// Only once the body is read does net/http watch the connection, and end
 	// the context when the client goes.
 	if _, ok := readBody(w, r); !ok {
@@ -30,8 +32,11 @@ func (s *Server) serveAcquire(w http.ResponseWriter, r *http.Request) {
 	// A client without a request id that is gone cannot be told, nor come
 	// back: what it got would be held by nobody.
 	if p.Once && len(out.leases) > 0 && r.Context().Err() != nil {
-		s.giveBack(out.leases)
-		return
+		if err := s.giveBack(out.leases); err != nil {
+			unavailable(w, err)
+			return
+		}
+		out = outcome{err: errGone}
 	}
 	s.answerAcquire(w, p, out)
 }
@@ -78,8 +83,14 @@ func (s *Server) waitOf(now time.Duration, p *acquireParams) time.Duration {
 // until returns now + wait, or the end of time if that is later.
 func until(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
 
-// errSlice is the outcome of a slice that is over before the wait is.
-var errSlice = errors.New("still queued")
+var (
+	// errSlice is the outcome of a slice that is over before the wait is.
+	errSlice = errors.New("still queued")
+	// errGone is the outcome of a wait whose client has gone. It is answered
+	// all the same: a client that closed only its sending side reads on, and
+	// would take the empty answer of a handler that writes none for a success.
+	errGone = errors.New("the client closed the connection")
+)
 
 // await waits with c until it is told, the client goes, or the time of a slice
 // or the whole wait is over.
@@ -102,7 +113,7 @@ func (s *Server) await(ctx context.Context, p *acquireParams, c *conn) outcome {
 
 // leave ends the wait of a connection whose client has gone.
 func (s *Server) leave(p *acquireParams, c *conn) outcome {
-	out := outcome{err: context.Canceled}
+	out := outcome{err: errGone}
 	err := s.do(func(now time.Duration) {
 		if s.waits(p.ID, c) {
 			s.detach(now, p.ID, c, 0)
@@ -143,7 +154,7 @@ func (s *Server) endSlice(p *acquireParams, c *conn) outcome {
 }
 
 // giveBack ends leases that nobody received.
-func (s *Server) giveBack(leases []pool.Lease) {
+func (s *Server) giveBack(leases []pool.Lease) error {
 	err := s.do(func(now time.Duration) {
 		for _, l := range leases {
 			s.set.Release(now, pool.Ref{Name: l.Name, Generation: l.Generation}, 0)
@@ -152,10 +163,15 @@ func (s *Server) giveBack(leases []pool.Lease) {
 	if err != nil {
 		s.log.Warn("leases are held by a client that has gone, until their TTL is over", "names", namesOf(leases), "error", err)
 	}
+	return err
 }
 
 func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outcome) {
+	s.metrics.refused(p.Type, refusal(out.err))
 	refuse := func(status int, text string) {
+		if status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", retryAfter)
+		}
 		http.Error(w, fmt.Sprintf("Failed to acquire lease %q: %s", p.Type, text), status)
 	}
 	switch err := out.err; {
@@ -163,7 +179,7 @@ func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outc
 		answer(w, http.StatusOK, s.acquireReply(p, out.leases))
 	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Once && out.status != nil:
 		answer(w, http.StatusAccepted, s.queuedReply(p.ID, *out.status))
-	case errors.Is(err, errStopping) && p.Once:
+	case p.Once && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
 		refuse(http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, pool.ErrUnknownType):
 		refuse(http.StatusNotFound, leaseapi.TextUnknownType)
@@ -172,13 +188,16 @@ func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outc
 	case errors.Is(err, pool.ErrExhausted):
 		// The singular is for clients that look for it.
 		refuse(http.StatusInternalServerError, fmt.Sprintf("%s: resource not found within %v", leaseapi.TextExhausted, round(out.took)))
+	case errors.Is(err, pool.ErrQueueFull) && !p.ours:
+		// In the words for an exhausted pool, which clients of version 1 take
+		// for a reason to try again later.
+		refuse(http.StatusServiceUnavailable, fmt.Sprintf("%s: resource not found: %v", leaseapi.TextExhausted, err))
 	case errors.Is(err, pool.ErrQueueFull):
 		problem(w, http.StatusServiceUnavailable, leaseapi.ProblemQueueFull, err.Error())
 	case errors.Is(err, pool.ErrEnded):
 		problem(w, http.StatusGone, leaseapi.ProblemEnded, err.Error())
 	case errors.Is(err, pool.ErrConflict):
 		problem(w, http.StatusConflict, leaseapi.ProblemConflict, err.Error())
-	case errors.Is(err, context.Canceled): // nobody is there to read an answer
 	default:
 		unavailable(w, err)
 	}

@@ -134,7 +134,7 @@ func TestRenewLost(t *testing.T) {
 // A late release happens although everybody is gone, and not before.
 func TestDelayedRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, Options{Pools: []pool.Config{quota(1)}})
+		p := start(t, Options{Pools: []pool.Config{quota(3)}})
 		a := p.granted("type=q&request_id=a&ttl=1m").Leases[0]
 		lease := `"leases":[{"name":"q-0","generation":` + num(a.Generation) + `}]`
 		if r := p.release(`{` + lease + `,"delay":"20m"}`); r.body != `{"released":["q-0"]}` {
@@ -145,6 +145,19 @@ func TestDelayedRelease(t *testing.T) {
 		if !got.ReleaseAt.Equal(end) || !got.ExpiresAt.Equal(end) {
 			t.Errorf("renewed %+v, want it to end at %v", got, end)
 		}
+		// Of several leases the first end counts.
+		b := p.granted("type=q&request_id=b&count=2&ttl=1h").Leases
+		p.release(`{"leases":[{"name":"q-2","generation":` + num(b[1].Generation) + `}],"delay":"10s"}`)
+		if again := p.granted("type=q&request_id=b&count=2"); !again.ExpiresAt.Equal(time.Now().Add(10 * time.Second)) {
+			t.Errorf("again %+v", again)
+		}
+		both := `{"leases":[{"name":"q-1","generation":` + num(b[0].Generation) + `},{"name":"q-2","generation":` + num(b[1].Generation) + `}]}`
+		got = decode[leaseapi.RenewReply](t, p.do("POST", "/lease/renew", both), 200)
+		if first := time.Now().Add(10 * time.Second); !got.ExpiresAt.Equal(first) || !got.ReleaseAt.Equal(first) {
+			t.Errorf("renewed both %+v", got)
+		}
+		p.release(`{"request_ids":["b"]}`)
+
 		time.Sleep(20*time.Minute - time.Millisecond)
 		if l := p.pools()[0].Leases; len(l) != 1 || !l[0].ReleaseAt.Equal(end) {
 			t.Errorf("leases %+v", l)
@@ -198,6 +211,26 @@ func TestVersion1ClientGone(t *testing.T) {
 		if w := p.pools()[0].Waiting; w != 0 {
 			t.Errorf("%d wait, want 0", w)
 		}
+		if n := len(p.server.waiting); n != 0 {
+			t.Errorf("%d waiters are kept of clients that have gone", n)
+		}
+	})
+}
+
+// A slice that ends at the moment at which the lease is free is not answered
+// "queued" when it was granted.
+func TestSliceEndsWithAGrant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Options{Pools: []pool.Config{quota(1)}})
+		p.granted("type=q&ttl=25s")
+		r := p.later(t.Context(), "type=q&request_id=r&wait=1h")
+		synctest.Wait()
+		p.server.mu.Lock()
+		p.server.alarm.Stop() // so that the end of the slice is what finds the lease expired
+		p.server.mu.Unlock()
+		if got := decode[leaseapi.AcquireReply](t, <-r, 200); got.RequestID != "r" {
+			t.Errorf("got %+v", got)
+		}
 	})
 }
 
@@ -207,11 +240,14 @@ func TestClientGoneAfterTheCommit(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(2)}})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	serve := func(query string) {
+	serve := func(query string) int {
 		w, r := record("POST", "/lease/acquire?"+query, "")
 		p.server.ServeHTTP(w, r.WithContext(gone))
+		return w.Code
 	}
-	serve("type=q")
+	if code := serve("type=q"); code != 503 {
+		t.Errorf("a client that closed only its sending side would read status %d", code)
+	}
 	if n := p.inUse(); n != 0 {
 		t.Errorf("%d leases are held by a client that has gone", n)
 	}
@@ -289,6 +325,15 @@ func TestSeveralConnections(t *testing.T) {
 		b := decode[leaseapi.AcquireReply](t, <-third, 200)
 		if a.Leases[0] != b.Leases[0] || p.inUse() != 1 {
 			t.Errorf("one got %+v, the other %+v", a, b)
+		}
+
+		longer := p.later(t.Context(), "type=q&request_id=t&wait=20s")
+		synctest.Wait()
+		begin := time.Now()
+		for _, r := range []reply{p.acquire("type=q&request_id=t&wait=5s"), <-longer} {
+			if took := time.Since(begin); r.status != 500 || took != 5*time.Second {
+				t.Errorf("after %v: %d %s", took, r.status, r.body)
+			}
 		}
 
 		fourth := p.later(t.Context(), "type=q&request_id=s")

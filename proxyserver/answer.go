@@ -26,13 +26,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	rt, ok := routes[path]
 	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
-		rt, ok = route{http.MethodGet, (*Server).serveRequest}, true
+		rt, ok = route{method: http.MethodGet, serve: (*Server).serveRequest}, true
+	}
+	var c caller
+	if !rt.open {
+		var admitted bool
+		if c, admitted = s.admit(w, r); !admitted {
+			return
+		}
 	}
 	switch {
 	case !ok:
 		problem(w, http.StatusNotFound, leaseapi.ProblemNotFound, "there is nothing at "+path)
 	case rt.allows(r.Method):
-		rt.serve(s, w, r)
+		rt.serve(s, c, w, r)
 	default:
 		w.Header().Set("Allow", rt.method)
 		if path == leaseapi.PathAcquire || path == leaseapi.PathRelease {
@@ -46,7 +53,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // route is what a path does, and with which method.
 type route struct {
 	method string
-	serve  func(*Server, http.ResponseWriter, *http.Request)
+	serve  func(*Server, caller, http.ResponseWriter, *http.Request)
+	open   bool // needs no token: the caller is not known
 }
 
 func (rt route) allows(method string) bool {
@@ -56,11 +64,14 @@ func (rt route) allows(method string) bool {
 // routes is not an [http.ServeMux], which answers an unclean path with a
 // redirect: a POST is redirected to a GET by most clients.
 var routes = map[string]route{
-	leaseapi.PathAcquire: {http.MethodPost, (*Server).serveAcquire},
-	leaseapi.PathRelease: {http.MethodPost, (*Server).serveRelease},
-	leaseapi.PathRenew:   {http.MethodPost, (*Server).serveRenew},
-	leaseapi.PathPools:   {http.MethodGet, (*Server).servePools},
-	leaseapi.PathHealth:  {http.MethodGet, (*Server).serveHealth},
+	leaseapi.PathAcquire: {method: http.MethodPost, serve: (*Server).serveAcquire},
+	leaseapi.PathRelease: {method: http.MethodPost, serve: (*Server).serveRelease},
+	leaseapi.PathRenew:   {method: http.MethodPost, serve: (*Server).serveRenew},
+	leaseapi.PathBreak:   {method: http.MethodPost, serve: (*Server).serveBreak},
+	leaseapi.PathPools:   {method: http.MethodGet, serve: (*Server).servePools},
+	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*Server).serveMetrics},
+	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*Server).serveHealth, open: true},
+	leaseapi.PathReady:   {method: http.MethodGet, serve: (*Server).serveReady, open: true},
 }
 
 // readBody reads a body of bounded size in bounded time. After an error the
@@ -126,6 +137,10 @@ var titles = map[string]string{
 	leaseapi.ProblemUnavailable:    "the server is unavailable",
 	leaseapi.ProblemMethod:         "method not allowed",
 	leaseapi.ProblemNotFound:       "no such path",
+	leaseapi.ProblemUnauthorized:   "no valid token",
+	leaseapi.ProblemForbidden:      "not with this token",
+	leaseapi.ProblemUnknownName:    "no such name",
+	leaseapi.ProblemNotHeld:        "not held",
 }
 
 func badRequest(w http.ResponseWriter, err error) {

@@ -118,7 +118,9 @@ func (s *Server) commit() {
 	case failed: // it was made from a state that will not be
 		b.err = errFailed
 	case s.store != nil:
+		began := time.Now()
 		b.err = s.store.commit(b.changes, now)
+		s.metrics.committed(len(b.changes), time.Since(began), b.err)
 	}
 
 	s.mu.Lock()
@@ -144,6 +146,7 @@ func (s *Server) commit() {
 	}
 	close(b.done)
 	if b.err == nil {
+		s.metrics.changed(b.changes)
 		s.logChanges(b.changes)
 	}
 }
@@ -175,7 +178,6 @@ func (s *Server) keepTime(stop <-chan struct{}) {
 			s.armed = never
 			if held, _ := s.set.Busy(); held > 0 && s.store != nil && now >= s.saved+clockEvery {
 				s.open.clock = true
-				s.saved = now // or nothing goes on
 			}
 		})
 		if err != nil {

@@ -54,6 +54,59 @@ func TestAnswersWaitForTheCommit(t *testing.T) {
 	})
 }
 
+// So does a read of what is just being committed.
+func TestReadWaitsForTheCommitUnderWay(t *testing.T) {
+	p := start(t, durable(t.TempDir(), 1))
+	p.acquire("type=q")
+	tx, err := p.server.store.db.Begin(true) // the commit waits for this to end
+	if err != nil {
+		t.Fatal(err)
+	}
+	released, read := make(chan reply, 1), make(chan reply, 1)
+	go func() { released <- p.do("POST", "/lease/release", `{"names":["q-0"]}`) }()
+	eventually(t, func() bool {
+		p.server.mu.Lock()
+		defer p.server.mu.Unlock()
+		return p.server.flying != nil
+	})
+	go func() { read <- p.do("GET", "/pools", "") }()
+	time.Sleep(20 * time.Millisecond) // enough to answer, if it would
+	if len(released)+len(read) > 0 {
+		t.Error("it was answered before the commit")
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Error(err)
+	}
+	<-released
+	<-read
+}
+
+// What was made from a state that did not become durable is not committed.
+func TestNothingIsCommittedAfterAFailure(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, durable(dir, 1))
+	p.acquire("type=q&owner=me")
+	p.server.leader <- struct{}{} // a commit that will fail
+	released := make(chan reply, 1)
+	go func() { released <- p.do("POST", "/lease/release", `{"names":["q-0"]}`) }()
+	eventually(t, func() bool {
+		p.server.mu.Lock()
+		defer p.server.mu.Unlock()
+		return len(p.server.open.changes) > 0
+	})
+	p.server.mu.Lock()
+	p.server.closed = errFailed
+	p.server.mu.Unlock()
+	<-p.server.leader
+	decode[leaseapi.Problem](t, <-released, 503)
+	p.stop()
+
+	p = start(t, durable(dir, 1))
+	if n := p.inUse(); n != 1 {
+		t.Error("a release was committed that its client was told had failed")
+	}
+}
+
 // What waits for the same commit goes into one transaction.
 func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

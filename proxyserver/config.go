@@ -47,6 +47,8 @@ const maxConfigErrors = 10
 //	  default_ttl: 4h           # of a request that names none
 //	  max_ttl: 12h              # the most a request may name
 //	  max_waiters: 10000
+//	  pace: auto                # the least time between two grants, such as 24s;
+//	  hold: 20m                 # auto is how long a lease is held / the number of names
 //
 // Keys that Boskos knows and this server does not need are warned of. The error
 // is a join of up to ten that say "name:line:column: " and what is wrong there;

@@ -33,6 +33,8 @@ resources:
   max_ttl: 12h
   max_waiters: 7
 - {type: least, min-count: 1}
+- {type: paced, names: [p], pace: 90s}
+- {type: even, max-count: 50, hold: 20m, pace: auto}
 `
 	got, warnings, err := ParseConfig("boskos.yaml", []byte(file))
 	if err != nil {
@@ -43,6 +45,11 @@ resources:
 		{Type: "gcp-quota-slice", Names: []string{"gcp-quota-slice-0", "gcp-quota-slice-1", "gcp-quota-slice-2"}},
 		{Type: "azure 4", Names: []string{"a"}, DefaultTTL: 30 * time.Minute, MaxTTL: 12 * time.Hour, MaxWaiters: 7},
 		{Type: "least", Names: []string{"least-0"}},
+		{Type: "paced", Names: []string{"p"}, Pace: 90 * time.Second},
+		{Type: "even", Pace: 24 * time.Second},
+	}
+	for i := range 50 {
+		want[5].Names = append(want[5].Names, fmt.Sprintf("even-%d", i))
 	}
 	if !reflect.DeepEqual(got.Pools, want) {
 		t.Errorf("pools\n%+v, want\n%+v", got.Pools, want)
@@ -89,9 +96,16 @@ func TestParseConfigErrors(t *testing.T) {
 		{"entry without type", "resources:\n- names: [n]\n", "c:2:3: a resource has no type"},
 		{"entry without names", "resources:\n- type: t\n", "c:2:3: a resource has names, or min-count and max-count"},
 		{"names and counts", entry("  max-count: 3"), "c:4:3: a resource has names or counts, not both"},
-		{"unknown key of an entry", entry("  pace: 3m"), `c:4:3: key "pace" is not known`},
+		{"unknown key of an entry", entry("  paces: 3m"), `c:4:3: key "paces" is not known`},
 		{"key of an entry twice", entry("  names: [m]"), `c:4:3: key "names" is already in line 3`},
 		{"key that is a list", entry("  [a]: b"), `c:4:3: key "" is not known`},
+		{"pace without unit", entry("  pace: 3"), "c:4:9: pace is not a duration such as 90s, 30m or 4h"},
+		{"pace zero", entry("  pace: 0s"), "c:4:9: pace 0s is not positive"},
+		{"pace auto without hold", entry("  pace: auto"), "c:4:9: pace auto needs hold, how long a lease is held as a rule"},
+		{"hold without auto", entry("  pace: 3m", "  hold: 20m"), "c:5:3: hold has no meaning without pace: auto"},
+		{"hold alone", entry("  hold: 20m"), "c:4:3: hold has no meaning without pace: auto"},
+		{"hold negative", entry("  pace: auto", "  hold: -1s"), "c:5:9: hold -1s is not positive"},
+		{"pace a list", entry("  pace: [auto]"), "c:4:9: pace is not a duration such as 90s, 30m or 4h"},
 		{"type twice", entry("- type: t", "  names: [m]"), `c:4:9: type "t" is already in line 2`},
 		{"name twice", "resources:\n- type: t\n  names:\n  - n\n  - n\n", `c:5:5: name "n" is already in line 4`},
 		{"name in two entries", entry("- type: u", "  names: [m, n]"), `c:5:14: name "n" is already in line 3`},
@@ -136,9 +150,10 @@ func TestParseConfigErrors(t *testing.T) {
 func TestParseConfigReportsTenErrors(t *testing.T) {
 	var file strings.Builder
 	file.WriteString("resources:\n")
-	for i := range 30 {
+	for i := range 5 {
 		fmt.Fprintf(&file, "- type: t%d\n", i)
 	}
+	fmt.Fprintf(&file, "- type: t\n  names: [%s]\n", strings.Repeat("a/b, ", 30))
 	_, _, err := ParseConfig("c", []byte(file.String()))
 	if n := len(strings.Split(err.Error(), "\n")); n != 10 {
 		t.Errorf("%d errors are reported, want 10", n)
@@ -148,6 +163,14 @@ func TestParseConfigReportsTenErrors(t *testing.T) {
 func FuzzParseConfig(f *testing.F) {
 	f.Add([]byte("resources:\n- type: t\n  min-count: 3\n"))
 	f.Add([]byte("resources: [{type: &a t, names: [*a]}]"))
+	for _, file := range []string{
+		"", "resources:", "resources: [", "- a", "a: &a [*a]", "\xff\xfe", "resources:\n- {type: t, names: [n], pace: auto, hold: 20m, max_ttl: 1h, default_ttl: 1h}\n",
+		"resources:\n- {type: t, max-count: 100000, pace: 1ns, max_waiters: 1}\n- {type: u, names: [1.2.3.4], state: free, lifespan: 1h, needs: {}}\n",
+		"resources:\n- <<: {type: t}\n  names: [n]\n", "resources: !!set {a}", "resources:\n- type: !!binary dA==\n  names: [n]\n", "{resources: [{type: t, names: [n]}]}\n---\n{}",
+		"resources:\n- type: t\n  max-count: 0x10\n  hold: 9223372036s\n  pace: auto\n",
+	} {
+		f.Add([]byte(file))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		config, _, err := ParseConfig("c", data)
 		if err != nil {

@@ -13,6 +13,8 @@ import (
 type configEntry struct {
 	pool.Config
 	at, typ, names, max, defaultTTL *yaml.Node
+	auto, hold                      *yaml.Node // pace: auto, and the hold it is made of
+	holdTime                        time.Duration
 	counted                         *yaml.Node // min-count or max-count, whichever came first
 	minCount, maxCount              int
 }
@@ -39,6 +41,8 @@ func (p *configParser) parseEntry(node *yaml.Node) {
 		"max-count":   func(key, value *yaml.Node) { e.max = key; count(&e.maxCount)(key, value) },
 		"default_ttl": func(key, value *yaml.Node) { e.defaultTTL = key; e.DefaultTTL = p.duration(key, value) },
 		"max_ttl":     func(key, value *yaml.Node) { e.MaxTTL = p.duration(key, value) },
+		"pace":        func(key, value *yaml.Node) { p.parsePace(&e, key, value) },
+		"hold":        func(key, value *yaml.Node) { e.hold = key; e.holdTime = p.duration(key, value) },
 		"max_waiters": func(key, value *yaml.Node) { e.MaxWaiters = p.number(key, value, 1) },
 		"lifespan":    meaningless,
 		"config":      meaningless,
@@ -61,14 +65,31 @@ func (p *configParser) parseEntry(node *yaml.Node) {
 	if e.MaxTTL > 0 && e.DefaultTTL > e.MaxTTL {
 		p.errorf(e.defaultTTL, "default_ttl %v is above max_ttl %v", e.DefaultTTL, e.MaxTTL)
 	}
+	switch {
+	case e.auto != nil && e.hold == nil:
+		p.errorf(e.auto, "pace auto needs hold, how long a lease is held as a rule")
+	case e.auto == nil && e.hold != nil:
+		p.errorf(e.hold, "hold has no meaning without pace: auto")
+	}
 	if len(p.errs) > before {
 		return
+	}
+	if e.auto != nil {
+		e.Pace = pool.AutoPace(e.holdTime, len(e.Names))
 	}
 	if err := e.Check(); err != nil { // the pools have the last word
 		p.errorf(e.at, "%w", err)
 		return
 	}
 	p.pools = append(p.pools, e.Config)
+}
+
+func (p *configParser) parsePace(e *configEntry, key, value *yaml.Node) {
+	if v := resolve(value); v.Kind == yaml.ScalarNode && v.Value == "auto" {
+		e.auto = value
+		return
+	}
+	e.Pace = p.duration(key, value)
 }
 
 func (p *configParser) checkType(e *configEntry) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -31,6 +32,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if os.Getenv(childSocket) != "" {
+		serveCampaign()
+	}
+	flag.Parse()
 	os.Exit(m.Run())
 }
 

@@ -12,9 +12,15 @@
 //     nothing, because what it would say might not be so after a restart.
 //   - It speaks version 1 of the wire byte for byte to whoever sends nothing
 //     that version 1 does not have.
+//   - With [Tokens], nobody who has none sees or changes anything, and nobody
+//     renews or ends what was acquired with a token of another name.
 //
 // Without a data directory the state is in memory and ends with the process;
 // then a commit costs nothing, and the rest holds all the same.
+//
+// What it serves may change while it runs: see [Server.SetPools] and
+// [Server.SetTokens]. Where that comes from, and what TLS is spoken with, is its
+// caller's.
 //
 // Two servers must not share a data directory; the second is refused. The clock
 // that leases run on stands still while no server runs.

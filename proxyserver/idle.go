@@ -91,26 +91,27 @@ func (s *Server) watchIdle(ctx context.Context, gates []*gate, stop func()) {
 			s.idle.Reset(s.opts.Idle.After)
 			continue
 		}
-		empty := true
 		for _, g := range gates {
-			empty = g.probe(ctx) && empty
+			g.look(ctx)
 		}
-		// A connection may have come and gone since: then it is not idle either.
-		empty = empty && s.idleFor() <= 0
-		if empty {
+		// Whoever was found is counted by now, and so is what he left if he
+		// has gone again.
+		idle := s.idleFor() <= 0
+		if idle {
 			stop()
 		} else {
 			unhide()
 			s.idle.Reset(s.opts.Idle.After)
 		}
 		for _, g := range gates {
-			g.verdict(empty)
+			g.verdict(idle)
 		}
 	}
 }
 
-// gate is a listener that can tell that nobody waits in its accept queue. Only
-// the goroutine that calls Accept can know that without a race.
+// gate is a listener that can be asked to look whether anybody waits in its
+// accept queue. Only the goroutine that calls Accept can know that without a
+// race.
 type gate struct {
 	net.Listener
 	deadline interface{ SetDeadline(time.Time) error }
@@ -120,10 +121,10 @@ type gate struct {
 	asked *question
 }
 
-// question is whether somebody is there, and then whether to go on.
+// question is asked of Accept.
 type question struct {
-	empty chan bool // holds one
-	close chan bool // holds one
+	looked chan struct{} // holds one: whoever was there is counted
+	stop   chan bool     // holds one: the verdict
 }
 
 func (s *Server) newGate(l net.Listener) (*gate, error) {
@@ -134,19 +135,17 @@ func (s *Server) newGate(l net.Listener) (*gate, error) {
 	return &gate{Listener: l, deadline: deadline, server: s}, nil
 }
 
-// probe reports whether the accept queue is empty. After it Accept stands still
-// until verdict, unless it returned a connection.
-func (g *gate) probe(ctx context.Context) (empty bool) {
-	q := &question{empty: make(chan bool, 1), close: make(chan bool, 1)}
+// look returns when Accept has found somebody or nobody, or ctx is done. If it
+// was nobody Accept stands still until the verdict.
+func (g *gate) look(ctx context.Context) {
+	q := &question{looked: make(chan struct{}, 1), stop: make(chan bool, 1)}
 	g.mu.Lock()
 	g.asked = q
 	g.mu.Unlock()
 	g.deadline.SetDeadline(time.Now()) // wakes Accept
 	select {
-	case empty := <-q.empty:
-		return empty
+	case <-q.looked:
 	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -155,7 +154,7 @@ func (g *gate) verdict(stop bool) {
 	q := g.asked
 	g.asked = nil
 	g.mu.Unlock()
-	q.close <- stop
+	q.stop <- stop
 }
 
 func (g *gate) question() *question {
@@ -175,7 +174,7 @@ func (g *gate) Accept() (net.Conn, error) {
 			g.server.connected(+1)
 			if q != nil {
 				g.deadline.SetDeadline(time.Time{})
-				answerOnce(q.empty, false)
+				q.answer()
 			}
 			return c, nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
@@ -188,8 +187,8 @@ func (g *gate) Accept() (net.Conn, error) {
 			looking = q
 			g.deadline.SetDeadline(time.Now().Add(lookFor))
 		default:
-			answerOnce(q.empty, true)
-			if <-q.close {
+			q.answer()
+			if <-q.stop {
 				return nil, http.ErrServerClosed
 			}
 			g.deadline.SetDeadline(time.Time{})
@@ -197,10 +196,10 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// answerOnce answers a question that may have been answered before.
-func answerOnce(to chan bool, empty bool) {
+// answer answers a question that may have been answered before.
+func (q *question) answer() {
 	select {
-	case to <- empty:
+	case q.looked <- struct{}{}:
 	default:
 	}
 }

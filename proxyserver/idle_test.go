@@ -183,6 +183,33 @@ func TestConnectionAtTheLastMoment(t *testing.T) {
 	}
 }
 
+// A lease that was taken while the server hid keeps it, although its client has
+// gone again.
+func TestLeaseAtTheLastMoment(t *testing.T) {
+	s := newSocket(t)
+	s.onHide = sync.OnceFunc(func() {
+		nc, err := net.Dial("unix", s.path)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer nc.Close()
+		io.WriteString(nc, "POST /lease/acquire?type=q&ttl=200ms HTTP/1.0\r\n\r\n")
+		if answer, err := io.ReadAll(nc); !strings.Contains(string(answer), `["q-0"]`) {
+			t.Errorf("answer %q, %v", answer, err)
+		}
+	})
+	s.lock.Lock()
+	served := s.start(10 * time.Millisecond)
+	s.lock.Unlock()
+	if err := <-served; err != nil { // when the lease has expired
+		t.Errorf("Serve: %v", err)
+	}
+	if s.back.Load() != 1 {
+		t.Errorf("it came back %d times, want once", s.back.Load())
+	}
+}
+
 func TestHideFails(t *testing.T) {
 	s := newSocket(t)
 	tried := make(chan struct{}, 100)
@@ -236,6 +263,76 @@ func TestNobodyIsLost(t *testing.T) {
 	t.Logf("%d servers, hidden %d times, back %d times", s.started.Load(), s.hidden.Load(), s.back.Load())
 	if s.started.Load() < 2 {
 		t.Error("no server ever stopped")
+	}
+}
+
+// lateListener has a connection in its queue that came at the moment of the
+// deadline: the Accept which the deadline wakes does not return it. As in
+// package net, one that begins after its deadline does not look either.
+type lateListener struct {
+	net.Listener
+	mu       sync.Mutex
+	deadline time.Time
+	past     chan struct{} // closed by a deadline that is over
+	conn     net.Conn
+	awake    bool
+}
+
+func (l *lateListener) SetDeadline(t time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deadline = t
+	if !t.IsZero() && !t.After(time.Now()) {
+		close(l.past)
+	}
+	return nil
+}
+
+func (l *lateListener) Accept() (net.Conn, error) {
+	l.mu.Lock()
+	awake := l.awake
+	l.awake = true
+	over := !l.deadline.IsZero() && !l.deadline.After(time.Now())
+	l.mu.Unlock()
+	if !awake {
+		<-l.past
+		return nil, os.ErrDeadlineExceeded
+	}
+	if over {
+		return nil, os.ErrDeadlineExceeded
+	}
+	return l.conn, nil
+}
+
+func TestConnectionAtTheDeadline(t *testing.T) {
+	s, err := New(Options{Pools: []pool.Config{quota(1)}, Idle: &Idle{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, client := net.Pipe()
+	defer client.Close()
+	g, err := s.newGate(&lateListener{past: make(chan struct{}), conn: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, err := g.Accept()
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- c
+	}()
+	if err := s.do(func(time.Duration) {}); err != nil || s.idleFor() == never {
+		t.Fatalf("the server is not idle to begin with (%v)", err)
+	}
+	g.look(t.Context())
+	if left := s.idleFor(); left != never {
+		t.Errorf("there is a connection, and the server is idle (%v)", left)
+	}
+	g.verdict(false)
+	if <-accepted != server {
+		t.Error("the connection was not returned")
 	}
 }
 

@@ -20,8 +20,10 @@ func (s *Server) logChanges(changes []pool.Change) {
 			s.logGrant(c)
 		case pool.Delayed:
 			s.logLease("release delayed", c.Lease, slog.Duration("delay", round(s.clock.until(c.Lease.ReleaseAt))))
+		case pool.Broken:
+			s.logBroken(c.Lease)
 		case pool.Done:
-			s.logLease(string(c.Reason), c.Lease, slog.Duration("held", round(c.Took)))
+			s.logEnd(c)
 		}
 	}
 }
@@ -33,17 +35,38 @@ func (s *Server) logGrant(c pool.Change) {
 		names[i], generations[i] = l.Name, l.Generation
 	}
 	l := c.Leases[0]
+	token, owner := splitHolder(l.Owner)
 	s.log.LogAttrs(context.Background(), slog.LevelInfo, "granted",
-		slog.String("owner", l.Owner), slog.String("type", l.Type),
+		slog.String("owner", owner), slogToken(token), slog.String("type", l.Type),
 		slog.Any("names", names), slog.Any("generations", generations),
 		slog.String("request_id", l.RequestID), slog.Duration("waited", round(c.Took)))
 }
 
-func (s *Server) logLease(what string, l pool.Lease, attr slog.Attr) {
-	s.log.LogAttrs(context.Background(), slog.LevelInfo, what,
-		slog.String("owner", l.Owner), slog.String("type", l.Type),
+func (s *Server) logEnd(c pool.Change) {
+	held := slog.Duration("held", round(c.Took))
+	if c.Reason.Broken() {
+		s.logLease("broken", c.Lease, held, slog.String("reason", c.Lease.Broken))
+		return
+	}
+	s.logLease(string(c.Reason), c.Lease, held)
+}
+
+func (s *Server) logLease(what string, l pool.Lease, attrs ...slog.Attr) {
+	token, owner := splitHolder(l.Owner)
+	attrs = append([]slog.Attr{
+		slog.String("owner", owner), slogToken(token), slog.String("type", l.Type),
 		slog.Any("names", []string{l.Name}), slog.Any("generations", []uint64{l.Generation}),
-		slog.String("request_id", l.RequestID), attr)
+		slog.String("request_id", l.RequestID),
+	}, attrs...)
+	s.log.LogAttrs(context.Background(), slog.LevelInfo, what, attrs...)
+}
+
+// slogToken is left out by handlers if no token was used.
+func slogToken(name string) slog.Attr {
+	if name == "" {
+		return slog.Attr{}
+	}
+	return slog.String("token", name)
 }
 
 // round leaves of a duration what people read.

@@ -9,7 +9,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveRequest(_ caller, w http.ResponseWriter, r *http.Request) {
 	id := strings.TrimPrefix(r.URL.Path, leaseapi.PathRequests)
 	if err := checkRequestID(id); err != nil {
 		badRequest(w, err)
@@ -38,7 +38,7 @@ func (s *Server) serveRequest(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *Server) servePools(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
 	var pools []pool.PoolStatus
 	if err := s.do(func(now time.Duration) { pools = s.set.Pools(now) }); err != nil {
 		unavailable(w, err)
@@ -52,20 +52,24 @@ func (s *Server) servePools(w http.ResponseWriter, _ *http.Request) {
 		}
 		reply.Pools[i] = leaseapi.Pool{
 			Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, Waiting: p.Waiting,
-			OldestWaiting: leaseapi.Duration(round(p.OldestWaiting)), Leases: leases,
+			OldestWaiting: leaseapi.Duration(round(p.OldestWaiting)),
+			NextGrantIn:   leaseapi.Duration(round(p.NextGrantIn)), Leases: leases,
 		}
 	}
 	answer(w, http.StatusOK, reply)
 }
 
 func (s *Server) poolLease(l pool.Lease) leaseapi.PoolLease {
+	token, owner := splitHolder(l.Owner)
 	wire := leaseapi.PoolLease{
 		Lease:       leaseapi.Lease{Name: l.Name, Generation: l.Generation},
-		Owner:       l.Owner,
+		Owner:       owner,
+		Token:       token,
 		Age:         leaseapi.Duration(round(-s.clock.until(l.Granted))),
 		ExpiresIn:   leaseapi.Duration(round(max(0, s.clock.until(l.Ends())))),
 		ExpiresAt:   s.clock.wall(l.Ends()),
 		Provisional: l.Provisional,
+		Broken:      l.Broken,
 	}
 	if l.ReleaseAt > 0 {
 		wire.ReleaseAt = s.clock.wall(l.ReleaseAt)
@@ -75,7 +79,7 @@ func (s *Server) poolLease(l pool.Lease) leaseapi.PoolLease {
 
 // serveHealth says that the process lives and which wire it speaks; it does
 // not look at the store.
-func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) serveHealth(_ caller, w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, leaseapi.Health{
 		Status: "ok", Wire: leaseapi.Wire, Version: s.opts.Version, Durable: s.store != nil,
 	})

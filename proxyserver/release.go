@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-func (s *Server) serveRelease(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveRelease(c caller, w http.ResponseWriter, r *http.Request) {
 	var req leaseapi.ReleaseRequest
 	body, ok := readBody(w, r)
 	if !ok {
@@ -28,10 +29,15 @@ func (s *Server) serveRelease(w http.ResponseWriter, r *http.Request) {
 	}
 	var reply leaseapi.ReleaseReply
 	unknown := ""
-	err := s.do(func(now time.Duration) { reply, unknown = s.release(now, req) })
-	switch {
+	var forbidden error
+	err := s.do(func(now time.Duration) {
+		if forbidden = s.mayRelease(now, c, req); forbidden == nil {
+			reply, unknown = s.release(now, req)
+		}
+	})
+	switch err := cmp.Or(err, forbidden); {
 	case err != nil:
-		unavailable(w, err)
+		s.refuseCall(w, err)
 	case unknown != "":
 		http.Error(w, fmt.Sprintf("Failed to release lease %s: the server has never had this name\nReleased: %s",
 			unknown, strings.Join(reply.Released, " ")), http.StatusInternalServerError)
@@ -93,7 +99,7 @@ func (s *Server) release(now time.Duration, req leaseapi.ReleaseRequest) (reply 
 		}
 	}
 	for _, name := range req.Names {
-		switch why := s.set.Release(now, pool.Ref{Name: name, Owner: req.Owner}, delay); why {
+		switch why := s.set.Release(now, s.ref(now, name, req.Owner), delay); why {
 		case "":
 			reply.Released = append(reply.Released, name)
 		case pool.Unknown:

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-func (s *Server) serveRenew(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 	body, ok := readBody(w, r)
 	if !ok {
 		return
@@ -27,7 +28,11 @@ func (s *Server) serveRenew(w http.ResponseWriter, r *http.Request) {
 	}
 	var renewed []pool.Lease
 	var lost []leaseapi.Lost
+	var forbidden error
 	err := s.do(func(now time.Duration) {
+		if forbidden = s.mayTouch(now, c, req.Leases); forbidden != nil {
+			return
+		}
 		for _, l := range req.Leases {
 			lease, why := s.set.Renew(now, pool.Ref{Name: l.Name, Generation: l.Generation}, time.Duration(req.TTL))
 			if why != "" {
@@ -37,9 +42,9 @@ func (s *Server) serveRenew(w http.ResponseWriter, r *http.Request) {
 			renewed = append(renewed, lease)
 		}
 	})
-	switch {
+	switch err := cmp.Or(err, forbidden); {
 	case err != nil:
-		unavailable(w, err)
+		s.refuseCall(w, err)
 	case len(lost) > 0:
 		problem(w, http.StatusGone, leaseapi.ProblemLost,
 			fmt.Sprintf("%d of %d leases are lost; the others were renewed", len(lost), len(req.Leases)), lost...)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -37,10 +38,38 @@ func TestSlowBody(t *testing.T) {
 		go func() { waits <- p.do("POST", "/lease/acquire?type=q", "a body") }()
 		time.Sleep(time.Hour)
 		p.release(`{"names":["q-0"]}`)
-		if r := <-waits; r.status != 200 {
+		if r := <-waits; r.body != `{"names":["q-0"]}` {
 			t.Errorf("%d %s", r.status, r.body)
 		}
 	})
+}
+
+// A client that closes only its sending side counts as gone, and is not left
+// with an empty answer, which would be a success.
+func TestHalfClosed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, Options{Pools: []pool.Config{quota(1)}}, l)
+	p.acquire("type=q")
+	for _, c := range []struct{ query, want string }{
+		{"type=q", "Failed to acquire lease \"q\": the client closed the connection\n"},
+		{"type=q&request_id=r", leaseapi.ProblemUnavailable},
+	} {
+		nc, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(nc, "POST /lease/acquire?"+c.query+" HTTP/1.0\r\n\r\n")
+		p.waitingFor(1)
+		nc.(*net.TCPConn).CloseWrite()
+		answer, err := io.ReadAll(nc)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 503") || !strings.Contains(string(answer), c.want) {
+			t.Errorf("%s: %q, %v", c.query, answer, err)
+		}
+		nc.Close()
+	}
 }
 
 func TestHeadersAreBounded(t *testing.T) {

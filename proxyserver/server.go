@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -30,6 +31,7 @@ type Options struct {
 	Version string        // of the program, for [leaseapi.Health]
 	MaxWait time.Duration // of an acquire that names no wait; zero: [DefaultMaxWait]
 	Idle    *Idle         // nil: the server does not stop by itself
+	Tokens  Tokens        // nil: whoever can connect may do everything
 }
 
 // Server is a lease proxy. [New] makes one.
@@ -40,6 +42,10 @@ type Server struct {
 	clock  clock
 	http   http.Server
 	leader chan struct{} // holds a value while somebody commits
+
+	metrics  *metrics
+	tokens   atomic.Pointer[Tokens]
+	warnings warnings
 
 	mu      sync.Mutex // guards what follows; never held during I/O
 	set     *pool.Set
@@ -71,7 +77,9 @@ func New(opts Options) (*Server, error) {
 		armed:     0, // the first round arms it for what was restored
 		idle:      time.NewTimer(0),
 		idleSince: -1,
+		metrics:   newMetrics(),
 	}
+	s.SetTokens(opts.Tokens)
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -93,13 +101,20 @@ func New(opts Options) (*Server, error) {
 	if s.set, err = pool.New(opts.Pools, snap); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
+	s.metrics.configured(opts.Pools)
 	s.clock = clock{base: snap.Clock, start: time.Now()}
 	s.saved = snap.Clock
+	// A connection carries one request at a time: one that breaks is one
+	// client that has gone.
+	var onlyHTTP1 http.Protocols
+	onlyHTTP1.SetHTTP1(true)
 	s.http = http.Server{
 		Handler:   s,
+		Protocols: &onlyHTTP1,
 		ConnState: s.connState,
 		ErrorLog:  slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-		// No WriteTimeout and no ReadTimeout: both would cut a long wait.
+		// No WriteTimeout and no ReadTimeout: both would cut a long wait. The
+		// time for headers bounds a TLS handshake too.
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10, // all parameters at their longest, escaped, are 3 KiB

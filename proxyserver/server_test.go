@@ -77,7 +77,8 @@ func quota(n int) pool.Config {
 	return c
 }
 
-func start(t testing.TB, opts Options) *peer {
+// start serves on pipes, and on more listeners if there are any.
+func start(t testing.TB, opts Options, more ...net.Listener) *peer {
 	t.Helper()
 	s, err := New(opts)
 	if err != nil {
@@ -94,7 +95,7 @@ func start(t testing.TB, opts Options) *peer {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	go func() { p.served <- s.Serve(ctx, p.pipes) }()
+	go func() { p.served <- s.Serve(ctx, append(more, p.pipes)...) }()
 	t.Cleanup(func() { p.stop() })
 	return p
 }

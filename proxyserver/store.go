@@ -67,6 +67,8 @@ type leaseRecord struct {
 	Granted     time.Duration `json:"granted"`
 	ReleaseAt   time.Duration `json:"release_at,omitempty"`
 	Provisional bool          `json:"provisional,omitempty"`
+	Broken      string        `json:"broken,omitempty"`
+	Expires     time.Duration `json:"expires,omitempty"` // of a broken lease; a restart gives any other its full TTL again
 }
 
 func boltOptions() *bolt.Options {
@@ -249,6 +251,7 @@ func (r leaseRecord) lease(name string) pool.Lease {
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,
 		RequestID: r.RequestID, Count: r.Count,
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
+		Broken: r.Broken, Expires: r.Expires,
 	}
 }
 

@@ -135,6 +135,29 @@ func TestIdleServerWritesNothing(t *testing.T) {
 	})
 }
 
+// An id that is forgotten leaves the store.
+func TestForgottenLeavesTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, durable(t.TempDir(), 1))
+		p.release(`{"request_ids":["a","b"]}`)
+		keys := func() (n int) {
+			p.server.store.db.View(func(tx *bolt.Tx) error {
+				n = tx.Bucket(bucket).Inspect().KeyN
+				return nil
+			})
+			return n
+		}
+		if n := keys(); n != 3 {
+			t.Errorf("%d keys, want two ids and the meta record", n)
+		}
+		time.Sleep(leaseapi.EndedKept)
+		synctest.Wait()
+		if n := keys(); n != 1 {
+			t.Errorf("%d keys after an hour, want 1", n)
+		}
+	})
+}
+
 func TestMemoryGenerationsDoNotRepeat(t *testing.T) {
 	var last uint64
 	for range 3 {
@@ -155,6 +178,8 @@ func TestCommitFails(t *testing.T) {
 	p.acquire("type=q&owner=kept&count=2")
 	waits := p.later(t.Context(), "type=q&request_id=w")
 	p.waitingFor(1)
+	waitsOn := p.later(t.Context(), "type=q")
+	p.waitingFor(2)
 	p.server.store.db.Close() // every later transaction fails
 
 	unavailable := func(what string, r reply) {
@@ -165,6 +190,7 @@ func TestCommitFails(t *testing.T) {
 	}
 	unavailable("the release that failed", p.release(`{"names":["q-0"]}`))
 	unavailable("the waiter that it served", <-waits)
+	unavailable("the waiter behind that", <-waitsOn)
 	unavailable("acquire", p.acquire("type=q&request_id=x"))
 	unavailable("release", p.release(`{"names":["q-1"]}`))
 	unavailable("pools", p.do("GET", "/pools", ""))
@@ -202,13 +228,23 @@ func TestTwoServers(t *testing.T) {
 func TestCreateRace(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, storeFile)
-	errs := make(chan error, 8)
-	for range cap(errs) {
-		go func() { errs <- create(dir, path) }()
+	made := make(chan os.FileInfo, 8)
+	for range cap(made) {
+		go func() {
+			if err := create(dir, path); err != nil {
+				t.Error(err)
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Error(err)
+			}
+			made <- info
+		}()
 	}
-	for range cap(errs) {
-		if err := <-errs; err != nil {
-			t.Error(err)
+	last := <-made
+	for range cap(made) - 1 {
+		if info := <-made; !os.SameFile(info, last) {
+			t.Error("the store of one was replaced by another's")
 		}
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 1 {

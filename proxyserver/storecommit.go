@@ -42,7 +42,7 @@ func save(b *bolt.Bucket, c pool.Change) error {
 			}
 		}
 		return nil
-	case pool.Renewed, pool.Delayed:
+	case pool.Renewed, pool.Delayed, pool.Broken:
 		return putLease(b, c.Lease)
 	case pool.Done:
 		return b.Delete(leaseKey(c.Lease.Name))
@@ -55,11 +55,16 @@ func save(b *bolt.Bucket, c pool.Change) error {
 }
 
 func putLease(b *bolt.Bucket, l pool.Lease) error {
-	return put(b, leaseKey(l.Name), leaseRecord{
+	r := leaseRecord{
 		Type: l.Type, Generation: l.Generation, Owner: l.Owner,
 		RequestID: l.RequestID, Count: l.Count,
 		TTL: l.TTL, Granted: l.Granted, ReleaseAt: l.ReleaseAt, Provisional: l.Provisional,
-	})
+		Broken: l.Broken,
+	}
+	if l.Broken != "" {
+		r.Expires = l.Expires
+	}
+	return put(b, leaseKey(l.Name), r)
 }
 
 func leaseKey(name string) []byte { return append([]byte{keyLease}, name...) }

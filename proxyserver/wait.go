@@ -54,13 +54,11 @@ func (s *Server) waits(id string, c *conn) bool {
 	return w != nil && slices.Contains(w.conns, c)
 }
 
-// detach ends the wait of c, which has not been told.
+// detach ends the wait of c, which has not been told. The waiter stays until
+// the pools grant or drop it.
 func (s *Server) detach(now time.Duration, id string, c *conn, linger time.Duration) {
 	w := s.waiting[id]
 	w.conns = slices.DeleteFunc(w.conns, func(other *conn) bool { return other == c })
-	if len(w.conns) == 0 {
-		delete(s.waiting, id)
-	}
 	s.set.Detach(now, id, linger)
 }
 

@@ -37,6 +37,9 @@ func runWire(t *testing.T, p *peer, cases []wireCase) {
 			if c.contentType == typeText && r.header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Error("a text error is not as http.Error writes it")
 			}
+			if retry := r.header.Get("Retry-After"); (retry != "") != (c.status == http.StatusServiceUnavailable) {
+				t.Errorf("Retry-After %q with status %d", retry, c.status)
+			}
 			if c.problem == "" {
 				if r.body != c.body {
 					t.Errorf("body %q, want %q", r.body, c.body)
@@ -46,9 +49,6 @@ func runWire(t *testing.T, p *peer, cases []wireCase) {
 			pr := decode[leaseapi.Problem](t, r, c.status)
 			if pr.Type != c.problem || pr.Status != c.status || pr.Title == "" || pr.Detail != c.body {
 				t.Errorf("problem %+v, want %s: %s", pr, c.problem, c.body)
-			}
-			if retry := r.header.Get("Retry-After"); (retry != "") != (c.status == http.StatusServiceUnavailable) {
-				t.Errorf("Retry-After %q with status %d", retry, c.status)
 			}
 		})
 	}
@@ -122,7 +122,8 @@ func TestOursWire(t *testing.T) {
 		{name: "what version 1 knows stays text", method: "POST", target: acquire + "?type=zzz&request_id=new", status: 404, contentType: typeText, body: "Failed to acquire lease \"zzz\": resource type not found\n"},
 		{name: "another request", method: "POST", target: acquire + "?type=q&request_id=mine&owner=you", status: 409, contentType: typeProblem, problem: leaseapi.ProblemConflict, body: "the request id stands for another request"},
 		{name: "ended", method: "POST", target: acquire + "?type=q&request_id=over", status: 410, contentType: typeProblem, problem: leaseapi.ProblemEnded, body: "the request has ended or was cancelled"},
-		{name: "queue full", method: "POST", target: acquire + "?type=full", status: 503, contentType: typeProblem, problem: leaseapi.ProblemQueueFull, body: "too many requests wait for this pool: 1 do"},
+		{name: "queue full, in the words of version 1", method: "POST", target: acquire + "?type=full", status: 503, contentType: typeText, body: "Failed to acquire lease \"full\": resources not found: resource not found: too many requests wait for this pool: 1 do\n"},
+		{name: "queue full", method: "POST", target: acquire + "?type=full&owner=me", status: 503, contentType: typeProblem, problem: leaseapi.ProblemQueueFull, body: "too many requests wait for this pool: 1 do"},
 		{name: "not at once", method: "POST", target: acquire + "?type=full&wait=0", status: 500, contentType: typeText, body: "Failed to acquire lease \"full\": resources not found: resource not found within 0s\n"},
 
 		{name: "release by owner", method: "POST", target: release, send: `{"names":["q-1"],"owner":"me"}`, status: 200, contentType: typeJSON, body: `{"released":["q-1"]}`},
@@ -151,6 +152,7 @@ func TestOursWire(t *testing.T) {
 		{name: "unknown request", method: "GET", target: "/lease/requests/a%2Fb", status: 404, contentType: typeProblem, problem: leaseapi.ProblemUnknownRequest, body: "no request a/b is known"},
 		{name: "no request", method: "GET", target: "/lease/requests/", status: 400, contentType: typeProblem, problem: bad, body: "request_id is empty"},
 		{name: "health", method: "GET", target: "/healthz", status: 200, contentType: typeJSON, body: `{"status":"ok","wire":2,"version":"v1.2.3","durable":false}`},
+		{name: "health by HEAD", method: "HEAD", target: "/healthz", status: 200, contentType: typeJSON},
 		{name: "health by POST", method: "POST", target: "/healthz", status: 405, contentType: typeProblem, problem: leaseapi.ProblemMethod, allow: "GET", body: "/healthz takes GET, not POST"},
 		{name: "nothing there", method: "GET", target: "/", status: 404, contentType: typeProblem, problem: leaseapi.ProblemNotFound, body: "there is nothing at /"},
 		{name: "an unclean path is no redirect", method: "POST", target: "//lease/acquire?type=q", status: 404, contentType: typeProblem, problem: leaseapi.ProblemNotFound, body: "there is nothing at //lease/acquire"},

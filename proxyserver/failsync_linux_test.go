@@ -1,0 +1,114 @@
+package proxyserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+func init() { breakSyncOnSignal = breakSync }
+
+// breakSync makes every fdatasync(2) of this process fail with EIO from the
+// next SIGUSR1 on, as that of a disk does which is about to die. It says on
+// stdout when that is so.
+func breakSync() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR1)
+	go func() {
+		<-signals
+		if err := failSyscall(unix.SYS_FDATASYNC, unix.EIO); err != nil {
+			fmt.Println("not possible:", err)
+			return
+		}
+		fmt.Println("broken")
+	}()
+}
+
+// failSyscall installs a filter for all threads (seccomp(2)).
+func failSyscall(number uint32, with unix.Errno) error {
+	const nrOffset = 0 // of struct seccomp_data
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: nrOffset},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number, Jt: 0, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(with)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	runtime.LockOSThread() // both calls; the second then takes all threads along
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&filter)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// When the store cannot be synced the server stops to grant and says so, and
+// what it had acknowledged is there after a restart.
+func TestSyncFails(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "s")
+	client := overSocket(socket)
+	defer client.CloseIdleConnections()
+	said, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	server := startChildWith(t, socket, dir, out, childSync+"=1")
+	out.Close()
+	first, err := insist(t.Context(), client, "POST", "/lease/acquire?type=q&request_id=first&owner=kept", "")
+	if err != nil || first.status != 200 {
+		t.Fatalf("%d %s, %v", first.status, first.body, err)
+	}
+	var grant leaseapi.AcquireReply
+	if err := json.Unmarshal([]byte(first.body), &grant); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	word := make([]byte, 100)
+	said.SetReadDeadline(time.Now().Add(30 * time.Second))
+	n, err := said.Read(word)
+	if err != nil || !strings.HasPrefix(string(word[:n]), "broken") {
+		server.kill()
+		t.Skipf("this system has no seccomp filters for us: %q, %v", word[:n], err)
+	}
+	release := `{"leases":[{"name":"a","generation":` + strconv.FormatUint(grant.Leases[0].Generation, 10) + `}]}`
+	for _, c := range []struct{ method, target, body string }{
+		{"POST", "/lease/acquire?type=q&request_id=second", ""}, // its commit fails
+		{"POST", "/lease/acquire?type=q&request_id=third", ""},
+		{"POST", "/lease/release", release},
+		{"GET", "/readyz", ""},
+	} {
+		if r, err := once(t.Context(), client, c.method, c.target, c.body); err != nil || r.status != 503 || !strings.Contains(r.body, leaseapi.ProblemUnavailable) {
+			t.Errorf("%s: %d %s, %v", c.target, r.status, r.body, err)
+		}
+	}
+	server.kill()
+
+	server = startChild(t, socket, dir)
+	defer server.kill()
+	again, err := insist(t.Context(), client, "POST", "/lease/acquire?type=q&request_id=first&owner=kept", "")
+	var same leaseapi.AcquireReply
+	if json.Unmarshal([]byte(again.body), &same); err != nil || len(same.Leases) != 1 || same.Leases[0] != grant.Leases[0] {
+		t.Errorf("had %+v, and has %d %s, %v", grant.Leases, again.status, again.body, err)
+	}
+}

@@ -1,0 +1,98 @@
+package proxyserver
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Token lets its bearer in. Several may have one name, which is how one is
+// replaced by another without losing leases.
+type Token struct {
+	Name  string
+	Admin bool // may break leases
+
+	sum [sha256.Size]byte
+}
+
+// Tokens are those that a server accepts; nil means that it asks for none.
+type Tokens []Token
+
+// maxTokenName is the most bytes of a token's name: it stands beside the owner
+// in logs and tables.
+const maxTokenName = 64
+
+// ParseTokens reads a file of tokens, one a line; name is the file's, for
+// errors. Empty lines and those that begin with # count for nothing:
+//
+//	# who     what                              may break leases
+//	nightly   ddbb6f0c4ec7a1c7b56ee0e4c0a86e25
+//	oncall    7b1c2c2fd3a1a1c8b4d7a6c1b1f0e9d3  admin
+//
+// A file without tokens is an error, since nobody could get in. Errors say
+// "name:line: " and what is wrong there, and never a token.
+func ParseTokens(name string, data []byte) (Tokens, error) {
+	var tokens Tokens
+	var errs []error
+	lines := make(map[[sha256.Size]byte]int)
+	for i, line := range strings.Split(string(data), "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		t, err := parseToken(fields)
+		if first, twice := lines[t.sum]; err == nil && twice {
+			err = fmt.Errorf("the token is already in line %d", first)
+		}
+		if err != nil {
+			if len(errs) < maxConfigErrors {
+				errs = append(errs, fmt.Errorf("%s:%d: %w", name, i+1, err))
+			}
+			continue
+		}
+		lines[t.sum] = i + 1
+		tokens = append(tokens, t)
+	}
+	switch {
+	case len(errs) > 0:
+		return nil, errors.Join(errs...)
+	case len(tokens) == 0:
+		return nil, fmt.Errorf("%s: there is no token in it", name)
+	}
+	return tokens, nil
+}
+
+func parseToken(fields []string) (Token, error) {
+	switch {
+	case len(fields) == 1:
+		return Token{}, errors.New("want a name, a token, and admin or nothing")
+	case len(fields) > 3 || len(fields) == 3 && fields[2] != "admin":
+		return Token{}, errors.New("after the name and the token there may only be the word admin")
+	}
+	if err := checkText("the name", fields[0], maxTokenName); err != nil {
+		return Token{}, err
+	}
+	if strings.ContainsFunc(fields[1], func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return Token{}, errors.New("the token has characters outside printable ASCII")
+	}
+	return Token{Name: fields[0], Admin: len(fields) == 3, sum: sha256.Sum256([]byte(fields[1]))}, nil
+}
+
+// find returns the token that the value of an Authorization header shows, after
+// RFC 6750, section 2.1. How long it takes says nothing of the tokens: sums are
+// compared, all of them, each in the same time.
+func (ts Tokens) find(authorization string) (found Token, ok bool) {
+	scheme, shown, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return Token{}, false
+	}
+	sum := sha256.Sum256([]byte(strings.TrimSpace(shown)))
+	for _, t := range ts {
+		if subtle.ConstantTimeCompare(t.sum[:], sum[:]) == 1 {
+			found, ok = t, true
+		}
+	}
+	return found, ok
+}

@@ -1,0 +1,208 @@
+package proxyserver
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+func TestParseTokens(t *testing.T) {
+	tokens, err := ParseTokens("t", []byte("# who\n\nred  r1\r\n\tred\tr2 admin\n#blue b\n  green g#1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, tok := range tokens {
+		got = append(got, fmt.Sprintf("%s %v", tok.Name, tok.Admin))
+	}
+	if s := strings.Join(got, ", "); s != "red false, red true, green false" {
+		t.Errorf("tokens %s", s)
+	}
+	for shown, want := range map[string]string{
+		"Bearer r1": "red", "bearer r1": "red", "Bearer  g#1 ": "green", "Bearer r2": "red",
+		"": "", "r1": "", "Bearer": "", "Bearer ": "", "Bearer r": "", "Bearer r12": "", "Basic r1": "", "Bearer b": "", "Bearer red": "", "Bearer r1 r2": "",
+	} {
+		if tok, ok := tokens.find(shown); tok.Name != want || ok != (want != "") {
+			t.Errorf("%q is of %q, %v, want %q", shown, tok.Name, ok, want)
+		}
+	}
+	if fmt.Sprintf("%+v", tokens[0]) == "" || strings.Contains(fmt.Sprintf("%+v", tokens), "r1") {
+		t.Error("tokens can be printed")
+	}
+}
+
+func TestParseTokensErrors(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{"", "t: there is no token in it"},
+		{"# only\n\n", "t: there is no token in it"},
+		{"red", "t:1: want a name, a token, and admin or nothing"},
+		{"red secret root", "t:1: after the name and the token there may only be the word admin"},
+		{"red secret admin x", "t:1: after the name and the token there may only be the word admin"},
+		{"\x01 secret", "t:1: the name contains a control character"},
+		{strings.Repeat("x", 65) + " secret", "t:1: the name is 65 bytes long: at most 64"},
+		{"red sécret", "t:1: the token has characters outside printable ASCII"},
+		{"a secret\nb other\nc secret\nd", "t:3: the token is already in line 1\nt:4: want a name, a token, and admin or nothing"},
+		{strings.Repeat("x\n", 30), strings.TrimSuffix(strings.Repeat("t:%d: want a name, a token, and admin or nothing\n", 10), "\n")},
+	} {
+		if strings.Contains(c.want, "%d") {
+			c.want = fmt.Sprintf(c.want, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+		}
+		if tokens, err := ParseTokens("t", []byte(c.file)); err == nil || err.Error() != c.want || tokens != nil {
+			t.Errorf("%q: %v, want %s", c.file, err, c.want)
+		}
+	}
+}
+
+const tokenFile = "red r-token\nred r-second\nblue b-token\nops o-token admin\n"
+
+func startWithTokens(t *testing.T, opts Options) (p, red, blue, ops *peer) {
+	t.Helper()
+	tokens, err := ParseTokens("t", []byte(tokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Tokens = tokens
+	p = start(t, opts)
+	return p, withToken(p, "r-token"), withToken(p, "b-token"), withToken(p, "o-token")
+}
+
+// Without a token nothing can be seen or done but what probes need.
+func TestNoToken(t *testing.T) {
+	p, red, _, _ := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
+	red.granted("type=q")
+	for _, who := range []*peer{p, withToken(p, "wrong"), withToken(p, "")} {
+		for _, c := range []struct{ method, target, body string }{
+			{"POST", "/lease/acquire?type=q", ""},
+			{"POST", "/lease/acquire?type=q&count=0", ""},
+			{"POST", "/lease/release", `{"names":["q-0"]}`},
+			{"POST", "/lease/renew", `{}`},
+			{"POST", "/lease/break", `{"name":"q-0","reason":"x"}`},
+			{"GET", "/lease/acquire", ""},
+			{"GET", "/lease/requests/x", ""},
+			{"GET", "/pools", ""},
+			{"GET", "/metrics", ""},
+			{"GET", "/nothing", ""},
+		} {
+			r := who.do(c.method, c.target, c.body)
+			if pr := decode[leaseapi.Problem](t, r, 401); pr.Type != leaseapi.ProblemUnauthorized || r.header.Get("WWW-Authenticate") != `Bearer realm="leases"` {
+				t.Errorf("%s %s: %+v %v", c.method, c.target, pr, r.header)
+			}
+		}
+		for _, target := range []string{"/healthz", "/readyz"} {
+			if r := who.do("GET", target, ""); r.status != 200 {
+				t.Errorf("%s: %d %s", target, r.status, r.body)
+			}
+		}
+	}
+	if n := red.inUse(); n != 1 {
+		t.Errorf("%d leases are held", n)
+	}
+}
+
+// Nobody renews, releases or cancels what was acquired with a token of another
+// name, and a call that tries changes nothing at all; also after a restart.
+func TestOwnerIsBoundToItsToken(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 { // the second time on the restored state
+		p, red, blue, _ := startWithTokens(t, durable(dir, 3))
+		r := red.granted("type=q&request_id=r&owner=me")
+		b := blue.granted("type=q&request_id=b&owner=me")
+		queued := red.later(t.Context(), "type=q&request_id=w&owner=me&count=2&wait=1h")
+		red.waitingFor(1)
+		lease := func(l leaseapi.AcquireReply) string {
+			return fmt.Sprintf(`{"name":%q,"generation":%d}`, l.Names[0], l.Leases[0].Generation)
+		}
+		for _, c := range []struct{ target, body string }{
+			{"/lease/renew", `{"leases":[` + lease(b) + `,` + lease(r) + `],"ttl":"1s"}`},
+			{"/lease/release", `{"leases":[` + lease(b) + `,` + lease(r) + `]}`},
+			{"/lease/release", `{"leases":[` + lease(r) + `],"delay":"1s"}`},
+			{"/lease/release", `{"names":["` + b.Names[0] + `","` + r.Names[0] + `"]}`},
+			{"/lease/release", `{"names":["` + r.Names[0] + `"],"owner":"me"}`},
+			{"/lease/release", `{"names":["` + b.Names[0] + `"],"request_ids":["r"]}`},
+			{"/lease/release", `{"request_ids":["b","r"]}`},
+			{"/lease/release", `{"request_ids":["b","w"]}`},
+		} {
+			if pr := decode[leaseapi.Problem](t, blue.do("POST", c.target, c.body), 403); pr.Type != leaseapi.ProblemForbidden {
+				t.Errorf("%s %s: %+v", c.target, c.body, pr)
+			}
+		}
+		if q := blue.acquire("type=q&request_id=r&owner=me"); q.status != 409 {
+			t.Errorf("acquire with another's request id: %d %s", q.status, q.body)
+		}
+		pools := red.pools()[0]
+		if pools.InUse != 2 || pools.Waiting != 1 || pools.Leases[0].Token != "red" || pools.Leases[0].Owner != "me" || pools.Leases[1].Token != "blue" {
+			t.Errorf("something has changed: %+v", pools)
+		}
+		for _, l := range pools.Leases {
+			if !l.ReleaseAt.IsZero() || l.Provisional == false {
+				t.Errorf("lease %+v was touched", l)
+			}
+		}
+		// What is not anybody's any more is stale, not forbidden.
+		if got := blue.release(`{"names":["` + r.Names[0] + `"],"owner":"other"}`); got.status != 200 || !strings.Contains(got.body, "held-by-other") {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		if got := blue.release(`{"leases":[{"name":"` + r.Names[0] + `","generation":5}]}`); got.status != 200 || !strings.Contains(got.body, "held-by-other") {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		p.stop()
+		<-queued
+	}
+	// Another token of the same name is the same owner.
+	p, _, blue, _ := startWithTokens(t, durable(dir, 3))
+	second := withToken(p, "r-second")
+	if got := second.granted("type=q&request_id=r&owner=me"); got.Names[0] != "q-0" {
+		t.Errorf("after a restart %+v", got)
+	}
+	if r := second.release(`{"names":["q-0"],"owner":"me"}`); r.body != `{"released":["q-0"]}` {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if r := blue.release(`{"request_ids":["b"]}`); r.body != `{"released":["q-1"]}` {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+// What was acquired before there were tokens belongs to whoever has one: its
+// owner has to be able to go on.
+func TestLeasesFromBeforeTokens(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, durable(dir, 2))
+	a := p.granted("type=q&request_id=a&owner=me").Leases[0]
+	p.granted("type=q&owner=me")
+	p.stop()
+	_, red, _, _ := startWithTokens(t, durable(dir, 2))
+	if r := red.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(a.Generation)+`}]}`); r.status != 200 {
+		t.Errorf("renew: %d %s", r.status, r.body)
+	}
+	if r := red.release(`{"names":["q-0","q-1"],"owner":"me"}`); r.body != `{"released":["q-0","q-1"]}` {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
+
+func TestOnlyAdminsBreak(t *testing.T) {
+	p, red, blue, ops := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
+	red.granted("type=q&owner=me")
+	const body = `{"name":"q-0","reason":"x","now":true}`
+	for _, who := range []*peer{red, blue} {
+		if pr := decode[leaseapi.Problem](t, who.do("POST", "/lease/break", body), 403); pr.Type != leaseapi.ProblemForbidden {
+			t.Errorf("%+v", pr)
+		}
+	}
+	if n := red.inUse(); n != 1 {
+		t.Errorf("%d leases are held", n)
+	}
+	if r := ops.do("POST", "/lease/break", body); r.status != 200 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if n := red.inUse(); n != 0 {
+		t.Errorf("%d leases are held", n)
+	}
+	// A token that is taken away is of no use from the next call on.
+	p.server.SetTokens(Tokens{{Name: "none"}})
+	if r := ops.do("GET", "/pools", ""); r.status != 401 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+}
