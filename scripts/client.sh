@@ -70,9 +70,12 @@ lease__acquire() {
 
   # leasectl prints the handle itself: if nobody reads it any more, it gives the
   # lease back, where a printf here would die of SIGPIPE and leave it.
+  set -- --type="$lease__type" --count="$lease__count" --scope="$lease__scope"
+  if [[ -n $lease__jitter ]]; then
+    set -- "$@" --jitter="$lease__jitter"
+  fi
   local lease__status=0
-  lease__leasectl lease__acquire acquire --no-newline --type="$lease__type" --count="$lease__count" \
-    --scope="$lease__scope" ${lease__jitter:+--jitter="$lease__jitter"} || lease__status=$?
+  lease__leasectl lease__acquire acquire --no-newline "$@" || lease__status=$?
   case $lease__status in
   0 | 2) return "$lease__status" ;;
   *) return 1 ;;
@@ -87,22 +90,21 @@ lease__acquire() {
 # background: killed meanwhile, nothing is released and nothing stays behind;
 # once the shell that started it has ended, it releases at once.
 #
-# It gives up after 10 s if the proxy does not answer. The handle stays then,
-# and can be released again.
+# If the proxy does not answer it gives up after 10 s, and can be called again.
 lease__release() {
   local lease__names='' lease__handle='' lease__scope='' lease__delay='' lease__given=''
   lease__parse lease__release 'names handle scope delay' "$@" || return 1
-  local -a lease__what=()
+  set --
   if [[ -n $lease__names ]]; then
-    lease__what+=("--names=$lease__names")
+    set -- "$@" --names="$lease__names"
   fi
   if [[ $lease__given == *' handle '* ]]; then
-    lease__what+=("--handle=$lease__handle")
+    set -- "$@" --handle="$lease__handle"
   fi
   if [[ -n $lease__scope ]]; then
-    lease__what+=("--scope=$lease__scope")
+    set -- "$@" --scope="$lease__scope"
   fi
-  if ((${#lease__what[@]} != 1)); then
+  if (($# != 1)); then
     lease__fail lease__release 'want one of --names, --handle and --scope test: what is to be released'
     return 1
   fi
@@ -123,12 +125,15 @@ lease__release() {
     return 1
   fi
 
-  # The step is $$, and this shell is the one that a script kills.
-  local lease__shell=$BASHPID lease__released
-  lease__released=$(lease__leasectl lease__release release "${lease__what[0]}" \
-    ${lease__delay:+--delay="$lease__delay" --owner-pid="$$" --caller-pid="$lease__shell"}) || return 1
+  if [[ -n $lease__delay ]]; then
+    # The step is $$, and this shell, in the background, the one that is killed.
+    set -- "$@" --delay="$lease__delay" --owner-pid="$$" --caller-pid="$BASHPID"
+  fi
+  local lease__released
+  lease__released=$(lease__run='exec' lease__leasectl lease__release release "$@") || return 1
   if [[ -n $lease__released ]]; then
-    printf '%s released\n' "${lease__released//$'\n'/,}"
+    lease__released=${lease__released//$'\n'/,}
+    printf '%s released\n' "$lease__released"
   fi
 }
 
@@ -155,7 +160,7 @@ lease__cat() {
     return 0
   fi
   local lease__names
-  lease__names=$(lease__leasectl lease__cat cat --handle="$lease__handle" --format=csv) || return 1
+  lease__names=$(lease__run='exec' lease__leasectl lease__cat cat --handle="$lease__handle" --format=csv) || return 1
   printf %s "$lease__names"
 }
 
@@ -198,7 +203,8 @@ lease__parse() {
   done
 }
 
-# lease__sleep turns lease__delay from what sleep takes into what leasectl takes.
+# lease__sleep turns lease__delay from what sleep takes into what leasectl takes,
+# or into nothing if it is no time at all.
 lease__sleep() {
   if [[ -z $lease__delay ]]; then
     return 0
@@ -212,7 +218,9 @@ lease__sleep() {
     return 1
   fi
   lease__delay=$lease__number$lease__unit
-  if [[ $lease__unit == d ]]; then # leasectl knows no days, but adds up
+  if [[ -z ${lease__number//[0.]/} ]]; then
+    lease__delay=''
+  elif [[ $lease__unit == d ]]; then # leasectl knows no days, but adds up
     local lease__hour
     lease__delay=''
     for ((lease__hour = 0; lease__hour < 24; lease__hour++)); do
@@ -232,7 +240,8 @@ lease__dry_release() {
   printf 'LEASE_PROXY_SERVER_URL not set, dry run mode: it would release "%s"\n' "$lease__names"
 }
 
-# lease__leasectl FUNCTION ARGUMENT... runs leasectl for a function. Settings
+# lease__leasectl FUNCTION ARGUMENT... runs leasectl for a function; with
+# lease__run=exec in place of the shell, which saves a $( ) a process. Settings
 # that a function has options of its own for do not come from the environment.
 lease__leasectl() {
   local lease__program=${LEASECTL-} lease__function=$1
@@ -252,7 +261,7 @@ lease__leasectl() {
     fi
   fi
   LEASECTL_OUTPUT='' LEASECTL_SCOPE='' LEASECTL_DELAY='' LEASECTL_DETACH='' LEASECTL_OWNER_PID='' \
-    command -- "$lease__program" "$@"
+    "${lease__run-command}" -- "$lease__program" "$@"
 }
 
 # lease__fail FUNCTION TEXT prints a message.

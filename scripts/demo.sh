@@ -38,14 +38,15 @@ export -f clock event
 export work
 
 # The installer of a step, which tells when it starts and ends.
-install_cluster() {
-  local status=0
-  event "$LEASECTL_OWNER" 'installer starts'
-  "$1/fake-installer.sh" "$work/$LEASECTL_OWNER.runs" 0.8 0.3 0.4 || status=$?
-  event "$LEASECTL_OWNER" "installer ends with exit code $status"
-  return "$status"
-}
-export -f install_cluster
+cat >"$work/bin/openshift-install" <<EOT
+#!/usr/bin/env bash
+status=0
+event "\$LEASECTL_OWNER" 'installer starts'
+"$here/fake-installer.sh" "$work/\$LEASECTL_OWNER.runs" 0.8 0.3 0.4 || status=\$?
+event "\$LEASECTL_OWNER" "installer ends with exit code \$status"
+exit "\$status"
+EOT
+chmod +x "$work/bin/openshift-install"
 
 # One step, as CI would run it. Its installer needs the lease for the first
 # 0.5 s. The first run is longer than that and fails, so the lease goes back
@@ -54,7 +55,7 @@ export -f install_cluster
 run_step() {
   local name=$1 status=0
   event "$name" queued
-  LEASECTL_OWNER=$name LEASE_HOLD=500ms INSTALL="install_cluster $here" \
+  LEASECTL_OWNER=$name LEASE_HOLD=500ms \
     "$here/step-example.sh" >"$work/$name.log" 2>&1 || status=$?
   event "$name" "ended with exit code $status"
 }
