@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,9 @@ type app struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	chain          *trap.Chain
+	clients        clients
+	journal        openIntents
+	staysOnHangup  atomic.Bool // SIGHUP means something else than to end
 
 	// Flags of every command.
 	proxy   proxyOptions
@@ -35,6 +39,7 @@ type app struct {
 // that every deferred clean-up has run by then.
 func run(args []string, stdin, stdout, stderr *os.File) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	defer a.clients.close()
 	a.status = newStatusLine(stderr)
 	a.chain = trap.NewChain(trap.Signals()...)
 
@@ -43,7 +48,7 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	a.chain.OnSignal(func(e trap.Event) error {
-		if sig, ok := e.Signal.(syscall.Signal); ok && ends(sig) {
+		if sig, ok := e.Signal.(syscall.Signal); ok && ends(sig) && !(sig == syscall.SIGHUP && a.staysOnHangup.Load()) {
 			cancel(signalError{sig})
 		}
 		return nil
@@ -165,8 +170,11 @@ gives it back however the step ends.`,
 		newReacquireCommand(a),
 		newRenewCommand(a),
 		newExecCommand(a),
+		newKeeperCommand(a),
+		newRecoverCommand(a),
 		newCatCommand(a),
 		newStatusCommand(a),
+		newBreakCommand(a),
 		newServeCommand(a),
 		newShellCommand(a),
 		newVersionCommand(a),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/trap"
@@ -178,9 +179,6 @@ func (x *execution) attempt(ctx context.Context, n int) (trap.Status, error) {
 	if err != nil {
 		return trap.Status{}, err
 	}
-	if h != nil {
-		defer h.close()
-	}
 	status, err := x.run(ctx, h, state)
 	if err != nil {
 		// Whoever stopped the command will not wait for a proxy either.
@@ -199,11 +197,11 @@ func (x *execution) acquire(ctx context.Context, replace bool) (*holding, string
 		return nil, stateSkipped, nil
 	}
 	h, err := a.take(ctx, &o.take, x.handle, replace)
-	if err == nil && proxyclient.Now().Sub(h.grant.Asked) > h.grant.RenewEvery && !h.grant.Version1 {
-		// The answer was on its way for so long that the lease may be over.
+	if err == nil && !h.grant.Version1 && proxyclient.Now().Sub(h.grant.Asked) > min(h.grant.RenewEvery, leaseapi.ProvisionalTTL/3) {
+		// The answer was on its way for so long that the lease may be over
+		// before the command has begun.
 		if err = a.confirm(ctx, h, 0); err != nil {
 			err = a.abandon(ctx, h, err)
-			h.close()
 		}
 	}
 	switch {

@@ -65,7 +65,7 @@ func describe(err error) string {
 	var exhausted *proxyclient.ExhaustedError
 	switch {
 	case errors.Is(err, proxyclient.ErrUnconfirmed):
-		return err.Error() + ": the proxy may hold it until its own bound; look there, or ask its operator"
+		return err.Error() + ": leasectl recover gives it back, or lists it if the proxy cannot say"
 	case errors.As(err, &exhausted):
 		return exhausted.Error() + ": try again later, or raise --wait-timeout"
 	case errors.Is(err, proxyclient.ErrUnknownType):

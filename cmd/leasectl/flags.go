@@ -67,8 +67,32 @@ func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 			}
 			failed = usagef("%s=%q: %w", name, value, cause)
 		}
+		f.Annotations = map[string][]string{annotation: {name}}
 	})
 	return failed
+}
+
+// annotation marks a flag that has its value from the environment.
+const annotation = "environment"
+
+// typed tells whether a flag was given on the command line.
+func typed(f *pflag.Flag) bool { return f.Changed && f.Annotations[annotation] == nil }
+
+// namesValue takes names, separated by commas.
+func namesValue(p *[]string) pflag.Value {
+	return value{
+		kind:   "names",
+		format: func() string { return strings.Join(*p, ",") },
+		set: func(s string) error {
+			for name := range strings.SplitSeq(s, ",") {
+				if name == "" || printable(name) != name {
+					return errors.New("want names separated by commas")
+				}
+				*p = append(*p, name)
+			}
+			return nil
+		},
+	}
 }
 
 // value is a flag value made of two functions.

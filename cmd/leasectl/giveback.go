@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,8 +19,9 @@ import (
 // release of it, whoever does it, settles that.
 
 const (
-	// releaseTimeout bounds a release against a proxy that does not answer.
-	releaseTimeout = 10 * time.Second
+	// releaseTimeout bounds a release against a proxy that does not answer. It
+	// is a little less than the ten seconds that are promised.
+	releaseTimeout = 9500 * time.Millisecond
 	// releaseAfterSignal bounds it once a signal has asked us to end: CI
 	// systems send KILL as early as 5 s after TERM.
 	releaseAfterSignal = 3 * time.Second
@@ -28,14 +30,30 @@ const (
 // releaseContext is a context for clean-up: it does not end with ctx, but
 // within a short time of it.
 func releaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	out, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-	hurry := time.AfterFunc(releaseTimeout, cancel)
+	return boundRelease(ctx, releaseTimeout)
+}
+
+// boundRelease is releaseContext with another bound.
+func boundRelease(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	out, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	hurry := time.AfterFunc(most, cancel)
 	stop := context.AfterFunc(ctx, func() { hurry.Reset(releaseAfterSignal) })
-	return out, func() {
+	return deadlineContext{out}, func() {
 		stop()
 		hurry.Stop()
 		cancel()
 	}
+}
+
+// deadlineContext ends by a deadline, whichever of its bounds it was: a proxy
+// that did not answer until then does not answer.
+type deadlineContext struct{ context.Context }
+
+func (c deadlineContext) Err() error {
+	if c.Context.Err() != nil {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // giveBack releases what a handle holds or waits for, and removes the handle,
@@ -44,22 +62,41 @@ func releaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
 func (a *app) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
+	return a.giveBackNow(ctx, handle, same)
+}
+
+// giveBackNow is giveBack, as long as ctx lasts.
+func (a *app) giveBackNow(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
+	var owed []lockfile.Debt
+	intent := ""
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.Record.State == "" || !same(tx.Record) {
 			return nil
 		}
-		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Previous: debts(tx.Record)}
+		owed = debts(tx.Record)
+		intent = a.beginRelease(ctx, handle, tx.Record)
+		failpoint("release-in-journal")
+		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Previous: owed}
 		if err := tx.Save(); err != nil {
 			return err
 		}
+		failpoint("release-unsent")
 		released, err = a.settle(ctx, &tx.Record)
+		failpoint("release-answered")
 		if err != nil {
-			return errors.Join(fmt.Errorf("%w: handle %s keeps what is owed: release it again", err, handle.Path()), tx.Save())
+			return errors.Join(fmt.Errorf("%w: handle %s keeps what is owed: release it again, or run leasectl recover", err, handle.Path()), tx.Save())
 		}
 		tx.Record = lockfile.Record{}
 		return nil
 	})
-	return released, err
+	if err != nil {
+		a.journal.leave(intent)
+		return released, err
+	}
+	failpoint("handle-removed")
+	a.paid(owed)
+	a.journal.settle(intent)
+	return released, nil
 }
 
 // anyRecord is for a release that means whatever the handle holds.
@@ -78,6 +115,15 @@ func debts(r lockfile.Record) []lockfile.Debt {
 		})
 	}
 	return owed
+}
+
+// paid follows debts that are paid: their journal entries go, and so do the
+// keepers of what was given back.
+func (a *app) paid(owed []lockfile.Debt) {
+	for _, d := range owed {
+		a.journal.settle(d.RequestID)
+		dismissKeeper(d.RequestID)
+	}
 }
 
 // settle pays the debts of a record, and takes each off as it is paid. It
@@ -100,11 +146,15 @@ func (a *app) pay(ctx context.Context, d lockfile.Debt) ([]string, error) {
 	if proxy == "" {
 		return nil, fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", strings.Join(d.Names(), ", "))
 	}
-	client, closeClient, err := a.dial(ctx, proxy)
+	return a.payAt(ctx, proxy, d)
+}
+
+// payAt settles one debt with a proxy.
+func (a *app) payAt(ctx context.Context, proxy string, d lockfile.Debt) ([]string, error) {
+	client, err := a.dial(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
-	defer closeClient()
 	reply, err := client.Release(ctx, a.releaseRequest(d))
 	if err != nil {
 		// A version-1 proxy knows no request ids: what waits there notices
@@ -152,9 +202,6 @@ func (a *app) delayRelease(ctx context.Context, client *proxyclient.Client, hand
 	request := proxyclient.Releasing(leases, owner)
 	request.Delay = leaseapi.Duration(delay)
 	reply, err := client.Release(ctx, request)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return fmt.Errorf("put the release off by %s: %w: run leasectl release --delay in the background, or use leasectl exec", shortDuration(delay), err)
-	}
 	if err != nil {
 		return fmt.Errorf("put the release off by %s: %w", shortDuration(delay), err)
 	}
@@ -168,6 +215,35 @@ func (a *app) delayRelease(ctx context.Context, client *proxyclient.Client, hand
 		}
 		return nil
 	})
+}
+
+// delayByKeeper has a keeper release a handle's lease after delay, which a
+// version-1 proxy cannot do. owner is the process that the keeper is to watch,
+// or 0. An earlier keeper of the same lease does it, if there is one.
+func (a *app) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lockfile.Record, owner int, delay time.Duration) error {
+	at := time.Now().Add(delay).Round(time.Millisecond)
+	request := r.RequestID
+	if request == "" {
+		request = rand.Text() // of a copied handle: a keeper knows its lease by an id
+	}
+	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if tx.State != lockfile.StateHeld || !sameGrant(tx.Record, r) {
+			return errSuperseded
+		}
+		tx.ReleaseAt, tx.RequestID = at, request
+		if tx.Proxy == "" {
+			tx.Proxy = a.proxyOf(r)
+		}
+		return nil
+	})
+	if err == nil && (owner != 0 || !tellKeeper(request)) {
+		failpoint("keeper-unstarted")
+		err = a.startKeeper(ctx, handle, request, owner)
+	}
+	if err != nil {
+		return fmt.Errorf("put the release off by %s: %w", shortDuration(delay), err)
+	}
+	return nil
 }
 
 // wireLeases are a handle's leases as the proxy knows them.

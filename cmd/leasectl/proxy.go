@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -98,45 +99,82 @@ func (e endpoint) name() string {
 	return e.url
 }
 
-// dial returns a client of a proxy and what to call when it is not needed any
-// more. A local proxy is started if none runs.
-func (a *app) dial(ctx context.Context, proxy string) (*proxyclient.Client, func(), error) {
+// clients are those of one run, by proxy: what acquires and what releases, in
+// the same process, share a connection.
+type clients struct {
+	mu   sync.Mutex
+	open map[string]*proxyclient.Client
+	done []func()
+}
+
+// close ends all of them.
+func (c *clients) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, client := range c.open {
+		client.Close()
+	}
+	for _, done := range c.done {
+		done()
+	}
+}
+
+// dial returns the client of a proxy, for the rest of the run. A local proxy is
+// started if none runs, which is what it may block for.
+func (a *app) dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
 	e, err := parseProxy(proxy)
 	if err != nil {
-		return nil, nil, usagef("--proxy %q: %w", proxy, err)
+		return nil, usagef("--proxy %q: %w", proxy, err)
 	}
 	if len(a.proxy.pools) > 0 && e.local == "" {
-		return nil, nil, usagef("--pool goes with --proxy local: %s has its own pools", proxy)
+		return nil, usagef("--pool goes with --proxy local: %s has its own pools", proxy)
+	}
+	c := &a.clients
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if client := c.open[e.name()]; client != nil && e.local == "" {
+		return client, nil
 	}
 	if e.local != "" {
 		if err := a.ensureLocal(ctx, e.local); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		e.socket = localSocket(e.local)
+	}
+	return a.open(e)
+}
+
+// open makes a client and keeps it; the lock of a.clients is held.
+func (a *app) open(e endpoint) (*proxyclient.Client, error) {
+	c := &a.clients
+	if client := c.open[e.name()]; client != nil {
+		return client, nil
 	}
 	options := proxyclient.Options{URL: e.url, CAFile: a.proxy.ca, UserAgent: "leasectl/" + version()}
 	if a.proxy.tokenFile != "" {
 		token, err := os.ReadFile(a.proxy.tokenFile)
 		if err != nil {
-			return nil, nil, usagef("--token-file: %w", err)
+			return nil, usagef("--token-file: %w", err)
 		}
 		options.Token = strings.TrimSpace(string(token))
 	}
-	closeSocket := func() {}
 	if e.socket != "" {
 		short, done, err := shortSocket(e.socket)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		closeSocket = done
+		c.done = append(c.done, done)
 		options.URL = "unix://" + short
 	}
 	client, err := proxyclient.New(options)
 	if err != nil {
-		closeSocket()
-		return nil, nil, usageError{err}
+		return nil, usageError{err}
 	}
-	return client, func() { client.Close(); closeSocket() }, nil
+	if c.open == nil {
+		c.open = make(map[string]*proxyclient.Client)
+	}
+	c.open[e.name()] = client
+	return client, nil
 }
 
 // maxSocketPath is what fits into the sun_path of unix(7) on Linux (108 bytes)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -37,23 +37,43 @@ func newReleaseCommand(a *app) *cobra.Command {
 		Long: `Release gives leases back and prints their names. What is given back already is
 success. With --delay it waits first: killed meanwhile, the lease stays; if the
 shell that started it is gone, it releases at once. With --delay and --detach it
-returns at once and the proxy releases when the time has come.`,
+returns at once and the proxy releases when the time has come, or a process in
+the background if the proxy is of version 1.`,
 		Example: `  leasectl release --handle "$handle" --delay 20m --detach`,
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.release(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// A job's LEASECTL_SCOPE is about its acquires, and its
+			// LEASECTL_DETACH about its late releases.
+			if flags := cmd.Flags(); o.handle != "" || len(o.names) > 0 {
+				o.scope = ifTyped(flags.Lookup("scope"), o.scope)
+			}
+			if o.delay == 0 {
+				o.detach = ifTyped(cmd.Flags().Lookup("detach"), o.detach)
+			}
+			return a.release(cmd.Context(), o)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.handle, "handle", "", "the handle that acquire printed")
-	flags.StringSliceVar(&o.names, "names", nil, "names of leases, separated by commas")
+	flags.Var(namesValue(&o.names), "names", "names of leases, separated by commas")
 	flags.Var(choiceValue(&o.scope, "", "test"), "scope", "test: all names in $SHARED_DIR/leases")
 	flags.Var(durationValue(&o.delay, 0, 0, maxTime), "delay", "release after this time")
-	flags.BoolVar(&o.detach, "detach", false, "with --delay: return at once, the proxy does the rest")
-	flags.Var(intValue(&o.owner, 0, 1, math.MaxInt32), "owner-pid", "with --delay: release at once when this process is gone (default: the one that started leasectl)")
+	flags.BoolVar(&o.detach, "detach", false, "with --delay: return at once, the release happens by itself")
+	bindOwnerPID(flags, &o.owner, "with --delay: release at once when this process is gone (default: the one that started leasectl)")
 	flags.Var(intValue(&o.caller, 0, 1, math.MaxInt32), "caller-pid", "")
 	// A shell function that runs in the background has a process of its own
 	// between the step's shell and us, and to kill that one is to cancel.
 	flags.Lookup("caller-pid").Hidden = true
 	return cmd
+}
+
+// ifTyped is the value of a flag, or zero if only the environment has set it.
+func ifTyped[T any](f *pflag.Flag, v T) T {
+	if !typed(f) {
+		var none T
+		return none
+	}
+	return v
 }
 
 func (a *app) release(ctx context.Context, o *releaseOptions) error {
@@ -71,8 +91,9 @@ func (a *app) release(ctx context.Context, o *releaseOptions) error {
 		return usagef("--detach goes with --delay")
 	case o.owner != 0 && (o.delay == 0 || o.detach):
 		return usagef("--owner-pid goes with --delay, and not with --detach")
-	case o.owner == os.Getpid():
-		return usagef("--owner-pid %d: that is leasectl itself: bash runs the last command of bash -c in its own process: add a command after it, or leave --owner-pid out", o.owner)
+	}
+	if err := checkOwnerPID(o.owner); err != nil {
+		return err
 	}
 	if o.handle != "" {
 		return a.releaseHandle(ctx, o)
@@ -98,6 +119,7 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 		a.notef("no proxy is set (--proxy or $%s): dry run: it would release %s", proxyVariable, strings.Join(record.Names(), ", "))
 		return nil
 	}
+	a.noticeKeeper(handle, record)
 	same := anyRecord
 	switch {
 	case o.detach:
@@ -161,9 +183,12 @@ func (a *app) delayed(ctx context.Context, o *releaseOptions, watch func(context
 	err := sleep(inner, o.delay)
 	cancel(nil)
 	watches.Wait()
-	// If both are gone the step is over, and nobody has cancelled: with inner
-	// at its end waitOwner does not wait, but looks.
-	if errors.Is(err, errOwnerGone) || errors.Is(err, errCallerGone) && waitOwner(inner) == nil {
+	if errors.Is(err, errOwnerGone) && o.caller != 0 && trap.WaitExit(inner, o.caller) == nil {
+		// The caller waits for us as long as it lives, so it was killed: that
+		// is to cancel. (With inner at its end WaitExit does not wait, but looks.)
+		err = errCallerGone
+	}
+	if errors.Is(err, errOwnerGone) {
 		a.debugf("the process that wanted this release later is gone: releasing now")
 		return nil
 	}
@@ -176,27 +201,32 @@ var (
 )
 
 // detachRelease leaves a late release to the proxy, which does it even if
-// every client is dead by then.
+// every client is dead by then, or to a keeper if it is of version 1.
 func (a *app) detachRelease(ctx context.Context, handle lockfile.Handle, record lockfile.Record, delay time.Duration) error {
 	if record.State != lockfile.StateHeld {
 		return fmt.Errorf("handle %s holds no lease yet: a delayed release needs one", handle.Path())
 	}
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	client, closeClient, err := a.dial(ctx, a.proxyOf(record))
+	client, err := a.dial(ctx, a.proxyOf(record))
 	if err != nil {
 		return err
 	}
-	defer closeClient()
 	request := a.releaseRequest(debts(record)[len(record.Previous)])
 	leases := request.Leases
 	for _, name := range request.Names {
 		leases = append(leases, leaseapi.Lease{Name: name})
 	}
-	if err := a.delayRelease(ctx, client, handle, leases, request.Owner, delay); err != nil {
+	who := "the proxy"
+	err = a.delayRelease(ctx, client, handle, leases, request.Owner, delay)
+	if errors.Is(err, errors.ErrUnsupported) {
+		who = "a process in the background"
+		err = a.delayByKeeper(ctx, handle, record, 0, delay)
+	}
+	if err != nil {
 		return err
 	}
-	a.notef("the proxy releases %s in %s", strings.Join(record.Names(), ", "), shortDuration(delay))
+	a.notef("%s releases %s in %s", who, strings.Join(record.Names(), ", "), shortDuration(delay))
 	return nil
 }
 
@@ -210,11 +240,6 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 	if list != "" {
 		if names, err = list.Read(); err != nil {
 			return err
-		}
-	}
-	for _, name := range names {
-		if name == "" || printable(name) != name {
-			return usagef("--names %q: want names separated by commas", strings.Join(names, ","))
 		}
 	}
 	if a.proxy.unset() {
@@ -233,11 +258,10 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 	}
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	client, closeClient, err := a.dial(ctx, a.proxy.url)
+	client, err := a.dial(ctx, a.proxy.url)
 	if err != nil {
 		return err
 	}
-	defer closeClient()
 	if o.detach {
 		request.Delay = leaseapi.Duration(o.delay)
 	}

@@ -51,17 +51,17 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 	if err != nil {
 		return err
 	}
+	a.noticeKeeper(handle, record)
 	proxy := a.proxyOf(record)
 	if proxy == "" {
 		return usagef("no --proxy: the handle does not say which proxy it is from")
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	client, closeClient, err := a.dial(ctx, proxy)
+	client, err := a.dial(ctx, proxy)
 	if err != nil {
 		return err
 	}
-	defer closeClient()
 	renewal, err := client.Renew(ctx, wireLeases(record.Leases), o.ttl)
 	if err != nil {
 		return fmt.Errorf("renew %s: %w", strings.Join(record.Names(), ", "), err)

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"leasectl": main,
 		"v1proxy":  versionOneProxy,
+		"makecert": makeCertificate,
 	})
 }
 
@@ -83,9 +84,12 @@ const patience = 60 * time.Second
 //
 //	waitfor listening           the proxy at $SOCKET accepts connections
 //	waitfor file PATH           the file is there
-//	waitfor nofile PATH         it is not
+//	waitfor text PATH           the file has content
+//	waitfor nofile PATH         it is not there
 //	waitfor waiting TYPE N      N requests wait at $PROXY
 //	waitfor inuse TYPE N        N leases are held at $PROXY
+//
+// and what waitForServer knows.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	var so func() bool
 	switch {
@@ -97,6 +101,11 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 				conn.Close()
 			}
 			return err == nil
+		}
+	case len(args) == 2 && args[0] == "text":
+		so = func() bool {
+			info, err := os.Stat(ts.MkAbs(args[1]))
+			return err == nil && info.Size() > 0
 		}
 	case len(args) == 2 && (args[0] == "file" || args[0] == "nofile"):
 		so = func() bool {
@@ -113,6 +122,9 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 			}
 			return p.InUse == n
 		}
+	}
+	if so == nil && !neg {
+		so = waitForServer(ts, args)
 	}
 	if so == nil {
 		ts.Fatalf("usage: see waitFor")

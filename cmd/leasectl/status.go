@@ -58,11 +58,10 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 }
 
 func (a *app) askPools(ctx context.Context, proxy string) ([]leaseapi.Pool, error) {
-	client, closeClient, err := a.dial(ctx, proxy)
+	client, err := a.dial(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
-	defer closeClient()
 	return client.Pools(ctx)
 }
 
@@ -71,13 +70,17 @@ func poolTable(pools []leaseapi.Pool) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	held := 0
-	fmt.Fprintln(w, "TYPE\tIN USE\tWAITING\tOLDEST WAIT")
+	fmt.Fprintln(w, "TYPE\tIN USE\tWAITING\tOLDEST WAIT\tNEXT GRANT")
 	for _, p := range pools {
 		oldest := "-"
 		if p.Waiting > 0 {
 			oldest = age(p.OldestWaiting)
 		}
-		fmt.Fprintf(w, "%s\t%d/%d\t%d\t%s\n", printable(p.Type), p.InUse, p.Capacity, p.Waiting, oldest)
+		next := "-"
+		if p.NextGrantIn > 0 { // the pace holds it back
+			next = "in " + age(p.NextGrantIn)
+		}
+		fmt.Fprintf(w, "%s\t%d/%d\t%d\t%s\t%s\n", printable(p.Type), p.InUse, p.Capacity, p.Waiting, oldest, next)
 		held += len(p.Leases)
 	}
 	w.Flush()
@@ -89,6 +92,9 @@ func poolTable(pools []leaseapi.Pool) string {
 	for _, p := range pools {
 		for _, l := range p.Leases {
 			owner := printable(l.Owner)
+			if l.Token != "" {
+				owner = strings.TrimSpace(owner + " (token " + printable(l.Token) + ")")
+			}
 			if owner == "" {
 				owner = "-"
 			}
@@ -109,6 +115,8 @@ func age(d leaseapi.Duration) string {
 
 func endsIn(l leaseapi.PoolLease) string {
 	switch {
+	case l.Broken != "":
+		return age(l.ExpiresIn) + " (broken: " + printable(l.Broken) + ")"
 	case !l.ReleaseAt.IsZero():
 		return age(l.ExpiresIn) + " (release)"
 	case l.Provisional:
@@ -130,6 +138,7 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
+	a.noticeKeeper(handle, record)
 	known, err := a.proxyKnows(ctx, record)
 	if err != nil {
 		return err

@@ -35,6 +35,10 @@ type takeOptions struct {
 	ttl          time.Duration
 	releaseAfter time.Duration
 	optional     bool
+	noNewline    bool // after the printed handle
+
+	ownerPID int  // process whose life the lease is for; 0: none
+	outlives bool // the lease is not for the life of this process
 }
 
 // Bounds of what may be asked for.
@@ -69,8 +73,10 @@ type holding struct {
 	handle lockfile.Handle
 	record lockfile.Record
 	grant  *proxyclient.Grant
+	kept   bool // the handle had the names
 	client *proxyclient.Client
-	close  func()
+	// deadline is when the leases end unless they are renewed before.
+	deadline proxyclient.Instant
 }
 
 // names are the leases' names, in the order they were granted.
@@ -99,11 +105,11 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 	if string(list) == handle.Path() {
 		return nil, usagef("--handle %q: that is the list of the names of all handles: choose another file", handle.Path())
 	}
-	client, closeClient, err := a.dial(ctx, a.proxy.url)
+	client, err := a.dial(ctx, a.proxy.url)
 	if err != nil {
 		return nil, err
 	}
-	h := &holding{handle: handle, client: client, close: closeClient}
+	h := &holding{handle: handle, client: client}
 	h.record = lockfile.Record{
 		State:     lockfile.StateQueued,
 		RequestID: rand.Text(),
@@ -114,17 +120,25 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 		TTL:       o.ttl,
 	}
 	h.record.SharedList = string(list)
-	if err := a.queue(ctx, h, replace); err != nil {
-		closeClient()
+	// Before the handle is looked at: it may be a dead process that has it.
+	a.settleOwn(ctx, e.name())
+	if err := a.beginAcquire(ctx, o, h); err != nil {
 		return nil, err
 	}
+	failpoint("intent-written")
+	if err := a.queue(ctx, h, replace); err != nil {
+		a.journal.settle(h.record.RequestID) // nothing was sent
+		return nil, err
+	}
+	failpoint("request-in-handle")
 	h.grant, err = a.wait(ctx, o, h)
+	failpoint("acquire-answered")
 	if err == nil {
+		h.deadline = h.grant.Deadline()
 		err = a.keep(ctx, h, list)
 	}
 	if err != nil {
 		err = a.abandon(ctx, h, err)
-		closeClient()
 		return nil, err
 	}
 	return h, nil
@@ -135,27 +149,34 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 func (a *app) queue(ctx context.Context, h *holding, replace bool) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	return h.handle.Update(ctx, func(tx *lockfile.Tx) error {
+	var owed []lockfile.Debt
+	err := h.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.Record.State != "" && !replace {
 			return heldError(h.handle.Path(), tx.Record)
 		}
-		debts := debts(tx.Record)
+		owed = debts(tx.Record)
 		tx.Record = h.record
-		tx.Record.Previous = debts
-		if len(debts) == 0 {
+		tx.Record.Previous = owed
+		if len(owed) == 0 {
 			return nil
 		}
 		if err := tx.Save(); err != nil {
 			return err
 		}
+		failpoint("replaced-in-handle")
 		released, err := a.settle(ctx, &tx.Record)
 		if err != nil {
 			tx.Record = lockfile.Record{State: lockfile.StateReleasing, Previous: tx.Record.Previous}
 			return errors.Join(err, tx.Save())
 		}
+		failpoint("replaced-released")
 		a.debugf("released %v before acquiring again", released)
 		return nil
 	})
+	if err == nil {
+		a.paid(owed)
+	}
+	return err
 }
 
 // heldError says what a handle is doing and how to go on.
@@ -192,6 +213,7 @@ func (a *app) wait(ctx context.Context, o *takeOptions, h *holding) (*proxyclien
 	}
 	report := a.reportWait(ctx, h, o.typ)
 	defer report.stop()
+	failpoint("acquire-unsent")
 	grant, err := h.client.Acquire(ctx, proxyclient.Request{
 		Type:      o.typ,
 		Count:     o.count,
@@ -237,6 +259,8 @@ func (a *app) keep(ctx context.Context, h *holding, list lockfile.List) error {
 	if err != nil {
 		return err
 	}
+	h.kept = true
+	failpoint("names-in-handle")
 	if list != "" {
 		return list.Append(ctx, h.names())
 	}
@@ -244,20 +268,26 @@ func (a *app) keep(ctx context.Context, h *holding, list lockfile.List) error {
 }
 
 // abandon ends a take that failed with err: what was granted goes back, and
-// the handle forgets the request unless another process has replaced it.
+// the handle forgets the request unless another process has replaced it. What
+// stays unclear stays in the journal.
 func (a *app) abandon(ctx context.Context, h *holding, err error) error {
 	ours := func(r lockfile.Record) bool { return r.RequestID == h.record.RequestID }
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	failed := error(nil)
-	if h.grant == nil {
+	switch {
+	case h.grant == nil:
 		failed = forget(ctx, h.handle, ours) // Acquire has taken the request back
-	} else if released, err := a.giveBack(ctx, h.handle, ours); err != nil || len(released) > 0 {
-		failed = err
-	} else {
-		// The handle never had these names, or has lost them to another
-		// process by now: they are ours to return all the same.
+	case h.kept: // or whoever has taken the handle over owes the names
+		_, failed = a.giveBack(ctx, h.handle, ours)
+	default:
 		_, failed = h.client.Release(ctx, proxyclient.Releasing(h.grant.Leases, h.record.Owner))
+		failed = errors.Join(failed, forget(ctx, h.handle, ours))
+	}
+	if failed != nil || errors.Is(err, proxyclient.ErrUnconfirmed) {
+		a.journal.leave(h.record.RequestID)
+	} else {
+		a.journal.settle(h.record.RequestID)
 	}
 	if failed != nil {
 		return fmt.Errorf("%w; and giving back failed: %w", err, failed)
@@ -280,8 +310,12 @@ func forget(ctx context.Context, handle lockfile.Handle, same func(lockfile.Reco
 func (a *app) confirm(ctx context.Context, h *holding, releaseAfter time.Duration) error {
 	if h.grant.Version1 {
 		a.debugf("the proxy speaks version 1: the lease needs no confirmation")
-	} else if _, err := h.client.Renew(ctx, h.grant.Leases, 0); err != nil {
-		return fmt.Errorf("confirm the lease: %w", err)
+	} else {
+		renewal, err := h.client.Renew(ctx, h.grant.Leases, 0)
+		if err != nil {
+			return fmt.Errorf("confirm the lease: %w", err)
+		}
+		h.deadline = renewal.Deadline
 	}
 	if releaseAfter > 0 {
 		return a.delayRelease(ctx, h.client, h.handle, h.grant.Leases, h.record.Owner, releaseAfter)

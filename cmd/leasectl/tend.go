@@ -42,7 +42,7 @@ func (x *execution) renew(ctx context.Context, h *holding, lost chan<- loss) {
 	beat := proxyclient.Heartbeat{
 		Client:   h.client,
 		Leases:   h.grant.Leases,
-		Deadline: h.grant.Deadline(),
+		Deadline: h.deadline,
 		Margin:   x.o.grace + stopMargin,
 		OnRenew:  x.firstRenewal(ctx, h),
 		OnRetry:  func(err error) { x.a.debugf("%v: trying again", err) },

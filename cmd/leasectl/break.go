@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+type breakOptions struct {
+	reason string
+	now    bool
+}
+
+func newBreakCommand(a *app) *cobra.Command {
+	o := new(breakOptions)
+	cmd := &cobra.Command{
+		Use:   "break NAME --reason REASON",
+		Short: "take a lease away from its holder",
+		Long: `Break is for operators. The holder's renewals fail with the reason from now on,
+which makes leasectl exec stop its command; the name is free when its holder
+releases it, or when its TTL is over. With --now it is free at once, whatever its
+holder still does.
+
+If the proxy asks for tokens, it takes one that is marked admin.`,
+		Example: `  leasectl break install-0 --reason "the account is suspended"`,
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.breakLease(cmd.Context(), args[0], o) },
+	}
+	cmd.Flags().Var(textValue(&o.reason, leaseapi.MaxReason, "a reason"), "reason", "what the holder is told")
+	cmd.Flags().BoolVar(&o.now, "now", false, "free the name at once, although its holder may still work under it")
+	return cmd
+}
+
+func (a *app) breakLease(ctx context.Context, name string, o *breakOptions) error {
+	if o.reason == "" {
+		return usagef("no --reason: the holder will want to know why")
+	}
+	if a.proxy.unset() {
+		a.notef("no proxy is set (--proxy or $%s): dry run: nothing is broken", proxyVariable)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	client, err := a.dial(ctx, a.proxy.url)
+	if err != nil {
+		return err
+	}
+	reply, err := client.Break(ctx, name, o.reason, o.now)
+	if err != nil {
+		return err
+	}
+	l := reply.Lease
+	holder := ""
+	if l.Owner != "" {
+		holder = " of " + l.Owner
+	}
+	if reply.Ended {
+		a.notef("broke %s%s: it is free", l.Name, holder)
+		return nil
+	}
+	a.notef("broke %s%s: it is free when it is released, or in %s", l.Name, holder, shortDuration(time.Duration(l.ExpiresIn).Round(time.Second)))
+	return nil
+}

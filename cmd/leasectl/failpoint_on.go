@@ -1,0 +1,18 @@
+//go:build failpoint
+
+package main
+
+import (
+	"os"
+	"syscall"
+)
+
+var failpointVariables = []string{"LEASECTL_FAILPOINT"}
+
+// failpoint kills the process if LEASECTL_FAILPOINT is the name of the place.
+func failpoint(name string) {
+	if os.Getenv("LEASECTL_FAILPOINT") == name {
+		syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // until the signal is there
+	}
+}

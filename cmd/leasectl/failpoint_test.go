@@ -1,0 +1,245 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// failpoints are the names of all places that the source marks.
+func failpoints(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 1 {
+				return true
+			}
+			name, isName := call.Fun.(*ast.Ident)
+			text, isText := call.Args[0].(*ast.BasicLit)
+			if isName && isText && name.Name == "failpoint" {
+				point, err := strconv.Unquote(text.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, point)
+			}
+			return true
+		})
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// An operation is one leasectl that is killed, and what comes before it.
+type operation struct {
+	name   string
+	before [][]string
+	crash  []string // a leasectl that is killed with its names in the handle
+	args   []string
+	owned  bool // with an owner process, which dies afterwards
+}
+
+// HANDLE and OWNER in arguments stand for what each run has of its own.
+var operations = []operation{
+	{name: "acquire", args: []string{"acquire", "--type", "install", "--handle", "HANDLE"}},
+	{name: "acquire two", args: []string{"acquire", "--type", "install", "--count", "2", "--handle", "HANDLE"}},
+	{name: "acquire in vain", args: []string{"acquire", "--type", "full", "--wait-timeout", "0", "--handle", "HANDLE"}},
+	{name: "acquire, default handle", args: []string{"acquire", "--type", "install"}},
+	{name: "acquire, release after", args: []string{"acquire", "--type", "install", "--handle", "HANDLE", "--release-after", "10m"}},
+	{name: "acquire, owner", owned: true, args: []string{"acquire", "--type", "install", "--handle", "HANDLE", "--owner-pid", "OWNER"}},
+	{name: "release", before: [][]string{acquireFirst}, args: []string{"release", "--handle", "HANDLE"}},
+	{name: "release late", before: [][]string{acquireFirst}, args: []string{"release", "--handle", "HANDLE", "--delay", "10m", "--detach"}},
+	{name: "reacquire", before: [][]string{acquireFirst}, args: []string{"reacquire", "--handle", "HANDLE"}},
+	{name: "reacquire, owner", owned: true, before: [][]string{slices.Concat(acquireFirst, []string{"--owner-pid", "OWNER"})},
+		args: []string{"reacquire", "--handle", "HANDLE", "--owner-pid", "OWNER"}},
+	{name: "exec", args: []string{"exec", "--type", "install", "--handle", "HANDLE", "--", "true"}},
+	{name: "exec, attempts", args: []string{"exec", "--type", "install", "--handle", "HANDLE", "--attempts", "2", "--retry-on", "4", "--", "sh", "-c", "exit 4"}},
+	{name: "exec, optional in vain", args: []string{"exec", "--type", "full", "--wait-timeout", "0", "--optional", "--handle", "HANDLE", "--", "true"}},
+	{name: "recover", crash: execFirst, args: []string{"recover"}},
+	{name: "acquire after a crash", crash: execFirst, args: []string{"acquire", "--type", "install", "--handle", "HANDLE"}},
+}
+
+var execFirst = []string{"exec", "--type", "install", "--handle", "HANDLE", "--", "true"}
+var acquireFirst = []string{"acquire", "--type", "install", "--handle", "HANDLE"}
+
+// TestFailpoints kills every operation at every place that matters, once. After
+// recover, what was granted has ended, once, or stands in a handle that its
+// user can release; and no request, journal entry or keeper is left.
+func TestFailpoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of processes")
+	}
+	points := failpoints(t)
+	w := newWorld(t, build(t, "failpoint"), "install=4", "full=1")
+	w.run(0, "acquire", "--type", "full", "--handle", w.path("blocker"))
+	reached := make(map[string]int)
+	killed := 0
+	for i, op := range operations {
+		for j, point := range points {
+			r := &killedRun{world: w, op: op, point: point, handle: w.path(fmt.Sprintf("h%d-%d", i, j))}
+			if r.do() {
+				reached[point]++
+				killed++
+			}
+			if t.Failed() {
+				t.Fatalf("%s, killed at %s: the ledger does not balance\n%s", op.name, point, w.log)
+			}
+		}
+	}
+	for _, point := range points {
+		if reached[point] == 0 {
+			t.Errorf("failpoint %s: no operation reaches it", point)
+		}
+	}
+	w.run(0, "release", "--handle", w.path("blocker"))
+	w.wantHeld()
+	l := w.ledger()
+	if len(l.granted) < killed/2 {
+		t.Errorf("%d grants only: the log was not understood", len(l.granted))
+	}
+	t.Logf("%d failpoints × %d operations: %d runs, %d of them killed; %d leases granted, %d ended",
+		len(points), len(operations), len(points)*len(operations), killed, len(l.granted), len(l.ended))
+}
+
+// killedRun is one operation with one failpoint.
+type killedRun struct {
+	*world
+	op     operation
+	point  string
+	handle string
+}
+
+// do runs the operation, then recovers and checks. It reports whether a process
+// was killed.
+func (r *killedRun) do() (killed bool) {
+	t := r.t
+	t.Helper()
+	owner, endOwner := 0, func() {}
+	if r.op.owned {
+		owner, endOwner = r.owner()
+	}
+	fill := strings.NewReplacer("HANDLE", r.handle, "OWNER", strconv.Itoa(owner))
+	arguments := func(args []string) []string {
+		args = slices.Clone(args)
+		for i := range args {
+			args[i] = fill.Replace(args[i])
+		}
+		return args
+	}
+	for _, args := range r.op.before {
+		r.run(0, arguments(args)...)
+	}
+	if r.op.crash != nil {
+		crash := r.command(arguments(r.op.crash)...)
+		crash.Env = append(crash.Env, "LEASECTL_FAILPOINT=names-in-handle")
+		if code := exitCode(crash.Run()); code != -1 {
+			t.Fatalf("%v: exit code %d, want to be killed", r.op.crash, code)
+		}
+	}
+	cmd := r.command(arguments(r.op.args)...)
+	cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+r.point)
+	killed = exitCode(cmd.Run()) == -1
+	endOwner()
+	if r.op.owned {
+		// Its keeper gives back, or is killed while it does.
+		r.await("the keepers to end", func() bool {
+			alive, dead := r.keepers()
+			killed = killed || dead > 0
+			return alive == 0
+		})
+	}
+	r.run(0, "recover")
+	r.balanced()
+	return killed
+}
+
+// keepers counts the sockets of keepers that live, and of those that were
+// killed.
+func (w *world) keepers() (alive, dead int) {
+	sockets, _ := filepath.Glob(w.path("state/keepers/*"))
+	for _, s := range sockets {
+		switch {
+		case listens(s):
+			alive++
+		case exists(s):
+			dead++
+		}
+	}
+	return alive, dead
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// balanced checks that what is held stands in handles, and that the rest is
+// nowhere; then it releases the handles.
+func (r *killedRun) balanced() {
+	t := r.t
+	t.Helper()
+	if left, _ := filepath.Glob(r.path("state/intents/*")); len(left) > 0 {
+		t.Errorf("journal entries are left: %v", left)
+	}
+	handles := []string{r.handle}
+	own, err := lockfile.Handles(r.path("state"))
+	if err != nil {
+		t.Error(err)
+	}
+	for _, h := range own {
+		handles = append(handles, h.Path())
+	}
+	want := []string{"full-0"}
+	for _, path := range handles {
+		h, err := lockfile.OpenHandle(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		record, err := h.Read()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil || record.State != lockfile.StateHeld || len(record.Previous) > 0 {
+			t.Errorf("handle %s after recover: %+v, %v", path, record, err)
+		}
+		want = append(want, record.Names()...)
+	}
+	r.wantHeld(want...)
+	for _, path := range handles {
+		r.run(0, "release", "--handle", path)
+	}
+	if pool := r.pool("install"); pool.InUse != 0 || pool.Waiting != 0 {
+		t.Errorf("after all handles are released, %d are held, %d wait", pool.InUse, pool.Waiting)
+	}
+	r.wantHeld("full-0")
+	if alive, dead := r.keepers(); alive+dead > 0 {
+		t.Errorf("%d keepers live, %d left a socket", alive, dead)
+	}
+	for _, suffix := range []string{"", ".json", ".lock", ".lock.json"} {
+		if exists(r.handle + suffix) {
+			t.Errorf("%s is left", r.handle+suffix)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// keeperPID is the keeper that a handle names.
+func (w *world) keeperPID(handle string) int {
+	w.t.Helper()
+	h, err := lockfile.OpenHandle(handle)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r, err := h.Read()
+	if err != nil || !lives(r.KeeperPID) {
+		w.t.Fatalf("handle %s has keeper %d, which does not live (%v)", handle, r.KeeperPID, err)
+	}
+	return r.KeeperPID
+}
+
+// When the owner process is killed the lease is free at once: within 2 s is
+// what is promised, the time it takes is logged.
+func TestKeeperReleasesWhenItsOwnerIsKilled(t *testing.T) {
+	w := newWorld(t, build(t, ""), "install=1")
+	var worst time.Duration
+	const rounds = 10
+	for i := range rounds {
+		owner, kill := w.owner()
+		handle := w.path(fmt.Sprintf("h%d", i))
+		w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+		w.keeperPID(handle)
+		begun := time.Now()
+		kill()
+		w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
+		worst = max(worst, time.Since(begun))
+	}
+	t.Logf("free after %v at the latest, in %d rounds", worst, rounds)
+	if worst > 2*time.Second {
+		t.Errorf("the lease was free %v after its owner was killed, want 2 s at most", worst)
+	}
+}
+
+// A keeper has no descriptor of the step above 2, nor its pipes or its terminal,
+// and is in a session of its own.
+func TestKeeperInheritsNothing(t *testing.T) {
+	w := newWorld(t, build(t, ""), "install=1")
+	r, inherited, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	owner, kill := w.owner()
+	cmd := w.command("acquire", "--type", "install", "--handle", "h", "--owner-pid", strconv.Itoa(owner))
+	cmd.ExtraFiles = []*os.File{inherited}
+	out, err := cmd.Output() // returns when nobody has the pipe open any more
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	inherited.Close()
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("somebody wrote %d bytes into a descriptor that nobody should have", n)
+	}
+	pid := w.keeperPID(w.path("h"))
+	for fd := range 3 {
+		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
+		if err != nil || target != os.DevNull {
+			t.Errorf("descriptor %d is %q, %v: want %s", fd, target, err, os.DevNull)
+		}
+	}
+	if session, err := getsid(pid); err != nil || session != pid {
+		t.Errorf("session %d, %v: want its own, %d", session, err, pid)
+	}
+	if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || dir != "/" {
+		t.Errorf("its directory is %q, %v: it keeps a file system busy", dir, err)
+	}
+	kill()
+	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
+}
+
+func getsid(pid int) (int, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	return strconv.Atoi(fields[3]) // state, ppid, pgrp, session: proc(5)
+}
+
+// A shell that is killed by the end of its terminal, with its whole session,
+// does not take the keeper with it before the lease is back.
+func TestKeeperSurvivesHangUp(t *testing.T) {
+	w := newWorld(t, build(t, ""), "install=1")
+	shell := exec.Command("sh", "-c", w.program+` acquire --type install --handle h --owner-pid $$ >/dev/null; echo up; read line`)
+	shell.Dir, shell.Env = w.dir, w.env
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stdin, err := shell.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	pid := w.keeperPID(w.path("h"))
+	syscall.Kill(-shell.Process.Pid, syscall.SIGHUP)
+	shell.Wait()
+	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
+	w.await("the keeper to end", func() bool { return !lives(pid) })
+}
+
+// A hundred keepers sleep until the next renewal. A thread of theirs that wakes,
+// and waits again, counts as a voluntary switch.
+func TestKeepersWakeForRenewalsOnly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a hundred processes for half a minute")
+	}
+	const keepers = 100
+	w := newWorld(t, build(t, ""), fmt.Sprintf("install=%d", keepers))
+	owner, kill := w.owner()
+	var pids []int
+	for i := range keepers {
+		handle := w.path(fmt.Sprintf("h%d", i))
+		w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+		pids = append(pids, w.keeperPID(handle))
+	}
+	// They renew every 100 s. Other things wake them now and then, all at once: a
+	// connection that is idle for too long is dropped, and the machine's clock
+	// is set. What they did by themselves would be in every window.
+	const window, windows = 4 * time.Second, 4
+	woken := math.MaxInt
+	for range windows {
+		before := switches(t, pids)
+		time.Sleep(window) // what is measured
+		n := switches(t, pids) - before
+		t.Logf("%d keepers were woken %d times in %s", keepers, n, window)
+		woken = min(woken, n)
+	}
+	if woken > keepers/10 {
+		t.Errorf("%d keepers were woken %d times in %s in which none had to renew", keepers, woken, window)
+	}
+	// The next renewal is further away than this test is patient: that the
+	// keeper of a released handle ends is because it was told.
+	w.run(0, "release", "--handle", w.path("h0"))
+	w.await("the keeper of a released handle to end", func() bool { return !lives(pids[0]) })
+	if !lives(pids[1]) {
+		t.Error("the keeper of another handle ended")
+	}
+
+	begun := time.Now()
+	kill()
+	w.await("all leases to be free", func() bool { return w.pool("install").InUse == 0 })
+	t.Logf("all %d leases were free %v after their owner was killed", keepers, time.Since(begun))
+}
+
+// switches counts how often threads of the processes have gone to sleep.
+func switches(t *testing.T, pids []int) (n int) {
+	t.Helper()
+	for _, pid := range pids {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("process %d has no threads: %v", pid, err)
+		}
+		for _, thread := range threads {
+			status, err := os.ReadFile(thread)
+			if err != nil {
+				continue // it has ended
+			}
+			_, rest, _ := strings.Cut(string(status), "\nvoluntary_ctxt_switches:")
+			line, _, _ := strings.Cut(rest, "\n")
+			count, err := strconv.Atoi(strings.TrimSpace(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += count
+		}
+	}
+	return n
+}

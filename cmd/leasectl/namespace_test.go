@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Two PID namespaces share a state directory, as two containers of one machine
+// may. A pid means different processes in them; who lives and who is dead is
+// told apart all the same, in both directions.
+func TestJournalBetweenPIDNamespaces(t *testing.T) {
+	unshare := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no PID namespaces here: %v: %s", err, out)
+	}
+	w := newWorld(t, build(t, ""), "install=2")
+	inside := func(args ...string) *exec.Cmd {
+		cmd := exec.Command(unshare[0], append(append(unshare[1:len(unshare):len(unshare)], w.program), args...)...)
+		cmd.Dir, cmd.Env = w.dir, w.env
+		return cmd
+	}
+	hold := []string{"exec", "--parent-death", "KILL", "--type", "install", "--", "sleep", "600"}
+
+	here, there := w.command(hold...), inside(hold...)
+	for _, cmd := range []*exec.Cmd{here, there} {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.await("both to hold a lease", func() bool { return w.pool("install").InUse == 2 })
+	if out := w.run(0, "recover"); out != "" {
+		t.Errorf("recover here took a living process for dead: %s", out)
+	}
+	if out, err := inside("recover").Output(); err != nil || len(out) > 0 {
+		t.Errorf("recover there took a living process for dead: %s%v", out, err)
+	}
+
+	here.Process.Kill()
+	here.Wait()
+	out, err := inside("recover").Output()
+	if err != nil || !strings.HasPrefix(string(out), "released install-") {
+		t.Errorf("recover there, after the process here was killed: %s%v", out, err)
+	}
+	there.Process.Kill() // unshare, and with it all that is inside
+	there.Wait()
+	w.await("its processes to end", func() bool { return len(w.processes()) == 1 }) // the proxy
+	if out := w.run(0, "recover"); !strings.HasPrefix(out, "released install-") {
+		t.Errorf("recover here, after the process there was killed: %s", out)
+	}
+	if n := w.pool("install").InUse; n != 0 {
+		t.Errorf("%d leases are still held", n)
+	}
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+var (
+	raceRounds = flag.Int("race-rounds", 120, "rounds of TestRaces: thousands, for a whole hunt")
+	raceSeed   = flag.Uint64("race-seed", 0, "seed of TestRaces; 0 takes one")
+)
+
+// TestRaces has processes acquire, reacquire, exec and release one handle at
+// random moments, many of them killed at random moments. Meanwhile a bystander
+// takes leases of the same pool. At no time does anything end a bystander's
+// lease, and after recover and a last release nothing is held and nobody waits.
+//
+//	go test -run TestRaces -race-rounds 5000 ./cmd/leasectl
+func TestRaces(t *testing.T) {
+	seed := *raceSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d, %d rounds", seed, *raceRounds)
+	w := newWorld(t, build(t, ""), "install=2")
+	stop := make(chan struct{})
+	bystander := make(chan int)
+	go func() { bystander <- w.bystand(stop) }()
+
+	random := rand.New(rand.NewPCG(seed, 0))
+	handle := w.path("h")
+	var killed, ended int
+	for range *raceRounds {
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		for range 2 + random.IntN(2) {
+			args := raceArguments(random, handle)
+			before := time.Duration(random.Int64N(int64(10 * time.Millisecond)))
+			kill := time.Duration(random.Int64N(int64(20 * time.Millisecond)))
+			if random.IntN(2) == 0 {
+				kill = 0
+			}
+			group.Go(func() {
+				time.Sleep(before) // a random moment, not a wait for something
+				was := w.killAfter(kill, args)
+				mu.Lock()
+				defer mu.Unlock()
+				if was {
+					killed++
+				} else {
+					ended++
+				}
+			})
+		}
+		group.Wait()
+		if t.Failed() {
+			break
+		}
+	}
+	close(stop)
+	turns := <-bystander
+	w.run(0, "recover")
+	w.run(0, "release", "--handle", handle)
+	w.await("the requests of the killed to leave the queue", func() bool { return w.pool("install").Waiting == 0 })
+	w.wantHeld()
+	if pool := w.pool("install"); pool.InUse != 0 {
+		t.Errorf("%d are held\n%s", pool.InUse, w.log)
+	}
+	if left, _ := filepath.Glob(w.path("state/intents/*")); len(left) > 0 {
+		t.Errorf("journal entries are left: %v", left)
+	}
+	if left, _ := filepath.Glob(handle + "*"); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
+	}
+	t.Logf("%d commands killed, %d ended by themselves; %d leases granted; %d turns of the bystander", killed, ended, len(w.ledger().granted), turns)
+}
+
+// raceArguments is a random command on the handle.
+func raceArguments(random *rand.Rand, handle string) []string {
+	acquire := []string{"--type", "install", "--handle", handle, "--wait-timeout", "1s"}
+	switch random.IntN(7) {
+	case 0:
+		return append([]string{"acquire"}, acquire...)
+	case 1, 2:
+		return append([]string{"reacquire"}, acquire...)
+	case 3:
+		return append(append([]string{"exec", "--parent-death", "KILL"}, acquire...), "--", "true")
+	case 4:
+		return []string{"release", "--handle", handle, "--delay", "5ms"}
+	}
+	return []string{"release", "--handle", handle}
+}
+
+// killAfter runs a command and kills it after d, if d is not 0 and it has not
+// ended by then.
+func (w *world) killAfter(d time.Duration, args []string) (killed bool) {
+	cmd := w.command(args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		w.t.Error(err)
+		return false
+	}
+	if d > 0 {
+		timer := time.AfterFunc(d, func() { cmd.Process.Kill() })
+		defer timer.Stop()
+	}
+	switch code := exitCode(cmd.Wait()); code {
+	case -1:
+		return true
+	case 0, exitFailure, exitNoLease, exitExecFailure, exitLost: // held, superseded, full, released under a child
+		if strings.Contains(stderr.String(), "panic") || strings.Contains(stderr.String(), "broken") {
+			w.t.Errorf("leasectl %v: %s", args, &stderr)
+		}
+	default:
+		w.t.Errorf("leasectl %v: exit code %d: %s", args, code, &stderr)
+	}
+	return false
+}
+
+// bystand takes a lease, sees that nobody ends it, and gives it back, until
+// told to stop. It returns how often.
+func (w *world) bystand(stop <-chan struct{}) (turns int) {
+	for {
+		select {
+		case <-stop:
+			return turns
+		default:
+		}
+		turns++
+		handle := w.path(fmt.Sprintf("bystander-%d", turns))
+		cmd := w.command("acquire", "--type", "install", "--handle", handle, "--owner", "bystander")
+		if err := cmd.Run(); err != nil {
+			w.t.Errorf("bystander: acquire: %v", err)
+			return turns
+		}
+		for range 3 {
+			if !w.bystanderHolds() {
+				w.t.Errorf("the lease of a bystander ended\n%s", w.log)
+				return turns
+			}
+		}
+		cmd = w.command("release", "--handle", handle, "--owner", "bystander")
+		if err := cmd.Run(); err != nil {
+			w.t.Errorf("bystander: release: %v", err)
+		}
+	}
+}
+
+func (w *world) bystanderHolds() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	pools, err := w.client.Pools(ctx)
+	if err != nil {
+		w.t.Error(err)
+		return true
+	}
+	holds := func(l leaseapi.PoolLease) bool { return l.Owner == "bystander" }
+	for _, l := range pools[0].Leases {
+		if holds(l) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/pool"
+)
+
+// The README and the help say the same as the program: each command and flag
+// is in the README, and each command's help has an example that uses commands
+// and flags which exist.
+func TestREADME(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := string(text)
+	root := newRootCommand(&app{status: newStatusLine(os.Stderr)})
+	walk(root, func(cmd *cobra.Command) {
+		if cmd != root && !strings.Contains(readme, "`"+cmd.Name()) {
+			t.Errorf("the README does not have the command %s", cmd.Name())
+		}
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && f.Name != "help" && !strings.Contains(readme, "--"+f.Name) {
+				t.Errorf("the README does not have --%s of %s", f.Name, cmd.CommandPath())
+			}
+			if f.Usage == "" && !f.Hidden {
+				t.Errorf("%s: --%s has no help", cmd.CommandPath(), f.Name)
+			}
+		})
+		if cmd.Example == "" || cmd.Long == "" || cmd.Short == "" {
+			t.Errorf("%s: want a short and a long text and an example", cmd.CommandPath())
+		}
+		checkExample(t, root, cmd)
+	})
+}
+
+// walk calls f for every command that is ours and shown.
+func walk(cmd *cobra.Command, f func(*cobra.Command)) {
+	if !cmd.Hidden {
+		f(cmd)
+	}
+	for _, sub := range cmd.Commands() {
+		walk(sub, f)
+	}
+}
+
+// checkExample parses the leasectl command lines of an example.
+func checkExample(t *testing.T, root, cmd *cobra.Command) {
+	for line := range strings.Lines(cmd.Example) {
+		_, line, found := strings.Cut(line, "leasectl ")
+		if !found {
+			continue
+		}
+		line, _, _ = strings.Cut(line, " -- ")
+		words := strings.Fields(strings.NewReplacer("'", " ", ")", " ").Replace(line))
+		target, _, err := root.Find(words)
+		if err != nil {
+			t.Errorf("%s: example %q: %v", cmd.CommandPath(), line, err)
+			continue
+		}
+		for _, word := range words {
+			name, isFlag := strings.CutPrefix(word, "--")
+			name, _, _ = strings.Cut(name, "=")
+			if isFlag && name != "" && target.Flags().Lookup(name) == nil && target.InheritedFlags().Lookup(name) == nil {
+				t.Errorf("%s: example has --%s, which %s has not", cmd.CommandPath(), name, target.CommandPath())
+			}
+		}
+	}
+}
+
+// What packages that may not import each other have to agree on.
+func TestSharedLimits(t *testing.T) {
+	long := strings.Repeat("n", leaseapi.MaxName)
+	for _, tt := range []struct {
+		name string
+		ok   bool
+	}{{long, true}, {long + "n", false}} {
+		pools := pool.Config{Type: "t", Names: []string{tt.name}}
+		if err := pools.Check(); (err == nil) != tt.ok {
+			t.Errorf("pool: a name of %d bytes: %v", len(tt.name), err)
+		}
+		handle, err := lockfile.OpenHandle(t.TempDir() + "/h")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = handle.Update(t.Context(), func(tx *lockfile.Tx) error {
+			tx.Record = lockfile.Record{State: lockfile.StateHeld, Leases: []lockfile.Lease{{Name: tt.name}}}
+			return nil
+		})
+		if (err == nil) != tt.ok {
+			t.Errorf("lockfile: a name of %d bytes: %v", len(tt.name), err)
+		}
+	}
+	if pool.ProvisionalTTL != leaseapi.ProvisionalTTL || pool.PlaceKept != leaseapi.PlaceKept || pool.EndedKept != leaseapi.EndedKept {
+		t.Error("pool and leaseapi do not agree on the times of the wire")
+	}
+	if err := (pool.Config{Type: "t", Names: make([]string, maxCapacity+1)}).Check(); err == nil {
+		t.Errorf("pool takes more than the %d leases that --pool allows", maxCapacity)
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// waitForServer is what waitFor knows of a server's settings:
+//
+//	waitfor capacity TYPE N     the pool has N leases; 0: it is not there
+//	waitfor ready               /readyz says ok
+//	waitfor degraded            /readyz says that something is wrong
+//	waitfor denied FILE         the token in the file does not let in
+func waitForServer(ts *testscript.TestScript, args []string) (so func() bool) {
+	switch {
+	case len(args) == 3 && args[0] == "capacity":
+		n, err := strconv.Atoi(args[2])
+		ts.Check(err)
+		return func() bool { return capacity(ts, args[1]) == n }
+	case len(args) == 1 && args[0] == "ready":
+		return func() bool { return strings.Contains(ask(ts, leaseapi.PathReady, ""), `"status":"ok"`) }
+	case len(args) == 1 && args[0] == "degraded":
+		return func() bool { return strings.Contains(ask(ts, leaseapi.PathReady, ""), `"status":"degraded"`) }
+	case len(args) == 2 && args[0] == "denied":
+		token := strings.TrimSpace(ts.ReadFile(args[1]))
+		return func() bool { return strings.HasPrefix(ask(ts, leaseapi.PathPools, token), "401") }
+	}
+	return nil
+}
+
+// capacity looks up how many leases a pool of the scenario's proxy has.
+func capacity(ts *testscript.TestScript, typ string) int {
+	client, err := proxyclient.New(proxyclient.Options{URL: ts.Getenv("PROXY")})
+	ts.Check(err)
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	pools, err := client.Pools(ctx)
+	ts.Check(err)
+	for _, p := range pools {
+		if p.Type == typ {
+			return p.Capacity
+		}
+	}
+	return 0
+}
+
+// ask returns the status and the body of an answer of the scenario's proxy.
+func ask(ts *testscript.TestScript, path, token string) string {
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", ts.Getenv("SOCKET"))
+		},
+	}}
+	req, err := http.NewRequest(http.MethodGet, "http://localhost"+path, nil)
+	ts.Check(err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(req)
+	ts.Check(err)
+	defer resp.Body.Close()
+	var body strings.Builder
+	if err := resp.Write(&body); err != nil && !errors.Is(err, net.ErrClosed) {
+		ts.Check(err)
+	}
+	return strings.TrimPrefix(body.String(), "HTTP/1.1 ")
+}

@@ -1,0 +1,246 @@
+package lockfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+func journalIn(t *testing.T) Journal { return Journal(filepath.Join(t.TempDir(), "intents")) }
+
+func begin(t *testing.T, j Journal, id string) *Entry {
+	t.Helper()
+	e, err := j.Begin(t.Context(), Intent{ID: id, Kind: Acquiring, Request: id, Handle: "/h", PID: os.Getpid()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// dead returns the ids of the entries of the dead, and settles those that
+// settle says.
+func dead(t *testing.T, j Journal, settle bool) (ids []string) {
+	t.Helper()
+	err := j.Dead(t.Context(), func(in Intent) bool {
+		ids = append(ids, in.ID)
+		return settle
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return ids
+}
+
+func init() { children["journal"] = childJournal }
+
+// childJournal begins an entry and holds it until it is killed.
+func childJournal(args []string) error {
+	e, err := Journal(args[0]).Begin(context.Background(), Intent{ID: args[1], Kind: Holding})
+	if err != nil {
+		return err
+	}
+	fmt.Println("begun")
+	runtime.GC() // must not take the entry for garbage
+	io.Copy(io.Discard, os.Stdin)
+	return e.Leave()
+}
+
+// An entry is its process's as long as that lives, and anybody's after that.
+func TestJournalKnowsTheDead(t *testing.T) {
+	j := journalIn(t)
+	if got := dead(t, j, true); got != nil {
+		t.Errorf("a journal that is not there has %v", got)
+	}
+	e := begin(t, j, "alive")
+	if got := dead(t, j, true); got != nil {
+		t.Errorf("the living are handed out: %v", got)
+	}
+	c := startChild(t, os.Geteuid(), "journal", string(j), "killed")
+	if got := c.line(); got != "begun" {
+		t.Fatalf("child says %q", got)
+	}
+	if got := dead(t, j, true); got != nil {
+		t.Errorf("the living child is handed out: %v", got)
+	}
+	c.Process.Kill()
+	c.Wait()
+	if got := dead(t, j, false); len(got) != 1 || got[0] != "killed" {
+		t.Fatalf("after the kill: %v, want [killed]", got)
+	}
+	if got := dead(t, j, true); len(got) != 1 {
+		t.Errorf("an entry that was not settled is gone: %v", got)
+	}
+	if got := dead(t, j, true); got != nil {
+		t.Errorf("settled, and still there: %v", got)
+	}
+	if err := e.Settle(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(string(j)); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// An entry that is left is another's at once; settling one that is gone is fine.
+func TestJournalLeave(t *testing.T) {
+	j := journalIn(t)
+	if err := begin(t, j, "left").Leave(); err != nil {
+		t.Fatal(err)
+	}
+	if got := dead(t, j, true); len(got) != 1 {
+		t.Errorf("left, and not handed out: %v", got)
+	}
+	e := begin(t, j, "gone")
+	if err := os.Remove(filepath.Join(string(j), "gone.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Settle(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a process left that died inside Begin was never acted on, and goes; what
+// is no entry stays. While one process settles an entry, no other is given it.
+func TestJournalOddFiles(t *testing.T) {
+	j := journalIn(t)
+	begin(t, j, "whole").Leave()
+	for name, text := range map[string]string{
+		"empty.json": "",
+		"half.json":  `{"id":"ha`,
+		"other.json": `{"id":"another"}`,
+		"note.txt":   "not ours",
+	} {
+		write(t, filepath.Join(string(j), name), text)
+	}
+	err := j.Dead(t.Context(), func(in Intent) bool {
+		if in.ID != "whole" {
+			t.Errorf("handed out: %+v", in)
+		}
+		if got := dead(t, j, true); got != nil {
+			t.Errorf("handed out twice: %v", got)
+		}
+		return true
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	left, err := os.ReadDir(string(j))
+	if err != nil || len(left) != 1 || left[0].Name() != "note.txt" {
+		t.Errorf("left: %v, %v; want note.txt alone", left, err)
+	}
+}
+
+// Entries come oldest first, until the context ends.
+func TestJournalOrder(t *testing.T) {
+	j := journalIn(t)
+	for i, id := range []string{"c", "a", "b"} {
+		begin(t, j, id).Leave()
+		at := time.Now().Add(time.Duration(i-10) * time.Hour)
+		if err := os.Chtimes(filepath.Join(string(j), id+".json"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var got string
+	if err := j.Dead(ctx, func(in Intent) bool {
+		got += in.ID
+		if got == "ca" {
+			cancel()
+		}
+		return true
+	}); err != nil {
+		t.Error(err)
+	}
+	if got != "ca" {
+		t.Errorf("order %q, want ca and then the end of the context", got)
+	}
+}
+
+// A symlink in the place of an entry is refused, said, and not followed.
+func TestJournalRefusesSymlinks(t *testing.T) {
+	j := journalIn(t)
+	begin(t, j, "good").Leave()
+	target := filepath.Join(t.TempDir(), "target")
+	write(t, target, `{"id":"evil"}`)
+	if err := os.Symlink(target, filepath.Join(string(j), "evil.json")); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err := j.Dead(t.Context(), func(in Intent) bool { got = append(got, in.ID); return true })
+	if err == nil || len(got) != 1 || got[0] != "good" {
+		t.Errorf("got %v, %v; want [good] and an error for the symlink", got, err)
+	}
+	if _, err := j.Begin(t.Context(), Intent{ID: "evil"}); err == nil {
+		t.Error("an entry was begun in the place of a symlink")
+	}
+	if read(t, target) != `{"id":"evil"}` {
+		t.Error("the symlink was followed")
+	}
+}
+
+// Handles lists what has a file beside it, and Sweep removes the rest of those
+// that are gone, unless it is young.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	h, err := OpenHandle(filepath.Join(dir, "alive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Update(t.Context(), func(tx *Tx) error { tx.Record = held("r", "a"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	record := read(t, filepath.Join(dir, "alive.json"))
+	day := time.Now().Add(-24 * time.Hour)
+	for name, old := range map[string]bool{
+		"lock.lock": false, "stale.json": true, "moved.json": false, ".x.tmp12": true, ".y.tmp12": false, "names": true, ".tmp": true,
+	} {
+		path := filepath.Join(dir, name)
+		write(t, path, record)
+		if old {
+			at := day.Add(-time.Hour)
+			if err := os.Chtimes(path, at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	handles, err := Handles(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]bool)
+	for _, h := range handles {
+		removed, err := h.Sweep(t.Context(), day)
+		if err != nil {
+			t.Error(err)
+		}
+		got[filepath.Base(h.Path())] = removed
+	}
+	want := map[string]bool{"alive": false, "lock": true, "stale": true, "moved": false}
+	for name := range want {
+		if removed, listed := got[name]; !listed || removed != want[name] {
+			t.Errorf("%s: removed %t, listed %t; want removed %t", name, removed, listed, want[name])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("listed %v, want %v", got, want)
+	}
+	if r, err := h.Read(); err != nil || r.RequestID != "r" {
+		t.Errorf("the handle that is there: %+v, %v", r, err)
+	}
+	temps, err := SweepTemp(dir, day)
+	if err != nil || len(temps) != 1 || filepath.Base(temps[0]) != ".x.tmp12" {
+		t.Errorf("temporary files removed: %v, %v; want .x.tmp12", temps, err)
+	}
+	if none, err := Handles(filepath.Join(dir, "gone")); err != nil || none != nil {
+		t.Errorf("handles of no directory: %v, %v", none, err)
+	}
+	if _, err := Journal(filepath.Join(dir, "no", "journal")).Begin(t.Context(), Intent{ID: "a"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a journal below no directory: %v, want %v", err, os.ErrNotExist)
+	}
+}

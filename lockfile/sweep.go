@@ -1,0 +1,115 @@
+package lockfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Handles returns the handles in a directory, and those that killed processes
+// left a file of, by the names of the files. No handle need be there any more.
+func Handles(dir string) ([]Handle, error) {
+	if err := checkDir(dir); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("list handles: %w", err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list handles: %w", err)
+	}
+	var names []string
+	for _, f := range files {
+		if !f.Type().IsRegular() || isTemp(f.Name()) {
+			continue
+		}
+		name, beside := baseName(f.Name())
+		if beside || slices.ContainsFunc(files, func(o fs.DirEntry) bool { return o.Name() == f.Name()+jsonSuffix }) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var handles []Handle
+	for _, name := range slices.Compact(names) {
+		if h, err := OpenHandle(filepath.Join(dir, name)); err == nil {
+			handles = append(handles, h)
+		}
+	}
+	return handles, nil
+}
+
+// baseName is the name of the handle that a file belongs to, and whether it is
+// one of those beside it.
+func baseName(file string) (name string, beside bool) {
+	for _, suffix := range []string{nextSuffix, lockSuffix, jsonSuffix} {
+		if name, beside := strings.CutSuffix(file, suffix); beside && name != "" {
+			return name, true
+		}
+	}
+	return file, false
+}
+
+// Sweep removes what killed processes left of a handle that is gone, and
+// reports whether there was something. A record without its names is removed
+// only if it was written before old: a script may be moving the names about. It
+// waits for the handle's lock until ctx ends.
+func (h Handle) Sweep(ctx context.Context, old time.Time) (removed bool, err error) {
+	err = h.Update(ctx, func(tx *Tx) error {
+		if tx.State != "" {
+			return errKeep
+		}
+		for _, path := range []string{h.jsonPath(), h.nextPath()} {
+			if fi, err := os.Lstat(path); err == nil && fi.ModTime().After(old) {
+				return errKeep
+			}
+		}
+		return nil // Update removes the files of no handle
+	})
+	if errors.Is(err, errKeep) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// errKeep leaves an Update without writing.
+var errKeep = errors.New("keep")
+
+// isTemp tells whether a file has a name that writeTemp makes.
+func isTemp(name string) bool {
+	at := strings.LastIndex(name, ".tmp")
+	return at > 1 && name[0] == '.' && at+len(".tmp") < len(name) && strings.Trim(name[at+len(".tmp"):], "0123456789") == ""
+}
+
+// SweepTemp removes temporary files of this package from a directory that were
+// written before old, and returns their paths. A process needs one for less than
+// a second.
+func SweepTemp(dir string, old time.Time) (removed []string, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("sweep: %w", err)
+	}
+	var errs []error
+	for _, f := range files {
+		if !f.Type().IsRegular() || !isTemp(f.Name()) {
+			continue
+		}
+		info, err := f.Info()
+		if err != nil || info.ModTime().After(old) {
+			continue
+		}
+		path := filepath.Join(dir, f.Name())
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("sweep: %w", err))
+			continue
+		}
+		removed = append(removed, path)
+	}
+	return removed, errors.Join(errs...)
+}
