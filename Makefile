@@ -29,3 +29,23 @@ check: lint ## lint, and the tests under the race detector
 
 clean:
 	rm -rf bin
+
+# The comparison with what one would use instead. ROW=name runs one row.
+SHELLS += $(wildcard scripts/bench/peers/*.sh)
+
+.PHONY: bench bench-deps herd-picture
+
+bench: build bin/bench ## how fast, how small, how flat, beside its peers; exit code 1 if a budget is missed
+	bin/bench/bench -leasectl bin/leasectl -json bin/bench.json $(if $(ROW),-row $(ROW))
+
+bench-deps: ## the peers that Debian has; needs root
+	apt-get update -q
+	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends util-linux parallel curl jq etcd-server etcd-client
+
+herd-picture: bin/bench ## docs/herd.svg, from the simulation
+	mkdir -p docs
+	bin/bench/bench -picture docs/herd.svg
+
+.PHONY: bin/bench
+bin/bench:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/bench/ ./scripts/bench ./scripts/bench/peers/...

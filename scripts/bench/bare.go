@@ -1,0 +1,175 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// The bare peers are what a lease proxy costs before it does anything for its
+// users: net/http, and a channel that holds the free names. Those over bbolt
+// also write each grant and each end down before they answer, in one of the two
+// ways that bbolt offers. They keep no order, know no owners, and forget
+// nothing that was leaked.
+
+// bareNamed makes the write of a bare peer: it must be durable when it returns.
+var bareNamed = map[string]func(dir string) (write, error){
+	"channels": func(string) (write, error) {
+		return func(func(*bolt.Tx) error) error { return nil }, nil
+	},
+	"update": func(dir string) (write, error) {
+		db, err := openBare(dir)
+		if err != nil {
+			return nil, err
+		}
+		return db.Update, nil
+	},
+	"batch": func(dir string) (write, error) {
+		db, err := openBare(dir)
+		if err != nil {
+			return nil, err
+		}
+		db.MaxBatchDelay = time.Millisecond // the default of 10 ms is for many more clients
+		return db.Batch, nil
+	},
+}
+
+type write func(func(*bolt.Tx) error) error
+
+func bareNames() []string {
+	var names []string
+	for name := range bareNamed {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+var bareBucket = []byte("leases")
+
+func openBare(dir string) (*bolt.DB, error) {
+	db, err := bolt.Open(filepath.Join(dir, "db"), 0o600, &bolt.Options{FreelistType: bolt.FreelistMapType})
+	if err != nil {
+		return nil, err
+	}
+	return db, db.Update(func(tx *bolt.Tx) error {
+		_, err := tx.CreateBucketIfNotExists(bareBucket)
+		return err
+	})
+}
+
+// bareServer has 64 names; of the type "one" there is a single one.
+type bareServer struct {
+	write     write
+	one, many chan string
+	waiting   atomic.Int64
+}
+
+// serveBare serves until it is killed, and says on stderr where.
+func serveBare(name, dir string, stderr io.Writer) error {
+	open, ok := bareNamed[name]
+	if !ok {
+		return fmt.Errorf("-bare %q: want one of %v", name, bareNames())
+	}
+	write, err := open(dir)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "listening on http://%s\n", l.Addr())
+	return http.Serve(l, newBare(write))
+}
+
+// newBare returns the handler of a bare peer.
+func newBare(write write) http.Handler {
+	s := &bareServer{write: write, one: make(chan string, 1), many: make(chan string, 64)}
+	s.one <- "one-0"
+	for i := range cap(s.many) {
+		s.many <- "many-" + strconv.Itoa(i)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+leaseapi.PathAcquire, s.acquire)
+	mux.HandleFunc("POST "+leaseapi.PathRelease, s.release)
+	mux.HandleFunc("GET "+leaseapi.PathPools, s.pools)
+	return mux
+}
+
+func (s *bareServer) free(typ string) chan string {
+	if typ == "one" {
+		return s.one
+	}
+	return s.many
+}
+
+func (s *bareServer) acquire(w http.ResponseWriter, r *http.Request) {
+	free := s.free(r.URL.Query().Get(leaseapi.ParamType))
+	var name string
+	select {
+	case name = <-free:
+	default:
+		s.waiting.Add(1)
+		select {
+		case name = <-free:
+			s.waiting.Add(-1)
+		case <-r.Context().Done():
+			s.waiting.Add(-1)
+			return
+		}
+	}
+	err := s.write(func(tx *bolt.Tx) error {
+		return tx.Bucket(bareBucket).Put([]byte(name), []byte(r.URL.RawQuery))
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	reply(w, leaseapi.AcquireReply{Names: []string{name}})
+}
+
+func (s *bareServer) release(w http.ResponseWriter, r *http.Request) {
+	var req leaseapi.ReleaseRequest
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil || len(req.Names) != 1 {
+		http.Error(w, "want one name", http.StatusBadRequest)
+		return
+	}
+	name := req.Names[0]
+	err := s.write(func(tx *bolt.Tx) error { return tx.Bucket(bareBucket).Delete([]byte(name)) })
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	free := s.many
+	if name == "one-0" {
+		free = s.one
+	}
+	free <- name
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (s *bareServer) pools(w http.ResponseWriter, _ *http.Request) {
+	reply(w, leaseapi.PoolsReply{Pools: []leaseapi.Pool{{Waiting: int(s.waiting.Load())}}})
+}
+
+func reply(w http.ResponseWriter, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(text)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// contender is a command that is measured as a whole.
+type contender struct {
+	name    string
+	args    []string
+	env     []string
+	missing string // why it cannot be run
+	every   int    // run it only every so many rounds, if it is slow; zero: in each
+
+	wall, peak []float64 // seconds and bytes, one of each per run
+}
+
+// race runs the contenders in turns.
+func (w *world) race(ctx context.Context, rounds int, all []*contender) error {
+	for i := range rounds + 1 {
+		for _, c := range all {
+			if c.missing != "" || i%max(c.every, 1) != 0 {
+				continue
+			}
+			wall, peak, err := w.cost(ctx, c.env, c.args...)
+			if err != nil {
+				return err
+			}
+			if i > 0 || c.every > 0 { // the first round is for files to be read into memory
+				c.wall, c.peak = append(c.wall, wall), append(c.peak, peak)
+			}
+		}
+	}
+	return nil
+}
+
+// cost runs a command and returns its wall time in seconds and its peak memory
+// in bytes.
+func (w *world) cost(ctx context.Context, env []string, args ...string) (wall, peak float64, err error) {
+	program, err := exec.LookPath(args[0])
+	if err != nil {
+		return 0, 0, err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(w.bin, "launch"), append([]string{program}, args[1:]...)...)
+	cmd.Env = append(w.environment(), env...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w: %s", filepath.Base(args[0]), err, strings.TrimSpace(stderr.String()))
+	}
+	var nanos float64
+	if _, err := fmt.Sscan(string(out), &nanos, &peak); err != nil {
+		return 0, 0, fmt.Errorf("launch printed %q: %w", out, err)
+	}
+	return nanos / 1e9, peak, nil
+}
+
+// compare makes a result of the contenders, of which the first is leasectl.
+func compare(what string, u unit, values func(*contender) []float64, all []*contender) result {
+	r := result{What: what, Unit: u}
+	for i, c := range all {
+		m := median(c.name, values(c))
+		if c.missing != "" {
+			m = missing(c.name, c.missing)
+		}
+		if i == 0 {
+			r.Ours = m
+		} else {
+			r.Peers = append(r.Peers, m)
+		}
+	}
+	return r
+}
+
+func wallTime(c *contender) []float64   { return c.wall }
+func peakMemory(c *contender) []float64 { return c.peak }
+
+// budget sets the budget of the ratio to a peer.
+func (r *result) budget(peer string, l *limit) {
+	for i := range r.Peers {
+		if r.Peers[i].Name == peer {
+			r.Peers[i].Limit = l
+		}
+	}
+}

@@ -1,0 +1,56 @@
+// Command launch runs a command and prints what it cost: nanoseconds from
+// before it was started until it was gone, and its peak memory in bytes.
+//
+//	launch COMMAND [ARG…]
+//
+// It is a program of its own, and a small one, because on Linux a process
+// counts as having been as large as the one that started it: started by the
+// benchmark itself, every command would seem to need the benchmark's memory.
+package main
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+func main() {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		fail(err)
+	}
+	attr := syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{null.Fd(), null.Fd(), 2}}
+
+	begin := time.Now()
+	pid, err := syscall.ForkExec(os.Args[1], os.Args[1:], &attr)
+	if err != nil {
+		fail(err)
+	}
+	var status syscall.WaitStatus
+	var usage syscall.Rusage
+	for {
+		if _, err = syscall.Wait4(pid, &status, 0, &usage); err != syscall.EINTR {
+			break
+		}
+	}
+	took := time.Since(begin)
+	if err != nil {
+		fail(err)
+	}
+	if status != 0 {
+		os.Stderr.WriteString("launch: " + os.Args[1] + " ended with wait status " + strconv.Itoa(int(status)) + "\n")
+		os.Exit(1)
+	}
+	peak := int64(usage.Maxrss)
+	if runtime.GOOS == "linux" {
+		peak *= 1024 // getrusage(2) counts in kilobytes there, in bytes on macOS
+	}
+	os.Stdout.WriteString(strconv.FormatInt(took.Nanoseconds(), 10) + " " + strconv.FormatInt(peak, 10) + "\n")
+}
+
+func fail(err error) {
+	os.Stderr.WriteString("launch: " + os.Args[1] + ": " + err.Error() + "\n")
+	os.Exit(1)
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"math"
+	"slices"
+)
+
+// result is one line of the table and those below it: a number of leasectl's
+// and the same of its peers.
+type result struct {
+	Row   string    `json:"row"`
+	What  string    `json:"what"`
+	Unit  unit      `json:"unit"`
+	Ours  measure   `json:"leasectl"`
+	Peers []measure `json:"peers,omitempty"`
+	Limit *limit    `json:"budget,omitempty"` // of our number alone
+	Met   *bool     `json:"met,omitempty"`    // of all budgets; nil: there is none
+	Error string    `json:"error,omitempty"`  // why there are no numbers
+}
+
+// measure is a number that was measured, of leasectl or of a peer.
+type measure struct {
+	Name    string  `json:"name"`
+	Value   float64 `json:"value"`         // the median, if What says nothing else
+	Low     float64 `json:"low,omitempty"` // the middle eight tenths of the values
+	High    float64 `json:"high,omitempty"`
+	Values  int     `json:"values,omitempty"`
+	Missing string  `json:"missing,omitempty"` // why there is no value
+	Ratio   float64 `json:"ratio,omitempty"`   // leasectl's value ÷ this one
+	Limit   *limit  `json:"budget,omitempty"`  // of the ratio
+	Met     *bool   `json:"met,omitempty"`
+}
+
+// limit is a budget: a bound from above or from below.
+type limit struct {
+	Is    string  `json:"is"` // ≤ or ≥
+	Bound float64 `json:"bound"`
+}
+
+func atMost(x float64) *limit  { return &limit{"≤", x} }
+func atLeast(x float64) *limit { return &limit{"≥", x} }
+
+func (l *limit) met(x float64) bool {
+	if l.Is == "≥" {
+		return x >= l.Bound
+	}
+	return x <= l.Bound
+}
+
+// median makes a measure of the middle of values.
+func median(name string, values []float64) measure { return quantile(name, values, 0.5) }
+
+// quantile makes a measure of the value below which the fraction q of values
+// lies. Without values it is missing.
+func quantile(name string, values []float64, q float64) measure {
+	if len(values) == 0 {
+		return measure{Name: name, Missing: "not measured"}
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	at := func(q float64) float64 {
+		// The nearest rank, so that each number was really measured.
+		return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+	}
+	m := measure{Name: name, Value: at(q), Values: len(sorted)}
+	if q == 0.5 { // how far all values spread says nothing of another quantile
+		m.Low, m.High = at(0.1), at(0.9)
+	}
+	return m
+}
+
+func missing(name, why string) measure { return measure{Name: name, Missing: why} }
+
+// judge fills in the ratios, and whether the budgets are met. A budget whose
+// peer is missing is not judged: the table shows that it is missing.
+func (r *result) judge() {
+	judged, met := false, true
+	count := func(l *limit, x float64) *bool {
+		ok := l.met(x)
+		judged, met = true, met && ok
+		return &ok
+	}
+	if r.Limit != nil && r.Ours.Missing == "" {
+		r.Ours.Met = count(r.Limit, r.Ours.Value)
+	}
+	for i := range r.Peers {
+		p := &r.Peers[i]
+		if p.Missing != "" || r.Ours.Missing != "" || p.Value == 0 {
+			continue
+		}
+		p.Ratio = r.Ours.Value / p.Value
+		if p.Limit != nil {
+			p.Met = count(p.Limit, p.Ratio)
+		}
+	}
+	if judged {
+		r.Met = &met
+	}
+}
+
+var errMissed = errors.New("a budget is missed, or a row could not be measured")

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// measureExec is what leasectl costs around a command that does nothing.
+func measureExec(ctx context.Context, w *world) (_ []result, err error) {
+	s, err := w.serve(ctx, "--pool", "t=1")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	lock := contender{name: "etcdctl lock", missing: lacks("etcd", "etcdctl"), every: 2}
+	if lock.missing == "" {
+		e, err := w.etcd(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, e.stop()) }()
+		lock.args = []string{"etcdctl", "--endpoints", e.url, "lock", "bench", "true"}
+		lock.env = []string{"ETCDCTL_API=3"}
+	}
+	all := []*contender{
+		{name: "leasectl", args: []string{w.leasectl, "exec", "--proxy", s.url, "--type", "t", "--", "true"}},
+		{name: "floor", args: []string{w.floor(), s.url, "t", "true"}},
+		{name: "bare cobra", args: []string{filepath.Join(w.bin, "cobra"), "exec", "--type", "t", "--", "true"}},
+		{name: "flock", args: []string{"flock", w.fresh("flock"), "true"}, missing: lacks("flock")},
+		&lock,
+		{name: "sem", args: []string{"sem", "--id", "bench", "--fg", "true"}, missing: lacks("sem"), every: 5},
+	}
+	if err := w.race(ctx, 100, all); err != nil {
+		return nil, err
+	}
+	wall := compare("exec -- true, wall time", inSeconds, wallTime, all)
+	wall.budget("floor", atMost(1.5))
+	peak := compare("exec -- true, peak memory", inBytes, peakMemory, all)
+	peak.budget("floor", atMost(3))
+	return []result{wall, peak}, nil
+}
+
+// floor is the least that a Go program can do; see peers/floor.
+func (w *world) floor() string { return filepath.Join(w.bin, "floor") }
+
+// measureSize is how large the binary is.
+func measureSize(_ context.Context, w *world) ([]result, error) {
+	size := func(name, path string) (measure, error) {
+		info, err := os.Stat(path)
+		if err != nil {
+			return measure{}, err
+		}
+		return measure{Name: name, Value: float64(info.Size()), Values: 1}, nil
+	}
+	r := result{What: "binary, server included", Unit: inBytes}
+	var err error
+	if r.Ours, err = size("leasectl", w.leasectl); err != nil {
+		return nil, err
+	}
+	for _, p := range []struct{ name, program string }{{"floor", "floor"}, {"bare cobra", "cobra"}} {
+		m, err := size(p.name, filepath.Join(w.bin, p.program))
+		if err != nil {
+			return nil, err
+		}
+		r.Peers = append(r.Peers, m)
+	}
+	return []result{r}, nil
+}
+
+// measurePair is what a bash script pays for a lease, with leasectl and with
+// what else it could use.
+func measurePair(ctx context.Context, w *world) (_ []result, err error) {
+	s, err := w.serve(ctx, "--pool", "t=1")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	const script = `h=$("$0" acquire --type t) && "$0" release --handle "$h"`
+	all := []*contender{
+		{
+			name: "leasectl", args: []string{"bash", "-c", script, w.leasectl},
+			env: []string{"LEASE_PROXY_SERVER_URL=" + s.url},
+		},
+		{
+			name: "curl + jq + flock", args: []string{filepath.Join(w.peers, "pair.sh"), s.url, "t", w.fresh("pair")},
+			missing: lacks("curl", "jq", "flock"),
+		},
+	}
+	if err := w.race(ctx, 50, all); err != nil {
+		return nil, err
+	}
+	r := compare("acquire and release from a fresh bash", inSeconds, wallTime, all)
+	r.budget("curl + jq + flock", atMost(0.1))
+	return []result{r}, nil
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+const (
+	handOffRounds = 20
+	handOffsEach  = 150 // in a round, of each server; 3,000 in all, so that the 99th percentile has 30 beyond it
+	// pollEvery is how often clients ask that wait by asking again, as those
+	// of the deployed proxy do.
+	pollEvery   = 3 * time.Second
+	pollSamples = 9
+)
+
+// measureHandOff is how long a free lease lies idle while somebody waits.
+func measureHandOff(ctx context.Context, w *world) (_ []result, err error) {
+	ours, err := w.serve(ctx, "--pool", "one=1")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, ours.stop()) }()
+	durable, err := w.serveDurable(ctx, "--pool", "one=1")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, durable.stop()) }()
+	bare, err := w.bare(ctx, "channels")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, bare.stop()) }()
+
+	servers := []*server{ours, durable, bare}
+	took := make([][]float64, len(servers))
+	for round := range handOffRounds + 1 {
+		for i, s := range servers {
+			values, err := handOffs(s.addr, handOffsEach)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				took[i] = append(took[i], values...)
+			}
+		}
+	}
+	polled, err := polledHandOffs(ours.addr)
+	if err != nil {
+		return nil, err
+	}
+	middle := result{
+		What: "hand-off of a release to who waits, median", Unit: inSeconds, Ours: median("leasectl", took[0]),
+		Peers: []measure{median("bare channels", took[2]), median("leasectl --data", took[1]), median("client that polls every 3 s", polled)},
+	}
+	middle.budget("bare channels", atMost(3))
+	late := result{
+		What: "hand-off, 99th percentile", Unit: inSeconds, Ours: quantile("leasectl", took[0], 0.99),
+		Peers: []measure{quantile("bare channels", took[2], 0.99), quantile("leasectl --data", took[1], 0.99)},
+	}
+	late.budget("bare channels", atMost(5))
+	return []result{middle, late}, nil
+}
+
+// handOffs lets two clients hand the only lease to each other n times.
+func handOffs(addr string, n int) ([]float64, error) {
+	var clients [3]*wire
+	for i := range clients {
+		c, err := dial(addr)
+		if err != nil {
+			return nil, err
+		}
+		defer c.close()
+		clients[i] = c
+	}
+	holder, waiter, watcher := clients[0], clients[1], clients[2]
+	if err := holder.acquiring("one"); err != nil {
+		return nil, err
+	}
+	if _, err := holder.granted(); err != nil {
+		return nil, err
+	}
+	var took []float64
+	for range n {
+		if err := waiter.acquiring("one"); err != nil {
+			return nil, err
+		}
+		for waiting := 0; waiting == 0; {
+			var err error
+			if waiting, err = watcher.waiting(); err != nil {
+				return nil, err
+			}
+		}
+		begin := time.Now()
+		if err := holder.releasing("one-0"); err != nil {
+			return nil, err
+		}
+		if _, err := waiter.granted(); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(begin).Seconds())
+		if _, err := holder.answer(); err != nil {
+			return nil, err
+		}
+		holder, waiter = waiter, holder
+	}
+	err := holder.releasing("one-0")
+	if err == nil {
+		_, err = holder.answer()
+	}
+	return took, err
+}
+
+// polledHandOffs is the same with a waiter that asks every three seconds. The
+// releases are spread evenly over the time between two of its questions.
+func polledHandOffs(addr string) ([]float64, error) {
+	holder, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer holder.close()
+	waiter, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer waiter.close()
+	const try = leaseapi.PathAcquire + "?type=one&wait=0s"
+	var took []float64
+	for i := range pollSamples {
+		if _, err := holder.call(http.MethodPost, try, ""); err != nil {
+			return nil, err
+		}
+		if _, err := waiter.call(http.MethodPost, try, ""); err == nil {
+			return nil, errors.New("a lease that is held was granted")
+		}
+		ask := time.NewTimer(pollEvery)
+		time.Sleep(pollEvery * time.Duration(2*i+1) / (2 * pollSamples))
+		begin := time.Now()
+		if _, err := holder.call(http.MethodPost, leaseapi.PathRelease, `{"names":["one-0"]}`); err != nil {
+			return nil, err
+		}
+		<-ask.C
+		if _, err := waiter.call(http.MethodPost, try, ""); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(begin).Seconds())
+		if _, err := waiter.call(http.MethodPost, leaseapi.PathRelease, `{"names":["one-0"]}`); err != nil {
+			return nil, err
+		}
+	}
+	return took, nil
+}

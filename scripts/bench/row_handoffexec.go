@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	handOffExecRounds = 25
+	// queueTime is how long a command gets to queue up. Most of the peers
+	// tell nobody that they wait; sem, the slowest, takes 80 ms until it does.
+	queueTime = 250 * time.Millisecond
+)
+
+// wrapper is a command that runs another while it holds a lock.
+type wrapper struct {
+	name    string
+	args    []string // before the command
+	env     []string
+	missing string
+	took    []float64
+}
+
+// measureHandOffExec is the same hand-off as a shell user sees it: from the
+// end of one command until the next runs, with all that the wrappers do.
+func measureHandOffExec(ctx context.Context, w *world) (_ []result, err error) {
+	s, err := w.serve(ctx, "--pool", "one=1")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	lock := wrapper{name: "etcdctl lock", missing: lacks("etcd", "etcdctl"), env: []string{"ETCDCTL_API=3"}}
+	if lock.missing == "" {
+		e, err := w.etcd(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, e.stop()) }()
+		lock.args = []string{"etcdctl", "--endpoints", e.url, "lock", "bench"}
+	}
+	all := []*wrapper{
+		{name: "leasectl", args: []string{w.leasectl, "exec", "--proxy", s.url, "--type", "one", "--"}},
+		{name: "flock", args: []string{"flock", w.fresh("flock")}, missing: lacks("flock")},
+		&lock,
+		{name: "sem", args: []string{"sem", "--id", "bench", "--fg"}, missing: lacks("sem")},
+	}
+	holders := make([]*held, len(all))
+	for round := range handOffExecRounds + 1 {
+		for i, a := range all {
+			if a.missing != "" {
+				continue
+			}
+			next, err := w.hold(ctx, a)
+			if err != nil {
+				return nil, err
+			}
+			if holders[i] == nil { // the first has nobody to wait for
+				if err := next.runs(); err != nil {
+					return nil, err
+				}
+				holders[i] = next
+				continue
+			}
+			time.Sleep(queueTime)
+			begin := time.Now()
+			if err := holders[i].end(); err != nil {
+				return nil, err
+			}
+			if err := next.runs(); err != nil {
+				return nil, err
+			}
+			took := time.Since(begin).Seconds()
+			if err := holders[i].wait(); err != nil {
+				return nil, err
+			}
+			holders[i] = next
+			if round > 1 {
+				a.took = append(a.took, took)
+			}
+		}
+	}
+	r := result{What: "from the end of a command to the start of the next", Unit: inSeconds}
+	for i, a := range all {
+		m := median(a.name, a.took)
+		if a.missing != "" {
+			m = missing(a.name, a.missing)
+		} else if err := errors.Join(holders[i].end(), holders[i].wait()); err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			r.Ours = m
+		} else {
+			r.Peers = append(r.Peers, m)
+		}
+	}
+	return []result{r}, nil
+}
+
+// held is a command under a wrapper: it says on one FIFO that it runs, and ends
+// when it is told to on the other. FIFOs, since wrappers differ in what they
+// let their command have of other files.
+type held struct {
+	cmd      *exec.Cmd
+	stderr   *strings.Builder
+	up, down *os.File
+}
+
+func (w *world) hold(ctx context.Context, a *wrapper) (*held, error) {
+	up, down := w.fresh("up"), w.fresh("down")
+	h := &held{stderr: new(strings.Builder)}
+	for path, file := range map[string]**os.File{up: &h.up, down: &h.down} {
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			return nil, err
+		}
+		// Opened for both, so that no side waits for the other to open it.
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		*file = f
+	}
+	args := append(append([]string{}, a.args...), filepath.Join(w.peers, "hold.sh"), up, down)
+	h.cmd = exec.CommandContext(ctx, args[0], args[1:]...)
+	h.cmd.Env = append(w.environment(), a.env...)
+	h.cmd.Stderr = h.stderr
+	h.cmd.SysProcAttr = dyingWithUs()
+	return h, h.cmd.Start()
+}
+
+// runs waits until the command runs.
+func (h *held) runs() error {
+	if err := h.up.SetReadDeadline(time.Now().Add(startTime)); err != nil {
+		return err
+	}
+	_, err := h.up.Read(make([]byte, 1))
+	if err != nil {
+		return fmt.Errorf("%s does not run its command: %w: %s", filepath.Base(h.cmd.Path), err, h.stderr)
+	}
+	return nil
+}
+
+func (h *held) end() error {
+	_, err := h.down.WriteString("\n")
+	return err
+}
+
+// wait waits until the wrapper is gone.
+func (h *held) wait() error {
+	err := h.cmd.Wait()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", filepath.Base(h.cmd.Path), err, h.stderr)
+	}
+	return errors.Join(err, h.up.Close(), h.down.Close())
+}

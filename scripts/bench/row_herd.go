@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// herdTable compares herds, of which the first is ours. A minute takes as long
+// as said, and what is shown of times is in minutes of the herd. The paced pool
+// must keep that share of the rate of the one without a pace.
+func herdTable(runs map[string][][]job, minute time.Duration, rate float64) []result {
+	table := []struct {
+		what  string
+		unit  unit
+		limit *limit
+		value func([]job) float64
+	}{
+		{"most starts in any minute ÷ mean", factor, atMost(1.3), func(jobs []job) float64 { return peak(starts(jobs), minute) }},
+		{"starts per minute once the pool is full", number, nil, func(jobs []job) float64 { return steadyRate(starts(jobs), minute) }},
+		{"minutes waited, mean", number, nil, func(jobs []job) float64 { mean, _ := waits(jobs); return mean.Seconds() / minute.Seconds() }},
+		{"minutes waited, longest", number, nil, func(jobs []job) float64 { _, most := waits(jobs); return most.Seconds() / minute.Seconds() }},
+	}
+	var results []result
+	for _, line := range table {
+		r := result{What: line.what, Unit: line.unit, Limit: line.limit}
+		for i, h := range herds {
+			var values []float64
+			for _, jobs := range runs[h.name] {
+				values = append(values, line.value(jobs))
+			}
+			m := median(h.name, values)
+			if i == 0 {
+				r.Ours = m
+			} else {
+				r.Peers = append(r.Peers, m)
+			}
+		}
+		results = append(results, r)
+	}
+	results[1].budget("no pace", atLeast(rate))
+	return results
+}
+
+// measureHerdSimulated runs the pools of the server in virtual time.
+func measureHerdSimulated(context.Context, *world) ([]result, error) {
+	runs := make(map[string][][]job)
+	for _, h := range herds {
+		jobs, err := h.simulate()
+		if err != nil {
+			return nil, err
+		}
+		runs[h.name] = [][]job{jobs}
+	}
+	return herdTable(runs, time.Minute, 0.99), nil
+}
+
+const (
+	// herdScale makes a hold of 20 minutes one of two seconds.
+	herdScale  = 600
+	herdRounds = 3
+	// realRate is lower than in the simulation: real holds vary, and what comes
+	// late by more than half a pace, which is 20 ms here, is not made up for.
+	realRate = 0.95
+)
+
+// measureHerdReal runs the same with real processes and a real server. What
+// delays a process by 10 ms, as other programs on the machine do, shifts its
+// start by six seconds of the herd.
+func measureHerdReal(ctx context.Context, w *world) ([]result, error) {
+	runs := make(map[string][][]job)
+	for range herdRounds {
+		for _, h := range herds {
+			jobs, err := w.stampede(ctx, h)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", h.name, err)
+			}
+			runs[h.name] = append(runs[h.name], jobs)
+		}
+	}
+	return herdTable(runs, time.Minute/herdScale, realRate), nil
+}
+
+// stampede runs the herd once: each job is a leasectl exec that holds its lease
+// as long as its command sleeps. Starts are the grants in the server's log.
+func (w *world) stampede(ctx context.Context, h herd) (_ []job, err error) {
+	s, err := w.serveHerd(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	jobs := herd{}.jobs() // leasectl does the jitter
+	hold := fmt.Sprint((herdHold / herdScale).Seconds())
+	failed := make(chan error, len(jobs))
+	var running sync.WaitGroup
+	begin := time.Now()
+	for i := range jobs {
+		comes := begin.Add(jobs[i].comes / herdScale)
+		time.Sleep(time.Until(comes))
+		cmd := exec.CommandContext(ctx, w.leasectl, "exec", "--proxy", s.url, "--type", "install",
+			"--jitter", (h.jitter / herdScale).String(), "--owner", fmt.Sprint("job-", i), "--", "sleep", hold)
+		cmd.Env = w.environment()
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		jobs[i].comes = time.Since(begin)
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		running.Go(func() {
+			if err := cmd.Wait(); err != nil {
+				failed <- fmt.Errorf("job %d: %w: %s", i, err, stderr.String())
+			}
+		})
+	}
+	running.Wait()
+	close(failed)
+	if err := <-failed; err != nil {
+		return nil, err
+	}
+	return jobs, readStarts(s.log, begin, jobs)
+}
+
+// serveHerd starts a server with the pool of the herd.
+func (w *world) serveHerd(ctx context.Context, h herd) (*server, error) {
+	config := fmt.Sprintf("resources:\n- type: install\n  state: free\n  min-count: %d\n  max-count: %[1]d\n", herdLeases)
+	if h.pace > 0 {
+		config += fmt.Sprintf("  pace: auto\n  hold: %s\n", herdHold/herdScale)
+	}
+	path := w.fresh("config")
+	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	return w.serve(ctx, "--config", path)
+}
+
+var grantLine = regexp.MustCompile(`^time=(\S+) .*msg=granted owner=job-([0-9]+) `)
+
+// readStarts fills in from a server's log when the jobs got their leases.
+func readStarts(path string, begin time.Time, jobs []job) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	found := 0
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		m := grantLine.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339Nano, m[1])
+		if err != nil {
+			return fmt.Errorf("the server's log: %w", err)
+		}
+		var i int
+		if _, err := fmt.Sscan(m[2], &i); err != nil || i >= len(jobs) {
+			return fmt.Errorf("the server's log: job %q", m[2])
+		}
+		jobs[i].starts = at.Sub(begin)
+		found++
+	}
+	if found != len(jobs) {
+		return fmt.Errorf("the server's log has %d grants, want %d", found, len(jobs))
+	}
+	return lines.Err()
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	pairRounds = 21
+	pairWindow = 300 * time.Millisecond // of each server in each round
+)
+
+// deployedPairs is what the deployed proxy did over Boskos, with 64 clients, on
+// a machine of two cores like ours. It cannot be run here: it needs a cluster.
+const deployedPairs = 390
+
+// pairsOf measures how many acquires and releases a second a durable server
+// does for so many clients, each of which sends one after the other.
+func pairsOf(clients int) func(context.Context, *world) ([]result, error) {
+	return func(ctx context.Context, w *world) (_ []result, err error) {
+		type rival struct {
+			name    string
+			start   func() (*server, error)
+			pair    func(c *wire, n int) error
+			missing string
+			server  *server
+			rates   []float64
+		}
+		version1 := func(c *wire, _ int) error { return c.pair("many") }
+		all := []*rival{
+			{name: "leasectl --data", start: func() (*server, error) { return w.serveDurable(ctx, "--pool", "many=64") }, pair: version1},
+			{name: "bare bbolt Update", start: func() (*server, error) { return w.bare(ctx, "update") }, pair: version1},
+			{name: "bare bbolt Batch", start: func() (*server, error) { return w.bare(ctx, "batch") }, pair: version1},
+			{name: "etcd txn", start: func() (*server, error) { return w.etcd(ctx) }, pair: etcdPair, missing: lacks("etcd")},
+		}
+		for _, a := range all {
+			if a.missing != "" {
+				continue
+			}
+			if a.server, err = a.start(); err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, a.server.stop()) }()
+		}
+		for round := range pairRounds + 1 {
+			for _, a := range all {
+				if a.missing != "" {
+					continue
+				}
+				rate, err := throughput(a.server.addr, clients, pairWindow, a.pair)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %w", a.name, err)
+				}
+				if round > 0 {
+					a.rates = append(a.rates, rate)
+				}
+			}
+		}
+		r := result{What: fmt.Sprintf("durable acquire + release, %d at once", clients), Unit: perSecond}
+		for i, a := range all {
+			m := median(a.name, a.rates)
+			if a.missing != "" {
+				m = missing(a.name, a.missing)
+			}
+			if i == 0 {
+				r.Ours = m
+			} else {
+				r.Peers = append(r.Peers, m)
+			}
+		}
+		best := &r.Peers[0] // of the two ways to use bbolt
+		if r.Peers[1].Value > best.Value {
+			best = &r.Peers[1]
+		}
+		best.Limit = atLeast(0.8)
+		if clients == 64 {
+			r.Peers = append(r.Peers, measure{Name: "deployed proxy (quoted, not run)", Value: deployedPairs, Limit: atLeast(10)})
+		}
+		return []result{r}, nil
+	}
+}
+
+// throughput runs pair on so many connections for a time, and returns how many
+// a second there were.
+func throughput(addr string, clients int, window time.Duration, pair func(c *wire, n int) error) (float64, error) {
+	var done atomic.Int64
+	var running sync.WaitGroup
+	failed := make(chan error, clients)
+	begin := time.Now()
+	for i := range clients {
+		running.Go(func() {
+			c, err := dial(addr)
+			if err != nil {
+				failed <- err
+				return
+			}
+			defer c.close()
+			for time.Since(begin) < window {
+				if err := pair(c, i); err != nil {
+					failed <- err
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	running.Wait()
+	took := time.Since(begin)
+	close(failed)
+	return float64(done.Load()) / took.Seconds(), <-failed
+}
+
+// etcdPair takes and gives back a key of its own, in the way of a lock: it is
+// made if it is not there, and removed.
+func etcdPair(c *wire, n int) error {
+	key := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "lease-%d", n))
+	body := fmt.Sprintf(`{"compare":[{"target":"CREATE","key":%q,"createRevision":"0"}],"success":[{"requestPut":{"key":%q,"value":"aGVsZA=="}}]}`, key, key)
+	if _, err := c.call(http.MethodPost, "/v3/kv/txn", body); err != nil {
+		return err
+	}
+	_, err := c.call(http.MethodPost, "/v3/kv/deleterange", fmt.Sprintf(`{"key":%q}`, key))
+	return err
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+const (
+	waiterRounds = 3
+	idleWindow   = 3 * time.Second
+	// idleCPU is what still counts as none: an hour of it is 9 s.
+	idleCPU = 0.25
+)
+
+// waitersOf measures what blocked waiters cost a server.
+func waitersOf(n int) func(context.Context, *world) ([]result, error) {
+	return func(ctx context.Context, w *world) ([]result, error) {
+		var memory, idle [2][]float64
+		for range waiterRounds {
+			for i, start := range []func() (*server, error){
+				func() (*server, error) { return w.serve(ctx, "--pool", "one=1") },
+				func() (*server, error) { return w.bare(ctx, "channels") },
+			} {
+				m, c, err := w.blocked(ctx, start, n)
+				if err != nil {
+					return nil, err
+				}
+				memory[i], idle[i] = append(memory[i], m), append(idle[i], c)
+			}
+		}
+		size := result{What: "server memory for each waiter", Unit: inBytes, Ours: median("leasectl", memory[0]),
+			Peers: []measure{median("bare channels", memory[1])}}
+		if n == 10_000 {
+			size.Limit = atMost(24 << 10)
+		}
+		cpu := result{What: "server CPU while they wait, of a core", Unit: percent, Ours: median("leasectl", idle[0]),
+			Peers: []measure{median("bare channels", idle[1])}, Limit: atMost(idleCPU)}
+		return []result{size, cpu}, nil
+	}
+}
+
+// blocked lets n clients wait for a lease that somebody holds, and returns how
+// many bytes the server grew for each, and how much of a core it took then.
+func (w *world) blocked(ctx context.Context, start func() (*server, error), n int) (memory, cpu float64, err error) {
+	s, err := start()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	holder, err := dial(s.addr)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer holder.close()
+	if err := holder.pair("one"); err != nil { // what the server sets up once is not a waiter's
+		return 0, 0, err
+	}
+	if err := holder.acquiring("one"); err != nil {
+		return 0, 0, err
+	}
+	if _, err := holder.granted(); err != nil {
+		return 0, 0, err
+	}
+	before, err := s.usage()
+	if err != nil {
+		return 0, 0, err
+	}
+	queue, err := line(ctx, s.addr, "one", n)
+	defer queue.close()
+	if err != nil {
+		return 0, 0, err
+	}
+	full, err := s.usage()
+	if err != nil {
+		return 0, 0, err
+	}
+	begin := time.Now()
+	time.Sleep(idleWindow)
+	after, err := s.usage()
+	if err != nil {
+		return 0, 0, err
+	}
+	return (full.memory - before.memory) / float64(n), 100 * (after.cpu - full.cpu) / time.Since(begin).Seconds(), nil
+}
+
+// queue is clients that wait, in the order in which they came.
+type queue []*wire
+
+// lineStep is how many join the queue at once; the order among them is not
+// known. A smaller one takes longer, and shows no more.
+const lineStep = 20
+
+// line lets n clients queue up for a type, and returns when all are in the
+// queue. The queue counts also if there is an error.
+func line(ctx context.Context, addr, typ string, n int) (queue, error) {
+	watcher, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer watcher.close()
+	var q queue
+	for len(q) < n {
+		for range min(lineStep, n-len(q)) {
+			c, err := dial(addr)
+			if err != nil {
+				return q, fmt.Errorf("waiter %d: %w", len(q), err)
+			}
+			q = append(q, c)
+			// With an owner the answer says generations, which show the order.
+			if err := c.send(http.MethodPost, leaseapi.PathAcquire+"?type="+typ+"&owner=job-"+strconv.Itoa(len(q)), ""); err != nil {
+				return q, err
+			}
+		}
+		err := await(ctx, startTime, func() (bool, error) {
+			waiting, err := watcher.waiting()
+			return waiting == len(q), err
+		})
+		if err != nil {
+			return q, fmt.Errorf("%d waiters: %w", len(q), err)
+		}
+	}
+	return q, nil
+}
+
+func (q queue) close() {
+	for _, c := range q {
+		c.close()
+	}
+}
+
+// usage is what a process takes.
+type usage struct {
+	memory float64 // bytes that are resident
+	cpu    float64 // seconds of user and system time so far
+}
+
+// usage reads it from proc(5), which only Linux has.
+func (s *server) usage() (u usage, err error) {
+	dir := "/proc/" + strconv.Itoa(s.cmd.Process.Pid)
+	text, err := os.ReadFile(dir + "/statm")
+	if err != nil {
+		return u, err
+	}
+	var size, pages float64
+	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+		return u, fmt.Errorf("read %s/statm: %w", dir, err)
+	}
+	u.memory = pages * float64(os.Getpagesize())
+
+	// schedstat counts nanoseconds, where stat counts in ticks of 10 ms.
+	tasks, err := os.ReadDir(dir + "/task")
+	if err != nil {
+		return u, err
+	}
+	for _, task := range tasks {
+		text, err := os.ReadFile(dir + "/task/" + task.Name() + "/schedstat")
+		if errors.Is(err, os.ErrNotExist) {
+			continue // the thread has ended
+		}
+		if err != nil {
+			return u, err
+		}
+		nanos, _, _ := strings.Cut(string(text), " ")
+		n, err := strconv.ParseFloat(nanos, 64)
+		if err != nil {
+			return u, err
+		}
+		u.cpu += n / 1e9
+	}
+	return u, nil
+}

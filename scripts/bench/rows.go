@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// row is one thing to measure. It may come to several results.
+type row struct {
+	name    string
+	what    string
+	measure func(context.Context, *world) ([]result, error)
+}
+
+// rows is the table from top to bottom.
+var rows = []row{
+	{"exec", "a command under a lease: wall time, peak memory", measureExec},
+	{"size", "the binary", measureSize},
+	{"bash-pair", "acquire and release from a fresh bash", measurePair},
+	{"handoff", "from the start of a release to the next waiter's answer", measureHandOff},
+	{"handoff-exec", "from the end of a command to the start of the next that waited", measureHandOffExec},
+	{"pairs-1", "durable pairs of acquire and release, 1 client", pairsOf(1)},
+	{"pairs-16", "durable pairs of acquire and release, 16 clients", pairsOf(16)},
+	{"pairs-64", "durable pairs of acquire and release, 64 clients", pairsOf(64)},
+	{"waiters-1000", "1,000 blocked waiters", waitersOf(1_000)},
+	{"waiters-10000", "10,000 blocked waiters", waitersOf(10_000)},
+	{"drain", "10,000 waiters drained through a pool of 50", measureDrain},
+	{"local", "start of --proxy local", measureLocal},
+	{"herd-sim", "250 jobs on 50 leases of 20 minutes, simulated", measureHerdSimulated},
+	{"herd-real", "250 jobs on 50 leases, real processes at 1:600", measureHerdReal},
+}
+
+// choose returns the row of a name, or those whose names begin with it.
+func choose(name string) ([]row, error) {
+	var chosen []row
+	for _, r := range rows {
+		if r.name == name {
+			return []row{r}, nil
+		}
+		if strings.HasPrefix(r.name, name) {
+			chosen = append(chosen, r)
+		}
+	}
+	if chosen == nil {
+		var names []string
+		for _, r := range rows {
+			names = append(names, r.name)
+		}
+		return nil, fmt.Errorf("row %q: want one of %s", name, strings.Join(names, ", "))
+	}
+	return chosen, nil
+}

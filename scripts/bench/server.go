@@ -1,0 +1,174 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// server is a process that serves on loopback until it is stopped.
+type server struct {
+	url  string // http://127.0.0.1:PORT
+	addr string
+	log  string // file of its stderr
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	err  error         // how; after done
+}
+
+// startTime bounds the start of a server: etcd takes a second or two.
+const startTime = 20 * time.Second
+
+// serve starts leasectl serve, as it would run in production: its log goes
+// to a file.
+func (w *world) serve(ctx context.Context, args ...string) (*server, error) {
+	return w.start(ctx, w.leasectl, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+}
+
+// serveDurable starts it with a data directory.
+func (w *world) serveDurable(ctx context.Context, args ...string) (*server, error) {
+	return w.serve(ctx, append(args, "--data", w.fresh("data"))...)
+}
+
+// bare starts one of the bare peers.
+func (w *world) bare(ctx context.Context, name string) (*server, error) {
+	dir := w.fresh(name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return w.start(ctx, w.self, "-bare", name, "-dir", dir)
+}
+
+var listening = regexp.MustCompile(`listening on http://([0-9.:]+)`)
+
+// start starts a server that says on stderr where it listens.
+func (w *world) start(ctx context.Context, program string, args ...string) (*server, error) {
+	s, err := w.launch(ctx, program, args...)
+	if err != nil {
+		return nil, err
+	}
+	err = s.ready(ctx, func() (bool, error) {
+		text, err := os.ReadFile(s.log)
+		if err != nil {
+			return false, err
+		}
+		found := listening.FindSubmatch(text)
+		if found == nil {
+			return false, nil
+		}
+		s.addr = string(found[1])
+		s.url = "http://" + s.addr
+		return true, nil
+	})
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	return s, nil
+}
+
+// launch starts a process with its stderr in a file.
+func (w *world) launch(ctx context.Context, program string, args ...string) (*server, error) {
+	s := &server{log: w.fresh("log")}
+	log, err := os.Create(s.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	s.cmd = exec.CommandContext(ctx, program, args...)
+	s.cmd.Stderr = log
+	s.cmd.Env = w.environment()
+	s.cmd.SysProcAttr = dyingWithUs()
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.done = make(chan struct{})
+	go func() {
+		defer close(s.done)
+		s.err = s.cmd.Wait()
+	}()
+	return s, nil
+}
+
+// ready waits until f is true. A server that ends before has failed.
+func (s *server) ready(ctx context.Context, f func() (bool, error)) error {
+	return await(ctx, startTime, func() (bool, error) {
+		select {
+		case <-s.done:
+			return false, fmt.Errorf("it ended: %w", cmp.Or(s.err, errors.New("without an error")))
+		default:
+			return f()
+		}
+	})
+}
+
+// stop ends the server and waits for that. One that ended by itself before is
+// an error: what was measured of it is not worth anything.
+func (s *server) stop() error {
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop %s: %w", filepath.Base(s.cmd.Path), err)
+	}
+	<-s.done
+	var exit *exec.ExitError
+	if errors.As(s.err, &exit) {
+		return nil // however it takes a TERM
+	}
+	return s.err
+}
+
+// failed ends a server that did not get ready, and adds its last words to why.
+func (s *server) failed(why error) error {
+	s.cmd.Process.Kill() // it may have ended already
+	<-s.done
+	text, err := os.ReadFile(s.log)
+	const enough = 500
+	return errors.Join(fmt.Errorf("%s: %w: it said: %s", filepath.Base(s.cmd.Path), why, text[max(0, len(text)-enough):]), err)
+}
+
+// environment is that of all commands, so that nothing of the caller's changes
+// what is measured, and nothing is left behind in its places.
+func (w *world) environment() []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH"),
+		"HOME=" + w.dir,
+		"TMPDIR=" + w.dir,
+		"LANG=C.UTF-8",
+		"LEASECTL_STATE_DIR=" + filepath.Join(w.dir, "state"),
+	}
+}
+
+// await calls f until it is true, fails, or the time is over. What it waits
+// for are other programs, which offer no event to wait for.
+func await(ctx context.Context, most time.Duration, f func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ok, err := f(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("not ready within %s: %w", most, ctx.Err())
+		}
+	}
+}
+
+// freeAddress returns an address that nobody listens on at the moment, for
+// programs that cannot be told to find one.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}

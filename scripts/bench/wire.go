@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// wire is a client that costs little beside what is measured: one connection,
+// and requests written out by hand.
+type wire struct {
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+func dial(addr string) (*wire, error) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &wire{conn, bufio.NewReaderSize(conn, 1<<10)}, nil
+}
+
+func (w *wire) send(method, target, body string) error {
+	_, err := fmt.Fprintf(w.conn, "%s %s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body)
+	return err
+}
+
+// answer waits for the answer to what was sent.
+func (w *wire) answer() (text []byte, err error) {
+	resp, err := http.ReadResponse(w.r, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err = io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode >= 300 {
+		err = fmt.Errorf("%s: %s", resp.Status, text)
+	}
+	return text, err
+}
+
+func (w *wire) call(method, target, body string) ([]byte, error) {
+	if err := w.send(method, target, body); err != nil {
+		return nil, err
+	}
+	return w.answer()
+}
+
+// acquiring and releasing are the two calls of version 1, which the bare peers
+// understand as well.
+func (w *wire) acquiring(typ string) error {
+	return w.send(http.MethodPost, leaseapi.PathAcquire+"?type="+typ, "")
+}
+
+func (w *wire) releasing(name string) error {
+	return w.send(http.MethodPost, leaseapi.PathRelease, `{"names":["`+name+`"]}`)
+}
+
+// granted waits for the answer to an acquire.
+func (w *wire) granted() (leaseapi.AcquireReply, error) {
+	var reply leaseapi.AcquireReply
+	text, err := w.answer()
+	if err != nil {
+		return reply, err
+	}
+	if err := json.Unmarshal(text, &reply); err != nil {
+		return reply, fmt.Errorf("answer %q: %w", text, err)
+	}
+	if len(reply.Names) != 1 {
+		return reply, fmt.Errorf("answer %q: want one name", text)
+	}
+	return reply, nil
+}
+
+// pair takes a lease and gives it back.
+func (w *wire) pair(typ string) error {
+	if err := w.acquiring(typ); err != nil {
+		return err
+	}
+	got, err := w.granted()
+	if err != nil {
+		return err
+	}
+	if err := w.releasing(got.Names[0]); err != nil {
+		return err
+	}
+	_, err = w.answer()
+	return err
+}
+
+// waiting asks how many requests are queued for the first pool.
+func (w *wire) waiting() (int, error) {
+	text, err := w.call(http.MethodGet, leaseapi.PathPools, "")
+	if err != nil {
+		return 0, err
+	}
+	var reply leaseapi.PoolsReply
+	if err := json.Unmarshal(text, &reply); err != nil {
+		return 0, err
+	}
+	if len(reply.Pools) == 0 {
+		return 0, fmt.Errorf("answer %q: want a pool", text)
+	}
+	return reply.Pools[0].Waiting, nil
+}
+
+// close drops the connection.
+func (w *wire) close() { w.conn.Close() }
