@@ -35,7 +35,8 @@ const (
 	// TextExhausted begins the text of the 5xx of an exhausted pool. Some
 	// clients look for the plural, some for the singular.
 	TextExhausted = "resources not found"
-	// TextNoName is how a deployed server refuses a name that is free already.
+	// TextNoName is how a deployed server refuses a name that is free already,
+	// and ours one that it has never had.
 	TextNoName = "no resource name"
 )
 

@@ -2,6 +2,7 @@ package trap
 
 import (
 	"bufio"
+	"os"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -12,11 +13,13 @@ import (
 )
 
 // orphanMode starts the wrapper in a background group and ends, so that nobody
-// is left in the session who could continue the group.
+// is left in the session who could continue the group. The wrapper runs when
+// descriptor 3 says that it is so.
 func orphanMode(args []string) int {
 	argv, env := self("wrapper", args...)
+	argv = append(shell(`read go <&3; exec "$0" "$@"`), argv...)
 	_, _, err := syscall.StartProcess(argv[0], argv, &syscall.ProcAttr{
-		Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+		Env: env, Files: []uintptr{0, 1, 2, 3}, Sys: &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
 		panic(err)
@@ -36,15 +39,21 @@ func TestBackgroundWithoutShell(t *testing.T) {
 	out, w := report(t)
 	orphan, env := self("orphan", append(shell(`echo $$ $PPID; exec "$0" "$@"`), conts()...)...)
 	// The session's leader stays: the terminal would go with it.
-	leader := exec.Command("/bin/sh", "-c", `"$0" "$@"; read x`)
+	leader := exec.Command("/bin/sh", "-c", `"$0" "$@"; echo go >&4; read x`)
 	leader.Args = append(leader.Args, orphan...)
 	leader.Env, leader.Stdin, leader.Stdout = env, tty, w
+	goR, goW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader.ExtraFiles = []*os.File{goR, goW}
 	leader.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := leader.Start(); err != nil {
 		t.Fatal(err)
 	}
-	tty.Close()
-	w.Close()
+	for _, f := range []*os.File{tty, w, goR, goW} {
+		f.Close()
+	}
 	pid, parent, _ := strings.Cut(out.next(), " ")
 	command, wrapper := atoi(t, pid), atoi(t, parent)
 	defer func() {

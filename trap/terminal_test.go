@@ -254,6 +254,7 @@ func contsMode(args []string) int {
 	if slices.Contains(args, "handles INT") {
 		signal.Notify(interrupted, syscall.SIGINT)
 	}
+	fmt.Println("ready") // before it can be stopped for reading in the background
 	read := make(chan string)
 	if !slices.Contains(args, "deaf") {
 		go func() {
@@ -263,7 +264,6 @@ func contsMode(args []string) int {
 			close(read)
 		}()
 	}
-	fmt.Println("ready")
 	for {
 		select {
 		case <-continued:

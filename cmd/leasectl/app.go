@@ -41,14 +41,14 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
 	defer a.clients.close()
 	a.status = newStatusLine(stderr)
-	a.chain = trap.NewChain(trap.Signals()...)
+	a.chain = trap.NewChain(endings...)
 
 	// A broken pipe on stdout is an error of the write, to be handled where
 	// the write is: a handle that nobody read is a lease to give back.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	a.chain.OnSignal(func(e trap.Event) error {
-		if sig, ok := e.Signal.(syscall.Signal); ok && ends(sig) && !(sig == syscall.SIGHUP && a.staysOnHangup.Load()) {
+		if sig, ok := e.Signal.(syscall.Signal); ok && !(sig == syscall.SIGHUP && a.staysOnHangup.Load()) {
 			cancel(signalError{sig})
 		}
 		return nil
@@ -76,15 +76,10 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	return status
 }
 
-// ends tells whether a signal asks the program to end, rather than to look at
-// its terminal or to report something.
-func ends(sig syscall.Signal) bool {
-	switch sig {
-	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT:
-		return true
-	}
-	return false
-}
+// endings are the signals that ask the program to end. Others keep their
+// default action, but in exec: to listen to one costs a round trip to a thread
+// of the runtime, which a command of milliseconds notices.
+var endings = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
 
 // isCobraUsage recognises the errors that cobra makes by itself: they have no
 // type of their own, and all of them are about what was typed.

@@ -114,16 +114,10 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 		return err
 	}
 	x := &execution{a: a, o: o, args: args, handle: handle, signals: make(chan syscall.Signal, 64)}
-	remove := a.chain.OnSignal(func(e trap.Event) error {
-		if sig, ok := e.Signal.(syscall.Signal); ok {
-			select {
-			case x.signals <- sig:
-			default: // 64 unread signals: the child is being stopped already
-			}
-		}
-		return nil
-	})
-	defer remove()
+	defer a.chain.OnSignal(x.heard)()
+	others := trap.NewChain(slices.DeleteFunc(trap.Signals(), isEnding)...)
+	defer others.Exit(0)
+	others.OnSignal(x.heard)
 	for attempt := 1; ; attempt++ {
 		status, err := x.attempt(ctx, attempt)
 		if err != nil {
@@ -137,6 +131,19 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 		a.notef("attempt %d of %d ended with exit code %d: taking the lease anew", attempt, o.attempts, status.Code)
 	}
 }
+
+// heard passes a signal on to whoever supervises the child.
+func (x *execution) heard(e trap.Event) error {
+	if sig, ok := e.Signal.(syscall.Signal); ok {
+		select {
+		case x.signals <- sig:
+		default: // 64 unread signals: the child is being stopped already
+		}
+	}
+	return nil
+}
+
+func isEnding(sig os.Signal) bool { return slices.Contains(endings, sig) }
 
 // ending turns the child's end into leasectl's own.
 func ending(status trap.Status) error {

@@ -267,7 +267,11 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 	}
 	reply, err := client.Release(ctx, request)
 	if err != nil {
-		return fmt.Errorf("release %s: %w", strings.Join(names, ", "), err)
+		err = fmt.Errorf("release %s: %w", strings.Join(names, ", "), err)
+		if len(reply.Released) > 0 {
+			err = errors.Join(a.printReleased(reply.Released), err)
+		}
+		return err
 	}
 	for _, lost := range reply.Stale {
 		a.notef("%s is not released: %s", lost.Name, lost.Reason)
