@@ -121,6 +121,9 @@ func (a *acquisition) why(parent context.Context, o outcome) error {
 		return a.word
 	case a.word != nil:
 		return fmt.Errorf("no lease of type %q within %s: %w", a.r.Type, a.r.Wait, a.word)
+	case o.err != nil && !errors.Is(o.err, context.DeadlineExceeded) && !a.p.answered:
+		// The wait is as long as the silence may be, and began a moment before.
+		return fmt.Errorf("%w: %s: %w", ErrUnreachable, a.c.name, o.err)
 	case o.err != nil && !errors.Is(o.err, context.DeadlineExceeded):
 		return fmt.Errorf("no lease of type %q within %s: %w", a.r.Type, a.r.Wait, o.err)
 	}
