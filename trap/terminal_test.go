@@ -381,6 +381,16 @@ func TestBackground(t *testing.T) {
 	s.shows("got <hello>")
 }
 
+// On a terminal the command's group is the foreground before its first
+// instruction.
+func TestTerminalAtOnce(t *testing.T) {
+	s := newSession(t, "tty", true, shell(`echo "<$(ps -o tpgid= -p $$) $(ps -o pgid= -p $$)>"`)...)
+	s.shows("<")
+	if groups := strings.Fields(s.shows(">")); len(groups) != 2 || groups[0] != groups[1] {
+		t.Errorf("the foreground and the command's own group are %q", groups)
+	}
+}
+
 // With a pipe as standard output the reader of the pipe may want the terminal,
 // so it stays where it is until the command asks for it.
 func TestTerminalOnDemand(t *testing.T) {

@@ -6,7 +6,10 @@
 // program's streams, messages and exit), flags.go (flag values and their
 // environment), exitcode.go (the table of exit codes), proxy.go and local.go
 // (which proxy to talk to), take.go and giveback.go (the life of a lease
-// behind a handle), wait.go (what a waiting user is told).
+// behind a handle), journal.go (what a killed run leaves to others),
+// startkeeper.go (the process that outlives a command), wait.go (what a waiting
+// user is told). exec goes on in tend.go, serve in listen.go, settings.go and
+// reload.go.
 package main
 
 import (
