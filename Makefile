@@ -14,7 +14,7 @@ demo: build ## the main job: three install steps, one lease, a timeline
 	scripts/demo.sh bin/leasectl
 
 test: ## all tests
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 lint: ## format, vet (also for macOS), staticcheck, shellcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
@@ -25,7 +25,7 @@ lint: ## format, vet (also for macOS), staticcheck, shellcheck
 	shellcheck --external-sources $(SHELLS)
 
 check: lint ## lint, and the tests under the race detector
-	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 $(GO) test -timeout 30m -race ./...
 
 clean:
 	rm -rf bin

@@ -20,12 +20,16 @@ import (
 // TestMain lets the test binary stand in for leasectl, so that the scenarios
 // run what was just compiled, under the race detector if the tests do.
 func TestMain(m *testing.M) {
+	os.Setenv(raceOptions, quickExit)
 	testscript.Main(m, map[string]func(){
 		"leasectl": main,
 		"v1proxy":  versionOneProxy,
 		"makecert": makeCertificate,
 	})
 }
+
+// The race detector would let every process linger for a second.
+const raceOptions, quickExit = "GORACE", "atexit_sleep_ms=0"
 
 // TestScripts runs the scenarios in testdata/script.
 func TestScripts(t *testing.T) {
@@ -39,6 +43,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("SCRIPTS", scripts)
+			env.Setenv(raceOptions, quickExit)
 			// Each scenario has a state directory and an owner of its own,
 			// whatever CI system the tests run in.
 			env.Setenv("LEASECTL_STATE_DIR", filepath.Join(env.WorkDir, "state"))
