@@ -76,8 +76,8 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	return status
 }
 
-// endings are the signals that ask the program to end. Others keep their
-// default action, but in exec: to listen to one costs a round trip to a thread
+// endings are the signals that ask the program to end. Others are left to the
+// runtime, but in exec: to listen to one costs a round trip to a thread
 // of the runtime, which a command of milliseconds notices.
 var endings = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,10 +97,6 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	defer done()
-	// A limit on file sizes (setrlimit(2)) is then an error of the write, as a
-	// full disk is, and not the end of the server.
-	limit := trap.NewChain(syscall.SIGXFSZ)
-	defer limit.Exit(0)
 	if set.server, err = proxyserver.New(set.options); err != nil {
 		return err
 	}
