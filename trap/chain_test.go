@@ -148,10 +148,10 @@ func TestChainMergesWhatIsPending(t *testing.T) {
 	// The same again. The runtime keeps no order among signals that come fast.
 	for range 50 {
 		for _, sig := range want {
-			c.in <- sig
+			c.deadly <- sig
 		}
 	}
-	c.in <- syscall.SIGALRM
+	c.deadly <- syscall.SIGALRM
 	c.hears(syscall.SIGALRM) // and so all before it
 	want = append(want, syscall.SIGALRM)
 	close(leave)
@@ -159,6 +159,71 @@ func TestChainMergesWhatIsPending(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("handled %v, want %v", got, want)
 	}
+}
+
+// What came before the end is handled, through whichever channel it came.
+func TestChainHandlesWhatCameInTime(t *testing.T) {
+	c := &Chain{deadly: make(chan os.Signal, 2), others: make(chan os.Signal, 2)}
+	c.changed.L = &c.mu
+	want := []os.Signal{syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
+	c.deadly <- want[0]
+	c.others <- want[1]
+	c.others <- want[2]
+	close(c.deadly)
+	c.receive()
+	for _, sig := range want {
+		if !slices.Contains(c.pending, sig) {
+			t.Errorf("%v is lost", sig)
+		}
+	}
+}
+
+// Real-time signals are heard as well, a moment later.
+func TestChainHearsRealTimeSignals(t *testing.T) {
+	signals := slices.DeleteFunc(Signals(), func(sig os.Signal) bool { return !realTime(sig) })
+	c := newChain(t, signals...)
+	got := make(chan Event, 1)
+	c.OnSignal(func(e Event) error {
+		select {
+		case got <- e:
+		default: // a further one of those below
+		}
+		return nil
+	})
+	for _, sig := range signals {
+		for heard := false; !heard; { // ignored until the chain listens
+			raise(t, sig.(syscall.Signal))
+			select {
+			case e := <-got:
+				heard = e.Signal == sig
+			default:
+				runtime.Gosched()
+			}
+		}
+	}
+}
+
+// After Exit a signal that the chain caught ends the program again.
+func TestChainStopsListening(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		argv, env := self("exited", itoa(int(sig)))
+		if s := wait(t, start(t, Command{Args: argv, Env: env})); s.Signal != sig {
+			t.Errorf("%v: ended with %v", sig, s)
+		}
+	}
+}
+
+// exitedMode sends itself a signal when its chain does not listen any more.
+func exitedMode(args []string) int {
+	NewChain(Signals()...).Exit(0)
+	n, err := strconv.Atoi(args[0])
+	if err == nil {
+		err = syscall.Kill(os.Getpid(), syscall.Signal(n))
+	}
+	if err != nil {
+		panic(err)
+	}
+	select {} // until the signal ends it
 }
 
 // Exit handlers run once, in order, over any number of calls, each of which

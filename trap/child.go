@@ -100,9 +100,9 @@ func (c *Child) supervise(start func() (pid int, err error), started chan<- erro
 		c.stopped()
 	}
 	c.end()
+	close(c.done) // nobody has to wait for the rest
 	c.jobs.stop()
 	forwarding.Wait()
-	close(c.done)
 }
 
 // awaitStop blocks until the child stops or ends, and says whether it lives. It
@@ -122,6 +122,7 @@ func (c *Child) end() {
 	for c.stopping > 0 {
 		c.unpinned.Wait()
 	}
+	hadTerminal = c.tty.reclaim(c.pid) || hadTerminal // a SIGCONT may have lent it again
 	c.status = reap(c.pid)
 	c.status.Terminal = c.tty != nil
 	c.reaped = true

@@ -26,6 +26,7 @@ func init() {
 		"daemon":  daemonMode,
 		"die":     dieMode,
 		"events":  eventsMode,
+		"exited":  exitedMode,
 		"leader":  leaderMode,
 		"mover":   moverMode,
 		"orphan":  orphanMode,
@@ -174,7 +175,7 @@ func reportSignals(name string, ready func()) int {
 }
 
 // wrapperMode is the program of the package comment: it runs a command, forwards
-// signals, and ends as the command ended.
+// signals, and ends as the command ended. SIGINT stops it, with much patience.
 func wrapperMode(args []string) int {
 	chain := NewChain(Signals()...)
 	child, err := Start(Command{Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ParentDeath: syscall.SIGKILL})
@@ -182,7 +183,13 @@ func wrapperMode(args []string) int {
 		os.Stderr.WriteString(err.Error() + "\n")
 		return 125
 	}
-	chain.OnSignal(func(e Event) error { return child.Signal(e.Signal) })
+	chain.OnSignal(func(e Event) error {
+		if e.Signal == syscall.SIGINT {
+			go child.Stop(syscall.SIGINT, time.Hour)
+			return nil
+		}
+		return child.Signal(e.Signal)
+	})
 	status := child.Wait()
 	chain.Exit(status.ExitCode())
 	if status.Terminal && (status.Signal == syscall.SIGINT || status.Signal == syscall.SIGQUIT) {

@@ -57,11 +57,11 @@ func (c *Child) mayFollow(sig syscall.Signal) bool {
 	case c.tty == nil || sig != syscall.SIGTSTP && sig != syscall.SIGTTIN && sig != syscall.SIGTTOU:
 		c.halted = true
 		return false
-	case c.stopping > 0:
-		return false // the grace period goes on; what is stopped gets SIGKILL
 	case sig != syscall.SIGTSTP && c.tty.lend(c.pid):
 		c.kill(syscall.SIGCONT)
 		return false
+	case c.stopping > 0:
+		return false // the grace period goes on; what is stopped gets SIGKILL
 	}
 	if c.tty.reclaim(c.pid) {
 		c.tty.restoreModes()

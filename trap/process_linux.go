@@ -34,12 +34,9 @@ func liveMembers(group int) ([]int, error) {
 // gone tells whether a process is a zombie or does not exist. Without /proc a
 // zombie counts as alive.
 func gone(pid int) bool {
-	if syscall.Kill(pid, 0) == syscall.ESRCH {
-		return true
-	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return os.IsNotExist(err) && syscall.Kill(pid, 0) == syscall.ESRCH
+		return syscall.Kill(pid, 0) == syscall.ESRCH
 	}
 	// The state follows the name, which stands in parentheses and may have some
 	// of its own (proc(5)).

@@ -247,7 +247,7 @@ func TestStopAndForeground(t *testing.T) {
 }
 
 // contsMode echoes lines, unless it is "deaf", and says when it is continued. If
-// it "handles INT" it exits 9 for one.
+// it "handles INT" it exits 9 for one, after a further line if it "asks".
 func contsMode(args []string) int {
 	continued, interrupted := make(chan os.Signal, 64), make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
@@ -269,6 +269,9 @@ func contsMode(args []string) int {
 		case <-continued:
 			fmt.Println("continued")
 		case <-interrupted:
+			if slices.Contains(args, "asks") {
+				bufio.NewReader(os.Stdin).ReadString('\n')
+			}
 			return 9
 		case line, ok := <-read:
 			if !ok {
@@ -410,6 +413,15 @@ func TestTerminalOnDemand(t *testing.T) {
 	}
 	s.typed(ctrlC)
 	s.reports.want("killed SIGINT job's echo")
+}
+
+// A command that is being stopped may still ask whether it should.
+func TestTerminalWhileStopping(t *testing.T) {
+	s := newSession(t, "pipe", true, conts("deaf", "handles INT", "asks")...)
+	s.output.want("ready")
+	s.typed(ctrlC)
+	s.typed("yes\n")
+	s.reports.want("exited 9 job's echo")
 }
 
 // Where nobody could continue a stopped job, ^Z does nothing: a container's or
