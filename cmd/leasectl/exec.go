@@ -94,6 +94,7 @@ type execution struct {
 	o       *execOptions
 	args    []string
 	handle  lockfile.Handle
+	held    string              // request id of the lease that is ours to give back; "" if none is
 	signals chan syscall.Signal // every signal that leasectl got
 }
 
@@ -213,6 +214,7 @@ func (x *execution) acquire(ctx context.Context, replace bool) (*holding, string
 	}
 	switch {
 	case err == nil:
+		x.held = h.record.RequestID
 		a.notef("acquired %s for %s", strings.Join(h.names(), ", "), h.record.Owner)
 		return h, stateAcquired, nil
 	case o.take.excuses(err):
@@ -297,13 +299,14 @@ func (x *execution) supervise(child *trap.Child, lost <-chan loss) (trap.Status,
 	}
 }
 
-// giveBack releases at the end of exec. The child's exit code counts more than
-// a release that failed: the lease ends with its TTL.
+// giveBack releases at the end of exec what it took itself: the handle may be
+// another process's by now. The child's exit code counts more than a release
+// that failed: the lease ends with its TTL.
 func (x *execution) giveBack(ctx context.Context) {
-	if x.a.proxy.unset() {
+	if x.held == "" {
 		return
 	}
-	released, err := x.a.giveBack(ctx, x.handle, anyRecord)
+	released, err := x.a.giveBack(ctx, x.handle, func(r lockfile.Record) bool { return r.RequestID == x.held })
 	if err != nil {
 		x.a.failf("%v", err)
 	} else if len(released) > 0 {

@@ -11,7 +11,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // waitForServer is what waitFor knows of a server's settings:
@@ -25,7 +24,7 @@ func waitForServer(ts *testscript.TestScript, args []string) (so func() bool) {
 	case len(args) == 3 && args[0] == "capacity":
 		n, err := strconv.Atoi(args[2])
 		ts.Check(err)
-		return func() bool { return capacity(ts, args[1]) == n }
+		return func() bool { return askPool(ts, args[1]).Capacity == n }
 	case len(args) == 1 && args[0] == "ready":
 		return func() bool { return strings.Contains(ask(ts, leaseapi.PathReady, ""), `"status":"ok"`) }
 	case len(args) == 1 && args[0] == "degraded":
@@ -35,23 +34,6 @@ func waitForServer(ts *testscript.TestScript, args []string) (so func() bool) {
 		return func() bool { return strings.HasPrefix(ask(ts, leaseapi.PathPools, token), "401") }
 	}
 	return nil
-}
-
-// capacity looks up how many leases a pool of the scenario's proxy has.
-func capacity(ts *testscript.TestScript, typ string) int {
-	client, err := proxyclient.New(proxyclient.Options{URL: ts.Getenv("PROXY")})
-	ts.Check(err)
-	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	pools, err := client.Pools(ctx)
-	ts.Check(err)
-	for _, p := range pools {
-		if p.Type == typ {
-			return p.Capacity
-		}
-	}
-	return 0
 }
 
 // ask returns the status and the body of an answer of the scenario's proxy.
