@@ -41,7 +41,7 @@ func killedAfter(t rapid.TB, h Handle, to Record, steps int) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes, err := tx.plan(record)
+	changes, _, err := tx.plan(record)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -87,10 +88,22 @@ func (j Journal) Begin(ctx context.Context, in Intent) (e *Entry, err error) {
 	if e.unlock, err = lock(e.path, waiting(ctx)); err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(e.path, append(data, '\n'), ownerOnly); err != nil {
+	if err := fill(e.path, append(data, '\n')); err != nil {
 		return nil, errors.Join(err, e.Settle())
 	}
 	return e, nil
+}
+
+// fill writes data to an empty file. (Without O_TRUNC, which makes ext4 start
+// writing the file out when it is closed, auto_da_alloc, though it lives for
+// milliseconds and is not to survive a power cut.)
+func fill(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
 }
 
 // Settle removes the entry: what it was about is over.

@@ -17,6 +17,7 @@ type Tx struct {
 
 	handle  Handle
 	nowhere bool   // there is no directory, hence no lock and no handle
+	onDisk  files  // as read, and as written since
 	saved   []byte // Record as it is on disk, encoded; nil: write it in any case
 }
 
@@ -61,23 +62,29 @@ func (h Handle) lock(ctx context.Context) (unlock func() error, err error) {
 	return lock(h.lockPath(), waiting(ctx))
 }
 
-func (tx *Tx) read() error {
-	var f files
-	var err error
+func (tx *Tx) read() (err error) {
 	if !tx.nowhere {
-		f, err = tx.handle.loadLocked()
+		tx.onDisk, err = tx.handle.loadLocked()
 	}
 	if err == nil {
-		tx.Record, _, err = f.record()
+		tx.Record, _, err = tx.onDisk.record()
 	}
 	if err != nil {
 		return fmt.Errorf("read handle %s: %w", tx.handle.path, err)
 	}
-	if f.next != nil {
+	if tx.onDisk.next != nil {
 		return nil // a killed process left the rest of a change to us
 	}
 	tx.saved, err = tx.encode()
 	return err
+}
+
+// reread learns what a change that failed halfway has left.
+func (tx *Tx) reread() {
+	tx.saved = nil
+	if found, err := tx.handle.loadLocked(); err == nil {
+		tx.onDisk = found
+	}
 }
 
 // Save writes tx.Record now rather than when fn returns: what must be on disk
@@ -94,20 +101,23 @@ func (tx *Tx) Save() error {
 	if tx.State != "" && bytes.Equal(record, tx.saved) {
 		return nil
 	}
-	changes, err := tx.plan(record)
+	changes, after, err := tx.plan(record)
 	if err == nil {
-		tx.saved = nil // unknown, should a step fail
-		err = apply(changes...)
+		if err = apply(changes...); err != nil {
+			tx.reread() // some steps may be done
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("write handle %s: %w", tx.handle.path, err)
 	}
-	tx.saved = record
+	tx.onDisk, tx.saved = after, record
 	return nil
 }
 
 // plan returns the steps that bring the files to tx.Record, such that after
-// each of them the files mean what they did before, or what they shall.
+// each of them the files mean what they did before, or what they shall, and the
+// files as they are then. What a script has done to them since they were read
+// is done as if it came after this change.
 //
 // The record is written as the next one first, which changes nothing as long
 // as the names are those of the old one. The change of the names then makes it
@@ -116,35 +126,36 @@ func (tx *Tx) Save() error {
 // names and a record that do not belong together, whichever is written first,
 // and somebody who reads then, or after a kill, would take the names for those
 // of a bare handle, or the handle for gone.)
-func (tx *Tx) plan(record []byte) ([]change, error) {
+func (tx *Tx) plan(record []byte) (changes []change, after files, err error) {
 	switch {
 	case tx.State == "" && tx.nowhere:
-		return nil, nil
+		return nil, files{}, nil
 	case tx.nowhere:
 		// Not even if somebody makes the directory meanwhile: we hold no lock.
-		return nil, fmt.Errorf("directory %s does not exist: make it first", filepath.Dir(tx.handle.path))
-	}
-	f, err := tx.handle.loadLocked()
-	if err != nil {
-		return nil, err
-	}
-	if tx.State == "" {
-		return tx.removal(f), nil
+		return nil, files{}, fmt.Errorf("directory %s does not exist: make it first", filepath.Dir(tx.handle.path))
+	case tx.State == "":
+		return tx.removal(), files{}, nil
 	}
 	if err := tx.check(); err != nil {
-		return nil, err
+		return nil, files{}, err
 	}
-	next, json := tx.handle.nextPath(), tx.handle.jsonPath()
-	var changes []change
+	f, next, json := tx.onDisk, tx.handle.nextPath(), tx.handle.jsonPath()
+	after = files{json: record, text: f.text, names: f.names}
+	sameNames := f.holdNamesOf(tx.Record)
+	if sameNames && f.json == nil && f.next == nil {
+		return []change{{path: json, data: record, mode: ownerOnly}}, after, nil
+	}
 	if _, source, err := f.record(); err == nil && source == nextSuffix {
 		changes = append(changes, change{path: json, from: next}) // of a killed process
 	}
 	changes = append(changes, change{path: next, data: record, mode: ownerOnly})
 	switch {
-	case f.holdNamesOf(tx.Record):
+	case sameNames:
 	case tx.hasNamesFile():
-		changes = append(changes, change{path: tx.handle.path, data: formatNames(tx.Names()), mode: ownerOnly})
+		after.text, after.names = formatNames(tx.Names()), tx.Names()
+		changes = append(changes, change{path: tx.handle.path, data: after.text, mode: ownerOnly})
 	default:
+		after.text, after.names = nil, nil
 		changes = append(changes, change{path: tx.handle.path})
 	}
 	return append(changes,
@@ -153,7 +164,7 @@ func (tx *Tx) plan(record []byte) ([]change, error) {
 		// together. Nobody misses the old record here.
 		change{path: json},
 		change{path: json, from: next},
-	), nil
+	), after, nil
 }
 
 // removal returns the steps that remove the handle. Its leases were given back,
@@ -161,19 +172,24 @@ func (tx *Tx) plan(record []byte) ([]change, error) {
 // count now, and might without the rest, goes first. Names go before their
 // record, since a held record without names is gone, and names without a record
 // are a bare handle.
-func (tx *Tx) removal(f files) []change {
+func (tx *Tx) removal() (changes []change) {
+	f := tx.onDisk
 	_, source, _ := f.record() // broken counts as little as none
-	var changes []change
-	for _, suffix := range []string{nextSuffix, jsonSuffix} {
-		if suffix != source {
-			changes = append(changes, change{path: tx.handle.path + suffix})
+	var last []change
+	for _, file := range []struct {
+		suffix string
+		data   []byte
+	}{{nextSuffix, f.next}, {jsonSuffix, f.json}, {"", f.text}} {
+		step := change{path: tx.handle.path + file.suffix}
+		switch {
+		case file.data == nil:
+		case file.suffix != "" && file.suffix == source:
+			last = append(last, step)
+		default:
+			changes = append(changes, step)
 		}
 	}
-	changes = append(changes, change{path: tx.handle.path})
-	if source != "" {
-		changes = append(changes, change{path: tx.handle.path + source})
-	}
-	return changes
+	return append(changes, last...)
 }
 
 // removeLock removes the lock file, under its lock, if there is no handle that

@@ -15,8 +15,8 @@ import (
 // the content tells two changes of one clock tick apart.
 const watchEvery = 500 * time.Millisecond
 
-// Watch calls keep with the record of the handle, at once and then whenever
-// it has changed, within a second. It returns nil as soon as keep returns
+// Watch calls keep with the record of the handle within a second, and again
+// within a second whenever it has changed. It returns nil as soon as keep returns
 // false, ctx.Err() when ctx ends, and an error if the handle cannot be read.
 // No handle, be it gone or not there yet, is the zero Record. Only the latest
 // of several quick changes may be seen. It takes no lock, and by the time keep
@@ -26,6 +26,11 @@ func (h Handle) Watch(ctx context.Context, keep func(Record) bool) error {
 	defer ticker.Stop()
 	var last []byte
 	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
 		r, err := h.Read()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -39,11 +44,6 @@ func (h Handle) Watch(ctx context.Context, keep func(Record) bool) error {
 				return nil
 			}
 			last = now
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
 		}
 	}
 }

@@ -38,18 +38,17 @@ func (e Event) String() string {
 //
 // All methods may be called from several goroutines.
 type Chain struct {
-	deadly chan os.Signal // what would end the program, as long as the chain listens
-	others chan os.Signal
-	pipe   bool           // SIGPIPE was asked for
-	ends   sync.WaitGroup // of the chain's goroutines
-	exit   sync.Once
-	exited chan struct{} // closed after the exit handlers
-	err    error         // of the exit handlers; written in exit
+	arrived chan os.Signal
+	ends    sync.WaitGroup // of the chain's goroutines
+	exit    sync.Once
+	exited  chan struct{} // closed after the exit handlers
+	err     error         // of the exit handlers; written in exit
 
 	mu       sync.Mutex
+	pipe     bool        // SIGPIPE was asked for
 	changed  sync.Cond   // pending, onSignal or closed changed
 	pending  []os.Signal // arrived and not handled yet, each once
-	closed   bool        // nothing arrives any more
+	closed   bool        // nothing is handled any more
 	lastID   int
 	onSignal []handler
 	onExit   []handler
@@ -63,49 +62,40 @@ type handler struct {
 	run func(Event, error) error
 }
 
-// NewChain listens to signals from now on, but to those that are ignored: see
-// the package comment for which of these can be known. Real-time signals are
-// listened to within milliseconds; the runtime ignores them until then.
+// NewChain returns a chain that listens to signals, if there are any: see
+// [Chain.Listen].
 func NewChain(signals ...os.Signal) *Chain {
 	c := &Chain{
 		// receive only moves signals to pending, so it never lags behind by
 		// more than a scheduler's delay; the kernel knows 64 signals.
-		deadly: make(chan os.Signal, 64),
-		others: make(chan os.Signal, 64),
-		exited: make(chan struct{}),
-		pipe:   slices.Contains(signals, os.Signal(syscall.SIGPIPE)),
+		arrived: make(chan os.Signal, 64),
+		exited:  make(chan struct{}),
 	}
 	c.changed.L = &c.mu
-	var late []os.Signal
-	for _, sig := range append(slices.Clone(signals), syscall.SIGPIPE) {
-		switch {
-		case ignored(sig):
-		case slices.Contains(deadly, sig):
-			signal.Notify(c.deadly, sig)
-		case realTime(sig):
-			late = append(late, sig)
-		default:
-			signal.Notify(c.others, sig)
-		}
+	if len(signals) > 0 {
+		c.Listen(signals...)
 	}
-	c.ends.Go(func() { c.listen(late) })
 	c.ends.Go(c.receive)
 	c.ends.Go(c.dispatch)
 	return c
 }
 
-// deadly are the signals that end a Go program that does not catch them. All
-// others are ignored then, as are those that are sent to a channel that nobody
-// reads any more. So these alone need signal.Stop: it and Notify switch between
-// two threads for each signal, which for all of them took longer (measured: 1 to
-// 3 ms) than a short program as a whole.
-var deadly = []os.Signal{
-	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM, syscall.SIGPIPE,
-}
-
-func realTime(sig os.Signal) bool {
-	n, ok := sig.(syscall.Signal)
-	return ok && n > 31 // the last of the standard signals, signal(7)
+// Listen makes the chain hear further signals, but those that are ignored: see
+// the package comment for which of these can be known. It returns when they are
+// heard. For each signal it switches to a thread of the runtime and back, some
+// tens of microseconds: a program of milliseconds calls it on a goroutine of its
+// own, and goes on meanwhile with what may still be killed.
+func (c *Chain) Listen(signals ...os.Signal) {
+	if slices.Contains(signals, os.Signal(syscall.SIGPIPE)) {
+		c.mu.Lock()
+		c.pipe = true
+		c.mu.Unlock()
+	}
+	for _, sig := range append(slices.Clone(signals), syscall.SIGPIPE) {
+		if !ignored(sig) {
+			signal.Notify(c.arrived, sig)
+		}
+	}
 }
 
 // OnSignal adds a handler for every signal that the chain listens to. After
@@ -128,18 +118,18 @@ func (c *Chain) OnError(run func(Event, error)) (remove func()) {
 	return c.add(&c.onError, func(e Event, err error) error { run(e, err); return nil })
 }
 
-// Exit runs the exit handlers, stops listening, and returns the errors of the
-// handlers joined. Signals are heard until the exit handlers are done, and those
-// that came in time are still handled. Only the first call does anything; every
-// further one waits for it and returns the same error.
+// Exit runs the exit handlers and returns the errors of the handlers joined. It
+// is for the end of the program. Signals are heard until the exit handlers are
+// done, and those that came in time are still handled; what comes later changes
+// nothing any more, neither the exit status nor by its default action. Only the
+// first call does anything; every further one waits for it and returns the same
+// error.
 //
 // Exit must not be called by a handler of the chain: it waits for them.
 func (c *Chain) Exit(status int) error {
 	c.exit.Do(func() {
 		c.err = c.run(&c.onExit, Event{Status: status}, nil, math.MaxInt)
 		close(c.exited)
-		signal.Stop(c.deadly) // nothing is sent to it any more when this returns
-		close(c.deadly)
 		c.ends.Wait()
 	})
 	return c.err
@@ -159,33 +149,19 @@ func (c *Chain) add(list *[]handler, run func(Event, error) error) (remove func(
 	}
 }
 
-// listen is the part of NewChain that nobody waits for, but Exit.
-func (c *Chain) listen(signals []os.Signal) {
-	for _, sig := range signals {
-		select {
-		case <-c.exited:
-			return
-		default:
-			signal.Notify(c.others, sig)
-		}
-	}
-}
-
-// receive takes signals off the channels at once, since the runtime drops what
-// does not fit into them.
+// receive takes signals off the channel at once, since the runtime drops what
+// does not fit into it.
 func (c *Chain) receive() {
 	for open := true; open; {
-		var sig os.Signal
 		select {
-		case sig, open = <-c.deadly:
-		case sig = <-c.others:
-		}
-		if open {
+		case sig := <-c.arrived:
 			c.queue(sig)
+		case <-c.exited:
+			open = false
 		}
 	}
-	for len(c.others) > 0 {
-		c.queue(<-c.others) // came in time
+	for len(c.arrived) > 0 {
+		c.queue(<-c.arrived) // came in time
 	}
 	c.mu.Lock()
 	c.closed = true

@@ -148,10 +148,10 @@ func TestChainMergesWhatIsPending(t *testing.T) {
 	// The same again. The runtime keeps no order among signals that come fast.
 	for range 50 {
 		for _, sig := range want {
-			c.deadly <- sig
+			c.arrived <- sig
 		}
 	}
-	c.deadly <- syscall.SIGALRM
+	c.arrived <- syscall.SIGALRM
 	c.hears(syscall.SIGALRM) // and so all before it
 	want = append(want, syscall.SIGALRM)
 	close(leave)
@@ -161,15 +161,15 @@ func TestChainMergesWhatIsPending(t *testing.T) {
 	}
 }
 
-// What came before the end is handled, through whichever channel it came.
+// What came before the end is handled.
 func TestChainHandlesWhatCameInTime(t *testing.T) {
-	c := &Chain{deadly: make(chan os.Signal, 2), others: make(chan os.Signal, 2)}
+	c := &Chain{arrived: make(chan os.Signal, 2), exited: make(chan struct{})}
 	c.changed.L = &c.mu
-	want := []os.Signal{syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
-	c.deadly <- want[0]
-	c.others <- want[1]
-	c.others <- want[2]
-	close(c.deadly)
+	want := []os.Signal{syscall.SIGTERM, syscall.SIGUSR1}
+	for _, sig := range want {
+		c.arrived <- sig
+	}
+	close(c.exited)
 	c.receive()
 	for _, sig := range want {
 		if !slices.Contains(c.pending, sig) {
@@ -178,52 +178,59 @@ func TestChainHandlesWhatCameInTime(t *testing.T) {
 	}
 }
 
-// Real-time signals are heard as well, a moment later.
-func TestChainHearsRealTimeSignals(t *testing.T) {
-	signals := slices.DeleteFunc(Signals(), func(sig os.Signal) bool { return !realTime(sig) })
-	c := newChain(t, signals...)
+// What a chain listens to later is heard as what it was made with, also if a
+// handler asked for it.
+func TestChainListensToMore(t *testing.T) {
+	c := newChain(t, syscall.SIGUSR1)
 	got := make(chan Event, 1)
-	c.OnSignal(func(e Event) error {
-		select {
-		case got <- e:
-		default: // a further one of those below
-		}
-		return nil
-	})
-	for _, sig := range signals {
-		for heard := false; !heard; { // ignored until the chain listens
-			raise(t, sig.(syscall.Signal))
-			select {
-			case e := <-got:
-				heard = e.Signal == sig
-			default:
-				runtime.Gosched()
-			}
+	c.OnSignal(func(Event) error { c.Listen(syscall.SIGUSR2); return nil })
+	c.OnSignal(func(e Event) error { got <- e; return nil })
+	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGUSR1} {
+		raise(t, sig)
+		if e := receive(t, got); e.Signal != sig {
+			t.Fatalf("event %v, want %v", e, sig)
 		}
 	}
 }
 
-// After Exit a signal that the chain caught ends the program again.
-func TestChainStopsListening(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+func TestChainHearsRealTimeSignals(t *testing.T) {
+	c := newChain(t, RealTimeSignals()...)
+	got := make(chan Event, 1)
+	c.OnSignal(func(e Event) error { got <- e; return nil })
+	for _, sig := range RealTimeSignals() {
+		raise(t, sig.(syscall.Signal))
+		if e := receive(t, got); e.Signal != sig {
+			t.Errorf("event %v, want %v", e, sig)
+		}
+	}
+}
+
+// After Exit a signal changes nothing any more: the program ends as it has
+// decided to.
+func TestChainAfterExit(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
 		argv, env := self("exited", itoa(int(sig)))
-		if s := wait(t, start(t, Command{Args: argv, Env: env})); s.Signal != sig {
+		if s := wait(t, start(t, Command{Args: argv, Env: env})); s.Code != 3 {
 			t.Errorf("%v: ended with %v", sig, s)
 		}
 	}
 }
 
-// exitedMode sends itself a signal when its chain does not listen any more.
+// exitedMode sends itself a signal when its chain has ended.
 func exitedMode(args []string) int {
-	NewChain(Signals()...).Exit(0)
+	c := NewChain(Signals()...)
+	c.OnSignal(func(Event) error { os.Exit(4); return nil })
+	c.Exit(3)
 	n, err := strconv.Atoi(args[0])
-	if err == nil {
-		err = syscall.Kill(os.Getpid(), syscall.Signal(n))
+	for range 100 { // each is taken in before the call returns, unless the kernel is slow for once
+		if err == nil {
+			err = syscall.Kill(os.Getpid(), syscall.Signal(n))
+		}
 	}
 	if err != nil {
 		panic(err)
 	}
-	select {} // until the signal ends it
+	return 3
 }
 
 // Exit handlers run once, in order, over any number of calls, each of which
@@ -281,7 +288,7 @@ func TestChainListensWhileItExits(t *testing.T) {
 // pipeMode writes to a closed standard error, with a chain ("chain") or without.
 func pipeMode(args []string) int {
 	if args[0] == "chain" {
-		c := NewChain()
+		c := NewChain(syscall.SIGTERM)
 		defer c.Exit(0)
 	}
 	_, err := os.Stderr.WriteString("is anybody there?\n")

@@ -83,8 +83,12 @@ func (c *Child) supervise(start func() (pid int, err error), started chan<- erro
 	defer runtime.UnlockOSThread()
 	defer c.tty.close()
 
-	c.jobs = catchJobSignals()
+	// Meanwhile, since each takes as long as the other. A stop of ours that comes
+	// in between takes effect as one that came before the child.
+	caught := make(chan *jobSignals)
+	go func() { caught <- catchJobSignals() }()
 	pid, err := start()
+	c.jobs = <-caught
 	if err != nil {
 		c.jobs.stop()
 		c.tty.reclaim(0) // the new process may have been given it before it failed

@@ -15,10 +15,8 @@ import (
 //     answer to what this very process just did: the command gets its own;
 //   - SIGTSTP and SIGCONT, which a [Child] forwards by itself, and SIGTTIN and
 //     SIGTTOU, which must keep their default action: a background process that
-//     catches them tries to use the terminal over and over again.
-//
-// On Linux the real-time signals 35 to 64 are among them. The runtime keeps 32
-// to 34 from being caught, 34 being SIGRTMIN for a program that uses glibc.
+//     catches them tries to use the terminal over and over again;
+//   - the real-time signals: see [RealTimeSignals].
 func Signals() []os.Signal {
 	signals := slices.Clone(platformSignals())
 	for _, sig := range []syscall.Signal{
@@ -31,3 +29,10 @@ func Signals() []os.Signal {
 	}
 	return signals
 }
+
+// RealTimeSignals returns those of Linux that can be caught, 35 to 64; elsewhere
+// there are none. The runtime keeps 32 to 34 for itself, 34 being SIGRTMIN for a
+// program that uses glibc. They are more than all others together and hardly ever
+// sent, so a short program does well to listen to them late: until then the
+// runtime ignores them.
+func RealTimeSignals() []os.Signal { return realTimeSignals() }

@@ -12,6 +12,8 @@ import (
 
 func platformSignals() []os.Signal { return []os.Signal{syscall.SIGINFO} }
 
+func realTimeSignals() []os.Signal { return nil }
+
 // From sys/signal.h.
 const (
 	sigBlock   = 1

@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func platformSignals() []os.Signal {
-	signals := []os.Signal{syscall.SIGPWR}
+func platformSignals() []os.Signal { return []os.Signal{syscall.SIGPWR} }
+
+func realTimeSignals() []os.Signal {
+	var signals []os.Signal
 	for sig := syscall.Signal(35); sig <= 64; sig++ {
 		signals = append(signals, sig)
 	}
