@@ -95,7 +95,11 @@ func (a *app) acquire(ctx context.Context, o *takeOptions, replace bool) error {
 		a.notef("no proxy is set (--proxy or $%s): dry run: no lease of type %q is taken", proxyVariable, o.typ)
 		return a.printHandle(o, handle, nil)
 	}
-	h, err := a.take(ctx, o, handle, replace)
+	var replaces func(lockfile.Record) bool
+	if replace {
+		replaces = anyRecord
+	}
+	h, err := a.take(ctx, o, handle, replaces)
 	if err != nil {
 		if !o.excuses(err) {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ type app struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	chain          *trap.Chain
+	listening      chan struct{} // closed when the chain hears the endings
 	clients        clients
 	journal        openIntents
 	staysOnHangup  atomic.Bool // SIGHUP means something else than to end
@@ -38,17 +40,21 @@ type app struct {
 // run is the whole program: it returns the exit status instead of exiting, so
 // that every deferred clean-up has run by then.
 func run(args []string, stdin, stdout, stderr *os.File) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, listening: make(chan struct{})}
 	defer a.clients.close()
 	a.status = newStatusLine(stderr)
-	a.chain = trap.NewChain(endings...)
+	a.chain = trap.NewChain()
+	go func() {
+		a.chain.Listen(endings...)
+		close(a.listening)
+	}()
 
 	// A broken pipe on stdout is an error of the write, to be handled where
 	// the write is: a handle that nobody read is a lease to give back.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	a.chain.OnSignal(func(e trap.Event) error {
-		if sig, ok := e.Signal.(syscall.Signal); ok && !(sig == syscall.SIGHUP && a.staysOnHangup.Load()) {
+		if sig := e.Signal.(syscall.Signal); isEnding(sig) && !(sig == syscall.SIGHUP && a.staysOnHangup.Load()) {
 			cancel(signalError{sig})
 		}
 		return nil
@@ -66,6 +72,7 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	if err != nil && err.Error() != "" {
 		a.failf("%s", describe(err))
 	}
+	<-a.listening
 	if err := a.chain.Exit(status); err != nil {
 		a.failf("%v", err)
 	}
@@ -77,9 +84,10 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 }
 
 // endings are the signals that ask the program to end. Others are left to the
-// runtime, but in exec: to listen to one costs a round trip to a thread
-// of the runtime, which a command of milliseconds notices.
+// runtime, but in exec.
 var endings = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+
+func isEnding(sig os.Signal) bool { return slices.Contains(endings, sig) }
 
 // isCobraUsage recognises the errors that cobra makes by itself: they have no
 // type of their own, and all of them are about what was typed.
@@ -145,6 +153,7 @@ gives it back however the step ends.`,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			<-a.listening // from here on there may be something to lose
 			a.proxy.given = cmd.Flags().Changed("proxy")
 			return bindEnvironment(cmd, os.LookupEnv)
 		},

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -96,6 +97,8 @@ type execution struct {
 	handle  lockfile.Handle
 	held    string              // request id of the lease that is ours to give back; "" if none is
 	signals chan syscall.Signal // every signal that leasectl got
+	// listening is closed when signals gets all that a command may need.
+	listening chan struct{}
 }
 
 // States of the lease, as the child sees them in LEASECTL_STATE.
@@ -114,11 +117,12 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	x := &execution{a: a, o: o, args: args, handle: handle, signals: make(chan syscall.Signal, 64)}
+	x := &execution{
+		a: a, o: o, args: args, handle: handle,
+		signals: make(chan syscall.Signal, 64), listening: make(chan struct{}),
+	}
 	defer a.chain.OnSignal(x.heard)()
-	others := trap.NewChain(slices.DeleteFunc(trap.Signals(), isEnding)...)
-	defer others.Exit(0)
-	others.OnSignal(x.heard)
+	defer x.listen()()
 	for attempt := 1; ; attempt++ {
 		status, err := x.attempt(ctx, attempt)
 		if err != nil {
@@ -133,6 +137,29 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 	}
 }
 
+// lateAfter is when a command is no short one any more, that would notice what
+// it takes to listen to 30 signals which nobody sends.
+const lateAfter = 100 * time.Millisecond
+
+// listen makes the chain hear what else is to be forwarded, while the lease is
+// being taken. The caller calls stop at the end.
+func (x *execution) listen() (stop func()) {
+	end := make(chan struct{})
+	var listener sync.WaitGroup
+	listener.Go(func() {
+		x.a.chain.Listen(trap.Signals()...)
+		close(x.listening)
+		late := time.NewTimer(lateAfter)
+		defer late.Stop()
+		select {
+		case <-late.C:
+			x.a.chain.Listen(trap.RealTimeSignals()...)
+		case <-end:
+		}
+	})
+	return func() { close(end); listener.Wait() }
+}
+
 // heard passes a signal on to whoever supervises the child.
 func (x *execution) heard(e trap.Event) error {
 	if sig, ok := e.Signal.(syscall.Signal); ok {
@@ -143,8 +170,6 @@ func (x *execution) heard(e trap.Event) error {
 	}
 	return nil
 }
-
-func isEnding(sig os.Signal) bool { return slices.Contains(endings, sig) }
 
 // ending turns the child's end into leasectl's own.
 func ending(status trap.Status) error {
@@ -183,7 +208,7 @@ func (e execError) Is(target error) bool { return target == errExec }
 // lease is given back already. Otherwise it is still held, for the next
 // attempt to swap.
 func (x *execution) attempt(ctx context.Context, n int) (trap.Status, error) {
-	h, state, err := x.acquire(ctx, n > 1)
+	h, state, err := x.acquire(ctx, n)
 	if err != nil {
 		return trap.Status{}, err
 	}
@@ -198,13 +223,17 @@ func (x *execution) attempt(ctx context.Context, n int) (trap.Status, error) {
 }
 
 // acquire takes the lease of one attempt, or says why there is none.
-func (x *execution) acquire(ctx context.Context, replace bool) (*holding, string, error) {
+func (x *execution) acquire(ctx context.Context, attempt int) (*holding, string, error) {
 	a, o := x.a, x.o
 	if a.proxy.unset() {
 		a.notef("no proxy is set (--proxy or $%s): dry run: %s runs without a lease", proxyVariable, x.args[0])
 		return nil, stateSkipped, nil
 	}
-	h, err := a.take(ctx, &o.take, x.handle, replace)
+	var replaces func(lockfile.Record) bool
+	if attempt > 1 {
+		replaces = x.replaces
+	}
+	h, err := a.take(ctx, &o.take, x.handle, replaces)
 	if err == nil && !h.grant.Version1 && proxyclient.Now().Sub(h.grant.Asked) > min(h.grant.RenewEvery, leaseapi.ProvisionalTTL/3) {
 		// The answer was on its way for so long that the lease may be over
 		// before the command has begun.
@@ -224,11 +253,28 @@ func (x *execution) acquire(ctx context.Context, replace bool) (*holding, string
 	return nil, "", err
 }
 
+// replaces tells what a further attempt gives back before it acquires: the lease
+// of the attempt before, or what is still owed. What another process has put
+// into the handle meanwhile is that one's.
+func (x *execution) replaces(r lockfile.Record) bool {
+	return x.held != "" && r.RequestID == x.held || r.State == lockfile.StateReleasing
+}
+
 // run starts the command and sees it to its end, while the lease is tended.
 func (x *execution) run(ctx context.Context, h *holding, state string) (trap.Status, error) {
 	a := x.a
+	<-x.listening
 	if err := context.Cause(ctx); err != nil {
 		return trap.Status{}, err // a signal came between the grant and now
+	}
+	// Tended from before the start, so that the grant is confirmed meanwhile.
+	tendCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	lost := make(chan loss, 1)
+	var tended sync.WaitGroup
+	defer tended.Wait()
+	defer cancel()
+	if h != nil {
+		tended.Go(func() { x.tend(tendCtx, h, lost) })
 	}
 	child, err := trap.Start(trap.Command{
 		Args:        x.args,
@@ -241,19 +287,7 @@ func (x *execution) run(ctx context.Context, h *holding, state string) (trap.Sta
 	if err != nil {
 		return trap.Status{}, err
 	}
-	tendCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	lost := make(chan loss, 1)
-	tended := make(chan struct{})
-	go func() {
-		defer close(tended)
-		if h != nil {
-			x.tend(tendCtx, h, lost)
-		}
-	}()
-	status, err := x.supervise(child, lost)
-	cancel()
-	<-tended
-	return status, err
+	return x.supervise(child, lost)
 }
 
 // supervise forwards every signal to the child's group until the child ends;

@@ -31,7 +31,7 @@ type openIntents struct {
 }
 
 func (o *openIntents) begin(ctx context.Context, in lockfile.Intent) error {
-	in.PID, in.Begun = os.Getpid(), time.Now().Round(time.Millisecond)
+	in.PID, in.Begun = os.Getpid(), time.Now().UTC().Round(time.Millisecond)
 	dir := stateDir()
 	if err := lockfile.MakeDir(dir); err != nil {
 		return fmt.Errorf("%w (it is for the journal; $LEASECTL_STATE_DIR names another)", err)

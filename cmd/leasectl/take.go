@@ -89,11 +89,11 @@ var (
 	errSuperseded = errors.New("released by another process while waiting")
 )
 
-// take acquires leases into a handle. With replace, what the handle holds is
-// given back first, under the same lock: no third process ever sees a handle
+// take acquires leases into a handle. What the handle holds is given back first
+// if replaces says so (nil says no), under the same lock: no third process ever sees a handle
 // that neither holds nor waits. It blocks for the jitter and at most the wait
 // timeout; ctx ends both.
-func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, replace bool) (*holding, error) {
+func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, replaces func(lockfile.Record) bool) (*holding, error) {
 	e, err := parseProxy(a.proxy.url)
 	if err != nil {
 		return nil, usagef("--proxy %q: %w", a.proxy.url, err)
@@ -126,7 +126,7 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 		return nil, err
 	}
 	failpoint("intent-written")
-	if err := a.queue(ctx, h, replace); err != nil {
+	if err := a.queue(ctx, h, replaces); err != nil {
 		a.journal.settle(h.record.RequestID) // nothing was sent
 		return nil, err
 	}
@@ -146,12 +146,12 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 
 // queue writes the request into the handle, after it has given back what the
 // handle held before.
-func (a *app) queue(ctx context.Context, h *holding, replace bool) error {
+func (a *app) queue(ctx context.Context, h *holding, replaces func(lockfile.Record) bool) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	var owed []lockfile.Debt
 	err := h.handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.Record.State != "" && !replace {
+		if tx.Record.State != "" && (replaces == nil || !replaces(tx.Record)) {
 			return heldError(h.handle.Path(), tx.Record)
 		}
 		owed = debts(tx.Record)
@@ -244,7 +244,7 @@ func (a *app) keep(ctx context.Context, h *holding, list lockfile.List) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	h.record.State = lockfile.StateHeld
-	h.record.AcquiredAt = time.Now().Round(time.Millisecond)
+	h.record.AcquiredAt = time.Now().UTC().Round(time.Millisecond)
 	h.record.TTL = h.grant.TTL
 	for _, l := range h.grant.Leases {
 		h.record.Leases = append(h.record.Leases, lockfile.Lease(l))
