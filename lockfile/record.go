@@ -75,7 +75,7 @@ func (r Record) Names() []string {
 
 // MarshalJSON implements [json.Marshaler].
 func (r Record) MarshalJSON() ([]byte, error) {
-	return json.Marshal(document{fields: fields(r), TTL: duration(r.TTL)})
+	return json.Marshal(r.document())
 }
 
 // UnmarshalJSON implements [json.Unmarshaler]. Fields it does not know, of a
@@ -113,9 +113,16 @@ type document struct {
 	TTL duration `json:"ttl,omitzero"` // hides that of fields
 }
 
-// encode returns r as it stands on disk.
+func (r Record) document() document {
+	return document{fields: fields(r), TTL: duration(r.TTL)}
+}
+
+// encode returns r as it stands on disk: the zero Record is nothing there.
 func (r Record) encode() ([]byte, error) {
-	data, err := json.MarshalIndent(r, "", "  ")
+	if r.State == "" {
+		return []byte{}, nil
+	}
+	data, err := json.MarshalIndent(r.document(), "", "  ")
 	return append(data, '\n'), err
 }
 

@@ -66,16 +66,20 @@ func (tx *Tx) read() (err error) {
 	if !tx.nowhere {
 		tx.onDisk, err = tx.handle.loadLocked()
 	}
+	source := ""
 	if err == nil {
-		tx.Record, _, err = tx.onDisk.record()
+		tx.Record, source, err = tx.onDisk.record()
 	}
 	if err != nil {
 		return fmt.Errorf("read handle %s: %w", tx.handle.path, err)
 	}
-	if tx.onDisk.next != nil {
-		return nil // a killed process left the rest of a change to us
+	switch {
+	case tx.onDisk.next != nil: // a killed process left the rest of a change to us
+	case source == jsonSuffix:
+		tx.saved = tx.onDisk.json
+	default:
+		tx.saved, err = tx.encode()
 	}
-	tx.saved, err = tx.encode()
 	return err
 }
 
@@ -196,8 +200,7 @@ func (tx *Tx) removal() (changes []change) {
 // it guards. A lock file that cannot be removed does no harm: it is found
 // and used by whoever comes next.
 func (tx *Tx) removeLock() {
-	none, err := Record{}.encode()
-	if err == nil && !tx.nowhere && bytes.Equal(tx.saved, none) {
+	if !tx.nowhere && tx.saved != nil && len(tx.saved) == 0 {
 		os.Remove(tx.handle.lockPath())
 	}
 }

@@ -39,7 +39,7 @@ func (h Handle) Watch(ctx context.Context, keep func(Record) bool) error {
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(now, last) {
+		if last == nil || !bytes.Equal(now, last) {
 			if !keep(r) {
 				return nil
 			}

@@ -193,11 +193,11 @@ func TestChainListensToMore(t *testing.T) {
 	}
 }
 
-func TestChainHearsRealTimeSignals(t *testing.T) {
-	c := newChain(t, RealTimeSignals()...)
+func TestChainHearsRareSignals(t *testing.T) {
+	c := newChain(t, RareSignals()...)
 	got := make(chan Event, 1)
 	c.OnSignal(func(e Event) error { got <- e; return nil })
-	for _, sig := range RealTimeSignals() {
+	for _, sig := range RareSignals() {
 		raise(t, sig.(syscall.Signal))
 		if e := receive(t, got); e.Signal != sig {
 			t.Errorf("event %v, want %v", e, sig)

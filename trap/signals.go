@@ -2,7 +2,6 @@ package trap
 
 import (
 	"os"
-	"slices"
 	"syscall"
 )
 
@@ -16,23 +15,22 @@ import (
 //   - SIGTSTP and SIGCONT, which a [Child] forwards by itself, and SIGTTIN and
 //     SIGTTOU, which must keep their default action: a background process that
 //     catches them tries to use the terminal over and over again;
-//   - the real-time signals: see [RealTimeSignals].
+//   - those of [RareSignals].
 func Signals() []os.Signal {
-	signals := slices.Clone(platformSignals())
-	for _, sig := range []syscall.Signal{
+	return append([]os.Signal{
 		syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM,
-		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGVTALRM,
-		syscall.SIGWINCH, syscall.SIGIO,
-		syscall.SIGXCPU, // batch systems send it as a warning
-	} {
-		signals = append(signals, sig)
-	}
-	return signals
+		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH,
+	}, platformSignals...)
 }
 
-// RealTimeSignals returns those of Linux that can be caught, 35 to 64; elsewhere
-// there are none. The runtime keeps 32 to 34 for itself, 34 being SIGRTMIN for a
-// program that uses glibc. They are more than all others together and hardly ever
-// sent, so a short program does well to listen to them late: until then the
-// runtime ignores them.
-func RealTimeSignals() []os.Signal { return realTimeSignals() }
+// RareSignals returns those that should be forwarded as well and are hardly ever
+// sent: timers, SIGIO, the warning of a CPU limit, and on Linux SIGPWR and the
+// real-time signals 35 to 64. (The runtime keeps 32 to 34 for itself, 34 being
+// SIGRTMIN for a program that uses glibc.) The runtime ignores them until somebody
+// listens. They are many more than the others, so a short program does well to
+// listen to them late: see [Chain.Listen] for what each takes.
+func RareSignals() []os.Signal {
+	return append([]os.Signal{
+		syscall.SIGALRM, syscall.SIGVTALRM, syscall.SIGIO, syscall.SIGXCPU,
+	}, platformRareSignals()...)
+}

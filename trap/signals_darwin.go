@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func platformSignals() []os.Signal { return []os.Signal{syscall.SIGINFO} }
+var platformSignals = []os.Signal{syscall.SIGINFO}
 
-func realTimeSignals() []os.Signal { return nil }
+func platformRareSignals() []os.Signal { return nil }
 
 // From sys/signal.h.
 const (

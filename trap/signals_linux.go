@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func platformSignals() []os.Signal { return []os.Signal{syscall.SIGPWR} }
+var platformSignals []os.Signal // none
 
-func realTimeSignals() []os.Signal {
-	var signals []os.Signal
+func platformRareSignals() []os.Signal {
+	signals := []os.Signal{syscall.SIGPWR}
 	for sig := syscall.Signal(35); sig <= 64; sig++ {
 		signals = append(signals, sig)
 	}

@@ -62,6 +62,9 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 
 	root := newRootCommand(a)
 	root.SetArgs(args)
+	// Cobra would make that command each time, with a text for each shell.
+	root.CompletionOptions.DisableDefaultCmd = len(args) > 0 &&
+		slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == args[0] })
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -86,6 +89,11 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 // endings are the signals that ask the program to end. Others are left to the
 // runtime, but in exec.
 var endings = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+
+// listenLater are the commands that wait for it only before they ask for a lease.
+// Listening takes as long as all that they do until then; a signal that ends them
+// meanwhile leaves nothing but an entry in the journal, for which nothing was sent.
+var listenLater = []string{"acquire", "exec"}
 
 func isEnding(sig os.Signal) bool { return slices.Contains(endings, sig) }
 
@@ -153,7 +161,9 @@ gives it back however the step ends.`,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			<-a.listening // from here on there may be something to lose
+			if !slices.Contains(listenLater, cmd.Name()) {
+				<-a.listening // from here on there may be something to lose
+			}
 			a.proxy.given = cmd.Flags().Changed("proxy")
 			return bindEnvironment(cmd, os.LookupEnv)
 		},

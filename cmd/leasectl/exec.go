@@ -138,7 +138,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 }
 
 // lateAfter is when a command is no short one any more, that would notice what
-// it takes to listen to 30 signals which nobody sends.
+// it takes to listen to 35 signals which hardly anybody sends.
 const lateAfter = 100 * time.Millisecond
 
 // listen makes the chain hear what else is to be forwarded, while the lease is
@@ -147,13 +147,14 @@ func (x *execution) listen() (stop func()) {
 	end := make(chan struct{})
 	var listener sync.WaitGroup
 	listener.Go(func() {
+		<-x.a.listening
 		x.a.chain.Listen(trap.Signals()...)
 		close(x.listening)
 		late := time.NewTimer(lateAfter)
 		defer late.Stop()
 		select {
 		case <-late.C:
-			x.a.chain.Listen(trap.RealTimeSignals()...)
+			x.a.chain.Listen(trap.RareSignals()...)
 		case <-end:
 		}
 	})

@@ -204,6 +204,7 @@ func (a *app) wait(ctx context.Context, o *takeOptions, h *holding) (*proxyclien
 	}()
 	defer func() { cancel(nil); <-watched }()
 
+	<-a.listening
 	if o.jitter > 0 {
 		d := mathrand.N(o.jitter + 1)
 		a.notef("jitter: asking for the lease in %s", shortDuration(d.Round(time.Second)))
