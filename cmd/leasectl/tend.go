@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -19,7 +18,8 @@ type loss struct {
 
 // tend looks after the lease while the command runs, until ctx ends: it
 // confirms and renews it, says on lost when that fails, and gives the lease
-// back if it is to go before the command ends.
+// back if it is to go before the command ends. The proxy is not told when that
+// is: then it would keep the lease until then if we die, rather than for its TTL.
 func (x *execution) tend(ctx context.Context, h *holding, lost chan<- loss) {
 	due := ctx
 	if after := x.o.take.releaseAfter; after > 0 {
@@ -44,13 +44,12 @@ func (x *execution) renew(ctx context.Context, h *holding, lost chan<- loss) {
 		Leases:   h.grant.Leases,
 		Deadline: h.deadline,
 		Margin:   x.o.grace + stopMargin,
-		OnRenew:  x.firstRenewal(ctx, h),
 		OnRetry:  func(err error) { x.a.debugf("%v: trying again", err) },
 	}
 	for {
 		err := beat.Run(ctx)
 		if err == nil || ctx.Err() != nil {
-			<-ctx.Done() // released by the proxy as it was told to, a moment before our own timer
+			<-ctx.Done() // the proxy has released it, as somebody told it to with a delay
 			return
 		}
 		select {
@@ -63,26 +62,6 @@ func (x *execution) renew(ctx context.Context, h *holding, lost chan<- loss) {
 		}
 		// It was away for too long. It may still know the lease when it is back.
 		beat.Deadline = proxyclient.Instant{}
-	}
-}
-
-// firstRenewal is called when the lease is confirmed. With --release-after the
-// proxy then also learns when to take it back, in case we die before.
-func (x *execution) firstRenewal(ctx context.Context, h *holding) func(proxyclient.Renewal) {
-	after := x.o.take.releaseAfter
-	if after == 0 {
-		return nil
-	}
-	told := false
-	return func(proxyclient.Renewal) {
-		if told {
-			return
-		}
-		left := time.Until(h.record.AcquiredAt.Add(after))
-		err := x.a.delayRelease(ctx, h.client, h.handle, h.grant.Leases, h.record.Owner, max(left, time.Millisecond))
-		if told = err == nil; !told {
-			x.a.debugf("%v: trying again with the next renewal", err)
-		}
 	}
 }
 

@@ -87,6 +87,8 @@ func measurePair(ctx context.Context, w *world) (_ []result, err error) {
 			name: "curl + jq + flock", args: []string{filepath.Join(w.peers, "pair.sh"), s.url, "t", w.fresh("pair")},
 			missing: lacks("curl", "jq", "flock"),
 		},
+		// What no program made with cobra can be below, whatever it does.
+		{name: "bare cobra, twice", args: []string{"bash", "-c", `h=$("$0") && "$0"`, filepath.Join(w.bin, "cobra")}},
 	}
 	if err := w.race(ctx, 50, all); err != nil {
 		return nil, err
