@@ -50,7 +50,8 @@ const (
 	PlaceKept = 30 * time.Second
 	// ProvisionalTTL is how long a grant lasts that nobody renewed yet.
 	ProvisionalTTL = 30 * time.Second
-	// EndedKept is how long the server remembers a request id that ended.
+	// EndedKept is how long the server remembers a request id that ended, if
+	// fewer than a million end in that time.
 	EndedKept = time.Hour
 )
 

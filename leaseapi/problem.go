@@ -27,14 +27,20 @@ type Problem struct {
 	Lost []Lost `json:"lost,omitempty"` // with ProblemLost
 }
 
-// Texts that clients of version 1 look for; each stands between the prefix
-// `Failed to acquire lease "T": ` and the end of the line.
+// Texts that clients of version 1 look for.
 const (
-	// TextUnknownType ends the text of a 404.
+	// TextAcquireFailed begins every text of an acquire that was refused for
+	// what it asked; the type, quoted as Go's %q, a colon and why follow.
+	TextAcquireFailed = "Failed to acquire lease "
+	// TextReleaseFailed begins that of a release that stopped at a name; the
+	// name, a colon and why follow, and at last what was released before it.
+	TextReleaseFailed = "Failed to release lease "
+	// TextUnknownType is why, of a 404 to an acquire.
 	TextUnknownType = "resource type not found"
-	// TextExhausted begins the text of the 5xx of an exhausted pool. Some
-	// clients look for the plural, some for the singular.
-	TextExhausted = "resources not found"
+	// TextExhausted begins why, of the 5xx of an exhausted pool. Some clients
+	// look for the plural, some for the singular, which ours has further on.
+	TextExhausted    = "resources not found"
+	TextExhaustedOne = "resource not found"
 	// TextNoName is how a deployed server refuses a name that is free already,
 	// and ours one that it has never had.
 	TextNoName = "no resource name"
@@ -45,5 +51,7 @@ const (
 	ReasonExpired  = "expired"       // its TTL ended
 	ReasonReleased = "released"      // by a release, a delayed one included
 	ReasonOther    = "held-by-other" // held under another generation or by another owner
-	ReasonUnknown  = "unknown"       // the server has no such name
+	// ReasonUnknown: the server has no such name, or no memory of such a grant.
+	// That a lease has ended is durable, but not why: after a restart it is this.
+	ReasonUnknown = "unknown"
 )

@@ -188,9 +188,17 @@ func (s *Set) grant(r *request) {
 	s.changes = append(s.changes, Change{Kind: Granted, ID: r.ID, Leases: r.values(), Took: s.now - r.arrived})
 }
 
-// remember makes id one that has ended.
+// remember makes id one that has ended, and forgets others if there are too many.
 func (s *Set) remember(id string) {
+	for len(s.ended.order) >= s.ended.limit {
+		s.forget()
+	}
 	e := Ended{ID: id, Until: later(s.now, EndedKept)}
 	s.ended.push(e)
 	s.changes = append(s.changes, Change{Kind: Remembered, Ended: e})
+}
+
+// forget forgets the id that ended first.
+func (s *Set) forget() {
+	s.changes = append(s.changes, Change{Kind: Forgotten, Ended: s.ended.pop()})
 }

@@ -7,7 +7,8 @@
 //   - Grants are first come, first served among the waiters that are there: a
 //     request for many names is not overtaken by requests for few.
 //   - A request id is granted at most once, also over a restart from a
-//     [Snapshot], for as long as its end is remembered.
+//     [Snapshot], for as long as its end is remembered: see [EndedKept] and
+//     [MaxEnded].
 //   - Every grant of a name has a generation of its own, and ends exactly once.
 //   - A pool with a pace grants no faster than that, however many come at once,
 //     and as many per hour as without if the pace is [AutoPace].

@@ -41,6 +41,7 @@ func (q *queue) remove(r *request) {
 type tombstones struct {
 	ids   map[string]struct{}
 	order []Ended
+	limit int
 }
 
 func (t *tombstones) has(id string) bool {

@@ -24,7 +24,7 @@ func New(configs []Config, snapshot Snapshot) (*Set, error) {
 		types:      make(map[string]*pool),
 		slots:      make(map[string]*slot),
 		requests:   make(map[string]*request),
-		ended:      tombstones{ids: make(map[string]struct{})},
+		ended:      tombstones{ids: make(map[string]struct{}), limit: MaxEnded},
 		timers:     newTimers(),
 	}
 	if err := s.restore(snapshot); err != nil {

@@ -87,7 +87,7 @@ func (s *Set) Advance(now time.Duration) {
 		t.on.timeout(s)
 	}
 	for len(s.ended.order) > 0 && s.ended.order[0].Until <= s.now {
-		s.changes = append(s.changes, Change{Kind: Forgotten, Ended: s.ended.pop()})
+		s.forget()
 	}
 	s.serve()
 }

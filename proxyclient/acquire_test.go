@@ -33,79 +33,6 @@ func want(t *testing.T, err error, all ...error) {
 	}
 }
 
-// What one fault makes of an acquire that would succeed at once.
-func TestAcquireFault(t *testing.T) {
-	type fate struct {
-		err  error // nil: granted
-		held int   // afterwards, whatever the client says
-	}
-	granted := fate{held: 1}
-	unconfirmed := func(held int) fate { return fate{ErrUnconfirmed, held} }
-	for _, tt := range []struct {
-		name string
-		f    fault
-		v1   fate
-		ours fate
-	}{
-		{"none", fault{}, granted, granted},
-		{"refused", dialRefused, granted, granted},
-		{"reset before the request is written", resetAtOnce, granted, granted},
-		{"reset while it is written", resetInside, unconfirmed(0), granted},
-		{"reset after it was read", lostRequest, unconfirmed(0), granted},
-		{"answer lost", lostAnswer, unconfirmed(1), granted},
-		{"half an answer", halfAnAnswer, unconfirmed(1), granted},
-		{"endless answer", endlessAnswer, unconfirmed(0), granted},
-		{"answer that stalls", stalledAnswer, unconfirmed(1), granted},
-		{"garbage", garbage, unconfirmed(0), granted},
-		{"not HTTP", otherLanguage, unconfirmed(0), granted},
-		{"garbage for a grant", garbageDone, unconfirmed(1), granted},
-		{"HTML page", htmlPage, unconfirmed(0), granted},
-		{"JSON of something else", fault{status: 200, body: `{"status":"ok"}`}, unconfirmed(0), granted},
-		{"500", status(500), unconfirmed(0), granted},
-		{"502", badGateway, unconfirmed(0), granted},
-		{"503", status(503), unconfirmed(0), granted},
-		{"504 for a grant", gatewayDone, unconfirmed(1), granted},
-		{"429", status(429), fate{errAny, 0}, granted},
-		{"202 of another request", fault{status: 202, body: `{"request_id":"other"}`}, unconfirmed(0), granted},
-		{"no content", fault{status: 204}, unconfirmed(0), granted},
-		{"the proxy's word that there is nothing", fault{status: 500, body: `Failed to acquire lease "t": resources not found`}, granted, granted},
-		{"its word that it could not", fault{status: 500, body: `Failed to acquire lease "t": the store is away`}, granted, granted},
-		{"400", status(400), fate{errAny, 0}, fate{errAny, 0}},
-		{"401", status(401), fate{errAny, 0}, fate{errAny, 0}},
-		{"404 of something else", fault{status: 404, body: "<html>not found</html>"}, fate{errAny, 0}, fate{errAny, 0}},
-		{"unknown type", fault{status: 404, body: `Failed to acquire lease "t": resource type not found`}, fate{ErrUnknownType, 0}, fate{ErrUnknownType, 0}},
-		{"redirect", fault{status: 307, header: http.Header{"Location": {"https://elsewhere.test/"}}}, fate{errAny, 0}, fate{errAny, 0}},
-		{"ended", problemFault(410, leaseapi.ProblemEnded), fate{ErrEnded, 0}, fate{ErrEnded, 0}},
-		{"queue full", problemFault(503, leaseapi.ProblemQueueFull), unconfirmed(0), granted},
-	} {
-		check := func(t *testing.T, c *Client, f fate, held func() int) {
-			g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
-			switch {
-			case f.err == nil && (err != nil || len(g.Leases) != 1):
-				t.Fatalf("got %v, %v", g, err)
-			case f.err == errAny && (err == nil || errors.Is(err, ErrUnconfirmed)):
-				t.Fatalf("error %v, want one that is certain", err)
-			case f.err != nil && f.err != errAny:
-				want(t, err, f.err)
-			}
-			synctest.Wait()
-			if h := held(); h != f.held {
-				t.Errorf("%d held, want %d (%v)", h, f.held, err)
-			}
-		}
-		bubble(t, tt.name+"/version 1", func(t *testing.T) {
-			v := newVersion1(t, "a", "b")
-			c, _ := serve(t, v, tt.f)
-			check(t, c, tt.v1, func() int { h, _ := v.state(); return len(h) })
-		})
-		bubble(t, tt.name+"/ours", func(t *testing.T) {
-			s := newOurs(t, "a", "b")
-			c, _ := serve(t, s, tt.f)
-			check(t, c, tt.ours, func() int { h, _ := s.state(); return h })
-		})
-	}
-}
-
 // Faults one after another are told apart.
 func TestAcquireFaults(t *testing.T) {
 	nothing := fault{status: 500, body: `Failed to acquire lease "t": resources not found`}
@@ -146,9 +73,6 @@ func TestAcquireMisrouted(t *testing.T) {
 	})
 }
 
-// errAny stands for an error that is not unconfirmed.
-var errAny = errors.New("any")
-
 func problemFault(code int, typ string) fault {
 	return fault{status: code, body: fmt.Sprintf(`{"type":%q}`, typ),
 		header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
@@ -159,7 +83,7 @@ func problemFault(code int, typ string) fault {
 func TestAcquireRandomFaults(t *testing.T) {
 	faults := []fault{{}, {}, dialRefused, resetAtOnce, resetInside, lostRequest, lostAnswer, halfAnAnswer, endlessAnswer, stalledAnswer,
 		otherLanguage, hanging, garbage, garbageDone, htmlPage, badGateway, gatewayDone, status(500), status(503), status(429),
-		{status: 503, header: http.Header{"Retry-After": {"7"}}}}
+		status(503).after("7"), status(502).after("3600"), status(429).after("Sat, 01 Jan 2000 00:01:00 GMT")}
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		var script []fault
@@ -184,7 +108,9 @@ func TestAcquireRandomFaults(t *testing.T) {
 			c, _ := serve(t, v, script...)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
+			begun := time.Now()
 			g, err := c.Acquire(ctx, Request{Type: "t", Count: count, Wait: wait})
+			checkTook(t, time.Since(begun), min(wait, patience), err)
 			time.Sleep(time.Minute) // the holder of the busy ones has gone
 			held, queued := v.state()
 			checkHeld(t, g, err, len(held), count, queued)
@@ -199,7 +125,9 @@ func TestAcquireRandomFaults(t *testing.T) {
 			c, _ := serve(t, s, script...)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
+			begun := time.Now()
 			g, err := c.Acquire(ctx, Request{Type: "t", Count: count, RequestID: "id", Wait: wait})
+			checkTook(t, time.Since(begun), min(wait, patience), err)
 			time.Sleep(time.Minute)
 			held, queued := s.state()
 			checkHeld(t, g, err, held, count, queued)
@@ -207,6 +135,19 @@ func TestAcquireRandomFaults(t *testing.T) {
 				t.Errorf("granted %d times", s.granted["id"])
 			}
 		})
+	}
+}
+
+// checkTook checks that an acquire took no longer than it may: its wait, what the
+// answer to that may take, and what giving back may.
+func checkTook(t *testing.T, took, wait time.Duration, err error) {
+	t.Helper()
+	most := wait + answerTime + cancelTime
+	if errors.Is(err, ErrUnconfirmed) {
+		most = wait + answerTime + releaseTime // what it got and could not give back
+	}
+	if took > most {
+		t.Errorf("took %s of a wait of %s: %v", took, wait, err)
 	}
 }
 

@@ -121,7 +121,17 @@ func (a answer) begins(text string) bool { return bytes.HasPrefix(a.body, []byte
 // wrong, or what stands before the proxy does not find it for now.
 func (a answer) misrouted() bool {
 	_, problem := a.problem()
-	return a.StatusCode == http.StatusNotFound && !problem && !a.begins(refusedAcquire)
+	return a.StatusCode == http.StatusNotFound && !problem && !a.begins(leaseapi.TextAcquireFailed)
+}
+
+// foreign reports a success that no proxy speaks of: a page, such as that of a
+// login before it, or JSON that breaks off.
+func (a answer) foreign() bool {
+	if a.StatusCode/100 != 2 {
+		return false
+	}
+	t := bytes.TrimSpace(a.body)
+	return bytes.HasPrefix(t, []byte("<")) || bytes.HasPrefix(t, []byte("{")) && !json.Valid(t)
 }
 
 // maxText is how much of a text of the proxy goes into an error.

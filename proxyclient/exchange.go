@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -116,7 +117,7 @@ func plain(ctx context.Context, err error, timeout time.Duration) error {
 		return err
 	}
 	if timeout > 0 && ue.Timeout() && ctx.Err() == nil {
-		return fmt.Errorf("no answer for %s: %w", timeout, ue.Err)
+		return &silence{text: fmt.Sprintf("no answer for %s", timeout), err: ue.Err}
 	}
 	return ue.Err
 }
@@ -126,6 +127,7 @@ type patience struct {
 	end     Instant       // no attempt follows after it; zero: the context decides alone
 	silence time.Duration // how long to go on without any HTTP answer
 	onRetry func(error)   // may be nil
+	longest time.Duration // pause, whatever the proxy asks for; zero: no bound but the end
 
 	since    Instant // when the silence began; zero while there are answers
 	over     bool    // it lasted too long
@@ -172,15 +174,41 @@ const (
 // says (RFC 9110, section 10.2.3), else a random time that grows. It does not
 // go beyond the end. resp is the answer, if there was one.
 func (p *patience) pause(n int, resp *http.Response) time.Duration {
-	d := retryablehttp.DefaultBackoff(minPause, maxPause, n, resp)
-	if resp == nil || resp.Header.Get("Retry-After") == "" {
+	d, told := retryAfter(resp)
+	if !told {
+		d = retryablehttp.DefaultBackoff(minPause, maxPause, n, nil)
 		d = d/2 + rand.N(d/2)
 	}
-	d = max(d, minPause/2) // "Retry-After: 0", and a number that overflowed
+	d = max(d, minPause/2) // "Retry-After: 0", and a date that is over
+	if p.longest > 0 {
+		d = min(d, p.longest)
+	}
 	if !p.end.IsZero() {
 		d = min(d, max(0, Until(p.end)))
 	}
 	return d
+}
+
+// retryAfter returns the pause that an answer asks for, in seconds or as a date,
+// whatever its status: what stands before a proxy sends it with any failure. A
+// date is by the clock of who sent it.
+func retryAfter(resp *http.Response) (d time.Duration, told bool) {
+	if resp == nil {
+		return 0, false
+	}
+	text := resp.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return time.Duration(min(seconds, uint64(math.MaxInt64/time.Second))) * time.Second, true
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0, false
+	}
+	now, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return at.Sub(now), true
 }
 
 // hopeless reports a failure that no further attempt can mend.
@@ -194,13 +222,36 @@ func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	err := o.failed()
 	timedOut := errors.Is(ctx.Err(), context.DeadlineExceeded)
 	if o.err != nil && !hopeless(o.err) && (p.over || timedOut && !p.answered) {
-		err = fmt.Errorf("%w: %s: %w", ErrUnreachable, c.name, o.err)
+		return c.unreachable(ctx, o.err)
 	}
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w (%w)", err, context.Cause(ctx))
 	}
 	return err
 }
+
+// unreachable is the error for a proxy that did not answer. err is why the last
+// attempt failed; if that was only cut short by ctx, it says nothing.
+func (c *Client) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return fmt.Errorf("%w: %w", ErrUnreachable, &silence{text: c.name, err: errors.Join(ctx.Err(), err)})
+	}
+	err = fmt.Errorf("%w: %s: %w", ErrUnreachable, c.name, err)
+	if ctx.Err() != nil {
+		return &silence{text: err.Error(), err: errors.Join(err, ctx.Err())}
+	}
+	return err
+}
+
+// silence is an error whose cause has nothing to tell a person: that a context
+// ended, and how.
+type silence struct {
+	text string
+	err  error
+}
+
+func (s *silence) Error() string { return s.text }
+func (s *silence) Unwrap() error { return s.err }
 
 // sleep waits for d. It returns early, with an error, if ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {

@@ -88,6 +88,21 @@ func TestHeartbeat(t *testing.T) {
 			t.Errorf("%d renewals, retries %v", len(b.renewed), b.retries)
 		}
 	})
+	bubble(t, "a pause that is asked for is kept, as far as the lease can bear", func(t *testing.T) {
+		newMachine(t)
+		s := newOurs(t)
+		c, m := serve(t, s, fault{}, status(503).after("20"), status(503).after("3600"))
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
+		time.Sleep(100*time.Second + 19*time.Second)
+		if n := m.dialled(); n != 2 {
+			t.Errorf("%d attempts within the pause", n)
+		}
+		time.Sleep(5*time.Minute - margin - 119*time.Second) // when the lease would be lost
+		b.stop(t)
+		if s.renewed() < 2 || len(b.retries) != 2 {
+			t.Errorf("%d renewals, %d retries", s.renewed(), len(b.retries))
+		}
+	})
 	bubble(t, "no renewal in time", func(t *testing.T) {
 		newMachine(t)
 		c, m := serve(t, newOurs(t))

@@ -14,10 +14,6 @@ import (
 // This file holds what an answer to an acquire means, and what is left to do
 // when an acquire ends without a grant.
 
-// refusedAcquire begins all that version 1 has to say of an acquire in its own
-// words, as opposed to those of something before it.
-const refusedAcquire = "Failed to acquire lease "
-
 // judge tells what an attempt to acquire came to. It is the only place that
 // decides what may have been granted.
 func (a *acquisition) judge(o outcome) verdict {
@@ -39,7 +35,7 @@ func (a *acquisition) judge(o outcome) verdict {
 			return queued
 		}
 		return unclear
-	case o.StatusCode >= 500 && o.begins(refusedAcquire):
+	case o.StatusCode >= 500 && o.begins(leaseapi.TextAcquireFailed):
 		return nothing
 	case o.StatusCode/100 == 2 || o.passing() || a.c.knowsIDs.Load() && o.misrouted():
 		return unclear
@@ -88,13 +84,13 @@ func (a *acquisition) exhausted() error {
 // saysExhausted reports whether a text of version 1 says that all leases are
 // taken: some servers write the plural, some the singular.
 func saysExhausted(text string) bool {
-	return strings.Contains(text, leaseapi.TextExhausted) || strings.Contains(text, "resource not found")
+	return strings.Contains(text, leaseapi.TextExhausted) || strings.Contains(text, leaseapi.TextExhaustedOne)
 }
 
 // refusal is the error for an answer that no repetition would change.
 func (a *acquisition) refusal(o outcome) error {
 	switch {
-	case o.StatusCode == http.StatusNotFound && o.begins(refusedAcquire) && strings.Contains(string(o.body), leaseapi.TextUnknownType):
+	case o.StatusCode == http.StatusNotFound && o.begins(leaseapi.TextAcquireFailed) && strings.Contains(string(o.body), leaseapi.TextUnknownType):
 		return fmt.Errorf("%w %q", ErrUnknownType, a.r.Type)
 	case o.misrouted():
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.c.name)
@@ -151,6 +147,8 @@ func (a *acquisition) unconfirmed(parent context.Context, o outcome, err error) 
 	switch {
 	case parent.Err() != nil:
 		return a.takeBack(parent, context.Cause(parent))
+	case err != nil && err.Error() == o.failed().Error():
+		return a.takeBack(parent, err)
 	case err != nil:
 		return a.takeBack(parent, fmt.Errorf("%w, and then: %w", o.failed(), err))
 	case o.err == nil && o.StatusCode == http.StatusTooManyRequests:

@@ -42,7 +42,7 @@ func (r *release) pass(ctx context.Context, req leaseapi.ReleaseRequest, refused
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case o.err == nil && o.StatusCode/100 == 2:
+		case o.err == nil && o.StatusCode/100 == 2 && !o.foreign():
 			if !r.settled(o) {
 				r.reply.Released = append(r.reply.Released, req.Names...)
 			}
@@ -76,11 +76,11 @@ func (r *release) try(ctx context.Context, req leaseapi.ReleaseRequest) (o outco
 	arrived, last := false, false // an attempt before the last one may have; the last one
 	o, err = r.send(ctx, req, 0, func(o outcome) bool {
 		stopped := stoppedAt(o, req.Names) >= 0
-		arrived, last = arrived || last, o.sent && transient(o) && !stopped
+		arrived, last = arrived || last, o.sent && (transient(o) || o.foreign()) && !stopped
 		if last || o.err == nil && o.StatusCode/100 == 2 {
 			r.c.markReleased(req.Names)
 		}
-		return unsettled(o) && !stopped
+		return unreleased(o) && !stopped
 	})
 	return o, func(n string) bool { return arrived || slices.Contains(before, n) }, err
 }
@@ -91,7 +91,7 @@ func stoppedAt(o outcome, names []string) int {
 	if o.err != nil || o.StatusCode < 500 {
 		return -1
 	}
-	rest, ok := strings.CutPrefix(string(o.body), "Failed to release lease ")
+	rest, ok := strings.CutPrefix(string(o.body), leaseapi.TextReleaseFailed)
 	if !ok {
 		return -1
 	}

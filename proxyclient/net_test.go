@@ -38,6 +38,7 @@ type fault struct {
 	header http.Header
 	body   string
 	hang   bool // the request arrives, and is never answered
+	delay  time.Duration
 }
 
 // cut is where a connection breaks.
@@ -107,6 +108,13 @@ func (m *memory) add(f ...fault) {
 	m.faults = append(m.faults, f...)
 }
 
+// dialled is how often a connection was asked for.
+func (m *memory) dialled() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dials
+}
+
 func (m *memory) pop(mine func(fault) bool) (f fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,6 +176,7 @@ func (m *memory) Addr() net.Addr { return &net.UnixAddr{Name: "mem", Net: "mem"}
 
 func (m *memory) handle(w http.ResponseWriter, r *http.Request) {
 	f := m.pop(func(fault) bool { return true })
+	time.Sleep(f.delay)
 	out := httptest.NewRecorder()
 	out.Code = f.status
 	out.Body.WriteString(f.body)

@@ -54,6 +54,11 @@ func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 // this client only; see the package's comment.
 func (c *Client) Release(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
 	r := release{c: c, p: patience{silence: math.MaxInt64}}
+	if end, ok := ctx.Deadline(); ok {
+		// What Retry-After asks for is often longer than a release may take, and
+		// to try again in vain is better than to leave a lease behind.
+		r.p.longest = max(maxPause, time.Until(end)/4)
+	}
 	if err := r.run(ctx, req); err != nil {
 		return r.reply, fmt.Errorf("release: %w", err)
 	}
@@ -88,11 +93,15 @@ func (r *release) extended(ctx context.Context, req leaseapi.ReleaseRequest) err
 	if req.Delay > 0 && len(req.RequestIDs) > 0 {
 		return errors.New("a release by request id cannot be put off")
 	}
-	o, err := r.send(ctx, req, quickTime, unsettled)
+	o, err := r.send(ctx, req, quickTime, func(o outcome) bool {
+		// What answers for a server that is known to be ours, and says nothing
+		// of the release, is something before it.
+		return unreleased(o) || o.StatusCode/100 == 2 && r.c.knowsIDs.Load() && !says(o)
+	})
 	switch {
 	case err != nil:
 		return err
-	case o.err != nil || o.StatusCode/100 != 2:
+	case o.err != nil || o.StatusCode/100 != 2 || o.foreign():
 		return r.c.failure(ctx, o, &r.p)
 	case !r.settled(o):
 		return fmt.Errorf("%w by this proxy: the release of %s (it answered %s and ignored them)",
@@ -101,11 +110,16 @@ func (r *release) extended(ctx context.Context, req leaseapi.ReleaseRequest) err
 	return nil
 }
 
+// says reports whether an answer is the reply of our server.
+func says(o outcome) bool {
+	var has struct{ Released json.RawMessage }
+	return o.decode(&has) == nil && has.Released != nil
+}
+
 // settled takes over the reply of our server, and reports whether there is one.
 func (r *release) settled(o outcome) bool {
-	var has struct{ Released json.RawMessage }
 	var reply leaseapi.ReleaseReply
-	if o.decode(&has) != nil || has.Released == nil || o.decode(&reply) != nil {
+	if !says(o) || o.decode(&reply) != nil {
 		return false
 	}
 	r.reply.Released = append(r.reply.Released, reply.Released...)
@@ -129,6 +143,10 @@ func transient(o outcome) bool { return o.err != nil || o.passing() }
 // unsettled is transient for what only a proxy can have granted: if nobody is
 // found at its address, that may pass.
 func unsettled(o outcome) bool { return transient(o) || o.misrouted() }
+
+// unreleased is unsettled for releases: a success that is none passes too, once
+// somebody has logged in.
+func unreleased(o outcome) bool { return unsettled(o) || o.foreign() }
 
 func described(req leaseapi.ReleaseRequest) string {
 	var what []string

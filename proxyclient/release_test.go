@@ -19,38 +19,44 @@ func releaseTimeout(t *testing.T) context.Context {
 	return ctx
 }
 
-// A release goes on until it is settled, whatever fails on the way.
-func TestReleaseFault(t *testing.T) {
-	for _, f := range []struct {
-		name string
-		f    fault
-	}{
-		{"none", fault{}}, {"refused", dialRefused}, {"reset", resetAtOnce}, {"lost", lostRequest}, {"answer lost", lostAnswer},
-		{"half an answer", fault{cut: halfAnswer, done: true, status: 200, body: "{}"}}, {"500", status(500)}, {"502", badGateway},
-		{"504, done", gatewayDone}, {"429", status(429)}, {"endless", endlessAnswer}, {"something else's 404", fault{status: 404, body: "default backend - 404"}},
-	} {
-		bubble(t, f.name+"/version 1", func(t *testing.T) {
-			v := newVersion1(t)
-			v.known("a")
-			v.known("b")
-			c, _ := serve(t, v, f.f)
-			reply, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a", "b"}, Owner: "job"})
-			want(t, err)
-			if held, _ := v.state(); len(held) != 0 || !slices.Equal(reply.Released, []string{"a", "b"}) {
-				t.Errorf("%v held, released %v", held, reply.Released)
+// What is left of a release's faults when TestFault has had them one by one.
+func TestRelease(t *testing.T) {
+	bubble(t, "a login page that stays", func(t *testing.T) {
+		for _, h := range []struct {
+			name string
+			req  leaseapi.ReleaseRequest
+		}{
+			{"names", leaseapi.ReleaseRequest{Names: []string{"a"}}},
+			{"leases", leaseapi.ReleaseRequest{Leases: leases}},
+			{"request ids", leaseapi.ReleaseRequest{RequestIDs: []string{"id"}}},
+		} {
+			c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("<html>log in")) }))
+			reply, err := c.Release(releaseTimeout(t), h.req)
+			want(t, err, context.DeadlineExceeded)
+			if errors.Is(err, errors.ErrUnsupported) || len(reply.Released) > 0 || !strings.Contains(err.Error(), "an HTML or XML page") {
+				t.Errorf("%s: released %v, error %v", h.name, reply.Released, err)
 			}
-		})
-		bubble(t, f.name+"/ours", func(t *testing.T) {
-			s := newOurs(t)
-			s.grants["id"] = []leaseapi.Lease{{Name: "a", Generation: 7}}
-			c, _ := serve(t, s, f.f)
-			_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Leases: s.grants["id"]})
-			want(t, err)
-			if held, _ := s.state(); held != 0 {
-				t.Errorf("%d held", held)
-			}
-		})
-	}
+		}
+	})
+	bubble(t, "what answers for a server that is known to be ours", func(t *testing.T) {
+		s := newOurs(t, "a")
+		c, m := serve(t, s, fault{})
+		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		want(t, err)
+		m.add(fault{status: 204}, fault{status: 200, body: `{"status":"ok"}`})
+		_, err = c.Release(releaseTimeout(t), Releasing(g.Leases, ""))
+		want(t, err)
+		if held, _ := s.state(); held != 0 {
+			t.Errorf("%d held", held)
+		}
+	})
+	bubble(t, "a pause that is longer than the release", func(t *testing.T) {
+		s := newOurs(t)
+		s.grants["id"] = []leaseapi.Lease{{Name: "a", Generation: 7}}
+		c, _ := serve(t, s, status(503).after("3600"))
+		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Leases: s.grants["id"]})
+		want(t, err)
+	})
 	bubble(t, "hanging/ours", func(t *testing.T) {
 		s := newOurs(t)
 		s.grants["id"] = []leaseapi.Lease{{Name: "a", Generation: 7}}

@@ -3,6 +3,7 @@ package proxyclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -248,29 +249,49 @@ func TestAcquireUnreachable(t *testing.T) {
 
 // Retry-After counts against a server that knows the request id, up to the wait.
 func TestAcquireRetryAfter(t *testing.T) {
-	busy := func(after string) fault {
-		f := problemFault(503, leaseapi.ProblemUnavailable)
+	busy := func(code int, after string) fault {
+		f := problemFault(code, leaseapi.ProblemUnavailable)
 		f.header.Set("Retry-After", after)
 		return f
 	}
 	for _, tt := range []struct {
+		code  int
 		after string
 		wait  time.Duration
 		took  time.Duration
 	}{
-		{"20", time.Hour, 20 * time.Second},
-		{"20", 10 * time.Second, 10 * time.Second},
+		{503, "20", time.Hour, 20 * time.Second},
+		{503, "20", 10 * time.Second, 10 * time.Second},
+		{502, "20", time.Hour, 20 * time.Second},
+		{429, "99999999999999999999", time.Minute, 0}, // no number: as if it were not there
+		{429, "9223372036854775807", time.Minute, time.Minute},
+		{503, "Sat, 01 Jan 2000 00:00:20 GMT", time.Hour, 20 * time.Second},
+		{503, "Saturday, 01-Jan-00 00:00:20 GMT", time.Hour, 20 * time.Second}, // RFC 850
+		{503, "Sat Jan  1 00:00:20 2000", time.Hour, 20 * time.Second},         // asctime
+		{503, "Sat, 01 Jan 2000 00:00:20 GMT", 10 * time.Second, 10 * time.Second},
+		{503, "Fri, 31 Dec 1999 23:59:00 GMT", time.Hour, minPause / 2}, // is over
 	} {
-		bubble(t, tt.after+" of "+tt.wait.String(), func(t *testing.T) {
-			c, _ := serve(t, newOurs(t, "a"), busy(tt.after))
+		bubble(t, fmt.Sprintf("%d %s of %s", tt.code, tt.after, tt.wait), func(t *testing.T) {
+			c, _ := serve(t, newOurs(t, "a"), busy(tt.code, tt.after))
 			start := time.Now()
 			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: tt.wait})
 			want(t, err)
-			if d := time.Since(start); d != tt.took {
+			if d := time.Since(start); d != tt.took && (tt.took != 0 || d > maxPause) {
 				t.Errorf("took %s, want %s", d, tt.took)
 			}
 		})
 	}
+	bubble(t, "a date by a clock that is wrong", func(t *testing.T) {
+		f := busy(503, "Mon, 01 Jan 2001 00:00:20 GMT")
+		f.header.Set("Date", "Mon, 01 Jan 2001 00:00:00 GMT")
+		c, _ := serve(t, newOurs(t, "a"), f)
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		want(t, err)
+		if d := time.Since(start); d != 20*time.Second {
+			t.Errorf("took %s", d)
+		}
+	})
 	bubble(t, "at once, without end", func(t *testing.T) {
 		n := 0
 		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

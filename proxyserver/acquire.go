@@ -121,10 +121,13 @@ func (s *Server) leave(p *acquireParams, c *conn) outcome {
 			out.err = nil
 		}
 	})
-	if err == nil && out.err == nil {
-		return <-c.told // it had been decided already
+	switch {
+	case err == nil && out.err != nil:
+		return out
+	case err == nil || errors.Is(err, errStopping):
+		return <-c.told // it had been decided already, or is by the stop
 	}
-	return out
+	return outcome{err: err}
 }
 
 // endSlice ends the wait of a connection whose time is over: for the whole
@@ -160,10 +163,31 @@ func (s *Server) giveBack(leases []pool.Lease) error {
 			s.set.Release(now, pool.Ref{Name: l.Name, Generation: l.Generation}, 0)
 		}
 	})
+	if errors.Is(err, errStopping) {
+		err = s.giveBackLast(leases)
+	}
 	if err != nil {
 		s.log.Warn("leases are held by a client that has gone, until their TTL is over", "names", namesOf(leases), "error", err)
 	}
 	return err
+}
+
+// giveBackLast has the last commit of a server that is stopping end leases. The
+// pools are not told, which are of no use any more: they would grant to somebody
+// who waits, and does not hear of it.
+func (s *Server) giveBackLast(leases []pool.Lease) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished {
+		return errStopping
+	}
+	now := s.clock.now()
+	for _, l := range leases {
+		if held, ok := s.set.Held(still, l.Name); ok && held.Generation == l.Generation {
+			s.open.changes = append(s.open.changes, pool.Change{Kind: pool.Done, Lease: l, Reason: pool.Released, Took: now - l.Granted})
+		}
+	}
+	return nil
 }
 
 func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outcome) {
@@ -172,7 +196,7 @@ func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outc
 		if status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", retryAfter)
 		}
-		http.Error(w, fmt.Sprintf("Failed to acquire lease %q: %s", p.Type, text), status)
+		http.Error(w, fmt.Sprintf("%s%q: %s", leaseapi.TextAcquireFailed, p.Type, text), status)
 	}
 	switch err := out.err; {
 	case err == nil:
@@ -186,12 +210,11 @@ func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outc
 	case errors.Is(err, pool.ErrTooMany):
 		refuse(http.StatusBadRequest, err.Error())
 	case errors.Is(err, pool.ErrExhausted):
-		// The singular is for clients that look for it.
-		refuse(http.StatusInternalServerError, fmt.Sprintf("%s: resource not found within %v", leaseapi.TextExhausted, round(out.took)))
+		refuse(http.StatusInternalServerError, fmt.Sprintf("%s: %s within %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, round(out.took)))
 	case errors.Is(err, pool.ErrQueueFull) && !p.ours:
 		// In the words for an exhausted pool, which clients of version 1 take
 		// for a reason to try again later.
-		refuse(http.StatusServiceUnavailable, fmt.Sprintf("%s: resource not found: %v", leaseapi.TextExhausted, err))
+		refuse(http.StatusServiceUnavailable, fmt.Sprintf("%s: %s: %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, err))
 	case errors.Is(err, pool.ErrQueueFull):
 		problem(w, http.StatusServiceUnavailable, leaseapi.ProblemQueueFull, err.Error())
 	case errors.Is(err, pool.ErrEnded):

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -111,23 +113,33 @@ func names(n int) []string {
 }
 
 // BenchmarkPairs is acquire and release, as version 1 and with a request id,
-// in memory and durable, by 1, 16 and 64 clients; and for comparison a handler
-// that does nothing but write to bbolt, in its two ways.
+// in memory and durable, with and without a log, by 1, 16 and 64 clients; and
+// for comparison a handler that does nothing but write to bbolt, in its two ways.
 func BenchmarkPairs(b *testing.B) {
 	for _, clients := range []int{1, 16, 64} {
-		ours := func(name, data, ask string) {
+		ours := func(name, data, ask string, logs bool) {
 			b.Run(fmt.Sprintf("%s/%d", name, clients), func(b *testing.B) {
 				opts := Options{Pools: []pool.Config{{Type: "q", Names: names(64)}}}
 				if data != "" {
 					opts.Data = b.TempDir()
 				}
+				if logs { // to a file, as in production
+					file, err := os.Create(filepath.Join(b.TempDir(), "log"))
+					if err != nil {
+						b.Fatal(err)
+					}
+					b.Cleanup(func() { file.Close() })
+					opts.Log = slog.New(slog.NewTextHandler(file, nil))
+				}
 				_, addr := ourServer(b, opts)
 				pairs(b, addr, clients, ask)
 			})
 		}
-		ours("memory", "", "")
-		ours("durable", "yes", "")
-		ours("durable-id", "yes", "&request_id=")
+		ours("memory", "", "", false)
+		ours("memory-log", "", "", true)
+		ours("durable", "yes", "", false)
+		ours("durable-log", "yes", "", true)
+		ours("durable-id", "yes", "&request_id=", false)
 		bare := func(name string, write func(*bolt.DB, func(*bolt.Tx) error) error) {
 			b.Run(fmt.Sprintf("%s/%d", name, clients), func(b *testing.B) {
 				pairs(b, bareServer(b, bareBolt(b, write)), clients, "")

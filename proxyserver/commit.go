@@ -138,6 +138,9 @@ func (s *Server) commit() {
 		s.log.Error("nothing is granted or released until a restart", "error", b.err)
 	}
 
+	if b.err == nil {
+		s.metrics.changed(b.changes) // before anybody is told, who might look
+	}
 	for _, t := range b.told {
 		if b.err != nil {
 			t.outcome = outcome{err: b.err}
@@ -145,8 +148,9 @@ func (s *Server) commit() {
 		t.send()
 	}
 	close(b.done)
+	// The lines are written before the next commit begins, so they are in order.
+	// To let it begin first, and write them meanwhile, was not measurably faster.
 	if b.err == nil {
-		s.metrics.changed(b.changes)
 		s.logChanges(b.changes)
 	}
 }

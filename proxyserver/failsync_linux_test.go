@@ -2,11 +2,13 @@ package proxyserver
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -89,6 +91,7 @@ func TestSyncFails(t *testing.T) {
 	n, err := said.Read(word)
 	if err != nil || !strings.HasPrefix(string(word[:n]), "broken") {
 		server.kill()
+		// TestSyncFailsAfterWrites then shows the same, but for the process
 		t.Skipf("this system has no seccomp filters for us: %q, %v", word[:n], err)
 	}
 	release := `{"leases":[{"name":"a","generation":` + strconv.FormatUint(grant.Leases[0].Generation, 10) + `}]}`
@@ -111,4 +114,70 @@ func TestSyncFails(t *testing.T) {
 	if json.Unmarshal([]byte(again.body), &same); err != nil || len(same.Leases) != 1 || same.Leases[0] != grant.Leases[0] {
 		t.Errorf("had %+v, and has %d %s, %v", grant.Leases, again.status, again.body, err)
 	}
+}
+
+// The same in one process and without a filter, which not every system has for
+// us: here it is a sync that fails, and not the file, which takes every write.
+func TestSyncFailsAfterWrites(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, durable(dir, 2))
+	kept := p.granted("type=q&request_id=kept&owner=me&count=2").Leases
+	waits := p.later(t.Context(), "type=q&request_id=w")
+	p.waitingFor(1)
+	loseSyncs(t, filepath.Join(dir, storeFile))
+	release := `{"leases":[{"name":"q-0","generation":` + num(kept[0].Generation) + `}]}`
+	for _, c := range []struct{ method, target, body string }{
+		{"POST", "/lease/release", release}, // its commit fails
+		{"POST", "/lease/release", release},
+		{"POST", "/lease/acquire?type=q&request_id=second", ""},
+		{"GET", "/pools", ""},
+		{"GET", "/readyz", ""},
+	} {
+		if pr := decode[leaseapi.Problem](t, p.do(c.method, c.target, c.body), 503); pr.Type != leaseapi.ProblemUnavailable {
+			t.Errorf("%s: %+v", c.target, pr)
+		}
+	}
+	if r := <-waits; r.status != 503 { // the release that would have served it is not durable
+		t.Errorf("the waiter got %d %s", r.status, r.body)
+	}
+	if text := p.do("GET", "/metrics", "").body; !strings.Contains(text, "leasectl_commit_errors_total 1\n") {
+		t.Error("the commit that failed is not counted")
+	}
+	if err := p.stop(); !errors.Is(err, errFailed) || !errors.Is(err, unix.EINVAL) {
+		t.Errorf("Serve: %v, want the error of the sync", err)
+	}
+
+	p = start(t, durable(dir, 2))
+	if again := p.granted("type=q&request_id=kept&owner=me&count=2").Leases; !slices.Equal(again, kept) {
+		t.Errorf("had %+v, and has %+v", kept, again)
+	}
+}
+
+// loseSyncs makes this process's descriptor of a file one of null(4), which takes
+// every write and fails every sync with EINVAL.
+func loseSyncs(t *testing.T, path string) {
+	t.Helper()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range open {
+		if target, err := os.Readlink("/proc/self/fd/" + e.Name()); err != nil || target != path {
+			continue // it may be closed by now
+		}
+		fd, err := strconv.Atoi(e.Name())
+		if err == nil {
+			err = unix.Dup3(int(null.Fd()), fd, unix.O_CLOEXEC)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("no descriptor of %s", path)
 }

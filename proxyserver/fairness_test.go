@@ -1,7 +1,11 @@
 package proxyserver
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,26 +15,37 @@ import (
 )
 
 // A request for 10 of 50 is not starved by a steady stream of requests for one,
-// although its client waits in slices and is away for a moment after each.
+// although its client waits in slices and is away for a moment after each, and
+// no slice is long enough for ten to become free.
 func TestLargeRequestInSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: names(50)}}})
-		begin := time.Now()
-		// Ones: two a second, each held for 40 s: they would use 80 of 50.
-		for n := range 400 {
-			go func() {
-				time.Sleep(time.Duration(n) * 500 * time.Millisecond)
-				one := p.granted("type=q")
-				time.Sleep(40 * time.Second)
-				p.release(`{"names":["` + one.Names[0] + `"]}`)
-			}()
-		}
-		time.Sleep(time.Minute) // by now there is a queue of ones
+		const (
+			every = 5 * time.Second
+			held  = 400 * time.Second // so they would use 80 of 50, and five become free in a slice
+		)
+		stop := make(chan struct{})
+		var ones sync.WaitGroup
+		ones.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				case <-time.After(every):
+				}
+				ones.Go(func() {
+					one := p.granted("type=q")
+					time.Sleep(held)
+					p.release(`{"names":["` + one.Names[0] + `"]}`)
+				})
+			}
+		})
+		time.Sleep(held + time.Minute) // by now there is a queue of ones, and some have ended
 		asked := time.Now()
 		ahead := p.pools()[0].Waiting
 		slices := 0
-		for {
-			r := p.acquire("type=q&count=10&request_id=large&wait=1h")
+		for time.Since(asked) < 2*time.Hour {
+			r := p.acquire("type=q&count=10&request_id=large&wait=3h")
 			if r.status == 200 {
 				break
 			}
@@ -38,13 +53,15 @@ func TestLargeRequestInSlices(t *testing.T) {
 			slices++
 			time.Sleep(time.Second)
 		}
-		// What was ahead, and then ten more, at 50 in 40 s, or a little later.
-		most := time.Duration(ahead+10)*40*time.Second/50 + 45*time.Second
-		if took := time.Since(asked); took > most || slices == 0 || ahead == 0 {
+		// What was ahead, and then ten more, at 50 in 400 s; and a round of
+		// leases that began later, since they did not begin evenly.
+		most := time.Duration(ahead+10)*held/50 + held/2
+		if took := time.Since(asked); took > most || slices < 3 || ahead == 0 {
 			t.Errorf("it took %v and %d slices behind %d, want at most %v", took, slices, ahead, most)
 		}
-		time.Sleep(10*time.Minute - time.Since(begin))
-		synctest.Wait()
+		p.release(`{"request_ids":["large"]}`)
+		close(stop)
+		ones.Wait()
 	})
 }
 
@@ -78,4 +95,86 @@ func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 		p.release(`{"names":["q-0"]}`)
 		<-waits[1]
 	})
+}
+
+// Clients that do not send what they announced, or do not read their answers,
+// and calls that fail, delay nobody else.
+func TestSlowAndFailingCallsDelayNobody(t *testing.T) {
+	p := start(t, durable(t.TempDir(), 5))
+	for _, text := range []string{
+		"POST /lease/acquire?type=q HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", // reads no answer, as the next
+		"GET /pools HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /lease/release HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", // has more to say
+		"POST /lease/renew HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+		"POST /lease/acquire?type=q HT",
+	} {
+		c, err := p.pipes.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		go io.WriteString(c, text)
+	}
+	p.http.Timeout = 2 * bodyTime
+	eventually(t, func() bool { return p.inUse() == 1 }) // that of the first, who does not read
+	begin := time.Now()
+	for range 10 {
+		one := p.granted("type=q&owner=me")
+		if r := p.release(`{"names":["never-was"]}`); r.status != 500 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		if r := p.release(`{"names":["` + one.Names[0] + `"]}`); r.status != 204 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		if n := p.inUse(); n != 1 {
+			t.Errorf("%d leases are held", n)
+		}
+	}
+	// The slow ones are cut off then, so whoever waits for one waits that long.
+	if took := time.Since(begin); took >= bodyTime {
+		t.Errorf("they waited for %v", took)
+	}
+}
+
+// When all 50 clients that are granted 50 leases leave at that moment, all 50
+// come back: at once if the server sees it, which it does for those without a
+// request id if they leave before the answer, else when nobody has confirmed
+// them for 30 s.
+func TestAllLeaveWhileTheyAreGranted(t *testing.T) {
+	for _, c := range []struct {
+		query string
+		after time.Duration
+	}{
+		{"type=q", 0},
+		{"type=q&request_id=r%d", leaseapi.ProvisionalTTL},
+	} {
+		t.Run(c.query, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: names(50)}}, Data: t.TempDir()})
+				ctx, leave := context.WithCancel(t.Context())
+				p.server.leader <- struct{}{} // a commit that takes long
+				for n := range 50 {
+					p.later(ctx, strings.ReplaceAll(c.query, "%d", num(uint64(n))))
+				}
+				synctest.Wait()
+				leave()
+				synctest.Wait()
+				<-p.server.leader
+				synctest.Wait()
+				if c.after > 0 {
+					if n := p.inUse(); n != 50 {
+						t.Errorf("%d leases are held, want those that their clients may come back for", n)
+					}
+				}
+				time.Sleep(c.after)
+				synctest.Wait()
+				if n := p.inUse(); n != 0 {
+					t.Errorf("%d leases are held by clients that have gone", n)
+				}
+				if p.granted("type=q&count=50"); len(p.server.waiting) != 0 {
+					t.Errorf("%d waiters are kept", len(p.server.waiting))
+				}
+			})
+		})
+	}
 }

@@ -39,8 +39,8 @@ func (s *Server) serveRelease(c caller, w http.ResponseWriter, r *http.Request) 
 	case err != nil:
 		s.refuseCall(w, err)
 	case unknown != "":
-		http.Error(w, fmt.Sprintf("Failed to release lease %s: %s: the server has never had it\nReleased: %s",
-			unknown, leaseapi.TextNoName, strings.Join(reply.Released, " ")), http.StatusInternalServerError)
+		http.Error(w, fmt.Sprintf("%s%s: %s: the server has never had it\nReleased: %s",
+			leaseapi.TextReleaseFailed, unknown, leaseapi.TextNoName, strings.Join(reply.Released, " ")), http.StatusInternalServerError)
 	case ours(req):
 		answer(w, http.StatusOK, reply)
 	default:

@@ -72,6 +72,10 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	return errors.Join(append(errs, s.finish())...)
 }
 
+// still is a time at which nothing is due any more. The pools of a server that
+// is stopping are looked at then: nobody would hear of a grant.
+const still = 0
+
 // refuse makes every later call fail, and tells those who wait.
 func (s *Server) refuse() {
 	s.mu.Lock()
@@ -79,9 +83,6 @@ func (s *Server) refuse() {
 	if s.closed != nil {
 		return // it failed before, and told them then
 	}
-	// The pools stand still from here on: not even what is due is done, since
-	// nobody would hear of a grant.
-	const still = 0
 	s.tellAll(func(id string) outcome {
 		st, _ := s.set.Status(still, id)
 		return outcome{err: errStopping, status: &st}
@@ -94,6 +95,7 @@ func (s *Server) finish() error {
 	s.leader <- struct{}{} // for good: nobody commits after this
 	s.mu.Lock()
 	last, err := s.open, s.closed
+	s.finished = true
 	s.mu.Unlock()
 	s.commit()
 	if errors.Is(err, errStopping) {

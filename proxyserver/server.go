@@ -32,6 +32,8 @@ type Options struct {
 	MaxWait time.Duration // of an acquire that names no wait; zero: [DefaultMaxWait]
 	Idle    *Idle         // nil: the server does not stop by itself
 	Tokens  Tokens        // nil: whoever can connect may do everything
+
+	now func() time.Time // nil: [time.Now]; tests set the wall clock with it
 }
 
 // Server is a lease proxy. [New] makes one.
@@ -47,15 +49,16 @@ type Server struct {
 	tokens   atomic.Pointer[Tokens]
 	warnings warnings
 
-	mu      sync.Mutex // guards what follows; never held during I/O
-	set     *pool.Set
-	waiting map[string]*waiter // by request id
-	onces   uint64             // number of the last request without an id
-	open    *batch             // collects what is not committed yet
-	flying  *batch             // is being committed; nil: none is
-	saved   time.Duration      // lease clock as it was last committed
-	closed  error              // why nothing is done any more; nil while all is well
-	conns   int                // open connections
+	mu       sync.Mutex // guards what follows; never held during I/O
+	set      *pool.Set
+	waiting  map[string]*waiter // by request id
+	onces    uint64             // number of the last request without an id
+	open     *batch             // collects what is not committed yet
+	flying   *batch             // is being committed; nil: none is
+	saved    time.Duration      // lease clock as it was last committed
+	closed   error              // why nothing is done any more; nil while all is well
+	finished bool               // the last commit is under way, or over
+	conns    int                // open connections
 
 	alarm     *time.Timer   // fires when the pools have something to do
 	armed     time.Duration // when, on the lease clock
@@ -93,16 +96,13 @@ func New(opts Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	// In memory nothing says which generations were given before, and after a
-	// store was restored from a backup it says so wrongly: the wall clock is
-	// beyond them all, at fewer than a million grants per second.
-	snap.Generation = max(snap.Generation, uint64(time.Now().UnixMicro()))
+	s.clock = startClock(snap.Clock, opts.now)
+	snap.Generation = s.clock.beyond(snap.Generation)
 	var err error
 	if s.set, err = pool.New(opts.Pools, snap); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.metrics.configured(opts.Pools)
-	s.clock = clock{base: snap.Clock, start: time.Now()}
 	s.saved = snap.Clock
 	// A connection carries one request at a time: one that breaks is one
 	// client that has gone.
@@ -129,21 +129,4 @@ func (s *Server) Close() error {
 		return nil
 	}
 	return s.store.close()
-}
-
-// clock is the lease clock: base when the server started, and running since.
-type clock struct {
-	base  time.Duration
-	start time.Time
-}
-
-func (c clock) now() time.Duration { return c.base + time.Since(c.start) }
-
-// until returns how long it is to a time on the lease clock.
-func (c clock) until(at time.Duration) time.Duration { return at - c.now() }
-
-// wall returns when a time on the lease clock will be, if the server runs until
-// then. It is for people: rounded, and by a clock that may be wrong.
-func (c clock) wall(at time.Duration) time.Time {
-	return time.Now().Add(c.until(at)).Round(time.Millisecond).UTC()
 }

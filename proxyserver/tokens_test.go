@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
@@ -66,6 +67,8 @@ func startWithTokens(t *testing.T, opts Options) (p, red, blue, ops *peer) {
 	}
 	opts.Tokens = tokens
 	p = start(t, opts)
+	// Whoever gets in who must not would wait for a lease, for hours.
+	p.http.Timeout = 30 * time.Second
 	return p, withToken(p, "r-token"), withToken(p, "b-token"), withToken(p, "o-token")
 }
 

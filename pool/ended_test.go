@@ -1,0 +1,73 @@
+package pool
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// Of more ids than can be remembered those that ended first are forgotten, one
+// for each that comes; a store hears of it, and a restart does not change it.
+func TestEndedIDsAreBounded(t *testing.T) {
+	set := one(t, 2)
+	if set.ended.limit != MaxEnded {
+		t.Fatalf("the limit is %d", set.ended.limit)
+	}
+	set.ended.limit = 3
+	must(t, set, 0, req("granted"), "t-0")
+	set.Cancel(0, "granted")
+	set.Cancel(0, "a")
+	set.Cancel(0, "a") // takes no room again
+	set.Cancel(0, "b")
+	set.Take()
+	for _, id := range []string{"granted", "a", "b"} {
+		refuse(t, set, 1*s, req(id), ErrEnded)
+	}
+	set.Cancel(1*s, "c")
+	changes := set.Take()
+	if len(changes) != 2 || changes[0].Kind != Forgotten || changes[0].Ended.ID != "granted" || changes[1].Kind != Remembered {
+		t.Errorf("changes %+v", changes)
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		refuse(t, set, 1*s, req(id), ErrEnded)
+	}
+	if l := must(t, set, 1*s, req("granted"), "t-1"); !l[0].Provisional {
+		t.Errorf("what a late copy got is %+v, and does not come back by itself", l[0])
+	}
+
+	back, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, set.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	back.ended.limit = 2 // fewer than are there, as after a change of the limit
+	back.Cancel(2*s, "d")
+	for id, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
+		if back.ended.has(id) != want {
+			t.Errorf("%s is remembered: %v", id, !want)
+		}
+	}
+}
+
+// BenchmarkEnded is the memory of an id that has ended, of 32 bytes as our
+// clients send them, when there are as many as can be.
+func BenchmarkEnded(b *testing.B) {
+	heap := func() float64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapInuse)
+	}
+	set := one(b, 1)
+	before := heap()
+	n := 0
+	for b.Loop() {
+		for range MaxEnded {
+			n++
+			set.Cancel(0, fmt.Sprintf("%032d", n))
+			set.Take()
+		}
+	}
+	b.ReportMetric((heap()-before)/MaxEnded, "B/id")
+	b.ReportMetric(float64(len(set.ended.order)), "ids")
+}

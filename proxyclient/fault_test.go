@@ -1,0 +1,218 @@
+package proxyclient
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// fate is what a call comes to, and how many leases are held afterwards.
+type fate struct {
+	err  error // nil: success
+	held int
+}
+
+// errAny stands for an error that is certain: neither unconfirmed, nor that the
+// lease is lost.
+var errAny = errors.New("any")
+
+// after is a fault with a pause that is asked for.
+func (f fault) after(text string) fault {
+	f.header = http.Header{"Retry-After": {text}}
+	return f
+}
+
+// faultRow is a fault, and what one of it makes of each call that would succeed
+// at once.
+type faultRow struct {
+	name    string
+	f       fault
+	ours    fate // acquire
+	v1      fate
+	relOurs fate // release
+	relV1   fate
+	renew   error // ours only: version 1 has none
+}
+
+// faultRows is every kind of fault, once. (A synctest bubble begins on
+// 2000-01-01.)
+func faultRows() []faultRow {
+	granted := fate{held: 1}
+	failed := fate{err: errAny}
+	unconfirmed := func(held int) fate { return fate{ErrUnconfirmed, held} }
+	back, stays, ignored := fate{}, fate{errAny, 1}, fate{errors.ErrUnsupported, 1}
+	// Version 1 says that it released with any 2xx and hardly a word, so another's
+	// 2xx is believed, unless it is a page or JSON that breaks off.
+	believed := fate{held: 1}
+	const date = "Sat, 01 Jan 2000 00:00:02 GMT"
+	rows := []faultRow{
+		{"none", fault{}, granted, granted, back, back, nil},
+		{"refused", dialRefused, granted, granted, back, back, nil},
+		{"reset before the request is written", resetAtOnce, granted, granted, back, back, nil},
+		{"reset while it is written", resetInside, granted, unconfirmed(0), back, back, nil},
+		{"reset after it is written", lostRequest, granted, unconfirmed(0), back, back, nil},
+		{"answer lost", lostAnswer, granted, unconfirmed(1), back, back, nil},
+		{"half an answer", halfAnAnswer, granted, unconfirmed(1), back, back, nil},
+		{"answer that stalls", stalledAnswer, granted, unconfirmed(1), back, back, nil},
+		{"answer that comes late", fault{delay: 3 * time.Second}, granted, granted, back, back, nil},
+		{"no answer", hanging, fate{ErrExhausted, 0}, fate{ErrExhausted, 0}, back, fate{ErrUnreachable, 1}, nil},
+		{"endless answer", endlessAnswer, granted, unconfirmed(0), back, back, nil},
+		{"garbage", garbage, granted, unconfirmed(0), back, back, errAny},
+		{"garbage, done", garbageDone, granted, unconfirmed(1), back, back, errAny},
+		{"not HTTP", otherLanguage, granted, unconfirmed(0), back, back, nil},
+		{"login page", htmlPage, granted, unconfirmed(0), back, back, errAny},
+		{"JSON of something else", fault{status: 200, body: `{"status":"ok"}`}, granted, unconfirmed(0), ignored, believed, errAny},
+		{"202 of another request", fault{status: 202, body: `{"request_id":"other"}`}, granted, unconfirmed(0), ignored, believed, errAny},
+		{"no content", fault{status: 204}, granted, unconfirmed(0), ignored, believed, errAny},
+		{"redirect", fault{status: 307, header: http.Header{"Location": {"https://elsewhere.test/"}}}, failed, failed, stays, stays, errAny},
+		{"400", status(400), failed, failed, stays, stays, errAny},
+		{"401", status(401), failed, failed, stays, stays, errAny},
+		{"404 of something else", fault{status: 404, body: "<html>not found</html>"}, failed, failed, back, back, nil},
+		{"unknown type", fault{status: 404, body: `Failed to acquire lease "t": resource type not found`}, fate{ErrUnknownType, 0}, fate{ErrUnknownType, 0}, stays, stays, errAny},
+		{"ended", problemFault(410, leaseapi.ProblemEnded), fate{ErrEnded, 0}, fate{ErrEnded, 0}, stays, stays, errAny},
+		{"queue full", problemFault(503, leaseapi.ProblemQueueFull), granted, unconfirmed(0), back, back, nil},
+		{"the proxy's word that there is nothing", fault{status: 500, body: `Failed to acquire lease "t": resources not found`}, granted, granted, back, back, nil},
+		{"its word that it could not", fault{status: 500, body: `Failed to acquire lease "t": the store is away`}, granted, granted, back, back, nil},
+	}
+	for _, code := range []int{500, 502, 503, 504, 429} {
+		v1 := unconfirmed(0)
+		if code == 429 {
+			v1 = failed // a refusal, like any 4xx
+		}
+		f := fault{status: code, body: "no"}
+		done := fault{status: code, body: "no", done: true}
+		rows = append(rows,
+			faultRow{fmt.Sprint(code), f, granted, v1, back, back, nil},
+			faultRow{fmt.Sprint(code, ", Retry-After in seconds"), f.after("2"), granted, v1, back, back, nil},
+			faultRow{fmt.Sprint(code, ", Retry-After as a date"), f.after(date), granted, v1, back, back, nil},
+		)
+		if code != 429 {
+			rows = append(rows, faultRow{fmt.Sprint(code, ", done"), done, granted, unconfirmed(1), back, back, nil})
+		}
+	}
+	return rows
+}
+
+// One fault, of every kind, for every call, with either kind of proxy: what is
+// held afterwards is what the client says. A pause that was asked for is kept.
+// The table of what came of it is in the log.
+func TestFault(t *testing.T) {
+	const calls = 5
+	var table [][calls + 1]string
+	for _, row := range faultRows() {
+		line := [calls + 1]string{row.name}
+		for i, c := range []struct {
+			name string
+			try  func(*testing.T, faultRow) string
+		}{
+			{"acquire/ours", acquireOurs}, {"acquire/version 1", acquireVersion1},
+			{"release/ours", releaseOurs}, {"release/version 1", releaseVersion1},
+			{"renew/ours", renewOurs},
+		} {
+			bubble(t, row.name+"/"+c.name, func(t *testing.T) {
+				begun := time.Now()
+				line[i+1] = c.try(t, row)
+				asked := row.f.header.Get("Retry-After") != "" && c.name != "acquire/version 1" // which is not sent again
+				if took := time.Since(begun); asked && took < 2*time.Second {
+					t.Errorf("took %s, though a pause of 2 s was asked for", took)
+				}
+			})
+		}
+		table = append(table, line)
+	}
+	var text strings.Builder
+	const format = "%-42s %-20s %-20s %-12s %-12s %s\n"
+	fmt.Fprintf(&text, format, "fault", "acquire, ours", "acquire, version 1", "rel., ours", "rel., v. 1", "renew")
+	for _, line := range table {
+		fmt.Fprintf(&text, format, line[0], line[1], line[2], line[3], line[4], line[5])
+	}
+	t.Logf("\n%s", &text)
+}
+
+// came checks what a call came to, and says it in a word.
+func came(t *testing.T, err, wanted error, held, wantHeld int) string {
+	t.Helper()
+	switch {
+	case wanted == errAny && (err == nil || errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrLost)):
+		t.Errorf("error %v, want one that is certain", err)
+	case wanted == nil && err != nil, wanted != nil && wanted != errAny && !errors.Is(err, wanted):
+		t.Errorf("error %v, want %v", err, wanted)
+	}
+	if held != wantHeld {
+		t.Errorf("%d held, want %d (%v)", held, wantHeld, err)
+	}
+	word := "ok"
+	switch {
+	case errors.Is(err, ErrUnconfirmed):
+		word = "unconfirmed"
+	case err != nil:
+		word = "error"
+	}
+	return fmt.Sprintf("%s, %d held", word, held)
+}
+
+func acquireOurs(t *testing.T, row faultRow) string {
+	s := newOurs(t, "a", "b")
+	c, _ := serve(t, s, row.f)
+	g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+	synctest.Wait()
+	held, queued := s.state()
+	if queued != 0 || err == nil && len(g.Leases) != 1 {
+		t.Errorf("%d queued, granted %+v", queued, g)
+	}
+	return came(t, err, row.ours.err, held, row.ours.held)
+}
+
+func acquireVersion1(t *testing.T, row faultRow) string {
+	v := newVersion1(t, "a", "b")
+	c, _ := serve(t, v, row.f)
+	g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+	synctest.Wait()
+	held, queued := v.state()
+	if queued != 0 || err == nil && len(g.Leases) != 1 {
+		t.Errorf("%d queued, granted %+v", queued, g)
+	}
+	return came(t, err, row.v1.err, len(held), row.v1.held)
+}
+
+func releaseOurs(t *testing.T, row faultRow) string {
+	s := newOurs(t)
+	s.grants["id"] = []leaseapi.Lease{{Name: "a", Generation: 7}}
+	c, _ := serve(t, s, row.f)
+	_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Leases: s.grants["id"]})
+	synctest.Wait()
+	held, _ := s.state()
+	return came(t, err, row.relOurs.err, held, row.relOurs.held)
+}
+
+func releaseVersion1(t *testing.T, row faultRow) string {
+	v := newVersion1(t)
+	v.known("a")
+	c, _ := serve(t, v, row.f)
+	reply, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a"}, Owner: "job"})
+	synctest.Wait()
+	held, _ := v.state()
+	if err == nil && !slices.Equal(reply.Released, []string{"a"}) {
+		t.Errorf("released %v", reply.Released)
+	}
+	return came(t, err, row.relV1.err, len(held), row.relV1.held)
+}
+
+func renewOurs(t *testing.T, row faultRow) string {
+	s := newOurs(t)
+	c, _ := serve(t, s, row.f)
+	r, err := c.Renew(releaseTimeout(t), leases, time.Minute)
+	if err == nil && (r.TTL != 5*time.Minute || s.renewed() == 0) {
+		t.Errorf("renewed %+v after %d renewals", r, s.renewed())
+	}
+	word := came(t, err, row.renew, 0, 0)
+	word, _, _ = strings.Cut(word, ",")
+	return word
+}
