@@ -74,6 +74,7 @@ var operations = []operation{
 	{name: "reacquire, owner", owned: true, before: [][]string{slices.Concat(acquireFirst, []string{"--owner-pid", "OWNER"})},
 		args: []string{"reacquire", "--handle", "HANDLE", "--owner-pid", "OWNER"}},
 	{name: "exec", args: []string{"exec", "--type", "install", "--handle", "HANDLE", "--", "true"}},
+	{name: "exec, default handle, attempts", args: []string{"exec", "--type", "install", "--attempts", "2", "--retry-on", "4", "--", "sh", "-c", "exit 4"}},
 	{name: "exec, attempts", args: []string{"exec", "--type", "install", "--handle", "HANDLE", "--attempts", "2", "--retry-on", "4", "--", "sh", "-c", "exit 4"}},
 	{name: "exec, optional in vain", args: []string{"exec", "--type", "full", "--wait-timeout", "0", "--optional", "--handle", "HANDLE", "--", "true"}},
 	{name: "recover", crash: execFirst, args: []string{"recover"}},

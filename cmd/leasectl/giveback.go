@@ -99,7 +99,7 @@ func (a *app) giveBackNow(ctx context.Context, handle lockfile.Handle, same func
 	return released, nil
 }
 
-// anyRecord is for a release that means whatever the handle holds.
+// anyRecord is for who means whatever the handle holds.
 func anyRecord(lockfile.Record) bool { return true }
 
 // debts is all that a record makes its handle owe to a proxy.

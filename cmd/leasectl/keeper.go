@@ -54,10 +54,6 @@ func newKeeperCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// keeperReleaseTimeout is how long a keeper tries to give back: nobody waits
-// for it, so it may outlast a restart of the proxy.
-const keeperReleaseTimeout = 2 * time.Minute
-
 // keeping is a keeper at work.
 type keeping struct {
 	a       *app
@@ -108,7 +104,7 @@ func (a *app) keeper(ctx context.Context, o *keeperOptions) error {
 	stopBeating()
 	<-stopped
 	if due && err == nil {
-		err = k.giveBack(ctx)
+		err = k.giveBack(ctx, record)
 	}
 	return err
 }
@@ -174,6 +170,9 @@ func (k *keeping) renew(ctx context.Context, client *proxyclient.Client, r lockf
 		OnRenew: func(proxyclient.Renewal) {
 			failpoint("keeper-renewed")
 			k.look()
+			// The connection would not last until the next renewal, and its end
+			// would wake a process that has nothing else to do.
+			client.Close()
 		},
 	}
 	for {
@@ -195,15 +194,6 @@ func (k *keeping) look() {
 	case k.changed <- struct{}{}:
 	default: // it is about to
 	}
-}
-
-// giveBack releases the lease, if it is still the keeper's.
-func (k *keeping) giveBack(ctx context.Context) error {
-	failpoint("keeper-due")
-	ctx, cancel := boundRelease(ctx, keeperReleaseTimeout)
-	defer cancel()
-	_, err := k.a.giveBackNow(ctx, k.handle, func(r lockfile.Record) bool { return r.RequestID == k.request })
-	return err
 }
 
 // listen opens the keeper's socket; each connection means that the handle has

@@ -33,9 +33,9 @@ func (a *app) printJSON(v any) error {
 }
 
 // emptyNotNull makes nil an empty list, for JSON.
-func emptyNotNull(names []string) []string {
-	if names == nil {
-		return []string{}
+func emptyNotNull[T any](list []T) []T {
+	if list == nil {
+		return []T{}
 	}
-	return names
+	return list
 }

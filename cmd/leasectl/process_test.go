@@ -72,14 +72,19 @@ func newWorld(t *testing.T, program string, pools ...string) *world {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "proxy.sock")
-	w := &world{t: t, program: program, dir: dir, log: new(journalLog)}
+	w := &world{t: t, program: filepath.Join(dir, "leasectl"), dir: dir, log: new(journalLog)}
+	// Under a name of its own, by which to know the world's processes from those
+	// of other tests.
+	if err := os.Link(program, w.program); err != nil {
+		t.Fatal(err)
+	}
 	w.env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEASE") }),
 		"LEASECTL_STATE_DIR="+filepath.Join(dir, "state"), "LEASECTL_OWNER=job-1", "LEASE_PROXY_SERVER_URL=unix://"+socket)
 	args := []string{"serve", "--socket", socket}
 	for _, p := range pools {
 		args = append(args, "--pool", p)
 	}
-	server := exec.Command(program, args...)
+	server := exec.Command(w.program, args...)
 	server.Env, server.Stderr = w.env, w.log
 	if err := server.Start(); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 type statusOptions struct {
@@ -34,8 +35,14 @@ one handle holds and what the proxy knows of it.`,
 	return cmd
 }
 
-// statusTimeout bounds a question that somebody waits for at a terminal.
-const statusTimeout = 10 * time.Second
+const (
+	// statusTimeout bounds what somebody waits for at a terminal, the start of
+	// a local proxy included.
+	statusTimeout = 10 * time.Second
+	// poolsTimeout bounds the question for the pools itself: a proxy answers it
+	// in milliseconds, and who asks wants to know soon that there is none.
+	poolsTimeout = 3 * time.Second
+)
 
 func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
@@ -49,7 +56,7 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 	}
 	pools, err := a.askPools(ctx, a.proxy.url)
 	if err != nil {
-		return fmt.Errorf("ask %s for its pools: %w", a.proxy.url, err)
+		return err
 	}
 	if a.output == "json" {
 		return a.printJSON(leaseapi.PoolsReply{Pools: pools})
@@ -62,7 +69,13 @@ func (a *app) askPools(ctx context.Context, proxy string) ([]leaseapi.Pool, erro
 	if err != nil {
 		return nil, err
 	}
-	return client.Pools(ctx)
+	ctx, cancel := context.WithTimeout(ctx, poolsTimeout)
+	defer cancel()
+	pools, err := client.Pools(ctx)
+	if err != nil && !errors.Is(err, proxyclient.ErrUnreachable) { // which names it
+		return nil, fmt.Errorf("%s: %w", proxy, err)
+	}
+	return pools, err
 }
 
 // poolTable is what people see: the pools, then the leases that are held.
@@ -139,35 +152,35 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 		return err
 	}
 	a.noticeKeeper(handle, record)
-	known, err := a.proxyKnows(ctx, record)
-	if err != nil {
-		return err
-	}
+	known, failed := a.proxyKnows(ctx, record)
+	// What the handle says is worth printing without the proxy too.
 	if a.output == "json" {
-		return a.printJSON(struct {
+		err = a.printJSON(struct {
 			Handle string               `json:"handle"`
 			Record lockfile.Record      `json:"record"`
 			Held   []leaseapi.PoolLease `json:"held"`
-		}{handle.Path(), record, known})
+		}{handle.Path(), record, emptyNotNull(known)})
+	} else {
+		err = a.print("%s", handleTable(handle.Path(), record, known))
 	}
-	return a.print("%s", handleTable(handle.Path(), record, known))
+	return errors.Join(err, failed)
 }
 
-// proxyKnows finds the leases of a record among those that its proxy has. A
-// version-1 proxy cannot tell, which is no error.
+// proxyKnows finds the leases of a record among those that its proxy has: nil if
+// it cannot tell, as one of version 1, which is no error.
 func (a *app) proxyKnows(ctx context.Context, record lockfile.Record) ([]leaseapi.PoolLease, error) {
-	known := []leaseapi.PoolLease{}
 	proxy := a.proxyOf(record)
 	if proxy == "" {
-		return known, nil
+		return nil, nil
 	}
 	pools, err := a.askPools(ctx, proxy)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return known, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for its pools: %w", proxy, err)
+		return nil, err
 	}
+	known := []leaseapi.PoolLease{}
 	for _, p := range pools {
 		for _, l := range p.Leases {
 			for _, ours := range record.Leases {
@@ -200,7 +213,7 @@ func handleTable(path string, r lockfile.Record, known []leaseapi.PoolLease) str
 	for _, l := range known {
 		row("ends", fmt.Sprintf("%s in %s", l.Name, endsIn(l)))
 	}
-	if len(known) < len(r.Leases) && r.State == lockfile.StateHeld {
+	if known != nil && len(known) < len(r.Leases) && r.State == lockfile.StateHeld {
 		row("ends", fmt.Sprintf("%d of %d leases are not known to the proxy as this handle's", len(r.Leases)-len(known), len(r.Leases)))
 	}
 	w.Flush()

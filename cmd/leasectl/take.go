@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -23,6 +24,9 @@ import (
 // release in between replaces the id, and what was granted by then is given
 // back: so an exit trap never hangs behind a queue, and of two processes the
 // later one wins.
+//
+// A new handle that nobody has been told of skips the first part: it is its
+// journal entry that tells what was asked for.
 
 // takeOptions are the flags of what takes leases: acquire, reacquire, exec.
 type takeOptions struct {
@@ -73,10 +77,19 @@ type holding struct {
 	handle lockfile.Handle
 	record lockfile.Record
 	grant  *proxyclient.Grant
+	secret bool // nobody else knows the handle yet
 	kept   bool // the handle had the names
 	client *proxyclient.Client
 	// deadline is when the leases end unless they are renewed before.
 	deadline proxyclient.Instant
+}
+
+// stands tells by its record whether the handle still waits for these leases.
+func (h *holding) stands(r lockfile.Record) bool {
+	if h.secret {
+		return r.State == ""
+	}
+	return r.RequestID == h.record.RequestID
 }
 
 // names are the leases' names, in the order they were granted.
@@ -109,7 +122,7 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 	if err != nil {
 		return nil, err
 	}
-	h := &holding{handle: handle, client: client}
+	h := &holding{handle: handle, client: client, secret: o.handle == "" && replaces == nil}
 	h.record = lockfile.Record{
 		State:     lockfile.StateQueued,
 		RequestID: rand.Text(),
@@ -126,9 +139,11 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 		return nil, err
 	}
 	failpoint("intent-written")
-	if err := a.queue(ctx, h, replaces); err != nil {
-		a.journal.settle(h.record.RequestID) // nothing was sent
-		return nil, err
+	if !h.secret {
+		if err := a.queue(ctx, h, replaces); err != nil {
+			a.journal.settle(h.record.RequestID) // nothing was sent
+			return nil, err
+		}
 	}
 	failpoint("request-in-handle")
 	h.grant, err = a.wait(ctx, o, h)
@@ -194,15 +209,16 @@ func heldError(path string, r lockfile.Record) error {
 // or somebody else takes the handle.
 func (a *app) wait(ctx context.Context, o *takeOptions, h *holding) (*proxyclient.Grant, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		err := h.handle.Watch(ctx, func(r lockfile.Record) bool { return r.RequestID == h.record.RequestID })
-		if err == nil {
-			cancel(errSuperseded)
-		}
-	}()
-	defer func() { cancel(nil); <-watched }()
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel(nil)
+	if !h.secret {
+		watch.Go(func() {
+			if h.handle.Watch(ctx, h.stands) == nil {
+				cancel(errSuperseded)
+			}
+		})
+	}
 
 	<-a.listening
 	if o.jitter > 0 {
@@ -251,7 +267,7 @@ func (a *app) keep(ctx context.Context, h *holding, list lockfile.List) error {
 		h.record.Leases = append(h.record.Leases, lockfile.Lease(l))
 	}
 	err := h.handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.Record.RequestID != h.record.RequestID {
+		if !h.stands(tx.Record) {
 			return errSuperseded
 		}
 		tx.Record = h.record
@@ -309,6 +325,8 @@ func forget(ctx context.Context, handle lockfile.Handle, same func(lockfile.Reco
 // confirm makes a fresh grant firm: until its first renewal the proxy takes it
 // for one that nobody received. With releaseAfter it also sets the end.
 func (a *app) confirm(ctx context.Context, h *holding, releaseAfter time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseapi.ProvisionalTTL) // then there is nothing left to confirm
+	defer cancel()
 	if h.grant.Version1 {
 		a.debugf("the proxy speaks version 1: the lease needs no confirmation")
 	} else {

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A proxy that grants, and then fails every renewal, does not hold an acquire up
+// for ever: the grant is provisional, so after 30 s there is nothing to confirm.
+func TestAcquireThatCannotBeConfirmed(t *testing.T) {
+	t.Parallel()
+	var released atomic.Bool
+	w := newWorld(t, build(t, ""), "install=1")
+	address, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+		switch req.URL.Path {
+		case "/lease/acquire":
+			out.Write([]byte(`{"names":["a"],"leases":[{"name":"a","generation":1}],"ttl":"5m","renew_every":"1m40s","request_id":"` + req.URL.Query().Get("request_id") + `"}`))
+		case "/lease/release":
+			released.Store(true)
+			out.Write([]byte(`{"released":["a"]}`))
+		default:
+			http.Error(out, "no store", 500)
+		}
+	}))
+	cmd := w.command("acquire", "--proxy", address, "--type", "install", "--wait-timeout", "1s")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	killed := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer killed.Stop()
+	err := cmd.Run()
+	if code := exitCode(err); code != exitFailure {
+		t.Errorf("exit code %d, want %d", code, exitFailure)
+	}
+	if !strings.Contains(stderr.String(), "confirm the lease") || !released.Load() {
+		t.Errorf("it was given back: %v; it said:\n%s", released.Load(), stderr.String())
+	}
+}

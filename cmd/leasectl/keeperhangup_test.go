@@ -1,0 +1,51 @@
+package main
+
+import (
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/creack/pty"
+)
+
+// The shell that started a keeper exits, and the terminal of both hangs up; the
+// process that the lease is for lives on elsewhere, as a CI runner's step does.
+// The keeper stays, and gives the lease back when that process ends.
+func TestKeeperOutlivesShellAndTerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	owner, kill := w.owner()
+	// After the shell's exit a job of it still has the terminal.
+	shell := exec.Command("sh", "-c", `"$0" acquire --type install --handle h --owner-pid "$1"; sleep 600 & echo "job $!"`, w.program, strconv.Itoa(owner))
+	shell.Dir, shell.Env = w.dir, w.env
+	terminal, err := pty.Start(shell) // in a session of its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	for buf := make([]byte, 512); !strings.Contains(said.String(), "job "); {
+		n, err := terminal.Read(buf)
+		said.Write(buf[:n])
+		if err != nil {
+			t.Fatalf("the shell said %q: %v", &said, err)
+		}
+	}
+	if err := shell.Wait(); err != nil {
+		t.Fatalf("%v: %s", err, &said)
+	}
+	keeper := w.keeperPID(w.path("h"))
+	terminal.Close() // SIGHUP to who is left in the session
+	if _, err := io.ReadAll(terminal); err == nil {
+		t.Error("the terminal can still be read")
+	}
+	// What asks for nothing but the handle runs while the keeper would have died.
+	w.run(0, "renew", "--handle", "h")
+	if !lives(keeper) || w.pool("install").InUse != 1 {
+		t.Errorf("the keeper lives: %t; %d leases are held", lives(keeper), w.pool("install").InUse)
+	}
+	kill()
+	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
+	w.await("the keeper to end", func() bool { return !lives(keeper) })
+}

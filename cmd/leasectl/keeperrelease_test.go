@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// A keeper whose proxy has gone silent goes on trying, and keeps nobody from the
+// handle for long: a release by hand has its own time, and says that the proxy
+// does not answer, not that somebody else has the lock. When the proxy is back,
+// the keeper gives the lease back. Before, it held the lock for two minutes.
+func TestKeeperLeavesRoomForOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	relay := w.relay()
+	owner, kill := w.owner()
+	handle := w.path("h")
+	w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+	keeper := w.keeperPID(handle)
+	relay.silent.Store(true)
+	kill()
+	w.await("the keeper to try", func() bool { return relay.taken.Load() > 0 })
+
+	var stderr bytes.Buffer
+	cmd := w.command("release", "--handle", handle)
+	cmd.Stderr = &stderr
+	begun := time.Now()
+	code := exitCode(cmd.Run())
+	took := time.Since(begun)
+	if code != exitUnreachable || !strings.Contains(stderr.String(), "lease proxy does not answer") {
+		t.Errorf("release: exit code %d after %v: %s", code, took, &stderr)
+	}
+	if took > 12*time.Second { // 10 s, and a slow machine
+		t.Errorf("release took %v", took)
+	}
+	t.Logf("a release by hand took %v: %s", took, &stderr)
+	if !lives(keeper) {
+		t.Fatal("the keeper has given up")
+	}
+	h, err := lockfile.OpenHandle(handle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := h.Read(); err != nil || r.State != lockfile.StateReleasing || len(r.Previous) != 1 {
+		t.Errorf("the handle says %+v, %v: want what is owed", r, err)
+	}
+
+	relay.silent.Store(false)
+	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
+	w.await("the keeper to end", func() bool { return !lives(keeper) })
+	w.run(0, "recover")
+	if left, _ := filepath.Glob(w.path("state/*/*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if _, err := os.Stat(handle + ".json"); err == nil {
+		t.Error("the handle is still there")
+	}
+	w.wantHeld()
+}
+
+// A keeper that is asked to end while its proxy is silent leaves what it owes to
+// recover, within seconds.
+func TestKeeperIsEndedWhileItReleases(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	relay := w.relay()
+	owner, kill := w.owner()
+	handle := w.path("h")
+	w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+	keeper := w.keeperPID(handle)
+	relay.silent.Store(true)
+	kill()
+	w.await("the keeper to try", func() bool { return relay.taken.Load() > 0 })
+	process, err := os.FindProcess(keeper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	process.Signal(os.Interrupt)
+	w.await("the keeper to end", func() bool { return !lives(keeper) })
+	if took := time.Since(begun); took > 5*time.Second { // 3 s, and a slow machine
+		t.Errorf("it took %v", took)
+	}
+	relay.silent.Store(false)
+	if out := w.run(0, "recover"); !strings.HasPrefix(out, "released install-0: release ") {
+		t.Errorf("recover: %q", out)
+	}
+	w.wantHeld()
+}

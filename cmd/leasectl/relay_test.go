@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// A relay stands between clients and a world's proxy.
+type relay struct {
+	// silent makes it take requests and never answer them, nor hand them on.
+	silent atomic.Bool
+	taken  atomic.Int64 // requests that were so taken
+
+	close func() // makes it gone
+}
+
+// relay starts one, which the world's commands use from then on.
+func (w *world) relay() *relay {
+	w.t.Helper()
+	proxy := w.variable("LEASE_PROXY_SERVER_URL")
+	r := new(relay)
+	hand := &httputil.ReverseProxy{
+		Rewrite:  func(p *httputil.ProxyRequest) { p.SetURL(&url.URL{Scheme: "http", Host: "proxy"}) },
+		ErrorLog: log.New(io.Discard, "", 0),
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(proxy, "unix://"))
+		}, DisableKeepAlives: true},
+	}
+	var address string
+	address, r.close = w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+		if r.silent.Load() {
+			r.taken.Add(1)
+			io.Copy(io.Discard, req.Body) // only then is a lost connection seen
+			<-req.Context().Done()
+			panic(http.ErrAbortHandler)
+		}
+		hand.ServeHTTP(out, req)
+	}))
+	w.env = append(w.env, "LEASE_PROXY_SERVER_URL="+address)
+	return r
+}
+
+// listen serves h on a socket until it is closed, or the test ends. The address
+// is one for --proxy.
+func (w *world) listen(h http.Handler) (address string, closing func()) {
+	w.t.Helper()
+	dir, err := os.MkdirTemp(w.dir, "listen")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	server := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	closing = sync.OnceFunc(func() {
+		server.Close()
+		<-served
+	})
+	w.t.Cleanup(closing)
+	return "unix://" + socket, closing
+}
+
+// variable is the value that commands of the world see.
+func (w *world) variable(name string) (value string) {
+	for _, v := range w.env {
+		if text, is := strings.CutPrefix(v, name+"="); is {
+			value = text
+		}
+	}
+	return value
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Who asks a proxy that is gone, or silent, is told so within seconds, with one
+// line that says which proxy, and with what the handle says all the same.
+func TestStatusWithoutProxy(t *testing.T) {
+	t.Parallel()
+	program := build(t, "")
+	var all sync.WaitGroup
+	for _, silent := range []bool{false, true} {
+		w := newWorld(t, program, "install=1")
+		relay := w.relay()
+		w.run(0, "acquire", "--type", "install", "--handle", "h")
+		if relay.silent.Store(silent); !silent {
+			relay.close()
+		}
+		proxy := w.variable("LEASE_PROXY_SERVER_URL")
+		for _, args := range [][]string{{"status"}, {"status", "--handle", "h"}, {"status", "--handle", "h", "--output", "json"}} {
+			all.Go(func() {
+				var stdout, stderr bytes.Buffer
+				cmd := w.command(args...)
+				cmd.Stdout, cmd.Stderr = &stdout, &stderr
+				begun := time.Now()
+				code := exitCode(cmd.Run())
+				took := time.Since(begun)
+				t.Logf("silent: %t: %v: %v: %s", silent, args, took.Round(time.Millisecond), &stderr)
+				if code != exitUnreachable || took > 5*time.Second { // 3 s, and a slow machine
+					t.Errorf("%v: exit code %d after %v", args, code, took)
+				}
+				if strings.Count(stderr.String(), "\n") != 1 || !strings.Contains(stderr.String(), proxy) || strings.Contains(stderr.String(), "context") {
+					t.Errorf("%v: stderr %q", args, &stderr)
+				}
+				if says := strings.Contains(stdout.String(), "install-0"); says != (len(args) > 1) || strings.Contains(stdout.String(), "not known") {
+					t.Errorf("%v: stdout %q", args, &stdout)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
