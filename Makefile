@@ -38,9 +38,9 @@ SHELLS += $(wildcard scripts/bench/peers/*.sh)
 bench: build bin/bench ## how fast, how small, how flat, beside its peers; exit code 1 if a budget is missed
 	bin/bench/bench -leasectl bin/leasectl -json bin/bench.json $(if $(ROW),-row $(ROW))
 
-bench-deps: ## the peers that Debian has; needs root
+bench-deps: ## the peers that Debian has, and hyperfine for a second opinion; needs root
 	apt-get update -q
-	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends util-linux parallel curl jq etcd-server etcd-client
+	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends util-linux parallel curl jq etcd-server etcd-client hyperfine
 
 herd-picture: bin/bench ## docs/herd.svg, from the simulation
 	mkdir -p docs

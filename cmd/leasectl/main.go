@@ -8,8 +8,8 @@
 // (which proxy to talk to), take.go and giveback.go (the life of a lease
 // behind a handle), journal.go (what a killed run leaves to others),
 // startkeeper.go (the process that outlives a command), wait.go (what a waiting
-// user is told). exec goes on in tend.go, serve in listen.go, settings.go and
-// reload.go.
+// user is told). exec goes on in tend.go, keeper in keeperrelease.go, serve in
+// listen.go, settings.go and reload.go.
 package main
 
 import (
