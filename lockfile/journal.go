@@ -1,6 +1,7 @@
 package lockfile
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,15 +95,20 @@ func (j Journal) Begin(ctx context.Context, in Intent) (e *Entry, err error) {
 	return e, nil
 }
 
-// fill writes data to an empty file. (Without O_TRUNC, which makes ext4 start
-// writing the file out when it is closed, auto_da_alloc, though it lives for
-// milliseconds and is not to survive a power cut.)
+// fill writes data over what is in a file: nothing, or the entry that a killed
+// process has left under the same id, of which a longer rest is made blank. It is
+// one write, so that a kill leaves either of them whole. (Not O_TRUNC, for that
+// reason, and since it makes ext4 write the file out when it is closed,
+// auto_da_alloc, though it lives for milliseconds and need not survive a power cut.)
 func fill(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	old, err := f.Stat()
+	if err == nil {
+		_, err = f.Write(append(data, bytes.Repeat([]byte{'\n'}, max(0, int(old.Size())-len(data)))...))
+	}
 	return errors.Join(err, f.Close())
 }
 

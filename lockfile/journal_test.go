@@ -87,6 +87,26 @@ func TestJournalKnowsTheDead(t *testing.T) {
 	}
 }
 
+// An entry may be begun where a killed process has left a longer one.
+func TestJournalOverAnother(t *testing.T) {
+	j := journalIn(t)
+	long := Intent{ID: "same", Kind: Acquiring, Handle: "/a/long/path/of/a/handle", Owner: "somebody"}
+	for _, in := range []Intent{long, {ID: "same", Kind: Releasing, Handle: "/h"}, long} {
+		e, err := j.Begin(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Leave()
+		var got []Intent
+		if err := j.Dead(t.Context(), func(in Intent) bool { got = append(got, in); return false }); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 1 || got[0] != in {
+			t.Errorf("begun %+v, found %+v", in, got)
+		}
+	}
+}
+
 // An entry that is left is another's at once; settling one that is gone is fine.
 func TestJournalLeave(t *testing.T) {
 	j := journalIn(t)

@@ -66,20 +66,16 @@ func (tx *Tx) read() (err error) {
 	if !tx.nowhere {
 		tx.onDisk, err = tx.handle.loadLocked()
 	}
-	source := ""
 	if err == nil {
-		tx.Record, source, err = tx.onDisk.record()
+		tx.Record, _, err = tx.onDisk.record()
 	}
 	if err != nil {
 		return fmt.Errorf("read handle %s: %w", tx.handle.path, err)
 	}
-	switch {
-	case tx.onDisk.next != nil: // a killed process left the rest of a change to us
-	case source == jsonSuffix:
-		tx.saved = tx.onDisk.json
-	default:
-		tx.saved, err = tx.encode()
+	if tx.onDisk.next != nil {
+		return nil // a killed process left the rest of a change to us
 	}
+	tx.saved, err = tx.encode()
 	return err
 }
 

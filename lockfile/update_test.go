@@ -140,6 +140,17 @@ func TestUpdateWritesWhatChanged(t *testing.T) {
 	}
 }
 
+// A record of a newer version stays as it is while nothing changes.
+func TestUpdateLeavesWhatItDoesNotKnow(t *testing.T) {
+	h := handleIn(t)
+	const newer = `{"state":"queued","request_id":"r","future":"x"}`
+	write(t, h.jsonPath(), newer)
+	ok(t, h.Update(t.Context(), func(*Tx) error { return nil }))
+	if got := read(t, h.jsonPath()); got != newer {
+		t.Errorf("it is %q", got)
+	}
+}
+
 // People copy handles about: the names are enough, and stay enough.
 func TestUpdateBare(t *testing.T) {
 	for _, lock := range []bool{false, true} {

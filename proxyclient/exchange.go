@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -224,10 +225,14 @@ func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	if o.err != nil && !hopeless(o.err) && (p.over || timedOut && !p.answered) {
 		return c.unreachable(ctx, o.err)
 	}
-	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		err = fmt.Errorf("%w (%w)", err, context.Cause(ctx))
+	if ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+		return err
 	}
-	return err
+	cause := context.Cause(ctx)
+	if strings.Contains(err.Error(), cause.Error()) {
+		return &silence{text: err.Error(), err: errors.Join(err, cause)}
+	}
+	return fmt.Errorf("%w (%w)", err, cause)
 }
 
 // unreachable is the error for a proxy that did not answer. err is why the last

@@ -46,9 +46,15 @@ func (a *acquisition) judge(o outcome) verdict {
 // note keeps what an attempt tells about the request and about the proxy.
 func (a *acquisition) note(o outcome) {
 	a.found = a.judge(o)
+	a.p.longest = 0
 	switch a.found {
 	case unclear:
 		a.open = true
+		if o.err != nil || !o.is(leaseapi.ProblemUnavailable) {
+			// Something between us and the proxy says how long to wait. What the
+			// proxy has granted meanwhile does not last that long.
+			a.p.longest = leaseapi.ProvisionalTTL / 3
+		}
 		if o.err == nil {
 			a.word = o.failed()
 		}

@@ -292,6 +292,28 @@ func TestAcquireRetryAfter(t *testing.T) {
 			t.Errorf("took %s", d)
 		}
 	})
+	bubble(t, "longer than what was granted meanwhile lasts", func(t *testing.T) {
+		f := fault{status: 503, body: "no", header: http.Header{}, done: true}
+		f.header.Set("Retry-After", "40")
+		c, _ := serve(t, newOurs(t, "a"), f)
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		want(t, err)
+		if d := time.Since(start); d >= leaseapi.ProvisionalTTL {
+			t.Errorf("took %s", d)
+		}
+	})
+	bubble(t, "longer than a renewal may take", func(t *testing.T) {
+		s := newOurs(t, "a")
+		c, _ := serve(t, s)
+		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		want(t, err)
+		c, _ = serve(t, s, busy(503, "45"))
+		ctx, cancel := context.WithTimeout(t.Context(), leaseapi.ProvisionalTTL)
+		defer cancel()
+		_, err = c.Renew(ctx, g.Leases, 0)
+		want(t, err)
+	})
 	bubble(t, "at once, without end", func(t *testing.T) {
 		n := 0
 		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

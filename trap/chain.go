@@ -62,8 +62,7 @@ type handler struct {
 	run func(Event, error) error
 }
 
-// NewChain returns a chain that listens to signals, if there are any: see
-// [Chain.Listen].
+// NewChain returns a chain that listens to signals: see [Chain.Listen].
 func NewChain(signals ...os.Signal) *Chain {
 	c := &Chain{
 		// receive only moves signals to pending, so it never lags behind by
@@ -72,9 +71,8 @@ func NewChain(signals ...os.Signal) *Chain {
 		exited:  make(chan struct{}),
 	}
 	c.changed.L = &c.mu
-	if len(signals) > 0 {
-		c.Listen(signals...)
-	}
+	c.notify(syscall.SIGPIPE)
+	c.Listen(signals...)
 	c.ends.Go(c.receive)
 	c.ends.Go(c.dispatch)
 	return c
@@ -91,10 +89,14 @@ func (c *Chain) Listen(signals ...os.Signal) {
 		c.pipe = true
 		c.mu.Unlock()
 	}
-	for _, sig := range append(slices.Clone(signals), syscall.SIGPIPE) {
-		if !ignored(sig) {
-			signal.Notify(c.arrived, sig)
-		}
+	for _, sig := range signals {
+		c.notify(sig)
+	}
+}
+
+func (c *Chain) notify(sig os.Signal) {
+	if !ignored(sig) {
+		signal.Notify(c.arrived, sig)
 	}
 }
 

@@ -288,7 +288,7 @@ func TestChainListensWhileItExits(t *testing.T) {
 // pipeMode writes to a closed standard error, with a chain ("chain") or without.
 func pipeMode(args []string) int {
 	if args[0] == "chain" {
-		c := NewChain(syscall.SIGTERM)
+		c := NewChain()
 		defer c.Exit(0)
 	}
 	_, err := os.Stderr.WriteString("is anybody there?\n")

@@ -67,7 +67,7 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 		slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == args[0] })
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := signalled(ctx, root.ExecuteContext(ctx))
 	if err != nil && isCobraUsage(err) {
 		err = usageError{err}
 	}
@@ -87,12 +87,14 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 }
 
 // endings are the signals that ask the program to end. Others are left to the
-// runtime, but in exec.
-var endings = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+// runtime, but in exec. SIGQUIT is first, since without us the runtime answers it
+// with a dump of all goroutines and exit code 2.
+var endings = []os.Signal{syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
 
-// listenLater are the commands that wait for it only before they ask for a lease.
-// Listening takes as long as all that they do until then; a signal that ends them
-// meanwhile leaves nothing but an entry in the journal, for which nothing was sent.
+// listenLater are the commands that wait for it only before they write a handle
+// that others know, or ask for a lease. Listening takes as long as all that they do
+// until then; a signal that ends them meanwhile leaves nothing but an entry in the
+// journal, for which nothing was sent.
 var listenLater = []string{"acquire", "exec"}
 
 func isEnding(sig os.Signal) bool { return slices.Contains(endings, sig) }

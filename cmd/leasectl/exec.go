@@ -53,6 +53,7 @@ if the lease was lost and the command was stopped.`,
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
 	o.take.bind(flags)
+	flags.Lookup("release-after").Usage = "release the lease this long after it was acquired, while the command goes on"
 	flags.Var(intValue(&o.attempts, 1, 1, 1000), "attempts", "how often to run the command, as long as its exit code is one of --retry-on")
 	flags.Var(codesValue(&o.retryOn), "retry-on", "exit codes of the command after which the lease is taken anew and the command run again")
 	flags.Var(choiceValue(&o.onLost, "", "term", "warn"), "on-lost", "what to do when the lease is lost: term stops the command, warn says so (default: term, with --optional warn)")
@@ -97,7 +98,8 @@ type execution struct {
 	handle  lockfile.Handle
 	held    string              // request id of the lease that is ours to give back; "" if none is
 	signals chan syscall.Signal // every signal that leasectl got
-	// listening is closed when signals gets all that a command may need.
+	// listening is closed when signals gets all that people send; the rare ones
+	// come a moment later.
 	listening chan struct{}
 }
 
@@ -139,7 +141,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 
 // lateAfter is when a command is no short one any more, that would notice what
 // it takes to listen to 35 signals which hardly anybody sends.
-const lateAfter = 100 * time.Millisecond
+const lateAfter = 10 * time.Millisecond
 
 // listen makes the chain hear what else is to be forwarded, while the lease is
 // being taken. The caller calls stop at the end.

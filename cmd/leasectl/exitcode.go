@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -110,6 +111,16 @@ func (e statusError) Unwrap() error { return e.err }
 type signalError struct{ syscall.Signal }
 
 func (e signalError) Error() string { return "ended by signal: " + e.Signal.String() }
+
+// signalled returns err, and if it says no more than that ctx was cancelled, the
+// signal that did it too.
+func signalled(ctx context.Context, err error) error {
+	var sig signalError
+	if errors.Is(err, context.Canceled) && !errors.As(err, &sig) && errors.As(context.Cause(ctx), &sig) {
+		return fmt.Errorf("%w: %w", sig, err)
+	}
+	return err
+}
 
 // dieOf asks run to end the program by a signal instead of an exit code, so
 // that the shell sees what it would have seen without leasectl.

@@ -73,6 +73,9 @@ func (a *app) giveBackNow(ctx context.Context, handle lockfile.Handle, same func
 		if tx.Record.State == "" || !same(tx.Record) {
 			return nil
 		}
+		if err := a.leftToKeeper(tx.Record); err != nil {
+			return err
+		}
 		owed = debts(tx.Record)
 		intent = a.beginRelease(ctx, handle, tx.Record)
 		failpoint("release-in-journal")

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // A keeper has more patience with its proxy than a release by hand, since nobody
@@ -84,6 +86,21 @@ func (k *keeping) tryGiveBack(ctx context.Context) error {
 func (k *keeping) owes(r lockfile.Record) bool {
 	return r.RequestID == k.request || r.State == lockfile.StateReleasing &&
 		slices.ContainsFunc(r.Previous, func(d lockfile.Debt) bool { return d.RequestID == k.request })
+}
+
+// leftToKeeper is an error if a keeper is giving back what a handle owes to a
+// version-1 proxy, which must be told by one process only: it knows names, so a
+// second release may end a lease that is somebody else's by then.
+func (a *app) leftToKeeper(r lockfile.Record) error {
+	if r.State != lockfile.StateReleasing {
+		return nil
+	}
+	for _, d := range r.Previous {
+		if bare(d) && !a.journal.covers([]lockfile.Debt{d}) && tellKeeper(d.RequestID) {
+			return fmt.Errorf("release %s: %w its keeper, which goes on trying", describeDebt(d), proxyclient.ErrUnreachable)
+		}
+	}
+	return nil
 }
 
 // rest blocks for d, or until somebody says that the handle has changed. It

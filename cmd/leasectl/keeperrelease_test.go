@@ -2,13 +2,17 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -93,4 +97,50 @@ func TestKeeperIsEndedWhileItReleases(t *testing.T) {
 		t.Errorf("recover: %q", out)
 	}
 	w.wantHeld()
+}
+
+// What a keeper has begun to give back to a version-1 proxy, nobody else sends
+// again: if the first one arrived, the second would end somebody else's lease.
+func TestKeeperAloneReleasesFromVersionOne(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	var tries atomic.Int32
+	var answers atomic.Bool
+	proxy, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+		switch req.URL.Path {
+		case leaseapi.PathAcquire:
+			out.Header().Set("Content-Type", "application/json")
+			io.WriteString(out, `{"names":["a"]}`)
+		case leaseapi.PathRelease:
+			tries.Add(1)
+			if !answers.Load() {
+				<-req.Context().Done() // it may have arrived, or not
+			}
+			out.WriteHeader(http.StatusNoContent)
+		default:
+			http.NotFound(out, req)
+		}
+	}))
+	owner, kill := w.owner()
+	handle := w.path("h")
+	w.run(0, "acquire", "--proxy", proxy, "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+	keeper := w.keeperPID(handle)
+	kill()
+	w.await("the keeper to try", func() bool { return tries.Load() == 1 })
+	for _, command := range [][]string{
+		{"release", "--handle", handle},
+		{"reacquire", "--proxy", proxy, "--type", "install", "--handle", handle},
+	} {
+		var stderr bytes.Buffer
+		cmd := w.command(command...)
+		cmd.Stderr = &stderr
+		if code := exitCode(cmd.Run()); code != exitUnreachable || !strings.Contains(stderr.String(), "its keeper, which goes on trying") {
+			t.Errorf("%s: exit code %d: %s", command[0], code, &stderr)
+		}
+	}
+	answers.Store(true)
+	w.await("the keeper to end", func() bool { return !lives(keeper) })
+	if _, err := os.Stat(handle + ".json"); err == nil {
+		t.Error("the handle is still there")
+	}
 }

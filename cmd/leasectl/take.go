@@ -102,10 +102,10 @@ var (
 	errSuperseded = errors.New("released by another process while waiting")
 )
 
-// take acquires leases into a handle. What the handle holds is given back first
-// if replaces says so (nil says no), under the same lock: no third process ever sees a handle
-// that neither holds nor waits. It blocks for the jitter and at most the wait
-// timeout; ctx ends both.
+// take acquires leases into a handle. What the handle holds is given back first,
+// if replaces says so of its record (nil never does), under the same lock: no
+// third process ever sees a handle that neither holds nor waits. It blocks for
+// the jitter and at most the wait timeout; ctx ends both.
 func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, replaces func(lockfile.Record) bool) (*holding, error) {
 	e, err := parseProxy(a.proxy.url)
 	if err != nil {
@@ -140,6 +140,7 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 	}
 	failpoint("intent-written")
 	if !h.secret {
+		<-a.listening
 		if err := a.queue(ctx, h, replaces); err != nil {
 			a.journal.settle(h.record.RequestID) // nothing was sent
 			return nil, err
@@ -168,6 +169,9 @@ func (a *app) queue(ctx context.Context, h *holding, replaces func(lockfile.Reco
 	err := h.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.Record.State != "" && (replaces == nil || !replaces(tx.Record)) {
 			return heldError(h.handle.Path(), tx.Record)
+		}
+		if err := a.leftToKeeper(tx.Record); err != nil {
+			return err
 		}
 		owed = debts(tx.Record)
 		tx.Record = h.record
@@ -293,8 +297,9 @@ func (a *app) abandon(ctx context.Context, h *holding, err error) error {
 	defer cancel()
 	failed := error(nil)
 	switch {
-	case h.grant == nil:
-		failed = forget(ctx, h.handle, ours) // Acquire has taken the request back
+	case h.grant == nil && h.secret: // Acquire has taken the request back
+	case h.grant == nil: // too
+		failed = forget(ctx, h.handle, ours)
 	case h.kept: // or whoever has taken the handle over owes the names
 		_, failed = a.giveBack(ctx, h.handle, ours)
 	default:
@@ -331,6 +336,9 @@ func (a *app) confirm(ctx context.Context, h *holding, releaseAfter time.Duratio
 		a.debugf("the proxy speaks version 1: the lease needs no confirmation")
 	} else {
 		renewal, err := h.client.Renew(ctx, h.grant.Leases, 0)
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("not done in %s, when the proxy takes it back: %w", leaseapi.ProvisionalTTL, err)
+		}
 		if err != nil {
 			return fmt.Errorf("confirm the lease: %w", err)
 		}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"testing"
+)
+
+// Nobody reads what leasectl has to say: it does its work all the same, and ends
+// as it would have, not by SIGPIPE.
+func TestClosedOutput(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	ran := w.path("ran")
+	for _, tt := range []struct {
+		stdout bool // that is closed, else stderr
+		args   []string
+		want   int
+	}{
+		{args: []string{"exec", "--type", "x", "--", "touch", ran}},
+		{args: []string{"exec"}, want: exitUsage},
+		{args: []string{"acquire", "--type", "x"}},
+		{stdout: true, args: []string{"acquire", "--type", "x"}, want: exitFailure},
+	} {
+		for range 20 {
+			r, closed, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Close()
+			cmd := w.command(tt.args...)
+			cmd.Env = append(cmd.Env, proxyVariable+"=") // a dry run
+			if tt.stdout {
+				cmd.Stdout = closed
+			} else {
+				cmd.Stderr = closed
+			}
+			err = cmd.Run()
+			closed.Close()
+			if exitCode(err) != tt.want {
+				t.Fatalf("%v: %v, want exit code %d", tt.args, err, tt.want)
+			}
+		}
+	}
+	if _, err := os.Stat(ran); err != nil {
+		t.Errorf("the command did not run: %v", err)
+	}
+}
