@@ -82,8 +82,7 @@ func (b *beat) start(ctx context.Context) {
 	limit := b.limit
 	r := renewal{
 		c: b.Client, leases: b.Leases, ttl: b.TTL,
-		// What Retry-After asks for may be more than the lease can bear.
-		p: patience{silence: math.MaxInt64, onRetry: b.OnRetry, longest: max(maxPause, Until(limit)/4)},
+		p: patience{silence: math.MaxInt64, onRetry: b.OnRetry, longest: longestWithin(Until(limit))},
 		// After a stop of the process all timers are due, in any order: the
 		// pause before a further attempt may end before the loop wakes.
 		late: func() bool { return over(limit) },

@@ -190,6 +190,20 @@ func (p *patience) pause(n int, resp *http.Response) time.Duration {
 	return d
 }
 
+// longestWithin is the longest pause of what must succeed within d. What
+// Retry-After asks for is often more, and to try in vain is better than to leave a
+// lease behind, or to lose one.
+func longestWithin(d time.Duration) time.Duration { return max(maxPause, d/4) }
+
+// longestBefore is longestWithin what is left of ctx; no bound if that has none.
+func longestBefore(ctx context.Context) time.Duration {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return longestWithin(time.Until(end))
+}
+
 // retryAfter returns the pause that an answer asks for, in seconds or as a date,
 // whatever its status: what stands before a proxy sends it with any failure. A
 // date is by the clock of who sent it.

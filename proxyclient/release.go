@@ -53,22 +53,11 @@ func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 // Against a version-1 proxy, releasing the same names twice is harmless within
 // this client only; see the package's comment.
 func (c *Client) Release(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
-	r := release{c: c, p: patience{silence: math.MaxInt64, longest: quarter(ctx)}}
+	r := release{c: c, p: patience{silence: math.MaxInt64, longest: longestBefore(ctx)}}
 	if err := r.run(ctx, req); err != nil {
 		return r.reply, fmt.Errorf("release: %w", err)
 	}
 	return r.reply, nil
-}
-
-// quarter is the longest pause between two attempts that must succeed before ctx
-// ends; zero if it has no deadline. What Retry-After asks for is often more, and to
-// try in vain is better than to leave a lease behind, or to lose one.
-func quarter(ctx context.Context) time.Duration {
-	end, ok := ctx.Deadline()
-	if !ok {
-		return 0
-	}
-	return max(maxPause, time.Until(end)/4)
 }
 
 // release is one Release.

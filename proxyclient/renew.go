@@ -32,7 +32,7 @@ type Renewal struct {
 // that are not in it were renewed. It is [errors.ErrUnsupported] if a lease has
 // no generation, since then it is from a version-1 proxy.
 func (c *Client) Renew(ctx context.Context, leases []leaseapi.Lease, ttl time.Duration) (Renewal, error) {
-	r := renewal{c: c, leases: leases, ttl: ttl, p: patience{silence: maxSilence, longest: quarter(ctx)}}
+	r := renewal{c: c, leases: leases, ttl: ttl, p: patience{silence: maxSilence, longest: longestBefore(ctx)}}
 	n, err := r.run(ctx)
 	if err != nil {
 		return Renewal{}, fmt.Errorf("renew: %w", err)

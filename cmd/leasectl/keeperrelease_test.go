@@ -23,14 +23,7 @@ import (
 func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
-	relay := w.relay()
-	owner, kill := w.owner()
-	handle := w.path("h")
-	w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
-	keeper := w.keeperPID(handle)
-	relay.silent.Store(true)
-	kill()
-	w.await("the keeper to try", func() bool { return relay.taken.Load() > 0 })
+	relay, handle, keeper := w.keeperInVain()
 
 	var stderr bytes.Buffer
 	cmd := w.command("release", "--handle", handle)
@@ -69,19 +62,27 @@ func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	w.wantHeld()
 }
 
+// keeperInVain starts a keeper that gives its lease back to a proxy which has gone
+// silent.
+func (w *world) keeperInVain() (r *relay, handle string, keeper int) {
+	w.t.Helper()
+	r = w.relay()
+	owner, kill := w.owner()
+	handle = w.path("h")
+	w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+	keeper = w.keeperPID(handle)
+	r.silent.Store(true)
+	kill()
+	w.await("the keeper to try", func() bool { return r.taken.Load() > 0 })
+	return r, handle, keeper
+}
+
 // A keeper that is asked to end while its proxy is silent leaves what it owes to
 // recover, within seconds.
 func TestKeeperIsEndedWhileItReleases(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
-	relay := w.relay()
-	owner, kill := w.owner()
-	handle := w.path("h")
-	w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
-	keeper := w.keeperPID(handle)
-	relay.silent.Store(true)
-	kill()
-	w.await("the keeper to try", func() bool { return relay.taken.Load() > 0 })
+	relay, _, keeper := w.keeperInVain()
 	process, err := os.FindProcess(keeper)
 	if err != nil {
 		t.Fatal(err)

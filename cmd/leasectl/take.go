@@ -131,8 +131,9 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 		Count:     o.count,
 		Proxy:     e.name(),
 		TTL:       o.ttl,
+
+		SharedList: string(list),
 	}
-	h.record.SharedList = string(list)
 	// Before the handle is looked at: it may be a dead process that has it.
 	a.settleOwn(ctx, e.name())
 	if err := a.beginAcquire(ctx, o, h); err != nil {
