@@ -1,0 +1,93 @@
+package leaseapi
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The rules of what names, types, request ids and texts may be. Both sides of
+// the wire, handles, configuration and command lines check them here only.
+
+// CheckName reports why name cannot be the name of a lease. A name becomes a
+// line of a file, a part of a path and a word of a shell: it has 1 to [MaxName]
+// bytes of UTF-8, without slash, white space or control character.
+//
+// U+FFFD is refused too: JSON decoding puts it where the bytes were no UTF-8.
+func CheckName(name string) error {
+	return check("name", name, MaxName, func(r rune) bool {
+		return r != '/' && r != utf8.RuneError && !unicode.IsControl(r) && !unicode.IsSpace(r)
+	})
+}
+
+// CheckType reports why typ cannot be the type of a pool: it has 1 to [MaxName]
+// bytes of UTF-8, without control characters.
+func CheckType(typ string) error {
+	return check("type", typ, MaxName, notControl)
+}
+
+// CheckRequestID reports why id cannot be a request id. It has 1 to
+// [MaxRequestID] of the characters that stand for themselves in any part of a
+// URL (RFC 3986, section 2.3), and does not begin with a dot, so that it is
+// neither "." nor ".." of a path, nor a hidden file.
+func CheckRequestID(id string) error {
+	if err := check("request_id", id, MaxRequestID, unreserved); err != nil {
+		return err
+	}
+	if id[0] == '.' {
+		return fmt.Errorf("request_id %q begins with a dot", id)
+	}
+	return nil
+}
+
+// CheckOwner reports why owner cannot be an owner: it has at most [MaxOwner]
+// bytes of UTF-8, without control characters. It may be empty.
+func CheckOwner(owner string) error {
+	if owner == "" {
+		return nil
+	}
+	return check("owner", owner, MaxOwner, notControl)
+}
+
+// CheckReason reports why reason cannot be an operator's reason: it has 1 to
+// [MaxReason] bytes of UTF-8, without control characters.
+func CheckReason(reason string) error {
+	return check("reason", reason, MaxReason, notControl)
+}
+
+func unreserved(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.~", r)
+}
+
+func notControl(r rune) bool { return !unicode.IsControl(r) }
+
+func check(what, text string, most int, allowed func(rune) bool) error {
+	switch {
+	case text == "":
+		return fmt.Errorf("%s is empty", what)
+	case len(text) > most:
+		return fmt.Errorf("%s %.20q… is %d bytes long: at most %d", what, text, len(text), most)
+	case !utf8.ValidString(text):
+		return fmt.Errorf("%s %q is not valid UTF-8", what, text)
+	}
+	for _, r := range text {
+		if !allowed(r) {
+			return fmt.Errorf("%s %q contains %q", what, text, r)
+		}
+	}
+	return nil
+}
+
+// Printable makes text from elsewhere safe for one line of a terminal or a log:
+// a character that a terminal could obey, or that cannot be seen, becomes a
+// space, and runs of white space become one.
+func Printable(text string) string {
+	visible := func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}
+	return strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(text, "?"))), " ")
+}

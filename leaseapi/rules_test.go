@@ -1,0 +1,61 @@
+package leaseapi
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRules(t *testing.T) {
+	long := strings.Repeat("a", MaxName)
+	for _, test := range []struct {
+		what  string
+		check func(string) error
+		good  []string
+		bad   []string
+	}{
+		{"name", CheckName,
+			[]string{"a", "install-0", "us-east-1--quota-slice-01", "10.0.0.1", "a,b", "ü", long},
+			[]string{"", " ", "a b", "a\tb", "a\n", "a/b", "..\x00", "a\x7f", "a\u0085", "a\u00a0b", "\xff", "\ufffd", long + "a"}},
+		{"type", CheckType,
+			[]string{"install", "aws quota slice", "a/b", "ü", long},
+			[]string{"", "a\nb", "a\x1b[2J", "\xff", long + "a"}},
+		{"request id", CheckRequestID,
+			[]string{"a", "JBSWY3DP", "0-_~.", strings.Repeat("a", MaxRequestID)},
+			[]string{"", ".", "..", ".a", "a/b", "a b", "a%20b", "ü", "a\n", "a?b", strings.Repeat("a", MaxRequestID+1)}},
+		{"owner", CheckOwner,
+			[]string{"", "https://prow.example/view/1", "me@host", strings.Repeat("a", MaxOwner)},
+			[]string{"a\nb", "\xff", strings.Repeat("a", MaxOwner+1)}},
+		{"reason", CheckReason,
+			[]string{"account is being emptied", strings.Repeat("a", MaxReason)},
+			[]string{"", "a\nb", "\xff", strings.Repeat("a", MaxReason+1)}},
+	} {
+		for _, text := range test.good {
+			if err := test.check(text); err != nil {
+				t.Errorf("%s %.40q is refused: %v", test.what, text, err)
+			}
+		}
+		for _, text := range test.bad {
+			if err := test.check(text); err == nil {
+				t.Errorf("%s %.40q is accepted", test.what, text)
+			} else if Printable(err.Error()) != err.Error() {
+				t.Errorf("%s %.40q: the error is no clean line: %q", test.what, text, err)
+			}
+		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"", ""},
+		{"plain, with ü and 漢", "plain, with ü and 漢"},
+		{"two\nlines\r\n", "two lines"},
+		{"\x1b[2Jcleared\a", "[2Jcleared"},
+		{"a\u202eb", "a b"}, // right-to-left override
+		{"\u0085\u00a0 a \t b", "a b"},
+		{"\xff", "?"},
+	} {
+		if got := Printable(test.text); got != test.want {
+			t.Errorf("Printable(%q) = %q, want %q", test.text, got, test.want)
+		}
+	}
+}
