@@ -1,0 +1,128 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayCircle are the packages whose files still refer to each other in circles.
+var mayCircle = []string{"cmd/leasectl", "pool", "proxyclient", "proxyserver", "trap"}
+
+// TestFilesFormNoCircle holds the files of every package to an order from the
+// public down: if a file uses what another declares, that one does not lead back.
+// So a reader who follows the calls goes one way.
+func TestFilesFormNoCircle(t *testing.T) {
+	for room := range mayImport {
+		if strings.HasPrefix(room, "scripts") || slices.Contains(mayCircle, room) {
+			continue // beside the house, or not in order yet
+		}
+		uses := fileUses(t, filepath.Join("../..", room))
+		for _, circle := range circles(uses) {
+			t.Errorf("%s: %d files form a circle: %s", room, len(circle), strings.Join(circle, " "))
+			for _, from := range circle {
+				for _, to := range circle {
+					if names := uses[from][to]; len(names) > 0 {
+						t.Errorf("  %s uses of %s: %s", from, to, strings.Join(slices.Sorted(maps.Keys(names)), " "))
+					}
+				}
+			}
+		}
+	}
+}
+
+// fileUses returns, for each file of a package, what it uses of the others. The
+// files are those of this system, without tests.
+func fileUses(t *testing.T, dir string) map[string]map[string]map[string]bool {
+	t.Helper()
+	fset := token.NewFileSet()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*ast.File
+	for _, path := range paths {
+		name := filepath.Base(path)
+		if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(name, "_darwin.go") || strings.HasSuffix(name, "_other.go") || name == "failpoint_on.go" {
+			continue
+		}
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	info := &types.Info{Uses: make(map[*ast.Ident]types.Object)}
+	// What other packages declare does not matter here, so they are empty, and
+	// the errors that follow from that are ignored.
+	conf := types.Config{Importer: emptyPackages{}, Error: func(error) {}}
+	pkg, _ := conf.Check(dir, fset, files, info)
+
+	uses := make(map[string]map[string]map[string]bool)
+	file := func(p token.Pos) string { return filepath.Base(fset.Position(p).Filename) }
+	for ident, object := range info.Uses {
+		if object.Pkg() != pkg || !object.Pos().IsValid() {
+			continue
+		}
+		from, to := file(ident.Pos()), file(object.Pos())
+		if from == to {
+			continue
+		}
+		if uses[from] == nil {
+			uses[from] = make(map[string]map[string]bool)
+		}
+		if uses[from][to] == nil {
+			uses[from][to] = make(map[string]bool)
+		}
+		uses[from][to][object.Name()] = true
+	}
+	return uses
+}
+
+// circles returns the groups of more than one file that lead to each other.
+func circles(uses map[string]map[string]map[string]bool) (groups [][]string) {
+	reach := make(map[string]map[string]bool)
+	var visit func(from, at string)
+	visit = func(from, at string) {
+		for to := range uses[at] {
+			if !reach[from][to] {
+				reach[from][to] = true
+				visit(from, to)
+			}
+		}
+	}
+	files := slices.Sorted(maps.Keys(uses))
+	for _, f := range files {
+		reach[f] = make(map[string]bool)
+		visit(f, f)
+	}
+	seen := make(map[string]bool)
+	for _, f := range files {
+		if seen[f] || !reach[f][f] {
+			continue
+		}
+		var group []string
+		for _, g := range files {
+			if reach[f][g] && reach[g][f] {
+				group, seen[g] = append(group, g), true
+			}
+		}
+		groups = append(groups, group)
+	}
+	return groups
+}
+
+// emptyPackages imports every package as one that declares nothing.
+type emptyPackages struct{}
+
+func (emptyPackages) Import(path string) (*types.Package, error) {
+	pkg := types.NewPackage(path, filepath.Base(path))
+	pkg.MarkComplete()
+	return pkg, nil
+}
