@@ -51,7 +51,7 @@ func (s *settings) read(o *serveOptions) error {
 func (s *settings) takeConfig(file string, text []byte) error {
 	config, warnings, err := proxyserver.ParseConfig(file, text)
 	for _, w := range warnings {
-		s.app.notef("%v", w)
+		s.app.Notef("%v", w)
 	}
 	if err != nil {
 		return err
