@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// fullPipe is a pipe that nobody reads, and into which nothing fits any more.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	// Non-blocking while it is filled only: it is to block whoever writes.
+	raw, err := w.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Control(func(fd uintptr) {
+		for _, size := range []int{4096, 1} {
+			for err == nil {
+				_, err = syscall.Write(int(fd), bytes.Repeat([]byte("x"), size))
+			}
+			err = nil
+		}
+		err = syscall.SetNonblock(int(fd), false)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// child starts an exec whose command writes its pid into a file, and returns
+// that pid.
+func (w *world) child(cmd *exec.Cmd, file string) int {
+	w.t.Helper()
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { cmd.Process.Kill() })
+	return w.readPID(file)
+}
+
+func (w *world) readPID(file string) (pid int) {
+	w.t.Helper()
+	w.await("the command to start", func() bool {
+		text, err := os.ReadFile(file)
+		pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil && strings.HasSuffix(string(text), "\n")
+	})
+	return pid
+}
+
+// A stderr that is full and that nobody reads stops neither the end of a command
+// whose lease is lost, nor a TERM, nor the release.
+func TestFullStderr(t *testing.T) {
+	t.Parallel()
+	program := build(t, "")
+	for _, tt := range []struct {
+		name string
+		end  func(w *world, exec *exec.Cmd)
+		want int
+	}{
+		{"lost", func(w *world, _ *exec.Cmd) { w.run(0, "break", "install-0", "--reason", "test", "--now") }, exitLost},
+		{"TERM", func(_ *world, exec *exec.Cmd) { exec.Process.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, program, "install=1")
+			file := w.path("pid")
+			cmd := w.command("exec", "--verbose", "--type", "install", "--ttl", "10s", "--grace-period", "1s", "--",
+				"sh", "-c", "echo $$ >"+file+"; exec sleep 600")
+			cmd.Stderr = fullPipe(t)
+			pid := w.child(cmd, file)
+			tt.end(w, cmd)
+			w.await("the command to be stopped", func() bool { return !lives(pid) })
+			if code := exitCode(cmd.Wait()); code != tt.want {
+				t.Errorf("exit code %d, want %d", code, tt.want)
+			}
+			w.wantHeld()
+		})
+	}
+}
+
+// Signals reach the command each time they come, from its start on.
+func TestForwardedSignals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	file, got := w.path("pid"), w.path("got")
+	// The command outlives a TERM, and ends at the second or at an INT.
+	script := fmt.Sprintf(`trap 'echo TERM >>%[1]s' TERM; trap 'echo INT >>%[1]s; exit 7' INT; echo $$ >%[2]s; while :; do sleep 0.05; done`, got, file)
+	cmd := w.command("exec", "--type", "install", "--grace-period", "1m", "--", "bash", "-c", script)
+	w.child(cmd, file)
+	saw := func(want string) {
+		t.Helper()
+		w.await("the command to get "+want, func() bool {
+			text, _ := os.ReadFile(got)
+			return string(text) == want
+		})
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	saw("TERM\n")
+	cmd.Process.Signal(syscall.SIGTERM)
+	saw("TERM\nTERM\n")
+	cmd.Process.Signal(syscall.SIGINT)
+	saw("TERM\nTERM\nINT\n")
+	if code := exitCode(cmd.Wait()); code != 128+int(syscall.SIGTERM) {
+		t.Errorf("exit code %d, want that of the first TERM", code)
+	}
+	w.wantHeld()
+}
+
+// A signal that came while exec was queueing is not replayed to the command.
+func TestSignalBeforeStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	w.run(0, "acquire", "--type", "install", "--handle", w.path("blocker"))
+	file := w.path("pid")
+	cmd := w.command("exec", "--type", "install", "--", "sh", "-c", "echo $$ >"+file+"; sleep 0.2")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	w.await("exec to queue", func() bool { return w.pool("install").Waiting == 1 })
+	// USR1 ends a program that does not listen: it does when it asks.
+	cmd.Process.Signal(syscall.SIGUSR1)
+	cmd.Process.Signal(syscall.SIGUSR2)
+	w.run(0, "release", "--handle", w.path("blocker"))
+	w.readPID(file)
+	if code := exitCode(cmd.Wait()); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	w.wantHeld()
+}
+
+// A command that gives its own handle back has not lost its lease: it goes on.
+func TestCommandGivesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	gone := w.path("gone")
+	cmd := w.command("exec", "--verbose", "--type", "install", "--ttl", "10s", "--grace-period", "1s", "--",
+		"sh", "-c", w.program+` release --handle "$LEASECTL_HANDLE" && touch `+gone+` && sleep 6; exit 3`)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if code := exitCode(cmd.Run()); code != 3 {
+		t.Errorf("exit code %d, want the command's 3\n%s", code, &stderr)
+	}
+	if !exists(gone) {
+		t.Errorf("the command could not give its lease back\n%s", &stderr)
+	}
+	if !strings.Contains(stderr.String(), "given back through its handle") {
+		t.Errorf("no renewal found the lease given back, so nothing was tested\n%s", &stderr)
+	}
+	w.wantHeld()
+}
+
+// The grace period ends before the lease does, as it was granted: a pool may
+// grant less than was asked for.
+func TestGraceWithinGrantedTTL(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "unused=1")
+	config := w.path("pools.yaml")
+	if err := os.WriteFile(config, []byte("resources:\n- type: short\n  names: [short-0]\n  max_ttl: 10s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(w.dir, "short.sock")
+	server := w.command("serve", "--socket", socket, "--config", config)
+	server.Stderr = w.log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stopServer := func() { server.Process.Signal(syscall.SIGCONT); server.Process.Signal(syscall.SIGINT); server.Wait() }
+	defer stopServer()
+	w.await("the proxy to listen", func() bool { return strings.Contains(w.log.String(), "short.sock") })
+
+	file := w.path("pid")
+	cmd := w.command("exec", "--proxy", "unix://"+socket, "--type", "short", "--grace-period", "30s", "--",
+		"bash", "-c", "trap '' TERM; echo $$ >"+file+"; while :; do sleep 0.1; done")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := w.child(cmd, file)
+	server.Process.Signal(syscall.SIGSTOP)
+	stopped := time.Now()
+	w.await("the command to be stopped", func() bool { return !lives(pid) })
+	// The lease ends 10 s after the last renewal, which came before the stop.
+	if took := time.Since(stopped); took > 10*time.Second {
+		t.Errorf("the command lived for %s after the last renewal, with a TTL of 10s", took)
+	}
+	said, _ := io.ReadAll(stderr)
+	code := exitCode(cmd.Wait())
+	if code != exitLost || lives(pid) {
+		t.Errorf("exit code %d, want %d; the command lives: %t\n%s", code, exitLost, lives(pid), said)
+	}
+	if !strings.Contains(string(said), "was granted for 10s") {
+		t.Errorf("it did not say that the grace period is cut:\n%s", said)
+	}
+}
