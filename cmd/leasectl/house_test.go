@@ -16,14 +16,19 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport is which of our packages each of our packages may use. A test may
 // use all that its package may, and what testMayImport adds.
 var mayImport = map[string][]string{
-	"cmd/leasectl": {"leaseapi", "lockfile", "pool", "proxyclient", "proxyserver", "scripts", "trap"},
+	"cmd/leasectl": {"leaseapi", "lockfile", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store/bolt", "scripts", "trap"},
 	"leaseapi":     {},
 	"lockfile":     {},
 	"pool":         {},
 	"proxyclient":  {"leaseapi"},
-	"proxyserver":  {"leaseapi", "pool"},
+	"proxyserver":  {"leaseapi", "pool", "proxyserver/config", "proxyserver/promtext", "proxyserver/store"},
 	"scripts":      {},
 	"trap":         {},
+
+	"proxyserver/config":     {"leaseapi", "pool"},
+	"proxyserver/promtext":   {},
+	"proxyserver/store":      {"pool"},
+	"proxyserver/store/bolt": {"pool", "proxyserver/store"},
 
 	// What measures leasectl beside its peers is beside the house, and may
 	// look into every room that it measures.
@@ -32,14 +37,15 @@ var mayImport = map[string][]string{
 
 // onlyIn is where what a package stands for lives, and nowhere else: flock in
 // lockfile, signals and processes in trap, retries in proxyclient, the store
-// in proxyserver, the command line in cmd.
+// in proxyserver/store, the command line in cmd.
 var onlyIn = map[string][]string{
 	"github.com/gofrs/flock":                 {"lockfile"},
 	"github.com/hashicorp/go-retryablehttp":  {"proxyclient"},
 	"github.com/spf13/cobra":                 {"cmd/leasectl"},
 	"github.com/spf13/pflag":                 {"cmd/leasectl"},
-	"go.etcd.io/bbolt":                       {"proxyserver"},
-	"go.yaml.in/yaml/v3":                     {"proxyserver"},
+	"go.etcd.io/bbolt":                       {"proxyserver/store/bolt"},
+	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
+	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
 	"os/exec":                                {"trap"},
 	"os/signal":                              {"trap"},
 	"github.com/rogpeppe/go-internal/script": {},
@@ -106,5 +112,6 @@ func checkImports(t *testing.T, path string) {
 	}
 }
 
-// testMayImport lets the client's tests run against the real server.
-var testMayImport = map[string]string{"proxyclient": "proxyserver"}
+// testMayImport lets the client's tests run against the real server, and the
+// server's on a real store.
+var testMayImport = map[string]string{"proxyclient": "proxyserver", "proxyserver": "proxyserver/store/bolt"}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyserver"
+	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 	"github.com/leasectl/leasectl/trap"
 )
 
@@ -79,7 +80,6 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	set := &settings{app: a, options: proxyserver.Options{
-		Data:    o.data,
 		Log:     slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: a.logLevel()})),
 		Version: version(),
 		MaxWait: o.maxWait,
@@ -92,11 +92,16 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		defer hide.close() // after the socket is closed: see listen
 		set.options.Idle = &proxyserver.Idle{After: localIdle, Hide: hide.hide}
 	}
-	listeners, done, err := listen(ctx, o, set.secure())
+	listeners, done, err := listen(ctx, o, set.certificate.TLS())
 	if err != nil {
 		return err
 	}
 	defer done()
+	if o.data != "" {
+		if set.options.Store, err = bolt.Open(o.data); err != nil {
+			return err
+		}
+	}
 	if set.server, err = proxyserver.New(set.options); err != nil {
 		return err
 	}
