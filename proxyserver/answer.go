@@ -15,13 +15,13 @@ import (
 // [leaseapi.MaxBody]; it bounds what a slow or silent one can hold.
 const bodyTime = 10 * time.Second
 
-// retryAfter is what a client is asked to wait after a 503, in seconds: by then
-// a server that is being restarted is mostly back.
+// retryAfter is how many seconds a client is asked to wait after a 503. A server
+// that is being restarted is mostly back within that time.
 const retryAfter = "1"
 
-// readBody reads a body of bounded size in bounded time. After an error the
-// answer has been written.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+// readBody reads a body of bounded size in bounded time. It answers an error
+// itself; then ok is false.
+func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	if r.ContentLength == 0 {
 		return nil, true
 	}
@@ -53,13 +53,13 @@ func answer(w http.ResponseWriter, status int, v any) {
 
 func write(w http.ResponseWriter, status int, contentType string, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // of our own types; a time beyond the year 9999 would do it
+	if err != nil { // only a time beyond the year 9999 does that
 		http.Error(w, fmt.Sprintf("encode the answer: %v", err), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
-	w.Write(body) // fails if the client has gone: nobody is left to tell
+	w.Write(body) // an error means that the client has gone
 }
 
 func problem(w http.ResponseWriter, status int, typ, detail string, lost ...leaseapi.Lost) {
@@ -71,7 +71,7 @@ func problem(w http.ResponseWriter, status int, typ, detail string, lost ...leas
 	})
 }
 
-// titles say what is the same for every problem of a type.
+// titles are the texts that all problems of a type share.
 var titles = map[string]string{
 	leaseapi.ProblemBadRequest:     "the request is not valid",
 	leaseapi.ProblemUnknownRequest: "no such request",

@@ -42,7 +42,7 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	case failed != nil:
 		problem(w, http.StatusConflict, leaseapi.ProblemNotHeld, failed.Error())
 	default:
-		if c.token != "" { // else there is no telling who it was
+		if c.token != "" { // without tokens nobody knows who it was
 			h.log.Info("break", "by", c.token, "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
 		}
 		answer(w, http.StatusOK, leaseapi.BreakReply{Lease: poolLease(t.clock, l), Ended: ended})
@@ -59,8 +59,8 @@ func checkBreak(req leaseapi.BreakRequest) error {
 	return leaseapi.CheckReason(req.Reason)
 }
 
-// breakLease does what req asks for. A second copy of a request that ended the
-// lease finds it ended for this reason, which is success too.
+// breakLease does what req asks for. A second copy of the request succeeds too: it
+// finds that the lease has ended for this reason.
 func breakLease(set *pool.Set, now time.Duration, req leaseapi.BreakRequest) (l pool.Lease, ended bool, err error) {
 	l, held := set.Held(now, req.Name)
 	if !held || req.Generation != 0 && req.Generation != l.Generation {
@@ -70,10 +70,10 @@ func breakLease(set *pool.Set, now time.Duration, req leaseapi.BreakRequest) (l 
 	return l, req.Now, err
 }
 
-// broken says what became of a lease that is not held any more, or not as req
-// has it.
+// broken answers a break of a lease that has ended, or whose name is held with
+// another generation than req says.
 func broken(set *pool.Set, now time.Duration, req leaseapi.BreakRequest, held bool) (l pool.Lease, ended bool, err error) {
-	if !held { // then this changes nothing, and knows whether there ever was such a name
+	if !held { // this changes nothing, and tells whether there ever was such a name
 		_, err = set.Break(now, req.Name, req.Reason, req.Now)
 	}
 	switch {
@@ -82,7 +82,7 @@ func broken(set *pool.Set, now time.Duration, req leaseapi.BreakRequest, held bo
 	case req.Generation == 0:
 		return l, false, fmt.Errorf("nobody holds %q", req.Name)
 	}
-	// To renew what is not held changes nothing, and says why it is not.
+	// To renew a lease that has ended changes nothing, and tells why it ended.
 	_, why := set.Renew(now, pool.Ref{Name: req.Name, Generation: req.Generation}, 0)
 	if why == leaseapi.ReasonBroken+pool.Reason(req.Reason) {
 		return pool.Lease{Name: req.Name, Generation: req.Generation, Granted: now, Expires: now, Broken: req.Reason}, true, nil

@@ -10,14 +10,15 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// caller is who sent a request. The zero caller is everybody, of a server that
-// asks for no tokens.
+// caller is the sender of a request. On a server that asks for no tokens it is the
+// zero caller, which may do everything.
 type caller struct {
 	token string // its name; empty: no tokens are in use
 	admin bool
 }
 
-// admit returns who sent r. If nobody who may, the answer has been written.
+// admit returns the sender of r. Without a valid token it answers r, and ok is
+// false.
 func (h *handler) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bool) {
 	c, ok = h.identify(r)
 	if !ok {
@@ -40,19 +41,20 @@ func (h *handler) identify(r *http.Request) (caller, bool) {
 // mayBreak reports whether c may take leases away from others.
 func (c caller) mayBreak() bool { return c.token == "" || c.admin }
 
-// may reports whether c may act on what h holds: on what was acquired with a
-// token of the same name, or when the server asked for no tokens.
+// may reports whether c may act on a lease or request of h: it was acquired with
+// a token of the same name, or while the server asked for no tokens.
 func (c caller) may(h string) bool {
 	token, _ := splitHolder(h)
 	return c.token == "" || token == "" || token == c.token
 }
 
-// forbiddenError says that a call is about what another token holds.
+// forbiddenError says that a call is about a lease or request of another token.
 type forbiddenError string
 
 func (e forbiddenError) Error() string { return string(e) }
 
-// mayRelease looks at all that req asks for, before any of it is done.
+// mayRelease reports why c may not do all of req. It runs before any of req is
+// done.
 func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) error {
 	if c.token == "" {
 		return nil
@@ -65,8 +67,8 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.Releas
 	for _, name := range req.Names {
 		l, held := set.Held(now, name)
 		_, owner := splitHolder(l.Owner)
-		// A name that is held by another owner than the one given is stale,
-		// not forbidden: whoever had it before may not know that yet.
+		// A name that another owner than the given one holds is stale, not
+		// forbidden: its former holder may not know yet that its lease ended.
 		if held && !c.may(l.Owner) && (req.Owner == "" || req.Owner == owner) {
 			return forbiddenLease(name)
 		}
@@ -74,8 +76,8 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.Releas
 	return c.mayTouch(set, now, req.Leases)
 }
 
-// mayTouch looks at leases that are named with their generations. One that has
-// ended is nobody's.
+// mayTouch reports which of leases, named with their generations, another token
+// holds. A lease that has ended is nobody's.
 func (c caller) mayTouch(set *pool.Set, now time.Duration, leases []leaseapi.Lease) error {
 	for _, l := range leases {
 		held, ok := set.Held(now, l.Name)
@@ -90,14 +92,14 @@ func forbiddenLease(name string) error {
 	return forbiddenError(fmt.Sprintf("lease %q was acquired with another token", name))
 }
 
-// refOf returns what a bare name means: whoever holds it, or, if an owner is
-// given, its lease only if that owner has it.
+// refOf returns what a bare name means: the lease of that name, or, if an owner is
+// given, only a lease of that owner.
 func refOf(set *pool.Set, now time.Duration, name, owner string) pool.Ref {
 	if owner == "" {
 		return pool.Ref{Name: name}
 	}
 	l, _ := set.Held(now, name)
-	token, _ := splitHolder(l.Owner) // the caller's, or it does not matter
+	token, _ := splitHolder(l.Owner) // another token's was refused by mayRelease
 	return pool.Ref{Name: name, Owner: holder(token, owner)}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// Why nothing is done in this term any more.
+// Why a term does nothing.
 var (
 	errStopping = errors.New("the server is stopping")
 	errFailed   = errors.New("the store failed, and the server must be restarted")
@@ -55,10 +55,10 @@ type committer struct {
 
 	mu         sync.Mutex // guards what follows, and the pools; never held during I/O
 	waiting    waiters
-	open       *batch        // collects what is not committed yet
+	open       *batch        // collects changes for the next commit
 	committing *batch        // nil: no commit is under way
 	saved      time.Duration // lease clock as it was last committed
-	haltErr    error         // why nothing is done any more; nil while all is well
+	haltErr    error         // why every call is refused; nil: none is
 }
 
 // undurable returns the batch that an answer from the present state waits for;

@@ -206,3 +206,30 @@ func manyClient(t *testing.T, p *peer, holders *[3]atomic.Int32, r *rand.Rand, i
 		t.Errorf("%s: %v, %+v", id, err, got)
 	}
 }
+
+// After a call that failed half-way, those who wait are answered when the server
+// stops, and do not hold up the stop until its time for answers is over.
+func TestStopAfterAPanicAnswersWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, durable(t, t.TempDir(), 1))
+		p.acquire("type=q")
+		waits := []<-chan reply{p.later(t.Context(), "type=q"), p.later(t.Context(), "type=q&request_id=r")}
+		synctest.Wait()
+		func() {
+			defer func() { recover() }()
+			p.server.term.do(func(*pool.Set, time.Duration) { panic("half-way") })
+		}()
+		begun := time.Now()
+		if err := p.stop(); !errors.Is(err, errPanicked) {
+			t.Errorf("Serve: %v", err)
+		}
+		if took := time.Since(begun); took >= drainTime {
+			t.Errorf("the stop took %v", took)
+		}
+		for _, w := range waits {
+			if r := <-w; r.status != 503 || !strings.Contains(r.body, errPanicked.Error()) {
+				t.Errorf("a waiter got %d %s", r.status, r.body)
+			}
+		}
+	})
+}

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// lookFor is how long a gate listens after the server was hidden: a connect that
-// found the socket just before has reached the accept queue by then.
+// lookFor is how long a gate listens after the server was hidden: long enough for
+// a connect that found the socket just before to reach the accept queue.
 const lookFor = 100 * time.Millisecond
 
 // gate is a listener that can be asked whether a client waits in its accept

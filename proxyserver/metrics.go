@@ -8,8 +8,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
 
-// metrics is what the server has counted since it started. It counts what is
-// durable: a grant of which no client heard was none.
+// metrics are the server's counts since it started. Grants and ends of leases
+// count when they are durable.
 type metrics struct {
 	started time.Time
 
@@ -22,8 +22,8 @@ type metrics struct {
 	reloads       map[reloadKey]uint64
 }
 
-// poolMetrics counts leases, not requests: a grant of three counts three times,
-// so that grants are what ended and what is in use. Waits are those of requests.
+// poolMetrics counts leases: a grant of three counts three times, so that grants
+// equal the ends plus the leases in use. Only waits are counted by request.
 type poolMetrics struct {
 	grants, releases, expiries, breaks uint64
 	wait, hold                         promtext.Histogram
@@ -114,9 +114,8 @@ func (m *metrics) committed(n int, took time.Duration, err error) {
 	m.commitChanges.Observe(float64(n))
 }
 
-// refused counts a call that was refused, unless the reason is empty. Of types
-// that do not exist there are as many as callers can think of: they count
-// together, as none.
+// refused counts a call that was refused, unless the reason is empty. All types
+// that do not exist count as the empty one: callers could make up any number.
 func (m *metrics) refused(typ, reason string) {
 	if reason == "" {
 		return

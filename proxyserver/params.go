@@ -17,9 +17,9 @@ type acquireParams struct {
 	ours bool // it has a parameter that version 1 does not have
 }
 
-// parseAcquire reads the parameters of an acquire. For a count of 0 it looks no
-// further. After an error the answer has been written: as text where version 1
-// knows it, else as a problem.
+// parseAcquire reads the parameters of an acquire. After a count of 0 it ignores
+// the rest. It answers an error itself, as text if version 1 knows it, else as a
+// problem; then ok is false.
 func parseAcquire(w http.ResponseWriter, query url.Values) (p *acquireParams, ok bool) {
 	p = new(acquireParams)
 	p.Type = query.Get(leaseapi.ParamType)

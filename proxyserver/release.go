@@ -71,8 +71,8 @@ func checkRelease(req leaseapi.ReleaseRequest) error {
 	return checkLeases(req.Leases)
 }
 
-// checkLeases refuses leases without a generation, which would stand for
-// whoever's lease of that name.
+// checkLeases refuses leases without a generation: they would mean any lease of
+// that name.
 func checkLeases(leases []leaseapi.Lease) error {
 	for _, l := range leases {
 		if l.Generation == 0 {
@@ -82,8 +82,8 @@ func checkLeases(leases []leaseapi.Lease) error {
 	return nil
 }
 
-// release does what req asks for. Bare names come last, since there alone a
-// name that never was, unknown, ends the call half-way, as in version 1.
+// release does what req asks for. Bare names come last: as in version 1, the first
+// that the server never had ends the call half-way, and is returned as unknown.
 func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (reply leaseapi.ReleaseReply, unknown string) {
 	reply.Released = []string{}
 	delay := time.Duration(req.Delay)

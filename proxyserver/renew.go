@@ -64,8 +64,8 @@ func checkRenew(req leaseapi.RenewRequest) error {
 	return checkLeases(req.Leases)
 }
 
-// renewReply says what holds for all of the leases: the shortest TTL and the
-// first end.
+// renewReply gives the shortest TTL and the first end of the leases, so that a
+// client that goes by them loses none.
 func renewReply(clock clock, leases []pool.Lease) leaseapi.RenewReply {
 	ttl, ends, release := leases[0].TTL, leases[0].Ends(), never
 	for _, l := range leases {

@@ -41,15 +41,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type route struct {
 	method string
 	serve  func(*handler, caller, http.ResponseWriter, *http.Request)
-	open   bool // needs no token: the caller is not known
+	open   bool // needs no token: the caller is the zero caller
 }
 
 func (rt route) allows(method string) bool {
 	return method == rt.method || method == http.MethodHead && rt.method == http.MethodGet
 }
 
-// routes is not an [http.ServeMux], which answers an unclean path with a
-// redirect: a POST is redirected to a GET by most clients.
+// routes is not an [http.ServeMux]: that answers an unclean path with a redirect,
+// after which most clients send a GET instead of their POST.
 var routes = map[string]route{
 	leaseapi.PathAcquire: {method: http.MethodPost, serve: (*handler).serveAcquire},
 	leaseapi.PathRelease: {method: http.MethodPost, serve: (*handler).serveRelease},

@@ -15,9 +15,9 @@ import (
 const drainTime = 5 * time.Second
 
 // Serve answers on all listeners until ctx is done or the server is idle for
-// long enough, and closes them. Then it grants nothing any more: a waiting
-// acquire with a request id is answered 202, so that its client comes back with
-// it, one without is answered 503. Leases stay held. The clock is saved and the
+// long enough, and closes them. Then it grants nothing: a waiting acquire with a
+// request id is answered 202, so that its client comes back with the id, one
+// without is answered 503. Leases stay held. The clock is saved and the
 // store closed. It returns nil after a clean stop, else what failed.
 //
 // It must be called once at most.

@@ -13,8 +13,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
 
-// serveMetrics answers even when the store has failed: then it is what somebody
-// wants to see.
+// serveMetrics answers even when the store has failed: an operator looks at the
+// metrics then.
 func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request) {
 	term := h.term
 	var totals []pool.PoolStatus
@@ -37,7 +37,7 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 	w.Write(t.Bytes())
 }
 
-// writePools writes what is held, and what waits.
+// writePools writes how many leases are held, and how many requests wait.
 func writePools(t *promtext.Text, totals []pool.PoolStatus) {
 	gauge := func(name, help string, value func(pool.PoolStatus) float64) {
 		t.Family(name, "gauge", help)
@@ -104,7 +104,7 @@ func (m *metrics) writeReloads(t *promtext.Text) {
 	}
 }
 
-// writeWarnings writes what /readyz warns of.
+// writeWarnings writes the warnings that /readyz shows.
 func writeWarnings(t *promtext.Text, all []warning) {
 	t.Family("leasectl_warning", "gauge", "What the server works on without, by its source: 1 while it lasts.")
 	for _, w := range all {

@@ -27,7 +27,7 @@ type Options struct {
 	Version string        // of the program, for [leaseapi.Health]
 	MaxWait time.Duration // of an acquire that names no wait; zero: [DefaultMaxWait]
 	Idle    *Idle         // nil: the server does not stop by itself
-	Tokens  config.Tokens // nil: whoever can connect may do everything
+	Tokens  config.Tokens // nil: everybody who can connect may do everything
 
 	now func() time.Time // nil: [time.Now]; tests set the wall clock with it
 }
@@ -102,7 +102,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // the server ask for none. It is safe to call while the server serves.
 func (s *Server) SetTokens(tokens config.Tokens) { s.handler.tokens.Store(&tokens) }
 
-// SetPools makes pools what the server has from now on, as
+// SetPools makes pools those that the server has from now on, as
 // [pool.Set.Reconfigure] says; waiters for what is gone are answered. An error
 // says why nothing has changed. It is safe to call while the server serves, and
 // returns when all it did is durable.

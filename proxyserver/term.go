@@ -81,7 +81,7 @@ func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
 }
 
 // run runs op under the lock and returns the batch that its answer waits for;
-// nil if that is durable already.
+// nil: the answer depends on nothing that is not durable.
 func (t *term) run(op func(set *pool.Set, now time.Duration)) (*batch, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,8 +133,8 @@ func (t *term) clockRuns() bool {
 	return held > 0 && t.durable()
 }
 
-// keepTime does what is due whenever the alarm rings, until stop or until the
-// term does nothing any more.
+// keepTime does what is due whenever the alarm rings, until stop or until calls
+// are refused.
 func (t *term) keepTime(stop <-chan struct{}) {
 	for {
 		select {

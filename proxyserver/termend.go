@@ -11,8 +11,8 @@ import (
 // looked at with it, so that they grant nothing: nobody would hear of it.
 const still = 0
 
-// halt makes every later call fail, and answers all who wait: with their places,
-// or with the reason if the term did nothing any more already.
+// halt refuses every later call, and answers all who wait: with their places in
+// the queue, or, if calls were refused before, with the reason.
 func (t *term) halt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,9 +29,8 @@ func (t *term) halt() {
 	t.haltErr = errStopping
 }
 
-// end commits what is left, with the clock. It returns why the term did nothing
-// any more before it was halted, or why that commit failed. It must be called
-// once, after halt.
+// end commits what is left, with the clock. It returns why calls were refused
+// before the halt, or why the commit failed. It must be called once, after halt.
 func (t *term) end() error {
 	t.commitSem <- struct{}{} // for good: nobody commits after this
 	t.mu.Lock()

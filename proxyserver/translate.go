@@ -43,8 +43,8 @@ func poolLease(clock clock, l pool.Lease) leaseapi.PoolLease {
 	return wire
 }
 
-// renewEvery leaves room for two renewals that fail.
+// renewEvery makes two renewals fit before the end, so that one may fail.
 func renewEvery(ttl time.Duration) leaseapi.Duration { return leaseapi.Duration(ttl / 3) }
 
-// round leaves of a duration what people read.
+// round drops the digits that people do not read.
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

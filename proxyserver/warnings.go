@@ -9,13 +9,13 @@ import (
 // warning says what is wrong with a source of settings.
 type warning struct{ source, text string }
 
-// warnings are what is wrong at present, by source.
+// warnings are those that hold at present, one for each source.
 type warnings struct {
 	mu   sync.Mutex
 	list []warning // in the order of their sources
 }
 
-// set makes text what source warns of; nothing if that is empty.
+// set replaces the warning of source; an empty text removes it.
 func (ws *warnings) set(source, text string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

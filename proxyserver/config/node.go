@@ -104,7 +104,7 @@ func (p *parser) mapping(node *yaml.Node, what string, keys map[string]func(key,
 	}
 }
 
-// sequence returns the elements of node, of which there must be some.
+// sequence returns the elements of node. An empty list is an error.
 func (p *parser) sequence(node *yaml.Node, what string) ([]*yaml.Node, bool) {
 	at := node
 	if node = resolve(node); node.Kind != yaml.SequenceNode {
