@@ -29,15 +29,15 @@ type request struct {
 // queued. It blocks until then, or until ctx ends.
 func (t *term) acquire(ctx context.Context, r *request) outcome {
 	var out outcome
-	c := newCall()
-	queued := false
+	var c *call // nil: r does not have to wait
 	err := t.do(func(set *pool.Set, now time.Duration) {
 		if r.Once {
 			t.lastAnonymous++
 			r.ID = anonymousID(t.lastAnonymous)
 		}
 		out.leases, out.err = set.Acquire(now, r.Request)
-		if queued = out.err == nil && out.leases == nil; queued {
+		if out.err == nil && out.leases == nil {
+			c = newCall()
 			r.wait = t.waitOf(now, r)
 			t.waiting.attach(r.ID, c, until(now, r.wait))
 		}
@@ -45,7 +45,7 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 	switch {
 	case err != nil:
 		return outcome{err: err}
-	case !queued:
+	case c == nil:
 		return out
 	}
 	return t.await(ctx, r, c)
