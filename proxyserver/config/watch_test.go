@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,10 +36,13 @@ func TestWatch(t *testing.T) {
 		if err := Start(sources); err != nil {
 			t.Fatal(err)
 		}
+		var mu sync.Mutex
 		var reports []string
 		expect := func(want ...string) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if !slices.Equal(reports, want) {
 				t.Errorf("reports %q, want %q", reports, want)
 			}
@@ -49,6 +53,8 @@ func TestWatch(t *testing.T) {
 		go func() {
 			defer close(ended)
 			Watch(ctx, sources, now, func(source string, err error) {
+				mu.Lock()
+				defer mu.Unlock()
 				reports = append(reports, fmt.Sprint(source, ": ", err))
 			})
 		}()
