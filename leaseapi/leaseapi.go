@@ -10,7 +10,10 @@
 // module.
 package leaseapi
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Wire is the number of this contract. Version 1 proxies have none; a server
 // of ours states it in the answer to [PathHealth].
@@ -65,6 +68,18 @@ const (
 
 // Duration is a [time.Duration] that travels as its string, "5m0s".
 type Duration time.Duration
+
+// String returns d for people: 20m rather than 20m0s.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
 
 // MarshalText implements [encoding.TextMarshaler].
 func (d Duration) MarshalText() ([]byte, error) {

@@ -121,7 +121,7 @@ func (a *acquisition) run(ctx context.Context) (*Grant, error) {
 		case unsent, nothing: // and exchange found that it is enough
 			return nil, a.stop(ctx, o)
 		}
-		if a.p.ended() || sleep(bounded, a.rest(o)) != nil {
+		if a.p.ended() || Sleep(bounded, a.rest(o)) != nil {
 			return nil, a.stop(ctx, o)
 		}
 	}

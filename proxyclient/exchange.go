@@ -272,8 +272,8 @@ type silence struct {
 func (s *silence) Error() string { return s.text }
 func (s *silence) Unwrap() error { return s.err }
 
-// sleep waits for d. It returns early, with an error, if ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits for d. If ctx ends before, it returns the cause.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

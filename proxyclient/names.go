@@ -27,7 +27,7 @@ func (r *release) names(ctx context.Context, req leaseapi.ReleaseRequest) error 
 		if len(later) == 0 {
 			return join(refused...)
 		}
-		if err := sleep(ctx, r.p.pause(round, nil)); err != nil {
+		if err := Sleep(ctx, r.p.pause(round, nil)); err != nil {
 			return join(append(refused, fmt.Errorf("%w (%w)", failed, err))...)
 		}
 		req.Names = later

@@ -38,7 +38,7 @@ func (a *acquisition) together(parent, ctx context.Context) (*Grant, error) {
 		}
 		// Not beyond the end of the wait: its last moment is worth a try.
 		apart := minApart + rand.N(min(maxApart, left)-minApart)
-		if sleep(ctx, apart) != nil {
+		if Sleep(ctx, apart) != nil {
 			return nil, a.why(parent, outcome{})
 		}
 	}

@@ -29,7 +29,7 @@ If the proxy asks for tokens, it takes one that is marked admin.`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.breakLease(cmd.Context(), args[0], o) },
 	}
-	cmd.Flags().Var(textValue(&o.reason, leaseapi.MaxReason, "a reason"), "reason", "what the holder is told")
+	cmd.Flags().Var(reasonValue(&o.reason), "reason", "what the holder is told")
 	cmd.Flags().BoolVar(&o.now, "now", false, "free the name at once, although its holder may still work under it")
 	return cmd
 }
@@ -39,12 +39,12 @@ func (a *app) breakLease(ctx context.Context, name string, o *breakOptions) erro
 		return usagef("no --reason: the holder will want to know why")
 	}
 	if a.proxy.unset() {
-		a.notef("no proxy is set (--proxy or $%s): dry run: nothing is broken", proxyVariable)
+		a.dryRun("dry run: nothing is broken")
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	client, err := a.dial(ctx, a.proxy.url)
+	client, err := a.holder.Dial(ctx, a.proxy.url)
 	if err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (a *app) breakLease(ctx context.Context, name string, o *breakOptions) erro
 		holder = " of " + l.Owner
 	}
 	if reply.Ended {
-		a.notef("broke %s%s: it is free", l.Name, holder)
+		a.Notef("broke %s%s: it is free", l.Name, holder)
 		return nil
 	}
-	a.notef("broke %s%s: it is free when it is released, or in %s", l.Name, holder, shortDuration(time.Duration(l.ExpiresIn).Round(time.Second)))
+	a.Notef("broke %s%s: it is free when it is released, or in %s", l.Name, holder, leaseapi.Duration(time.Duration(l.ExpiresIn).Round(time.Second)))
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/holder"
 )
 
 type catOptions struct {
@@ -34,7 +36,7 @@ func (a *app) cat(o *catOptions) error {
 	if o.handle == "" {
 		return usagef("no --handle: name the handle to print")
 	}
-	handle, err := openHandle(o.handle)
+	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {
 		return err
 	}

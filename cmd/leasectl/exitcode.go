@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/trap"
 )
@@ -31,6 +32,7 @@ var exitTable = []struct {
 	code int
 }{
 	{errUsage, exitUsage},
+	{holder.ErrInvalid, exitUsage},
 	{trap.ErrNotFound, exitNotFound},
 	{trap.ErrNotExecutable, exitNotExecutable},
 	{proxyclient.ErrUnknownType, exitUnknownType},
@@ -58,23 +60,6 @@ func exitStatus(err error) int {
 		}
 	}
 	return exitFailure
-}
-
-// describe is what a failed command says: what failed, and what to do next
-// where that does not depend on the command.
-func describe(err error) string {
-	var exhausted *proxyclient.ExhaustedError
-	switch {
-	case errors.Is(err, proxyclient.ErrUnconfirmed):
-		return err.Error() + ": leasectl recover gives it back, or lists it if the proxy cannot say"
-	case errors.As(err, &exhausted):
-		return exhausted.Error() + ": try again later, or raise --wait-timeout"
-	case errors.Is(err, proxyclient.ErrUnknownType):
-		return err.Error() + ": leasectl status lists the types that the proxy has"
-	case errors.Is(err, proxyclient.ErrUnreachable):
-		return err.Error() + ": is it running, and is --proxy right?"
-	}
-	return err.Error()
 }
 
 var (

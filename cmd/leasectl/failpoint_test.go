@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,7 +21,7 @@ import (
 // failpoints are the names of all places that the source marks.
 func failpoints(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob("*.go")
+	files, err := filepath.Glob("../../holder/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,6 +189,16 @@ func (w *world) keepers() (alive, dead int) {
 		}
 	}
 	return alive, dead
+}
+
+// listens tells whether somebody accepts connections on a Unix socket.
+func listens(socket string) bool {
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
 }
 
 func exists(path string) bool {

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // The flag values below have one thing in common: the error of Set says what
@@ -36,6 +38,9 @@ func allowed(f *pflag.Flag, err error) error {
 	}
 	return err
 }
+
+// proxyVariable is where step scripts have always had the proxy's address.
+const proxyVariable = "LEASE_PROXY_SERVER_URL"
 
 // notFromEnvironment are the flags without a variable: they must not leak into
 // a leasectl that runs inside another's child.
@@ -85,7 +90,7 @@ func namesValue(p *[]string) pflag.Value {
 		format: func() string { return strings.Join(*p, ",") },
 		set: func(s string) error {
 			for name := range strings.SplitSeq(s, ",") {
-				if name == "" || printable(name) != name {
+				if leaseapi.CheckName(name) != nil {
 					return errors.New("want names separated by commas")
 				}
 				*p = append(*p, name)
@@ -116,28 +121,16 @@ func durationValue(p *time.Duration, def, low, high time.Duration) pflag.Value {
 	*p = def
 	return value{
 		kind:   "duration",
-		format: func() string { return shortDuration(*p) },
+		format: func() string { return leaseapi.Duration(*p).String() },
 		set: func(s string) error {
 			d, err := time.ParseDuration(s)
 			if err != nil || d < low || d > high {
-				return fmt.Errorf("want a duration from %s to %s, such as 90s, 20m or 1h30m", shortDuration(low), shortDuration(high))
+				return fmt.Errorf("want a duration from %s to %s, such as 90s, 20m or 1h30m", leaseapi.Duration(low), leaseapi.Duration(high))
 			}
 			*p = d
 			return nil
 		},
 	}
-}
-
-// shortDuration prints 20m rather than 20m0s.
-func shortDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // intValue takes a whole number from low to high.
@@ -234,14 +227,24 @@ func signalValue(p *syscall.Signal, def syscall.Signal) pflag.Value {
 	}
 }
 
+// typeValue takes the type of a pool.
+func typeValue(p *string) pflag.Value {
+	return textValue(p, leaseapi.CheckType, fmt.Sprintf("a type of 1 to %d bytes", leaseapi.MaxName))
+}
+
+// reasonValue takes the reason of an operator.
+func reasonValue(p *string) pflag.Value {
+	return textValue(p, leaseapi.CheckReason, fmt.Sprintf("a reason of 1 to %d bytes", leaseapi.MaxReason))
+}
+
 // textValue takes text that ends up in a request and in other people's logs.
-func textValue(p *string, most int, what string) pflag.Value {
+func textValue(p *string, check func(string) error, what string) pflag.Value {
 	return value{
 		kind:   "string",
 		format: func() string { return *p },
 		set: func(s string) error {
-			if s == "" || len(s) > most || printable(s) != s {
-				return fmt.Errorf("want %s of 1 to %d bytes without line breaks or control characters", what, most)
+			if check(s) != nil {
+				return fmt.Errorf("want %s without line breaks or control characters", what)
 			}
 			*p = s
 			return nil

@@ -2,14 +2,13 @@
 // holds them as long as they are needed, and gives them back however the step
 // ends.
 //
-// Each command stands in the file of its name. What they share: app.go (the
-// program's streams, messages and exit), flags.go (flag values and their
-// environment), exitcode.go (the table of exit codes), proxy.go and local.go
-// (which proxy to talk to), take.go and giveback.go (the life of a lease
-// behind a handle), journal.go (what a killed run leaves to others),
-// startkeeper.go (the process that outlives a command), wait.go (what a waiting
-// user is told). exec goes on in tend.go, keeper in keeperrelease.go, serve in
-// listen.go, settings.go and reload.go.
+// This package is flags, environment, printing and exit codes; the life of a
+// lease is in package holder, and what exec does around its command in package
+// supervisor. Each command stands in the file of its name. From the top down:
+// main.go, root.go (the program: its commands, its end), a file a command
+// (serve goes on in listen.go, settings.go and reload.go), and what they share:
+// takeflags.go, pidflags.go, exitcode.go, app.go (streams and messages),
+// waitline.go, messenger.go, proxyflags.go, flags.go.
 package main
 
 import (

@@ -77,7 +77,7 @@ func join(sep string, words ...string) string {
 
 // trimOwner keeps an owner within what the wire allows.
 func trimOwner(s string) string {
-	s = printable(s)
+	s = leaseapi.Printable(s)
 	if len(s) > leaseapi.MaxOwner {
 		s = strings.ToValidUTF8(s[:leaseapi.MaxOwner], "")
 	}

@@ -27,7 +27,7 @@ func TestDetectOwner(t *testing.T) {
 		{"a build url of something else", map[string]string{"BUILD_URL": "https://x/"}, userAtHost()},
 		{"prow before jenkins", map[string]string{"PROW_JOB_ID": "0a1b", "JENKINS_URL": "https://j/", "BUILD_URL": "https://j/job/a/4/"}, "0a1b"},
 		{"none", nil, userAtHost()},
-		{"line breaks", map[string]string{"CI_JOB_URL": "https://g/\n1\x1b[2J"}, "https://g/ 1?[2J"},
+		{"line breaks", map[string]string{"CI_JOB_URL": "https://g/\n1\x1b[2J"}, "https://g/ 1 [2J"},
 		{"too long", map[string]string{"CI_JOB_URL": strings.Repeat("ä", leaseapi.MaxOwner)}, strings.Repeat("ä", leaseapi.MaxOwner/2)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -54,6 +55,14 @@ func (p poolFlags) configs() []pool.Config {
 		configs = append(configs, pool.Config{Type: f.typ, Names: pool.Numbered(f.typ, f.capacity)})
 	}
 	return configs
+}
+
+// local are the pools of the local proxy that the flags describe.
+func (p poolFlags) local() (pools []holder.LocalPool) {
+	for _, f := range p {
+		pools = append(pools, holder.LocalPool{Type: f.typ, Capacity: f.capacity})
+	}
+	return pools
 }
 
 // cutLast is [strings.Cut] at the last separator.

@@ -22,7 +22,7 @@ func TestREADME(t *testing.T) {
 		t.Fatal(err)
 	}
 	readme := string(text)
-	root := newRootCommand(&app{status: newStatusLine(os.Stderr)})
+	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
 	walk(root, func(cmd *cobra.Command) {
 		if cmd != root && !strings.Contains(readme, "`"+cmd.Name()) {
 			t.Errorf("the README does not have the command %s", cmd.Name())

@@ -3,20 +3,15 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/holder"
 )
 
 type releaseOptions struct {
@@ -101,190 +96,66 @@ func (a *app) release(ctx context.Context, o *releaseOptions) error {
 	return a.releaseNames(ctx, o)
 }
 
+// putOff is how the flags put a release off.
+func (o *releaseOptions) putOff() holder.Delay {
+	return holder.Delay{Time: o.delay, Owner: o.owner, Caller: o.caller}
+}
+
 // releaseHandle gives back what a handle holds, now or later.
 func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
-	handle, err := openHandle(o.handle)
+	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {
 		return err
 	}
 	record, err := handle.Read()
 	if errors.Is(err, fs.ErrNotExist) {
-		a.debugf("handle %s is gone: nothing to release", handle.Path())
+		a.Debugf("handle %s is gone: nothing to release", handle.Path())
 		return a.printReleased(nil)
 	}
 	if err != nil {
 		return err
 	}
-	if record.Proxy == "" && a.proxy.unset() {
-		a.notef("no proxy is set (--proxy or $%s): dry run: it would release %s", proxyVariable, strings.Join(record.Names(), ", "))
+	if a.holder.ProxyOf(record) == "" {
+		a.dryRun("dry run: it would release %s", strings.Join(record.Names(), ", "))
 		return nil
 	}
-	a.noticeKeeper(handle, record)
-	same := anyRecord
-	switch {
-	case o.detach:
-		return a.detachRelease(ctx, handle, record, o.delay)
-	case o.delay > 0:
-		same = func(r lockfile.Record) bool { return sameGrant(r, record) }
-		if superseded, err := a.waitToRelease(ctx, handle, same, o); err != nil || superseded {
-			return err
-		}
+	a.holder.NoticeKeeper(handle, record)
+	if o.detach {
+		return a.holder.ReleaseDetached(ctx, handle, record, o.delay)
 	}
-	released, err := a.giveBack(ctx, handle, same)
+	released, err := a.holder.Release(ctx, handle, record, o.putOff())
 	if err != nil {
 		return err
 	}
 	return a.printReleased(released)
 }
 
-// sameGrant tells whether two records are of one grant. A copied handle has no
-// request id; then the names must do.
-func sameGrant(a, b lockfile.Record) bool {
-	return a.RequestID == b.RequestID && slices.Equal(a.Names(), b.Names())
-}
-
-// waitToRelease blocks for the delay. It returns early when the shell that
-// wanted the release is gone, for then nothing is left to wait for, and it
-// reports superseded when the handle has a new lease by now, or none.
-func (a *app) waitToRelease(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, o *releaseOptions) (superseded bool, err error) {
-	a.notef("releasing %s in %s", handle.Path(), shortDuration(o.delay))
-	err = a.delayed(ctx, o, func(ctx context.Context) error {
-		return handle.Watch(ctx, same)
-	})
-	if errors.Is(err, errSuperseded) {
-		a.notef("handle %s was released or acquired again meanwhile: nothing to do", handle.Path())
-		return true, nil
-	}
-	return false, err
-}
-
-// delayed blocks until the delay is over or the owner process is gone. It
-// returns errSuperseded if watch returned first, errCallerGone if the caller
-// process ended and the owner lives, and ctx's cause if that ends it.
-func (a *app) delayed(ctx context.Context, o *releaseOptions, watch func(context.Context) error) error {
-	waitOwner := trap.WaitParent
-	if o.owner != 0 {
-		waitOwner = func(ctx context.Context) error { return trap.WaitExit(ctx, o.owner) }
-	}
-	inner, cancel := context.WithCancelCause(ctx)
-	var watches sync.WaitGroup
-	end := func(cause error, wait func(context.Context) error) {
-		watches.Go(func() {
-			if wait(inner) == nil && inner.Err() == nil {
-				cancel(cause)
-			}
-		})
-	}
-	end(errSuperseded, watch)
-	end(errOwnerGone, waitOwner)
-	if o.caller != 0 {
-		end(errCallerGone, func(ctx context.Context) error { return trap.WaitExit(ctx, o.caller) })
-	}
-	err := sleep(inner, o.delay)
-	cancel(nil)
-	watches.Wait()
-	if errors.Is(err, errOwnerGone) && o.caller != 0 && trap.WaitExit(inner, o.caller) == nil {
-		// The caller waits for us as long as it lives, so it was killed: that
-		// is to cancel. (With inner at its end WaitExit does not wait, but looks.)
-		err = errCallerGone
-	}
-	if errors.Is(err, errOwnerGone) {
-		a.debugf("the process that wanted this release later is gone: releasing now")
-		return nil
-	}
-	return err
-}
-
-var (
-	errOwnerGone  = errors.New("the owner process is gone")
-	errCallerGone = errors.New("cancelled: the process that ran the release is gone")
-)
-
-// detachRelease leaves a late release to the proxy, which does it even if
-// every client is dead by then, or to a keeper if it is of version 1.
-func (a *app) detachRelease(ctx context.Context, handle lockfile.Handle, record lockfile.Record, delay time.Duration) error {
-	if record.State != lockfile.StateHeld {
-		return fmt.Errorf("handle %s holds no lease yet: a delayed release needs one", handle.Path())
-	}
-	ctx, cancel := releaseContext(ctx)
-	defer cancel()
-	client, err := a.dial(ctx, a.proxyOf(record))
-	if err != nil {
-		return err
-	}
-	request := a.releaseRequest(debts(record)[len(record.Previous)])
-	leases := request.Leases
-	for _, name := range request.Names {
-		leases = append(leases, leaseapi.Lease{Name: name})
-	}
-	who := "the proxy"
-	err = a.delayRelease(ctx, client, handle, leases, request.Owner, delay)
-	if errors.Is(err, errors.ErrUnsupported) {
-		who = "a process in the background"
-		err = a.delayByKeeper(ctx, handle, record, 0, delay)
-	}
-	if err != nil {
-		return err
-	}
-	a.notef("%s releases %s in %s", who, strings.Join(record.Names(), ", "), shortDuration(delay))
-	return nil
-}
-
 // releaseNames gives leases back by their names, without a handle.
-func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
-	list, err := sharedList(ctx, o.scope)
-	if err != nil {
-		return err
-	}
-	names := o.names
-	if list != "" {
+func (a *app) releaseNames(ctx context.Context, o *releaseOptions) (err error) {
+	names, list := o.names, holder.List("")
+	if o.scope == "test" {
+		if list, err = sharedList(ctx); err != nil {
+			return err
+		}
 		if names, err = list.Read(); err != nil {
 			return err
 		}
 	}
 	if a.proxy.unset() {
-		a.notef("no proxy is set (--proxy or $%s): dry run: it would release %s", proxyVariable, strings.Join(names, ", "))
+		a.dryRun("dry run: it would release %s", strings.Join(names, ", "))
 		return nil
 	}
-	if len(names) == 0 {
+	switch {
+	case len(names) == 0:
 		return a.printReleased(nil)
+	case o.detach:
+		return a.holder.ReleaseNamesDetached(ctx, names, o.putOff())
 	}
-	request := leaseapi.ReleaseRequest{Names: names, Owner: a.ownerName()}
-	if o.delay > 0 && !o.detach {
-		never := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		if err := a.delayed(ctx, o, never); err != nil {
-			return err
-		}
+	released, err := a.holder.ReleaseNames(ctx, names, list, o.putOff())
+	if err == nil || len(released) > 0 {
+		err = errors.Join(a.printReleased(released), err)
 	}
-	ctx, cancel := releaseContext(ctx)
-	defer cancel()
-	client, err := a.dial(ctx, a.proxy.url)
-	if err != nil {
-		return err
-	}
-	if o.detach {
-		request.Delay = leaseapi.Duration(o.delay)
-	}
-	reply, err := client.Release(ctx, request)
-	if err != nil {
-		err = fmt.Errorf("release %s: %w", strings.Join(names, ", "), err)
-		if len(reply.Released) > 0 {
-			err = errors.Join(a.printReleased(reply.Released), err)
-		}
-		return err
-	}
-	for _, lost := range reply.Stale {
-		a.notef("%s is not released: %s", lost.Name, lost.Reason)
-	}
-	if list != "" && !o.detach {
-		if err := list.Remove(ctx, names); err != nil {
-			return err
-		}
-	}
-	if o.detach {
-		return nil
-	}
-	return a.printReleased(reply.Released)
+	return err
 }
 
 func (a *app) printReleased(names []string) error {

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 type renewOptions struct {
@@ -36,14 +39,14 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 	if o.handle == "" {
 		return usagef("no --handle: name the handle whose lease is to be renewed")
 	}
-	handle, err := openHandle(o.handle)
+	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {
 		return err
 	}
 	record, err := handle.Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		if a.proxy.unset() {
-			a.notef("no proxy is set (--proxy or $%s): dry run: nothing is renewed", proxyVariable)
+			a.dryRun("dry run: nothing is renewed")
 			return nil
 		}
 		return fmt.Errorf("handle %s is gone: there is no lease to renew: acquire one", handle.Path())
@@ -51,21 +54,14 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 	if err != nil {
 		return err
 	}
-	a.noticeKeeper(handle, record)
-	proxy := a.proxyOf(record)
-	if proxy == "" {
+	a.holder.NoticeKeeper(handle, record)
+	if a.holder.ProxyOf(record) == "" {
 		return usagef("no --proxy: the handle does not say which proxy it is from")
 	}
-	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
-	defer cancel()
-	client, err := a.dial(ctx, proxy)
+	ttl, err := a.holder.Renew(ctx, record, o.ttl)
 	if err != nil {
 		return err
 	}
-	renewal, err := client.Renew(ctx, wireLeases(record.Leases), o.ttl)
-	if err != nil {
-		return fmt.Errorf("renew %s: %w", strings.Join(record.Names(), ", "), err)
-	}
-	a.notef("renewed %s for %s", strings.Join(record.Names(), ", "), shortDuration(renewal.TTL))
+	a.Notef("renewed %s for %s", strings.Join(record.Names(), ", "), leaseapi.Duration(ttl))
 	return nil
 }

@@ -2,33 +2,16 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/proxyserver"
 	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 	"github.com/leasectl/leasectl/trap"
 )
-
-// defaultListen is where serve listens if neither --listen nor --socket says.
-const defaultListen = "127.0.0.1:8370"
-
-type serveOptions struct {
-	listen   string
-	socket   string
-	config   string
-	data     string
-	maxWait  time.Duration
-	insecure bool
-	tlsCert  string
-	tlsKey   string
-	localOf  string // the state directory whose local proxy this is
-}
 
 func newServeCommand(a *app) *cobra.Command {
 	o := new(serveOptions)
@@ -52,17 +35,7 @@ name, a token, and the word admin if it may break leases; a # begins a comment.`
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), o) },
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&o.listen, "listen", "", "address to listen on, port 0 for a free one (default "+defaultListen+", or none with --socket)")
-	flags.StringVar(&o.socket, "socket", "", "path of a Unix socket to listen on")
-	flags.StringVar(&o.config, "config", "", "YAML file with the pools, as Boskos deployments have it")
-	flags.StringVar(&o.data, "data", "", "directory that keeps the leases over restarts (default: in memory)")
-	flags.Var(durationValue(&o.maxWait, 2*time.Hour, time.Second, 7*24*time.Hour), "max-wait", "how long an acquire without a request id may wait")
-	flags.StringVar(&o.tlsCert, "tls-cert", "", "PEM file with the certificate for https, and those up to its authority")
-	flags.StringVar(&o.tlsKey, "tls-key", "", "PEM file with the certificate's key")
-	flags.BoolVar(&o.insecure, "insecure", false, "allow an address other than loopback without tokens and TLS: everybody who reaches it can take and end leases")
-	flags.StringVar(&o.localOf, "local-of", "", "")
-	flags.Lookup("local-of").Hidden = true
+	o.bind(cmd.Flags())
 	return cmd
 }
 
@@ -88,9 +61,9 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	if o.localOf != "" {
-		hide := &localHide{dir: o.localOf}
-		defer hide.close() // after the socket is closed: see listen
-		set.options.Idle = &proxyserver.Idle{After: localIdle, Hide: hide.hide}
+		end := holder.NewLocalEnd(o.localOf)
+		defer end.Close() // after the socket is closed: see listen
+		set.options.Idle = &proxyserver.Idle{After: holder.LocalIdle, Hide: end.Hide}
 	}
 	listeners, done, err := listen(ctx, o, set.certificate.TLS())
 	if err != nil {
@@ -108,11 +81,11 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	for _, l := range listeners {
 		switch {
 		case l.Addr().Network() != "tcp":
-			a.notef("listening on unix://%s (process %d)", o.socket, os.Getpid())
+			a.Notef("listening on unix://%s (process %d)", o.socket, os.Getpid())
 		case o.tlsCert != "":
-			a.notef("listening on https://%s", l.Addr())
+			a.Notef("listening on https://%s", l.Addr())
 		default:
-			a.notef("listening on http://%s", l.Addr())
+			a.Notef("listening on http://%s", l.Addr())
 		}
 	}
 	if o.localOf != "" {
@@ -130,41 +103,4 @@ func (a *app) logLevel() slog.Level {
 		return slog.LevelDebug
 	}
 	return slog.LevelInfo
-}
-
-// localHide takes the local proxy out of sight before it stops.
-type localHide struct {
-	dir    string
-	unlock func()
-}
-
-// hide takes the lock under which local proxies start, and keeps it until the
-// process ends if the proxy stops; then it moves the socket away. Whoever looks
-// for the proxy from now on waits for the lock and starts a new one.
-func (h *localHide) hide() (unhide func(), err error) {
-	unlock, err := lockfile.Hold(localLock(h.dir))
-	if err != nil {
-		return nil, err // somebody is about to use this proxy
-	}
-	socket := localSocket(h.dir)
-	hidden := socket + ".ending"
-	if err := os.Rename(socket, hidden); err != nil {
-		unlock()
-		return nil, fmt.Errorf("hide the socket: %w", err)
-	}
-	h.unlock = func() {
-		os.Remove(hidden)
-		unlock()
-	}
-	return func() {
-		os.Rename(hidden, socket)
-		h.unlock = nil
-		unlock()
-	}, nil
-}
-
-func (h *localHide) close() {
-	if h.unlock != nil {
-		h.unlock()
-	}
 }

@@ -40,7 +40,7 @@ func (s *settings) read(o *serveOptions) error {
 	return nil
 }
 
-func (s *settings) warn(w config.Warning) { s.app.notef("%v", w) }
+func (s *settings) warn(w config.Warning) { s.app.Notef("%v", w) }
 
 // takePools makes the pools those of the flags and of the file.
 func (s *settings) takePools(ofFile []pool.Config) error {

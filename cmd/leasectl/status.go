@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -51,7 +51,7 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 		return a.handleStatus(ctx, o.handle)
 	}
 	if a.proxy.unset() {
-		a.notef("no proxy is set (--proxy or $%s): there is nothing to show", proxyVariable)
+		a.dryRun("there is nothing to show")
 		return nil
 	}
 	pools, err := a.askPools(ctx, a.proxy.url)
@@ -65,7 +65,7 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 }
 
 func (a *app) askPools(ctx context.Context, proxy string) ([]leaseapi.Pool, error) {
-	client, err := a.dial(ctx, proxy)
+	client, err := a.holder.Dial(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func poolTable(pools []leaseapi.Pool) string {
 		if p.NextGrantIn > 0 { // the pace holds it back
 			next = "in " + age(p.NextGrantIn)
 		}
-		fmt.Fprintf(w, "%s\t%d/%d\t%d\t%s\t%s\n", printable(p.Type), p.InUse, p.Capacity, p.Waiting, oldest, next)
+		fmt.Fprintf(w, "%s\t%d/%d\t%d\t%s\t%s\n", leaseapi.Printable(p.Type), p.InUse, p.Capacity, p.Waiting, oldest, next)
 		held += len(p.Leases)
 	}
 	w.Flush()
@@ -104,14 +104,14 @@ func poolTable(pools []leaseapi.Pool) string {
 	fmt.Fprintln(w, "LEASE\tTYPE\tHELD FOR\tENDS IN\tOWNER")
 	for _, p := range pools {
 		for _, l := range p.Leases {
-			owner := printable(l.Owner)
+			owner := leaseapi.Printable(l.Owner)
 			if l.Token != "" {
-				owner = strings.TrimSpace(owner + " (token " + printable(l.Token) + ")")
+				owner = strings.TrimSpace(owner + " (token " + leaseapi.Printable(l.Token) + ")")
 			}
 			if owner == "" {
 				owner = "-"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", printable(l.Name), printable(p.Type), age(l.Age), endsIn(l), owner)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", leaseapi.Printable(l.Name), leaseapi.Printable(p.Type), age(l.Age), endsIn(l), owner)
 		}
 	}
 	w.Flush()
@@ -123,13 +123,13 @@ func age(d leaseapi.Duration) string {
 	if t := time.Duration(d); t < time.Second {
 		return t.Round(time.Millisecond).String()
 	}
-	return shortDuration(time.Duration(d).Round(time.Second))
+	return leaseapi.Duration(time.Duration(d).Round(time.Second)).String()
 }
 
 func endsIn(l leaseapi.PoolLease) string {
 	switch {
 	case l.Broken != "":
-		return age(l.ExpiresIn) + " (broken: " + printable(l.Broken) + ")"
+		return age(l.ExpiresIn) + " (broken: " + leaseapi.Printable(l.Broken) + ")"
 	case !l.ReleaseAt.IsZero():
 		return age(l.ExpiresIn) + " (release)"
 	case l.Provisional:
@@ -140,7 +140,7 @@ func endsIn(l leaseapi.PoolLease) string {
 
 // handleStatus shows what a handle holds, and what its proxy knows of that.
 func (a *app) handleStatus(ctx context.Context, path string) error {
-	handle, err := openHandle(path)
+	handle, err := holder.OpenHandle(path)
 	if err != nil {
 		return err
 	}
@@ -151,13 +151,13 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	a.noticeKeeper(handle, record)
+	a.holder.NoticeKeeper(handle, record)
 	known, failed := a.proxyKnows(ctx, record)
 	// What the handle says is worth printing without the proxy too.
 	if a.output == "json" {
 		err = a.printJSON(struct {
 			Handle string               `json:"handle"`
-			Record lockfile.Record      `json:"record"`
+			Record holder.Record        `json:"record"`
 			Held   []leaseapi.PoolLease `json:"held"`
 		}{handle.Path(), record, emptyNotNull(known)})
 	} else {
@@ -168,8 +168,8 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 
 // proxyKnows finds the leases of a record among those that its proxy has: nil if
 // it cannot tell, as one of version 1, which is no error.
-func (a *app) proxyKnows(ctx context.Context, record lockfile.Record) ([]leaseapi.PoolLease, error) {
-	proxy := a.proxyOf(record)
+func (a *app) proxyKnows(ctx context.Context, record holder.Record) ([]leaseapi.PoolLease, error) {
+	proxy := a.holder.ProxyOf(record)
 	if proxy == "" {
 		return nil, nil
 	}
@@ -193,12 +193,12 @@ func (a *app) proxyKnows(ctx context.Context, record lockfile.Record) ([]leaseap
 	return known, nil
 }
 
-func handleTable(path string, r lockfile.Record, known []leaseapi.PoolLease) string {
+func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, printable(value))
+			fmt.Fprintf(w, "%s\t%s\n", name, leaseapi.Printable(value))
 		}
 	}
 	row("handle", path)
@@ -213,7 +213,7 @@ func handleTable(path string, r lockfile.Record, known []leaseapi.PoolLease) str
 	for _, l := range known {
 		row("ends", fmt.Sprintf("%s in %s", l.Name, endsIn(l)))
 	}
-	if known != nil && len(known) < len(r.Leases) && r.State == lockfile.StateHeld {
+	if known != nil && len(known) < len(r.Leases) && r.State == holder.StateHeld {
 		row("ends", fmt.Sprintf("%d of %d leases are not known to the proxy as this handle's", len(r.Leases)-len(known), len(r.Leases)))
 	}
 	w.Flush()

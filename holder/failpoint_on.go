@@ -1,6 +1,6 @@
 //go:build failpoint
 
-package main
+package holder
 
 import (
 	"os"

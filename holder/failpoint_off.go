@@ -1,6 +1,6 @@
 //go:build !failpoint
 
-package main
+package holder
 
 // failpoint names a place where it matters that a kill loses nothing. With the
 // build tag failpoint, a test can have the program killed there.

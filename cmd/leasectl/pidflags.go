@@ -1,0 +1,32 @@
+package main
+
+import (
+	"math"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/holder"
+)
+
+// bindOwnerPID binds the flag that names the process a lease is for.
+func bindOwnerPID(flags *pflag.FlagSet, pid *int, usage string) {
+	flags.Var(intValue(pid, 0, 1, math.MaxInt32), "owner-pid", usage)
+}
+
+// checkOwnerPID refuses an owner process that cannot be meant.
+func checkOwnerPID(pid int) error {
+	if pid == os.Getpid() {
+		return usagef("--owner-pid %d: that is leasectl itself: bash runs the last command of bash -c in its own process: add a command after it, or leave --owner-pid out", pid)
+	}
+	return nil
+}
+
+// checkOwnerLives refuses an owner process that is gone: its lease would be given
+// back at once.
+func checkOwnerLives(pid int) error {
+	if !holder.ProcessLives(pid) {
+		return usagef("--owner-pid %d: there is no such process: name one that lives as long as the lease is needed, such as $$", pid)
+	}
+	return nil
+}

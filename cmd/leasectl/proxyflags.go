@@ -1,0 +1,49 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/holder"
+)
+
+// proxyOptions are the flags that say which lease proxy to talk to.
+type proxyOptions struct {
+	url       string
+	given     bool // on the command line: then it counts before what a handle remembers
+	tokenFile string
+	ca        string
+	pools     poolFlags // of the server to start
+}
+
+func (o *proxyOptions) bind(flags *pflag.FlagSet) {
+	flags.Var(value{
+		kind:   "URL",
+		format: func() string { return o.url },
+		set: func(s string) error {
+			if s != "" {
+				if err := holder.CheckProxy(s); err != nil {
+					return err
+				}
+			}
+			o.url = s
+			return nil
+		},
+	}, "proxy", "lease proxy: http://…, https://…, unix:///socket, or local to start one here; also $"+proxyVariable+"; unset is a dry run")
+	flags.Var(&o.pools, "pool", "a pool of N leases named TYPE-0 and so on, for serve or the proxy that --proxy local starts; may be repeated")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that the proxy asks for")
+	flags.StringVar(&o.ca, "ca", "", "file with the certificates (PEM) of the authorities that vouch for an https proxy")
+}
+
+// unset tells whether there is no proxy, which makes every command a dry run.
+func (o *proxyOptions) unset() bool { return o.url == "" }
+
+func (o *proxyOptions) options() holder.ProxyOptions {
+	return holder.ProxyOptions{
+		URL:       o.url,
+		Given:     o.given,
+		TokenFile: o.tokenFile,
+		CAFile:    o.ca,
+		Pools:     o.pools.local(),
+		Version:   version(),
+	}
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/trap"
+)
+
+// run is the whole program: it returns the exit status instead of exiting, so
+// that every deferred clean-up has run by then.
+func run(args []string, stdin, stdout, stderr *os.File) int {
+	a := newApp(stdin, stdout, stderr)
+	defer a.close()
+	go func() {
+		a.chain.Listen(endings...)
+		close(a.listening)
+	}()
+
+	// A broken pipe on stdout is an error of the write, to be handled where
+	// the write is: a handle that nobody read is a lease to give back.
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	a.chain.OnSignal(func(e trap.Event) error {
+		if sig := e.Signal.(syscall.Signal); slices.Contains(endings, e.Signal) && !(sig == syscall.SIGHUP && a.staysOnHangup.Load()) {
+			cancel(signalError{sig})
+		}
+		return nil
+	})
+
+	root := newRootCommand(a)
+	root.SetArgs(args)
+	// Cobra would make that command each time, with a text for each shell.
+	root.CompletionOptions.DisableDefaultCmd = len(args) > 0 &&
+		slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == args[0] })
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := signalled(ctx, root.ExecuteContext(ctx))
+	if err != nil && isCobraUsage(err) {
+		err = usageError{err}
+	}
+	status := exitStatus(err)
+	if err != nil && err.Error() != "" {
+		a.Failf("%s", holder.Describe(err))
+	}
+	<-a.listening
+	if err := a.chain.Exit(status); err != nil {
+		a.Failf("%v", err)
+	}
+	var sig dieOf
+	if errors.As(err, &sig) {
+		a.close()
+		trap.Die(syscall.Signal(sig))
+	}
+	return status
+}
+
+// endings are the signals that ask the program to end. Others are left to the
+// runtime, but in exec. SIGQUIT is first, since without us the runtime answers it
+// with a dump of all goroutines and exit code 2.
+var endings = []os.Signal{syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
+
+// listenLater are the commands that may start before signal handlers are
+// installed, which takes as long as all that these commands do until then. They
+// wait for it before they write a handle that others know, or ask for a lease; a
+// signal that ends them earlier leaves a journal entry for which nothing was sent.
+var listenLater = []string{"acquire", "exec"}
+
+// isCobraUsage recognises the errors that cobra makes by itself: they have no
+// type of their own, and all of them are about what was typed.
+func isCobraUsage(err error) bool {
+	for _, prefix := range []string{"unknown command", "unknown flag", "unknown shorthand flag", "required flag", "accepts ", "requires ", "invalid argument"} {
+		if strings.HasPrefix(err.Error(), prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// newRootCommand builds the command tree.
+func newRootCommand(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "leasectl",
+		Short: "take, hold and give back leases of a shared account in CI steps",
+		Long: `leasectl takes a lease from an HTTP lease proxy before a CI step does what a
+shared account can only bear so often, holds it while the step needs it, and
+gives it back however the step ends.`,
+		Example: `  leasectl exec --proxy local --pool install=2 --type install -- ./install.sh`,
+
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if !slices.Contains(listenLater, cmd.Name()) {
+				<-a.listening // from here on there may be something to lose
+			}
+			a.proxy.given = cmd.Flags().Changed("proxy")
+			if err := bindEnvironment(cmd, os.LookupEnv); err != nil {
+				return err
+			}
+			a.openHolder()
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+
+	flags := root.PersistentFlags()
+	a.proxy.bind(flags)
+	flags.StringVar(&a.owner, "owner", "", "who holds the lease; the same for every process of a job (default: from the CI system's variables, else user@host)")
+	flags.Var(choiceValue(&a.output, "text", "text", "json"), "output", "how data is printed: text or json")
+	flags.BoolVar(&a.quiet, "quiet", false, "print errors only")
+	flags.BoolVar(&a.verbose, "verbose", false, "print each step")
+
+	root.AddCommand(
+		newAcquireCommand(a),
+		newReleaseCommand(a),
+		newReacquireCommand(a),
+		newRenewCommand(a),
+		newExecCommand(a),
+		newKeeperCommand(a),
+		newRecoverCommand(a),
+		newCatCommand(a),
+		newStatusCommand(a),
+		newBreakCommand(a),
+		newServeCommand(a),
+		newShellCommand(a),
+		newVersionCommand(a),
+	)
+	root.CompletionOptions.HiddenDefaultCmd = false
+	return root
+}

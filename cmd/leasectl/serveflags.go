@@ -1,0 +1,59 @@
+package main
+
+import (
+	"net"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// defaultListen is where serve listens if neither --listen nor --socket says.
+const defaultListen = "127.0.0.1:8370"
+
+type serveOptions struct {
+	listen   string
+	socket   string
+	config   string
+	data     string
+	maxWait  time.Duration
+	insecure bool
+	tlsCert  string
+	tlsKey   string
+	localOf  string // the state directory whose local proxy this is
+}
+
+func (o *serveOptions) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&o.listen, "listen", "", "address to listen on, port 0 for a free one (default "+defaultListen+", or none with --socket)")
+	flags.StringVar(&o.socket, "socket", "", "path of a Unix socket to listen on")
+	flags.StringVar(&o.config, "config", "", "YAML file with the pools, as Boskos deployments have it")
+	flags.StringVar(&o.data, "data", "", "directory that keeps the leases over restarts (default: in memory)")
+	flags.Var(durationValue(&o.maxWait, 2*time.Hour, time.Second, 7*24*time.Hour), "max-wait", "how long an acquire without a request id may wait")
+	flags.StringVar(&o.tlsCert, "tls-cert", "", "PEM file with the certificate for https, and those up to its authority")
+	flags.StringVar(&o.tlsKey, "tls-key", "", "PEM file with the certificate's key")
+	flags.BoolVar(&o.insecure, "insecure", false, "allow an address other than loopback without tokens and TLS: everybody who reaches it can take and end leases")
+	flags.StringVar(&o.localOf, "local-of", "", "")
+	flags.Lookup("local-of").Hidden = true
+}
+
+// check refuses an address that strangers may reach, unless what they can do
+// there is bounded, and half a pair of TLS files.
+func (o *serveOptions) check(tokenFile string) error {
+	if o.listen == "" && o.socket == "" {
+		o.listen = defaultListen
+	}
+	if (o.tlsCert == "") != (o.tlsKey == "") {
+		return usagef("--tls-cert and --tls-key go together: the certificate and its key")
+	}
+	if o.listen == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(o.listen)
+	if err != nil {
+		return usagef("--listen %q: want HOST:PORT, such as 127.0.0.1:0", o.listen)
+	}
+	ip := net.ParseIP(host)
+	if o.insecure || host == "localhost" || ip != nil && ip.IsLoopback() || tokenFile != "" && o.tlsCert != "" {
+		return nil
+	}
+	return usagef("--listen %q: not a loopback address: whoever reaches it could take and end leases: add --token-file, --tls-cert and --tls-key, or --insecure if that is meant", o.listen)
+}

@@ -1,0 +1,167 @@
+package holder
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// ProxyOptions say which lease proxy to talk to, and how.
+type ProxyOptions struct {
+	URL       string      // http://…, https://…, unix:///socket or local; "" is none
+	Given     bool        // the user named it just now: it counts before what a handle remembers
+	TokenFile string      // with the token that the proxy asks for; "" is none
+	CAFile    string      // PEM file of the authorities that vouch for an https proxy; "": the system's
+	Pools     []LocalPool // of the local proxy to start; none with any other
+	Version   string      // of this program
+}
+
+// dialer makes the clients of one run, by proxy, so that what acquires and what
+// releases in the same process share a connection.
+type dialer struct {
+	ProxyOptions
+	stateDir string
+	report   Reporter
+
+	mu      sync.Mutex
+	clients map[string]*proxyclient.Client
+	done    []func()
+}
+
+// close ends all clients.
+func (d *dialer) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, client := range d.clients {
+		client.Close()
+	}
+	for _, done := range d.done {
+		done()
+	}
+}
+
+// of is the proxy of what was recorded to be from one: that, unless the user
+// named another just now; "" if nothing does.
+func (d *dialer) of(recorded string) string {
+	if recorded == "" || d.Given {
+		return d.URL
+	}
+	return recorded
+}
+
+// name is how a handle remembers a proxy.
+func (d *dialer) name(proxy string) (string, error) {
+	a, err := d.parse(proxy)
+	return a.String(), err
+}
+
+func (d *dialer) parse(proxy string) (address, error) {
+	a, err := parseAddress(proxy, d.stateDir)
+	if err != nil {
+		return a, invalidf("--proxy %q: %w", proxy, err)
+	}
+	return a, nil
+}
+
+// dial returns the client of a proxy, for the rest of the run. A local proxy is
+// started if none runs, which is what it may block for.
+func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
+	a, err := d.parse(proxy)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.Pools) > 0 && a.local == "" {
+		return nil, invalidf("--pool goes with --proxy local: %s has its own pools", proxy)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := a.String()
+	if a.local != "" {
+		// Each time: it may have stopped since.
+		local := localProxy{dir: a.local, pools: d.Pools, version: d.Version, report: d.report}
+		if err := local.ensure(ctx); err != nil {
+			return nil, err
+		}
+		a.socket = local.socket()
+	}
+	if client := d.clients[name]; client != nil {
+		return client, nil
+	}
+	client, err := d.open(a)
+	if err != nil {
+		return nil, err
+	}
+	if d.clients == nil {
+		d.clients = make(map[string]*proxyclient.Client)
+	}
+	d.clients[name] = client
+	return client, nil
+}
+
+// open makes a client.
+func (d *dialer) open(a address) (*proxyclient.Client, error) {
+	options := proxyclient.Options{URL: a.url, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version}
+	if d.TokenFile != "" {
+		token, err := os.ReadFile(d.TokenFile)
+		if err != nil {
+			return nil, invalidf("--token-file: %w", err)
+		}
+		options.Token = strings.TrimSpace(string(token))
+	}
+	if a.socket != "" {
+		short, done, err := shortSocket(a.socket)
+		if err != nil {
+			return nil, err
+		}
+		d.done = append(d.done, done)
+		options.URL = "unix://" + short
+	}
+	client, err := proxyclient.New(options)
+	if err != nil {
+		return nil, invalidError{err}
+	}
+	return client, nil
+}
+
+const (
+	// ReleaseTimeout bounds a release against a proxy that does not answer. It
+	// is a little less than the ten seconds that are promised.
+	ReleaseTimeout = 9500 * time.Millisecond
+	// releaseAfterSignal bounds it once the caller is to end: CI systems send
+	// KILL as early as 5 s after TERM.
+	releaseAfterSignal = 3 * time.Second
+)
+
+// releaseContext returns a context for clean-up: it does not end with ctx, but
+// within a short time of it, and after ReleaseTimeout at the latest. Inside of
+// another release context it is bounded by that one, so that the parts of one
+// clean-up share its time.
+func releaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return boundRelease(ctx, ReleaseTimeout)
+}
+
+// boundRelease is releaseContext with another bound. Its cause is
+// [context.DeadlineExceeded] in either case: a proxy that has not answered by the
+// end does not answer.
+func boundRelease(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	if ctx.Value(releasing{}) != nil {
+		return context.WithTimeout(ctx, most)
+	}
+	bounded, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), releasing{}, true), most)
+	out, end := context.WithCancelCause(bounded)
+	hurry := time.AfterFunc(most, func() { end(context.DeadlineExceeded) })
+	stop := context.AfterFunc(ctx, func() { hurry.Reset(releaseAfterSignal) })
+	return out, func() {
+		stop()
+		hurry.Stop()
+		end(nil)
+		cancel()
+	}
+}
+
+// releasing marks a release context.
+type releasing struct{}

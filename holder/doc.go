@@ -1,0 +1,41 @@
+// Package holder is the life of a lease behind a handle: acquire into it, keep
+// it, give it back, settle what the killed left, and the keeper. It is the only
+// place that knows both handles (lockfile) and lease proxies (proxyclient).
+//
+// It guarantees:
+//
+//   - A lease that was granted stands in a handle or in the journal, or ends by
+//     itself: whatever line a process is killed on, [Holder.Recover] or the next
+//     acquire at the same proxy finds it, or the proxy takes it back.
+//   - No handle's lock is held while queueing or sleeping. A release never waits
+//     behind a queue; of two processes at one handle the later one wins.
+//   - What a run took it gives back, and nothing else: a handle that has another
+//     request by now is left alone.
+//   - Nothing blocks on telling the user: see [Reporter].
+//
+// # The phases of a lease
+//
+// [Holder.Acquire] leads a [Lease] through them, and a failure rolls back what
+// its phase has done. A kill leaves just what the phase says:
+//
+//	intended   the journal has the request: nothing was sent
+//	enqueued   the handle has it too, and the proxy may: recover withdraws it
+//	granted    the proxy granted it, provisionally: likewise, or it ends in 30 s
+//	recorded   the handle has the names: they are its user's, or, if they were
+//	           for the life of the process, recover releases them
+//
+// From there it is [Lease.Keep] and [Lease.Release], for a lease that lives as
+// long as the process, or [Lease.HandOver], for one that outlives it.
+//
+// Giving back is two steps under the handle's lock: the record says that the
+// leases are owed; the proxy is told; the handle goes. A kill in between leaves
+// a handle that says what it owes, and the next release of it settles that.
+//
+// # The files, from the public down
+//
+// acquire.go, handover.go, lease.go (the life of a lease); recover.go, settle.go
+// (what the killed left); keeper.go (the background process); release.go,
+// late.go, giveback.go, owed.go (giving back); holder.go (the parts of a
+// Holder); journal.go, keepers.go, dial.go, local.go, address.go, socket.go,
+// list.go, report.go, errors.go.
+package holder

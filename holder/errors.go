@@ -1,0 +1,56 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// Errors to compare with [errors.Is], beside those of proxyclient.
+var (
+	// ErrInvalid: what the caller asked for cannot be meant. Nothing was done.
+	ErrInvalid = errors.New("invalid")
+	// ErrHeld: the handle holds, waits for or owes a lease already.
+	ErrHeld = errors.New("the handle is taken")
+	// ErrSuperseded: another process released or re-acquired the handle
+	// while this one was waiting.
+	ErrSuperseded = errors.New("released by another process while waiting")
+	// ErrCallerGone: the process that ran a delayed release was killed.
+	ErrCallerGone = errors.New("cancelled: the process that ran the release is gone")
+)
+
+// invalidError is an error in what was asked for, in its own words.
+type invalidError struct{ err error }
+
+func (e invalidError) Error() string        { return e.err.Error() }
+func (e invalidError) Unwrap() error        { return e.err }
+func (e invalidError) Is(target error) bool { return target == ErrInvalid }
+
+func invalidf(format string, args ...any) error { return invalidError{fmt.Errorf(format, args...)} }
+
+// Denied tells whether an acquire failed with err for want of a lease, so that
+// somebody to whom the lease is optional may go on without one. What was asked
+// for wrongly is no such reason, nor what another process or the end of ctx
+// decided.
+func Denied(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrHeld) && !errors.Is(err, ErrSuperseded)
+}
+
+// Describe says what failed, and what to do next where that does not depend on
+// the command.
+func Describe(err error) string {
+	var exhausted *proxyclient.ExhaustedError
+	switch {
+	case errors.Is(err, proxyclient.ErrUnconfirmed):
+		return err.Error() + ": leasectl recover gives it back, or lists it if the proxy cannot say"
+	case errors.As(err, &exhausted):
+		return exhausted.Error() + ": try again later, or raise --wait-timeout"
+	case errors.Is(err, proxyclient.ErrUnknownType):
+		return err.Error() + ": leasectl status lists the types that the proxy has"
+	case errors.Is(err, proxyclient.ErrUnreachable):
+		return err.Error() + ": is it running, and is --proxy right?"
+	}
+	return err.Error()
+}

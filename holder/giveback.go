@@ -1,0 +1,92 @@
+package holder
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// Anything is for a caller who means whatever the handle holds.
+func Anything(lockfile.Record) bool { return true }
+
+// giveBack releases what a handle holds or waits for, and removes the handle,
+// if same says so of its record. A handle that is gone, or another's by now,
+// is success with no names: releasing again does nothing. It takes as long as
+// a release context of ctx.
+func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	var owed []lockfile.Debt
+	intent := ""
+	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if tx.State == "" || !same(tx.Record) {
+			return nil
+		}
+		if err := h.leftToKeeper(tx.Record); err != nil {
+			return err
+		}
+		owed = owedBy(tx.Record)
+		intent = h.beginRelease(ctx, handle, tx.Record)
+		failpoint("release-in-journal")
+		var err error
+		if released, err = h.releaseAll(ctx, tx, true, h.toTheirProxies); err != nil {
+			return fmt.Errorf("%w: handle %s keeps what is owed: release it again, or run leasectl recover", err, handle.Path())
+		}
+		return nil
+	})
+	if err != nil {
+		h.journal.leave(intent)
+		return released, err
+	}
+	failpoint("handle-removed")
+	h.settle(owed)
+	h.journal.settle(intent)
+	return released, nil
+}
+
+// beginRelease writes down that what a handle has is about to be given back,
+// so that recover finds the handle wherever it is. It returns the entry's id. A
+// release is not worth less without a journal, so a failure is only said.
+func (h *Holder) beginRelease(ctx context.Context, handle lockfile.Handle, r lockfile.Record) (id string) {
+	if h.journal.covers(owedBy(r)...) {
+		return ""
+	}
+	id = rand.Text()
+	if err := h.journal.begin(ctx, intentOf(id, lockfile.Releasing, handle, r)); err != nil {
+		h.report.Debugf("%v", err)
+		return ""
+	}
+	return id
+}
+
+// intentOf is what is about to be done with the request of a handle's record.
+func intentOf(id string, kind lockfile.Kind, handle lockfile.Handle, r lockfile.Record) lockfile.Intent {
+	return lockfile.Intent{
+		ID:      id,
+		Kind:    kind,
+		Request: r.RequestID,
+		Handle:  handle.Path(),
+		Proxy:   proxyOwed(r),
+		Type:    r.Type,
+		Count:   r.Count,
+		Owner:   r.Owner,
+	}
+}
+
+// leftToKeeper is an error if a keeper is giving back what a handle owes to a
+// version-1 proxy, which must be told by one process only: it knows names, so a
+// second release may end a lease that is somebody else's by then.
+func (h *Holder) leftToKeeper(r lockfile.Record) error {
+	if r.State != lockfile.StateReleasing {
+		return nil
+	}
+	for _, o := range r.Previous {
+		if bare(o.Leases) && !h.journal.covers(o) && h.keepers.tell(o.RequestID) {
+			return fmt.Errorf("release %s: %w its keeper, which goes on trying", describeOwed(o), proxyclient.ErrUnreachable)
+		}
+	}
+	return nil
+}

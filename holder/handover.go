@@ -1,0 +1,84 @@
+package holder
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/trap"
+)
+
+// HandOver says who looks after a lease that outlives the process that took it.
+type HandOver struct {
+	ReleaseAfter time.Duration // from now on; zero: when somebody releases it
+	// Owner is a process: as long as it lives the lease is renewed, and when it
+	// ends the lease is released. Zero: nobody renews it.
+	Owner int
+}
+
+// HandOver makes the lease its handle's, for whoever reads that. deliver tells
+// the user where the handle is: a handle that nobody was told of is one that
+// nobody will release. Then the lease is confirmed, and left to the proxy or a
+// keeper as o says. If any of it fails, the lease is given back.
+func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) error {
+	err := deliver()
+	if err == nil {
+		failpoint("handle-printed")
+		err = l.leaveTo(ctx, o)
+	}
+	if err != nil {
+		return l.rollback(ctx, err)
+	}
+	failpoint("lease-firm")
+	l.h.journal.settle(l.record.RequestID)
+	return nil
+}
+
+// leaveTo confirms the lease, and sees to it that somebody renews it and gives
+// it back late if that was asked for: the proxy where it can, else a keeper.
+func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
+	if o.ReleaseAfter > 0 && l.grant.Version1 {
+		return l.h.delayByKeeper(ctx, l.handle, l.record, o.Owner, o.ReleaseAfter)
+	}
+	if err := l.confirm(ctx); err != nil {
+		return err
+	}
+	if o.ReleaseAfter > 0 {
+		ctx, cancel := context.WithTimeout(ctx, leaseapi.ProvisionalTTL)
+		defer cancel()
+		if err := delayByProxy(ctx, l.client, l.handle, l.grant.Leases, l.record.Owner, o.ReleaseAfter); err != nil {
+			return err
+		}
+	}
+	if o.Owner == 0 {
+		return nil
+	}
+	failpoint("keeper-unstarted")
+	return l.h.keepers.start(ctx, l.handle, l.record.RequestID, o.Owner)
+}
+
+// ProcessLives tells whether there is a process with that id.
+func ProcessLives(pid int) bool {
+	looking, cancel := context.WithCancel(context.Background())
+	cancel() // WaitExit then only looks
+	return trap.WaitExit(looking, pid) != nil
+}
+
+// NoticeKeeper tells the user if the keeper of what a handle holds was killed.
+func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
+	if r.State != lockfile.StateHeld || h.keepers.state(r.RequestID) != keeperKilled {
+		return
+	}
+	if !bare(r.Leases) {
+		h.report.Failf("the keeper of handle %s (process %d) was killed: nobody renews its lease, which ends %s after its last renewal",
+			handle.Path(), r.KeeperPID, leaseapi.Duration(r.TTL))
+		return
+	}
+	then := "when its owner process ends"
+	if !r.ReleaseAt.IsZero() {
+		then = "at " + r.ReleaseAt.Format(time.RFC3339)
+	}
+	h.report.Failf("the keeper of handle %s (process %d) was killed: nobody releases its lease %s any more: release it, or run leasectl recover after that",
+		handle.Path(), r.KeeperPID, then)
+}

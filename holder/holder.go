@@ -1,0 +1,89 @@
+package holder
+
+import (
+	"context"
+	"crypto/rand"
+	"path/filepath"
+
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// Options say where a [Holder] keeps its files, as whom it asks, and whom.
+type Options struct {
+	StateDir string        // absolute path: journal, handles of nobody's choosing, the local proxy
+	Owner    string        // what the user typed as owner; "" if nothing
+	JobOwner func() string // who holds leases if the user typed nothing; asked when needed
+	Proxy    ProxyOptions
+	Report   Reporter
+	// Listening is closed when the program hears the signals that ask it to
+	// end. Until then nothing is begun that a killed program would owe.
+	Listening <-chan struct{}
+}
+
+// Holder takes leases into handles and gives them back. It is safe for
+// concurrent use, but for operations on one handle that order themselves by its
+// lock.
+type Holder struct {
+	stateDir  string
+	owner     func() string
+	report    Reporter
+	listening <-chan struct{}
+	dialer    *dialer
+	journal   *journal
+	keepers   *keepers
+}
+
+// New returns a Holder. It opens nothing. Close it.
+func New(o Options) *Holder {
+	owner := o.JobOwner
+	if o.Owner != "" {
+		owner = func() string { return o.Owner }
+	}
+	return &Holder{
+		stateDir:  o.StateDir,
+		owner:     owner,
+		report:    o.Report,
+		listening: o.Listening,
+		dialer:    &dialer{ProxyOptions: o.Proxy, stateDir: o.StateDir, report: o.Report},
+		journal:   &journal{stateDir: o.StateDir},
+		keepers:   &keepers{stateDir: o.StateDir, proxy: o.Proxy, owner: o.Owner, report: o.Report},
+	}
+}
+
+// Close ends the connections to proxies.
+func (h *Holder) Close() { h.dialer.close() }
+
+// Dial returns the client of a proxy, which Close closes. A local proxy is
+// started if none runs, which is what it may block for, 20 s at most.
+func (h *Holder) Dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
+	return h.dialer.dial(ctx, proxy)
+}
+
+// ProxyOf returns the proxy that the leases of a handle were got from, unless
+// the user named another just now; "" if nothing does.
+func (h *Holder) ProxyOf(r lockfile.Record) string { return h.dialer.of(r.Proxy) }
+
+// OpenHandle returns the handle at path. A path that cannot be one is
+// [ErrInvalid].
+func OpenHandle(path string) (lockfile.Handle, error) {
+	handle, err := lockfile.OpenHandle(path)
+	if err != nil {
+		return handle, invalidf("--handle %q: %w", path, err)
+	}
+	return handle, nil
+}
+
+// NewHandle returns the handle at path, or if that is empty, the place of a new
+// one in the state directory, which it makes unless this is a dry run.
+func (h *Holder) NewHandle(path string) (lockfile.Handle, error) {
+	if path != "" {
+		return OpenHandle(path)
+	}
+	if h.dialer.URL != "" {
+		if err := lockfile.MakeDir(h.stateDir); err != nil {
+			return lockfile.Handle{}, err
+		}
+	}
+	return OpenHandle(filepath.Join(h.stateDir, "lease-"+rand.Text()))
+}

@@ -1,0 +1,262 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/trap"
+)
+
+// A keeper is a background process that looks after one request of one handle:
+// it renews the lease as long as an owner process lives and gives it back when
+// that dies; and it does the late release that a version-1 proxy cannot do by
+// itself. It never acts on another request than its own, so one that is left
+// over does nothing to a handle's next lease.
+//
+// It sleeps until the next renewal, the end of the owner process, the late
+// release, or a connection to its socket, which means that the handle has
+// changed. The socket, named after the request, also tells that the keeper
+// lives: unlike a pid, it can neither be another process's by now nor mean
+// another one in another PID namespace.
+type keeper struct {
+	h       *Holder
+	handle  lockfile.Handle
+	request string
+	ended   <-chan error  // the owner process is gone; nil: there is none
+	changed chan struct{} // the handle may have
+	renewed chan error    // the renewals are over
+}
+
+// Keep is the keeper of a handle's request: it runs until the lease is given
+// back, by itself or others, or lost. owner is the process whose life the lease
+// is for; zero: none. ready is called when it watches.
+func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request string, owner int, ready func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	k := &keeper{h: h, handle: handle, request: request, changed: make(chan struct{}, 1), renewed: make(chan error, 1)}
+	if owner != 0 {
+		k.ended = trap.WatchExit(ctx, owner)
+	}
+	stopListening, err := k.listen(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopListening()
+	record, ok := k.mine()
+	if !ok {
+		return ErrSuperseded
+	}
+	client, err := h.dialer.dial(ctx, h.dialer.of(record.Proxy))
+	if err != nil {
+		return err
+	}
+	// If nobody reads that any more, an acquire was killed. The handle is there,
+	// so its lease is the owner's all the same.
+	ready()
+	failpoint("keeper-ready")
+
+	renewing, stopRenewing := context.WithCancel(ctx)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		k.keepAlive(renewing, client, record)
+	}()
+	due, err := k.wait(ctx)
+	stopRenewing()
+	<-stopped
+	if due && err == nil {
+		err = k.giveBack(ctx, record)
+	}
+	return err
+}
+
+// mine reads the handle and tells whether it still holds the keeper's request.
+func (k *keeper) mine() (lockfile.Record, bool) {
+	r, err := k.handle.Read()
+	return r, err == nil && r.State == lockfile.StateHeld && r.RequestID == k.request
+}
+
+// wait blocks until the lease is to be given back, which it reports as due, or
+// there is nothing left to look after.
+func (k *keeper) wait(ctx context.Context) (due bool, err error) {
+	for {
+		r, ok := k.mine()
+		if !ok {
+			return false, nil
+		}
+		due := !r.ReleaseAt.IsZero() && bare(r.Leases)
+		if !due && k.ended == nil {
+			return false, nil // the late release was taken back, or is the proxy's
+		}
+		late := time.NewTimer(time.Until(r.ReleaseAt))
+		if !due {
+			late.Stop()
+		}
+		over, due, err := k.event(ctx, late.C)
+		late.Stop()
+		if over {
+			return due, err
+		}
+	}
+}
+
+// event blocks until something happens, and tells whether that is the end.
+func (k *keeper) event(ctx context.Context, late <-chan time.Time) (over, due bool, err error) {
+	select {
+	case <-late:
+		return true, true, nil
+	case err := <-k.ended:
+		return true, err == nil, err
+	case err := <-k.renewed:
+		return true, false, err
+	case <-k.changed:
+		return false, false, nil
+	case <-ctx.Done():
+		return true, false, context.Cause(ctx)
+	}
+}
+
+// keepAlive renews the lease until ctx ends or it is lost for good.
+func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lockfile.Record) {
+	if k.ended == nil || bare(r.Leases) {
+		return
+	}
+	heartbeat := proxyclient.Heartbeat{
+		Client: client,
+		Leases: wireLeases(r.Leases),
+		OnRenew: func(proxyclient.Renewal) {
+			failpoint("keeper-renewed")
+			k.look()
+			// The connection would not last until the next renewal, and its end
+			// would wake a process that has nothing else to do.
+			client.Close()
+		},
+	}
+	for {
+		err := heartbeat.Run(ctx)
+		if lost, ok := errors.AsType[*proxyclient.LostError](err); ok && len(lost.Lost) == 0 && ctx.Err() == nil {
+			// The proxy was away for too long. It may still know the lease
+			// when it is back, and the owner still lives.
+			k.look()
+			continue
+		}
+		k.renewed <- err
+		return
+	}
+}
+
+// look makes wait read the handle again.
+func (k *keeper) look() {
+	select {
+	case k.changed <- struct{}{}:
+	default: // it is about to
+	}
+}
+
+// listen opens the keeper's socket; each connection means that the handle has
+// changed.
+func (k *keeper) listen(ctx context.Context) (stop func(), err error) {
+	l, closeSocket, err := ListenSocket(ctx, k.h.keepers.socket(k.request))
+	if err != nil {
+		return nil, err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+			k.look()
+		}
+	}()
+	return func() { closeSocket(); <-done }, nil
+}
+
+// A keeper has more patience with its proxy than a release by hand, since nobody
+// waits for it, but it must not keep others from the handle meanwhile: it tries
+// for a short time under the handle's lock, and sleeps without it.
+const (
+	// keeperTry bounds one try. A proxy that works answers in much less, and a
+	// release by hand that finds the lock taken has most of its own time left.
+	keeperTry = 3 * time.Second
+	// The pause doubles from the first, in which a release by hand gets its
+	// turn, to the longest, after which a proxy that is back is noticed.
+	keeperFirstPause   = time.Second
+	keeperLongestPause = 5 * time.Second
+	// keeperBareTime bounds all tries where leases do not end by themselves. A
+	// version-1 proxy knows names only: the longer one is tried again, the
+	// likelier it is another's by now.
+	keeperBareTime = 2 * time.Minute
+)
+
+// giveBack releases the lease, if it is still the keeper's, or owed by its
+// handle. A proxy that does not answer is tried until the lease has ended by
+// itself. What is owed then stays in the handle and in the journal.
+func (k *keeper) giveBack(ctx context.Context, held lockfile.Record) error {
+	failpoint("keeper-due")
+	bound := keeperBareTime
+	if !bare(held.Leases) {
+		bound = max(held.TTL, keeperTry)
+	}
+	end := time.Now().Add(bound)
+	k.beginRelease(ctx, held)
+	failpoint("keeper-in-journal")
+	pause := keeperFirstPause
+	for {
+		err := k.tryGiveBack(ctx)
+		if err == nil {
+			k.h.journal.settle(k.request) // if it was others who gave it back
+			return nil
+		}
+		if ctx.Err() != nil || time.Now().Add(pause).After(end) || !k.rest(ctx, pause) {
+			k.h.journal.leave(k.request)
+			return err
+		}
+		pause = min(2*pause, keeperLongestPause)
+	}
+}
+
+// beginRelease makes one journal entry for all tries, with the id of what is
+// owed. Should that fail, each try has an entry of its own.
+func (k *keeper) beginRelease(ctx context.Context, held lockfile.Record) {
+	ctx, cancel := context.WithTimeout(ctx, keeperTry)
+	defer cancel()
+	if err := k.h.journal.begin(ctx, intentOf(k.request, lockfile.Releasing, k.handle, held)); err != nil {
+		k.h.report.Debugf("%v", err)
+	}
+}
+
+func (k *keeper) tryGiveBack(ctx context.Context) error {
+	ctx, cancel := boundRelease(ctx, keeperTry)
+	defer cancel()
+	_, err := k.h.giveBack(ctx, k.handle, k.owes)
+	return err
+}
+
+// owes tells whether a handle has the keeper's lease, or has begun to give it
+// back. A handle that has a newer request too is looked after by others.
+func (k *keeper) owes(r lockfile.Record) bool {
+	return r.RequestID == k.request || r.State == lockfile.StateReleasing &&
+		slices.ContainsFunc(r.Previous, func(o lockfile.Debt) bool { return o.RequestID == k.request })
+}
+
+// rest blocks for d, or until somebody says that the handle has changed. It
+// reports false if ctx ended before.
+func (k *keeper) rest(ctx context.Context, d time.Duration) bool {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-k.changed:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}

@@ -1,0 +1,160 @@
+package holder
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/trap"
+)
+
+// keepers starts background keepers, and finds those of requests. Each has a
+// socket, named after its request.
+type keepers struct {
+	stateDir string
+	proxy    ProxyOptions
+	owner    string
+	report   Reporter
+}
+
+func (k *keepers) dir() string                  { return filepath.Join(k.stateDir, "keepers") }
+func (k *keepers) socket(request string) string { return filepath.Join(k.dir(), request) }
+
+// keeperStart bounds the start of a keeper, which takes milliseconds unless the
+// machine is very busy. It is shorter than what a provisional grant lasts.
+const keeperStart = 20 * time.Second
+
+// start starts a keeper for what a handle holds, and returns when it watches
+// the owner process; 0 is none.
+func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request string, owner int) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the program to start a keeper with: %w", err)
+	}
+	for _, dir := range []string{k.stateDir, k.dir()} {
+		if err := lockfile.MakeDir(dir); err != nil {
+			return fmt.Errorf("start a keeper: %w", err)
+		}
+	}
+	args, err := k.arguments(handle, request, owner)
+	if err != nil {
+		return fmt.Errorf("start a keeper: %w", err)
+	}
+	start, cancel := context.WithTimeout(ctx, keeperStart)
+	defer cancel()
+	pid, err := trap.StartDetached(start, append([]string{self}, args...), k.environment(), nil)
+	if err != nil {
+		return fmt.Errorf("start a keeper: %w", err)
+	}
+	failpoint("keeper-started")
+	k.report.Debugf("process %d keeps the lease", pid)
+	return handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if tx.RequestID == request && tx.State == lockfile.StateHeld {
+			tx.KeeperPID = pid
+		}
+		return nil
+	})
+}
+
+// arguments are the command line of a keeper. Paths in it are absolute, since it
+// runs in another directory.
+func (k *keepers) arguments(handle lockfile.Handle, request string, owner int) ([]string, error) {
+	args := []string{"keeper", "--handle", handle.Path(), "--request", request}
+	if owner != 0 {
+		args = append(args, "--owner-pid", strconv.Itoa(owner))
+	}
+	if k.owner != "" {
+		args = append(args, "--owner", k.owner)
+	}
+	if k.proxy.Given {
+		a, err := parseAddress(k.proxy.URL, k.stateDir)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, "--proxy", a.String())
+	}
+	for _, file := range []struct{ flag, path string }{{"--token-file", k.proxy.TokenFile}, {"--ca", k.proxy.CAFile}} {
+		if file.path == "" {
+			continue
+		}
+		path, err := filepath.Abs(file.path)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, file.flag, path)
+	}
+	return args, nil
+}
+
+// environment is that of a local proxy, and what says how to reach one that is
+// not.
+func (k *keepers) environment() []string {
+	env := append(localEnvironment(), "LEASECTL_STATE_DIR="+k.stateDir)
+	env = append(env, environment("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")...)
+	return append(env, environment(failpointVariables...)...)
+}
+
+// keeperState is how a request's keeper fares.
+type keeperState int
+
+const (
+	keeperNone   keeperState = iota // there is none, or it has done its work
+	keeperAlive                     // it runs, and looks at its handle now
+	keeperKilled                    // it ended without removing its socket
+)
+
+// state looks for the keeper of a request. If there is one, it looks at its
+// handle again because of that.
+func (k *keepers) state(request string) keeperState {
+	if request == "" {
+		return keeperNone
+	}
+	path := k.socket(request)
+	if _, err := os.Lstat(path); err != nil {
+		return keeperNone
+	}
+	short, done, err := shortSocket(path)
+	if err != nil {
+		return keeperNone
+	}
+	defer done()
+	if accepts(short) {
+		return keeperAlive
+	}
+	if _, err := os.Lstat(path); err != nil {
+		return keeperNone // it has just ended
+	}
+	return keeperKilled
+}
+
+// tell has the keeper of a request look at its handle again, and reports whether
+// there is one.
+func (k *keepers) tell(request string) bool { return k.state(request) == keeperAlive }
+
+// dismiss ends the keeper of a request that is given back, and removes what a
+// killed one left.
+func (k *keepers) dismiss(request string) {
+	if k.state(request) == keeperKilled {
+		os.Remove(k.socket(request))
+	}
+}
+
+// sweep removes the sockets of keepers that were killed before old, and returns
+// their paths.
+func (k *keepers) sweep(old time.Time) (removed []string) {
+	sockets, _ := os.ReadDir(k.dir())
+	for _, s := range sockets {
+		info, err := s.Info()
+		if err != nil || info.ModTime().After(old) || k.state(s.Name()) != keeperKilled {
+			continue
+		}
+		if path := k.socket(s.Name()); os.Remove(path) == nil {
+			removed = append(removed, path)
+		}
+	}
+	return removed
+}

@@ -1,0 +1,156 @@
+package holder
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/trap"
+)
+
+// Delay says how a release is put off.
+type Delay struct {
+	Time time.Duration // zero: at once
+	// Owner is the process that wants a delayed release: when it is gone, the
+	// release is done at once. Zero: the one that started this process.
+	Owner int
+	// Caller is a process whose end before the owner's cancels a delayed
+	// release; zero: none.
+	Caller int
+}
+
+// wait blocks for the delay. It returns early when the owner process is gone,
+// for then nothing is left to wait for; ErrSuperseded if watch returned first,
+// [ErrCallerGone] if the caller process ended and the owner lives, and ctx's
+// cause if that ends it.
+func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Context) error) error {
+	waitOwner := trap.WaitParent
+	if d.Owner != 0 {
+		waitOwner = func(ctx context.Context) error { return trap.WaitExit(ctx, d.Owner) }
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	var watches sync.WaitGroup
+	end := func(cause error, wait func(context.Context) error) {
+		watches.Go(func() {
+			if wait(inner) == nil && inner.Err() == nil {
+				cancel(cause)
+			}
+		})
+	}
+	end(ErrSuperseded, watch)
+	end(errOwnerGone, waitOwner)
+	if d.Caller != 0 {
+		end(ErrCallerGone, func(ctx context.Context) error { return trap.WaitExit(ctx, d.Caller) })
+	}
+	err := proxyclient.Sleep(inner, d.Time)
+	cancel(nil)
+	watches.Wait()
+	if errors.Is(err, errOwnerGone) && d.Caller != 0 && trap.WaitExit(inner, d.Caller) == nil {
+		// The caller waits for us as long as it lives, so it was killed, which
+		// means to cancel. (With inner at its end WaitExit only looks.)
+		err = ErrCallerGone
+	}
+	if errors.Is(err, errOwnerGone) {
+		report.Debugf("the process that wanted this release later is gone: releasing now")
+		return nil
+	}
+	return err
+}
+
+// errOwnerGone ends the wait of a delayed release.
+var errOwnerGone = errors.New("the owner process is gone")
+
+// sameGrant tells whether two records are of one grant. A copied handle has no
+// request id; then the names must do.
+func sameGrant(a, b lockfile.Record) bool {
+	return a.RequestID == b.RequestID && slices.Equal(a.Names(), b.Names())
+}
+
+// delayByProxy asks the proxy to end leases by itself after delay, and notes in
+// the handle when that will be. It is [errors.ErrUnsupported] with a version-1
+// proxy.
+func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfile.Handle, leases []leaseapi.Lease, owner string, delay time.Duration) error {
+	request := proxyclient.Releasing(leases, owner)
+	request.Delay = leaseapi.Duration(delay)
+	reply, err := client.Release(ctx, request)
+	if err != nil {
+		return fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
+	}
+	if len(reply.Stale) > 0 {
+		return fmt.Errorf("put the release off by %s: %s: %w (%s)", leaseapi.Duration(delay), reply.Stale[0].Name, proxyclient.ErrLost, reply.Stale[0].Reason)
+	}
+	at := time.Now().Add(delay).Round(time.Second)
+	return handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if tx.State == lockfile.StateHeld && slices.Equal(wireLeases(tx.Leases), leases) {
+			tx.ReleaseAt = at
+		}
+		return nil
+	})
+}
+
+// delayByKeeper has a keeper release a handle's lease after delay, which a
+// version-1 proxy cannot do. owner is the process that the keeper is to watch,
+// or 0. An earlier keeper of the same lease does it, if there is one.
+func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lockfile.Record, owner int, delay time.Duration) error {
+	at := time.Now().Add(delay).Round(time.Millisecond)
+	request := r.RequestID
+	if request == "" {
+		request = rand.Text() // of a copied handle: a keeper knows its lease by an id
+	}
+	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if tx.State != lockfile.StateHeld || !sameGrant(tx.Record, r) {
+			return ErrSuperseded
+		}
+		tx.ReleaseAt, tx.RequestID = at, request
+		if tx.Proxy == "" {
+			tx.Proxy = h.dialer.of(r.Proxy)
+		}
+		return nil
+	})
+	if err == nil && (owner != 0 || !h.keepers.tell(request)) {
+		failpoint("keeper-unstarted")
+		err = h.keepers.start(ctx, handle, request, owner)
+	}
+	if err != nil {
+		return fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
+	}
+	return nil
+}
+
+// ReleaseDetached leaves a release in delay to the proxy, which does it even if
+// every client is dead by then, or to a keeper if the proxy is of version 1. r is
+// the handle's record as read. It takes at most [ReleaseTimeout].
+func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r lockfile.Record, delay time.Duration) error {
+	if r.State != lockfile.StateHeld {
+		return fmt.Errorf("handle %s holds no lease yet: a delayed release needs one", handle.Path())
+	}
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	client, err := h.dialer.dial(ctx, h.dialer.of(r.Proxy))
+	if err != nil {
+		return err
+	}
+	owner := r.Owner
+	if owner == "" {
+		owner = h.owner()
+	}
+	who := "the proxy"
+	err = delayByProxy(ctx, client, handle, wireLeases(r.Leases), owner, delay)
+	if errors.Is(err, errors.ErrUnsupported) {
+		who = "a process in the background"
+		err = h.delayByKeeper(ctx, handle, r, 0, delay)
+	}
+	if err != nil {
+		return err
+	}
+	h.report.Notef("%s releases %s in %s", who, strings.Join(r.Names(), ", "), leaseapi.Duration(delay))
+	return nil
+}

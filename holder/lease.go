@@ -1,0 +1,214 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// Lease is what one acquire got, behind one handle. Its caller gives it back
+// with [Lease.Release], or leaves it to its handle with [Lease.HandOver].
+type Lease struct {
+	h      *Holder
+	handle lockfile.Handle
+	record lockfile.Record
+	client *proxyclient.Client
+	grant  *proxyclient.Grant // nil until it is granted
+
+	phase phase
+	// private: nobody else has been told of the handle, so it is not written
+	// before it has names.
+	private bool
+	// deadline is when the lease ends unless it is renewed before; zero: never.
+	deadline proxyclient.Instant
+}
+
+// phase is how far a lease has come, and so what a rollback has to undo. A
+// process that is killed in a phase leaves just that.
+type phase int
+
+const (
+	// intended: the journal has the request; the proxy and the handle have not.
+	intended phase = iota
+	// enqueued: the proxy may have the request, and the handle has it unless it
+	// is private.
+	enqueued
+	// granted: the proxy has granted it, provisionally; the handle does not
+	// have the names.
+	granted
+	// recorded: the handle has the names.
+	recorded
+)
+
+// Handle returns the path of the handle.
+func (l *Lease) Handle() string { return l.handle.Path() }
+
+// Names returns the names of the leases, in the order they were granted.
+func (l *Lease) Names() []string { return l.record.Names() }
+
+// Owner returns who holds the lease, as the proxy was told.
+func (l *Lease) Owner() string { return l.record.Owner }
+
+// Generation returns the highest generation of the leases, which grows with
+// every grant of a server: a fencing token. Zero: the proxy gives none.
+func (l *Lease) Generation() uint64 {
+	var highest uint64
+	for _, lease := range l.grant.Leases {
+		highest = max(highest, lease.Generation)
+	}
+	return highest
+}
+
+// TTL returns how long the lease lasts after a renewal, as granted; zero: until
+// it is released.
+func (l *Lease) TTL() time.Duration { return l.grant.TTL }
+
+// Is tells whether a handle's record is of this lease's request.
+func (l *Lease) Is(r lockfile.Record) bool { return r.RequestID == l.record.RequestID }
+
+// aged tells whether the grant took so long to arrive that it may end, or be due
+// for renewal, before its holder has done anything.
+func (l *Lease) aged() bool {
+	return !l.grant.Version1 && proxyclient.Now().Sub(l.grant.Asked) > min(l.grant.RenewEvery, leaseapi.ProvisionalTTL/3)
+}
+
+// confirm makes a fresh grant firm: until its first renewal the proxy takes it
+// for one that nobody received, and ends it after [leaseapi.ProvisionalTTL],
+// which also bounds how long confirm tries.
+func (l *Lease) confirm(ctx context.Context) error {
+	if l.grant.Version1 {
+		l.h.report.Debugf("the proxy speaks version 1: the lease needs no confirmation")
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaseapi.ProvisionalTTL)
+	defer cancel()
+	renewal, err := l.client.Renew(ctx, l.grant.Leases, 0)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("not done in %s, when the proxy takes it back: %w", leaseapi.ProvisionalTTL, err)
+	}
+	if err != nil {
+		return fmt.Errorf("confirm the lease: %w", err)
+	}
+	l.deadline = renewal.Deadline
+	return nil
+}
+
+// Release gives this lease back, whatever its handle holds by now, and returns
+// the names that were released: none if it was given back before. It takes at
+// most [ReleaseTimeout], and 3 s once ctx has ended, which does not end it.
+func (l *Lease) Release(ctx context.Context) (released []string, err error) {
+	return l.h.giveBack(ctx, l.handle, l.Is)
+}
+
+// KeepOptions say how [Lease.Keep] keeps a lease.
+type KeepOptions struct {
+	// Margin is how long before the end of the lease it counts as lost, for
+	// what then has to be done in time.
+	Margin time.Duration
+	// ConfirmAfter puts off the first renewal, which confirms the grant.
+	ConfirmAfter time.Duration
+	// ReleaseAfter gives the lease back that long after it was acquired; zero:
+	// it does not. The proxy is not told before: if this process dies, the lease
+	// ends with its TTL.
+	ReleaseAfter time.Duration
+}
+
+// Loss says that a lease was lost. It is the cause of a context of [Lease.Keep].
+type Loss struct {
+	Err  error // what was lost, and why
+	Over bool  // somebody else may have the lease already
+}
+
+func (l *Loss) Error() string { return l.Err.Error() }
+func (l *Loss) Unwrap() error { return l.Err }
+
+// Keep renews the lease until stop is called, which waits for the last renewal.
+// The context it returns ends when the lease is lost, with a [Loss] as its cause,
+// not when ctx does. A lease that was given back through its handle is not lost:
+// nothing renews it, and the context goes on.
+func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
+	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var keeping sync.WaitGroup
+	keeping.Go(func() {
+		due := ctx
+		if o.ReleaseAfter > 0 {
+			var cancel context.CancelFunc
+			due, cancel = context.WithDeadline(ctx, l.record.AcquiredAt.Add(o.ReleaseAfter))
+			defer cancel()
+		}
+		l.keepAlive(due, o, func(err error) { lose(lossOf(err)) })
+		if ctx.Err() == nil && due.Err() != nil {
+			l.releaseLate(ctx, o.ReleaseAfter)
+		}
+	})
+	return kept, func() {
+		cancel()
+		keeping.Wait()
+		lose(nil)
+	}
+}
+
+// keepAlive renews the lease until ctx ends. It goes on after a loss as long as
+// the proxy may still know the lease.
+func (l *Lease) keepAlive(ctx context.Context, o KeepOptions, lose func(error)) {
+	defer func() { <-ctx.Done() }()
+	if l.grant.Version1 {
+		return // its leases last until they are released
+	}
+	if proxyclient.Sleep(ctx, o.ConfirmAfter) != nil {
+		return
+	}
+	heartbeat := proxyclient.Heartbeat{
+		Client:   l.client,
+		Leases:   l.grant.Leases,
+		Deadline: l.deadline,
+		Margin:   o.Margin,
+		OnRetry:  func(err error) { l.h.report.Debugf("%v: trying again", err) },
+	}
+	for {
+		err := heartbeat.Run(ctx)
+		if err == nil || ctx.Err() != nil {
+			return // the proxy has released it, as somebody told it to with a delay
+		}
+		lost, _ := errors.AsType[*proxyclient.LostError](err)
+		denied := lost != nil && len(lost.Lost) > 0 // the proxy has the last word
+		if denied && l.givenBack() {
+			l.h.report.Debugf("the lease was given back through its handle: it is not renewed any more")
+			return
+		}
+		lose(err)
+		if denied {
+			return
+		}
+		heartbeat.Deadline = proxyclient.Instant{} // not known: the proxy was away for too long
+	}
+}
+
+// givenBack tells whether somebody gave the lease back through its handle.
+func (l *Lease) givenBack() bool {
+	r, err := l.handle.Read()
+	return err != nil || !l.Is(r) || r.State != lockfile.StateHeld
+}
+
+// releaseLate gives the lease back while its holder goes on.
+func (l *Lease) releaseLate(ctx context.Context, after time.Duration) {
+	if _, err := l.Release(ctx); err != nil {
+		l.h.report.Failf("%v", err)
+		return
+	}
+	l.h.report.Notef("released %s, %s after it was acquired; the command goes on", strings.Join(l.Names(), ", "), leaseapi.Duration(after))
+}
+
+// lossOf says what was lost, and whether it is over already.
+func lossOf(err error) *Loss {
+	l, ok := errors.AsType[*proxyclient.LostError](err)
+	return &Loss{Err: err, Over: ok && !l.Deadline.IsZero() && proxyclient.Until(l.Deadline) <= 0}
+}

@@ -1,0 +1,205 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/trap"
+)
+
+// localProxy is a `leasectl serve` on a socket in a state directory, started by
+// the first command that needs it and stopped by itself when nobody has needed
+// it for a while. Starting and stopping happen under the flock of local.lock, so
+// that there is one at most and nobody talks to one that ends.
+type localProxy struct {
+	dir     string
+	pools   []LocalPool // that it must have; none: any
+	version string      // of this program
+	report  Reporter
+}
+
+// LocalPool is a pool of a local proxy: Capacity leases, named by their type.
+type LocalPool struct {
+	Type     string
+	Capacity int
+}
+
+func (l localProxy) socket() string { return filepath.Join(l.dir, "local.sock") }
+func (l localProxy) lock() string   { return filepath.Join(l.dir, "local.lock") }
+func (l localProxy) data() string   { return filepath.Join(l.dir, "local") }
+func (l localProxy) log() string    { return filepath.Join(l.dir, "local.log") }
+
+const (
+	// LocalIdle is how long a local proxy stays without lease, waiter or
+	// connection: long enough for the next step of a job, short enough not
+	// to be found on a machine that nobody uses.
+	LocalIdle = 5 * time.Minute
+	// localStart bounds the start of a local proxy, which takes milliseconds
+	// unless the machine is very busy.
+	localStart = 20 * time.Second
+)
+
+// ensure makes sure that the local proxy runs and is the one that was asked for.
+func (l localProxy) ensure(ctx context.Context) error {
+	if err := lockfile.MakeDir(l.dir); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, localStart)
+	defer cancel()
+	err := l.check(ctx)
+	if !errors.Is(err, errNoLocal) {
+		return err
+	}
+	return lockfile.WithLock(ctx, l.lock(), func() error {
+		err := l.check(ctx) // another may have been first
+		if !errors.Is(err, errNoLocal) {
+			return err
+		}
+		l.report.Debugf("no local proxy runs in %s: starting one", l.dir)
+		return l.start(ctx)
+	})
+}
+
+// errNoLocal says that nothing listens on the socket of the local proxy.
+var errNoLocal = errors.New("no local proxy runs")
+
+// check asks the local proxy who it is.
+func (l localProxy) check(ctx context.Context) error {
+	short, done, err := shortSocket(l.socket())
+	if err != nil {
+		return err
+	}
+	defer done()
+	if !accepts(short) {
+		return errNoLocal
+	}
+	client, err := proxyclient.New(proxyclient.Options{URL: "unix://" + short})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	health, err := client.Health(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the local proxy on %s: %w", l.socket(), err)
+	}
+	if health.Wire != leaseapi.Wire {
+		return fmt.Errorf("the local proxy on %s is leasectl %s and speaks wire %d, this one is %s and speaks %d: use the same leasectl, or wait %s after its last use until it stops",
+			l.socket(), health.Version, health.Wire, l.version, leaseapi.Wire, leaseapi.Duration(LocalIdle))
+	}
+	return l.checkPools(ctx, client)
+}
+
+// checkPools compares the pools that the user named with those that the running
+// proxy has.
+func (l localProxy) checkPools(ctx context.Context, client *proxyclient.Client) error {
+	if len(l.pools) == 0 {
+		return nil
+	}
+	pools, err := client.Pools(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the local proxy on %s for its pools: %w", l.socket(), err)
+	}
+	running := make(map[string]int)
+	for _, p := range pools {
+		running[p.Type] = p.Capacity
+	}
+	for _, want := range l.pools {
+		have, ok := running[want.Type]
+		switch {
+		case !ok:
+			return invalidf("--pool %s=%d: the local proxy that runs on %s has no such pool: wait until it has stopped (%s after its last use), or use another $LEASECTL_STATE_DIR",
+				want.Type, want.Capacity, l.socket(), leaseapi.Duration(LocalIdle))
+		case have != want.Capacity:
+			return invalidf("--pool %s=%d: the local proxy that runs on %s has %s=%d: use that, or wait until it has stopped (%s after its last use)",
+				want.Type, want.Capacity, l.socket(), want.Type, have, leaseapi.Duration(LocalIdle))
+		}
+	}
+	return nil
+}
+
+// start starts the local proxy and waits until it serves.
+func (l localProxy) start(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the program to start the local proxy with: %w", err)
+	}
+	log, err := os.OpenFile(l.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the local proxy's log: %w", err)
+	}
+	defer log.Close()
+	args := []string{self, "serve", "--socket", l.socket(), "--data", l.data(), "--local-of", l.dir}
+	for _, p := range l.pools {
+		args = append(args, "--pool", fmt.Sprintf("%s=%d", p.Type, p.Capacity))
+	}
+	if _, err := trap.StartDetached(ctx, args, localEnvironment(), log); err != nil {
+		return fmt.Errorf("start the local proxy: %w (its log is %s)", err, l.log())
+	}
+	return nil
+}
+
+// localEnvironment is the environment of the local proxy. It outlives the job
+// that started it, so it takes none of that job's settings along.
+func localEnvironment() []string {
+	return environment("PATH", "HOME", "LANG", "TZ", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR")
+}
+
+// environment returns those of the named variables that are set.
+func environment(names ...string) (env []string) {
+	for _, name := range names {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// LocalEnd takes a local proxy out of sight before it stops.
+type LocalEnd struct {
+	proxy  localProxy
+	unlock func()
+}
+
+// NewLocalEnd returns the end of the local proxy of a state directory, which the
+// caller is.
+func NewLocalEnd(stateDir string) *LocalEnd { return &LocalEnd{proxy: localProxy{dir: stateDir}} }
+
+// Hide takes the lock under which local proxies start, and keeps it until
+// Close, then it moves the socket away. Commands that look for the proxy from
+// now on wait for the lock and start a new one. It fails if somebody is about to
+// use this proxy. unhide takes it back, if the proxy does not stop after all.
+func (e *LocalEnd) Hide() (unhide func(), err error) {
+	unlock, err := lockfile.Hold(e.proxy.lock())
+	if err != nil {
+		return nil, err
+	}
+	socket := e.proxy.socket()
+	hidden := socket + ".ending"
+	if err := os.Rename(socket, hidden); err != nil {
+		unlock()
+		return nil, fmt.Errorf("hide the socket: %w", err)
+	}
+	e.unlock = func() {
+		os.Remove(hidden)
+		unlock()
+	}
+	return func() {
+		os.Rename(hidden, socket)
+		e.unlock = nil
+		unlock()
+	}, nil
+}
+
+// Close ends what Hide began. Call it when the socket's listener is closed.
+func (e *LocalEnd) Close() {
+	if e.unlock != nil {
+		e.unlock()
+	}
+}

@@ -1,0 +1,192 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// Giving back a lease first moves it, in the handle, from what is held to what
+// is owed; then the proxy is told; then it is forgotten. A process that is
+// killed in between leaves a handle that says what is owed, and the next
+// release of that handle settles it.
+
+// owedBy returns all that a record makes its handle owe to proxies, oldest
+// first. What the record holds or waits for is last.
+func owedBy(r lockfile.Record) []lockfile.Debt {
+	owed := r.Previous
+	if unreleased(r) {
+		owed = append(owed, lockfile.Debt{
+			RequestID:  r.RequestID,
+			Owner:      r.Owner,
+			Proxy:      r.Proxy,
+			Leases:     r.Leases,
+			SharedList: r.SharedList,
+		})
+	}
+	return owed
+}
+
+// unreleased tells whether a record has something that nobody has begun to give
+// back.
+func unreleased(r lockfile.Record) bool {
+	return r.State == lockfile.StateQueued || r.State == lockfile.StateHeld
+}
+
+// bare tells whether leases are known by name only, as those of a version-1
+// proxy are: it neither renews nor releases late.
+func bare(leases []lockfile.Lease) bool {
+	for _, l := range leases {
+		if l.Generation == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// delivery is something owed, and the proxy to which its release is to be sent.
+type delivery struct {
+	owed  lockfile.Debt
+	proxy string
+}
+
+// decision says where to send the releases of what is owed, oldest first, up to
+// the first that cannot be sent, and why that one cannot. fresh says that nobody
+// can have sent the last one's release before.
+type decision func(ctx context.Context, owed []lockfile.Debt, fresh bool) ([]delivery, error)
+
+// toTheirProxies sends each release to the proxy that the lease is from.
+func (h *Holder) toTheirProxies(_ context.Context, owed []lockfile.Debt, _ bool) (deliveries []delivery, err error) {
+	for _, o := range owed {
+		proxy := h.dialer.of(o.Proxy)
+		if proxy == "" {
+			return deliveries, fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", describeOwed(o))
+		}
+		deliveries = append(deliveries, delivery{o, proxy})
+	}
+	return deliveries, nil
+}
+
+// releaseOwed sends the releases of what tx's record owes, as decide says, and
+// takes each off the record when it is answered. The caller writes the record.
+func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, fresh bool, decide decision) (released []string, err error) {
+	deliveries, undecided := decide(ctx, tx.Previous, fresh)
+	for _, d := range deliveries {
+		names, err := h.send(ctx, d)
+		if err != nil {
+			return released, err
+		}
+		released = append(released, names...)
+		tx.Previous = tx.Previous[1:]
+	}
+	return released, undecided
+}
+
+// releaseAll gives back what tx's handle owes, and with all also what it holds
+// or waits for. The record says so before the first release is sent, and is
+// written if one fails; a handle that is left with nothing is to be removed.
+func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
+	fresh := all && unreleased(tx.Record)
+	if fresh {
+		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Previous: owedBy(tx.Record)}
+		if err := tx.Save(); err != nil {
+			return nil, err
+		}
+	}
+	failpoint("release-unsent")
+	released, err = h.releaseOwed(ctx, tx, fresh, decide)
+	failpoint("release-answered")
+	if err != nil {
+		return released, errors.Join(err, tx.Save())
+	}
+	if tx.State == lockfile.StateReleasing {
+		tx.Record = lockfile.Record{}
+	}
+	return released, nil
+}
+
+// send releases what is owed to a proxy.
+func (h *Holder) send(ctx context.Context, d delivery) ([]string, error) {
+	client, err := h.dialer.dial(ctx, d.proxy)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := client.Release(ctx, h.releaseRequest(d.owed))
+	// A version-1 proxy knows no request ids: what waits there notices by itself
+	// that its handle was released, and gives back.
+	if err != nil && (len(d.owed.Leases) > 0 || !errors.Is(err, errors.ErrUnsupported)) {
+		return nil, fmt.Errorf("release %s: %w", describeOwed(d.owed), err)
+	}
+	for _, lost := range reply.Stale {
+		h.report.Notef("%s was not this handle's any more: %s", lost.Name, lost.Reason)
+	}
+	if d.owed.SharedList != "" {
+		if err := lockfile.List(d.owed.SharedList).Remove(ctx, d.owed.Names()); err != nil {
+			h.report.Failf("%v", err) // the lease is back; a line too many in a list is no reason to keep the handle
+		}
+	}
+	return reply.Released, nil
+}
+
+// settle follows what was given back: its journal entries go, and so do its
+// keepers.
+func (h *Holder) settle(owed []lockfile.Debt) {
+	for _, o := range owed {
+		h.journal.settle(o.RequestID)
+		h.keepers.dismiss(o.RequestID)
+	}
+}
+
+// releaseRequest is the release of what is owed: by generations where there are
+// any, by names and owner where a version-1 proxy or a copied handle has none,
+// by request id where nothing was granted that we know of.
+func (h *Holder) releaseRequest(o lockfile.Debt) leaseapi.ReleaseRequest {
+	if len(o.Leases) == 0 {
+		return leaseapi.ReleaseRequest{RequestIDs: []string{o.RequestID}}
+	}
+	owner := o.Owner
+	if owner == "" {
+		owner = h.owner()
+	}
+	return proxyclient.Releasing(wireLeases(o.Leases), owner)
+}
+
+// describeOwed names what is owed in an error.
+func describeOwed(o lockfile.Debt) string {
+	if len(o.Leases) == 0 {
+		return "request " + o.RequestID
+	}
+	return strings.Join(o.Names(), ", ")
+}
+
+// proxyOwed is a proxy that a record makes its handle owe to.
+func proxyOwed(r lockfile.Record) string {
+	for _, o := range owedBy(r) {
+		if o.Proxy != "" {
+			return o.Proxy
+		}
+	}
+	return ""
+}
+
+// namesOwed are the names that a record makes its handle owe.
+func namesOwed(r lockfile.Record) (names []string) {
+	for _, o := range owedBy(r) {
+		names = append(names, o.Names()...)
+	}
+	return names
+}
+
+// wireLeases are a handle's leases as the proxy knows them.
+func wireLeases(leases []lockfile.Lease) []leaseapi.Lease {
+	out := make([]leaseapi.Lease, len(leases))
+	for i, l := range leases {
+		out[i] = leaseapi.Lease(l)
+	}
+	return out
+}

@@ -1,0 +1,241 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// leftoverAge is how old a file of no handle must be to be removed: nothing that
+// is still going on takes a day.
+const leftoverAge = 24 * time.Hour
+
+// Action is something that [Holder.Recover] did or found.
+type Action struct {
+	Result  Result    `json:"result"`
+	ID      string    `json:"id,omitempty"` // of the journal entry
+	Handle  string    `json:"handle,omitempty"`
+	Names   []string  `json:"names,omitempty"`
+	Type    string    `json:"type,omitempty"`
+	Count   int       `json:"count,omitempty"`
+	Proxy   string    `json:"proxy,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	Path    string    `json:"path,omitempty"`
+	Message string    `json:"message"`
+}
+
+// Result says what became of what a killed run left.
+type Result string
+
+// Results of actions.
+const (
+	Released    Result = "released"
+	Withdrawn   Result = "withdrawn"
+	Kept        Result = "kept"
+	Unconfirmed Result = "unconfirmed" // nobody can know; it stays in the journal
+	Forgotten   Result = "forgotten"
+	Removed     Result = "removed" // a file
+)
+
+// Recover gives back what processes had asked for, held or begun to release when
+// they were killed, as their journal and the handles in the state directory
+// say, and removes the files they left. The ids in forget are dropped from the
+// journal unseen. What live processes are about is not touched.
+//
+// It goes on after a failure, and returns all of them. Each proxy that does not
+// answer costs one [ReleaseTimeout].
+func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action, failures []error) {
+	r := &recovery{forget: forget, silent: make(map[string]error)}
+	r.settling = settling{h: h, proxyOf: h.dialer.of}
+	r.failed(r.intents(ctx))
+	r.failed(r.handles(ctx))
+	r.sweep()
+	for _, id := range forget {
+		if !r.has(func(a Action) bool { return a.Result == Forgotten && a.ID == id }) {
+			r.failed(fmt.Errorf("--forget %s: no such request of a dead process", id))
+		}
+	}
+	return r.actions, r.failures
+}
+
+// recovery is one Recover.
+type recovery struct {
+	settling
+	forget []string
+
+	actions  []Action
+	failures []error
+	silent   map[string]error // proxies that did not answer: each is asked once
+}
+
+func (r *recovery) failed(err error) {
+	if err != nil {
+		r.failures = append(r.failures, err)
+	}
+}
+
+func (r *recovery) has(is func(Action) bool) bool { return slices.ContainsFunc(r.actions, is) }
+
+// intents settles the journal.
+func (r *recovery) intents(ctx context.Context) error {
+	return r.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
+		if slices.Contains(r.forget, in.ID) {
+			r.did(in, settlement{}, Forgotten)
+			return true
+		}
+		if err := r.silent[in.Proxy]; err != nil {
+			r.failed(err)
+			return false
+		}
+		ctx, cancel := releaseContext(ctx)
+		defer cancel()
+		done, err := r.settle(ctx, in)
+		if err != nil {
+			r.noteSilence(in.Proxy, err)
+			r.failed(fmt.Errorf("%s: %w", describeIntent(in), err))
+		}
+		switch {
+		case done.unconfirmed:
+			r.did(in, done, Unconfirmed)
+		case len(done.released) > 0:
+			r.did(in, done, Released)
+		case err == nil && len(done.kept) > 0:
+			r.did(in, done, Kept)
+		case err == nil:
+			r.did(in, done, Withdrawn)
+		}
+		return err == nil && !done.unconfirmed
+	})
+}
+
+func (r *recovery) noteSilence(proxy string, err error) {
+	if isUnreachable(err) {
+		r.silent[proxy] = err
+	}
+}
+
+func (r *recovery) did(in lockfile.Intent, done settlement, result Result) {
+	act := Action{
+		Result: result, ID: in.ID, Handle: in.Handle, Type: in.Type, Count: in.Count,
+		Proxy: in.Proxy, PID: in.PID, Since: in.Begun,
+		Names:   append(done.released, done.kept...),
+		Message: done.text(in),
+	}
+	if result == Forgotten {
+		act.Message = fmt.Sprintf("forgotten: %s", describeIntent(in))
+	}
+	r.actions = append(r.actions, act)
+}
+
+// handles gives back what handles of the state directory owe, and what a killed
+// keeper should have given back by now.
+func (r *recovery) handles(ctx context.Context) error {
+	handles, err := lockfile.Handles(r.h.stateDir)
+	if err != nil {
+		return err
+	}
+	for _, handle := range handles {
+		if err := r.handle(ctx, handle); err != nil {
+			r.failed(fmt.Errorf("handle %s: %w", handle.Path(), err))
+		}
+	}
+	return nil
+}
+
+func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
+	record, err := handle.Read()
+	if err != nil {
+		removed, err := handle.Sweep(ctx, time.Now().Add(-leftoverAge))
+		if removed {
+			r.removed(handle.Path(), "the rest of handle "+handle.Path())
+		}
+		return err
+	}
+	if !r.due(record) {
+		return nil
+	}
+	proxy := proxyOwed(record)
+	if err := r.silent[proxy]; err != nil {
+		return err
+	}
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	var done settlement
+	var owed []lockfile.Debt
+	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if !r.due(tx.Record) {
+			return nil // somebody was faster
+		}
+		owed = owedBy(tx.Record)
+		return r.releaseAll(ctx, tx, true, &done)
+	})
+	if err == nil && !done.unconfirmed {
+		r.h.settle(owed)
+	}
+	r.noteSilence(proxy, err)
+	if act := handleAction(handle, record, done, err); act.Result != "" && !r.unconfirmed(handle) {
+		r.actions = append(r.actions, act)
+	}
+	return err
+}
+
+// due tells whether a handle owes what it should have given back by now.
+func (r *recovery) due(record lockfile.Record) bool {
+	return record.State == lockfile.StateReleasing || r.overdue(record)
+}
+
+// overdue tells whether a release that a keeper was to do has not been done,
+// and will not be, since it was killed.
+func (r *recovery) overdue(record lockfile.Record) bool {
+	return record.State == lockfile.StateHeld && !record.ReleaseAt.IsZero() && time.Now().After(record.ReleaseAt) &&
+		bare(record.Leases) && r.h.keepers.state(record.RequestID) == keeperKilled
+}
+
+// handleAction is what became of what a handle owed; without a result, nothing
+// that is worth a line.
+func handleAction(handle lockfile.Handle, record lockfile.Record, done settlement, err error) Action {
+	act := Action{Handle: handle.Path(), Names: done.released, Proxy: proxyOwed(record)}
+	switch {
+	case done.unconfirmed:
+		act.Result = Unconfirmed
+		act.Names = namesOwed(record)
+		act.Message = fmt.Sprintf("unconfirmed: %s of handle %s may still be held at %s: if it is, leasectl release --handle %s gives it back; else remove the handle",
+			strings.Join(act.Names, ", "), handle.Path(), act.Proxy, handle.Path())
+	case len(done.released) > 0:
+		act.Result = Released
+		act.Message = fmt.Sprintf("released %s: handle %s owed it", strings.Join(done.released, ", "), handle.Path())
+	case err == nil && record.State == lockfile.StateReleasing:
+		act.Result = Removed
+		act.Message = fmt.Sprintf("removed handle %s: it owed nothing any more", handle.Path())
+	}
+	return act
+}
+
+// unconfirmed tells whether a handle is listed by way of the journal already.
+func (r *recovery) unconfirmed(handle lockfile.Handle) bool {
+	return r.has(func(a Action) bool { return a.Handle == handle.Path() && a.Result == Unconfirmed })
+}
+
+func (r *recovery) removed(path, what string) {
+	r.actions = append(r.actions, Action{Result: Removed, Path: path, Message: "removed " + what})
+}
+
+// sweep removes what killed processes left that no handle needs.
+func (r *recovery) sweep() {
+	old := time.Now().Add(-leftoverAge)
+	temps, err := lockfile.SweepTemp(r.h.stateDir, old)
+	r.failed(err)
+	for _, path := range append(temps, r.h.keepers.sweep(old)...) {
+		r.removed(path, path)
+	}
+}
+
+// isUnreachable tells whether a proxy gave no answer, or not soon enough.
+func isUnreachable(err error) bool { return errors.Is(err, proxyclient.ErrUnreachable) }

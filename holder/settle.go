@@ -1,0 +1,218 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// settleTime bounds what an acquire does for the dead before it looks after
+// itself: some round trips to a proxy that answers.
+const settleTime = 500 * time.Millisecond
+
+// settleOwn settles what dead processes of this machine have left at the proxy
+// that is about to be asked. It never fails: what it does not manage, the next
+// run or recover does.
+func (h *Holder) settleOwn(ctx context.Context, proxy string) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	s := &settling{h: h, proxyOf: func(recorded string) string {
+		if recorded != proxy {
+			return ""
+		}
+		return proxy
+	}}
+	err := h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
+		if in.Proxy != proxy {
+			return false
+		}
+		done, err := s.settle(ctx, in)
+		switch {
+		case err != nil:
+			h.report.Debugf("journal: %s: %v", describeIntent(in), err)
+			cancel() // the rest would hardly fare better
+			return false
+		case done.unconfirmed:
+			h.report.Debugf("journal: %s", done.text(in))
+			cancel() // nor would it, at a proxy of version 1
+			return false
+		case len(done.released) > 0:
+			h.report.Notef("journal: %s", done.text(in))
+		}
+		return true
+	})
+	if err != nil {
+		h.report.Debugf("%v", err)
+	}
+}
+
+// settling settles intents of dead processes.
+type settling struct {
+	h *Holder
+	// proxyOf is where to go for what is owed to a recorded proxy; "" leaves
+	// it for another time.
+	proxyOf func(recorded string) string
+}
+
+// settlement is what became of an intent.
+type settlement struct {
+	released    []string
+	kept        []string // the handle has these names: they are its user's
+	unconfirmed bool     // it cannot be known, or not safely be done
+}
+
+var (
+	errOtherProxy = errors.New("it is owed to another proxy")
+	// errUncertain: the lease may be another's by now, and a version-1 proxy
+	// would not ask.
+	errUncertain = errors.New("it may have been released before")
+)
+
+// settle settles one intent, whose lock the caller holds. The handle decides,
+// under its lock: if it has the request, what it says counts. A handle that
+// does not have it has given it up, or never got it.
+func (s *settling) settle(ctx context.Context, in lockfile.Intent) (done settlement, err error) {
+	named := false // what was granted is known by name, and dealt with
+	if handle, err := lockfile.OpenHandle(in.Handle); err == nil {
+		if named, err = s.settleHandle(ctx, handle, in, &done); err != nil {
+			return done, err
+		}
+	} // else it is no handle any more
+	if named || in.Kind == lockfile.Releasing || done.unconfirmed {
+		if len(done.kept) == 0 && !done.unconfirmed {
+			s.h.keepers.dismiss(in.Request) // it may be what was killed
+		}
+		return done, nil
+	}
+	names, err := s.withdraw(ctx, in)
+	if errors.Is(err, errors.ErrUnsupported) {
+		done.unconfirmed, err = true, nil
+	}
+	done.released = append(done.released, names...)
+	return done, err
+}
+
+// settleHandle gives back what an intent left in its handle, and reports
+// whether that names what the request was granted.
+func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent, done *settlement) (named bool, err error) {
+	var owed []lockfile.Debt
+	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
+		ours := in.Request != "" && tx.RequestID == in.Request
+		if ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.Acquiring {
+			done.kept, named = tx.Names(), true
+			return nil
+		}
+		for _, o := range owedBy(tx.Record) {
+			named = named || o.RequestID == in.Request && len(o.Leases) > 0
+		}
+		owed = s.owed(tx.Record, ours)
+		return s.releaseAll(ctx, tx, ours, done)
+	})
+	if err == nil && !done.unconfirmed {
+		s.h.settle(owed)
+	}
+	return named, err
+}
+
+// owed is what releaseAll gives back.
+func (s *settling) owed(r lockfile.Record, all bool) []lockfile.Debt {
+	if all {
+		return owedBy(r)
+	}
+	return r.Previous
+}
+
+// releaseAll is that of Holder, with more care: of leases that are known by
+// name only, none is released that may have been before.
+func (s *settling) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, done *settlement) error {
+	released, err := s.h.releaseAll(ctx, tx, all, s.decide)
+	done.released = append(done.released, released...)
+	if errors.Is(err, errUncertain) {
+		done.unconfirmed = true
+		return nil
+	}
+	return err
+}
+
+// decide is a [decision].
+func (s *settling) decide(ctx context.Context, owed []lockfile.Debt, fresh bool) (deliveries []delivery, err error) {
+	for i, o := range owed {
+		proxy := s.proxyOf(o.Proxy)
+		if proxy == "" {
+			return deliveries, fmt.Errorf("release %s: %w", describeOwed(o), errOtherProxy)
+		}
+		if bare(o.Leases) && !(fresh && i == len(owed)-1) {
+			old, err := s.versionOne(ctx, proxy)
+			if err != nil {
+				return deliveries, err
+			}
+			if old {
+				return deliveries, errUncertain
+			}
+		}
+		deliveries = append(deliveries, delivery{o, proxy})
+	}
+	return deliveries, nil
+}
+
+// versionOne tells whether a proxy knows names only.
+func (s *settling) versionOne(ctx context.Context, proxy string) (bool, error) {
+	client, err := s.h.dialer.dial(ctx, proxy)
+	if err != nil {
+		return false, err
+	}
+	_, err = client.Health(ctx)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return true, nil
+	}
+	return false, err
+}
+
+// withdraw ends whatever a request got or waits for, by its id.
+func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) ([]string, error) {
+	proxy := s.proxyOf(in.Proxy)
+	if proxy == "" {
+		return nil, fmt.Errorf("withdraw request %s: %w", in.Request, errOtherProxy)
+	}
+	client, err := s.h.dialer.dial(ctx, proxy)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := client.Release(ctx, leaseapi.ReleaseRequest{RequestIDs: []string{in.Request}})
+	if err != nil {
+		return nil, fmt.Errorf("withdraw request %s: %w", in.Request, err)
+	}
+	return reply.Released, nil
+}
+
+// text says what became of an intent.
+func (d settlement) text(in lockfile.Intent) string {
+	who := describeIntent(in)
+	switch {
+	case d.unconfirmed:
+		return fmt.Sprintf("unconfirmed: %s: up to %d of type %q may be held at %s since %s",
+			who, max(in.Count, 1), in.Type, in.Proxy, in.Begun.Format(time.RFC3339))
+	case len(d.released) > 0:
+		return fmt.Sprintf("released %s: %s", strings.Join(d.released, ", "), who)
+	case len(d.kept) > 0:
+		return fmt.Sprintf("kept %s: handle %s has it: release that if nobody needs it: %s", strings.Join(d.kept, ", "), in.Handle, who)
+	case in.Kind == lockfile.Releasing:
+		return fmt.Sprintf("nothing left to release in handle %s: %s", in.Handle, who)
+	}
+	return fmt.Sprintf("withdrawn, nothing was held: %s", who)
+}
+
+// describeIntent says what the dead process was doing.
+func describeIntent(in lockfile.Intent) string {
+	what := map[lockfile.Kind]string{
+		lockfile.Acquiring: "acquire",
+		lockfile.Holding:   "exec",
+		lockfile.Releasing: "release",
+	}[in.Kind]
+	return fmt.Sprintf("%s %s (process %d) was killed", what, in.ID, in.PID)
+}

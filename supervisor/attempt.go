@@ -1,0 +1,130 @@
+package supervisor
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/trap"
+)
+
+// supervisor is one run: its attempts, one after the other.
+type supervisor struct {
+	Options
+	h       *holder.Holder
+	lease   *holder.Lease // that is ours to give back; nil: none
+	signals *signals
+}
+
+// States of the lease, as the command sees them in LEASECTL_STATE.
+const (
+	stateAcquired = "acquired"
+	stateSkipped  = "skipped"  // dry run
+	stateDegraded = "degraded" // optional, and none was had
+)
+
+// confirmAfter puts off the call that confirms a grant: a command that ends
+// before needs none, since its release says that the lease was received.
+const confirmAfter = time.Second
+
+// attempt takes a lease and runs the command once. An error means that the
+// command did not run. The lease is still held, for the next attempt to swap.
+func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
+	lease, state, err := s.acquire(ctx, n)
+	if err != nil {
+		return End{}, err
+	}
+	<-s.signals.listening
+	defer s.signals.forward()()
+	if err := context.Cause(ctx); err != nil {
+		return End{}, err // a signal came between the grant and now
+	}
+	var lost <-chan struct{} // never, without a lease
+	cause := func() error { return nil }
+	grace := s.GracePeriod
+	if lease != nil {
+		grace = s.graceWithin(lease)
+		kept, stop := lease.Keep(ctx, holder.KeepOptions{
+			Margin:       grace + StopMargin,
+			ConfirmAfter: confirmAfter,
+			ReleaseAfter: s.ReleaseAfter,
+		})
+		defer stop()
+		lost, cause = kept.Done(), func() error { return context.Cause(kept) }
+	}
+	s.Report.Flush()
+	child, err := trap.Start(trap.Command{
+		Args:        s.Args,
+		Env:         environment(s.Environment, lease, state),
+		Stdin:       s.Stdin,
+		Stdout:      s.Stdout,
+		Stderr:      s.Stderr,
+		ParentDeath: s.ParentDeath,
+	})
+	if err != nil {
+		return End{}, err
+	}
+	w := watch{Options: s.Options, child: child, signals: s.signals.heard, grace: grace, lost: lost, cause: cause}
+	return w.untilEnd(), nil
+}
+
+// acquire takes the lease of one attempt, or says why there is none.
+func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, string, error) {
+	if s.DryRun {
+		return nil, stateSkipped, nil
+	}
+	r := s.Request
+	if attempt > 1 {
+		r.Private = false // the attempt before may have written it
+		r.Replaces = s.replaces
+	}
+	lease, err := s.h.Acquire(ctx, r)
+	switch {
+	case err == nil:
+		s.lease = lease
+		s.Report.Notef("acquired %s for %s", strings.Join(lease.Names(), ", "), lease.Owner())
+		return lease, stateAcquired, nil
+	case s.Optional && holder.Denied(ctx, err):
+		s.Report.Failf("no lease of type %q, %s runs without: %s", r.Type, s.Args[0], holder.Describe(err))
+		return nil, stateDegraded, nil
+	}
+	return nil, "", err
+}
+
+// replaces tells what a further attempt gives back before it acquires: the lease
+// of the attempt before, or what its handle still owes. What another process has
+// put into the handle meanwhile belongs to that process.
+func (s *supervisor) replaces(r holder.Record) bool {
+	return s.lease != nil && s.lease.Is(r) || r.State == holder.StateReleasing
+}
+
+// graceWithin returns the grace period that the granted TTL leaves time for, if
+// the lease is lost because nobody could renew it, and says so if it is less than
+// was asked for.
+func (s *supervisor) graceWithin(lease *holder.Lease) time.Duration {
+	grace := s.GracePeriod
+	if ttl := lease.TTL(); ttl > 0 && !s.WarnOnLost {
+		// Half the TTL is left for renewals, as the heartbeat sees to.
+		grace = max(0, min(grace, ttl/2-StopMargin))
+	}
+	if grace < s.GracePeriod {
+		s.Report.Failf("the lease was granted for %s: if it is lost, the command has %s to end, not the grace period of %s",
+			leaseapi.Duration(lease.TTL()), leaseapi.Duration(grace), leaseapi.Duration(s.GracePeriod))
+	}
+	return grace
+}
+
+// giveBack releases at the end of a run what it took itself.
+func (s *supervisor) giveBack(ctx context.Context) {
+	if s.lease == nil {
+		return
+	}
+	released, err := s.lease.Release(ctx)
+	if err != nil {
+		s.Report.Failf("%v", err)
+	} else if len(released) > 0 {
+		s.Report.Notef("released %s", strings.Join(released, ", "))
+	}
+}

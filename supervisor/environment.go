@@ -1,0 +1,35 @@
+package supervisor
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/leasectl/leasectl/holder"
+)
+
+// leaseVariables tell a command about its lease. Those of an outer leasectl are
+// not passed on: they are about another lease.
+var leaseVariables = []string{"LEASECTL_STATE", "LEASECTL_HANDLE", "LEASECTL_NAMES", "LEASECTL_GENERATION", "LEASED_RESOURCE"}
+
+// environment returns env with what a command may want to know of its lease,
+// which is nil if it has none.
+func environment(env []string, lease *holder.Lease, state string) []string {
+	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(leaseVariables, name)
+	})
+	env = append(env, "LEASECTL_STATE="+state)
+	if lease == nil {
+		return env
+	}
+	names := lease.Names()
+	env = append(env, "LEASECTL_HANDLE="+lease.Handle(), "LEASECTL_NAMES="+strings.Join(names, ","))
+	if generation := lease.Generation(); generation != 0 {
+		env = append(env, "LEASECTL_GENERATION="+strconv.FormatUint(generation, 10))
+	}
+	if len(names) == 1 {
+		env = append(env, "LEASED_RESOURCE="+names[0])
+	}
+	return env
+}

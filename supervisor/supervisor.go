@@ -1,0 +1,31 @@
+package supervisor
+
+import (
+	"context"
+	"slices"
+
+	"github.com/leasectl/leasectl/holder"
+)
+
+// Run takes a lease, runs the command, and gives the lease back; then it does so
+// again as long as attempts are left and the command's exit code is one of
+// RetryOn. Each further attempt swaps the lease of the one before.
+//
+// An error means that the last attempt had no lease, or that the command could
+// not be started. A release that failed is reported and no error: the lease ends
+// with its TTL.
+func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
+	signals, stop := hear(o.Signals, o.Listening)
+	defer stop()
+	s := &supervisor{Options: o, h: h, signals: signals}
+	for attempt := 1; ; attempt++ {
+		end, err := s.attempt(ctx, attempt)
+		again := err == nil && !end.stopped() && attempt < o.Attempts &&
+			end.Status.Signal == 0 && slices.Contains(o.RetryOn, end.Status.Code) && ctx.Err() == nil
+		if !again {
+			s.giveBack(ctx)
+			return end, err
+		}
+		s.Report.Notef("attempt %d of %d ended with exit code %d: taking the lease anew", attempt, o.Attempts, end.Status.Code)
+	}
+}
