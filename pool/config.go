@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -152,4 +153,14 @@ func check(what, s string, allowed func(rune) bool) error {
 		return fmt.Errorf("%s %q contains %q", what, s, r)
 	}
 	return nil
+}
+
+// Numbered returns the names of a pool whose n resources have none of their own:
+// typ-0 to typ-(n-1).
+func Numbered(typ string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = typ + "-" + strconv.Itoa(i)
+	}
+	return names
 }

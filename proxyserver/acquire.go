@@ -1,21 +1,20 @@
 package proxyserver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
-func (s *Server) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
+	t := h.term
 	p, ok := parseAcquire(w, r.URL.Query())
 	if !ok {
-		s.metrics.refused(p.Type, "bad-request")
+		h.metrics.refused(p.Type, "bad-request")
 		return
 	}
 	p.Owner = holder(c.token, p.Owner)
@@ -28,170 +27,22 @@ func (s *Server) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		answer(w, http.StatusOK, leaseapi.AcquireReply{Names: []string{}})
 		return
 	}
-	out := s.acquire(r.Context(), p)
+	out := t.acquire(r.Context(), &p.request)
 	// A client without a request id that is gone cannot be told, nor come
 	// back: what it got would be held by nobody.
 	if p.Once && len(out.leases) > 0 && r.Context().Err() != nil {
-		if err := s.giveBack(out.leases); err != nil {
+		if err := t.giveBack(out.leases); err != nil {
 			unavailable(w, err)
 			return
 		}
 		out = outcome{err: errGone}
 	}
-	s.answerAcquire(w, p, out)
+	h.answerAcquire(w, t.clock, p, out)
 }
 
-// acquire returns what became of the request, which is durable; with
-// errSlice it is still queued.
-func (s *Server) acquire(ctx context.Context, p *acquireParams) outcome {
-	var out outcome
-	c := &conn{told: make(chan outcome, 1)}
-	queued := false
-	err := s.do(func(now time.Duration) {
-		if p.Once {
-			s.onces++
-			p.ID = onceID(s.onces)
-		}
-		out.leases, out.err = s.set.Acquire(now, p.Request)
-		if queued = out.err == nil && out.leases == nil; queued {
-			p.wait = s.waitOf(now, p)
-			s.attach(p.ID, c, until(now, p.wait))
-		}
-	})
-	switch {
-	case err != nil:
-		return outcome{err: err}
-	case !queued:
-		return out
-	}
-	return s.await(ctx, p, c)
-}
-
-// onceID is the id under which the pools know a request that has none. No
-// client can send it, since it holds a control character.
-func onceID(n uint64) string { return "\x00" + strconv.FormatUint(n, 36) }
-
-// waitOf is how long a request that is queued may still wait.
-func (s *Server) waitOf(now time.Duration, p *acquireParams) time.Duration {
-	if p.wait >= 0 {
-		return p.wait
-	}
-	st, _ := s.set.Status(now, p.ID)
-	return max(0, s.opts.MaxWait-st.Waited)
-}
-
-// until returns now + wait, or the end of time if that is later.
-func until(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
-
-var (
-	// errSlice is the outcome of a slice that is over before the wait is.
-	errSlice = errors.New("still queued")
-	// errGone is the outcome of a wait whose client has gone. It is answered
-	// all the same: a client that closed only its sending side reads on, and
-	// would take the empty answer of a handler that writes none for a success.
-	errGone = errors.New("the client closed the connection")
-)
-
-// await waits with c until it is told, the client goes, or the time of a slice
-// or the whole wait is over.
-func (s *Server) await(ctx context.Context, p *acquireParams, c *conn) outcome {
-	limit := p.wait
-	if !p.Once {
-		limit = min(limit, leaseapi.SliceTime)
-	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case out := <-c.told:
-		return out
-	case <-ctx.Done():
-		return s.leave(p, c)
-	case <-timer.C:
-		return s.endSlice(p, c)
-	}
-}
-
-// leave ends the wait of a connection whose client has gone.
-func (s *Server) leave(p *acquireParams, c *conn) outcome {
-	out := outcome{err: errGone}
-	err := s.do(func(now time.Duration) {
-		if s.waits(p.ID, c) {
-			s.detach(now, p.ID, c, 0)
-		} else {
-			out.err = nil
-		}
-	})
-	switch {
-	case err == nil && out.err != nil:
-		return out
-	case err == nil || errors.Is(err, errStopping):
-		return <-c.told // it had been decided already, or is by the stop
-	}
-	return outcome{err: err}
-}
-
-// endSlice ends the wait of a connection whose time is over: for the whole
-// request, unless a later connection said that it may wait on.
-func (s *Server) endSlice(p *acquireParams, c *conn) outcome {
-	out := outcome{err: errSlice}
-	err := s.do(func(now time.Duration) {
-		switch {
-		case !s.waits(p.ID, c):
-			out.err = nil
-		case now >= s.waiting[p.ID].until:
-			s.set.Withdraw(now, p.ID) // which tells c, among others
-			out.err = nil
-		default:
-			st, _ := s.set.Status(now, p.ID)
-			out.status = &st
-			s.detach(now, p.ID, c, leaseapi.SliceGap)
-		}
-	})
-	if err != nil && !errors.Is(err, errStopping) {
-		return outcome{err: err}
-	}
-	if err != nil || out.err == nil {
-		return <-c.told
-	}
-	return out
-}
-
-// giveBack ends leases that nobody received.
-func (s *Server) giveBack(leases []pool.Lease) error {
-	err := s.do(func(now time.Duration) {
-		for _, l := range leases {
-			s.set.Release(now, pool.Ref{Name: l.Name, Generation: l.Generation}, 0)
-		}
-	})
-	if errors.Is(err, errStopping) {
-		err = s.giveBackLast(leases)
-	}
-	if err != nil {
-		s.log.Warn("leases are held by a client that has gone, until their TTL is over", "names", namesOf(leases), "error", err)
-	}
-	return err
-}
-
-// giveBackLast has the last commit of a server that is stopping end leases. The
-// pools are not told, which are of no use any more: they would grant to somebody
-// who waits, and does not hear of it.
-func (s *Server) giveBackLast(leases []pool.Lease) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.finished {
-		return errStopping
-	}
-	now := s.clock.now()
-	for _, l := range leases {
-		if held, ok := s.set.Held(still, l.Name); ok && held.Generation == l.Generation {
-			s.open.changes = append(s.open.changes, pool.Change{Kind: pool.Done, Lease: l, Reason: pool.Released, Took: now - l.Granted})
-		}
-	}
-	return nil
-}
-
-func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outcome) {
-	s.metrics.refused(p.Type, refusal(out.err))
+// answerAcquire answers an acquire in the words of version 1 where it has some.
+func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquireParams, out outcome) {
+	h.metrics.refused(p.Type, refusal(out.err))
 	refuse := func(status int, text string) {
 		if status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", retryAfter)
@@ -200,9 +51,9 @@ func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outc
 	}
 	switch err := out.err; {
 	case err == nil:
-		answer(w, http.StatusOK, s.acquireReply(p, out.leases))
+		answer(w, http.StatusOK, acquireReply(clock, p, out.leases))
 	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Once && out.status != nil:
-		answer(w, http.StatusAccepted, s.queuedReply(p.ID, *out.status))
+		answer(w, http.StatusAccepted, queuedReply(clock, p.ID, *out.status))
 	case p.Once && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
 		refuse(http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, pool.ErrUnknownType):
@@ -226,7 +77,7 @@ func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outc
 	}
 }
 
-func (s *Server) acquireReply(p *acquireParams, leases []pool.Lease) leaseapi.AcquireReply {
+func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.AcquireReply {
 	reply := leaseapi.AcquireReply{Names: namesOf(leases)}
 	if !p.ours {
 		return reply
@@ -240,14 +91,11 @@ func (s *Server) acquireReply(p *acquireParams, leases []pool.Lease) leaseapi.Ac
 		ttl, expires = min(ttl, l.TTL), min(expires, l.Ends())
 	}
 	reply.TTL, reply.RenewEvery = leaseapi.Duration(ttl), renewEvery(ttl)
-	reply.ExpiresAt = s.clock.wall(expires)
+	reply.ExpiresAt = clock.wall(expires)
 	return reply
 }
 
-// renewEvery leaves room for two renewals that fail.
-func renewEvery(ttl time.Duration) leaseapi.Duration { return leaseapi.Duration(ttl / 3) }
-
-func (s *Server) queuedReply(id string, st pool.Status) leaseapi.Queued {
+func queuedReply(clock clock, id string, st pool.Status) leaseapi.Queued {
 	reply := leaseapi.Queued{
 		RequestID: id,
 		Place:     st.Place,
@@ -257,8 +105,31 @@ func (s *Server) queuedReply(id string, st pool.Status) leaseapi.Queued {
 		Estimate:  leaseapi.Duration(st.Estimate.Round(time.Second)),
 	}
 	if st.Oldest != nil {
-		oldest := s.poolLease(*st.Oldest)
+		oldest := poolLease(clock, *st.Oldest)
 		reply.Oldest = &oldest
 	}
 	return reply
+}
+
+// refusal returns the word under which an acquire that ended with err counts;
+// none if it was granted, or still waits, or its client went away.
+func refusal(err error) string {
+	for _, r := range []struct {
+		err  error
+		word string
+	}{
+		{pool.ErrUnknownType, "unknown-type"},
+		{pool.ErrTooMany, "too-many"},
+		{pool.ErrExhausted, "exhausted"},
+		{pool.ErrQueueFull, "queue-full"},
+		{pool.ErrEnded, "ended"},
+		{pool.ErrConflict, "conflict"},
+		{errFailed, "unavailable"},
+		{errPanicked, "unavailable"},
+	} {
+		if errors.Is(err, r.err) {
+			return r.word
+		}
+	}
+	return ""
 }

@@ -211,7 +211,7 @@ func TestVersion1ClientGone(t *testing.T) {
 		if w := p.pools()[0].Waiting; w != 0 {
 			t.Errorf("%d wait, want 0", w)
 		}
-		if n := len(p.server.waiting); n != 0 {
+		if n := len(p.server.term.waiting); n != 0 {
 			t.Errorf("%d waiters are kept of clients that have gone", n)
 		}
 	})
@@ -225,9 +225,9 @@ func TestSliceEndsWithAGrant(t *testing.T) {
 		p.granted("type=q&ttl=25s")
 		r := p.later(t.Context(), "type=q&request_id=r&wait=1h")
 		synctest.Wait()
-		p.server.mu.Lock()
-		p.server.alarm.Stop() // so that the end of the slice is what finds the lease expired
-		p.server.mu.Unlock()
+		p.server.term.mu.Lock()
+		p.server.term.alarm.timer.Stop() // so that the end of the slice is what finds the lease expired
+		p.server.term.mu.Unlock()
 		if got := decode[leaseapi.AcquireReply](t, <-r, 200); got.RequestID != "r" {
 			t.Errorf("got %+v", got)
 		}
@@ -367,13 +367,13 @@ func TestTombstones(t *testing.T) {
 func TestRequestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
-		a := p.granted("type=q&request_id=a/b")
-		got := decode[leaseapi.RequestReply](t, p.do("GET", "/lease/requests/a%2Fb", ""), 200)
+		a := p.granted("type=q&request_id=a~b")
+		got := decode[leaseapi.RequestReply](t, p.do("GET", "/lease/requests/a%7Eb", ""), 200)
 		if got.State != leaseapi.StateGranted || got.Names[0] != "q-0" || got.Leases[0] != a.Leases[0] {
 			t.Errorf("request %+v", got)
 		}
 		time.Sleep(20 * time.Second)
-		p.release(`{"request_ids":["a/b"]}`)
+		p.release(`{"request_ids":["a~b"]}`)
 		p.granted("type=q&owner=me")
 		for _, id := range []string{"c", "d"} {
 			p.later(t.Context(), "type=q&request_id="+id)

@@ -6,77 +6,22 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
 )
 
 // bodyTime is how long a peer may take to send a body of at most
 // [leaseapi.MaxBody]; it bounds what a slow or silent one can hold.
 const bodyTime = 10 * time.Second
 
-// retryAfter is what a client is asked to wait after a 503, in seconds: by then
-// a server that is being restarted is mostly back.
+// retryAfter is how many seconds a client is asked to wait after a 503. A server
+// that is being restarted is mostly back within that time.
 const retryAfter = "1"
 
-// ServeHTTP implements [http.Handler].
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	path := r.URL.Path
-	rt, ok := routes[path]
-	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
-		rt, ok = route{method: http.MethodGet, serve: (*Server).serveRequest}, true
-	}
-	var c caller
-	if !rt.open {
-		var admitted bool
-		if c, admitted = s.admit(w, r); !admitted {
-			return
-		}
-	}
-	switch {
-	case !ok:
-		problem(w, http.StatusNotFound, leaseapi.ProblemNotFound, "there is nothing at "+path)
-	case rt.allows(r.Method):
-		rt.serve(s, c, w, r)
-	default:
-		w.Header().Set("Allow", rt.method)
-		if path == leaseapi.PathAcquire || path == leaseapi.PathRelease {
-			http.Error(w, fmt.Sprintf("Method %s not allowed, POST requests only.", r.Method), http.StatusMethodNotAllowed)
-			return
-		}
-		problem(w, http.StatusMethodNotAllowed, leaseapi.ProblemMethod, fmt.Sprintf("%s takes %s, not %s", path, rt.method, r.Method))
-	}
-}
-
-// route is what a path does, and with which method.
-type route struct {
-	method string
-	serve  func(*Server, caller, http.ResponseWriter, *http.Request)
-	open   bool // needs no token: the caller is not known
-}
-
-func (rt route) allows(method string) bool {
-	return method == rt.method || method == http.MethodHead && rt.method == http.MethodGet
-}
-
-// routes is not an [http.ServeMux], which answers an unclean path with a
-// redirect: a POST is redirected to a GET by most clients.
-var routes = map[string]route{
-	leaseapi.PathAcquire: {method: http.MethodPost, serve: (*Server).serveAcquire},
-	leaseapi.PathRelease: {method: http.MethodPost, serve: (*Server).serveRelease},
-	leaseapi.PathRenew:   {method: http.MethodPost, serve: (*Server).serveRenew},
-	leaseapi.PathBreak:   {method: http.MethodPost, serve: (*Server).serveBreak},
-	leaseapi.PathPools:   {method: http.MethodGet, serve: (*Server).servePools},
-	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*Server).serveMetrics},
-	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*Server).serveHealth, open: true},
-	leaseapi.PathReady:   {method: http.MethodGet, serve: (*Server).serveReady, open: true},
-}
-
-// readBody reads a body of bounded size in bounded time. After an error the
-// answer has been written.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+// readBody reads a body of bounded size in bounded time. It answers an error
+// itself; then ok is false.
+func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	if r.ContentLength == 0 {
 		return nil, true
 	}
@@ -108,13 +53,13 @@ func answer(w http.ResponseWriter, status int, v any) {
 
 func write(w http.ResponseWriter, status int, contentType string, v any) {
 	body, err := json.Marshal(v)
-	if err != nil { // of our own types; a time beyond the year 9999 would do it
+	if err != nil { // only a time beyond the year 9999 does that
 		http.Error(w, fmt.Sprintf("encode the answer: %v", err), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
-	w.Write(body) // fails if the client has gone: nobody is left to tell
+	w.Write(body) // an error means that the client has gone
 }
 
 func problem(w http.ResponseWriter, status int, typ, detail string, lost ...leaseapi.Lost) {
@@ -126,7 +71,7 @@ func problem(w http.ResponseWriter, status int, typ, detail string, lost ...leas
 	})
 }
 
-// titles say what is the same for every problem of a type.
+// titles are the texts that all problems of a type share.
 var titles = map[string]string{
 	leaseapi.ProblemBadRequest:     "the request is not valid",
 	leaseapi.ProblemUnknownRequest: "no such request",
@@ -147,24 +92,7 @@ func badRequest(w http.ResponseWriter, err error) {
 	problem(w, http.StatusBadRequest, leaseapi.ProblemBadRequest, err.Error())
 }
 
-// unavailable answers a call that do refused.
+// unavailable answers a call that the term did not do.
 func unavailable(w http.ResponseWriter, err error) {
 	problem(w, http.StatusServiceUnavailable, leaseapi.ProblemUnavailable, err.Error())
-}
-
-// leasesOf translates leases to the wire.
-func leasesOf(leases []pool.Lease) []leaseapi.Lease {
-	wire := make([]leaseapi.Lease, len(leases))
-	for i, l := range leases {
-		wire[i] = leaseapi.Lease{Name: l.Name, Generation: l.Generation}
-	}
-	return wire
-}
-
-func namesOf(leases []pool.Lease) []string {
-	names := make([]string, len(leases))
-	for i, l := range leases {
-		names[i] = l.Name
-	}
-	return names
 }

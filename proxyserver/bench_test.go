@@ -121,7 +121,7 @@ func BenchmarkPairs(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", name, clients), func(b *testing.B) {
 				opts := Options{Pools: []pool.Config{{Type: "q", Names: names(64)}}}
 				if data != "" {
-					opts.Data = b.TempDir()
+					opts.Store = openStore(b, b.TempDir())
 				}
 				if logs { // to a file, as in production
 					file, err := os.Create(filepath.Join(b.TempDir(), "log"))
@@ -157,6 +157,7 @@ func bareBolt(b *testing.B, write func(*bolt.DB, func(*bolt.Tx) error) error) ht
 	}
 	b.Cleanup(func() { db.Close() })
 	db.MaxBatchDelay = time.Millisecond
+	bucket := []byte("bare")
 	err = db.Update(func(tx *bolt.Tx) error { _, err := tx.CreateBucket(bucket); return err })
 	if err != nil {
 		b.Fatal(err)
@@ -234,13 +235,13 @@ func BenchmarkHandOff(b *testing.B) {
 		b.Run(fmt.Sprintf("durable=%v", data), func(b *testing.B) {
 			opts := Options{Pools: []pool.Config{quota(1)}}
 			if data {
-				opts.Data = b.TempDir()
+				opts.Store = openStore(b, b.TempDir())
 			}
 			s, addr := ourServer(b, opts)
 			handOff(b, addr, func() bool {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				return len(s.waiting) > 0
+				s.term.mu.Lock()
+				defer s.term.mu.Unlock()
+				return len(s.term.waiting) > 0
 			})
 		})
 	}
@@ -313,16 +314,16 @@ func BenchmarkWaiters(b *testing.B) {
 		if _, err := dialWire(b, addr).call("/lease/acquire?type=q", ""); err != nil {
 			b.Fatal(err)
 		}
-		waiters(b, n, addr, func() int {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return len(s.waiting)
+		benchWaiters(b, n, addr, func() int {
+			s.term.mu.Lock()
+			defer s.term.mu.Unlock()
+			return len(s.term.waiting)
 		})
 	})
 	b.Run("bare", func(b *testing.B) {
 		var mu sync.Mutex
 		waiting := 0
-		waiters(b, n, bareServer(b, func(w http.ResponseWriter, r *http.Request) {
+		benchWaiters(b, n, bareServer(b, func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			waiting++
 			mu.Unlock()
@@ -335,7 +336,7 @@ func BenchmarkWaiters(b *testing.B) {
 	})
 }
 
-func waiters(b *testing.B, n int, addr string, waiting func() int) {
+func benchWaiters(b *testing.B, n int, addr string, waiting func() int) {
 	var conns []net.Conn
 	defer func() {
 		for _, c := range conns {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -12,9 +11,10 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-func (s *Server) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
+	t := h.term
 	if !c.mayBreak() {
-		s.refuseCall(w, forbiddenError("to break a lease takes a token that is marked admin"))
+		h.refuseCall(w, forbiddenError("to break a lease takes a token that is marked admin"))
 		return
 	}
 	body, ok := readBody(w, r)
@@ -33,7 +33,7 @@ func (s *Server) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	var l pool.Lease
 	var ended bool
 	var failed error
-	err := s.do(func(now time.Duration) { l, ended, failed = s.breakLease(now, req) })
+	err := t.do(func(set *pool.Set, now time.Duration) { l, ended, failed = breakLease(set, now, req) })
 	switch {
 	case err != nil:
 		unavailable(w, err)
@@ -42,10 +42,10 @@ func (s *Server) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	case failed != nil:
 		problem(w, http.StatusConflict, leaseapi.ProblemNotHeld, failed.Error())
 	default:
-		if c.token != "" { // else there is no telling who it was
-			s.log.Info("break", "by", c.token, "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
+		if c.token != "" { // without tokens nobody knows who it was
+			h.log.Info("break", "by", c.token, "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
 		}
-		answer(w, http.StatusOK, leaseapi.BreakReply{Lease: s.poolLease(l), Ended: ended})
+		answer(w, http.StatusOK, leaseapi.BreakReply{Lease: poolLease(t.clock, l), Ended: ended})
 	}
 }
 
@@ -56,25 +56,25 @@ func checkBreak(req leaseapi.BreakRequest) error {
 	case req.Reason == "":
 		return errors.New("reason is empty: its holder will want to know")
 	}
-	return checkText("reason", req.Reason, leaseapi.MaxReason)
+	return leaseapi.CheckReason(req.Reason)
 }
 
-// breakLease does what req asks for. A second copy of a request that ended the
-// lease finds it ended for this reason, which is success too.
-func (s *Server) breakLease(now time.Duration, req leaseapi.BreakRequest) (l pool.Lease, ended bool, err error) {
-	l, held := s.set.Held(now, req.Name)
+// breakLease does what req asks for. A second copy of the request succeeds too: it
+// finds that the lease has ended for this reason.
+func breakLease(set *pool.Set, now time.Duration, req leaseapi.BreakRequest) (l pool.Lease, ended bool, err error) {
+	l, held := set.Held(now, req.Name)
 	if !held || req.Generation != 0 && req.Generation != l.Generation {
-		return s.broken(now, req, held)
+		return broken(set, now, req, held)
 	}
-	l, err = s.set.Break(now, req.Name, req.Reason, req.Now)
+	l, err = set.Break(now, req.Name, req.Reason, req.Now)
 	return l, req.Now, err
 }
 
-// broken says what became of a lease that is not held any more, or not as req
-// has it.
-func (s *Server) broken(now time.Duration, req leaseapi.BreakRequest, held bool) (l pool.Lease, ended bool, err error) {
-	if !held { // then this changes nothing, and knows whether there ever was such a name
-		_, err = s.set.Break(now, req.Name, req.Reason, req.Now)
+// broken answers a break of a lease that has ended, or whose name is held with
+// another generation than req says.
+func broken(set *pool.Set, now time.Duration, req leaseapi.BreakRequest, held bool) (l pool.Lease, ended bool, err error) {
+	if !held { // this changes nothing, and tells whether there ever was such a name
+		_, err = set.Break(now, req.Name, req.Reason, req.Now)
 	}
 	switch {
 	case errors.Is(err, pool.ErrUnknownName):
@@ -82,15 +82,10 @@ func (s *Server) broken(now time.Duration, req leaseapi.BreakRequest, held bool)
 	case req.Generation == 0:
 		return l, false, fmt.Errorf("nobody holds %q", req.Name)
 	}
-	// To renew what is not held changes nothing, and says why it is not.
-	_, why := s.set.Renew(now, pool.Ref{Name: req.Name, Generation: req.Generation}, 0)
+	// To renew a lease that has ended changes nothing, and tells why it ended.
+	_, why := set.Renew(now, pool.Ref{Name: req.Name, Generation: req.Generation}, 0)
 	if why == leaseapi.ReasonBroken+pool.Reason(req.Reason) {
 		return pool.Lease{Name: req.Name, Generation: req.Generation, Granted: now, Expires: now, Broken: req.Reason}, true, nil
 	}
 	return l, false, fmt.Errorf("the lease of %q with generation %d has ended (%s)", req.Name, req.Generation, why)
-}
-
-// logBroken says that a lease was broken and is still held.
-func (s *Server) logBroken(l pool.Lease) {
-	s.logLease("breaking", l, slog.String("reason", l.Broken), slog.Duration("ends_in", round(s.clock.until(l.Ends()))))
 }

@@ -4,107 +4,83 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
-// caller is who sent a request. The zero caller is everybody, of a server that
-// asks for no tokens.
+// caller is the sender of a request. On a server that asks for no tokens it is the
+// zero caller, which may do everything.
 type caller struct {
 	token string // its name; empty: no tokens are in use
 	admin bool
 }
 
-// SetTokens makes tokens those that count from the next request on; nil makes
-// the server ask for none. It is safe to call while the server serves.
-func (s *Server) SetTokens(tokens Tokens) { s.tokens.Store(&tokens) }
-
-// admit returns who sent r. If nobody who may, the answer has been written.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bool) {
-	c, ok = s.identify(r)
+// admit returns the sender of r. Without a valid token it answers r, and ok is
+// false.
+func (h *handler) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bool) {
+	c, ok = h.identify(r)
 	if !ok {
-		s.metrics.refused("", "unauthorized")
+		h.metrics.refused("", "unauthorized")
 		w.Header().Set("WWW-Authenticate", `Bearer realm="leases"`) // RFC 9110, section 11.6.1
 		problem(w, http.StatusUnauthorized, leaseapi.ProblemUnauthorized, "a token that the server knows is needed")
 	}
 	return c, ok
 }
 
-func (s *Server) identify(r *http.Request) (caller, bool) {
-	tokens := *s.tokens.Load()
+func (h *handler) identify(r *http.Request) (caller, bool) {
+	tokens := *h.tokens.Load()
 	if tokens == nil {
 		return caller{}, true
 	}
-	t, ok := tokens.find(r.Header.Get("Authorization"))
+	t, ok := tokens.Find(r.Header.Get("Authorization"))
 	return caller{t.Name, t.Admin}, ok
 }
 
 // mayBreak reports whether c may take leases away from others.
 func (c caller) mayBreak() bool { return c.token == "" || c.admin }
 
-// The owner of a lease, as the pools know it, begins with the name of the token
-// that it was acquired with, so that it is as durable as the lease and belongs
-// to the identity of a request id. Neither part can contain the separator,
-// which is a control character.
-const holderSeparator = "\x00"
-
-func holder(token, owner string) string {
-	if token == "" {
-		return owner
-	}
-	return token + holderSeparator + owner
-}
-
-func splitHolder(h string) (token, owner string) {
-	token, owner, ok := strings.Cut(h, holderSeparator)
-	if !ok {
-		return "", h
-	}
-	return token, owner
-}
-
-// may reports whether c may act on what h holds: on what was acquired with a
-// token of the same name, or when the server asked for no tokens.
+// may reports whether c may act on a lease or request of h: it was acquired with
+// a token of the same name, or while the server asked for no tokens.
 func (c caller) may(h string) bool {
 	token, _ := splitHolder(h)
 	return c.token == "" || token == "" || token == c.token
 }
 
-// forbiddenError says that a call is about what another token holds.
+// forbiddenError says that a call is about a lease or request of another token.
 type forbiddenError string
 
 func (e forbiddenError) Error() string { return string(e) }
 
-// mayRelease looks at all that req asks for, before any of it is done.
-func (s *Server) mayRelease(now time.Duration, c caller, req leaseapi.ReleaseRequest) error {
+// mayRelease reports why c may not do all of req. It runs before any of req is
+// done.
+func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) error {
 	if c.token == "" {
 		return nil
 	}
 	for _, id := range req.RequestIDs {
-		if h, ok := s.set.OwnerOf(now, id); ok && !c.may(h) {
+		if h, ok := set.OwnerOf(now, id); ok && !c.may(h) {
 			return forbiddenError(fmt.Sprintf("request %q was made with another token", id))
 		}
 	}
 	for _, name := range req.Names {
-		l, held := s.set.Held(now, name)
+		l, held := set.Held(now, name)
 		_, owner := splitHolder(l.Owner)
-		// A name that is held by another owner than the one given is stale,
-		// not forbidden: whoever had it before may not know that yet.
+		// A name that another owner than the given one holds is stale, not
+		// forbidden: its former holder may not know yet that its lease ended.
 		if held && !c.may(l.Owner) && (req.Owner == "" || req.Owner == owner) {
 			return forbiddenLease(name)
 		}
 	}
-	return s.mayTouch(now, c, req.Leases)
+	return c.mayTouch(set, now, req.Leases)
 }
 
-// mayTouch looks at leases that are named with their generations. One that has
-// ended is nobody's.
-func (s *Server) mayTouch(now time.Duration, c caller, leases []leaseapi.Lease) error {
+// mayTouch reports which of leases, named with their generations, another token
+// holds. A lease that has ended is nobody's.
+func (c caller) mayTouch(set *pool.Set, now time.Duration, leases []leaseapi.Lease) error {
 	for _, l := range leases {
-		held, ok := s.set.Held(now, l.Name)
+		held, ok := set.Held(now, l.Name)
 		if ok && held.Generation == l.Generation && !c.may(held.Owner) {
 			return forbiddenLease(l.Name)
 		}
@@ -116,22 +92,21 @@ func forbiddenLease(name string) error {
 	return forbiddenError(fmt.Sprintf("lease %q was acquired with another token", name))
 }
 
-// ref returns what a bare name means: whoever holds it, or, if an owner is
-// given, its lease only if that owner has it.
-func (s *Server) ref(now time.Duration, name, owner string) pool.Ref {
+// refOf returns what a bare name means: the lease of that name, or, if an owner is
+// given, only a lease of that owner.
+func refOf(set *pool.Set, now time.Duration, name, owner string) pool.Ref {
 	if owner == "" {
 		return pool.Ref{Name: name}
 	}
-	l, _ := s.set.Held(now, name)
-	token, _ := splitHolder(l.Owner) // the caller's, or it does not matter
+	l, _ := set.Held(now, name)
+	token, _ := splitHolder(l.Owner) // another token's was refused by mayRelease
 	return pool.Ref{Name: name, Owner: holder(token, owner)}
 }
 
-// refuseCall answers a call that failed for a reason which is not the caller's
-// request alone: it is forbidden, or nothing is done any more.
-func (s *Server) refuseCall(w http.ResponseWriter, err error) {
+// refuseCall answers a call that is forbidden, or that the term did not do.
+func (h *handler) refuseCall(w http.ResponseWriter, err error) {
 	if f, ok := errors.AsType[forbiddenError](err); ok {
-		s.metrics.refused("", "forbidden")
+		h.metrics.refused("", "forbidden")
 		problem(w, http.StatusForbidden, leaseapi.ProblemForbidden, string(f))
 		return
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
 // Environment of a child process that serves for the campaign.
@@ -51,7 +52,13 @@ func serveCampaign() {
 		if os.Getenv(childSync) != "" {
 			breakSyncOnSignal()
 		}
-		opts := Options{Pools: campaignPools(), Data: os.Getenv(childStore)}
+		opts := Options{Pools: campaignPools()}
+		if dir := os.Getenv(childStore); dir != "" {
+			var err error
+			if opts.Store, err = bolt.Open(dir); err != nil {
+				return err
+			}
+		}
 		if os.Getenv(childWall) != "" {
 			opts.now = jumpingClock(time.Now())
 		}

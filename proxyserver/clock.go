@@ -1,11 +1,17 @@
 package proxyserver
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
-// clock is the lease clock: base when the server started, and running since. It
-// goes by the monotonic part of what read returns, so that whoever sets the wall
-// clock moves nothing: only what is for people to read, and where generations
-// begin at the next start.
+// never is a time on the lease clock that does not come.
+const never time.Duration = math.MaxInt64
+
+// clock is the lease clock: it showed base at start, and runs since then. It goes
+// by the monotonic part of the times that read returns. So to set the wall clock
+// changes only the times that people read, and where generations begin at the
+// next start.
 type clock struct {
 	base  time.Duration
 	start time.Time
@@ -31,16 +37,17 @@ func (c clock) wall(at time.Duration) time.Time {
 	return c.read().Add(c.until(at)).Round(time.Millisecond).UTC()
 }
 
-// beyond returns a generation after which none was given yet, where given is the
-// last that the store knows of: with a store they grow, whatever becomes of the
-// wall clock. In memory nothing says which were given before, and after a store
-// was restored from a backup it says so wrongly; then the wall clock's
-// microseconds are beyond them all, at fewer than a million grants per second.
+// beyond returns a generation after which none was given yet. given is the last
+// one that the store knows of: with a store generations grow, wherever the wall
+// clock is set. A server in memory does not know which were given before, and a
+// store that was restored from a backup knows too few of them. For both the wall
+// clock's microseconds are beyond all earlier generations, at fewer than a million
+// grants a second.
 //
-// If it was set back meanwhile they are not beyond, but still others, since a
-// server uses up a microsecond with each grant and not with time. One comes again
-// only if this server starts within the few microseconds, by a wrong clock, that
-// an earlier one had grants in.
+// If the wall clock was set back, new generations are smaller than earlier ones,
+// but still not the same: a server uses up a microsecond with each grant, and none
+// with time. One repeats only if this server starts, by the wrong clock, within
+// the few microseconds that an earlier one used up.
 func (c clock) beyond(given uint64) uint64 {
 	return max(given, uint64(max(0, c.start.UnixMicro())))
 }

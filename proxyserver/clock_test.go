@@ -82,10 +82,11 @@ func TestWallClockJumps(t *testing.T) {
 					}
 				}()
 				synctest.Wait()
+				dir := t.TempDir()
 				var log bytes.Buffer
 				opts := Options{
 					Pools: []pool.Config{quota(4), {Type: "paced", Names: names(3), Pace: time.Minute}},
-					Data:  t.TempDir(),
+					Store: openStore(t, dir),
 					Log:   slog.New(slog.NewJSONHandler(&log, nil)),
 					now:   w.now,
 				}
@@ -93,6 +94,7 @@ func TestWallClockJumps(t *testing.T) {
 				time.Sleep(24 * time.Hour) // it is down
 				cancel()
 				w.set(c.later)
+				opts.Store = openStore(t, dir)
 				after := secondLife(t, opts)
 				const exact = 1 << 53 // some clients read numbers as floats
 				if last := slices.Max(before); slices.Min(after) <= last || slices.Max(after) > exact {

@@ -20,8 +20,8 @@ import (
 // durable.
 func TestAnswersWaitForTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, durable(t.TempDir(), 1))
-		p.server.leader <- struct{}{} // a commit that takes long
+		p := start(t, durable(t, t.TempDir(), 1))
+		p.server.term.commitSem <- struct{}{} // a commit that takes long
 		calls := []struct{ method, target string }{
 			{"POST", "/lease/acquire?type=q&request_id=r"},
 			{"POST", "/lease/acquire?type=q&wait=0"},
@@ -43,40 +43,35 @@ func TestAnswersWaitForTheCommit(t *testing.T) {
 		if len(answers) > 0 {
 			t.Errorf("%d answers before the commit, one of them %+v", len(answers), <-answers)
 		}
-		<-p.server.leader
+		<-p.server.term.commitSem
 		for range calls {
 			<-answers
 		}
 		// A read of what is durable waits for nothing.
-		p.server.leader <- struct{}{}
+		p.server.term.commitSem <- struct{}{}
 		p.do("GET", "/pools", "")
-		<-p.server.leader
+		<-p.server.term.commitSem
 	})
 }
 
 // So does a read of what is just being committed.
 func TestReadWaitsForTheCommitUnderWay(t *testing.T) {
-	p := start(t, durable(t.TempDir(), 1))
+	p := start(t, durable(t, t.TempDir(), 1))
 	p.acquire("type=q")
-	tx, err := p.server.store.db.Begin(true) // the commit waits for this to end
-	if err != nil {
-		t.Fatal(err)
-	}
+	p.probe().hold.Lock() // the next commit waits for this
 	released, read := make(chan reply, 1), make(chan reply, 1)
 	go func() { released <- p.do("POST", "/lease/release", `{"names":["q-0"]}`) }()
 	eventually(t, func() bool {
-		p.server.mu.Lock()
-		defer p.server.mu.Unlock()
-		return p.server.flying != nil
+		p.server.term.mu.Lock()
+		defer p.server.term.mu.Unlock()
+		return p.server.term.committing != nil
 	})
 	go func() { read <- p.do("GET", "/pools", "") }()
 	time.Sleep(20 * time.Millisecond) // enough to answer, if it would
 	if len(released)+len(read) > 0 {
 		t.Error("it was answered before the commit")
 	}
-	if err := tx.Rollback(); err != nil {
-		t.Error(err)
-	}
+	p.probe().hold.Unlock()
 	<-released
 	<-read
 }
@@ -84,24 +79,24 @@ func TestReadWaitsForTheCommitUnderWay(t *testing.T) {
 // What was made from a state that did not become durable is not committed.
 func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, durable(dir, 1))
+	p := start(t, durable(t, dir, 1))
 	p.acquire("type=q&owner=me")
-	p.server.leader <- struct{}{} // a commit that will fail
+	p.server.term.commitSem <- struct{}{} // a commit that will fail
 	released := make(chan reply, 1)
 	go func() { released <- p.do("POST", "/lease/release", `{"names":["q-0"]}`) }()
 	eventually(t, func() bool {
-		p.server.mu.Lock()
-		defer p.server.mu.Unlock()
-		return len(p.server.open.changes) > 0
+		p.server.term.mu.Lock()
+		defer p.server.term.mu.Unlock()
+		return len(p.server.term.open.changes) > 0
 	})
-	p.server.mu.Lock()
-	p.server.closed = errFailed
-	p.server.mu.Unlock()
-	<-p.server.leader
+	p.server.term.mu.Lock()
+	p.server.term.haltErr = errFailed
+	p.server.term.mu.Unlock()
+	<-p.server.term.commitSem
 	decode[leaseapi.Problem](t, <-released, 503)
 	p.stop()
 
-	p = start(t, durable(dir, 1))
+	p = start(t, durable(t, dir, 1))
 	if n := p.inUse(); n != 1 {
 		t.Error("a release was committed that its client was told had failed")
 	}
@@ -110,30 +105,22 @@ func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 // What waits for the same commit goes into one transaction.
 func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, durable(t.TempDir(), 5))
+		p := start(t, durable(t, t.TempDir(), 5))
 		p.do("GET", "/pools", "")
-		commits := func() int64 { // each writes the meta page, whose number is that of the transaction
-			tx, err := p.server.store.db.Begin(false)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer tx.Rollback()
-			return int64(tx.ID())
-		}
-		before := commits()
-		p.server.leader <- struct{}{}
+		before := p.probe().commits.Load()
+		p.server.term.commitSem <- struct{}{}
 		var all []<-chan reply
 		for range 5 {
 			all = append(all, p.later(t.Context(), "type=q"))
 		}
 		synctest.Wait()
-		<-p.server.leader
+		<-p.server.term.commitSem
 		for _, ch := range all {
 			if r := <-ch; r.status != 200 {
 				t.Errorf("%d %s", r.status, r.body)
 			}
 		}
-		if n := commits() - before; n != 1 {
+		if n := p.probe().commits.Load() - before; n != 1 {
 			t.Errorf("%d transactions for 5 grants that waited together, want 1", n)
 		}
 	})
@@ -141,11 +128,11 @@ func TestGroupCommit(t *testing.T) {
 
 // A call that does not come back leaves the server closed, not deadlocked.
 func TestPanicHalfWay(t *testing.T) {
-	p := start(t, durable(t.TempDir(), 1))
+	p := start(t, durable(t, t.TempDir(), 1))
 	p.acquire("type=q&owner=me")
 	func() {
 		defer func() { recover() }()
-		p.server.do(func(time.Duration) { panic("half-way") })
+		p.server.term.do(func(*pool.Set, time.Duration) { panic("half-way") })
 	}()
 	if pr := decode[leaseapi.Problem](t, p.acquire("type=q&request_id=r"), 503); pr.Detail != errPanicked.Error() {
 		t.Errorf("problem %+v", pr)
@@ -158,8 +145,8 @@ func TestPanicHalfWay(t *testing.T) {
 // Many clients, some of which go away and come back, never hold a name
 // together, and when they are gone nothing is held.
 func TestManyClients(t *testing.T) {
-	for _, data := range []string{"", t.TempDir()} {
-		p := start(t, Options{Pools: []pool.Config{quota(3)}, Data: data})
+	for _, opts := range []Options{{Pools: []pool.Config{quota(3)}}, durable(t, t.TempDir(), 3)} {
+		p := start(t, opts)
 		var holders [3]atomic.Int32
 		var clients sync.WaitGroup
 		for client := range 12 {
@@ -218,4 +205,31 @@ func manyClient(t *testing.T, p *peer, holders *[3]atomic.Int32, r *rand.Rand, i
 	if got, err := p.try(t.Context(), "POST", "/lease/release", `{"names":["`+name+`"]}`); err != nil || got.status != 204 {
 		t.Errorf("%s: %v, %+v", id, err, got)
 	}
+}
+
+// After a call that failed half-way, those who wait are answered when the server
+// stops, and do not hold up the stop until its time for answers is over.
+func TestStopAfterAPanicAnswersWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, durable(t, t.TempDir(), 1))
+		p.acquire("type=q")
+		waits := []<-chan reply{p.later(t.Context(), "type=q"), p.later(t.Context(), "type=q&request_id=r")}
+		synctest.Wait()
+		func() {
+			defer func() { recover() }()
+			p.server.term.do(func(*pool.Set, time.Duration) { panic("half-way") })
+		}()
+		begun := time.Now()
+		if err := p.stop(); !errors.Is(err, errPanicked) {
+			t.Errorf("Serve: %v", err)
+		}
+		if took := time.Since(begun); took >= drainTime {
+			t.Errorf("the stop took %v", took)
+		}
+		for _, w := range waits {
+			if r := <-w; r.status != 503 || !strings.Contains(r.body, errPanicked.Error()) {
+				t.Errorf("a waiter got %d %s", r.status, r.body)
+			}
+		}
+	})
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
 // crashData names, in the environment of a child process, the data directory
@@ -41,7 +43,11 @@ func TestMain(m *testing.M) {
 
 // serveChild serves until it is killed; its first line says where.
 func serveChild(dir string) error {
-	s, err := New(crashOptions(dir))
+	st, err := bolt.Open(dir)
+	if err != nil {
+		return err
+	}
+	s, err := New(crashOptions(st))
 	if err != nil {
 		return err
 	}
@@ -53,8 +59,8 @@ func serveChild(dir string) error {
 	return s.Serve(context.Background(), l)
 }
 
-func crashOptions(dir string) Options {
-	return Options{Pools: []pool.Config{{Type: "q", Names: []string{"a", "b", "c"}}}, Data: dir}
+func crashOptions(st store.Store) Options {
+	return Options{Pools: []pool.Config{{Type: "q", Names: []string{"a", "b", "c"}}}, Store: st}
 }
 
 // A KILL at any moment takes back nothing that a client was told: a lease that
@@ -67,7 +73,7 @@ func TestKill(t *testing.T) {
 	for round := range 5 {
 		told := killRound(t, dir, round, time.Duration(20+round*40)*time.Millisecond)
 
-		p := start(t, crashOptions(dir))
+		p := start(t, crashOptions(openStore(t, dir)))
 		held := make(map[string]leaseapi.PoolLease)
 		for _, l := range p.pools()[0].Leases {
 			held[l.Name] = l

@@ -3,34 +3,53 @@
 //
 // It guarantees, beyond what pool does:
 //
-//   - What it answered is durable. Every answer, a refusal or a read included,
-//     waits for the commit of the state it was made from, so a KILL at any
-//     instruction takes back nothing that anybody was told.
+//   - Its answers are durable. Every answer, a refusal or a read included, waits
+//     for the commit of the state it was made from. So a KILL at any instruction
+//     takes back no answer.
 //   - After a restart the same leases are held by the same owners. The queue
 //     forms again as clients come back with their request ids.
 //   - A failed commit stops it: from then on it answers 503 and changes
-//     nothing, because what it would say might not be so after a restart.
-//   - It speaks version 1 of the wire byte for byte to whoever sends nothing
-//     that version 1 does not have.
-//   - With [Tokens], nobody who has none sees or changes anything, and nobody
-//     renews or ends what was acquired with a token of another name.
+//     nothing, since an answer might not hold after a restart.
+//   - It speaks version 1 of the wire byte for byte to clients that send nothing
+//     newer.
+//   - With tokens, a caller without one sees and changes nothing, and nobody
+//     renews or ends a lease that was acquired with a token of another name.
 //
-// Without a data directory the state is in memory and ends with the process;
-// then a commit costs nothing, and the rest holds all the same.
+// Without a store the state is in memory and ends with the process. A commit costs
+// nothing then, and the rest holds all the same.
 //
-// What it serves may change while it runs: see [Server.SetPools] and
-// [Server.SetTokens]. Where that comes from, and what TLS is spoken with, is its
-// caller's.
+// Pools and tokens may change while it runs: see [Server.SetPools] and
+// [Server.SetTokens]. Package config reads them from files. The caller opens the
+// listeners, and wraps them in TLS.
 //
-// Two servers must not share a data directory; the second is refused. The clock
-// that leases run on stands still while no server runs.
+// The clock that leases run on stands still while no server runs.
+//
+// # Inside
+//
+// The files are in layers, from the top down; a file uses none that is higher.
+//
+//   - server.go, serve.go, and idle.go with gate.go: the life of a process.
+//   - routes.go and handler.go, with a file for each call: the HTTP front. It lives
+//     as long as the process.
+//   - term.go, wait.go and termend.go: a term, the time in which this server
+//     decides. It is the pools with their clock and their alarm; it begins from a
+//     store and can end. A server that can lose the lead ends its term, and begins
+//     another when it leads again.
+//   - commit.go and waiters.go: decisions are committed in batches, and then
+//     delivered to those who wait.
+//
+// # Use
 //
 // A server is made by [New] and runs in [Server.Serve], on listeners that its
 // caller opened:
 //
+//	leases, err := bolt.Open("/var/lib/leases")
+//	if err != nil {
+//		return err
+//	}
 //	srv, err := proxyserver.New(proxyserver.Options{
 //		Pools: []pool.Config{{Type: "quota", Names: []string{"east", "west"}}},
-//		Data:  "/var/lib/leases",
+//		Store: leases,
 //	})
 //	if err != nil {
 //		return err

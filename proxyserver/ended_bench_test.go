@@ -8,35 +8,34 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
 // BenchmarkEndedStore is what a store takes for each id that has ended, and how
 // long a server starts, when there are as many as can be.
 func BenchmarkEndedStore(b *testing.B) {
 	dir := b.TempDir()
-	st, _, err := openStore(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
+	st := openStore(b, dir)
 	const together = 10_000
 	for n := 0; n < pool.MaxEnded; n += together {
 		changes := make([]pool.Change, together)
 		for i := range changes {
 			changes[i] = pool.Change{Kind: pool.Remembered, Ended: pool.Ended{ID: fmt.Sprintf("%032d", n+i), Until: time.Hour + time.Duration(n+i)}}
 		}
-		if err := st.commit(changes, 0); err != nil {
+		if err := st.Commit(store.Batch{Changes: changes}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	if err := st.close(); err != nil {
+	if err := st.Close(); err != nil {
 		b.Fatal(err)
 	}
-	info, err := os.Stat(filepath.Join(dir, storeFile))
+	info, err := os.Stat(filepath.Join(dir, bolt.File))
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		s, err := New(durable(dir, 1))
+		s, err := New(durable(b, dir, 1))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
 func init() { breakSyncOnSignal = breakSync }
@@ -120,11 +121,11 @@ func TestSyncFails(t *testing.T) {
 // us: here it is a sync that fails, and not the file, which takes every write.
 func TestSyncFailsAfterWrites(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, durable(dir, 2))
+	p := start(t, durable(t, dir, 2))
 	kept := p.granted("type=q&request_id=kept&owner=me&count=2").Leases
 	waits := p.later(t.Context(), "type=q&request_id=w")
 	p.waitingFor(1)
-	loseSyncs(t, filepath.Join(dir, storeFile))
+	loseSyncs(t, filepath.Join(dir, bolt.File))
 	release := `{"leases":[{"name":"q-0","generation":` + num(kept[0].Generation) + `}]}`
 	for _, c := range []struct{ method, target, body string }{
 		{"POST", "/lease/release", release}, // its commit fails
@@ -147,7 +148,7 @@ func TestSyncFailsAfterWrites(t *testing.T) {
 		t.Errorf("Serve: %v, want the error of the sync", err)
 	}
 
-	p = start(t, durable(dir, 2))
+	p = start(t, durable(t, dir, 2))
 	if again := p.granted("type=q&request_id=kept&owner=me&count=2").Leases; !slices.Equal(again, kept) {
 		t.Errorf("had %+v, and has %+v", kept, again)
 	}

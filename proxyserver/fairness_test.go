@@ -100,7 +100,7 @@ func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 // Clients that do not send what they announced, or do not read their answers,
 // and calls that fail, delay nobody else.
 func TestSlowAndFailingCallsDelayNobody(t *testing.T) {
-	p := start(t, durable(t.TempDir(), 5))
+	p := start(t, durable(t, t.TempDir(), 5))
 	for _, text := range []string{
 		"POST /lease/acquire?type=q HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", // reads no answer, as the next
 		"GET /pools HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -150,16 +150,16 @@ func TestAllLeaveWhileTheyAreGranted(t *testing.T) {
 	} {
 		t.Run(c.query, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: names(50)}}, Data: t.TempDir()})
+				p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: names(50)}}, Store: openStore(t, t.TempDir())})
 				ctx, leave := context.WithCancel(t.Context())
-				p.server.leader <- struct{}{} // a commit that takes long
+				p.server.term.commitSem <- struct{}{} // a commit that takes long
 				for n := range 50 {
 					p.later(ctx, strings.ReplaceAll(c.query, "%d", num(uint64(n))))
 				}
 				synctest.Wait()
 				leave()
 				synctest.Wait()
-				<-p.server.leader
+				<-p.server.term.commitSem
 				synctest.Wait()
 				if c.after > 0 {
 					if n := p.inUse(); n != 50 {
@@ -171,8 +171,8 @@ func TestAllLeaveWhileTheyAreGranted(t *testing.T) {
 				if n := p.inUse(); n != 0 {
 					t.Errorf("%d leases are held by clients that have gone", n)
 				}
-				if p.granted("type=q&count=50"); len(p.server.waiting) != 0 {
-					t.Errorf("%d waiters are kept", len(p.server.waiting))
+				if p.granted("type=q&count=50"); len(p.server.term.waiting) != 0 {
+					t.Errorf("%d waiters are kept", len(p.server.term.waiting))
 				}
 			})
 		})

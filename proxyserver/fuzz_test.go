@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
 // fuzzed is a server in memory that any input is sent to. Whatever that is, the
@@ -24,7 +25,7 @@ type fuzzed struct {
 	token  string
 }
 
-func newFuzzed(t *testing.T, tokens Tokens) *fuzzed {
+func newFuzzed(t *testing.T, tokens config.Tokens) *fuzzed {
 	s, err := New(Options{Pools: []pool.Config{quota(3), {Type: "one", Names: []string{"x"}, MaxWaiters: 1, MaxTTL: time.Hour}}, Tokens: tokens})
 	if err != nil {
 		t.Fatal(err)
@@ -70,18 +71,18 @@ func (f *fuzzed) check(w *httptest.ResponseRecorder) {
 		f.t.Errorf("%d %s", w.Code, w.Body)
 	}
 	s := f.server
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed != nil {
-		f.t.Errorf("the server has closed: %v", s.closed)
+	s.term.mu.Lock()
+	defer s.term.mu.Unlock()
+	if s.term.haltErr != nil {
+		f.t.Errorf("the server has closed: %v", s.term.haltErr)
 	}
-	for _, p := range s.set.Pools(0) {
+	for _, p := range s.term.set.Pools(0) {
 		if p.InUse > p.Capacity || p.InUse != len(p.Leases) {
 			f.t.Errorf("%+v", p)
 		}
 	}
-	if len(s.waiting) > 0 {
-		f.t.Errorf("%d waiters are left without a client", len(s.waiting))
+	if len(s.term.waiting) > 0 {
+		f.t.Errorf("%d waiters are left without a client", len(s.term.waiting))
 	}
 }
 
@@ -153,7 +154,7 @@ func FuzzWithoutToken(f *testing.F) {
 	f.Add("POST", "/lease/break", `{"name":"q-0","reason":"x","now":true}`, "b-token")
 	f.Add("POST", "/lease/acquire?type=q&request_id=held&owner=me", "", "wrong")
 	f.Add("GET", "/pools", "", "r-token ")
-	tokens, err := ParseTokens("t", []byte(tokenFile))
+	tokens, err := config.ParseTokens("t", []byte(tokenFile))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -165,33 +166,15 @@ func FuzzWithoutToken(f *testing.F) {
 		s.token = "r-token"
 		s.send("POST", "/lease/acquire?type=q&request_id=held&owner=me", "")
 		held := func() pool.Lease {
-			s.server.mu.Lock()
-			defer s.server.mu.Unlock()
-			return s.server.set.Pools(0)[0].Leases[0]
+			s.server.term.mu.Lock()
+			defer s.server.term.mu.Unlock()
+			return s.server.term.set.Pools(0)[0].Leases[0]
 		}
 		before := held()
 		s.token = token
 		s.send(method, target, body)
 		if after := held(); after != before {
 			t.Errorf("%s %s %s with token %q: %+v is %+v", method, target, body, token, before, after)
-		}
-	})
-}
-
-func FuzzParseTokens(f *testing.F) {
-	f.Add([]byte(tokenFile), "r-token")
-	f.Add([]byte("# x\n\na b c\n"), "b")
-	f.Add([]byte("a b\r\nc b\r\n"), "")
-	f.Add([]byte("a \xff\n\x00 b"), "\xff")
-	f.Fuzz(func(t *testing.T, data []byte, shown string) {
-		tokens, err := ParseTokens("t", data)
-		if (err == nil) != (len(tokens) > 0) {
-			t.Errorf("%d tokens and %v", len(tokens), err)
-		}
-		tok, ok := tokens.find("Bearer " + shown)
-		shown = strings.TrimSpace(shown)
-		if ok && (shown == "" || !strings.Contains(string(data), shown) || tok.Name == "") {
-			t.Errorf("%q lets in, as %+v", shown, tok)
 		}
 	})
 }

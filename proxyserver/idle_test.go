@@ -311,7 +311,7 @@ func TestConnectionAtTheDeadline(t *testing.T) {
 	}
 	server, client := net.Pipe()
 	defer client.Close()
-	g, err := s.newGate(&lateListener{past: make(chan struct{}), conn: server})
+	g, err := newGate(&lateListener{past: make(chan struct{}), conn: server}, s.idle.connected)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,21 +323,21 @@ func TestConnectionAtTheDeadline(t *testing.T) {
 		}
 		accepted <- c
 	}()
-	if err := s.do(func(time.Duration) {}); err != nil || s.idleFor() == never {
+	if err := s.term.do(func(*pool.Set, time.Duration) {}); err != nil || s.idle.left() == never {
 		t.Fatalf("the server is not idle to begin with (%v)", err)
 	}
 	g.look(t.Context())
-	if left := s.idleFor(); left != never {
+	if left := s.idle.left(); left != never {
 		t.Errorf("there is a connection, and the server is idle (%v)", left)
 	}
-	g.verdict(false)
+	g.decide(false)
 	if <-accepted != server {
 		t.Error("the connection was not returned")
 	}
 }
 
 func TestIdleNeedsDeadlines(t *testing.T) {
-	s, err := New(Options{Pools: []pool.Config{quota(1)}, Data: t.TempDir(), Idle: &Idle{}})
+	s, err := New(Options{Pools: []pool.Config{quota(1)}, Store: openStore(t, t.TempDir()), Idle: &Idle{}})
 	if err != nil {
 		t.Fatal(err)
 	}

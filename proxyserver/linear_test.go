@@ -111,7 +111,7 @@ func TestLinearizable(t *testing.T) {
 		waits bool
 	}{{"tries", false}, {"waits", true}} {
 		t.Run(c.name, func(t *testing.T) {
-			p := start(t, Options{Pools: []pool.Config{quota(len(locks{}.names))}, Data: t.TempDir()})
+			p := start(t, Options{Pools: []pool.Config{quota(len(locks{}.names))}, Store: openStore(t, t.TempDir())})
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			model := lockModel(!c.waits)

@@ -3,62 +3,67 @@ package proxyserver
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/leasectl/leasectl/pool"
 )
 
-// logChanges writes a line for every grant and every end of a lease that became
+// changeLog writes what the pools did to the log.
+type changeLog struct {
+	*slog.Logger
+	clock clock
+}
+
+// changes writes a line for every grant and every end of a lease that became
 // durable.
-func (s *Server) logChanges(changes []pool.Change) {
-	if !s.log.Enabled(context.Background(), slog.LevelInfo) {
+func (l changeLog) changes(changes []pool.Change) {
+	if !l.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	for _, c := range changes {
 		switch c.Kind {
 		case pool.Granted:
-			s.logGrant(c)
+			l.grant(c)
 		case pool.Delayed:
-			s.logLease("release delayed", c.Lease, slog.Duration("delay", round(s.clock.until(c.Lease.ReleaseAt))))
+			l.lease("release delayed", c.Lease, slog.Duration("delay", round(l.clock.until(c.Lease.ReleaseAt))))
 		case pool.Broken:
-			s.logBroken(c.Lease)
+			l.lease("breaking", c.Lease, slog.String("reason", c.Lease.Broken), slog.Duration("ends_in", round(l.clock.until(c.Lease.Ends()))))
 		case pool.Done:
-			s.logEnd(c)
+			l.end(c)
 		}
 	}
 }
 
-func (s *Server) logGrant(c pool.Change) {
+func (l changeLog) grant(c pool.Change) {
 	names := make([]string, len(c.Leases))
 	generations := make([]uint64, len(c.Leases))
-	for i, l := range c.Leases {
-		names[i], generations[i] = l.Name, l.Generation
+	for i, granted := range c.Leases {
+		names[i], generations[i] = granted.Name, granted.Generation
 	}
-	l := c.Leases[0]
-	token, owner := splitHolder(l.Owner)
-	s.log.LogAttrs(context.Background(), slog.LevelInfo, "granted",
-		slog.String("owner", owner), slogToken(token), slog.String("type", l.Type),
+	first := c.Leases[0]
+	token, owner := splitHolder(first.Owner)
+	l.LogAttrs(context.Background(), slog.LevelInfo, "granted",
+		slog.String("owner", owner), slogToken(token), slog.String("type", first.Type),
 		slog.Any("names", names), slog.Any("generations", generations),
-		slog.String("request_id", l.RequestID), slog.Duration("waited", round(c.Took)))
+		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)))
 }
 
-func (s *Server) logEnd(c pool.Change) {
+func (l changeLog) end(c pool.Change) {
 	held := slog.Duration("held", round(c.Took))
 	if c.Reason.Broken() {
-		s.logLease("broken", c.Lease, held, slog.String("reason", c.Lease.Broken))
+		l.lease("broken", c.Lease, held, slog.String("reason", c.Lease.Broken))
 		return
 	}
-	s.logLease(string(c.Reason), c.Lease, held)
+	l.lease(string(c.Reason), c.Lease, held)
 }
 
-func (s *Server) logLease(what string, l pool.Lease, attrs ...slog.Attr) {
-	token, owner := splitHolder(l.Owner)
+func (l changeLog) lease(what string, lease pool.Lease, attrs ...slog.Attr) {
+	token, owner := splitHolder(lease.Owner)
 	attrs = append([]slog.Attr{
-		slog.String("owner", owner), slogToken(token), slog.String("type", l.Type),
-		slog.Any("names", []string{l.Name}), slog.Any("generations", []uint64{l.Generation}),
-		slog.String("request_id", l.RequestID),
+		slog.String("owner", owner), slogToken(token), slog.String("type", lease.Type),
+		slog.Any("names", []string{lease.Name}), slog.Any("generations", []uint64{lease.Generation}),
+		slog.String("request_id", lease.RequestID),
 	}, attrs...)
-	s.log.LogAttrs(context.Background(), slog.LevelInfo, what, attrs...)
+	l.LogAttrs(context.Background(), slog.LevelInfo, what, attrs...)
 }
 
 // slogToken is left out by handlers if no token was used.
@@ -68,6 +73,3 @@ func slogToken(name string) slog.Attr {
 	}
 	return slog.String("token", name)
 }
-
-// round leaves of a duration what people read.
-func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

@@ -1,36 +1,32 @@
 package proxyserver
 
 import (
-	"errors"
 	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
 
-// metrics is what the server has counted since it started. It counts what is
-// durable: a grant that nobody was told of was none.
-//
-// It is not made with prometheus/client_golang, whose import alone costs 0.7 ms
-// at each start of every command, a quarter of what a whole exec may take. What
-// it would do here is what metricstext.go does.
+// metrics are the server's counts since it started. Grants and ends of leases
+// count when they are durable.
 type metrics struct {
 	started time.Time
 
 	mu            sync.Mutex
 	pools         map[string]*poolMetrics // by type
 	refusals      map[refusalKey]uint64
-	commitSeconds histogram
-	commitChanges histogram
+	commitSeconds promtext.Histogram
+	commitChanges promtext.Histogram
 	commitErrors  uint64
 	reloads       map[reloadKey]uint64
 }
 
-// poolMetrics counts leases, not requests: a grant of three counts three times,
-// so that grants are what ended and what is in use. Waits are those of requests.
+// poolMetrics counts leases: a grant of three counts three times, so that grants
+// equal the ends plus the leases in use. Only waits are counted by request.
 type poolMetrics struct {
 	grants, releases, expiries, breaks uint64
-	wait, hold                         histogram
+	wait, hold                         promtext.Histogram
 }
 
 type refusalKey struct{ typ, reason string }
@@ -55,8 +51,8 @@ func newMetrics() *metrics {
 		started:       time.Now(),
 		pools:         make(map[string]*poolMetrics),
 		refusals:      make(map[refusalKey]uint64),
-		commitSeconds: newHistogram(commitBounds),
-		commitChanges: newHistogram(changesBounds),
+		commitSeconds: promtext.NewHistogram(commitBounds),
+		commitChanges: promtext.NewHistogram(changesBounds),
 		reloads:       make(map[reloadKey]uint64),
 	}
 }
@@ -65,7 +61,7 @@ func newMetrics() *metrics {
 func (m *metrics) pool(typ string) *poolMetrics {
 	p := m.pools[typ]
 	if p == nil {
-		p = &poolMetrics{wait: newHistogram(waitBounds), hold: newHistogram(holdBounds)}
+		p = &poolMetrics{wait: promtext.NewHistogram(waitBounds), hold: promtext.NewHistogram(holdBounds)}
 		m.pools[typ] = p
 	}
 	return p
@@ -90,10 +86,10 @@ func (m *metrics) changed(changes []pool.Change) {
 		case pool.Granted:
 			p := m.pool(c.Leases[0].Type)
 			p.grants += uint64(len(c.Leases))
-			p.wait.observe(c.Took.Seconds())
+			p.wait.Observe(c.Took.Seconds())
 		case pool.Done:
 			p := m.pool(c.Lease.Type)
-			p.hold.observe(c.Took.Seconds())
+			p.hold.Observe(c.Took.Seconds())
 			switch {
 			case c.Reason.Broken():
 				p.breaks++
@@ -114,13 +110,12 @@ func (m *metrics) committed(n int, took time.Duration, err error) {
 		m.commitErrors++
 		return
 	}
-	m.commitSeconds.observe(took.Seconds())
-	m.commitChanges.observe(float64(n))
+	m.commitSeconds.Observe(took.Seconds())
+	m.commitChanges.Observe(float64(n))
 }
 
-// refused counts a call that was refused, unless the reason is empty. Of types
-// that do not exist there are as many as callers can think of: they count
-// together, as none.
+// refused counts a call that was refused, unless the reason is empty. All types
+// that do not exist count as the empty one: callers could make up any number.
 func (m *metrics) refused(typ, reason string) {
 	if reason == "" {
 		return
@@ -137,27 +132,4 @@ func (m *metrics) reloaded(source string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reloads[reloadKey{source, ok}]++
-}
-
-// refusal returns the word under which an acquire that ended with err counts;
-// none if it was granted, or still waits, or its client went away.
-func refusal(err error) string {
-	for _, r := range []struct {
-		err  error
-		word string
-	}{
-		{pool.ErrUnknownType, "unknown-type"},
-		{pool.ErrTooMany, "too-many"},
-		{pool.ErrExhausted, "exhausted"},
-		{pool.ErrQueueFull, "queue-full"},
-		{pool.ErrEnded, "ended"},
-		{pool.ErrConflict, "conflict"},
-		{errFailed, "unavailable"},
-		{errPanicked, "unavailable"},
-	} {
-		if errors.Is(err, r.err) {
-			return r.word
-		}
-	}
-	return ""
 }

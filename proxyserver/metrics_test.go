@@ -145,7 +145,7 @@ func (p *peer) metrics() map[string]family {
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := "odd \"type\" \\ ü{}"
-		opts := durable(t.TempDir(), 3)
+		opts := durable(t, t.TempDir(), 3)
 		opts.Version = "v1"
 		opts.Pools = append(opts.Pools, pool.Config{Type: odd, Names: []string{"o"}, MaxWaiters: 1, Pace: time.Hour})
 		p := start(t, opts)
@@ -219,8 +219,8 @@ func TestMetrics(t *testing.T) {
 
 // When the store has failed, the metrics still come, and say so.
 func TestMetricsOfAFailedServer(t *testing.T) {
-	p := start(t, durable(t.TempDir(), 1))
-	p.server.store.db.Close()
+	p := start(t, durable(t, t.TempDir(), 1))
+	p.server.store.Close()
 	p.acquire("type=q")
 	f := p.metrics()
 	if f["leasectl_ready"].samples["leasectl_ready"] != 0 || f["leasectl_commit_errors_total"].samples["leasectl_commit_errors_total"] != 1 {

@@ -1,31 +1,25 @@
 package proxyserver
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
 )
 
 // acquireParams is what an acquire asks for.
 type acquireParams struct {
-	pool.Request               // Once if it has no request id
-	ours         bool          // it has a parameter that version 1 does not have
-	wait         time.Duration // how long it may wait from now on; negative: it does not say
+	request
+	ours bool // it has a parameter that version 1 does not have
 }
 
-// parseAcquire reads the parameters of an acquire. For a count of 0 it looks no
-// further. After an error the answer has been written: as text where version 1
-// knows it, else as a problem.
+// parseAcquire reads the parameters of an acquire. After a count of 0 it ignores
+// the rest. It answers an error itself, as text if version 1 knows it, else as a
+// problem; then ok is false.
 func parseAcquire(w http.ResponseWriter, query url.Values) (p *acquireParams, ok bool) {
 	p = new(acquireParams)
 	p.Type = query.Get(leaseapi.ParamType)
@@ -61,11 +55,11 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 		p.ours = p.ours || query.Has(name)
 	}
 	if query.Has(leaseapi.ParamRequestID) {
-		if err := checkRequestID(p.ID); err != nil {
+		if err := leaseapi.CheckRequestID(p.ID); err != nil {
 			return err
 		}
 	}
-	if err := checkOwner(p.Owner); err != nil {
+	if err := leaseapi.CheckOwner(p.Owner); err != nil {
 		return err
 	}
 	var err error
@@ -97,30 +91,6 @@ func parseDuration(name string, query url.Values) (time.Duration, error) {
 func notNegative(name string, d time.Duration) error {
 	if d < 0 {
 		return fmt.Errorf("%s %v is negative", name, d)
-	}
-	return nil
-}
-
-func checkRequestID(id string) error {
-	if id == "" {
-		return errors.New("request_id is empty")
-	}
-	return checkText("request_id", id, leaseapi.MaxRequestID)
-}
-
-func checkOwner(owner string) error {
-	return checkText("owner", owner, leaseapi.MaxOwner)
-}
-
-// checkText refuses what could not be printed on one line of a log or table.
-func checkText(name, text string, limit int) error {
-	switch {
-	case len(text) > limit:
-		return fmt.Errorf("%s is %d bytes long: at most %d", name, len(text), limit)
-	case !utf8.ValidString(text):
-		return fmt.Errorf("%s is not valid UTF-8", name)
-	case strings.ContainsFunc(text, unicode.IsControl):
-		return fmt.Errorf("%s contains a control character", name)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ const (
 func BenchmarkDurableRatio(b *testing.B) {
 	for _, clients := range []int{1, 16, 64} {
 		b.Run(strconv.Itoa(clients), func(b *testing.B) {
-			_, ours := ourServer(b, Options{Pools: []pool.Config{{Type: "q", Names: names(64)}}, Data: b.TempDir()})
+			_, ours := ourServer(b, Options{Pools: []pool.Config{{Type: "q", Names: names(64)}}, Store: openStore(b, b.TempDir())})
 			update := bareServer(b, bareBolt(b, func(db *bolt.DB, f func(*bolt.Tx) error) error { return db.Update(f) }))
 			batch := bareServer(b, bareBolt(b, func(db *bolt.DB, f func(*bolt.Tx) error) error { return db.Batch(f) }))
 			for b.Loop() {
@@ -118,7 +118,7 @@ func BenchmarkDrain(b *testing.B) {
 		b.Run(fmt.Sprintf("durable=%v", data), func(b *testing.B) {
 			opts := Options{Pools: []pool.Config{{Type: "q", Names: names(50)}}}
 			if data {
-				opts.Data = b.TempDir()
+				opts.Store = openStore(b, b.TempDir())
 			}
 			s, addr := ourServer(b, opts)
 			for b.Loop() {
@@ -200,9 +200,9 @@ func drainRate(b *testing.B, s *Server, addr string, n int) float64 {
 		})
 	}
 	for {
-		s.mu.Lock()
-		_, waiting := s.set.Busy()
-		s.mu.Unlock()
+		s.term.mu.Lock()
+		_, waiting := s.term.set.Busy()
+		s.term.mu.Unlock()
 		if waiting == n {
 			break
 		}

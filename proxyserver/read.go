@@ -9,15 +9,15 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-func (s *Server) serveRequest(_ caller, w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveRequest(_ caller, w http.ResponseWriter, r *http.Request) {
 	id := strings.TrimPrefix(r.URL.Path, leaseapi.PathRequests)
-	if err := checkRequestID(id); err != nil {
+	if err := leaseapi.CheckRequestID(id); err != nil {
 		badRequest(w, err)
 		return
 	}
 	var st pool.Status
 	known := false
-	err := s.do(func(now time.Duration) { st, known = s.set.Status(now, id) })
+	err := h.term.do(func(set *pool.Set, now time.Duration) { st, known = set.Status(now, id) })
 	switch {
 	case err != nil:
 		unavailable(w, err)
@@ -38,9 +38,10 @@ func (s *Server) serveRequest(_ caller, w http.ResponseWriter, r *http.Request) 
 	}
 }
 
-func (s *Server) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
+func (h *handler) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
+	t := h.term
 	var pools []pool.PoolStatus
-	if err := s.do(func(now time.Duration) { pools = s.set.Pools(now) }); err != nil {
+	if err := t.do(func(set *pool.Set, now time.Duration) { pools = set.Pools(now) }); err != nil {
 		unavailable(w, err)
 		return
 	}
@@ -48,7 +49,7 @@ func (s *Server) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
 	for i, p := range pools {
 		leases := make([]leaseapi.PoolLease, len(p.Leases))
 		for j, l := range p.Leases {
-			leases[j] = s.poolLease(l)
+			leases[j] = poolLease(t.clock, l)
 		}
 		reply.Pools[i] = leaseapi.Pool{
 			Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, Waiting: p.Waiting,
@@ -59,28 +60,10 @@ func (s *Server) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, reply)
 }
 
-func (s *Server) poolLease(l pool.Lease) leaseapi.PoolLease {
-	token, owner := splitHolder(l.Owner)
-	wire := leaseapi.PoolLease{
-		Lease:       leaseapi.Lease{Name: l.Name, Generation: l.Generation},
-		Owner:       owner,
-		Token:       token,
-		Age:         leaseapi.Duration(round(-s.clock.until(l.Granted))),
-		ExpiresIn:   leaseapi.Duration(round(max(0, s.clock.until(l.Ends())))),
-		ExpiresAt:   s.clock.wall(l.Ends()),
-		Provisional: l.Provisional,
-		Broken:      l.Broken,
-	}
-	if l.ReleaseAt > 0 {
-		wire.ReleaseAt = s.clock.wall(l.ReleaseAt)
-	}
-	return wire
-}
-
-// serveHealth says that the process lives and which wire it speaks; it does
-// not look at the store.
-func (s *Server) serveHealth(_ caller, w http.ResponseWriter, _ *http.Request) {
+// serveHealth says that the process lives and which wire it speaks. It does not
+// look at the store.
+func (h *handler) serveHealth(_ caller, w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, leaseapi.Health{
-		Status: "ok", Wire: leaseapi.Wire, Version: s.opts.Version, Durable: s.store != nil,
+		Status: "ok", Wire: leaseapi.Wire, Version: h.version, Durable: h.term.durable(),
 	})
 }

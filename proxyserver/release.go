@@ -13,7 +13,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-func (s *Server) serveRelease(c caller, w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request) {
 	var req leaseapi.ReleaseRequest
 	body, ok := readBody(w, r)
 	if !ok {
@@ -30,14 +30,14 @@ func (s *Server) serveRelease(c caller, w http.ResponseWriter, r *http.Request) 
 	var reply leaseapi.ReleaseReply
 	unknown := ""
 	var forbidden error
-	err := s.do(func(now time.Duration) {
-		if forbidden = s.mayRelease(now, c, req); forbidden == nil {
-			reply, unknown = s.release(now, req)
+	err := h.term.do(func(set *pool.Set, now time.Duration) {
+		if forbidden = c.mayRelease(set, now, req); forbidden == nil {
+			reply, unknown = release(set, now, req)
 		}
 	})
 	switch err := cmp.Or(err, forbidden); {
 	case err != nil:
-		s.refuseCall(w, err)
+		h.refuseCall(w, err)
 	case unknown != "":
 		http.Error(w, fmt.Sprintf("%s%s: %s: the server has never had it\nReleased: %s",
 			leaseapi.TextReleaseFailed, unknown, leaseapi.TextNoName, strings.Join(reply.Released, " ")), http.StatusInternalServerError)
@@ -60,19 +60,19 @@ func checkRelease(req leaseapi.ReleaseRequest) error {
 	if req.Delay > 0 && len(req.RequestIDs) > 0 {
 		return errors.New("delay does not go with request_ids")
 	}
-	if err := checkOwner(req.Owner); err != nil {
+	if err := leaseapi.CheckOwner(req.Owner); err != nil {
 		return err
 	}
 	for _, id := range req.RequestIDs {
-		if err := checkRequestID(id); err != nil {
+		if err := leaseapi.CheckRequestID(id); err != nil {
 			return err
 		}
 	}
 	return checkLeases(req.Leases)
 }
 
-// checkLeases refuses leases without a generation, which would stand for
-// whoever's lease of that name.
+// checkLeases refuses leases without a generation: they would mean any lease of
+// that name.
 func checkLeases(leases []leaseapi.Lease) error {
 	for _, l := range leases {
 		if l.Generation == 0 {
@@ -82,16 +82,16 @@ func checkLeases(leases []leaseapi.Lease) error {
 	return nil
 }
 
-// release does what req asks for. Bare names come last, since there alone a
-// name that never was, unknown, ends the call half-way, as in version 1.
-func (s *Server) release(now time.Duration, req leaseapi.ReleaseRequest) (reply leaseapi.ReleaseReply, unknown string) {
+// release does what req asks for. Bare names come last: as in version 1, the first
+// that the server never had ends the call half-way, and is returned as unknown.
+func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (reply leaseapi.ReleaseReply, unknown string) {
 	reply.Released = []string{}
 	delay := time.Duration(req.Delay)
 	for _, id := range req.RequestIDs {
-		reply.Released = append(reply.Released, s.set.Cancel(now, id)...)
+		reply.Released = append(reply.Released, set.Cancel(now, id)...)
 	}
 	for _, l := range req.Leases {
-		switch why := s.set.Release(now, pool.Ref{Name: l.Name, Generation: l.Generation}, delay); why {
+		switch why := set.Release(now, pool.Ref{Name: l.Name, Generation: l.Generation}, delay); why {
 		case "":
 			reply.Released = append(reply.Released, l.Name)
 		default:
@@ -99,7 +99,7 @@ func (s *Server) release(now time.Duration, req leaseapi.ReleaseRequest) (reply 
 		}
 	}
 	for _, name := range req.Names {
-		switch why := s.set.Release(now, s.ref(now, name, req.Owner), delay); why {
+		switch why := set.Release(now, refOf(set, now, name, req.Owner), delay); why {
 		case "":
 			reply.Released = append(reply.Released, name)
 		case pool.Unknown:

@@ -12,7 +12,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-func (s *Server) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
+	t := h.term
 	body, ok := readBody(w, r)
 	if !ok {
 		return
@@ -29,12 +30,12 @@ func (s *Server) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 	var renewed []pool.Lease
 	var lost []leaseapi.Lost
 	var forbidden error
-	err := s.do(func(now time.Duration) {
-		if forbidden = s.mayTouch(now, c, req.Leases); forbidden != nil {
+	err := t.do(func(set *pool.Set, now time.Duration) {
+		if forbidden = c.mayTouch(set, now, req.Leases); forbidden != nil {
 			return
 		}
 		for _, l := range req.Leases {
-			lease, why := s.set.Renew(now, pool.Ref{Name: l.Name, Generation: l.Generation}, time.Duration(req.TTL))
+			lease, why := set.Renew(now, pool.Ref{Name: l.Name, Generation: l.Generation}, time.Duration(req.TTL))
 			if why != "" {
 				lost = append(lost, leaseapi.Lost{Lease: l, Reason: string(why)})
 				continue
@@ -44,12 +45,12 @@ func (s *Server) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 	})
 	switch err := cmp.Or(err, forbidden); {
 	case err != nil:
-		s.refuseCall(w, err)
+		h.refuseCall(w, err)
 	case len(lost) > 0:
 		problem(w, http.StatusGone, leaseapi.ProblemLost,
 			fmt.Sprintf("%d of %d leases are lost; the others were renewed", len(lost), len(req.Leases)), lost...)
 	default:
-		answer(w, http.StatusOK, s.renewReply(renewed))
+		answer(w, http.StatusOK, renewReply(t.clock, renewed))
 	}
 }
 
@@ -63,9 +64,9 @@ func checkRenew(req leaseapi.RenewRequest) error {
 	return checkLeases(req.Leases)
 }
 
-// renewReply says what holds for all of the leases: the shortest TTL and the
-// first end.
-func (s *Server) renewReply(leases []pool.Lease) leaseapi.RenewReply {
+// renewReply gives the shortest TTL and the first end of the leases, so that a
+// client that goes by them loses none.
+func renewReply(clock clock, leases []pool.Lease) leaseapi.RenewReply {
 	ttl, ends, release := leases[0].TTL, leases[0].Ends(), never
 	for _, l := range leases {
 		ttl, ends = min(ttl, l.TTL), min(ends, l.Ends())
@@ -74,10 +75,10 @@ func (s *Server) renewReply(leases []pool.Lease) leaseapi.RenewReply {
 		}
 	}
 	reply := leaseapi.RenewReply{
-		TTL: leaseapi.Duration(ttl), RenewEvery: renewEvery(ttl), ExpiresAt: s.clock.wall(ends),
+		TTL: leaseapi.Duration(ttl), RenewEvery: renewEvery(ttl), ExpiresAt: clock.wall(ends),
 	}
 	if release < never {
-		reply.ReleaseAt = s.clock.wall(release)
+		reply.ReleaseAt = clock.wall(release)
 	}
 	return reply
 }

@@ -15,9 +15,9 @@ import (
 const drainTime = 5 * time.Second
 
 // Serve answers on all listeners until ctx is done or the server is idle for
-// long enough, and closes them. Then it grants nothing any more: a waiting
-// acquire with a request id is answered 202, so that its client comes back with
-// it, one without is answered 503. Leases stay held. The clock is saved and the
+// long enough, and closes them. Then it grants nothing: a waiting acquire with a
+// request id is answered 202, so that its client comes back with the id, one
+// without is answered 503. Leases stay held. The clock is saved and the
 // store closed. It returns nil after a clean stop, else what failed.
 //
 // It must be called once at most.
@@ -26,9 +26,9 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	defer cancel()
 
 	var gates []*gate
-	if s.opts.Idle != nil {
+	if s.idle != nil {
 		for i, l := range listeners {
-			g, err := s.newGate(l)
+			g, err := newGate(l, s.idle.connected)
 			if err != nil {
 				return errors.Join(err, closeAll(listeners), s.Close())
 			}
@@ -37,12 +37,12 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		}
 	}
 	if s.store == nil {
-		s.log.Warn("state is in memory only: a restart loses all leases")
+		s.handler.log.Warn("state is in memory only: a restart loses all leases")
 	}
 
 	var running sync.WaitGroup
 	broken := make(chan error, len(listeners))
-	running.Go(func() { s.keepTime(ctx.Done()) })
+	running.Go(func() { s.term.keepTime(ctx.Done()) })
 	for _, l := range listeners {
 		running.Go(func() {
 			if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -51,16 +51,16 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 			}
 		})
 	}
-	if s.opts.Idle != nil {
-		running.Go(func() { s.watchIdle(ctx, gates, cancel) })
+	if s.idle != nil {
+		running.Go(func() { s.stopWhenIdle(ctx, gates, cancel) })
 	}
 
 	<-ctx.Done()
-	s.refuse()
+	s.term.halt()
 	drain, done := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer done()
 	if err := s.http.Shutdown(drain); err != nil {
-		s.http.Close() // whoever has not read its answer by now does not get it
+		s.http.Close() // a client that has not read its answer by now does not get it
 	}
 	running.Wait()
 
@@ -69,39 +69,35 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	for err := range broken {
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, s.finish())...)
+	return errors.Join(append(errs, s.term.end(), s.Close())...)
 }
 
-// still is a time at which nothing is due any more. The pools of a server that
-// is stopping are looked at then: nobody would hear of a grant.
-const still = 0
-
-// refuse makes every later call fail, and tells those who wait.
-func (s *Server) refuse() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed != nil {
-		return // it failed before, and told them then
+// stopWhenIdle calls stop when the server has been idle for long enough, and
+// nobody has come while it hid.
+func (s *Server) stopWhenIdle(ctx context.Context, gates []*gate, stop func()) {
+	for s.idle.wait(ctx) {
+		unhide, err := s.hide()
+		if err != nil {
+			s.handler.log.Warn("the server is idle, and cannot stop", "error", err)
+			s.idle.tryAgain()
+			continue
+		}
+		for _, g := range gates {
+			g.look(ctx)
+		}
+		// Clients that were found are counted by now, and so are leases that they
+		// took, even if they have gone again.
+		idle := s.idle.left() <= 0
+		if idle {
+			stop()
+		} else {
+			unhide()
+			s.idle.tryAgain()
+		}
+		for _, g := range gates {
+			g.decide(idle)
+		}
 	}
-	s.tellAll(func(id string) outcome {
-		st, _ := s.set.Status(still, id)
-		return outcome{err: errStopping, status: &st}
-	})
-	s.closed = errStopping
-}
-
-// finish commits what is left, with the clock, and closes the store.
-func (s *Server) finish() error {
-	s.leader <- struct{}{} // for good: nobody commits after this
-	s.mu.Lock()
-	last, err := s.open, s.closed
-	s.finished = true
-	s.mu.Unlock()
-	s.commit()
-	if errors.Is(err, errStopping) {
-		err = last.err
-	}
-	return errors.Join(err, s.Close())
 }
 
 func closeAll(listeners []net.Listener) error {

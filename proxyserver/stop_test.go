@@ -26,7 +26,7 @@ func TestStopGivesBackWhatNobodyReceived(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dir := t.TempDir()
-				p := start(t, durable(dir, 1))
+				p := start(t, durable(t, dir, 1))
 				p.acquire("type=q")
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
@@ -34,12 +34,12 @@ func TestStopGivesBackWhatNobodyReceived(t *testing.T) {
 				synctest.Wait()
 				behind := p.later(t.Context(), "type=q") // to whom it must not go
 				synctest.Wait()
-				p.server.leader <- struct{}{} // a commit that takes long
+				p.server.term.commitSem <- struct{}{} // a commit that takes long
 				released := make(chan reply, 1)
 				go func() { released <- p.do("POST", "/lease/release", `{"names":["q-0"]}`) }()
 				synctest.Wait()
 				c.do(func() { leave(); synctest.Wait() }, func() { p.cancel(); synctest.Wait() })
-				<-p.server.leader
+				<-p.server.term.commitSem
 				if r := <-released; r.status != 204 {
 					t.Errorf("release: %d %s", r.status, r.body)
 				}
@@ -53,7 +53,7 @@ func TestStopGivesBackWhatNobodyReceived(t *testing.T) {
 					t.Errorf("Serve: %v", err)
 				}
 
-				p = start(t, durable(dir, 1))
+				p = start(t, durable(t, dir, 1))
 				if n := p.inUse(); n != c.held {
 					t.Errorf("%d leases are held after a restart, want %d", n, c.held)
 				}
@@ -67,21 +67,21 @@ func TestStopGivesBackWhatNobodyReceived(t *testing.T) {
 func TestStopGivesBackNobodyElsesLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		p := start(t, durable(dir, 1))
+		p := start(t, durable(t, dir, 1))
 		p.acquire("type=q")
-		p.server.mu.Lock()
-		first, _ := p.server.set.Held(0, "q-0")
-		p.server.mu.Unlock()
+		p.server.term.mu.Lock()
+		first, _ := p.server.term.set.Held(0, "q-0")
+		p.server.term.mu.Unlock()
 		p.release(`{"names":["q-0"]}`)
 		p.granted("type=q&owner=second")
-		p.server.refuse()
-		if err := p.server.giveBackLast([]pool.Lease{first}); err != nil {
+		p.server.term.halt()
+		if err := p.server.term.giveBackLast([]pool.Lease{first}); err != nil {
 			t.Error(err)
 		}
 		if err := p.stop(); err != nil {
 			t.Error(err)
 		}
-		p = start(t, durable(dir, 1))
+		p = start(t, durable(t, dir, 1))
 		if pools := p.pools(); pools[0].InUse != 1 || pools[0].Leases[0].Owner != "second" {
 			t.Errorf("after a restart %+v", pools)
 		}

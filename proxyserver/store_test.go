@@ -2,29 +2,60 @@ package proxyserver
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
-func durable(dir string, n int) Options {
-	return Options{Pools: []pool.Config{quota(n)}, Data: dir}
+// probe is a store in a directory. A test can hold up its commits, and count
+// them.
+type probe struct {
+	store.Store
+	hold    sync.Mutex // a commit takes it
+	commits atomic.Int64
 }
+
+func (p *probe) Commit(b store.Batch) error {
+	p.hold.Lock()
+	defer p.hold.Unlock()
+	p.commits.Add(1)
+	return p.Store.Commit(b)
+}
+
+func openStore(t testing.TB, dir string) *probe {
+	t.Helper()
+	st, err := bolt.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &probe{Store: st}
+}
+
+func durable(t testing.TB, dir string, n int) Options {
+	t.Helper()
+	return Options{Pools: []pool.Config{quota(n)}, Store: openStore(t, dir)}
+}
+
+// probe is the store of a server that [durable] made.
+func (p *peer) probe() *probe { return p.server.store.(*probe) }
 
 // After a stop and a start the same leases are held by the same owners under
 // the same request ids, ended ids have ended, and generations go on.
 func TestRestart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there", "yet")
-	p := start(t, durable(dir, 4))
+	p := start(t, durable(t, dir, 4))
 	a := p.granted("type=q&request_id=a&owner=me&count=2&ttl=5m")
 	p.acquire("type=q")
 	p.acquire("type=q&request_id=b")
@@ -47,7 +78,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("the directory holds %v", files)
 	}
 
-	p = start(t, durable(dir, 4))
+	p = start(t, durable(t, dir, 4))
 	after := p.pools()[0].Leases
 	if len(after) != 3 || len(before) != 3 {
 		t.Fatalf("held are\n%+v\nand were\n%+v", after, before)
@@ -79,7 +110,7 @@ func TestRestart(t *testing.T) {
 func TestClockStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, crashed := t.TempDir(), t.TempDir()
-		p := start(t, durable(dir, 2))
+		p := start(t, durable(t, dir, 2))
 		a := p.granted("type=q&request_id=a&ttl=5m").Leases[0]
 		p.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(a.Generation)+`}]}`)
 		p.granted("type=q&request_id=b")
@@ -87,9 +118,9 @@ func TestClockStandsStill(t *testing.T) {
 		time.Sleep(4*time.Minute + 58*time.Second)
 		synctest.Wait()
 		// What a KILL now would leave.
-		data, err := os.ReadFile(filepath.Join(dir, storeFile))
+		data, err := os.ReadFile(filepath.Join(dir, bolt.File))
 		if err == nil {
-			err = os.WriteFile(filepath.Join(crashed, storeFile), data, 0o600)
+			err = os.WriteFile(filepath.Join(crashed, bolt.File), data, 0o600)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +131,7 @@ func TestClockStandsStill(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 
 		remaining := func(dir string) (renewable, delayed time.Duration) {
-			p := start(t, durable(dir, 2))
+			p := start(t, durable(t, dir, 2))
 			leases := p.pools()[0].Leases
 			if len(leases) != 2 {
 				t.Fatalf("leases %+v", leases)
@@ -119,18 +150,14 @@ func TestClockStandsStill(t *testing.T) {
 // Nothing is written while nothing is held.
 func TestIdleServerWritesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, durable(t.TempDir(), 1))
+		p := start(t, durable(t, t.TempDir(), 1))
 		p.do("GET", "/pools", "")
 		synctest.Wait()
-		writes := func() int64 {
-			stats := p.server.store.db.Stats()
-			return stats.TxStats.GetWrite()
-		}
-		before := writes()
+		before := p.probe().commits.Load()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if after := writes(); after != before {
-			t.Errorf("%d writes in an hour without leases", after-before)
+		if after := p.probe().commits.Load(); after != before {
+			t.Errorf("%d commits in an hour without leases", after-before)
 		}
 	})
 }
@@ -138,22 +165,22 @@ func TestIdleServerWritesNothing(t *testing.T) {
 // An id that is forgotten leaves the store.
 func TestForgottenLeavesTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, durable(t.TempDir(), 1))
+		p := start(t, durable(t, t.TempDir(), 1))
 		p.release(`{"request_ids":["a","b"]}`)
-		keys := func() (n int) {
-			p.server.store.db.View(func(tx *bolt.Tx) error {
-				n = tx.Bucket(bucket).Inspect().KeyN
-				return nil
-			})
-			return n
+		ended := func() int {
+			snap, err := p.server.store.Load()
+			if err != nil {
+				t.Error(err)
+			}
+			return len(snap.Ended)
 		}
-		if n := keys(); n != 3 {
-			t.Errorf("%d keys, want two ids and the meta record", n)
+		if n := ended(); n != 2 {
+			t.Errorf("%d ids in the store, want 2", n)
 		}
 		time.Sleep(leaseapi.EndedKept)
 		synctest.Wait()
-		if n := keys(); n != 1 {
-			t.Errorf("%d keys after an hour, want 1", n)
+		if n := ended(); n != 0 {
+			t.Errorf("%d ids after an hour, want none", n)
 		}
 	})
 }
@@ -174,13 +201,13 @@ func TestMemoryGenerationsDoNotRepeat(t *testing.T) {
 // A commit that fails stops all changes; nobody is told what is not durable.
 func TestCommitFails(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, durable(dir, 2))
+	p := start(t, durable(t, dir, 2))
 	p.acquire("type=q&owner=kept&count=2")
 	waits := p.later(t.Context(), "type=q&request_id=w")
 	p.waitingFor(1)
 	waitsOn := p.later(t.Context(), "type=q")
 	p.waitingFor(2)
-	p.server.store.db.Close() // every later transaction fails
+	p.server.store.Close() // every later transaction fails
 
 	unavailable := func(what string, r reply) {
 		t.Helper()
@@ -202,150 +229,70 @@ func TestCommitFails(t *testing.T) {
 		t.Errorf("Serve: %v", err)
 	}
 
-	p = start(t, durable(dir, 2))
+	p = start(t, durable(t, dir, 2))
 	if pools := p.pools(); pools[0].InUse != 2 || pools[0].Leases[0].Owner != "kept" {
 		t.Errorf("after a restart: %+v", pools)
 	}
 }
 
-func TestTwoServers(t *testing.T) {
+// A server that cannot begin closes its store: with pools that are not valid, and
+// with a state that contradicts itself.
+func TestNewFails(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, durable(dir, 1))
-	begin := time.Now()
-	_, err := New(durable(dir, 1))
-	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("error %v, want ErrInUse", err)
-	}
-	if took := time.Since(begin); took > 20*lockTime {
-		t.Errorf("it took %v", took)
-	}
-	if r := p.acquire("type=q"); r.status != 200 {
-		t.Errorf("the first server: %d %s", r.status, r.body)
-	}
-}
-
-// Servers that make the same store at the same time make one.
-func TestCreateRace(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, storeFile)
-	made := make(chan os.FileInfo, 8)
-	for range cap(made) {
-		go func() {
-			if err := create(dir, path); err != nil {
-				t.Error(err)
-			}
-			info, err := os.Stat(path)
-			if err != nil {
-				t.Error(err)
-			}
-			made <- info
-		}()
-	}
-	last := <-made
-	for range cap(made) - 1 {
-		if info := <-made; !os.SameFile(info, last) {
-			t.Error("the store of one was replaced by another's")
-		}
-	}
-	if files, _ := os.ReadDir(dir); len(files) != 1 {
-		t.Errorf("the directory holds %v", files)
-	}
-}
-
-// A file that is not a whole store of ours is an error, and stays as it is.
-func TestDamagedStore(t *testing.T) {
-	good := filepath.Join(t.TempDir(), "good")
-	p := start(t, durable(good, 1))
-	p.acquire("type=q")
-	p.stop()
-	whole, err := os.ReadFile(filepath.Join(good, storeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign := func(edit func(tx *bolt.Tx) error) []byte {
-		path := filepath.Join(t.TempDir(), "db")
-		db, err := bolt.Open(path, 0o600, boltOptions())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(db.Update(edit), db.Close()); err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	ours := func(key, value string) []byte {
-		return foreign(func(tx *bolt.Tx) error {
-			b, err := tx.CreateBucket(bucket)
-			if err != nil {
-				return err
-			}
-			return errors.Join(put(b, []byte{keyMeta}, metaRecord{Format: 1}), b.Put([]byte(key), []byte(value)))
-		})
-	}
-	zeroed := slices.Clone(whole)
-	clear(zeroed[2*os.Getpagesize():])
-
-	for _, c := range []struct {
-		name string
-		data []byte
-		want string
-	}{
-		{"empty", nil, "it is empty"},
-		{"text", []byte(strings.Repeat("not a database\n", 1000)), "no file of ours"},
-		{"short text", []byte("x"), "no file of ours"},
-		{"half a page", whole[:2000], "no file of ours"},
-		{"two pages", whole[:2*os.Getpagesize()], "bytes are there"},
-		{"pages of zeros", zeroed, "damaged"},
-		{"another program's", foreign(func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("x")); return err }), "another program's"},
-		{"no meta", foreign(func(tx *bolt.Tx) error { _, err := tx.CreateBucket(bucket); return err }), "format is not known"},
-		{"newer format", ours("m", `{"format":2}`), "format 2"},
-		{"unknown key", ours("x", ""), `key "x" is not known`},
-		{"lease not JSON", ours("lq-0", "x"), `lease "q-0"`},
-		{"lease without generation", ours("lq-0", "{}"), "incomplete"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			path := filepath.Join(dir, storeFile)
-			if err := os.WriteFile(path, c.data, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			_, err := New(durable(dir, 1))
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
-			}
-			if after, _ := os.ReadFile(path); !slices.Equal(after, c.data) {
-				t.Error("the file was changed")
-			}
-		})
-	}
-}
-
-func TestDataIsNoDirectory(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New(durable(path, 1)); err == nil {
-		t.Error("a file was taken for the data directory")
-	}
-}
-
-func TestBadPoolsLeaveTheStoreClosed(t *testing.T) {
-	dir := t.TempDir()
-	opts := durable(dir, 1)
+	opts := durable(t, dir, 1)
 	opts.Pools = append(opts.Pools, opts.Pools[0])
 	if _, err := New(opts); err == nil {
 		t.Fatal("two pools of one type were taken")
 	}
-	s, err := New(durable(dir, 1)) // fails if the store is still locked
-	if err != nil {
+	st := openStore(t, dir) // fails if the store is still locked
+	incomplete := pool.Change{Kind: pool.Granted, Leases: []pool.Lease{{Name: "q-0"}}}
+	if err := st.Commit(store.Batch{Changes: []pool.Change{incomplete}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil {
+	if _, err := New(Options{Pools: []pool.Config{quota(1)}, Store: st}); err == nil || !strings.Contains(err.Error(), "incomplete") {
+		t.Errorf("error %v of a lease that has only a name", err)
+	}
+	if err := openStore(t, dir).Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// When a term has ended, another one begins from the same store under the same
+// front: the leases are held by the same owners, and the queue forms again.
+func TestTermEndsAndAnotherBegins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, durable(t, t.TempDir(), 1))
+		held := p.granted("type=q&request_id=a&owner=me").Leases[0]
+		waits := p.later(t.Context(), "type=q&request_id=w&wait=1h")
+		synctest.Wait()
+		first := p.server.term
+		first.halt()
+		if r := <-waits; r.status != 202 {
+			t.Errorf("the waiter got %d %s", r.status, r.body)
+		}
+		if r := p.do("GET", "/pools", ""); r.status != 503 {
+			t.Errorf("between two terms: %d %s", r.status, r.body)
+		}
+		if err := first.end(); err != nil {
+			t.Error(err)
+		}
+
+		next, err := beginTerm([]pool.Config{quota(1)}, p.server.store, termOptions{metrics: newMetrics(), log: slog.New(slog.DiscardHandler), maxWait: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.server.term, p.server.handler.term = next, next
+		stop := make(chan struct{})
+		go next.keepTime(stop)
+		defer close(stop)
+		waits = p.later(t.Context(), "type=q&request_id=w&wait=1h")
+		synctest.Wait()
+		if l := p.pools()[0].Leases; len(l) != 1 || l[0].Lease != held || l[0].Owner != "me" {
+			t.Errorf("held are %+v, want %+v", l, held)
+		}
+		p.release(`{"request_ids":["a"]}`)
+		if got := decode[leaseapi.AcquireReply](t, <-waits, 200).Leases[0]; got.Generation <= held.Generation {
+			t.Errorf("generation %d after %d", got.Generation, held.Generation)
+		}
+	})
 }

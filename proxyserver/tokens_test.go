@@ -8,60 +8,14 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/config"
 )
-
-func TestParseTokens(t *testing.T) {
-	tokens, err := ParseTokens("t", []byte("# who\n\nred  r1\r\n\tred\tr2 admin\n#blue b\n  green g#1\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, tok := range tokens {
-		got = append(got, fmt.Sprintf("%s %v", tok.Name, tok.Admin))
-	}
-	if s := strings.Join(got, ", "); s != "red false, red true, green false" {
-		t.Errorf("tokens %s", s)
-	}
-	for shown, want := range map[string]string{
-		"Bearer r1": "red", "bearer r1": "red", "Bearer  g#1 ": "green", "Bearer r2": "red",
-		"": "", "r1": "", "Bearer": "", "Bearer ": "", "Bearer r": "", "Bearer r12": "", "Basic r1": "", "Bearer b": "", "Bearer red": "", "Bearer r1 r2": "",
-	} {
-		if tok, ok := tokens.find(shown); tok.Name != want || ok != (want != "") {
-			t.Errorf("%q is of %q, %v, want %q", shown, tok.Name, ok, want)
-		}
-	}
-	if fmt.Sprintf("%+v", tokens[0]) == "" || strings.Contains(fmt.Sprintf("%+v", tokens), "r1") {
-		t.Error("tokens can be printed")
-	}
-}
-
-func TestParseTokensErrors(t *testing.T) {
-	for _, c := range []struct{ file, want string }{
-		{"", "t: there is no token in it"},
-		{"# only\n\n", "t: there is no token in it"},
-		{"red", "t:1: want a name, a token, and admin or nothing"},
-		{"red secret root", "t:1: after the name and the token there may only be the word admin"},
-		{"red secret admin x", "t:1: after the name and the token there may only be the word admin"},
-		{"\x01 secret", "t:1: the name contains a control character"},
-		{strings.Repeat("x", 65) + " secret", "t:1: the name is 65 bytes long: at most 64"},
-		{"red sécret", "t:1: the token has characters outside printable ASCII"},
-		{"a secret\nb other\nc secret\nd", "t:3: the token is already in line 1\nt:4: want a name, a token, and admin or nothing"},
-		{strings.Repeat("x\n", 30), strings.TrimSuffix(strings.Repeat("t:%d: want a name, a token, and admin or nothing\n", 10), "\n")},
-	} {
-		if strings.Contains(c.want, "%d") {
-			c.want = fmt.Sprintf(c.want, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-		}
-		if tokens, err := ParseTokens("t", []byte(c.file)); err == nil || err.Error() != c.want || tokens != nil {
-			t.Errorf("%q: %v, want %s", c.file, err, c.want)
-		}
-	}
-}
 
 const tokenFile = "red r-token\nred r-second\nblue b-token\nops o-token admin\n"
 
 func startWithTokens(t *testing.T, opts Options) (p, red, blue, ops *peer) {
 	t.Helper()
-	tokens, err := ParseTokens("t", []byte(tokenFile))
+	tokens, err := config.ParseTokens("t", []byte(tokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +64,7 @@ func TestNoToken(t *testing.T) {
 func TestOwnerIsBoundToItsToken(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 { // the second time on the restored state
-		p, red, blue, _ := startWithTokens(t, durable(dir, 3))
+		p, red, blue, _ := startWithTokens(t, durable(t, dir, 3))
 		r := red.granted("type=q&request_id=r&owner=me")
 		b := blue.granted("type=q&request_id=b&owner=me")
 		queued := red.later(t.Context(), "type=q&request_id=w&owner=me&count=2&wait=1h")
@@ -155,7 +109,7 @@ func TestOwnerIsBoundToItsToken(t *testing.T) {
 		<-queued
 	}
 	// Another token of the same name is the same owner.
-	p, _, blue, _ := startWithTokens(t, durable(dir, 3))
+	p, _, blue, _ := startWithTokens(t, durable(t, dir, 3))
 	second := withToken(p, "r-second")
 	if got := second.granted("type=q&request_id=r&owner=me"); got.Names[0] != "q-0" {
 		t.Errorf("after a restart %+v", got)
@@ -172,11 +126,11 @@ func TestOwnerIsBoundToItsToken(t *testing.T) {
 // owner has to be able to go on.
 func TestLeasesFromBeforeTokens(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, durable(dir, 2))
+	p := start(t, durable(t, dir, 2))
 	a := p.granted("type=q&request_id=a&owner=me").Leases[0]
 	p.granted("type=q&owner=me")
 	p.stop()
-	_, red, _, _ := startWithTokens(t, durable(dir, 2))
+	_, red, _, _ := startWithTokens(t, durable(t, dir, 2))
 	if r := red.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(a.Generation)+`}]}`); r.status != 200 {
 		t.Errorf("renew: %d %s", r.status, r.body)
 	}
@@ -204,7 +158,7 @@ func TestOnlyAdminsBreak(t *testing.T) {
 		t.Errorf("%d leases are held", n)
 	}
 	// A token that is taken away is of no use from the next call on.
-	p.server.SetTokens(Tokens{{Name: "none"}})
+	p.server.SetTokens(config.Tokens{{Name: "none"}})
 	if r := ops.do("GET", "/pools", ""); r.status != 401 {
 		t.Errorf("%d %s", r.status, r.body)
 	}

@@ -1,81 +1,135 @@
 package proxyserver
 
 import (
-	"slices"
+	"context"
+	"errors"
+	"strconv"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
-// waiter is a queued request and the connections that wait with it.
-type waiter struct {
-	conns []*conn
-	// until is when the wait is over, on the lease clock, by what the latest
-	// connection said.
-	until time.Duration
+var (
+	// errSlice is the outcome of a slice that ends before the wait does.
+	errSlice = errors.New("still queued")
+	// errGone is the outcome of a wait whose client has gone. It is answered
+	// all the same: a client that closed only its sending side reads on, and
+	// would take the empty answer of a handler that writes none for a success.
+	errGone = errors.New("the client closed the connection")
+)
+
+// request is what an acquire asks of the pools.
+type request struct {
+	pool.Request               // Once if it has no request id
+	wait         time.Duration // how long it may wait from now on; negative: it does not say
 }
 
-// conn is one connection that waits. It is in a waiter or has been told, never
-// both, so it is told once.
-type conn struct {
-	told chan outcome // holds one
+// acquire returns the outcome of r, which is durable; with errSlice r is still
+// queued. It blocks until then, or until ctx ends.
+func (t *term) acquire(ctx context.Context, r *request) outcome {
+	var out outcome
+	var c *call // nil: r does not have to wait
+	err := t.do(func(set *pool.Set, now time.Duration) {
+		if r.Once {
+			t.lastAnonymous++
+			r.ID = anonymousID(t.lastAnonymous)
+		}
+		out.leases, out.err = set.Acquire(now, r.Request)
+		if out.err == nil && out.leases == nil {
+			c = newCall()
+			r.wait = t.waitOf(now, r)
+			t.waiting.attach(r.ID, c, until(now, r.wait))
+		}
+	})
+	switch {
+	case err != nil:
+		return outcome{err: err}
+	case c == nil:
+		return out
+	}
+	return t.await(ctx, r, c)
 }
 
-// outcome is what became of a waiter.
-type outcome struct {
-	leases []pool.Lease
-	err    error
-	took   time.Duration // with err: how long it waited
-	status *pool.Status  // with errStopping and errSlice
+// anonymousID is the id under which the pools know a request that has none. No
+// client can send it, since it holds a control character.
+func anonymousID(n uint64) string { return "\x00" + strconv.FormatUint(n, 36) }
+
+// waitOf is how long a request that is queued may still wait.
+func (t *term) waitOf(now time.Duration, r *request) time.Duration {
+	if r.wait >= 0 {
+		return r.wait
+	}
+	st, _ := t.set.Status(now, r.ID)
+	return max(0, t.maxWait-st.Waited)
 }
 
-func (t told) send() {
-	for _, c := range t.conns {
-		c.told <- t.outcome
+// until returns now + wait, or the end of time if that is later.
+func until(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
+
+// await waits with c for its outcome, until the client goes, or the time of a
+// slice or of the whole wait is over.
+func (t *term) await(ctx context.Context, r *request, c *call) outcome {
+	limit := r.wait
+	if !r.Once {
+		limit = min(limit, leaseapi.SliceTime)
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case out := <-c.outcome:
+		return out
+	case <-ctx.Done():
+		return t.leave(r, c)
+	case <-timer.C:
+		return t.endSlice(r, c)
 	}
 }
 
-// The following are called with s.mu held.
+// leave ends the wait of a call whose client has gone.
+func (t *term) leave(r *request, c *call) outcome {
+	return t.endWait(r.ID, c, func(set *pool.Set, now time.Duration) (outcome, bool) {
+		t.detach(set, now, r.ID, c, 0)
+		return outcome{err: errGone}, false
+	})
+}
 
-// attach makes c wait with the request id.
-func (s *Server) attach(id string, c *conn, until time.Duration) {
-	w := s.waiting[id]
-	if w == nil {
-		w = &waiter{}
-		s.waiting[id] = w
+// endSlice ends the wait of a call whose time is over: for the whole request,
+// unless a later call said that it may wait on.
+func (t *term) endSlice(r *request, c *call) outcome {
+	return t.endWait(r.ID, c, func(set *pool.Set, now time.Duration) (outcome, bool) {
+		if now >= t.waiting[r.ID].until {
+			set.Withdraw(now, r.ID)
+			return outcome{}, true
+		}
+		st, _ := set.Status(now, r.ID)
+		t.detach(set, now, r.ID, c, leaseapi.SliceGap)
+		return outcome{err: errSlice, status: &st}, false
+	})
+}
+
+// endWait ends the wait of c with op, unless its outcome is decided already. op
+// returns the outcome, or that it has decided it for all calls of the request.
+func (t *term) endWait(id string, c *call, op func(set *pool.Set, now time.Duration) (out outcome, decided bool)) outcome {
+	var out outcome
+	decided := false
+	err := t.do(func(set *pool.Set, now time.Duration) {
+		if decided = !t.waiting.contains(id, c); !decided {
+			out, decided = op(set, now)
+		}
+	})
+	switch {
+	case err != nil && !errors.Is(err, errStopping):
+		return outcome{err: err}
+	case err != nil || decided: // a halt answers all who wait
+		return <-c.outcome
 	}
-	w.conns = append(w.conns, c)
-	w.until = until
+	return out
 }
 
-// waits reports whether c has not been told yet.
-func (s *Server) waits(id string, c *conn) bool {
-	w := s.waiting[id]
-	return w != nil && slices.Contains(w.conns, c)
-}
-
-// detach ends the wait of c, which has not been told. The waiter stays until
-// the pools grant or drop it.
-func (s *Server) detach(now time.Duration, id string, c *conn, linger time.Duration) {
-	w := s.waiting[id]
-	w.conns = slices.DeleteFunc(w.conns, func(other *conn) bool { return other == c })
-	s.set.Detach(now, id, linger)
-}
-
-// tell has the connections that wait with the request id told as soon as the
-// open batch is durable.
-func (s *Server) tell(id string, out outcome) {
-	if w := s.waiting[id]; w != nil {
-		delete(s.waiting, id)
-		s.open.told = append(s.open.told, told{w.conns, out})
-	}
-}
-
-// tellAll tells every connection that waits at once: nothing was decided that
-// would have to be durable.
-func (s *Server) tellAll(out func(id string) outcome) {
-	for id, w := range s.waiting {
-		told{w.conns, out(id)}.send()
-	}
-	clear(s.waiting)
+// detach ends the wait of c without an outcome. Its request keeps its place as
+// [pool.Set.Detach] says.
+func (t *term) detach(set *pool.Set, now time.Duration, id string, c *call, linger time.Duration) {
+	t.waiting.detach(id, c)
+	set.Detach(now, id, linger)
 }

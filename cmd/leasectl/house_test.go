@@ -16,16 +16,21 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport is which of our packages each of our packages may use. A test may
 // use all that its package may, and what testMayImport adds.
 var mayImport = map[string][]string{
-	"cmd/leasectl": {"holder", "leaseapi", "pool", "proxyclient", "proxyserver", "scripts", "supervisor", "trap"},
+	"cmd/leasectl": {"holder", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store/bolt", "scripts", "supervisor", "trap"},
 	"holder":       {"leaseapi", "lockfile", "proxyclient", "trap"},
 	"supervisor":   {"holder", "leaseapi", "trap"},
 	"leaseapi":     {},
 	"lockfile":     {},
 	"pool":         {},
 	"proxyclient":  {"leaseapi"},
-	"proxyserver":  {"leaseapi", "pool"},
+	"proxyserver":  {"leaseapi", "pool", "proxyserver/config", "proxyserver/promtext", "proxyserver/store"},
 	"scripts":      {},
 	"trap":         {},
+
+	"proxyserver/config":     {"leaseapi", "pool"},
+	"proxyserver/promtext":   {},
+	"proxyserver/store":      {"pool"},
+	"proxyserver/store/bolt": {"pool", "proxyserver/store"},
 
 	// What measures leasectl beside its peers is beside the house, and may
 	// look into every room that it measures.
@@ -34,14 +39,15 @@ var mayImport = map[string][]string{
 
 // onlyIn is where what a package stands for lives, and nowhere else: flock in
 // lockfile, signals and processes in trap, retries in proxyclient, the store
-// in proxyserver, the command line in cmd.
+// in proxyserver/store, the command line in cmd.
 var onlyIn = map[string][]string{
 	"github.com/gofrs/flock":                 {"lockfile"},
 	"github.com/hashicorp/go-retryablehttp":  {"proxyclient"},
 	"github.com/spf13/cobra":                 {"cmd/leasectl"},
 	"github.com/spf13/pflag":                 {"cmd/leasectl"},
-	"go.etcd.io/bbolt":                       {"proxyserver"},
-	"go.yaml.in/yaml/v3":                     {"proxyserver"},
+	"go.etcd.io/bbolt":                       {"proxyserver/store/bolt"},
+	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
+	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
 	"os/exec":                                {"trap"},
 	"os/signal":                              {"trap"},
 	"github.com/rogpeppe/go-internal/script": {},
@@ -108,6 +114,8 @@ func checkImports(t *testing.T, path string) {
 	}
 }
 
-// testMayImport lets the client's tests run against the real server, and those of the
-// whole program read its handles.
-var testMayImport = map[string][]string{"proxyclient": {"proxyserver"}, "cmd/leasectl": {"lockfile"}}
+// testMayImport lets the client's tests run against the real server, the server's on
+// a real store, and those of the whole program read its handles.
+var testMayImport = map[string][]string{
+	"proxyclient": {"proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile"},
+}

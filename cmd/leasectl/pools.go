@@ -52,11 +52,7 @@ func (p *poolFlags) Type() string { return "TYPE=N" }
 func (p poolFlags) configs() []pool.Config {
 	var configs []pool.Config
 	for _, f := range p {
-		names := make([]string, f.capacity)
-		for i := range names {
-			names[i] = f.typ + "-" + strconv.Itoa(i)
-		}
-		configs = append(configs, pool.Config{Type: f.typ, Names: names})
+		configs = append(configs, pool.Config{Type: f.typ, Names: pool.Numbered(f.typ, f.capacity)})
 	}
 	return configs
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/proxyserver"
+	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 	"github.com/leasectl/leasectl/trap"
 )
 
@@ -52,7 +53,6 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	set := &settings{app: a, options: proxyserver.Options{
-		Data:    o.data,
 		Log:     slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: a.logLevel()})),
 		Version: version(),
 		MaxWait: o.maxWait,
@@ -65,11 +65,16 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		defer end.Close() // after the socket is closed: see listen
 		set.options.Idle = &proxyserver.Idle{After: holder.LocalIdle, Hide: end.Hide}
 	}
-	listeners, done, err := listen(ctx, o, set.secure())
+	listeners, done, err := listen(ctx, o, set.certificate.TLS())
 	if err != nil {
 		return err
 	}
 	defer done()
+	if o.data != "" {
+		if set.options.Store, err = bolt.Open(o.data); err != nil {
+			return err
+		}
+	}
 	if set.server, err = proxyserver.New(set.options); err != nil {
 		return err
 	}

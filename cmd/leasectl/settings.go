@@ -2,43 +2,36 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"fmt"
 	"sync"
-	"sync/atomic"
 
+	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver"
+	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
 // settings are what serve was told by flags and files. Before the server is
 // there they become its options; afterwards it is given what has changed.
 type settings struct {
-	app     *app
-	options proxyserver.Options
-	server  *proxyserver.Server // nil while it is not there
-	sources []*source
-	cert    atomic.Pointer[tls.Certificate] // nil without TLS
+	app         *app
+	options     proxyserver.Options
+	server      *proxyserver.Server // nil while it is not there
+	sources     []*config.Source
+	certificate config.Certificate
 }
 
 // read reads all files for the first time.
 func (s *settings) read(o *serveOptions) error {
 	s.options.Pools = s.app.proxy.pools.configs()
 	if o.config != "" {
-		s.sources = append(s.sources, &source{name: "config", files: []string{o.config}, take: func(texts [][]byte) error {
-			return s.takeConfig(o.config, texts[0])
-		}})
+		s.sources = append(s.sources, config.PoolsFrom("config", o.config, s.warn, s.takePools))
 	}
 	if file := s.app.proxy.tokenFile; file != "" {
-		s.sources = append(s.sources, &source{name: "token-file", files: []string{file}, take: func(texts [][]byte) error {
-			return s.takeTokens(file, texts[0])
-		}})
+		s.sources = append(s.sources, config.TokensFrom("token-file", file, s.takeTokens))
 	}
 	if o.tlsCert != "" {
-		s.sources = append(s.sources, &source{name: "tls-cert", files: []string{o.tlsCert, o.tlsKey}, take: func(texts [][]byte) error {
-			return s.takeCert(o, texts[0], texts[1])
-		}})
+		s.sources = append(s.sources, config.CertificateFrom("tls-cert", o.tlsCert, o.tlsKey, &s.certificate))
 	}
-	if err := startAll(s.sources); err != nil {
+	if err := config.Start(s.sources); err != nil {
 		return usageError{err}
 	}
 	if len(s.options.Pools) == 0 && o.localOf == "" {
@@ -47,16 +40,11 @@ func (s *settings) read(o *serveOptions) error {
 	return nil
 }
 
-// takeConfig makes the pools those of the flags and of the file.
-func (s *settings) takeConfig(file string, text []byte) error {
-	config, warnings, err := proxyserver.ParseConfig(file, text)
-	for _, w := range warnings {
-		s.app.Notef("%v", w)
-	}
-	if err != nil {
-		return err
-	}
-	pools := append(s.app.proxy.pools.configs(), config.Pools...)
+func (s *settings) warn(w config.Warning) { s.app.Notef("%v", w) }
+
+// takePools makes the pools those of the flags and of the file.
+func (s *settings) takePools(ofFile []pool.Config) error {
+	pools := append(s.app.proxy.pools.configs(), ofFile...)
 	if s.server == nil {
 		s.options.Pools = pools
 		return nil
@@ -64,37 +52,12 @@ func (s *settings) takeConfig(file string, text []byte) error {
 	return s.server.SetPools(pools)
 }
 
-func (s *settings) takeTokens(file string, text []byte) error {
-	tokens, err := proxyserver.ParseTokens(file, text)
-	switch {
-	case err != nil:
-		return err
-	case s.server == nil:
+func (s *settings) takeTokens(tokens config.Tokens) {
+	if s.server == nil {
 		s.options.Tokens = tokens
-	default:
-		s.server.SetTokens(tokens)
+		return
 	}
-	return nil
-}
-
-func (s *settings) takeCert(o *serveOptions, cert, key []byte) error {
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return fmt.Errorf("--tls-cert %s, --tls-key %s: %w", o.tlsCert, o.tlsKey, err)
-	}
-	s.cert.Store(&pair)
-	return nil
-}
-
-// secure is how TLS is spoken; nil if it is not.
-func (s *settings) secure() *tls.Config {
-	if s.cert.Load() == nil {
-		return nil
-	}
-	return &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.cert.Load(), nil },
-	}
+	s.server.SetTokens(tokens)
 }
 
 // keepUp reads the files again when they change, until stop. Without any, a
@@ -106,7 +69,7 @@ func (s *settings) keepUp(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangups, restore := s.app.hangups()
 	var running sync.WaitGroup
-	running.Go(func() { watch(ctx, s.sources, s.server, hangups) })
+	running.Go(func() { config.Watch(ctx, s.sources, hangups, s.server.Reloaded) })
 	return func() {
 		restore()
 		cancel()

@@ -1,4 +1,4 @@
-package proxyserver
+package config
 
 import (
 	"crypto/sha256"
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Token lets its bearer in. Several may have one name, which is how one is
@@ -47,7 +49,7 @@ func ParseTokens(name string, data []byte) (Tokens, error) {
 			err = fmt.Errorf("the token is already in line %d", first)
 		}
 		if err != nil {
-			if len(errs) < maxConfigErrors {
+			if len(errs) < maxErrors {
 				errs = append(errs, fmt.Errorf("%s:%d: %w", name, i+1, err))
 			}
 			continue
@@ -71,7 +73,7 @@ func parseToken(fields []string) (Token, error) {
 	case len(fields) > 3 || len(fields) == 3 && fields[2] != "admin":
 		return Token{}, errors.New("after the name and the token there may only be the word admin")
 	}
-	if err := checkText("the name", fields[0], maxTokenName); err != nil {
+	if err := checkTokenName(fields[0]); err != nil {
 		return Token{}, err
 	}
 	if strings.ContainsFunc(fields[1], func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -80,10 +82,22 @@ func parseToken(fields []string) (Token, error) {
 	return Token{Name: fields[0], Admin: len(fields) == 3, sum: sha256.Sum256([]byte(fields[1]))}, nil
 }
 
-// find returns the token that the value of an Authorization header shows, after
+// checkTokenName refuses what could not be printed before an owner, which is
+// written beside it in logs, tables and records.
+func checkTokenName(name string) error {
+	if len(name) > maxTokenName {
+		return fmt.Errorf("the name is %d bytes long: at most %d", len(name), maxTokenName)
+	}
+	if leaseapi.CheckOwner(name) != nil {
+		return fmt.Errorf("the name %q has control characters, or is not UTF-8", name)
+	}
+	return nil
+}
+
+// Find returns the token that the value of an Authorization header shows, after
 // RFC 6750, section 2.1. How long it takes says nothing of the tokens: sums are
 // compared, all of them, each in the same time.
-func (ts Tokens) find(authorization string) (found Token, ok bool) {
+func (ts Tokens) Find(authorization string) (found Token, ok bool) {
 	scheme, shown, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return Token{}, false

@@ -1,4 +1,4 @@
-package proxyserver
+package config
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-func TestParseConfig(t *testing.T) {
+func TestParsePools(t *testing.T) {
 	const file = `
 # as deployed
 resources:
@@ -36,7 +36,7 @@ resources:
 - {type: paced, names: [p], pace: 90s}
 - {type: even, max-count: 50, hold: 20m, pace: auto}
 `
-	got, warnings, err := ParseConfig("boskos.yaml", []byte(file))
+	got, warnings, err := ParsePools("boskos.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +51,8 @@ resources:
 	for i := range 50 {
 		want[5].Names = append(want[5].Names, fmt.Sprintf("even-%d", i))
 	}
-	if !reflect.DeepEqual(got.Pools, want) {
-		t.Errorf("pools\n%+v, want\n%+v", got.Pools, want)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("pools\n%+v, want\n%+v", got, want)
 	}
 	var texts []string
 	for _, w := range warnings {
@@ -66,12 +66,12 @@ resources:
 	if !slices.Equal(texts, wantTexts) {
 		t.Errorf("warnings %q, want %q", texts, wantTexts)
 	}
-	if _, err := pool.New(got.Pools, pool.Snapshot{}); err != nil {
+	if _, err := pool.New(got, pool.Snapshot{}); err != nil {
 		t.Errorf("the pools do not take it: %v", err)
 	}
 }
 
-func TestParseConfigErrors(t *testing.T) {
+func TestParsePoolsErrors(t *testing.T) {
 	entry := func(lines ...string) string {
 		return "resources:\n- type: t\n  names: [n]\n" + strings.Join(lines, "\n") + "\n"
 	}
@@ -136,31 +136,31 @@ func TestParseConfigErrors(t *testing.T) {
 		{"several", "resources:\n- type: t\n  name: [n]\n- names: [m]\n", "c:3:3: key \"name\" is not known\nc:4:3: a resource has no type"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config, _, err := ParseConfig("c", []byte(c.file))
+			pools, _, err := ParsePools("c", []byte(c.file))
 			if err == nil || err.Error() != c.want {
 				t.Errorf("error\n%v, want\n%s", err, c.want)
 			}
-			if config.Pools != nil {
-				t.Errorf("there are pools beside an error: %+v", config.Pools)
+			if pools != nil {
+				t.Errorf("there are pools beside an error: %+v", pools)
 			}
 		})
 	}
 }
 
-func TestParseConfigReportsTenErrors(t *testing.T) {
+func TestParsePoolsReportsTenErrors(t *testing.T) {
 	var file strings.Builder
 	file.WriteString("resources:\n")
 	for i := range 5 {
 		fmt.Fprintf(&file, "- type: t%d\n", i)
 	}
 	fmt.Fprintf(&file, "- type: t\n  names: [%s]\n", strings.Repeat("a/b, ", 30))
-	_, _, err := ParseConfig("c", []byte(file.String()))
+	_, _, err := ParsePools("c", []byte(file.String()))
 	if n := len(strings.Split(err.Error(), "\n")); n != 10 {
 		t.Errorf("%d errors are reported, want 10", n)
 	}
 }
 
-func FuzzParseConfig(f *testing.F) {
+func FuzzParsePools(f *testing.F) {
 	f.Add([]byte("resources:\n- type: t\n  min-count: 3\n"))
 	f.Add([]byte("resources: [{type: &a t, names: [*a]}]"))
 	for _, file := range []string{
@@ -172,70 +172,12 @@ func FuzzParseConfig(f *testing.F) {
 		f.Add([]byte(file))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		config, _, err := ParseConfig("c", data)
+		pools, _, err := ParsePools("c", data)
 		if err != nil {
 			return
 		}
-		if _, err := pool.New(config.Pools, pool.Snapshot{}); err != nil {
+		if _, err := pool.New(pools, pool.Snapshot{}); err != nil {
 			t.Errorf("the pools do not take what was parsed: %v", err)
 		}
 	})
-}
-
-// A deployment has hundreds of types and thousands of names, some of which are
-// addresses, or slices of a region. All are served, and taken up again.
-func TestManyTypes(t *testing.T) {
-	const types, each = 400, 25
-	file := func(from int) []byte {
-		var b strings.Builder
-		b.WriteString("resources:\n")
-		for i := from; i < types; i++ {
-			fmt.Fprintf(&b, "- type: type-%d-quota-slice\n", i)
-			switch i % 3 {
-			case 0:
-				fmt.Fprintf(&b, "  min-count: %d\n  max-count: %d\n", each, each)
-				continue
-			case 1:
-				fmt.Fprintf(&b, "  state: free\n  names:\n")
-				for n := range each {
-					fmt.Fprintf(&b, "  - 10.%d.%d.%d\n", i/256, i%256, n)
-				}
-			default:
-				fmt.Fprintf(&b, "  state: free\n  names:\n")
-				for n := range each {
-					fmt.Fprintf(&b, "  - us-east-1--type-%d-quota-slice-%02d\n", i, n)
-				}
-			}
-		}
-		return []byte(b.String())
-	}
-	config, warnings, err := ParseConfig("c", file(0))
-	if err != nil || len(warnings) > 0 {
-		t.Fatalf("%v, %v", warnings, err)
-	}
-	p := start(t, Options{Pools: config.Pools, Data: t.TempDir()})
-	p.http.Timeout = time.Minute
-	for i := range types {
-		got := p.granted(fmt.Sprintf("type=type-%d-quota-slice&count=%d&owner=me", i, each))
-		if len(got.Leases) != each {
-			t.Fatalf("type %d got %+v", i, got)
-		}
-	}
-	if pools := p.pools(); len(pools) != types || pools[1].Leases[0].Name != "10.0.1.0" || pools[2].Leases[each-1].Name != "us-east-1--type-2-quota-slice-24" {
-		t.Errorf("%d pools, of which the second has %+v", len(pools), pools[1].Leases)
-	}
-	// The first ten are taken out while they are held.
-	if config, _, err = ParseConfig("c", file(10)); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.server.SetPools(config.Pools); err != nil {
-		t.Fatal(err)
-	}
-	text := p.do("GET", "/metrics", "").body
-	if n := strings.Count(text, "\nleasectl_in_use{"); n != types {
-		t.Errorf("metrics of %d pools, want also those that drain", n)
-	}
-	if r := p.acquire("type=type-9-quota-slice"); r.status != 404 {
-		t.Errorf("a type that was taken out: %d %s", r.status, r.body)
-	}
 }

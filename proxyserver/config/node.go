@@ -1,4 +1,4 @@
-package proxyserver
+package config
 
 import (
 	"bytes"
@@ -7,16 +7,10 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/leasectl/leasectl/pool"
 )
-
-// Config is what a configuration file says.
-type Config struct {
-	Pools []pool.Config
-}
 
 // Warning is something in a configuration file that has no effect.
 type Warning struct {
@@ -30,61 +24,29 @@ func (w Warning) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", w.File, w.Line, w.Column, w.Text)
 }
 
-// maxConfigErrors is how many errors of one file are reported: enough to repair
-// it in few rounds, and to be read.
-const maxConfigErrors = 10
+// maxErrors is how many errors of one file are reported: enough to repair it in
+// few rounds, and few enough to read.
+const maxErrors = 10
 
-// ParseConfig reads a configuration in the YAML that Boskos deployments have.
-// name is the file's, for errors and warnings.
-//
-//	resources:
-//	- type: aws-quota-slice     # what requests ask for
-//	  state: free               # without meaning here
-//	  names: [us-east-1, us-west-2]
-//	- type: gcp-quota-slice
-//	  min-count: 5              # unnamed: gcp-quota-slice-0 and so on,
-//	  max-count: 10             # as many as the greater count
-//	  default_ttl: 4h           # of a request that names none
-//	  max_ttl: 12h              # the most a request may name
-//	  max_waiters: 10000
-//	  pace: auto                # the least time between two grants, such as 24s;
-//	  hold: 20m                 # auto is how long a lease is held / the number of names
-//
-// Keys that Boskos knows and this server does not need are warned of. The error
-// is a join of up to ten that say "name:line:column: " and what is wrong there;
-// then there is no Config.
-func ParseConfig(name string, data []byte) (Config, []Warning, error) {
-	p := &configParser{file: name, names: make(map[string]*yaml.Node), types: make(map[string]*yaml.Node)}
-	if root, ok := p.decode(data); ok {
-		p.parseFile(root)
-	}
-	if len(p.errs) > 0 {
-		return Config{}, p.warnings, errors.Join(p.errs...)
-	}
-	return Config{Pools: p.pools}, p.warnings, nil
-}
-
-type configParser struct {
+// parser reads the nodes of one YAML file. It collects what is wrong with them.
+type parser struct {
 	file     string
 	errs     []error
 	warnings []Warning
-	pools    []pool.Config
-	types    map[string]*yaml.Node // where each type stands
-	names    map[string]*yaml.Node // where each name stands, or the type it is made of
 }
 
-func (p *configParser) errorf(at *yaml.Node, format string, args ...any) {
+func (p *parser) errorf(at *yaml.Node, format string, args ...any) {
 	p.errorAt(at.Line, at.Column, format, args...)
 }
 
-func (p *configParser) errorAt(line, column int, format string, args ...any) {
-	if len(p.errs) < maxConfigErrors {
+func (p *parser) errorAt(line, column int, format string, args ...any) {
+	if len(p.errs) < maxErrors {
 		p.errs = append(p.errs, fmt.Errorf("%s:%d:%d: %w", p.file, line, column, fmt.Errorf(format, args...)))
 	}
 }
 
 // decode returns the value of the only document in data.
-func (p *configParser) decode(data []byte) (*yaml.Node, bool) {
+func (p *parser) decode(data []byte) (*yaml.Node, bool) {
 	var doc, more yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	err := decoder.Decode(&doc)
@@ -107,7 +69,7 @@ func (p *configParser) decode(data []byte) (*yaml.Node, bool) {
 
 // syntaxError reports what the YAML parser says, "yaml: line 3: did not find
 // …" for one; it knows no columns.
-func (p *configParser) syntaxError(err error) {
+func (p *parser) syntaxError(err error) {
 	line, text := 1, strings.TrimPrefix(err.Error(), "yaml: ")
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
 		number, what, _ := strings.Cut(rest, ": ")
@@ -118,32 +80,9 @@ func (p *configParser) syntaxError(err error) {
 	p.errorAt(line, 1, "%s", text)
 }
 
-func (p *configParser) parseFile(root *yaml.Node) {
-	var resources *yaml.Node
-	p.mapping(root, "the file", map[string]func(key, value *yaml.Node){
-		"resources": func(_, value *yaml.Node) { resources = value },
-	})
-	if resources == nil {
-		if len(p.errs) == 0 {
-			p.errorf(root, "there is no resources")
-		}
-		return
-	}
-	entries, ok := p.sequence(resources, "resources")
-	if !ok {
-		return
-	}
-	for _, entry := range entries {
-		if len(p.errs) >= maxConfigErrors {
-			return
-		}
-		p.parseEntry(entry)
-	}
-}
-
 // mapping calls the function of each key of node. Unknown and repeated keys are
 // errors.
-func (p *configParser) mapping(node *yaml.Node, what string, keys map[string]func(key, value *yaml.Node)) {
+func (p *parser) mapping(node *yaml.Node, what string, keys map[string]func(key, value *yaml.Node)) {
 	at := node
 	if node = resolve(node); node.Kind != yaml.MappingNode {
 		p.errorf(at, "%s is %s, not a mapping", what, kindOf(node))
@@ -165,8 +104,8 @@ func (p *configParser) mapping(node *yaml.Node, what string, keys map[string]fun
 	}
 }
 
-// sequence returns the elements of node, of which there must be some.
-func (p *configParser) sequence(node *yaml.Node, what string) ([]*yaml.Node, bool) {
+// sequence returns the elements of node. An empty list is an error.
+func (p *parser) sequence(node *yaml.Node, what string) ([]*yaml.Node, bool) {
 	at := node
 	if node = resolve(node); node.Kind != yaml.SequenceNode {
 		p.errorf(at, "%s is %s, not a list", what, kindOf(node))
@@ -204,4 +143,42 @@ func kindOf(node *yaml.Node) string {
 		return "a boolean"
 	}
 	return "a string"
+}
+
+// text returns a string that must not be empty.
+func (p *parser) text(what string, value *yaml.Node) string {
+	at, value := value, resolve(value)
+	if value.Kind != yaml.ScalarNode || value.Tag != "!!str" {
+		p.errorf(at, "%s is %s, not a string; quotes make it one", what, kindOf(value))
+		return ""
+	}
+	if value.Value == "" {
+		p.errorf(at, "%s is empty", what)
+	}
+	return value.Value
+}
+
+func (p *parser) number(key, value *yaml.Node, least int) int {
+	at, value := value, resolve(value)
+	var n int
+	if value.Kind != yaml.ScalarNode || value.Tag != "!!int" || value.Decode(&n) != nil {
+		p.errorf(at, "%s is not a whole number", key.Value)
+		return 0
+	}
+	if n < least {
+		p.errorf(at, "%s %d is less than %d", key.Value, n, least)
+	}
+	return n
+}
+
+func (p *parser) duration(key, value *yaml.Node) time.Duration {
+	at, value := value, resolve(value)
+	d, err := time.ParseDuration(value.Value)
+	switch {
+	case value.Kind != yaml.ScalarNode || err != nil:
+		p.errorf(at, "%s is not a duration such as 90s, 30m or 4h", key.Value)
+	case d <= 0:
+		p.errorf(at, "%s %v is not positive", key.Value, d)
+	}
+	return d
 }

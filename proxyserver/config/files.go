@@ -1,0 +1,45 @@
+package config
+
+import (
+	"fmt"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// PoolsFrom returns the source that is a file of pools: see [ParsePools]. warn
+// is called for each warning, also if the file has errors; take, if it has none.
+func PoolsFrom(flag, file string, warn func(Warning), take func([]pool.Config) error) *Source {
+	return &Source{Name: flag, Files: []string{file}, Take: func(texts [][]byte) error {
+		pools, warnings, err := ParsePools(file, texts[0])
+		for _, w := range warnings {
+			warn(w)
+		}
+		if err != nil {
+			return err
+		}
+		return take(pools)
+	}}
+}
+
+// TokensFrom returns the source that is a file of tokens: see [ParseTokens].
+func TokensFrom(flag, file string, take func(Tokens)) *Source {
+	return &Source{Name: flag, Files: []string{file}, Take: func(texts [][]byte) error {
+		tokens, err := ParseTokens(file, texts[0])
+		if err != nil {
+			return err
+		}
+		take(tokens)
+		return nil
+	}}
+}
+
+// CertificateFrom returns the source that is a certificate and its key, in PEM,
+// which it puts into to.
+func CertificateFrom(flag, certFile, keyFile string, to *Certificate) *Source {
+	return &Source{Name: flag, Files: []string{certFile, keyFile}, Take: func(texts [][]byte) error {
+		if err := to.set(texts[0], texts[1]); err != nil {
+			return fmt.Errorf("certificate %s, key %s: %w", certFile, keyFile, err)
+		}
+		return nil
+	}}
+}

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"errors"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// ParsePools reads pools from the YAML that Boskos deployments have. name is the
+// file's, for errors and warnings.
+//
+//	resources:
+//	- type: aws-quota-slice     # what requests ask for
+//	  state: free               # without meaning here
+//	  names: [us-east-1, us-west-2]
+//	- type: gcp-quota-slice
+//	  min-count: 5              # unnamed: gcp-quota-slice-0 and so on,
+//	  max-count: 10             # as many as the greater count
+//	  default_ttl: 4h           # of a request that names none
+//	  max_ttl: 12h              # the most a request may name
+//	  max_waiters: 10000
+//	  pace: auto                # the least time between two grants, such as 24s;
+//	  hold: 20m                 # auto is how long a lease is held / the number of names
+//
+// Keys that Boskos knows and this server does not need are warned of. The error
+// is a join of up to ten that say "name:line:column: " and what is wrong there;
+// then there are no pools.
+func ParsePools(name string, data []byte) ([]pool.Config, []Warning, error) {
+	p := &poolsParser{parser: parser{file: name}, names: make(map[string]*yaml.Node), types: make(map[string]*yaml.Node)}
+	if root, ok := p.decode(data); ok {
+		p.parseFile(root)
+	}
+	if len(p.errs) > 0 {
+		return nil, p.warnings, errors.Join(p.errs...)
+	}
+	return p.pools, p.warnings, nil
+}
+
+func (p *poolsParser) parseFile(root *yaml.Node) {
+	var resources *yaml.Node
+	p.mapping(root, "the file", map[string]func(key, value *yaml.Node){
+		"resources": func(_, value *yaml.Node) { resources = value },
+	})
+	if resources == nil {
+		if len(p.errs) == 0 {
+			p.errorf(root, "there is no resources")
+		}
+		return
+	}
+	entries, ok := p.sequence(resources, "resources")
+	if !ok {
+		return
+	}
+	for _, entry := range entries {
+		if len(p.errs) >= maxErrors {
+			return
+		}
+		p.parseEntry(entry)
+	}
+}

@@ -1,0 +1,96 @@
+package proxyserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// lookFor is how long a gate listens after the server was hidden: long enough for
+// a connect that found the socket just before to reach the accept queue.
+const lookFor = 100 * time.Millisecond
+
+// gate is a listener that can be asked whether a client waits in its accept
+// queue. Only the goroutine that calls Accept can know that without a race: look
+// asks it, and it waits for decide before it goes on.
+type gate struct {
+	net.Listener
+	deadline  interface{ SetDeadline(time.Time) error }
+	connected func() // is called with each connection before Accept returns it
+
+	looks chan look // holds one: what Accept is asked
+	asked look      // by the last call of look
+}
+
+// look is asked of Accept.
+type look struct {
+	done chan struct{} // is closed when a client that waited is counted, or none waits
+	stop chan bool     // holds one: what the asker decided
+}
+
+func newGate(l net.Listener, connected func()) (*gate, error) {
+	deadline, ok := l.(interface{ SetDeadline(time.Time) error })
+	if !ok {
+		return nil, fmt.Errorf("stop when idle: listener %v (%T) has no deadlines", l.Addr(), l)
+	}
+	return &gate{Listener: l, deadline: deadline, connected: connected, looks: make(chan look, 1)}, nil
+}
+
+// look returns when Accept has found a client or none, or when ctx is done. The
+// caller calls decide then.
+func (g *gate) look(ctx context.Context) {
+	g.asked = look{done: make(chan struct{}), stop: make(chan bool, 1)}
+	g.looks <- g.asked
+	g.deadline.SetDeadline(time.Now()) // wakes Accept
+	select {
+	case <-g.asked.done:
+	case <-ctx.Done():
+	}
+}
+
+// decide makes Accept go on, or fail for good.
+func (g *gate) decide(stop bool) { g.asked.stop <- stop }
+
+// Accept implements [net.Listener].
+func (g *gate) Accept() (net.Conn, error) {
+	for {
+		c, err := g.Listener.Accept()
+		if err == nil {
+			g.connected()
+			return c, nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, err
+		}
+		if c, err := g.answer(<-g.looks); c != nil || err != nil {
+			return c, err
+		}
+	}
+}
+
+// answer looks into the accept queue and returns the client that waited there. If
+// none did, it returns when the asker has decided: an error to stop, else nothing.
+func (g *gate) answer(q look) (net.Conn, error) {
+	// A deadline that is over fails Accept without a look at the queue. One that
+	// is to come makes it look first.
+	g.deadline.SetDeadline(time.Now().Add(lookFor))
+	c, err := g.Listener.Accept()
+	g.deadline.SetDeadline(time.Time{})
+	switch {
+	case err == nil:
+		g.connected()
+		close(q.done)
+		return c, nil
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, err
+	}
+	close(q.done)
+	if <-q.stop {
+		return nil, http.ErrServerClosed
+	}
+	return nil, nil
+}

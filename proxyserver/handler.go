@@ -1,0 +1,19 @@
+package proxyserver
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/leasectl/leasectl/proxyserver/config"
+)
+
+// handler is the HTTP front: it answers calls from the term that runs, and
+// outlives it.
+type handler struct {
+	term     *term
+	log      *slog.Logger
+	version  string
+	metrics  *metrics
+	tokens   atomic.Pointer[config.Tokens]
+	warnings warnings
+}

@@ -1,0 +1,62 @@
+package proxyserver
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// ServeHTTP implements [http.Handler].
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	path := r.URL.Path
+	rt, ok := routes[path]
+	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
+		rt, ok = route{method: http.MethodGet, serve: (*handler).serveRequest}, true
+	}
+	var c caller
+	if !rt.open {
+		var admitted bool
+		if c, admitted = h.admit(w, r); !admitted {
+			return
+		}
+	}
+	switch {
+	case !ok:
+		problem(w, http.StatusNotFound, leaseapi.ProblemNotFound, "there is nothing at "+path)
+	case rt.allows(r.Method):
+		rt.serve(h, c, w, r)
+	default:
+		w.Header().Set("Allow", rt.method)
+		if path == leaseapi.PathAcquire || path == leaseapi.PathRelease {
+			http.Error(w, fmt.Sprintf("Method %s not allowed, POST requests only.", r.Method), http.StatusMethodNotAllowed)
+			return
+		}
+		problem(w, http.StatusMethodNotAllowed, leaseapi.ProblemMethod, fmt.Sprintf("%s takes %s, not %s", path, rt.method, r.Method))
+	}
+}
+
+// route is what a path does, and with which method.
+type route struct {
+	method string
+	serve  func(*handler, caller, http.ResponseWriter, *http.Request)
+	open   bool // needs no token: the caller is the zero caller
+}
+
+func (rt route) allows(method string) bool {
+	return method == rt.method || method == http.MethodHead && rt.method == http.MethodGet
+}
+
+// routes is not an [http.ServeMux]: that answers an unclean path with a redirect,
+// after which most clients send a GET instead of their POST.
+var routes = map[string]route{
+	leaseapi.PathAcquire: {method: http.MethodPost, serve: (*handler).serveAcquire},
+	leaseapi.PathRelease: {method: http.MethodPost, serve: (*handler).serveRelease},
+	leaseapi.PathRenew:   {method: http.MethodPost, serve: (*handler).serveRenew},
+	leaseapi.PathBreak:   {method: http.MethodPost, serve: (*handler).serveBreak},
+	leaseapi.PathPools:   {method: http.MethodGet, serve: (*handler).servePools},
+	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*handler).serveMetrics},
+	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*handler).serveHealth, open: true},
+	leaseapi.PathReady:   {method: http.MethodGet, serve: (*handler).serveReady, open: true},
+}

@@ -1,0 +1,213 @@
+package bolt
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+func mustOpen(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// What was committed, and nothing else, is there when the store is opened again:
+// every field of a lease that outlives a server, ids, the clock and the generation.
+func TestCommitAndLoad(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "not", "there")
+	s := mustOpen(t, dir)
+	if snap, err := s.Load(); err != nil || !reflect.DeepEqual(snap, pool.Snapshot{}) {
+		t.Errorf("a new store holds %+v, %v", snap, err)
+	}
+	full := pool.Lease{
+		Name: "n", Type: "t", Generation: 7, Owner: "red\x00me", RequestID: "r", Count: 2, TTL: time.Hour,
+		Granted: 3, ReleaseAt: 4, Provisional: true, Broken: "why", Expires: 5,
+	}
+	plain := pool.Lease{Name: "p", Type: "t", Generation: 8, Count: 2, TTL: time.Minute, Granted: 3, Expires: 6}
+	ended, forgotten := pool.Ended{ID: "over", Until: 9}, pool.Ended{ID: "long over", Until: 8}
+	for _, b := range []store.Batch{
+		{Clock: 3, Generation: 9, Changes: []pool.Change{
+			{Kind: pool.Granted, Leases: []pool.Lease{{Name: "n", Type: "t", Generation: 7}, plain}},
+			{Kind: pool.Granted, Leases: []pool.Lease{{Name: "gone", Type: "t", Generation: 9}}},
+			{Kind: pool.Remembered, Ended: forgotten},
+		}},
+		{Clock: 4, Generation: 9, Changes: []pool.Change{
+			{Kind: pool.Broken, Lease: full},
+			{Kind: pool.Done, Lease: pool.Lease{Name: "gone"}},
+			{Kind: pool.Remembered, Ended: ended},
+			{Kind: pool.Forgotten, Ended: forgotten},
+			{Kind: pool.Dropped, ID: "waiter"},
+		}},
+	} {
+		if err := s.Commit(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Errorf("close, twice: %v", err)
+	}
+
+	snap, err := mustOpen(t, dir).Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(snap.Leases, func(a, b pool.Lease) int { return cmp.Compare(a.Generation, b.Generation) })
+	plain.Expires = 0 // a restart gives it its full TTL again
+	want := pool.Snapshot{Clock: 4, Generation: 9, Leases: []pool.Lease{full, plain}, Ended: []pool.Ended{ended}}
+	if !reflect.DeepEqual(snap, want) {
+		t.Errorf("loaded\n%+v, want\n%+v", snap, want)
+	}
+}
+
+// A commit that fails says so, and leaves what was durable.
+func TestCommitFails(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	s.db.Close()
+	err := s.Commit(store.Batch{Changes: []pool.Change{{Kind: pool.Remembered, Ended: pool.Ended{ID: "x"}}}})
+	if err == nil || !strings.Contains(err.Error(), "commit to "+filepath.Join(dir, File)) {
+		t.Errorf("error %v", err)
+	}
+	if snap, err := mustOpen(t, dir).Load(); err != nil || len(snap.Ended) != 0 {
+		t.Errorf("the store holds %+v, %v", snap, err)
+	}
+}
+
+func TestTwoServers(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	if _, err := Open(dir); !errors.Is(err, store.ErrInUse) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("error %v, want ErrInUse", err)
+	}
+	if err := s.Commit(store.Batch{Clock: 1}); err != nil {
+		t.Errorf("the first server: %v", err)
+	}
+}
+
+// Servers that make the same store at the same time make one.
+func TestCreateRace(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, File)
+	made := make(chan os.FileInfo, 8)
+	for range cap(made) {
+		go func() {
+			if err := create(dir, path); err != nil {
+				t.Error(err)
+			}
+			info, err := os.Stat(path)
+			if err != nil {
+				t.Error(err)
+			}
+			made <- info
+		}()
+	}
+	last := <-made
+	for range cap(made) - 1 {
+		if info := <-made; !os.SameFile(info, last) {
+			t.Error("the store of one was replaced by another's")
+		}
+	}
+	if files, _ := os.ReadDir(dir); len(files) != 1 {
+		t.Errorf("the directory holds %v", files)
+	}
+}
+
+// A file that is not a whole store of ours is an error, and stays as it is.
+func TestDamagedStore(t *testing.T) {
+	good := t.TempDir()
+	st := mustOpen(t, good)
+	granted := pool.Change{Kind: pool.Granted, Leases: []pool.Lease{{Name: "q-0", Type: "q", Generation: 1}}}
+	if err := errors.Join(st.Commit(store.Batch{Changes: []pool.Change{granted}}), st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(filepath.Join(good, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := func(edit func(tx *bolt.Tx) error) []byte {
+		path := filepath.Join(t.TempDir(), "db")
+		db, err := bolt.Open(path, 0o600, options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Update(edit), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	ours := func(key, value string) []byte {
+		return foreign(func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucket(bucket)
+			if err != nil {
+				return err
+			}
+			return errors.Join(put(b, []byte{keyMeta}, metaRecord{Format: 1}), b.Put([]byte(key), []byte(value)))
+		})
+	}
+	zeroed := slices.Clone(whole)
+	clear(zeroed[2*os.Getpagesize():])
+
+	for _, c := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"empty", nil, "it is empty"},
+		{"text", []byte(strings.Repeat("not a database\n", 1000)), "no file of ours"},
+		{"short text", []byte("x"), "no file of ours"},
+		{"half a page", whole[:2000], "no file of ours"},
+		{"two pages", whole[:2*os.Getpagesize()], "bytes are there"},
+		{"pages of zeros", zeroed, "damaged"},
+		{"another program's", foreign(func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("x")); return err }), "another program's"},
+		{"no meta", foreign(func(tx *bolt.Tx) error { _, err := tx.CreateBucket(bucket); return err }), "format is not known"},
+		{"newer format", ours("m", `{"format":2}`), "format 2"},
+		{"unknown key", ours("x", ""), `key "x" is not known`},
+		{"lease not JSON", ours("lq-0", "x"), `lease "q-0"`},
+		{"empty id", ours("e12345678", ""), "is not known"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, File)
+			if err := os.WriteFile(path, c.data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(dir)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want one with %q", err, c.want)
+			}
+			if after, _ := os.ReadFile(path); !slices.Equal(after, c.data) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+func TestDataIsNoDirectory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); err == nil {
+		t.Error("a file was taken for the data directory")
+	}
+}

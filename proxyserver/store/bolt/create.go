@@ -1,0 +1,51 @@
+package bolt
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// create makes the directory and a file without leases in it, if there is none.
+// The file gets its name when it is complete. So an empty file is one that lost
+// its content, and is not taken for a new one.
+func create(dir, path string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.new") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if err := f.Close(); err != nil {
+		return err
+	}
+	db, err := bolt.Open(f.Name(), 0o600, options())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(db.Update(initialize), db.Close()); err != nil {
+		return err
+	}
+	// Unlike a rename, a link does not replace the file of a server that was
+	// faster.
+	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,155 @@
+package proxyserver
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// clockEvery is how often the lease clock is saved while leases are held and
+// nothing else is committed: a crash gives back at most that much of a delayed
+// release's time.
+const clockEvery = 5 * time.Second
+
+// term is the time in which this server decides who gets a lease: pools, their
+// clock, and what makes their decisions durable. It begins from what the store
+// holds, and when it has ended another may begin. The HTTP front outlives it.
+type term struct {
+	committer
+	set     *pool.Set
+	maxWait time.Duration
+	busy    func(n int) // is called with the number of leases and waiters after each change; nil: nobody asks
+	alarm   alarm       // rings when the pools have something to do
+
+	lastAnonymous uint64 // number of the last request without an id
+	finished      bool   // the last commit is under way, or over
+}
+
+// termOptions are what a term needs beside the pools and the store.
+type termOptions struct {
+	maxWait time.Duration
+	metrics *metrics
+	log     *slog.Logger
+	now     func() time.Time // nil: [time.Now]
+	busy    func(n int)
+}
+
+// beginTerm begins a term from what st holds; nil: from nothing, in memory. The
+// pools stand still until [term.keepTime] runs. The caller keeps st, and closes
+// it after [term.end].
+func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, error) {
+	var snap pool.Snapshot
+	if st != nil {
+		var err error
+		if snap, err = st.Load(); err != nil {
+			return nil, err
+		}
+	}
+	open, saved := newBatch(snap.Generation), snap.Clock
+	clock := startClock(snap.Clock, opts.now)
+	snap.Generation = clock.beyond(snap.Generation)
+	set, err := pool.New(pools, snap)
+	if err != nil {
+		return nil, err
+	}
+	return &term{
+		committer: committer{
+			store: st, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock},
+			commitSem: make(chan struct{}, 1),
+			waiting:   make(waiters), open: open, saved: saved,
+		},
+		set:     set,
+		maxWait: opts.maxWait,
+		busy:    opts.busy,
+		alarm:   newAlarm(),
+	}, nil
+}
+
+func (t *term) durable() bool { return t.store != nil }
+
+// do runs op on the pools, with the lease clock and everything done that was
+// due, and returns when all that op did and saw is durable. An error means that
+// it is not, and that to try again is no use.
+func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
+	b, err := t.run(op)
+	if err != nil || b == nil {
+		return err
+	}
+	return t.awaitCommit(b)
+}
+
+// run runs op under the lock and returns the batch that its answer waits for;
+// nil: the answer depends on nothing that is not durable.
+func (t *term) run(op func(set *pool.Set, now time.Duration)) (*batch, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.haltErr != nil {
+		return nil, t.haltErr
+	}
+	t.haltErr = errPanicked // stands if one of the next calls does not return
+	now := t.clock.now()
+	t.set.Advance(now)
+	t.collect() // so that op finds no waiter whose outcome is decided
+	op(t.set, now)
+	t.collect()
+	t.setAlarm(now)
+	if t.busy != nil {
+		held, waiting := t.set.Busy()
+		t.busy(held + waiting)
+	}
+	t.haltErr = nil
+	return t.undurable(), nil
+}
+
+// collect moves what changed to the open batch.
+func (t *term) collect() {
+	for _, c := range t.set.Take() {
+		var calls []*call
+		if c.Kind == pool.Granted || c.Kind == pool.Dropped {
+			calls = t.waiting.remove(c.ID)
+		}
+		t.open.add(c, calls)
+	}
+}
+
+// setAlarm sets the alarm to the next thing that happens by itself.
+func (t *term) setAlarm(now time.Duration) {
+	next := never
+	if due, ok := t.set.Next(); ok {
+		next = due
+	}
+	if t.clockRuns() {
+		next = min(next, t.saved+clockEvery)
+	}
+	t.alarm.setBefore(next, now)
+}
+
+// clockRuns reports whether the clock must be saved now and then: a restart would
+// give back time that leases have used up.
+func (t *term) clockRuns() bool {
+	held, _ := t.set.Busy()
+	return held > 0 && t.durable()
+}
+
+// keepTime does what is due whenever the alarm rings, until stop or until calls
+// are refused.
+func (t *term) keepTime(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.alarm.timer.C:
+		}
+		err := t.do(func(_ *pool.Set, now time.Duration) { // do itself does what is due
+			t.alarm.at = never
+			if t.clockRuns() && now >= t.saved+clockEvery {
+				t.open.saveClock = true
+			}
+		})
+		if err != nil {
+			return
+		}
+	}
+}

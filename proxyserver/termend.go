@@ -1,0 +1,79 @@
+package proxyserver
+
+import (
+	"errors"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// still is a time at which nothing is due. The pools of a term that is halted are
+// looked at with it, so that they grant nothing: nobody would hear of it.
+const still = 0
+
+// halt refuses every later call, and answers all who wait: with their places in
+// the queue, or, if calls were refused before, with the reason.
+func (t *term) halt() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.haltErr != nil {
+		// A commit that failed has answered them. A call that failed half-way
+		// has not, and left the pools in a state that must not be looked at.
+		t.waiting.deliverAll(func(string) outcome { return outcome{err: t.haltErr} })
+		return
+	}
+	t.waiting.deliverAll(func(id string) outcome {
+		st, _ := t.set.Status(still, id)
+		return outcome{err: errStopping, status: &st}
+	})
+	t.haltErr = errStopping
+}
+
+// end commits what is left, with the clock. It returns why calls were refused
+// before the halt, or why the commit failed. It must be called once, after halt.
+func (t *term) end() error {
+	t.commitSem <- struct{}{} // for good: nobody commits after this
+	t.mu.Lock()
+	last, err := t.open, t.haltErr
+	t.finished = true
+	t.mu.Unlock()
+	t.commit()
+	if errors.Is(err, errStopping) {
+		err = last.err
+	}
+	return err
+}
+
+// giveBack ends leases that nobody received.
+func (t *term) giveBack(leases []pool.Lease) error {
+	err := t.do(func(set *pool.Set, now time.Duration) {
+		for _, l := range leases {
+			set.Release(now, pool.Ref{Name: l.Name, Generation: l.Generation}, 0)
+		}
+	})
+	if errors.Is(err, errStopping) {
+		err = t.giveBackLast(leases)
+	}
+	if err != nil {
+		t.log.Warn("leases are held by a client that has gone, until their TTL is over", "names", namesOf(leases), "error", err)
+	}
+	return err
+}
+
+// giveBackLast ends leases with the last commit of a term that is halted. It does
+// not tell the pools, which are of no use then: they would grant the names to a
+// waiter who does not hear of it.
+func (t *term) giveBackLast(leases []pool.Lease) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.finished {
+		return errStopping
+	}
+	now := t.clock.now()
+	for _, l := range leases {
+		if held, ok := t.set.Held(still, l.Name); ok && held.Generation == l.Generation {
+			t.open.add(pool.Change{Kind: pool.Done, Lease: l, Reason: pool.Released, Took: now - l.Granted}, nil)
+		}
+	}
+	return nil
+}

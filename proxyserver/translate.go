@@ -1,0 +1,50 @@
+package proxyserver
+
+import (
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+// leasesOf translates leases to the wire.
+func leasesOf(leases []pool.Lease) []leaseapi.Lease {
+	wire := make([]leaseapi.Lease, len(leases))
+	for i, l := range leases {
+		wire[i] = leaseapi.Lease{Name: l.Name, Generation: l.Generation}
+	}
+	return wire
+}
+
+func namesOf(leases []pool.Lease) []string {
+	names := make([]string, len(leases))
+	for i, l := range leases {
+		names[i] = l.Name
+	}
+	return names
+}
+
+// poolLease translates a lease for people, with times by the wall clock.
+func poolLease(clock clock, l pool.Lease) leaseapi.PoolLease {
+	token, owner := splitHolder(l.Owner)
+	wire := leaseapi.PoolLease{
+		Lease:       leaseapi.Lease{Name: l.Name, Generation: l.Generation},
+		Owner:       owner,
+		Token:       token,
+		Age:         leaseapi.Duration(round(-clock.until(l.Granted))),
+		ExpiresIn:   leaseapi.Duration(round(max(0, clock.until(l.Ends())))),
+		ExpiresAt:   clock.wall(l.Ends()),
+		Provisional: l.Provisional,
+		Broken:      l.Broken,
+	}
+	if l.ReleaseAt > 0 {
+		wire.ReleaseAt = clock.wall(l.ReleaseAt)
+	}
+	return wire
+}
+
+// renewEvery makes two renewals fit before the end, so that one may fail.
+func renewEvery(ttl time.Duration) leaseapi.Duration { return leaseapi.Duration(ttl / 3) }
+
+// round drops the digits that people do not read.
+func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

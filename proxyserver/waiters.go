@@ -1,0 +1,88 @@
+package proxyserver
+
+import (
+	"slices"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// call is one connection that waits for the outcome of a request. It is either
+// in waiters or in a delivery, never in both, so it gets one outcome.
+type call struct {
+	outcome chan outcome // holds one
+}
+
+func newCall() *call { return &call{make(chan outcome, 1)} }
+
+// outcome is how the wait of a call ends.
+type outcome struct {
+	leases []pool.Lease
+	err    error
+	took   time.Duration // with err: how long the request waited
+	status *pool.Status  // with errStopping and errSlice
+}
+
+// delivery is an outcome on its way to the calls that wait for it.
+type delivery struct {
+	calls []*call
+	outcome
+}
+
+func (d delivery) send() {
+	for _, c := range d.calls {
+		c.outcome <- d.outcome
+	}
+}
+
+// waiter is a queued request and the calls that wait for it.
+type waiter struct {
+	calls []*call
+	until time.Duration // the end of the wait on the lease clock, by what the latest call said
+}
+
+// waiters are all queued requests that had a call, by request id.
+type waiters map[string]*waiter
+
+// attach makes c wait for the request id.
+func (ws waiters) attach(id string, c *call, until time.Duration) {
+	w := ws[id]
+	if w == nil {
+		w = &waiter{}
+		ws[id] = w
+	}
+	w.calls = append(w.calls, c)
+	w.until = until
+}
+
+// contains reports whether c still waits for the request id.
+func (ws waiters) contains(id string, c *call) bool {
+	w := ws[id]
+	return w != nil && slices.Contains(w.calls, c)
+}
+
+// detach ends the wait of c without an outcome. The waiter stays until the pools
+// grant or drop its request.
+func (ws waiters) detach(id string, c *call) {
+	w := ws[id]
+	w.calls = slices.DeleteFunc(w.calls, func(other *call) bool { return other == c })
+}
+
+// remove returns the calls that waited for the request id.
+func (ws waiters) remove(id string) []*call {
+	w := ws[id]
+	if w == nil {
+		return nil
+	}
+	delete(ws, id)
+	return w.calls
+}
+
+// deliverAll sends every call an outcome at once: nothing was decided, so nothing
+// has to be durable first.
+func (ws waiters) deliverAll(out func(id string) outcome) {
+	for id, w := range ws {
+		delivery{w.calls, out(id)}.send()
+	}
+	clear(ws)
+}
