@@ -95,7 +95,7 @@ func (c *Chain) Listen(signals ...os.Signal) {
 }
 
 func (c *Chain) notify(sig os.Signal) {
-	if !ignored(sig) {
+	if !Ignored(sig) {
 		signal.Notify(c.arrived, sig)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leasectl/leasectl/trap/internal/sys"
 )
 
 // Die ends this process by a signal, so that whoever waits for it sees what
@@ -15,7 +17,7 @@ import (
 func Die(sig syscall.Signal) {
 	runtime.LockOSThread()
 	unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // the core would be ours, not the child's
-	setAction(sig, &sigaction{})
+	sys.SetAction(sig, &sys.DefaultAction)
 	unix.Tgkill(unix.Getpid(), unix.Gettid(), sig)
 	os.Exit(128 + int(sig))
 }

@@ -12,7 +12,7 @@ import (
 //     very process, and SIGPROF, which drives Go's own profiles;
 //   - SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPIPE and SIGXFSZ, the
 //     answer to what this very process just did: the command gets its own;
-//   - SIGTSTP and SIGCONT, which a [Child] forwards by itself, and SIGTTIN and
+//   - SIGTSTP and SIGCONT, which package child forwards by itself, and SIGTTIN and
 //     SIGTTOU, which must keep their default action: a background process that
 //     catches them tries to use the terminal over and over again;
 //   - those of [RareSignals].

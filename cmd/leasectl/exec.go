@@ -16,6 +16,7 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/child"
 )
 
 type execOptions struct {
@@ -175,7 +176,7 @@ func (x *execution) heard(e trap.Event) error {
 }
 
 // ending turns the child's end into leasectl's own.
-func ending(status trap.Status) error {
+func ending(status child.Status) error {
 	if status.Terminal && (status.Signal == syscall.SIGINT || status.Signal == syscall.SIGQUIT) {
 		return dieOf(status.Signal)
 	}
@@ -210,10 +211,10 @@ func (e execError) Is(target error) bool { return target == errExec }
 // error means that the command did not run, or not to its own end; then the
 // lease is given back already. Otherwise it is still held, for the next
 // attempt to swap.
-func (x *execution) attempt(ctx context.Context, n int) (trap.Status, error) {
+func (x *execution) attempt(ctx context.Context, n int) (child.Status, error) {
 	h, state, err := x.acquire(ctx, n)
 	if err != nil {
-		return trap.Status{}, err
+		return child.Status{}, err
 	}
 	status, err := x.run(ctx, h, state)
 	if err != nil {
@@ -264,11 +265,11 @@ func (x *execution) replaces(r lockfile.Record) bool {
 }
 
 // run starts the command and sees it to its end, while the lease is tended.
-func (x *execution) run(ctx context.Context, h *holding, state string) (trap.Status, error) {
+func (x *execution) run(ctx context.Context, h *holding, state string) (child.Status, error) {
 	a := x.a
 	<-x.listening
 	if err := context.Cause(ctx); err != nil {
-		return trap.Status{}, err // a signal came between the grant and now
+		return child.Status{}, err // a signal came between the grant and now
 	}
 	// Tended from before the start, so that the grant is confirmed meanwhile.
 	tendCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -279,7 +280,7 @@ func (x *execution) run(ctx context.Context, h *holding, state string) (trap.Sta
 	if h != nil {
 		tended.Go(func() { x.tend(tendCtx, h, lost) })
 	}
-	child, err := trap.Start(trap.Command{
+	command, err := child.Start(child.Command{
 		Args:        x.args,
 		Env:         childEnvironment(os.Environ(), h, state),
 		Stdin:       a.stdin,
@@ -288,23 +289,21 @@ func (x *execution) run(ctx context.Context, h *holding, state string) (trap.Sta
 		ParentDeath: x.o.parentDeath,
 	})
 	if err != nil {
-		return trap.Status{}, err
+		return child.Status{}, err
 	}
-	return x.supervise(child, lost)
+	return x.supervise(command, lost)
 }
 
 // supervise forwards every signal to the child's group until the child ends;
 // TERM, INT and a lost lease also bound its end by the grace period.
-func (x *execution) supervise(child *trap.Child, lost <-chan loss) (trap.Status, error) {
+func (x *execution) supervise(command *child.Process, lost <-chan loss) (child.Status, error) {
 	var why error // what stops the child, if not itself
-	stopped := make(chan trap.Status, 1)
 	stop := func(err error, sig syscall.Signal, grace time.Duration) {
 		if why == nil {
 			why = err
-			go func() { stopped <- child.Stop(sig, grace) }()
+			command.Stop(sig, grace)
 		}
 	}
-	done := child.Done()
 	for {
 		select {
 		case sig := <-x.signals:
@@ -312,7 +311,7 @@ func (x *execution) supervise(child *trap.Child, lost <-chan loss) (trap.Status,
 				stop(statusError{code: 128 + int(sig)}, sig, x.o.grace)
 				continue
 			}
-			child.Signal(sig)
+			command.Signal(sig)
 		case l := <-lost:
 			lost = nil
 			x.a.failf("%v", l.err)
@@ -325,13 +324,8 @@ func (x *execution) supervise(child *trap.Child, lost <-chan loss) (trap.Status,
 				sig, grace = syscall.SIGKILL, 0
 			}
 			stop(statusError{code: exitLost}, sig, grace)
-		case <-done:
-			if why == nil {
-				return child.Wait(), nil
-			}
-			done = nil // its group may live on: Stop sees to that
-		case status := <-stopped:
-			return status, why
+		case <-command.Done():
+			return command.Wait(), why
 		}
 	}
 }

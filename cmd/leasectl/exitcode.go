@@ -7,7 +7,7 @@ import (
 	"syscall"
 
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/child"
 )
 
 // Exit codes. 64, 69 and 75 are EX_USAGE, EX_UNAVAILABLE and EX_TEMPFAIL of
@@ -31,8 +31,8 @@ var exitTable = []struct {
 	code int
 }{
 	{errUsage, exitUsage},
-	{trap.ErrNotFound, exitNotFound},
-	{trap.ErrNotExecutable, exitNotExecutable},
+	{child.ErrNotFound, exitNotFound},
+	{child.ErrNotExecutable, exitNotExecutable},
 	{proxyclient.ErrUnknownType, exitUnknownType},
 	{proxyclient.ErrExhausted, exitNoLease},
 	{proxyclient.ErrUnreachable, exitUnreachable},

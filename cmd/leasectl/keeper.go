@@ -9,7 +9,7 @@ import (
 
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // A keeper is a background process that looks after one request of one handle:
@@ -40,7 +40,7 @@ func newKeeperCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := a.keeper(cmd.Context(), o)
 			if err != nil {
-				trap.Ready(err) // if nobody was told that it is ready
+				process.Ready(err) // if nobody was told that it is ready
 			}
 			return err
 		},
@@ -74,7 +74,7 @@ func (a *app) keeper(ctx context.Context, o *keeperOptions) error {
 	}
 	k := &keeping{a: a, handle: handle, request: o.request, changed: make(chan struct{}, 1), beat: make(chan error, 1)}
 	if o.owner != 0 {
-		k.ended = trap.WatchExit(ctx, o.owner)
+		k.ended = process.WatchExit(ctx, o.owner)
 	}
 	stopListening, err := k.listen(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *app) keeper(ctx context.Context, o *keeperOptions) error {
 	}
 	// If nobody reads that any more, an acquire was killed. The handle is there,
 	// so its lease is the owner's all the same.
-	trap.Ready(nil)
+	process.Ready(nil)
 	failpoint("keeper-ready")
 
 	beating, stopBeating := context.WithCancel(ctx)

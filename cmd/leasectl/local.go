@@ -11,7 +11,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // The local proxy is a `leasectl serve` on a socket in the state directory,
@@ -129,7 +129,7 @@ func (a *app) startLocal(ctx context.Context, dir string) error {
 	for _, p := range a.proxy.pools {
 		args = append(args, "--pool", fmt.Sprintf("%s=%d", p.typ, p.capacity))
 	}
-	if _, err := trap.StartDetached(ctx, args, localEnvironment(), log); err != nil {
+	if _, err := process.StartDetached(ctx, args, localEnvironment(), log); err != nil {
 		return fmt.Errorf("start the local proxy: %w (its log is %s)", err, localLog(dir))
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 type releaseOptions struct {
@@ -162,9 +162,9 @@ func (a *app) waitToRelease(ctx context.Context, handle lockfile.Handle, same fu
 // returns errSuperseded if watch returned first, errCallerGone if the caller
 // process ended and the owner lives, and ctx's cause if that ends it.
 func (a *app) delayed(ctx context.Context, o *releaseOptions, watch func(context.Context) error) error {
-	waitOwner := trap.WaitParent
+	waitOwner := process.WaitParent
 	if o.owner != 0 {
-		waitOwner = func(ctx context.Context) error { return trap.WaitExit(ctx, o.owner) }
+		waitOwner = func(ctx context.Context) error { return process.WaitExit(ctx, o.owner) }
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	var watches sync.WaitGroup
@@ -178,12 +178,12 @@ func (a *app) delayed(ctx context.Context, o *releaseOptions, watch func(context
 	end(errSuperseded, watch)
 	end(errOwnerGone, waitOwner)
 	if o.caller != 0 {
-		end(errCallerGone, func(ctx context.Context) error { return trap.WaitExit(ctx, o.caller) })
+		end(errCallerGone, func(ctx context.Context) error { return process.WaitExit(ctx, o.caller) })
 	}
 	err := sleep(inner, o.delay)
 	cancel(nil)
 	watches.Wait()
-	if errors.Is(err, errOwnerGone) && o.caller != 0 && trap.WaitExit(inner, o.caller) == nil {
+	if errors.Is(err, errOwnerGone) && o.caller != 0 && process.WaitExit(inner, o.caller) == nil {
 		// The caller waits for us as long as it lives, so it was killed: that
 		// is to cancel. (With inner at its end WaitExit does not wait, but looks.)
 		err = errCallerGone

@@ -11,7 +11,7 @@ import (
 
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyserver"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // defaultListen is where serve listens if neither --listen nor --socket says.
@@ -71,7 +71,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if o.localOf != "" {
 		defer func() {
 			if err != nil {
-				trap.Ready(err)
+				process.Ready(err)
 			}
 		}()
 	}
@@ -111,7 +111,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		}
 	}
 	if o.localOf != "" {
-		trap.Ready(nil)
+		process.Ready(nil)
 	}
 	defer set.keepUp(ctx)()
 	return set.server.Serve(ctx, listeners...)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // This file is what other commands know of keepers.
@@ -42,7 +42,7 @@ func (a *app) startKeeper(ctx context.Context, handle lockfile.Handle, request s
 	}
 	start, cancel := context.WithTimeout(ctx, keeperStart)
 	defer cancel()
-	pid, err := trap.StartDetached(start, append([]string{self}, args...), keeperEnvironment(), nil)
+	pid, err := process.StartDetached(start, append([]string{self}, args...), keeperEnvironment(), nil)
 	if err != nil {
 		return fmt.Errorf("start a keeper: %w", err)
 	}
@@ -178,7 +178,7 @@ func checkOwnerPID(pid int) error {
 func checkOwnerLives(pid int) error {
 	looking, cancel := context.WithCancel(context.Background())
 	cancel() // WaitExit then only looks
-	if trap.WaitExit(looking, pid) == nil {
+	if process.WaitExit(looking, pid) == nil {
 		return usagef("--owner-pid %d: there is no such process: name one that lives as long as the lease is needed, such as $$", pid)
 	}
 	return nil
