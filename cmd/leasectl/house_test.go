@@ -46,7 +46,7 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt":                       {"proxyserver"},
 	"go.yaml.in/yaml/v3":                     {"proxyserver"},
 	"os/exec":                                {"trap/child"},
-	"os/signal":                              {"trap", "trap/child"}, // job control gives SIGTSTP back
+	"os/signal":                              {"trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
 	"github.com/rogpeppe/go-internal/script": {},
 }
 
@@ -116,6 +116,6 @@ func checkImports(t *testing.T, path string) {
 var testMayImport = map[string][]string{
 	"proxyclient":  {"proxyserver"},
 	"trap":         {"trap/internal/testenv"},
-	"trap/child":   {"trap/internal/testenv"},
+	"trap/child":   {"trap/internal/testenv", "trap/process"},
 	"trap/process": {"trap/internal/testenv"},
 }

@@ -36,6 +36,7 @@ func TestStartErrors(t *testing.T) {
 		dir        string
 		want       error
 		text       string
+		late       bool // LookPath cannot tell
 	}{
 		{name: "no-such-command", path: "/bin:/usr/bin", want: ErrNotFound, text: "$PATH"},
 		{name: "", path: "/bin", want: ErrNotFound},
@@ -43,15 +44,15 @@ func TestStartErrors(t *testing.T) {
 		{name: "here", path: ":/bin", want: ErrNotFound, text: "write ./here"},
 		{name: "here", path: ".:/bin", want: ErrNotFound, text: "write ./here"},
 		{name: "folder", path: dir, want: ErrNotFound},
-		{name: "./lost", want: ErrNotFound, text: "interpreter"},
+		{name: "./lost", want: ErrNotFound, text: "interpreter", late: true},
 		{name: "plain", path: "/bin:" + dir, want: ErrNotExecutable, text: "permission denied"},
 		{name: "./plain", want: ErrNotExecutable, text: "permission denied"},
 		{name: "./folder", want: ErrNotExecutable},
 		{name: "./plain/x", want: ErrNotExecutable, text: "not a directory"},
-		{name: "./bare", want: ErrNotExecutable, text: "interpreter"},
-		{name: "bare", path: dir, want: ErrNotExecutable, text: "interpreter"},
-		{name: "/bin/sh", dir: "no-such-dir", want: other, text: "no-such-dir"},
-		{name: "/bin/sh", dir: "plain", want: other, text: "not a directory"},
+		{name: "./bare", want: ErrNotExecutable, text: "interpreter", late: true},
+		{name: "bare", path: dir, want: ErrNotExecutable, text: "interpreter", late: true},
+		{name: "/bin/sh", dir: "no-such-dir", want: other, text: "no-such-dir", late: true},
+		{name: "/bin/sh", dir: "plain", want: other, text: "not a directory", late: true},
 		{name: "nul\x00/", want: ErrNotExecutable},
 	} {
 		t.Setenv("PATH", test.path)
@@ -66,6 +67,10 @@ func TestStartErrors(t *testing.T) {
 			if errors.Is(err, sentinel) {
 				got = sentinel
 			}
+		}
+		_, lookErr := LookPath(test.name)
+		if test.late != (lookErr == nil) || !test.late && !errors.Is(lookErr, test.want) {
+			t.Errorf("LookPath(%q) in PATH %q: %v, and Start: %v", test.name, test.path, lookErr, err)
 		}
 		if got != test.want || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%q in PATH %q: %v, want %v with %q", test.name, test.path, err, test.want, test.text)
@@ -84,6 +89,13 @@ func TestStartFindsInPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", "/no/such/dir:"+dir)
+	path, err := LookPath("found-in-path")
+	if err != nil || path != filepath.Join(dir, "found-in-path") {
+		t.Fatalf("found %q (%v)", path, err)
+	}
+	if path, err := LookPath("/bin/sh"); err != nil || path != "/bin/sh" {
+		t.Fatalf("found %q (%v) for a path", path, err)
+	}
 	out, w := testenv.Report(t)
 	child := start(t, Command{
 		Args: []string{"found-in-path", "-c", `echo "$0|$PWD|$X"; pwd -P`},
@@ -93,6 +105,22 @@ func TestStartFindsInPath(t *testing.T) {
 	out.Want("found-in-path|/|y", "/")
 	if s := wait(t, child); s.ExitCode() != 0 {
 		t.Errorf("ended with %v", s)
+	}
+}
+
+// Start runs the file that LookPath found, whatever PATH has become meanwhile.
+func TestStartUsesWhatWasLookedUp(t *testing.T) {
+	t.Setenv("PATH", "/bin:/usr/bin")
+	path, err := LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", "/no/such/dir")
+	if s := wait(t, start(t, Command{Path: path, Args: []string{"sh", "-c", "exit 6"}})); s.Code != 6 {
+		t.Errorf("ended with %v", s)
+	}
+	if _, err := Start(Command{Args: []string{"sh"}}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("without the path: %v, want ErrNotFound", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package child
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
@@ -8,8 +9,13 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/sys"
 )
 
+var errOtherProc = errors.New("/proc does not show this PID namespace")
+
 // liveMembers returns the processes of a group that are not zombies.
 func liveMembers(group int) ([]int, error) {
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return nil, errOtherProc // such as after unshare --pid without --mount-proc
+	}
 	proc, err := os.Open("/proc")
 	if err != nil {
 		return nil, err

@@ -82,6 +82,69 @@ func TestStopIsOvertakenByKill(t *testing.T) {
 	}
 }
 
+// While a stop is under way every further signal reaches the group each time it
+// comes, the stop's own too, also after the leader's end.
+func TestSignalsDuringAStop(t *testing.T) {
+	out, w := testenv.Report(t)
+	in, inW, err := os.Pipe() // its end would end the grandchild
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inW.Close()
+	leader, env := testenv.Self("leader", "grandchild")
+	argv := append(testenv.Shell(`exec 3<&0; "$0" "$@" <&3 & exec sleep 1000`), leader...)
+	child := start(t, Command{Args: argv, Env: env, Stdin: in, Stdout: w})
+	in.Close()
+	w.Close()
+	out.Want("grandchild ready")
+	child.Stop(syscall.SIGTERM, time.Hour)
+	out.Want("grandchild terminated")
+	testenv.AwaitGone(t, child.Pid())
+	for range 5 {
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGTERM} {
+			if err := child.Signal(sig); err != nil {
+				t.Fatalf("%v during the stop: %v", sig, err)
+			}
+			out.Want("grandchild " + sig.String())
+		}
+	}
+	select {
+	case <-child.Done():
+		t.Error("the child counts as ended while its grandchild lives")
+	default:
+	}
+	child.Signal(syscall.SIGKILL)
+	if s := wait(t, child); s.Signal != syscall.SIGTERM {
+		t.Errorf("ended with %v, not as the leader", s)
+	}
+}
+
+// forkers are processes that fork as fast as they can, up to a number that a
+// machine survives if nobody stops them.
+const forkers = `for i in 1 2 3 4 5 6 7 8; do
+	(i=0; while [ $i -lt 150 ]; do i=$((i+1)); sleep 1000 & echo $!; done; wait) &
+done; wait`
+
+// A KILL without grace leaves nobody of the group, also nobody who is born at
+// that moment.
+func TestKillLeavesNobody(t *testing.T) {
+	for forked := range 10 {
+		out, w := testenv.Report(t)
+		child := start(t, Command{Args: testenv.Shell(forkers), Stdout: w})
+		w.Close()
+		for range 1 + 10*forked {
+			out.Next()
+		}
+		if s := stop(t, child, syscall.SIGKILL, 0); s.Signal != syscall.SIGKILL {
+			t.Errorf("ended with %v", s)
+		}
+		if pids, err := liveMembers(child.Pid()); err != nil || len(pids) > 0 {
+			t.Errorf("members %v (%v) survive", pids, err)
+		}
+		out.Rest() // ends when nobody holds the other end
+	}
+}
+
 // A stopped group sees the signal.
 func TestStopWakesAStoppedGroup(t *testing.T) {
 	out, w := testenv.Report(t)
