@@ -10,7 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
@@ -20,18 +19,6 @@ func raise(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(os.Getpid(), sig); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// receive takes a value that must come.
-func receive[T any](t *testing.T, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(testenv.Patience):
-		t.Fatal("nothing came")
-		panic("unreachable")
 	}
 }
 

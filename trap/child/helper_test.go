@@ -34,9 +34,11 @@ func start(t *testing.T, c Command) *Process {
 	testenv.Started(p.Pid())
 	t.Cleanup(func() {
 		p.Kill()
-		if !t.Failed() {
-			wait(t, p)
+		if t.Failed() {
+			syscall.Kill(-p.Pid(), syscall.SIGKILL) // whom a broken Kill has left
+			return
 		}
+		wait(t, p)
 	})
 	return p
 }

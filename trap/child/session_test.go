@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -112,7 +111,7 @@ func newSession(t *testing.T, stdout string, withShell bool, command ...string) 
 		t.Fatal(err)
 	}
 	defer tty.Close()
-	if err := terminal.SetReadDeadline(time.Now().Add(testenv.Patience)); err != nil {
+	if err := testenv.Bound(terminal); err != nil {
 		t.Fatal(err)
 	}
 	commands, commandsW, err := os.Pipe()
@@ -137,6 +136,7 @@ func newSession(t *testing.T, stdout string, withShell bool, command ...string) 
 		t.Fatal(err)
 	}
 	s.cmd = cmd
+	testenv.Started(cmd.Process.Pid)
 	reportsW.Close()
 	outputW.Close()
 	t.Cleanup(func() {
@@ -166,6 +166,7 @@ func (s *session) shows(text string) (before string) {
 			s.seen.WriteString(after)
 			return before
 		}
+		testenv.Bound(s.terminal)
 		n, err := s.terminal.Read(buf)
 		s.seen.Write(buf[:n])
 		if err != nil {

@@ -139,7 +139,7 @@ func TestKillLeavesNobody(t *testing.T) {
 			t.Errorf("ended with %v", s)
 		}
 		if pids, err := liveMembers(child.Pid()); err != nil || len(pids) > 0 {
-			t.Errorf("members %v (%v) survive", pids, err)
+			t.Fatalf("%d members survive (%v)", len(pids), err)
 		}
 		out.Rest() // ends when nobody holds the other end
 	}

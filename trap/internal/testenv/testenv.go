@@ -77,8 +77,11 @@ func Report(t *testing.T) (l *Lines, w *os.File) {
 // Next is the next line, which must come.
 func (l *Lines) Next() string {
 	l.t.Helper()
-	l.bound()
+	Bound(l.File)
 	if !l.scanner.Scan() {
+		if errors.Is(l.scanner.Err(), os.ErrDeadlineExceeded) {
+			ranOut()
+		}
 		l.t.Fatalf("no further line: %v", errors.Join(l.scanner.Err(), io.EOF))
 	}
 	return l.scanner.Text()
@@ -97,21 +100,22 @@ func (l *Lines) Want(wants ...string) {
 // Rest reads until everybody who could write has closed.
 func (l *Lines) Rest() []string {
 	l.t.Helper()
-	l.bound()
+	Bound(l.File)
 	var all []string
 	for l.scanner.Scan() {
 		all = append(all, l.scanner.Text())
 	}
 	if err := l.scanner.Err(); err != nil {
+		ranOut()
 		l.t.Fatal(err)
 	}
 	return all
 }
 
-// bound lets the next read fail instead of blocking forever.
-func (l *Lines) bound() {
+// Bound lets the next reads of f fail instead of blocking forever.
+func Bound(f *os.File) error {
 	step()
-	l.File.SetReadDeadline(time.Now().Add(Patience))
+	return f.SetReadDeadline(time.Now().Add(patience()))
 }
 
 // Receive takes a value that must come.
@@ -121,7 +125,8 @@ func Receive[T any](t *testing.T, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(Patience):
+	case <-time.After(patience()):
+		ranOut()
 		t.Fatal("nothing came")
 		panic("unreachable")
 	}
@@ -131,9 +136,10 @@ func Receive[T any](t *testing.T, c <-chan T) T {
 func AwaitGone(t *testing.T, pid int) {
 	t.Helper()
 	step()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()
 	if err := sys.AwaitExit(ctx, pid, func() bool { return true }, time.Millisecond); err != nil {
+		ranOut()
 		t.Fatalf("process %d lives: %v", pid, err)
 	}
 }

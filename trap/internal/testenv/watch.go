@@ -17,6 +17,21 @@ const Patience = 25 * time.Second
 // grace lets a step that fails by itself say what it waited for.
 const grace = 3 * time.Second
 
+// impatient is set when a wait took all of Patience: the tests fail anyway, and
+// those that come after fail fast.
+var impatient atomic.Bool
+
+// patience is how long a step may take.
+func patience() time.Duration {
+	if impatient.Load() {
+		return time.Second
+	}
+	return Patience
+}
+
+// ranOut tells a failure that took too long.
+func ranOut() { impatient.Store(true) }
+
 var lastStep atomic.Int64 // nanoseconds of the wall clock
 
 // step notes that a test goes on. Every helper of the package does so.
