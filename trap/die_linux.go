@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/sys"
 )
 
-// Die ends this process by a signal, so that whoever waits for it sees what
-// really happened. No deferred call runs and no core is written. If the kernel
+// Die ends this process by a signal, so that its parent sees which one ended
+// it. No deferred call runs and no core is written. If the kernel
 // does not let the signal end the process, which is so for the first process of
 // a container, Die exits with 128+n.
 func Die(sig syscall.Signal) {

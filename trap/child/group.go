@@ -51,7 +51,8 @@ func (g *group) kill(sig syscall.Signal) error {
 }
 
 // pin sends signals to the group and keeps its leader from being reaped until
-// unpin is called. ok is false if it is reaped already.
+// unpin is called. ok is false if the leader has been reaped; then no signal is
+// sent.
 func (g *group) pin(signals ...syscall.Signal) (unpin func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -18,19 +18,20 @@ import (
 //	the child wants the terminal, and we have it
 //	   → hand it over, continue the child
 //
-// A ^Z of the very moment in which the child first asks for the terminal may be
-// lost: what continues the child discards a stop that is under way.
+// A ^Z at the moment when the child first asks for the terminal may be lost: the
+// SIGCONT that continues the child discards a pending stop.
 //
-// A stop by SIGSTOP is none of this. It was meant for that process, whoever sent
-// it continues it, and a supervisor that stops as well could not keep its lease.
+// We do not follow a stop by SIGSTOP: its sender meant that one process and will
+// continue it. A supervisor that stopped as well could not keep its lease.
 
-// job is the child as a part of the shell's job that we are.
+// job makes the child stop and go on with our process group, the shell's job.
 type job struct {
 	group  *group
 	halted bool // the child is stopped, and left so until somebody continues it; guarded by group.mu
 }
 
-// stopped deals with a stop of the child.
+// stopped handles a stop of the child: it stops our process group too where
+// mayFollow says so, and continues the child afterwards.
 func (j *job) stopped() {
 	info, err := sys.Waitid(j.group.id, sys.WaitStop|sys.WaitNow)
 	sig, stopped := info.StopSignal()
@@ -45,19 +46,19 @@ func (j *job) stopped() {
 	j.group.mu.Lock()
 	defer j.group.mu.Unlock()
 	if !continued && sig != syscall.SIGTSTP {
-		// Nobody could have continued us, so the kernel has not stopped us. The
-		// child would only ask again for the terminal that it may not have.
+		// The kernel has not stopped us, since nobody could continue us. If we
+		// continued the child, it would ask for the terminal and stop again.
 		j.halted = true
 		return
 	}
-	// If the kernel has not stopped us for a ^Z, then neither would it have
-	// stopped the child in our place.
+	// Also if the kernel has not stopped us for a ^Z: in our place it would not
+	// have stopped the child either.
 	j.group.tty.lend(j.group.id)
 	j.group.kill(syscall.SIGCONT)
 }
 
-// mayFollow decides whether a stop of the child is one for us too, and if so
-// takes the terminal back.
+// mayFollow decides whether our group stops with the child, and if so takes the
+// terminal back. A child that only lacked the terminal gets it and goes on.
 func (j *job) mayFollow(sig syscall.Signal) bool {
 	g := j.group
 	g.mu.Lock()
@@ -70,7 +71,7 @@ func (j *job) mayFollow(sig syscall.Signal) bool {
 		g.kill(syscall.SIGCONT)
 		return false
 	case g.pins > 0:
-		return false // the grace period goes on; what is stopped gets SIGKILL
+		return false // Process.Stop is under way, and ends stopped processes too
 	}
 	if g.tty.reclaim(g.id) {
 		g.tty.restoreModes()
@@ -78,20 +79,22 @@ func (j *job) mayFollow(sig syscall.Signal) bool {
 	return true
 }
 
-// forward passes on the job signals that we get, until they are stopped.
+// forward sends the job signals that we get to the child, until the channel is
+// closed.
 func (j *job) forward(signals jobSignals) {
 	for sig := range signals {
 		if sig == syscall.SIGCONT {
 			j.continued()
 		} else {
-			j.group.signal(syscall.SIGTSTP) // fails only if the child is gone
+			j.group.signal(syscall.SIGTSTP) // an error means that the child has ended
 		}
 	}
 }
 
-// continued deals with a SIGCONT that we got. After a stop of our own, stopped
-// continues the child. The SIGCONT that ended that stop arrives here later, and
-// is not forwarded: the child may have been stopped again since.
+// continued handles a SIGCONT that we got. It is forwarded to a child that is
+// halted or has no terminal. After a stop of our own the method stopped continues
+// the child; the SIGCONT that ended our stop arrives here later, and is dropped,
+// since the child may have been stopped again.
 func (j *job) continued() {
 	j.group.mu.Lock()
 	forward := j.group.tty == nil || j.halted
@@ -102,11 +105,11 @@ func (j *job) continued() {
 	}
 }
 
-// jobSignals is SIGTSTP and SIGCONT, as long as a child is there to get them.
+// jobSignals receives SIGTSTP and SIGCONT while a child lives.
 type jobSignals chan os.Signal
 
 func catchJobSignals() jobSignals {
-	// Both are merged while they are pending, so few can be on their way.
+	// The kernel merges pending signals, so few can be unread at once.
 	in := make(jobSignals, 8)
 	signal.Notify(in, syscall.SIGCONT)
 	catchStop(in)

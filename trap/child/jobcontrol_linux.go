@@ -12,13 +12,14 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/sys"
 )
 
-// stopAction is what SIGTSTP does. It belongs to the process, so this does too.
-// The runtime installs a handler at the first Notify and never takes it away: a
-// process without a child could not be stopped by ^Z any more.
+// stopAction gives SIGTSTP its default action while no child lives. The runtime
+// installs a handler at the first Notify and never removes it, so ^Z could not
+// stop this process after its first child. An action belongs to the process, so
+// the variable is global.
 var stopAction struct {
 	sync.Mutex
-	children int        // that want it caught
-	handler  sys.Action // the runtime's, while it is not installed
+	children int        // children that live
+	handler  sys.Action // the runtime's handler, while the default is installed
 }
 
 // catchStop sends SIGTSTP to c, unless it is ignored.
@@ -36,8 +37,8 @@ func catchStop(c chan<- os.Signal) {
 	}
 }
 
-// releaseStop ends all that is sent to c, and gives SIGTSTP its default action
-// when nobody wants it any more.
+// releaseStop ends all signals to c. After the last child it gives SIGTSTP its
+// default action.
 func releaseStop(c chan<- os.Signal) {
 	signal.Stop(c)
 	stopAction.Lock()
@@ -54,19 +55,19 @@ func releaseStop(c chan<- os.Signal) {
 	}
 }
 
-// suspend stops our process group as the terminal would have. It returns true
-// when we were continued, and false at once if the kernel does not stop us: in a
-// group that nobody could continue.
+// suspend stops our process group, the shell's job, as the terminal would have. It
+// returns true when the group was continued, and false at once if the kernel does
+// not stop the group because nobody could continue it.
 //
-// It is the group that must stop: the shell's job, of which nobody but us knows
-// that it should. We are a part of it that may not return before the stop is over.
-// So our own signal goes to this very thread, where it takes effect before the
-// call that lets it in returns; and it is pending before the others get theirs,
-// since whoever sees them stop may continue the group before we have stopped, and
-// SIGCONT discards the stop signals that are pending (POSIX, 2.4.1). By the same
-// rule another such signal, which is not let in, tells whether there was a SIGCONT.
+// It must not return before the stop is over, so our own signal is sent to this
+// thread and blocked there: it takes effect before the call that unblocks it
+// returns. It is sent before the other processes of the group get theirs: a shell
+// that sees them stop may continue the group before this thread has stopped, and
+// SIGCONT discards pending stop signals (POSIX, 2.4.1). For the same reason a
+// second stop signal, the mark, stays blocked: if it is still pending at the end,
+// there was no SIGCONT.
 func suspend(sig syscall.Signal) (continued bool) {
-	sys.ForkLock.Lock() // nobody should inherit the actions set here
+	sys.ForkLock.Lock() // no new process may inherit the actions set here
 	defer sys.ForkLock.Unlock()
 	stopAction.Lock()
 	defer stopAction.Unlock()

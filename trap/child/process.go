@@ -72,8 +72,8 @@ func (p *Process) supervise(start func() (pid int, err error), started chan<- er
 	defer runtime.UnlockOSThread()
 	defer p.group.tty.close()
 
-	// Meanwhile, since each takes as long as the other. A stop of ours that comes
-	// in between takes effect as one that came before the child.
+	// Catching signals takes as long as the start, so both run at once. A SIGTSTP
+	// that arrives before it is caught stops this process as if there were no child.
 	caught := make(chan jobSignals)
 	go func() { caught <- catchJobSignals() }()
 	pid, err := start()
@@ -99,7 +99,7 @@ func (p *Process) supervise(start func() (pid int, err error), started chan<- er
 		j.stopped()
 	}
 	p.status = p.group.reap()
-	close(p.done) // nobody has to wait for the rest
+	close(p.done) // before the rest, which callers of Wait need not wait for
 	signals.stop()
 	forwarding.Wait()
 }

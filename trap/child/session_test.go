@@ -170,6 +170,7 @@ func (s *session) shows(text string) (before string) {
 		n, err := s.terminal.Read(buf)
 		s.seen.Write(buf[:n])
 		if err != nil {
+			testenv.RanOut()
 			s.t.Fatalf("the terminal shows %q, want %q: %v", s.seen.String(), text, err)
 		}
 	}

@@ -10,13 +10,13 @@ import (
 // Status is how a child ended.
 type Status struct {
 	Code     int            // exit code, 0 to 255; 0 if a signal ended it
-	Signal   syscall.Signal // what ended it, 0 if it exited
+	Signal   syscall.Signal // the signal that ended it, 0 if it exited
 	CoreDump bool
 
-	// Terminal says that the child had a controlling terminal to be interrupted
-	// from. If then SIGINT or SIGQUIT ended it, its starter should [Die] of the
-	// same: a shell that runs a script goes on after an exit code of 130, and
-	// stops after a death by SIGINT.
+	// Terminal says that the child had a controlling terminal, whose keys send
+	// SIGINT and SIGQUIT. If one of these ended the child, its starter should end by
+	// the same signal (trap.Die): a shell that runs a script goes on after an exit
+	// code of 130, and stops after a death by SIGINT.
 	Terminal bool
 }
 
@@ -40,8 +40,8 @@ func (s Status) String() string {
 	}
 }
 
-// newStatus makes a status of what the wait for a child returned. A stolen child
-// (somebody else waited for every process) counts as failed.
+// newStatus turns the result of the wait for a child into a status. A child that
+// other code of the program has reaped counts as failed.
 func newStatus(ws unix.WaitStatus, err error) Status {
 	switch {
 	case err != nil:

@@ -9,8 +9,8 @@ import (
 )
 
 // killTime bounds the wait after SIGKILL, which takes effect within
-// milliseconds. A process that is still there is beyond signals (in the kernel
-// for uninterruptible I/O, or another user's), and waiting longer helps nobody.
+// milliseconds. A process that is alive after it is in uninterruptible I/O, or
+// another user's, and may stay so for good.
 const killTime = 2 * time.Second
 
 // stop begins to end the group and returns. A goroutine waits for the end of the
@@ -25,14 +25,14 @@ func (g *group) stop(sig syscall.Signal, grace time.Duration) {
 	go func() {
 		defer unpin()
 		awaitGroup(grace, g.id)
-		g.kill(syscall.SIGKILL) // also if none was seen: one may have been born since
+		g.kill(syscall.SIGKILL) // also if the group looked empty: one may have forked since
 		syscall.Kill(g.id, syscall.SIGKILL)
 		awaitGroup(killTime, g.id)
 	}()
 }
 
-// memberPoll is how often awaitGroup looks at a process where the kernel does
-// not tell of its end: often enough that a stop seems to take no time.
+// memberPoll is how often awaitGroup looks at a process where there is no pidfd:
+// often enough that a stop seems to take no time.
 const memberPoll = 10 * time.Millisecond
 
 // awaitGroup blocks until no process of the group is alive, zombies aside, but
@@ -55,7 +55,7 @@ func awaitGroup(limit time.Duration, group int) {
 				return err == nil && id == group
 			}
 			if err := sys.AwaitExit(ctx, pid, member, memberPoll); err != nil && ctx.Err() == nil {
-				<-ctx.Done() // nothing tells of its end; SIGKILL comes at the limit
+				<-ctx.Done() // its end cannot be watched: wait the whole limit
 			}
 		}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // terminal is the controlling terminal of this process. All methods may be
-// called on nil, the terminal of a process that has none. They are called with
-// its group's mu held, or before anybody else knows the child.
+// called on nil, the terminal of a process that has none. The caller holds the mu
+// of the child's group, or has not published the child yet.
 type terminal struct {
 	fd    int
 	home  int         // our process group
@@ -19,8 +19,8 @@ type terminal struct {
 	child *term.State // of the child, when it last lost the terminal
 }
 
-// openTerminal returns nil if there is no terminal, or none for us: in a PID
-// namespace that our group does not belong to, the group has no number.
+// openTerminal returns nil if there is no terminal, or if our group has no number
+// because it belongs to another PID namespace.
 func openTerminal() *terminal {
 	home := syscall.Getpgrp()
 	if home == 0 {
@@ -77,9 +77,9 @@ func (t *terminal) lend(group int) (lent bool) {
 	return lent
 }
 
-// reclaim takes the terminal back from a group, or from one that is gone, and
-// says whether it did. It takes it from no other: that of a shell that has put
-// us into the background, for one.
+// reclaim takes the terminal back from a group, or from one that has ended, and
+// says whether it did. It leaves any other group its terminal, such as a shell
+// that has put us into the background.
 func (t *terminal) reclaim(group int) (reclaimed bool) {
 	if t == nil {
 		return false

@@ -188,7 +188,9 @@ func TestStopWithoutShell(t *testing.T) {
 		s.shows("got <hello>")
 	}
 	s.typed(ctrlC)
-	if err := s.cmd.Wait(); err == nil || err.Error() != "signal: interrupt" {
+	ended := make(chan error, 1)
+	go func() { ended <- s.cmd.Wait() }()
+	if err := testenv.Receive(t, ended); err == nil || err.Error() != "signal: interrupt" {
 		t.Errorf("ended with %v, want signal: interrupt", err)
 	}
 }

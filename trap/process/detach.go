@@ -18,8 +18,8 @@ var detached sync.WaitGroup
 
 // StartDetached starts a process that outlives this one, and blocks until the
 // process calls [Ready]. It returns the process's id, or the error that Ready
-// was given, or an error if the process ends before or ctx does. After an error
-// the process is gone.
+// was given, or an error if the process or ctx ends before. After an error no
+// process is left.
 //
 // args[0] is the path of the program, and is not searched for in PATH.
 //
@@ -57,10 +57,10 @@ func StartDetached(ctx context.Context, args, env []string, log *os.File) (pid i
 	if err != nil {
 		return 0, fmt.Errorf("start %s: %w", path, err)
 	}
-	w.Close() // or the process's end would not be the end of the pipe
+	w.Close() // so that the process's end is the end of the pipe
 
 	if err := awaitReady(ctx, r, pid); err != nil {
-		syscall.Kill(-pid, syscall.SIGKILL) // the group too; not reaped, so the id is its own
+		syscall.Kill(-pid, syscall.SIGKILL) // its whole group; the zombie keeps the id
 		status, reapErr := sys.Reap(pid)
 		if errors.Is(err, errSilent) && reapErr == nil {
 			err = fmt.Errorf("%w (%s)", err, describeEnd(status))
@@ -68,15 +68,16 @@ func StartDetached(ctx context.Context, args, env []string, log *os.File) (pid i
 		return 0, fmt.Errorf("start %s: %w", path, err)
 	}
 	detached.Go(func() {
-		WaitExit(context.Background(), pid) // needs no thread, as the wait in reap would
+		WaitExit(context.Background(), pid) // blocks no thread, as Reap would
 		sys.Reap(pid)
 	})
 	return pid, nil
 }
 
 // startAlone starts a process that inherits no descriptor but those in attr. The
-// runtime marks all that it opens itself close-on-exec; what we inherited from a
-// shell is not, and must still reach a later Child.
+// runtime marks all descriptors that it opens close-on-exec. Those that we
+// inherited from a shell are marked for this start only, since the commands that
+// package child starts get them too.
 func startAlone(path string, args []string, attr *syscall.ProcAttr) (pid int, err error) {
 	sys.ForkLock.Lock()
 	defer sys.ForkLock.Unlock()

@@ -17,20 +17,25 @@ import (
 )
 
 // A background process is given the write end of a pipe as descriptor 3, and
-// the pipe's inode number in a variable. It writes one message:
+// the pipe's inode number in a variable. It writes one message, which ends with a
+// zero byte:
 //
-//   - 0x00         ready
-//   - TEXT 0x00    not ready, and why
+//   - "+" 0x00         it is ready
+//   - "-" TEXT 0x00    it is not ready, and TEXT says why; TEXT may be empty
 //
-// The number tells this pipe from whatever else may be descriptor 3 of a process
-// that merely inherited the variable.
+// The inode number is checked before writing: a process may have inherited the
+// variable alone, and have another file as descriptor 3.
 const (
 	readyFD   = 3
 	readyName = "LEASECTL_READY_PIPE"
 
-	// readyMax is what an empty pipe always has room for (pipe(7)), so that
-	// nobody blocks who says that he is ready.
+	// readyMax bounds a message. An empty pipe always has room for so much
+	// (pipe(7)), so writing it does not block.
 	readyMax = 4096
+
+	messageReady  = "+"
+	messageFailed = "-"
+	messageEnd    = "\x00"
 )
 
 // errSilent says that a background process ended without a message.
@@ -41,7 +46,7 @@ var ready sync.Mutex
 // Ready tells the process that waits in [StartDetached] that this one is ready,
 // or with an error that it will not be. Only the first call counts; it does
 // nothing in a process that StartDetached did not start. An error means that
-// nobody is waiting any more.
+// the starter has stopped waiting.
 func Ready(failure error) error {
 	ready.Lock()
 	defer ready.Unlock()
@@ -51,13 +56,13 @@ func Ready(failure error) error {
 		return nil
 	}
 	defer unix.Close(readyFD)
-	message := "+"
+	message := messageReady
 	if failure != nil {
-		text := strings.ReplaceAll(failure.Error(), "\x00", "")
-		message = "-" + text[:min(len(text), readyMax-2)]
+		text := strings.ReplaceAll(failure.Error(), messageEnd, "")
+		message = messageFailed + text[:min(len(text), readyMax-2)]
 	}
 	err := sys.RetryInterrupted(func() error {
-		_, err := unix.Write(readyFD, []byte(message+"\x00"))
+		_, err := unix.Write(readyFD, []byte(message+messageEnd))
 		return err
 	})
 	return os.NewSyscallError("write", err)
@@ -88,7 +93,7 @@ func awaitReady(ctx context.Context, r *os.File, pid int) error {
 			cancel(errSilent)
 		}
 		<-ctx.Done()
-		r.SetReadDeadline(time.Unix(1, 0)) // long ago: ends the read
+		r.SetReadDeadline(time.Unix(1, 0)) // in the past: ends the read
 	})
 	message, err := readMessage(r)
 	cause := context.Cause(ctx) // before our own cancel
@@ -99,9 +104,10 @@ func awaitReady(ctx context.Context, r *os.File, pid int) error {
 		message, err = readRest(r, message)
 	}
 	switch {
-	case err == nil && strings.HasPrefix(message, "-"):
-		return errors.New(message[1:])
 	case err == nil:
+		if text, failed := strings.CutPrefix(message, messageFailed); failed {
+			return errors.New(text)
+		}
 		return nil
 	case cause != nil && cause != errSilent:
 		return fmt.Errorf("wait until it is ready: %w", cause)
@@ -109,15 +115,15 @@ func awaitReady(ctx context.Context, r *os.File, pid int) error {
 	return errSilent
 }
 
-// readMessage reads until the end of the message. After an error it returns what
-// it has.
+// readMessage reads until the end of the message. After an error it returns the
+// part that it has read.
 func readMessage(r *os.File) (string, error) {
 	var message strings.Builder
 	buf := make([]byte, readyMax)
 	for {
 		n, err := r.Read(buf)
 		message.Write(buf[:n])
-		if text, whole := strings.CutSuffix(message.String(), "\x00"); whole {
+		if text, whole := strings.CutSuffix(message.String(), messageEnd); whole {
 			return text, nil
 		}
 		if err != nil {
@@ -126,8 +132,8 @@ func readMessage(r *os.File) (string, error) {
 	}
 }
 
-// readRest reads what a process has left in the pipe that has ended. It does not
-// wait for others that may hold the pipe.
+// readRest reads the rest of the message of a process that has ended. It does not
+// wait for other processes that hold the pipe.
 func readRest(r *os.File, message string) (string, error) {
 	conn, err := r.SyscallConn()
 	if err != nil {
@@ -136,7 +142,7 @@ func readRest(r *os.File, message string) (string, error) {
 	buf := make([]byte, readyMax)
 	n := 0
 	err = conn.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buf) }) // the pipe is non-blocking
-	if text, whole := strings.CutSuffix(message+string(buf[:max(n, 0)]), "\x00"); whole && err == nil {
+	if text, whole := strings.CutSuffix(message+string(buf[:max(n, 0)]), messageEnd); whole && err == nil {
 		return text, nil
 	}
 	return "", errSilent

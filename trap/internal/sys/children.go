@@ -7,10 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ForkLock is held for reading by whoever starts a process, and for writing by
-// whoever changes meanwhile what a new process inherits, or must not miss one.
-// ([syscall.ForkLock] is no help: StartProcess takes it itself, so it cannot be
-// held around both the change and the start.)
+// ForkLock is held for reading while a process starts. A writer keeps processes
+// from starting while it changes descriptors or actions that a new process
+// inherits, or looks for children that have ended. [syscall.ForkLock] does not
+// serve: syscall.StartProcess takes it, so a caller cannot hold it around a change
+// and a start of its own.
 var ForkLock sync.RWMutex
 
 // children are the processes that StartProcess started and Reap has not reaped,
@@ -33,7 +34,7 @@ func Reap(pid int) (status unix.WaitStatus, err error) {
 	if _, err := Waitid(pid, WaitEnd|WaitPeek); err != nil {
 		return 0, err
 	}
-	ForkLock.RLock() // whoever holds it for writing finds either both or none
+	ForkLock.RLock() // a writer sees a zombie and its entry, or neither
 	defer ForkLock.RUnlock()
 	err = RetryInterrupted(func() error {
 		_, err := unix.Wait4(pid, &status, 0, nil)

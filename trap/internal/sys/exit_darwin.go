@@ -6,7 +6,7 @@ import (
 )
 
 // AwaitExit blocks until the process pid has ended, or until ctx has, and
-// returns its cause. It looks every so often. It also returns nil if the process
+// returns its cause. It looks at intervals. It also returns nil if the process
 // is not the one that was meant.
 func AwaitExit(ctx context.Context, pid int, meant func() bool, every time.Duration) error {
 	return PollExit(ctx, pid, meant, every)

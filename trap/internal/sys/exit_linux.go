@@ -11,7 +11,7 @@ import (
 
 // AwaitExit blocks until the process pid has ended, or until ctx has, and
 // returns its cause. It waits for a pidfd; where the kernel has none it looks
-// every so often.
+// at intervals.
 //
 // It also returns nil if the process is not the one that was meant. AwaitExit
 // asks after it has opened the pidfd, so that the pid cannot be reused between
@@ -31,7 +31,7 @@ func AwaitExit(ctx context.Context, pid int, meant func() bool, every time.Durat
 		unix.Close(fd)
 		return nil
 	}
-	// The flag is what makes the runtime's poller take the descriptor.
+	// os.NewFile hands only non-blocking descriptors to the runtime's poller.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
 		return fmt.Errorf("wait for process %d: %w", pid, os.NewSyscallError("fcntl", err))
@@ -67,7 +67,7 @@ func awaitReadable(ctx context.Context, f *os.File) error {
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(interrupted)
-		f.SetReadDeadline(time.Unix(1, 0)) // long ago: ends the read
+		f.SetReadDeadline(time.Unix(1, 0)) // in the past: ends the read
 	})
 	defer func() {
 		if !stop() {

@@ -11,7 +11,7 @@ import (
 const (
 	WaitEnd  = unix.WEXITED
 	WaitStop = unix.WSTOPPED
-	WaitPeek = unix.WNOWAIT // leave what was seen, to be waited for again
+	WaitPeek = unix.WNOWAIT // leave the change, so that a further wait sees it
 	WaitNow  = unix.WNOHANG // do not block; the answer may be empty
 )
 

@@ -80,7 +80,7 @@ func (l *Lines) Next() string {
 	Bound(l.File)
 	if !l.scanner.Scan() {
 		if errors.Is(l.scanner.Err(), os.ErrDeadlineExceeded) {
-			ranOut()
+			RanOut()
 		}
 		l.t.Fatalf("no further line: %v", errors.Join(l.scanner.Err(), io.EOF))
 	}
@@ -106,7 +106,7 @@ func (l *Lines) Rest() []string {
 		all = append(all, l.scanner.Text())
 	}
 	if err := l.scanner.Err(); err != nil {
-		ranOut()
+		RanOut()
 		l.t.Fatal(err)
 	}
 	return all
@@ -126,7 +126,7 @@ func Receive[T any](t *testing.T, c <-chan T) T {
 	case v := <-c:
 		return v
 	case <-time.After(patience()):
-		ranOut()
+		RanOut()
 		t.Fatal("nothing came")
 		panic("unreachable")
 	}
@@ -139,7 +139,7 @@ func AwaitGone(t *testing.T, pid int) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience())
 	defer cancel()
 	if err := sys.AwaitExit(ctx, pid, func() bool { return true }, time.Millisecond); err != nil {
-		ranOut()
+		RanOut()
 		t.Fatalf("process %d lives: %v", pid, err)
 	}
 }

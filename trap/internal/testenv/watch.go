@@ -29,8 +29,8 @@ func patience() time.Duration {
 	return Patience
 }
 
-// ranOut tells a failure that took too long.
-func ranOut() { impatient.Store(true) }
+// RanOut notes that a wait took all of its time.
+func RanOut() { impatient.Store(true) }
 
 var lastStep atomic.Int64 // nanoseconds of the wall clock
 
@@ -39,14 +39,10 @@ func step() { lastStep.Store(time.Now().UnixNano()) }
 
 // watch ends the program when no test goes on any longer.
 func watch() {
-	for {
-		left := Patience + grace - time.Since(time.Unix(0, lastStep.Load()))
-		if left <= 0 {
-			break
-		}
-		time.Sleep(left)
+	for time.Since(time.Unix(0, lastStep.Load())) < patience()+grace {
+		time.Sleep(time.Second)
 	}
-	fmt.Fprintf(os.Stderr, "a test hangs: no step for %v\n", Patience+grace)
+	fmt.Fprintf(os.Stderr, "a test hangs: no step for %v\n", patience()+grace)
 	pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
 	started.Lock()
 	for _, pid := range started.groups {
