@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Event is what a handler is called for.
+// Event is the reason why a handler is called: a signal, or the exit.
 type Event struct {
 	Signal os.Signal // nil at exit
 	Status int       // 128+n for signal n, at exit the exit status
@@ -29,11 +29,11 @@ func (e Event) String() string {
 // handler never replaces one.
 //
 // Signal handlers run one after the other on a goroutine of the chain, so the
-// next signal waits until they have returned: start elsewhere what takes long.
+// next signal waits until they have returned: a handler starts long work elsewhere.
 // A signal that comes while there is no handler waits for one.
 //
-// While a chain listens, writing to a standard output or error that nobody
-// reads fails with EPIPE instead of ending the program by SIGPIPE: otherwise
+// While a chain listens, writing to a standard output or error whose reader has
+// closed it fails with EPIPE instead of ending the program by SIGPIPE: otherwise
 // one line on a closed stderr would skip every exit handler.
 //
 // All methods may be called from several goroutines.

@@ -19,8 +19,8 @@ type Command struct {
 	Env  []string // as in [os.Environ], which it is if nil
 	Dir  string   // where it runs; the current directory if empty
 
-	// Stdin, Stdout and Stderr are handed over as they are, so nobody has to
-	// copy and nobody waits for who else holds them. A nil one is /dev/null.
+	// Stdin, Stdout and Stderr are handed over without copying, so Wait does not
+	// depend on other processes that hold them. A nil one is /dev/null.
 	Stdin, Stdout, Stderr *os.File
 
 	// ParentDeath is the signal that the kernel sends to the child, not to its

@@ -9,9 +9,9 @@ import (
 )
 
 // group is a child's process group, and the terminal that it may be lent. The
-// group's id is its leader's pid, and is nobody else's until the leader is
-// reaped: whoever holds mu and sees that reaped is not set may signal the group,
-// and so may whoever has pinned it.
+// group's id is its leader's pid, which the kernel does not reuse until the leader
+// is reaped. So a caller may signal the group while it holds mu and reaped is not
+// set, or while it has pinned the group.
 type group struct {
 	id  int
 	tty *terminal
@@ -71,7 +71,7 @@ func (g *group) pin(signals ...syscall.Signal) (unpin func(), ok bool) {
 	}, true
 }
 
-// reap removes the leader, which has ended, as soon as nobody pins the group. It
+// reap removes the leader, which has ended, as soon as no stop pins the group. It
 // takes the terminal back.
 func (g *group) reap() Status {
 	g.mu.Lock()

@@ -69,6 +69,7 @@ func TestBackgroundWithoutShell(t *testing.T) {
 	out.Want("ready")
 
 	sent := 0
+	testenv.Bound(out.File)
 	seen := make(chan int)
 	go func() {
 		n := 0
@@ -85,6 +86,10 @@ func TestBackgroundWithoutShell(t *testing.T) {
 		sent++
 		select {
 		case n := <-seen:
+			if n < 3 {
+				testenv.RanOut()
+				t.Errorf("continued %d times in all, for %d SIGCONT", n, sent)
+			}
 			if sent < n {
 				t.Errorf("continued %d times for %d SIGCONT", n, sent)
 			}

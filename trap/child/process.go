@@ -27,7 +27,7 @@ func (p *Process) Pid() int { return p.group.id }
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Wait blocks until [Process.Done] is closed and returns how the child ended. It
-// waits for nobody else who holds the child's descriptors.
+// does not wait for other processes that hold the child's descriptors.
 func (p *Process) Wait() Status {
 	<-p.done
 	return p.status

@@ -2,8 +2,8 @@ package process
 
 // ReapOrphans removes the zombies of processes that this one inherited: as the
 // first process of a container it becomes the parent of every process there whose
-// own parent has ended, and a zombie that nobody waits for keeps its process id
-// for good. The end of a process that package child or StartDetached started is
+// own parent has ended, and must wait for each, since a zombie keeps its process id
+// until then. The end of a process that package child or StartDetached started is
 // left for them. One that other code starts, such as os/exec, would be taken for
 // an orphan.
 //

@@ -1,5 +1,5 @@
-// Package sys is what trap and the packages below it ask of the kernel and what
-// neither syscall nor golang.org/x/sys/unix offers: waitid(2), what a signal does
-// and whether a thread lets it in (Linux), the end of a process that is no child
-// of ours, and which processes this one has started.
+// Package sys has the system calls of trap and of the packages below it that
+// neither syscall nor golang.org/x/sys/unix offers, and the state that these
+// packages share: waitid(2), the actions and masks of signals, the end of a
+// process that is no child of ours, and the processes that this one has started.
 package sys
