@@ -6,7 +6,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // HandOver says who looks after a lease that outlives the process that took it.
@@ -62,7 +62,7 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 func ProcessLives(pid int) bool {
 	looking, cancel := context.WithCancel(context.Background())
 	cancel() // WaitExit then only looks
-	return trap.WaitExit(looking, pid) != nil
+	return process.WaitExit(looking, pid) != nil
 }
 
 // NoticeKeeper tells the user if the keeper of what a handle holds was killed.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // A keeper is a background process that looks after one request of one handle:
@@ -39,7 +39,7 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	defer cancel()
 	k := &keeper{h: h, handle: handle, request: request, changed: make(chan struct{}, 1), renewed: make(chan error, 1)}
 	if owner != 0 {
-		k.ended = trap.WatchExit(ctx, owner)
+		k.ended = process.WatchExit(ctx, owner)
 	}
 	stopListening, err := k.listen(ctx)
 	if err != nil {

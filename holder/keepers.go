@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // keepers starts background keepers, and finds those of requests. Each has a
@@ -46,7 +46,7 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 	}
 	start, cancel := context.WithTimeout(ctx, keeperStart)
 	defer cancel()
-	pid, err := trap.StartDetached(start, append([]string{self}, args...), k.environment(), nil)
+	pid, err := process.StartDetached(start, append([]string{self}, args...), k.environment(), nil)
 	if err != nil {
 		return fmt.Errorf("start a keeper: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // Delay says how a release is put off.
@@ -32,9 +32,9 @@ type Delay struct {
 // [ErrCallerGone] if the caller process ended and the owner lives, and ctx's
 // cause if that ends it.
 func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Context) error) error {
-	waitOwner := trap.WaitParent
+	waitOwner := process.WaitParent
 	if d.Owner != 0 {
-		waitOwner = func(ctx context.Context) error { return trap.WaitExit(ctx, d.Owner) }
+		waitOwner = func(ctx context.Context) error { return process.WaitExit(ctx, d.Owner) }
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	var watches sync.WaitGroup
@@ -48,12 +48,12 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 	end(ErrSuperseded, watch)
 	end(errOwnerGone, waitOwner)
 	if d.Caller != 0 {
-		end(ErrCallerGone, func(ctx context.Context) error { return trap.WaitExit(ctx, d.Caller) })
+		end(ErrCallerGone, func(ctx context.Context) error { return process.WaitExit(ctx, d.Caller) })
 	}
 	err := proxyclient.Sleep(inner, d.Time)
 	cancel(nil)
 	watches.Wait()
-	if errors.Is(err, errOwnerGone) && d.Caller != 0 && trap.WaitExit(inner, d.Caller) == nil {
+	if errors.Is(err, errOwnerGone) && d.Caller != 0 && process.WaitExit(inner, d.Caller) == nil {
 		// The caller waits for us as long as it lives, so it was killed, which
 		// means to cancel. (With inner at its end WaitExit only looks.)
 		err = ErrCallerGone

@@ -11,7 +11,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // localProxy is a `leasectl serve` on a socket in a state directory, started by
@@ -139,7 +139,7 @@ func (l localProxy) start(ctx context.Context) error {
 	for _, p := range l.pools {
 		args = append(args, "--pool", fmt.Sprintf("%s=%d", p.Type, p.Capacity))
 	}
-	if _, err := trap.StartDetached(ctx, args, localEnvironment(), log); err != nil {
+	if _, err := process.StartDetached(ctx, args, localEnvironment(), log); err != nil {
 		return fmt.Errorf("start the local proxy: %w (its log is %s)", err, l.log())
 	}
 	return nil

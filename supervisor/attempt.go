@@ -7,13 +7,14 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/child"
 )
 
 // supervisor is one run: its attempts, one after the other.
 type supervisor struct {
 	Options
 	h       *holder.Holder
+	path    string        // of the command's file
 	lease   *holder.Lease // that is ours to give back; nil: none
 	signals *signals
 }
@@ -55,7 +56,8 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 		lost, cause = kept.Done(), func() error { return context.Cause(kept) }
 	}
 	s.Report.Flush()
-	child, err := trap.Start(trap.Command{
+	command, err := child.Start(child.Command{
+		Path:        s.path,
 		Args:        s.Args,
 		Env:         environment(s.Environment, lease, state),
 		Stdin:       s.Stdin,
@@ -66,7 +68,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	if err != nil {
 		return End{}, err
 	}
-	w := watch{Options: s.Options, child: child, signals: s.signals.heard, grace: grace, lost: lost, cause: cause}
+	w := watch{Options: s.Options, command: command, signals: s.signals.heard, grace: grace, lost: lost, cause: cause}
 	return w.untilEnd(), nil
 }
 

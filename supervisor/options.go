@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/child"
 )
 
 // Reporter tells the user what happens. Like those of a [holder.Reporter] its
@@ -44,7 +45,7 @@ type Options struct {
 
 // End is how a run ended.
 type End struct {
-	Status trap.Status // of the command
+	Status child.Status // of the command
 	// Stopped is the signal that leasectl got and stopped the command for;
 	// 0: none.
 	Stopped syscall.Signal

@@ -2,22 +2,35 @@ package supervisor
 
 import (
 	"context"
+	"os"
 	"slices"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/trap/child"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
-// Run takes a lease, runs the command, and gives the lease back; then it does so
+// Run takes a lease, runs the command, and gives the lease back, once the
+// command's file was found; then it does so
 // again as long as attempts are left and the command's exit code is one of
 // RetryOn. Each further attempt swaps the lease of the one before.
+//
+// As process 1 it also reaps the orphans that it inherits.
 //
 // An error means that the last attempt had no lease, or that the command could
 // not be started. A release that failed is reported and no error: the lease ends
 // with its TTL.
 func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
+	path, err := child.LookPath(o.Args[0])
+	if err != nil {
+		return End{}, err
+	}
+	if os.Getpid() == 1 {
+		defer process.ReapOrphans()()
+	}
 	signals, stop := hear(o.Signals, o.Listening)
 	defer stop()
-	s := &supervisor{Options: o, h: h, signals: signals}
+	s := &supervisor{Options: o, h: h, path: path, signals: signals}
 	for attempt := 1; ; attempt++ {
 		end, err := s.attempt(ctx, attempt)
 		again := err == nil && !end.stopped() && attempt < o.Attempts &&

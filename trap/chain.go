@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Event is what a handler is called for.
+// Event is the reason why a handler is called: a signal, or the exit.
 type Event struct {
 	Signal os.Signal // nil at exit
 	Status int       // 128+n for signal n, at exit the exit status
@@ -29,11 +29,11 @@ func (e Event) String() string {
 // handler never replaces one.
 //
 // Signal handlers run one after the other on a goroutine of the chain, so the
-// next signal waits until they have returned: start elsewhere what takes long.
+// next signal waits until they have returned: a handler starts long work elsewhere.
 // A signal that comes while there is no handler waits for one.
 //
-// While a chain listens, writing to a standard output or error that nobody
-// reads fails with EPIPE instead of ending the program by SIGPIPE: otherwise
+// While a chain listens, writing to a standard output or error whose reader has
+// closed it fails with EPIPE instead of ending the program by SIGPIPE: otherwise
 // one line on a closed stderr would skip every exit handler.
 //
 // All methods may be called from several goroutines.
@@ -48,7 +48,7 @@ type Chain struct {
 	pipe     bool        // SIGPIPE was asked for
 	changed  sync.Cond   // pending, onSignal or closed changed
 	pending  []os.Signal // arrived and not handled yet, each once
-	closed   bool        // nothing is handled any more
+	closed   bool        // Exit is over: the pending signals are the last
 	lastID   int
 	onSignal []handler
 	onExit   []handler
@@ -78,11 +78,11 @@ func NewChain(signals ...os.Signal) *Chain {
 	return c
 }
 
-// Listen makes the chain hear further signals, but those that are ignored: see
-// the package comment for which of these can be known. It returns when they are
-// heard. For each signal it switches to a thread of the runtime and back, some
-// tens of microseconds: a program of milliseconds calls it on a goroutine of its
-// own, and goes on meanwhile with what may still be killed.
+// Listen makes the chain hear further signals, except ignored ones: see the
+// package comment for which of these can be known. It returns when they are
+// heard. Each signal costs a switch to a thread of the runtime and back, some tens
+// of microseconds, so a program that runs for milliseconds calls Listen on a
+// goroutine of its own. Until it returns a signal may still end the program.
 func (c *Chain) Listen(signals ...os.Signal) {
 	if slices.Contains(signals, os.Signal(syscall.SIGPIPE)) {
 		c.mu.Lock()
@@ -95,39 +95,36 @@ func (c *Chain) Listen(signals ...os.Signal) {
 }
 
 func (c *Chain) notify(sig os.Signal) {
-	if !ignored(sig) {
+	if !Ignored(sig) {
 		signal.Notify(c.arrived, sig)
 	}
 }
 
 // OnSignal adds a handler for every signal that the chain listens to. After
-// remove has returned it is not started any more; one that runs is not waited
-// for.
+// remove has returned the handler is not started again; remove does not wait for
+// one that runs.
 func (c *Chain) OnSignal(run func(Event) error) (remove func()) {
 	return c.add(&c.onSignal, func(e Event, _ error) error { return run(e) })
 }
 
-// OnExit adds a handler for [Chain.Exit]. One that is added while Exit runs
-// still runs, one that is added later does not.
+// OnExit adds a handler for [Chain.Exit]. A handler that is added while Exit runs
+// the others runs as well; one that is added later does not.
 func (c *Chain) OnExit(run func(Event) error) (remove func()) {
 	return c.add(&c.onExit, func(e Event, _ error) error { return run(e) })
 }
 
-// OnError adds a function that is told of every signal handler that failed or
-// panicked. Without one these errors are lost: only those of exit handlers can
-// be returned to somebody.
+// OnError adds a function that gets the errors and panics of the signal handlers.
+// Without one they are lost. Those of exit handlers are returned by [Chain.Exit].
 func (c *Chain) OnError(run func(Event, error)) (remove func()) {
 	return c.add(&c.onError, func(e Event, err error) error { run(e, err); return nil })
 }
 
-// Exit runs the exit handlers and returns the errors of the handlers joined. It
-// is for the end of the program. Signals are heard until the exit handlers are
-// done, and those that came in time are still handled; what comes later changes
-// nothing any more, neither the exit status nor by its default action. Only the
-// first call does anything; every further one waits for it and returns the same
-// error.
+// Exit runs the exit handlers at the end of the program and returns their errors
+// joined. Signals are heard until the exit handlers have returned, and all that
+// were heard are handled. A later signal has no effect, not even its default
+// action. A second call waits for the first and returns the same error.
 //
-// Exit must not be called by a handler of the chain: it waits for them.
+// Exit waits for the handlers of the chain, so a handler must not call it.
 func (c *Chain) Exit(status int) error {
 	c.exit.Do(func() {
 		c.err = c.run(&c.onExit, Event{Status: status}, nil, math.MaxInt)
@@ -163,7 +160,7 @@ func (c *Chain) receive() {
 		}
 	}
 	for len(c.arrived) > 0 {
-		c.queue(<-c.arrived) // came in time
+		c.queue(<-c.arrived) // came before the end of the exit handlers
 	}
 	c.mu.Lock()
 	c.closed = true
@@ -194,8 +191,8 @@ func (c *Chain) dispatch() {
 	}
 }
 
-// next waits for a signal and for a handler to give it to. A handler added
-// later than lastID did not exist when the signal was taken up.
+// next waits until there is a signal and a handler for it. Handlers with an id
+// above lastID were added after the signal was taken from pending.
 func (c *Chain) next() (e Event, lastID int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
 // raise sends a signal to this process.
@@ -18,18 +19,6 @@ func raise(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(os.Getpid(), sig); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// receive takes a value that must come.
-func receive[T any](t *testing.T, c <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-c:
-		return v
-	case <-time.After(patience):
-		t.Fatal("nothing came")
-		panic("unreachable")
 	}
 }
 
@@ -57,14 +46,14 @@ func TestChainRunsEveryHandlerInOrder(t *testing.T) {
 	for i := range rounds {
 		sig := []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2}[i%2]
 		raise(t, sig)
-		if e := receive(t, done); e.Signal != sig || e.Status != 128+int(sig) {
+		if e := testenv.Receive(t, done); e.Signal != sig || e.Status != 128+int(sig) {
 			t.Fatalf("event %+v, want signal %v and status %d", e, sig, 128+int(sig))
 		}
-		err := receive(t, failures)
+		err := testenv.Receive(t, failures)
 		if !errors.Is(err, boom) {
 			t.Fatalf("reported %v, want boom in it", err)
 		}
-		contains(t, err.Error(), "at the disco", "chain_test.go") // the panic and where it was
+		testenv.Contains(t, err.Error(), "at the disco", "chain_test.go") // the panic and where it was
 	}
 	if err := c.Exit(0); err != nil {
 		t.Errorf("exit: %v", err)
@@ -93,7 +82,7 @@ func TestChainChangesWhileItRuns(t *testing.T) {
 	c.OnSignal(func(Event) error { trace = append(trace, "last"); done <- struct{}{}; return nil })
 	for range 2 {
 		raise(t, syscall.SIGUSR1)
-		receive(t, done)
+		testenv.Receive(t, done)
 	}
 	c.Exit(0)
 	if want := []string{"first", "last", "last", "added"}; !slices.Equal(trace, want) {
@@ -111,7 +100,7 @@ func TestChainKeepsSignalsUntilThereIsAHandler(t *testing.T) {
 	}
 	got := make(chan Event, 1)
 	c.OnSignal(func(e Event) error { got <- e; return nil })
-	if e := receive(t, got); e.Signal != syscall.SIGUSR1 {
+	if e := testenv.Receive(t, got); e.Signal != syscall.SIGUSR1 {
 		t.Errorf("event %v, want SIGUSR1", e)
 	}
 }
@@ -139,7 +128,7 @@ func TestChainMergesWhatIsPending(t *testing.T) {
 		return nil
 	})
 	raise(t, syscall.SIGUSR1)
-	receive(t, entered)
+	testenv.Receive(t, entered)
 	want := []os.Signal{syscall.SIGUSR1, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2}
 	for _, sig := range want[1:] {
 		raise(t, sig.(syscall.Signal))
@@ -187,7 +176,7 @@ func TestChainListensToMore(t *testing.T) {
 	c.OnSignal(func(e Event) error { got <- e; return nil })
 	for _, sig := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGUSR1} {
 		raise(t, sig)
-		if e := receive(t, got); e.Signal != sig {
+		if e := testenv.Receive(t, got); e.Signal != sig {
 			t.Fatalf("event %v, want %v", e, sig)
 		}
 	}
@@ -199,7 +188,7 @@ func TestChainHearsRareSignals(t *testing.T) {
 	c.OnSignal(func(e Event) error { got <- e; return nil })
 	for _, sig := range RareSignals() {
 		raise(t, sig.(syscall.Signal))
-		if e := receive(t, got); e.Signal != sig {
+		if e := testenv.Receive(t, got); e.Signal != sig {
 			t.Errorf("event %v, want %v", e, sig)
 		}
 	}
@@ -209,8 +198,8 @@ func TestChainHearsRareSignals(t *testing.T) {
 // decided to.
 func TestChainAfterExit(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
-		argv, env := self("exited", itoa(int(sig)))
-		if s := wait(t, start(t, Command{Args: argv, Env: env})); s.Code != 3 {
+		argv, env := testenv.Self("exited", strconv.Itoa(int(sig)))
+		if s := wait(t, start(t, argv, env, nil, nil)); s.ExitStatus() != 3 {
 			t.Errorf("%v: ended with %v", sig, s)
 		}
 	}
@@ -275,7 +264,7 @@ func TestChainListensWhileItExits(t *testing.T) {
 	c.OnSignal(func(e Event) error { got <- e; return nil })
 	c.OnExit(func(Event) error {
 		raise(t, syscall.SIGTERM)
-		if e := receive(t, got); e.Signal != syscall.SIGTERM {
+		if e := testenv.Receive(t, got); e.Signal != syscall.SIGTERM {
 			t.Errorf("event %v, want SIGTERM", e)
 		}
 		return nil
@@ -301,22 +290,20 @@ func pipeMode(args []string) int {
 // A write to a closed standard error does not end a program that has a chain,
 // and does end one that has none: so the chain is what makes the difference.
 func TestChainOutlivesClosedOutput(t *testing.T) {
-	for mode, want := range map[string]Status{
-		"chain": {Code: 7},
-		"plain": {Signal: syscall.SIGPIPE},
+	for mode, want := range map[string]func(syscall.WaitStatus) bool{
+		"chain": func(s syscall.WaitStatus) bool { return s.ExitStatus() == 7 },
+		"plain": func(s syscall.WaitStatus) bool { return s.Signaled() && s.Signal() == syscall.SIGPIPE },
 	} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Close()
-		argv, env := self("pipe", mode)
-		child := start(t, Command{Args: argv, Env: env, Stderr: w})
+		argv, env := testenv.Self("pipe", mode)
+		process := start(t, argv, env, nil, w)
 		w.Close()
-		got := wait(t, child)
-		got.Terminal = false
-		if got != want {
-			t.Errorf("%s: %v, want %v", mode, got, want)
+		if got := wait(t, process); !want(got) {
+			t.Errorf("%s: ended with %+v", mode, got)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// Die ends this process by a signal, so that whoever waits for it sees what
-// really happened. No deferred call runs and no core is written. If the signal
+// Die ends this process by a signal, so that its parent sees which one ended
+// it. No deferred call runs and no core is written. If the signal
 // does not end the process, Die exits with 128+n.
 //
 // The runtime does not give every signal back its default action, but exec does;

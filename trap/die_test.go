@@ -1,8 +1,11 @@
 package trap
 
 import (
+	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
 // dieMode dies of a signal that a chain listens to.
@@ -23,14 +26,14 @@ func TestDie(t *testing.T) {
 		syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL,
 		syscall.SIGUSR1, syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGPIPE,
 	} {
-		out, w := report(t)
-		argv, env := self("die", itoa(int(sig)))
-		child := start(t, Command{Args: argv, Env: env, Stderr: w})
+		out, w := testenv.Report(t)
+		argv, env := testenv.Self("die", strconv.Itoa(int(sig)))
+		process := start(t, argv, env, nil, w)
 		w.Close()
-		if s := wait(t, child); s.Signal != sig || s.CoreDump {
+		if s := wait(t, process); !s.Signaled() || s.Signal() != sig || s.CoreDump() {
 			t.Errorf("died of %+v, want %v", s, sig)
 		}
-		if trace := out.rest(); len(trace) > 0 {
+		if trace := out.Rest(); len(trace) > 0 {
 			t.Errorf("%v: wrote %q", sig, trace)
 		}
 	}
@@ -38,8 +41,8 @@ func TestDie(t *testing.T) {
 
 // A signal that does not end a process still ends Die.
 func TestDieOfAHarmlessSignal(t *testing.T) {
-	argv, env := self("die", itoa(int(syscall.SIGWINCH)))
-	if s := wait(t, start(t, Command{Args: argv, Env: env})); s.ExitCode() != 128+int(syscall.SIGWINCH) || s.Signal != 0 {
+	argv, env := testenv.Self("die", strconv.Itoa(int(syscall.SIGWINCH)))
+	if s := wait(t, start(t, argv, env, nil, nil)); s.ExitStatus() != 128+int(syscall.SIGWINCH) {
 		t.Errorf("ended with %+v", s)
 	}
 }

@@ -8,11 +8,11 @@ import (
 // Signals returns the signals that a program should forward to the command it
 // runs: all that can be caught, but
 //
-//   - SIGCHLD and SIGURG, with which the kernel and the Go runtime speak to this
-//     very process, and SIGPROF, which drives Go's own profiles;
-//   - SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPIPE and SIGXFSZ, the
-//     answer to what this very process just did: the command gets its own;
-//   - SIGTSTP and SIGCONT, which a [Child] forwards by itself, and SIGTTIN and
+//   - SIGCHLD, SIGURG and SIGPROF, which the kernel and the Go runtime send to this
+//     process for its own use;
+//   - SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPIPE and SIGXFSZ, which
+//     answer an act of this process: the command gets its own;
+//   - SIGTSTP and SIGCONT, which package child forwards by itself, and SIGTTIN and
 //     SIGTTOU, which must keep their default action: a background process that
 //     catches them tries to use the terminal over and over again;
 //   - those of [RareSignals].
@@ -26,9 +26,9 @@ func Signals() []os.Signal {
 // RareSignals returns those that should be forwarded as well and are hardly ever
 // sent: timers, SIGIO, the warning of a CPU limit, and on Linux SIGPWR and the
 // real-time signals 35 to 64. (The runtime keeps 32 to 34 for itself, 34 being
-// SIGRTMIN for a program that uses glibc.) The runtime ignores them until somebody
-// listens. They are many more than the others, so a short program does well to
-// listen to them late: see [Chain.Listen] for what each takes.
+// SIGRTMIN for a program that uses glibc.) Until a program listens to them the
+// runtime ignores them. They are 35 on Linux, so a short program should listen to
+// them late: see [Chain.Listen] for the cost of each.
 func RareSignals() []os.Signal {
 	return append([]os.Signal{
 		syscall.SIGALRM, syscall.SIGVTALRM, syscall.SIGIO, syscall.SIGXCPU,

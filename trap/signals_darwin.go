@@ -3,38 +3,12 @@ package trap
 import (
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 var platformSignals = []os.Signal{syscall.SIGINFO}
 
 func platformRareSignals() []os.Signal { return nil }
 
-// From sys/signal.h.
-const (
-	sigBlock   = 1
-	sigSetMask = 3
-)
-
-// blocked calls do with a signal blocked in the thread that it runs on. Unlike
-// an action, a mask changes nothing for other threads, nor for what they start.
-func blocked(sig syscall.Signal, do func()) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	set, old := uint32(1)<<(uint(sig)-1), uint32(0)
-	mask := func(how uintptr, set, old *uint32) syscall.Errno {
-		_, _, errno := unix.RawSyscall(unix.SYS___PTHREAD_SIGMASK, how, uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(old)))
-		return errno
-	}
-	if mask(sigBlock, &set, &old) == 0 {
-		defer mask(sigSetMask, &old, nil)
-	}
-	do()
-}
-
-// ignored tells whether this process ignores a signal.
-func ignored(sig os.Signal) bool { return signal.Ignored(sig) }
+// Ignored tells whether this process ignores a signal.
+func Ignored(sig os.Signal) bool { return signal.Ignored(sig) }

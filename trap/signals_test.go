@@ -5,10 +5,10 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
 // Every signal that a wrapper forwards is one that Go can catch, and those that
@@ -31,7 +31,7 @@ func TestSignals(t *testing.T) {
 		}
 		signal.Notify(got, sig)
 		raise(t, sig.(syscall.Signal)) // fatal to the test if it is not caught
-		if s := receive(t, got); s != sig {
+		if s := testenv.Receive(t, got); s != sig {
 			t.Errorf("caught %v, want %v", s, sig)
 		}
 		signal.Stop(got)
@@ -58,49 +58,21 @@ func eventsMode([]string) int {
 	return 0
 }
 
-// Signals that are inherited as ignored stay ignored, for the program and for
-// the command that it runs.
+// Signals that are inherited as ignored stay ignored for the program. (For the
+// command that it runs, see package child.)
 func TestInheritedIgnoredSignals(t *testing.T) {
-	ignoring := func(args ...string) []string {
-		return append(shell(`trap '' HUP INT TSTP; exec "$0" "$@"`), args...)
-	}
-
-	t.Run("program", func(t *testing.T) {
-		out, w := report(t)
-		argv, env := self("events")
-		child := start(t, Command{Args: ignoring(argv...), Env: env, Stdout: w})
-		w.Close()
-		out.want("ready")
-		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1} {
-			if err := child.Signal(sig); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := out.rest(); !slices.Equal(got, []string{"user defined signal 1"}) {
-			t.Errorf("heard %q, want SIGUSR1 alone", got)
-		}
-	})
-
-	t.Run("command", func(t *testing.T) {
-		out, w := report(t)
-		argv, env := self("wrapper", "/bin/sh", "-c", `
-			kill -HUP $$; kill -INT $$; echo alive
-			grep SigIgn: /proc/self/status || echo no /proc`)
-		start(t, Command{Args: ignoring(argv...), Env: env, Stdout: w})
-		w.Close()
-		out.want("alive")
-		line := out.next()
-		if line == "no /proc" {
-			return
-		}
-		mask, err := strconv.ParseUint(strings.TrimSpace(strings.TrimPrefix(line, "SigIgn:")), 16, 64)
-		if err != nil {
+	out, w := testenv.Report(t)
+	events, env := testenv.Self("events")
+	argv := append(testenv.Shell(`trap '' HUP INT TSTP; exec "$0" "$@"`), events...)
+	process := start(t, argv, env, w, nil)
+	w.Close()
+	out.Want("ready")
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1} {
+		if err := process.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
-		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTSTP} {
-			if mask>>(sig-1)&1 == 0 {
-				t.Errorf("the command does not ignore %v (mask %x)", sig, mask)
-			}
-		}
-	})
+	}
+	if got := out.Rest(); !slices.Equal(got, []string{"user defined signal 1"}) {
+		t.Errorf("heard %q, want SIGUSR1 alone", got)
+	}
 }

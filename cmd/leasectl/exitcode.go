@@ -8,7 +8,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/child"
 )
 
 // Exit codes. 64, 69 and 75 are EX_USAGE, EX_UNAVAILABLE and EX_TEMPFAIL of
@@ -33,8 +33,8 @@ var exitTable = []struct {
 }{
 	{errUsage, exitUsage},
 	{holder.ErrInvalid, exitUsage},
-	{trap.ErrNotFound, exitNotFound},
-	{trap.ErrNotExecutable, exitNotExecutable},
+	{child.ErrNotFound, exitNotFound},
+	{child.ErrNotExecutable, exitNotExecutable},
 	{proxyclient.ErrUnknownType, exitUnknownType},
 	{proxyclient.ErrExhausted, exitNoLease},
 	{proxyclient.ErrUnreachable, exitUnreachable},

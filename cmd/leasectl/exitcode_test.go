@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/child"
 )
 
 // Each error has the exit code that the README promises, however deep it is
@@ -27,8 +27,8 @@ func TestExitStatus(t *testing.T) {
 		{&proxyclient.ExhaustedError{Type: "t"}, 75, 75, "no lease in time"},
 		{&proxyclient.UnconfirmedError{Err: &proxyclient.ExhaustedError{}}, 75, 75, "no lease in time, unconfirmed"},
 		{statusError{code: exitLost}, 76, 76, "a lost lease"},
-		{trap.ErrNotExecutable, 126, 126, "not executable"},
-		{trap.ErrNotFound, 127, 127, "not found"},
+		{child.ErrNotExecutable, 126, 126, "not executable"},
+		{child.ErrNotFound, 127, 127, "not found"},
 		{signalError{syscall.SIGTERM}, 143, 143, "TERM"},
 		{signalError{syscall.SIGINT}, 130, 130, "INT"},
 		{statusError{code: 4}, 4, 4, "a child's code"},

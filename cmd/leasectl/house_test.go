@@ -16,16 +16,21 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport is which of our packages each of our packages may use. A test may
 // use all that its package may, and what testMayImport adds.
 var mayImport = map[string][]string{
-	"cmd/leasectl": {"holder", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store/bolt", "scripts", "supervisor", "trap"},
-	"holder":       {"leaseapi", "lockfile", "proxyclient", "trap"},
-	"supervisor":   {"holder", "leaseapi", "trap"},
+	"cmd/leasectl": {"holder", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store/bolt", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
+	"holder":       {"leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"supervisor":   {"holder", "leaseapi", "trap", "trap/child", "trap/process"},
 	"leaseapi":     {},
 	"lockfile":     {},
 	"pool":         {},
 	"proxyclient":  {"leaseapi"},
 	"proxyserver":  {"leaseapi", "pool", "proxyserver/config", "proxyserver/promtext", "proxyserver/store"},
 	"scripts":      {},
-	"trap":         {},
+	"trap":         {"trap/internal/sys"},
+	"trap/child":   {"trap", "trap/internal/sys"},
+	"trap/process": {"trap", "trap/internal/sys"},
+
+	"trap/internal/sys":     {},
+	"trap/internal/testenv": {"trap/internal/sys"},
 
 	"proxyserver/config":     {"leaseapi", "pool"},
 	"proxyserver/promtext":   {},
@@ -38,7 +43,7 @@ var mayImport = map[string][]string{
 }
 
 // onlyIn is where what a package stands for lives, and nowhere else: flock in
-// lockfile, signals and processes in trap, retries in proxyclient, the store
+// lockfile, signals in trap, processes below it, retries in proxyclient, the store
 // in proxyserver/store, the command line in cmd.
 var onlyIn = map[string][]string{
 	"github.com/gofrs/flock":                 {"lockfile"},
@@ -48,8 +53,8 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt":                       {"proxyserver/store/bolt"},
 	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
 	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
-	"os/exec":                                {"trap"},
-	"os/signal":                              {"trap"},
+	"os/exec":                                {"trap/child"},
+	"os/signal":                              {"trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
 	"github.com/rogpeppe/go-internal/script": {},
 }
 
@@ -115,7 +120,9 @@ func checkImports(t *testing.T, path string) {
 }
 
 // testMayImport lets the client's tests run against the real server, the server's on
-// a real store, and those of the whole program read its handles.
+// a real store, those of the whole program read its handles, and those of trap
+// share their processes.
 var testMayImport = map[string][]string{
 	"proxyclient": {"proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile"},
+	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
 }

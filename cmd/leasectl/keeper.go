@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/holder"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 type keeperOptions struct {
@@ -23,10 +23,10 @@ func newKeeperCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			handle, err := holder.OpenHandle(o.handle)
 			if err == nil {
-				err = a.holder.Keep(cmd.Context(), handle, o.request, o.owner, func() { trap.Ready(nil) })
+				err = a.holder.Keep(cmd.Context(), handle, o.request, o.owner, func() { process.Ready(nil) })
 			}
 			if err != nil {
-				trap.Ready(err) // if nobody was told that it is ready
+				process.Ready(err) // if nobody was told that it is ready
 			}
 			return err
 		},

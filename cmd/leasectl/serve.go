@@ -10,7 +10,7 @@ import (
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/proxyserver"
 	"github.com/leasectl/leasectl/proxyserver/store/bolt"
-	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 func newServeCommand(a *app) *cobra.Command {
@@ -45,7 +45,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if o.localOf != "" {
 		defer func() {
 			if err != nil {
-				trap.Ready(err)
+				process.Ready(err)
 			}
 		}()
 	}
@@ -89,7 +89,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		}
 	}
 	if o.localOf != "" {
-		trap.Ready(nil)
+		process.Ready(nil)
 	}
 	defer set.keepUp(ctx)()
 	return set.server.Serve(ctx, listeners...)

@@ -1,0 +1,108 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/leasectl/leasectl/trap/internal/sys"
+)
+
+// Command says what [Start] starts.
+type Command struct {
+	// Path is the file of the command, such as [LookPath] found it; if it is
+	// empty, Start looks Args[0] up.
+	Path string
+	Args []string // Args[0] is the name that the command sees as its own
+	Env  []string // as in [os.Environ], which it is if nil
+	Dir  string   // where it runs; the current directory if empty
+
+	// Stdin, Stdout and Stderr are handed over without copying, so Wait does not
+	// depend on other processes that hold them. A nil one is /dev/null.
+	Stdin, Stdout, Stderr *os.File
+
+	// ParentDeath is the signal that the kernel sends to the child, not to its
+	// group, when this process ends without having ended the child; 0 is none.
+	// A child that runs a set-user-ID program loses it (prctl(2),
+	// PR_SET_PDEATHSIG). Outside Linux nothing is sent.
+	ParentDeath syscall.Signal
+}
+
+// Start starts a command in a process group of its own. The error is
+// [ErrNotFound] or [ErrNotExecutable] if the command is at fault.
+//
+// Descriptors above 2 that this process has inherited are inherited further.
+//
+// If this process group is the foreground of its terminal, the child's becomes
+// the foreground: at once if the terminal is its standard input, unless its
+// standard output is a pipe, since the reader may be a pager that needs the
+// terminal as well; else as soon as the child asks for the terminal.
+func Start(c Command) (*Process, error) {
+	if len(c.Args) == 0 {
+		return nil, errors.New("start: no command")
+	}
+	path, err := c.path()
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDir(c.Dir); err != nil {
+		return nil, err
+	}
+	files, closeNull, err := sys.Descriptors(c.Stdin, c.Stdout, c.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	defer closeNull()
+
+	env := c.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	p := &Process{group: newGroup(), done: make(chan struct{})}
+	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	setParentDeath(attr.Sys, c.ParentDeath)
+	if tty := p.group.tty; tty.eager(files[0], files[1]) {
+		attr.Sys.Foreground = true // done by the new process itself, before it can look
+		attr.Sys.Ctty = tty.fd
+	}
+	started := make(chan error)
+	go p.supervise(func() (int, error) {
+		sys.ForkLock.RLock()
+		defer sys.ForkLock.RUnlock()
+		return sys.StartProcess(path, c.Args, attr)
+	}, started)
+	if err := <-started; err != nil {
+		return nil, explain(path, c.Dir, err)
+	}
+	return p, nil
+}
+
+// path is the file to start.
+func (c Command) path() (string, error) {
+	switch name := c.Args[0]; {
+	case c.Path != "":
+		return c.Path, nil
+	case strings.Contains(name, "/"):
+		return name, nil // relative to Dir, where the kernel looks
+	default:
+		return LookPath(name)
+	}
+}
+
+// checkDir tells a missing directory from a missing command: the kernel has one
+// error for both.
+func checkDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = &os.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR}
+	}
+	if err != nil {
+		return fmt.Errorf("start in %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package child
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/leasectl/leasectl/trap/internal/testenv"
+)
+
+// A command that cannot be started is an error that says whether it was not
+// found or could not be executed, as a shell's exit code would.
+func TestStartErrors(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("plain", "echo hello\n", 0o644)
+	write("bare", "echo hello\n", 0o755)
+	write("lost", "#!/no/such/interpreter\n", 0o755)
+	write("here", "#!/bin/sh\n", 0o755)
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	other := errors.New("neither")
+	for _, test := range []struct {
+		name, path string // path: $PATH
+		dir        string
+		want       error
+		text       string
+		late       bool // LookPath cannot tell
+	}{
+		{name: "no-such-command", path: "/bin:/usr/bin", want: ErrNotFound, text: "$PATH"},
+		{name: "", path: "/bin", want: ErrNotFound},
+		{name: "./no/such/path", want: ErrNotFound, text: "no such file"},
+		{name: "here", path: ":/bin", want: ErrNotFound, text: "write ./here"},
+		{name: "here", path: ".:/bin", want: ErrNotFound, text: "write ./here"},
+		{name: "folder", path: dir, want: ErrNotFound},
+		{name: "./lost", want: ErrNotFound, text: "interpreter", late: true},
+		{name: "plain", path: "/bin:" + dir, want: ErrNotExecutable, text: "permission denied"},
+		{name: "./plain", want: ErrNotExecutable, text: "permission denied"},
+		{name: "./folder", want: ErrNotExecutable},
+		{name: "./plain/x", want: ErrNotExecutable, text: "not a directory"},
+		{name: "./bare", want: ErrNotExecutable, text: "interpreter", late: true},
+		{name: "bare", path: dir, want: ErrNotExecutable, text: "interpreter", late: true},
+		{name: "/bin/sh", dir: "no-such-dir", want: other, text: "no-such-dir", late: true},
+		{name: "/bin/sh", dir: "plain", want: other, text: "not a directory", late: true},
+		{name: "nul\x00/", want: ErrNotExecutable},
+	} {
+		t.Setenv("PATH", test.path)
+		child, err := Start(Command{Args: []string{test.name}, Dir: test.dir})
+		if err == nil {
+			child.Kill()
+			t.Errorf("%q in PATH %q: started", test.name, test.path)
+			continue
+		}
+		got := other
+		for _, sentinel := range []error{ErrNotFound, ErrNotExecutable} {
+			if errors.Is(err, sentinel) {
+				got = sentinel
+			}
+		}
+		_, lookErr := LookPath(test.name)
+		if test.late != (lookErr == nil) || !test.late && !errors.Is(lookErr, test.want) {
+			t.Errorf("LookPath(%q) in PATH %q: %v, and Start: %v", test.name, test.path, lookErr, err)
+		}
+		if got != test.want || !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%q in PATH %q: %v, want %v with %q", test.name, test.path, err, test.want, test.text)
+		}
+	}
+	if _, err := Start(Command{}); err == nil {
+		t.Error("no command was started")
+	}
+}
+
+// A command found in PATH runs with the name it was called by, in the directory
+// and with the environment it was given.
+func TestStartFindsInPath(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("/bin/sh", filepath.Join(dir, "found-in-path")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", "/no/such/dir:"+dir)
+	path, err := LookPath("found-in-path")
+	if err != nil || path != filepath.Join(dir, "found-in-path") {
+		t.Fatalf("found %q (%v)", path, err)
+	}
+	if path, err := LookPath("/bin/sh"); err != nil || path != "/bin/sh" {
+		t.Fatalf("found %q (%v) for a path", path, err)
+	}
+	out, w := testenv.Report(t)
+	child := start(t, Command{
+		Args: []string{"found-in-path", "-c", `echo "$0|$PWD|$X"; pwd -P`},
+		Env:  []string{"X=y"}, Dir: "/", Stdout: w,
+	})
+	w.Close()
+	out.Want("found-in-path|/|y", "/")
+	if s := wait(t, child); s.ExitCode() != 0 {
+		t.Errorf("ended with %v", s)
+	}
+}
+
+// Start runs the file that LookPath found, whatever PATH has become meanwhile.
+func TestStartUsesWhatWasLookedUp(t *testing.T) {
+	t.Setenv("PATH", "/bin:/usr/bin")
+	path, err := LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", "/no/such/dir")
+	if s := wait(t, start(t, Command{Path: path, Args: []string{"sh", "-c", "exit 6"}})); s.Code != 6 {
+		t.Errorf("ended with %v", s)
+	}
+	if _, err := Start(Command{Args: []string{"sh"}}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("without the path: %v, want ErrNotFound", err)
+	}
+}
+
+// The child has its own group and the very descriptors it was given: a file's
+// offset is shared, a missing one is /dev/null, and what we inherited stays open.
+func TestStartHandsDescriptorsOver(t *testing.T) {
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	inherited, err := syscall.Dup(int(file.Fd())) // without close-on-exec, as a shell leaves it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(inherited)
+	in, inW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	child := start(t, Command{
+		Args:  testenv.Shell(`read go; echo one; echo two >&` + strconv.Itoa(inherited) + `; test ! -t 2 && cat <&2`),
+		Stdin: in, Stdout: file,
+	})
+	if group, err := syscall.Getpgid(child.Pid()); err != nil || group != child.Pid() {
+		t.Errorf("child %d is in group %d (%v)", child.Pid(), group, err)
+	}
+	inW.Close()
+	if s := wait(t, child); s.Code != 0 {
+		t.Fatalf("ended with %v", s)
+	}
+	if data, err := os.ReadFile(file.Name()); err != nil || string(data) != "one\ntwo\n" {
+		t.Errorf("file holds %q (%v)", data, err)
+	}
+}

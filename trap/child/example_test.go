@@ -1,0 +1,37 @@
+package child_test
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/child"
+)
+
+// A program that runs a command, forwards what it gets, cleans up, and ends as
+// the command ended.
+func Example() {
+	chain := trap.NewChain(trap.Signals()...)
+	chain.OnExit(func(e trap.Event) error {
+		fmt.Println("clean up after status", e.Status)
+		return nil
+	})
+	command, err := child.Start(child.Command{
+		Args:   []string{"sh", "-c", "echo work; exit 4"},
+		Stdout: os.Stdout,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	chain.OnSignal(func(e trap.Event) error { return command.Signal(e.Signal) })
+	status := command.Wait()
+	if err := chain.Exit(status.ExitCode()); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(status)
+	// Output:
+	// work
+	// clean up after status 4
+	// exit status 4
+}

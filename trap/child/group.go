@@ -1,0 +1,93 @@
+package child
+
+import (
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/leasectl/leasectl/trap/internal/sys"
+)
+
+// group is a child's process group, and the terminal that it may be lent. The
+// group's id is its leader's pid, which the kernel does not reuse until the leader
+// is reaped. So a caller may signal the group while it holds mu and reaped is not
+// set, or while it has pinned the group.
+type group struct {
+	id  int
+	tty *terminal
+
+	mu       sync.Mutex
+	pins     int       // stops that still need the id
+	unpinned sync.Cond // pins became 0
+	reaped   bool
+}
+
+func newGroup() *group {
+	g := &group{tty: openTerminal()}
+	g.unpinned.L = &g.mu
+	return g
+}
+
+// signal sends a signal to the group. With SIGCONT it also lends the terminal.
+func (g *group) signal(sig syscall.Signal) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reaped {
+		return os.ErrProcessDone
+	}
+	if sig == syscall.SIGCONT {
+		g.tty.lend(g.id)
+	}
+	return g.kill(sig)
+}
+
+// kill sends a signal to the group, which the caller keeps from being reaped.
+func (g *group) kill(sig syscall.Signal) error {
+	err := syscall.Kill(-g.id, sig)
+	if err == syscall.ESRCH {
+		err = syscall.Kill(g.id, sig) // the leader went to another group
+	}
+	return os.NewSyscallError("kill", err)
+}
+
+// pin sends signals to the group and keeps its leader from being reaped until
+// unpin is called. ok is false if the leader has been reaped; then no signal is
+// sent.
+func (g *group) pin(signals ...syscall.Signal) (unpin func(), ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.reaped {
+		return nil, false
+	}
+	g.pins++
+	for _, sig := range signals {
+		g.kill(sig)
+	}
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.pins--
+		g.unpinned.Broadcast()
+	}, true
+}
+
+// reap removes the leader, which has ended, as soon as no stop pins the group. It
+// takes the terminal back.
+func (g *group) reap() Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// The rest of the group may still end slowly: ^C comes to us meanwhile.
+	hadTerminal := g.tty.reclaim(g.id)
+	for g.pins > 0 {
+		g.unpinned.Wait()
+	}
+	hadTerminal = g.tty.reclaim(g.id) || hadTerminal // a SIGCONT may have lent it again
+	status := newStatus(sys.Reap(g.id))
+	status.Terminal = g.tty != nil
+	g.reaped = true
+	if hadTerminal && status.Signal != 0 {
+		// As a shell does. A command that exits may have meant to change them.
+		g.tty.restoreModes()
+	}
+	return status
+}

@@ -1,0 +1,122 @@
+package child
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/leasectl/leasectl/trap/internal/sys"
+)
+
+// Job control. A shell that starts us has one job: our process group. The child
+// is in another group, so the shell neither stops nor continues it; we do:
+//
+//	the child's group is stopped from the terminal
+//	   → take the terminal back, stop our own group, as the terminal would have
+//	we are continued (fg, bg)
+//	   → hand over the terminal if we have it, continue the child
+//	the child wants the terminal, and we have it
+//	   → hand it over, continue the child
+//
+// A ^Z at the moment when the child first asks for the terminal may be lost: the
+// SIGCONT that continues the child discards a pending stop.
+//
+// We do not follow a stop by SIGSTOP: its sender meant that one process and will
+// continue it. A supervisor that stopped as well could not keep its lease.
+
+// job makes the child stop and go on with our process group, the shell's job.
+type job struct {
+	group  *group
+	halted bool // the child is stopped, and left so until somebody continues it; guarded by group.mu
+}
+
+// stopped handles a stop of the child: it stops our process group too where
+// mayFollow says so, and continues the child afterwards.
+func (j *job) stopped() {
+	info, err := sys.Waitid(j.group.id, sys.WaitStop|sys.WaitNow)
+	sig, stopped := info.StopSignal()
+	if err != nil || !stopped {
+		return // it runs again
+	}
+	if !j.mayFollow(sig) {
+		return
+	}
+	continued := suspend(sig)
+
+	j.group.mu.Lock()
+	defer j.group.mu.Unlock()
+	if !continued && sig != syscall.SIGTSTP {
+		// The kernel has not stopped us, since nobody could continue us. If we
+		// continued the child, it would ask for the terminal and stop again.
+		j.halted = true
+		return
+	}
+	// Also if the kernel has not stopped us for a ^Z: in our place it would not
+	// have stopped the child either.
+	j.group.tty.lend(j.group.id)
+	j.group.kill(syscall.SIGCONT)
+}
+
+// mayFollow decides whether our group stops with the child, and if so takes the
+// terminal back. A child that only lacked the terminal gets it and goes on.
+func (j *job) mayFollow(sig syscall.Signal) bool {
+	g := j.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.tty == nil || sig != syscall.SIGTSTP && sig != syscall.SIGTTIN && sig != syscall.SIGTTOU:
+		j.halted = true
+		return false
+	case sig != syscall.SIGTSTP && g.tty.lend(g.id):
+		g.kill(syscall.SIGCONT)
+		return false
+	case g.pins > 0:
+		return false // Process.Stop is under way, and ends stopped processes too
+	}
+	if g.tty.reclaim(g.id) {
+		g.tty.restoreModes()
+	}
+	return true
+}
+
+// forward sends the job signals that we get to the child, until the channel is
+// closed.
+func (j *job) forward(signals jobSignals) {
+	for sig := range signals {
+		if sig == syscall.SIGCONT {
+			j.continued()
+		} else {
+			j.group.signal(syscall.SIGTSTP) // an error means that the child has ended
+		}
+	}
+}
+
+// continued handles a SIGCONT that we got. It is forwarded to a child that is
+// halted or has no terminal. After a stop of our own the method stopped continues
+// the child; the SIGCONT that ended our stop arrives here later, and is dropped,
+// since the child may have been stopped again.
+func (j *job) continued() {
+	j.group.mu.Lock()
+	forward := j.group.tty == nil || j.halted
+	j.halted = false
+	j.group.mu.Unlock()
+	if forward {
+		j.group.signal(syscall.SIGCONT)
+	}
+}
+
+// jobSignals receives SIGTSTP and SIGCONT while a child lives.
+type jobSignals chan os.Signal
+
+func catchJobSignals() jobSignals {
+	// The kernel merges pending signals, so few can be unread at once.
+	in := make(jobSignals, 8)
+	signal.Notify(in, syscall.SIGCONT)
+	catchStop(in)
+	return in
+}
+
+func (in jobSignals) stop() {
+	releaseStop(in)
+	close(in)
+}

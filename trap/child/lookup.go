@@ -1,0 +1,107 @@
+package child
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Errors of a command that cannot be started. A shell's exit codes for them are
+// 127 and 126 (POSIX, 2.8.2 Exit Status for Commands).
+var (
+	ErrNotFound      = errors.New("command not found")
+	ErrNotExecutable = errors.New("command not executable")
+)
+
+// LookPath finds the file for a command's name as [exec.LookPath] does: a name
+// with a slash is a path, relative to the current directory, any other is
+// searched in PATH, and never found in the current directory just because PATH
+// has it. The error is [ErrNotFound] or [ErrNotExecutable], which of them as
+// [Start] would say. A file that is found may still fail to start, such as a
+// script whose interpreter is missing.
+func LookPath(name string) (string, error) {
+	if strings.Contains(name, "/") {
+		if err := checkExecutable(name); err != nil {
+			return "", explain(name, "", err)
+		}
+		return name, nil
+	}
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return path, nil
+	case errors.Is(err, exec.ErrDot):
+		return "", fmt.Errorf("%w: %q is only found through a relative directory in $PATH: write ./%s to run it", ErrNotFound, name, path)
+	}
+	if path := plainFile(name); path != "" {
+		return "", fmt.Errorf("%w: %s: permission denied", ErrNotExecutable, path)
+	}
+	return "", fmt.Errorf("%w: %q is in no directory of $PATH", ErrNotFound, name)
+}
+
+// checkExecutable returns the errno of execve(2) for a path that is no file or
+// lacks the permission to be executed.
+func checkExecutable(path string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return syscall.EACCES
+	}
+	err := unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS)
+	if err == unix.EACCES {
+		return err
+	}
+	return nil // a sandbox may forbid the question; execve(2) knows
+}
+
+// plainFile finds a file in PATH that lacks only the permission to be executed,
+// which execvp(3) and shells tell from no file at all.
+func plainFile(name string) string {
+	if name == "" {
+		return ""
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); filepath.IsAbs(path) && err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return ""
+}
+
+// execErrors are those of execve(2) that are about the file or its arguments.
+// Others, such as EAGAIN or ENOMEM, say that no process could be made.
+var execErrors = []syscall.Errno{
+	syscall.EACCES, syscall.EPERM, syscall.ENOEXEC, syscall.ENOTDIR, syscall.EISDIR,
+	syscall.ELOOP, syscall.ENAMETOOLONG, syscall.ETXTBSY, syscall.E2BIG, syscall.EINVAL,
+}
+
+// explain turns the errno of a failed start into an error that says what is
+// wrong with the command. The path is relative to dir.
+func explain(path, dir string, err error) error {
+	errno, ok := err.(syscall.Errno)
+	switch {
+	case ok && errno == syscall.ENOENT:
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		if _, statErr := os.Stat(path); statErr == nil {
+			return fmt.Errorf("%w: %s is there, but the interpreter or loader that it names is not", ErrNotFound, path)
+		}
+		return fmt.Errorf("%w: %s: %w", ErrNotFound, path, err)
+	case ok && errno == syscall.ENOEXEC:
+		return fmt.Errorf("%w: %s: neither a program for this machine nor a script whose first line names its interpreter", ErrNotExecutable, path)
+	case ok && slices.Contains(execErrors, errno):
+		return fmt.Errorf("%w: %s: %w", ErrNotExecutable, path, err)
+	}
+	return fmt.Errorf("start %s: %w", path, err)
+}

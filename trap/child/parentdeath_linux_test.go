@@ -1,0 +1,116 @@
+package child
+
+import (
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/leasectl/leasectl/trap/internal/testenv"
+)
+
+func init() { modes["parent"] = parentMode }
+
+// parentMode starts a command with a parent-death signal and stays.
+func parentMode(args []string) int {
+	os.Stderr.WriteString("starting\n")
+	child, err := Start(Command{Args: args, Env: append(os.Environ(), testenv.ModeName+"=signals"), Stdin: os.Stdin, Stdout: os.Stdout, ParentDeath: syscall.SIGTERM})
+	if err != nil {
+		panic(err)
+	}
+	return child.Wait().ExitCode()
+}
+
+// A child whose supervisor is killed gets the parent-death signal.
+func TestParentDeath(t *testing.T) {
+	in, inW, err := os.Pipe() // never closed: the end of input would end the child
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer inW.Close()
+	for range 10 {
+		out, w := testenv.Report(t)
+		target, _ := testenv.Self("signals")
+		argv, env := testenv.Self("parent", target...)
+		parent := start(t, Command{Args: argv, Env: env, Stdin: in, Stdout: w})
+		w.Close()
+		out.Want("ready")
+		syscall.Kill(parent.Pid(), syscall.SIGKILL)
+		out.Want("terminated")
+		if extra := out.Rest(); len(extra) > 0 { // ends when the child has
+			t.Errorf("further signals: %q", extra)
+		}
+	}
+}
+
+// No child outlives its supervisor, at whatever instant of the start that is
+// killed. What would show is a pipe that the child holds open.
+func TestParentDeathDuringStart(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 30 {
+		alive, held := testenv.Report(t)
+		steps, w := testenv.Report(t)
+		argv, env := testenv.Self("parent", "/bin/sleep", "1000")
+		parent := start(t, Command{Args: argv, Env: env, Stdout: held, Stderr: w})
+		held.Close()
+		w.Close()
+		steps.Want("starting")
+		for range random.IntN(2000) { // up to about a millisecond, the time a start takes
+			runtime.Gosched()
+		}
+		syscall.Kill(parent.Pid(), syscall.SIGKILL)
+		if data, err := io.ReadAll(alive.File); err != nil {
+			t.Fatalf("a child lives: read %q: %v", data, err)
+		}
+	}
+}
+
+// The parent-death signal is bound to a thread. That of the caller may end
+// without the child being sent anything.
+func TestCallersThreadMayEnd(t *testing.T) {
+	in, inW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inW.Close()
+	out, w := testenv.Report(t)
+	argv, env := testenv.Self("signals")
+	started := make(chan *Process)
+	thread := make(chan int, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		thread <- syscall.Gettid()
+		child, err := Start(Command{Args: argv, Env: env, Stdin: in, Stdout: w, ParentDeath: syscall.SIGUSR2})
+		if err != nil {
+			t.Error(err)
+		}
+		started <- child
+	}()
+	tid := <-thread
+	child := <-started
+	if child == nil {
+		t.FailNow()
+	}
+	t.Cleanup(func() { child.Kill() })
+	in.Close()
+	w.Close()
+	out.Want("ready")
+	if tid == os.Getpid() {
+		t.Skip("the goroutine ran on the main thread, which never ends")
+	}
+	for {
+		stat, err := os.ReadFile(filepath.Join("/proc/self/task", strconv.Itoa(tid), "stat"))
+		if err != nil || strings.Contains(string(stat), ") Z ") {
+			break // nobody tells of a thread's end
+		}
+		runtime.Gosched()
+	}
+	child.Signal(syscall.SIGUSR1)
+	out.Want("user defined signal 1")
+}

@@ -1,0 +1,54 @@
+package child
+
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Status is how a child ended.
+type Status struct {
+	Code     int            // exit code, 0 to 255; 0 if a signal ended it
+	Signal   syscall.Signal // the signal that ended it, 0 if it exited
+	CoreDump bool
+
+	// Terminal says that the child had a controlling terminal, whose keys send
+	// SIGINT and SIGQUIT. If one of these ended the child, its starter should end by
+	// the same signal (trap.Die): a shell that runs a script goes on after an exit
+	// code of 130, and stops after a death by SIGINT.
+	Terminal bool
+}
+
+// ExitCode is the exit code a shell would report: the child's own, or 128+n if
+// signal n ended it.
+func (s Status) ExitCode() int {
+	if s.Signal != 0 {
+		return 128 + int(s.Signal)
+	}
+	return s.Code
+}
+
+func (s Status) String() string {
+	switch {
+	case s.Signal == 0:
+		return fmt.Sprintf("exit status %d", s.Code)
+	case s.CoreDump:
+		return fmt.Sprintf("signal: %v (core dumped)", s.Signal)
+	default:
+		return fmt.Sprintf("signal: %v", s.Signal)
+	}
+}
+
+// newStatus turns the result of the wait for a child into a status. A child that
+// other code of the program has reaped counts as failed.
+func newStatus(ws unix.WaitStatus, err error) Status {
+	switch {
+	case err != nil:
+		return Status{Code: 255}
+	case ws.Signaled():
+		return Status{Signal: ws.Signal(), CoreDump: ws.CoreDump()}
+	default:
+		return Status{Code: ws.ExitStatus()}
+	}
+}

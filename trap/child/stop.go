@@ -1,0 +1,62 @@
+package child
+
+import (
+	"context"
+	"syscall"
+	"time"
+
+	"github.com/leasectl/leasectl/trap/internal/sys"
+)
+
+// killTime bounds the wait after SIGKILL, which takes effect within
+// milliseconds. A process that is alive after it is in uninterruptible I/O, or
+// another user's, and may stay so for good.
+const killTime = 2 * time.Second
+
+// stop begins to end the group and returns. A goroutine waits for the end of the
+// group and sends SIGKILL to what is left after the grace period; it ends before
+// reap returns.
+func (g *group) stop(sig syscall.Signal, grace time.Duration) {
+	// SIGCONT, so that a stopped process sees the signal.
+	unpin, ok := g.pin(sig, syscall.SIGCONT)
+	if !ok {
+		return
+	}
+	go func() {
+		defer unpin()
+		awaitGroup(grace, g.id)
+		g.kill(syscall.SIGKILL) // also if the group looked empty: one may have forked since
+		syscall.Kill(g.id, syscall.SIGKILL)
+		awaitGroup(killTime, g.id)
+	}()
+}
+
+// memberPoll is how often awaitGroup looks at a process where there is no pidfd:
+// often enough that a stop seems to take no time.
+const memberPoll = 10 * time.Millisecond
+
+// awaitGroup blocks until no process of the group is alive, zombies aside, but
+// no longer than limit. If the members cannot be listed it blocks that long.
+func awaitGroup(limit time.Duration, group int) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for ctx.Err() == nil {
+		pids, err := liveMembers(group)
+		if err != nil {
+			<-ctx.Done()
+			return
+		}
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			member := func() bool {
+				id, err := syscall.Getpgid(pid)
+				return err == nil && id == group
+			}
+			if err := sys.AwaitExit(ctx, pid, member, memberPoll); err != nil && ctx.Err() == nil {
+				<-ctx.Done() // its end cannot be watched: wait the whole limit
+			}
+		}
+	}
+}

@@ -1,0 +1,21 @@
+package sys
+
+import (
+	"context"
+	"time"
+)
+
+// PollExit is [AwaitExit] by looking at the process, where the kernel does not
+// tell of its end.
+func PollExit(ctx context.Context, pid int, meant func() bool, every time.Duration) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for meant() && !Gone(pid) {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+	return nil
+}

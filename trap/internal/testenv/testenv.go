@@ -1,0 +1,165 @@
+// Package testenv is what the tests of trap and of the packages below it share:
+// processes in modes of the test binary, their reports, and bounds on every wait.
+//
+// A test that hangs fails within [Patience] of its last step, by a goroutine of
+// [Main] that shows where it hangs and kills what the tests started.
+package testenv
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/trap/internal/sys"
+)
+
+// ModeName is the variable that tells a process of the test binary its mode.
+const ModeName = "TRAP_TEST_MODE"
+
+// Main runs the tests. The test binary is also every process that the tests need:
+// with a mode in its environment it does what the mode says instead.
+func Main(m *testing.M, modes map[string]func(args []string) int) {
+	if mode := os.Getenv(ModeName); mode != "" {
+		os.Unsetenv(ModeName)
+		os.Exit(modes[mode](os.Args[1:]))
+	}
+	step()
+	go watch()
+	os.Exit(m.Run())
+}
+
+// Self is the command line and the environment of this binary in a mode.
+func Self(mode string, args ...string) (argv, env []string) {
+	step()
+	path, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	// The race detector would let every process linger for a second.
+	return append([]string{path}, args...), append(os.Environ(), ModeName+"="+mode, "GORACE=atexit_sleep_ms=0")
+}
+
+// Env is the command line of this binary in a mode, for a process whose own mode
+// is another.
+func Env(mode string, args ...string) (argv []string) {
+	argv, _ = Self(mode, args...)
+	return append([]string{"/usr/bin/env", ModeName + "=" + mode}, argv...)
+}
+
+// Shell is a command line of the system's shell.
+func Shell(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+// Lines reads a process's report line by line.
+type Lines struct {
+	File    *os.File
+	t       *testing.T
+	scanner *bufio.Scanner
+}
+
+// Report returns a pipe: what is written to w is read by the lines.
+func Report(t *testing.T) (l *Lines, w *os.File) {
+	t.Helper()
+	step()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return &Lines{r, t, bufio.NewScanner(r)}, w
+}
+
+// Next is the next line, which must come.
+func (l *Lines) Next() string {
+	l.t.Helper()
+	Bound(l.File)
+	if !l.scanner.Scan() {
+		if errors.Is(l.scanner.Err(), os.ErrDeadlineExceeded) {
+			RanOut()
+		}
+		l.t.Fatalf("no further line: %v", errors.Join(l.scanner.Err(), io.EOF))
+	}
+	return l.scanner.Text()
+}
+
+// Want takes lines that must be these.
+func (l *Lines) Want(wants ...string) {
+	l.t.Helper()
+	for _, want := range wants {
+		if got := l.Next(); got != want {
+			l.t.Fatalf("line %q, want %q", got, want)
+		}
+	}
+}
+
+// Rest reads until everybody who could write has closed.
+func (l *Lines) Rest() []string {
+	l.t.Helper()
+	Bound(l.File)
+	var all []string
+	for l.scanner.Scan() {
+		all = append(all, l.scanner.Text())
+	}
+	if err := l.scanner.Err(); err != nil {
+		RanOut()
+		l.t.Fatal(err)
+	}
+	return all
+}
+
+// Bound lets the next reads of f fail instead of blocking forever.
+func Bound(f *os.File) error {
+	step()
+	return f.SetReadDeadline(time.Now().Add(patience()))
+}
+
+// Receive takes a value that must come.
+func Receive[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	step()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(patience()):
+		RanOut()
+		t.Fatal("nothing came")
+		panic("unreachable")
+	}
+}
+
+// AwaitGone waits until a process has ended that need not be a child.
+func AwaitGone(t *testing.T, pid int) {
+	t.Helper()
+	step()
+	ctx, cancel := context.WithTimeout(t.Context(), patience())
+	defer cancel()
+	if err := sys.AwaitExit(ctx, pid, func() bool { return true }, time.Millisecond); err != nil {
+		RanOut()
+		t.Fatalf("process %d lives: %v", pid, err)
+	}
+}
+
+// Contains fails the test unless the text has all the parts.
+func Contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q lacks %q", text, part)
+		}
+	}
+}
+
+// Atoi is a number that a process reported.
+func Atoi(t *testing.T, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,6 +1,0 @@
-package trap
-
-import "syscall"
-
-// setParentDeath does nothing: macOS has no such signal.
-func setParentDeath(*syscall.SysProcAttr, syscall.Signal) {}

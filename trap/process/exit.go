@@ -1,0 +1,57 @@
+package process
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/leasectl/leasectl/trap/internal/sys"
+)
+
+// exitPoll is how often WaitExit looks where the kernel does not tell of a
+// process's end: seldom enough to cost nothing, soon enough for a lease.
+const exitPoll = time.Second
+
+// WaitExit blocks until the process pid has ended, and returns nil, or until ctx
+// has, and returns its cause. A process that does not exist has ended, and so
+// has a zombie. It need not be a child of ours.
+//
+// On Linux it waits for a pidfd (pidfd_open(2)) and costs no CPU. Elsewhere, and
+// where the kernel is older than 5.3 or a sandbox forbids pidfds, it looks once a
+// second, and cannot tell a process from a later one with the same id.
+func WaitExit(ctx context.Context, pid int) error {
+	if pid <= 0 { // such as the parent of a container's first process
+		return fmt.Errorf("wait for process %d: %w", pid, syscall.EINVAL)
+	}
+	return sys.AwaitExit(ctx, pid, func() bool { return true }, exitPoll)
+}
+
+// WatchExit is [WaitExit] in two parts: it returns as soon as the end of process
+// pid can be neither missed nor taken for that of a later process with the same
+// id. The result of the wait then comes on the channel, once. A caller that ends
+// ctx need not receive it.
+func WatchExit(ctx context.Context, pid int) <-chan error {
+	ended := make(chan error, 1)
+	if pid <= 0 {
+		ended <- WaitExit(ctx, pid)
+		return ended
+	}
+	watching := make(chan struct{})
+	go func() {
+		first := true
+		err := sys.AwaitExit(ctx, pid, func() bool {
+			if first {
+				first = false
+				close(watching)
+			}
+			return true
+		}, exitPoll)
+		if first {
+			close(watching) // it ended before AwaitExit asked
+		}
+		ended <- err
+	}()
+	<-watching
+	return ended
+}

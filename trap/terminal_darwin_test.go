@@ -1,5 +1,0 @@
-package trap
-
-import "golang.org/x/sys/unix"
-
-const getModes = unix.TIOCGETA
