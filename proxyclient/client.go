@@ -30,16 +30,16 @@ type Client struct {
 	userAgent string
 	transport *http.Transport
 
-	wire     atomic.Int32 // of the Capabilities that the proxy has shown
+	wire     atomic.Int64 // of the Capabilities that the proxy has shown
 	released releasedNames
 }
 
 // known returns what the proxy has shown so far that it can do.
 func (c *Client) known() Capabilities { return Capabilities{wire: int(c.wire.Load())} }
 
-// learn notes what an answer proves of the proxy. It must not be told of a
-// guess, such as a 404 that anything on the way could have sent: requests are
-// sent twice where the proxy is known to recognise them.
+// learn notes what an answer proves of the proxy. A guess must not be noted, such
+// as a 404 that anything on the way could have sent: requests are sent twice
+// where the proxy is known to recognise them.
 func (c *Client) learn(proven Capabilities) {
 	if proven.NamesOnly() {
 		c.wire.Store(wireNames) // the server was replaced by an older one
@@ -47,7 +47,7 @@ func (c *Client) learn(proven Capabilities) {
 	}
 	for {
 		old := c.wire.Load()
-		if int(old) >= proven.wire || c.wire.CompareAndSwap(old, int32(proven.wire)) {
+		if int(old) >= proven.wire || c.wire.CompareAndSwap(old, int64(proven.wire)) {
 			return
 		}
 	}

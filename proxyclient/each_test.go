@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Several leases of a version-1 proxy: together, or none.
+// Several leases of a version-1 proxy: all of them, or none.
 func TestAcquireEach(t *testing.T) {
 	request := Request{Type: "t", Count: 3, RequestID: "id", Wait: time.Hour}
 	bubble(t, "granted", func(t *testing.T) {

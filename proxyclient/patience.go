@@ -15,7 +15,7 @@ import (
 
 // patience is how long one operation goes on trying, over all its calls.
 type patience struct {
-	end      Instant       // no attempt follows after it; zero: the context decides alone
+	end      Instant       // no attempt begins after it; zero: the context alone decides
 	silence  time.Duration // how long to go on without any HTTP answer
 	maxPause time.Duration // between two attempts, whatever the proxy asks for; zero: until the end
 	onRetry  func(error)   // may be nil

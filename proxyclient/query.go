@@ -67,14 +67,14 @@ func (c *Client) RequestState(ctx context.Context, id string) (leaseapi.RequestR
 	return r, nil
 }
 
-// Capabilities returns what the proxy can do. An answer that proves it is
-// remembered, whatever it was the answer to; only before the first one it asks,
-// by the state of a request that does not exist. Like [Client.Pools] it tries
-// again until ctx ends, or until there was no HTTP answer for 30 s
-// ([ErrUnreachable]).
+// Capabilities returns what the proxy can do. The client remembers every answer
+// that proves it: a grant, a place in the queue, the state of a request, the
+// health. Before the first of them, Capabilities asks for the state of a request
+// that does not exist. Like [Client.Pools] it tries again until ctx ends, or
+// until there was no HTTP answer for 30 s ([ErrUnreachable]).
 //
-// That a proxy lacks the path shows that it is of version 1. This is not
-// remembered, since a gateway that does not find the proxy for now answers alike.
+// A proxy without that path is of version 1. This answer is not remembered,
+// since a gateway that does not find the proxy for now gives the same one.
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	can, err := c.identify(ctx, rand.Text(), &patience{silence: maxSilence})
 	if err != nil {
