@@ -1,9 +1,11 @@
 package holder
 
 import (
-	"errors"
+	"fmt"
 	"net/url"
 	"path/filepath"
+
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // address is that of a proxy, understood. One of its fields is set.
@@ -19,25 +21,24 @@ func CheckProxy(proxy string) error {
 	return err
 }
 
-// parseAddress understands http://…, https://…, unix:///socket, and local, the
-// proxy of the state directory. A handle remembers which local one as
+// parseAddress understands what [proxyclient.ParseURL] does, and local, the proxy
+// of the state directory. A handle remembers which local one as
 // local:///directory.
 func parseAddress(s, stateDir string) (address, error) {
 	if s == "local" {
 		return address{local: stateDir}, nil
 	}
-	u, err := url.Parse(s)
-	if err == nil {
-		switch {
-		case (u.Scheme == "http" || u.Scheme == "https") && u.Host != "":
-			return address{url: s}, nil
-		case u.Scheme == "unix" && u.Host == "" && filepath.IsAbs(u.Path):
-			return address{socket: u.Path}, nil
-		case u.Scheme == "local" && u.Host == "" && filepath.IsAbs(u.Path):
-			return address{local: u.Path}, nil
-		}
+	if u, err := url.Parse(s); err == nil && u.Scheme == "local" && u.Host == "" && filepath.IsAbs(u.Path) {
+		return address{local: u.Path}, nil
 	}
-	return address{}, errors.New("want http://HOST, https://HOST, unix:///PATH or local")
+	u, err := proxyclient.ParseURL(s)
+	if err != nil {
+		return address{}, fmt.Errorf("%w or local", err)
+	}
+	if u.Scheme == "unix" {
+		return address{socket: u.Path}, nil
+	}
+	return address{url: s}, nil
 }
 
 // String returns what a handle remembers: it means the same in a later step with
@@ -47,7 +48,7 @@ func (a address) String() string {
 	case a.local != "":
 		return (&url.URL{Scheme: "local", Path: a.local}).String()
 	case a.socket != "":
-		return (&url.URL{Scheme: "unix", Path: a.socket}).String()
+		return proxyclient.SocketURL(a.socket)
 	}
 	return a.url
 }

@@ -118,7 +118,7 @@ func (d *dialer) open(a address) (*proxyclient.Client, error) {
 			return nil, err
 		}
 		d.done = append(d.done, done)
-		options.URL = "unix://" + short
+		options.URL = proxyclient.SocketURL(short)
 	}
 	client, err := proxyclient.New(options)
 	if err != nil {

@@ -38,7 +38,7 @@ func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) 
 // leaveTo confirms the lease, and sees to it that somebody renews it and gives
 // it back late if that was asked for: the proxy where it can, else a keeper.
 func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
-	if o.ReleaseAfter > 0 && l.grant.Version1 {
+	if o.ReleaseAfter > 0 && !l.grant.Capabilities.ReleasesLate() {
 		return l.h.delayByKeeper(ctx, l.handle, l.record, o.Owner, o.ReleaseAfter)
 	}
 	if err := l.confirm(ctx); err != nil {

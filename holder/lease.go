@@ -76,14 +76,14 @@ func (l *Lease) Is(r lockfile.Record) bool { return r.RequestID == l.record.Requ
 // aged tells whether the grant took so long to arrive that it may end, or be due
 // for renewal, before its holder has done anything.
 func (l *Lease) aged() bool {
-	return !l.grant.Version1 && proxyclient.Now().Sub(l.grant.Asked) > min(l.grant.RenewEvery, leaseapi.ProvisionalTTL/3)
+	return l.grant.Capabilities.Renews() && proxyclient.Now().Sub(l.grant.Asked) > min(l.grant.RenewEvery, leaseapi.ProvisionalTTL/3)
 }
 
 // confirm makes a fresh grant firm: until its first renewal the proxy takes it
 // for one that nobody received, and ends it after [leaseapi.ProvisionalTTL],
 // which also bounds how long confirm tries.
 func (l *Lease) confirm(ctx context.Context) error {
-	if l.grant.Version1 {
+	if !l.grant.Capabilities.Renews() {
 		l.h.report.Debugf("the proxy speaks version 1: the lease needs no confirmation")
 		return nil
 	}
@@ -160,7 +160,7 @@ func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, 
 // the proxy may still know the lease.
 func (l *Lease) keepAlive(ctx context.Context, o KeepOptions, lose func(error)) {
 	defer func() { <-ctx.Done() }()
-	if l.grant.Version1 {
+	if !l.grant.Capabilities.Renews() {
 		return // its leases last until they are released
 	}
 	if proxyclient.Sleep(ctx, o.ConfirmAfter) != nil {

@@ -80,7 +80,7 @@ func (l localProxy) check(ctx context.Context) error {
 	if !accepts(short) {
 		return errNoLocal
 	}
-	client, err := proxyclient.New(proxyclient.Options{URL: "unix://" + short})
+	client, err := proxyclient.New(proxyclient.Options{URL: proxyclient.SocketURL(short)})
 	if err != nil {
 		return err
 	}

@@ -41,12 +41,7 @@ func unreleased(r lockfile.Record) bool {
 // bare tells whether leases are known by name only, as those of a version-1
 // proxy are: it neither renews nor releases late.
 func bare(leases []lockfile.Lease) bool {
-	for _, l := range leases {
-		if l.Generation == 0 {
-			return true
-		}
-	}
-	return false
+	return proxyclient.CapabilitiesOf(wireLeases(leases)).NamesOnly()
 }
 
 // delivery is something owed, and the proxy to which its release is to be sent.

@@ -166,11 +166,8 @@ func (s *settling) versionOne(ctx context.Context, proxy string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = client.Health(ctx)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return true, nil
-	}
-	return false, err
+	can, err := client.Capabilities(ctx)
+	return err == nil && !can.ChecksOwners(), err
 }
 
 // withdraw ends whatever a request got or waits for, by its id.

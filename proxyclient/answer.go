@@ -3,14 +3,12 @@ package proxyclient
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -21,12 +19,33 @@ type answer struct {
 	body []byte
 }
 
+// outcome is what came of an attempt.
+type outcome struct {
+	answer         // if err is nil
+	err    error   // why there is no whole answer
+	sent   bool    // a byte of the request can have left
+	heard  bool    // there was an answer, if only a part of one
+	asked  Instant // when the attempt began
+}
+
+// failed returns what is wrong with an outcome that is no success.
+func (o outcome) failed() error {
+	if o.err != nil {
+		return o.err
+	}
+	return o.answer.err()
+}
+
+// transient reports an outcome that may be another if the request is sent
+// again.
+func (o outcome) transient() bool { return o.err != nil || o.passing() }
+
 // bodyTime is how long the body may take once the header is there. Answers are
 // small and written at once; a peer that stops in the middle has hung.
 const bodyTime = 10 * time.Second
 
 // readAnswer reads the body of r and closes it. An error means that the answer
-// is not all there, or is more than any proxy has to say.
+// is incomplete, or longer than any that a proxy has reason to send.
 func readAnswer(r *http.Response) (answer, error) {
 	hung := time.AfterFunc(bodyTime, func() { r.Body.Close() })
 	body, err := io.ReadAll(io.LimitReader(r.Body, leaseapi.MaxBody+1))
@@ -42,8 +61,8 @@ func readAnswer(r *http.Response) (answer, error) {
 	return answer{Response: r, body: body}, nil
 }
 
-// decode reads the body as one JSON value. The status has to say that it is
-// one: the content type is not looked at.
+// decode reads the body as one JSON value, whatever its content type: version 1
+// does not always set one.
 func (a answer) decode(v any) error {
 	if err := json.Unmarshal(a.body, v); err != nil {
 		return fmt.Errorf("the answer %s is not as expected: %q", a.Status, a.text())
@@ -74,15 +93,15 @@ func (a answer) is(t string) bool {
 func (a answer) text() string {
 	if p, ok := a.problem(); ok {
 		if p.Detail != "" {
-			return printable(p.Detail)
+			return shortLine(p.Detail)
 		}
-		return printable(p.Title)
+		return shortLine(p.Title)
 	}
 	t := bytes.TrimSpace(a.body)
 	if bytes.HasPrefix(t, []byte("<")) {
 		return "an HTML or XML page"
 	}
-	return printable(string(t))
+	return shortLine(string(t))
 }
 
 // err describes an answer that is no success.
@@ -97,7 +116,7 @@ func (a answer) err() error {
 		return fmt.Errorf("the proxy refused the token (%s)", a.Status)
 	case a.StatusCode/100 == 3:
 		if to := a.Header.Get("Location"); to != "" {
-			return fmt.Errorf("the proxy answered %s and redirects to %q, which is not followed", a.Status, printable(to))
+			return fmt.Errorf("the proxy answered %s and redirects to %q, which is not followed", a.Status, shortLine(to))
 		}
 		return fmt.Errorf("the proxy answered %s, a redirect to nowhere", a.Status)
 	}
@@ -107,9 +126,8 @@ func (a answer) err() error {
 	return fmt.Errorf("the proxy answered %s", a.Status)
 }
 
-// passing reports whether the answer speaks of a state that may pass, rather
-// than of the request: too many requests, or any failure of a server or of
-// what stands before it.
+// passing reports whether the answer tells of a state that may pass, not of the
+// request: too many requests, or any failure of a server or gateway.
 func (a answer) passing() bool {
 	return a.StatusCode == http.StatusTooManyRequests || a.StatusCode >= 500
 }
@@ -117,15 +135,15 @@ func (a answer) passing() bool {
 // begins reports whether the body begins with text.
 func (a answer) begins(text string) bool { return bytes.HasPrefix(a.body, []byte(text)) }
 
-// misrouted reports a 404 that is nobody's word on the request: the address is
-// wrong, or what stands before the proxy does not find it for now.
+// misrouted reports a 404 that no lease proxy wrote: the address is wrong, or a
+// gateway does not find the proxy for now.
 func (a answer) misrouted() bool {
 	_, problem := a.problem()
 	return a.StatusCode == http.StatusNotFound && !problem && !a.begins(leaseapi.TextAcquireFailed)
 }
 
-// foreign reports a success that no proxy speaks of: a page, such as that of a
-// login before it, or JSON that breaks off.
+// foreign reports a success that no lease proxy wrote: a page, such as that of a
+// login on the way, or JSON that breaks off.
 func (a answer) foreign() bool {
 	if a.StatusCode/100 != 2 {
 		return false
@@ -134,52 +152,10 @@ func (a answer) foreign() bool {
 	return bytes.HasPrefix(t, []byte("<")) || bytes.HasPrefix(t, []byte("{")) && !json.Valid(t)
 }
 
-// maxText is how much of a text of the proxy goes into an error.
-const maxText = 300
-
-// printable makes a text of the proxy fit for an error: one short clean line.
-func printable(s string) string {
-	if len(s) > maxText {
-		s = s[:maxText] + "…"
+// releaseReply returns our server's reply to a release, if the answer is one.
+func (a answer) releaseReply() (reply leaseapi.ReleaseReply, ok bool) {
+	if a.decode(&reply) != nil || reply.Released == nil {
+		return leaseapi.ReleaseReply{}, false
 	}
-	return strings.Join(strings.Fields(clean(s)), " ")
-}
-
-// clean replaces in a text of the proxy, or of another client, what a terminal
-// would obey.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-}
-
-// checkNames refuses what must not get into a handle, a shell or a terminal,
-// and any number of names but want.
-func checkNames(names []string, want int) error {
-	if len(names) != want {
-		return fmt.Errorf("the proxy granted %d names instead of %d", len(names), want)
-	}
-	seen := make(map[string]bool, len(names))
-	for _, n := range names {
-		switch {
-		case n == "":
-			return errors.New("the proxy granted an empty name")
-		case len(n) > leaseapi.MaxName:
-			return fmt.Errorf("the proxy granted a name of %d bytes; at most %d are allowed", len(n), leaseapi.MaxName)
-		case strings.ContainsFunc(n, badInName):
-			return fmt.Errorf("the proxy granted a name that is not allowed: %q", n)
-		case seen[n]:
-			return fmt.Errorf("the proxy granted %q twice", n)
-		}
-		seen[n] = true
-	}
-	return nil
-}
-
-// badInName: JSON decoding turns invalid UTF-8 into the replacement character.
-func badInName(r rune) bool {
-	return r == '/' || r == unicode.ReplacementChar || unicode.IsControl(r)
+	return reply, true
 }

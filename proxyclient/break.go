@@ -2,7 +2,6 @@ package proxyclient
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -14,8 +13,8 @@ import (
 // is released or its TTL ends, or at once if now is set.
 //
 // Like [Client.Pools] it tries again until ctx ends, or until there was no HTTP
-// answer for 30 s ([ErrUnreachable]). However often it asks, it means the lease
-// that was held at first: a later holder is never hit. The error is
+// answer for 30 s ([ErrUnreachable]). It means the lease that was held when it
+// began, however often it asks: a later holder is never hit. The error is
 // [errors.ErrUnsupported] if the proxy is of version 1.
 func (c *Client) Break(ctx context.Context, name, reason string, now bool) (leaseapi.BreakReply, error) {
 	pools, err := c.Pools(ctx)
@@ -34,19 +33,13 @@ func (c *Client) Break(ctx context.Context, name, reason string, now bool) (leas
 }
 
 func (c *Client) breakLease(ctx context.Context, req leaseapi.BreakRequest) (reply leaseapi.BreakReply, err error) {
-	body, err := json.Marshal(req)
-	if err != nil {
-		return reply, err
-	}
 	p := patience{silence: maxSilence}
-	o := c.exchange(ctx, call{
-		method: http.MethodPost, path: leaseapi.PathBreak, body: body, timeout: quickTime, again: transient,
-	}, &p)
+	o := c.do(ctx, post(leaseapi.PathBreak, req, idempotent{}), &p)
 	switch {
 	case o.err != nil:
 		return reply, c.failure(ctx, o, &p)
 	case o.StatusCode == http.StatusOK && o.decode(&reply) == nil:
-		reply.Lease.Name, reply.Lease.Owner = clean(reply.Lease.Name), clean(reply.Lease.Owner)
+		makePrintable(&reply.Lease)
 		return reply, nil
 	case o.misrouted():
 		return reply, unsupported(leaseapi.PathBreak)

@@ -8,17 +8,15 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // Options say where the proxy is. Only URL must be set.
 type Options struct {
-	URL       string // http://host[:port][/prefix], https://…, or unix:///path/of/socket
+	URL       string // as ParseURL takes it
 	Token     string // sent as a bearer token (RFC 6750) if not empty
 	CAFile    string // PEM file; with https, its certificates are trusted instead of the system's
 	UserAgent string // "leasectl" if empty
@@ -32,21 +30,36 @@ type Client struct {
 	userAgent string
 	transport *http.Transport
 
-	// knowsIDs is set by the first answer that shows that the proxy knows
-	// request ids. It is never set on a guess: all that may be sent twice
-	// hangs on it.
-	knowsIDs atomic.Bool
+	wire     atomic.Int64 // of the Capabilities that the proxy has shown
+	released releasedNames
+}
 
-	mu       sync.Mutex
-	released map[string]bool // bare names whose release may have reached the proxy
+// known returns what the proxy has shown so far that it can do.
+func (c *Client) known() Capabilities { return Capabilities{wire: int(c.wire.Load())} }
+
+// learn notes what an answer proves of the proxy. A guess must not be noted, such
+// as a 404 that anything on the way could have sent: requests are sent twice
+// where the proxy is known to recognise them.
+func (c *Client) learn(proven Capabilities) {
+	if proven.NamesOnly() {
+		c.wire.Store(wireNames) // the server was replaced by an older one
+		return
+	}
+	for {
+		old := c.wire.Load()
+		if int(old) >= proven.wire || c.wire.CompareAndSwap(old, int64(proven.wire)) {
+			return
+		}
+	}
 }
 
 const (
 	// dialTime covers one lost DNS packet, which resolvers send again after
 	// five seconds.
 	dialTime = 10 * time.Second
-	// idleTime is shorter than NAT and load balancers keep an idle connection
-	// in mind: a request written into a forgotten one is lost without a word.
+	// idleTime is shorter than the time after which NAT and load balancers
+	// forget an idle connection: a request written into a forgotten one is lost
+	// without notice.
 	idleTime = 30 * time.Second
 	// maxHeader is far above any header a proxy has reason to send.
 	maxHeader = 64 << 10
@@ -62,9 +75,9 @@ func New(o Options) (*Client, error) {
 }
 
 func newClient(o Options) (*Client, error) {
-	u, err := parseURL(o.URL)
+	u, err := ParseURL(o.URL)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("URL: %w", err)
 	}
 	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, errors.New("the token holds white space or characters outside ASCII")
@@ -75,7 +88,6 @@ func newClient(o Options) (*Client, error) {
 		token:     o.Token,
 		userAgent: o.UserAgent,
 		transport: newTransport(),
-		released:  make(map[string]bool),
 	}
 	if c.userAgent == "" {
 		c.userAgent = "leasectl"
@@ -100,24 +112,6 @@ func newClient(o Options) (*Client, error) {
 // Close drops the idle connections. The client stays usable.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-func parseURL(s string) (*url.URL, error) {
-	const want = "want http://HOST[:PORT], https://HOST[:PORT] or unix:///PATH"
-	u, err := url.Parse(s)
-	if err != nil {
-		// What url.Parse says of it holds the URL, and that may hold a password.
-		return nil, fmt.Errorf("the URL cannot be parsed: %s", want)
-	}
-	switch {
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return nil, fmt.Errorf("URL %q has a query or a fragment: %s", u.Redacted(), want)
-	case (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "":
-		return u, nil
-	case u.Scheme == "unix" && u.Host == "" && u.User == nil && len(u.Path) > 1:
-		return u, nil
-	}
-	return nil, fmt.Errorf("URL %q: %s", u.Redacted(), want)
-}
-
 func readRoots(path string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(path)
 	if err != nil {
@@ -133,8 +127,8 @@ func readRoots(path string) (*x509.CertPool, error) {
 func dialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout: dialTime,
-		// A request may wait for hours without a byte on the wire. Half a
-		// minute after the peer has gone, the connection breaks.
+		// A request may wait for hours without a byte on the wire. The probes
+		// break the connection half a minute after its peer has gone.
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
 	}
 }

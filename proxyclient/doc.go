@@ -2,28 +2,28 @@
 // failure of the network makes one acquire take two leases:
 //
 //   - A request is sent again only if no byte of it can have left, or if the
-//     proxy is known to recognise its request id. Whatever stays unclear is
-//     said, as an [UnconfirmedError], and never guessed.
-//   - What a call does not hand to its caller it gives back: an acquire that
-//     is cancelled or times out leaves neither a waiter nor a grant behind, on
-//     a proxy that can be told so.
+//     proxy is known to recognise its request id. If it stays unclear whether a
+//     lease was granted, the error says so ([UnconfirmedError]).
+//   - An acquire that is cancelled or times out takes its request back, so that
+//     it leaves neither a waiter nor a grant behind; version 1 has no call for
+//     that.
 //   - A lease counts as lost no later than the proxy could give it to somebody
 //     else, by a clock that also counts while the machine is suspended.
 //
 // # Two kinds of proxy
 //
 // A version-1 proxy knows names and nothing else. It has no request ids, so an
-// acquire whose answer was lost is unconfirmed; no renewals, so leases last
-// until they are released; and no counts it could be trusted with, so several
-// leases are asked for one by one and held together for a minute at most. Its
-// releases are by name: releasing twice is harmless only as long as one
-// [Client] does both, since only the client knows that it was the one who
-// released before. Between the two the name may have been granted to somebody
-// else, whom the second release would rob; no client of version 1 can tell.
+// acquire whose answer was lost is unconfirmed. It has no renewals, so leases
+// last until they are released. It grants several leases in parts, so the client
+// asks for them one by one, and holds a part for a minute at most. Its releases
+// are by name: releasing twice is harmless only if one [Client] does both,
+// since only that one knows that it released before. Between two clients'
+// releases the name may have been granted to somebody else, who loses it to the
+// second; no client of version 1 can tell.
 //
 // leasectl's own server has all of that. The client finds out by itself which
-// kind it speaks to, from the first answer or, where it must know before, by
-// asking for the state of its own request id.
+// kind it speaks to: from the first answer or, where it must know before, by
+// asking for the state of its own request id. [Capabilities] is what it found.
 //
 // # Use
 //
@@ -43,4 +43,12 @@
 //
 // Every call blocks until it is settled or its context ends. Calls go through
 // http_proxy, https_proxy and no_proxy, and follow no redirects.
+//
+// # Files
+//
+// From the top down: break, acquire (each, unwind, acquisition, grant,
+// classify), release (names), heartbeat (schedule, renew), query; then exchange,
+// which makes every call, with policy (may it be repeated?), patience (for how
+// long?) and failure; then client, answer, errors, and at the bottom url,
+// sending, released, text, capabilities, instant and suspend.
 package proxyclient

@@ -21,8 +21,8 @@ var (
 	ErrLost = errors.New("lease lost")
 	// ErrUnreachable: the proxy gave no HTTP answer at all for too long.
 	ErrUnreachable = errors.New("lease proxy does not answer")
-	// ErrUnconfirmed: a lease may be held that nobody knows the name of, or
-	// whose release failed. See [UnconfirmedError].
+	// ErrUnconfirmed: a lease may be held whose name nobody knows, or whose
+	// release failed. See [UnconfirmedError].
 	ErrUnconfirmed = errors.New("outcome unconfirmed")
 	// ErrEnded: the request id was released or cancelled elsewhere.
 	ErrEnded = errors.New("request has ended")
@@ -52,12 +52,12 @@ func (e *ExhaustedError) Error() string {
 func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 
 // UnconfirmedError says that an acquire ended without certainty: the proxy may
-// have granted, or may still grant, what nobody here knows of. It is
-// [ErrUnconfirmed], and whatever Err is.
+// have granted leases, or may still grant leases, that the caller does not know.
+// It is [ErrUnconfirmed], and whatever Err is.
 type UnconfirmedError struct {
 	RequestID string
 	Type      string
-	Count     int      // leases that may be held without anybody knowing their names
+	Count     int      // leases that may be held under names that nobody knows
 	Names     []string // leases that were granted and could not be given back
 	Err       error    // why the acquire ended
 }
@@ -82,7 +82,7 @@ func (e *UnconfirmedError) Unwrap() error { return e.Err }
 // LostError says that leases are lost. It is [ErrLost].
 type LostError struct {
 	// Lost are the leases that the proxy says are gone, and why. None: the
-	// proxy said nothing, and the leases were not renewed in time.
+	// leases were not renewed in time, without a word of the proxy.
 	Lost []leaseapi.Lost
 	// Deadline is when leases that were not renewed in time end at the
 	// earliest; it may be in the future. Zero if the proxy said they are gone.
@@ -94,7 +94,7 @@ func (e *LostError) Error() string {
 	if len(e.Lost) > 0 {
 		var each []string
 		for _, l := range e.Lost {
-			each = append(each, fmt.Sprintf("%q (%s)", l.Name, printable(l.Reason)))
+			each = append(each, fmt.Sprintf("%q (%s)", l.Name, shortLine(l.Reason)))
 		}
 		return "lease lost: " + strings.Join(each, ", ")
 	}
@@ -135,10 +135,12 @@ func (l errorList) Error() string {
 
 func (l errorList) Unwrap() []error { return l }
 
-func quoted(names []string) string {
-	q := make([]string, len(names))
-	for i, n := range names {
-		q[i] = fmt.Sprintf("%q", n)
-	}
-	return strings.Join(q, ", ")
+// reworded is an error with a text for people, whose causes are only there to
+// be compared with: that a context ended, for one.
+type reworded struct {
+	text string
+	err  error
 }
+
+func (r *reworded) Error() string { return r.text }
+func (r *reworded) Unwrap() error { return r.err }

@@ -2,7 +2,9 @@ package proxyclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -12,10 +14,9 @@ import (
 // treats them as one: they were granted together, and end together. Fill in the
 // first four fields and call Run.
 //
-// The leases are lost, as far as anybody here can know, when the proxy says
-// so, or when Deadline is over: from then on it may have granted them to
-// somebody else. What uses them has to be stopped by then, and not only from
-// then on. Hence the margin.
+// The leases are lost when the proxy says so, or when Deadline is over: from
+// then on the proxy may have granted them to somebody else. What uses the leases
+// must have stopped at the deadline, not begin to stop. Hence the margin.
 type Heartbeat struct {
 	Client *Client
 	Leases []leaseapi.Lease
@@ -25,9 +26,9 @@ type Heartbeat struct {
 	// is taken to be a provisional grant's from the start of Run.
 	Deadline Instant
 
-	// Margin is how long before the deadline Run returns, for what then has to
-	// be done in time. Of a time to live that is not even twice as long, it is
-	// half: something has to be left to renew in.
+	// Margin is how long before the deadline Run returns, for what has to be
+	// done in time after that. If the leases live less than twice as long, it is
+	// half of their time to live, so that some is left to renew in.
 	Margin time.Duration
 	// OnRenew is called after each renewal, OnRetry before a failed one is
 	// tried again. Both may be nil. They are never called at the same time,
@@ -35,11 +36,6 @@ type Heartbeat struct {
 	OnRenew func(Renewal)
 	OnRetry func(error)
 }
-
-// retryPause is the longest pause after a renewal that failed for a reason that
-// the renewal itself is not patient with: a refused token, say. It may be
-// mended before the deadline.
-const retryPause = 2 * time.Second
 
 // Run renews at once, which confirms a grant, and then every RenewEvery that
 // the proxy says, or sooner when a renewal failed. It blocks until
@@ -62,16 +58,138 @@ func (h *Heartbeat) Run(ctx context.Context) error {
 	if err := renewable(h.Leases); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
-	b := beat{Heartbeat: *h}
-	if b.Deadline.IsZero() {
-		b.Deadline = Now().Add(leaseapi.ProvisionalTTL)
-	}
-	b.next = Now()
-	b.setLimit()
 	resumed, stop := watchResumes()
 	defer stop()
-	if err := b.loop(ctx, resumed); err != nil {
+	l := heartbeatLoop{Heartbeat: h, schedule: newSchedule(h.Deadline, h.Margin)}
+	defer l.stopRenewal()
+	err := l.run(ctx, resumed)
+	if err != nil && !errors.Is(err, errReleasedLate) {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
 	return nil
+}
+
+// errReleasedLate ends a heartbeat whose leases were released by a delayed
+// release.
+var errReleasedLate = errors.New("released by a delayed release")
+
+// heartbeatLoop is one [Heartbeat.Run].
+type heartbeatLoop struct {
+	*Heartbeat
+	schedule
+	lastErr error // of the last renewal
+
+	running chan renewalResult // the renewal under way; nil: none
+	cancel  context.CancelCauseFunc
+}
+
+// renewalResult is what the goroutine of a renewal hands back.
+type renewalResult struct {
+	renewal Renewal
+	err     error
+}
+
+func (l *heartbeatLoop) run(ctx context.Context, resumed <-chan struct{}) error {
+	for {
+		// The limit comes first: leases that are over must not be renewed.
+		if over(l.limit) {
+			if err := l.atLimit(); err != nil {
+				return err
+			}
+			continue
+		}
+		if l.running == nil && over(l.next) {
+			l.startRenewal(ctx)
+		}
+		select {
+		case r := <-l.running:
+			l.running = nil
+			if err := l.follow(r); err != nil {
+				return err
+			}
+			if r.err != nil && l.OnRetry != nil {
+				l.OnRetry(r.err)
+			}
+		case <-resumed: // the timer slept too
+		case <-time.After(Until(l.wake(l.running != nil))):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// startRenewal begins a renewal, which goes on until it is answered or stopped.
+func (l *heartbeatLoop) startRenewal(ctx context.Context) {
+	ctx, l.cancel = context.WithCancelCause(ctx)
+	limit := l.limit
+	r := renewal{
+		client: l.Client, leases: l.Leases, ttl: l.TTL,
+		patience: patience{silence: math.MaxInt64, onRetry: l.OnRetry, maxPause: maxPauseWithin(Until(limit))},
+		// After a stop of the process all timers are due, in any order: the
+		// pause before a further attempt may end before the loop wakes.
+		late: func() bool { return over(limit) },
+	}
+	done := make(chan renewalResult, 1)
+	go func() {
+		n, err := r.run(ctx)
+		done <- renewalResult{n, err}
+	}()
+	l.running = done
+}
+
+// stopRenewal ends the renewal under way, if one is, and waits for it.
+func (l *heartbeatLoop) stopRenewal() (r renewalResult, stopped bool) {
+	if l.running == nil {
+		return renewalResult{}, false
+	}
+	l.cancel(errLate)
+	r = <-l.running
+	l.running = nil
+	return r, true
+}
+
+// atLimit decides whether the limit is the end: a renewal under way may have
+// been answered in time.
+func (l *heartbeatLoop) atLimit() error {
+	if r, stopped := l.stopRenewal(); stopped {
+		if err := l.follow(r); err != nil || !over(l.limit) {
+			return err
+		}
+	}
+	if l.releasing {
+		return errReleasedLate
+	}
+	return &LostError{Deadline: l.deadline, Err: l.lastErr}
+}
+
+// follow takes over a renewal that has ended. The error ends the heartbeat: the
+// leases are lost, or released as they were to be.
+func (l *heartbeatLoop) follow(r renewalResult) error {
+	l.cancel(nil)
+	l.lastErr = r.err
+	if r.err == nil {
+		l.renewed(r.renewal)
+		if l.OnRenew != nil {
+			l.OnRenew(r.renewal)
+		}
+		return nil
+	}
+	lost, isLost := errors.AsType[*LostError](r.err)
+	switch {
+	case isLost && l.releasing && allReleased(lost.Lost):
+		return errReleasedLate
+	case isLost:
+		return r.err
+	}
+	l.failed()
+	return nil
+}
+
+func allReleased(lost []leaseapi.Lost) bool {
+	for _, l := range lost {
+		if l.Reason != leaseapi.ReasonReleased {
+			return false
+		}
+	}
+	return true
 }

@@ -209,10 +209,10 @@ func TestHeartbeatAnsweredInTime(t *testing.T) {
 	}{{"in time", time.Minute, false}, {"too late", -time.Minute, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			past := Now().Add(-time.Second)
-			b := beat{Heartbeat: Heartbeat{Deadline: past}, limit: past, running: make(chan result, 1), cancel: func(error) {}}
-			b.running <- result{renewal: Renewal{TTL: time.Minute, Asked: Now(), Deadline: Now().Add(tt.left)}}
-			if done, err := b.expire(); done != tt.done || errors.Is(err, ErrLost) != tt.done {
-				t.Errorf("done %t, error %v", done, err)
+			l := heartbeatLoop{Heartbeat: &Heartbeat{}, schedule: newSchedule(past, 0), running: make(chan renewalResult, 1), cancel: func(error) {}}
+			l.running <- renewalResult{renewal: Renewal{TTL: time.Minute, Asked: Now(), Deadline: Now().Add(tt.left)}}
+			if err := l.atLimit(); errors.Is(err, ErrLost) != tt.done || (err != nil) != tt.done {
+				t.Errorf("error %v", err)
 			}
 		})
 	}

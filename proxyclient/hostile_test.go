@@ -21,9 +21,10 @@ func TestHostileNames(t *testing.T) {
 		bad   bool
 	}{
 		{`["a"]`, false},
-		{`["us-east-1--ü quota"]`, false},
+		{`["us-east-1--ü_quota"]`, false},
 		{`["` + long[1:] + `"]`, false},
 		{`[""]`, true},
+		{`["a b"]`, true},
 		{`["a\nb"]`, true},
 		{`["a\u0000"]`, true},
 		{`["a\u001b[2J"]`, true},

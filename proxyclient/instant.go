@@ -1,6 +1,9 @@
 package proxyclient
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Instant is a point in time on this machine that counts on while the machine
 // is suspended (CLOCK_BOOTTIME, on Linux): a proxy elsewhere does not sleep
@@ -13,12 +16,7 @@ type Instant struct {
 	slept time.Duration
 }
 
-// shortestSuspend is the least difference that counts as time suspended. The
-// two clocks cannot be read at the same moment, so their distance jitters by
-// microseconds; no suspend and resume takes less than this.
-const shortestSuspend = 10 * time.Millisecond
-
-// What only the machine can do is replaced in tests, which cannot suspend it.
+// Tests replace these, since they cannot suspend the machine.
 var (
 	timeSuspended = suspended
 	watchResumes  = resumes
@@ -49,3 +47,19 @@ func (i Instant) IsZero() bool { return i.t.IsZero() }
 
 // Until returns the time from now to i, negative if i is over.
 func Until(i Instant) time.Duration { return i.Sub(Now()) }
+
+// over reports whether i has come.
+func over(i Instant) bool { return Until(i) <= 0 }
+
+// Sleep waits for d, by the clock of Go's timers. If ctx ends first, it returns
+// at once, with the cause.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,6 +1,8 @@
 package proxyclient
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,4 +58,22 @@ func TestSuspended(t *testing.T) {
 	if first < 0 {
 		t.Errorf("suspended for %s", first)
 	}
+}
+
+// Sleep ends with the context, and says why.
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		want(t, Sleep(t.Context(), time.Hour))
+		if d := time.Since(start); d != time.Hour {
+			t.Errorf("slept %s", d)
+		}
+		cause := errors.New("told to stop")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Minute, func() { cancel(cause) })
+		want(t, Sleep(ctx, time.Hour), cause)
+		if d := time.Since(start); d != time.Hour+time.Minute {
+			t.Errorf("slept %s", d)
+		}
+	})
 }

@@ -9,81 +9,111 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// This file holds the release of bare names, as version 1 knows it. Such a
-// proxy releases in order, stops at the first name that it cannot release, and
+// nameRelease is the release of bare names, as version 1 knows it. Such a proxy
+// releases in order, stops at the first name that it cannot release, and
 // calls it an error if a name is free already.
+type nameRelease struct {
+	client   *Client
+	patience *patience
+	reply    leaseapi.ReleaseReply
+	refused  []error // names that the proxy will never release
+}
 
-// names releases until each name is released, or refused for good.
-func (r *release) names(ctx context.Context, req leaseapi.ReleaseRequest) error {
+// run releases until each name is released, or refused for good.
+func (r *nameRelease) run(ctx context.Context, req leaseapi.ReleaseRequest) error {
 	if err := r.mayDelay(ctx, req); err != nil {
 		return err
 	}
-	var refused []error
 	for round := 0; ; round++ {
-		later, failed, err := r.pass(ctx, req, &refused)
+		later, failed, err := r.pass(ctx, req)
 		if err != nil {
-			return join(append(refused, err)...)
+			return join(append(r.refused, err)...)
 		}
 		if len(later) == 0 {
-			return join(refused...)
+			return join(r.refused...)
 		}
-		if err := Sleep(ctx, r.p.pause(round, nil)); err != nil {
-			return join(append(refused, fmt.Errorf("%w (%w)", failed, err))...)
+		if err := Sleep(ctx, r.patience.pause(round, nil)); err != nil {
+			return join(append(r.refused, fmt.Errorf("%w (%w)", failed, err))...)
 		}
 		req.Names = later
 	}
 }
 
-// pass tries each name once. It returns those that the proxy could not release
-// now, and why; and it adds to refused those that it never will.
-func (r *release) pass(ctx context.Context, req leaseapi.ReleaseRequest, refused *[]error) (later []string, failed, err error) {
+// pass tries each name once. It returns the names that the proxy could not
+// release now, and why; it notes those that it never will.
+func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (later []string, failed, err error) {
 	for len(req.Names) > 0 {
-		o, repeated, err := r.try(ctx, req)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case o.err == nil && o.StatusCode/100 == 2 && !o.foreign():
-			if !r.settled(o) {
-				r.reply.Released = append(r.reply.Released, req.Names...)
-			}
+		t := r.try(ctx, req)
+		if t.o.err == nil && t.o.StatusCode/100 == 2 && !t.o.foreign() {
+			r.settle(t.o, req.Names)
 			return later, failed, nil
 		}
-		at := stoppedAt(o, req.Names)
+		at := stoppedAt(t.o, req.Names)
 		if at < 0 {
-			return nil, nil, r.c.failure(ctx, o, &r.p)
+			return nil, nil, r.client.failure(ctx, t.o, r.patience)
 		}
 		name := req.Names[at]
 		r.reply.Released = append(r.reply.Released, req.Names[:at]...)
-		r.c.markReleased(req.Names[:at])
+		r.client.released.mark(req.Names[:at])
 		switch {
-		case !strings.Contains(string(o.body), leaseapi.TextNoName):
-			later, failed = append(later, name), o.failed()
-			r.c.markReleased([]string{name}) // who knows how far it came
-		case repeated(name):
+		case !strings.Contains(string(t.o.body), leaseapi.TextNoName):
+			later, failed = append(later, name), t.o.failed()
+			r.client.released.mark([]string{name}) // nobody knows how far the release came
+		case t.repeats(name):
 			r.reply.Released = append(r.reply.Released, name)
 		default:
-			*refused = append(*refused, o.failed())
+			r.refused = append(r.refused, t.o.failed())
 		}
 		req.Names = req.Names[at+1:]
 	}
 	return later, failed, nil
 }
 
-// try sends one request. repeated tells of a name whether an earlier request,
-// of this call or of another one of this client, may have released it.
-func (r *release) try(ctx context.Context, req leaseapi.ReleaseRequest) (o outcome, repeated func(string) bool, err error) {
-	before := r.c.markedReleased(req.Names)
-	arrived, last := false, false // an attempt before the last one may have; the last one
-	o, err = r.send(ctx, req, 0, func(o outcome) bool {
-		stopped := stoppedAt(o, req.Names) >= 0
-		arrived, last = arrived || last, o.sent && (transient(o) || o.foreign()) && !stopped
-		if last || o.err == nil && o.StatusCode/100 == 2 {
-			r.c.markReleased(req.Names)
-		}
-		return unreleased(o) && !stopped
-	})
-	return o, func(n string) bool { return arrived || slices.Contains(before, n) }, err
+// settle notes a success: our server's reply, or that of version 1, which has
+// released all names.
+func (r *nameRelease) settle(o outcome, names []string) {
+	reply, ours := o.releaseReply()
+	if !ours {
+		reply.Released = names
+	}
+	r.reply.Released = append(r.reply.Released, reply.Released...)
+	r.reply.Stale = append(r.reply.Stale, reply.Stale...)
 }
+
+// try sends one request.
+func (r *nameRelease) try(ctx context.Context, req leaseapi.ReleaseRequest) *nameTry {
+	t := &nameTry{names: req.Names, client: r.client, before: r.client.released.marked(req.Names)}
+	q := post(leaseapi.PathRelease, req, t)
+	q.timeout = 0 // the proxy asks what is behind it for each name
+	t.o = r.client.do(ctx, q, r.patience)
+	return t
+}
+
+// nameTry is one request to release names, which may take several attempts.
+type nameTry struct {
+	names  []string
+	client *Client
+	before []string // names that an earlier request of this client may have released
+	o      outcome
+
+	arrived bool // an attempt before the last one may have arrived
+	last    bool // the last one may have
+}
+
+// mayRepeat implements [repeatPolicy]. It notes in time what may be released.
+func (t *nameTry) mayRepeat(o outcome) bool {
+	stopped := stoppedAt(o, t.names) >= 0
+	mayPass := o.transient() || o.foreign()
+	t.arrived, t.last = t.arrived || t.last, o.sent && mayPass && !stopped
+	if t.last || o.err == nil && o.StatusCode/100 == 2 {
+		t.client.released.mark(t.names)
+	}
+	return !stopped && (mayPass || o.misrouted())
+}
+
+// repeats reports whether an earlier request, of this call or of another one of
+// this client, may have released name.
+func (t *nameTry) repeats(name string) bool { return t.arrived || slices.Contains(t.before, name) }
 
 // stoppedAt returns the place in names of the one that a version-1 proxy says
 // it could not release; -1 if it says no such thing.
@@ -106,38 +136,17 @@ func stoppedAt(o outcome, names []string) int {
 }
 
 // mayDelay refuses a delay that the proxy would ignore: it would release the
-// names at once, under the feet of their holder.
-func (r *release) mayDelay(ctx context.Context, req leaseapi.ReleaseRequest) error {
-	if req.Delay <= 0 || r.c.knowsIDs.Load() {
+// names at once, while their holder still uses them.
+func (r *nameRelease) mayDelay(ctx context.Context, req leaseapi.ReleaseRequest) error {
+	if req.Delay <= 0 {
 		return nil
 	}
-	if _, err := r.c.Health(ctx); err != nil {
+	can, err := r.client.Capabilities(ctx)
+	if err == nil && !can.ReleasesLate() {
+		err = unsupported("late release")
+	}
+	if err != nil {
 		return fmt.Errorf("put off: %w", err)
 	}
 	return nil
-}
-
-// markReleased notes that names may have been released by this client.
-func (c *Client) markReleased(names []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, n := range names {
-		c.released[n] = true
-	}
-}
-
-// markedReleased returns those of names that are so noted.
-func (c *Client) markedReleased(names []string) []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !c.released[n] })
-}
-
-// forgetReleased drops the notes on leases that were granted anew.
-func (c *Client) forgetReleased(leases []leaseapi.Lease) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, l := range leases {
-		delete(c.released, l.Name)
-	}
 }

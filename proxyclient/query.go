@@ -2,6 +2,7 @@ package proxyclient
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,12 +17,13 @@ import (
 func (c *Client) Health(ctx context.Context) (leaseapi.Health, error) {
 	var h leaseapi.Health
 	err := c.get(ctx, leaseapi.PathHealth, &h)
-	if err == nil && h.Wire < leaseapi.Wire {
+	if err == nil && h.Wire < wireIDs {
 		err = unsupported(leaseapi.PathHealth)
 	}
 	if err != nil {
 		return leaseapi.Health{}, fmt.Errorf("ask for health: %w", err)
 	}
+	c.learn(Capabilities{wire: h.Wire})
 	return h, nil
 }
 
@@ -38,16 +40,16 @@ func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 	}
 	for _, p := range r.Pools {
 		for i := range p.Leases {
-			cleanLease(&p.Leases[i])
+			makePrintable(&p.Leases[i])
 		}
 	}
 	return r.Pools, nil
 }
 
-// cleanLease cleans what other clients, or an operator, gave for a lease.
-func cleanLease(l *leaseapi.PoolLease) {
+// makePrintable cleans what other clients, or an operator, said of a lease.
+func makePrintable(l *leaseapi.PoolLease) {
 	for _, s := range []*string{&l.Name, &l.Owner, &l.Token, &l.Broken} {
-		*s = clean(*s)
+		*s = leaseapi.Printable(*s)
 	}
 }
 
@@ -55,7 +57,7 @@ func cleanLease(l *leaseapi.PoolLease) {
 // is [ErrUnknownRequest] if the proxy does not know it, and
 // [errors.ErrUnsupported] if the proxy is of version 1.
 func (c *Client) RequestState(ctx context.Context, id string) (leaseapi.RequestReply, error) {
-	if err := checkRequestID(id); err != nil {
+	if err := leaseapi.CheckRequestID(id); err != nil {
 		return leaseapi.RequestReply{}, fmt.Errorf("ask for the request: %w", err)
 	}
 	r, err := c.requestState(ctx, id, &patience{silence: maxSilence})
@@ -65,26 +67,56 @@ func (c *Client) RequestState(ctx context.Context, id string) (leaseapi.RequestR
 	return r, nil
 }
 
-// requestState also finds out whether the proxy knows request ids: it answers
-// for the id that was asked for, or says in our own words that there is none.
-// One of version 1 has no such path. Any other answer says nothing of that.
+// Capabilities returns what the proxy can do. The client remembers every answer
+// that proves it: a grant, a place in the queue, the state of a request, the
+// health. Before the first of them, Capabilities asks for the state of a request
+// that does not exist. Like [Client.Pools] it tries again until ctx ends, or
+// until there was no HTTP answer for 30 s ([ErrUnreachable]).
+//
+// A proxy without that path is of version 1. This answer is not remembered,
+// since a gateway that does not find the proxy for now gives the same one.
+func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
+	can, err := c.identify(ctx, rand.Text(), &patience{silence: maxSilence})
+	if err != nil {
+		return Capabilities{}, fmt.Errorf("ask what the proxy can do: %w", err)
+	}
+	return can, nil
+}
+
+// identify is Capabilities, by the state of the request with that id.
+func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabilities, error) {
+	if can := c.known(); can.Known() {
+		return can, nil
+	}
+	_, err := c.requestState(ctx, id, p)
+	switch {
+	case err == nil || errors.Is(err, ErrUnknownRequest):
+		return c.known(), nil
+	case errors.Is(err, errors.ErrUnsupported):
+		return Capabilities{wire: wireNames}, nil
+	}
+	return Capabilities{}, err
+}
+
+// requestState also learns what the proxy can do. One that recognises request
+// ids answers for the id that was asked for, or says in our server's words that
+// there is no such request. One of version 1 lacks the path. Any other answer
+// tells nothing.
 func (c *Client) requestState(ctx context.Context, id string, p *patience) (r leaseapi.RequestReply, err error) {
-	known := func(o outcome) bool {
-		return o.StatusCode == http.StatusOK && o.decode(&r) == nil && r.RequestID == id
+	answers := func(a answer) bool {
+		return a.StatusCode == http.StatusOK && a.decode(&r) == nil && r.RequestID == id
 	}
 	q := query(leaseapi.PathRequests + id)
-	q.again = func(o outcome) bool {
-		return transient(o) || o.StatusCode == http.StatusOK && !known(o)
-	}
-	o := c.exchange(ctx, q, p)
+	q.repeat = idempotent{unfinished: func(a answer) bool { return a.StatusCode == http.StatusOK && !answers(a) }}
+	o := c.do(ctx, q, p)
 	switch {
 	case o.err != nil:
 		return r, c.failure(ctx, o, p)
-	case known(o):
-		c.knowsIDs.Store(true)
+	case answers(o.answer):
+		c.learn(Capabilities{wire: wireIDs})
 		return r, nil
 	case o.is(leaseapi.ProblemUnknownRequest):
-		c.knowsIDs.Store(true)
+		c.learn(Capabilities{wire: wireIDs})
 		return r, fmt.Errorf("%w %s", ErrUnknownRequest, id)
 	case o.StatusCode == http.StatusNotFound || o.StatusCode == http.StatusMethodNotAllowed:
 		return r, unsupported(leaseapi.PathRequests)
@@ -92,27 +124,23 @@ func (c *Client) requestState(ctx context.Context, id string, p *patience) (r le
 	return leaseapi.RequestReply{}, c.failure(ctx, o, p)
 }
 
-// get reads path into v, which has to be checked for being what was asked for.
+// get reads path, which version 1 does not know, into v. Any JSON object fits
+// there, so the caller checks that it is the right one.
 func (c *Client) get(ctx context.Context, path string, v any) error {
 	p := patience{silence: maxSilence}
-	o := c.exchange(ctx, query(path), &p)
-	if o.err != nil {
+	o := c.do(ctx, query(path), &p)
+	switch {
+	case o.err != nil:
 		return c.failure(ctx, o, &p)
-	}
-	if o.StatusCode == http.StatusOK && o.decode(v) == nil {
+	case o.StatusCode == http.StatusOK && o.decode(v) == nil:
 		return nil
-	}
-	if o.misrouted() || o.StatusCode == http.StatusOK {
+	case o.misrouted() || o.StatusCode == http.StatusOK:
 		return unsupported(path)
 	}
 	return c.failure(ctx, o, &p)
 }
 
-func query(path string) call {
-	return call{method: http.MethodGet, path: path, timeout: quickTime, again: transient}
-}
-
 // unsupported is the error for what a version-1 proxy does not have.
-func unsupported(path string) error {
-	return fmt.Errorf("%w: the proxy is of version 1, which has no %s", errors.ErrUnsupported, path)
+func unsupported(what string) error {
+	return fmt.Errorf("%w: the proxy is of version 1, which has no %s", errors.ErrUnsupported, what)
 }

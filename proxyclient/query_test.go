@@ -32,7 +32,7 @@ func TestQueries(t *testing.T) {
 		}
 		_, err = c.RequestState(t.Context(), "unknown")
 		want(t, err, ErrUnknownRequest)
-		if !c.knowsIDs.Load() {
+		if !c.known().RequestIDs() {
 			t.Error("not taken for ours")
 		}
 	})
@@ -94,7 +94,7 @@ func TestQueries(t *testing.T) {
 		c, _ := serve(t, foreign(t, "about:blank"))
 		_, err := c.RequestState(t.Context(), "id")
 		want(t, err, errors.ErrUnsupported)
-		if c.knowsIDs.Load() {
+		if c.known().Known() {
 			t.Error("taken for ours")
 		}
 		c, _ = serve(t, foreign(t, leaseapi.ProblemNotFound))

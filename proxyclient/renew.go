@@ -2,7 +2,6 @@ package proxyclient
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -32,7 +31,7 @@ type Renewal struct {
 // that are not in it were renewed. It is [errors.ErrUnsupported] if a lease has
 // no generation, since then it is from a version-1 proxy.
 func (c *Client) Renew(ctx context.Context, leases []leaseapi.Lease, ttl time.Duration) (Renewal, error) {
-	r := renewal{c: c, leases: leases, ttl: ttl, p: patience{silence: maxSilence, longest: longestBefore(ctx)}}
+	r := renewal{client: c, leases: leases, ttl: ttl, patience: patience{silence: maxSilence, maxPause: maxPauseBefore(ctx)}}
 	n, err := r.run(ctx)
 	if err != nil {
 		return Renewal{}, fmt.Errorf("renew: %w", err)
@@ -45,37 +44,26 @@ var errLate = errors.New("no answer in time")
 
 // renewal is one Renew.
 type renewal struct {
-	c      *Client
-	leases []leaseapi.Lease
-	ttl    time.Duration
-	p      patience
-	late   func() bool // no attempt begins once it is true; may be nil
+	client   *Client
+	leases   []leaseapi.Lease
+	ttl      time.Duration
+	patience patience
+	late     func() bool // no attempt begins once it is true; may be nil
 }
 
 func (r *renewal) run(ctx context.Context) (Renewal, error) {
 	if err := renewable(r.leases); err != nil {
 		return Renewal{}, err
 	}
-	body, err := json.Marshal(leaseapi.RenewRequest{Leases: r.leases, TTL: leaseapi.Duration(r.ttl)})
-	if err != nil {
-		return Renewal{}, err
-	}
-	o := r.c.exchange(ctx, call{
-		method: http.MethodPost, path: leaseapi.PathRenew, body: body, timeout: quickTime,
-		prepare: func(*http.Request) error {
-			if r.late != nil && r.late() {
-				return errLate
-			}
-			return nil
-		},
-		again: unsettled,
-	}, &r.p)
+	q := post(leaseapi.PathRenew, leaseapi.RenewRequest{Leases: r.leases, TTL: leaseapi.Duration(r.ttl)}, idempotent{misrouted: true})
+	q.prepare = r.prepare
+	o := r.client.do(ctx, q, &r.patience)
 	if o.err == nil && o.is(leaseapi.ProblemLost) {
 		return Renewal{}, r.lost(o)
 	}
 	var reply leaseapi.RenewReply
 	if o.err != nil || o.StatusCode != http.StatusOK {
-		return Renewal{}, r.c.failure(ctx, o, &r.p)
+		return Renewal{}, r.client.failure(ctx, o, &r.patience)
 	}
 	if err := o.decode(&reply); err != nil {
 		return Renewal{}, err
@@ -86,15 +74,21 @@ func (r *renewal) run(ctx context.Context) (Renewal, error) {
 	return renewed(reply, o), nil
 }
 
+// prepare stops a renewal that is late.
+func (r *renewal) prepare(*http.Request) error {
+	if r.late != nil && r.late() {
+		return errLate
+	}
+	return nil
+}
+
 // renewable refuses leases that no proxy would renew.
 func renewable(leases []leaseapi.Lease) error {
 	if len(leases) == 0 {
 		return errors.New("there is no lease to renew")
 	}
-	for _, l := range leases {
-		if l.Generation == 0 {
-			return fmt.Errorf("%w: %q is from a proxy of version 1, which has no renewals", errors.ErrUnsupported, l.Name)
-		}
+	if !CapabilitiesOf(leases).Renews() {
+		return unsupported("renewals")
 	}
 	return nil
 }
@@ -112,12 +106,9 @@ func (r *renewal) lost(o outcome) error {
 func renewed(reply leaseapi.RenewReply, o outcome) Renewal {
 	n := Renewal{
 		TTL:        time.Duration(reply.TTL),
-		RenewEvery: time.Duration(reply.RenewEvery),
+		RenewEvery: renewEvery(reply.RenewEvery, time.Duration(reply.TTL)),
 		Asked:      o.asked,
 		ReleaseAt:  reply.ReleaseAt,
-	}
-	if n.RenewEvery <= 0 || n.RenewEvery >= n.TTL {
-		n.RenewEvery = n.TTL / 3
 	}
 	n.Deadline = n.Asked.Add(n.TTL)
 	if !n.ReleaseAt.IsZero() {

@@ -11,16 +11,16 @@ import (
 // suspended returns how long the machine has been suspended since it booted:
 // the distance of CLOCK_BOOTTIME from CLOCK_MONOTONIC (clock_gettime(2)).
 func suspended() time.Duration {
-	// A process that is stopped or preempted between two readings would take
-	// the pause for a suspend. So the reading counts only if the same clock,
-	// read before and after, hardly moved.
+	// If the process is stopped or preempted between two readings, the pause
+	// looks like a suspend. So the reading counts only if the same clock, read
+	// before and after, hardly moved.
 	for {
 		before, ok1 := readClock(unix.CLOCK_MONOTONIC)
 		boot, ok2 := readClock(unix.CLOCK_BOOTTIME)
 		after, ok3 := readClock(unix.CLOCK_MONOTONIC)
 		switch {
 		case !ok1 || !ok2 || !ok3:
-			return 0 // a kernel without the clock; then it has no suspend to count either
+			return 0 // a kernel without the clock has no suspend to count
 		case after-before < shortestSuspend/2:
 			return boot - before
 		}
@@ -37,12 +37,12 @@ func readClock(id int32) (time.Duration, bool) {
 
 // resumes returns a channel that gets a value after each resume from a suspend
 // (and when somebody sets the clock). Go's timers stand still in a suspend, so
-// without it a deadline that passed meanwhile is seen late by as much as its
-// timer had left. stop ends the watch and returns when its goroutine has.
+// a deadline that passed meanwhile would be noticed late by as much as its timer
+// had left. stop ends the watch and returns when its goroutine has ended.
 //
 // A timer on the wall clock with TFD_TIMER_CANCEL_ON_SET fails its reader with
-// ECANCELED at just these moments (timerfd_create(2)). Where there is none,
-// the channel is nil, and only the delay is lost.
+// ECANCELED at just these moments (timerfd_create(2)). On a kernel without it the
+// channel is nil, and such a deadline is noticed late.
 func resumes() (c <-chan struct{}, stop func()) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
@@ -63,7 +63,7 @@ func resumes() (c <-chan struct{}, stop func()) {
 			}
 			select {
 			case resumed <- struct{}{}:
-			default: // one that nobody looked at yet says it already
+			default: // an earlier value was not read yet
 			}
 		}
 	}()

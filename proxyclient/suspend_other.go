@@ -7,5 +7,5 @@ import "time"
 // suspended is known on Linux only.
 func suspended() time.Duration { return 0 }
 
-// resumes never tells here: what the clock does not count needs no waking for.
+// resumes never tells: a clock that ignores suspends needs no waking after one.
 func resumes() (c <-chan struct{}, stop func()) { return nil, func() {} }

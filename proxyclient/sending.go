@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// trackedConn remembers whether anything was written on it since the request
-// at hand got it.
+// trackedConn remembers whether anything was written on it since the current
+// request got it.
 type trackedConn struct {
 	net.Conn
 	wrote atomic.Bool
@@ -38,10 +38,10 @@ func tracked(dial dialFunc) dialFunc {
 	}
 }
 
-// sending follows one attempt at a time: onto which connection it came, if any.
-// Without one (the dial, the TLS handshake or a proxy's CONNECT failed) nothing
-// of the request has left. http.Transport returns an error only after its
-// writer has ended, so what the connection says then is final.
+// sending follows one attempt at a time: the connection that it got, if any.
+// Without a connection (the dial, the TLS handshake or a proxy's CONNECT failed)
+// nothing of the request has left. http.Transport returns an error only after
+// its writer has ended, so the connection's record is final then.
 type sending struct{ conn net.Conn }
 
 func (s *sending) trace() *httptrace.ClientTrace {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Several leases of a version-1 proxy: together, or none.
-func TestTogether(t *testing.T) {
+// Several leases of a version-1 proxy: all of them, or none.
+func TestAcquireEach(t *testing.T) {
 	request := Request{Type: "t", Count: 3, RequestID: "id", Wait: time.Hour}
 	bubble(t, "granted", func(t *testing.T) {
 		v := newVersion1(t, "a", "b", "c", "d")
 		c, _ := serve(t, v)
 		g, err := c.Acquire(t.Context(), request)
 		want(t, err)
-		if held, _ := v.state(); !g.Version1 || len(g.Leases) != 3 || len(held) != 3 || v.acquires != 3 || v.query != "count=1&type=t" || !g.Deadline().IsZero() {
+		if held, _ := v.state(); !g.Capabilities.NamesOnly() || len(g.Leases) != 3 || len(held) != 3 || v.acquires != 3 || v.query != "count=1&type=t" || !g.Deadline().IsZero() {
 			t.Errorf("got %+v by %d calls like %s, %v held", g, v.acquires, v.query, held)
 		}
 	})
@@ -49,9 +49,9 @@ func TestTogether(t *testing.T) {
 		v.mu.Unlock()
 		<-done
 		want(t, err)
-		apart := time.Since(start) - holdTime
-		if len(g.Leases) != 3 || apart < minApart || apart > maxApart {
-			t.Errorf("got %v, %s after the part was given back", g.Leases, apart)
+		backoff := time.Since(start) - holdTime
+		if len(g.Leases) != 3 || backoff < minBackoff || backoff > maxBackoff {
+			t.Errorf("got %v, %s after the part was given back", g.Leases, backoff)
 		}
 	})
 	bubble(t, "two that block each other both get through", func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestTogether(t *testing.T) {
 		v := newVersion1(t, "a", "b")
 		c, _ := serve(t, v)
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 3, Wait: holdTime + minApart})
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 3, Wait: holdTime + minBackoff})
 		want(t, err, ErrExhausted)
 		if held, _ := v.state(); len(held) != 0 || time.Since(start) != holdTime {
 			t.Errorf("%v held after %s: %v", held, time.Since(start), err)

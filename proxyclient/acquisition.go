@@ -1,0 +1,156 @@
+package proxyclient
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+const (
+	// answerTime is how much later than the end of the wait the proxy's answer
+	// may come: the proxy counts from the arrival of the request, and a name
+	// may have to be resolved on the way.
+	answerTime = 5 * time.Second
+	// sliceTime is how long a request that is answered in slices may stay
+	// without answer.
+	sliceTime = leaseapi.SliceTime + answerTime
+)
+
+// acquisition is one Acquire: what is asked for, and what the proxy has said to
+// it so far.
+type acquisition struct {
+	client   *Client
+	request  Request
+	patience patience
+	// oneByOne is set for a version-1 proxy that several leases are wanted of:
+	// it is asked for one at a time, with nothing but version 1's parameters.
+	oneByOne bool
+
+	last attempt // the last one
+	// pending is set while the proxy may hold a grant or a waiter for this
+	// request, and has not been told that it is unwanted.
+	pending  bool
+	lastWord error            // the proxy's last answer, as an error; nil: none yet
+	place    *leaseapi.Queued // its last answer about the queue
+}
+
+// count is how many leases one attempt asks for.
+func (a *acquisition) count() int {
+	if a.oneByOne {
+		return 1
+	}
+	return a.request.Count
+}
+
+// recognised reports whether the proxy is known to recognise the request when
+// it is sent again.
+func (a *acquisition) recognised() bool { return !a.oneByOne && a.client.known().RequestIDs() }
+
+// send sends the request, and again while the next step is retry and patience
+// lasts. The next step after that is a.next().
+func (a *acquisition) send(ctx context.Context) outcome {
+	q := post(leaseapi.PathAcquire, nil, a)
+	q.prepare = a.prepare
+	q.timeout = 0 // version 1 blocks until it grants
+	if a.recognised() {
+		q.timeout = sliceTime
+	}
+	a.last = attempt{kind: unsent}
+	return a.client.do(ctx, q, &a.patience)
+}
+
+func (a *acquisition) next() step { return a.last.kind.next(a.recognised()) }
+
+// mayRepeat implements [repeatPolicy].
+func (a *acquisition) mayRepeat(o outcome) bool {
+	a.observe(o)
+	return a.next() == retry
+}
+
+// prepare writes the query, with what remains of the wait.
+func (a *acquisition) prepare(req *http.Request) error {
+	r := &a.request
+	v := url.Values{
+		leaseapi.ParamType:  {r.Type},
+		leaseapi.ParamCount: {strconv.Itoa(a.count())},
+	}
+	if !a.oneByOne {
+		v.Set(leaseapi.ParamRequestID, r.RequestID)
+		v.Set(leaseapi.ParamWait, max(0, Until(a.patience.end)).Round(time.Millisecond).String())
+		if r.Owner != "" {
+			v.Set(leaseapi.ParamOwner, r.Owner)
+		}
+		if r.TTL > 0 {
+			v.Set(leaseapi.ParamTTL, r.TTL.String())
+		}
+	}
+	u := *req.URL // an earlier attempt may still hold it
+	u.RawQuery = v.Encode()
+	req.URL = &u
+	return nil
+}
+
+// observe keeps what an attempt tells about the request and about the proxy.
+func (a *acquisition) observe(o outcome) {
+	a.last = classify(o, a.request.RequestID, a.client.known())
+	a.patience.maxPause = 0
+	switch a.last.kind {
+	case ambiguous:
+		a.pending = true
+		if o.err != nil || !o.is(leaseapi.ProblemUnavailable) {
+			// A gateway on the way says how long to wait. A grant that the proxy
+			// made meanwhile does not last that long.
+			a.patience.maxPause = leaseapi.ProvisionalTTL / 3
+		}
+		if o.err == nil {
+			a.lastWord = o.failed()
+		}
+	case denied:
+		a.pending = false
+		a.lastWord = o.failed()
+		if saysExhausted(o.text()) {
+			a.lastWord = a.exhausted()
+		}
+	case queued:
+		a.pending = true
+		a.client.learn(Capabilities{wire: wireIDs})
+		a.place = a.last.place
+		if l := a.place.Oldest; l != nil {
+			makePrintable(l)
+		}
+		a.lastWord = a.exhausted()
+		if a.request.OnQueued != nil {
+			a.request.OnQueued(*a.place)
+		}
+	case granted:
+		a.learnFrom(a.last.reply)
+	case refused:
+		a.pending = false
+	}
+}
+
+// learnFrom notes what a grant proves of the proxy: ours repeats the request id.
+func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
+	switch {
+	case a.oneByOne: // there was no id to repeat
+	case reply.RequestID == a.request.RequestID:
+		a.client.learn(Capabilities{wire: wireIDs})
+	case reply.RequestID == "":
+		a.client.learn(Capabilities{wire: wireNames})
+	}
+}
+
+func (a *acquisition) exhausted() error {
+	return &ExhaustedError{Type: a.request.Type, Wait: a.request.Wait, Last: a.place}
+}
+
+// saysExhausted reports whether a text of version 1 says that all leases are
+// taken: some servers write the plural, some the singular.
+func saysExhausted(text string) bool {
+	return strings.Contains(text, leaseapi.TextExhausted) || strings.Contains(text, leaseapi.TextExhaustedOne)
+}

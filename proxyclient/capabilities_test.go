@@ -1,0 +1,192 @@
+package proxyclient
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+func TestCapabilitiesOf(t *testing.T) {
+	bare, ours := leaseapi.Lease{Name: "a"}, leaseapi.Lease{Name: "b", Generation: 7}
+	for _, tt := range []struct {
+		leases           []leaseapi.Lease
+		known, namesOnly bool
+	}{
+		{nil, false, false},
+		{[]leaseapi.Lease{bare}, true, true},
+		{[]leaseapi.Lease{ours}, true, false},
+		{[]leaseapi.Lease{ours, bare}, true, true}, // no renewal covers both
+	} {
+		c := CapabilitiesOf(tt.leases)
+		if c.Known() != tt.known || c.NamesOnly() != tt.namesOnly {
+			t.Errorf("%v: %+v", tt.leases, c)
+		}
+		for what, can := range map[string]bool{
+			"RequestIDs": c.RequestIDs(), "CountsAtOnce": c.CountsAtOnce(), "Renews": c.Renews(),
+			"ChecksOwners": c.ChecksOwners(), "ReleasesLate": c.ReleasesLate(),
+		} {
+			if can != (tt.known && !tt.namesOnly) {
+				t.Errorf("%v: %s %t", tt.leases, what, can)
+			}
+		}
+	}
+}
+
+// counting counts the questions about requests that come to h.
+type counting struct {
+	http.Handler
+	asked int
+}
+
+func (c *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodGet {
+		c.asked++
+	}
+	c.Handler.ServeHTTP(w, r)
+}
+
+// What a proxy can do is asked at most once, and not at all once an answer has
+// proven it; a 404 proves nothing beyond the call that got it.
+func TestCapabilities(t *testing.T) {
+	one := Request{Type: "t", Count: 1, Wait: time.Minute}
+	acquire := func(t *testing.T, c *Client) {
+		t.Helper()
+		_, err := c.Acquire(t.Context(), one)
+		want(t, err)
+	}
+	check := func(t *testing.T, c *Client, namesOnly bool) {
+		t.Helper()
+		can, err := c.Capabilities(t.Context())
+		want(t, err)
+		if can.NamesOnly() != namesOnly || can.RequestIDs() == namesOnly {
+			t.Errorf("got %+v", can)
+		}
+	}
+	bubble(t, "ours, asked", func(t *testing.T) {
+		h := &counting{Handler: newOurs(t)}
+		c, _ := serve(t, h, badGateway)
+		check(t, c, false)
+		check(t, c, false)
+		if h.asked != 1 {
+			t.Errorf("asked %d times", h.asked)
+		}
+	})
+	bubble(t, "ours, learned from a grant", func(t *testing.T) {
+		h := &counting{Handler: newOurs(t, "a")}
+		c, _ := serve(t, h)
+		acquire(t, c)
+		check(t, c, false)
+		if h.asked != 0 {
+			t.Errorf("asked %d times", h.asked)
+		}
+	})
+	bubble(t, "ours, learned from its health", func(t *testing.T) {
+		h := &counting{Handler: newOurs(t)}
+		c, _ := serve(t, h)
+		_, err := c.Health(t.Context())
+		want(t, err)
+		check(t, c, false)
+		if h.asked != 1 {
+			t.Errorf("asked %d times", h.asked)
+		}
+	})
+	bubble(t, "version 1, learned from a grant", func(t *testing.T) {
+		h := &counting{Handler: newVersion1(t, "a")}
+		c, _ := serve(t, h, fault{}, lostAnswer)
+		acquire(t, c)
+		check(t, c, true)
+		_, err := c.Acquire(t.Context(), one)
+		want(t, err, ErrUnconfirmed)
+		if h.asked != 0 {
+			t.Errorf("asked %d times", h.asked)
+		}
+	})
+	bubble(t, "a gateway that does not find ours for now", func(t *testing.T) {
+		c, _ := serve(t, newOurs(t), status(404))
+		check(t, c, true)
+		check(t, c, false)
+	})
+	bubble(t, "ours, replaced by version 1", func(t *testing.T) {
+		var now http.Handler = newOurs(t, "a")
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { now.ServeHTTP(w, r) }), fault{}, fault{}, lostAnswer)
+		acquire(t, c)
+		v := newVersion1(t, "a", "b", "c")
+		now = v
+		acquire(t, c)
+		_, err := c.Acquire(t.Context(), one)
+		want(t, err, ErrUnconfirmed)
+		if held, _ := v.state(); len(held) != 2 {
+			t.Errorf("an ambiguous request was repeated: %v held", held)
+		}
+	})
+	bubble(t, "nobody", func(t *testing.T) {
+		c, m := serve(t, newOurs(t))
+		m.Close()
+		can, err := c.Capabilities(t.Context())
+		want(t, err, ErrUnreachable)
+		if can.Known() {
+			t.Errorf("got %+v", can)
+		}
+	})
+}
+
+// A request without an id is not repeated, even if another request has shown
+// meanwhile that the proxy recognises ids.
+func TestAcquireEachNeverRepeats(t *testing.T) {
+	a := acquisition{client: &Client{}, request: Request{RequestID: "id"}, oneByOne: true}
+	a.client.learn(Capabilities{wire: wireIDs})
+	if a.mayRepeat(outcome{err: errors.New("broken pipe"), sent: true}) || a.next() != identify {
+		t.Error("an ambiguous request without an id would be repeated")
+	}
+	a.oneByOne = false
+	if !a.mayRepeat(outcome{err: errors.New("broken pipe"), sent: true}) {
+		t.Error("an ambiguous request with an id would not be repeated")
+	}
+}
+
+// Every wire from ours on is ours, not only the one that this client was built
+// with.
+func TestHealthOfOtherWires(t *testing.T) {
+	for wire, body := range map[int]string{2: `{"status":"ok","wire":2}`, 9: `{"status":"ok","wire":9}`} {
+		bubble(t, body, func(t *testing.T) {
+			c, _ := serve(t, nil, fault{status: 200, body: body})
+			h, err := c.Health(t.Context())
+			want(t, err)
+			if h.Wire != wire || c.known() != (Capabilities{wire: wire}) {
+				t.Errorf("got %+v, %+v", h, c.known())
+			}
+		})
+	}
+}
+
+// A context that somebody ends early, for a deadline that came nearer, has timed
+// out as well.
+func TestReleaseDeadlineMoved(t *testing.T) {
+	release := func(t *testing.T, c *Client) error {
+		ctx, end := context.WithCancelCause(releaseTimeout(t))
+		time.AfterFunc(time.Second, func() { end(context.DeadlineExceeded) })
+		start := time.Now()
+		_, err := c.Release(ctx, leaseapi.ReleaseRequest{Names: []string{"a"}})
+		if d := time.Since(start); d != time.Second {
+			t.Errorf("took %s", d)
+		}
+		return err
+	}
+	bubble(t, "nobody there", func(t *testing.T) {
+		c, m := serve(t, newVersion1(t))
+		m.Close()
+		want(t, release(t, c), ErrUnreachable, context.DeadlineExceeded)
+	})
+	bubble(t, "hanging", func(t *testing.T) {
+		c, _ := serve(t, newVersion1(t), hanging)
+		err := release(t, c)
+		want(t, err, ErrUnreachable, context.DeadlineExceeded)
+		if errors.Is(err, context.Canceled) {
+			t.Errorf("looks as if the caller had given up: %v", err)
+		}
+	})
+}

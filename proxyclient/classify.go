@@ -1,0 +1,83 @@
+package proxyclient
+
+import (
+	"net/http"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// outcomeKind is what one attempt to acquire came to.
+type outcomeKind int
+
+const (
+	unsent    outcomeKind = iota // no byte of it can have arrived
+	ambiguous                    // it may have been carried out, or may still be
+	denied                       // the proxy says that it granted nothing; it may be asked again
+	queued                       // the proxy keeps a place in the queue for it
+	granted
+	refused // for good
+)
+
+// attempt is an attempt to acquire, understood.
+type attempt struct {
+	kind  outcomeKind
+	reply leaseapi.AcquireReply // if granted
+	place *leaseapi.Queued      // if queued
+}
+
+// classify tells what an attempt to acquire came to. It is the only place that
+// decides whether leases may have been granted. id is the request's, known what
+// the proxy has shown before.
+func classify(o outcome, id string, known Capabilities) attempt {
+	switch {
+	case o.err != nil && !o.sent && !o.heard:
+		return attempt{kind: unsent}
+	case o.err != nil:
+		return attempt{kind: ambiguous}
+	case o.StatusCode == http.StatusOK:
+		a := attempt{kind: granted}
+		if o.decode(&a.reply) == nil && a.reply.Names != nil {
+			return a
+		}
+	case o.StatusCode == http.StatusAccepted:
+		a := attempt{kind: queued, place: new(leaseapi.Queued)}
+		if o.decode(a.place) == nil && a.place.RequestID == id {
+			return a
+		}
+	case o.StatusCode >= 500 && o.begins(leaseapi.TextAcquireFailed):
+		return attempt{kind: denied}
+	}
+	if o.StatusCode/100 == 2 || o.passing() || known.RequestIDs() && o.misrouted() {
+		return attempt{kind: ambiguous}
+	}
+	return attempt{kind: refused}
+}
+
+// step is what follows an attempt to acquire.
+type step int
+
+const (
+	retry    step = iota // make it again after a pause, while patience lasts
+	identify             // find out what the proxy can do: only then it is known whether to make it again
+	resume               // make it again, to wait on in the queue
+	accept               // hand the grant over
+	fail                 // give up
+)
+
+// steps is what follows each kind of outcome: where the proxy recognises the id
+// of the request, so that making it again takes no second lease, and elsewhere.
+var steps = [...]struct{ recognised, elsewhere step }{
+	unsent:    {retry, retry},
+	ambiguous: {retry, identify},
+	denied:    {retry, retry},
+	queued:    {resume, resume},
+	granted:   {accept, accept},
+	refused:   {fail, fail},
+}
+
+func (k outcomeKind) next(recognised bool) step {
+	if recognised {
+		return steps[k].recognised
+	}
+	return steps[k].elsewhere
+}

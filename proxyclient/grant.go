@@ -1,0 +1,88 @@
+package proxyclient
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// Grant is what an acquire got.
+type Grant struct {
+	RequestID    string
+	Leases       []leaseapi.Lease // with generation 0 from a version-1 proxy
+	TTL          time.Duration    // from the first renewal on; zero: until released
+	RenewEvery   time.Duration    // zero: needs no renewal
+	Asked        Instant          // when the request that was answered began
+	Capabilities Capabilities     // what the proxy can do with these leases
+}
+
+// Deadline returns when the grant ends at the earliest unless it is renewed
+// before; the zero Instant if it does not end by itself. The time counts from
+// Asked, not from the answer: the lease may be as old as that.
+func (g *Grant) Deadline() Instant {
+	if !g.Capabilities.Renews() {
+		return Instant{}
+	}
+	return g.Asked.Add(min(leaseapi.ProvisionalTTL, g.TTL))
+}
+
+// newGrant turns the reply to the request with that id, for count leases, into
+// a grant. The error says what is wrong with the reply.
+func newGrant(id string, count int, reply leaseapi.AcquireReply) (*Grant, error) {
+	if err := checkGranted(reply.Names, count); err != nil {
+		return nil, err
+	}
+	g := &Grant{RequestID: id}
+	if reply.RequestID == "" {
+		for _, n := range reply.Names {
+			g.Leases = append(g.Leases, leaseapi.Lease{Name: n})
+		}
+		g.Capabilities = CapabilitiesOf(g.Leases)
+		return g, nil
+	}
+	if reply.RequestID != id {
+		return nil, errors.New("the proxy answered another request than the one that was sent")
+	}
+	same := func(n string, l leaseapi.Lease) bool { return n == l.Name && l.Generation != 0 }
+	if !slices.EqualFunc(reply.Names, reply.Leases, same) {
+		return nil, errors.New("the names and the leases that the proxy granted differ")
+	}
+	g.Leases, g.Capabilities = reply.Leases, CapabilitiesOf(reply.Leases)
+	g.TTL = time.Duration(reply.TTL)
+	if g.TTL <= 0 {
+		return nil, fmt.Errorf("the proxy granted leases for %s", g.TTL)
+	}
+	g.RenewEvery = renewEvery(reply.RenewEvery, g.TTL)
+	return g, nil
+}
+
+// renewEvery is how often to renew leases that end after ttl: as the proxy
+// says, if that makes sense.
+func renewEvery(said leaseapi.Duration, ttl time.Duration) time.Duration {
+	if d := time.Duration(said); d > 0 && d < ttl {
+		return d
+	}
+	return ttl / 3
+}
+
+// checkGranted refuses what must not get into a handle, a shell or a terminal,
+// and any number of names but count.
+func checkGranted(names []string, count int) error {
+	if len(names) != count {
+		return fmt.Errorf("the proxy granted %d names instead of %d", len(names), count)
+	}
+	seen := make(map[string]bool, len(names))
+	for _, n := range names {
+		if err := leaseapi.CheckName(n); err != nil {
+			return fmt.Errorf("the proxy granted a lease whose %w", err)
+		}
+		if seen[n] {
+			return fmt.Errorf("the proxy granted %q twice", n)
+		}
+		seen[n] = true
+	}
+	return nil
+}

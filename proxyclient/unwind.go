@@ -1,0 +1,150 @@
+package proxyclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// This file holds how an acquire ends: it hands its grant over, or says why
+// there is none and takes back what the proxy may hold for it.
+
+// cancelTime bounds taking a request back. It has to fit between a TERM and the
+// KILL after it, beside the end of a child.
+const cancelTime = 3 * time.Second
+
+// handOver returns the grant of the last attempt. If something is wrong with
+// it, it is given back.
+func (a *acquisition) handOver(ctx context.Context, o outcome) (*Grant, error) {
+	g, err := newGrant(a.request.RequestID, a.count(), a.last.reply)
+	if err != nil {
+		return nil, a.giveBack(ctx, a.last.reply, err)
+	}
+	g.Asked = o.asked
+	return g, nil
+}
+
+// refusal is the error for an answer that no repetition would change.
+func (a *acquisition) refusal(o outcome) error {
+	switch {
+	case o.StatusCode == http.StatusNotFound && o.begins(leaseapi.TextAcquireFailed) && strings.Contains(string(o.body), leaseapi.TextUnknownType):
+		return fmt.Errorf("%w %q", ErrUnknownType, a.request.Type)
+	case o.misrouted():
+		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)
+	case o.is(leaseapi.ProblemEnded):
+		return fmt.Errorf("%w: %s: released or cancelled elsewhere", ErrEnded, a.request.RequestID)
+	}
+	return o.failed()
+}
+
+// stop ends an acquire that got nothing so far. ctx is the caller's, o the last
+// outcome.
+func (a *acquisition) stop(ctx context.Context, o outcome) error {
+	return a.takeBack(ctx, a.why(ctx, o))
+}
+
+// why says what ended the acquire.
+func (a *acquisition) why(ctx context.Context, o outcome) error {
+	failed := o.err != nil && !errors.Is(o.err, context.DeadlineExceeded)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case o.err != nil && (a.patience.exhausted || hopeless(o.err)):
+		return a.client.failure(ctx, o, &a.patience)
+	case errors.Is(a.lastWord, ErrExhausted):
+		return a.lastWord
+	case a.lastWord != nil:
+		return a.notWithin(a.lastWord)
+	case failed && !a.patience.answered:
+		// The wait is as long as the silence may be, and began a moment before.
+		return fmt.Errorf("%w: %s: %w", ErrUnreachable, a.client.name, o.err)
+	case failed:
+		return a.notWithin(o.err)
+	}
+	return a.exhausted() // the request was waiting for its answer
+}
+
+func (a *acquisition) notWithin(err error) error {
+	return fmt.Errorf("no lease of type %q within %s: %w", a.request.Type, a.request.Wait, err)
+}
+
+// takeBack makes sure that the proxy neither holds nor will grant anything for
+// this request. cause is why the request is no longer wanted.
+func (a *acquisition) takeBack(ctx context.Context, cause error) error {
+	if !a.pending {
+		return cause
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer cancel()
+	_, err := a.client.Release(ctx, leaseapi.ReleaseRequest{RequestIDs: []string{a.request.RequestID}})
+	if err == nil {
+		return cause
+	}
+	return a.unknownGrant(cause)
+}
+
+// unknownGrant is the error for an attempt that may have been granted what
+// nobody knows the names of.
+func (a *acquisition) unknownGrant(cause error) error {
+	return &UnconfirmedError{RequestID: a.request.RequestID, Type: a.request.Type, Count: a.count(), Err: cause}
+}
+
+// unconfirmed ends an acquire that was sent, and cannot be sent again: the
+// proxy is of version 1, or (err) does not say whether it is.
+func (a *acquisition) unconfirmed(ctx context.Context, o outcome, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return a.takeBack(ctx, context.Cause(ctx))
+	case err != nil && err.Error() == o.failed().Error():
+		return a.takeBack(ctx, err)
+	case err != nil:
+		return a.takeBack(ctx, fmt.Errorf("%w, and then: %w", o.failed(), err))
+	case o.err == nil && o.StatusCode == http.StatusTooManyRequests:
+		return o.failed() // a refusal, like any 4xx
+	}
+	return a.unknownGrant(o.failed())
+}
+
+// giveBack returns a grant that cannot be used, because of cause.
+func (a *acquisition) giveBack(ctx context.Context, reply leaseapi.AcquireReply, cause error) error {
+	var req leaseapi.ReleaseRequest
+	switch {
+	case reply.RequestID == a.request.RequestID:
+		req.RequestIDs = []string{reply.RequestID}
+	case len(reply.Leases) > 0:
+		req.Leases = reply.Leases
+	default:
+		req.Names = reply.Names
+	}
+	done, err := a.client.giveBack(ctx, req)
+	if err == nil {
+		return cause
+	}
+	return &UnconfirmedError{
+		RequestID: a.request.RequestID, Type: a.request.Type,
+		Names: without(reply.Names, done.Released),
+		Err:   join(cause, err),
+	}
+}
+
+// giveBack releases, within a time of its own, what a failing acquire got.
+func (c *Client) giveBack(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
+	limit := cancelTime
+	if ctx.Err() == nil {
+		limit = releaseTime // the caller is in no hurry to end
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	return c.Release(ctx, req)
+}
+
+// without returns those of names that are not in gone.
+func without(names, gone []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(gone, n) })
+}
