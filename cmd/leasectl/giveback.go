@@ -67,7 +67,7 @@ func (a *app) giveBack(ctx context.Context, handle lockfile.Handle, same func(lo
 
 // giveBackNow is giveBack, as long as ctx lasts.
 func (a *app) giveBackNow(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
-	var owed []lockfile.Debt
+	var owed []lockfile.Owed
 	intent := ""
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.Record.State == "" || !same(tx.Record) {
@@ -79,7 +79,7 @@ func (a *app) giveBackNow(ctx context.Context, handle lockfile.Handle, same func
 		owed = debts(tx.Record)
 		intent = a.beginRelease(ctx, handle, tx.Record)
 		failpoint("release-in-journal")
-		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Previous: owed}
+		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owed}
 		if err := tx.Save(); err != nil {
 			return err
 		}
@@ -106,10 +106,10 @@ func (a *app) giveBackNow(ctx context.Context, handle lockfile.Handle, same func
 func anyRecord(lockfile.Record) bool { return true }
 
 // debts is all that a record makes its handle owe to a proxy.
-func debts(r lockfile.Record) []lockfile.Debt {
-	owed := r.Previous
+func debts(r lockfile.Record) []lockfile.Owed {
+	owed := r.Owed
 	if r.State == lockfile.StateQueued || r.State == lockfile.StateHeld {
-		owed = append(owed, lockfile.Debt{
+		owed = append(owed, lockfile.Owed{
 			RequestID:  r.RequestID,
 			Owner:      r.Owner,
 			Proxy:      r.Proxy,
@@ -122,7 +122,7 @@ func debts(r lockfile.Record) []lockfile.Debt {
 
 // paid follows debts that are paid: their journal entries go, and so do the
 // keepers of what was given back.
-func (a *app) paid(owed []lockfile.Debt) {
+func (a *app) paid(owed []lockfile.Owed) {
 	for _, d := range owed {
 		a.journal.settle(d.RequestID)
 		dismissKeeper(d.RequestID)
@@ -132,19 +132,19 @@ func (a *app) paid(owed []lockfile.Debt) {
 // settle pays the debts of a record, and takes each off as it is paid. It
 // returns the names that were released.
 func (a *app) settle(ctx context.Context, r *lockfile.Record) (released []string, err error) {
-	for len(r.Previous) > 0 {
-		names, err := a.pay(ctx, r.Previous[0])
+	for len(r.Owed) > 0 {
+		names, err := a.pay(ctx, r.Owed[0])
 		if err != nil {
 			return released, err
 		}
 		released = append(released, names...)
-		r.Previous = r.Previous[1:]
+		r.Owed = r.Owed[1:]
 	}
 	return released, nil
 }
 
 // pay settles one debt with the proxy it is owed to.
-func (a *app) pay(ctx context.Context, d lockfile.Debt) ([]string, error) {
+func (a *app) pay(ctx context.Context, d lockfile.Owed) ([]string, error) {
 	proxy := a.proxyOf(lockfile.Record{Proxy: d.Proxy})
 	if proxy == "" {
 		return nil, fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", strings.Join(d.Names(), ", "))
@@ -153,7 +153,7 @@ func (a *app) pay(ctx context.Context, d lockfile.Debt) ([]string, error) {
 }
 
 // payAt settles one debt with a proxy.
-func (a *app) payAt(ctx context.Context, proxy string, d lockfile.Debt) ([]string, error) {
+func (a *app) payAt(ctx context.Context, proxy string, d lockfile.Owed) ([]string, error) {
 	client, err := a.dial(ctx, proxy)
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (a *app) payAt(ctx context.Context, proxy string, d lockfile.Debt) ([]strin
 // releaseRequest is the release of a debt: by generations where there are
 // any, by names and owner where a version-1 proxy or a copied handle has none,
 // by request id where nothing was granted that we know of.
-func (a *app) releaseRequest(d lockfile.Debt) leaseapi.ReleaseRequest {
+func (a *app) releaseRequest(d lockfile.Owed) leaseapi.ReleaseRequest {
 	if len(d.Leases) == 0 {
 		return leaseapi.ReleaseRequest{RequestIDs: []string{d.RequestID}}
 	}
@@ -192,7 +192,7 @@ func (a *app) releaseRequest(d lockfile.Debt) leaseapi.ReleaseRequest {
 }
 
 // describeDebt names a debt in an error.
-func describeDebt(d lockfile.Debt) string {
+func describeDebt(d lockfile.Owed) string {
 	if len(d.Leases) == 0 {
 		return "request " + d.RequestID
 	}

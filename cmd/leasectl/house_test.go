@@ -18,8 +18,8 @@ const module = "github.com/leasectl/leasectl/"
 var mayImport = map[string][]string{
 	"cmd/leasectl": {"leaseapi", "lockfile", "pool", "proxyclient", "proxyserver", "scripts", "trap"},
 	"leaseapi":     {},
-	"lockfile":     {},
-	"pool":         {},
+	"lockfile":     {"leaseapi"},
+	"pool":         {"leaseapi"},
 	"proxyclient":  {"leaseapi"},
 	"proxyserver":  {"leaseapi", "pool"},
 	"scripts":      {},

@@ -74,7 +74,7 @@ func (o *openIntents) take(id string) *lockfile.Entry {
 }
 
 // covers tells whether our open entries are about all that is owed.
-func (o *openIntents) covers(owed []lockfile.Debt) bool {
+func (o *openIntents) covers(owed []lockfile.Owed) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, d := range owed {
@@ -88,9 +88,9 @@ func (o *openIntents) covers(owed []lockfile.Debt) bool {
 // beginAcquire writes down that h's request is about to be made. Without that
 // it must not be.
 func (a *app) beginAcquire(ctx context.Context, o *takeOptions, h *holding) error {
-	kind := lockfile.Holding
+	kind := lockfile.KindExec
 	if o.outlives {
-		kind = lockfile.Acquiring
+		kind = lockfile.KindAcquire
 	}
 	return a.journal.begin(ctx, lockfile.Intent{
 		ID:      h.record.RequestID,
@@ -114,7 +114,7 @@ func (a *app) beginRelease(ctx context.Context, handle lockfile.Handle, r lockfi
 	id = rand.Text()
 	err := a.journal.begin(ctx, lockfile.Intent{
 		ID:      id,
-		Kind:    lockfile.Releasing,
+		Kind:    lockfile.KindRelease,
 		Request: r.RequestID,
 		Handle:  handle.Path(),
 		Proxy:   proxyOwed(r),
@@ -204,7 +204,7 @@ func (s *settling) settle(ctx context.Context, in lockfile.Intent) (done settlem
 	if handle, err := lockfile.OpenHandle(in.Handle); err == nil {
 		err = handle.Update(ctx, func(tx *lockfile.Tx) error {
 			ours := in.Request != "" && tx.RequestID == in.Request
-			if ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.Acquiring {
+			if ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.KindAcquire {
 				done.kept, named = tx.Names(), true
 				return nil
 			}
@@ -217,7 +217,7 @@ func (s *settling) settle(ctx context.Context, in lockfile.Intent) (done settlem
 			return done, err
 		}
 	} // else it is no handle any more
-	if named || in.Kind == lockfile.Releasing || done.unconfirmed {
+	if named || in.Kind == lockfile.KindRelease || done.unconfirmed {
 		if len(done.kept) == 0 && !done.unconfirmed {
 			dismissKeeper(in.Request) // it may be what was killed
 		}
@@ -234,11 +234,11 @@ func (s *settling) settle(ctx context.Context, in lockfile.Intent) (done settlem
 // payAll pays what a handle owes, and with all also what it has, which nobody
 // has begun to release. The handle is removed if nothing is left.
 func (s *settling) payAll(ctx context.Context, tx *lockfile.Tx, all bool, done *settlement) error {
-	owed := tx.Previous
+	owed := tx.Owed
 	unsent := all && (tx.State == lockfile.StateHeld || tx.State == lockfile.StateQueued)
 	if unsent {
 		owed = debts(tx.Record)
-		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Previous: owed}
+		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owed}
 		if err := tx.Save(); err != nil {
 			return err
 		}
@@ -268,8 +268,8 @@ func (s *settling) payAll(ctx context.Context, tx *lockfile.Tx, all bool, done *
 		}
 		failpoint("settling-answered")
 		done.released = append(done.released, names...)
-		tx.Previous = owed[i+1:]
-		s.a.paid([]lockfile.Debt{d})
+		tx.Owed = owed[i+1:]
+		s.a.paid([]lockfile.Owed{d})
 	}
 	if tx.State == lockfile.StateReleasing {
 		tx.Record = lockfile.Record{}
@@ -278,7 +278,7 @@ func (s *settling) payAll(ctx context.Context, tx *lockfile.Tx, all bool, done *
 }
 
 // bare tells whether a debt is of names without generations.
-func bare(d lockfile.Debt) bool {
+func bare(d lockfile.Owed) bool {
 	for _, l := range d.Leases {
 		if l.Generation == 0 {
 			return true

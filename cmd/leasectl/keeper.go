@@ -157,7 +157,7 @@ func (k *keeping) event(ctx context.Context, late <-chan time.Time) (over, due b
 
 // versionOneLeases tells whether a record's leases are from a proxy that
 // neither renews nor releases late.
-func versionOneLeases(r lockfile.Record) bool { return bare(lockfile.Debt{Leases: r.Leases}) }
+func versionOneLeases(r lockfile.Record) bool { return bare(lockfile.Owed{Leases: r.Leases}) }
 
 // renew keeps the lease until ctx ends or it is lost for good.
 func (k *keeping) renew(ctx context.Context, client *proxyclient.Client, r lockfile.Record) {

@@ -61,7 +61,7 @@ func (k *keeping) beginRelease(ctx context.Context, held lockfile.Record) {
 	defer cancel()
 	err := k.a.journal.begin(ctx, lockfile.Intent{
 		ID:      k.request, // so that it counts as the entry of what is owed
-		Kind:    lockfile.Releasing,
+		Kind:    lockfile.KindRelease,
 		Request: k.request,
 		Handle:  k.handle.Path(),
 		Proxy:   held.Proxy,
@@ -85,7 +85,7 @@ func (k *keeping) tryGiveBack(ctx context.Context) error {
 // back. A handle that has a newer request too is looked after by others.
 func (k *keeping) owes(r lockfile.Record) bool {
 	return r.RequestID == k.request || r.State == lockfile.StateReleasing &&
-		slices.ContainsFunc(r.Previous, func(d lockfile.Debt) bool { return d.RequestID == k.request })
+		slices.ContainsFunc(r.Owed, func(d lockfile.Owed) bool { return d.RequestID == k.request })
 }
 
 // leftToKeeper is an error if a keeper is giving back what a handle owes to a
@@ -95,8 +95,8 @@ func (a *app) leftToKeeper(r lockfile.Record) error {
 	if r.State != lockfile.StateReleasing {
 		return nil
 	}
-	for _, d := range r.Previous {
-		if bare(d) && !a.journal.covers([]lockfile.Debt{d}) && tellKeeper(d.RequestID) {
+	for _, d := range r.Owed {
+		if bare(d) && !a.journal.covers([]lockfile.Owed{d}) && tellKeeper(d.RequestID) {
 			return fmt.Errorf("release %s: %w its keeper, which goes on trying", describeDebt(d), proxyclient.ErrUnreachable)
 		}
 	}

@@ -159,7 +159,7 @@ func (d settlement) text(in lockfile.Intent) string {
 		return fmt.Sprintf("released %s: %s", strings.Join(d.released, ", "), who)
 	case len(d.kept) > 0:
 		return fmt.Sprintf("kept %s: handle %s has it: release that if nobody needs it: %s", strings.Join(d.kept, ", "), in.Handle, who)
-	case in.Kind == lockfile.Releasing:
+	case in.Kind == lockfile.KindRelease:
 		return fmt.Sprintf("nothing left to release in handle %s: %s", in.Handle, who)
 	}
 	return fmt.Sprintf("withdrawn, nothing was held: %s", who)
@@ -168,9 +168,9 @@ func (d settlement) text(in lockfile.Intent) string {
 // describeIntent says what the dead process was doing.
 func describeIntent(in lockfile.Intent) string {
 	what := map[lockfile.Kind]string{
-		lockfile.Acquiring: "acquire",
-		lockfile.Holding:   "exec",
-		lockfile.Releasing: "release",
+		lockfile.KindAcquire: "acquire",
+		lockfile.KindExec:    "exec",
+		lockfile.KindRelease: "release",
 	}[in.Kind]
 	return fmt.Sprintf("%s %s (process %d) was killed", what, in.ID, in.PID)
 }
@@ -251,7 +251,7 @@ func (r *recovery) listed(handle string) bool {
 // and will not be, since it was killed.
 func overdue(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && !r.ReleaseAt.IsZero() && time.Now().After(r.ReleaseAt) &&
-		bare(lockfile.Debt{Leases: r.Leases}) && keeperState(r.RequestID) == keeperKilled
+		bare(lockfile.Owed{Leases: r.Leases}) && keeperState(r.RequestID) == keeperKilled
 }
 
 func namesOwed(r lockfile.Record) (names []string) {

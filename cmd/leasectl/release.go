@@ -212,7 +212,7 @@ func (a *app) detachRelease(ctx context.Context, handle lockfile.Handle, record 
 	if err != nil {
 		return err
 	}
-	request := a.releaseRequest(debts(record)[len(record.Previous)])
+	request := a.releaseRequest(debts(record)[len(record.Owed)])
 	leases := request.Leases
 	for _, name := range request.Names {
 		leases = append(leases, leaseapi.Lease{Name: name})

@@ -137,7 +137,7 @@ type localHide struct {
 // process ends if the proxy stops; then it moves the socket away. Whoever looks
 // for the proxy from now on waits for the lock and starts a new one.
 func (h *localHide) hide() (unhide func(), err error) {
-	unlock, err := lockfile.Hold(localLock(h.dir))
+	unlock, err := lockfile.Lock(localLock(h.dir))
 	if err != nil {
 		return nil, err // somebody is about to use this proxy
 	}

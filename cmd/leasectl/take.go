@@ -166,7 +166,7 @@ func (a *app) take(ctx context.Context, o *takeOptions, handle lockfile.Handle, 
 func (a *app) queue(ctx context.Context, h *holding, replaces func(lockfile.Record) bool) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	var owed []lockfile.Debt
+	var owed []lockfile.Owed
 	err := h.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.Record.State != "" && (replaces == nil || !replaces(tx.Record)) {
 			return heldError(h.handle.Path(), tx.Record)
@@ -176,7 +176,7 @@ func (a *app) queue(ctx context.Context, h *holding, replaces func(lockfile.Reco
 		}
 		owed = debts(tx.Record)
 		tx.Record = h.record
-		tx.Record.Previous = owed
+		tx.Record.Owed = owed
 		if len(owed) == 0 {
 			return nil
 		}
@@ -186,7 +186,7 @@ func (a *app) queue(ctx context.Context, h *holding, replaces func(lockfile.Reco
 		failpoint("replaced-in-handle")
 		released, err := a.settle(ctx, &tx.Record)
 		if err != nil {
-			tx.Record = lockfile.Record{State: lockfile.StateReleasing, Previous: tx.Record.Previous}
+			tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: tx.Record.Owed}
 			return errors.Join(err, tx.Save())
 		}
 		failpoint("replaced-released")
