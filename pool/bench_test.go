@@ -20,7 +20,7 @@ func pairs(b *testing.B, waiters, absent int) {
 	n := 0
 	ask := func() {
 		n++
-		acquire(b, set, 0, Request{ID: fmt.Sprint("r", n), Type: "t", Once: true})
+		acquire(b, set, 0, Request{ID: fmt.Sprint("r", n), Type: "t", Anonymous: true})
 	}
 	for range 50 {
 		ask()
@@ -33,14 +33,14 @@ func pairs(b *testing.B, waiters, absent int) {
 		}
 	}
 	held := set.Pools(0)[0].Leases
-	set.Take()
+	set.Drain()
 	b.ReportAllocs()
 	for b.Loop() {
 		l := held[0]
 		held = held[1:]
 		ask()
 		set.Release(0, ref(l), 0)
-		for _, c := range set.Take() {
+		for _, c := range set.Drain() {
 			held = append(held, c.Leases...)
 		}
 	}
@@ -66,7 +66,7 @@ func BenchmarkAcquireRenewRelease(b *testing.B) {
 		i++
 		set.Renew(now, ref(leases[0]), 0)
 		set.Release(now, ref(leases[0]), 0)
-		set.Take()
+		set.Drain()
 	}
 }
 
@@ -98,7 +98,7 @@ func BenchmarkDrain(b *testing.B) {
 						there++
 					}
 				}
-				set.Take()
+				set.Drain()
 				b.StartTimer()
 				var now time.Duration
 				for granted := 0; granted < there; {
@@ -109,7 +109,7 @@ func BenchmarkDrain(b *testing.B) {
 						now, _ = set.Next()
 						set.Advance(now)
 					}
-					for _, change := range set.Take() {
+					for _, change := range set.Drain() {
 						all = append(all, change.Leases...)
 						granted += len(change.Leases)
 					}

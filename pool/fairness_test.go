@@ -50,7 +50,7 @@ func TestLargeRequestInSlicesIsNotStarved(t *testing.T) {
 					acquire(t, set, now, Request{ID: fmt.Sprint(now), Type: "t"})
 				}
 				set.Advance(now)
-				for _, change := range set.Take() {
+				for _, change := range set.Drain() {
 					if change.Kind != Granted {
 						continue
 					}
@@ -90,7 +90,7 @@ func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 			must(t, set, 10*s, Request{ID: "large", Type: "t", Count: 3})
 			must(t, set, 10*s, req("b"))
 			set.Detach(35*s, "large", 2*s) // its slice is over, and it does not come back
-			set.Take()
+			set.Drain()
 			set.Advance(37*s - 1)
 			changed(t, set)
 			set.Advance(37 * s)

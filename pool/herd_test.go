@@ -41,7 +41,7 @@ func (h herd) run(t *testing.T) (grants []time.Duration, wait time.Duration) {
 			now = max(now, next)
 			set.Advance(now)
 		}
-		for _, c := range set.Take() {
+		for _, c := range set.Drain() {
 			if c.Kind == Granted {
 				grants = append(grants, now)
 				wait += c.Took

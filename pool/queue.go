@@ -5,13 +5,18 @@ import (
 	"slices"
 )
 
-// queue is the waiters of a pool in the order of their arrival.
-type queue []*request
+// queue is elements in the order of their arrival.
+type queue[T any] struct {
+	items   []T
+	arrival func(T) uint64 // grows from one to the next
+}
 
-// index returns where r stands, 0 being next.
-func (q queue) index(r *request) int {
-	i, found := slices.BinarySearchFunc(q, r.arrival, func(r *request, arrival uint64) int {
-		return cmp.Compare(r.arrival, arrival)
+func (q *queue[T]) len() int { return len(q.items) }
+
+// index returns where x stands, 0 being next.
+func (q *queue[T]) index(x T) int {
+	i, found := slices.BinarySearchFunc(q.items, q.arrival(x), func(x T, arrival uint64) int {
+		return cmp.Compare(q.arrival(x), arrival)
 	})
 	if !found {
 		panic("pool: waiter is not in its queue")
@@ -19,46 +24,19 @@ func (q queue) index(r *request) int {
 	return i
 }
 
-// push adds r, which arrived after all others.
-func (q *queue) push(r *request) { *q = append(*q, r) }
+// push adds x, which arrived after all others.
+func (q *queue[T]) push(x T) { q.items = append(q.items, x) }
 
-// remove takes r out. At the head, where grants happen, it moves nothing:
-// append gets the room back when it next has to grow.
-func (q *queue) remove(r *request) {
-	s := *q
-	i := s.index(r)
+// remove takes x out. At the head, where grants happen, it moves nothing: append
+// gets the room back when it next has to grow.
+func (q *queue[T]) remove(x T) {
+	s := q.items
+	i := q.index(x)
 	if i >= len(s)/2 {
-		*q = slices.Delete(s, i, i+1)
+		q.items = slices.Delete(s, i, i+1)
 		return
 	}
 	copy(s[1:i+1], s[:i])
-	s[0] = nil // let go of it
-	*q = s[1:]
-}
-
-// tombstones are the ended request ids, in the order in which they are
-// forgotten, which is the order in which they ended.
-type tombstones struct {
-	ids   map[string]struct{}
-	order []Ended
-	limit int
-}
-
-func (t *tombstones) has(id string) bool {
-	_, ok := t.ids[id]
-	return ok
-}
-
-func (t *tombstones) push(e Ended) {
-	t.ids[e.ID] = struct{}{}
-	t.order = append(t.order, e)
-}
-
-// pop takes out the first one, of which there must be one.
-func (t *tombstones) pop() Ended {
-	e := t.order[0]
-	t.order[0] = Ended{} // let go of its id
-	t.order = t.order[1:]
-	delete(t.ids, e.ID)
-	return e
+	clear(s[:1]) // let go of it
+	q.items = s[1:]
 }

@@ -46,22 +46,22 @@ func (m *sim) auditModel() {
 	for _, p := range m.order {
 		there := 0
 		for i, r := range p.queue {
-			if r.isThere(m.now) != r.there || i > 0 && p.queue[i-1].arrival >= r.arrival {
+			if r.isActive(m.now) != r.active || i > 0 && p.queue[i-1].arrival >= r.arrival {
 				m.failf("%s has waiter %d %+v", p.Type, i, r)
 			}
-			if r.there {
+			if r.active {
 				there++
 			}
 		}
 		m.seen["longest queue"] = max(m.seen["longest queue"], len(p.queue))
-		if inUse[p] != p.inUse || there != p.there {
-			m.failf("%s: %d in use and %d there, counted %d and %d", p.Type, inUse[p], there, p.inUse, p.there)
+		if inUse[p] != p.inUse || there != p.active {
+			m.failf("%s: %d in use and %d there, counted %d and %d", p.Type, inUse[p], there, p.inUse, p.active)
 		}
 		m.settlePool(p)
 	}
 }
 
-func (r *modelRequest) isThere(now time.Duration) bool { return r.attached > 0 || now < r.thereUntil }
+func (r *modelRequest) isActive(now time.Duration) bool { return r.attached > 0 || now < r.activeUntil }
 
 // auditSnapshot compares the durable state with the sum of the changes.
 func (m *sim) auditSnapshot(snap Snapshot) {

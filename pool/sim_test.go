@@ -171,7 +171,7 @@ func (m *sim) pass(d time.Duration) {
 	next, ok := m.set.Next()
 	if ok && m.now+d >= next && next-m.now > 1 {
 		m.set.Advance(next - 1)
-		if changes := m.set.Take(); len(changes) > 0 {
+		if changes := m.set.Drain(); len(changes) > 0 {
 			m.failf("before %v, which Next returned, came %q", next, words(changes))
 		}
 	}
@@ -209,8 +209,8 @@ func (m *sim) leaveAll() {
 	}
 	m.audit()
 	for _, p := range m.set.pools {
-		if len(p.free) != p.capacity() {
-			m.failf("pool %s: %d of %d names are free at the end", p.Type, len(p.free), p.capacity())
+		if len(p.stock.free) != p.capacity() {
+			m.failf("pool %s: %d of %d names are free at the end", p.Type, len(p.stock.free), p.capacity())
 		}
 	}
 }

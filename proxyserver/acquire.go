@@ -31,7 +31,7 @@ func (s *Server) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 	out := s.acquire(r.Context(), p)
 	// A client without a request id that is gone cannot be told, nor come
 	// back: what it got would be held by nobody.
-	if p.Once && len(out.leases) > 0 && r.Context().Err() != nil {
+	if p.Anonymous && len(out.leases) > 0 && r.Context().Err() != nil {
 		if err := s.giveBack(out.leases); err != nil {
 			unavailable(w, err)
 			return
@@ -48,7 +48,7 @@ func (s *Server) acquire(ctx context.Context, p *acquireParams) outcome {
 	c := &conn{told: make(chan outcome, 1)}
 	queued := false
 	err := s.do(func(now time.Duration) {
-		if p.Once {
+		if p.Anonymous {
 			s.onces++
 			p.ID = onceID(s.onces)
 		}
@@ -96,7 +96,7 @@ var (
 // or the whole wait is over.
 func (s *Server) await(ctx context.Context, p *acquireParams, c *conn) outcome {
 	limit := p.wait
-	if !p.Once {
+	if !p.Anonymous {
 		limit = min(limit, leaseapi.SliceTime)
 	}
 	timer := time.NewTimer(limit)
@@ -201,9 +201,9 @@ func (s *Server) answerAcquire(w http.ResponseWriter, p *acquireParams, out outc
 	switch err := out.err; {
 	case err == nil:
 		answer(w, http.StatusOK, s.acquireReply(p, out.leases))
-	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Once && out.status != nil:
+	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Anonymous && out.status != nil:
 		answer(w, http.StatusAccepted, s.queuedReply(p.ID, *out.status))
-	case p.Once && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
+	case p.Anonymous && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
 		refuse(http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, pool.ErrUnknownType):
 		refuse(http.StatusNotFound, leaseapi.TextUnknownType)
@@ -231,7 +231,7 @@ func (s *Server) acquireReply(p *acquireParams, leases []pool.Lease) leaseapi.Ac
 	if !p.ours {
 		return reply
 	}
-	if !p.Once {
+	if !p.Anonymous {
 		reply.RequestID = p.ID
 	}
 	reply.Leases = leasesOf(leases)

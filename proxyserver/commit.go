@@ -76,7 +76,7 @@ func (s *Server) run(op func(now time.Duration)) (*batch, error) {
 
 // collect moves what changed to the open batch.
 func (s *Server) collect() {
-	for _, c := range s.set.Take() {
+	for _, c := range s.set.Drain() {
 		switch c.Kind {
 		case pool.Granted:
 			s.tell(c.ID, outcome{leases: c.Leases})

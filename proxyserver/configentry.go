@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -97,7 +98,7 @@ func (p *configParser) checkType(e *configEntry) {
 		p.errorf(e.at, "a resource has no type")
 		return
 	}
-	if err := pool.CheckType(e.Type); err != nil {
+	if err := leaseapi.CheckType(e.Type); err != nil {
 		p.errorf(e.typ, "%w", err)
 		return
 	}
@@ -146,7 +147,7 @@ func (p *configParser) makeNames(e *configEntry) {
 }
 
 func (p *configParser) addName(e *configEntry, name string, at *yaml.Node) bool {
-	if err := pool.CheckName(name); err != nil {
+	if err := leaseapi.CheckName(name); err != nil {
 		p.errorf(at, "%w", err)
 		return false
 	}

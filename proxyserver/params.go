@@ -18,7 +18,7 @@ import (
 
 // acquireParams is what an acquire asks for.
 type acquireParams struct {
-	pool.Request               // Once if it has no request id
+	pool.Request               // Anonymous if it has no request id
 	ours         bool          // it has a parameter that version 1 does not have
 	wait         time.Duration // how long it may wait from now on; negative: it does not say
 }
@@ -55,7 +55,7 @@ func parseAcquire(w http.ResponseWriter, query url.Values) (p *acquireParams, ok
 func (p *acquireParams) parseOurs(query url.Values) error {
 	p.Owner = query.Get(leaseapi.ParamOwner)
 	p.ID = query.Get(leaseapi.ParamRequestID)
-	p.Once = p.ID == ""
+	p.Anonymous = p.ID == ""
 	p.wait = -1
 	for _, name := range []string{leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait} {
 		p.ours = p.ours || query.Has(name)

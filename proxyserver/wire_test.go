@@ -178,7 +178,6 @@ func TestWordsAgree(t *testing.T) {
 		{pool.ProvisionalTTL, leaseapi.ProvisionalTTL},
 		{pool.PlaceKept, leaseapi.PlaceKept},
 		{pool.EndedKept, leaseapi.EndedKept},
-		{pool.MaxNameLen, leaseapi.MaxName},
 	} {
 		if c.pool != c.wire {
 			t.Errorf("%v in pool is %v on the wire", c.pool, c.wire)
