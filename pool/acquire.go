@@ -39,8 +39,8 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if q.Try {
 		return nil, ErrExhausted
 	}
-	if p.queue.len() >= p.MaxWaiters {
-		return nil, fmt.Errorf("%w: %d do", ErrQueueFull, p.queue.len())
+	if len(p.queue) >= p.MaxWaiters {
+		return nil, fmt.Errorf("%w: %d do", ErrQueueFull, len(p.queue))
 	}
 	s.enqueue(r)
 	s.serve() // grants nothing, but may arm the timer of the pace

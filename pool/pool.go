@@ -18,7 +18,7 @@ type pool struct {
 	held  ordered[*lease] // by generation: what is held longest comes first
 	hold  average         // how long leases were held
 
-	queue       queue[*request]   // all waiters
+	queue       queue             // all waiters
 	active      ordered[*request] // those of them that are served, by arrival
 	activeSince time.Duration     // since when there are active waiters, if there are any
 
@@ -35,7 +35,6 @@ func newPool(typ string) *pool {
 			less: func(a, b *lease) bool { return a.Generation < b.Generation },
 			pos:  func(l *lease) *int { return &l.pos },
 		},
-		queue: queue[*request]{arrival: func(r *request) uint64 { return r.arrival }},
 		active: ordered[*request]{
 			less: func(a, b *request) bool { return a.arrival < b.arrival },
 			pos:  func(r *request) *int { return &r.activePos },
@@ -127,4 +126,35 @@ func (r *request) values() []Lease {
 		leases[i] = l.Lease
 	}
 	return leases
+}
+
+// queue is the waiters of a pool in the order of their arrival.
+type queue []*request
+
+// index returns where r stands, 0 being next.
+func (q queue) index(r *request) int {
+	i, found := slices.BinarySearchFunc(q, r.arrival, func(r *request, arrival uint64) int {
+		return cmp.Compare(r.arrival, arrival)
+	})
+	if !found {
+		panic("pool: waiter is not in its queue")
+	}
+	return i
+}
+
+// push adds r, which arrived after all others.
+func (q *queue) push(r *request) { *q = append(*q, r) }
+
+// remove takes r out. At the head, where grants happen, it moves nothing:
+// append gets the room back when it next has to grow.
+func (q *queue) remove(r *request) {
+	s := *q
+	i := s.index(r)
+	if i >= len(s)/2 {
+		*q = slices.Delete(s, i, i+1)
+		return
+	}
+	copy(s[1:i+1], s[:i])
+	s[0] = nil // let go of it
+	*q = s[1:]
 }

@@ -82,7 +82,7 @@ func (g *ledger) refill(p *pool) {
 
 // dismiss drops the waiters that p will never serve.
 func (g *ledger) dismiss(p *pool) {
-	for _, r := range slices.Clone(p.queue.items) {
+	for _, r := range slices.Clone(p.queue) {
 		switch {
 		case p.retired:
 			g.drop(r, ErrUnknownType)

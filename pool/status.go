@@ -39,7 +39,7 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 	p := r.pool
 	st := Status{
 		State: StateQueued,
-		Place: p.queue.index(r) + 1, Length: p.queue.len(),
+		Place: p.queue.index(r) + 1, Length: len(p.queue),
 		InUse: p.held.Len(), Capacity: p.capacity(),
 		NextGrantIn: p.dueIn(s.now),
 		Waited:      s.now - r.arrived,
@@ -98,11 +98,11 @@ func (s *Set) Totals(now time.Duration) []PoolStatus {
 			continue
 		}
 		st := PoolStatus{
-			Type: p.Type, Capacity: p.capacity(), InUse: p.held.Len(), Waiting: p.queue.len(),
+			Type: p.Type, Capacity: p.capacity(), InUse: p.held.Len(), Waiting: len(p.queue),
 			NextGrantIn: p.dueIn(s.now),
 		}
-		if p.queue.len() > 0 {
-			st.OldestWaiting = s.now - p.queue.items[0].arrived
+		if len(p.queue) > 0 {
+			st.OldestWaiting = s.now - p.queue[0].arrived
 		}
 		all = append(all, st)
 	}
