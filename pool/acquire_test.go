@@ -85,7 +85,7 @@ func TestPlaceIsLostAfterThirtySecondsAlone(t *testing.T) {
 	must(t, set, 81*s, req("b")) // no trace is left: it queues again
 }
 
-// Between two slices a waiter counts as there, and is granted what is free.
+// Between two slices a waiter stays active, and is granted what is free.
 func TestLingeringWaiterIsThere(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")
@@ -119,7 +119,7 @@ func TestPresenceEndServesTheNext(t *testing.T) {
 // The break of an old connection does not undo the 202 of a newer one, but the
 // break of the newest does.
 func TestLingerOfSeveralConnections(t *testing.T) {
-	there := func(set *Set) bool {
+	active := func(set *Set) bool {
 		set.Drain()
 		set.Cancel(set.now, "a")
 		return len(set.Drain()) == 3 // released, remembered, granted
@@ -130,8 +130,8 @@ func TestLingerOfSeveralConnections(t *testing.T) {
 	must(t, set, 0, req("b"))
 	set.Detach(1*s, "b", 2*s)
 	set.Detach(2*s, "b", 0)
-	if !there(set) {
-		t.Error("a waiter that got a 202 is not there")
+	if !active(set) {
+		t.Error("a waiter that got a 202 is not active")
 	}
 
 	set = one(t, 1)
@@ -140,12 +140,12 @@ func TestLingerOfSeveralConnections(t *testing.T) {
 	set.Detach(1*s, "b", 2*s)
 	must(t, set, 1*s, req("b"))
 	set.Detach(2*s, "b", 0)
-	if there(set) {
-		t.Error("a waiter whose connection broke after its 202 is there")
+	if active(set) {
+		t.Error("a waiter whose connection broke after its 202 is active")
 	}
 }
 
-func TestOnce(t *testing.T) {
+func TestAnonymous(t *testing.T) {
 	set := one(t, 1)
 	once := func(id string) Request { return Request{ID: id, Type: "t", Anonymous: true} }
 	a := must(t, set, 0, once("1"), "t-0")

@@ -1,5 +1,7 @@
 package pool
 
+import "time"
+
 // tombstones are the ended request ids, in the order in which they are
 // forgotten, which is the order in which they ended.
 type tombstones struct {
@@ -12,7 +14,16 @@ func newTombstones() tombstones {
 	return tombstones{ids: make(map[string]struct{}), limit: MaxEnded}
 }
 
-func (t *tombstones) full() bool { return len(t.order) >= t.limit }
+// surplus returns how many must be forgotten before one more may be remembered.
+func (t *tombstones) surplus() int { return max(0, len(t.order)+1-t.limit) }
+
+// due returns how many are to be forgotten by now.
+func (t *tombstones) due(now time.Duration) (n int) {
+	for n < len(t.order) && t.order[n].Until <= now {
+		n++
+	}
+	return n
+}
 
 func (t *tombstones) has(id string) bool {
 	_, ok := t.ids[id]

@@ -27,7 +27,7 @@ func TestLargeRequestInSlicesIsNotStarved(t *testing.T) {
 		{"comes back at once", 0, 2 * s, 0, false},
 		{"comes back late", 0, 2 * s, 2*s - tick, false},
 		{"with a pace", AutoPace(hold, 50), 2 * s, 2*s - tick, false},
-		// That it counts as there meanwhile is what spares it.
+		// It is spared because it stays active meanwhile.
 		{"loses its connection", 0, 0, 2*s - tick, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func acquire(t testing.TB, set *Set, now time.Duration, q Request) {
 }
 
 // A client that is gone without a word holds up those behind it for as long as
-// it counts as there, not for as long as its place is kept.
+// it stays active, not for as long as its place is kept.
 func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 	for _, pace := range []time.Duration{0, 5 * s} {
 		t.Run(fmt.Sprintf("pace=%v", pace), func(t *testing.T) {

@@ -72,7 +72,7 @@ func (g *ledger) schedule(t *timer, due time.Duration) {
 
 // remember makes id one that has ended, and forgets others if there are too many.
 func (g *ledger) remember(id string) {
-	for g.ended.full() {
+	for range g.ended.surplus() {
 		g.forget()
 	}
 	e := Ended{ID: id, Until: later(g.now, EndedKept)}

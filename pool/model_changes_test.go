@@ -46,13 +46,13 @@ func (m *model) applyGrant(c Change) {
 	case m.asking != nil && m.asking.ID == c.ID:
 		r, how = m.asking, "granted at once"
 		if r.pool.active > 0 {
-			m.fail("%s was granted before %s, which is there and came first", c.ID, r.pool.first().ID)
+			m.fail("%s was granted before %s, which is active and came first", c.ID, r.pool.first().ID)
 		}
 		m.asking, r.arrived, r.pool.since = nil, m.now, m.now
 	case r == nil || !r.queued:
 		m.fail("%s was granted and does not wait", c.ID)
 	case r.pool.first() != r:
-		m.fail("%s was granted before %s, which is there and came first", c.ID, r.pool.first().ID)
+		m.fail("%s was granted before %s, which is active and came first", c.ID, r.pool.first().ID)
 	default:
 		if r.pool.queue[0] != r {
 			m.count("overtaken")

@@ -46,8 +46,8 @@ type modelPool struct {
 	free   []string
 	inUse  int
 	queue  []*modelRequest // by arrival
-	active int             // how many of them are there
-	since  time.Duration   // since when somebody is there
+	active int             // how many of them are active
+	since  time.Duration   // since when there is an active one
 
 	start time.Duration // of the pace, as rhythm has it
 	spent int
@@ -139,7 +139,7 @@ func (p *modelPool) fits(count int) bool {
 	return count <= len(p.free) && p.inUse+count <= len(p.Names)
 }
 
-// first returns the first waiter that is there.
+// first returns the first active waiter.
 func (p *modelPool) first() *modelRequest {
 	if p.active == 0 {
 		return nil

@@ -31,12 +31,12 @@ func (s *Set) Advance(now time.Duration) {
 		case *pool:
 			s.touch(on) // the pace delays nobody any longer
 		}
-	}
-	for {
-		e, ok := s.ended.first()
-		if !ok || e.Until > s.now {
-			break
+		// Else this loop might never end, and its caller holds a lock.
+		if s.timers.has(t) && t.due <= s.now {
+			panic("pool: a timer that went off is due again at once")
 		}
+	}
+	for range s.ended.due(s.now) {
 		s.forget()
 	}
 	s.serve()

@@ -44,18 +44,18 @@ func (m *sim) auditModel() {
 		m.failf("%d leases are held, counted %d", held, m.held)
 	}
 	for _, p := range m.order {
-		there := 0
+		active := 0
 		for i, r := range p.queue {
 			if r.isActive(m.now) != r.active || i > 0 && p.queue[i-1].arrival >= r.arrival {
 				m.failf("%s has waiter %d %+v", p.Type, i, r)
 			}
 			if r.active {
-				there++
+				active++
 			}
 		}
 		m.seen["longest queue"] = max(m.seen["longest queue"], len(p.queue))
-		if inUse[p] != p.inUse || there != p.active {
-			m.failf("%s: %d in use and %d there, counted %d and %d", p.Type, inUse[p], there, p.inUse, p.active)
+		if inUse[p] != p.inUse || active != p.active {
+			m.failf("%s: %d in use and %d active, counted %d and %d", p.Type, inUse[p], active, p.inUse, p.active)
 		}
 		m.settlePool(p)
 	}

@@ -1,6 +1,9 @@
 package pool
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Detach says that one connection which waited with request id is gone. When
 // none is left, the waiter stays active for linger, which is zero if the
@@ -58,9 +61,9 @@ func (s *Set) Cancel(now time.Duration, id string) (names []string) {
 		s.drop(r, ErrEnded)
 		s.remember(id)
 	default:
-		for len(r.leases) > 0 { // end takes them out, and remembers with the last
-			names = append(names, r.leases[0].Name)
-			s.end(r.leases[0], Released)
+		for _, l := range slices.Clone(r.leases) { // end takes them out, and remembers the id with the last
+			names = append(names, l.Name)
+			s.end(l, Released)
 		}
 	}
 	s.serve()
