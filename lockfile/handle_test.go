@@ -49,7 +49,7 @@ func TestOpenHandle(t *testing.T) {
 	}
 }
 
-// What the files mean together, for each thing that any may hold.
+// The meaning of the files together, for each content that each may have.
 func TestReadCombinations(t *testing.T) {
 	const missing = "missing"
 	names := []struct{ is, text string }{
@@ -158,8 +158,8 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// What is read in the middle of a change is not returned: only what was found
-// twice in a row is of one moment.
+// Files that were read in the middle of a change are not returned: only two reads
+// that find the same are of one moment.
 func TestUntilSame(t *testing.T) {
 	old := files{text: []byte("a\n"), json: []byte("1")}
 	mixed := files{text: []byte("b\n"), json: []byte("1")}

@@ -39,7 +39,7 @@ func WithLock(ctx context.Context, path string, fn func() error) error {
 // Lock takes the lock that [WithLock] takes, and keeps it beyond the call: until
 // unlock is called, or the process ends, however it ends. It does not wait: if
 // the lock is not free, the error is [ErrLocked] at once. Keep unlock even if it
-// is never called: the lock is lost when nothing refers to it any more.
+// is never called: the lock is lost when nothing refers to it.
 func Lock(path string) (unlock func() error, err error) {
 	return lockFile(path, try)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -136,7 +137,7 @@ func swapped(t *testing.T, path string, swap func()) (take func(*flock.Flock) er
 	}, tries
 }
 
-// A lock on a file that is not at the path any more excludes nobody.
+// A lock on a file that was removed or replaced excludes nobody.
 func TestLockStartsOver(t *testing.T) {
 	for name, swap := range map[string]func(path string) error{
 		"removed": os.Remove,
@@ -189,17 +190,17 @@ func TestWithLockWaits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				unlock, err := holder(path)
 				ok(t, err)
-				inside := false
+				var inside atomic.Bool // flock orders processes, not memory
 				done := make(chan error)
-				go func() { done <- WithLock(t.Context(), path, func() error { inside = true; return nil }) }()
+				go func() { done <- WithLock(t.Context(), path, func() error { inside.Store(true); return nil }) }()
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if inside {
+				if inside.Load() {
 					t.Error("two are inside")
 				}
 				ok(t, unlock())
 				ok(t, <-done)
-				if !inside {
+				if !inside.Load() {
 					t.Error("nobody is let in")
 				}
 			})

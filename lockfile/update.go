@@ -131,7 +131,7 @@ func (tx *Tx) steps(record []byte) ([]change, error) {
 
 // removeLock removes the lock file, under its lock, if there is no handle that
 // it guards. A lock file that cannot be removed does no harm: it is found
-// and used by whoever comes next.
+// and used by the next process.
 func (tx *Tx) removeLock() {
 	if !tx.nowhere && tx.saved != nil && len(tx.saved) == 0 {
 		os.Remove(tx.handle.lockPath())

@@ -14,7 +14,7 @@ var (
 
 // Break takes the lease of name away from its holder, for an operator, who says
 // why. Renewals fail from now on with that reason, and nothing prolongs the
-// lease any more, not even a restart: it ends when its holder releases it, at a
+// lease, not even a restart: it ends when its holder releases it, at a
 // pending release, or else when its TTL is over. That leaves the holder time to
 // stop what it does. With immediately, it ends now.
 //

@@ -8,7 +8,7 @@ import "time"
 // release is the caller's still, but ends when it ends. One that was broken is
 // not, although it may be held a while yet.
 //
-// The Reason is empty, or says why the lease is not the caller's any more.
+// The Reason is empty, or says why the lease is no longer the caller's.
 func (s *Set) Renew(now time.Duration, ref Ref, ttl time.Duration) (Lease, Reason) {
 	s.Advance(now)
 	sl := s.slots[ref.Name]
@@ -37,7 +37,7 @@ func (s *Set) Renew(now time.Duration, ref Ref, ttl time.Duration) (Lease, Reaso
 }
 
 // Release ends the lease that ref means, or sets it to end delay from now,
-// whatever is renewed and whoever dies in between. A later call may move that
+// whatever is renewed, and even if its holder dies. A later call may move that
 // time either way, but puts off no lease that was broken. Releasing a free name
 // does nothing. The Reason is empty if the lease has ended or will; [Other] if
 // somebody else has the name, and then nothing has changed; [Unknown] if there
@@ -64,7 +64,7 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 		at = min(at, l.Ends())
 	}
 	l.ReleaseAt = at
-	l.Provisional = false // whoever puts its release off has received it
+	l.Provisional = false // a client that puts the release off has received the grant
 	s.schedule(&l.timer, l.Ends())
 	s.note(Change{Kind: Delayed, Lease: l.Lease})
 	return ""
@@ -81,7 +81,7 @@ func (sl *slot) lost(ref Ref) Reason {
 		}
 		return sl.lastReason
 	case ref.Generation < sl.lastGeneration:
-		return Other // it ended before that one began
+		return Other // it ended before the last one began
 	}
 	return Unknown // ended before a restart
 }

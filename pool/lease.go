@@ -59,7 +59,7 @@ type Ref struct {
 	Name string
 	// Generation of the grant that is meant; zero means whichever is current.
 	Generation uint64
-	// Owner that must hold the name; empty means whoever does.
+	// Owner that must hold the name; empty means any.
 	Owner string
 }
 

@@ -38,7 +38,7 @@ func (s *Set) Snapshot() Snapshot {
 
 // restore takes up what snapshot holds, as if nothing was configured.
 func (g *ledger) restore(snapshot Snapshot) error {
-	// Whoever made the snapshot may have iterated over a map.
+	// A snapshot may be in any order: its maker may have iterated over a map.
 	leases := slices.SortedFunc(slices.Values(snapshot.Leases), func(a, b Lease) int {
 		return cmp.Compare(a.Generation, b.Generation)
 	})
