@@ -59,8 +59,8 @@
 //     writable for everybody, with or without the sticky bit: volumes of
 //     container platforms commonly are root's with mode 0777. Other users who
 //     can write there without a sticky bit can delete or rename a handle's files;
-//     files that they create themselves are refused. [MakeDir] is strict: it accepts only
-//     a directory that nobody else can write to.
+//     files that they create themselves are refused. [MakeDir] is strict: it
+//     accepts only a directory that nobody else can write to.
 //   - A process that is killed in the microseconds between creating and
 //     renaming a temporary file leaves it, as .NAME.tmp and digits, beside the
 //     file NAME it was for. Nothing reads it.
