@@ -103,9 +103,9 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		SharedList: string(r.SharedList),
 	}}
 	h.settleOwn(ctx, name)
-	kind := lockfile.Holding
+	kind := lockfile.KindExec
 	if r.Outlives {
-		kind = lockfile.Acquiring
+		kind = lockfile.KindAcquire
 	}
 	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, kind, l.handle, l.record))
 }
@@ -119,7 +119,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	<-l.h.listening
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	var owed []lockfile.Debt
+	var owed []lockfile.Owed
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State != "" && (replaces == nil || !replaces(tx.Record)) {
 			return heldError(l.handle.Path(), tx.Record)
@@ -129,7 +129,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 		}
 		owed = owedBy(tx.Record)
 		tx.Record = l.record
-		tx.Previous = owed
+		tx.Owed = owed
 		if len(owed) == 0 {
 			return nil
 		}
@@ -139,7 +139,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 		failpoint("replaced-in-handle")
 		released, err := l.h.releaseOwed(ctx, tx, false, l.h.toTheirProxies)
 		if err != nil {
-			tx.Record = lockfile.Record{State: lockfile.StateReleasing, Previous: tx.Previous}
+			tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: tx.Owed}
 			return errors.Join(err, tx.Save())
 		}
 		failpoint("replaced-released")

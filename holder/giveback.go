@@ -19,7 +19,7 @@ func Anything(lockfile.Record) bool { return true }
 func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	var owed []lockfile.Debt
+	var owed []lockfile.Owed
 	intent := ""
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State == "" || !same(tx.Record) {
@@ -55,7 +55,7 @@ func (h *Holder) beginRelease(ctx context.Context, handle lockfile.Handle, r loc
 		return ""
 	}
 	id = rand.Text()
-	if err := h.journal.begin(ctx, intentOf(id, lockfile.Releasing, handle, r)); err != nil {
+	if err := h.journal.begin(ctx, intentOf(id, lockfile.KindRelease, handle, r)); err != nil {
 		h.report.Debugf("%v", err)
 		return ""
 	}
@@ -83,7 +83,7 @@ func (h *Holder) leftToKeeper(r lockfile.Record) error {
 	if r.State != lockfile.StateReleasing {
 		return nil
 	}
-	for _, o := range r.Previous {
+	for _, o := range r.Owed {
 		if bare(o.Leases) && !h.journal.covers(o) && h.keepers.tell(o.RequestID) {
 			return fmt.Errorf("release %s: %w its keeper, which goes on trying", describeOwed(o), proxyclient.ErrUnreachable)
 		}

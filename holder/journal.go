@@ -73,7 +73,7 @@ func (j *journal) remove(id string) *lockfile.Entry {
 }
 
 // covers tells whether open entries of this process are about all that is owed.
-func (j *journal) covers(owed ...lockfile.Debt) bool {
+func (j *journal) covers(owed ...lockfile.Owed) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, o := range owed {

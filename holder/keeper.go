@@ -228,7 +228,7 @@ func (k *keeper) giveBack(ctx context.Context, held lockfile.Record) error {
 func (k *keeper) beginRelease(ctx context.Context, held lockfile.Record) {
 	ctx, cancel := context.WithTimeout(ctx, keeperTry)
 	defer cancel()
-	if err := k.h.journal.begin(ctx, intentOf(k.request, lockfile.Releasing, k.handle, held)); err != nil {
+	if err := k.h.journal.begin(ctx, intentOf(k.request, lockfile.KindRelease, k.handle, held)); err != nil {
 		k.h.report.Debugf("%v", err)
 	}
 }
@@ -244,7 +244,7 @@ func (k *keeper) tryGiveBack(ctx context.Context) error {
 // back. A handle that has a newer request too is looked after by others.
 func (k *keeper) owes(r lockfile.Record) bool {
 	return r.RequestID == k.request || r.State == lockfile.StateReleasing &&
-		slices.ContainsFunc(r.Previous, func(o lockfile.Debt) bool { return o.RequestID == k.request })
+		slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == k.request })
 }
 
 // rest blocks for d, or until somebody says that the handle has changed. It

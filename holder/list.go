@@ -21,6 +21,9 @@ const (
 	StateReleasing = lockfile.StateReleasing
 )
 
+// ErrNewer is that of lockfile: a newer program wrote the handle.
+var ErrNewer = lockfile.ErrNewer
+
 // SharedList returns the list of names in sharedDir, the directory that the
 // steps of a test share. It is an error if names could not be added to it later.
 func SharedList(ctx context.Context, sharedDir string) (List, error) {

@@ -176,7 +176,7 @@ func NewLocalEnd(stateDir string) *LocalEnd { return &LocalEnd{proxy: localProxy
 // now on wait for the lock and start a new one. It fails if somebody is about to
 // use this proxy. unhide takes it back, if the proxy does not stop after all.
 func (e *LocalEnd) Hide() (unhide func(), err error) {
-	unlock, err := lockfile.Hold(e.proxy.lock())
+	unlock, err := lockfile.Lock(e.proxy.lock())
 	if err != nil {
 		return nil, err
 	}

@@ -18,10 +18,10 @@ import (
 
 // owedBy returns all that a record makes its handle owe to proxies, oldest
 // first. What the record holds or waits for is last.
-func owedBy(r lockfile.Record) []lockfile.Debt {
-	owed := r.Previous
+func owedBy(r lockfile.Record) []lockfile.Owed {
+	owed := r.Owed
 	if unreleased(r) {
-		owed = append(owed, lockfile.Debt{
+		owed = append(owed, lockfile.Owed{
 			RequestID:  r.RequestID,
 			Owner:      r.Owner,
 			Proxy:      r.Proxy,
@@ -46,17 +46,17 @@ func bare(leases []lockfile.Lease) bool {
 
 // delivery is something owed, and the proxy to which its release is to be sent.
 type delivery struct {
-	owed  lockfile.Debt
+	owed  lockfile.Owed
 	proxy string
 }
 
 // decision says where to send the releases of what is owed, oldest first, up to
 // the first that cannot be sent, and why that one cannot. fresh says that nobody
 // can have sent the last one's release before.
-type decision func(ctx context.Context, owed []lockfile.Debt, fresh bool) ([]delivery, error)
+type decision func(ctx context.Context, owed []lockfile.Owed, fresh bool) ([]delivery, error)
 
 // toTheirProxies sends each release to the proxy that the lease is from.
-func (h *Holder) toTheirProxies(_ context.Context, owed []lockfile.Debt, _ bool) (deliveries []delivery, err error) {
+func (h *Holder) toTheirProxies(_ context.Context, owed []lockfile.Owed, _ bool) (deliveries []delivery, err error) {
 	for _, o := range owed {
 		proxy := h.dialer.of(o.Proxy)
 		if proxy == "" {
@@ -70,14 +70,14 @@ func (h *Holder) toTheirProxies(_ context.Context, owed []lockfile.Debt, _ bool)
 // releaseOwed sends the releases of what tx's record owes, as decide says, and
 // takes each off the record when it is answered. The caller writes the record.
 func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, fresh bool, decide decision) (released []string, err error) {
-	deliveries, undecided := decide(ctx, tx.Previous, fresh)
+	deliveries, undecided := decide(ctx, tx.Owed, fresh)
 	for _, d := range deliveries {
 		names, err := h.send(ctx, d)
 		if err != nil {
 			return released, err
 		}
 		released = append(released, names...)
-		tx.Previous = tx.Previous[1:]
+		tx.Owed = tx.Owed[1:]
 	}
 	return released, undecided
 }
@@ -88,7 +88,7 @@ func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, fresh bool, d
 func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
 	fresh := all && unreleased(tx.Record)
 	if fresh {
-		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Previous: owedBy(tx.Record)}
+		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owedBy(tx.Record)}
 		if err := tx.Save(); err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func (h *Holder) send(ctx context.Context, d delivery) ([]string, error) {
 
 // settle follows what was given back: its journal entries go, and so do its
 // keepers.
-func (h *Holder) settle(owed []lockfile.Debt) {
+func (h *Holder) settle(owed []lockfile.Owed) {
 	for _, o := range owed {
 		h.journal.settle(o.RequestID)
 		h.keepers.dismiss(o.RequestID)
@@ -140,7 +140,7 @@ func (h *Holder) settle(owed []lockfile.Debt) {
 // releaseRequest is the release of what is owed: by generations where there are
 // any, by names and owner where a version-1 proxy or a copied handle has none,
 // by request id where nothing was granted that we know of.
-func (h *Holder) releaseRequest(o lockfile.Debt) leaseapi.ReleaseRequest {
+func (h *Holder) releaseRequest(o lockfile.Owed) leaseapi.ReleaseRequest {
 	if len(o.Leases) == 0 {
 		return leaseapi.ReleaseRequest{RequestIDs: []string{o.RequestID}}
 	}
@@ -152,7 +152,7 @@ func (h *Holder) releaseRequest(o lockfile.Debt) leaseapi.ReleaseRequest {
 }
 
 // describeOwed names what is owed in an error.
-func describeOwed(o lockfile.Debt) string {
+func describeOwed(o lockfile.Owed) string {
 	if len(o.Leases) == 0 {
 		return "request " + o.RequestID
 	}

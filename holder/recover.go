@@ -168,7 +168,7 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	var done settlement
-	var owed []lockfile.Debt
+	var owed []lockfile.Owed
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !r.due(tx.Record) {
 			return nil // somebody was faster

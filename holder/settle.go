@@ -83,7 +83,7 @@ func (s *settling) settle(ctx context.Context, in lockfile.Intent) (done settlem
 			return done, err
 		}
 	} // else it is no handle any more
-	if named || in.Kind == lockfile.Releasing || done.unconfirmed {
+	if named || in.Kind == lockfile.KindRelease || done.unconfirmed {
 		if len(done.kept) == 0 && !done.unconfirmed {
 			s.h.keepers.dismiss(in.Request) // it may be what was killed
 		}
@@ -100,10 +100,10 @@ func (s *settling) settle(ctx context.Context, in lockfile.Intent) (done settlem
 // settleHandle gives back what an intent left in its handle, and reports
 // whether that names what the request was granted.
 func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent, done *settlement) (named bool, err error) {
-	var owed []lockfile.Debt
+	var owed []lockfile.Owed
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
 		ours := in.Request != "" && tx.RequestID == in.Request
-		if ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.Acquiring {
+		if ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.KindAcquire {
 			done.kept, named = tx.Names(), true
 			return nil
 		}
@@ -120,11 +120,11 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 }
 
 // owed is what releaseAll gives back.
-func (s *settling) owed(r lockfile.Record, all bool) []lockfile.Debt {
+func (s *settling) owed(r lockfile.Record, all bool) []lockfile.Owed {
 	if all {
 		return owedBy(r)
 	}
-	return r.Previous
+	return r.Owed
 }
 
 // releaseAll is that of Holder, with more care: of leases that are known by
@@ -140,7 +140,7 @@ func (s *settling) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, do
 }
 
 // decide is a [decision].
-func (s *settling) decide(ctx context.Context, owed []lockfile.Debt, fresh bool) (deliveries []delivery, err error) {
+func (s *settling) decide(ctx context.Context, owed []lockfile.Owed, fresh bool) (deliveries []delivery, err error) {
 	for i, o := range owed {
 		proxy := s.proxyOf(o.Proxy)
 		if proxy == "" {
@@ -198,7 +198,7 @@ func (d settlement) text(in lockfile.Intent) string {
 		return fmt.Sprintf("released %s: %s", strings.Join(d.released, ", "), who)
 	case len(d.kept) > 0:
 		return fmt.Sprintf("kept %s: handle %s has it: release that if nobody needs it: %s", strings.Join(d.kept, ", "), in.Handle, who)
-	case in.Kind == lockfile.Releasing:
+	case in.Kind == lockfile.KindRelease:
 		return fmt.Sprintf("nothing left to release in handle %s: %s", in.Handle, who)
 	}
 	return fmt.Sprintf("withdrawn, nothing was held: %s", who)
@@ -207,9 +207,9 @@ func (d settlement) text(in lockfile.Intent) string {
 // describeIntent says what the dead process was doing.
 func describeIntent(in lockfile.Intent) string {
 	what := map[lockfile.Kind]string{
-		lockfile.Acquiring: "acquire",
-		lockfile.Holding:   "exec",
-		lockfile.Releasing: "release",
+		lockfile.KindAcquire: "acquire",
+		lockfile.KindExec:    "exec",
+		lockfile.KindRelease: "release",
 	}[in.Kind]
 	return fmt.Sprintf("%s %s (process %d) was killed", what, in.ID, in.PID)
 }

@@ -8,7 +8,8 @@ import (
 	"path/filepath"
 )
 
-// change is one step of a change on disk: what path shall hold.
+// change is one step of a change on disk. It makes path hold data, or the file
+// at from, or nothing.
 type change struct {
 	path string
 	data []byte // nil: see from
@@ -16,9 +17,13 @@ type change struct {
 	from string // the path that is renamed to it; "": path is removed
 }
 
-// apply carries out changes in their order, each at once or not at all. All
-// data is on disk, in temporary files, before the first path is touched: a
-// full disk is an error that has changed nothing.
+func replace(path string, data []byte) change { return change{path: path, data: data, mode: ownerOnly} }
+func rename(from, path string) change         { return change{path: path, from: from} }
+func remove(path string) change               { return change{path: path} }
+
+// apply carries out changes in their order, each at once or not at all. It
+// writes all data to temporary files before it touches the first path, so that a
+// full disk is an error that changes nothing.
 func apply(changes ...change) error {
 	temps := make([]string, len(changes))
 	defer func() {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -22,12 +23,15 @@ var records = []Record{
 	{},
 	{State: StateQueued, RequestID: "r1"},
 	held("r1", "a", "b"),
-	{State: StateQueued, RequestID: "r2", Previous: []Debt{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}}}}},
+	{State: StateQueued, RequestID: "r2", Owed: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}}}}},
 	held("r2", "b", "c"),
 	held("r3"),
 	fullRecord,
 	{State: StateReleasing, RequestID: "r4"},
 }
+
+// mostSteps is how many steps the longest change has.
+const mostSteps = 5
 
 // killedAfter carries out the first steps of a change and no more, as a
 // process that is killed does. It reports whether there were that many.
@@ -41,15 +45,22 @@ func killedAfter(t rapid.TB, h Handle, to Record, steps int) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changes, _, err := tx.plan(record)
+	changes, err := tx.steps(record)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(changes) > mostSteps {
+		t.Fatalf("a change of %d steps", len(changes))
 	}
 	if steps > len(changes) {
 		return false
 	}
 	if err := apply(changes[:steps]...); err != nil {
 		t.Fatal(err)
+	}
+	want := tx.onDisk.after(h, changes[:steps])
+	if got, err := h.loadLocked(); err != nil || !got.same(want) || (got.text == nil) != (want.text == nil) || !slices.Equal(got.names, want.names) {
+		t.Fatalf("after %d steps the disk has %+v, %v, and the plan %+v", steps, got, err, want)
 	}
 	return true
 }
@@ -115,7 +126,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"kill": func(t *rapid.T) {
 				to := rapid.SampledFrom(records).Draw(t, "to")
-				killedAfter(t, h, to, rapid.IntRange(0, 3).Draw(t, "steps"))
+				killedAfter(t, h, to, rapid.IntRange(0, mostSteps).Draw(t, "steps"))
 				got := readOrNone(t, h)
 				if !reflect.DeepEqual(got, is) && !reflect.DeepEqual(got, to) {
 					t.Fatalf("it reads as %+v\nwas %+v\nto be %+v", got, is, to)
@@ -133,7 +144,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 			},
 			"copy": func(t *rapid.T) {
 				copies++
-				name := fmt.Sprintf("of another handle, %d", copies)
+				name := fmt.Sprintf("of-another-handle-%d", copies)
 				if err := os.WriteFile(h.path, []byte(name+"\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -155,7 +166,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 func churn(k int) Record {
 	id := fmt.Sprintf("r%d", k/5)
 	was, now := held(id+"-first", id+"-a", id+"-b"), held(id+"-second", id+"-c")
-	again := Record{State: StateQueued, RequestID: now.RequestID, Previous: []Debt{{RequestID: was.RequestID, Leases: was.Leases}}}
+	again := Record{State: StateQueued, RequestID: now.RequestID, Owed: []Owed{{RequestID: was.RequestID, Leases: was.Leases}}}
 	return []Record{{State: StateQueued, RequestID: was.RequestID}, was, again, now, {}}[k%5]
 }
 

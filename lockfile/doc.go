@@ -23,6 +23,28 @@
 // record that is about to replace HANDLE.json is HANDLE.lock.json for a moment,
 // or, if its writer was killed, until the next change.
 //
+// # Formats
+//
+// HANDLE.json and each entry of a [Journal] say in "format" which form they are
+// written in: 1 today. Files without it are of format 0, which programs wrote
+// before there were numbers; it means the same. (The field is not called version,
+// since leasectl and the wire have versions of their own.)
+//
+// A program reads its own format and those before it, and writes its own: an older
+// file stays as it is until its record changes. A program skips fields that it
+// does not know, and loses them with the next change of the record. So a new field
+// needs a new number only if an older program that loses it could lose a lease or
+// end one of somebody else.
+//
+// A file of a greater number is refused with [ErrNewer], and is never written or
+// removed: [Handle.Update] does not call its function, [Journal.Dead] hands the
+// entry to nobody, [Journal.Begin] does not write over it. Only [Handle.Read]
+// returns the names beside the error. Hence what every format must keep: HANDLE
+// holds a name a line, and the other files are JSON objects with an integer
+// "format". Programs that write format 0 do not look at the number.
+//
+// # Durability
+//
 // Files are replaced by rename, so nobody sees half of one, and a full disk
 // is an error that changes nothing. They are not synced: a rename outlives the
 // process, and what a power cut takes ends with the lease's TTL.
@@ -35,10 +57,10 @@
 //     do to memory.
 //   - A handle's directory must belong to the caller or to root, and may be
 //     writable for everybody, with or without the sticky bit: volumes of
-//     container platforms commonly are root's with mode 0777. Whoever can write
-//     there without a sticky bit can delete or rename a handle's files; what
-//     they create themselves is refused. [MakeDir] is strict: it accepts only
-//     a directory that nobody else can write to.
+//     container platforms commonly are root's with mode 0777. Other users who
+//     can write there without a sticky bit can delete or rename a handle's files;
+//     files that they create themselves are refused. [MakeDir] is strict: it
+//     accepts only a directory that nobody else can write to.
 //   - A process that is killed in the microseconds between creating and
 //     renaming a temporary file leaves it, as .NAME.tmp and digits, beside the
 //     file NAME it was for. Nothing reads it.

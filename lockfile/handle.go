@@ -25,8 +25,8 @@ type Handle struct {
 }
 
 // OpenHandle returns the handle at path, a file that need not exist. It
-// refuses a path that cannot be one: the empty path, a directory, a symlink, a
-// file of another user, and names that end in .lock or .json.
+// refuses the empty path, a directory, a symlink, a file of another user, and
+// names that end in .lock or .json.
 func OpenHandle(path string) (Handle, error) {
 	if path == "" {
 		return Handle{}, errors.New("open handle: the path is empty")
@@ -59,7 +59,9 @@ func (h Handle) jsonPath() string { return h.path + jsonSuffix }
 func (h Handle) nextPath() string { return h.path + nextSuffix }
 
 // Read returns the record of the handle as of now, without the lock. If there
-// is no handle, or no directory for one, the error is [fs.ErrNotExist].
+// is no handle, or no directory for one, the error is [fs.ErrNotExist]. If a newer
+// program wrote the handle, the error is [ErrNewer], and the Record has the names
+// in HANDLE and nothing else.
 func (h Handle) Read() (Record, error) {
 	err := checkDir(filepath.Dir(h.path))
 	var f files
@@ -74,7 +76,7 @@ func (h Handle) Read() (Record, error) {
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("read handle %s: %w", h.path, err)
+		return r, fmt.Errorf("read handle %s: %w", h.path, err)
 	}
 	return r, nil
 }
@@ -88,19 +90,21 @@ type files struct {
 }
 
 // load reads the files as they were at one moment, without the lock. Around
-// every change of the names, Update makes the next record appear and disappear;
-// so if the records are the same before and after the names were read, all
-// of it belongs together. (A removal has no next record, but is over as soon
-// as the names are gone.) Each further turn means that another process made
-// progress.
+// every change of the names, Update makes the next record appear and disappear.
+// So if two reads in a row find the same, no change went on between them. (A
+// removal has no next record, but is over as soon as the names are gone.)
 //
-// With no record both times, a handle may have come and gone in between. What is
-// seen of it then is its names, as those of a bare handle.
-func (h Handle) load() (files, error) {
-	f, err := h.loadLocked()
+// If both reads find no record, a handle may have come and gone in between. Then
+// only its names are seen, as those of a bare handle.
+func (h Handle) load() (files, error) { return untilSame(h.loadLocked) }
+
+// untilSame calls read until it returns the same files twice in a row. Each
+// further call means that another process made progress.
+func untilSame(read func() (files, error)) (files, error) {
+	f, err := read()
 	for err == nil {
 		var again files
-		if again, err = h.loadLocked(); err == nil && f.same(again) {
+		if again, err = read(); err == nil && f.same(again) {
 			return f, nil
 		}
 		f = again
@@ -108,7 +112,7 @@ func (h Handle) load() (files, error) {
 	return files{}, err
 }
 
-// loadLocked is load for who holds the lock.
+// loadLocked is load for a caller that holds the lock.
 func (h Handle) loadLocked() (f files, err error) {
 	for _, file := range []struct {
 		path string
@@ -126,8 +130,8 @@ func (f files) same(g files) bool {
 	return bytes.Equal(f.next, g.next) && bytes.Equal(f.json, g.json) && bytes.Equal(f.text, g.text)
 }
 
-// record returns what the files mean, the zero Record if it is no handle, and
-// the ending of the file that the record is from, if it is from one.
+// record returns the meaning of the files, the zero Record if they are no handle,
+// and the ending of the file that holds the record that counts, if one does.
 //
 //   - A record counts if the names are its own. With two of them, an Update is
 //     under way, or was killed: the names tell whether the next one has become
@@ -137,6 +141,8 @@ func (f files) same(g files) bool {
 //   - Without names a held record is gone, since a script that removes the
 //     file of names means the handle. A queued one never had names. One that
 //     is releasing stays: its leases are still owed.
+//   - If a newer program wrote either record, the error is [ErrNewer]: which one
+//     counts is not known, so r has the names and nothing else.
 func (f files) record() (r Record, source string, err error) {
 	var owed Record
 	var broken error
@@ -149,6 +155,8 @@ func (f files) record() (r Record, source string, err error) {
 		}
 		r, err := decode(file.data)
 		switch {
+		case errors.Is(err, ErrNewer):
+			return Record{Leases: bare(f.names).Leases}, "", err
 		case err != nil:
 			broken = fmt.Errorf("its %s is broken, and there are no names without it: remove that file: %w", file.suffix, err)
 		case f.holdNamesOf(r):

@@ -49,7 +49,7 @@ func TestOpenHandle(t *testing.T) {
 	}
 }
 
-// What the files mean together, for each thing that any may hold.
+// The meaning of the files together, for each content that each may have.
 func TestReadCombinations(t *testing.T) {
 	const missing = "missing"
 	names := []struct{ is, text string }{
@@ -155,5 +155,38 @@ func TestReadErrors(t *testing.T) {
 	ok(t, err)
 	if _, err := h.Read(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without its directory: %v, want ErrNotExist", err)
+	}
+}
+
+// Files that were read in the middle of a change are not returned: only two reads
+// that find the same are of one moment.
+func TestUntilSame(t *testing.T) {
+	old := files{text: []byte("a\n"), json: []byte("1")}
+	mixed := files{text: []byte("b\n"), json: []byte("1")}
+	now := files{text: []byte("b\n"), json: []byte("2")}
+	failed := errors.New("failed")
+	for _, tt := range []struct {
+		name  string
+		found []files // then failed
+		want  files
+		err   error
+	}{
+		{"nothing goes on", []files{old, old}, old, nil},
+		{"a change", []files{mixed, now, now}, now, nil},
+		{"two changes", []files{old, mixed, now, old, old, now}, old, nil},
+		{"no end", []files{old, mixed, now}, files{}, failed},
+		{"no files", nil, files{}, failed},
+	} {
+		got, err := untilSame(func() (files, error) {
+			if len(tt.found) == 0 {
+				return files{}, failed
+			}
+			f := tt.found[0]
+			tt.found = tt.found[1:]
+			return f, nil
+		})
+		if !reflect.DeepEqual(got, tt.want) || err != tt.err {
+			t.Errorf("%s: %+v, %v; want %+v, %v", tt.name, got, err, tt.want, tt.err)
+		}
 	}
 }

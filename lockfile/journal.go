@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,16 +14,18 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Journal is the path of a directory in which processes write down what they
 // are about to do at a proxy, each in a file of its own, so that it can be
 // settled if they die over it.
 //
-// It guarantees that an entry whose process lives is never handed to anybody
-// else, and that one whose process is dead is, at once: the process holds a
-// lock on its entry (flock(2)), which no pid is needed to judge by. Hence it
-// holds between PID namespaces that share the directory.
+// It guarantees that the entry of a live process is handed to nobody else, and
+// that the entry of a dead one can be handed on at once: a process holds a lock
+// (flock(2)) on its entry as long as it lives. No pid is looked at, so this holds
+// between PID namespaces that share the directory.
 //
 // An entry whose content is not whole was never acted on: [Journal.Begin]
 // returns, and lets its caller act, only after the last byte is written.
@@ -30,7 +33,7 @@ type Journal string
 
 // Intent is one entry of a [Journal].
 type Intent struct {
-	ID   string `json:"id"` // names the entry: letters, digits and dashes
+	ID   string `json:"id"` // names the entry; see [leaseapi.CheckRequestID]
 	Kind Kind   `json:"kind"`
 	// Request is the id of the request that it is about: that of an acquire,
 	// or the one that the handle held when its release began.
@@ -45,16 +48,17 @@ type Intent struct {
 	Begun  time.Time `json:"begun"`
 }
 
-// Kind says what a process was about to do.
+// Kind says what a process was about to do. Its values are what older programs
+// wrote: they must stay.
 type Kind string
 
 const (
-	// Acquiring: leases that outlive the process, once the handle has them.
-	Acquiring Kind = "acquire"
-	// Holding: leases for the life of the process.
-	Holding Kind = "hold"
-	// Releasing: giving back what the handle held or owed.
-	Releasing Kind = "release"
+	// KindAcquire: leases that outlive the process, once the handle has them.
+	KindAcquire Kind = "acquire"
+	// KindExec: leases for the life of the process.
+	KindExec Kind = "hold"
+	// KindRelease: giving back what the handle held or owed.
+	KindRelease Kind = "release"
 )
 
 // Entry is an intent of this process, which is alive as long as the Entry is
@@ -69,50 +73,75 @@ const intentSuffix = ".json"
 // Begin writes an intent down and holds it. It makes the directory, but not the
 // one above it. It blocks only while somebody looks at the new file, at most
 // until ctx ends.
-func (j Journal) Begin(ctx context.Context, in Intent) (e *Entry, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("begin a journal entry: %w", err)
-		}
-	}()
-	data, err := json.Marshal(in)
+func (j Journal) Begin(ctx context.Context, in Intent) (*Entry, error) {
+	e, err := j.begin(ctx, in)
+	if err != nil {
+		return nil, fmt.Errorf("begin a journal entry: %w", err)
+	}
+	return e, nil
+}
+
+func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
+	if err := leaseapi.CheckRequestID(in.ID); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(struct {
+		Format int `json:"format"`
+		Intent
+	}{format, in})
 	if err != nil {
 		return nil, err
 	}
 	if err := MakeDir(string(j)); err != nil {
 		return nil, err
 	}
-	// Written in place, since a renamed file would not be the locked one. It is
-	// empty and free for a moment, in which somebody may take it for a dead
-	// one's and remove it: then the lock is not on it any more, and taken anew.
+	// Written in place, since a file renamed over it would not be locked. For a
+	// moment it is empty and unlocked, as an entry of a dead process may be, and
+	// Dead may remove it: then lockFile starts over with a new one.
 	e = &Entry{path: filepath.Join(string(j), in.ID+intentSuffix)}
-	if e.unlock, err = lock(e.path, waiting(ctx)); err != nil {
+	if e.unlock, err = lockFile(e.path, waiting(ctx)); err != nil {
 		return nil, err
 	}
-	if err := fill(e.path, append(data, '\n')); err != nil {
+	switch err := fill(e.path, append(data, '\n')); {
+	case errors.Is(err, ErrNewer):
+		return nil, errors.Join(err, e.Leave())
+	case err != nil:
 		return nil, errors.Join(err, e.Settle())
 	}
 	return e, nil
 }
 
-// fill writes data over what is in a file: nothing, or the entry that a killed
-// process has left under the same id, of which a longer rest is made blank. It is
-// one write, so that a kill leaves either of them whole. (Not O_TRUNC, for that
-// reason, and since it makes ext4 write the file out when it is closed,
-// auto_da_alloc, though it lives for milliseconds and need not survive a power cut.)
+// fill writes data over the content of a file: nothing, or the entry that a
+// killed process left under the same id, unless that is of a newer format. The
+// rest of a longer entry is made blank by the same write, so that a kill leaves
+// either of them whole. (Not O_TRUNC, for that reason, and since it makes ext4
+// write the file out when it is closed, auto_da_alloc, though an entry lives for
+// milliseconds and need not survive a power cut.)
 func fill(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	old, err := f.Stat()
+	if err == nil && old.Size() > 0 {
+		err = checkFormatOf(f)
+	}
 	if err == nil {
-		_, err = f.Write(append(data, bytes.Repeat([]byte{'\n'}, max(0, int(old.Size())-len(data)))...))
+		_, err = f.WriteAt(append(data, bytes.Repeat([]byte{'\n'}, max(0, int(old.Size())-len(data)))...), 0)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// Settle removes the entry: what it was about is over.
+// checkFormatOf is checkFormat of a file.
+func checkFormatOf(f *os.File) error {
+	data, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return err
+	}
+	return checkFormat(data)
+}
+
+// Settle removes the entry: nothing is left to do.
 func (e *Entry) Settle() error {
 	if err := os.Remove(e.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("settle a journal entry: %w", err), e.unlock())
@@ -120,13 +149,14 @@ func (e *Entry) Settle() error {
 	return e.unlock()
 }
 
-// Leave hands the entry on to whoever asks for those of the dead next.
+// Leave hands the entry on to the next process that calls [Journal.Dead].
 func (e *Entry) Leave() error { return e.unlock() }
 
 // Dead calls fn with each intent whose process is dead, oldest first, and
 // removes those that fn settles. No other process is given the same intent
 // until fn returns. It stops when ctx ends, and never waits for a lock. An
-// entry that cannot be read is in the error, and stays.
+// entry that cannot be read, or that a newer program wrote ([ErrNewer]), stays and
+// is in the error.
 func (j Journal) Dead(ctx context.Context, fn func(Intent) (settled bool)) error {
 	names, err := j.entries()
 	if err != nil {
@@ -194,6 +224,9 @@ func readIntent(path string) (in Intent, whole bool, err error) {
 	data, err := readOwn(path)
 	if err != nil {
 		return Intent{}, false, err
+	}
+	if err := checkFormat(data); err != nil {
+		return Intent{}, false, fmt.Errorf("%s: %w", path, err)
 	}
 	if json.Unmarshal(data, &in) != nil {
 		return Intent{}, false, nil

@@ -16,7 +16,7 @@ func journalIn(t *testing.T) Journal { return Journal(filepath.Join(t.TempDir(),
 
 func begin(t *testing.T, j Journal, id string) *Entry {
 	t.Helper()
-	e, err := j.Begin(t.Context(), Intent{ID: id, Kind: Acquiring, Request: id, Handle: "/h", PID: os.Getpid()})
+	e, err := j.Begin(t.Context(), Intent{ID: id, Kind: KindAcquire, Request: id, Handle: "/h", PID: os.Getpid()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func init() { children["journal"] = childJournal }
 
 // childJournal begins an entry and holds it until it is killed.
 func childJournal(args []string) error {
-	e, err := Journal(args[0]).Begin(context.Background(), Intent{ID: args[1], Kind: Holding})
+	e, err := Journal(args[0]).Begin(context.Background(), Intent{ID: args[1], Kind: KindExec})
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func TestJournalKnowsTheDead(t *testing.T) {
 // An entry may be begun where a killed process has left a longer one.
 func TestJournalOverAnother(t *testing.T) {
 	j := journalIn(t)
-	long := Intent{ID: "same", Kind: Acquiring, Handle: "/a/long/path/of/a/handle", Owner: "somebody"}
-	for _, in := range []Intent{long, {ID: "same", Kind: Releasing, Handle: "/h"}, long} {
+	long := Intent{ID: "same", Kind: KindAcquire, Handle: "/a/long/path/of/a/handle", Owner: "somebody"}
+	for _, in := range []Intent{long, {ID: "same", Kind: KindRelease, Handle: "/h"}, long} {
 		e, err := j.Begin(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
@@ -204,63 +204,17 @@ func TestJournalRefusesSymlinks(t *testing.T) {
 	}
 }
 
-// Handles lists what has a file beside it, and Sweep removes the rest of those
-// that are gone, unless it is young.
-func TestSweep(t *testing.T) {
-	dir := t.TempDir()
-	h, err := OpenHandle(filepath.Join(dir, "alive"))
-	if err != nil {
-		t.Fatal(err)
+// An id that could lead out of the journal, or hide an entry, names no file.
+func TestJournalRefusesIDs(t *testing.T) {
+	j := journalIn(t)
+	for _, id := range []string{"", "../evil", "a/b", ".hidden", "a b"} {
+		_, err := j.Begin(t.Context(), Intent{ID: id})
+		wantError(t, err, "request_id")
 	}
-	if err := h.Update(t.Context(), func(tx *Tx) error { tx.Record = held("r", "a"); return nil }); err != nil {
-		t.Fatal(err)
+	if left := ls(t, filepath.Dir(string(j))); left != "" {
+		t.Errorf("it left %s", left)
 	}
-	record := read(t, filepath.Join(dir, "alive.json"))
-	day := time.Now().Add(-24 * time.Hour)
-	for name, old := range map[string]bool{
-		"lock.lock": false, "stale.json": true, "moved.json": false, ".x.tmp12": true, ".y.tmp12": false, "names": true, ".tmp": true,
-	} {
-		path := filepath.Join(dir, name)
-		write(t, path, record)
-		if old {
-			at := day.Add(-time.Hour)
-			if err := os.Chtimes(path, at, at); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	handles, err := Handles(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := make(map[string]bool)
-	for _, h := range handles {
-		removed, err := h.Sweep(t.Context(), day)
-		if err != nil {
-			t.Error(err)
-		}
-		got[filepath.Base(h.Path())] = removed
-	}
-	want := map[string]bool{"alive": false, "lock": true, "stale": true, "moved": false}
-	for name := range want {
-		if removed, listed := got[name]; !listed || removed != want[name] {
-			t.Errorf("%s: removed %t, listed %t; want removed %t", name, removed, listed, want[name])
-		}
-	}
-	if len(got) != len(want) {
-		t.Errorf("listed %v, want %v", got, want)
-	}
-	if r, err := h.Read(); err != nil || r.RequestID != "r" {
-		t.Errorf("the handle that is there: %+v, %v", r, err)
-	}
-	temps, err := SweepTemp(dir, day)
-	if err != nil || len(temps) != 1 || filepath.Base(temps[0]) != ".x.tmp12" {
-		t.Errorf("temporary files removed: %v, %v; want .x.tmp12", temps, err)
-	}
-	if none, err := Handles(filepath.Join(dir, "gone")); err != nil || none != nil {
-		t.Errorf("handles of no directory: %v, %v", none, err)
-	}
-	if _, err := Journal(filepath.Join(dir, "no", "journal")).Begin(t.Context(), Intent{ID: "a"}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Journal(filepath.Join(t.TempDir(), "no", "journal")).Begin(t.Context(), Intent{ID: "a"}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a journal below no directory: %v, want %v", err, os.ErrNotExist)
 	}
 }

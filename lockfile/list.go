@@ -10,12 +10,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// List is the path of a file that several handles add their names to, one
-// a line; lines of others are kept byte for byte. Every change replaces the
-// file under a lock on the path with .lock added, which stays. No directory
-// is ever made.
+// List is the path of a file to which several handles add their names, one
+// a line. Lines that others wrote are kept byte for byte. Every change replaces
+// the file under a lock on the path with .lock added; the lock file stays. A List
+// makes no directory.
 type List string
 
 // Read returns the names in the list, none if it does not exist. Lines that
@@ -51,7 +53,7 @@ func (l List) Append(ctx context.Context, names []string) error {
 // beside it, but leaves the list alone.
 func (l List) CanAppend(ctx context.Context) error {
 	return l.update(ctx, func(old []byte, mode fs.FileMode) error {
-		longest := strings.Repeat("x", maxName)
+		longest := strings.Repeat("x", leaseapi.MaxName)
 		temp, err := writeTemp(l.append(old, []string{longest}, mode))
 		if err != nil {
 			return err
@@ -64,7 +66,7 @@ func (l List) CanAppend(ctx context.Context) error {
 // a list that is not there, are fine. The file stays, even if it is empty then.
 // It blocks for the lock until ctx ends.
 func (l List) Remove(ctx context.Context, names []string) error {
-	// What is missing here cannot hold a name that was added before.
+	// A list that is missing or empty holds none of the names: no lock is needed.
 	if data, _, err := l.read(); err != nil || len(data) == 0 {
 		return err
 	}

@@ -115,7 +115,7 @@ func TestListMode(t *testing.T) {
 func TestListFails(t *testing.T) {
 	l, dir := listIn(t)
 	write(t, string(l), "x\n")
-	wantError(t, l.Append(t.Context(), []string{"a", "b/c"}), "slash")
+	wantError(t, l.Append(t.Context(), []string{"a", "b/c"}), "contains '/'")
 	if got := read(t, string(l)); got != "x\n" {
 		t.Errorf("after a bad name it holds %q", got)
 	}

@@ -12,13 +12,13 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// retryDelay is how long a waiter sleeps between two tries. What runs under a
-// lock takes milliseconds, so a waiter loses about as much again. A try is an
+// retryDelay is how long a waiter sleeps between two tries. A critical section
+// takes milliseconds, so a waiter loses about as much again. A try is an
 // open, a flock and a close, some ten microseconds: even a wait of seconds,
 // behind a release that talks to a dead proxy, takes less than 1 % of a core.
 const retryDelay = 5 * time.Millisecond
 
-// ErrLocked is the error of [TryLock] if the lock is not free.
+// ErrLocked is the error of [Lock] and [TryLock] if the lock is not free.
 var ErrLocked = errors.New("another process holds the lock")
 
 // WithLock runs fn while it holds an exclusive flock(2) on path, which is
@@ -28,20 +28,20 @@ var ErrLocked = errors.New("another process holds the lock")
 // given back however fn ends, by a panic too. If the directory of path does
 // not exist, the error is [fs.ErrNotExist].
 //
-// A lock file may be removed, but only by fn itself and as its last act: who
-// waits for the removed file notices that it is not the one at path any more,
-// and starts over with the one that is. For the same reason a lock file that
-// has content must be written in place: one that is renamed over it is free.
+// A lock file may be removed, but only by fn itself and as its last act: a
+// process that waited for the removed file notices that another one, or none, is
+// at path, and starts over. For the same reason a lock file that has content must
+// be written in place: a file that is renamed over it is not locked.
 func WithLock(ctx context.Context, path string, fn func() error) error {
 	return underLock(path, waiting(ctx), fn)
 }
 
-// Hold takes the lock that [WithLock] takes, and keeps it beyond the call: until
-// unlock is called, or the process ends, however it ends. If somebody holds it
-// already, the error is [ErrLocked] at once. Keep unlock even if it is never
-// called: the lock is lost when nothing refers to it any more.
-func Hold(path string) (unlock func() error, err error) {
-	return lock(path, try)
+// Lock takes the lock that [WithLock] takes, and keeps it beyond the call: until
+// unlock is called, or the process ends, however it ends. It does not wait: if
+// the lock is not free, the error is [ErrLocked] at once. Keep unlock even if it
+// is never called: the lock is lost when nothing refers to it.
+func Lock(path string) (unlock func() error, err error) {
+	return lockFile(path, try)
 }
 
 // TryLock is [WithLock] without the waiting: if somebody holds the lock, the
@@ -60,7 +60,7 @@ func try(l *flock.Flock) error {
 }
 
 func underLock(path string, take func(*flock.Flock) error, fn func() error) (err error) {
-	unlock, err := lock(path, take)
+	unlock, err := lockFile(path, take)
 	if err != nil {
 		return err
 	}
@@ -86,11 +86,13 @@ func waiting(ctx context.Context) func(*flock.Flock) error {
 	}
 }
 
-func lock(path string, take func(*flock.Flock) error) (unlock func() error, err error) {
+// lockFile takes the lock on path with take, and makes sure that the locked file
+// is the one at path.
+func lockFile(path string, take func(*flock.Flock) error) (unlock func() error, err error) {
 	// O_NONBLOCK: opening a pipe must fail the check below, not hang.
 	const flags = os.O_CREATE | os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 	for {
-		// Before the wait: what would be refused after it is not waited for.
+		// Before the wait, so that nobody waits for a file that is refused then.
 		if err := refusal(path); err != nil {
 			return nil, fmt.Errorf("lock: %w", err)
 		}
@@ -104,8 +106,8 @@ func lock(path string, take func(*flock.Flock) error) (unlock func() error, err 
 		case same:
 			return l.Unlock, nil
 		}
-		// The holder before us removed or replaced the file: what we hold
-		// is a lock that nobody else will ever ask for.
+		// The holder before us removed or replaced the file: nobody else will
+		// ever ask for the lock that we hold.
 		if err := l.Unlock(); err != nil {
 			return nil, fmt.Errorf("unlock %s: %w", path, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -94,11 +95,11 @@ func TestTryLock(t *testing.T) {
 	}
 }
 
-func TestHold(t *testing.T) {
+func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	unlock, err := Hold(path)
+	unlock, err := Lock(path)
 	ok(t, err)
-	if _, err := Hold(path); !errors.Is(err, ErrLocked) {
+	if _, err := Lock(path); !errors.Is(err, ErrLocked) {
 		t.Errorf("held twice: %v, want ErrLocked", err)
 	}
 	if err := TryLock(path, func() error { return nil }); !errors.Is(err, ErrLocked) {
@@ -108,10 +109,10 @@ func TestHold(t *testing.T) {
 	ok(t, TryLock(path, func() error { return nil }))
 
 	// It starts over like the others.
-	unlock, err = Hold(path)
+	unlock, err = Lock(path)
 	ok(t, err)
 	ok(t, os.Remove(path))
-	unlock2, err := Hold(path)
+	unlock2, err := Lock(path)
 	ok(t, err)
 	ok(t, unlock())
 	if err := TryLock(path, func() error { return nil }); !errors.Is(err, ErrLocked) {
@@ -136,7 +137,7 @@ func swapped(t *testing.T, path string, swap func()) (take func(*flock.Flock) er
 	}, tries
 }
 
-// A lock on a file that is not at the path any more excludes nobody.
+// A lock on a file that was removed or replaced excludes nobody.
 func TestLockStartsOver(t *testing.T) {
 	for name, swap := range map[string]func(path string) error{
 		"removed": os.Remove,
@@ -150,7 +151,7 @@ func TestLockStartsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "lock")
 			take, tries := swapped(t, path, func() { ok(t, swap(path)) })
-			unlock, err := lock(path, take)
+			unlock, err := lockFile(path, take)
 			ok(t, err)
 			if *tries != 2 {
 				t.Errorf("locked after %d tries, want 2", *tries)
@@ -171,31 +172,40 @@ func TestLockRefusesSwappedSymlink(t *testing.T) {
 		ok(t, os.Rename(path, path+".away"))
 		ok(t, os.Symlink(path+".away", path))
 	})
-	_, err := lock(path, take)
+	_, err := lockFile(path, take)
 	wantError(t, err, "is a symlink")
 	ok(t, TryLock(path+".away", func() error { return nil })) // nothing stays locked
 }
 
+// While one is inside, no other is let in, however long it takes. The time of
+// the waiter is the bubble's, so it has tried thousands of times before the
+// holder lets go.
 func TestWithLockWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	held, release := make(chan bool), make(chan bool)
-	first, second := make(chan error), make(chan error)
-	var free atomic.Bool // flock orders processes, not memory
-	go func() {
-		first <- WithLock(t.Context(), path, func() error { close(held); <-release; free.Store(true); return nil })
-	}()
-	<-held
-	go func() {
-		second <- WithLock(t.Context(), path, func() error {
-			if !free.Load() {
-				return errors.New("two are inside")
-			}
-			return nil
+	for name, holder := range map[string]func(path string) (unlock func() error, err error){
+		"behind Lock":     Lock,
+		"behind WithLock": func(path string) (func() error, error) { return lockFile(path, waiting(t.Context())) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				unlock, err := holder(path)
+				ok(t, err)
+				var inside atomic.Bool // flock orders processes, not memory
+				done := make(chan error)
+				go func() { done <- WithLock(t.Context(), path, func() error { inside.Store(true); return nil }) }()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if inside.Load() {
+					t.Error("two are inside")
+				}
+				ok(t, unlock())
+				ok(t, <-done)
+				if !inside.Load() {
+					t.Error("nobody is let in")
+				}
+			})
 		})
-	}()
-	close(release)
-	ok(t, <-first)
-	ok(t, <-second)
+	}
 }
 
 func TestWithLockContext(t *testing.T) {
@@ -298,7 +308,7 @@ func TestWithLockRefuses(t *testing.T) {
 		t.Run(tt.name+" swapped in", func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "lock")
 			var before string
-			unlock, err := lock(path, func(l *flock.Flock) error {
+			unlock, err := lockFile(path, func(l *flock.Flock) error {
 				tt.make(t, path)
 				before = ls(t, filepath.Dir(path))
 				_, err := l.TryLock()

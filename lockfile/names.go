@@ -5,44 +5,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// maxName is the longest name of a lease on the wire, in bytes.
-const maxName = 255
-
-// checkName refuses what could not stand on a line of its own, or would be
-// dangerous where a script uses a name as part of a path.
-func checkName(name string) error {
-	switch {
-	case strings.TrimSpace(name) == "":
-		return errors.New("a lease name is empty")
-	case len(name) > maxName:
-		return fmt.Errorf("lease name %.20q… is longer than %d bytes", name, maxName)
-	case !utf8.ValidString(name):
-		return fmt.Errorf("lease name %q is not valid UTF-8", name)
-	case strings.ContainsFunc(name, unicode.IsControl):
-		return fmt.Errorf("lease name %q has a control character in it", name)
-	case strings.Contains(name, "/"):
-		return fmt.Errorf("lease name %q has a slash in it", name)
-	}
-	return nil
-}
-
+// checkNames refuses names that could not stand on a line of their own, or would
+// be dangerous where a script uses them as a part of a path.
 func checkNames(names []string) error {
 	for _, name := range names {
-		if err := checkName(name); err != nil {
-			return err
+		if err := leaseapi.CheckName(name); err != nil {
+			return fmt.Errorf("lease %w", err)
 		}
 	}
 	return nil
 }
 
-// parseNames returns the names in data, one a line. Editors on other systems
-// leave a CR at the end of lines, and people leave blank ones: both are fine.
-// Lines that are no names are reported in the error, all of them; the names
-// are good nevertheless.
+// parseNames returns the names in data, one a line. It accepts the CR that
+// editors of other systems leave at the end of lines, and blank lines. The error
+// lists all lines that are no names; the names are good nevertheless.
 func parseNames(data []byte) ([]string, error) {
 	var names []string
 	var errs []error
@@ -53,8 +33,8 @@ func parseNames(data []byte) ([]string, error) {
 		if strings.TrimSpace(name) == "" {
 			continue
 		}
-		if err := checkName(name); err != nil {
-			errs = append(errs, fmt.Errorf("line %d: %w", number, err))
+		if err := leaseapi.CheckName(name); err != nil {
+			errs = append(errs, fmt.Errorf("line %d: lease %w", number, err))
 			continue
 		}
 		names = append(names, name)

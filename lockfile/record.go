@@ -28,9 +28,9 @@ type Lease struct {
 	Generation uint64 `json:"generation,omitempty"`
 }
 
-// Debt is what was given up without an answer from the proxy: it may still be
-// held there.
-type Debt struct {
+// Owed is a release that the proxy has not confirmed: the leases, or the place
+// in the queue, may still be held there.
+type Owed struct {
 	RequestID string  `json:"request_id,omitempty"`
 	Owner     string  `json:"owner,omitempty"`
 	Proxy     string  `json:"proxy,omitempty"`
@@ -40,7 +40,7 @@ type Debt struct {
 }
 
 // Names returns the names of the leases, in their order.
-func (d Debt) Names() []string { return Record{Leases: d.Leases}.Names() }
+func (o Owed) Names() []string { return Record{Leases: o.Leases}.Names() }
 
 // Record is what is known of a handle. The zero Record is no handle. A bare
 // handle, which is names and nothing else, has StateHeld and Leases without
@@ -58,10 +58,15 @@ type Record struct {
 
 	SharedList string    `json:"shared_list,omitempty"` // path of the [List] the names were added to
 	AcquiredAt time.Time `json:"acquired_at,omitzero"`
-	ReleaseAt  time.Time `json:"release_at,omitzero"` // a delayed release is pending; for people
-	KeeperPID  int       `json:"keeper_pid,omitempty"`
+	// ReleaseAt is when a delayed release is due; zero if none is pending. The
+	// keeper of leases from a version-1 proxy releases them at this time. Other
+	// proxies keep the time themselves, and then it is only shown.
+	ReleaseAt time.Time `json:"release_at,omitzero"`
+	KeeperPID int       `json:"keeper_pid,omitempty"`
 
-	Previous []Debt `json:"previous,omitempty"`
+	// Owed are the releases of earlier requests that are not confirmed yet, oldest
+	// first.
+	Owed []Owed `json:"previous,omitempty"`
 }
 
 // Names returns the names of the leases, in their order.
@@ -78,8 +83,8 @@ func (r Record) MarshalJSON() ([]byte, error) {
 	return json.Marshal(r.document())
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. Fields it does not know, of a
-// newer version, are skipped.
+// UnmarshalJSON implements [json.Unmarshaler]. It skips fields that it does not
+// know.
 func (r *Record) UnmarshalJSON(data []byte) error {
 	var doc document
 	if err := json.Unmarshal(data, &doc); err != nil {
@@ -98,8 +103,8 @@ func (r Record) namesOnDisk() []string {
 	return r.Names()
 }
 
-// hasNamesFile reports whether r has a names file: a held one does even if it
-// is for no leases at all, since its absence would mean that it is gone.
+// hasNamesFile reports whether r has a names file. A held record has one even
+// if it is for no leases, since without the file it would count as removed.
 func (r Record) hasNamesFile() bool {
 	return r.State == StateHeld || len(r.namesOnDisk()) > 0
 }
@@ -117,18 +122,24 @@ func (r Record) document() document {
 	return document{fields: fields(r), TTL: duration(r.TTL)}
 }
 
-// encode returns r as it stands on disk: the zero Record is nothing there.
+// encode returns r as it stands on disk: nothing for the zero Record.
 func (r Record) encode() ([]byte, error) {
 	if r.State == "" {
 		return []byte{}, nil
 	}
-	data, err := json.MarshalIndent(r.document(), "", "  ")
+	data, err := json.MarshalIndent(struct {
+		Format int `json:"format"`
+		document
+	}{format, r.document()}, "", "  ")
 	return append(data, '\n'), err
 }
 
-// decode is the inverse of encode. Names in it are as good as those in a
-// names file: they are sent to a proxy and shown to scripts.
+// decode is the inverse of encode. It checks the names like those of a names
+// file, since they are sent to a proxy and shown to scripts too.
 func decode(data []byte) (Record, error) {
+	if err := checkFormat(data); err != nil {
+		return Record{}, err
+	}
 	var r Record
 	if err := json.Unmarshal(data, &r); err != nil {
 		return Record{}, err
@@ -141,8 +152,8 @@ func decode(data []byte) (Record, error) {
 
 func (r Record) check() error {
 	err := checkNames(r.Names())
-	for _, debt := range r.Previous {
-		err = errors.Join(err, checkNames(debt.Names()))
+	for _, owed := range r.Owed {
+		err = errors.Join(err, checkNames(owed.Names()))
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Handles returns the handles in a directory, and those that killed processes
-// left a file of, by the names of the files. No handle need be there any more.
+// left a file of, by the names of the files. A handle itself may be gone.
 func Handles(dir string) ([]Handle, error) {
 	if err := checkDir(dir); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {

@@ -215,12 +215,12 @@ func TestUpdateFails(t *testing.T) {
 	t.Run("after Save", func(t *testing.T) {
 		h := handleIn(t)
 		ok(t, h.Update(t.Context(), set(held("r1", "a"))))
-		queued := Record{State: StateQueued, RequestID: "r2", Previous: []Debt{{Leases: []Lease{{Name: "a"}}}}}
+		queued := Record{State: StateQueued, RequestID: "r2", Owed: []Owed{{Leases: []Lease{{Name: "a"}}}}}
 		err := h.Update(t.Context(), func(tx *Tx) error {
 			tx.Record = queued
 			ok(t, tx.Save())
 			wantRecord(t, h, queued) // on disk, for all to see
-			tx.Previous = nil
+			tx.Owed = nil
 			return boom
 		})
 		if err != boom {
@@ -263,7 +263,7 @@ func TestUpdateFails(t *testing.T) {
 	t.Run("by a name", func(t *testing.T) {
 		for _, bad := range []Record{
 			held("r", "a", "../../etc"),
-			{State: StateReleasing, Previous: []Debt{{Leases: []Lease{{Name: "a\nb"}}}}},
+			{State: StateReleasing, Owed: []Owed{{Leases: []Lease{{Name: "a\nb"}}}}},
 		} {
 			h := handleIn(t)
 			wantError(t, h.Update(t.Context(), set(bad)), "lease name")
@@ -330,12 +330,12 @@ func childFullDisk(args []string) error {
 		return err
 	}
 	h := Handle{path: args[0]}
-	err := h.Update(context.Background(), set(held("r2", "a name of more than ten bytes")))
+	err := h.Update(context.Background(), set(held("r2", "a-name-of-more-than-ten-bytes")))
 	if !errors.Is(err, syscall.EFBIG) {
 		return errors.Join(errors.New("Update did not fail"), err)
 	}
 	l := List(args[1])
-	for _, err := range []error{l.CanAppend(context.Background()), l.Append(context.Background(), []string{"another name"})} {
+	for _, err := range []error{l.CanAppend(context.Background()), l.Append(context.Background(), []string{"another-name"})} {
 		if !errors.Is(err, syscall.EFBIG) {
 			return errors.Join(errors.New("the list did not fail"), err)
 		}

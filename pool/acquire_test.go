@@ -10,7 +10,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	a := must(t, set, 0, req("a"), "t-0")
 	must(t, set, 1*s, req("b"))
 	must(t, set, 2*s, req("c"))
-	set.Take()
+	set.Drain()
 
 	set.Release(3*s, ref(a[0]), 0)
 	changed(t, set, "released t-0", "remembered a", "granted b [t-0]")
@@ -27,7 +27,7 @@ func TestLargeRequestBlocksThoseBehind(t *testing.T) {
 	large.Count = 2
 	must(t, set, 1*s, large)
 	must(t, set, 1*s, req("small"))
-	set.Take()
+	set.Drain()
 
 	set.Release(2*s, Ref{Name: "t-0"}, 0)
 	changed(t, set, "released t-0", "remembered a")
@@ -44,7 +44,7 @@ func TestAbsentWaiterIsSkippedAndKeepsItsPlace(t *testing.T) {
 	must(t, set, 0, req("b"))
 	must(t, set, 0, req("c"))
 	set.Detach(1*s, "b", 0)
-	set.Take()
+	set.Drain()
 
 	set.Release(2*s, Ref{Name: "t-0"}, 0)
 	changed(t, set, "released t-0", "remembered a", "granted c [t-0]")
@@ -53,7 +53,7 @@ func TestAbsentWaiterIsSkippedAndKeepsItsPlace(t *testing.T) {
 	if st, _ := set.Status(30*s, "b"); st.Place != 1 {
 		t.Fatalf("b is at place %d, want 1", st.Place)
 	}
-	set.Take()
+	set.Drain()
 	set.Advance(33 * s) // c never confirmed
 	changed(t, set, "expired t-0", "remembered c", "granted b [t-0]")
 }
@@ -74,7 +74,7 @@ func TestPlaceIsLostAfterThirtySecondsAlone(t *testing.T) {
 	must(t, set, 0, req("b"))
 	must(t, set, 5*s, req("b")) // a second connection: the retry came before the first was seen to break
 	set.Detach(10*s, "b", 0)
-	set.Take()
+	set.Drain()
 	set.Advance(45 * s)
 	changed(t, set) // one is still attached
 	set.Detach(50*s, "b", 0)
@@ -85,14 +85,14 @@ func TestPlaceIsLostAfterThirtySecondsAlone(t *testing.T) {
 	must(t, set, 81*s, req("b")) // no trace is left: it queues again
 }
 
-// Between two slices a waiter counts as there, and is granted what is free.
+// Between two slices a waiter stays active, and is granted what is free.
 func TestLingeringWaiterIsThere(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")
 	must(t, set, 0, req("b"))
 	must(t, set, 0, req("c"))
 	set.Detach(1*s, "b", 2*s)
-	set.Take()
+	set.Drain()
 	set.Cancel(3*s-1, "a")
 	changed(t, set, "released t-0", "remembered a", "granted b [t-0]")
 }
@@ -106,7 +106,7 @@ func TestPresenceEndServesTheNext(t *testing.T) {
 	must(t, set, 0, large)
 	must(t, set, 0, req("small"))
 	set.Detach(1*s, "large", 2*s)
-	set.Take()
+	set.Drain()
 	if next, ok := set.Next(); !ok || next != 3*s {
 		t.Fatalf("Next = %v, %v, want the end of the presence at 3s", next, ok)
 	}
@@ -119,10 +119,10 @@ func TestPresenceEndServesTheNext(t *testing.T) {
 // The break of an old connection does not undo the 202 of a newer one, but the
 // break of the newest does.
 func TestLingerOfSeveralConnections(t *testing.T) {
-	there := func(set *Set) bool {
-		set.Take()
+	active := func(set *Set) bool {
+		set.Drain()
 		set.Cancel(set.now, "a")
-		return len(set.Take()) == 3 // released, remembered, granted
+		return len(set.Drain()) == 3 // released, remembered, granted
 	}
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")
@@ -130,8 +130,8 @@ func TestLingerOfSeveralConnections(t *testing.T) {
 	must(t, set, 0, req("b"))
 	set.Detach(1*s, "b", 2*s)
 	set.Detach(2*s, "b", 0)
-	if !there(set) {
-		t.Error("a waiter that got a 202 is not there")
+	if !active(set) {
+		t.Error("a waiter that got a 202 is not active")
 	}
 
 	set = one(t, 1)
@@ -140,14 +140,14 @@ func TestLingerOfSeveralConnections(t *testing.T) {
 	set.Detach(1*s, "b", 2*s)
 	must(t, set, 1*s, req("b"))
 	set.Detach(2*s, "b", 0)
-	if there(set) {
-		t.Error("a waiter whose connection broke after its 202 is there")
+	if active(set) {
+		t.Error("a waiter whose connection broke after its 202 is active")
 	}
 }
 
-func TestOnce(t *testing.T) {
+func TestAnonymous(t *testing.T) {
 	set := one(t, 1)
-	once := func(id string) Request { return Request{ID: id, Type: "t", Once: true} }
+	once := func(id string) Request { return Request{ID: id, Type: "t", Anonymous: true} }
 	a := must(t, set, 0, once("1"), "t-0")
 	if a[0].Provisional || a[0].RequestID != "" || a[0].Expires != DefaultTTL {
 		t.Errorf("the grant is not firm: %+v", a[0])
@@ -155,7 +155,7 @@ func TestOnce(t *testing.T) {
 	must(t, set, 0, once("2"))
 	must(t, set, 0, once("3"))
 	set.Detach(1*s, "2", 2*s)
-	set.Take()
+	set.Drain()
 	set.Release(2*s, Ref{Name: "t-0"}, 0)
 	changed(t, set, "released t-0", "granted 3 [t-0]")
 	if _, ok := set.Status(2*s, "3"); ok {
@@ -197,7 +197,7 @@ func TestRefused(t *testing.T) {
 	refuse(t, set, 0, Request{ID: "c", Type: "t", Try: true}, ErrExhausted)
 	must(t, set, 0, req("b")) // one that is queued is not refused
 	must(t, set, 0, Request{ID: "c", Type: "u"}, "u-0")
-	set.Take()
+	set.Drain()
 
 	// Its wait over, a queued request leaves, and its connections hear of it.
 	refuse(t, set, 0, Request{ID: "b", Type: "t", Try: true}, ErrExhausted)
@@ -211,7 +211,7 @@ func TestCancel(t *testing.T) {
 	must(t, set, 0, req("a"), "t-0")
 	must(t, set, 0, large)
 	must(t, set, 0, req("b"))
-	set.Take()
+	set.Drain()
 
 	if names := set.Cancel(1*s, "large"); names != nil { // it was in the way of b
 		t.Errorf("cancelling a waiter released %q", names)
@@ -248,7 +248,7 @@ func TestProvisionalGrantAskedAgain(t *testing.T) {
 	if a[0].Expires != 59*s {
 		t.Errorf("expires at %v, want 59s", a[0].Expires)
 	}
-	set.Take()
+	set.Drain()
 	set.Advance(59*s - 1)
 	changed(t, set)
 	set.Advance(59 * s)
@@ -272,9 +272,9 @@ func TestLateAdvanceGrantsAtNow(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")
 	must(t, set, 0, req("b"))
-	set.Take()
+	set.Drain()
 	set.Advance(time.Hour)
-	changes := set.Take()
+	changes := set.Drain()
 	if got := words(changes); len(got) != 3 || got[2] != "granted b [t-0]" {
 		t.Fatalf("changes: %q", got)
 	}

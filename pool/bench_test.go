@@ -7,7 +7,7 @@ import (
 )
 
 // A grant and its end must cost the same however many wait, and whether or not
-// those at the head are there.
+// those at the head are active.
 func BenchmarkPairs(b *testing.B) {
 	for _, waiters := range []int{0, 10_000} {
 		b.Run(fmt.Sprintf("waiters=%d", waiters), func(b *testing.B) { pairs(b, waiters, 0) })
@@ -20,7 +20,7 @@ func pairs(b *testing.B, waiters, absent int) {
 	n := 0
 	ask := func() {
 		n++
-		acquire(b, set, 0, Request{ID: fmt.Sprint("r", n), Type: "t", Once: true})
+		acquire(b, set, 0, Request{ID: fmt.Sprint("r", n), Type: "t", Anonymous: true})
 	}
 	for range 50 {
 		ask()
@@ -33,14 +33,14 @@ func pairs(b *testing.B, waiters, absent int) {
 		}
 	}
 	held := set.Pools(0)[0].Leases
-	set.Take()
+	set.Drain()
 	b.ReportAllocs()
 	for b.Loop() {
 		l := held[0]
 		held = held[1:]
 		ask()
 		set.Release(0, ref(l), 0)
-		for _, c := range set.Take() {
+		for _, c := range set.Drain() {
 			held = append(held, c.Leases...)
 		}
 	}
@@ -66,7 +66,7 @@ func BenchmarkAcquireRenewRelease(b *testing.B) {
 		i++
 		set.Renew(now, ref(leases[0]), 0)
 		set.Release(now, ref(leases[0]), 0)
-		set.Take()
+		set.Drain()
 	}
 }
 
@@ -78,7 +78,7 @@ func BenchmarkDrain(b *testing.B) {
 		name   string
 		pace   time.Duration
 		absent bool
-	}{{"all there", 0, false}, {"half absent", 0, true}, {"paced", s, false}} {
+	}{{"all active", 0, false}, {"half absent", 0, true}, {"paced", s, false}} {
 		b.Run(c.name, func(b *testing.B) {
 			ids := make([]string, waiters)
 			for i := range ids {
@@ -89,19 +89,19 @@ func BenchmarkDrain(b *testing.B) {
 				b.StopTimer()
 				set := with(b, Config{Type: "t", Names: numbered("t", 50), Pace: c.pace})
 				all := must(b, set, 0, Request{ID: "first", Type: "t", Count: 50}, numbered("t", 50)...)
-				there := 0
+				active := 0
 				for i, id := range ids {
 					acquire(b, set, 0, Request{ID: id, Type: "t", TTL: hour * 24})
 					if c.absent && i%2 == 0 {
 						set.Detach(0, id, 0)
 					} else {
-						there++
+						active++
 					}
 				}
-				set.Take()
+				set.Drain()
 				b.StartTimer()
 				var now time.Duration
-				for granted := 0; granted < there; {
+				for granted := 0; granted < active; {
 					if len(all) > 0 {
 						set.Release(now, ref(all[0]), 0)
 						all = all[1:]
@@ -109,7 +109,7 @@ func BenchmarkDrain(b *testing.B) {
 						now, _ = set.Next()
 						set.Advance(now)
 					}
-					for _, change := range set.Take() {
+					for _, change := range set.Drain() {
 						all = append(all, change.Leases...)
 						granted += len(change.Leases)
 					}

@@ -3,7 +3,6 @@ package pool
 import (
 	"cmp"
 	"errors"
-	"strings"
 	"time"
 )
 
@@ -15,7 +14,7 @@ var (
 
 // Break takes the lease of name away from its holder, for an operator, who says
 // why. Renewals fail from now on with that reason, and nothing prolongs the
-// lease any more, not even a restart: it ends when its holder releases it, at a
+// lease, not even a restart: it ends when its holder releases it, at a
 // pending release, or else when its TTL is over. That leaves the holder time to
 // stop what it does. With immediately, it ends now.
 //
@@ -39,16 +38,7 @@ func (s *Set) Break(now time.Duration, name, reason string, immediately bool) (L
 		s.end(l, brokenFor(l.Broken))
 		s.serve()
 	case l.Broken != before:
-		s.changes = append(s.changes, Change{Kind: Broken, Lease: l.Lease})
+		s.note(Change{Kind: Broken, Lease: l.Lease})
 	}
 	return l.Lease, nil
 }
-
-// broken is what the reason of a broken lease begins with.
-const broken = "broken: "
-
-func brokenFor(why string) Reason { return Reason(broken + why) }
-
-// Broken reports whether r is that of a broken lease. Its text is then
-// "broken: " and what the operator gave as the reason.
-func (r Reason) Broken() bool { return strings.HasPrefix(string(r), broken) }

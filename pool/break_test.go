@@ -23,7 +23,7 @@ func TestBreakLeavesTheTTL(t *testing.T) {
 	a := must(t, set, 0, Request{ID: "a", Type: "t", TTL: time.Minute}, "t-0")[0]
 	set.Renew(10*s, ref(a), 0)
 	must(t, set, 10*s, req("b"))
-	set.Take()
+	set.Drain()
 	if l := mustBreak(t, set, 20*s, "t-0", false); l.Expires != 70*s || l.Broken != "drill" {
 		t.Errorf("broke %+v", l)
 	}
@@ -50,7 +50,7 @@ func TestBreakOfProvisionalGrant(t *testing.T) {
 	if got := must(t, set, 20*s, req("a"), "t-0"); got[0].Expires != 30*s {
 		t.Errorf("asked again, it expires at %v, want 30s", got[0].Expires)
 	}
-	set.Take()
+	set.Drain()
 	set.Advance(30 * s)
 	changed(t, set, "broken: drill t-0", "remembered a")
 }
@@ -71,7 +71,7 @@ func TestBreakThenRelease(t *testing.T) {
 			a := must(t, set, 0, req("a"), "t-0")[0]
 			set.Release(0, ref(a), 30*s)
 			mustBreak(t, set, 10*s, "t-0", false)
-			set.Take()
+			set.Drain()
 			c.release(set, a)
 			changed(t, set, "released t-0", "remembered a")
 			if _, why := set.Renew(31*s, ref(a), 0); why != Released {
@@ -103,7 +103,7 @@ func TestBreakBoundsDelay(t *testing.T) {
 				t.Errorf("release: %q", why)
 			}
 			nextIs(t, set, c.want)
-			set.Take()
+			set.Drain()
 			set.Advance(c.want)
 			changed(t, set, "released t-0", "remembered a")
 		})
@@ -114,9 +114,9 @@ func TestBreakImmediately(t *testing.T) {
 	set := one(t, 2)
 	a := must(t, set, 0, Request{ID: "a", Type: "t", Count: 2}, "t-0", "t-1")
 	must(t, set, 0, req("b"))
-	set.Take()
+	set.Drain()
 	mustBreak(t, set, 7*s, "t-0", true)
-	changes := set.Take()
+	changes := set.Drain()
 	if c := changes[0]; c.Kind != Done || c.Reason != "broken: drill" || c.Took != 7*s || c.Lease.Broken != "drill" {
 		t.Errorf("change %+v", c)
 	}
@@ -136,7 +136,7 @@ func TestBreakTwice(t *testing.T) {
 	set := one(t, 1)
 	a := must(t, set, 0, req("a"), "t-0")[0]
 	mustBreak(t, set, 0, "t-0", false)
-	set.Take()
+	set.Drain()
 	mustBreak(t, set, 1*s, "t-0", false)
 	changed(t, set) // nothing is new
 	if _, err := set.Break(2*s, "t-0", "", false); err != nil {
@@ -168,7 +168,7 @@ func TestBreakNothing(t *testing.T) {
 func TestBreakOutlivesRestart(t *testing.T) {
 	set := one(t, 3)
 	a := must(t, set, 0, req("a"), "t-0")[0]
-	b := must(t, set, 0, Request{ID: "b", Type: "t", Once: true, TTL: time.Minute}, "t-1")[0]
+	b := must(t, set, 0, Request{ID: "b", Type: "t", Anonymous: true, TTL: time.Minute}, "t-1")[0]
 	c := must(t, set, 0, req("c"), "t-2")[0]
 	set.Release(0, ref(c), hour)
 	for _, l := range []Lease{a, b, c} {

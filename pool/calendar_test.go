@@ -23,14 +23,14 @@ func (e entry) stands(m *model) bool {
 		return n.lease == e.lease && e.lease.ends() == e.at
 	}
 	r := e.request
-	return r.queued && r.attached == 0 && (r.there && r.thereUntil == e.at || r.keptUntil == e.at)
+	return r.queued && r.attached == 0 && (r.active && r.activeUntil == e.at || r.keptUntil == e.at)
 }
 
 func (c *calendar) lease(l *modelLease) { c.push(entry{at: l.ends(), lease: l}) }
 
 func (c *calendar) alone(r *modelRequest) {
-	if r.there {
-		c.push(entry{at: r.thereUntil, request: r})
+	if r.active {
+		c.push(entry{at: r.activeUntil, request: r})
 	}
 	c.push(entry{at: r.keptUntil, request: r})
 }
@@ -84,7 +84,7 @@ func (m *model) pass(now time.Duration) (due []entry) {
 			break
 		}
 		m.times.pop()
-		if r := e.request; r != nil && r.there {
+		if r := e.request; r != nil && r.active {
 			m.goes(r)
 		}
 		if e.stands(m) {

@@ -17,8 +17,8 @@ const (
 	Broken                 // Lease was taken away by an operator; it is held until it is Done
 )
 
-// Change is one thing that a call changed. Which fields count is said at the
-// kinds; the others are zero.
+// Change is one thing that a call changed. The comments of the fields name the
+// kinds that use them; in other changes they are zero.
 type Change struct {
 	Kind   Kind
 	ID     string        // the request; with Granted and Dropped, also that of a request that cannot be repeated
@@ -28,11 +28,4 @@ type Change struct {
 	Ended  Ended         // Remembered, Forgotten
 	Err    error         // Dropped: what to tell connections that wait; nil if there can be none
 	Took   time.Duration // Granted, Dropped: how long it waited; Done: how long the lease was held
-}
-
-// Take returns what changed since the last Take, in order.
-func (s *Set) Take() []Change {
-	changes := s.changes
-	s.changes = nil
-	return changes
 }

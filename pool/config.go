@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Defaults and limits of a [Config].
@@ -20,9 +19,6 @@ const (
 	DefaultMaxWaiters = 10_000
 	// MaxCapacity is the most names one pool may have.
 	MaxCapacity = 100_000
-	// MaxNameLen is the most bytes of a name or type; longer ones do not fit
-	// into a file name.
-	MaxNameLen = 255
 )
 
 // Config is one pool. Only Type and Names are required.
@@ -44,14 +40,14 @@ type Config struct {
 // are not valid or not unique, and numbers out of range.
 func (c Config) Check() error {
 	var errs []error
-	if err := CheckType(c.Type); err != nil {
+	if err := leaseapi.CheckType(c.Type); err != nil {
 		errs = append(errs, err)
 	}
 	if n := len(c.Names); n < 1 || n > MaxCapacity {
 		errs = append(errs, fmt.Errorf("%d names: a pool has 1 to %d", n, MaxCapacity))
 	}
 	for _, name := range c.Names {
-		if err := CheckName(name); err != nil {
+		if err := leaseapi.CheckName(name); err != nil {
 			errs = append(errs, err)
 			break // one is enough to find the cause; the list may be long
 		}
@@ -122,37 +118,6 @@ func (c Config) ttl(want time.Duration) time.Duration {
 		want = min(want, c.MaxTTL)
 	}
 	return want
-}
-
-// CheckType reports why typ cannot be the type of a pool: it is not 1 to 255
-// bytes of UTF-8 without control characters.
-func CheckType(typ string) error {
-	return check("type", typ, func(r rune) bool { return !unicode.IsControl(r) })
-}
-
-// CheckName reports why name cannot be the name of a lease. Names become lines
-// of files and parts of paths: beyond what holds for types, they have no slash
-// and no white space.
-func CheckName(name string) error {
-	return check("name", name, func(r rune) bool {
-		return r != '/' && !unicode.IsControl(r) && !unicode.IsSpace(r)
-	})
-}
-
-func check(what, s string, allowed func(rune) bool) error {
-	switch {
-	case s == "":
-		return fmt.Errorf("%s is empty", what)
-	case len(s) > MaxNameLen:
-		return fmt.Errorf("%s %.20q… is %d bytes long: at most %d", what, s, len(s), MaxNameLen)
-	case !utf8.ValidString(s):
-		return fmt.Errorf("%s %q is not valid UTF-8", what, s)
-	}
-	if i := strings.IndexFunc(s, func(r rune) bool { return !allowed(r) }); i >= 0 {
-		r, _ := utf8.DecodeRuneInString(s[i:])
-		return fmt.Errorf("%s %q contains %q", what, s, r)
-	}
-	return nil
 }
 
 // Numbered returns the names of a pool whose n resources have none of their own:

@@ -4,7 +4,7 @@
 //   - A name has at most one holder, and no grant makes more leases of a pool
 //     held than the pool has names.
 //   - The names of one request are granted together or not at all.
-//   - Grants are first come, first served among the waiters that are there: a
+//   - Grants are first come, first served among the active waiters (see [Set.Detach]): a
 //     request for many names is not overtaken by requests for few.
 //   - A request id is granted at most once, also over a restart from a
 //     [Snapshot], for as long as its end is remembered: see [EndedKept] and
@@ -23,14 +23,31 @@
 // lease is not lost because nobody could renew it. A now that is before an
 // earlier one counts as that earlier one.
 //
-// A Set is not safe for concurrent use; its caller serialises. It does not act
+// A Set is not safe for concurrent use: its caller serialises. It does not act
 // by itself either: the caller asks [Set.Next] when something is due, and calls
-// [Set.Advance] then. Every other method that takes now does the same first, so
-// a caller that is late sees nothing that is over.
+// [Set.Advance] then. Every other method that takes now begins with the same, so
+// that a late caller sees no lease that is over.
 //
-// Whatever a call changed, [Set.Take] hands out as a list of [Change]: what
-// must be made durable, who must be told, what goes to the log. A caller that
-// answers only when the changes are durable may start again from what was made
-// durable last: the grants that are lost then were told nobody, and their
-// request ids, if they come again, get others.
+// [Set.Drain] returns what the calls changed as a list of [Change]: the caller
+// makes them durable, tells those concerned, and logs them. A caller that answers
+// only when the changes are durable may start again from the last durable state:
+// nobody was told of the grants that are lost then, and their request ids, if they
+// come again, get others.
+//
+// # The files
+//
+// From the public down; no file uses one of a line above its own:
+//
+//   - restore.go: a Set from a snapshot and back; reconfigure.go
+//   - acquire.go, wait.go, hold.go, break.go, status.go, lookup.go: the calls. Each
+//     advances the Set and then changes or reads its ledger.
+//   - set.go: what happens by itself when its time has come
+//   - grant.go, waiter.go: how the ledger changes: a lease begins and ends, a
+//     waiter comes and goes
+//   - ledger.go: the state of a Set, and the list of its changes
+//   - pool.go: a pool, its names, leases and requests, which refer to each other
+//   - stock.go, pace.go, average.go, ended.go, ordered.go, timer.go: one idea each,
+//     which knows nothing of pools: free names, the time between grants, how long
+//     leases are held, ended ids, a heap, times at which something is due
+//   - config.go, request.go, lease.go, change.go: what callers pass in and get back
 package pool

@@ -19,12 +19,12 @@ func TestEndedIDsAreBounded(t *testing.T) {
 	set.Cancel(0, "a")
 	set.Cancel(0, "a") // takes no room again
 	set.Cancel(0, "b")
-	set.Take()
+	set.Drain()
 	for _, id := range []string{"granted", "a", "b"} {
 		refuse(t, set, 1*s, req(id), ErrEnded)
 	}
 	set.Cancel(1*s, "c")
-	changes := set.Take()
+	changes := set.Drain()
 	if len(changes) != 2 || changes[0].Kind != Forgotten || changes[0].Ended.ID != "granted" || changes[1].Kind != Remembered {
 		t.Errorf("changes %+v", changes)
 	}
@@ -65,7 +65,7 @@ func BenchmarkEnded(b *testing.B) {
 		for range MaxEnded {
 			n++
 			set.Cancel(0, fmt.Sprintf("%032d", n))
-			set.Take()
+			set.Drain()
 		}
 	}
 	b.ReportMetric((heap()-before)/MaxEnded, "B/id")

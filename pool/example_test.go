@@ -25,7 +25,7 @@ func Example() {
 	}
 	next, _ := set.Next() // nobody confirms
 	set.Advance(next)
-	for _, c := range set.Take() {
+	for _, c := range set.Drain() {
 		switch c.Kind {
 		case pool.Granted:
 			fmt.Println("granted", c.Leases[0].Name, "to", c.ID, "after", c.Took)

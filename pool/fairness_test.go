@@ -27,7 +27,7 @@ func TestLargeRequestInSlicesIsNotStarved(t *testing.T) {
 		{"comes back at once", 0, 2 * s, 0, false},
 		{"comes back late", 0, 2 * s, 2*s - tick, false},
 		{"with a pace", AutoPace(hold, 50), 2 * s, 2*s - tick, false},
-		// That it counts as there meanwhile is what spares it.
+		// It is spared because it stays active meanwhile.
 		{"loses its connection", 0, 0, 2*s - tick, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestLargeRequestInSlicesIsNotStarved(t *testing.T) {
 					acquire(t, set, now, Request{ID: fmt.Sprint(now), Type: "t"})
 				}
 				set.Advance(now)
-				for _, change := range set.Take() {
+				for _, change := range set.Drain() {
 					if change.Kind != Granted {
 						continue
 					}
@@ -81,7 +81,7 @@ func acquire(t testing.TB, set *Set, now time.Duration, q Request) {
 }
 
 // A client that is gone without a word holds up those behind it for as long as
-// it counts as there, not for as long as its place is kept.
+// it stays active, not for as long as its place is kept.
 func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 	for _, pace := range []time.Duration{0, 5 * s} {
 		t.Run(fmt.Sprintf("pace=%v", pace), func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 			must(t, set, 10*s, Request{ID: "large", Type: "t", Count: 3})
 			must(t, set, 10*s, req("b"))
 			set.Detach(35*s, "large", 2*s) // its slice is over, and it does not come back
-			set.Take()
+			set.Drain()
 			set.Advance(37*s - 1)
 			changed(t, set)
 			set.Advance(37 * s)

@@ -23,7 +23,12 @@ func (h herd) run(t *testing.T) (grants []time.Duration, wait time.Duration) {
 	t.Helper()
 	set := with(t, Config{Type: "t", Names: numbered("t", h.names), Pace: h.pace, MaxWaiters: len(h.arrivals)})
 	var now time.Duration
+	turns := 0
 	for arrived := 0; len(grants) < len(h.arrivals); {
+		// A job arrives, is granted when the pace allows it, ends and is forgotten.
+		if turns++; turns > 10*len(h.arrivals) {
+			t.Fatalf("%d of %d jobs were granted after %d turns", len(grants), len(h.arrivals), turns)
+		}
 		next, timer := set.Next()
 		if !timer && arrived == len(h.arrivals) {
 			t.Fatalf("%d of %d jobs were granted, and nothing is due", len(grants), len(h.arrivals))
@@ -41,7 +46,7 @@ func (h herd) run(t *testing.T) (grants []time.Duration, wait time.Duration) {
 			now = max(now, next)
 			set.Advance(now)
 		}
-		for _, c := range set.Take() {
+		for _, c := range set.Drain() {
 			if c.Kind == Granted {
 				grants = append(grants, now)
 				wait += c.Took

@@ -1,9 +1,6 @@
 package pool
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Renew makes the lease that ref means end ttl from now, and every later
 // renewal without a ttl likewise; zero keeps the one it has. The pool's maximum
@@ -11,7 +8,7 @@ import (
 // release is the caller's still, but ends when it ends. One that was broken is
 // not, although it may be held a while yet.
 //
-// The Reason is empty, or says why the lease is not the caller's any more.
+// The Reason is empty, or says why the lease is no longer the caller's.
 func (s *Set) Renew(now time.Duration, ref Ref, ttl time.Duration) (Lease, Reason) {
 	s.Advance(now)
 	sl := s.slots[ref.Name]
@@ -34,16 +31,17 @@ func (s *Set) Renew(now time.Duration, ref Ref, ttl time.Duration) (Lease, Reaso
 	l.Expires = later(s.now, l.TTL)
 	s.schedule(&l.timer, l.Ends())
 	if durable {
-		s.changes = append(s.changes, Change{Kind: Renewed, Lease: l.Lease})
+		s.note(Change{Kind: Renewed, Lease: l.Lease})
 	}
 	return l.Lease, ""
 }
 
 // Release ends the lease that ref means, or sets it to end delay from now,
-// whatever is renewed and whoever dies in between; a later call may move that
-// either way, but puts off nothing that was broken. A name that is free is released already. The Reason is empty if
-// the lease has ended or will; [Other] if somebody else has the name, and then
-// nothing has changed; [Unknown] if there never was such a name.
+// whatever is renewed, and even if its holder dies. A later call may move that
+// time either way, but puts off no lease that was broken. Releasing a free name
+// does nothing. The Reason is empty if the lease has ended or will; [Other] if
+// somebody else has the name, and then nothing has changed; [Unknown] if there
+// never was such a name.
 func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	s.Advance(now)
 	sl := s.slots[ref.Name]
@@ -66,9 +64,9 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 		at = min(at, l.Ends())
 	}
 	l.ReleaseAt = at
-	l.Provisional = false // whoever puts its release off has received it
+	l.Provisional = false // a client that puts the release off has received the grant
 	s.schedule(&l.timer, l.Ends())
-	s.changes = append(s.changes, Change{Kind: Delayed, Lease: l.Lease})
+	s.note(Change{Kind: Delayed, Lease: l.Lease})
 	return ""
 }
 
@@ -83,50 +81,7 @@ func (sl *slot) lost(ref Ref) Reason {
 		}
 		return sl.lastReason
 	case ref.Generation < sl.lastGeneration:
-		return Other // it ended before that one began
+		return Other // it ended before the last one began
 	}
 	return Unknown // ended before a restart
-}
-
-func (l *lease) timeout(s *Set) {
-	switch {
-	case l.ReleaseAt > 0:
-		s.end(l, Released)
-	case l.Broken != "":
-		s.end(l, brokenFor(l.Broken))
-	default:
-		s.end(l, Expired)
-	}
-}
-
-// end ends a lease. The request ends with the last of its leases.
-func (s *Set) end(l *lease, why Reason) {
-	s.timers.remove(&l.timer)
-	l.pool.held.remove(l)
-	s.held--
-	s.touch(l.pool)
-
-	sl := l.slot
-	sl.lease, sl.lastGeneration, sl.lastReason = nil, l.Generation, why
-	if sl.pool != nil {
-		sl.pool.free = append(sl.pool.free, sl)
-		s.touch(sl.pool)
-	}
-	took := s.now - l.Granted
-	// Nobody worked under a grant that was not received, and one that was
-	// broken says nothing about how long jobs take.
-	if !l.Provisional && l.Broken == "" {
-		l.pool.hold.add(took)
-	}
-	s.changes = append(s.changes, Change{Kind: Done, Lease: l.Lease, Reason: why, Took: took})
-
-	r := l.request
-	if r == nil || r.Once {
-		return
-	}
-	r.leases = slices.DeleteFunc(r.leases, func(other *lease) bool { return other == l })
-	if len(r.leases) == 0 {
-		delete(s.requests, r.ID)
-		s.remember(r.ID)
-	}
 }

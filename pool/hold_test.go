@@ -13,7 +13,7 @@ func TestFirstRenewalMakesFirm(t *testing.T) {
 	if !a[0].Provisional || a[0].Expires != ProvisionalTTL || a[0].TTL != time.Minute {
 		t.Errorf("granted %+v", a[0])
 	}
-	set.Take()
+	set.Drain()
 	l, why := set.Renew(10*s, ref(a[0]), 0)
 	if why != "" || l.Provisional || l.Expires != 70*s {
 		t.Errorf("renewed %+v, %q", l, why)
@@ -100,7 +100,7 @@ func TestRelease(t *testing.T) {
 	q.ID = "c"
 	current := must(t, set, 0, q, "t-0")[0]
 	set.Cancel(0, "b")
-	set.Take()
+	set.Drain()
 	for _, c := range []struct {
 		name string
 		ref  Ref
@@ -175,9 +175,9 @@ func TestDelayMovesEitherWay(t *testing.T) {
 func TestHoldTimeIsReported(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 5*s, req("a"), "t-0")
-	set.Take()
+	set.Drain()
 	set.Cancel(12*s, "a")
-	if c := set.Take()[0]; c.Kind != Done || c.Took != 7*s {
+	if c := set.Drain()[0]; c.Kind != Done || c.Took != 7*s {
 		t.Errorf("change %+v, want an end after 7s", c)
 	}
 }

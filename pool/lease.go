@@ -1,6 +1,9 @@
 package pool
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Times that hold for every pool; see the package's clients for who relies on
 // them.
@@ -56,7 +59,7 @@ type Ref struct {
 	Name string
 	// Generation of the grant that is meant; zero means whichever is current.
 	Generation uint64
-	// Owner that must hold the name; empty means whoever does.
+	// Owner that must hold the name; empty means any.
 	Owner string
 }
 
@@ -77,6 +80,15 @@ const (
 	Other    Reason = "held-by-other" // it is, or was since, held under another generation or owner
 	Unknown  Reason = "unknown"       // there is no such name, or no memory of such a grant
 )
+
+// broken is what the reason of a broken lease begins with.
+const broken = "broken: "
+
+func brokenFor(why string) Reason { return Reason(broken + why) }
+
+// Broken reports whether r is that of a broken lease. Its text is then
+// "broken: " and the reason that the operator gave.
+func (r Reason) Broken() bool { return strings.HasPrefix(string(r), broken) }
 
 // Ended is a request id that never gets a lease again.
 type Ended struct {

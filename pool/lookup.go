@@ -22,24 +22,3 @@ func (s *Set) OwnerOf(now time.Duration, id string) (string, bool) {
 	}
 	return r.Owner, true
 }
-
-// Totals is [Set.Pools] without the leases, which takes no longer for many
-// leases than for few.
-func (s *Set) Totals(now time.Duration) []PoolStatus {
-	s.Advance(now)
-	var all []PoolStatus
-	for _, p := range s.pools {
-		if p.retired && p.held.Len() == 0 {
-			continue
-		}
-		st := PoolStatus{
-			Type: p.Type, Capacity: p.capacity(), InUse: p.held.Len(), Waiting: len(p.queue),
-			NextGrantIn: p.dueIn(s.now),
-		}
-		if len(p.queue) > 0 {
-			st.OldestWaiting = s.now - p.queue[0].arrived
-		}
-		all = append(all, st)
-	}
-	return all
-}

@@ -45,14 +45,14 @@ func (m *model) applyGrant(c Change) {
 	switch {
 	case m.asking != nil && m.asking.ID == c.ID:
 		r, how = m.asking, "granted at once"
-		if r.pool.there > 0 {
-			m.fail("%s was granted before %s, which is there and came first", c.ID, r.pool.first().ID)
+		if r.pool.active > 0 {
+			m.fail("%s was granted before %s, which is active and came first", c.ID, r.pool.first().ID)
 		}
 		m.asking, r.arrived, r.pool.since = nil, m.now, m.now
 	case r == nil || !r.queued:
 		m.fail("%s was granted and does not wait", c.ID)
 	case r.pool.first() != r:
-		m.fail("%s was granted before %s, which is there and came first", c.ID, r.pool.first().ID)
+		m.fail("%s was granted before %s, which is active and came first", c.ID, r.pool.first().ID)
 	default:
 		if r.pool.queue[0] != r {
 			m.count("overtaken")
@@ -76,7 +76,7 @@ func (m *model) applyGrant(c Change) {
 		want := Lease{Name: p.free[i], Type: p.Type, Generation: m.generation, Owner: r.Owner,
 			RequestID: r.ID, Count: r.Count, TTL: p.ttl(r.TTL), Granted: m.now,
 			Expires: m.now + modelProvisional, Provisional: true}
-		if r.Once {
+		if r.Anonymous {
 			want.RequestID, want.Expires, want.Provisional = "", m.now+want.TTL, false
 		}
 		if l != want {
@@ -162,7 +162,7 @@ func (m *model) applyDropped(c Change) {
 		m.fail("%s was dropped and does not wait", c.ID)
 	}
 	asked, ok := m.leaving[c.ID]
-	alone := r.attached == 0 && (r.Once || r.keptUntil <= m.now)
+	alone := r.attached == 0 && (r.Anonymous || r.keptUntil <= m.now)
 	if !errors.Is(c.Err, asked) || !ok && !alone || c.Took != m.now-r.arrived {
 		m.fail("%s was dropped after %v with error %v, want %v", c.ID, c.Took, c.Err, asked)
 	}

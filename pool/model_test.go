@@ -42,12 +42,12 @@ type model struct {
 
 type modelPool struct {
 	Config
-	gone  bool
-	free  []string
-	inUse int
-	queue []*modelRequest // by arrival
-	there int             // how many of them are there
-	since time.Duration   // since when somebody is there
+	gone   bool
+	free   []string
+	inUse  int
+	queue  []*modelRequest // by arrival
+	active int             // how many of them are active
+	since  time.Duration   // since when there is an active one
 
 	start time.Duration // of the pace, as rhythm has it
 	spent int
@@ -82,16 +82,16 @@ type modelLease struct {
 
 type modelRequest struct {
 	Request
-	pool       *modelPool
-	arrival    uint64
-	arrived    time.Duration
-	queued     bool
-	attached   int
-	there      bool
-	thereUntil time.Duration
-	keptUntil  time.Duration
-	leases     []*modelLease // none while it waits
-	index      int           // in model.waiters
+	pool        *modelPool
+	arrival     uint64
+	arrived     time.Duration
+	queued      bool
+	attached    int
+	active      bool
+	activeUntil time.Duration
+	keptUntil   time.Duration
+	leases      []*modelLease // none while it waits
+	index       int           // in model.waiters
 }
 
 // The times that hold for every pool, and what follows from a configuration,
@@ -139,12 +139,12 @@ func (p *modelPool) fits(count int) bool {
 	return count <= len(p.free) && p.inUse+count <= len(p.Names)
 }
 
-// first returns the first waiter that is there.
+// first returns the first active waiter.
 func (p *modelPool) first() *modelRequest {
-	if p.there == 0 {
+	if p.active == 0 {
 		return nil
 	}
-	return p.queue[slices.IndexFunc(p.queue, func(r *modelRequest) bool { return r.there })]
+	return p.queue[slices.IndexFunc(p.queue, func(r *modelRequest) bool { return r.active })]
 }
 
 func (p *modelPool) place(r *modelRequest) int {
@@ -165,21 +165,21 @@ func (m *model) enter(r *modelRequest) {
 
 func (m *model) comes(r *modelRequest) {
 	r.pool.dirty = true
-	if r.there {
+	if r.active {
 		return
 	}
-	if r.pool.there == 0 {
+	if r.pool.active == 0 {
 		r.pool.since = m.now
 	}
-	r.there = true
-	r.pool.there++
+	r.active = true
+	r.pool.active++
 }
 
 func (m *model) goes(r *modelRequest) {
 	r.pool.dirty = true
-	if r.there {
-		r.there = false
-		r.pool.there--
+	if r.active {
+		r.active = false
+		r.pool.active--
 	}
 }
 

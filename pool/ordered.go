@@ -1,9 +1,6 @@
 package pool
 
-import (
-	"container/heap"
-	"time"
-)
+import "container/heap"
 
 // ordered is a heap whose elements know where they are, so that any of them can
 // be taken out or moved in O(log n). An element may be in one heap per field
@@ -64,39 +61,4 @@ func (h *ordered[T]) Pop() any {
 	h.items = h.items[:last]
 	*h.pos(x) = 0
 	return x
-}
-
-// timer is when something happens by itself.
-type timer struct {
-	due time.Duration
-	set uint64 // grows with each setting: what was set first goes first among equals
-	pos int
-	on  interface{ timeout(*Set) }
-}
-
-func newTimers() ordered[*timer] {
-	return ordered[*timer]{
-		less: func(a, b *timer) bool {
-			if a.due != b.due {
-				return a.due < b.due
-			}
-			return a.set < b.set
-		},
-		pos: func(t *timer) *int { return &t.pos },
-	}
-}
-
-// schedule sets t to due, whatever it was set to before.
-func (s *Set) schedule(t *timer, due time.Duration) {
-	s.settings++
-	t.due, t.set = due, s.settings
-	s.timers.put(t)
-}
-
-// later returns now + d; a sum beyond what can be told is the end of time.
-func later(now, d time.Duration) time.Duration {
-	if sum := now + d; sum >= now {
-		return sum
-	}
-	return 1<<63 - 1
 }

@@ -21,11 +21,11 @@ func AutoPace(hold time.Duration, capacity int) time.Duration {
 // put off all that follow, a pool whose names come free at odd moments would
 // lose a little with each, and give out less than capacity/hold.
 //
-// What came late is made up for at once, so it is bounded, or the rhythm would
-// save up the very burst that it is there to prevent:
+// The time by which a grant was late is made up for at once, so it is bounded, or
+// the rhythm would save up the very burst that it is to prevent:
 //
-//   - Only time in which somebody was there counts as late. A pool that lies
-//     idle saves up nothing: when fifty jobs come to it at once, the first is
+//   - Only time in which there was an active waiter counts as late. A pool that
+//     lies idle saves up nothing: when fifty jobs come to it at once, the first is
 //     granted at once and each other a full pace after the one before it.
 //   - At most half a pace counts. Of grants of one name each, any span of time
 //     then has at most span/pace + 1/2, rounded up. In a minute of a pool of 50
@@ -37,18 +37,19 @@ type rhythm struct {
 	count int           // for how many names; zero: there was none
 }
 
-// due returns when the pace allows the next grant.
-func (p *pool) due() time.Duration {
-	n, pace := time.Duration(p.rhythm.count), p.Pace
+// due returns when pace allows the next grant.
+func (r rhythm) due(pace time.Duration) time.Duration {
+	n := time.Duration(r.count)
 	if n > 0 && pace > math.MaxInt64/n {
 		pace = math.MaxInt64 / n // it never comes
 	}
-	return later(p.rhythm.start, n*pace)
+	return later(r.start, n*pace)
 }
 
-// spend notes a grant for count names at now.
-func (p *pool) spend(now time.Duration, count int) {
-	p.rhythm = rhythm{start: max(p.due(), p.since, now-p.Pace/2), count: count}
+// spend notes a grant for count names at now, of a pool that has had active
+// waiters since activeSince.
+func (r *rhythm) spend(pace, activeSince, now time.Duration, count int) {
+	*r = rhythm{start: max(r.due(pace), activeSince, now-pace/2), count: count}
 }
 
 // resume notes a lease from before a restart.

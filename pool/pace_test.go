@@ -26,7 +26,7 @@ const never time.Duration = -1
 // firm acquires with a request that gets one name of "t" for good, or queues.
 func firm(t testing.TB, set *Set, now time.Duration, id string, names ...string) []Lease {
 	t.Helper()
-	return must(t, set, now, Request{ID: id, Type: "t", Once: true}, names...)
+	return must(t, set, now, Request{ID: id, Type: "t", Anonymous: true}, names...)
 }
 
 func TestAutoPace(t *testing.T) {
@@ -57,7 +57,7 @@ func TestPaceSpacesGrants(t *testing.T) {
 	firm(t, set, time.Hour, "b")
 	firm(t, set, time.Hour, "c")
 	refuse(t, set, time.Hour, Request{ID: "d", Type: "t", Try: true}, ErrExhausted)
-	set.Take()
+	set.Drain()
 
 	nextIs(t, set, time.Hour+10*s)
 	set.Advance(time.Hour + 10*s - 1)
@@ -72,10 +72,10 @@ func TestPaceSpacesGrants(t *testing.T) {
 // A grant of N spends N paces, and is not itself put off by that.
 func TestPaceCountsNames(t *testing.T) {
 	set := paced(t, 5)
-	must(t, set, 0, Request{ID: "a", Type: "t", Count: 3, Once: true}, "t-0", "t-1", "t-2")
-	must(t, set, 1*s, Request{ID: "b", Type: "t", Count: 2, Once: true})
+	must(t, set, 0, Request{ID: "a", Type: "t", Count: 3, Anonymous: true}, "t-0", "t-1", "t-2")
+	must(t, set, 1*s, Request{ID: "b", Type: "t", Count: 2, Anonymous: true})
 	firm(t, set, 1*s, "c")
-	set.Take()
+	set.Drain()
 	set.Advance(30*s - 1)
 	changed(t, set)
 	set.Advance(30 * s)
@@ -104,19 +104,19 @@ func TestPaceKeepsDueTimes(t *testing.T) {
 			firm(t, set, 0, "a", "t-0")
 			firm(t, set, 0, "b")
 			firm(t, set, 0, "c")
-			set.Take()
+			set.Drain()
 			set.Advance(10*s + c.late)
 			changed(t, set, "granted b [t-1]") // one only, however late
 			nextIs(t, set, c.next)
 		})
 		t.Run("nothing free/"+c.name, func(t *testing.T) {
 			set := paced(t, 2)
-			must(t, set, 0, Request{ID: "a", Type: "t", Count: 1, Once: true}, "t-0")
-			must(t, set, 0, Request{ID: "b", Type: "t", Count: 2, Once: true})
+			must(t, set, 0, Request{ID: "a", Type: "t", Count: 1, Anonymous: true}, "t-0")
+			must(t, set, 0, Request{ID: "b", Type: "t", Count: 2, Anonymous: true})
 			nextIs(t, set, DefaultTTL) // that the pace holds it back as well does not matter
 			firm(t, set, 0, "c")
 			firm(t, set, 10*s+c.late, "d") // that more come does not make it any less late
-			set.Take()
+			set.Drain()
 			set.Release(10*s+c.late, Ref{Name: "t-0"}, 0)
 			changed(t, set, "released t-0", "granted b [t-1 t-0]")
 			set.Release(10*s+c.late, Ref{Name: "t-0"}, 0)
@@ -138,7 +138,7 @@ func TestPaceSavesNothing(t *testing.T) {
 	set.Advance(time.Hour + 14*s)
 	must(t, set, time.Hour+14*s, req("c"), "t-2")
 	must(t, set, time.Hour+14*s, req("d"))
-	set.Take()
+	set.Drain()
 	set.Advance(time.Hour + 24*s - 1)
 	changed(t, set)
 	set.Advance(time.Hour + 24*s)
@@ -167,7 +167,7 @@ func TestPaceOutlivesRestart(t *testing.T) {
 	config := Config{Type: "t", Names: numbered("t", 6), Pace: 10 * s}
 	set := with(t, config)
 	firm(t, set, 1*s, "a", "t-0")
-	must(t, set, 11*s, Request{ID: "b", Type: "t", Count: 3, Once: true}, "t-1", "t-2", "t-3")
+	must(t, set, 11*s, Request{ID: "b", Type: "t", Count: 3, Anonymous: true}, "t-1", "t-2", "t-3")
 	set.Release(12*s, Ref{Name: "t-2"}, 0)
 	back, err := New([]Config{config}, set.Snapshot())
 	if err != nil {
@@ -188,10 +188,10 @@ func TestPaceOutlivesRestart(t *testing.T) {
 // The longest pace there is grants once, and overflows nothing.
 func TestPaceWithoutEnd(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 9), Pace: math.MaxInt64})
-	must(t, set, hour, Request{ID: "a", Type: "t", Count: 7, Once: true}, numbered("t", 7)...)
+	must(t, set, hour, Request{ID: "a", Type: "t", Count: 7, Anonymous: true}, numbered("t", 7)...)
 	firm(t, set, 2*hour, "b")
 	set.Release(2*hour, Ref{Name: "t-0"}, math.MaxInt64)
-	set.Take()
+	set.Drain()
 	for i := range 6 {
 		set.Release(2*hour, Ref{Name: numbered("t", 7)[i]}, 0)
 	}

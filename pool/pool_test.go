@@ -96,7 +96,7 @@ func words(changes []Change) []string {
 // changed expects what changed since the last look.
 func changed(t testing.TB, set *Set, want ...string) {
 	t.Helper()
-	if got := words(set.Take()); !slices.Equal(got, want) {
+	if got := words(set.Drain()); !slices.Equal(got, want) {
 		t.Fatalf("changes:\n got %q\nwant %q", got, want)
 	}
 }

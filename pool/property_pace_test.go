@@ -24,7 +24,7 @@ func TestPropertyPaceHoldsBack(t *testing.T) {
 		var held []Lease
 		n := 0
 		follow := func() {
-			for _, c := range set.Take() {
+			for _, c := range set.Drain() {
 				if c.Kind == Granted {
 					grants = append(grants, grant{now, len(c.Leases)})
 					held = append(held, c.Leases...)
@@ -83,18 +83,18 @@ func TestPropertyPaceKeepsDueTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 40 {
-			if _, err := set.Acquire(0, Request{ID: fmt.Sprint(i), Type: "t", Once: true}); err != nil {
+			if _, err := set.Acquire(0, Request{ID: fmt.Sprint(i), Type: "t", Anonymous: true}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		set.Take()
+		set.Drain()
 		for i := 1; i < 40; i++ {
 			due := time.Duration(i) * pace
 			if next, _ := set.Next(); next != due {
 				t.Fatalf("grant %d is due at %v, want %v", i, next, due)
 			}
 			set.Advance(due + time.Duration(rapid.Int64Range(0, int64(pace/2)).Draw(t, "late")))
-			if changes := set.Take(); len(changes) != 1 {
+			if changes := set.Drain(); len(changes) != 1 {
 				t.Fatalf("%d grants at %v", len(changes), due)
 			}
 		}

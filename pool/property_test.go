@@ -43,7 +43,7 @@ func TestPropertyOrder(t *testing.T) {
 		var held []Lease
 		n := 0
 		follow := func() {
-			for _, c := range set.Take() {
+			for _, c := range set.Drain() {
 				switch c.Kind {
 				case Granted:
 					if len(waiting) == 0 || waiting[0] != c.ID {
@@ -132,7 +132,7 @@ func TestPropertyIdempotentID(t *testing.T) {
 		grants := 0
 		cancelled := false
 		follow := func() {
-			for _, c := range set.Take() {
+			for _, c := range set.Drain() {
 				if c.Kind == Granted && c.ID == "it" {
 					if grants++; grants > 1 {
 						t.Fatal("granted twice")
@@ -193,7 +193,7 @@ func TestPropertyReleaseEndsNoSuccessor(t *testing.T) {
 		rounds(t, &now,
 			func() {
 				n++
-				got, err := set.Acquire(now, Request{ID: fmt.Sprint(n), Type: "t", Owner: fmt.Sprint(n), Once: true})
+				got, err := set.Acquire(now, Request{ID: fmt.Sprint(n), Type: "t", Owner: fmt.Sprint(n), Anonymous: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -246,7 +246,7 @@ func TestPropertyCallsAdvance(t *testing.T) {
 			if first != second {
 				t.Fatalf("at %v the answer is\n%s\nand after an Advance\n%s", now, first, second)
 			}
-			a, b := sets[0].Take(), sets[1].Take()
+			a, b := sets[0].Drain(), sets[1].Drain()
 			if fmt.Sprint(a) != fmt.Sprint(b) {
 				t.Fatalf("at %v changed\n%v\nand after an Advance\n%v", now, a, b)
 			}

@@ -22,7 +22,7 @@ func TestReconfigureAddsNames(t *testing.T) {
 	set := with(t, of("t", "a"))
 	must(t, set, 0, req("1"), "a")
 	must(t, set, 0, req("2"))
-	set.Take()
+	set.Drain()
 	mustReconfigure(t, set, 1*s, of("t", "c", "a", "b"))
 	changed(t, set, "granted 2 [c]")
 	set.Cancel(2*s, "1")
@@ -35,7 +35,7 @@ func TestReconfigureDrainsNames(t *testing.T) {
 	set := with(t, of("t", "a", "b", "c"))
 	a := must(t, set, 0, req("1"), "a")[0]
 	must(t, set, 0, req("2"), "b")
-	set.Take()
+	set.Drain()
 	mustReconfigure(t, set, 1*s, of("t", "b", "d"))
 	if p := set.Pools(1 * s)[0]; p.Capacity != 2 || p.InUse != 2 {
 		t.Errorf("%d of %d in use, want 2 of 2", p.InUse, p.Capacity)
@@ -45,7 +45,7 @@ func TestReconfigureDrainsNames(t *testing.T) {
 		t.Errorf("renewal of a name that drains: %+v, %q", l, why)
 	}
 	must(t, set, 2*s, req("1"), "a")
-	set.Take()
+	set.Drain()
 	set.Release(3*s, ref(a), 0)
 	changed(t, set, "released a", "remembered 1", "granted 3 [d]")
 	for _, r := range []Ref{ref(a), {Name: "a"}, {Name: "c"}} { // c was never held
@@ -66,7 +66,7 @@ func TestReconfigurePutsBack(t *testing.T) {
 	mustReconfigure(t, set, 2*s, of("t", "a", "b"))
 	must(t, set, 2*s, req("2"), "b")
 	must(t, set, 2*s, req("3"))
-	set.Take()
+	set.Drain()
 	set.Cancel(3*s, "1")
 	changed(t, set, "released a", "remembered 1", "granted 3 [a]")
 }
@@ -79,10 +79,10 @@ func TestReconfigureDropsWaiters(t *testing.T) {
 	}
 	must(t, set, 1*s, Request{ID: "three", Type: "t", Count: 3})
 	must(t, set, 1*s, Request{ID: "two", Type: "t", Count: 2})
-	must(t, set, 1*s, Request{ID: "gone", Type: "u", Once: true})
+	must(t, set, 1*s, Request{ID: "gone", Type: "u", Anonymous: true})
 	must(t, set, 1*s, Request{ID: "away", Type: "u"})
 	set.Detach(1*s, "away", 0)
-	set.Take()
+	set.Drain()
 	mustReconfigure(t, set, 2*s, of("t", "a", "b"))
 	changed(t, set,
 		"dropped three: the pool can never give that many: 3 asked for, 2 there",
@@ -91,7 +91,7 @@ func TestReconfigureDropsWaiters(t *testing.T) {
 	refuse(t, set, 3*s, Request{ID: "three", Type: "t", Count: 3}, ErrTooMany)
 	refuse(t, set, 3*s, Request{ID: "away", Type: "u"}, ErrUnknownType)
 	must(t, set, 3*s, Request{ID: "u", Type: "u"}, "d") // what is held drains
-	set.Take()
+	set.Drain()
 	set.Cancel(4*s, "t")
 	changed(t, set, "released a", "released b", "released c", "remembered t", "granted two [a b]")
 }
@@ -102,7 +102,7 @@ func TestReconfigureUnblocks(t *testing.T) {
 	must(t, set, 0, req("1"), "a")
 	must(t, set, 0, Request{ID: "three", Type: "t", Count: 3})
 	must(t, set, 0, req("2"))
-	set.Take()
+	set.Drain()
 	mustReconfigure(t, set, 1*s, of("t", "a", "b"))
 	changed(t, set, "dropped three: the pool can never give that many: 3 asked for, 2 there", "granted 2 [b]")
 }
@@ -122,7 +122,7 @@ func TestReconfigureRemovesAndRestoresPool(t *testing.T) {
 		t.Errorf("pools %+v", pools)
 	}
 	must(t, set, 2*s, Request{ID: "2", Type: "u", Count: 2})
-	set.Take()
+	set.Drain()
 	set.Cancel(3*s, "1")
 	changed(t, set, "released b", "remembered 1", "granted 2 [e b]")
 
@@ -146,7 +146,7 @@ func TestReconfigureMovesName(t *testing.T) {
 	mustReconfigure(t, set, 1*s, of("t", "b"), of("u", "a", "c", "d"))
 	must(t, set, 2*s, Request{ID: "2", Type: "u"})
 	must(t, set, 2*s, Request{ID: "3", Type: "t"}) // one of one is in use: a
-	set.Take()
+	set.Drain()
 	set.Release(3*s, Ref{Name: "a"}, 0)
 	changed(t, set, "released a", "remembered 1", "granted 3 [b]", "granted 2 [a]")
 
@@ -164,7 +164,7 @@ func TestReconfigureSettings(t *testing.T) {
 	set := with(t, config)
 	a := must(t, set, 0, Request{ID: "a", Type: "t", Count: 3, TTL: hour}, config.Names...)[0]
 	set.Renew(0, ref(a), 0)
-	must(t, set, 0, Request{ID: "b", Type: "t", TTL: hour, Once: true})
+	must(t, set, 0, Request{ID: "b", Type: "t", TTL: hour, Anonymous: true})
 	must(t, set, 0, req("c"))
 	config.MaxTTL, config.MaxWaiters, config.Pace = time.Minute, 2, 10*s
 	mustReconfigure(t, set, 1*s, config)
@@ -176,7 +176,7 @@ func TestReconfigureSettings(t *testing.T) {
 	if l, _ := set.Renew(2*s, ref(a), 0); l.TTL != time.Minute || l.Expires != 62*s {
 		t.Errorf("renewed %+v, want it bounded", l)
 	}
-	set.Take()
+	set.Drain()
 	set.Release(20*s, Ref{Name: "t-1"}, 0)
 	set.Release(20*s, Ref{Name: "t-2"}, 0)
 	changed(t, set, "released t-1", "released t-2") // three paces from the grant of three
@@ -185,7 +185,7 @@ func TestReconfigureSettings(t *testing.T) {
 	mustReconfigure(t, set, 21*s, config)
 	nextIs(t, set, 24*s)
 	set.Advance(24 * s)
-	changes := set.Take()
+	changes := set.Drain()
 	if len(changes) != 1 || changes[0].Leases[0].Expires != 84*s {
 		t.Errorf("changes %+v, want a grant within the new maximum", changes)
 	}
@@ -199,7 +199,7 @@ func TestReconfigureRefusesAsAWhole(t *testing.T) {
 	set := with(t, of("t", "a", "b"))
 	must(t, set, 0, req("1"), "a")
 	must(t, set, 0, Request{ID: "2", Type: "t", Count: 2})
-	set.Take()
+	set.Drain()
 	before := fmt.Sprint(set.Snapshot(), set.Pools(0))
 	for _, configs := range [][]Config{
 		{of("u", "c"), of("t")},
@@ -232,7 +232,7 @@ func TestReconfigureToNothing(t *testing.T) {
 	set := with(t, of("t", "a"))
 	must(t, set, 0, req("1"), "a")
 	must(t, set, 0, req("2"))
-	set.Take()
+	set.Drain()
 	mustReconfigure(t, set, 1*s)
 	changed(t, set, "dropped 2: there is no pool of this type")
 	set.Cancel(1*s, "1")

@@ -18,15 +18,7 @@ func New(configs []Config, snapshot Snapshot) (*Set, error) {
 	if err := checkAll(configs); err != nil {
 		return nil, err
 	}
-	s := &Set{
-		now:        snapshot.Clock,
-		generation: snapshot.Generation,
-		types:      make(map[string]*pool),
-		slots:      make(map[string]*slot),
-		requests:   make(map[string]*request),
-		ended:      tombstones{ids: make(map[string]struct{}), limit: MaxEnded},
-		timers:     newTimers(),
-	}
+	s := &Set{newLedger(snapshot.Clock, snapshot.Generation)}
 	if err := s.restore(snapshot); err != nil {
 		return nil, fmt.Errorf("restore leases: %w", err)
 	}
@@ -35,9 +27,18 @@ func New(configs []Config, snapshot Snapshot) (*Set, error) {
 	return s, nil
 }
 
+// Snapshot returns what must outlive the server: the sum of the changes so far.
+func (s *Set) Snapshot() Snapshot {
+	snap := Snapshot{Clock: s.now, Generation: s.generation, Ended: slices.Clone(s.ended.order)}
+	for _, p := range s.pools {
+		snap.Leases = append(snap.Leases, p.leases()...)
+	}
+	return snap
+}
+
 // restore takes up what snapshot holds, as if nothing was configured.
-func (s *Set) restore(snapshot Snapshot) error {
-	// Whoever made the snapshot may have iterated over a map.
+func (g *ledger) restore(snapshot Snapshot) error {
+	// A snapshot may be in any order: its maker may have iterated over a map.
 	leases := slices.SortedFunc(slices.Values(snapshot.Leases), func(a, b Lease) int {
 		return cmp.Compare(a.Generation, b.Generation)
 	})
@@ -47,61 +48,47 @@ func (s *Set) restore(snapshot Snapshot) error {
 			return fmt.Errorf("lease %+v is incomplete", l)
 		case i > 0 && leases[i-1].Generation == l.Generation:
 			return fmt.Errorf("two leases have generation %d", l.Generation)
-		case s.slots[l.Name] != nil && s.slots[l.Name].lease != nil:
+		case g.slots[l.Name] != nil && g.slots[l.Name].lease != nil:
 			return fmt.Errorf("name %q is held twice", l.Name)
 		}
-		s.generation = max(s.generation, l.Generation)
-		s.hold(l)
+		g.generation = max(g.generation, l.Generation)
+		g.hold(l)
 	}
 	ended := slices.SortedFunc(slices.Values(snapshot.Ended), func(a, b Ended) int {
 		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
 	})
 	for _, e := range ended {
-		if s.ended.has(e.ID) || s.requests[e.ID] != nil {
+		if g.ended.has(e.ID) || g.requests[e.ID] != nil {
 			return fmt.Errorf("request %q is there twice", e.ID)
 		}
-		s.ended.push(e)
+		g.ended.push(e)
 	}
 	return nil
 }
 
 // hold restores one lease.
-func (s *Set) hold(l Lease) {
-	p := s.types[l.Type]
-	if p == nil {
-		p = s.newPool(l.Type)
-		s.pools = append(s.pools, p)
+func (g *ledger) hold(l Lease) {
+	p, isNew := g.pool(l.Type)
+	if isNew {
+		g.pools = append(g.pools, p)
 	}
-	p.rhythm.resume(l, s.now)
+	p.rhythm.resume(l, g.now)
 	switch {
 	case l.Broken != "": // what renewals no longer move, a restart does not either
 	case l.Provisional:
-		l.Expires = later(s.now, ProvisionalTTL)
+		l.Expires = later(g.now, ProvisionalTTL)
 	default:
-		l.Expires = later(s.now, l.TTL)
+		l.Expires = later(g.now, l.TTL)
 	}
 	var r *request
 	if l.RequestID != "" {
-		if r = s.requests[l.RequestID]; r == nil {
+		if r = g.requests[l.RequestID]; r == nil {
 			r = &request{
 				Request: Request{ID: l.RequestID, Type: l.Type, Count: l.Count, Owner: l.Owner, TTL: l.TTL},
 				pool:    p,
 			}
-			s.requests[r.ID] = r
+			g.requests[r.ID] = r
 		}
 	}
-	s.install(l, s.slot(l.Name), p, r)
-}
-
-// install makes l the lease of its name, granted to r if that is still known.
-func (s *Set) install(l Lease, sl *slot, p *pool, r *request) {
-	held := &lease{Lease: l, slot: sl, pool: p, request: r}
-	held.timer.on = held
-	sl.lease = held
-	p.held.put(held)
-	s.held++
-	if r != nil {
-		r.leases = append(r.leases, held)
-	}
-	s.schedule(&held.timer, held.Ends())
+	g.install(l, g.slot(l.Name), p, r)
 }

@@ -18,7 +18,7 @@ func TestRestoreTimes(t *testing.T) {
 	set.Renew(0, Ref{Name: "t-0"}, 0)
 	set.Release(0, Ref{Name: "t-1"}, hour)
 	must(t, set, 20*s, Request{ID: "provisional", Type: "t"}, "t-2")
-	must(t, set, 40*s, Request{ID: "once", Type: "t", Once: true}, "t-3")
+	must(t, set, 40*s, Request{ID: "once", Type: "t", Anonymous: true}, "t-3")
 	must(t, set, 40*s, req("waits"))
 
 	back, err := New([]Config{{Type: "t", Names: numbered("t", 4)}}, set.Snapshot())
@@ -78,7 +78,7 @@ func TestRestoreDrains(t *testing.T) {
 	refuse(t, back, 1*s, Request{ID: "x", Type: "u"}, ErrUnknownType)
 	must(t, back, 1*s, req("3")) // e is free, but three of two are in use
 	must(t, back, 1*s, Request{ID: "4", Type: "v"})
-	back.Take()
+	back.Drain()
 	if pools := back.Pools(1 * s); len(pools) != 3 || pools[2].Type != "u" || pools[2].Capacity != 0 || pools[2].InUse != 2 || pools[0].InUse != 3 {
 		t.Errorf("pools %+v", pools)
 	}
@@ -117,7 +117,7 @@ func TestRestoreIsDeterministic(t *testing.T) {
 		}
 		must(t, back, 2*s, Request{ID: "x", Type: "t", Count: 3}, "t-0", "t-1", "t-4")
 		back.Advance(2 * EndedKept)
-		outcomes = append(outcomes, words(back.Take()))
+		outcomes = append(outcomes, words(back.Drain()))
 	}
 	if !slices.Equal(outcomes[0], outcomes[1]) {
 		t.Errorf("outcomes differ:\n%q\n%q", outcomes[0], outcomes[1])

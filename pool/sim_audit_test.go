@@ -44,24 +44,24 @@ func (m *sim) auditModel() {
 		m.failf("%d leases are held, counted %d", held, m.held)
 	}
 	for _, p := range m.order {
-		there := 0
+		active := 0
 		for i, r := range p.queue {
-			if r.isThere(m.now) != r.there || i > 0 && p.queue[i-1].arrival >= r.arrival {
+			if r.isActive(m.now) != r.active || i > 0 && p.queue[i-1].arrival >= r.arrival {
 				m.failf("%s has waiter %d %+v", p.Type, i, r)
 			}
-			if r.there {
-				there++
+			if r.active {
+				active++
 			}
 		}
 		m.seen["longest queue"] = max(m.seen["longest queue"], len(p.queue))
-		if inUse[p] != p.inUse || there != p.there {
-			m.failf("%s: %d in use and %d there, counted %d and %d", p.Type, inUse[p], there, p.inUse, p.there)
+		if inUse[p] != p.inUse || active != p.active {
+			m.failf("%s: %d in use and %d active, counted %d and %d", p.Type, inUse[p], active, p.inUse, p.active)
 		}
 		m.settlePool(p)
 	}
 }
 
-func (r *modelRequest) isThere(now time.Duration) bool { return r.attached > 0 || now < r.thereUntil }
+func (r *modelRequest) isActive(now time.Duration) bool { return r.attached > 0 || now < r.activeUntil }
 
 // auditSnapshot compares the durable state with the sum of the changes.
 func (m *sim) auditSnapshot(snap Snapshot) {

@@ -21,7 +21,7 @@ func (m *sim) do(call func(now time.Duration)) []Change {
 }
 
 func (m *sim) take() []Change {
-	changes := m.set.Take()
+	changes := m.set.Drain()
 	m.apply(changes)
 	for _, c := range changes {
 		if c.Kind != Granted {
@@ -89,7 +89,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 		return ErrConflict
 	case r != nil && r.queued:
 		r.attached++
-		r.thereUntil = 0
+		r.activeUntil = 0
 		m.comes(r)
 		if q.Try && (p.first() != r || !p.fits(r.Count) || p.due() > m.now) {
 			m.leaving[q.ID] = ErrExhausted
@@ -111,7 +111,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 	case q.Count > len(p.Names):
 		return ErrTooMany
 	}
-	if p.there > 0 || !p.fits(q.Count) || p.due() > m.now {
+	if p.active > 0 || !p.fits(q.Count) || p.due() > m.now {
 		if q.Try {
 			return ErrExhausted
 		}
@@ -128,14 +128,14 @@ func (m *sim) detach(id string, linger time.Duration) {
 	m.logf("detach %s linger %v", id, linger)
 	if r := m.requests[id]; r != nil && r.queued && r.attached > 0 {
 		r.attached--
-		r.thereUntil = max(r.thereUntil, m.now+linger)
+		r.activeUntil = max(r.activeUntil, m.now+linger)
 		switch {
 		case r.attached > 0:
-		case r.Once:
+		case r.Anonymous:
 			m.leaving[id] = nil
 		default:
 			r.keptUntil = m.now + modelPlaceKept
-			if r.thereUntil <= m.now {
+			if r.activeUntil <= m.now {
 				m.goes(r)
 			}
 			m.times.alone(r)

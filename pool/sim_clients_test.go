@@ -48,14 +48,14 @@ func (m *sim) ownerGoesOn(o *owner) {
 		for _, l := range r.leases {
 			m.renew(ref(l.Lease), 0)
 		}
-	case !r.Once:
+	case !r.Anonymous:
 		m.ask(o.request)
 	}
 }
 
 // ask acquires, and keeps a copy that arrives once more later.
 func (m *sim) ask(q Request) {
-	if !q.Once {
+	if !q.Anonymous {
 		m.remember(func() { m.acquire(q) })
 	}
 	m.acquire(q)
@@ -75,7 +75,7 @@ func (m *sim) ownerActs(o *owner) {
 	r := m.requests[o.request.ID]
 	n := m.rand.IntN(100)
 	switch {
-	case r == nil && (n < 90 || o.request.Once || o.request.ID == ""):
+	case r == nil && (n < 90 || o.request.Anonymous || o.request.ID == ""):
 		o.request = m.newRequest(o)
 		m.ask(o.request)
 	case r == nil: // asks again for what is over, or was forgotten in a restart
@@ -116,7 +116,7 @@ func (m *sim) newRequest(o *owner) Request {
 	if m.rand.IntN(2) == 0 {
 		q.TTL = time.Duration(1+m.rand.IntN(180)) * time.Second
 	}
-	q.Once = m.rand.IntN(8) == 0
+	q.Anonymous = m.rand.IntN(8) == 0
 	q.Try = m.rand.IntN(10) == 0
 	return q
 }
@@ -125,7 +125,7 @@ func (m *sim) waiterActs(o *owner, r *modelRequest, n int) {
 	again := o.request
 	again.Try = n%25 == 0
 	switch {
-	case r.Once: // its connection breaks, or it waits on
+	case r.Anonymous: // its connection breaks, or it waits on
 		if n < 20 {
 			m.detach(r.ID, 0)
 		}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -126,6 +127,11 @@ func newSim(t *testing.T, w world, seed uint64) *sim {
 }
 
 func (m *sim) run(steps int) {
+	defer func() {
+		if r := recover(); r != nil {
+			m.failf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
 	for m.step = range steps {
 		m.pass(m.world.elapse(m))
 		m.act()
@@ -171,7 +177,7 @@ func (m *sim) pass(d time.Duration) {
 	next, ok := m.set.Next()
 	if ok && m.now+d >= next && next-m.now > 1 {
 		m.set.Advance(next - 1)
-		if changes := m.set.Take(); len(changes) > 0 {
+		if changes := m.set.Drain(); len(changes) > 0 {
 			m.failf("before %v, which Next returned, came %q", next, words(changes))
 		}
 	}
@@ -201,7 +207,13 @@ func (m *sim) leaveAll() {
 			m.check(nil)
 		}
 	}
+	// A lease ends and an id is forgotten once, a waiter goes through two times, and
+	// the pace may delay each grant.
+	most := 10 * (m.held + m.waiting + len(m.ended) + 100)
 	for next, ok := m.set.Next(); ok; next, ok = m.set.Next() {
+		if most--; next <= m.now || most < 0 {
+			m.failf("all owners are gone, and there is no end to what is due: Next is %v", next)
+		}
 		m.pass(next - m.now)
 	}
 	if held, waiting := m.set.Busy(); held != 0 || waiting != 0 {
@@ -209,8 +221,8 @@ func (m *sim) leaveAll() {
 	}
 	m.audit()
 	for _, p := range m.set.pools {
-		if len(p.free) != p.capacity() {
-			m.failf("pool %s: %d of %d names are free at the end", p.Type, len(p.free), p.capacity())
+		if len(p.stock.free) != p.capacity() {
+			m.failf("pool %s: %d of %d names are free at the end", p.Type, len(p.stock.free), p.capacity())
 		}
 	}
 }

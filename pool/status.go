@@ -1,10 +1,6 @@
 package pool
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 // State is where a request stands.
 type State string
@@ -60,7 +56,7 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 // want as many names as it does: per average hold, as many names become free as
 // the pool has, and the pace counts out what is free.
 func (p *pool) estimate(now time.Duration, place, count int) time.Duration {
-	free := max(0, min(len(p.free), p.capacity()-p.held.Len()))
+	free := max(0, min(len(p.stock.free), p.capacity()-p.held.Len()))
 	names := float64(place) * float64(count)
 	missing := max(0, names-float64(free))
 	if missing > 0 && !p.hold.known {
@@ -69,24 +65,6 @@ func (p *pool) estimate(now time.Duration, place, count int) time.Duration {
 	freed := float64(p.hold.value) * missing / float64(p.capacity())
 	paced := float64(p.dueIn(now)) + float64(p.Pace)*(names-float64(count))
 	return time.Duration(min(max(freed, paced), float64(DefaultTTL)*1000)) // far beyond what anybody waits, and far from an overflow
-}
-
-// dueIn returns for how long yet the pace allows no grant.
-func (p *pool) dueIn(now time.Duration) time.Duration { return max(0, p.due()-now) }
-
-// average is a moving average in which the last eight values count for about
-// two thirds: it follows a change of what jobs do within a few of them.
-type average struct {
-	value time.Duration
-	known bool
-}
-
-func (a *average) add(x time.Duration) {
-	if !a.known {
-		a.value, a.known = x, true
-		return
-	}
-	a.value += (x - a.value) / 8
 }
 
 // PoolStatus is the state of one pool.
@@ -110,12 +88,23 @@ func (s *Set) Pools(now time.Duration) []PoolStatus {
 	return all
 }
 
-// leases returns the leases of p in the order of their grants.
-func (p *pool) leases() []Lease {
-	leases := make([]Lease, p.held.Len())
-	for i, l := range p.held.items {
-		leases[i] = l.Lease
+// Totals is [Set.Pools] without the leases, which takes no longer for many
+// leases than for few.
+func (s *Set) Totals(now time.Duration) []PoolStatus {
+	s.Advance(now)
+	var all []PoolStatus
+	for _, p := range s.pools {
+		if p.retired && p.held.Len() == 0 {
+			continue
+		}
+		st := PoolStatus{
+			Type: p.Type, Capacity: p.capacity(), InUse: p.held.Len(), Waiting: len(p.queue),
+			NextGrantIn: p.dueIn(s.now),
+		}
+		if len(p.queue) > 0 {
+			st.OldestWaiting = s.now - p.queue[0].arrived
+		}
+		all = append(all, st)
 	}
-	slices.SortFunc(leases, func(a, b Lease) int { return cmp.Compare(a.Generation, b.Generation) })
-	return leases
+	return all
 }

@@ -1,52 +1,14 @@
 package pool
 
-import "time"
-
-func (r *request) queued() bool { return len(r.leases) == 0 }
-
-// enqueue makes r wait, with one connection attached.
-func (s *Set) enqueue(r *request) {
-	s.arrivals++
-	r.arrival = s.arrivals
-	r.attached = 1
-	r.timer.on = r
-	r.pool.queue.push(r)
-	s.present(r)
-	s.requests[r.ID] = r
-	s.waiting++
-}
-
-// present counts r among the waiters that are there.
-func (s *Set) present(r *request) {
-	p := r.pool
-	if p.there.Len() == 0 {
-		p.since = s.now
-	}
-	p.there.put(r)
-	s.touch(p)
-}
-
-// dequeue takes r off its queue.
-func (s *Set) dequeue(r *request) {
-	r.pool.queue.remove(r)
-	r.pool.there.remove(r)
-	s.timers.remove(&r.timer)
-	delete(s.requests, r.ID)
-	s.waiting--
-}
-
-// drop takes r off its queue without a lease; err is what its connections are
-// told.
-func (s *Set) drop(r *request, err error) {
-	s.dequeue(r)
-	s.touch(r.pool) // it may have been in the way
-	s.changes = append(s.changes, Change{Kind: Dropped, ID: r.ID, Err: err, Took: s.now - r.arrived})
-}
+import (
+	"slices"
+	"time"
+)
 
 // Detach says that one connection which waited with request id is gone. When
-// none is left, the waiter counts as there for linger, which is zero if the
+// none is left, the waiter stays active for linger, which is zero if the
 // connection broke; its place is kept for [PlaceKept], in which others may
-// overtake it. A request that cannot be repeated is gone at once.
+// overtake it. An anonymous request is dropped at once.
 //
 // It does nothing if the request does not wait.
 func (s *Set) Detach(now time.Duration, id string, linger time.Duration) {
@@ -56,41 +18,21 @@ func (s *Set) Detach(now time.Duration, id string, linger time.Duration) {
 		return
 	}
 	r.attached--
-	r.thereUntil = max(r.thereUntil, later(s.now, linger))
+	r.activeUntil = max(r.activeUntil, later(s.now, linger))
 	if r.attached > 0 {
 		return
 	}
-	if r.Once {
+	if r.Anonymous {
 		s.drop(r, nil)
 	} else {
 		r.keptUntil = later(s.now, PlaceKept)
-		r.away(s)
+		s.leave(r)
 	}
 	s.serve()
 }
 
-// away moves a waiter without connections through its states: there for a
-// little longer, then keeping its place, then gone.
-func (r *request) away(s *Set) {
-	if s.now < r.thereUntil {
-		s.schedule(&r.timer, r.thereUntil)
-		return
-	}
-	if r.pool.there.has(r) {
-		r.pool.there.remove(r)
-		s.touch(r.pool) // it may have been in the way
-	}
-	if s.now < r.keptUntil {
-		s.schedule(&r.timer, r.keptUntil)
-		return
-	}
-	s.drop(r, nil)
-}
-
-func (r *request) timeout(s *Set) { r.away(s) }
-
 // Withdraw takes a request off the queue because its wait is over, and reports
-// whether it was queued. The id is not remembered. Connections that still wait
+// whether it was queued. Its id is not remembered. Connections that still wait
 // with it are told [ErrExhausted].
 func (s *Set) Withdraw(now time.Duration, id string) bool {
 	s.Advance(now)
@@ -101,4 +43,29 @@ func (s *Set) Withdraw(now time.Duration, id string) bool {
 	s.drop(r, ErrExhausted)
 	s.serve()
 	return true
+}
+
+// Cancel ends a request for good: it is taken off the queue, or its leases end.
+// The id is remembered for [EndedKept], also one that was never seen: a copy of
+// the request that is still under way gets [ErrEnded]. It returns the names
+// that were held.
+func (s *Set) Cancel(now time.Duration, id string) (names []string) {
+	s.Advance(now)
+	r := s.requests[id]
+	switch {
+	case r == nil:
+		if !s.ended.has(id) {
+			s.remember(id)
+		}
+	case r.queued():
+		s.drop(r, ErrEnded)
+		s.remember(id)
+	default:
+		for _, l := range slices.Clone(r.leases) { // end takes them out, and remembers the id with the last
+			names = append(names, l.Name)
+			s.end(l, Released)
+		}
+	}
+	s.serve()
+	return names
 }

@@ -30,7 +30,7 @@ func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request)
 	out := t.acquire(r.Context(), &p.request)
 	// A client without a request id that is gone cannot be told, nor come
 	// back: what it got would be held by nobody.
-	if p.Once && len(out.leases) > 0 && r.Context().Err() != nil {
+	if p.Anonymous && len(out.leases) > 0 && r.Context().Err() != nil {
 		if err := t.giveBack(out.leases); err != nil {
 			unavailable(w, err)
 			return
@@ -52,9 +52,9 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	switch err := out.err; {
 	case err == nil:
 		answer(w, http.StatusOK, acquireReply(clock, p, out.leases))
-	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Once && out.status != nil:
+	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Anonymous && out.status != nil:
 		answer(w, http.StatusAccepted, queuedReply(clock, p.ID, *out.status))
-	case p.Once && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
+	case p.Anonymous && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
 		refuse(http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, pool.ErrUnknownType):
 		refuse(http.StatusNotFound, leaseapi.TextUnknownType)
@@ -82,7 +82,7 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 	if !p.ours {
 		return reply
 	}
-	if !p.Once {
+	if !p.Anonymous {
 		reply.RequestID = p.ID
 	}
 	reply.Leases = leasesOf(leases)

@@ -49,7 +49,7 @@ func parseAcquire(w http.ResponseWriter, query url.Values) (p *acquireParams, ok
 func (p *acquireParams) parseOurs(query url.Values) error {
 	p.Owner = query.Get(leaseapi.ParamOwner)
 	p.ID = query.Get(leaseapi.ParamRequestID)
-	p.Once = p.ID == ""
+	p.Anonymous = p.ID == ""
 	p.wait = -1
 	for _, name := range []string{leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait} {
 		p.ours = p.ours || query.Has(name)

@@ -105,7 +105,7 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (*batch, error) {
 
 // collect moves what changed to the open batch.
 func (t *term) collect() {
-	for _, c := range t.set.Take() {
+	for _, c := range t.set.Drain() {
 		var calls []*call
 		if c.Kind == pool.Granted || c.Kind == pool.Dropped {
 			calls = t.waiting.remove(c.ID)

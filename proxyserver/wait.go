@@ -31,7 +31,7 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 	var out outcome
 	var c *call // nil: r does not have to wait
 	err := t.do(func(set *pool.Set, now time.Duration) {
-		if r.Once {
+		if r.Anonymous {
 			t.lastAnonymous++
 			r.ID = anonymousID(t.lastAnonymous)
 		}
@@ -71,7 +71,7 @@ func until(now, wait time.Duration) time.Duration { return now + min(wait, never
 // slice or of the whole wait is over.
 func (t *term) await(ctx context.Context, r *request, c *call) outcome {
 	limit := r.wait
-	if !r.Once {
+	if !r.Anonymous {
 		limit = min(limit, leaseapi.SliceTime)
 	}
 	timer := time.NewTimer(limit)

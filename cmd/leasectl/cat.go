@@ -41,14 +41,16 @@ func (a *app) cat(o *catOptions) error {
 		return err
 	}
 	record, err := handle.Read()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	names := record.Names()
+	json := o.format == "json" || o.format == "" && a.output == "json"
+	newer := errors.Is(err, holder.ErrNewer) && len(names) > 0 && !json // the names are known all the same
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !newer {
 		return err
 	}
-	names := record.Names()
 	switch {
-	case record.State == "":
+	case record.State == "" && !newer:
 		return nil
-	case o.format == "json" || o.format == "" && a.output == "json":
+	case json:
 		return a.printJSON(record)
 	case o.format == "csv" && len(names) > 0:
 		return a.print("%s\n", strings.Join(names, ","))

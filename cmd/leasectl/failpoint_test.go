@@ -233,7 +233,7 @@ func (r *killedRun) balanced() {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil || record.State != lockfile.StateHeld || len(record.Previous) > 0 {
+		if err != nil || record.State != lockfile.StateHeld || len(record.Owed) > 0 {
 			t.Errorf("handle %s after recover: %+v, %v", path, record, err)
 		}
 		want = append(want, record.Names()...)

@@ -45,7 +45,7 @@ func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := h.Read(); err != nil || r.State != lockfile.StateReleasing || len(r.Previous) != 1 {
+	if r, err := h.Read(); err != nil || r.State != lockfile.StateReleasing || len(r.Owed) != 1 {
 		t.Errorf("the handle says %+v, %v: want what is owed", r, err)
 	}
 

@@ -77,14 +77,14 @@ func (h herd) simulate() ([]job, error) {
 		now, due := set.Next()
 		if asked < len(jobs) && (!due || jobs[asked].asks <= now) {
 			now = jobs[asked].asks
-			if _, err := set.Acquire(now, pool.Request{ID: fmt.Sprint(asked), Type: "install", Once: true}); err != nil {
+			if _, err := set.Acquire(now, pool.Request{ID: fmt.Sprint(asked), Type: "install", Anonymous: true}); err != nil {
 				return nil, err
 			}
 			asked++
 		} else {
 			set.Advance(now)
 		}
-		for _, c := range set.Take() {
+		for _, c := range set.Drain() {
 			if c.Kind == pool.Granted {
 				byID[c.ID].starts = now
 				started++

@@ -1,0 +1,87 @@
+package pool
+
+import "time"
+
+// ledger is the state of a Set: who has what, who waits, what is due, and what has
+// changed since the last [Set.Drain].
+type ledger struct {
+	now        time.Duration
+	generation uint64 // the last one given
+	arrivals   uint64 // number of the last waiter
+	settings   uint64 // number of the last timer set
+
+	pools    []*pool          // as configured, and retired ones after them
+	types    map[string]*pool // the same
+	slots    map[string]*slot // all names that are or were configured or held
+	requests map[string]*request
+	ended    tombstones
+	timers   ordered[*timer]
+
+	held, waiting int
+	touched       []*pool // where a waiter may fit since the last serve
+	changes       []Change
+}
+
+func newLedger(now time.Duration, generation uint64) ledger {
+	return ledger{
+		now:        now,
+		generation: generation,
+		types:      make(map[string]*pool),
+		slots:      make(map[string]*slot),
+		requests:   make(map[string]*request),
+		ended:      newTombstones(),
+		timers:     newTimers(),
+	}
+}
+
+// pool returns the pool of a type; a new one is retired. Its caller puts a new
+// one among g.pools.
+func (g *ledger) pool(typ string) (p *pool, isNew bool) {
+	if p := g.types[typ]; p != nil {
+		return p, false
+	}
+	p = newPool(typ)
+	g.types[typ] = p
+	return p, true
+}
+
+// slot returns the slot of name, which may be new.
+func (g *ledger) slot(name string) *slot {
+	sl := g.slots[name]
+	if sl == nil {
+		sl = &slot{name: name}
+		g.slots[name] = sl
+	}
+	return sl
+}
+
+// touch notes that a waiter of p may fit now.
+func (g *ledger) touch(p *pool) {
+	if !p.touched {
+		p.touched = true
+		g.touched = append(g.touched, p)
+	}
+}
+
+// schedule sets t to due, whatever it was set to before.
+func (g *ledger) schedule(t *timer, due time.Duration) {
+	g.settings++
+	t.due, t.set = due, g.settings
+	g.timers.put(t)
+}
+
+// remember makes id one that has ended, and forgets others if there are too many.
+func (g *ledger) remember(id string) {
+	for range g.ended.surplus() {
+		g.forget()
+	}
+	e := Ended{ID: id, Until: later(g.now, EndedKept)}
+	g.ended.push(e)
+	g.note(Change{Kind: Remembered, Ended: e})
+}
+
+// forget forgets the id that ended first.
+func (g *ledger) forget() { g.note(Change{Kind: Forgotten, Ended: g.ended.pop()}) }
+
+// note adds c to what Drain returns.
+func (g *ledger) note(c Change) { g.changes = append(g.changes, c) }

@@ -1,0 +1,36 @@
+package pool
+
+import (
+	"errors"
+	"time"
+)
+
+// Why an Acquire gets no lease.
+var (
+	ErrUnknownType = errors.New("there is no pool of this type")
+	ErrTooMany     = errors.New("the pool can never give that many")
+	ErrQueueFull   = errors.New("too many requests wait for this pool")
+	ErrExhausted   = errors.New("no lease was free within the wait")
+	ErrEnded       = errors.New("the request has ended or was cancelled")
+	ErrConflict    = errors.New("the request id stands for another request")
+)
+
+// Request is what an Acquire asks for.
+type Request struct {
+	// ID is random, and made once per request: the same ID is the same
+	// request, however often it arrives. The caller chooses the IDs of anonymous
+	// requests, such that no client can send them.
+	ID    string
+	Type  string
+	Count int // how many names, together; less than 1 counts as 1
+	Owner string
+	TTL   time.Duration // zero: the pool's default; bounded by the pool's maximum
+
+	// Anonymous marks a request whose client knows no ID, as on version 1 of
+	// the wire, and so cannot repeat it: its grant is firm at once, its wait ends
+	// with its connection, and its ID is not remembered.
+	Anonymous bool
+	// Try marks a request that does not wait, or stops waiting if it is queued
+	// already: if it cannot be granted at once, it gets [ErrExhausted].
+	Try bool
+}

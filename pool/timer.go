@@ -1,0 +1,31 @@
+package pool
+
+import "time"
+
+// timer is when something happens by itself.
+type timer struct {
+	due time.Duration
+	set uint64 // grows with each setting: what was set first goes first among equals
+	pos int
+	on  any // *lease, *request or *pool; see [Set.Advance]
+}
+
+func newTimers() ordered[*timer] {
+	return ordered[*timer]{
+		less: func(a, b *timer) bool {
+			if a.due != b.due {
+				return a.due < b.due
+			}
+			return a.set < b.set
+		},
+		pos: func(t *timer) *int { return &t.pos },
+	}
+}
+
+// later returns now + d; a sum beyond what can be told is the end of time.
+func later(now, d time.Duration) time.Duration {
+	if sum := now + d; sum >= now {
+		return sum
+	}
+	return 1<<63 - 1
+}
