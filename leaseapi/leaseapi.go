@@ -121,9 +121,14 @@ type Queued struct {
 	InUse     int    `json:"in_use"`
 	Capacity  int    `json:"capacity"`
 
-	// Estimate is how long the wait may still take, judged by how long leases
-	// of the pool were held so far; zero if nothing is known.
-	Estimate Duration `json:"estimate,omitempty"`
+	// Estimate is how long the wait may still take at the most likely, and
+	// EstimateMax at the most that is to be expected, judged by how long leases
+	// of the pool were held and how long these have been held; zero if nothing is
+	// known.
+	Estimate    Duration `json:"estimate,omitempty"`
+	EstimateMax Duration `json:"estimate_max,omitempty"`
+	// Reason is why the request waits; see the constants.
+	Reason string `json:"reason,omitempty"`
 	// Oldest is the lease of this pool that is held longest.
 	Oldest *PoolLease `json:"oldest,omitempty"`
 }
@@ -186,8 +191,16 @@ type RequestReply struct {
 	Place    int      `json:"place,omitempty"`    // queued
 	Length   int      `json:"length,omitempty"`   // queued
 	Estimate Duration `json:"estimate,omitempty"` // queued
-	Names    []string `json:"names,omitempty"`    // granted
-	Leases   []Lease  `json:"leases,omitempty"`   // granted
+
+	EstimateMax Duration `json:"estimate_max,omitempty"` // queued
+	Reason      string   `json:"reason,omitempty"`       // queued: why it waits
+	InUse       int      `json:"in_use,omitempty"`       // queued: of the pool
+	Capacity    int      `json:"capacity,omitempty"`     // queued: of the pool
+	// Oldest is the lease of the pool that is held longest; queued.
+	Oldest *PoolLease `json:"oldest,omitempty"`
+
+	Names  []string `json:"names,omitempty"`  // granted
+	Leases []Lease  `json:"leases,omitempty"` // granted
 }
 
 // PoolsReply is the answer to GET [PathPools].
@@ -204,7 +217,34 @@ type Pool struct {
 	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the waiter that waits longest
 	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
 	Leases        []PoolLease `json:"leases"`
+	Waiters       []Waiter    `json:"waiters,omitempty"` // in the order of the queue
 }
+
+// Waiter is one request that is not granted yet.
+type Waiter struct {
+	RequestID string    `json:"request_id,omitempty"` // empty: of a version-1 client
+	Place     int       `json:"place"`                // 1 is next
+	Owner     string    `json:"owner,omitempty"`
+	Token     string    `json:"token,omitempty"` // name of the token it was asked for with
+	Count     int       `json:"count"`
+	Age       Duration  `json:"age"`
+	Since     time.Time `json:"since"`
+	Reason    string    `json:"reason,omitempty"` // why it waits
+	Away      bool      `json:"away,omitempty"`   // its client is not connected: others go first
+
+	Estimate    Duration `json:"estimate,omitempty"` // as in [Queued]
+	EstimateMax Duration `json:"estimate_max,omitempty"`
+}
+
+// Reasons why a request waits. Whoever shows one prints it as it is: newer
+// servers may have others.
+const (
+	WaitFull   = "full"   // all names are in use
+	WaitPaced  = "paced"  // the pace holds the next grant back
+	WaitWants  = "wants"  // " N" follows: fewer are free than the request asks for
+	WaitBehind = "behind" // only its place: what is free goes to those before it
+	WaitPaused = "paused" // an operator has paused the pool; ": " and the reason follow
+)
 
 // PoolLease is one lease that is held.
 type PoolLease struct {
