@@ -11,20 +11,36 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// ErrInUse is the error of opening a store that another server uses.
-var ErrInUse = errors.New("another server uses it")
+var (
+	// ErrInUse is the error of opening a store that another server uses.
+	ErrInUse = errors.New("another server uses it")
+	// ErrDamaged is the error of a store whose content is not what was committed.
+	// The error that wraps it says what is wrong, and where.
+	ErrDamaged = errors.New("it is damaged")
+	// ErrGone is the error of a store that was removed, moved or replaced while
+	// it was open. Another server may have begun on a new store in its place.
+	ErrGone = errors.New("it is not there any more")
+)
 
-// Store keeps the state of a server. Commit and Load are not called at the same
-// time, nor either of them twice at the same time.
+// Store keeps the state of a server. Its methods are not called at the same
+// time, nor any of them twice at the same time.
 type Store interface {
 	// Load returns all that is durable, from which a server begins: at its start,
 	// and each time that it takes the lead.
 	Load() (pool.Snapshot, error)
 
+	// ID returns the random name that the store got when it was made, and keeps
+	// for its life. It is known after Load.
+	ID() string
+
 	// Commit makes b durable, all of it or nothing, and returns when it is. It
 	// does not keep b. After an error nobody knows whether b is durable: the
 	// caller has no use for what it has in memory, and begins again from Load.
 	Commit(b Batch) error
+
+	// Check reports whether the store is still where it was opened, with an error
+	// such as [ErrGone] if not. It is cheap: a server calls it each second.
+	Check() error
 
 	// Close gives up the store. Closing it again does nothing.
 	Close() error

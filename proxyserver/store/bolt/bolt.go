@@ -3,7 +3,10 @@ package bolt
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -17,61 +20,146 @@ const File = "leases.db"
 
 // Store is a [store.Store] in a directory. [Open] makes one.
 type Store struct {
-	db   *bolt.DB
-	path string
+	db     *bolt.DB
+	file   *os.File // the database's
+	opened os.FileInfo
+	path   string
+	id     string
+	size   int64 // of the file when it was last looked at; bbolt never cuts it
 }
 
 var _ store.Store = (*Store)(nil)
 
 // Open opens the store in dir. It makes the directory, with mode 0700, and the
 // file if they are not there. It waits up to a second for another server to end,
-// and then fails with [store.ErrInUse]. The caller must close the store.
+// and then fails with [store.ErrInUse]; a damaged file is [store.ErrDamaged]. The
+// caller must close the store.
 func Open(dir string) (*Store, error) {
-	path := filepath.Join(dir, File)
-	db, err := open(dir, path)
+	s := &Store{path: filepath.Join(dir, File)}
+	if err := s.open(dir); err != nil {
+		return nil, s.explain("open", err)
+	}
+	return s, nil
+}
+
+func (s *Store) open(dir string) (err error) {
+	if err := create(dir, s.path); err != nil {
+		return err
+	}
+	// A writer begins with the search for free pages, in which bbolt ends the
+	// process on a damaged page. So the file is read before.
+	if err := verify(s.path); err != nil {
+		return err
+	}
+	if s.db, s.file, err = open(s.path, false); err != nil {
+		return err
+	}
+	if s.opened, err = s.file.Stat(); err == nil {
+		err = s.begin()
+	}
 	if err != nil {
-		return nil, explain("open", path, err)
+		return errors.Join(err, s.db.Close())
 	}
-	return &Store{db, path}, nil
+	return nil
 }
 
-func open(dir, path string) (*bolt.DB, error) {
-	if err := create(dir, path); err != nil {
-		return nil, err
+// begin brings the file up to date.
+func (s *Store) begin() error {
+	// Another server may have written to the file since it was read.
+	content, err := load(s.file)
+	if err != nil {
+		return err
 	}
-	if err := check(path); err != nil {
-		return nil, err
+	if content.meta.Format != format {
+		if err := s.update(migrate); err != nil {
+			return fmt.Errorf("bring it from format %d to %d: %w", content.meta.Format, format, err)
+		}
+		if content, err = load(s.file); err != nil {
+			return err
+		}
 	}
-	return bolt.Open(path, 0o600, options())
+	s.id = content.meta.ID
+	return s.look()
 }
 
-// explain says what to do about an error of bbolt.
-func explain(operation, path string, err error) error {
+// explain says what to do about an error.
+func (s *Store) explain(operation string, err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
 		err = store.ErrInUse
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
-		err = fmt.Errorf("it is damaged, or no file of ours (%w): move it away to start without leases", err)
+	case errors.Is(err, store.ErrDamaged):
+		err = fmt.Errorf("%w: it stays as it is: put a backup in its place, or move it away to start without leases", err)
 	}
-	return fmt.Errorf("%s store %s: %w", operation, path, err)
+	return fmt.Errorf("%s store %s: %w", operation, s.path, err)
 }
 
-// Load implements [store.Store]. The file was checked when it was opened, but
-// another server may have written to it between the two.
+// Load implements [store.Store].
 func (s *Store) Load() (pool.Snapshot, error) {
-	snap, err := load(s.db)
-	if err != nil {
-		return pool.Snapshot{}, explain("load", s.path, err)
+	content, err := load(s.file)
+	if err == nil {
+		err = s.look()
 	}
-	return snap, nil
+	if err != nil {
+		return pool.Snapshot{}, s.explain("load", err)
+	}
+	return content.snapshot, nil
 }
 
-// Commit implements [store.Store].
+// ID implements [store.Store]. It is known before Load, too.
+func (s *Store) ID() string { return s.id }
+
+// Commit implements [store.Store]. It fails with [store.ErrGone] if the file is
+// not under its path before or after the transaction.
 func (s *Store) Commit(b store.Batch) error {
-	err := s.db.Update(func(tx *bolt.Tx) error { return write(tx, b) })
-	if err != nil {
-		return fmt.Errorf("commit to %s: %w", s.path, err)
+	err := s.look() // before bbolt touches memory that may not be there
+	if err == nil {
+		err = s.update(func(tx *bolt.Tx) error { return write(tx, b) })
 	}
+	if err == nil {
+		err = s.look()
+	}
+	if err != nil {
+		return s.explain("commit to", err)
+	}
+	return nil
+}
+
+// update runs a transaction. Of a file that is cut short in that moment bbolt
+// reads memory that is not there: that is made a panic, and the panic an error.
+func (s *Store) update(f func(tx *bolt.Tx) error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%w: %v", store.ErrDamaged, cause)
+		}
+	}()
+	return s.db.Update(f)
+}
+
+// Check implements [store.Store].
+func (s *Store) Check() error {
+	if err := s.look(); err != nil {
+		return s.explain("check", err)
+	}
+	return nil
+}
+
+// look compares the file under the store's path with the open one.
+func (s *Store) look() error {
+	there, err := os.Stat(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: it, or its directory, was removed or moved", store.ErrGone)
+	}
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(there, s.opened) {
+		return fmt.Errorf("%w: another file is in its place", store.ErrGone)
+	}
+	if there.Size() < s.size {
+		return fmt.Errorf("%w: it was cut from %d to %d bytes", store.ErrDamaged, s.size, there.Size())
+	}
+	s.size = there.Size()
 	return nil
 }
 

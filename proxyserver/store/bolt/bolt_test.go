@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
@@ -81,7 +79,7 @@ func TestCommitFails(t *testing.T) {
 	s := mustOpen(t, dir)
 	s.db.Close()
 	err := s.Commit(store.Batch{Changes: []pool.Change{{Kind: pool.Remembered, Ended: pool.Ended{ID: "x"}}}})
-	if err == nil || !strings.Contains(err.Error(), "commit to "+filepath.Join(dir, File)) {
+	if err == nil || !strings.Contains(err.Error(), "commit to store "+filepath.Join(dir, File)) {
 		t.Errorf("error %v", err)
 	}
 	if snap, err := mustOpen(t, dir).Load(); err != nil || len(snap.Ended) != 0 {
@@ -125,80 +123,6 @@ func TestCreateRace(t *testing.T) {
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 1 {
 		t.Errorf("the directory holds %v", files)
-	}
-}
-
-// A file that is not a whole store of ours is an error, and stays as it is.
-func TestDamagedStore(t *testing.T) {
-	good := t.TempDir()
-	st := mustOpen(t, good)
-	granted := pool.Change{Kind: pool.Granted, Leases: []pool.Lease{{Name: "q-0", Type: "q", Generation: 1}}}
-	if err := errors.Join(st.Commit(store.Batch{Changes: []pool.Change{granted}}), st.Close()); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(filepath.Join(good, File))
-	if err != nil {
-		t.Fatal(err)
-	}
-	foreign := func(edit func(tx *bolt.Tx) error) []byte {
-		path := filepath.Join(t.TempDir(), "db")
-		db, err := bolt.Open(path, 0o600, options())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(db.Update(edit), db.Close()); err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
-	}
-	ours := func(key, value string) []byte {
-		return foreign(func(tx *bolt.Tx) error {
-			b, err := tx.CreateBucket(bucket)
-			if err != nil {
-				return err
-			}
-			return errors.Join(put(b, []byte{keyMeta}, metaRecord{Format: 1}), b.Put([]byte(key), []byte(value)))
-		})
-	}
-	zeroed := slices.Clone(whole)
-	clear(zeroed[2*os.Getpagesize():])
-
-	for _, c := range []struct {
-		name string
-		data []byte
-		want string
-	}{
-		{"empty", nil, "it is empty"},
-		{"text", []byte(strings.Repeat("not a database\n", 1000)), "no file of ours"},
-		{"short text", []byte("x"), "no file of ours"},
-		{"half a page", whole[:2000], "no file of ours"},
-		{"two pages", whole[:2*os.Getpagesize()], "bytes are there"},
-		{"pages of zeros", zeroed, "damaged"},
-		{"another program's", foreign(func(tx *bolt.Tx) error { _, err := tx.CreateBucket([]byte("x")); return err }), "another program's"},
-		{"no meta", foreign(func(tx *bolt.Tx) error { _, err := tx.CreateBucket(bucket); return err }), "format is not known"},
-		{"newer format", ours("m", `{"format":2}`), "format 2"},
-		{"unknown key", ours("x", ""), `key "x" is not known`},
-		{"lease not JSON", ours("lq-0", "x"), `lease "q-0"`},
-		{"empty id", ours("e12345678", ""), "is not known"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			dir := t.TempDir()
-			path := filepath.Join(dir, File)
-			if err := os.WriteFile(path, c.data, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			_, err := Open(dir)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
-			}
-			if after, _ := os.ReadFile(path); !slices.Equal(after, c.data) {
-				t.Error("the file was changed")
-			}
-		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -27,7 +28,7 @@ func create(dir, path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	db, err := bolt.Open(f.Name(), 0o600, options())
+	db, _, err := open(f.Name(), false)
 	if err != nil {
 		return err
 	}
@@ -40,6 +41,16 @@ func create(dir, path string) error {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// initialize writes a state without leases.
+func initialize(tx *bolt.Tx) error {
+	b, err := tx.CreateBucket(bucket)
+	if err != nil {
+		return err
+	}
+	t := table{bucket: b, meta: metaRecord{Format: format, ID: rand.Text()}}
+	return t.finish(tx)
 }
 
 func syncDir(dir string) error {

@@ -8,36 +8,22 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// All records are in one bucket, so that a commit writes few pages. Their keys
-// begin with what they are of:
+// The keys of records begin with what the records are of. A new kind of record
+// needs a case in writeChange and one in reader.add.
 //
 //	e UNTIL ID   an ended request; UNTIL is 8 bytes, so the keys are in the order
-//	             in which ids are remembered and forgotten
-//	l NAME       a lease that is held: a leaseRecord
-//	m            a metaRecord
+//	             in which ids are remembered and forgotten. The payload is empty.
+//	l NAME       a lease that is held: a leaseRecord, as JSON
+//	m            the metaRecord, as JSON
 const (
 	keyEnded = 'e'
 	keyLease = 'l'
-	keyMeta  = 'm'
 )
-
-var bucket = []byte("leasectl")
-
-// format is the number of this layout. A server refuses a number that it does
-// not know, since it would lose records that it cannot read.
-const format = 1
-
-type metaRecord struct {
-	Format     int           `json:"format"`
-	Clock      time.Duration `json:"clock"`
-	Generation uint64        `json:"generation"`
-}
 
 type leaseRecord struct {
 	Type        string        `json:"type"`
@@ -53,83 +39,100 @@ type leaseRecord struct {
 	Expires     time.Duration `json:"expires,omitempty"` // of a broken lease; a restart gives any other its full TTL again
 }
 
-// initialize writes a state without leases.
-func initialize(tx *bolt.Tx) error {
-	b, err := tx.CreateBucket(bucket)
+// write writes what one commit changes.
+func write(tx *bolt.Tx, batch store.Batch) error {
+	t, err := openTable(tx)
 	if err != nil {
 		return err
 	}
-	return put(b, []byte{keyMeta}, metaRecord{Format: format})
-}
-
-// write writes what one commit changes.
-func write(tx *bolt.Tx, batch store.Batch) error {
-	b := tx.Bucket(bucket)
 	for _, c := range batch.Changes {
-		if err := writeChange(b, c); err != nil {
+		if err := writeChange(t, c); err != nil {
 			return err
 		}
 	}
-	return put(b, []byte{keyMeta}, metaRecord{Format: format, Clock: batch.Clock, Generation: batch.Generation})
+	t.meta.Clock, t.meta.Generation = batch.Clock, batch.Generation
+	return t.finish(tx)
 }
 
-func writeChange(b *bolt.Bucket, c pool.Change) error {
+func writeChange(t *table, c pool.Change) error {
 	switch c.Kind {
 	case pool.Granted:
 		for _, l := range c.Leases {
-			if err := putLease(b, l); err != nil {
+			if err := putLease(t, l); err != nil {
 				return err
 			}
 		}
 		return nil
 	case pool.Renewed, pool.Delayed, pool.Broken:
-		return putLease(b, c.Lease)
+		return putLease(t, c.Lease)
 	case pool.Done:
-		return b.Delete(leaseKey(c.Lease.Name))
+		return t.delete(leaseKey(c.Lease.Name))
 	case pool.Remembered:
-		return b.Put(endedKey(c.Ended), nil)
+		return t.put(endedKey(c.Ended), nil)
 	case pool.Forgotten:
-		return b.Delete(endedKey(c.Ended))
+		return t.delete(endedKey(c.Ended))
 	}
 	return nil // the queue is not durable
 }
 
-// read returns all that is in the store.
-func read(tx *bolt.Tx) (snap pool.Snapshot, err error) {
-	b := tx.Bucket(bucket)
-	if b == nil {
-		return snap, fmt.Errorf("it is another program's (%w)", bolterrors.ErrInvalid)
-	}
-	var meta metaRecord
-	if err := json.Unmarshal(b.Get([]byte{keyMeta}), &meta); err != nil {
-		return snap, fmt.Errorf("its format is not known (%w)", bolterrors.ErrInvalid)
-	}
-	if meta.Format != format {
-		return snap, fmt.Errorf("it has format %d, and this program knows format %d: use the program that made it", meta.Format, format)
-	}
-	snap.Clock, snap.Generation = meta.Clock, meta.Generation
-	err = b.ForEach(func(k, v []byte) error { return readRecord(&snap, k, v) })
-	return snap, err
+// reader takes up records, one after the other, and counts them.
+type reader struct {
+	meta     metaRecord // of the file
+	snapshot pool.Snapshot
+	records  int
+	sum      uint64
 }
 
-func readRecord(snap *pool.Snapshot, key, value []byte) error {
-	if len(key) == 0 {
-		return errors.New("a key is empty")
+// record takes up one record.
+func (r *reader) record(key, value []byte) error {
+	if string(key) == string(metaKey) {
+		r.snapshot.Clock, r.snapshot.Generation = r.meta.Clock, r.meta.Generation
+		return nil
 	}
-	switch rest := key[1:]; {
-	case key[0] == keyLease:
-		var r leaseRecord
-		if err := json.Unmarshal(value, &r); err != nil {
-			return fmt.Errorf("lease %q: %w", rest, err)
+	payload := value
+	if r.meta.Format > 1 {
+		var sum uint32
+		var err error
+		if payload, sum, err = unseal(key, value); err != nil {
+			return fmt.Errorf("%s: %w", describe(key), err)
 		}
-		snap.Leases = append(snap.Leases, r.lease(string(rest)))
-	case key[0] == keyEnded && len(rest) > 8:
-		snap.Ended = append(snap.Ended, pool.Ended{
+		r.records++
+		r.sum += uint64(sum)
+	}
+	if err := r.add(key, payload); err != nil {
+		return fmt.Errorf("%s: %w", describe(key), err)
+	}
+	return nil
+}
+
+// add adds what a record says to the snapshot.
+func (r *reader) add(key, payload []byte) error {
+	switch kind, rest := key[0], key[1:]; {
+	case kind == keyLease:
+		var l leaseRecord
+		if err := json.Unmarshal(payload, &l); err != nil {
+			return err
+		}
+		r.snapshot.Leases = append(r.snapshot.Leases, l.lease(string(rest)))
+	case kind == keyEnded && len(rest) > 8:
+		r.snapshot.Ended = append(r.snapshot.Ended, pool.Ended{
 			ID:    string(rest[8:]),
 			Until: time.Duration(binary.BigEndian.Uint64(rest)),
 		})
-	case key[0] != keyMeta:
-		return fmt.Errorf("key %q is not known", key)
+	default:
+		return errors.New("it is not known")
+	}
+	return nil
+}
+
+// check reports records that were lost, or brought back.
+func (r *reader) check() error {
+	switch {
+	case r.meta.Format == 1: // it did not count them
+	case r.records != r.meta.Records:
+		return fmt.Errorf("%w: bucket %q: it has %d records, and should have %d", store.ErrDamaged, bucket, r.records, r.meta.Records)
+	case r.sum != r.meta.Sum:
+		return fmt.Errorf("%w: bucket %q: some of its %d records are older ones", store.ErrDamaged, bucket, r.records)
 	}
 	return nil
 }
@@ -143,7 +146,7 @@ func (r leaseRecord) lease(name string) pool.Lease {
 	}
 }
 
-func putLease(b *bolt.Bucket, l pool.Lease) error {
+func putLease(t *table, l pool.Lease) error {
 	r := leaseRecord{
 		Type: l.Type, Generation: l.Generation, Owner: l.Owner,
 		RequestID: l.RequestID, Count: l.Count,
@@ -153,7 +156,7 @@ func putLease(b *bolt.Bucket, l pool.Lease) error {
 	if l.Broken != "" {
 		r.Expires = l.Expires
 	}
-	return put(b, leaseKey(l.Name), r)
+	return t.putJSON(leaseKey(l.Name), r)
 }
 
 func leaseKey(name string) []byte { return append([]byte{keyLease}, name...) }
@@ -161,12 +164,4 @@ func leaseKey(name string) []byte { return append([]byte{keyLease}, name...) }
 func endedKey(e pool.Ended) []byte {
 	key := binary.BigEndian.AppendUint64([]byte{keyEnded}, uint64(e.Until))
 	return append(key, e.ID...)
-}
-
-func put(b *bolt.Bucket, key []byte, record any) error {
-	value, err := json.Marshal(record)
-	if err != nil {
-		return err
-	}
-	return b.Put(key, value)
 }

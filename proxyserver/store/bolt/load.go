@@ -1,0 +1,118 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// content is all that a file holds.
+type content struct {
+	meta     metaRecord
+	snapshot pool.Snapshot
+}
+
+// verify reads the file at path from its beginning to its end. Meanwhile it holds
+// the lock that writers respect.
+func verify(path string) (err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Size() == 0 {
+		return fmt.Errorf("%w: it is empty", store.ErrDamaged)
+	}
+	db, file, err := open(path, true)
+	if err != nil {
+		if _, system := errors.AsType[*fs.PathError](err); system || errors.Is(err, bolterrors.ErrTimeout) {
+			return err
+		}
+		return damagedStart(path, err)
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	_, err = load(file)
+	return err
+}
+
+// damagedStart says what is wrong with a file that bbolt does not take for one of
+// its own, with the error cause.
+func damagedStart(path string, cause error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := load(file); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w, or no file of ours: %w", store.ErrDamaged, cause)
+}
+
+// load reads all that is in the file, and checks all that can be checked.
+func load(file *os.File) (c content, err error) {
+	info, err := file.Stat()
+	if err != nil {
+		return c, err
+	}
+	p, err := readPages(file, info.Size())
+	if err != nil {
+		return c, err
+	}
+	root, err := findBucket(p)
+	if err != nil {
+		return c, err
+	}
+	// The meta record says how to read the others, and comes after them. So the
+	// pages are read twice.
+	var raw []byte
+	err = p.each(root, func(key, value []byte) error {
+		if len(key) == 0 {
+			return errors.New("an empty key")
+		}
+		if string(key) == string(metaKey) {
+			raw = append([]byte{}, value...)
+		}
+		return nil
+	})
+	if err != nil {
+		return c, err
+	}
+	if c.meta, err = decodeMeta(raw); err != nil {
+		return c, err
+	}
+	if c.meta.Format == format && c.meta.Transaction != p.transaction {
+		return c, fmt.Errorf("%w: %s is of transaction %d, and the file of transaction %d", store.ErrDamaged, describe(metaKey), c.meta.Transaction, p.transaction)
+	}
+	r := reader{meta: c.meta}
+	if err := p.each(root, r.record); err != nil {
+		return c, err
+	}
+	c.snapshot = r.snapshot
+	return c, r.check()
+}
+
+// findBucket returns where the records are.
+func findBucket(p *pages) (found subtree, err error) {
+	var others []string
+	ok := false
+	err = p.buckets(func(name []byte, at subtree) {
+		if string(name) == string(bucket) {
+			found, ok = at, true
+		} else {
+			others = append(others, string(name))
+		}
+	})
+	switch {
+	case err != nil:
+		return found, err
+	case !ok || len(others) > 0:
+		return found, fmt.Errorf("%w, or another program's: want one bucket %q, and it has others: %q", store.ErrDamaged, bucket, others)
+	}
+	return found, nil
+}

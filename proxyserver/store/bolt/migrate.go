@@ -1,0 +1,39 @@
+package bolt
+
+import (
+	"crypto/rand"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// migrate brings a file from an earlier format to today's, in one transaction.
+//
+// Format 1 had no checksums, no counts and no id.
+func migrate(tx *bolt.Tx) error {
+	b := tx.Bucket(bucket)
+	meta, err := decodeMeta(b.Get(metaKey))
+	if err != nil || meta.Format == format {
+		return err
+	}
+	var keys, payloads [][]byte
+	err = b.ForEach(func(k, v []byte) error {
+		if k[0] != keyMeta {
+			keys, payloads = append(keys, slices.Clone(k)), append(payloads, slices.Clone(v))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t := table{bucket: b, meta: metaRecord{Format: format, ID: rand.Text(), Clock: meta.Clock, Generation: meta.Generation}}
+	for i, key := range keys {
+		if err := b.Delete(key); err != nil { // not through t, which has not counted it
+			return err
+		}
+		if err := t.put(key, payloads[i]); err != nil {
+			return err
+		}
+	}
+	return t.finish(tx)
+}

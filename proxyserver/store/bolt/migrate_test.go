@@ -1,0 +1,89 @@
+package bolt
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// testdata/format1.db was written by `leasectl serve` of 2026-11-21, and is what
+// the last stop of that server left. Its leases were acquired, renewed, delayed and
+// broken over HTTP.
+func TestFormat1(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, File), read(t, "testdata/format1.db"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, dir)
+	snap, err := s.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(snap.Leases, func(a, b pool.Lease) int { return cmp.Compare(a.Generation, b.Generation) })
+	const g = 1795319510060286
+	for i := range snap.Leases { // the second in which the calls came is left to the machine
+		l := &snap.Leases[i]
+		if l.Granted <= 0 || l.Granted > 2*time.Second {
+			t.Errorf("%s: granted at %v", l.Name, l.Granted)
+		}
+		l.Granted = 0
+	}
+	if l := snap.Leases; len(l) == 5 {
+		if at := l[3].ReleaseAt - 20*time.Minute; at <= 0 || at > 2*time.Second {
+			t.Errorf("a release at %v", l[3].ReleaseAt)
+		}
+		if at := l[4].Expires - 30*time.Second; at <= 0 || at > 2*time.Second {
+			t.Errorf("a broken lease ends at %v", l[4].Expires)
+		}
+		l[3].ReleaseAt, l[4].Expires = 1, 1
+	}
+	want := []pool.Lease{
+		{Name: "quota-0", Type: "quota", Generation: g, Count: 1, TTL: 4 * time.Hour},
+		{Name: "quota-1", Type: "quota", Generation: g + 1, Owner: "job-1", RequestID: "one", Count: 2, TTL: 7 * time.Minute},
+		{Name: "quota-2", Type: "quota", Generation: g + 2, Owner: "job-1", RequestID: "one", Count: 2, TTL: 5 * time.Minute, Provisional: true},
+		{Name: "quota-3", Type: "quota", Generation: g + 3, Owner: "job-2", RequestID: "two", Count: 1, TTL: 10 * time.Minute, ReleaseAt: 1},
+		{Name: "quota-4", Type: "quota", Generation: g + 4, Owner: "job 3", RequestID: "three", Count: 1, TTL: time.Hour, Provisional: true, Broken: "the account is gone", Expires: 1},
+	}
+	if !reflect.DeepEqual(snap.Leases, want) {
+		t.Errorf("leases\n%+v, want\n%+v", snap.Leases, want)
+	}
+	var ids []string
+	for _, e := range snap.Ended {
+		ids = append(ids, e.ID)
+	}
+	if !slices.Equal(ids, []string{"gone", "never-seen"}) || snap.Generation != g+5 || snap.Clock <= 0 {
+		t.Errorf("ended %v, generation %d, clock %v", ids, snap.Generation, snap.Clock)
+	}
+
+	// It is of today's format now, with an id that it keeps.
+	id := s.ID()
+	if err := s.Commit(store.Batch{Clock: 1, Generation: g + 9, Changes: []pool.Change{{Kind: pool.Done, Lease: pool.Lease{Name: "quota-0"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	again := mustOpen(t, dir)
+	if snap, err := again.Load(); err != nil || len(snap.Leases) != 4 || again.ID() != id || id == "" {
+		t.Errorf("opened again: %d leases, id %q after %q, %v", len(snap.Leases), again.ID(), id, err)
+	}
+}
+
+// A store has an id of its own, and keeps it.
+func TestID(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	id := s.ID()
+	s.Close()
+	if again := mustOpen(t, dir).ID(); again != id {
+		t.Errorf("id %q, and then %q", id, again)
+	}
+	if other := mustOpen(t, t.TempDir()).ID(); other == id || len(other) < 20 {
+		t.Errorf("another store has id %q, this one %q", other, id)
+	}
+}

@@ -1,0 +1,158 @@
+package bolt
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// All records are in one bucket, so that a commit writes few pages.
+var bucket = []byte("leasectl")
+
+// The value of a record is a checksum of 4 bytes and then its payload. The
+// checksum, CRC-32C, is over the bucket, the key and the payload. So a payload
+// under another's key is noticed, too.
+const sumSize = 4
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(key, payload []byte) uint32 {
+	sum := crc32.Update(0, castagnoli, bucket)
+	sum = crc32.Update(sum, castagnoli, binary.BigEndian.AppendUint32(nil, uint32(len(key))))
+	sum = crc32.Update(sum, castagnoli, key)
+	return crc32.Update(sum, castagnoli, payload)
+}
+
+func seal(key, payload []byte) []byte {
+	value := binary.BigEndian.AppendUint32(make([]byte, 0, sumSize+len(payload)), checksum(key, payload))
+	return append(value, payload...)
+}
+
+// unseal returns the payload of a value, and its checksum.
+func unseal(key, value []byte) (payload []byte, sum uint32, err error) {
+	if len(value) < sumSize {
+		return nil, 0, fmt.Errorf("%d bytes, which is less than a checksum", len(value))
+	}
+	sum, payload = binary.BigEndian.Uint32(value), value[sumSize:]
+	if want := checksum(key, payload); sum != want {
+		return nil, 0, fmt.Errorf("its checksum is %08x, and should be %08x", want, sum)
+	}
+	return payload, sum, nil
+}
+
+// format is the number of this layout. A server refuses a later number, since it
+// would lose records that it cannot read; see [migrate] for earlier ones.
+const format = 2
+
+// metaKey is the key of the metaRecord.
+var metaKey = []byte{keyMeta}
+
+const keyMeta = 'm'
+
+// metaRecord is about the file, and about all other records. Each transaction
+// writes it.
+type metaRecord struct {
+	Format     int           `json:"format"`
+	ID         string        `json:"id"` // of the store, for its life
+	Clock      time.Duration `json:"clock"`
+	Generation uint64        `json:"generation"`
+
+	Transaction int    `json:"transaction"` // the number of the one that wrote it, by which bbolt knows the newest
+	Records     int    `json:"records"`     // how many others there are
+	Sum         uint64 `json:"sum"`         // of their checksums, modulo 2^64
+}
+
+// decodeMeta decodes the value of the metaRecord: it is how a format is told.
+func decodeMeta(value []byte) (meta metaRecord, err error) {
+	payload, _, sealed := unseal(metaKey, value)
+	if sealed != nil {
+		payload = value // format 1
+	}
+	if json.Unmarshal(payload, &meta) != nil {
+		return meta, fmt.Errorf("%w: bucket %q: %s is not there, or is changed", store.ErrDamaged, bucket, describe(metaKey))
+	}
+	switch {
+	case meta.Format > format || meta.Format < 1:
+		return meta, fmt.Errorf("it has format %d, and this program knows formats 1 to %d: use the program that made it", meta.Format, format)
+	case meta.Format > 1 && sealed != nil:
+		return meta, fmt.Errorf("%w: bucket %q: %s: %w", store.ErrDamaged, bucket, describe(metaKey), sealed)
+	}
+	return meta, nil
+}
+
+// table is the records as one transaction changes them. Its owner calls finish.
+type table struct {
+	bucket *bolt.Bucket
+	meta   metaRecord
+}
+
+func openTable(tx *bolt.Tx) (*table, error) {
+	b := tx.Bucket(bucket)
+	meta, err := decodeMeta(b.Get(metaKey))
+	return &table{b, meta}, err
+}
+
+// put writes a record in the place of an earlier one with that key.
+func (t *table) put(key, payload []byte) error {
+	if err := t.uncount(key); err != nil {
+		return err
+	}
+	value := seal(key, payload)
+	t.meta.Records++
+	t.meta.Sum += uint64(binary.BigEndian.Uint32(value))
+	return t.bucket.Put(key, value)
+}
+
+// putJSON writes a record whose payload is JSON.
+func (t *table) putJSON(key []byte, record any) error {
+	payload, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	return t.put(key, payload)
+}
+
+// delete deletes the record with that key, if there is one.
+func (t *table) delete(key []byte) error {
+	if err := t.uncount(key); err != nil {
+		return err
+	}
+	return t.bucket.Delete(key)
+}
+
+// uncount takes the record with that key, if there is one, out of the counts.
+func (t *table) uncount(key []byte) error {
+	old := t.bucket.Get(key)
+	if old == nil {
+		return nil
+	}
+	_, sum, err := unseal(key, old)
+	if err != nil {
+		return fmt.Errorf("%w: bucket %q: %s: %w", store.ErrDamaged, bucket, describe(key), err)
+	}
+	t.meta.Records--
+	t.meta.Sum -= uint64(sum)
+	return nil
+}
+
+// finish writes the meta record.
+func (t *table) finish(tx *bolt.Tx) error {
+	t.meta.Transaction = tx.ID()
+	payload, err := json.Marshal(t.meta)
+	return errors.Join(err, t.bucket.Put(metaKey, seal(metaKey, payload)))
+}
+
+// describe names a record for people.
+func describe(key []byte) string {
+	if len(key) == 0 {
+		return "an empty key"
+	}
+	return fmt.Sprintf("key %q", key)
+}
