@@ -10,10 +10,12 @@ import (
 	"github.com/leasectl/leasectl/trap/process"
 )
 
-// Run takes a lease, runs the command, and gives the lease back, once the
-// command's file was found; then it does so
-// again as long as attempts are left and the command's exit code is one of
-// RetryOn. Each further attempt swaps the lease of the one before.
+// Run finds the command's file, takes a lease, runs the command, and gives the
+// lease back. It does so again as long as attempts are left and the command's exit
+// code is one of RetryOn. Each further attempt swaps the lease of the one before.
+//
+// The release at the end takes at most [holder.ReleaseTimeout], and 3 s if the run
+// failed or the command was stopped.
 //
 // As process 1 it also reaps the orphans that it inherits.
 //
@@ -36,9 +38,21 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 		again := err == nil && !end.stopped() && attempt < o.Attempts &&
 			end.Status.Signal == 0 && slices.Contains(o.RetryOn, end.Status.Code) && ctx.Err() == nil
 		if !again {
+			if err != nil || end.stopped() {
+				ctx = ended(ctx)
+			}
 			s.giveBack(ctx)
 			return end, err
 		}
 		s.Report.Notef("attempt %d of %d ended with exit code %d: taking the lease anew", attempt, o.Attempts, end.Status.Code)
 	}
+}
+
+// ended returns a context like ctx that is over, so that a release takes the 3 s of
+// a signal and not longer: whoever waits for the end of a run that was stopped, or
+// that failed, does not wait for its proxy.
+func ended(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx
 }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A proxy that has gone silent does not keep exec from ending in time: CI systems
+// send KILL as early as 5 s after TERM, and a lease that is lost has nothing left
+// to wait for. From the end of the command leasectl takes 3 s, not the 9.5 s of a
+// release by hand.
+func TestSilentProxyBoundsTheEnd(t *testing.T) {
+	t.Parallel()
+	program := build(t, "")
+	for _, tt := range []struct {
+		name string
+		end  func(leasectl *os.Process)
+		want int
+	}{
+		{"TERM", func(leasectl *os.Process) { leasectl.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
+		{"lost", func(*os.Process) {}, exitLost}, // with the TTL
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, program, "unused=1")
+			var silent atomic.Bool
+			address, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+				if silent.Load() || req.URL.Path != "/lease/acquire" {
+					<-req.Context().Done()
+					return
+				}
+				silent.Store(true)
+				out.Write([]byte(`{"names":["a"],"leases":[{"name":"a","generation":1}],"ttl":"10s","renew_every":"3s","request_id":"` + req.URL.Query().Get("request_id") + `"}`))
+			}))
+			file := w.path("pid")
+			cmd := w.command("exec", "--proxy", address, "--type", "install", "--ttl", "10s", "--grace-period", "1s", "--",
+				"sh", "-c", "echo $$ >"+file+"; exec sleep 600")
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			pid := w.child(cmd, file)
+			tt.end(cmd.Process)
+			w.await("the command to be stopped", func() bool { return !lives(pid) })
+			stopped := time.Now()
+			if code := exitCode(cmd.Wait()); code != tt.want {
+				t.Errorf("exit code %d, want %d\n%s", code, tt.want, &stderr)
+			}
+			if took := time.Since(stopped); took > 6*time.Second {
+				t.Errorf("leasectl ended %s after its command, want about 3s\n%s", took, &stderr)
+			}
+		})
+	}
+}
