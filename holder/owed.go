@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -42,6 +43,14 @@ func unreleased(r lockfile.Record) bool {
 // proxy are: it neither renews nor releases late.
 func bare(leases []lockfile.Lease) bool {
 	return proxyclient.CapabilitiesOf(wireLeases(leases)).NamesOnly()
+}
+
+// Holds tells whether a lease that a proxy knows is one of a record's. What the
+// record knows by name only is the lease of that name.
+func Holds(r lockfile.Record, l leaseapi.Lease) bool {
+	return slices.ContainsFunc(r.Leases, func(ours lockfile.Lease) bool {
+		return ours == lockfile.Lease(l) || ours.Name == l.Name && bare([]lockfile.Lease{ours})
+	})
 }
 
 // delivery is something owed, and the proxy to which its release is to be sent.

@@ -46,11 +46,11 @@ func newGrant(id string, count int, reply leaseapi.AcquireReply) (*Grant, error)
 	if reply.RequestID != id {
 		return nil, errors.New("the proxy answered another request than the one that was sent")
 	}
-	same := func(n string, l leaseapi.Lease) bool { return n == l.Name && l.Generation != 0 }
-	if !slices.EqualFunc(reply.Names, reply.Leases, same) {
+	g.Leases, g.Capabilities = reply.Leases, CapabilitiesOf(reply.Leases)
+	same := func(n string, l leaseapi.Lease) bool { return n == l.Name }
+	if !slices.EqualFunc(reply.Names, reply.Leases, same) || g.Capabilities.NamesOnly() {
 		return nil, errors.New("the names and the leases that the proxy granted differ")
 	}
-	g.Leases, g.Capabilities = reply.Leases, CapabilitiesOf(reply.Leases)
 	g.TTL = time.Duration(reply.TTL)
 	if g.TTL <= 0 {
 		return nil, fmt.Errorf("the proxy granted leases for %s", g.TTL)

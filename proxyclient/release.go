@@ -19,7 +19,7 @@ const releaseTime = 10 * time.Second
 func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 	var r leaseapi.ReleaseRequest
 	for _, l := range leases {
-		if l.Generation == 0 {
+		if CapabilitiesOf([]leaseapi.Lease{l}).NamesOnly() {
 			r.Names = append(r.Names, l.Name)
 		} else {
 			r.Leases = append(r.Leases, l)

@@ -16,9 +16,6 @@ type poolFlag struct {
 	capacity int
 }
 
-// maxCapacity bounds a pool: beyond it a typing error is likelier than a wish.
-const maxCapacity = 100_000
-
 // poolFlags is the value of --pool, which may be given several times, or hold
 // several separated by commas.
 type poolFlags []poolFlag
@@ -27,8 +24,8 @@ func (p *poolFlags) Set(s string) error {
 	for word := range strings.SplitSeq(s, ",") {
 		typ, n, _ := cutLast(word, "=")
 		capacity, err := strconv.Atoi(n)
-		if typ == "" || err != nil || capacity < 1 || capacity > maxCapacity {
-			return errors.New("want TYPE=N with N from 1 to " + strconv.Itoa(maxCapacity))
+		if typ == "" || err != nil || capacity < 1 || capacity > pool.MaxCapacity {
+			return errors.New("want TYPE=N with N from 1 to " + strconv.Itoa(pool.MaxCapacity))
 		}
 		if slices.ContainsFunc(*p, func(f poolFlag) bool { return f.typ == typ }) {
 			return errors.New("want each type once")

@@ -183,10 +183,8 @@ func (a *app) proxyKnows(ctx context.Context, record holder.Record) ([]leaseapi.
 	known := []leaseapi.PoolLease{}
 	for _, p := range pools {
 		for _, l := range p.Leases {
-			for _, ours := range record.Leases {
-				if l.Name == ours.Name && (ours.Generation == 0 || ours.Generation == l.Generation) {
-					known = append(known, l)
-				}
+			if holder.Holds(record, l.Lease) {
+				known = append(known, l)
 			}
 		}
 	}

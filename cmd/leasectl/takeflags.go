@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/pool"
 )
 
 // takeOptions are the flags of what takes leases: acquire, reacquire, exec.
@@ -33,7 +34,7 @@ const (
 
 func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(typeValue(&o.typ), "type", "type of the lease: which pool it comes from")
-	flags.Var(intValue(&o.count, 1, 1, maxCapacity), "count", "how many leases, all together or none")
+	flags.Var(intValue(&o.count, 1, 1, pool.MaxCapacity), "count", "how many leases, all together or none")
 	flags.StringVar(&o.handle, "handle", "", "path of the handle to write (default: a new one in $LEASECTL_STATE_DIR)")
 	flags.Var(choiceValue(&o.scope, "step", "step", "test"), "scope", "step, or test: also list the names in $SHARED_DIR/leases for later steps")
 	flags.Var(durationValue(&o.jitter, 0, 0, maxTime), "jitter", "wait a random time of up to this before asking")
