@@ -93,6 +93,9 @@ func TestFailpoints(t *testing.T) {
 		t.Skip("hundreds of processes")
 	}
 	points := failpoints(t)
+	if !slices.Contains(points, keeperRenewed) {
+		t.Fatalf("holder has no failpoint %s", keeperRenewed)
+	}
 	w := newWorld(t, build(t, "failpoint"), "install=4", "full=1")
 	w.run(0, "acquire", "--type", "full", "--handle", w.path("blocker"))
 	reached := make(map[string]int)
@@ -123,6 +126,9 @@ func TestFailpoints(t *testing.T) {
 	t.Logf("%d failpoints × %d operations: %d runs, %d of them killed; %d leases granted, %d ended",
 		len(points), len(operations), len(points)*len(operations), killed, len(l.granted), len(l.ended))
 }
+
+// keeperRenewed is a place that a keeper reaches while its owner lives.
+const keeperRenewed = "keeper-renewed"
 
 // killedRun is one operation with one failpoint.
 type killedRun struct {
@@ -162,6 +168,13 @@ func (r *killedRun) do() (killed bool) {
 	cmd := r.command(arguments(r.op.args)...)
 	cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+r.point)
 	killed = exitCode(cmd.Run()) == -1
+	if r.op.owned && r.point == keeperRenewed {
+		// It renews soon, unless its owner ends before.
+		r.await("the keeper to be killed at its first renewal", func() bool {
+			alive, _ := r.keepers()
+			return alive == 0
+		})
+	}
 	endOwner()
 	if r.op.owned {
 		// Its keeper gives back, or is killed while it does.

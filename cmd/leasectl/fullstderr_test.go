@@ -1,0 +1,71 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A stderr that is full and that nobody reads delays a command by a second at
+// most: it does its work, prints its data, and ends as it would have.
+func TestFullStderrOfCommands(t *testing.T) {
+	t.Parallel()
+	program := build(t, "")
+	start := func(t *testing.T, w *world, args ...string) (cmd *exec.Cmd, stdout *strings.Builder) {
+		t.Helper()
+		cmd, stdout = w.command(args...), new(strings.Builder)
+		cmd.Stdout, cmd.Stderr = stdout, fullPipe(t)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		stuck := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+		t.Cleanup(func() { stuck.Stop() })
+		return cmd, stdout
+	}
+	run := func(t *testing.T, w *world, want int, args ...string) (stdout string) {
+		t.Helper()
+		cmd, out := start(t, w, args...)
+		if code := exitCode(cmd.Wait()); code != want {
+			t.Fatalf("leasectl %v: exit code %d, want %d (-1: stuck)", args, code, want)
+		}
+		return out.String()
+	}
+
+	t.Run("acquire and release", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, program, "install=1")
+		handle := w.path("handle")
+		if out := run(t, w, 0, "acquire", "--verbose", "--type", "install", "--handle", handle); out != handle+"\n" {
+			t.Errorf("acquire printed %q", out)
+		}
+		w.wantHeld("install-0")
+		if out := run(t, w, 0, "release", "--verbose", "--handle", handle); out != "install-0\n" {
+			t.Errorf("release printed %q", out)
+		}
+		w.wantHeld()
+	})
+	t.Run("dry run, and errors", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, program, "install=1")
+		run(t, w, 0, "exec", "--proxy", "", "--type", "install", "--", "true")
+		run(t, w, exitUsage, "acquire")
+		run(t, w, exitUnknownType, "acquire", "--type", "none")
+		run(t, w, exitNotFound, "exec", "--type", "install", "--", "no-such-command")
+		w.wantHeld()
+	})
+	t.Run("wait", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, program, "install=1")
+		w.run(0, "acquire", "--type", "install", "--handle", w.path("blocker"))
+		cmd, out := start(t, w, "acquire", "--verbose", "--type", "install", "--handle", w.path("handle"))
+		w.await("the acquire to queue", func() bool { return w.pool("install").Waiting == 1 })
+		time.Sleep(firstReport) // until it has had a line to say of its wait
+		w.run(0, "release", "--handle", w.path("blocker"))
+		if code := exitCode(cmd.Wait()); code != 0 || out.String() != w.path("handle")+"\n" {
+			t.Errorf("exit code %d (-1: stuck), printed %q", code, out)
+		}
+		w.wantHeld("install-0")
+		w.run(0, "release", "--handle", w.path("handle"))
+	})
+}

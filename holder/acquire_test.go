@@ -1,0 +1,238 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// A lease passes through its phases, and each has written down what a killed
+// process would leave.
+func TestPhases(t *testing.T) {
+	for _, private := range []bool{false, true} {
+		w := newWorld(t)
+		handle := w.handle("handle")
+		w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+			if n := w.journalEntries(); n != 1 {
+				t.Errorf("private %t: the proxy is asked with %d journal entries", private, n)
+			}
+			want := lockfile.StateQueued
+			if private {
+				want = ""
+			}
+			if r := w.record(handle); r.State != want {
+				t.Errorf("private %t: the proxy is asked while the handle is %q, want %q", private, r.State, want)
+			}
+			return false
+		}
+		l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: handle, Private: private, WaitTimeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := w.record(handle); r.State != lockfile.StateHeld || len(r.Names()) != 1 || l.phase != recorded || l.Generation() != 1 {
+			t.Errorf("private %t: %+v in phase %d, generation %d", private, r, l.phase, l.Generation())
+		}
+		if w.journalEntries() != 1 {
+			t.Errorf("private %t: a lease for the life of its process is not in the journal", private)
+		}
+		if names, err := l.Release(within(t)); err != nil || len(names) != 1 {
+			t.Errorf("private %t: released %v, %v", private, names, err)
+		}
+		w.wantNothingLeft(handle, "lease1")
+		if names, err := l.Release(within(t)); err != nil || len(names) > 0 {
+			t.Errorf("private %t: released again: %v, %v", private, names, err)
+		}
+	}
+}
+
+// An acquire that fails undoes what its phase has done.
+func TestRollback(t *testing.T) {
+	unknownType := func(w http.ResponseWriter, _ *http.Request) bool {
+		http.Error(w, `Failed to acquire lease "t": resource type not found`, http.StatusNotFound)
+		return true
+	}
+	for _, tt := range []struct {
+		name     string
+		arrange  func(w *world, r *Request)
+		want     error
+		released []string
+	}{
+		{
+			name:    "intended: the handle is taken",
+			arrange: func(w *world, r *Request) { w.put(w.handle("handle"), "other") },
+			want:    ErrHeld,
+		},
+		{
+			name:    "enqueued: refused",
+			arrange: func(w *world, _ *Request) { w.proxy.onAcquire = unknownType },
+			want:    proxyclient.ErrUnknownType,
+		},
+		{
+			name: "granted: another process took the handle over",
+			arrange: func(w *world, r *Request) {
+				w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+					w.put(r.Handle, "other")
+					return false
+				}
+			},
+			want:     ErrSuperseded,
+			released: []string{"lease1"},
+		},
+		{
+			name: "recorded: the list cannot be written",
+			arrange: func(w *world, r *Request) {
+				dir := filepath.Join(w.dir, "leases")
+				if err := os.Mkdir(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				r.SharedList = lockfile.List(dir)
+			},
+			released: []string{"lease1"},
+		},
+		{
+			name: "recorded: it cannot be confirmed",
+			arrange: func(w *world, _ *Request) {
+				w.proxy.renewEvery = time.Nanosecond // the answer is late already
+				w.proxy.onRenew = lost
+			},
+			want:     proxyclient.ErrLost,
+			released: []string{"lease1"},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			handle := w.handle("handle")
+			r := Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Second}
+			tt.arrange(w, &r)
+			if _, err := w.Acquire(within(t), r); err == nil || tt.want != nil && !errors.Is(err, tt.want) {
+				t.Errorf("error %v, want %v", err, tt.want)
+			}
+			if other := w.record(handle); other.RequestID == "other" {
+				w.remove(handle) // and nobody else did
+			} else if errors.Is(tt.want, ErrHeld) || errors.Is(tt.want, ErrSuperseded) {
+				t.Errorf("the other process's handle is changed: %+v", other)
+			}
+			w.wantNothingLeft(handle, tt.released...)
+		})
+	}
+}
+
+// put writes another process's request into a handle.
+func (w *world) put(handle lockfile.Handle, request string) {
+	w.t.Helper()
+	err := handle.Update(w.t.Context(), func(tx *lockfile.Tx) error {
+		tx.Record = lockfile.Record{State: lockfile.StateQueued, RequestID: request, Proxy: w.proxy.URL}
+		return nil
+	})
+	if err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) remove(handle lockfile.Handle) {
+	w.t.Helper()
+	err := handle.Update(w.t.Context(), func(tx *lockfile.Tx) error {
+		tx.Record = lockfile.Record{}
+		return nil
+	})
+	if err != nil {
+		w.t.Error(err)
+	}
+}
+
+// If giving back fails too, the journal keeps the request, unlocked, for the next
+// run, and the error says both.
+func TestRollbackThatFails(t *testing.T) {
+	w := newWorld(t)
+	handle := w.handle("handle")
+	ctx, end := context.WithCancel(within(t))
+	w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+		w.put(handle, "other")
+		return false
+	}
+	w.proxy.onRelease = func(out http.ResponseWriter, r *http.Request) bool {
+		end() // so that it is tried for 3 s, not for 9.5 s
+		return fails(out, r)
+	}
+	_, err := w.Acquire(ctx, Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Second})
+	if !errors.Is(err, ErrSuperseded) || len(w.proxy.released()) == 0 {
+		t.Errorf("error %v, released %v", err, w.proxy.released())
+	}
+	handed := 0
+	dead := w.Holder.journal.file().Dead(t.Context(), func(in lockfile.Intent) bool { handed++; return false })
+	if dead != nil || handed != 1 {
+		t.Errorf("the journal hands on %d entries, %v", handed, dead)
+	}
+}
+
+// A lease that outlives its process is its handle's once that was delivered and
+// the proxy has confirmed it; else it is given back.
+func TestHandOver(t *testing.T) {
+	undelivered := errors.New("stdout is closed")
+	for _, tt := range []struct {
+		name    string
+		deliver error
+		onRenew func(http.ResponseWriter, *http.Request) bool
+		want    error
+	}{
+		{name: "delivered"},
+		{name: "not delivered", deliver: undelivered, want: undelivered},
+		{name: "not confirmed", onRenew: lost, want: proxyclient.ErrLost},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.proxy.onRenew = tt.onRenew
+			handle := w.handle("handle")
+			l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Second, Outlives: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := w.proxy.renewed(); n != 0 {
+				t.Errorf("renewed %d times before the handle was delivered", n)
+			}
+			err = l.HandOver(within(t), HandOver{}, func() error { return tt.deliver })
+			if !errors.Is(err, tt.want) {
+				t.Errorf("error %v, want %v", err, tt.want)
+			}
+			if tt.want != nil {
+				w.wantNothingLeft(handle, "lease1")
+				return
+			}
+			if r := w.record(handle); r.State != lockfile.StateHeld || w.journalEntries() != 0 || w.proxy.renewed() != 1 {
+				t.Errorf("%+v, %d journal entries, %d renewals", r, w.journalEntries(), w.proxy.renewed())
+			}
+		})
+	}
+}
+
+// A handle whose leases are replaced gives them back before it asks for others.
+func TestReplace(t *testing.T) {
+	w := newWorld(t)
+	handle := w.handle("handle")
+	first := Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Second}
+	if _, err := w.Acquire(within(t), first); err != nil {
+		t.Fatal(err)
+	}
+	w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+		if got := w.proxy.released(); len(got) != 1 {
+			t.Errorf("asked anew with %v released", got)
+		}
+		return false
+	}
+	second := first
+	second.Replaces = Anything
+	l, err := w.Acquire(within(t), second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := w.record(handle); !l.Is(r) || len(r.Owed) > 0 || w.journalEntries() != 1 {
+		t.Errorf("%+v, %d journal entries", r, w.journalEntries())
+	}
+}

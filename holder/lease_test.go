@@ -1,0 +1,151 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// kept acquires a lease and keeps it.
+func (w *world) kept(o KeepOptions) (l *Lease, kept context.Context, stop func()) {
+	w.t.Helper()
+	l, err := w.Acquire(within(w.t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), Private: true, WaitTimeout: time.Second})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	kept, stop = l.Keep(within(w.t), o)
+	return l, kept, stop
+}
+
+// A lease that the proxy has given to somebody else ends its context, with the
+// loss as the cause.
+func TestKeepLoss(t *testing.T) {
+	w := newWorld(t)
+	w.proxy.onRenew = lost
+	_, kept, stop := w.kept(KeepOptions{})
+	defer stop()
+	select {
+	case <-kept.Done():
+	case <-within(t).Done():
+		t.Fatal("the loss was not noticed")
+	}
+	loss, ok := errors.AsType[*Loss](context.Cause(kept))
+	if !ok || !errors.Is(loss, proxyclient.ErrLost) {
+		t.Errorf("the cause is %v, want a loss", context.Cause(kept))
+	}
+}
+
+// A lease whose handle was given back is not lost: nobody renews it, and its
+// context goes on until stop.
+func TestKeepGivenBack(t *testing.T) {
+	w := newWorld(t)
+	released := make(chan struct{})
+	w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+		<-released
+		return lost(out, r)
+	}
+	l, kept, stop := w.kept(KeepOptions{})
+	if _, err := w.Release(within(t), l.handle, l.record, Delay{}); err != nil {
+		t.Error(err)
+	}
+	close(released)
+	for end := time.Now().Add(20 * time.Second); !w.report.said("given back through its handle"); time.Sleep(time.Millisecond) {
+		if kept.Err() != nil || time.Now().After(end) {
+			t.Fatalf("the context ended with %v; no renewal found the lease given back", context.Cause(kept))
+		}
+	}
+	if kept.Err() != nil {
+		t.Errorf("the context ended with %v, want no loss", context.Cause(kept))
+	}
+	stop()
+}
+
+// With ReleaseAfter the lease goes back while its holder goes on.
+func TestKeepReleaseAfter(t *testing.T) {
+	w := newWorld(t)
+	l, kept, stop := w.kept(KeepOptions{ConfirmAfter: time.Hour, ReleaseAfter: 50 * time.Millisecond})
+	for end := time.Now().Add(20 * time.Second); len(w.proxy.released()) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it was not released")
+		}
+	}
+	if kept.Err() != nil {
+		t.Errorf("the context ended: %v", context.Cause(kept))
+	}
+	stop()
+	w.wantNothingLeft(l.handle, "lease1")
+}
+
+// The parts of one clean-up share its time: once the caller has ended, 3 s for
+// all of it.
+func TestReleaseContext(t *testing.T) {
+	// ends is when a context that begins now ends.
+	ends := func(t *testing.T, ctx context.Context) time.Duration {
+		begun := time.Now()
+		<-ctx.Done()
+		if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			t.Errorf("the cause is %v", context.Cause(ctx))
+		}
+		return time.Since(begun)
+	}
+	for _, tt := range []struct {
+		name string
+		run  func(t *testing.T, caller context.Context, end func()) time.Duration
+		want time.Duration
+	}{
+		{"by itself", func(t *testing.T, caller context.Context, _ func()) time.Duration {
+			ctx, cancel := releaseContext(caller)
+			defer cancel()
+			return ends(t, ctx)
+		}, ReleaseTimeout},
+		{"the caller has ended", func(t *testing.T, caller context.Context, end func()) time.Duration {
+			end()
+			ctx, cancel := releaseContext(caller)
+			defer cancel()
+			return ends(t, ctx)
+		}, releaseAfterSignal},
+		{"the caller ends meanwhile", func(t *testing.T, caller context.Context, end func()) time.Duration {
+			ctx, cancel := releaseContext(caller)
+			defer cancel()
+			time.AfterFunc(2*time.Second, end)
+			return ends(t, ctx)
+		}, 2*time.Second + releaseAfterSignal},
+		{"the caller ends late", func(t *testing.T, caller context.Context, end func()) time.Duration {
+			ctx, cancel := releaseContext(caller)
+			defer cancel()
+			time.AfterFunc(9*time.Second, end)
+			return ends(t, ctx)
+		}, ReleaseTimeout},
+		{"inside of another", func(t *testing.T, caller context.Context, end func()) time.Duration {
+			end()
+			outer, cancel := releaseContext(caller)
+			defer cancel()
+			time.Sleep(2 * time.Second)
+			inner, cancelInner := releaseContext(outer)
+			defer cancelInner()
+			return 2*time.Second + ends(t, inner)
+		}, releaseAfterSignal},
+		{"short, inside of another", func(t *testing.T, caller context.Context, _ func()) time.Duration {
+			outer, cancel := releaseContext(caller)
+			defer cancel()
+			inner, cancelInner := boundRelease(outer, keeperTry)
+			defer cancelInner()
+			return ends(t, inner)
+		}, keeperTry},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				caller, end := context.WithCancel(t.Context())
+				defer end()
+				if got := tt.run(t, caller, end); got != tt.want {
+					t.Errorf("it ended after %s, want %s", got, tt.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,230 @@
+package holder
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// proxy is a lease proxy of ours that a test can make fail. It grants whatever it
+// is asked, and remembers what it was told.
+type proxy struct {
+	*httptest.Server
+	grantTTL   time.Duration
+	renewEvery time.Duration
+
+	// onAcquire, onRelease and onRenew answer instead of the proxy if they
+	// return true.
+	onAcquire, onRelease, onRenew func(w http.ResponseWriter, r *http.Request) bool
+
+	mu       sync.Mutex
+	acquires int
+	renewals int
+	releases []leaseapi.ReleaseRequest
+}
+
+func newProxy(t *testing.T) *proxy {
+	p := &proxy{grantTTL: 5 * time.Minute, renewEvery: 100 * time.Second}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+leaseapi.PathAcquire, p.acquire)
+	mux.HandleFunc("POST "+leaseapi.PathRelease, p.release)
+	mux.HandleFunc("POST "+leaseapi.PathRenew, p.renew)
+	p.Server = httptest.NewServer(mux)
+	t.Cleanup(p.Server.Close)
+	return p
+}
+
+func (p *proxy) acquire(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.acquires++
+	generation := uint64(p.acquires)
+	p.mu.Unlock()
+	if p.onAcquire != nil && p.onAcquire(w, r) {
+		return
+	}
+	name := fmt.Sprint("lease", generation)
+	reply(w, http.StatusOK, leaseapi.AcquireReply{
+		Names: []string{name}, Leases: []leaseapi.Lease{{Name: name, Generation: generation}},
+		RequestID: r.FormValue("request_id"),
+		TTL:       leaseapi.Duration(p.grantTTL), RenewEvery: leaseapi.Duration(p.renewEvery),
+	})
+}
+
+func (p *proxy) release(w http.ResponseWriter, r *http.Request) {
+	var request leaseapi.ReleaseRequest
+	json.NewDecoder(r.Body).Decode(&request)
+	p.mu.Lock()
+	p.releases = append(p.releases, request)
+	p.mu.Unlock()
+	if p.onRelease != nil && p.onRelease(w, r) {
+		return
+	}
+	released := request.Names
+	for _, l := range request.Leases {
+		released = append(released, l.Name)
+	}
+	reply(w, http.StatusOK, leaseapi.ReleaseReply{Released: released})
+}
+
+func (p *proxy) renew(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	p.renewals++
+	p.mu.Unlock()
+	if p.onRenew != nil && p.onRenew(w, r) {
+		return
+	}
+	reply(w, http.StatusOK, leaseapi.RenewReply{TTL: leaseapi.Duration(p.grantTTL), RenewEvery: leaseapi.Duration(p.renewEvery)})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(v)
+}
+
+// lost answers a renewal of lease1: it is lost.
+func lost(w http.ResponseWriter, _ *http.Request) bool {
+	w.Header().Set("Content-Type", leaseapi.ContentTypeProblem)
+	w.WriteHeader(http.StatusGone)
+	json.NewEncoder(w).Encode(leaseapi.Problem{
+		Type: leaseapi.ProblemLost, Status: http.StatusGone,
+		Lost: []leaseapi.Lost{{Lease: leaseapi.Lease{Name: "lease1", Generation: 1}, Reason: leaseapi.ReasonExpired}},
+	})
+	return true
+}
+
+// fails answers with an error that a client tries again.
+func fails(w http.ResponseWriter, _ *http.Request) bool {
+	http.Error(w, "no store", http.StatusInternalServerError)
+	return true
+}
+
+// released are the names that the proxy was told to release, by generation.
+func (p *proxy) released() (names []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.releases {
+		for _, l := range r.Leases {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+func (p *proxy) renewed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.renewals
+}
+
+// world is a holder with a state directory and a proxy.
+type world struct {
+	*Holder
+	t      *testing.T
+	proxy  *proxy
+	dir    string
+	report *report
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := lockfile.MakeDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	p := newProxy(t)
+	listening := make(chan struct{})
+	close(listening)
+	said := new(report)
+	h := New(Options{
+		StateDir: dir, Owner: "job-1", Report: said, Listening: listening,
+		Proxy: ProxyOptions{URL: p.URL, Version: "test"},
+	})
+	t.Cleanup(h.Close)
+	return &world{Holder: h, t: t, proxy: p, dir: dir, report: said}
+}
+
+// report is a Reporter that remembers.
+type report struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *report) Failf(format string, args ...any)  { r.add(format, args...) }
+func (r *report) Notef(format string, args ...any)  { r.add(format, args...) }
+func (r *report) Debugf(format string, args ...any) { r.add(format, args...) }
+func (r *report) Waiting(*Wait) (stop func())       { return func() {} }
+
+func (r *report) add(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, fmt.Sprintf(format, args...))
+}
+
+// said tells whether a line has text in it.
+func (r *report) said(text string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.lines, func(line string) bool { return strings.Contains(line, text) })
+}
+
+// handle opens a handle that others may know.
+func (w *world) handle(name string) lockfile.Handle {
+	w.t.Helper()
+	h, err := OpenHandle(filepath.Join(w.dir, name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return h
+}
+
+// record is what a handle says; the zero Record if it is gone.
+func (w *world) record(h lockfile.Handle) lockfile.Record {
+	r, _ := h.Read()
+	return r
+}
+
+// journal counts the entries of the journal, of living and dead processes.
+func (w *world) journalEntries() int {
+	entries, _ := filepath.Glob(filepath.Join(w.dir, "intents", "*"))
+	return len(entries)
+}
+
+// wantNothingLeft checks that the proxy was told to release just these names, and
+// that neither a handle nor a journal entry is left.
+func (w *world) wantNothingLeft(handle lockfile.Handle, released ...string) {
+	w.t.Helper()
+	if got := w.proxy.released(); !slices.Equal(got, released) {
+		w.t.Errorf("released %v, want %v", got, released)
+	}
+	if r := w.record(handle); r.State != "" {
+		w.t.Errorf("the handle is left: %+v", r)
+	}
+	for _, suffix := range []string{"", ".json", ".lock"} {
+		if _, err := os.Lstat(handle.Path() + suffix); err == nil {
+			w.t.Errorf("%s is left", handle.Path()+suffix)
+		}
+	}
+	if n := w.journalEntries(); n != 0 {
+		w.t.Errorf("%d journal entries are left", n)
+	}
+}
+
+// within returns a context that ends the test's call if it hangs.
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
