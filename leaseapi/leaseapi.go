@@ -121,10 +121,12 @@ type Queued struct {
 	InUse     int    `json:"in_use"`
 	Capacity  int    `json:"capacity"`
 
-	// Estimate is how long the wait may still take at the most likely, and
-	// EstimateMax at the most that is to be expected, judged by how long leases
-	// of the pool were held and how long these have been held; zero if nothing is
-	// known.
+	// Estimate and EstimateMax are the range in which the wait may still take:
+	// if leases are held as long as usual in this pool, and as long as the longest
+	// lately, judged by how long those that are held have been held already. Both
+	// fall as time passes. Estimate alone is zero when a lease may come at any
+	// moment; both are zero when nothing is known, or leases have been held longer
+	// than any before.
 	Estimate    Duration `json:"estimate,omitempty"`
 	EstimateMax Duration `json:"estimate_max,omitempty"`
 	// Reason is why the request waits; see the constants.
@@ -216,8 +218,11 @@ type Pool struct {
 	Waiting       int         `json:"waiting"`
 	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the waiter that waits longest
 	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
+	NextGrantAt   time.Time   `json:"next_grant_at,omitzero"`   // the same, by the server's clock
 	Leases        []PoolLease `json:"leases"`
-	Waiters       []Waiter    `json:"waiters,omitempty"` // in the order of the queue
+	// Waiters are in the order of the queue: the first 1,000 of those that Waiting
+	// counts.
+	Waiters []Waiter `json:"waiters,omitempty"`
 }
 
 // Waiter is one request that is not granted yet.
@@ -252,6 +257,7 @@ type PoolLease struct {
 	Owner       string    `json:"owner,omitempty"`
 	Token       string    `json:"token,omitempty"` // name of the token it was acquired with
 	Age         Duration  `json:"age"`
+	Since       time.Time `json:"since,omitzero"` // when it was granted
 	ExpiresIn   Duration  `json:"expires_in"`
 	ExpiresAt   time.Time `json:"expires_at"`
 	Provisional bool      `json:"provisional,omitempty"` // granted, not renewed yet

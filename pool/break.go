@@ -33,6 +33,7 @@ func (s *Set) Break(now time.Duration, name, reason string, immediately bool) (L
 	l := sl.lease
 	before := l.Broken
 	l.Broken = cmp.Or(reason, "no reason given")
+	l.pool.ahead.spoil()
 	switch {
 	case immediately:
 		s.end(l, brokenFor(l.Broken))

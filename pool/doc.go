@@ -46,8 +46,10 @@
 //     waiter comes and goes
 //   - ledger.go: the state of a Set, and the list of its changes
 //   - pool.go: a pool, its names, leases and requests, which refer to each other
-//   - stock.go, pace.go, average.go, ended.go, ordered.go, timer.go: one idea each,
+//   - estimate.go: why a waiter waits, and for how long; outlook.go: when leases
+//     are expected to end
+//   - stock.go, pace.go, history.go, ended.go, ordered.go, timer.go: one idea each,
 //     which knows nothing of pools: free names, the time between grants, how long
-//     leases are held, ended ids, a heap, times at which something is due
+//     leases were held, ended ids, a heap, times at which something is due
 //   - config.go, request.go, lease.go, change.go: what callers pass in and get back
 package pool

@@ -53,6 +53,7 @@ func (g *ledger) install(l Lease, sl *slot, p *pool, r *request) {
 	held.timer.on = held
 	sl.lease = held
 	p.held.put(held)
+	p.ahead.spoil()
 	g.held++
 	if r != nil {
 		r.leases = append(r.leases, held)
@@ -76,6 +77,7 @@ func (g *ledger) expire(l *lease) {
 func (g *ledger) end(l *lease, why Reason) {
 	g.timers.remove(&l.timer)
 	l.pool.held.remove(l)
+	l.pool.ahead.spoil()
 	g.held--
 	g.touch(l.pool)
 
@@ -89,7 +91,7 @@ func (g *ledger) end(l *lease, why Reason) {
 	// Nobody worked under a grant that was not received, and a broken one does
 	// not tell how long jobs take.
 	if !l.Provisional && l.Broken == "" {
-		l.pool.hold.add(took)
+		l.pool.past.add(took)
 	}
 	g.note(Change{Kind: Done, Lease: l.Lease, Reason: why, Took: took})
 

@@ -64,6 +64,7 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 		at = min(at, l.Ends())
 	}
 	l.ReleaseAt = at
+	l.pool.ahead.spoil()
 	l.Provisional = false // a client that puts the release off has received the grant
 	s.schedule(&l.timer, l.Ends())
 	s.note(Change{Kind: Delayed, Lease: l.Lease})

@@ -16,12 +16,12 @@ func paced(t testing.TB, n int) *Set {
 // time at all.
 func nextIs(t testing.TB, set *Set, want time.Duration) {
 	t.Helper()
-	if next, ok := set.Next(); ok != (want != never) || ok && next != want {
+	if next, ok := set.Next(); ok != (want != nothingDue) || ok && next != want {
 		t.Fatalf("Next is %v, %v, want %v", next, ok, want)
 	}
 }
 
-const never time.Duration = -1
+const nothingDue time.Duration = -1
 
 // firm acquires with a request that gets one name of "t" for good, or queues.
 func firm(t testing.TB, set *Set, now time.Duration, id string, names ...string) []Lease {
@@ -220,8 +220,8 @@ func TestPaceEstimate(t *testing.T) {
 		{"b", 8 * s},
 		{"c", 18 * s},
 		{"d", 28 * s},
-		{"e", 38 * s}, // rather than the 25 s in which a name becomes free
-		{"f", 50 * s}, // two names come free in that time, and the pace would allow it after 48 s
+		{"e", 98 * s},  // when a ends, rather than the 38 s after which the pace would allow it
+		{"f", 100 * s}, // when the next of b, c and d ends
 	} {
 		st, _ := set.Status(102*s, c.id)
 		if st.Estimate != c.want || st.NextGrantIn != 8*s {

@@ -16,9 +16,11 @@ type pool struct {
 
 	stock stock
 	held  ordered[*lease] // by generation: what is held longest comes first
-	hold  average         // how long leases were held
+	past  history         // how long leases were held
+	ahead outlook         // when those that are held are expected to end
 
 	queue       queue             // all waiters
+	wanted      int               // how many names they want together
 	active      ordered[*request] // those of them that are served, by arrival
 	activeSince time.Duration     // since when there are active waiters, if there are any
 
@@ -46,11 +48,12 @@ func newPool(typ string) *pool {
 
 func (p *pool) capacity() int { return len(p.Names) }
 
-// fits reports whether a request for count names can be granted. Leases of
-// names that were taken out of the configuration count until they end.
-func (p *pool) fits(count int) bool {
-	return p.stock.has(count) && p.held.Len()+count <= p.capacity()
-}
+// free returns how many names can be granted. Leases of names that were taken out
+// of the configuration count until they end: with enough of those it is negative.
+func (p *pool) free() int { return min(len(p.stock.free), p.capacity()-p.held.Len()) }
+
+// fits reports whether a request for count names can be granted.
+func (p *pool) fits(count int) bool { return count <= p.free() }
 
 // tooMany says that p never has more free names than its capacity.
 func (p *pool) tooMany(count int) error {
@@ -68,14 +71,18 @@ func (p *pool) spend(now time.Duration, count int) {
 	p.rhythm.spend(p.Pace, p.activeSince, now, count)
 }
 
+// all yields the leases of p in any order.
+func (p *pool) all(yield func(Lease) bool) {
+	for _, l := range p.held.items {
+		if !yield(l.Lease) {
+			return
+		}
+	}
+}
+
 // leases returns the leases of p in the order of their grants.
 func (p *pool) leases() []Lease {
-	leases := make([]Lease, p.held.Len())
-	for i, l := range p.held.items {
-		leases[i] = l.Lease
-	}
-	slices.SortFunc(leases, func(a, b Lease) int { return cmp.Compare(a.Generation, b.Generation) })
-	return leases
+	return slices.SortedFunc(p.all, func(a, b Lease) int { return cmp.Compare(a.Generation, b.Generation) })
 }
 
 // slot is a name and who has it. After a change of the configuration the lease

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -111,6 +112,7 @@ func (m *sim) auditPools() {
 		if len(p.queue) > 0 && got.OldestWaiting != m.now-p.queue[0].arrived {
 			m.failf("%s: the first waits for %v, want %v", p.Type, got.OldestWaiting, m.now-p.queue[0].arrived)
 		}
+		m.auditWaiters(p, got.Waiters)
 		for j, l := range got.Leases {
 			if m.names[l.Name].lease.Lease != l || j > 0 && got.Leases[j-1].Generation >= l.Generation {
 				m.failf("%s: lease %d is %+v", p.Type, j, l)
@@ -120,6 +122,38 @@ func (m *sim) auditPools() {
 	if i != len(pools) {
 		m.failf("%d pools, want %d", len(pools), i)
 	}
+}
+
+// auditWaiters: the list names every waiter, in order, and says of each what the
+// model knows.
+func (m *sim) auditWaiters(p *modelPool, waiters []Waiter) {
+	if len(waiters) != min(len(p.queue), ListedWaiters) {
+		m.failf("%s lists %d waiters, want %d", p.Type, len(waiters), len(p.queue))
+	}
+	for i, w := range waiters {
+		r := p.queue[i]
+		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner || w.Count != r.Count ||
+			w.Arrived != r.arrived || w.Away == r.active || w.Reason != p.reason(m.now, r) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
+			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, p.reason(m.now, r))
+		}
+	}
+}
+
+// reason is why r waits, for people.
+func (p *modelPool) reason(now time.Duration, r *modelRequest) string {
+	first := p.first()
+	free := min(len(p.free), len(p.Names)-p.inUse)
+	switch {
+	case free <= 0:
+		return "full"
+	case p.due() > now && (first == nil || first.Count <= free):
+		return "paced"
+	case r.Count > free && (r == first || !r.active):
+		return fmt.Sprint("wants ", r.Count)
+	case !r.active:
+		return "" // it is only away
+	}
+	return "behind"
 }
 
 // status asks for one request, and compares all that is told.
@@ -137,10 +171,12 @@ func (m *sim) status() {
 	if st.Oldest != nil != (p.inUse > 0) || st.Oldest != nil && m.names[st.Oldest.Name].lease.Lease != *st.Oldest {
 		m.failf("oldest of %s is %+v", p.Type, st.Oldest)
 	}
-	if st.Estimate < 0 {
-		m.failf("estimate %v", st.Estimate)
+	if st.Estimate < 0 || st.Estimate > st.EstimateMax {
+		m.failf("estimate %v to %v", st.Estimate, st.EstimateMax)
 	}
-	st.Oldest, st.Estimate = nil, 0
+	if st.Reason != p.reason(m.now, r) {
+		m.failf("%s waits because of %q, want %q", r.ID, st.Reason, p.reason(m.now, r))
+	}
 	if !ok || st.State != want.State || st.Place != want.Place || st.Length != want.Length || st.InUse != want.InUse ||
 		st.Capacity != want.Capacity || st.Waited != want.Waited || st.NextGrantIn != want.NextGrantIn {
 		m.failf("status of %s is %+v, want %+v", r.ID, st, want)

@@ -20,7 +20,9 @@ type Status struct {
 	// The rest is for a request that is queued.
 	Place, Length   int // 1 is next; waiters of the pool, this one included
 	InUse, Capacity int
-	Estimate        time.Duration // how long it may still take; zero: unknown
+	Reason          string        // why it waits: see [Waiter]
+	Estimate        time.Duration // how long it may still take if leases are held as long as usual
+	EstimateMax     time.Duration // and if they are held as long as the longest lately; zero: unknown, both
 	NextGrantIn     time.Duration // how long the pace holds back the pool's next grant; zero: it does not
 	Waited          time.Duration
 	Oldest          *Lease // the lease of the pool that is held longest; nil if none is
@@ -44,27 +46,13 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 		NextGrantIn: p.dueIn(s.now),
 		Waited:      s.now - r.arrived,
 	}
-	st.Estimate = p.estimate(s.now, st.Place, r.Count)
+	st.Reason = p.reason(s.now, r)
+	st.Estimate, st.EstimateMax = p.estimate(s.now, p.before(r, st.Place), r.Count)
 	if l, ok := p.held.first(); ok {
 		oldest := l.Lease
 		st.Oldest = &oldest
 	}
 	return st, true
-}
-
-// estimate is how long the waiter at place may still wait, if all before it
-// want as many names as it does: per average hold, as many names become free as
-// the pool has, and the pace counts out what is free.
-func (p *pool) estimate(now time.Duration, place, count int) time.Duration {
-	free := max(0, min(len(p.stock.free), p.capacity()-p.held.Len()))
-	names := float64(place) * float64(count)
-	missing := max(0, names-float64(free))
-	if missing > 0 && !p.hold.known {
-		return 0
-	}
-	freed := float64(p.hold.value) * missing / float64(p.capacity())
-	paced := float64(p.dueIn(now)) + float64(p.Pace)*(names-float64(count))
-	return time.Duration(min(max(freed, paced), float64(DefaultTTL)*1000)) // far beyond what anybody waits, and far from an overflow
 }
 
 // PoolStatus is the state of one pool.
@@ -76,6 +64,27 @@ type PoolStatus struct {
 	OldestWaiting time.Duration // how long the first in the queue has waited
 	NextGrantIn   time.Duration // how long the pace holds back the next grant; zero: it does not
 	Leases        []Lease       // what is held longest comes first
+	Waiters       []Waiter      // in the order of the queue: the first [ListedWaiters] of it
+}
+
+// ListedWaiters is how many waiters of a pool [Set.Pools] lists: what people read,
+// and a bound on what an answer for a full queue takes.
+const ListedWaiters = 1000
+
+// Waiter is a request that waits.
+type Waiter struct {
+	ID        string // as [Request] has it
+	Anonymous bool
+	Place     int // 1 is next
+	Owner     string
+	Count     int
+	Arrived   time.Duration
+	Away      bool // it is not active: others are granted before it
+
+	// Reason is why it waits: one of the Wait constants of package leaseapi, and
+	// what they say that follows. Empty if only its client's absence does.
+	Reason                string
+	Estimate, EstimateMax time.Duration // as in [Status]
 }
 
 // Pools returns the state of every pool, in the order of the configuration;
@@ -83,13 +92,31 @@ type PoolStatus struct {
 func (s *Set) Pools(now time.Duration) []PoolStatus {
 	all := s.Totals(now)
 	for i := range all {
-		all[i].Leases = s.types[all[i].Type].leases()
+		p := s.types[all[i].Type]
+		all[i].Leases = p.leases()
+		all[i].Waiters = p.waiters(s.now)
 	}
 	return all
 }
 
-// Totals is [Set.Pools] without the leases, which takes no longer for many
-// leases than for few.
+// waiters lists the first of those that wait.
+func (p *pool) waiters(now time.Duration) []Waiter {
+	var all []Waiter
+	before := 0
+	for i, r := range p.queue[:min(len(p.queue), ListedWaiters)] {
+		w := Waiter{
+			ID: r.ID, Anonymous: r.Anonymous, Place: i + 1, Owner: r.Owner, Count: r.Count,
+			Arrived: r.arrived, Away: !p.active.has(r), Reason: p.reason(now, r),
+		}
+		w.Estimate, w.EstimateMax = p.estimate(now, before, r.Count)
+		before += r.Count
+		all = append(all, w)
+	}
+	return all
+}
+
+// Totals is [Set.Pools] without leases and waiters, which takes no longer for many
+// of them than for few.
 func (s *Set) Totals(now time.Duration) []PoolStatus {
 	s.Advance(now)
 	var all []PoolStatus

@@ -3,7 +3,6 @@ package pool
 import (
 	"slices"
 	"testing"
-	"time"
 )
 
 func TestStatus(t *testing.T) {
@@ -30,43 +29,6 @@ func TestStatus(t *testing.T) {
 	}
 	if _, ok := set.Status(4*s, "x"); ok {
 		t.Error("x is known")
-	}
-}
-
-// Two names of which each is held 60 s: the waiter at place 3 is through after
-// 90 s, and one at place 4 that wants both after 240 s.
-func TestEstimate(t *testing.T) {
-	set := one(t, 2)
-	for i, id := range []string{"x", "y"} {
-		a := must(t, set, 0, req(id), numbered("t", 2)[i])
-		set.Renew(0, ref(a[0]), 0)
-	}
-	set.Cancel(60*s, "x")
-	set.Cancel(60*s, "y")
-	must(t, set, 60*s, Request{ID: "z", Type: "t", Count: 2}, "t-0", "t-1")
-	set.Advance(60*s + ProvisionalTTL) // nobody received z: it says nothing about how long jobs hold
-	must(t, set, 100*s, Request{ID: "h", Type: "t", Count: 2}, "t-0", "t-1")
-	for _, id := range []string{"a", "b"} {
-		must(t, set, 100*s, req(id))
-	}
-	must(t, set, 100*s, req("c"))
-	must(t, set, 100*s, Request{ID: "d", Type: "t", Count: 2})
-	if st, _ := set.Status(100*s, "c"); st.Estimate != 90*s {
-		t.Errorf("c: estimate %v, want 90s", st.Estimate)
-	}
-	if st, _ := set.Status(100*s, "d"); st.Estimate != 240*s {
-		t.Errorf("d: estimate %v, want 240s", st.Estimate)
-	}
-}
-
-func TestAverageFollows(t *testing.T) {
-	var a average
-	a.add(time.Minute)
-	for range 40 {
-		a.add(time.Hour)
-	}
-	if a.value < 59*time.Minute || a.value > time.Hour {
-		t.Errorf("after 40 values of 1h the average is %v", a.value)
 	}
 }
 

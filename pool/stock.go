@@ -4,9 +4,6 @@ package pool
 // comes first.
 type stock struct{ free []string }
 
-// has reports whether count names are free.
-func (st *stock) has(count int) bool { return count <= len(st.free) }
-
 // take takes out the first count names, of which there must be as many.
 func (st *stock) take(count int) []string {
 	taken := st.free[:count]

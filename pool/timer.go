@@ -22,10 +22,13 @@ func newTimers() ordered[*timer] {
 	}
 }
 
-// later returns now + d; a sum beyond what can be told is the end of time.
+// never is the end of time: a time that does not come.
+const never time.Duration = 1<<63 - 1
+
+// later returns now + d; a sum beyond what can be told is never.
 func later(now, d time.Duration) time.Duration {
 	if sum := now + d; sum >= now {
 		return sum
 	}
-	return 1<<63 - 1
+	return never
 }

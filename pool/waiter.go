@@ -7,6 +7,7 @@ func (g *ledger) enqueue(r *request) {
 	r.attached = 1
 	r.timer.on = r
 	r.pool.queue.push(r)
+	r.pool.wanted += r.Count
 	g.activate(r)
 	g.requests[r.ID] = r
 	g.waiting++
@@ -50,6 +51,7 @@ func (g *ledger) drop(r *request, err error) {
 // dequeue takes r off its queue.
 func (g *ledger) dequeue(r *request) {
 	r.pool.queue.remove(r)
+	r.pool.wanted -= r.Count
 	r.pool.active.remove(r)
 	g.timers.remove(&r.timer)
 	delete(g.requests, r.ID)

@@ -120,6 +120,7 @@ func (a *acquisition) observe(o outcome) {
 		a.pending = true
 		a.client.learn(Capabilities{wire: wireIDs})
 		a.place = a.last.place
+		a.place.Reason = leaseapi.Printable(a.place.Reason)
 		if l := a.place.Oldest; l != nil {
 			makePrintable(l)
 		}

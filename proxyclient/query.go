@@ -42,6 +42,10 @@ func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 		for i := range p.Leases {
 			makePrintable(&p.Leases[i])
 		}
+		for i := range p.Waiters {
+			w := &p.Waiters[i]
+			w.Owner, w.Token, w.Reason = leaseapi.Printable(w.Owner), leaseapi.Printable(w.Token), leaseapi.Printable(w.Reason)
+		}
 	}
 	return r.Pools, nil
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
@@ -102,12 +101,10 @@ func queuedReply(clock clock, id string, st pool.Status) leaseapi.Queued {
 		Length:    st.Length,
 		InUse:     st.InUse,
 		Capacity:  st.Capacity,
-		Estimate:  leaseapi.Duration(st.Estimate.Round(time.Second)),
+		Reason:    st.Reason,
+		Oldest:    oldestLease(clock, st),
 	}
-	if st.Oldest != nil {
-		oldest := poolLease(clock, *st.Oldest)
-		reply.Oldest = &oldest
-	}
+	reply.Estimate, reply.EstimateMax = estimates(st.Estimate, st.EstimateMax)
 	return reply
 }
 

@@ -24,18 +24,26 @@ func (h *handler) serveRequest(_ caller, w http.ResponseWriter, r *http.Request)
 	case !known:
 		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+id+" is known")
 	default:
-		reply := leaseapi.RequestReply{
-			RequestID: id,
-			State:     string(st.State),
-			Place:     st.Place,
-			Length:    st.Length,
-			Estimate:  leaseapi.Duration(st.Estimate.Round(time.Second)),
-		}
-		if st.State == pool.StateGranted {
-			reply.Names, reply.Leases = namesOf(st.Leases), leasesOf(st.Leases)
-		}
-		answer(w, http.StatusOK, reply)
+		answer(w, http.StatusOK, requestReply(h.term.clock, id, st))
 	}
+}
+
+func requestReply(clock clock, id string, st pool.Status) leaseapi.RequestReply {
+	reply := leaseapi.RequestReply{
+		RequestID: id,
+		State:     string(st.State),
+		Place:     st.Place,
+		Length:    st.Length,
+		Reason:    st.Reason,
+		InUse:     st.InUse,
+		Capacity:  st.Capacity,
+		Oldest:    oldestLease(clock, st),
+	}
+	reply.Estimate, reply.EstimateMax = estimates(st.Estimate, st.EstimateMax)
+	if st.State == pool.StateGranted {
+		reply.Names, reply.Leases = namesOf(st.Leases), leasesOf(st.Leases)
+	}
+	return reply
 }
 
 func (h *handler) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
@@ -55,6 +63,12 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
 			Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, Waiting: p.Waiting,
 			OldestWaiting: leaseapi.Duration(round(p.OldestWaiting)),
 			NextGrantIn:   leaseapi.Duration(round(p.NextGrantIn)), Leases: leases,
+		}
+		if p.NextGrantIn > 0 {
+			reply.Pools[i].NextGrantAt = t.clock.wall(t.clock.now() + p.NextGrantIn)
+		}
+		for _, w := range p.Waiters {
+			reply.Pools[i].Waiters = append(reply.Pools[i].Waiters, poolWaiter(t.clock, w))
 		}
 	}
 	answer(w, http.StatusOK, reply)

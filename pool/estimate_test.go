@@ -1,0 +1,188 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// heldBefore returns a Set with the pool "t" of n names whose leases were held for each
+// of holds, one after the other, and the time by then.
+func heldBefore(t *testing.T, n int, holds ...time.Duration) (*Set, time.Duration) {
+	set, now := one(t, n), time.Duration(0)
+	for i, hold := range holds {
+		id := fmt.Sprint("before", i)
+		leases, err := set.Acquire(now, Request{ID: id, Type: "t", Anonymous: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now += hold
+		set.Release(now, ref(leases[0]), 0)
+	}
+	return set, now
+}
+
+func estimates(set *Set, now time.Duration, id string) [2]time.Duration {
+	st, _ := set.Status(now, id)
+	return [2]time.Duration{st.Estimate, st.EstimateMax}
+}
+
+// While one holder holds longer than all before it, the estimate falls from what
+// is usual to "at any moment" to "not known", and never rises.
+func TestEstimateFalls(t *testing.T) {
+	set, start := heldBefore(t, 1, 12*s, 11*s, 12*s, 40*s, 13*s)
+	firm(t, set, start, "x", "t-0")
+	must(t, set, start, req("w"))
+	for _, c := range []struct {
+		after time.Duration
+		want  [2]time.Duration
+	}{
+		{0, [2]time.Duration{12 * s, 45 * s}}, // the median; the longest and an eighth
+		{5 * s, [2]time.Duration{7 * s, 40 * s}},
+		{12 * s, [2]time.Duration{0, 33 * s}},
+		{44 * s, [2]time.Duration{0, 1 * s}},
+		{45 * s, [2]time.Duration{0, 0}},
+		{600 * s, [2]time.Duration{0, 0}},
+	} {
+		if got := estimates(set, start+c.after, "w"); got != c.want {
+			t.Errorf("after %v: %v, want %v", c.after, got, c.want)
+		}
+	}
+}
+
+// A waiter further behind waits for the leases of those before it, too.
+func TestEstimateByPlace(t *testing.T) {
+	set, start := heldBefore(t, 2, 60*s, 60*s)
+	firm(t, set, start, "x", "t-0")
+	firm(t, set, start+20*s, "y", "t-1")
+	for _, id := range []string{"a", "b", "c"} {
+		must(t, set, start+20*s, req(id))
+	}
+	must(t, set, start+20*s, Request{ID: "d", Type: "t", Count: 2})
+	for _, c := range []struct {
+		id   string
+		want time.Duration
+	}{
+		{"a", 40 * s},  // x ends
+		{"b", 60 * s},  // y ends
+		{"c", 100 * s}, // a ends
+		{"d", 160 * s}, // b and c have ended
+	} {
+		if got := estimates(set, start+20*s, c.id); got[0] != c.want || got[1] < c.want {
+			t.Errorf("%s: %v, want %v", c.id, got, c.want)
+		}
+	}
+	for _, w := range set.Pools(start + 20*s)[0].Waiters { // says the same
+		if got := estimates(set, start+20*s, w.ID); got != [2]time.Duration{w.Estimate, w.EstimateMax} {
+			t.Errorf("%s: %v to %v in the list, %v alone", w.ID, w.Estimate, w.EstimateMax, got)
+		}
+	}
+}
+
+// A pending release and a broken lease are known ends, whatever was usual.
+func TestEstimateKnownEnds(t *testing.T) {
+	set := one(t, 1)
+	a := firm(t, set, 0, "x", "t-0")[0]
+	must(t, set, 0, req("w"))
+	if got := estimates(set, 0, "w"); got != [2]time.Duration{} {
+		t.Errorf("nothing is known: %v", got)
+	}
+	set.Release(1*s, ref(a), 100*s)
+	if got := estimates(set, 11*s, "w"); got != [2]time.Duration{90 * s, 90 * s} {
+		t.Errorf("a release in 90s: %v", got)
+	}
+
+	set = one(t, 1)
+	must(t, set, 0, Request{ID: "x", Type: "t", Anonymous: true, TTL: 60 * s}, "t-0")
+	must(t, set, 0, req("w"))
+	mustBreak(t, set, 10*s, "t-0", false)
+	if got := estimates(set, 20*s, "w"); got != [2]time.Duration{0, 40 * s} {
+		t.Errorf("a broken lease that ends in 40s at the latest: %v", got)
+	}
+}
+
+// No estimate grows while nothing happens, until a lease is held longer than all
+// before it.
+func TestEstimateNeverGrows(t *testing.T) {
+	set, start := heldBefore(t, 3, 30*s, 5*s, 90*s, 31*s, 29*s)
+	for i, name := range []string{"t-2", "t-0", "t-1"} {
+		firm(t, set, start+time.Duration(i)*7*s, fmt.Sprint("x", i), name)
+	}
+	ids := []string{"a", "b", "c", "d", "e"}
+	for _, id := range ids {
+		must(t, set, start+20*s, req(id))
+	}
+	firstEnds := start + 90*s + 90*s/8
+	for _, id := range ids {
+		last := estimates(set, start+20*s, id)
+		for now := start + 20*s; now < firstEnds; now += 100 * time.Millisecond {
+			got := estimates(set, now, id)
+			if got[0] > last[0] || got[1] > last[1] || got[0] > got[1] || got[1] == 0 {
+				t.Fatalf("%s at %v: %v after %v", id, now-start, got, last)
+			}
+			last = got
+		}
+	}
+}
+
+func TestHistoryFollows(t *testing.T) {
+	var h history
+	h.add(time.Hour)
+	for range historySize {
+		h.add(8 * time.Minute)
+	}
+	if typical, longest := h.spread(); typical != 8*time.Minute || longest != 9*time.Minute {
+		t.Errorf("after %d holds of 8m: %v, at most %v", historySize, typical, longest)
+	}
+}
+
+func TestReasons(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 3), Pace: 10 * s})
+	reasons := func(now time.Duration) (all []string) {
+		for _, w := range set.Pools(now)[0].Waiters {
+			st, _ := set.Status(now, w.ID)
+			if st.Reason != w.Reason {
+				t.Errorf("%s: %q alone, %q in the list", w.ID, st.Reason, w.Reason)
+			}
+			all = append(all, fmt.Sprintf("%s %s %v", w.ID, w.Reason, w.Away))
+		}
+		return all
+	}
+	firm(t, set, 0, "x", "t-0")
+	must(t, set, 0, Request{ID: "a", Type: "t", Count: 1})
+	must(t, set, 0, Request{ID: "b", Type: "t", Count: 3})
+	must(t, set, 0, req("c"))
+	for _, c := range []struct {
+		now  time.Duration
+		want []string
+	}{
+		{5 * s, []string{"a paced false", "b paced false", "c paced false"}},
+		{10 * s, []string{"b wants 3 false", "c behind false"}},
+	} {
+		if got := reasons(c.now); !slices.Equal(got, c.want) {
+			t.Errorf("at %v: %q, want %q", c.now, got, c.want)
+		}
+	}
+	set.Detach(20*s, "b", 0) // what is free goes to c
+	if got, want := reasons(20*s), []string{"b full true"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	set.Release(31*s, Ref{Name: "t-0"}, 0)
+	if got, want := reasons(31*s), []string{"b wants 3 true"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// However many wait, a list has the first of them, and says how many there are.
+func TestPoolsListFew(t *testing.T) {
+	set := one(t, 1)
+	firm(t, set, 0, "x", "t-0")
+	for i := range ListedWaiters + 5 {
+		must(t, set, 0, req(fmt.Sprint(i)))
+	}
+	p := set.Pools(0)[0]
+	if len(p.Waiters) != ListedWaiters || p.Waiting != ListedWaiters+5 || p.Waiters[ListedWaiters-1].ID != fmt.Sprint(ListedWaiters-1) {
+		t.Errorf("%d waiters are listed, and %d counted", len(p.Waiters), p.Waiting)
+	}
+}

@@ -1,0 +1,88 @@
+package pool
+
+import (
+	"iter"
+	"slices"
+	"time"
+)
+
+// outlook is when the leases of a pool are expected to end. Each lease has an end
+// of its own, which does not move while the lease is held: so an estimate that is
+// made of such ends falls as time passes, and does not start over.
+type outlook struct {
+	fresh   bool
+	typical time.Duration // how long a lease is usually held
+	longest time.Duration // and at the most
+	known   bool          // both are known
+
+	soonest []time.Duration // a typical hold after each grant; ascending
+	latest  []time.Duration // the longest hold after each grant; ascending
+}
+
+// spoil makes the next estimate look at all leases anew.
+func (o *outlook) spoil() { o.fresh = false }
+
+// refresh makes the outlook that of leases, whose pool has held others for as
+// long as past says.
+func (o *outlook) refresh(past *history, leases iter.Seq[Lease]) {
+	o.fresh, o.known = true, past.known()
+	o.typical, o.longest = past.spread()
+	o.soonest, o.latest = o.soonest[:0], o.latest[:0]
+	for l := range leases {
+		soonest, latest := o.ends(l)
+		o.soonest = append(o.soonest, soonest)
+		o.latest = append(o.latest, latest)
+	}
+	slices.Sort(o.soonest)
+	slices.Sort(o.latest)
+}
+
+// ends returns when l is expected to end.
+func (o *outlook) ends(l Lease) (soonest, latest time.Duration) {
+	switch {
+	case l.ReleaseAt > 0:
+		return l.ReleaseAt, l.ReleaseAt
+	case o.known:
+		soonest, latest = later(l.Granted, o.typical), later(l.Granted, o.longest)
+	default:
+		soonest, latest = l.Granted, never
+	}
+	if l.Broken != "" {
+		soonest, latest = min(soonest, l.Expires), min(latest, l.Expires)
+	}
+	return soonest, latest
+}
+
+// freed returns how long it takes from now until n more units are free, of a pool
+// with free units that nobody has taken yet. Zero for most means that nobody
+// knows: leases that last longer than any before count as never ending.
+func (o *outlook) freed(now time.Duration, n, free int) (likely, most time.Duration) {
+	overdue, _ := slices.BinarySearch(o.latest, now+1)
+	most, ok := nth(o.latest[overdue:], now, n, free, o.longest)
+	if !ok {
+		return 0, 0
+	}
+	likely, _ = nth(o.soonest, now, n, free, o.typical)
+	return min(likely, most), most
+}
+
+// nth returns when the n-th unit becomes free, if units become free at ends, free
+// units are taken now, and each is held for hold when it is taken again.
+func nth(ends []time.Duration, now time.Duration, n, free int, hold time.Duration) (time.Duration, bool) {
+	units := len(ends) + max(free, 0)
+	if units == 0 || n > len(ends) && hold == 0 {
+		return 0, false
+	}
+	rounds := time.Duration((n - 1) / units)
+	if hold > 0 && rounds > never/2/hold {
+		return 0, false // longer than anybody waits
+	}
+	at := hold // of one that is free now
+	if i := (n - 1) % units; i < len(ends) {
+		at = max(0, ends[i]-now)
+	}
+	if at >= never/2 {
+		return 0, false
+	}
+	return at + rounds*hold, true
+}
