@@ -7,7 +7,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// reason is why r waits, as [Waiter] has it.
+// reason is why r waits, as [WaiterStatus] has it.
 func (p *pool) reason(now time.Duration, r *request) string {
 	free := p.free()
 	if free <= 0 {

@@ -126,7 +126,7 @@ func (m *sim) auditPools() {
 
 // auditWaiters: the list names every waiter, in order, and says of each what the
 // model knows.
-func (m *sim) auditWaiters(p *modelPool, waiters []Waiter) {
+func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 	if len(waiters) != min(len(p.queue), ListedWaiters) {
 		m.failf("%s lists %d waiters, want %d", p.Type, len(waiters), len(p.queue))
 	}

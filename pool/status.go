@@ -20,7 +20,7 @@ type Status struct {
 	// The rest is for a request that is queued.
 	Place, Length   int // 1 is next; waiters of the pool, this one included
 	InUse, Capacity int
-	Reason          string        // why it waits: see [Waiter]
+	Reason          string        // why it waits: see [WaiterStatus]
 	Estimate        time.Duration // how long it may still take if leases are held as long as usual
 	EstimateMax     time.Duration // and if they are held as long as the longest lately; zero: unknown, both
 	NextGrantIn     time.Duration // how long the pace holds back the pool's next grant; zero: it does not
@@ -64,15 +64,15 @@ type PoolStatus struct {
 	OldestWaiting time.Duration // how long the first in the queue has waited
 	NextGrantIn   time.Duration // how long the pace holds back the next grant; zero: it does not
 	Leases        []Lease       // what is held longest comes first
-	Waiters       []Waiter      // in the order of the queue: the first [ListedWaiters] of it
+	Waiters       []WaiterStatus      // in the order of the queue: the first [ListedWaiters] of it
 }
 
 // ListedWaiters is how many waiters of a pool [Set.Pools] lists: what people read,
 // and a bound on what an answer for a full queue takes.
 const ListedWaiters = 1000
 
-// Waiter is a request that waits.
-type Waiter struct {
+// WaiterStatus is a request that waits, for people.
+type WaiterStatus struct {
 	ID        string // as [Request] has it
 	Anonymous bool
 	Place     int // 1 is next
@@ -100,11 +100,11 @@ func (s *Set) Pools(now time.Duration) []PoolStatus {
 }
 
 // waiters lists the first of those that wait.
-func (p *pool) waiters(now time.Duration) []Waiter {
-	var all []Waiter
+func (p *pool) waiters(now time.Duration) []WaiterStatus {
+	var all []WaiterStatus
 	before := 0
 	for i, r := range p.queue[:min(len(p.queue), ListedWaiters)] {
-		w := Waiter{
+		w := WaiterStatus{
 			ID: r.ID, Anonymous: r.Anonymous, Place: i + 1, Owner: r.Owner, Count: r.Count,
 			Arrived: r.arrived, Away: !p.active.has(r), Reason: p.reason(now, r),
 		}

@@ -45,7 +45,7 @@ func poolLease(clock clock, l pool.Lease) leaseapi.PoolLease {
 }
 
 // poolWaiter translates a waiter for people, with times by the wall clock.
-func poolWaiter(clock clock, w pool.Waiter) leaseapi.Waiter {
+func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 	token, owner := splitHolder(w.Owner)
 	wire := leaseapi.Waiter{
 		Place:  w.Place,
