@@ -35,11 +35,8 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 		return nil
 	})
 
-	root := newRootCommand(a)
+	root := newRootCommand(a, args...)
 	root.SetArgs(args)
-	// Cobra would make that command each time, with a text for each shell.
-	root.CompletionOptions.DisableDefaultCmd = len(args) > 0 &&
-		slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == args[0] })
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := signalled(ctx, root.ExecuteContext(ctx))
@@ -84,8 +81,29 @@ func isCobraUsage(err error) bool {
 	return false
 }
 
-// newRootCommand builds the command tree.
-func newRootCommand(a *app) *cobra.Command {
+// commands are the constructors of all commands, by name.
+func commands() map[string]func(*app) *cobra.Command {
+	return map[string]func(*app) *cobra.Command{
+		"acquire":   newAcquireCommand,
+		"release":   newReleaseCommand,
+		"reacquire": newReacquireCommand,
+		"renew":     newRenewCommand,
+		"exec":      newExecCommand,
+		"keeper":    newKeeperCommand,
+		"recover":   newRecoverCommand,
+		"cat":       newCatCommand,
+		"status":    newStatusCommand,
+		"break":     newBreakCommand,
+		"serve":     newServeCommand,
+		"shell":     newShellCommand,
+		"version":   newVersionCommand,
+	}
+}
+
+// newRootCommand builds the command tree for args: if they begin with the name of
+// a command, only that one, since a short command would notice what it takes to
+// build all of them.
+func newRootCommand(a *app, args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "leasectl",
 		Short: "take, hold and give back leases of a shared account in CI steps",
@@ -119,21 +137,16 @@ gives it back however the step ends.`,
 	flags.BoolVar(&a.quiet, "quiet", false, "print errors only")
 	flags.BoolVar(&a.verbose, "verbose", false, "print each step")
 
-	root.AddCommand(
-		newAcquireCommand(a),
-		newReleaseCommand(a),
-		newReacquireCommand(a),
-		newRenewCommand(a),
-		newExecCommand(a),
-		newKeeperCommand(a),
-		newRecoverCommand(a),
-		newCatCommand(a),
-		newStatusCommand(a),
-		newBreakCommand(a),
-		newServeCommand(a),
-		newShellCommand(a),
-		newVersionCommand(a),
-	)
+	all := commands()
+	if len(args) > 0 && all[args[0]] != nil {
+		root.AddCommand(all[args[0]](a))
+		// Cobra would make that command each time, with a text for each shell.
+		root.CompletionOptions.DisableDefaultCmd = true
+		return root
+	}
+	for _, build := range all {
+		root.AddCommand(build(a))
+	}
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root
 }
