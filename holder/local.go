@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -164,6 +165,7 @@ func environment(names ...string) (env []string) {
 // LocalEnd takes a local proxy out of sight before it stops.
 type LocalEnd struct {
 	proxy  localProxy
+	ours   fs.FileInfo // of the socket
 	unlock func()
 }
 
@@ -171,30 +173,60 @@ type LocalEnd struct {
 // caller is.
 func NewLocalEnd(stateDir string) *LocalEnd { return &LocalEnd{proxy: localProxy{dir: stateDir}} }
 
+// Listening notes which socket is this proxy's own. Call it when the proxy
+// listens.
+func (e *LocalEnd) Listening() (err error) {
+	e.ours, err = os.Lstat(e.proxy.socket())
+	return err
+}
+
 // Hide takes the lock under which local proxies start, and keeps it until
 // Close, then it moves the socket away. Commands that look for the proxy from
 // now on wait for the lock and start a new one. It fails if somebody is about to
 // use this proxy. unhide takes it back, if the proxy does not stop after all.
+//
+// A proxy that nobody can find, since its socket or the whole state directory was
+// removed, is hidden already. Another proxy that has taken its place stays.
 func (e *LocalEnd) Hide() (unhide func(), err error) {
 	unlock, err := lockfile.Lock(e.proxy.lock())
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return func() {}, nil
+	case err != nil:
 		return nil, err
 	}
-	socket := e.proxy.socket()
-	hidden := socket + ".ending"
-	if err := os.Rename(socket, hidden); err != nil {
+	hidden, err := e.moveSocket()
+	if err != nil {
 		unlock()
 		return nil, fmt.Errorf("hide the socket: %w", err)
 	}
 	e.unlock = func() {
-		os.Remove(hidden)
+		if hidden != "" {
+			os.Remove(hidden)
+		}
 		unlock()
 	}
 	return func() {
-		os.Rename(hidden, socket)
+		if hidden != "" {
+			os.Rename(hidden, e.proxy.socket())
+		}
 		e.unlock = nil
 		unlock()
 	}, nil
+}
+
+// moveSocket moves this proxy's socket to where nobody looks for it; "" if it is
+// not at its place.
+func (e *LocalEnd) moveSocket() (hidden string, err error) {
+	socket := e.proxy.socket()
+	switch now, err := os.Lstat(socket); {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !os.SameFile(e.ours, now):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	hidden = socket + ".ending"
+	return hidden, os.Rename(socket, hidden)
 }
 
 // Close ends what Hide began. Call it when the socket's listener is closed.

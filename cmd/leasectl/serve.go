@@ -60,16 +60,21 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := set.read(o); err != nil {
 		return err
 	}
+	end := holder.NewLocalEnd(o.localOf)
 	if o.localOf != "" {
-		end := holder.NewLocalEnd(o.localOf)
 		defer end.Close() // after the socket is closed: see listen
-		set.options.Idle = &proxyserver.Idle{After: holder.LocalIdle, Hide: end.Hide}
+		set.options.Idle = &proxyserver.Idle{After: o.localIdle, Hide: end.Hide}
 	}
 	listeners, done, err := listen(ctx, o, set.certificate.TLS())
 	if err != nil {
 		return err
 	}
 	defer done()
+	if o.localOf != "" {
+		if err := end.Listening(); err != nil {
+			return err
+		}
+	}
 	if o.data != "" {
 		if set.options.Store, err = bolt.Open(o.data); err != nil {
 			return err

@@ -5,21 +5,24 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/holder"
 )
 
 // defaultListen is where serve listens if neither --listen nor --socket says.
 const defaultListen = "127.0.0.1:8370"
 
 type serveOptions struct {
-	listen   string
-	socket   string
-	config   string
-	data     string
-	maxWait  time.Duration
-	insecure bool
-	tlsCert  string
-	tlsKey   string
-	localOf  string // the state directory whose local proxy this is
+	listen    string
+	socket    string
+	config    string
+	data      string
+	maxWait   time.Duration
+	insecure  bool
+	tlsCert   string
+	tlsKey    string
+	localOf   string        // the state directory whose local proxy this is
+	localIdle time.Duration // after which it stops; for tests
 }
 
 func (o *serveOptions) bind(flags *pflag.FlagSet) {
@@ -33,6 +36,8 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.insecure, "insecure", false, "allow an address other than loopback without tokens and TLS: everybody who reaches it can take and end leases")
 	flags.StringVar(&o.localOf, "local-of", "", "")
 	flags.Lookup("local-of").Hidden = true
+	flags.Var(durationValue(&o.localIdle, holder.LocalIdle, 0, time.Hour), "local-idle", "")
+	flags.Lookup("local-idle").Hidden = true
 }
 
 // check refuses an address that strangers may reach, unless what they can do

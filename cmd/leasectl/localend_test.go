@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// localProxy starts the local proxy of a directory, as --proxy local does, which
+// stops when it has been idle for so long.
+func (w *world) localProxy(dir string, idle time.Duration) (server *exec.Cmd, log *journalLog) {
+	w.t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	server, log = w.command("serve", "--socket", filepath.Join(dir, "local.sock"), "--data", filepath.Join(dir, "local"),
+		"--pool", "install=1", "--local-of", dir, "--local-idle", idle.String()), new(journalLog)
+	server.Stderr = log
+	if err := server.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { server.Process.Kill() })
+	w.await("the local proxy to listen", func() bool { return strings.Contains(log.String(), "listening on") })
+	return server, log
+}
+
+// A local proxy whose directory was removed, or given to another one, ends after
+// its idle time, and leaves the other one alone.
+func TestLocalProxyOfRemovedDirectory(t *testing.T) {
+	t.Parallel()
+	const idle = 500 * time.Millisecond // time enough to remove a directory
+	program := build(t, "")
+	for name, remove := range map[string]func(w *world, dir string){
+		"directory": func(_ *world, dir string) { os.RemoveAll(dir) },
+		"socket":    func(_ *world, dir string) { os.Remove(filepath.Join(dir, "local.sock")) },
+		"replaced": func(w *world, dir string) {
+			os.RemoveAll(dir)
+			other, log := w.localProxy(dir, time.Hour)
+			w.t.Cleanup(func() {
+				w.run(0, "exec", "--proxy", "unix://"+filepath.Join(dir, "local.sock"), "--type", "install", "--", "true")
+				other.Process.Signal(syscall.SIGTERM)
+				if err := other.Wait(); err != nil {
+					w.t.Errorf("the other one: %v\n%s", err, log)
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, program, "unused=1")
+			dir := w.path("local")
+			server, log := w.localProxy(dir, idle)
+			remove(w, dir)
+			hang := time.AfterFunc(patience, func() { server.Process.Kill() })
+			defer hang.Stop()
+			if err := server.Wait(); err != nil {
+				t.Errorf("it did not end by itself: %v\n%s", err, log)
+			}
+		})
+	}
+}
