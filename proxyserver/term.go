@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 
@@ -88,7 +89,12 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (*batch, error) {
 	if t.haltErr != nil {
 		return nil, t.haltErr
 	}
-	t.haltErr = errPanicked // stands if one of the next calls does not return
+	t.haltErr = errPanicked // stands if one of the next calls panics
+	defer func() {
+		if errors.Is(t.haltErr, errPanicked) { // nothing else will ever answer them
+			t.waiting.deliverAll(func(string) outcome { return outcome{err: errPanicked} })
+		}
+	}()
 	now := t.clock.now()
 	t.set.Advance(now)
 	t.collect() // so that op finds no waiter whose outcome is decided
