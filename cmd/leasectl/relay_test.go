@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A relay stands between clients and a world's proxy.
@@ -21,7 +22,28 @@ type relay struct {
 	silent atomic.Bool
 	taken  atomic.Int64 // requests that were so taken
 
+	mu   sync.Mutex
+	seen []seen
+
 	close func() // makes it gone
+}
+
+// seen is a request that came by.
+type seen struct {
+	path string
+	at   time.Time
+}
+
+// requests are those that came by for a path, or for all paths if it is empty.
+func (r *relay) requests(path string) (matching []seen) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.seen {
+		if path == "" || s.path == path {
+			matching = append(matching, s)
+		}
+	}
+	return matching
 }
 
 // relay starts one, which the world's commands use from then on.
@@ -38,6 +60,9 @@ func (w *world) relay() *relay {
 	}
 	var address string
 	address, r.close = w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+		r.mu.Lock()
+		r.seen = append(r.seen, seen{req.URL.Path, time.Now()})
+		r.mu.Unlock()
 		if r.silent.Load() {
 			r.taken.Add(1)
 			io.Copy(io.Discard, req.Body) // only then is a lost connection seen
