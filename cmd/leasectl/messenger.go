@@ -23,7 +23,7 @@ type messenger struct {
 	live bool // out is a terminal that can write over a line
 
 	queue   chan message
-	dropped atomic.Int64
+	dropped atomic.Int64 // messages since the last that fitted
 	begin   sync.Once
 	end     sync.Once
 	written chan struct{} // closed when the last message is written
@@ -35,6 +35,7 @@ type message struct {
 	live    string        // to show as the live line; "" clears it
 	written chan struct{} // if not nil, closed when the message's turn comes
 	last    bool          // nothing is written after it
+	dropped int64         // messages that did not fit before it
 }
 
 const (
@@ -93,10 +94,11 @@ func (m *messenger) close() {
 
 func (m *messenger) send(msg message) {
 	m.begin.Do(func() { go m.write() })
+	msg.dropped = m.dropped.Swap(0)
 	select {
 	case m.queue <- msg:
 	default:
-		m.dropped.Add(1)
+		m.dropped.Add(msg.dropped + 1)
 	}
 }
 
@@ -109,8 +111,11 @@ func (m *messenger) write() {
 			fmt.Fprint(m.out, eraseLine)
 			shown = false
 		}
-		if n := m.dropped.Swap(0); n > 0 {
-			fmt.Fprintf(m.out, "leasectl: %d lines were dropped here: nobody read stderr\n", n)
+		if msg.last {
+			msg.dropped = m.dropped.Swap(0)
+		}
+		if msg.dropped > 0 {
+			fmt.Fprintf(m.out, "leasectl: %d lines were dropped here: nobody read stderr\n", msg.dropped)
 		}
 		if msg.line != "" {
 			fmt.Fprintln(m.out, msg.line)
@@ -135,7 +140,16 @@ const eraseLine = "\r\x1b[K"
 // over.
 func (m *messenger) fit(text string) string {
 	width, _, err := term.GetSize(int(m.out.Fd()))
-	if err != nil || width <= 1 || utf8.RuneCountInString(text) < width {
+	if err != nil {
+		return text
+	}
+	return cut(text, width)
+}
+
+// cut cuts text so that the cursor stays in a line of width characters. A width
+// that nobody knows is 0 or 1.
+func cut(text string, width int) string {
+	if width <= 1 || utf8.RuneCountInString(text) < width {
 		return text
 	}
 	return string([]rune(text)[:width-1])

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Messages are written in the order in which they were said, and all of them
+// before close returns.
+func TestMessengerOrder(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	m := newMessenger(w)
+	var want strings.Builder
+	for i := range queueSize / 2 {
+		m.say(fmt.Sprint("line ", i))
+		fmt.Fprintln(&want, "line", i)
+	}
+	m.close()
+	m.say("too late")
+	m.close() // again does nothing
+	w.Close()
+	if got, _ := io.ReadAll(r); string(got) != want.String() {
+		t.Errorf("got %q, want %q", got, want.String())
+	}
+}
+
+// flush returns when what was said before it is written.
+func TestMessengerFlush(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	m := newMessenger(w)
+	defer m.close()
+	m.say("before")
+	m.flush()
+	raw, err := r.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 100)
+	raw.Read(func(fd uintptr) bool { // without waiting
+		n, _ := syscall.Read(int(fd), got)
+		got = got[:max(n, 0)]
+		return true
+	})
+	if string(got) != "before\n" {
+		t.Errorf("after flush %q is there", got)
+	}
+}
+
+// Nobody who says something waits for a reader, and flush waits for a moment only.
+// What does not fit is dropped, and counted in a line at its place.
+func TestMessengerDrops(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	m := newMessenger(w)
+	line := strings.Repeat("x", 1<<16) // fills the pipe
+	const lines = queueSize + 10
+	inTime(t, "say and flush", func() {
+		for range lines {
+			m.say(line)
+		}
+		m.flush()
+	})
+	text := make(chan string, 1)
+	go func() {
+		got, _ := io.ReadAll(r)
+		text <- string(got)
+	}()
+	inTime(t, "the queue", func() {
+		for len(m.queue) > 0 {
+			time.Sleep(time.Millisecond)
+		}
+	})
+	m.say("next")
+	inTime(t, "close", m.close)
+	w.Close()
+	got := <-text
+	written, dropped := strings.Count(got, line+"\n"), 0
+	for l := range strings.Lines(got) {
+		var n int
+		if _, err := fmt.Sscanf(l, "leasectl: %d lines were dropped here", &n); err == nil {
+			dropped += n
+		}
+	}
+	// The flush may have been dropped too.
+	if sum := written + dropped; dropped == 0 || sum < lines || sum > lines+1 || !strings.HasSuffix(got, "here: nobody read stderr\nnext\n") {
+		t.Errorf("of %d lines %d are written and %d dropped; the end is %q", lines, written, dropped, got[max(0, len(got)-80):])
+	}
+}
+
+// close gives a reader that is busy some time, and no more.
+func TestMessengerClosesUnread(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	defer r.Close() // ends the write
+	m := newMessenger(w)
+	for range queueSize + 1 {
+		m.say(strings.Repeat("x", 1<<16))
+	}
+	inTime(t, "close", m.close)
+}
+
+// inTime fails the test if f takes long.
+func inTime(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("%s: it waits for a reader", what)
+	}
+}
+
+// A live line is cut by characters, not by bytes, and leaves the last column free.
+func TestCut(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"waiting", 8, "waiting"},
+		{"waiting", 7, "waitin"},
+		{"wäiting…", 9, "wäiting…"},
+		{"wäiting…", 8, "wäiting"},
+		{"wäiting…", 3, "wä"},
+		{"waiting", 0, "waiting"},
+		{"waiting", 1, "waiting"},
+		{"", 80, ""},
+	} {
+		if got := cut(tt.text, tt.width); got != tt.want {
+			t.Errorf("cut(%q, %d) = %q, want %q", tt.text, tt.width, got, tt.want)
+		}
+	}
+}
