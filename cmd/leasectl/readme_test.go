@@ -2,6 +2,8 @@ package main
 
 import (
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,12 +26,12 @@ func TestREADME(t *testing.T) {
 	readme := string(text)
 	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
 	walk(root, func(cmd *cobra.Command) {
-		if cmd != root && !strings.Contains(readme, "`"+cmd.Name()) {
-			t.Errorf("the README does not have the command %s", cmd.Name())
+		if cmd != root && !slices.ContainsFunc(rows(readme, "## Commands"), func(row string) bool { return hasWord(cells(row)[0], cmd.Name()) }) {
+			t.Errorf("the table of commands in the README has no row for %s", cmd.Name())
 		}
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden && f.Name != "help" && !strings.Contains(readme, "--"+f.Name) {
-				t.Errorf("the README does not have --%s of %s", f.Name, cmd.CommandPath())
+			if !f.Hidden && f.Name != "help" && !slices.ContainsFunc(rows(readme, "## Commands"), func(row string) bool { return hasWord(row, "--"+f.Name) }) {
+				t.Errorf("no table of the commands in the README has --%s of %s", f.Name, cmd.CommandPath())
 			}
 			if f.Usage == "" && !f.Hidden {
 				t.Errorf("%s: --%s has no help", cmd.CommandPath(), f.Name)
@@ -40,6 +42,30 @@ func TestREADME(t *testing.T) {
 		}
 		checkExample(t, root, cmd)
 	})
+}
+
+// rows are the rows of all tables of a section, up to the next of its level.
+func rows(readme, section string) (rows []string) {
+	_, text, _ := strings.Cut(readme, "\n"+section+"\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "| ") {
+			rows = append(rows, line)
+		}
+	}
+	return rows
+}
+
+// cells are the cells of a row. A bar that is escaped is no border.
+func cells(row string) []string {
+	const bar = "\x00"
+	return strings.Split(strings.Trim(strings.ReplaceAll(row, `\|`, bar), "| \n"), "|")
+}
+
+// hasWord tells whether a command or a flag stands in text, and not only as the
+// beginning or the end of another.
+func hasWord(text, word string) bool {
+	return regexp.MustCompile(`(^|[^\w-])` + regexp.QuoteMeta(word) + `([^\w-]|$)`).MatchString(text)
 }
 
 // walk calls f for every command that is ours and shown.
