@@ -29,6 +29,12 @@ const (
 	PathHealth   = "/healthz"
 )
 
+// HeaderStore is in every answer of a server of ours: the random id of its store,
+// made with the store and kept for its life. A server that keeps its state in
+// memory has another id in each process. Names, generations and request ids mean
+// something under the id that they were got under.
+const HeaderStore = "Leasectl-Store"
+
 // Query parameters of an acquire. Type and count are version 1.
 const (
 	ParamType      = "type"
@@ -271,4 +277,5 @@ type Health struct {
 	Wire    int    `json:"wire"`
 	Version string `json:"version"`
 	Durable bool   `json:"durable"`
+	Store   string `json:"store,omitempty"` // as in [HeaderStore]
 }

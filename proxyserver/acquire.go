@@ -121,7 +121,7 @@ func refusal(err error) string {
 		{pool.ErrQueueFull, "queue-full"},
 		{pool.ErrEnded, "ended"},
 		{pool.ErrConflict, "conflict"},
-		{errFailed, "unavailable"},
+		{ErrStore, "unavailable"},
 		{errPanicked, "unavailable"},
 	} {
 		if errors.Is(err, r.err) {

@@ -3,6 +3,7 @@ package proxyserver
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -10,11 +11,14 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
+// ErrStore is the error of a server whose store failed: it cannot make anything
+// durable any more.
+var ErrStore = errors.New("the store failed, and the server ends")
+
 // Why a term does nothing.
 var (
 	errStopping = errors.New("the server is stopping")
-	errFailed   = errors.New("the store failed, and the server must be restarted")
-	errPanicked = errors.New("a call failed half-way, and the server must be restarted")
+	errPanicked = errors.New("a call failed half-way, and the server ends")
 )
 
 // batch is what goes into one transaction: all that was decided while the
@@ -52,6 +56,7 @@ type committer struct {
 	log     changeLog
 
 	commitSem chan struct{} // holds a value while somebody commits
+	failed    chan struct{} // closed by fail
 
 	mu         sync.Mutex // guards what follows, and the pools; never held during I/O
 	waiting    waiters
@@ -76,15 +81,49 @@ func (c *committer) undurable() *batch {
 func (c *committer) awaitCommit(b *batch) error {
 	select {
 	case <-b.done:
+		return b.err
+	case <-c.failed:
+		return c.failure()
 	case c.commitSem <- struct{}{}:
-		select {
-		case <-b.done:
-		default:
-			c.commit() // nobody else commits, so b is the open batch
-		}
-		<-c.commitSem
+	}
+	defer func() { <-c.commitSem }()
+	select {
+	case <-b.done:
+	default:
+		c.commit() // nobody else commits, so b is the open batch
 	}
 	return b.err
+}
+
+// fail makes err why every call is refused from now on, and tells all who wait.
+// The first failure stands. The caller holds c.mu.
+func (c *committer) fail(err error) {
+	select {
+	case <-c.failed:
+		return
+	default:
+	}
+	c.haltErr = err
+	c.waiting.deliverAll(func(string) outcome { return outcome{err: err} })
+	close(c.failed)
+}
+
+// failure returns the error of fail; nil if nothing failed.
+func (c *committer) failure() error {
+	select {
+	case <-c.failed:
+	default:
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.haltErr
+}
+
+// panicked turns what a call panicked with into an error, and logs where.
+func (c *committer) panicked(cause any) error {
+	c.log.Error("a call panicked", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	return fmt.Errorf("%w: %v", errPanicked, cause)
 }
 
 // commit makes the open batch durable, and then sends its deliveries. The caller
@@ -94,33 +133,41 @@ func (c *committer) commit() {
 	b := c.open
 	c.open, c.committing = newBatch(b.generation), b
 	now := c.clock.now()
-	failed := errors.Is(c.haltErr, errFailed)
 	c.mu.Unlock()
 
-	switch {
-	case failed: // it depends on a commit that failed
-		b.err = errFailed
-	case c.store != nil:
-		began := time.Now()
-		b.err = c.store.Commit(store.Batch{Changes: b.changes, Clock: now, Generation: b.generation})
-		c.metrics.committed(len(b.changes), time.Since(began), b.err)
+	if b.err = c.failure(); b.err == nil { // else it depends on a commit that failed
+		b.err = c.save(b, now)
 	}
 
 	c.mu.Lock()
 	c.committing = nil
-	switch {
-	case b.err == nil:
+	if b.err == nil {
 		c.saved = max(c.saved, now)
-	case !failed:
-		b.err = fmt.Errorf("%w: %w", errFailed, b.err)
-		c.haltErr = b.err
-		c.waiting.deliverAll(func(string) outcome { return outcome{err: errFailed} })
+	} else {
+		c.fail(b.err)
 	}
 	c.mu.Unlock()
-	if b.err != nil && !failed {
-		c.log.Error("nothing is granted or released until a restart", "error", b.err)
-	}
 	c.announce(b)
+}
+
+// save makes b durable.
+func (c *committer) save(b *batch, now time.Duration) (err error) {
+	if c.store == nil {
+		return nil
+	}
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = c.panicked(cause)
+		}
+	}()
+	began := time.Now()
+	err = c.store.Commit(store.Batch{Changes: b.changes, Clock: now, Generation: b.generation})
+	c.metrics.committed(len(b.changes), time.Since(began), err)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrStore, err)
+		c.log.Error("nothing is granted or released from now on", "error", err)
+	}
+	return err
 }
 
 // announce tells everybody what became of b: metrics before the calls, whose

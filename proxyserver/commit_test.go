@@ -90,7 +90,7 @@ func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 		return len(p.server.term.open.changes) > 0
 	})
 	p.server.term.mu.Lock()
-	p.server.term.haltErr = errFailed
+	p.server.term.fail(ErrStore)
 	p.server.term.mu.Unlock()
 	<-p.server.term.commitSem
 	decode[leaseapi.Problem](t, <-released, 503)
@@ -126,20 +126,23 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// A call that does not come back leaves the server closed, not deadlocked.
+// A call that panics ends the server, and holds up nobody.
 func TestPanicHalfWay(t *testing.T) {
 	p := start(t, durable(t, t.TempDir(), 1))
 	p.acquire("type=q&owner=me")
-	func() {
-		defer func() { recover() }()
-		p.server.term.do(func(*pool.Set, time.Duration) { panic("half-way") })
-	}()
-	if pr := decode[leaseapi.Problem](t, p.acquire("type=q&request_id=r"), 503); pr.Detail != errPanicked.Error() {
-		t.Errorf("problem %+v", pr)
+	err := p.server.term.do(func(*pool.Set, time.Duration) { panic("half-way") })
+	if !errors.Is(err, errPanicked) || !strings.Contains(err.Error(), "half-way") {
+		t.Errorf("the call: %v", err)
 	}
-	if err := p.stop(); !errors.Is(err, errPanicked) {
+	for _, r := range []reply{p.local("POST", "/lease/acquire?type=q&request_id=r", ""), p.local("GET", "/healthz", "")} {
+		if pr := decode[leaseapi.Problem](t, r, 503); pr.Detail != err.Error() {
+			t.Errorf("problem %+v", pr)
+		}
+	}
+	if err := <-p.served; !errors.Is(err, errPanicked) { // by itself
 		t.Errorf("Serve: %v", err)
 	}
+	p.served <- nil
 }
 
 // Many clients, some of which go away and come back, never hold a name
@@ -207,7 +210,7 @@ func manyClient(t *testing.T, p *peer, holders *[3]atomic.Int32, r *rand.Rand, i
 	}
 }
 
-// When a call fails half-way, those who wait are answered at once.
+// When a call panics, those who wait are answered at once.
 func TestPanicAnswersWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, durable(t, t.TempDir(), 1))
@@ -215,10 +218,7 @@ func TestPanicAnswersWaiters(t *testing.T) {
 		waits := []<-chan reply{p.later(t.Context(), "type=q"), p.later(t.Context(), "type=q&request_id=r")}
 		synctest.Wait()
 		begun := time.Now()
-		func() {
-			defer func() { recover() }()
-			p.server.term.do(func(*pool.Set, time.Duration) { panic("half-way") })
-		}()
+		p.server.term.do(func(*pool.Set, time.Duration) { panic("half-way") })
 		for _, w := range waits {
 			r := <-w
 			if took := time.Since(begun); r.status != 503 || !strings.Contains(r.body, errPanicked.Error()) || took > 0 {

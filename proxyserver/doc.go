@@ -8,8 +8,10 @@
 //     takes back no answer.
 //   - After a restart the same leases are held by the same owners. The queue
 //     forms again as clients come back with their request ids.
-//   - A failed commit stops it: from then on it answers 503 and changes
-//     nothing, since an answer might not hold after a restart.
+//   - A failed commit ends it, and so do a store that is gone and a call that
+//     panics: it answers 503 to all who are there and changes nothing, since an
+//     answer might not hold after a restart. Then Serve returns, with [ErrStore]
+//     if it was the store.
 //   - It speaks version 1 of the wire byte for byte to clients that send nothing
 //     newer.
 //   - With tokens, a caller without one sees and changes nothing, and nobody

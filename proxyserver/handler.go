@@ -13,6 +13,7 @@ type handler struct {
 	term     *term
 	log      *slog.Logger
 	version  string
+	storeID  string // of the store; in memory one of its own
 	metrics  *metrics
 	tokens   atomic.Pointer[config.Tokens]
 	warnings warnings

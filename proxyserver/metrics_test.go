@@ -222,7 +222,10 @@ func TestMetricsOfAFailedServer(t *testing.T) {
 	p := start(t, durable(t, t.TempDir(), 1))
 	p.server.store.Close()
 	p.acquire("type=q")
-	f := p.metrics()
+	f, err := parseMetrics(p.local("GET", "/metrics", "").body)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if f["leasectl_ready"].samples["leasectl_ready"] != 0 || f["leasectl_commit_errors_total"].samples["leasectl_commit_errors_total"] != 1 {
 		t.Errorf("%+v", f)
 	}

@@ -126,7 +126,8 @@ func TestReady(t *testing.T) {
 
 	p.server.store.Close()
 	p.acquire("type=q")
-	if pr := decode[leaseapi.Problem](t, p.do("GET", "/readyz", ""), 503); pr.Type != leaseapi.ProblemUnavailable {
+	<-p.server.term.failed
+	if pr := decode[leaseapi.Problem](t, p.local("GET", "/readyz", ""), 503); pr.Type != leaseapi.ProblemUnavailable {
 		t.Errorf("after the store failed: %+v", pr)
 	}
 }

@@ -74,10 +74,14 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, reply)
 }
 
-// serveHealth says that the process lives and which wire it speaks. It does not
-// look at the store.
+// serveHealth says that the process lives, and which wire it speaks. It asks
+// nothing of the store. A server that has failed is about to end.
 func (h *handler) serveHealth(_ caller, w http.ResponseWriter, _ *http.Request) {
+	if err := h.term.failure(); err != nil {
+		unavailable(w, err)
+		return
+	}
 	answer(w, http.StatusOK, leaseapi.Health{
-		Status: "ok", Wire: leaseapi.Wire, Version: h.version, Durable: h.term.durable(),
+		Status: "ok", Wire: leaseapi.Wire, Version: h.version, Durable: h.term.durable(), Store: h.storeID,
 	})
 }

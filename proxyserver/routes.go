@@ -10,6 +10,8 @@ import (
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer h.recoverCall(w)
+	w.Header().Set(leaseapi.HeaderStore, h.storeID)
 	path := r.URL.Path
 	rt, ok := routes[path]
 	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
@@ -34,6 +36,17 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		problem(w, http.StatusMethodNotAllowed, leaseapi.ProblemMethod, fmt.Sprintf("%s takes %s, not %s", path, rt.method, r.Method))
+	}
+}
+
+// recoverCall ends the server after a panic of a call, whose client is told.
+func (h *handler) recoverCall(w http.ResponseWriter) {
+	switch cause := recover(); cause {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(cause)
+	default:
+		unavailable(w, h.term.failCall(cause))
 	}
 }
 

@@ -20,6 +20,9 @@ const drainTime = 5 * time.Second
 // without is answered 503. Leases stay held. The clock is saved and the
 // store closed. It returns nil after a clean stop, else what failed.
 //
+// A commit that fails, a store that is gone ([ErrStore]) and a call that panics
+// end it, too: then it answers 503 to all who are there.
+//
 // It must be called once at most.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -43,6 +46,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	var running sync.WaitGroup
 	broken := make(chan error, len(listeners))
 	running.Go(func() { s.term.keepTime(ctx.Done()) })
+	running.Go(func() { s.term.watchStore(ctx.Done()) })
 	for _, l := range listeners {
 		running.Go(func() {
 			if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -55,7 +59,11 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		running.Go(func() { s.stopWhenIdle(ctx, gates, cancel) })
 	}
 
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-s.term.failed:
+		cancel()
+	}
 	s.term.halt()
 	drain, done := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer done()

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"crypto/rand"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -65,6 +66,9 @@ func New(opts Options) (*Server, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.handler.term = s.term
+	if s.handler.storeID = rand.Text(); s.store != nil {
+		s.handler.storeID = s.store.ID()
+	}
 	s.handler.metrics.configured(opts.Pools)
 	// A connection carries one request at a time: one that breaks is one
 	// client that has gone.

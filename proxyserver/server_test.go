@@ -124,6 +124,13 @@ func (p *peer) do(method, target, body string) reply {
 	return r
 }
 
+// local is do without a connection, for a server that accepts none any more.
+func (p *peer) local(method, target, body string) reply {
+	w := httptest.NewRecorder()
+	p.server.ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))
+	return reply{w.Code, w.Result().Header, w.Body.String()}
+}
+
 func (p *peer) try(ctx context.Context, method, target, body string) (reply, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://pipe"+target, strings.NewReader(body))
 	if err != nil {

@@ -3,6 +3,7 @@ package proxyserver
 import (
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -198,7 +199,7 @@ func TestMemoryGenerationsDoNotRepeat(t *testing.T) {
 	}
 }
 
-// A commit that fails stops all changes; nobody is told what is not durable.
+// A commit that fails ends the server; nobody is told what is not durable.
 func TestCommitFails(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, durable(t, dir, 2))
@@ -218,16 +219,15 @@ func TestCommitFails(t *testing.T) {
 	unavailable("the release that failed", p.release(`{"names":["q-0"]}`))
 	unavailable("the waiter that it served", <-waits)
 	unavailable("the waiter behind that", <-waitsOn)
-	unavailable("acquire", p.acquire("type=q&request_id=x"))
-	unavailable("release", p.release(`{"names":["q-1"]}`))
-	unavailable("pools", p.do("GET", "/pools", ""))
-	unavailable("request", p.do("GET", "/lease/requests/w", ""))
-	if r := p.do("GET", "/healthz", ""); r.status != 200 {
-		t.Errorf("health: %d %s", r.status, r.body)
+	unavailable("acquire", p.local("POST", "/lease/acquire?type=q&request_id=x", ""))
+	unavailable("release", p.local("POST", "/lease/release", `{"names":["q-1"]}`))
+	for _, path := range []string{"/pools", "/lease/requests/w", "/healthz", "/readyz"} {
+		unavailable(path, p.local("GET", path, ""))
 	}
-	if err := p.stop(); !errors.Is(err, errFailed) {
+	if err := <-p.served; !errors.Is(err, ErrStore) { // by itself
 		t.Errorf("Serve: %v", err)
 	}
+	p.served <- nil
 
 	p = start(t, durable(t, dir, 2))
 	if pools := p.pools(); pools[0].InUse != 2 || pools[0].Leases[0].Owner != "kept" {
@@ -294,5 +294,84 @@ func TestTermEndsAndAnotherBegins(t *testing.T) {
 		if got := decode[leaseapi.AcquireReply](t, <-waits, 200).Leases[0]; got.Generation <= held.Generation {
 			t.Errorf("generation %d after %d", got.Generation, held.Generation)
 		}
+	})
+}
+
+// Every answer names the store, under an id that outlives the server; servers in
+// memory have an id each.
+func TestStoreID(t *testing.T) {
+	dir := t.TempDir()
+	ids := map[string]bool{}
+	for _, opts := range []func() Options{
+		func() Options { return durable(t, dir, 1) },
+		func() Options { return durable(t, dir, 1) },
+		func() Options { return Options{Pools: []pool.Config{quota(1)}} },
+		func() Options { return Options{Pools: []pool.Config{quota(1)}} },
+	} {
+		p := start(t, opts())
+		id := decode[leaseapi.Health](t, p.do("GET", "/healthz", ""), 200).Store
+		for _, r := range []reply{p.acquire("type=q"), p.release(`{"names":["q-0"]}`), p.do("GET", "/nothing", ""), p.acquire("")} {
+			if got := r.header.Get(leaseapi.HeaderStore); got != id || id == "" {
+				t.Errorf("%d %s: id %q, want %q", r.status, r.body, got, id)
+			}
+		}
+		ids[id] = true
+		p.stop()
+	}
+	if len(ids) != 3 {
+		t.Errorf("ids %v, want one of the directory and two of memory", ids)
+	}
+}
+
+// A handler that panics is an error of the server, and its client is told.
+func TestPanicOutsideOfThePools(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{quota(1)}})
+	p.acquire("type=q")
+	waits := p.later(t.Context(), "type=q")
+	p.waitingFor(1)
+	routes["/panics"] = route{method: "GET", serve: func(*handler, caller, http.ResponseWriter, *http.Request) { panic("here") }}
+	defer delete(routes, "/panics")
+	for _, r := range []reply{p.do("GET", "/panics", ""), <-waits} {
+		if r.status != 503 || !strings.Contains(r.body, "a call failed half-way, and the server ends: here") {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+	}
+	if err := <-p.served; !errors.Is(err, errPanicked) {
+		t.Errorf("Serve: %v", err)
+	}
+	p.served <- nil
+}
+
+// bad is a store whose commit panics.
+type bad struct{ store.Store }
+
+func (b bad) Commit(store.Batch) error { panic("no commit") }
+
+// So is a commit that panics.
+func TestPanicOfACommit(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{quota(1)}, Store: bad{openStore(t, t.TempDir())}})
+	if r := p.acquire("type=q"); r.status != 503 || !strings.Contains(r.body, "no commit") {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if err := <-p.served; !errors.Is(err, errPanicked) {
+		t.Errorf("Serve: %v", err)
+	}
+	p.served <- nil
+}
+
+// The store is looked at while nothing happens.
+func TestStoreGoneWhileIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "data")
+		p := start(t, durable(t, dir, 1))
+		time.Sleep(time.Minute)
+		if err := os.Rename(dir, dir+".old"); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if err := <-p.served; !errors.Is(err, ErrStore) || !errors.Is(err, store.ErrGone) || time.Since(begin) > 2*storeEvery {
+			t.Errorf("Serve: %v after %v", err, time.Since(begin))
+		}
+		p.served <- nil
 	})
 }

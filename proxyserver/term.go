@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"errors"
 	"log/slog"
 	"time"
 
@@ -58,8 +57,8 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 	return &term{
 		committer: committer{
 			store: st, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock},
-			commitSem: make(chan struct{}, 1),
-			waiting:   make(waiters), open: open, saved: saved,
+			commitSem: make(chan struct{}, 1), failed: make(chan struct{}),
+			waiting: make(waiters), open: open, saved: saved,
 		},
 		set:     set,
 		maxWait: opts.maxWait,
@@ -83,16 +82,17 @@ func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
 
 // run runs op under the lock and returns the batch that its answer waits for;
 // nil: the answer depends on nothing that is not durable.
-func (t *term) run(op func(set *pool.Set, now time.Duration)) (*batch, error) {
+func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.haltErr != nil {
 		return nil, t.haltErr
 	}
-	t.haltErr = errPanicked // stands if one of the next calls panics
 	defer func() {
-		if errors.Is(t.haltErr, errPanicked) { // nothing else will ever answer them
-			t.waiting.deliverAll(func(string) outcome { return outcome{err: errPanicked} })
+		// The pools may be half-way between two states.
+		if cause := recover(); cause != nil {
+			err = t.panicked(cause)
+			t.fail(err)
 		}
 	}()
 	now := t.clock.now()
@@ -105,7 +105,6 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (*batch, error) {
 		held, waiting := t.set.Busy()
 		t.busy(held + waiting)
 	}
-	t.haltErr = nil
 	return t.undurable(), nil
 }
 

@@ -17,16 +17,23 @@ func (t *term) halt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.haltErr != nil {
-		// A commit that failed has answered them. A call that failed half-way
-		// has not, and left the pools in a state that must not be looked at.
-		t.waiting.deliverAll(func(string) outcome { return outcome{err: t.haltErr} })
-		return
+		return // whoever waited has been told
 	}
 	t.waiting.deliverAll(func(id string) outcome {
 		st, _ := t.set.Status(still, id)
 		return outcome{err: errStopping, status: &st}
 	})
 	t.haltErr = errStopping
+}
+
+// failCall ends all calls after one that panicked outside of the pools, with the
+// error that it returns.
+func (t *term) failCall(cause any) error {
+	err := t.panicked(cause)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fail(err)
+	return err
 }
 
 // end commits what is left, with the clock. It returns why calls were refused

@@ -79,6 +79,8 @@ func (t *term) await(ctx context.Context, r *request, c *call) outcome {
 	select {
 	case out := <-c.outcome:
 		return out
+	case <-t.failed:
+		return outcome{err: t.failure()}
 	case <-ctx.Done():
 		return t.leave(r, c)
 	case <-timer.C:
@@ -122,7 +124,11 @@ func (t *term) endWait(id string, c *call, op func(set *pool.Set, now time.Durat
 	case err != nil && !errors.Is(err, errStopping):
 		return outcome{err: err}
 	case err != nil || decided: // a halt answers all who wait
-		return <-c.outcome
+		select {
+		case out = <-c.outcome:
+		case <-t.failed:
+			out.err = t.failure()
+		}
 	}
 	return out
 }

@@ -37,6 +37,9 @@ func runWire(t *testing.T, p *peer, cases []wireCase) {
 			if c.contentType == typeText && r.header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Error("a text error is not as http.Error writes it")
 			}
+			if r.header.Get(leaseapi.HeaderStore) == "" {
+				t.Error("the answer does not say of which store it is")
+			}
 			if retry := r.header.Get("Retry-After"); (retry != "") != (c.status == http.StatusServiceUnavailable) {
 				t.Errorf("Retry-After %q with status %d", retry, c.status)
 			}
@@ -109,6 +112,7 @@ func TestOursWire(t *testing.T) {
 	p.granted("type=full")
 	p.later(t.Context(), "type=full")
 	eventually(t, func() bool { return p.pools()[1].Waiting == 1 })
+	p.server.handler.storeID = "ID"
 	runWire(t, p, []wireCase{
 		{name: "bad wait", method: "POST", target: acquire + "?type=q&wait=1", status: 400, contentType: typeProblem, problem: bad, body: `parameter "wait" is not valid: time: missing unit in duration "1"`},
 		{name: "negative wait", method: "POST", target: acquire + "?type=q&wait=-1s", status: 400, contentType: typeProblem, problem: bad, body: `parameter "wait" is not valid: wait -1s is negative`},
@@ -153,7 +157,7 @@ func TestOursWire(t *testing.T) {
 		{name: "request id with a slash", method: "GET", target: "/lease/requests/a%2Fb", status: 400, contentType: typeProblem, problem: bad, body: `request_id "a/b" contains '/'`},
 		{name: "request id that is a path", method: "POST", target: acquire + "?type=q&request_id=..", status: 400, contentType: typeProblem, problem: bad, body: `request_id ".." begins with a dot`},
 		{name: "no request", method: "GET", target: "/lease/requests/", status: 400, contentType: typeProblem, problem: bad, body: "request_id is empty"},
-		{name: "health", method: "GET", target: "/healthz", status: 200, contentType: typeJSON, body: `{"status":"ok","wire":2,"version":"v1.2.3","durable":false}`},
+		{name: "health", method: "GET", target: "/healthz", status: 200, contentType: typeJSON, body: `{"status":"ok","wire":2,"version":"v1.2.3","durable":false,"store":"ID"}`},
 		{name: "health by HEAD", method: "HEAD", target: "/healthz", status: 200, contentType: typeJSON},
 		{name: "health by POST", method: "POST", target: "/healthz", status: 405, contentType: typeProblem, problem: leaseapi.ProblemMethod, allow: "GET", body: "/healthz takes GET, not POST"},
 		{name: "nothing there", method: "GET", target: "/", status: 404, contentType: typeProblem, problem: leaseapi.ProblemNotFound, body: "there is nothing at /"},

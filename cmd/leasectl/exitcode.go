@@ -8,16 +8,19 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/proxyserver"
+	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/trap/child"
 )
 
-// Exit codes. 64, 69 and 75 are EX_USAGE, EX_UNAVAILABLE and EX_TEMPFAIL of
+// Exit codes. 64, 69, 74 and 75 are EX_USAGE, EX_UNAVAILABLE, EX_IOERR and EX_TEMPFAIL of
 // sysexits.h; 125 to 127 are what env(1) and timeout(1) use.
 const (
 	exitFailure       = 1
 	exitUnknownType   = 2
 	exitUsage         = 64
 	exitUnreachable   = 69
+	exitStore         = 74
 	exitNoLease       = 75
 	exitLost          = 76
 	exitExecFailure   = 125
@@ -38,6 +41,8 @@ var exitTable = []struct {
 	{proxyclient.ErrUnknownType, exitUnknownType},
 	{proxyclient.ErrExhausted, exitNoLease},
 	{proxyclient.ErrUnreachable, exitUnreachable},
+	{proxyserver.ErrStore, exitStore},
+	{store.ErrDamaged, exitStore},
 	{errExec, exitExecFailure},
 }
 

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// served is a `leasectl serve` of a test's own.
+type served struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  *journalLog
+	url  string
+	exit chan int
+}
+
+// startServe runs the program with serve and args on a free port, through a shell
+// that does before first; "" is nothing.
+func startServe(t *testing.T, program, before string, args ...string) *served {
+	t.Helper()
+	s := &served{t: t, log: new(journalLog), exit: make(chan int, 1)}
+	script := before + "\nexec \"$@\""
+	s.cmd = exec.Command("sh", append([]string{"-c", script, "sh", program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=2"}, args...)...)
+	s.cmd.Stderr = s.log
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { s.exit <- exitCode(s.cmd.Wait()) }()
+	t.Cleanup(func() { s.cmd.Process.Kill() })
+	listening := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+	s.await("it to listen", func() bool {
+		s.url = listening.FindString(s.log.String())
+		return s.url != ""
+	})
+	return s
+}
+
+func (s *served) await(what string, so func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); !so(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("waited in vain for %s\n%s", what, s.log)
+		}
+	}
+}
+
+// call returns status and body of the answer to a POST.
+func (s *served) call(target string) (int, string, error) {
+	resp, err := http.Post(s.url+target, "", nil)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(body), err
+}
+
+// grant acquires a name, which it must get.
+func (s *served) grant() string {
+	s.t.Helper()
+	status, body, err := s.call(leaseapi.PathAcquire + "?type=q")
+	if err != nil || status != http.StatusOK {
+		s.t.Fatalf("acquire: %d %s, %v\n%s", status, body, err, s.log)
+	}
+	return body
+}
+
+// ends waits for the exit, with that code and a line that holds says, and without
+// a stack trace.
+func (s *served) ends(code int, says string) {
+	s.t.Helper()
+	select {
+	case got := <-s.exit:
+		text := s.log.String()
+		if got != code || !strings.Contains(text, says) || strings.Contains(text, "goroutine ") {
+			s.t.Errorf("exit code %d, want %d and %q without a stack trace\n%s", got, code, says, text)
+		}
+	case <-time.After(patience):
+		s.t.Fatalf("it did not end\n%s", s.log)
+	}
+}
+
+// A server whose store is taken away under it ends within seconds, whether it is
+// asked something or not, and so leaves the path to another server.
+func TestServeNoticesThatItsStoreIsGone(t *testing.T) {
+	program := build(t, "")
+	for _, c := range []struct {
+		name string
+		do   func(data string) error
+		says string
+	}{
+		{"moved", func(data string) error { return os.Rename(data, data+".old") }, "was removed or moved"},
+		{"removed", func(data string) error { return os.RemoveAll(data) }, "was removed or moved"},
+		{"another in its place", func(data string) error {
+			return errors.Join(os.Rename(data, data+".old"), os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(data, "leases.db"), nil, 0o600))
+		}, "another file is in its place"},
+		{"cut short", func(data string) error { return os.Truncate(filepath.Join(data, "leases.db"), 100) }, "it was cut from"},
+	} {
+		for _, asked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, asked %v", c.name, asked), func(t *testing.T) {
+				t.Parallel()
+				data := filepath.Join(t.TempDir(), "data")
+				s := startServe(t, program, "", "--data", data)
+				s.grant()
+				if err := c.do(data); err != nil {
+					t.Fatal(err)
+				}
+				if asked {
+					if status, body, err := s.call(leaseapi.PathAcquire + "?type=q"); err == nil && status < 500 {
+						t.Errorf("an acquire without a store: %d %s", status, body)
+					}
+				}
+				s.ends(74, c.says)
+			})
+		}
+	}
+}
+
+// Of two servers that are started on the same path one after the other, with the
+// directory moved away between them, the first ends: they do not go on to grant
+// the same names.
+func TestSecondServerOnThePath(t *testing.T) {
+	program := build(t, "")
+	data := filepath.Join(t.TempDir(), "data")
+	first := startServe(t, program, "", "--data", data)
+	if err := os.Rename(data, data+".old"); err != nil {
+		t.Fatal(err)
+	}
+	second := startServe(t, program, "", "--data", data)
+	name := second.grant()
+	first.ends(74, "it is not there any more")
+	if again := second.grant(); again == name {
+		t.Errorf("%s was granted twice", name)
+	}
+}
+
+// A full disk ends the server: what it granted before is granted after a restart,
+// and the call that did not fit was refused.
+func TestServeWithAFullDisk(t *testing.T) {
+	program := build(t, "")
+	data := filepath.Join(t.TempDir(), "data")
+	// Blocks of 512 bytes. The shell ignores SIGXFSZ, so writes fail with EFBIG.
+	s := startServe(t, program, "trap '' XFSZ; ulimit -f 128", "--data", data)
+	held := s.grant()
+	status := http.StatusOK
+	for i := 0; status == http.StatusOK; i++ {
+		resp, err := http.Post(s.url+leaseapi.PathRelease, "", strings.NewReader(fmt.Sprintf(`{"request_ids":["%0128d"]}`, i)))
+		if err != nil {
+			t.Fatalf("the call that did not fit: %v\n%s", err, s.log)
+		}
+		resp.Body.Close()
+		status = resp.StatusCode
+	}
+	if status != http.StatusServiceUnavailable {
+		t.Errorf("the call that did not fit got %d", status)
+	}
+	s.ends(74, "file too large")
+
+	again := startServe(t, program, "", "--data", data)
+	if other := again.grant(); other == held {
+		t.Errorf("%s was granted twice", held)
+	}
+}
+
+// A damaged store is refused with what and where, and stays as it is.
+func TestServeRefusesADamagedStore(t *testing.T) {
+	program := build(t, "")
+	data := filepath.Join(t.TempDir(), "data")
+	s := startServe(t, program, "", "--data", data)
+	resp, err := http.Post(s.url+leaseapi.PathAcquire+"?type=q&owner=somebody", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	<-s.exit
+	path := filepath.Join(data, "leases.db")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.ReplaceAll(string(whole), "somebody", "sameb0dy")
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=1", "--data", data).CombinedOutput()
+	for _, want := range []string{path, `bucket "leasectl"`, `key "lq-0"`, "checksum"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%s does not say %q", out, want)
+		}
+	}
+	if after, _ := os.ReadFile(path); exitCode(err) != 74 || strings.Contains(string(out), "goroutine") || string(after) != changed {
+		t.Errorf("exit code %d, file changed %v\n%s", exitCode(err), string(after) != changed, out)
+	}
+}

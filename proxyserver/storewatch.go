@@ -1,0 +1,48 @@
+package proxyserver
+
+import (
+	"fmt"
+	"time"
+)
+
+// storeEvery is how often the store is looked at while nothing is committed: a
+// second server may begin at its place as soon as it is gone.
+const storeEvery = time.Second
+
+// watchStore fails the term when its store is gone, until stop.
+func (t *term) watchStore(stop <-chan struct{}) {
+	if t.store == nil {
+		return
+	}
+	ticker := time.NewTicker(storeEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-t.failed:
+			return
+		case <-ticker.C:
+			t.checkStore()
+		}
+	}
+}
+
+// checkStore fails the term if its store is gone.
+func (t *term) checkStore() {
+	select {
+	case t.commitSem <- struct{}{}:
+	default:
+		return // the commit that is under way looks by itself
+	}
+	defer func() { <-t.commitSem }()
+	err := t.store.Check()
+	if err == nil {
+		return
+	}
+	err = fmt.Errorf("%w: %w", ErrStore, err)
+	t.log.Error("nothing is granted or released from now on", "error", err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fail(err)
+}
