@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -22,11 +22,15 @@ type messenger struct {
 	out  *os.File
 	live bool // out is a terminal that can write over a line
 
-	queue   chan message
-	dropped atomic.Int64 // messages since the last that fitted
 	begin   sync.Once
 	end     sync.Once
+	more    chan struct{} // holds one when queue may have grown
 	written chan struct{} // closed when the last message is written
+
+	mu      sync.Mutex
+	queue   []message
+	limit   int // of queue
+	dropped int // since the last message that was queued
 }
 
 // message is one thing to do at stderr.
@@ -35,12 +39,14 @@ type message struct {
 	live    string        // to show as the live line; "" clears it
 	written chan struct{} // if not nil, closed when the message's turn comes
 	last    bool          // nothing is written after it
-	dropped int64         // messages that did not fit before it
 }
 
 const (
 	// queueSize is far more lines than a command says in a row.
 	queueSize = 256
+	// logSize is how many lines of a server may wait: a second of its busiest
+	// time, and some 5 MB.
+	logSize = 16 << 10
 	// flushTime is what order is worth: it delays a command once if nobody
 	// reads stderr.
 	flushTime = 100 * time.Millisecond
@@ -53,13 +59,28 @@ func newMessenger(out *os.File) *messenger {
 	return &messenger{
 		out:     out,
 		live:    term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb",
-		queue:   make(chan message, queueSize),
+		more:    make(chan struct{}, 1),
 		written: make(chan struct{}),
+		limit:   queueSize,
 	}
 }
 
 // say prints a line, as soon as those before it are written.
 func (m *messenger) say(line string) { m.send(message{line: line}) }
+
+// Write implements [io.Writer] for a log, whose lines then keep their order with
+// what is said. It never blocks, and never fails.
+func (m *messenger) Write(line []byte) (int, error) {
+	m.say(strings.TrimSuffix(string(line), "\n"))
+	return len(line), nil
+}
+
+// enlarge makes room for the log of a server.
+func (m *messenger) enlarge() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.limit = logSize
+}
 
 // show replaces the live line; "" clears it.
 func (m *messenger) show(text string) { m.send(message{live: text}) }
@@ -79,26 +100,56 @@ func (m *messenger) flush() {
 func (m *messenger) close() {
 	m.end.Do(func() {
 		m.begin.Do(func() { close(m.written) }) // nothing was said
-		late := time.After(closeTime)
-		select {
-		case m.queue <- message{last: true}:
-		case <-late:
-			return
-		}
+		m.send(message{last: true})
 		select {
 		case <-m.written:
-		case <-late:
+		case <-time.After(closeTime):
 		}
 	})
 }
 
 func (m *messenger) send(msg message) {
 	m.begin.Do(func() { go m.write() })
-	msg.dropped = m.dropped.Swap(0)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.queue) >= m.limit && !msg.last {
+		m.dropped++
+		return
+	}
+	m.queue = append(m.queue, m.gap(msg)...)
 	select {
-	case m.queue <- msg:
+	case m.more <- struct{}{}:
 	default:
-		m.dropped.Add(msg.dropped + 1)
+	}
+}
+
+// gap returns msg, and before it how many were dropped since the last one. The
+// caller holds m.mu.
+func (m *messenger) gap(msg ...message) []message {
+	if m.dropped == 0 {
+		return msg
+	}
+	text := fmt.Sprintf("leasectl: %d lines were dropped here: nobody read stderr", m.dropped)
+	m.dropped = 0
+	return append([]message{{line: text}}, msg...)
+}
+
+// next returns the message that is first in the queue, and blocks until there is
+// one.
+func (m *messenger) next() message {
+	for {
+		m.mu.Lock()
+		if len(m.queue) == 0 {
+			m.queue = m.gap()
+		}
+		if len(m.queue) > 0 {
+			msg := m.queue[0]
+			m.queue = m.queue[1:]
+			m.mu.Unlock()
+			return msg
+		}
+		m.mu.Unlock()
+		<-m.more
 	}
 }
 
@@ -106,16 +157,11 @@ func (m *messenger) send(msg message) {
 func (m *messenger) write() {
 	defer close(m.written)
 	shown := false
-	for msg := range m.queue {
+	for {
+		msg := m.next()
 		if shown {
 			fmt.Fprint(m.out, eraseLine)
 			shown = false
-		}
-		if msg.last {
-			msg.dropped = m.dropped.Swap(0)
-		}
-		if msg.dropped > 0 {
-			fmt.Fprintf(m.out, "leasectl: %d lines were dropped here: nobody read stderr\n", msg.dropped)
 		}
 		if msg.line != "" {
 			fmt.Fprintln(m.out, msg.line)

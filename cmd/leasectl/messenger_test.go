@@ -86,8 +86,10 @@ func TestMessengerDrops(t *testing.T) {
 		text <- string(got)
 	}()
 	inTime(t, "the queue", func() {
-		for len(m.queue) > 0 {
-			time.Sleep(time.Millisecond)
+		for left := 1; left > 0; time.Sleep(time.Millisecond) {
+			m.mu.Lock()
+			left = len(m.queue)
+			m.mu.Unlock()
 		}
 	})
 	m.say("next")

@@ -42,6 +42,7 @@ name, a token, and the word admin if it may break leases; a # begins a comment.`
 // serve runs until the context ends. Whoever waits for it as a background
 // process is told when it serves, or why it does not.
 func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
+	a.messages.enlarge()
 	if o.localOf != "" {
 		defer func() {
 			if err != nil {
@@ -53,7 +54,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	set := &settings{app: a, options: proxyserver.Options{
-		Log:     slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: a.logLevel()})),
+		Log:     slog.New(slog.NewTextHandler(a.messages, &slog.HandlerOptions{Level: a.logLevel()})),
 		Version: version(),
 		MaxWait: o.maxWait,
 	}}

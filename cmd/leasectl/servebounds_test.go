@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bufio"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// A server whose stderr is full, and is not read, serves on: it drops lines, and
+// says how many when somebody reads again. Its other lines are in their order.
+func TestServeWithAFullStderr(t *testing.T) {
+	program := build(t, "")
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=1")
+	cmd.Stderr = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	defer cmd.Process.Kill()
+	lines := bufio.NewScanner(r)
+	url := ""
+	for url == "" && lines.Scan() {
+		url = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(lines.Text())
+	}
+	client := &http.Client{Timeout: patience / 2}
+	post := func(target, body string) {
+		t.Helper()
+		resp, err := client.Post(url+target, "", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode >= 300 {
+			t.Fatalf("%s: %s", target, resp.Status)
+		}
+	}
+	// Long owners: more lines than a pipe and the queue hold.
+	owner := strings.Repeat("x", 500)
+	for range logSize/2 + 500 {
+		post(leaseapi.PathAcquire+"?type=q&owner="+owner, "")
+		post(leaseapi.PathRelease, `{"names":["q-0"]}`)
+	}
+
+	dropped := make(chan string, 1)
+	read := make(chan int, 1)
+	go func() {
+		n, last := 0, ""
+		for lines.Scan() {
+			line := lines.Text()
+			if strings.Contains(line, "lines were dropped here") {
+				dropped <- line
+				break
+			}
+			what := regexp.MustCompile(`msg=(granted|released)`).FindString(line)
+			if what == "" {
+				continue // of its start
+			}
+			if what == last {
+				t.Errorf("two lines of %s: their order is lost", what)
+			}
+			n, last = n+1, what
+		}
+		read <- n
+		for lines.Scan() {
+		}
+	}()
+	select {
+	case line := <-dropped:
+		if n := <-read; n < logSize {
+			t.Errorf("%d lines, and then %q", n, line)
+		}
+	case <-time.After(patience):
+		t.Error("it does not say that lines were dropped")
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	cmd.Wait()
+}
