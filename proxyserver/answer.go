@@ -15,6 +15,44 @@ import (
 // [leaseapi.MaxBody]; it bounds what a slow or silent one can hold.
 const bodyTime = 10 * time.Second
 
+// writeTime is how long a client may take to read an answer. It begins with the
+// answer, so it cuts no wait.
+const writeTime = 30 * time.Second
+
+// answerWriter bounds the time in which an answer must be read.
+type answerWriter struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// newAnswerWriter takes away the bound of the connection's last answer.
+func newAnswerWriter(w http.ResponseWriter) *answerWriter {
+	http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a recorder in a test has none
+	return &answerWriter{ResponseWriter: w}
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *answerWriter) WriteHeader(status int) {
+	w.begin()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (w *answerWriter) Write(p []byte) (int, error) {
+	w.begin()
+	return w.ResponseWriter.Write(p)
+}
+
+func (w *answerWriter) begin() {
+	if !w.begun {
+		w.begun = true
+		http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTime))
+	}
+}
+
+// Unwrap serves [http.ResponseController].
+func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
 // retryAfter is how many seconds a client is asked to wait after a 503. A server
 // that is being restarted is mostly back within that time.
 const retryAfter = "1"
@@ -28,7 +66,11 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	// A recorder in a test has no deadlines; a connection always has.
 	control := http.NewResponseController(w)
 	control.SetReadDeadline(time.Now().Add(bodyTime))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, leaseapi.MaxBody))
+	inner := w
+	if a, ok := w.(*answerWriter); ok {
+		inner = a.ResponseWriter // else the reader could not close the connection
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(inner, r.Body, leaseapi.MaxBody))
 	if err == nil {
 		// After an error the deadline stays: net/http reads what is left of
 		// the body, and must not wait for it either.

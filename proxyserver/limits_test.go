@@ -1,10 +1,15 @@
 package proxyserver
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,4 +68,88 @@ func TestSilentClients(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that does not read its answer is not waited for, neither with a first
+// answer nor with one on a connection that has been used; but one that waits in the
+// queue for longer than an answer may take gets its answer.
+func TestAnswersThatNobodyReads(t *testing.T) {
+	const get = "GET /pools HTTP/1.1\r\nHost: x\r\n\r\n"
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Options{Pools: []pool.Config{quota(1)}})
+		p.acquire("type=q")
+		for _, reads := range []int{0, 1} {
+			client, err := p.pipes.dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := bufio.NewReader(client)
+			for range reads {
+				io.WriteString(client, get)
+				resp, err := http.ReadResponse(r, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				io.Copy(io.Discard, resp.Body)
+				time.Sleep(writeTime * 3 / 2) // the bound of this answer does not cut the next
+			}
+			io.WriteString(client, get)
+			begin := time.Now()
+			time.Sleep(writeTime - time.Second)
+			synctest.Wait()
+			if n := len(p.server.connections.view()); n != 1 {
+				t.Errorf("%d connections before the time is over", n)
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if n := len(p.server.connections.view()); n != 0 {
+				t.Errorf("after %v the client that does not read is still connected", time.Since(begin))
+			}
+			client.Close()
+		}
+		waits := p.later(t.Context(), "type=q")
+		time.Sleep(time.Hour)
+		p.release(`{"names":["q-0"]}`)
+		if r := <-waits; r.status != 200 {
+			t.Errorf("after an hour in the queue: %d %s", r.status, r.body)
+		}
+	})
+}
+
+// view returns the open connections.
+func (c *connections) view() []net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.open))
+}
+
+// With more idle connections than there may be, a client finds room at once, and
+// those that wait keep theirs.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, MaxConnections: 4})
+		p.acquire("type=q")
+		waits := p.later(t.Context(), "type=q")
+		synctest.Wait()
+		var idle []net.Conn
+		for range 20 {
+			c, err := p.pipes.dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			idle = append(idle, c)
+		}
+		synctest.Wait()
+		if n := len(p.server.connections.view()); n != 4 {
+			t.Errorf("%d connections, want 4", n)
+		}
+		begin := time.Now()
+		p.release(`{"names":["q-0"]}`)
+		if r := <-waits; r.status != 200 || time.Since(begin) > 0 {
+			t.Errorf("the waiter got %d %s after %v", r.status, r.body, time.Since(begin))
+		}
+		for _, c := range idle {
+			c.Close()
+		}
+	})
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // ServeHTTP implements [http.Handler].
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w := newAnswerWriter(rw)
 	defer h.recoverCall(w)
 	w.Header().Set(leaseapi.HeaderStore, h.storeID)
 	path := r.URL.Path

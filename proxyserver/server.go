@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -30,6 +31,11 @@ type Options struct {
 	Idle    *Idle         // nil: the server does not stop by itself
 	Tokens  config.Tokens // nil: everybody who can connect may do everything
 
+	// MaxConnections is how many connections there may be. Beyond it the one is
+	// closed that has been idle for longest. Zero: as the limit of descriptors
+	// allows.
+	MaxConnections int
+
 	now func() time.Time // nil: [time.Now]; tests set the wall clock with it
 }
 
@@ -42,6 +48,8 @@ type Server struct {
 	store   store.Store // nil: in memory
 	idle    *idleness   // nil: the server does not stop by itself
 	hide    func() (unhide func(), err error)
+
+	connections *connections
 }
 
 // New takes up what the store holds. The caller must call Serve, or Close if it
@@ -79,15 +87,26 @@ func New(opts Options) (*Server, error) {
 		Protocols: &onlyHTTP1,
 		ErrorLog:  slog.NewLogLogger(opts.Log.Handler(), slog.LevelWarn),
 		// No WriteTimeout and no ReadTimeout: both would cut a long wait. The
-		// time for headers bounds a TLS handshake too.
+		// time for headers bounds a TLS handshake too, bodyTime the rest of a
+		// request, and writeTime an answer.
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10, // all parameters at their longest, escaped, are 3 KiB
 	}
-	if s.idle != nil {
-		s.http.ConnState = s.idle.connState
+	if opts.MaxConnections == 0 {
+		opts.MaxConnections = mostConnections()
 	}
+	s.connections = newConnections(opts.MaxConnections)
+	s.http.ConnState = s.connState
 	return s, nil
+}
+
+// connState tells who counts connections.
+func (s *Server) connState(c net.Conn, state http.ConnState) {
+	s.connections.state(c, state)
+	if s.idle != nil {
+		s.idle.connState(c, state)
+	}
 }
 
 // Close closes the store of a server that will not serve. Serve does it by

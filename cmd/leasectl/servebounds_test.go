@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -87,4 +88,30 @@ func TestServeWithAFullStderr(t *testing.T) {
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
 	cmd.Wait()
+}
+
+// Idle clients, more than there are descriptors, keep nobody out.
+func TestServeWithFewDescriptors(t *testing.T) {
+	s := startServe(t, build(t, ""), "ulimit -n 64")
+	address := strings.TrimPrefix(s.url, "http://")
+	for range 200 {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	for range 20 {
+		for target, body := range map[string]string{leaseapi.PathAcquire + "?type=q&wait=0s&request_id=x": "", leaseapi.PathRelease: `{"names":["q-0"]}`} {
+			resp, err := client.Post(s.url+target, "", strings.NewReader(body))
+			if err != nil {
+				t.Fatalf("%v\n%s", err, s.log)
+			}
+			resp.Body.Close()
+		}
+	}
+	if text := s.log.String(); strings.Contains(text, "too many open files") {
+		t.Errorf("it ran out of descriptors\n%s", text)
+	}
 }
