@@ -33,7 +33,7 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	r := &request{Request: q, pool: p, arrived: s.now}
 	if p.active.Len() == 0 && p.fits(q.Count) && p.due() <= s.now {
 		p.activeSince = s.now
-		s.grant(r)
+		s.grant(r, false)
 		return r.values(), nil
 	}
 	if q.Try {
@@ -54,16 +54,13 @@ func (s *Set) again(r *request, q Request) ([]Lease, error) {
 	}
 	if r.queued() {
 		r.attached++
-		r.activeUntil = 0
-		s.timers.remove(&r.timer)
-		s.activate(r)
+		s.meet(r)
 		s.serve()
 	}
 	if !r.queued() {
 		for _, l := range r.leases {
 			if l.Provisional && l.Broken == "" {
-				l.Expires = later(s.now, ProvisionalTTL)
-				s.schedule(&l.timer, l.Ends())
+				s.renew(l, ProvisionalTTL, false)
 			}
 		}
 		return r.values(), nil

@@ -67,7 +67,7 @@ func TestAbsentWaiterComesBackToAFreeName(t *testing.T) {
 	must(t, set, 2*s, req("b"), "t-0")
 }
 
-func TestPlaceIsLostAfterThirtySecondsAlone(t *testing.T) {
+func TestPlaceIsLostAfterAMinuteAlone(t *testing.T) {
 	set := one(t, 1)
 	a := must(t, set, 0, req("a"), "t-0")
 	set.Renew(0, ref(a[0]), 0)
@@ -78,11 +78,11 @@ func TestPlaceIsLostAfterThirtySecondsAlone(t *testing.T) {
 	set.Advance(45 * s)
 	changed(t, set) // one is still attached
 	set.Detach(50*s, "b", 0)
-	set.Advance(80*s - 1)
+	set.Advance(110*s - 1)
 	changed(t, set)
-	set.Advance(80 * s)
+	set.Advance(110 * s)
 	changed(t, set, "dropped b: <nil>")
-	must(t, set, 81*s, req("b")) // no trace is left: it queues again
+	must(t, set, 111*s, req("b")) // no trace is left: it queues again
 }
 
 // Between two slices a waiter stays active, and is granted what is free.

@@ -8,11 +8,12 @@ type calendar struct {
 	heap []entry
 }
 
-// entry is either the end of a lease, or for a waiter that is alone the end of
+// entry is either the end of a lease or of a lock delay, or for a waiter that is alone the end of
 // its being there or of its place.
 type entry struct {
 	at      time.Duration
 	lease   *modelLease
+	lock    *Locked
 	request *modelRequest
 }
 
@@ -21,6 +22,10 @@ func (e entry) stands(m *model) bool {
 	if e.lease != nil {
 		n := m.names[e.lease.Name]
 		return n.lease == e.lease && e.lease.ends() == e.at
+	}
+	if e.lock != nil {
+		n := m.names[e.lock.Name]
+		return n.lock != nil && *n.lock == *e.lock
 	}
 	r := e.request
 	return r.queued && r.attached == 0 && (r.active && r.activeUntil == e.at || r.keptUntil == e.at)
@@ -102,6 +107,8 @@ func (m *model) settle(due []entry) {
 	for _, e := range due {
 		switch {
 		case !e.stands(m):
+		case e.lock != nil:
+			m.fail("%+v should be over", *e.lock)
 		case e.lease != nil:
 			m.fail("%+v should have ended", e.lease.Lease)
 		default:
@@ -119,6 +126,9 @@ func (m *model) settle(due []entry) {
 	for l := range m.ending {
 		m.fail("%+v should have ended, as was asked", l.Lease)
 	}
+	for name := range m.locking {
+		m.fail("%s should be locked", name)
+	}
 	for id := range m.leaving {
 		m.fail("%s should be off the queue, as was asked", id)
 	}
@@ -127,7 +137,7 @@ func (m *model) settle(due []entry) {
 func (m *model) settlePool(p *modelPool) {
 	p.dirty, p.next = false, -1
 	r := p.first()
-	if r == nil || !p.fits(r.Count) {
+	if r == nil || r.missed || !p.fits(r.Count) {
 		return
 	}
 	if p.next = p.due(); p.next <= m.now {

@@ -5,27 +5,42 @@ import "time"
 // Kind is what a [Change] says.
 type Kind int
 
-// The kinds of changes. All but Dropped change what a [Snapshot] holds.
+// The kinds of changes. All change what a [Snapshot] holds, but those of requests
+// without an id. A Queued alone need not be durable at once: its request is not
+// answered yet, and loses no more than its place.
 const (
 	Granted    Kind = iota // Leases are held from now on
-	Renewed                // a renewal made Lease firm or gave it another TTL; a plain renewal changes nothing durable
+	Renewed                // a renewal made Lease firm, gave it another TTL, or was its first since it was Extended; any other changes nothing durable
+	Extended               // Lease has its full TTL again, after a restart or a stall
 	Delayed                // Lease has a pending release, or another time for it
 	Done                   // Lease has ended, by Reason
 	Remembered             // Ended is remembered from now on
 	Forgotten              // Ended is forgotten
+	Queued                 // Waiter is on the queue from now on
+	Missed                 // Waiter has to come back, after a restart or a stall
+	Returned               // Waiter has come back
 	Dropped                // the waiter ID is off the queue without a lease
 	Broken                 // Lease was taken away by an operator; it is held until it is Done
+	LockBegun              // Locked is not granted for a while, although nobody holds it
+	LockOver               // Locked may be granted again
+	Paced                  // Pacing counts from now on
 )
 
 // Change is one thing that a call changed. The comments of the fields name the
 // kinds that use them; in other changes they are zero.
 type Change struct {
 	Kind   Kind
-	ID     string        // the request; with Granted and Dropped, also that of a request that cannot be repeated
-	Leases []Lease       // Granted
-	Lease  Lease         // Renewed, Delayed, Broken, Done: as it is afterwards
-	Reason Reason        // Done
-	Ended  Ended         // Remembered, Forgotten
-	Err    error         // Dropped: what to tell connections that wait; nil if there can be none
-	Took   time.Duration // Granted, Dropped: how long it waited; Done: how long the lease was held
+	ID     string  // the request; with Granted and Dropped, also that of a request that cannot be repeated
+	Leases []Lease // Granted
+	Lease  Lease   // Renewed, Extended, Delayed, Broken, Done: as it is afterwards
+	Reason Reason  // Done
+	Ended  Ended   // Remembered, Forgotten
+	Err    error   // Dropped: what to tell connections that wait; nil if there can be none
+	Waiter Waiter  // Queued, Missed, Returned: as it is afterwards
+	Locked Locked  // LockBegun, LockOver
+	Pacing Pacing  // Paced
+	// WasQueued: with Granted and Dropped, the request has been Queued and has an
+	// id, so a store has it among its waiters.
+	WasQueued bool
+	Took      time.Duration // Granted, Dropped: how long it waited; Done: how long the lease was held
 }

@@ -35,6 +35,11 @@ type Config struct {
 	// together do not start together; a grant of N names counts as N. Zero:
 	// whatever is free is granted at once. See [AutoPace].
 	Pace time.Duration
+
+	// LockDelay is for how long a name is not granted again whose lease expired,
+	// or was broken and not released: what its last holder still has under way
+	// has time to land. Until then the name counts as in use.
+	LockDelay time.Duration
 }
 
 // Check reports what is wrong with the pool taken alone: types and names that
@@ -64,6 +69,9 @@ func (c Config) Check() error {
 	}
 	if c.Pace < 0 {
 		errs = append(errs, errors.New("the pace is negative"))
+	}
+	if c.LockDelay < 0 {
+		errs = append(errs, errors.New("the lock delay is negative"))
 	}
 	return errors.Join(errs...)
 }

@@ -14,7 +14,7 @@ func (p *pool) reason(now time.Duration, r *request) string {
 		return leaseapi.WaitFull
 	}
 	first, ok := p.active.first()
-	away := !p.active.has(r)
+	away := r.away()
 	switch {
 	case p.due() > now && (!ok || p.fits(first.Count)):
 		return leaseapi.WaitPaced

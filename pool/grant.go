@@ -1,16 +1,19 @@
 package pool
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // serve grants what can be granted in the pools that were touched. The first
 // active waiter goes first; if it does not fit, or the pace delays it, nobody
-// overtakes it.
+// overtakes it. Nor does anybody if it is missed.
 func (g *ledger) serve() {
 	for _, p := range g.touched {
 		p.touched = false
 		for {
 			r, ok := p.active.first()
-			if !ok || !p.fits(r.Count) {
+			if !ok || r.missed || !p.fits(r.Count) {
 				g.timers.remove(&p.timer)
 				break
 			}
@@ -19,14 +22,14 @@ func (g *ledger) serve() {
 				break
 			}
 			g.dequeue(r)
-			g.grant(r)
+			g.grant(r, true)
 		}
 	}
 	g.touched = g.touched[:0]
 }
 
-// grant gives r, which fits and is not queued, its leases.
-func (g *ledger) grant(r *request) {
+// grant gives r, which fits and is not queued, or no more, its leases.
+func (g *ledger) grant(r *request, wasQueued bool) {
 	p := r.pool
 	r.TTL = p.ttl(r.TTL) // the maximum may have changed while it waited
 	id, ttl := r.ID, ProvisionalTTL
@@ -35,7 +38,7 @@ func (g *ledger) grant(r *request) {
 	} else {
 		g.requests[r.ID] = r
 	}
-	p.spend(g.now, r.Count)
+	p.spend(g.now, r.Count, g.generation+uint64(r.Count))
 	for _, name := range p.stock.take(r.Count) {
 		g.generation++
 		g.install(Lease{
@@ -44,7 +47,11 @@ func (g *ledger) grant(r *request) {
 			TTL: r.TTL, Granted: g.now, Expires: later(g.now, ttl), Provisional: !r.Anonymous,
 		}, g.slots[name], p, r)
 	}
-	g.note(Change{Kind: Granted, ID: r.ID, Leases: r.values(), Took: g.now - r.arrived})
+	g.note(Change{Kind: Granted, ID: r.ID, Leases: r.values(), WasQueued: wasQueued && !r.Anonymous, Took: g.now - r.arrived})
+	if p.Pace > 0 {
+		p.pacing = Pacing{Type: p.Type, Generation: p.rhythm.generation, Start: p.rhythm.start, Count: p.rhythm.count}
+		g.note(Change{Kind: Paced, Pacing: p.pacing})
+	}
 }
 
 // install makes l the lease of its name, granted to r if that is still known.
@@ -59,6 +66,34 @@ func (g *ledger) install(l Lease, sl *slot, p *pool, r *request) {
 		r.leases = append(r.leases, held)
 	}
 	g.schedule(&held.timer, held.Ends())
+}
+
+// renew makes l end ttl from now, as far as nothing else ends it. It is durable if
+// more than the time has changed, and the first time after a restart: otherwise the
+// next restart would not give it its full TTL again.
+func (g *ledger) renew(l *lease, ttl time.Duration, durable bool) {
+	durable = durable || l.Extended
+	l.Expires, l.Extended = later(g.now, ttl), false
+	g.schedule(&l.timer, l.Ends())
+	if durable {
+		g.note(Change{Kind: Renewed, Lease: l.Lease})
+	}
+}
+
+// extend gives l its full TTL again, since nobody could renew it for a while, unless
+// it had that before and nobody has renewed it since: its holder is gone then, and
+// restarts, however often, do not keep it alive.
+func (g *ledger) extend(l *lease) {
+	if l.Broken != "" || l.Extended {
+		return
+	}
+	ttl := l.TTL
+	if l.Provisional {
+		ttl = ProvisionalTTL
+	}
+	l.Expires, l.Extended = later(g.now, ttl), true
+	g.schedule(&l.timer, l.Ends())
+	g.note(Change{Kind: Extended, Lease: l.Lease})
 }
 
 // expire ends a lease whose time is over.
@@ -83,10 +118,6 @@ func (g *ledger) end(l *lease, why Reason) {
 
 	sl := l.slot
 	sl.lease, sl.lastGeneration, sl.lastReason = nil, l.Generation, why
-	if sl.pool != nil {
-		sl.pool.stock.put(l.Name)
-		g.touch(sl.pool)
-	}
 	took := g.now - l.Granted
 	// Nobody worked under a grant that was not received, and a broken one does
 	// not tell how long jobs take.
@@ -94,6 +125,11 @@ func (g *ledger) end(l *lease, why Reason) {
 		l.pool.past.add(took)
 	}
 	g.note(Change{Kind: Done, Lease: l.Lease, Reason: why, Took: took})
+	if delay := l.lockDelay(); why != Released && delay > 0 {
+		g.lock(sl, l.pool, Locked{Name: l.Name, Type: l.Type, Until: later(g.now, delay)})
+	} else {
+		g.free(sl)
+	}
 
 	r := l.request
 	if r == nil || r.Anonymous {

@@ -28,11 +28,7 @@ func (s *Set) Renew(now time.Duration, ref Ref, ttl time.Duration) (Lease, Reaso
 	ttl = l.pool.ttl(ttl)
 	durable := l.Provisional || ttl != l.TTL
 	l.Provisional, l.TTL = false, ttl
-	l.Expires = later(s.now, l.TTL)
-	s.schedule(&l.timer, l.Ends())
-	if durable {
-		s.note(Change{Kind: Renewed, Lease: l.Lease})
-	}
+	s.renew(l, l.TTL, durable)
 	return l.Lease, ""
 }
 

@@ -12,8 +12,13 @@ const (
 	// grant whose answer was lost comes back by itself.
 	ProvisionalTTL = 30 * time.Second
 	// PlaceKept is how long a waiter keeps its place while no connection is
-	// attached to it: long enough for a client to come back over a bad network.
-	PlaceKept = 30 * time.Second
+	// attached to it: long enough for a client to come back over a bad network,
+	// which notices only after 30 s that its connection is gone.
+	PlaceKept = 60 * time.Second
+	// HoldBack is how long a waiter that did not come back yet after a restart,
+	// or a stall, holds back those behind it: clients try again every few
+	// seconds, and come back in any order.
+	HoldBack = 10 * time.Second
 	// EndedKept is how long an ended request id is remembered: longer than
 	// any copy of the request can be under way.
 	EndedKept = time.Hour
@@ -44,6 +49,9 @@ type Lease struct {
 	ReleaseAt   time.Duration // when it ends whatever is renewed; zero: no release is pending
 	Provisional bool          // nobody renewed it yet
 	Broken      string        // why an operator took it away; empty: nobody did
+	// Extended: a restart or a stall gave it its full TTL again, and nobody
+	// renewed it since. The next one does not move Expires.
+	Extended bool
 }
 
 // Ends returns when the lease ends if nothing is done to it.
@@ -96,12 +104,31 @@ type Ended struct {
 	Until time.Duration // on the lease clock: when it is forgotten
 }
 
-// Snapshot is the durable part of a [Set]: waiters are not in it, they come
-// back by themselves. Nor is the configuration, nor why leases ended: a renewal
-// of one that ended before a restart is answered with [Unknown].
+// Locked is a name that nobody holds, and that is not granted yet because of the
+// lock delay of its pool.
+type Locked struct {
+	Name  string
+	Type  string        // of the lease that ended
+	Until time.Duration // on the lease clock
+}
+
+// Pacing is from when on the pace of a pool counts to its next grant.
+type Pacing struct {
+	Type       string
+	Generation uint64        // of the last lease that was granted
+	Start      time.Duration // on the lease clock: when its grant counts as made
+	Count      int           // for how many names; zero: there is no such pool
+}
+
+// Snapshot is the durable part of a [Set]. Requests without an id are not in it,
+// nor is the configuration, nor why leases ended: a renewal of one that ended
+// before a restart is answered with [Unknown].
 type Snapshot struct {
 	Clock      time.Duration
 	Generation uint64 // the last one given
 	Leases     []Lease
 	Ended      []Ended
+	Waiters    []Waiter
+	Locked     []Locked
+	Paced      []Pacing
 }

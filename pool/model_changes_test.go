@@ -11,7 +11,7 @@ func (m *model) apply(changes []Change) {
 		switch c.Kind {
 		case Granted:
 			m.applyGrant(c)
-		case Renewed, Delayed, Broken:
+		case Renewed, Extended, Delayed, Broken:
 			if n := m.names[c.Lease.Name]; n == nil || n.lease == nil || n.lease.Lease != c.Lease {
 				m.fail("changed to %+v, want %v", c.Lease, n)
 			}
@@ -29,8 +29,28 @@ func (m *model) apply(changes []Change) {
 			}
 			m.ended = m.ended[1:]
 			delete(m.isEnded, c.Ended.ID)
+		case Queued:
+			m.applyQueued(c)
+		case Missed, Returned:
+			if r := m.requests[c.Waiter.ID]; r == nil || !r.queued || r.missed != (c.Kind == Missed) || c.Waiter != r.waiter() {
+				m.fail("now waits %+v, want %+v", c.Waiter, r)
+			}
+			m.count(map[Kind]string{Missed: "missed", Returned: "returned"}[c.Kind])
 		case Dropped:
 			m.applyDropped(c)
+		case LockBegun:
+			if want, ok := m.locking[c.Locked.Name]; !ok || c.Locked != want {
+				m.fail("locked %+v, want %+v", c.Locked, want)
+			}
+			delete(m.locking, c.Locked.Name)
+			m.count("locked")
+		case LockOver:
+			m.applyUnlock(c.Locked)
+		case Paced:
+			p := m.pools[c.Pacing.Type]
+			if p == nil != (c.Pacing.Count == 0) || p != nil && c.Pacing != p.paced {
+				m.fail("paced %+v, want %+v", c.Pacing, p)
+			}
 		default:
 			m.fail("change %+v", c)
 		}
@@ -42,6 +62,9 @@ func (m *model) apply(changes []Change) {
 func (m *model) applyGrant(c Change) {
 	r := m.requests[c.ID]
 	how := "granted later"
+	if wasQueued := (m.asking == nil || m.asking.ID != c.ID) && r != nil && !r.Anonymous; c.WasQueued != wasQueued {
+		m.fail("%s was granted, and was queued: %t, want %t", c.ID, c.WasQueued, wasQueued)
+	}
 	switch {
 	case m.asking != nil && m.asking.ID == c.ID:
 		r, how = m.asking, "granted at once"
@@ -53,6 +76,8 @@ func (m *model) applyGrant(c Change) {
 		m.fail("%s was granted and does not wait", c.ID)
 	case r.pool.first() != r:
 		m.fail("%s was granted before %s, which is active and came first", c.ID, r.pool.first().ID)
+	case r.missed:
+		m.fail("%s was granted, and has not come back", c.ID)
 	default:
 		if r.pool.queue[0] != r {
 			m.count("overtaken")
@@ -85,6 +110,45 @@ func (m *model) applyGrant(c Change) {
 		m.hold(want, p, r)
 	}
 	p.free = p.free[r.Count:]
+	if p.Pace > 0 {
+		p.paced = Pacing{Type: p.Type, Generation: m.generation, Start: p.start, Count: p.spent}
+	}
+}
+
+// applyQueued: a request waits that could not be granted.
+func (m *model) applyQueued(c Change) {
+	r := m.asking
+	if r == nil || r.ID != c.Waiter.ID {
+		m.fail("%s was queued, and did not ask", c.Waiter.ID)
+	}
+	m.asking = nil
+	m.enter(r)
+	if c.Waiter != r.waiter() {
+		m.fail("queued is %+v, want %+v", c.Waiter, r.waiter())
+	}
+}
+
+// applyUnlock: a lock delay ends when its time is over.
+func (m *model) applyUnlock(l Locked) {
+	n := m.names[l.Name]
+	if n == nil || n.lock == nil || *n.lock != l || l.Until > m.now {
+		m.fail("unlocked %+v, want %+v", l, n.lock)
+	}
+	n.lock = nil
+	p := m.pools[l.Type]
+	p.locked--
+	p.dirty = true
+	if n.pool != nil {
+		n.pool.free = append(n.pool.free, l.Name)
+		n.pool.dirty = true
+	}
+}
+
+// lock begins the lock delay of a name.
+func (m *model) lock(l Locked) {
+	m.names[l.Name].lock = &l
+	m.pools[l.Type].locked++
+	m.times.push(entry{at: l.Until, lock: &l})
 }
 
 // hold makes l a lease that is held, granted to r.
@@ -143,7 +207,15 @@ func (m *model) applyDone(c Change) {
 	p := m.pools[l.Type]
 	p.inUse--
 	p.dirty = true
+	delay := p.LockDelay
 	if n.pool != nil {
+		delay = n.pool.LockDelay
+	}
+	if delay > 0 && c.Reason != Released {
+		locked := Locked{Name: l.Name, Type: l.Type, Until: m.now + delay}
+		m.locking[l.Name] = locked
+		m.lock(locked)
+	} else if n.pool != nil {
 		n.pool.free = append(n.pool.free, l.Name)
 		n.pool.dirty = true
 	}
@@ -163,7 +235,7 @@ func (m *model) applyDropped(c Change) {
 	}
 	asked, ok := m.leaving[c.ID]
 	alone := r.attached == 0 && (r.Anonymous || r.keptUntil <= m.now)
-	if !errors.Is(c.Err, asked) || !ok && !alone || c.Took != m.now-r.arrived {
+	if !errors.Is(c.Err, asked) || !ok && !alone || c.WasQueued == r.Anonymous || c.Took != m.now-r.arrived {
 		m.fail("%s was dropped after %v with error %v, want %v", c.ID, c.Took, c.Err, asked)
 	}
 	delete(m.leaving, c.ID)

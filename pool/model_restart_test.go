@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -10,10 +11,28 @@ import (
 type disk struct {
 	Snapshot
 	leases  map[string]Lease
+	waiters map[string]Waiter
+	locked  map[string]Locked
+	paced   map[string]Pacing
 	granted map[string]bool // ids that were granted, until they are forgotten
 }
 
-func newDisk() *disk { return &disk{leases: map[string]Lease{}, granted: map[string]bool{}} }
+func newDisk() *disk { return newDiskOf(Snapshot{}) }
+
+func newDiskOf(snap Snapshot) *disk {
+	d := &disk{leases: map[string]Lease{}, granted: map[string]bool{},
+		waiters: map[string]Waiter{}, locked: map[string]Locked{}, paced: map[string]Pacing{}}
+	for _, w := range snap.Waiters {
+		d.waiters[w.ID] = w
+	}
+	for _, l := range snap.Locked {
+		d.locked[l.Name] = l
+	}
+	for _, p := range snap.Paced {
+		d.paced[p.Type] = p
+	}
+	return d
+}
 
 // commit takes changes in. A client hears of a grant only after that: what is
 // granted twice here is granted twice.
@@ -32,7 +51,8 @@ func (d *disk) commit(m *sim, changes []Change) {
 				d.Generation = l.Generation
 				d.leases[l.Name] = l
 			}
-		case Renewed, Delayed, Broken:
+			d.left(m, c)
+		case Renewed, Extended, Delayed, Broken:
 			d.leases[c.Lease.Name] = c.Lease
 		case Done:
 			delete(d.leases, c.Lease.Name)
@@ -41,10 +61,32 @@ func (d *disk) commit(m *sim, changes []Change) {
 		case Forgotten:
 			d.Ended = d.Ended[1:]
 			delete(d.granted, c.Ended.ID)
+		case Queued, Missed, Returned:
+			if !c.Waiter.Anonymous {
+				d.waiters[c.Waiter.ID] = c.Waiter
+			}
 		case Dropped:
+			d.left(m, c)
+		case LockBegun:
+			d.locked[c.Locked.Name] = c.Locked
+		case LockOver:
+			delete(d.locked, c.Locked.Name)
+		case Paced:
+			d.paced[c.Pacing.Type] = c.Pacing
+			if c.Pacing.Count == 0 {
+				delete(d.paced, c.Pacing.Type)
+			}
 		}
 	}
 	d.Clock = m.now
+}
+
+// left takes a waiter out, which is there if the change says so.
+func (d *disk) left(m *sim, c Change) {
+	if _, ok := d.waiters[c.ID]; ok != c.WasQueued {
+		m.failf("waiter %s is durable: %t, want %t", c.ID, ok, c.WasQueued)
+	}
+	delete(d.waiters, c.ID)
 }
 
 // snapshot returns what a restart finds, in any order.
@@ -55,6 +97,9 @@ func (d *disk) snapshot(m *sim) Snapshot {
 		snap.Leases = append(snap.Leases, l)
 	}
 	slices.SortFunc(snap.Leases, func(a, b Lease) int { return cmp.Compare(a.Name, b.Name) })
+	snap.Waiters = slices.SortedFunc(maps.Values(d.waiters), func(a, b Waiter) int { return cmp.Compare(b.Arrival, a.Arrival) })
+	snap.Locked = slices.SortedFunc(maps.Values(d.locked), func(a, b Locked) int { return cmp.Compare(a.Name, b.Name) })
+	snap.Paced = slices.SortedFunc(maps.Values(d.paced), func(a, b Pacing) int { return cmp.Compare(b.Type, a.Type) })
 	m.rand.Shuffle(len(snap.Leases), func(i, j int) {
 		snap.Leases[i], snap.Leases[j] = snap.Leases[j], snap.Leases[i]
 	})
@@ -67,25 +112,23 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		now: snap.Clock, fail: fail, count: count,
 		pools: map[string]*modelPool{}, names: map[string]*modelName{},
 		requests: map[string]*modelRequest{}, isEnded: map[string]bool{},
-		ending: map[*modelLease]Reason{}, leaving: map[string]error{},
+		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, locking: map[string]Locked{},
 		generation: snap.Generation,
 	}
 	slices.SortFunc(snap.Leases, func(a, b Lease) int { return cmp.Compare(a.Generation, b.Generation) })
 	slices.SortFunc(snap.Ended, func(a, b Ended) int {
 		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
 	})
+	slices.SortFunc(snap.Paced, func(a, b Pacing) int { return cmp.Compare(a.Type, b.Type) })
+	for _, paced := range snap.Paced {
+		p := m.somePool(paced.Type)
+		p.paced, p.start, p.spent = paced, paced.Start, paced.Count
+	}
 	for _, l := range snap.Leases {
 		m.names[l.Name] = &modelName{}
-		p := m.pools[l.Type]
-		if p == nil {
-			p = m.addPool(l.Type)
-		}
-		p.start, p.spent = l.Granted, l.Count
-		if l.Broken == "" {
-			l.Expires = m.now + l.TTL
-			if l.Provisional {
-				l.Expires = m.now + modelProvisional
-			}
+		p := m.somePool(l.Type)
+		if l.Generation > p.paced.Generation {
+			p.start, p.spent = l.Granted, l.Count
 		}
 		r := m.requests[l.RequestID]
 		if r == nil && l.RequestID != "" {
@@ -93,12 +136,40 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		}
 		m.hold(l, p, r)
 	}
+	slices.SortFunc(snap.Locked, func(a, b Locked) int {
+		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.Name, b.Name))
+	})
+	for _, l := range snap.Locked {
+		m.names[l.Name] = &modelName{}
+		m.somePool(l.Type)
+		m.lock(l)
+	}
+	slices.SortFunc(snap.Waiters, func(a, b Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	for _, w := range snap.Waiters {
+		r := &modelRequest{Request: w.Request, pool: m.somePool(w.Type)}
+		m.arrivals = w.Arrival - 1
+		m.enter(r)
+		r.arrived, r.attached = w.Arrived, 0
+		if r.missed = w.KeptUntil > 0; r.missed {
+			r.activeUntil, r.keptUntil = w.HoldsUntil, w.KeptUntil
+			m.times.alone(r)
+		}
+	}
 	m.ended = snap.Ended
 	for _, e := range m.ended {
 		m.isEnded[e.ID] = true
 	}
 	m.configure(configs)
+	m.makeUp()
 	return m
+}
+
+// somePool is the pool of a type, which may be gone.
+func (m *model) somePool(typ string) *modelPool {
+	if p := m.pools[typ]; p != nil {
+		return p
+	}
+	return m.addPool(typ)
 }
 
 func (m *model) addPool(typ string) *modelPool {
@@ -135,7 +206,7 @@ func (m *model) configure(configs []Config) {
 		}
 	}
 	for _, p := range order {
-		if p.gone && p.inUse > 0 {
+		if p.gone && p.inUse+p.locked > 0 {
 			m.order = append(m.order, p)
 		} else if p.gone {
 			delete(m.pools, p.Type)
@@ -148,7 +219,7 @@ func (m *model) configure(configs []Config) {
 			stayed[name] = true
 		}
 		for _, name := range p.Names {
-			if m.names[name].lease == nil && !stayed[name] {
+			if m.names[name].lease == nil && m.names[name].lock == nil && !stayed[name] {
 				p.free = append(p.free, name)
 			}
 		}

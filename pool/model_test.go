@@ -35,6 +35,7 @@ type model struct {
 	asking  *modelRequest          // a request that is not known yet
 	ending  map[*modelLease]Reason // leases that end now, and why
 	leaving map[string]error       // waiters that leave now, and what they are told
+	locking map[string]Locked      // names that are locked now
 
 	leases  []*modelLease   // all that are held, in any order, to choose from
 	waiters []*modelRequest // all that wait, likewise
@@ -44,13 +45,15 @@ type modelPool struct {
 	Config
 	gone   bool
 	free   []string
-	inUse  int
+	inUse  int // held
+	locked int
 	queue  []*modelRequest // by arrival
 	active int             // how many of them are active
 	since  time.Duration   // since when there is an active one
 
 	start time.Duration // of the pace, as rhythm has it
 	spent int
+	paced Pacing // what a restart knows of it
 
 	next  time.Duration // when the pace lets its first waiter go; -1: it does not wait for that alone
 	dirty bool          // next, and whether the first waiter fits, is to be looked at
@@ -59,6 +62,7 @@ type modelPool struct {
 type modelName struct {
 	pool           *modelPool // nil: configured no more
 	lease          *modelLease
+	lock           *Locked
 	lastGeneration uint64
 	lastReason     Reason
 }
@@ -90,6 +94,7 @@ type modelRequest struct {
 	active      bool
 	activeUntil time.Duration
 	keptUntil   time.Duration
+	missed      bool          // since a restart or a stall
 	leases      []*modelLease // none while it waits
 	index       int           // in model.waiters
 }
@@ -98,7 +103,8 @@ type modelRequest struct {
 // are said here once more: a model that asked the code would believe it.
 const (
 	modelProvisional = 30 * time.Second
-	modelPlaceKept   = 30 * time.Second
+	modelPlaceKept   = 60 * time.Second
+	modelHoldBack    = 10 * time.Second
 	modelEndedKept   = time.Hour
 )
 
@@ -136,7 +142,7 @@ func (p *modelPool) due() time.Duration { return p.start + time.Duration(p.spent
 
 // fits says whether count names can be granted.
 func (p *modelPool) fits(count int) bool {
-	return count <= len(p.free) && p.inUse+count <= len(p.Names)
+	return count <= len(p.free) && p.inUse+p.locked+count <= len(p.Names)
 }
 
 // first returns the first active waiter.
@@ -181,6 +187,37 @@ func (m *model) goes(r *modelRequest) {
 		r.active = false
 		r.pool.active--
 	}
+}
+
+// makeUp is what a restart or a stall does for leases and waiters.
+func (m *model) makeUp() {
+	for _, l := range m.leases {
+		if l.Broken != "" || l.Extended {
+			continue
+		}
+		l.Extended, l.Expires = true, m.now+l.TTL
+		if l.Provisional {
+			l.Expires = m.now + modelProvisional
+		}
+		m.times.lease(l)
+	}
+	for _, r := range m.waiters {
+		if r.attached > 0 || r.missed {
+			continue
+		}
+		r.missed, r.activeUntil, r.keptUntil = true, m.now+modelHoldBack, m.now+modelPlaceKept
+		m.comes(r)
+		m.times.alone(r)
+	}
+}
+
+// waiter is what a restart has to know of r.
+func (r *modelRequest) waiter() Waiter {
+	w := Waiter{Request: r.Request, Arrival: r.arrival, Arrived: r.arrived}
+	if r.missed {
+		w.HoldsUntil, w.KeptUntil = r.activeUntil, r.keptUntil
+	}
+	return w
 }
 
 func (m *model) leave(r *modelRequest) {

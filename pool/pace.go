@@ -33,8 +33,9 @@ func AutoPace(hold time.Duration, capacity int) time.Duration {
 //     whole pace counted they were four, and if nothing did, the pool would lose
 //     up to twice as many grants when holds vary.
 type rhythm struct {
-	start time.Duration // when the last grant counts as made
-	count int           // for how many names; zero: there was none
+	start      time.Duration // when the last grant counts as made
+	count      int           // for how many names; zero: there was none
+	generation uint64        // of its last lease
 }
 
 // due returns when pace allows the next grant.
@@ -48,13 +49,13 @@ func (r rhythm) due(pace time.Duration) time.Duration {
 
 // spend notes a grant for count names at now, of a pool that has had active
 // waiters since activeSince.
-func (r *rhythm) spend(pace, activeSince, now time.Duration, count int) {
-	*r = rhythm{start: max(r.due(pace), activeSince, now-pace/2), count: count}
+func (r *rhythm) spend(pace, activeSince, now time.Duration, count int, generation uint64) {
+	*r = rhythm{start: max(r.due(pace), activeSince, now-pace/2), count: count, generation: generation}
 }
 
-// resume notes a lease from before a restart.
+// resume notes a lease from before a restart, after all with lower generations.
 func (r *rhythm) resume(l Lease, now time.Duration) {
-	if granted := min(l.Granted, now); granted >= r.start {
-		*r = rhythm{start: granted, count: max(l.Count, 1)}
+	if l.Generation > r.generation {
+		*r = rhythm{start: min(l.Granted, now), count: max(l.Count, 1), generation: l.Generation}
 	}
 }

@@ -134,7 +134,7 @@ func TestPaceSavesNothing(t *testing.T) {
 	must(t, set, time.Hour, req("c"))
 	nextIs(t, set, time.Hour+10*s)
 	set.Detach(time.Hour+1*s, "c", 0)
-	nextIs(t, set, time.Hour+31*s) // when its place is lost; nobody there is held back
+	nextIs(t, set, time.Hour+61*s) // when its place is lost; nobody there is held back
 	set.Advance(time.Hour + 14*s)
 	must(t, set, time.Hour+14*s, req("c"), "t-2")
 	must(t, set, time.Hour+14*s, req("d"))

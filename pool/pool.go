@@ -25,7 +25,10 @@ type pool struct {
 	activeSince time.Duration     // since when there are active waiters, if there are any
 
 	rhythm rhythm
-	timer  timer // armed while only the pace delays the first active waiter
+	pacing Pacing // what is durable of it: the last grant while there was a pace
+	timer  timer  // armed while only the pace delays the first active waiter
+
+	locked int // names that the lock delay keeps from being granted, after leases of this pool
 }
 
 // newPool returns a retired pool.
@@ -48,12 +51,20 @@ func newPool(typ string) *pool {
 
 func (p *pool) capacity() int { return len(p.Names) }
 
-// free returns how many names can be granted. Leases of names that were taken out
-// of the configuration count until they end: with enough of those it is negative.
-func (p *pool) free() int { return min(len(p.stock.free), p.capacity()-p.held.Len()) }
+// inUse returns how many names are held, or not granted yet because of the lock
+// delay.
+func (p *pool) inUse() int { return p.held.Len() + p.locked }
+
+// free returns how many names can be granted. Names that were taken out of the
+// configuration count as long as they are in use: with enough of those it is
+// negative.
+func (p *pool) free() int { return min(len(p.stock.free), p.capacity()-p.inUse()) }
 
 // fits reports whether a request for count names can be granted.
 func (p *pool) fits(count int) bool { return count <= p.free() }
+
+// over reports whether p is of no use any more.
+func (p *pool) over() bool { return p.retired && p.inUse() == 0 }
 
 // tooMany says that p never has more free names than its capacity.
 func (p *pool) tooMany(count int) error {
@@ -66,9 +77,16 @@ func (p *pool) due() time.Duration { return p.rhythm.due(p.Pace) }
 // dueIn returns how long the pace still delays the next grant.
 func (p *pool) dueIn(now time.Duration) time.Duration { return max(0, p.due()-now) }
 
-// spend notes a grant for count names at now.
-func (p *pool) spend(now time.Duration, count int) {
-	p.rhythm.spend(p.Pace, p.activeSince, now, count)
+// spend notes a grant for count names at now, of which the last has generation.
+func (p *pool) spend(now time.Duration, count int, generation uint64) {
+	p.rhythm.spend(p.Pace, p.activeSince, now, count, generation)
+}
+
+// byGrant returns what is held of p in the order of its grants.
+func (p *pool) byGrant() []*lease {
+	leases := slices.Clone(p.held.items)
+	slices.SortFunc(leases, func(a, b *lease) int { return cmp.Compare(a.Generation, b.Generation) })
+	return leases
 }
 
 // all yields the leases of p in any order.
@@ -91,9 +109,22 @@ type slot struct {
 	name  string
 	pool  *pool // nil: configured no more
 	lease *lease
+	lock  *lock // not with a lease
 
 	lastGeneration uint64 // of the lease before, and why it ended
 	lastReason     Reason
+}
+
+// free reports whether nothing keeps the name of a configured pool from being
+// granted.
+func (sl *slot) free() bool { return sl.lease == nil && sl.lock == nil }
+
+// lock is a name that the lock delay keeps from being granted.
+type lock struct {
+	Locked
+	slot  *slot
+	pool  *pool // of the lease that ended
+	timer timer
 }
 
 // lease is a lease that is held.
@@ -118,6 +149,7 @@ type request struct {
 	attached    int
 	activeUntil time.Duration
 	keptUntil   time.Duration
+	missed      bool // nobody has come back for it since a restart or a stall: it holds back, and is not granted
 	timer       timer
 	activePos   int // in pool.active
 
@@ -125,6 +157,18 @@ type request struct {
 }
 
 func (r *request) queued() bool { return len(r.leases) == 0 }
+
+// away reports whether r is granted nothing until its client comes back.
+func (r *request) away() bool { return r.missed || !r.pool.active.has(r) }
+
+// waiter returns what a restart has to know of r, which waits.
+func (r *request) waiter() Waiter {
+	w := Waiter{Request: r.Request, Arrival: r.arrival, Arrived: r.arrived}
+	if r.missed {
+		w.HoldsUntil, w.KeptUntil = r.activeUntil, r.keptUntil
+	}
+	return w
+}
 
 // values returns the leases of r as they are now.
 func (r *request) values() []Lease {

@@ -67,7 +67,8 @@ func namesOf(leases []Lease) []string {
 // ref names a lease exactly.
 func ref(l Lease) Ref { return Ref{Name: l.Name, Generation: l.Generation} }
 
-// words says what changed, without numbers.
+// words says what changed, without numbers, nor that somebody waits, or that the
+// pace counts.
 func words(changes []Change) []string {
 	var all []string
 	for _, c := range changes {
@@ -82,6 +83,16 @@ func words(changes []Change) []string {
 			all = append(all, fmt.Sprintf("broken %s: %s", c.Lease.Name, c.Lease.Broken))
 		case Done:
 			all = append(all, fmt.Sprintf("%s %s", c.Reason, c.Lease.Name))
+		case Extended:
+			all = append(all, "extended "+c.Lease.Name)
+		case Missed:
+			all = append(all, "missed "+c.Waiter.ID)
+		case Returned:
+			all = append(all, "returned "+c.Waiter.ID)
+		case LockBegun:
+			all = append(all, "locked "+c.Locked.Name)
+		case LockOver:
+			all = append(all, "unlocked "+c.Locked.Name)
 		case Remembered:
 			all = append(all, "remembered "+c.Ended.ID)
 		case Forgotten:

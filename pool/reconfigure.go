@@ -57,11 +57,14 @@ func (g *ledger) configure(configs []Config) {
 		g.touch(p)
 	}
 	g.pools = slices.DeleteFunc(g.pools, func(p *pool) bool {
-		over := p.retired && p.held.Len() == 0
-		if over {
-			delete(g.types, p.Type)
+		if !p.over() {
+			return false
 		}
-		return over
+		delete(g.types, p.Type)
+		if p.pacing.Count > 0 {
+			g.note(Change{Kind: Paced, Pacing: Pacing{Type: p.Type}})
+		}
+		return true
 	})
 }
 
@@ -74,7 +77,7 @@ func (g *ledger) refill(p *pool) {
 		free[name] = true
 	}
 	for _, name := range p.Names {
-		if g.slots[name].lease == nil && !free[name] {
+		if g.slots[name].free() && !free[name] {
 			p.stock.put(name)
 		}
 	}

@@ -186,7 +186,7 @@ func TestReconfigureSettings(t *testing.T) {
 	nextIs(t, set, 24*s)
 	set.Advance(24 * s)
 	changes := set.Drain()
-	if len(changes) != 1 || changes[0].Leases[0].Expires != 84*s {
+	if len(words(changes)) != 1 || changes[0].Leases[0].Expires != 84*s {
 		t.Errorf("changes %+v, want a grant within the new maximum", changes)
 	}
 	config.Pace = 0

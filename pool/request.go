@@ -34,3 +34,16 @@ type Request struct {
 	// already: if it cannot be granted at once, it gets [ErrExhausted].
 	Try bool
 }
+
+// Waiter is a request that is queued, as it outlives a restart. Times are on the
+// lease clock.
+type Waiter struct {
+	Request
+	Arrival uint64 // those with lower ones came before it
+	Arrived time.Duration
+
+	// Zero, or since a restart or a stall nobody has come back for it: until when
+	// it holds back those behind it, and until when its place is kept. Another
+	// restart does not move them.
+	HoldsUntil, KeptUntil time.Duration
+}

@@ -6,11 +6,19 @@ import (
 	"slices"
 )
 
-// New returns the pools of configs with what snapshot holds. Leases that can be
-// renewed get their full TTL, or what a provisional one has, from the clock of
-// the snapshot on; a pending release keeps its time, and so does the end of a
-// lease that was broken. A lease whose name or type is configured no more stays
-// held until it ends. A pace counts from the newest lease.
+// New returns the pools of configs with what snapshot holds.
+//
+// Leases that can be renewed get their full TTL, or what a provisional one has,
+// from the clock of the snapshot on; but only once: what was not renewed since the
+// last restart ends when it ended after that. A pending release keeps its time, and
+// so do a lock delay and the end of a lease that was broken. A lease whose name or
+// type is configured no more stays held until it ends. A pace goes on from the last
+// grant.
+//
+// The queue is in the order in which it was. Each waiter has [PlaceKept] to come
+// back, and holds back those behind it for [HoldBack] as long as it has not; both
+// from the first restart on after which it did not. What New itself does is among
+// the changes.
 //
 // An error says everything that is wrong with configs, or what in the snapshot
 // contradicts itself.
@@ -23,7 +31,8 @@ func New(configs []Config, snapshot Snapshot) (*Set, error) {
 		return nil, fmt.Errorf("restore leases: %w", err)
 	}
 	s.configure(configs)
-	s.serve()
+	s.makeUp()
+	s.Advance(s.now)
 	return s, nil
 }
 
@@ -32,12 +41,51 @@ func (s *Set) Snapshot() Snapshot {
 	snap := Snapshot{Clock: s.now, Generation: s.generation, Ended: slices.Clone(s.ended.order)}
 	for _, p := range s.pools {
 		snap.Leases = append(snap.Leases, p.leases()...)
+		for _, r := range p.queue {
+			if !r.Anonymous {
+				snap.Waiters = append(snap.Waiters, r.waiter())
+			}
+		}
+		if p.pacing.Count > 0 {
+			snap.Paced = append(snap.Paced, p.pacing)
+		}
 	}
+	for _, sl := range s.slots {
+		if sl.lock != nil {
+			snap.Locked = append(snap.Locked, sl.lock.Locked)
+		}
+	}
+	slices.SortFunc(snap.Locked, compareLocked)
 	return snap
 }
 
 // restore takes up what snapshot holds, as if nothing was configured.
 func (g *ledger) restore(snapshot Snapshot) error {
+	byType := func(a, b Pacing) int { return cmp.Compare(a.Type, b.Type) }
+	for _, paced := range slices.SortedFunc(slices.Values(snapshot.Paced), byType) {
+		p := g.restorePool(paced.Type)
+		p.pacing = paced
+		p.rhythm = rhythm{start: paced.Start, count: paced.Count, generation: paced.Generation}
+	}
+	if err := g.restoreLeases(snapshot); err != nil {
+		return err
+	}
+	for _, l := range slices.SortedFunc(slices.Values(snapshot.Locked), compareLocked) {
+		sl := g.slot(l.Name)
+		if !sl.free() {
+			return fmt.Errorf("name %q is held, or there twice, and has a lock delay", l.Name)
+		}
+		g.restoreLock(sl, g.restorePool(l.Type), l)
+	}
+	return g.restoreRequests(snapshot)
+}
+
+func compareLocked(a, b Locked) int {
+	return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.Name, b.Name))
+}
+
+// restoreLeases takes up the leases.
+func (g *ledger) restoreLeases(snapshot Snapshot) error {
 	// A snapshot may be in any order: its maker may have iterated over a map.
 	leases := slices.SortedFunc(slices.Values(snapshot.Leases), func(a, b Lease) int {
 		return cmp.Compare(a.Generation, b.Generation)
@@ -54,6 +102,11 @@ func (g *ledger) restore(snapshot Snapshot) error {
 		g.generation = max(g.generation, l.Generation)
 		g.hold(l)
 	}
+	return nil
+}
+
+// restoreRequests takes up the requests that have ended, and those that wait.
+func (g *ledger) restoreRequests(snapshot Snapshot) error {
 	ended := slices.SortedFunc(slices.Values(snapshot.Ended), func(a, b Ended) int {
 		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
 	})
@@ -63,23 +116,47 @@ func (g *ledger) restore(snapshot Snapshot) error {
 		}
 		g.ended.push(e)
 	}
+	waiters := slices.SortedFunc(slices.Values(snapshot.Waiters), func(a, b Waiter) int {
+		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.ID, b.ID))
+	})
+	for _, w := range waiters {
+		switch {
+		case w.ID == "" || w.Type == "" || w.Count < 1:
+			return fmt.Errorf("waiter %+v is incomplete", w)
+		case g.ended.has(w.ID) || g.requests[w.ID] != nil:
+			return fmt.Errorf("request %q is there twice", w.ID)
+		}
+		g.restoreWaiter(w)
+	}
 	return nil
+}
+
+// restoreWaiter puts a waiter at the end of its queue. Whoever was missed before is
+// so still; the others will be.
+func (g *ledger) restoreWaiter(w Waiter) {
+	g.arrivals = max(g.arrivals, w.Arrival)
+	r := &request{Request: w.Request, pool: g.restorePool(w.Type), arrival: w.Arrival, arrived: w.Arrived}
+	g.line(r)
+	if w.KeptUntil > 0 {
+		r.missed, r.activeUntil, r.keptUntil = true, w.HoldsUntil, w.KeptUntil
+		g.activate(r)
+		g.schedule(&r.timer, r.activeUntil)
+	}
+}
+
+// restorePool returns the pool of a type, which is retired until it is configured.
+func (g *ledger) restorePool(typ string) *pool {
+	p, isNew := g.pool(typ)
+	if isNew {
+		g.pools = append(g.pools, p)
+	}
+	return p
 }
 
 // hold restores one lease.
 func (g *ledger) hold(l Lease) {
-	p, isNew := g.pool(l.Type)
-	if isNew {
-		g.pools = append(g.pools, p)
-	}
+	p := g.restorePool(l.Type)
 	p.rhythm.resume(l, g.now)
-	switch {
-	case l.Broken != "": // what renewals no longer move, a restart does not either
-	case l.Provisional:
-		l.Expires = later(g.now, ProvisionalTTL)
-	default:
-		l.Expires = later(g.now, l.TTL)
-	}
 	var r *request
 	if l.RequestID != "" {
 		if r = g.requests[l.RequestID]; r == nil {

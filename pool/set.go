@@ -26,6 +26,8 @@ func (s *Set) Advance(now time.Duration) {
 		switch on := t.on.(type) {
 		case *lease:
 			s.expire(on)
+		case *lock:
+			s.unlock(on)
 		case *request:
 			s.leave(on)
 		case *pool:

@@ -20,14 +20,17 @@ func (m *sim) audit() {
 // holder, and is free, held or not configured.
 func (m *sim) auditModel() {
 	inUse := map[*modelPool]int{}
-	held := 0
+	held, locked := 0, 0
 	for name, n := range m.names {
 		if l := n.lease; l != nil {
 			held++
 			inUse[m.pools[l.Type]]++
-			if l.Name != name || l.ends() <= m.now {
-				m.failf("%s is held as %+v", name, l.Lease)
+			if l.Name != name || l.ends() <= m.now || n.lock != nil {
+				m.failf("%s is held as %+v, locked %v", name, l.Lease, n.lock)
 			}
+		}
+		if n.lock != nil {
+			locked++
 		}
 		free := 0
 		for _, p := range m.order {
@@ -37,7 +40,7 @@ func (m *sim) auditModel() {
 				}
 			}
 		}
-		if isFree := n.pool != nil && n.lease == nil; (free == 1) != isFree || free > 1 {
+		if isFree := n.pool != nil && n.lease == nil && n.lock == nil; (free == 1) != isFree || free > 1 {
 			m.failf("%s is free %d times", name, free)
 		}
 	}
@@ -45,6 +48,7 @@ func (m *sim) auditModel() {
 		m.failf("%d leases are held, counted %d", held, m.held)
 	}
 	for _, p := range m.order {
+		locked -= p.locked
 		active := 0
 		for i, r := range p.queue {
 			if r.isActive(m.now) != r.active || i > 0 && p.queue[i-1].arrival >= r.arrival {
@@ -59,6 +63,9 @@ func (m *sim) auditModel() {
 			m.failf("%s: %d in use and %d active, counted %d and %d", p.Type, inUse[p], active, p.inUse, p.active)
 		}
 		m.settlePool(p)
+	}
+	if locked != 0 {
+		m.failf("%d more names are locked than counted", locked)
 	}
 }
 
@@ -75,10 +82,45 @@ func (m *sim) auditSnapshot(snap Snapshot) {
 			m.failf("snapshot has %+v, want %+v", l, n.lease)
 		}
 	}
+	m.auditRest(newDiskOf(snap))
+}
+
+// auditRest compares waiters, lock delays and paces.
+func (m *sim) auditRest(d *disk) {
+	waiting, locked, paced := 0, 0, 0
+	for _, r := range m.waiters {
+		if r.Anonymous {
+			continue
+		}
+		waiting++
+		if got, ok := d.waiters[r.ID]; !ok || got != r.waiter() {
+			m.failf("durable is waiter %+v, want %+v", got, r.waiter())
+		}
+	}
+	for name, n := range m.names {
+		if n.lock == nil {
+			continue
+		}
+		locked++
+		if d.locked[name] != *n.lock {
+			m.failf("durable is lock %+v, want %+v", d.locked[name], *n.lock)
+		}
+	}
+	for _, p := range m.pools {
+		if p.paced.Count > 0 {
+			paced++
+		}
+		if d.paced[p.Type] != p.paced {
+			m.failf("durable is pace %+v, want %+v", d.paced[p.Type], p.paced)
+		}
+	}
+	if waiting != len(d.waiters) || locked != len(d.locked) || paced != len(d.paced) {
+		m.failf("durable are %d waiters, %d locks, %d paces; want %d, %d, %d", len(d.waiters), len(d.locked), len(d.paced), waiting, locked, paced)
+	}
 }
 
 // auditDisk: what a store has from the changes alone is what a snapshot has,
-// but for when renewable leases end, which a restart puts off anyway.
+// but for when renewable leases end that a restart gives their full TTL.
 func (m *sim) auditDisk() {
 	if m.disk.Generation != m.generation || !slices.Equal(m.disk.Ended, m.ended) || len(m.disk.leases) != m.held {
 		m.failf("a store has generation %d, %d ended, %d leases; want %d, %d, %d", m.disk.Generation,
@@ -86,13 +128,14 @@ func (m *sim) auditDisk() {
 	}
 	for name, l := range m.disk.leases {
 		want := m.names[name].lease.Lease
-		if l.Broken == "" {
+		if l.Broken == "" && !l.Extended {
 			l.Expires = want.Expires
 		}
 		if l != want {
 			m.failf("a store has %+v, want %+v", l, want)
 		}
 	}
+	m.auditRest(m.disk)
 }
 
 // auditPools compares what people are told.
@@ -100,12 +143,12 @@ func (m *sim) auditPools() {
 	pools := m.set.Pools(m.now)
 	i := 0
 	for _, p := range m.order {
-		if p.gone && p.inUse == 0 {
+		if p.gone && p.inUse+p.locked == 0 {
 			continue
 		}
 		got := pools[i]
 		i++
-		if got.Type != p.Type || got.Capacity != len(p.Names) || got.InUse != p.inUse || got.Waiting != len(p.queue) ||
+		if got.Type != p.Type || got.Capacity != len(p.Names) || got.InUse != p.inUse+p.locked || got.LockDelayed != p.locked || got.Waiting != len(p.queue) ||
 			got.NextGrantIn != max(0, p.due()-m.now) || len(got.Leases) != p.inUse {
 			m.failf("pool %+v, want %+v", got, p)
 		}
@@ -133,7 +176,7 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 	for i, w := range waiters {
 		r := p.queue[i]
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner || w.Count != r.Count ||
-			w.Arrived != r.arrived || w.Away == r.active || w.Reason != p.reason(m.now, r) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
+			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || w.Reason != p.reason(m.now, r) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
 			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, p.reason(m.now, r))
 		}
 	}
@@ -142,15 +185,15 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 // reason is why r waits, for people.
 func (p *modelPool) reason(now time.Duration, r *modelRequest) string {
 	first := p.first()
-	free := min(len(p.free), len(p.Names)-p.inUse)
+	free := min(len(p.free), len(p.Names)-p.inUse-p.locked)
 	switch {
 	case free <= 0:
 		return "full"
 	case p.due() > now && (first == nil || first.Count <= free):
 		return "paced"
-	case r.Count > free && (r == first || !r.active):
+	case r.Count > free && (r == first || !r.active || r.missed):
 		return fmt.Sprint("wants ", r.Count)
-	case !r.active:
+	case !r.active || r.missed:
 		return "" // it is only away
 	}
 	return "behind"
@@ -165,7 +208,7 @@ func (m *sim) status() {
 	st, ok := m.set.Status(m.now, r.ID)
 	p := r.pool
 	want := Status{
-		State: StateQueued, Place: p.place(r) + 1, Length: len(p.queue), InUse: p.inUse, Capacity: len(p.Names),
+		State: StateQueued, Place: p.place(r) + 1, Length: len(p.queue), InUse: p.inUse + p.locked, Capacity: len(p.Names),
 		Waited: m.now - r.arrived, NextGrantIn: max(0, p.due()-m.now),
 	}
 	if st.Oldest != nil != (p.inUse > 0) || st.Oldest != nil && m.names[st.Oldest.Name].lease.Lease != *st.Oldest {

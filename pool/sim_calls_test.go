@@ -72,9 +72,8 @@ func (m *sim) acquire(q Request) {
 			wantLeases = append(wantLeases, l.Lease)
 		}
 	case m.asking != nil:
-		m.enter(m.asking)
+		m.failf("%s was neither granted nor queued", q.ID)
 	}
-	m.asking = nil
 	if !slices.Equal(leases, wantLeases) {
 		m.failf("%s was told %+v, want %+v", q.ID, leases, wantLeases)
 	}
@@ -89,7 +88,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 		return ErrConflict
 	case r != nil && r.queued:
 		r.attached++
-		r.activeUntil = 0
+		r.activeUntil, r.missed = 0, false
 		m.comes(r)
 		if q.Try && (p.first() != r || !p.fits(r.Count) || p.due() > m.now) {
 			m.leaving[q.ID] = ErrExhausted
@@ -99,7 +98,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 	case r != nil:
 		for _, l := range r.leases {
 			if l.Provisional && l.Broken == "" {
-				l.Expires = m.now + modelProvisional
+				l.Expires, l.Extended = m.now+modelProvisional, false
 				m.times.lease(l)
 			}
 		}
@@ -205,7 +204,7 @@ func (m *sim) renew(ref Ref, ttl time.Duration) {
 	wantWhy := m.lost(ref)
 	if wantWhy == "" {
 		l := m.names[ref.Name].lease
-		l.Provisional = false
+		l.Provisional, l.Extended = false, false
 		if ttl == 0 {
 			ttl = l.TTL
 		}

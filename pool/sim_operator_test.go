@@ -14,8 +14,10 @@ func (m *sim) operate() {
 	case n < 10:
 		configs := m.someConfigs()
 		m.misconfigure(append(configs, Config{Type: "twice", Names: []string{configs[0].Names[0]}}))
-	case n < 13:
+	case n < 12:
 		m.restart()
+	case n < 13:
+		m.stall(time.Duration(2+m.rand.IntN(600)) * time.Second)
 	case n < 18:
 		m.logf("from now on nothing is committed")
 		m.lossy = 1 + m.rand.IntN(100)
@@ -53,6 +55,7 @@ func (m *sim) someConfigs() []Config {
 		if m.rand.IntN(3) == 0 {
 			configs[i].Pace = time.Duration(m.rand.IntN(3)) * m.world.pace
 			configs[i].MaxTTL = time.Duration(1+m.rand.IntN(3)) * time.Minute
+			configs[i].LockDelay = time.Duration(m.rand.IntN(3)) * m.world.lockDelay
 			configs[i].DefaultTTL = 0
 			configs[i].MaxWaiters = 1 + m.rand.IntN(m.world.owners)
 		}
@@ -81,6 +84,19 @@ func (m *sim) someConfigs() []Config {
 		return m.world.configs
 	}
 	return all
+}
+
+// stall stops the server for d, in which the clock goes on.
+func (m *sim) stall(d time.Duration) {
+	m.logf("a stall of %v", d)
+	m.count("stalls")
+	m.clock += d
+	m.now += d
+	m.makeUp()
+	due := m.model.pass(m.now)
+	m.set.Stalled(m.now)
+	m.take()
+	m.check(due)
 }
 
 // restart stops and starts the server in good order: everything is committed.
@@ -120,6 +136,7 @@ func (m *sim) start(snap Snapshot) {
 	m.set = set
 	m.model = newModel(configs, snap, m.failf, m.note)
 	m.disk.Ended = slices.Clone(m.model.ended) // in the order in which they are restored
+	due := m.model.pass(m.now)
 	m.take()
-	m.check(nil)
+	m.check(due)
 }

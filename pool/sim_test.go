@@ -56,7 +56,7 @@ func TestSimulation(t *testing.T) {
 	for _, what := range []string{
 		"granted at once", "granted later", "granted late", "overtaken", "expired", "released", "broken", "dropped",
 		"renewal lost", "stale release", "delayed", "asked again", "copies", "crashes of owners", "clock jumps",
-		"reconfigurations", "restarts", "crashes", "lost grants",
+		"reconfigurations", "restarts", "crashes", "lost grants", "stalls", "missed", "returned", "locked",
 		ErrConflict.Error(), ErrEnded.Error(), ErrExhausted.Error(), ErrQueueFull.Error(),
 		ErrUnknownType.Error(), ErrTooMany.Error(), ErrNotHeld.Error(), ErrUnknownName.Error(),
 	} {

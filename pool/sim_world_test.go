@@ -9,6 +9,8 @@ type world struct {
 	configs []Config
 	pace    time.Duration // of pools that have one after a reconfiguration
 
+	lockDelay time.Duration // likewise
+
 	owners       int
 	large        int // of so many requests, a few are for many names, or too many
 	operateEvery int // steps, on average, something is done to the server
@@ -26,10 +28,11 @@ var few = world{
 	large:  1,
 	configs: []Config{
 		{Type: "one", Names: numbered("one", 1), MaxWaiters: 3},
-		{Type: "few", Names: numbered("few", 3), MaxTTL: 2 * time.Minute, Pace: 2 * s},
+		{Type: "few", Names: numbered("few", 3), MaxTTL: 2 * time.Minute, Pace: 2 * s, LockDelay: 15 * s},
 		{Type: "more", Names: numbered("more", 7), DefaultTTL: time.Minute, MaxWaiters: 20},
 	},
 	pace:         2 * s,
+	lockDelay:    5 * s,
 	elapse:       (*sim).seconds,
 	auditEvery:   50,
 	operateEvery: 500,
@@ -45,11 +48,12 @@ var thousands = world{
 	configs: []Config{
 		{Type: "many", Names: numbered("many", 400)},
 		{Type: "paced", Names: numbered("paced", 50), Pace: 500 * time.Millisecond},
-		{Type: "strict", Names: numbered("strict", 100), MaxTTL: time.Minute, MaxWaiters: 300},
+		{Type: "strict", Names: numbered("strict", 100), MaxTTL: time.Minute, MaxWaiters: 300, LockDelay: s},
 		{Type: "short", Names: numbered("short", 20), DefaultTTL: time.Minute, Pace: 20 * time.Millisecond},
 		{Type: "three", Names: numbered("three", 3)},
 	},
 	pace:         100 * time.Millisecond,
+	lockDelay:    s,
 	elapse:       (*sim).milliseconds,
 	auditEvery:   2_000,
 	operateEvery: 8_000,

@@ -42,7 +42,7 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 	st := Status{
 		State: StateQueued,
 		Place: p.queue.index(r) + 1, Length: len(p.queue),
-		InUse: p.held.Len(), Capacity: p.capacity(),
+		InUse: p.inUse(), Capacity: p.capacity(),
 		NextGrantIn: p.dueIn(s.now),
 		Waited:      s.now - r.arrived,
 	}
@@ -59,12 +59,13 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 type PoolStatus struct {
 	Type          string
 	Capacity      int // zero: configured no more, and its leases drain
-	InUse         int
+	InUse         int // leases, and what is LockDelayed
+	LockDelayed   int // names that nobody holds, and that are not granted yet; see [Config]
 	Waiting       int
-	OldestWaiting time.Duration // how long the first in the queue has waited
-	NextGrantIn   time.Duration // how long the pace holds back the next grant; zero: it does not
-	Leases        []Lease       // what is held longest comes first
-	Waiters       []WaiterStatus      // in the order of the queue: the first [ListedWaiters] of it
+	OldestWaiting time.Duration  // how long the first in the queue has waited
+	NextGrantIn   time.Duration  // how long the pace holds back the next grant; zero: it does not
+	Leases        []Lease        // what is held longest comes first
+	Waiters       []WaiterStatus // in the order of the queue: the first [ListedWaiters] of it
 }
 
 // ListedWaiters is how many waiters of a pool [Set.Pools] lists: what people read,
@@ -79,7 +80,7 @@ type WaiterStatus struct {
 	Owner     string
 	Count     int
 	Arrived   time.Duration
-	Away      bool // it is not active: others are granted before it
+	Away      bool // it is granted nothing until its client comes back
 
 	// Reason is why it waits: one of the Wait constants of package leaseapi, and
 	// what they say that follows. Empty if only its client's absence does.
@@ -106,7 +107,7 @@ func (p *pool) waiters(now time.Duration) []WaiterStatus {
 	for i, r := range p.queue[:min(len(p.queue), ListedWaiters)] {
 		w := WaiterStatus{
 			ID: r.ID, Anonymous: r.Anonymous, Place: i + 1, Owner: r.Owner, Count: r.Count,
-			Arrived: r.arrived, Away: !p.active.has(r), Reason: p.reason(now, r),
+			Arrived: r.arrived, Away: r.away(), Reason: p.reason(now, r),
 		}
 		w.Estimate, w.EstimateMax = p.estimate(now, before, r.Count)
 		before += r.Count
@@ -121,11 +122,11 @@ func (s *Set) Totals(now time.Duration) []PoolStatus {
 	s.Advance(now)
 	var all []PoolStatus
 	for _, p := range s.pools {
-		if p.retired && p.held.Len() == 0 {
+		if p.over() {
 			continue
 		}
 		st := PoolStatus{
-			Type: p.Type, Capacity: p.capacity(), InUse: p.held.Len(), Waiting: len(p.queue),
+			Type: p.Type, Capacity: p.capacity(), InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue),
 			NextGrantIn: p.dueIn(s.now),
 		}
 		if len(p.queue) > 0 {

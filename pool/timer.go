@@ -7,7 +7,7 @@ type timer struct {
 	due time.Duration
 	set uint64 // grows with each setting: what was set first goes first among equals
 	pos int
-	on  any // *lease, *request or *pool; see [Set.Advance]
+	on  any // *lease, *lock, *request or *pool; see [Set.Advance]
 }
 
 func newTimers() ordered[*timer] {

@@ -5,10 +5,16 @@ func (g *ledger) enqueue(r *request) {
 	g.arrivals++
 	r.arrival = g.arrivals
 	r.attached = 1
+	g.line(r)
+	g.activate(r)
+	g.note(Change{Kind: Queued, Waiter: r.waiter()})
+}
+
+// line puts r, which came after all others, at the end of its queue.
+func (g *ledger) line(r *request) {
 	r.timer.on = r
 	r.pool.queue.push(r)
 	r.pool.wanted += r.Count
-	g.activate(r)
 	g.requests[r.ID] = r
 	g.waiting++
 }
@@ -21,6 +27,30 @@ func (g *ledger) activate(r *request) {
 	}
 	p.active.put(r)
 	g.touch(p)
+}
+
+// miss makes r wait for its client, which could not reach the server for a while,
+// unless it is there, or has been missed before.
+func (g *ledger) miss(r *request) {
+	if r.attached > 0 || r.missed {
+		return
+	}
+	r.missed = true
+	r.activeUntil, r.keptUntil = later(g.now, HoldBack), later(g.now, PlaceKept)
+	g.activate(r)
+	g.leave(r)
+	g.note(Change{Kind: Missed, Waiter: r.waiter()})
+}
+
+// meet says that the client of r has come back.
+func (g *ledger) meet(r *request) {
+	r.activeUntil = 0
+	g.timers.remove(&r.timer)
+	if r.missed {
+		r.missed = false
+		g.note(Change{Kind: Returned, Waiter: r.waiter()})
+	}
+	g.activate(r)
 }
 
 // leave moves a waiter without connections through its states: active for a
@@ -45,7 +75,7 @@ func (g *ledger) leave(r *request) {
 func (g *ledger) drop(r *request, err error) {
 	g.dequeue(r)
 	g.touch(r.pool) // it may have been in the way
-	g.note(Change{Kind: Dropped, ID: r.ID, Err: err, Took: g.now - r.arrived})
+	g.note(Change{Kind: Dropped, ID: r.ID, Err: err, WasQueued: !r.Anonymous, Took: g.now - r.arrived})
 }
 
 // dequeue takes r off its queue.

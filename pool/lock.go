@@ -1,0 +1,44 @@
+package pool
+
+import "time"
+
+// lockDelay returns how long the name of l is not granted again if its holder
+// does not release it: by the pool that the name is in, or was.
+func (l *lease) lockDelay() time.Duration {
+	if l.slot.pool != nil {
+		return l.slot.pool.LockDelay
+	}
+	return l.pool.LockDelay
+}
+
+// free makes the name of sl one that may be granted, if it is in a pool.
+func (g *ledger) free(sl *slot) {
+	if sl.pool != nil {
+		sl.pool.stock.put(sl.name)
+		g.touch(sl.pool)
+	}
+}
+
+// lock begins the lock delay of a name, after a lease of p.
+func (g *ledger) lock(sl *slot, p *pool, l Locked) {
+	g.restoreLock(sl, p, l)
+	g.note(Change{Kind: LockBegun, Locked: l})
+}
+
+// restoreLock is lock without a change.
+func (g *ledger) restoreLock(sl *slot, p *pool, l Locked) {
+	sl.lock = &lock{Locked: l, slot: sl, pool: p}
+	sl.lock.timer.on = sl.lock
+	p.locked++
+	g.schedule(&sl.lock.timer, l.Until)
+}
+
+// unlock ends a lock delay.
+func (g *ledger) unlock(l *lock) {
+	g.timers.remove(&l.timer)
+	l.slot.lock = nil
+	l.pool.locked--
+	g.touch(l.pool)
+	g.note(Change{Kind: LockOver, Locked: l.Locked})
+	g.free(l.slot)
+}

@@ -1,0 +1,25 @@
+package pool
+
+import "time"
+
+// Stalled says that the server was not able to act for a while, until now: it was
+// stopped, or starved, or its machine was paused. Those who renewed, or came back to
+// their place, were not heard. So it is treated as a restart is: see [New]. It must
+// come before any other call with such a now, which would do first what was due.
+func (s *Set) Stalled(now time.Duration) {
+	s.now = max(s.now, now)
+	s.makeUp()
+	s.Advance(s.now)
+}
+
+// makeUp makes up for a time in which nobody was heard.
+func (g *ledger) makeUp() {
+	for _, p := range g.pools {
+		for _, l := range p.byGrant() {
+			g.extend(l)
+		}
+		for _, r := range p.queue {
+			g.miss(r)
+		}
+	}
+}
