@@ -55,8 +55,15 @@ const (
 	// that means to wait on comes back at once, and two seconds cover a
 	// retry or a slow machine.
 	SliceGap = 2 * time.Second
-	// PlaceKept is how long a waiter whose connection broke keeps its place.
-	PlaceKept = 30 * time.Second
+	// AnswerTime is how much later than the end of a wait its answer may come:
+	// the proxy counts from the arrival of the request, and a name may have to be
+	// resolved on the way.
+	AnswerTime = 5 * time.Second
+	// PlaceKept is how long a waiter whose connection broke keeps its place, and
+	// how long it has to come back after a restart. A client whose connection was
+	// lost without a word notices after SliceTime and AnswerTime; it comes back
+	// with pauses of up to SliceGap, and needs more than one try on a bad network.
+	PlaceKept = 60 * time.Second
 	// ProvisionalTTL is how long a grant lasts that nobody renewed yet.
 	ProvisionalTTL = 30 * time.Second
 	// EndedKept is how long the server remembers a request id that ended, if
@@ -223,6 +230,7 @@ type Pool struct {
 	InUse         int         `json:"in_use"`
 	Waiting       int         `json:"waiting"`
 	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the waiter that waits longest
+	LockDelayed   int         `json:"lock_delayed,omitempty"`   // part of in_use: held by nobody, but not granted yet after a lease that was not released
 	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
 	NextGrantAt   time.Time   `json:"next_grant_at,omitzero"`   // the same, by the server's clock
 	Leases        []PoolLease `json:"leases"`

@@ -12,10 +12,7 @@ import (
 )
 
 const (
-	// answerTime is how much later than the end of the wait the proxy's answer
-	// may come: the proxy counts from the arrival of the request, and a name
-	// may have to be resolved on the way.
-	answerTime = 5 * time.Second
+	answerTime = leaseapi.AnswerTime
 	// sliceTime is how long a request that is answered in slices may stay
 	// without answer.
 	sliceTime = leaseapi.SliceTime + answerTime

@@ -227,6 +227,7 @@ func TestSliceEndsWithAGrant(t *testing.T) {
 		synctest.Wait()
 		p.server.term.mu.Lock()
 		p.server.term.alarm.timer.Stop() // so that the end of the slice is what finds the lease expired
+		p.server.term.keeping = false    // and no stall
 		p.server.term.mu.Unlock()
 		if got := decode[leaseapi.AcquireReply](t, <-r, 200); got.RequestID != "r" {
 			t.Errorf("got %+v", got)

@@ -8,8 +8,22 @@ type alarm struct {
 	at    time.Duration // when it rings; never: it is not set
 }
 
-// newAlarm returns an alarm that rings at once.
-func newAlarm() alarm { return alarm{timer: time.NewTimer(0)} }
+// lateBy is how late an alarm may be found. More is a stall: the process was
+// stopped, or starved, or its machine was paused.
+const lateBy = time.Second
+
+// newAlarm returns an alarm that is not set.
+func newAlarm() alarm {
+	a := alarm{timer: time.NewTimer(time.Hour), at: never}
+	a.timer.Stop()
+	return a
+}
+
+// ringNow makes it ring at once.
+func (a *alarm) ringNow() {
+	a.at = never
+	a.timer.Reset(0)
+}
 
 // setBefore makes it ring at next, unless it rings earlier anyway. An alarm that
 // rings too early costs one look at the pools; to set it anew costs as much.

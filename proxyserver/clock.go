@@ -8,6 +8,9 @@ import (
 // never is a time on the lease clock that does not come.
 const never time.Duration = math.MaxInt64
 
+// until returns now + wait, or the end of time if that is later.
+func until(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
+
 // clock is the lease clock: it showed base at start, and runs since then. It goes
 // by the monotonic part of the times that read returns. So to set the wall clock
 // changes only the times that people read, and where generations begin at the

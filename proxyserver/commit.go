@@ -25,8 +25,10 @@ var (
 // transaction before it was being committed.
 type batch struct {
 	changes    []pool.Change
-	generation uint64 // the last one given, changes included
-	saveClock  bool   // the clock is to be saved, changes or not
+	generation uint64        // the last one given, changes included
+	urgent     bool          // an answer may wait for it; false: nothing changed but who waits
+	saveClock  bool          // the clock is to be saved, changes or not
+	arrived    time.Duration // never, or on the lease clock: when the first of those who wait came
 	deliveries []delivery
 
 	done chan struct{} // closed when the batch is durable, or failed with err
@@ -34,12 +36,18 @@ type batch struct {
 }
 
 func newBatch(generation uint64) *batch {
-	return &batch{generation: generation, done: make(chan struct{})}
+	return &batch{generation: generation, arrived: never, done: make(chan struct{})}
 }
 
-// add notes a change, and the calls that learn of it when it is durable.
+// add notes a change, and the calls that learn of it when it is durable. That
+// somebody waits changes no answer, so none waits for it to be durable.
 func (b *batch) add(c pool.Change, calls []*call) {
 	b.changes = append(b.changes, c)
+	if c.Kind == pool.Queued {
+		b.arrived = min(b.arrived, c.Waiter.Arrived)
+	} else {
+		b.urgent = true
+	}
 	if c.Kind == pool.Granted {
 		b.generation = c.Leases[len(c.Leases)-1].Generation
 	}
@@ -67,9 +75,9 @@ type committer struct {
 }
 
 // undurable returns the batch that an answer from the present state waits for;
-// nil if all of that state is durable. The caller holds c.mu.
+// nil if all of that state is durable, but for who came to wait. The caller holds c.mu.
 func (c *committer) undurable() *batch {
-	if len(c.open.changes) > 0 || c.open.saveClock {
+	if c.open.urgent || c.open.saveClock {
 		return c.open
 	}
 	return c.committing

@@ -19,6 +19,7 @@ type metrics struct {
 	commitSeconds promtext.Histogram
 	commitChanges promtext.Histogram
 	commitErrors  uint64
+	stalls        uint64
 	reloads       map[reloadKey]uint64
 }
 
@@ -126,6 +127,13 @@ func (m *metrics) refused(typ, reason string) {
 		typ = ""
 	}
 	m.refusals[refusalKey{typ, reason}]++
+}
+
+// stalled counts a time in which the server stood still.
+func (m *metrics) stalled() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stalls++
 }
 
 func (m *metrics) reloaded(source string, ok bool) {

@@ -60,7 +60,7 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
 			leases[j] = poolLease(t.clock, l)
 		}
 		reply.Pools[i] = leaseapi.Pool{
-			Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, Waiting: p.Waiting,
+			Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, LockDelayed: p.LockDelayed, Waiting: p.Waiting,
 			OldestWaiting: leaseapi.Duration(round(p.OldestWaiting)),
 			NextGrantIn:   leaseapi.Duration(round(p.NextGrantIn)), Leases: leases,
 		}

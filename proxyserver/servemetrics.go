@@ -46,7 +46,8 @@ func writePools(t *promtext.Text, totals []pool.PoolStatus) {
 		}
 	}
 	gauge("leasectl_capacity", "Leases that the pool has.", func(p pool.PoolStatus) float64 { return float64(p.Capacity) })
-	gauge("leasectl_in_use", "Leases that are held.", func(p pool.PoolStatus) float64 { return float64(p.InUse) })
+	gauge("leasectl_in_use", "Leases that are held, and names with a lock delay.", func(p pool.PoolStatus) float64 { return float64(p.InUse) })
+	gauge("leasectl_lock_delayed", "Names that nobody holds, and that are not granted yet because of the lock delay.", func(p pool.PoolStatus) float64 { return float64(p.LockDelayed) })
 	gauge("leasectl_waiting", "Requests in the queue.", func(p pool.PoolStatus) float64 { return float64(p.Waiting) })
 	gauge("leasectl_oldest_waiting_seconds", "How long the first in the queue has waited.", func(p pool.PoolStatus) float64 { return p.OldestWaiting.Seconds() })
 	gauge("leasectl_next_grant_seconds", "How long the pace holds back the next grant.", func(p pool.PoolStatus) float64 { return p.NextGrantIn.Seconds() })
@@ -88,6 +89,8 @@ func (m *metrics) write(t *promtext.Text) {
 	t.Histogram("leasectl_commit_changes", nil, &m.commitChanges)
 	t.Family("leasectl_commit_errors_total", "counter", "Commits that failed: after the first, the server waits for a restart.")
 	t.Sample("leasectl_commit_errors_total", nil, float64(m.commitErrors))
+	t.Family("leasectl_stalls_total", "counter", "Times in which the server stood still for more than a second.")
+	t.Sample("leasectl_stalls_total", nil, float64(m.stalls))
 	m.writeReloads(t)
 }
 

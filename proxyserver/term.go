@@ -8,10 +8,19 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// clockEvery is how often the lease clock is saved while leases are held and
-// nothing else is committed: a crash gives back at most that much of a delayed
-// release's time.
-const clockEvery = 5 * time.Second
+// How often the lease clock is saved if nothing else is committed: a crash takes
+// back what ran since.
+const (
+	idleEvery = 5 * time.Second
+	// busyEvery is how often while anything is held or waits. Who came to wait is
+	// committed with it.
+	busyEvery = time.Second
+	// firstSave is how long after its start a server saves it first. Each of the
+	// next intervals is as long as all before it together, up to the above: so at
+	// least half of a life counts, however short lives are, and no lease is kept
+	// alive by a server that never gets to save its clock.
+	firstSave = 20 * time.Millisecond
+)
 
 // term is the time in which this server decides who gets a lease: pools, their
 // clock, and what makes their decisions durable. It begins from what the store
@@ -20,8 +29,10 @@ type term struct {
 	committer
 	set     *pool.Set
 	maxWait time.Duration
-	busy    func(n int) // is called with the number of leases and waiters after each change; nil: nobody asks
-	alarm   alarm       // rings when the pools have something to do
+	busy    func(n int)   // is called with the number of leases and waiters after each change; nil: nobody asks
+	alarm   alarm         // rings when the pools have something to do
+	keeping bool          // keepTime runs
+	ran     time.Duration // lease clock of the last call
 
 	lastAnonymous uint64 // number of the last request without an id
 	finished      bool   // the last commit is under way, or over
@@ -36,8 +47,9 @@ type termOptions struct {
 	busy    func(n int)
 }
 
-// beginTerm begins a term from what st holds; nil: from nothing, in memory. The
-// pools stand still until [term.keepTime] runs. The caller keeps st, and closes
+// beginTerm begins a term from what st holds; nil: from nothing, in memory. What a
+// restart gives to leases and waiters is durable when it returns. The pools stand
+// still until [term.keepTime] runs. The caller keeps st, and closes
 // it after [term.end].
 func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, error) {
 	var snap pool.Snapshot
@@ -54,7 +66,7 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 	if err != nil {
 		return nil, err
 	}
-	return &term{
+	t := &term{
 		committer: committer{
 			store: st, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock},
 			commitSem: make(chan struct{}, 1), failed: make(chan struct{}),
@@ -64,7 +76,15 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 		maxWait: opts.maxWait,
 		busy:    opts.busy,
 		alarm:   newAlarm(),
-	}, nil
+	}
+	t.collect()
+	if t.durable() {
+		t.open.saveClock = true
+		if err := t.awaitCommit(t.open); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
 func (t *term) durable() bool { return t.store != nil }
@@ -96,6 +116,12 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err err
 		}
 	}()
 	now := t.clock.now()
+	if late := now - max(t.alarm.at, t.ran); t.keeping && late > lateBy {
+		t.log.Warn("the server stood still: leases have their full TTL again, and waiters a minute to come back", "for", round(late))
+		t.metrics.stalled()
+		t.set.Stalled(now)
+	}
+	t.ran = now
 	t.set.Advance(now)
 	t.collect() // so that op finds no waiter whose outcome is decided
 	op(t.set, now)
@@ -125,22 +151,39 @@ func (t *term) setAlarm(now time.Duration) {
 	if due, ok := t.set.Next(); ok {
 		next = due
 	}
-	if t.clockRuns() {
-		next = min(next, t.saved+clockEvery)
+	next = min(next, t.commitDue())
+	if held, waiting := t.set.Busy(); held+waiting > 0 {
+		next = min(next, now+busyEvery) // else nobody would notice a stall
 	}
 	t.alarm.setBefore(next, now)
 }
 
-// clockRuns reports whether the clock must be saved now and then: a restart would
-// give back time that leases have used up.
-func (t *term) clockRuns() bool {
-	held, _ := t.set.Busy()
-	return held > 0 && t.durable()
+// commitDue returns when the open batch is to be committed although no answer waits
+// for it.
+func (t *term) commitDue() time.Duration {
+	held, waiting := t.set.Busy()
+	arrivals := until(t.open.arrived, busyEvery)
+	if !t.durable() {
+		return arrivals // for metrics and log
+	}
+	every := idleEvery
+	if held+waiting > 0 {
+		every = busyEvery
+	}
+	due := t.saved + min(every, max(firstSave, t.saved-t.clock.base))
+	if held == 0 && arrivals < never {
+		return max(due, arrivals) // the clock was not saved for longer: nothing was held
+	}
+	return due
 }
 
 // keepTime does what is due whenever the alarm rings, until stop or until calls
 // are refused.
 func (t *term) keepTime(stop <-chan struct{}) {
+	t.mu.Lock()
+	t.keeping = true
+	t.alarm.ringNow()
+	t.mu.Unlock()
 	for {
 		select {
 		case <-stop:
@@ -149,7 +192,7 @@ func (t *term) keepTime(stop <-chan struct{}) {
 		}
 		err := t.do(func(_ *pool.Set, now time.Duration) { // do itself does what is due
 			t.alarm.at = never
-			if t.clockRuns() && now >= t.saved+clockEvery {
+			if now >= t.commitDue() {
 				t.open.saveClock = true
 			}
 		})

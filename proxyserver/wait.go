@@ -64,9 +64,6 @@ func (t *term) waitOf(now time.Duration, r *request) time.Duration {
 	return max(0, t.maxWait-st.Waited)
 }
 
-// until returns now + wait, or the end of time if that is later.
-func until(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
-
 // await waits with c for its outcome, until the client goes, or the time of a
 // slice or of the whole wait is over.
 func (t *term) await(ctx context.Context, r *request, c *call) outcome {

@@ -77,6 +77,7 @@ func (p *poolsParser) readKeys(e *entry) {
 		"pace":        func(key, value *yaml.Node) { p.parsePace(e, key, value) },
 		"hold":        func(key, value *yaml.Node) { e.hold = key; e.holdTime = p.duration(key, value) },
 		"max_waiters": func(key, value *yaml.Node) { e.MaxWaiters = p.number(key, value, 1) },
+		"lock_delay":  func(key, value *yaml.Node) { e.LockDelay = p.duration(key, value) },
 		"lifespan":    meaningless,
 		"config":      meaningless,
 		"needs":       meaningless,

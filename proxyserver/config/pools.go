@@ -21,6 +21,7 @@ import (
 //	  default_ttl: 4h           # of a request that names none
 //	  max_ttl: 12h              # the most a request may name
 //	  max_waiters: 10000
+//	  lock_delay: 15s           # what was not released is not granted again for that long
 //	  pace: auto                # the least time between two grants, such as 24s;
 //	  hold: 20m                 # auto is how long a lease is held / the number of names
 //

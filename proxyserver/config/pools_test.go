@@ -32,6 +32,7 @@ resources:
   default_ttl: 30m
   max_ttl: 12h
   max_waiters: 7
+  lock_delay: 15s
 - {type: least, min-count: 1}
 - {type: paced, names: [p], pace: 90s}
 - {type: even, max-count: 50, hold: 20m, pace: auto}
@@ -43,7 +44,7 @@ resources:
 	want := []pool.Config{
 		{Type: "aws-quota-slice", Names: []string{"us-east-1", "us-west-2"}},
 		{Type: "gcp-quota-slice", Names: []string{"gcp-quota-slice-0", "gcp-quota-slice-1", "gcp-quota-slice-2"}},
-		{Type: "azure 4", Names: []string{"a"}, DefaultTTL: 30 * time.Minute, MaxTTL: 12 * time.Hour, MaxWaiters: 7},
+		{Type: "azure 4", Names: []string{"a"}, DefaultTTL: 30 * time.Minute, MaxTTL: 12 * time.Hour, MaxWaiters: 7, LockDelay: 15 * time.Second},
 		{Type: "least", Names: []string{"least-0"}},
 		{Type: "paced", Names: []string{"p"}, Pace: 90 * time.Second},
 		{Type: "even", Pace: 24 * time.Second},

@@ -48,8 +48,7 @@ type Store interface {
 
 // Batch is what one transaction makes durable.
 type Batch struct {
-	// Changes are in the order in which they were made. [pool.Dropped] changes
-	// nothing durable, since waiters are not.
+	// Changes are in the order in which they were made.
 	Changes []pool.Change
 
 	Clock      time.Duration // the lease clock

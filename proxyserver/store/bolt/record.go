@@ -3,7 +3,6 @@ package bolt
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -20,9 +19,15 @@ import (
 //	             in which ids are remembered and forgotten. The payload is empty.
 //	l NAME       a lease that is held: a leaseRecord, as JSON
 //	m            the metaRecord, as JSON
+//	d NAME       a name that has a lock delay: a lockRecord, as JSON
+//	p TYPE       the last grant of a pool with a pace: a paceRecord, as JSON
+//	w ID         a request that waits: a waiterRecord, as JSON
 const (
-	keyEnded = 'e'
-	keyLease = 'l'
+	keyEnded  = 'e'
+	keyLease  = 'l'
+	keyLock   = 'd'
+	keyPace   = 'p'
+	keyWaiter = 'w'
 )
 
 type leaseRecord struct {
@@ -36,7 +41,8 @@ type leaseRecord struct {
 	ReleaseAt   time.Duration `json:"release_at,omitempty"`
 	Provisional bool          `json:"provisional,omitempty"`
 	Broken      string        `json:"broken,omitempty"`
-	Expires     time.Duration `json:"expires,omitempty"` // of a broken lease; a restart gives any other its full TTL again
+	Extended    bool          `json:"extended,omitempty"`
+	Expires     time.Duration `json:"expires,omitempty"` // of a lease that is broken or extended; a restart gives any other its full TTL again
 }
 
 // write writes what one commit changes.
@@ -62,8 +68,8 @@ func writeChange(t *table, c pool.Change) error {
 				return err
 			}
 		}
-		return nil
-	case pool.Renewed, pool.Delayed, pool.Broken:
+		return deleteWaiter(t, c)
+	case pool.Renewed, pool.Extended, pool.Delayed, pool.Broken:
 		return putLease(t, c.Lease)
 	case pool.Done:
 		return t.delete(leaseKey(c.Lease.Name))
@@ -72,7 +78,7 @@ func writeChange(t *table, c pool.Change) error {
 	case pool.Forgotten:
 		return t.delete(endedKey(c.Ended))
 	}
-	return nil // the queue is not durable
+	return writeQueue(t, c)
 }
 
 // reader takes up records, one after the other, and counts them.
@@ -120,7 +126,7 @@ func (r *reader) add(key, payload []byte) error {
 			Until: time.Duration(binary.BigEndian.Uint64(rest)),
 		})
 	default:
-		return errors.New("it is not known")
+		return r.addQueue(key, payload)
 	}
 	return nil
 }
@@ -142,7 +148,7 @@ func (r leaseRecord) lease(name string) pool.Lease {
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,
 		RequestID: r.RequestID, Count: r.Count,
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
-		Broken: r.Broken, Expires: r.Expires,
+		Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
 	}
 }
 
@@ -151,9 +157,9 @@ func putLease(t *table, l pool.Lease) error {
 		Type: l.Type, Generation: l.Generation, Owner: l.Owner,
 		RequestID: l.RequestID, Count: l.Count,
 		TTL: l.TTL, Granted: l.Granted, ReleaseAt: l.ReleaseAt, Provisional: l.Provisional,
-		Broken: l.Broken,
+		Broken: l.Broken, Extended: l.Extended,
 	}
-	if l.Broken != "" {
+	if l.Broken != "" || l.Extended {
 		r.Expires = l.Expires
 	}
 	return t.putJSON(leaseKey(l.Name), r)

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// restarted is a durable server that is killed and started again.
+type restarted struct {
+	t       *testing.T
+	program string
+	args    []string
+	client  *proxyclient.Client
+	log     journalLog
+	cmd     *exec.Cmd
+}
+
+func newRestarted(t *testing.T, program string, args ...string) *restarted {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "leasectl-test-") // short, for the socket in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	r := &restarted{t: t, program: program, args: append([]string{"serve", "--socket", socket, "--data", filepath.Join(dir, "data")}, args...)}
+	if r.client, err = proxyclient.New(proxyclient.Options{URL: "unix://" + socket}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.client.Close)
+	r.start()
+	t.Cleanup(func() { r.cmd.Process.Kill(); r.cmd.Wait() })
+	return r
+}
+
+// start starts the server, and returns when it answers.
+func (r *restarted) start() {
+	r.t.Helper()
+	r.cmd = exec.Command(r.program, r.args...)
+	r.cmd.Stderr = &r.log
+	if err := r.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.pool()
+}
+
+// restart kills the server and starts it again.
+func (r *restarted) restart() {
+	r.t.Helper()
+	r.cmd.Process.Kill()
+	r.cmd.Wait()
+	r.start()
+}
+
+func (r *restarted) context() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	r.t.Cleanup(cancel)
+	return ctx
+}
+
+// pool is the first pool.
+func (r *restarted) pool() leaseapi.Pool {
+	r.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		pools, err := r.client.Pools(r.context())
+		if err == nil {
+			return pools[0]
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("the server does not answer: %v\n%s", err, &r.log)
+		}
+	}
+}
+
+// hold acquires a lease and confirms it.
+func (r *restarted) hold(ttl time.Duration) []leaseapi.Lease {
+	r.t.Helper()
+	g, err := r.client.Acquire(r.context(), proxyclient.Request{Type: r.pool().Type, Count: 1, Owner: "holder", TTL: ttl, Wait: patience})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.client.Renew(r.context(), g.Leases, 0); err != nil {
+		r.t.Fatal(err)
+	}
+	return g.Leases
+}
+
+func (r *restarted) release(leases []leaseapi.Lease, delay time.Duration) {
+	r.t.Helper()
+	req := leaseapi.ReleaseRequest{Leases: leases, Delay: leaseapi.Duration(delay)}
+	if _, err := r.client.Release(r.context(), req); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// After a KILL of the server the queue is in the order in which it was, although
+// its clients come back in any.
+func TestQueueKeepsItsOrderOverARestart(t *testing.T) {
+	t.Parallel()
+	const waiters = 16
+	r := newRestarted(t, build(t, ""), "--pool", "q=1")
+	held := r.hold(time.Hour)
+	var mu sync.Mutex
+	var order []int
+	var running sync.WaitGroup
+	for n := range waiters {
+		running.Go(func() {
+			client, err := proxyclient.New(proxyclient.Options{URL: "unix://" + r.args[2]})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer client.Close()
+			g, err := client.Acquire(r.context(), proxyclient.Request{Type: "q", Count: 1, Owner: fmt.Sprint("w", n), Wait: patience})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			order = append(order, n)
+			mu.Unlock()
+			r.release(g.Leases, 0)
+		})
+		for r.pool().Waiting <= n {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	time.Sleep(1500 * time.Millisecond) // only who came in the last second may lose its order
+	r.restart()
+	r.release(held, 0) // before they are all back
+	running.Wait()
+	inverted := 0
+	for i, a := range order {
+		for _, b := range order[i+1:] {
+			if a > b {
+				inverted++
+			}
+		}
+	}
+	if len(order) != waiters || inverted > 0 {
+		t.Errorf("granted in the order %v: %d of %d pairs are inverted", order, inverted, waiters*(waiters-1)/2)
+	}
+}
+
+// Restarts that come more often than a lease would end keep nothing dead alive:
+// neither a lease that nobody renews, nor one whose release was put off.
+func TestRestartsKeepNothingDeadAlive(t *testing.T) {
+	t.Parallel()
+	program := build(t, "")
+	for _, tt := range []struct {
+		name       string
+		ttl, delay time.Duration
+	}{
+		{"nobody renews it", 2 * time.Second, 0},
+		{"its release was put off", time.Hour, 2 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRestarted(t, program, "--pool", "q=1")
+			leases := r.hold(tt.ttl)
+			if tt.delay > 0 {
+				r.release(leases, tt.delay)
+			}
+			// Of each life at least half counts, and a first restart gives it its full TTL
+			// again: 2 × 2 s are over after at most ten lives.
+			const life, most = 900 * time.Millisecond, 12
+			for n := range most {
+				time.Sleep(life)
+				if r.restart(); r.pool().InUse == 0 {
+					t.Logf("it ended in life %d", n+2)
+					return
+				}
+			}
+			t.Errorf("it is held after %d restarts: %+v", most, r.pool().Leases)
+		})
+	}
+}
+
+// A pool keeps its pace over a restart, also if its last lease was released.
+func TestPaceOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(config, []byte("resources: [{type: q, names: [a, b, c], pace: 1h}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := newRestarted(t, build(t, ""), "--config", config)
+	r.release(r.hold(0), 0)
+	for range 2 {
+		r.restart()
+		g, err := r.client.Acquire(r.context(), proxyclient.Request{Type: "q", Count: 1})
+		if !errors.Is(err, proxyclient.ErrExhausted) {
+			t.Fatalf("within the pace %+v was granted, %v", g, err)
+		}
+	}
+}
+
+// A server that is stopped for twice the TTL has heard no renewal: when it goes on,
+// the lease is its holder's still, and nobody who waits gets it.
+func TestStall(t *testing.T) {
+	t.Parallel()
+	r := newRestarted(t, build(t, ""), "--pool", "q=1")
+	const ttl = 2 * time.Second
+	held := r.hold(ttl)
+	ctx, leave := context.WithCancel(r.context())
+	waited := make(chan error)
+	go func() {
+		_, err := r.client.Acquire(ctx, proxyclient.Request{Type: "q", Count: 1, Wait: patience})
+		waited <- err
+	}()
+	for r.pool().Waiting == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := r.client.Renew(r.context(), held, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.cmd.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(2 * ttl)
+	r.cmd.Process.Signal(syscall.SIGCONT)
+	if p := r.pool(); len(p.Leases) != 1 || p.Leases[0].Lease != held[0] {
+		t.Errorf("after the stall %+v is held, want %+v", p.Leases, held)
+	}
+	if _, err := r.client.Renew(r.context(), held, 0); err != nil {
+		t.Errorf("the first renewal after the stall: %v", err)
+	}
+	// Nobody renews it any more: a second stall does not help it, and the waiter gets it.
+	if err := <-waited; err != nil {
+		t.Errorf("when the holder is gone: %v", err)
+	}
+	leave()
+}

@@ -1,0 +1,103 @@
+package bolt
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// waiterRecord is a request that waits. HoldsUntil and KeptUntil are set if nobody
+// came back for it after a restart.
+type waiterRecord struct {
+	Type       string        `json:"type"`
+	Count      int           `json:"count"`
+	Owner      string        `json:"owner,omitempty"`
+	TTL        time.Duration `json:"ttl"`
+	Arrival    uint64        `json:"arrival"`
+	Arrived    time.Duration `json:"arrived"`
+	HoldsUntil time.Duration `json:"holds_until,omitempty"`
+	KeptUntil  time.Duration `json:"kept_until,omitempty"`
+}
+
+type lockRecord struct {
+	Type  string        `json:"type"`
+	Until time.Duration `json:"until"`
+}
+
+type paceRecord struct {
+	Generation uint64        `json:"generation"`
+	Start      time.Duration `json:"start"`
+	Count      int           `json:"count"`
+}
+
+// writeQueue writes a change of who waits, or of what keeps names from them.
+func writeQueue(t *table, c pool.Change) error {
+	switch c.Kind {
+	case pool.Queued, pool.Missed, pool.Returned:
+		if c.Waiter.Anonymous { // its wait ends with its connection
+			return nil
+		}
+		w := c.Waiter
+		return t.putJSON(recordKey(keyWaiter, w.ID), waiterRecord{
+			Type: w.Type, Count: w.Count, Owner: w.Owner, TTL: w.TTL,
+			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
+		})
+	case pool.Dropped:
+		return deleteWaiter(t, c)
+	case pool.LockBegun:
+		return t.putJSON(recordKey(keyLock, c.Locked.Name), lockRecord{Type: c.Locked.Type, Until: c.Locked.Until})
+	case pool.LockOver:
+		return t.delete(recordKey(keyLock, c.Locked.Name))
+	case pool.Paced:
+		p := c.Pacing
+		if p.Count == 0 {
+			return t.delete(recordKey(keyPace, p.Type))
+		}
+		return t.putJSON(recordKey(keyPace, p.Type), paceRecord{Generation: p.Generation, Start: p.Start, Count: p.Count})
+	}
+	return nil
+}
+
+// deleteWaiter deletes the waiter that c takes off the queue, if it has a record.
+func deleteWaiter(t *table, c pool.Change) error {
+	if !c.WasQueued {
+		return nil
+	}
+	return t.delete(recordKey(keyWaiter, c.ID))
+}
+
+// addQueue adds what writeQueue wrote to the snapshot.
+func (r *reader) addQueue(key, payload []byte) error {
+	name := string(key[1:])
+	switch key[0] {
+	case keyWaiter:
+		var w waiterRecord
+		if err := json.Unmarshal(payload, &w); err != nil {
+			return err
+		}
+		r.snapshot.Waiters = append(r.snapshot.Waiters, pool.Waiter{
+			Request: pool.Request{ID: name, Type: w.Type, Count: w.Count, Owner: w.Owner, TTL: w.TTL},
+			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
+		})
+	case keyLock:
+		var l lockRecord
+		if err := json.Unmarshal(payload, &l); err != nil {
+			return err
+		}
+		r.snapshot.Locked = append(r.snapshot.Locked, pool.Locked{Name: name, Type: l.Type, Until: l.Until})
+	case keyPace:
+		var p paceRecord
+		if err := json.Unmarshal(payload, &p); err != nil {
+			return err
+		}
+		r.snapshot.Paced = append(r.snapshot.Paced, pool.Pacing{Type: name, Generation: p.Generation, Start: p.Start, Count: p.Count})
+	default:
+		return errors.New("it is not known")
+	}
+	return nil
+}
+
+// recordKey is the key of what kind has under name.
+func recordKey(kind byte, name string) []byte { return append([]byte{kind}, name...) }
