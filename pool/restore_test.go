@@ -34,7 +34,7 @@ func TestRestoreTimes(t *testing.T) {
 	}
 	must(t, back, 41*s, Request{ID: "provisional", Type: "t"}, "t-2")
 	refuse(t, back, 41*s, Request{ID: "firm", Type: "t", Owner: "you"}, ErrConflict)
-	must(t, back, 41*s, req("waits")) // it queues anew
+	must(t, back, 41*s, req("waits")) // it has its place
 	if _, waiting := back.Busy(); waiting != 1 {
 		t.Errorf("%d wait, want 1", waiting)
 	}

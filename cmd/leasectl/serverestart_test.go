@@ -136,7 +136,7 @@ func TestQueueKeepsItsOrderOverARestart(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	time.Sleep(1500 * time.Millisecond) // only who came in the last second may lose its order
+	time.Sleep(3 * time.Second) // only who came in the last second may lose its order
 	r.restart()
 	r.release(held, 0) // before they are all back
 	running.Wait()
@@ -210,7 +210,7 @@ func TestPaceOutlivesARestart(t *testing.T) {
 func TestStall(t *testing.T) {
 	t.Parallel()
 	r := newRestarted(t, build(t, ""), "--pool", "q=1")
-	const ttl = 2 * time.Second
+	const ttl = 4 * time.Second
 	held := r.hold(ttl)
 	ctx, leave := context.WithCancel(r.context())
 	waited := make(chan error)
@@ -233,7 +233,7 @@ func TestStall(t *testing.T) {
 	if _, err := r.client.Renew(r.context(), held, 0); err != nil {
 		t.Errorf("the first renewal after the stall: %v", err)
 	}
-	// Nobody renews it any more: a second stall does not help it, and the waiter gets it.
+	// Nobody renews it any more, so the waiter gets it.
 	if err := <-waited; err != nil {
 		t.Errorf("when the holder is gone: %v", err)
 	}

@@ -1,0 +1,157 @@
+package proxyserver
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+// stored are the ids of the waiters that a restart would find, in their order.
+func (p *peer) stored() (ids []string) {
+	p.t.Helper()
+	snap, err := p.server.store.Load()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	slices.SortFunc(snap.Waiters, func(a, b pool.Waiter) int { return int(a.Arrival) - int(b.Arrival) })
+	for _, w := range snap.Waiters {
+		ids = append(ids, w.ID)
+	}
+	return ids
+}
+
+// A request that queues costs no commit of its own. It is durable within a second
+// all the same, and leaves the store when it leaves the queue.
+func TestWaitersBecomeDurable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, durable(t, t.TempDir(), 1))
+		p.granted("type=q&owner=holder")
+		time.Sleep(time.Minute + 300*time.Millisecond) // the clock was saved 300 ms ago
+		before := p.probe().commits.Load()
+		for n := range 5 {
+			p.later(t.Context(), fmt.Sprint("type=q&request_id=", n))
+			synctest.Wait()
+		}
+		p.later(t.Context(), "type=q") // one that cannot come back
+		synctest.Wait()
+		if n := p.probe().commits.Load() - before; n != 0 {
+			t.Errorf("%d commits for 5 requests that queue", n)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := p.probe().commits.Load() - before; n != 1 {
+			t.Errorf("%d commits within a second", n)
+		}
+		if ids := p.stored(); !slices.Equal(ids, []string{"0", "1", "2", "3", "4"}) {
+			t.Errorf("durable are %q", ids)
+		}
+		p.release(`{"names":["q-0"]}`)
+		p.release(`{"request_ids":["2"]}`)
+		if ids := p.stored(); !slices.Equal(ids, []string{"1", "3", "4"}) {
+			t.Errorf("durable are %q", ids)
+		}
+	})
+}
+
+// A second after nothing was held, who waits alone is durable too; and without a
+// store nothing keeps the batch from being announced.
+func TestWaitersOfAnIdlePool(t *testing.T) {
+	for _, inMemory := range []bool{false, true} {
+		t.Run(fmt.Sprint("in memory ", inMemory), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				opts := durable(t, t.TempDir(), 2)
+				opts.Pools[0].Pace = time.Hour
+				if inMemory {
+					opts.Store.Close()
+					opts.Store = nil
+				}
+				p := start(t, opts)
+				p.granted("type=q&owner=x")
+				p.release(`{"names":["q-0"]}`)
+				time.Sleep(time.Minute + 100*time.Millisecond)
+				p.later(t.Context(), "type=q&request_id=a")
+				time.Sleep(time.Second)
+				synctest.Wait()
+				p.server.term.mu.Lock()
+				open := len(p.server.term.open.changes)
+				p.server.term.mu.Unlock()
+				if open != 0 {
+					t.Errorf("%d changes are not committed after a second", open)
+				}
+			})
+		})
+	}
+}
+
+// A client that lost its connection at the start of a slice, and notices when it
+// ought to have an answer, finds its place.
+func TestPlaceOutlastsALostConnection(t *testing.T) {
+	if tries := leaseapi.SliceTime + leaseapi.AnswerTime + 2*leaseapi.SliceGap; leaseapi.PlaceKept <= tries {
+		t.Errorf("a place is kept for %v, and its client is back after %v", leaseapi.PlaceKept, tries)
+	}
+}
+
+// How soon the clock is saved after a start: a life of any length counts at least
+// half, beyond the first 20 ms.
+func TestClockOfShortLives(t *testing.T) {
+	for _, life := range []time.Duration{45, 100, 333, 500, 999, 1700, 2300, 4000} {
+		life *= time.Millisecond
+		t.Run(life.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := start(t, durable(t, t.TempDir(), 1))
+				time.Sleep(life)
+				synctest.Wait()
+				snap, err := p.server.store.Load()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if snap.Clock < life/2 || snap.Clock > life {
+					t.Errorf("of %v the store knows %v", life, snap.Clock)
+				}
+			})
+		})
+	}
+}
+
+// A call that finds the alarm late by more than a second gives leases their full
+// TTL before it does what is due; by less it does not.
+func TestStall(t *testing.T) {
+	for _, c := range []struct {
+		stall time.Duration
+		held  int
+	}{{900 * time.Millisecond, 0}, {3 * time.Second, 1}} {
+		t.Run(c.stall.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log bytes.Buffer
+				p := start(t, Options{Pools: []pool.Config{quota(1)}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+				l := p.granted("type=q&request_id=a&ttl=60s").Leases[0]
+				p.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(l.Generation)+`}]}`)
+				time.Sleep(60*time.Second - time.Millisecond)
+				p.server.term.mu.Lock()
+				p.server.term.alarm.at = p.server.term.clock.now() + time.Millisecond
+				p.server.term.alarm.timer.Stop() // the process is stopped
+				p.server.term.mu.Unlock()
+				time.Sleep(c.stall)
+				if n := p.inUse(); n != c.held {
+					t.Errorf("%d leases are held, want %d", n, c.held)
+				}
+				synctest.Wait()
+				if said := strings.Contains(log.String(), "the server stood still"); said != (c.held > 0) {
+					t.Errorf("the log says that it stood still: %t", said)
+				}
+				time.Sleep(61 * time.Second)
+				if n := p.inUse(); n != 0 {
+					t.Errorf("%d leases are held of a holder that is gone", n)
+				}
+			})
+		})
+	}
+}

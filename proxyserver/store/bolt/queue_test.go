@@ -1,0 +1,66 @@
+package bolt
+
+import (
+	"cmp"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// Who waits, what has a lock delay, and the last grants of pools with a pace are
+// there when the store is opened again, with every field; and what is over is not.
+func TestCommitAndLoadQueue(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	full := pool.Waiter{
+		Request: pool.Request{ID: "full", Type: "t", Count: 2, Owner: "red\x00me", TTL: time.Hour},
+		Arrival: 7, Arrived: 3, HoldsUntil: 5, KeptUntil: 6,
+	}
+	waiter := func(id string, arrival uint64) pool.Waiter {
+		return pool.Waiter{Request: pool.Request{ID: id, Type: "t", Count: 1, TTL: 1}, Arrival: arrival, Arrived: 2}
+	}
+	anonymous := waiter("\x001", 6)
+	anonymous.Anonymous = true
+	missed := waiter("back", 8)
+	missed.HoldsUntil, missed.KeptUntil = 1, 2
+	lock, over := pool.Locked{Name: "n", Type: "t", Until: 9}, pool.Locked{Name: "o", Type: "t", Until: 8}
+	pace := pool.Pacing{Type: "t", Generation: 5, Start: 4, Count: 3}
+	extended := pool.Lease{Name: "e", Type: "t", Generation: 9, Count: 1, TTL: 7, Granted: 3, Expires: 6, Extended: true}
+	for _, changes := range [][]pool.Change{
+		{
+			{Kind: pool.Queued, Waiter: waiter("granted", 1)}, {Kind: pool.Queued, Waiter: waiter("dropped", 2)},
+			{Kind: pool.Queued, Waiter: anonymous}, {Kind: pool.Queued, Waiter: waiter("full", 7)}, {Kind: pool.Missed, Waiter: missed},
+			{Kind: pool.LockBegun, Locked: over}, {Kind: pool.LockBegun, Locked: lock},
+			{Kind: pool.Paced, Pacing: pool.Pacing{Type: "t", Generation: 1, Start: 1, Count: 1}}, {Kind: pool.Paced, Pacing: pool.Pacing{Type: "u", Count: 1}},
+		},
+		{
+			{Kind: pool.Missed, Waiter: full}, {Kind: pool.Returned, Waiter: waiter("back", 8)},
+			{Kind: pool.Granted, ID: "granted", WasQueued: true}, {Kind: pool.Dropped, ID: "dropped", WasQueued: true}, {Kind: pool.Dropped, ID: anonymous.ID},
+			{Kind: pool.LockOver, Locked: over}, {Kind: pool.Paced, Pacing: pace}, {Kind: pool.Paced, Pacing: pool.Pacing{Type: "u"}},
+			{Kind: pool.Extended, Lease: extended},
+		},
+	} {
+		if err := s.Commit(store.Batch{Clock: 4, Generation: 9, Changes: changes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := mustOpen(t, dir).Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(snap.Waiters, func(a, b pool.Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	want := pool.Snapshot{
+		Clock: 4, Generation: 9, Leases: []pool.Lease{extended}, Waiters: []pool.Waiter{full, waiter("back", 8)},
+		Locked: []pool.Locked{lock}, Paced: []pool.Pacing{pace},
+	}
+	if !reflect.DeepEqual(snap, want) {
+		t.Errorf("loaded\n%+v, want\n%+v", snap, want)
+	}
+}
