@@ -16,8 +16,9 @@ var (
 )
 
 // Whatever clients, operators, time and restarts do to a Set, in any order, a
-// model that knows only the rules finds none of them broken after any step; and
-// when all owners are gone, nothing stays held.
+// model that knows only the rules finds none of them broken after any step. When
+// everything heals, all who wait are served or gone within a bound; and when all
+// owners are gone, nothing stays held.
 //
 // A normal run takes a million steps, one with -short or the race detector a
 // tenth of that, and one with -steps N as many in each of its worlds. What fails
@@ -40,6 +41,7 @@ func TestSimulation(t *testing.T) {
 			}
 			sim := newSim(t, w, seed)
 			sim.run(steps)
+			sim.heal()
 			sim.leaveAll()
 			t.Logf("%d steps with seed %d, %v of lease time: %v", steps, seed, sim.clock.Round(time.Second), sim.seen)
 

@@ -22,6 +22,7 @@ type ledger struct {
 	mu          sync.Mutex
 	held        map[string]entry  // by name: from the answer to an acquire until its release is sent
 	generations map[uint64]string // all that were ever seen, with their request
+	died        int               // holders
 }
 
 type entry struct {
@@ -85,6 +86,11 @@ func (l *ledger) job(ctx context.Context, c *http.Client, n int, r *rand.Rand, s
 		if got, err := insist(ctx, c, "POST", "/lease/renew", string(body)); err != nil || got.status != 200 {
 			l.t.Errorf("%s: renew: %d %s, %v", id, got.status, got.body, err)
 		}
+		if typ == "wide" && r.IntN(40) == 0 { // it dies, and nobody releases what it had
+			l.give(grant.Leases)
+			l.die(ctx, c, grant.Leases)
+			continue
+		}
 		time.Sleep(time.Duration(r.IntN(5000)) * time.Microsecond) // it works
 		if r.IntN(4) == 0 {
 			again, err := insist(ctx, c, "POST", target, "")
@@ -106,6 +112,20 @@ func (l *ledger) job(ctx context.Context, c *http.Client, n int, r *rand.Rand, s
 			l.t.Errorf("%s has ended, and got %d %s, %v", id, got.status, got.body, err)
 		}
 	}
+}
+
+// deadTTL is that of leases whose holder dies.
+const deadTTL = time.Second
+
+// die is the last renewal of leases.
+func (l *ledger) die(ctx context.Context, c *http.Client, leases []leaseapi.Lease) {
+	body, _ := json.Marshal(leaseapi.RenewRequest{Leases: leases, TTL: leaseapi.Duration(deadTTL)})
+	if got, err := insist(ctx, c, "POST", "/lease/renew", string(body)); err != nil || got.status != 200 {
+		l.t.Errorf("renew: %d %s, %v", got.status, got.body, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.died++
 }
 
 // compare looks whether the server has what the clients have: a lease that a

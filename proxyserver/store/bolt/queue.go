@@ -8,6 +8,17 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
+// Keys of what is written here, and of what the records are:
+//
+//	d NAME       a name that has a lock delay: a lockRecord, as JSON
+//	p TYPE       the last grant of a pool with a pace: a paceRecord, as JSON
+//	w ID         a request that waits: a waiterRecord, as JSON
+const (
+	keyLock   = 'd'
+	keyPace   = 'p'
+	keyWaiter = 'w'
+)
+
 // waiterRecord is a request that waits. HoldsUntil and KeptUntil are set if nobody
 // came back for it after a restart.
 type waiterRecord struct {
@@ -69,7 +80,7 @@ func deleteWaiter(t *table, c pool.Change) error {
 }
 
 // addQueue adds what writeQueue wrote to the snapshot.
-func (r *reader) addQueue(key, payload []byte) error {
+func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 	name := string(key[1:])
 	switch key[0] {
 	case keyWaiter:
@@ -77,7 +88,7 @@ func (r *reader) addQueue(key, payload []byte) error {
 		if err := json.Unmarshal(payload, &w); err != nil {
 			return err
 		}
-		r.snapshot.Waiters = append(r.snapshot.Waiters, pool.Waiter{
+		snap.Waiters = append(snap.Waiters, pool.Waiter{
 			Request: pool.Request{ID: name, Type: w.Type, Count: w.Count, Owner: w.Owner, TTL: w.TTL},
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 		})
@@ -86,13 +97,13 @@ func (r *reader) addQueue(key, payload []byte) error {
 		if err := json.Unmarshal(payload, &l); err != nil {
 			return err
 		}
-		r.snapshot.Locked = append(r.snapshot.Locked, pool.Locked{Name: name, Type: l.Type, Until: l.Until})
+		snap.Locked = append(snap.Locked, pool.Locked{Name: name, Type: l.Type, Until: l.Until})
 	case keyPace:
 		var p paceRecord
 		if err := json.Unmarshal(payload, &p); err != nil {
 			return err
 		}
-		r.snapshot.Paced = append(r.snapshot.Paced, pool.Pacing{Type: name, Generation: p.Generation, Start: p.Start, Count: p.Count})
+		snap.Paced = append(snap.Paced, pool.Pacing{Type: name, Generation: p.Generation, Start: p.Start, Count: p.Count})
 	default:
 		return errors.New("it is not known")
 	}

@@ -19,15 +19,10 @@ import (
 //	             in which ids are remembered and forgotten. The payload is empty.
 //	l NAME       a lease that is held: a leaseRecord, as JSON
 //	m            the metaRecord, as JSON
-//	d NAME       a name that has a lock delay: a lockRecord, as JSON
-//	p TYPE       the last grant of a pool with a pace: a paceRecord, as JSON
-//	w ID         a request that waits: a waiterRecord, as JSON
+//	d, p, w      see queue.go
 const (
-	keyEnded  = 'e'
-	keyLease  = 'l'
-	keyLock   = 'd'
-	keyPace   = 'p'
-	keyWaiter = 'w'
+	keyEnded = 'e'
+	keyLease = 'l'
 )
 
 type leaseRecord struct {
@@ -126,7 +121,7 @@ func (r *reader) add(key, payload []byte) error {
 			Until: time.Duration(binary.BigEndian.Uint64(rest)),
 		})
 	default:
-		return r.addQueue(key, payload)
+		return addQueue(&r.snapshot, key, payload)
 	}
 	return nil
 }

@@ -1,0 +1,64 @@
+package pool
+
+import (
+	"slices"
+	"time"
+)
+
+// heal is the second phase of a simulation. No fault happens any more: whoever
+// waits comes back and stays, or is gone for good, and holders release what they
+// are granted. Then everybody is served, or gone, within what the pace, lock delays
+// and the absent may take.
+func (m *sim) heal() {
+	m.logf("everything heals")
+	if m.lossy > 0 {
+		m.lossy = 0
+		m.crash()
+	}
+	for _, r := range slices.Clone(m.waiters) {
+		switch {
+		case m.rand.IntN(3) == 0: // gone
+			for r.queued && r.attached > 0 {
+				m.detach(r.ID, 0)
+				m.check(nil)
+			}
+		case r.queued && r.attached == 0:
+			m.acquire(r.Request)
+			m.check(nil)
+		}
+	}
+	bound := m.healing()
+	for begin := m.clock; ; {
+		for len(m.leases) > 0 {
+			m.note("healed")
+			m.release(ref(m.leases[0].Lease), 0)
+			m.check(nil)
+		}
+		if len(m.waiters) == 0 {
+			break
+		}
+		next, ok := m.set.Next()
+		if !ok || m.clock-begin > bound {
+			m.failf("%d still wait %v after everything healed, %+v first; something is due: %t", len(m.waiters), m.clock-begin, m.waiters[0], ok)
+		}
+		m.pass(next - m.now)
+	}
+	m.audit()
+}
+
+// healing is how long it may take until all who wait are served or gone.
+func (m *sim) healing() (most time.Duration) {
+	for _, p := range m.order {
+		names := 0
+		for _, r := range p.queue {
+			names += r.Count
+		}
+		most = max(most, p.due()-m.now+time.Duration(names)*p.Pace)
+	}
+	for _, n := range m.names {
+		if n.lock != nil {
+			most = max(most, n.lock.Until-m.now)
+		}
+	}
+	return most + modelPlaceKept
+}
