@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 GO      ?= go
 SHELLS   = $(wildcard .ci/run scripts/*.sh scripts/examples/*.sh)
 
-.PHONY: build demo test lint check clean
+.PHONY: build demo test mutants lint check clean
 
 build: ## a static binary at bin/leasectl
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.buildVersion=$(VERSION)' -o bin/leasectl ./cmd/leasectl
@@ -15,6 +15,9 @@ demo: build ## the main job: three install steps, one lease, a timeline
 
 test: ## all tests
 	$(GO) test -timeout 30m ./...
+
+mutants: ## put back each bug of a list; a test must notice it
+	$(GO) test -timeout 60m -run TestMutants -v ./cmd/leasectl -mutants
 
 lint: ## format, vet (also for macOS), staticcheck, shellcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }

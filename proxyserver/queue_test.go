@@ -155,3 +155,23 @@ func TestStall(t *testing.T) {
 		})
 	}
 }
+
+// What a restart gives to leases is durable before the server answers anybody, so
+// that it is given once, however soon the server is killed.
+func TestStartIsDurable(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, durable(t, dir, 1))
+	p.granted("type=q&owner=me&ttl=5m")
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(durable(t, dir, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	snap, err := s.store.Load()
+	if err != nil || len(snap.Leases) != 1 || !snap.Leases[0].Extended {
+		t.Errorf("durable is %+v, %v", snap, err)
+	}
+}

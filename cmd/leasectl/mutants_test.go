@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var mutants = flag.Bool("mutants", false, "put every bug of the list back, not only a few; see TestMutants")
+
+// mutant is a bug that we once had, or nearly: old stands in file, and with new in
+// its place the test of package pkg must fail.
+type mutant struct {
+	name     string
+	file     string
+	old, new string
+	pkg      string
+	test     string
+	quick    bool // belongs to every test run
+}
+
+var mutantList = []mutant{
+	// The queue keeps its order over a restart.
+	{"a restart forgets the queue", "pool/restore.go", "\t\tg.restoreWaiter(w)\n", "",
+		"./pool", "TestRestoredQueue", true},
+	{"nobody holds back who overtakes after a restart", "pool/lease.go", "HoldBack = 10 * time.Second", "HoldBack = 0 * time.Second",
+		"./pool", "TestRestoredQueue", false},
+	{"who is missed is granted leases", "pool/grant.go", "!ok || r.missed ||", "!ok ||",
+		"./pool", "TestRestoredQueue", false},
+	{"each restart gives the absent a minute more", "pool/waiter.go", "if r.attached > 0 || r.missed {", "if r.attached > 0 {",
+		"./pool", "TestFurtherRestartsGiveWaitersNoMoreTime", true},
+	{"who has come back is missed still", "pool/waiter.go", "\t\tr.missed = false\n", "",
+		"./pool", "TestRestoredQueue", false},
+	{"waiters are not stored", "proxyserver/store/bolt/queue.go", "if c.Waiter.Anonymous {", "if true {",
+		"./proxyserver", "TestWaitersBecomeDurable", false},
+	{"who was granted a lease waits in the store", "proxyserver/store/bolt/queue.go", "if !c.WasQueued {", "if true {",
+		"./proxyserver", "TestWaitersBecomeDurable", false},
+	{"an arrival costs a commit", "proxyserver/commit.go", "if c.Kind == pool.Queued {", "if b.arrived = min(b.arrived, c.Waiter.Arrived); false {",
+		"./proxyserver", "TestWaitersBecomeDurable", false},
+	{"an arrival waits for somebody else's commit", "proxyserver/term.go", "busyEvery = time.Second", "busyEvery = time.Hour",
+		"./proxyserver", "TestWaitersBecomeDurable", false},
+	{"a place is kept for as long as a lost connection goes unnoticed", "leaseapi/leaseapi.go", "PlaceKept = 60 * time.Second", "PlaceKept = 30 * time.Second",
+		"./proxyserver", "TestPlaceOutlastsALostConnection", false},
+
+	// Restarts, however often, keep nothing dead alive.
+	{"each restart gives the full TTL again", "pool/grant.go", `if l.Broken != "" || l.Extended {`, `if l.Broken != "" {`,
+		"./pool", "TestFullTTLOnce", true},
+	{"the first renewal after a restart is not durable", "pool/grant.go", "durable = durable || l.Extended\n", "\n",
+		"./pool", "TestFullTTLOnce", false},
+	{"the end after a restart is not stored", "proxyserver/store/bolt/record.go", `if l.Broken != "" || l.Extended {`, `if l.Broken != "" {`,
+		"./proxyserver/store/bolt", "TestCommitAndLoadQueue", false},
+	{"what a start gives is not durable", "proxyserver/term.go", "\tif t.durable() {\n\t\tt.open.saveClock", "\tif false {\n\t\tt.open.saveClock",
+		"./proxyserver", "TestStartIsDurable", false},
+	{"short lives do not count", "proxyserver/term.go", "firstSave = 20 * time.Millisecond", "firstSave = time.Second",
+		"./proxyserver", "TestClockOfShortLives", false},
+	{"the pace begins anew", "pool/restore.go", "p.rhythm = rhythm{start: paced.Start,", "p.rhythm = rhythm{start: -1 << 40,",
+		"./pool", "TestPaceOutlivesARelease", false},
+	{"a delayed release is put off by a stall", "pool/grant.go", "\tl.Expires, l.Extended = later(g.now, ttl), true\n", "\tl.Expires, l.Extended = later(g.now, ttl), true\n\tl.ReleaseAt = min(l.ReleaseAt, 1) * l.Expires\n",
+		"./pool", "TestFullTTLOnce", false},
+
+	// Stall, and lock delay.
+	{"a stall is not noticed", "proxyserver/term.go", "t.keeping && late > lateBy", "late > never",
+		"./proxyserver", "TestStall", false},
+	{"a stall is made up for after what was due", "pool/stall.go", "\ts.makeUp()\n", "\ts.Advance(s.now)\n\ts.makeUp()\n",
+		"./pool", "TestStallComesBeforeWhatIsDue", true},
+	{"what is broken has no lock delay", "pool/grant.go", "why != Released && delay > 0", "why == Expired && delay > 0",
+		"./pool", "TestLockDelay", true},
+	{"what is released has a lock delay", "pool/grant.go", "why != Released && delay > 0", "delay > 0",
+		"./pool", "TestLockDelay", false},
+	{"units under a lock delay are free", "pool/pool.go", "return p.held.Len() + p.locked", "return p.held.Len()",
+		"./pool", "TestLockDelayOverAReconfiguration", false},
+	{"a lock delay is not durable", "pool/restore.go", "\t\tg.restoreLock(sl, g.restorePool(l.Type), l)\n", "",
+		"./pool", "TestLockDelay", false},
+
+	// exec.
+	{"the grace period outlasts the lease", "supervisor/attempt.go", "grace = max(0, min(grace, ttl/2-StopMargin))", "_ = ttl",
+		"./cmd/leasectl", "TestGraceWithinGrantedTTL", false},
+	{"a second TERM does not reach the command", "supervisor/watch.go", "\t\tw.command.Signal(sig)\n\t\treturn\n", "\t\treturn\n",
+		"./cmd/leasectl", "TestForwardedSignals", false},
+	{"who gives a lease back has lost it", "holder/lease.go", "if denied && l.givenBack() {", "if false {",
+		"./holder", "TestKeepGivenBack", false},
+}
+
+// Each bug of the list is caught: with it put back, the test that is named fails.
+// A run without -mutants does that for a few only, and looks that the others still
+// could be put back. Nothing in the tree is changed: the compiler reads the mutated
+// file in the place of the other (go help build, -overlay).
+func TestMutants(t *testing.T) {
+	for _, m := range mutantList {
+		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			path, err := filepath.Abs(filepath.Join("../..", m.file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := bytes.Count(text, []byte(m.old)); n != 1 {
+				t.Fatalf("%s has %q %d times, want once", m.file, m.old, n)
+			}
+			if !*mutants && (!m.quick || testing.Short()) {
+				return
+			}
+			m.mustBeCaught(t, path, bytes.Replace(text, []byte(m.old), []byte(m.new), 1))
+		})
+	}
+}
+
+func (m mutant) mustBeCaught(t *testing.T, path string, mutated []byte) {
+	dir := t.TempDir()
+	replacement, overlay := filepath.Join(dir, "mutated.go"), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: replacement}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{replacement: mutated, overlay: replace} {
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("go", "test", "-count=1", "-timeout=5m", "-run", "^"+regexp.QuoteMeta(m.test)+"$", m.pkg)
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay)) // for builds within the test too
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		t.Errorf("%s does not notice it", m.test)
+	} else if !bytes.Contains(out, []byte("--- FAIL: "+m.test)) {
+		t.Errorf("%s did not fail, but something else did: %v\n%s", m.test, err, out)
+	}
+}
