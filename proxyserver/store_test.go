@@ -343,10 +343,15 @@ func TestPanicOutsideOfThePools(t *testing.T) {
 	p.served <- nil
 }
 
-// bad is a store whose commit panics.
+// bad is a store whose commit panics if it holds a change.
 type bad struct{ store.Store }
 
-func (b bad) Commit(store.Batch) error { panic("no commit") }
+func (b bad) Commit(batch store.Batch) error {
+	if len(batch.Changes) > 0 {
+		panic("no commit")
+	}
+	return b.Store.Commit(batch)
+}
 
 // So is a commit that panics.
 func TestPanicOfACommit(t *testing.T) {
