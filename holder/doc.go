@@ -6,17 +6,18 @@
 //
 //   - A lease that was granted stands in a handle or in the journal, or ends by
 //     itself: whatever line a process is killed on, [Holder.Recover] or the next
-//     acquire at the same proxy finds it, or the proxy takes it back.
+//     acquire at the same proxy finds it, or the proxy takes it back. See
+//     docs/architecture.md for each case.
 //   - No handle's lock is held while queueing or sleeping. A release never waits
 //     behind a queue; of two processes at one handle the later one wins.
-//   - What a run took it gives back, and nothing else: a handle that has another
-//     request by now is left alone.
+//   - A run gives back the leases that it took, and no others: a handle that has
+//     another request is left alone.
 //   - Nothing blocks on telling the user: see [Reporter].
 //
 // # The phases of a lease
 //
 // [Holder.Acquire] leads a [Lease] through them, and a failure rolls back what
-// its phase has done. A kill leaves just what the phase says:
+// its phase has done. A kill leaves the state that the phase names:
 //
 //	intended   the journal has the request: nothing was sent
 //	enqueued   the handle has it too, and the proxy may: recover withdraws it

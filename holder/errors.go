@@ -30,10 +30,9 @@ func (e invalidError) Is(target error) bool { return target == ErrInvalid }
 
 func invalidf(format string, args ...any) error { return invalidError{fmt.Errorf(format, args...)} }
 
-// Denied tells whether an acquire failed with err for want of a lease, so that
-// somebody to whom the lease is optional may go on without one. What was asked
-// for wrongly is no such reason, nor what another process or the end of ctx
-// decided.
+// Denied tells whether an acquire failed with err for want of a lease, so that a
+// caller to whom the lease is optional may go on without one. A wrong request is no
+// such failure, nor is one that another process or the end of ctx decided.
 func Denied(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrHeld) && !errors.Is(err, ErrSuperseded)
 }

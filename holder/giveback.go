@@ -9,11 +9,11 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Anything is for a caller who means whatever the handle holds.
+// Anything is for a caller who means all that the handle holds.
 func Anything(lockfile.Record) bool { return true }
 
 // giveBack releases what a handle holds or waits for, and removes the handle,
-// if same says so of its record. A handle that is gone, or another's by now,
+// if same says so of its record. A handle that is gone, or has another request,
 // is success with no names: releasing again does nothing. It takes as long as
 // a release context of ctx.
 func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
@@ -78,7 +78,7 @@ func intentOf(id string, kind lockfile.Kind, handle lockfile.Handle, r lockfile.
 
 // leftToKeeper is an error if a keeper is giving back what a handle owes to a
 // version-1 proxy, which must be told by one process only: it knows names, so a
-// second release may end a lease that is somebody else's by then.
+// second release may end a lease that it has granted to somebody else since.
 func (h *Holder) leftToKeeper(r lockfile.Record) error {
 	if r.State != lockfile.StateReleasing {
 		return nil

@@ -17,9 +17,9 @@ type HandOver struct {
 	Owner int
 }
 
-// HandOver makes the lease its handle's, for whoever reads that. deliver tells
-// the user where the handle is: a handle that nobody was told of is one that
-// nobody will release. Then the lease is confirmed, and left to the proxy or a
+// HandOver leaves the lease to its handle, and so to the handle's readers. deliver
+// tells the user where the handle is: a handle that nobody was told of would never
+// be released. Then the lease is confirmed, and left to the proxy or a
 // keeper as o says. If any of it fails, the lease is given back.
 func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) error {
 	err := deliver()
@@ -79,6 +79,6 @@ func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
 	if !r.ReleaseAt.IsZero() {
 		then = "at " + r.ReleaseAt.Format(time.RFC3339)
 	}
-	h.report.Failf("the keeper of handle %s (process %d) was killed: nobody releases its lease %s any more: release it, or run leasectl recover after that",
+	h.report.Failf("the keeper of handle %s (process %d) was killed: nobody releases its lease %s: release it, or run leasectl recover after that",
 		handle.Path(), r.KeeperPID, then)
 }

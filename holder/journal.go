@@ -11,13 +11,12 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// journal holds the entries of this process. What a command is about to do at
-// the proxy stands in the journal first, and goes when it is done or known not
-// to have happened. The entry of a dead process is for the next run to settle,
-// or for recover.
+// journal holds the entries of this process. A command writes an entry before it
+// asks the proxy for something, and removes it when that is done or known not to
+// have happened. The next run, or recover, settles the entry of a dead process.
 //
-// The entries stand here, and not with what they are about, because each is
-// held until that is settled, however many functions have returned until then.
+// The entries stand here, and not with their leases, because an entry may outlive
+// the function that made it.
 type journal struct {
 	stateDir string
 

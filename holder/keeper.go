@@ -20,8 +20,8 @@ import (
 // It sleeps until the next renewal, the end of the owner process, the late
 // release, or a connection to its socket, which means that the handle has
 // changed. The socket, named after the request, also tells that the keeper
-// lives: unlike a pid, it can neither be another process's by now nor mean
-// another one in another PID namespace.
+// lives: unlike a pid, it cannot pass to another process, and means the same in every PID
+// namespace.
 type keeper struct {
 	h       *Holder
 	handle  lockfile.Handle
@@ -54,8 +54,8 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	if err != nil {
 		return err
 	}
-	// If nobody reads that any more, an acquire was killed. The handle is there,
-	// so its lease is the owner's all the same.
+	// If nobody reads this, the acquire was killed. The handle is there, so its
+	// lease is the owner's all the same.
 	ready()
 	failpoint("keeper-ready")
 
@@ -198,7 +198,7 @@ const (
 
 // giveBack releases the lease, if it is still the keeper's, or owed by its
 // handle. A proxy that does not answer is tried until the lease has ended by
-// itself. What is owed then stays in the handle and in the journal.
+// itself. Then the handle and the journal keep the release that failed.
 func (k *keeper) giveBack(ctx context.Context, held lockfile.Record) error {
 	failpoint("keeper-due")
 	bound := keeperBareTime

@@ -126,7 +126,7 @@ func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lo
 }
 
 // ReleaseDetached leaves a release in delay to the proxy, which does it even if
-// every client is dead by then, or to a keeper if the proxy is of version 1. r is
+// every client is dead, or to a keeper if the proxy is of version 1. r is
 // the handle's record as read. It takes at most [ReleaseTimeout].
 func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r lockfile.Record, delay time.Duration) error {
 	if r.State != lockfile.StateHeld {

@@ -100,8 +100,8 @@ func (l *Lease) confirm(ctx context.Context) error {
 	return nil
 }
 
-// Release gives this lease back, whatever its handle holds by now, and returns
-// the names that were released: none if it was given back before. It takes at
+// Release gives this lease back, and returns the names that were released: none
+// if it was given back before, or its handle has another request. It takes at
 // most [ReleaseTimeout], and 3 s once ctx has ended, which does not end it.
 func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	return l.h.giveBack(ctx, l.handle, l.Is)
@@ -181,7 +181,7 @@ func (l *Lease) keepAlive(ctx context.Context, o KeepOptions, lose func(error)) 
 		lost, _ := errors.AsType[*proxyclient.LostError](err)
 		denied := lost != nil && len(lost.Lost) > 0 // the proxy has the last word
 		if denied && l.givenBack() {
-			l.h.report.Debugf("the lease was given back through its handle: it is not renewed any more")
+			l.h.report.Debugf("the lease was given back through its handle: its renewals end")
 			return
 		}
 		lose(err)

@@ -18,7 +18,7 @@ import (
 // release of that handle settles it.
 
 // owedBy returns all that a record makes its handle owe to proxies, oldest
-// first. What the record holds or waits for is last.
+// first. The lease that it holds, or the request that waits, is last.
 func owedBy(r lockfile.Record) []lockfile.Owed {
 	owed := r.Owed
 	if unreleased(r) {
@@ -45,8 +45,8 @@ func bare(leases []lockfile.Lease) bool {
 	return proxyclient.CapabilitiesOf(wireLeases(leases)).NamesOnly()
 }
 
-// Holds tells whether a lease that a proxy knows is one of a record's. What the
-// record knows by name only is the lease of that name.
+// Holds tells whether a lease that a proxy knows is one of a record's. A
+// lease that the record knows by name only is the lease of that name.
 func Holds(r lockfile.Record, l leaseapi.Lease) bool {
 	return slices.ContainsFunc(r.Leases, func(ours lockfile.Lease) bool {
 		return ours == lockfile.Lease(l) || ours.Name == l.Name && bare([]lockfile.Lease{ours})
@@ -127,7 +127,7 @@ func (h *Holder) send(ctx context.Context, d delivery) ([]string, error) {
 		return nil, fmt.Errorf("release %s: %w", describeOwed(d.owed), err)
 	}
 	for _, lost := range reply.Stale {
-		h.report.Notef("%s was not this handle's any more: %s", lost.Name, lost.Reason)
+		h.report.Notef("%s was no longer this handle's: %s", lost.Name, lost.Reason)
 	}
 	if d.owed.SharedList != "" {
 		if err := lockfile.List(d.owed.SharedList).Remove(ctx, d.owed.Names()); err != nil {

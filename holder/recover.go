@@ -213,7 +213,7 @@ func handleAction(handle lockfile.Handle, record lockfile.Record, done settlemen
 		act.Message = fmt.Sprintf("released %s: handle %s owed it", strings.Join(done.released, ", "), handle.Path())
 	case err == nil && record.State == lockfile.StateReleasing:
 		act.Result = Removed
-		act.Message = fmt.Sprintf("removed handle %s: it owed nothing any more", handle.Path())
+		act.Message = fmt.Sprintf("removed handle %s: nothing was left to release", handle.Path())
 	}
 	return act
 }

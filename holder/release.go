@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Release gives back what a handle holds, waits for and owes, whoever put it
-// there, and returns the names that were released. With a delay it waits first,
+// Release gives back all that a handle holds, waits for and owes, also for other
+// processes, and returns the names that were released. With a delay it waits first,
 // and then does nothing if the handle is of another grant than r, its record as
 // read before. A handle that is gone is success. A release that failed leaves the
 // handle, which says what it owes.
@@ -36,8 +36,8 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 }
 
 // ReleaseNames gives leases back by their names, without a handle, and takes
-// them out of list, if that is not "". What the proxy says is another's by now is
-// reported, and no error. Released names are returned beside an error, too.
+// them out of list, if that is not "". A name that the proxy has
+// granted to somebody else is reported, and no error. Released names are returned beside an error, too.
 func (h *Holder) ReleaseNames(ctx context.Context, names []string, list lockfile.List, d Delay) (released []string, err error) {
 	if d.Time > 0 {
 		never := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }

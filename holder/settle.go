@@ -82,7 +82,7 @@ func (s *settling) settle(ctx context.Context, in lockfile.Intent) (done settlem
 		if named, err = s.settleHandle(ctx, handle, in, &done); err != nil {
 			return done, err
 		}
-	} // else it is no handle any more
+	} // else no handle is at that path
 	if named || in.Kind == lockfile.KindRelease || done.unconfirmed {
 		if len(done.kept) == 0 && !done.unconfirmed {
 			s.h.keepers.dismiss(in.Request) // it may be what was killed

@@ -185,7 +185,7 @@ type RenewReply struct {
 	ReleaseAt time.Time `json:"release_at,omitzero"`
 }
 
-// Lost is a lease that is not its caller's any more, and why.
+// Lost is a lease that its caller no longer holds, and why.
 type Lost struct {
 	Lease
 	Reason string `json:"reason"`
@@ -255,7 +255,7 @@ type Waiter struct {
 	EstimateMax Duration `json:"estimate_max,omitempty"`
 }
 
-// Reasons why a request waits. Whoever shows one prints it as it is: newer
+// Reasons why a request waits. Clients print them as they are: newer
 // servers may have others.
 const (
 	WaitFull   = "full"   // all names are in use

@@ -13,7 +13,7 @@ const (
 type BreakRequest struct {
 	Name string `json:"name"`
 	// Generation is that of the lease that is meant, so that a second copy of
-	// the request does not hit the next holder. Zero: whoever holds the name.
+	// the request does not hit the next holder. Zero: the lease of that name.
 	Generation uint64 `json:"generation,omitempty"`
 	Reason     string `json:"reason"`        // what renewals are told; must not be empty
 	Now        bool   `json:"now,omitempty"` // free the name at once, instead of leaving its holder time to stop
@@ -28,8 +28,8 @@ type BreakReply struct {
 // MaxReason is the most bytes of a reason.
 const MaxReason = 512
 
-// ReasonBroken begins the reason in a [Lost] of a lease that was broken; what
-// the operator said follows.
+// ReasonBroken begins the reason in a [Lost] of a lease that was broken; the
+// operator's reason follows.
 const ReasonBroken = "broken: "
 
 // Types of problems of what is above.
@@ -50,7 +50,6 @@ const (
 // server that does not answers 503, a [Problem].
 type Ready struct {
 	Status string `json:"status"`
-	// Warnings are for whoever may know more: with tokens in use, they are
-	// left out for a caller without one.
+	// Warnings are left out for a caller without a token if tokens are in use.
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -43,7 +43,7 @@ func (t *tombstones) first() (e Ended, ok bool) {
 	return t.order[0], true
 }
 
-// pop takes out the first one, of which there must be one.
+// pop takes out the first one; there must be one.
 func (t *tombstones) pop() Ended {
 	e := t.order[0]
 	t.order[0] = Ended{} // let go of its id

@@ -4,7 +4,7 @@ package pool
 // comes first.
 type stock struct{ free []string }
 
-// take takes out the first count names, of which there must be as many.
+// take takes out the first count names; there must be as many.
 func (st *stock) take(count int) []string {
 	taken := st.free[:count]
 	st.free = st.free[count:]

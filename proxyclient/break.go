@@ -8,7 +8,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Break takes the lease of name away from whoever holds it, for an operator.
+// Break takes the lease of name away from its holder, for an operator.
 // Its holder's renewals fail with reason from then on; the name is free when it
 // is released or its TTL ends, or at once if now is set.
 //

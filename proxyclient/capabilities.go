@@ -4,7 +4,7 @@ import "github.com/leasectl/leasectl/leaseapi"
 
 // Capabilities are what a lease proxy can do. What goes beyond version 1 is
 // asked of this value only: see [Client.Capabilities], [Grant] and
-// [CapabilitiesOf]. The zero value stands for a proxy of which nothing is known
+// [CapabilitiesOf]. The zero value stands for a proxy about which nothing is known
 // yet: it promises nothing.
 type Capabilities struct {
 	wire int // the proxy speaks this number of the wire, or a higher one; zero: not known
@@ -51,7 +51,7 @@ func (c Capabilities) CountsAtOnce() bool { return c.wire >= wireIDs }
 func (c Capabilities) Renews() bool { return c.wire >= wireIDs }
 
 // ChecksOwners reports whether a release by name ends only a lease of the
-// owner that it names. Others release a name whoever holds it.
+// owner that it names. Others release a name for everybody.
 func (c Capabilities) ChecksOwners() bool { return c.wire >= wireIDs }
 
 // ReleasesLate reports whether the proxy carries out a release with a delay.

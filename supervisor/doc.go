@@ -12,8 +12,8 @@
 //   - When the lease is lost, the command's group is dead before somebody else
 //     can have the lease, as far as the time that was granted allows: the grace
 //     period is cut to that.
-//   - What a run took it gives back, and nothing else: another process may have
-//     put another lease into the handle.
+//   - A run gives back the leases that it took, and no others: another process
+//     may have put its own into the handle.
 //
 // Its files, from the public down: supervisor.go (Run), attempt.go (one attempt:
 // a lease, a command), watch.go (one command and what befalls it), signals.go,

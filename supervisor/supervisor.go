@@ -48,9 +48,9 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 	}
 }
 
-// ended returns a context like ctx that is over, so that a release takes the 3 s of
-// a signal and not longer: whoever waits for the end of a run that was stopped, or
-// that failed, does not wait for its proxy.
+// ended returns a context like ctx that is over, so that a release takes no longer
+// than after a signal. A caller that waits for the end of a failed or stopped run
+// does not care for its proxy.
 func ended(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()

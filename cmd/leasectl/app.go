@@ -78,8 +78,8 @@ func (a *app) Debugf(format string, args ...any) {
 	}
 }
 
-// message says one line on stderr, without waiting for it to be written. What a
-// peer sent may be part of it, so it is made printable.
+// message says one line on stderr, without waiting for it to be written. It may
+// contain text of a peer, so it is made printable.
 func (a *app) message(format string, args ...any) {
 	a.messages.say("leasectl: " + leaseapi.Printable(fmt.Sprintf(format, args...)))
 }

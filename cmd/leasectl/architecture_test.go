@@ -137,7 +137,7 @@ func TestArchitectureNames(t *testing.T) {
 func TestArchitectureNumbers(t *testing.T) {
 	want := []string{
 		constant(t, "../../lockfile/format.go", "format"),
-		constant(t, "../../proxyserver/store/bolt/record.go", "format"),
+		constant(t, "../../proxyserver/store/bolt/table.go", "format"),
 		strconv.Itoa(leaseapi.Wire),
 	}
 	var got []string

@@ -95,8 +95,8 @@ func (m *messenger) flush() {
 	}
 }
 
-// close writes what is left, for closeTime at most. What is said later is not
-// written.
+// close writes what is left, for closeTime at most. Later messages are
+// not written.
 func (m *messenger) close() {
 	m.end.Do(func() {
 		m.begin.Do(func() { close(m.written) }) // nothing was said

@@ -11,8 +11,8 @@ import (
 // detectOwner names the job that this process belongs to, by the variables of
 // the CI systems we know, else user@host. It is the same for every process of
 // a job, since a later step gives back what an earlier one took: never a pid.
-// Where the system gives the job's address, that is the name, because whoever
-// waits for the lease wants to look at the job that holds it.
+// Where the system gives the job's address, that is the name: people who
+// wait for the lease want to look at the job that holds it.
 func detectOwner(env func(string) string) string {
 	for _, system := range ciSystems {
 		if name := system(env); name != "" {

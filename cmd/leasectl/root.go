@@ -15,7 +15,7 @@ import (
 )
 
 // run is the whole program: it returns the exit status instead of exiting, so
-// that every deferred clean-up has run by then.
+// that every deferred clean-up runs before the exit.
 func run(args []string, stdin, stdout, stderr *os.File) int {
 	a := newApp(stdin, stdout, stderr)
 	defer a.close()

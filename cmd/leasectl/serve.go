@@ -39,8 +39,8 @@ name, a token, and the word admin if it may break leases; a # begins a comment.`
 	return cmd
 }
 
-// serve runs until the context ends. Whoever waits for it as a background
-// process is told when it serves, or why it does not.
+// serve runs until the context ends. The process that started it in the
+// background is told when it serves, or why it does not.
 func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	a.messages.enlarge()
 	if o.localOf != "" {

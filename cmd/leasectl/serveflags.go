@@ -60,5 +60,5 @@ func (o *serveOptions) check(tokenFile string) error {
 	if o.insecure || host == "localhost" || ip != nil && ip.IsLoopback() || tokenFile != "" && o.tlsCert != "" {
 		return nil
 	}
-	return usagef("--listen %q: not a loopback address: whoever reaches it could take and end leases: add --token-file, --tls-cert and --tls-key, or --insecure if that is meant", o.listen)
+	return usagef("--listen %q: not a loopback address: everybody who reaches it could take and end leases: add --token-file, --tls-cert and --tls-key, or --insecure if that is meant", o.listen)
 }

@@ -153,7 +153,7 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 	}
 	a.holder.NoticeKeeper(handle, record)
 	known, failed := a.proxyKnows(ctx, record)
-	// What the handle says is worth printing without the proxy too.
+	// The handle's record is worth printing without the proxy too.
 	if a.output == "json" {
 		err = a.printJSON(struct {
 			Handle string               `json:"handle"`

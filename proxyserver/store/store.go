@@ -19,7 +19,7 @@ var (
 	ErrDamaged = errors.New("it is damaged")
 	// ErrGone is the error of a store that was removed, moved or replaced while
 	// it was open. Another server may have begun on a new store in its place.
-	ErrGone = errors.New("it is not there any more")
+	ErrGone = errors.New("it is gone")
 )
 
 // Store keeps the state of a server. Its methods are not called at the same
