@@ -1,0 +1,63 @@
+package supervisor
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/leasectl/leasectl/trap"
+)
+
+// Signals are the command's from forward on: earlier ones are not replayed, and
+// those that the command of the attempt before did not take are dropped.
+func TestForward(t *testing.T) {
+	s := &signals{heard: make(chan syscall.Signal, 64)}
+	pass := func(sig syscall.Signal) {
+		if err := s.pass(trap.Event{Signal: sig}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heard := func() (got []syscall.Signal) {
+		for len(s.heard) > 0 {
+			got = append(got, <-s.heard)
+		}
+		return got
+	}
+	pass(syscall.SIGTERM)
+	stop := s.forward()
+	if got := heard(); len(got) > 0 {
+		t.Errorf("replayed %v", got)
+	}
+	pass(syscall.SIGTERM)
+	pass(syscall.SIGUSR1)
+	pass(syscall.SIGTERM)
+	if got, want := heard(), []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGTERM}; !slices.Equal(got, want) {
+		t.Errorf("forwarded %v, want %v", got, want)
+	}
+	pass(syscall.SIGUSR2)
+	stop()
+	pass(syscall.SIGUSR1)
+	defer s.forward()()
+	if got := heard(); len(got) > 0 {
+		t.Errorf("the next command gets %v", got)
+	}
+	for range 100 { // a command that takes none: nobody waits for it
+		pass(syscall.SIGUSR1)
+	}
+	if got := heard(); len(got) != cap(s.heard) {
+		t.Errorf("%d signals are kept, want %d", len(got), cap(s.heard))
+	}
+}
+
+// A command learns of its own lease, and nothing of an outer leasectl's.
+func TestEnvironmentWithoutLease(t *testing.T) {
+	outer := []string{"A=1", "LEASECTL_STATE=acquired", "LEASECTL_HANDLE=/h", "LEASECTL_NAMES=a,b", "LEASECTL_GENERATION=7", "LEASED_RESOURCE=a", "LEASECTL_OWNER=job-1"}
+	got := environment(outer, nil, stateDegraded)
+	want := []string{"A=1", "LEASECTL_OWNER=job-1", "LEASECTL_STATE=degraded"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if outer[1] != "LEASECTL_STATE=acquired" {
+		t.Error("the caller's environment was changed")
+	}
+}
