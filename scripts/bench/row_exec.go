@@ -36,10 +36,36 @@ func measureExec(ctx context.Context, w *world) (_ []result, err error) {
 		return nil, err
 	}
 	wall := compare("exec -- true, wall time", inSeconds, wallTime, all)
-	wall.budget("floor", atMost(1.5))
+	wall.budget("floor", atMost(1.3))
 	peak := compare("exec -- true, peak memory", inBytes, peakMemory, all)
-	peak.budget("floor", atMost(3))
+	peak.budget("floor", atMost(1.6))
 	return []result{wall, peak}, nil
+}
+
+// measureExecTLS is what TLS and a token add to exec.
+func measureExecTLS(ctx context.Context, w *world) (_ []result, err error) {
+	plain, err := w.serve(ctx, "--pool", "t=1")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, plain.stop()) }()
+	secure, err := w.serveTLS(ctx, "--pool", "t=1")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, secure.stop()) }()
+	command := func(url string) []string {
+		return []string{w.leasectl, "exec", "--proxy", url, "--type", "t", "--", "true"}
+	}
+	all := []*contender{
+		{name: "leasectl", args: command(secure.url), env: secure.env},
+		{name: "without TLS", args: command(plain.url)},
+		{name: "floor, without TLS", args: []string{w.floor(), plain.url, "t", "true"}},
+	}
+	if err := w.race(ctx, 100, all); err != nil {
+		return nil, err
+	}
+	return []result{compare("exec -- true over TLS with a token, wall time", inSeconds, wallTime, all)}, nil
 }
 
 // floor is the least that a Go program can do; see peers/floor.
@@ -94,6 +120,6 @@ func measurePair(ctx context.Context, w *world) (_ []result, err error) {
 		return nil, err
 	}
 	r := compare("acquire and release from a fresh bash", inSeconds, wallTime, all)
-	r.budget("curl + jq + flock", atMost(0.1))
+	r.budget("bare cobra, twice", atMost(1.8))
 	return []result{r}, nil
 }

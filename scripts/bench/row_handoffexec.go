@@ -100,6 +100,8 @@ func measureHandOffExec(ctx context.Context, w *world) (_ []result, err error) {
 			r.Peers = append(r.Peers, m)
 		}
 	}
+	r.budget("flock", atMost(1.7))
+	r.budget("etcdctl lock", atMost(0.9))
 	return []result{r}, nil
 }
 

@@ -16,6 +16,7 @@ type row struct {
 // rows is the table from top to bottom.
 var rows = []row{
 	{"exec", "a command under a lease: wall time, peak memory", measureExec},
+	{"exec-tls", "a command under a lease, over TLS with a token", measureExecTLS},
 	{"size", "the binary", measureSize},
 	{"bash-pair", "acquire and release from a fresh bash", measurePair},
 	{"handoff", "from the start of a release to the next waiter's answer", measureHandOff},

@@ -3,8 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -18,7 +24,8 @@ import (
 type server struct {
 	url  string // http://127.0.0.1:PORT
 	addr string
-	log  string // file of its stderr
+	env  []string // what a client needs to know beside the URL
+	log  string   // file of its stderr
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 	err  error         // how; after done
@@ -38,6 +45,57 @@ func (w *world) serveDurable(ctx context.Context, args ...string) (*server, erro
 	return w.serve(ctx, append(args, "--data", w.fresh("data"))...)
 }
 
+// serveTLS starts it with a certificate of its own and a token, which are in env
+// of the server that is returned.
+func (w *world) serveTLS(ctx context.Context, args ...string) (*server, error) {
+	dir := w.fresh("tls")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	cert, key, token, tokens := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "token"), filepath.Join(dir, "tokens")
+	secret := rand.Text()
+	err := errors.Join(writeCertificate(cert, key),
+		os.WriteFile(token, []byte(secret+"\n"), 0o600),
+		os.WriteFile(tokens, []byte("bench "+secret+"\n"), 0o600))
+	if err != nil {
+		return nil, err
+	}
+	s, err := w.serve(ctx, append(args, "--tls-cert", cert, "--tls-key", key, "--token-file", tokens)...)
+	if err == nil {
+		s.env = []string{"LEASECTL_CA=" + cert, "LEASECTL_TOKEN_FILE=" + token}
+	}
+	return s, err
+}
+
+// writeCertificate writes a certificate for 127.0.0.1, signed by itself, and its
+// key.
+func writeCertificate(cert, key string) error {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		NotBefore:             now.Add(-time.Hour),
+		NotAfter:              now.Add(24 * time.Hour),
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		return err
+	}
+	text, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}), 0o600),
+		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: text}), 0o600))
+}
+
 // bare starts one of the bare peers.
 func (w *world) bare(ctx context.Context, name string) (*server, error) {
 	dir := w.fresh(name)
@@ -47,7 +105,7 @@ func (w *world) bare(ctx context.Context, name string) (*server, error) {
 	return w.start(ctx, w.self, "-bare", name, "-dir", dir)
 }
 
-var listening = regexp.MustCompile(`listening on http://([0-9.:]+)`)
+var listening = regexp.MustCompile(`listening on (https?://)([0-9.:]+)`)
 
 // start starts a server that says on stderr where it listens.
 func (w *world) start(ctx context.Context, program string, args ...string) (*server, error) {
@@ -64,8 +122,8 @@ func (w *world) start(ctx context.Context, program string, args ...string) (*ser
 		if found == nil {
 			return false, nil
 		}
-		s.addr = string(found[1])
-		s.url = "http://" + s.addr
+		s.addr = string(found[2])
+		s.url = string(found[1]) + s.addr
 		return true, nil
 	})
 	if err != nil {
