@@ -22,6 +22,10 @@ type relay struct {
 	silent atomic.Bool
 	taken  atomic.Int64 // requests that were so taken
 
+	// silentFrom is the path from whose first request on it is silent; it is set
+	// before there is any request.
+	silentFrom string
+
 	mu   sync.Mutex
 	seen []seen
 
@@ -63,6 +67,9 @@ func (w *world) relay() *relay {
 		r.mu.Lock()
 		r.seen = append(r.seen, seen{req.URL.Path, time.Now()})
 		r.mu.Unlock()
+		if r.silentFrom == req.URL.Path {
+			r.silent.Store(true)
+		}
 		if r.silent.Load() {
 			r.taken.Add(1)
 			io.Copy(io.Discard, req.Body) // only then is a lost connection seen
