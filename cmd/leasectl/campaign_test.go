@@ -1,0 +1,100 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+var (
+	execRounds = flag.Int("exec-rounds", 30, "rounds of TestExecCampaign: 1000, for a whole campaign")
+	execSeed   = flag.Uint64("exec-seed", 0, "seed of TestExecCampaign; 0 takes one")
+)
+
+const (
+	campaignTTL   = 10 * time.Second
+	campaignGrace = 500 * time.Millisecond
+	// atOnce is how many rounds run at a time: most of a round is waiting.
+	atOnce = 12
+)
+
+// TestExecCampaign sends KILL, STOP, CONT, TERM and INT to exec, its command, the
+// command's group and the reader of their stderr, at random moments. No command
+// lives when its lease ends, nobody of its group does if exec stopped it, the exit
+// code is exact where the run ended by itself or by one signal, and nothing is
+// held when the TTL is over.
+//
+//	go test -run TestExecCampaign -exec-rounds 1000 -timeout 1h ./cmd/leasectl
+func TestExecCampaign(t *testing.T) {
+	t.Parallel()
+	seed := *execSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d, %d rounds", seed, *execRounds)
+	w := newWorld(t, build(t, ""), fmt.Sprintf("install=%d", *execRounds))
+	rounds := make([]*campaignRound, *execRounds)
+	var workers sync.WaitGroup
+	free := make(chan struct{}, atOnce)
+	for i := range rounds {
+		free <- struct{}{}
+		rounds[i] = newCampaignRound(w, i, rand.New(rand.NewPCG(seed, uint64(i))))
+		workers.Go(func() {
+			rounds[i].run()
+			<-free
+		})
+	}
+	workers.Wait()
+	// A KILL before the confirmation leaves a grant for that long.
+	longest := time.Now().Add(max(campaignTTL, leaseapi.ProvisionalTTL) + 5*time.Second)
+	for w.pool("install").InUse > 0 {
+		if time.Now().After(longest) {
+			t.Errorf("after the TTL %+v are held", w.pool("install").Leases)
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	w.wantHeld()
+	ends := w.leaseEnds()
+	count := make(map[string]int)
+	for _, r := range rounds {
+		r.check(ends[r.owner])
+		count[r.ending]++
+	}
+	t.Logf("the runs ended by: %v", count)
+}
+
+// check compares when the command was last seen alive with the end of its lease,
+// by the proxy's log.
+func (r *campaignRound) check(ends []time.Time) {
+	for _, end := range ends {
+		if last := r.sampled.last; last.After(end) && !r.slept {
+			r.w.t.Errorf("%s: the command was alive %v after its lease had ended: %v, deaf: %t", r.owner, last.Sub(end), r.acts, r.deaf)
+		}
+	}
+}
+
+var endLine = regexp.MustCompile(`time=(\S+) .*msg=(?:released|expired|broken) owner=(round-\d+) `)
+
+// leaseEnds is when the leases of each owner ended, by the proxy's log.
+func (w *world) leaseEnds() map[string][]time.Time {
+	ends := make(map[string][]time.Time)
+	for line := range strings.Lines(w.log.String()) {
+		if m := endLine.FindStringSubmatch(line); m != nil {
+			at, err := time.Parse(time.RFC3339Nano, m[1])
+			if err != nil {
+				w.t.Error(err)
+			}
+			// The log cuts the time to milliseconds.
+			ends[m[2]] = append(ends[m[2]], at.Add(time.Millisecond))
+		}
+	}
+	return ends
+}
