@@ -155,7 +155,7 @@ func TestTermAgainstHungProxy(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, program, "install=1")
 			relay := w.relay()
-			relay.silentFrom = tt.silentFrom
+			relay.silentFrom.Store(&tt.silentFrom)
 			file := w.path("pid")
 			args := append(tt.args, "--type", "install")
 			if tt.args[0] == "exec" {

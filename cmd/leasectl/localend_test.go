@@ -12,13 +12,13 @@ import (
 
 // localProxy starts the local proxy of a directory, as --proxy local does, which
 // stops when it has been idle for so long.
-func (w *world) localProxy(dir string, idle time.Duration) (server *exec.Cmd, log *journalLog) {
+func (w *world) localProxy(dir string, idle time.Duration, args ...string) (server *exec.Cmd, log *journalLog) {
 	w.t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	server, log = w.command("serve", "--socket", filepath.Join(dir, "local.sock"), "--data", filepath.Join(dir, "local"),
-		"--pool", "install=1", "--local-of", dir, "--local-idle", idle.String()), new(journalLog)
+	server, log = w.command(append([]string{"serve", "--socket", filepath.Join(dir, "local.sock"), "--pool", "install=1",
+		"--local-of", dir, "--local-idle", idle.String()}, args...)...), new(journalLog)
 	server.Stderr = log
 	if err := server.Start(); err != nil {
 		w.t.Fatal(err)
@@ -29,15 +29,21 @@ func (w *world) localProxy(dir string, idle time.Duration) (server *exec.Cmd, lo
 }
 
 // A local proxy whose directory was removed, or given to another one, ends after
-// its idle time, and leaves the other one alone.
+// its idle time, and leaves the other one alone. With its store gone it may say
+// that instead.
 func TestLocalProxyOfRemovedDirectory(t *testing.T) {
 	t.Parallel()
 	const idle = 500 * time.Millisecond // time enough to remove a directory
 	program := build(t, "")
-	for name, remove := range map[string]func(w *world, dir string){
-		"directory": func(_ *world, dir string) { os.RemoveAll(dir) },
-		"socket":    func(_ *world, dir string) { os.Remove(filepath.Join(dir, "local.sock")) },
-		"replaced": func(w *world, dir string) {
+	for _, tt := range []struct {
+		name   string
+		store  bool
+		remove func(w *world, dir string)
+	}{
+		{"directory", false, func(_ *world, dir string) { os.RemoveAll(dir) }},
+		{"directory with the store", true, func(_ *world, dir string) { os.RemoveAll(dir) }},
+		{"socket", true, func(_ *world, dir string) { os.Remove(filepath.Join(dir, "local.sock")) }},
+		{"replaced", false, func(w *world, dir string) {
 			os.RemoveAll(dir)
 			other, log := w.localProxy(dir, time.Hour)
 			w.t.Cleanup(func() {
@@ -47,18 +53,23 @@ func TestLocalProxyOfRemovedDirectory(t *testing.T) {
 					w.t.Errorf("the other one: %v\n%s", err, log)
 				}
 			})
-		},
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, program, "unused=1")
 			dir := w.path("local")
-			server, log := w.localProxy(dir, idle)
-			remove(w, dir)
+			var args []string
+			if tt.store {
+				args = []string{"--data", filepath.Join(dir, "local")}
+			}
+			server, log := w.localProxy(dir, idle, args...)
+			tt.remove(w, dir)
 			hang := time.AfterFunc(patience, func() { server.Process.Kill() })
 			defer hang.Stop()
-			if err := server.Wait(); err != nil {
-				t.Errorf("it did not end by itself: %v\n%s", err, log)
+			code := exitCode(server.Wait())
+			if gone := tt.store && tt.name != "socket" && code == exitStore; code != 0 && !gone {
+				t.Errorf("it did not end by itself: exit code %d\n%s", code, log)
 			}
 		})
 	}

@@ -22,9 +22,7 @@ type relay struct {
 	silent atomic.Bool
 	taken  atomic.Int64 // requests that were so taken
 
-	// silentFrom is the path from whose first request on it is silent; it is set
-	// before there is any request.
-	silentFrom string
+	silentFrom atomic.Pointer[string] // the path from whose first request on it is silent
 
 	mu   sync.Mutex
 	seen []seen
@@ -67,7 +65,7 @@ func (w *world) relay() *relay {
 		r.mu.Lock()
 		r.seen = append(r.seen, seen{req.URL.Path, time.Now()})
 		r.mu.Unlock()
-		if r.silentFrom == req.URL.Path {
+		if from := r.silentFrom.Load(); from != nil && *from == req.URL.Path {
 			r.silent.Store(true)
 		}
 		if r.silent.Load() {
