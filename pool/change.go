@@ -27,7 +27,8 @@ const (
 )
 
 // Change is one thing that a call changed. The comments of the fields name the
-// kinds that use them; in other changes they are zero.
+// kinds that use them; in other changes they are zero. What is rare is a pointer,
+// which keeps the others small.
 type Change struct {
 	Kind   Kind
 	ID     string  // the request; with Granted and Dropped, also that of a request that cannot be repeated
@@ -36,9 +37,9 @@ type Change struct {
 	Reason Reason  // Done
 	Ended  Ended   // Remembered, Forgotten
 	Err    error   // Dropped: what to tell connections that wait; nil if there can be none
-	Waiter Waiter  // Queued, Missed, Returned: as it is afterwards
-	Locked Locked  // LockBegun, LockOver
-	Pacing Pacing  // Paced
+	Waiter *Waiter // Queued, Missed, Returned: as it is afterwards
+	Locked *Locked // LockBegun, LockOver
+	Pacing *Pacing // Paced
 	// WasQueued: with Granted and Dropped, the request has been Queued and has an
 	// id, so a store has it among its waiters.
 	WasQueued bool

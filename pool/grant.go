@@ -50,7 +50,8 @@ func (g *ledger) grant(r *request, wasQueued bool) {
 	g.note(Change{Kind: Granted, ID: r.ID, Leases: r.values(), WasQueued: wasQueued && !r.Anonymous, Took: g.now - r.arrived})
 	if p.Pace > 0 {
 		p.pacing = Pacing{Type: p.Type, Generation: p.rhythm.generation, Start: p.rhythm.start, Count: p.rhythm.count}
-		g.note(Change{Kind: Paced, Pacing: p.pacing})
+		pacing := p.pacing
+		g.note(Change{Kind: Paced, Pacing: &pacing})
 	}
 }
 

@@ -22,7 +22,7 @@ func (g *ledger) free(sl *slot) {
 // lock begins the lock delay of a name, after a lease of p.
 func (g *ledger) lock(sl *slot, p *pool, l Locked) {
 	g.restoreLock(sl, p, l)
-	g.note(Change{Kind: LockBegun, Locked: l})
+	g.note(Change{Kind: LockBegun, Locked: &l})
 }
 
 // restoreLock is lock without a change.
@@ -39,6 +39,6 @@ func (g *ledger) unlock(l *lock) {
 	l.slot.lock = nil
 	l.pool.locked--
 	g.touch(l.pool)
-	g.note(Change{Kind: LockOver, Locked: l.Locked})
+	g.note(Change{Kind: LockOver, Locked: &l.Locked})
 	g.free(l.slot)
 }

@@ -32,23 +32,23 @@ func (m *model) apply(changes []Change) {
 		case Queued:
 			m.applyQueued(c)
 		case Missed, Returned:
-			if r := m.requests[c.Waiter.ID]; r == nil || !r.queued || r.missed != (c.Kind == Missed) || c.Waiter != r.waiter() {
+			if r := m.requests[c.Waiter.ID]; r == nil || !r.queued || r.missed != (c.Kind == Missed) || *c.Waiter != r.waiter() {
 				m.fail("now waits %+v, want %+v", c.Waiter, r)
 			}
 			m.count(map[Kind]string{Missed: "missed", Returned: "returned"}[c.Kind])
 		case Dropped:
 			m.applyDropped(c)
 		case LockBegun:
-			if want, ok := m.locking[c.Locked.Name]; !ok || c.Locked != want {
+			if want, ok := m.locking[c.Locked.Name]; !ok || *c.Locked != want {
 				m.fail("locked %+v, want %+v", c.Locked, want)
 			}
 			delete(m.locking, c.Locked.Name)
 			m.count("locked")
 		case LockOver:
-			m.applyUnlock(c.Locked)
+			m.applyUnlock(*c.Locked)
 		case Paced:
 			p := m.pools[c.Pacing.Type]
-			if p == nil != (c.Pacing.Count == 0) || p != nil && c.Pacing != p.paced {
+			if p == nil != (c.Pacing.Count == 0) || p != nil && *c.Pacing != p.paced {
 				m.fail("paced %+v, want %+v", c.Pacing, p)
 			}
 		default:
@@ -123,7 +123,7 @@ func (m *model) applyQueued(c Change) {
 	}
 	m.asking = nil
 	m.enter(r)
-	if c.Waiter != r.waiter() {
+	if *c.Waiter != r.waiter() {
 		m.fail("queued is %+v, want %+v", c.Waiter, r.waiter())
 	}
 }

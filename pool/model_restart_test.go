@@ -63,16 +63,16 @@ func (d *disk) commit(m *sim, changes []Change) {
 			delete(d.granted, c.Ended.ID)
 		case Queued, Missed, Returned:
 			if !c.Waiter.Anonymous {
-				d.waiters[c.Waiter.ID] = c.Waiter
+				d.waiters[c.Waiter.ID] = *c.Waiter
 			}
 		case Dropped:
 			d.left(m, c)
 		case LockBegun:
-			d.locked[c.Locked.Name] = c.Locked
+			d.locked[c.Locked.Name] = *c.Locked
 		case LockOver:
 			delete(d.locked, c.Locked.Name)
 		case Paced:
-			d.paced[c.Pacing.Type] = c.Pacing
+			d.paced[c.Pacing.Type] = *c.Pacing
 			if c.Pacing.Count == 0 {
 				delete(d.paced, c.Pacing.Type)
 			}

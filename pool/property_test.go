@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -247,7 +248,7 @@ func TestPropertyCallsAdvance(t *testing.T) {
 				t.Fatalf("at %v the answer is\n%s\nand after an Advance\n%s", now, first, second)
 			}
 			a, b := sets[0].Drain(), sets[1].Drain()
-			if fmt.Sprint(a) != fmt.Sprint(b) {
+			if !reflect.DeepEqual(a, b) {
 				t.Fatalf("at %v changed\n%v\nand after an Advance\n%v", now, a, b)
 			}
 		}

@@ -7,7 +7,7 @@ func (g *ledger) enqueue(r *request) {
 	r.attached = 1
 	g.line(r)
 	g.activate(r)
-	g.note(Change{Kind: Queued, Waiter: r.waiter()})
+	g.noteWaiter(Queued, r)
 }
 
 // line puts r, which came after all others, at the end of its queue.
@@ -39,7 +39,7 @@ func (g *ledger) miss(r *request) {
 	r.activeUntil, r.keptUntil = later(g.now, HoldBack), later(g.now, PlaceKept)
 	g.activate(r)
 	g.leave(r)
-	g.note(Change{Kind: Missed, Waiter: r.waiter()})
+	g.noteWaiter(Missed, r)
 }
 
 // meet says that the client of r has come back.
@@ -48,9 +48,15 @@ func (g *ledger) meet(r *request) {
 	g.timers.remove(&r.timer)
 	if r.missed {
 		r.missed = false
-		g.note(Change{Kind: Returned, Waiter: r.waiter()})
+		g.noteWaiter(Returned, r)
 	}
 	g.activate(r)
+}
+
+// noteWaiter notes a change of r.
+func (g *ledger) noteWaiter(kind Kind, r *request) {
+	w := r.waiter()
+	g.note(Change{Kind: kind, Waiter: &w})
 }
 
 // leave moves a waiter without connections through its states: active for a

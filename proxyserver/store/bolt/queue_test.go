@@ -20,8 +20,8 @@ func TestCommitAndLoadQueue(t *testing.T) {
 		Request: pool.Request{ID: "full", Type: "t", Count: 2, Owner: "red\x00me", TTL: time.Hour},
 		Arrival: 7, Arrived: 3, HoldsUntil: 5, KeptUntil: 6,
 	}
-	waiter := func(id string, arrival uint64) pool.Waiter {
-		return pool.Waiter{Request: pool.Request{ID: id, Type: "t", Count: 1, TTL: 1}, Arrival: arrival, Arrived: 2}
+	waiter := func(id string, arrival uint64) *pool.Waiter {
+		return &pool.Waiter{Request: pool.Request{ID: id, Type: "t", Count: 1, TTL: 1}, Arrival: arrival, Arrived: 2}
 	}
 	anonymous := waiter("\x001", 6)
 	anonymous.Anonymous = true
@@ -34,13 +34,13 @@ func TestCommitAndLoadQueue(t *testing.T) {
 		{
 			{Kind: pool.Queued, Waiter: waiter("granted", 1)}, {Kind: pool.Queued, Waiter: waiter("dropped", 2)},
 			{Kind: pool.Queued, Waiter: anonymous}, {Kind: pool.Queued, Waiter: waiter("full", 7)}, {Kind: pool.Missed, Waiter: missed},
-			{Kind: pool.LockBegun, Locked: over}, {Kind: pool.LockBegun, Locked: lock},
-			{Kind: pool.Paced, Pacing: pool.Pacing{Type: "t", Generation: 1, Start: 1, Count: 1}}, {Kind: pool.Paced, Pacing: pool.Pacing{Type: "u", Count: 1}},
+			{Kind: pool.LockBegun, Locked: &over}, {Kind: pool.LockBegun, Locked: &lock},
+			{Kind: pool.Paced, Pacing: &pool.Pacing{Type: "t", Generation: 1, Start: 1, Count: 1}}, {Kind: pool.Paced, Pacing: &pool.Pacing{Type: "u", Count: 1}},
 		},
 		{
-			{Kind: pool.Missed, Waiter: full}, {Kind: pool.Returned, Waiter: waiter("back", 8)},
+			{Kind: pool.Missed, Waiter: &full}, {Kind: pool.Returned, Waiter: waiter("back", 8)},
 			{Kind: pool.Granted, ID: "granted", WasQueued: true}, {Kind: pool.Dropped, ID: "dropped", WasQueued: true}, {Kind: pool.Dropped, ID: anonymous.ID},
-			{Kind: pool.LockOver, Locked: over}, {Kind: pool.Paced, Pacing: pace}, {Kind: pool.Paced, Pacing: pool.Pacing{Type: "u"}},
+			{Kind: pool.LockOver, Locked: &over}, {Kind: pool.Paced, Pacing: &pace}, {Kind: pool.Paced, Pacing: &pool.Pacing{Type: "u"}},
 			{Kind: pool.Extended, Lease: extended},
 		},
 	} {
@@ -57,7 +57,7 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	}
 	slices.SortFunc(snap.Waiters, func(a, b pool.Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	want := pool.Snapshot{
-		Clock: 4, Generation: 9, Leases: []pool.Lease{extended}, Waiters: []pool.Waiter{full, waiter("back", 8)},
+		Clock: 4, Generation: 9, Leases: []pool.Lease{extended}, Waiters: []pool.Waiter{full, *waiter("back", 8)},
 		Locked: []pool.Locked{lock}, Paced: []pool.Pacing{pace},
 	}
 	if !reflect.DeepEqual(snap, want) {
