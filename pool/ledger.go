@@ -84,4 +84,9 @@ func (g *ledger) remember(id string) {
 func (g *ledger) forget() { g.note(Change{Kind: Forgotten, Ended: g.ended.pop()}) }
 
 // note adds c to what Drain returns.
-func (g *ledger) note(c Change) { g.changes = append(g.changes, c) }
+func (g *ledger) note(c Change) {
+	if g.changes == nil {
+		g.changes = make([]Change, 0, 3) // what nearly every call makes at most, at once
+	}
+	g.changes = append(g.changes, c)
+}
