@@ -1,7 +1,7 @@
 package lockfile
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,10 +22,10 @@ func checkNames(names []string) error {
 
 // parseNames returns the names in data, one a line. It accepts the CR that
 // editors of other systems leave at the end of lines, and blank lines. The error
-// lists all lines that are no names; the names are good nevertheless.
+// says which line is the first that is no name; the names are good nevertheless.
 func parseNames(data []byte) ([]string, error) {
 	var names []string
-	var errs []error
+	var bad error
 	number := 0
 	for line := range strings.Lines(string(data)) {
 		number++
@@ -33,13 +33,14 @@ func parseNames(data []byte) ([]string, error) {
 		if strings.TrimSpace(name) == "" {
 			continue
 		}
-		if err := leaseapi.CheckName(name); err != nil {
-			errs = append(errs, fmt.Errorf("line %d: lease %w", number, err))
+		if leaseapi.CheckName(name) != nil {
+			// Not with the line itself: it may be of any file, with secrets in it.
+			bad = cmp.Or(bad, fmt.Errorf("line %d is no name of a lease", number))
 			continue
 		}
 		names = append(names, name)
 	}
-	return names, errors.Join(errs...)
+	return names, bad
 }
 
 // nameOn returns a line without its end.

@@ -62,7 +62,7 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 		case t.repeats(name):
 			r.reply.Released = append(r.reply.Released, name)
 		default:
-			r.refused = append(r.refused, t.o.failed())
+			r.refused = append(r.refused, &reworded{text: fmt.Sprintf("the proxy has no lease %q", name), err: t.o.failed()})
 		}
 		req.Names = req.Names[at+1:]
 	}

@@ -117,7 +117,7 @@ func TestReleaseStopsAtName(t *testing.T) {
 	bubble(t, "never released here", func(t *testing.T) {
 		v, c := hold(t)
 		reply, err := c.Release(releaseTimeout(t), names)
-		if err == nil || !strings.Contains(err.Error(), "no resource name b") {
+		if err == nil || !strings.Contains(err.Error(), `has no lease "b"`) {
 			t.Errorf("error %v", err)
 		}
 		if held, _ := v.state(); len(held) != 0 || !slices.Equal(reply.Released, []string{"a", "c"}) {
