@@ -14,33 +14,6 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Request says what to acquire.
-type Request struct {
-	Type  string
-	Count int    // leases, all of them or none
-	Proxy string // "" is that of the options
-
-	// Handle is where the names are to be written. Private says that nobody
-	// else has been told of it.
-	Handle  lockfile.Handle
-	Private bool
-	// Replaces tells by its record whether what the handle holds is given back
-	// first, under the same lock: no third process ever sees a handle that
-	// neither holds nor waits. Nil replaces nothing.
-	Replaces func(lockfile.Record) bool
-	// SharedList is the list of names that outlives the step, for the scope of
-	// a test; "" is none.
-	SharedList lockfile.List
-
-	Jitter      time.Duration // upper bound of a random delay before asking
-	WaitTimeout time.Duration // how long to queue, jitter not counted; zero asks once
-	TTL         time.Duration // zero: the pool's own
-
-	// Outlives says that the lease is not for the life of this process: if
-	// that is killed once the handle has the names, the handle's user has them.
-	Outlives bool
-}
-
 // Acquire takes leases into a handle. It blocks for the jitter and at most the
 // wait timeout (and some seconds for a proxy that does not answer); ctx ends both,
 // and its cause is returned.
@@ -197,6 +170,7 @@ func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 		l.phase, l.grant, l.deadline = granted, grant, grant.Deadline()
+		l.h.sayGrant(grant, r)
 		return nil
 	case errors.Is(err, proxyclient.ErrEnded):
 		return ErrSuperseded // a release of the handle says so to the proxy first
@@ -208,43 +182,14 @@ func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 	return err
 }
 
-// ask sends the request, and reports the wait.
-func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) {
-	wait := &Wait{Type: r.Type, RequestID: l.record.RequestID, Begun: time.Now()}
-	defer l.h.report.Waiting(wait)()
-	asking, stop := context.WithCancel(ctx)
-	var asked sync.WaitGroup
-	defer asked.Wait()
-	defer stop()
-	asked.Go(func() { l.askForPlace(asking, wait) })
-	failpoint("acquire-unsent")
-	return l.client.Acquire(ctx, proxyclient.Request{
-		Type:      r.Type,
-		Count:     r.Count,
-		Owner:     l.record.Owner,
-		RequestID: l.record.RequestID,
-		TTL:       r.TTL,
-		Wait:      r.WaitTimeout,
-		OnQueued:  wait.tell,
-		OnRetry:   func(err error) { l.h.report.Debugf("%v: trying again", err) },
-	})
-}
-
-// askForPlaceAfter is when a wait is worth a further request: most waits are
-// shorter.
-const askForPlaceAfter = 2 * time.Second
-
-// askForPlace asks once for the place in the queue, since the proxy tells it by
-// itself only after its first slice.
-func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
-	if proxyclient.Sleep(ctx, askForPlaceAfter) != nil {
-		return
+// sayGrant says what was granted, and that it is less than what was asked for.
+func (h *Holder) sayGrant(g *proxyclient.Grant, r Request) {
+	for _, lease := range g.Leases {
+		h.report.Debugf("granted %s, generation %d, TTL %s", lease.Name, lease.Generation, leaseapi.Duration(g.TTL))
 	}
-	state, err := l.client.RequestState(ctx, l.record.RequestID)
-	if _, at := wait.Queued(); err != nil || state.State != leaseapi.StateQueued || !at.IsZero() {
-		return
+	if g.TTL > 0 && g.TTL < r.TTL {
+		h.report.Notef("the lease has a TTL of %s, not the %s that were asked for: the proxy allows no more for type %q", leaseapi.Duration(g.TTL), leaseapi.Duration(r.TTL), r.Type)
 	}
-	wait.tell(leaseapi.Queued{Place: state.Place, Length: state.Length, Estimate: state.Estimate})
 }
 
 // recordGrant writes what was granted into the handle, if its request still

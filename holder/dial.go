@@ -16,8 +16,11 @@ type ProxyOptions struct {
 	Given     bool        // the user named it just now: it counts before what a handle remembers
 	TokenFile string      // with the token that the proxy asks for; "" is none
 	CAFile    string      // PEM file of the authorities that vouch for an https proxy; "": the system's
-	Pools     []LocalPool // of the local proxy to start; none with any other
-	Version   string      // of this program
+	Pools     []LocalPool // of the local proxy to start
+	// PoolsGiven: the user named the pools just now, so that they go with no other
+	// proxy. Otherwise they are a setting of the job, which another proxy ignores.
+	PoolsGiven bool
+	Version    string // of this program
 }
 
 // dialer makes the clients of one run, by proxy, so that what acquires and what
@@ -30,6 +33,18 @@ type dialer struct {
 	mu      sync.Mutex
 	clients map[string]*proxyclient.Client
 	done    []func()
+}
+
+// running returns the client of a proxy that runs: it starts none.
+func (d *dialer) running(proxy string) (*proxyclient.Client, error) {
+	a, err := d.parse(proxy)
+	if err != nil {
+		return nil, err
+	}
+	if a.local != "" {
+		a.socket = localProxy{dir: a.local}.socket()
+	}
+	return d.open(a)
 }
 
 // close ends all clients.
@@ -74,7 +89,7 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	if err != nil {
 		return nil, err
 	}
-	if len(d.Pools) > 0 && a.local == "" {
+	if d.PoolsGiven && a.local == "" {
 		return nil, invalidf("--pool goes with --proxy local: %s has its own pools", proxy)
 	}
 	d.mu.Lock()

@@ -2,9 +2,12 @@ package holder
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -45,11 +48,40 @@ func Describe(err error) string {
 	case errors.Is(err, proxyclient.ErrUnconfirmed):
 		return err.Error() + ": leasectl recover gives it back, or lists it if the proxy cannot say"
 	case errors.As(err, &exhausted):
-		return exhausted.Error() + ": try again later, or raise --wait-timeout"
+		return describeExhausted(exhausted, time.Now())
 	case errors.Is(err, proxyclient.ErrUnknownType):
 		return err.Error() + ": leasectl status lists the types that the proxy has"
+	case aboutCertificate(err) != "":
+		return err.Error() + aboutCertificate(err)
 	case errors.Is(err, proxyclient.ErrUnreachable):
 		return err.Error() + ": is it running, and is --proxy right?"
 	}
 	return err.Error()
+}
+
+// describeExhausted says what the queue was like at the end of a wait, as far as
+// the proxy said.
+func describeExhausted(e *proxyclient.ExhaustedError, now time.Time) string {
+	text := fmt.Sprintf("no lease of type %q is free", e.Type)
+	if e.Wait > 0 {
+		text = fmt.Sprintf("no lease of type %q within %s", e.Type, leaseapi.Duration(e.Wait))
+	}
+	if e.Last != nil {
+		if queue := DescribeQueue(*e.Last, now, now); queue != "" {
+			text += " (" + queue + ")"
+		}
+	}
+	return text + ": try again later, or raise --wait-timeout"
+}
+
+// aboutCertificate says what to do about a certificate that is not trusted; ""
+// if err is about something else.
+func aboutCertificate(err error) string {
+	if _, names := errors.AsType[x509.HostnameError](err); names {
+		return ": use a name of the certificate in --proxy"
+	}
+	if _, authority := errors.AsType[x509.UnknownAuthorityError](err); authority {
+		return ": name the file with the certificate of its authority with --ca"
+	}
+	return ""
 }

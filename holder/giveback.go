@@ -44,6 +44,9 @@ func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func
 	failpoint("handle-removed")
 	h.settle(owed)
 	h.journal.settle(intent)
+	for _, name := range released {
+		h.report.Debugf("released %s", name)
+	}
 	return released, nil
 }
 

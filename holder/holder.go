@@ -60,6 +60,10 @@ func (h *Holder) Dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	return h.dialer.dial(ctx, proxy)
 }
 
+// Running is Dial, but for a local proxy that does not run, which it does not
+// start: calls of the client fail then. The caller closes the client.
+func (h *Holder) Running(proxy string) (*proxyclient.Client, error) { return h.dialer.running(proxy) }
+
 // ProxyOf returns the proxy that the leases of a handle were got from, unless
 // the user named another just now; "" if nothing does.
 func (h *Holder) ProxyOf(r lockfile.Record) string { return h.dialer.of(r.Proxy) }

@@ -172,6 +172,9 @@ func (l *Lease) keepAlive(ctx context.Context, o KeepOptions, lose func(error)) 
 		Deadline: l.deadline,
 		Margin:   o.Margin,
 		OnRetry:  func(err error) { l.h.report.Debugf("%v: trying again", err) },
+		OnRenew: func(r proxyclient.Renewal) {
+			l.h.report.Debugf("renewed %s for %s", strings.Join(l.Names(), ", "), leaseapi.Duration(r.TTL))
+		},
 	}
 	for {
 		err := heartbeat.Run(ctx)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -36,6 +37,9 @@ func (l localProxy) socket() string { return filepath.Join(l.dir, "local.sock") 
 func (l localProxy) lock() string   { return filepath.Join(l.dir, "local.lock") }
 func (l localProxy) data() string   { return filepath.Join(l.dir, "local") }
 func (l localProxy) log() string    { return filepath.Join(l.dir, "local.log") }
+
+// lastPools is the file with the pools of the last local proxy, one a line.
+func (l localProxy) lastPools() string { return filepath.Join(l.dir, "local.pools") }
 
 const (
 	// LocalIdle is how long a local proxy stays without lease, waiter or
@@ -127,6 +131,10 @@ func (l localProxy) checkPools(ctx context.Context, client *proxyclient.Client) 
 
 // start starts the local proxy and waits until it serves.
 func (l localProxy) start(ctx context.Context) error {
+	pools, err := l.poolsToStart()
+	if err != nil {
+		return err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the program to start the local proxy with: %w", err)
@@ -137,13 +145,37 @@ func (l localProxy) start(ctx context.Context) error {
 	}
 	defer log.Close()
 	args := []string{self, "serve", "--socket", l.socket(), "--data", l.data(), "--local-of", l.dir}
-	for _, p := range l.pools {
-		args = append(args, "--pool", fmt.Sprintf("%s=%d", p.Type, p.Capacity))
+	for _, p := range pools {
+		args = append(args, "--pool", p)
 	}
 	if _, err := process.StartDetached(ctx, args, localEnvironment(), log); err != nil {
 		return fmt.Errorf("start the local proxy: %w (its log is %s)", err, l.log())
 	}
+	if err := os.WriteFile(l.lastPools(), []byte(strings.Join(pools, "\n")+"\n"), 0o600); err != nil {
+		l.report.Debugf("remember the pools of the local proxy: %v", err)
+	}
 	return nil
+}
+
+// poolsToStart are the pools, as TYPE=N, of the proxy to start: those that were
+// named, else those of the one before. A proxy without pools would be of no use,
+// and in the way of the one that is meant.
+func (l localProxy) poolsToStart() ([]string, error) {
+	if len(l.pools) == 0 {
+		text, err := os.ReadFile(l.lastPools())
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read the pools of the last local proxy: %w", err)
+		}
+		if pools := strings.Fields(string(text)); len(pools) > 0 {
+			return pools, nil
+		}
+		return nil, invalidf("--proxy local: none runs in %s: say which pools it is to be started with, such as --pool install=2", l.dir)
+	}
+	var pools []string
+	for _, p := range l.pools {
+		pools = append(pools, fmt.Sprintf("%s=%d", p.Type, p.Capacity))
+	}
+	return pools, nil
 }
 
 // localEnvironment is the environment of the local proxy. It outlives the job

@@ -24,9 +24,18 @@ type Wait struct {
 	RequestID string
 	Begun     time.Time
 
-	mu     sync.Mutex
-	queued leaseapi.Queued
-	at     time.Time
+	mu      sync.Mutex
+	queued  leaseapi.Queued
+	at      time.Time
+	trouble Trouble
+	heard   chan struct{} // closed when there is something to tell; see Heard
+	closed  bool
+}
+
+// Trouble is why a proxy does not answer, or fails, while a request waits.
+type Trouble struct {
+	Err   error     // of the last attempt; nil: there is none
+	Since time.Time // of the first attempt that failed
 }
 
 // Queued returns what the proxy last said of the queue, and when; zero values
@@ -37,9 +46,50 @@ func (w *Wait) Queued() (q leaseapi.Queued, at time.Time) {
 	return w.queued, w.at
 }
 
-// tell takes what the proxy says of the queue.
-func (w *Wait) tell(q leaseapi.Queued) {
+// Trouble returns what has failed since the proxy last said something of the
+// queue.
+func (w *Wait) Trouble() Trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.queued, w.at = q, time.Now()
+	return w.trouble
+}
+
+// Heard is closed when the proxy has said something of the queue, or has failed.
+func (w *Wait) Heard() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.heard == nil {
+		w.heard = make(chan struct{})
+	}
+	return w.heard
+}
+
+// Tell takes what the proxy says of the queue.
+func (w *Wait) Tell(q leaseapi.Queued) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.queued, w.at, w.trouble = q, time.Now(), Trouble{}
+	w.hear()
+}
+
+// Fail takes the error of an attempt that is made again.
+func (w *Wait) Fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.trouble.Err == nil {
+		w.trouble.Since = time.Now()
+	}
+	w.trouble.Err = err
+	w.hear()
+}
+
+// hear closes heard, once. w.mu is held.
+func (w *Wait) hear() {
+	if w.heard == nil {
+		w.heard = make(chan struct{})
+	}
+	if !w.closed {
+		w.closed = true
+		close(w.heard)
+	}
 }

@@ -68,6 +68,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	if err != nil {
 		return End{}, err
 	}
+	s.Report.Debugf("attempt %d: process %d runs %s", n, command.Pid(), s.path)
 	w := watch{Options: s.Options, command: command, signals: s.signals.heard, grace: grace, lost: lost, cause: cause}
 	return w.untilEnd(), nil
 }

@@ -21,12 +21,13 @@ default TTL. With --owner-pid a process in the background renews it as long as
 the owner process lives, and releases it when that ends, however it ends.`,
 		Example: `  handle=$(leasectl acquire --proxy local --pool install=2 --type install)
   trap 'leasectl release --handle "$handle"' EXIT`,
-		Args: cobra.NoArgs,
+		Args: noArgsBut("type"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.acquire(cmd.Context(), o) },
 	}
 	o.bind(cmd.Flags())
 	cmd.Flags().BoolVar(&o.noNewline, "no-newline", false, "")
 	cmd.Flags().Lookup("no-newline").Hidden = true // for client.sh, whose callers expect none
+	require(cmd.Flags(), "type")
 	return cmd
 }
 
@@ -39,7 +40,7 @@ func newReacquireCommand(a *app) *cobra.Command {
 queues for a new one, as one step: no other process sees a handle without
 either. If the handle is gone it is an acquire.`,
 		Example: `  leasectl reacquire --handle "$handle" --type install`,
-		Args:    cobra.NoArgs,
+		Args:    noArgsBut("handle"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.handle == "" {
 				return usagef("no --handle: name the handle whose lease is to be replaced")
@@ -48,6 +49,9 @@ either. If the handle is gone it is an acquire.`,
 		},
 	}
 	o.bind(cmd.Flags())
+	cmd.Flags().Lookup("type").Usage += " (default: the handle's)"
+	cmd.Flags().Lookup("handle").Usage = "the handle whose lease is replaced"
+	require(cmd.Flags(), "handle")
 	return cmd
 }
 

@@ -26,11 +26,12 @@ holder still does.
 
 If the proxy asks for tokens, it takes one that is marked admin.`,
 		Example: `  leasectl break install-0 --reason "the account is suspended"`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("the name of a lease", "install-0"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.breakLease(cmd.Context(), args[0], o) },
 	}
 	cmd.Flags().Var(reasonValue(&o.reason), "reason", "what the holder is told")
 	cmd.Flags().BoolVar(&o.now, "now", false, "free the name at once, although its holder may still work under it")
+	require(cmd.Flags(), "reason")
 	return cmd
 }
 

@@ -24,11 +24,12 @@ func newCatCommand(a *app) *cobra.Command {
 commas, or all that the handle knows as JSON. A handle that is gone holds
 nothing, so nothing is printed.`,
 		Example: `  leasectl cat --handle "$handle" --format csv`,
-		Args:    cobra.NoArgs,
+		Args:    noArgsBut("handle"),
 		RunE:    func(*cobra.Command, []string) error { return a.cat(o) },
 	}
-	cmd.Flags().StringVar(&o.handle, "handle", "", "the handle that acquire printed")
+	cmd.Flags().Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
 	cmd.Flags().Var(choiceValue(&o.format, "", "plain", "csv", "json"), "format", "plain, csv or json (default: plain, or json with --output json)")
+	require(cmd.Flags(), "handle")
 	return cmd
 }
 

@@ -41,7 +41,12 @@ if the lease was lost and the command was stopped.`,
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.exec(cmd.Context(), o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if flags := cmd.Flags(); typed(flags.Lookup("retry-on")) && !flags.Changed("attempts") {
+				return usagef("--retry-on goes with --attempts: say how often to run the command at most, such as --attempts 5")
+			}
+			return a.exec(cmd.Context(), o, args)
+		},
 	}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
@@ -53,6 +58,7 @@ if the lease was lost and the command was stopped.`,
 	flags.Var(durationValue(&o.grace, 10*time.Second, 0, time.Hour), "grace-period", "time from TERM to KILL")
 	flags.Var(signalValue(&o.parentDeath, syscall.SIGTERM), "parent-death", "signal that the command gets if leasectl is killed (Linux)")
 	flags.Var(intValue(&o.conflictExitCode, exitNoLease, 0, 255), "conflict-exit-code", "exit code when no lease was to be had in time")
+	require(flags, "type")
 	return cmd
 }
 

@@ -46,6 +46,22 @@ var exitTable = []struct {
 	{errExec, exitExecFailure},
 }
 
+// exitMeanings is what users are told of the codes, in their order.
+var exitMeanings = [][2]string{
+	{"0", "done"},
+	{"1", "failed"},
+	{"2", "the proxy has no such lease type"},
+	{"64", "wrong usage: the message names the flag, the value and what is allowed"},
+	{"69", "the proxy does not answer (30 s, or the wait timeout if that is shorter)"},
+	{"74", "serve: the store failed, or is damaged"},
+	{"75", "no lease within --wait-timeout"},
+	{"76", "exec: the lease was lost, the command was stopped"},
+	{"125", "exec: any other failure of its own"},
+	{"126, 127", "exec: the command cannot be executed, was not found"},
+	{"128+n", "signal n ended it; exec: or the command"},
+	{"others", "exec: the command's own"},
+}
+
 // exitStatus is the exit code of a command that ended with err.
 func exitStatus(err error) int {
 	if err == nil {

@@ -43,8 +43,8 @@ func allowed(f *pflag.Flag, err error) error {
 const proxyVariable = "LEASE_PROXY_SERVER_URL"
 
 // notFromEnvironment are the flags without a variable: they must not leak into
-// a leasectl that runs inside another's child.
-var notFromEnvironment = []string{"handle", "names", "type", "count", "help"}
+// a leasectl that runs inside another's child, or make a script wait for good.
+var notFromEnvironment = []string{"handle", "names", "type", "count", "watch"}
 
 // bindEnvironment gives every flag that was not set on the command line the
 // value of its variable, LEASECTL_ and the flag's name, if that is set and not
@@ -52,10 +52,10 @@ var notFromEnvironment = []string{"handle", "names", "type", "count", "help"}
 func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed || f.Hidden || failed != nil || slices.Contains(notFromEnvironment, f.Name) {
+		name := variableOf(f)
+		if f.Changed || name == "" || failed != nil {
 			return
 		}
-		name := "LEASECTL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value, ok := lookup(name)
 		if (!ok || value == "") && f.Name == "proxy" {
 			name = proxyVariable
@@ -77,11 +77,44 @@ func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 	return failed
 }
 
+// variableOf is the variable of a flag; "" if it has none.
+func variableOf(f *pflag.Flag) string {
+	if f.Hidden || f.Name == "help" || f.Name == "version" || slices.Contains(notFromEnvironment, f.Name) {
+		return ""
+	}
+	return "LEASECTL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+}
+
 // annotation marks a flag that has its value from the environment.
 const annotation = "environment"
 
 // typed tells whether a flag was given on the command line.
 func typed(f *pflag.Flag) bool { return f.Changed && f.Annotations[annotation] == nil }
+
+// ifTyped is the value of a flag, or zero if only the environment has set it.
+func ifTyped[T any](f *pflag.Flag, v T) T {
+	if !typed(f) {
+		var none T
+		return none
+	}
+	return v
+}
+
+// handleValue takes the path of a handle that is there. A variable that is empty
+// since the acquire failed is no handle.
+func handleValue(p *string) pflag.Value {
+	return value{
+		kind:   "path",
+		format: func() string { return *p },
+		set: func(s string) error {
+			if s == "" {
+				return errors.New("want the path that acquire printed: if a variable has it, it is empty")
+			}
+			*p = s
+			return nil
+		},
+	}
+}
 
 // namesValue takes names, separated by commas.
 func namesValue(p *[]string) pflag.Value {
@@ -105,6 +138,7 @@ type value struct {
 	set    func(string) error
 	format func() string
 	kind   string
+	words  []string // all that it takes; nil: more than can be listed
 }
 
 func (v value) Set(s string) error { return v.set(s) }
@@ -120,8 +154,13 @@ func (v value) Type() string { return v.kind }
 func durationValue(p *time.Duration, def, low, high time.Duration) pflag.Value {
 	*p = def
 	return value{
-		kind:   "duration",
-		format: func() string { return leaseapi.Duration(*p).String() },
+		kind: "duration",
+		format: func() string {
+			if *p == 0 { // none, which pflag does not know of a duration
+				return ""
+			}
+			return leaseapi.Duration(*p).String()
+		},
 		set: func(s string) error {
 			d, err := time.ParseDuration(s)
 			if err != nil || d < low || d > high {
@@ -158,6 +197,7 @@ func choiceValue(p *string, def string, words ...string) pflag.Value {
 	*p = def
 	return value{
 		kind:   strings.Join(words, "|"),
+		words:  words,
 		format: func() string { return *p },
 		set: func(s string) error {
 			if !slices.Contains(words, s) {

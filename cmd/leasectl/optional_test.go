@@ -122,7 +122,7 @@ func (w *world) goesOn(code int, env string, args []string) (why, stdout string)
 		w.t.Errorf("leasectl %v: exit code %d, want %d", args, got, code)
 	}
 	for line := range strings.Lines(text.String()) {
-		if strings.HasPrefix(line, "leasectl: waiting ") {
+		if strings.HasPrefix(line, "leasectl: waiting ") || strings.Contains(line, "; trying since ") {
 			continue
 		}
 		if why != "" || !strings.HasPrefix(line, "leasectl: ") {

@@ -27,6 +27,9 @@ func (p *poolFlags) Set(s string) error {
 		if typ == "" || err != nil || capacity < 1 || capacity > pool.MaxCapacity {
 			return errors.New("want TYPE=N with N from 1 to " + strconv.Itoa(pool.MaxCapacity))
 		}
+		if slices.Contains(*p, poolFlag{typ, capacity}) {
+			continue // the completion of a shell parses a line twice
+		}
 		if slices.ContainsFunc(*p, func(f poolFlag) bool { return f.typ == typ }) {
 			return errors.New("want each type once")
 		}

@@ -13,6 +13,8 @@ type proxyOptions struct {
 	tokenFile string
 	ca        string
 	pools     poolFlags // of the server to start
+
+	poolsGiven bool // on the command line
 }
 
 func (o *proxyOptions) bind(flags *pflag.FlagSet) {
@@ -44,6 +46,8 @@ func (o *proxyOptions) options() holder.ProxyOptions {
 		TokenFile: o.tokenFile,
 		CAFile:    o.ca,
 		Pools:     o.pools.local(),
-		Version:   version(),
+
+		PoolsGiven: o.poolsGiven,
+		Version:    version(),
 	}
 }

@@ -28,7 +28,7 @@ each. What live processes are about is not touched.
 A version-1 proxy cannot say what became of a request. Such a request is listed
 as unconfirmed, with exit code 1, until --forget names it.`,
 		Example: `  leasectl recover`,
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.recover(cmd.Context(), o) },
 	}
 	cmd.Flags().StringSliceVar(&o.forget, "forget", nil, "ids of unconfirmed requests that were looked after by hand")

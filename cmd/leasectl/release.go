@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
 )
@@ -35,13 +34,14 @@ shell that started it is gone, it releases at once. With --delay and --detach it
 returns at once and the proxy releases when the time has come, or a process in
 the background if the proxy is of version 1.`,
 		Example: `  leasectl release --handle "$handle" --delay 20m --detach`,
-		Args:    cobra.NoArgs,
+		Args:    noArgsBut("names"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// A job's LEASECTL_SCOPE is about its acquires, and its
-			// LEASECTL_DETACH about its late releases.
+			// A job's LEASECTL_SCOPE and LEASECTL_OWNER_PID are about its
+			// acquires, and its LEASECTL_DETACH about its late releases.
 			if flags := cmd.Flags(); o.handle != "" || len(o.names) > 0 {
 				o.scope = ifTyped(flags.Lookup("scope"), o.scope)
 			}
+			o.owner = ifTyped(cmd.Flags().Lookup("owner-pid"), o.owner)
 			if o.delay == 0 {
 				o.detach = ifTyped(cmd.Flags().Lookup("detach"), o.detach)
 			}
@@ -49,7 +49,7 @@ the background if the proxy is of version 1.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.handle, "handle", "", "the handle that acquire printed")
+	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
 	flags.Var(namesValue(&o.names), "names", "names of leases, separated by commas")
 	flags.Var(choiceValue(&o.scope, "", "test"), "scope", "test: all names in $SHARED_DIR/leases")
 	flags.Var(durationValue(&o.delay, 0, 0, maxTime), "delay", "release after this time")
@@ -60,15 +60,6 @@ the background if the proxy is of version 1.`,
 	// between the step's shell and us, and to kill that one is to cancel.
 	flags.Lookup("caller-pid").Hidden = true
 	return cmd
-}
-
-// ifTyped is the value of a flag, or zero if only the environment has set it.
-func ifTyped[T any](f *pflag.Flag, v T) T {
-	if !typed(f) {
-		var none T
-		return none
-	}
-	return v
 }
 
 func (a *app) release(ctx context.Context, o *releaseOptions) error {
@@ -109,7 +100,11 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 	}
 	record, err := handle.Read()
 	if errors.Is(err, fs.ErrNotExist) {
-		a.Debugf("handle %s is gone: nothing to release", handle.Path())
+		if a.proxy.unset() {
+			a.dryRun("dry run: nothing is released")
+			return a.printReleased(nil)
+		}
+		a.Notef("handle %s does not exist: it was released, or never acquired: nothing to release", handle.Path())
 		return a.printReleased(nil)
 	}
 	if err != nil {

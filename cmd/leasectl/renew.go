@@ -27,11 +27,12 @@ func newRenewCommand(a *app) *cobra.Command {
 		Long: `Renew starts the TTL of a handle's lease anew, once. It fails if the lease is
 lost. leasectl exec renews by itself.`,
 		Example: `  leasectl renew --handle "$handle" --ttl 30m`,
-		Args:    cobra.NoArgs,
+		Args:    noArgsBut("handle"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.renew(cmd.Context(), o) },
 	}
-	cmd.Flags().StringVar(&o.handle, "handle", "", "the handle that acquire printed")
+	cmd.Flags().Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
 	cmd.Flags().Var(durationValue(&o.ttl, 0, minTTL, maxTime), "ttl", "how long the lease lasts from now on (default: as before)")
+	require(cmd.Flags(), "handle")
 	return cmd
 }
 
@@ -58,9 +59,15 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 	if a.holder.ProxyOf(record) == "" {
 		return usagef("no --proxy: the handle does not say which proxy it is from")
 	}
+	if record.State == holder.StateHeld && record.RequestID == "" {
+		return fmt.Errorf("handle %s has names and nothing else, as a copy has: its lease cannot be renewed: renew the handle that acquire wrote", handle.Path())
+	}
 	ttl, err := a.holder.Renew(ctx, record, o.ttl)
 	if err != nil {
 		return err
+	}
+	if ttl < o.ttl {
+		a.Notef("the proxy renews for %s, not for the %s that were asked for: it allows no more for type %q", leaseapi.Duration(ttl), leaseapi.Duration(o.ttl), record.Type)
 	}
 	a.Notef("renewed %s for %s", strings.Join(record.Names(), ", "), leaseapi.Duration(ttl))
 	return nil

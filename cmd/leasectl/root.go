@@ -36,12 +36,15 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	})
 
 	root := newRootCommand(a, args...)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		completeValues(root, a)
+	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := signalled(ctx, root.ExecuteContext(ctx))
 	if err != nil && isCobraUsage(err) {
-		err = usageError{err}
+		err = usageError{mistyped(err)}
 	}
 	status := exitStatus(err)
 	if err != nil && err.Error() != "" {
@@ -104,6 +107,7 @@ func commands() map[string]func(*app) *cobra.Command {
 // a command, only that one, since a short command would notice what it takes to
 // build all of them.
 func newRootCommand(a *app, args ...string) *cobra.Command {
+	var asked bool // for the version
 	root := &cobra.Command{
 		Use:   "leasectl",
 		Short: "take, hold and give back leases of a shared account in CI steps",
@@ -114,21 +118,31 @@ gives it back however the step ends.`,
 
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(listenLater, cmd.Name()) {
 				<-a.listening // from here on there may be something to lose
 			}
 			a.proxy.given = cmd.Flags().Changed("proxy")
+			a.proxy.poolsGiven = cmd.Flags().Changed("pool")
 			if err := bindEnvironment(cmd, os.LookupEnv); err != nil {
 				return err
 			}
 			a.openHolder()
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asked {
+				return a.printVersion()
+			}
+			return cmd.Help()
+		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+
+	// A mistyped command is cobra's to find, so Args is not set: then its flags
+	// are not looked at first.
+	root.SetUsageFunc(usage)
+	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")
 
 	flags := root.PersistentFlags()
 	a.proxy.bind(flags)
@@ -147,6 +161,7 @@ gives it back however the step ends.`,
 	for _, build := range all {
 		root.AddCommand(build(a))
 	}
+	root.AddCommand(newTopics()...)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root
 }

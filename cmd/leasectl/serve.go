@@ -32,8 +32,14 @@ name, a token, and the word admin if it may break leases; a # begins a comment.`
 		Example: `  leasectl serve --listen 127.0.0.1:0 --pool install=2 --data ./leases
   leasectl serve --listen :8370 --config pools.yaml --data ./leases \
     --token-file tokens --tls-cert cert.pem --tls-key key.pem`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd.Context(), o) },
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// A job's LEASECTL_POOL is about its local proxy.
+			if o.config != "" {
+				a.proxy.pools = ifTyped(cmd.Flags().Lookup("pool"), a.proxy.pools)
+			}
+			return a.serve(cmd.Context(), o)
+		},
 	}
 	o.bind(cmd.Flags())
 	return cmd

@@ -14,18 +14,21 @@ func newVersionCommand(a *app) *cobra.Command {
 		Short:   "print the version",
 		Long:    "Version prints the release, the wire contract it speaks, and what it was built with.",
 		Example: "  leasectl version --output json",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if a.output == "json" {
-				return a.printJSON(struct {
-					Version string `json:"version"`
-					Wire    int    `json:"wire"`
-					Go      string `json:"go"`
-					OS      string `json:"os"`
-					Arch    string `json:"arch"`
-				}{version(), leaseapi.Wire, runtime.Version(), runtime.GOOS, runtime.GOARCH})
-			}
-			return a.print("leasectl %s (wire %d, %s %s/%s)\n", version(), leaseapi.Wire, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-		},
+		Args:    noArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.printVersion() },
 	}
+}
+
+func (a *app) printVersion() error {
+	if a.output == "json" {
+		return a.printJSON(struct {
+			Version string `json:"version"`
+			Commit  string `json:"commit,omitempty"`
+			Wire    int    `json:"wire"`
+			Go      string `json:"go"`
+			OS      string `json:"os"`
+			Arch    string `json:"arch"`
+		}{version(), commit(), leaseapi.Wire, runtime.Version(), runtime.GOOS, runtime.GOARCH})
+	}
+	return a.print("leasectl %s (wire %d, %s %s/%s)\n", version(), leaseapi.Wire, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
+	"net"
 	"sync"
 	"time"
 
@@ -12,15 +13,17 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// A waiting user is told what for, at which place, how many are in use, and
-// who has held longest: every 30 s on a new line in a log, on a terminal every
+// A waiting user is told what for, at which place, why, who has held longest, and
+// for how long still: every 30 s on a new line in a log, on a terminal every
 // second in the same one.
 const (
-	// firstReport is when a wait is worth a line: most waits are shorter. It is
-	// a little later than the answer on the place in the queue.
-	firstReport = 2100 * time.Millisecond
-	logEvery    = 30 * time.Second
-	liveEvery   = time.Second
+	// firstReport is when a wait is worth a line: most waits are shorter.
+	firstReport = 2 * time.Second
+	// firstNews is how long the first line waits for the proxy's word on the
+	// queue, which is asked for at that time.
+	firstNews = 3 * time.Second
+	logEvery  = 30 * time.Second
+	liveEvery = time.Second
 )
 
 // showWait tells of a wait until stop is called.
@@ -28,37 +31,66 @@ func showWait(w *holder.Wait, m *messenger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var shown sync.WaitGroup
 	shown.Go(func() {
-		every, show := logEvery, m.say
 		if m.live {
-			every, show = liveEvery, m.show
-		}
-		for pause := firstReport; proxyclient.Sleep(ctx, pause) == nil; pause = every {
-			show("leasectl: " + leaseapi.Printable(waitLine(w, time.Now())))
-		}
-		if m.live {
+			tellOfWait(ctx, w, liveEvery, liveLine(w, m))
 			m.show("")
+		} else {
+			tellOfWait(ctx, w, logEvery, m.say)
 		}
 	})
 	return func() { cancel(); shown.Wait() }
 }
 
-// waitLine says how a wait stands.
+// liveLine shows a line below the others. A terminal that is too narrow for it
+// gets it in full once for each holder, or nobody could read who that is.
+func liveLine(w *holder.Wait, m *messenger) func(string) {
+	var said leaseapi.Lease
+	return func(line string) {
+		q, _ := w.Queued()
+		if q.Oldest != nil && q.Oldest.Lease != said && m.fit(line) != line {
+			said = q.Oldest.Lease
+			m.say(line)
+		}
+		m.show(line)
+	}
+}
+
+// tellOfWait calls tell with how the wait stands until ctx ends: first when the
+// wait is worth it and something is known, then every so often.
+func tellOfWait(ctx context.Context, w *holder.Wait, every time.Duration, tell func(string)) {
+	if proxyclient.Sleep(ctx, firstReport) != nil {
+		return
+	}
+	select {
+	case <-w.Heard():
+	case <-ctx.Done():
+	case <-time.After(firstNews):
+	}
+	for ctx.Err() == nil {
+		tell("leasectl: " + leaseapi.Printable(waitLine(w, time.Now())))
+		if proxyclient.Sleep(ctx, every) != nil {
+			return
+		}
+	}
+}
+
+// waitLine says how a wait stands. While the proxy fails, nobody knows of a queue.
 func waitLine(w *holder.Wait, now time.Time) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "waiting %s for a lease of type %q", leaseapi.Duration(now.Sub(w.Begun).Round(time.Second)), w.Type)
+	if t := w.Trouble(); t.Err != nil {
+		return fmt.Sprintf("%s: %v; trying since %s", troubleWith(t.Err), t.Err, t.Since.Local().Format(time.TimeOnly))
+	}
+	line := fmt.Sprintf("waiting %s for a lease of type %q", leaseapi.Duration(now.Sub(w.Begun).Round(time.Second)), w.Type)
 	q, at := w.Queued()
-	if q.Place > 0 {
-		fmt.Fprintf(&b, ": place %d of %d", q.Place, q.Length)
+	if place := holder.DescribeQueue(q, at, now); place != "" {
+		line += ": " + place
 	}
-	if q.Capacity > 0 {
-		fmt.Fprintf(&b, ", %d of %d in use", q.InUse, q.Capacity)
+	return line
+}
+
+// troubleWith says in a word whether the proxy is there.
+func troubleWith(err error) string {
+	if _, network := errors.AsType[net.Error](err); network {
+		return "cannot reach the proxy"
 	}
-	if o := q.Oldest; o != nil {
-		since := at.Add(-time.Duration(o.Age))
-		fmt.Fprintf(&b, ", held longest by %s since %s", o.Owner, since.Format(time.TimeOnly))
-	}
-	if left := time.Duration(q.Estimate) - now.Sub(at); q.Estimate > 0 && left > 0 {
-		fmt.Fprintf(&b, ", about %s to go", leaseapi.Duration(left.Round(time.Second)))
-	}
-	return b.String()
+	return "the proxy does not serve"
 }

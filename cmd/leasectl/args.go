@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// noArgs refuses arguments that are no flags.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usagef("%s accepts no arguments, found %q", cmd.CommandPath(), args[0])
+}
+
+// noArgsBut is noArgs for a command that takes what was typed as the value of a
+// flag.
+func noArgsBut(flag string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		flag := flag
+		if cmd.Flags().Lookup("names") != nil && flag == "names" && isFile(args[0]) {
+			flag = "handle"
+		}
+		return usagef("%s accepts no arguments, found %q: did you mean --%s %s", cmd.CommandPath(), args[0], flag, args[0])
+	}
+}
+
+func isFile(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil || strings.Contains(path, "/") && errors.Is(err, fs.ErrNotExist)
+}
+
+// oneArg takes one argument, which what describes.
+func oneArg(what, example string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return usagef("%s needs %s, such as %s", cmd.CommandPath(), what, example)
+		case 1:
+			return nil
+		}
+		return usagef("%s accepts one argument, %s, found %q too", cmd.CommandPath(), what, args[1])
+	}
+}
+
+// mistyped words cobra's error of a command that there is none of on one line.
+func mistyped(err error) error {
+	text, suggested, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	if !found {
+		return errors.New(text + ": leasectl help lists the commands")
+	}
+	return errors.New(text + ": did you mean " + strings.Join(strings.Fields(suggested), " or "))
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// completionTime bounds what somebody who has pressed TAB waits for the proxy.
+const completionTime = time.Second
+
+// completeValues makes the shell complete values of flags and arguments: fixed
+// choices, types and names as the proxy has them, handles of the state directory.
+// Only a completion needs it, so other commands do without.
+func completeValues(root *cobra.Command, a *app) {
+	names := func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return beginning(typed, a.namesNow()), cobra.ShellCompDirectiveNoFileComp
+	}
+	values := map[string]cobra.CompletionFunc{
+		"type": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return beginning(typed, a.typesNow()), cobra.ShellCompDirectiveNoFileComp
+		},
+		"names": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return beginning(typed, listed(typed, a.namesNow())), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		},
+		"handle": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return beginning(typed, handlesIn(stateDir())), cobra.ShellCompDirectiveDefault
+		},
+		"proxy":        cobra.FixedCompletions([]string{"local", "unix://", "https://", "http://"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace),
+		"parent-death": cobra.FixedCompletions([]string{"TERM", "KILL", "INT", "HUP", "none"}, cobra.ShellCompDirectiveNoFileComp),
+	}
+	forEachCommand(root, func(cmd *cobra.Command) {
+		if cmd.Name() == "break" {
+			cmd.ValidArgsFunction = names
+		} else if cmd.Name() != "exec" && cmd != root && cmd.ValidArgs == nil {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { completeFlag(cmd, f, values) })
+	})
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { completeFlag(root, f, values) })
+}
+
+func completeFlag(cmd *cobra.Command, f *pflag.Flag, values map[string]cobra.CompletionFunc) {
+	complete := values[f.Name]
+	if choice, ok := f.Value.(value); ok && choice.words != nil {
+		complete = cobra.FixedCompletions(choice.words, cobra.ShellCompDirectiveNoFileComp)
+	}
+	switch f.Value.Type() {
+	case "int", "duration", "codes":
+		complete = cobra.NoFileCompletions
+	}
+	if complete != nil {
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // it fails only for a flag that has one
+	}
+}
+
+func forEachCommand(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, sub := range cmd.Commands() {
+		forEachCommand(sub, f)
+	}
+}
+
+// poolsNow are the pools of the proxy, if it answers soon. A local proxy is not
+// started for that.
+func (a *app) poolsNow() []leaseapi.Pool {
+	if a.proxy.unset() {
+		return nil
+	}
+	a.holder.Close() // it was made before the flags of the line were read
+	a.openHolder()
+	client, err := a.holder.Running(a.proxy.url)
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	pools, err := client.Pools(ctx)
+	if err != nil {
+		cobra.CompDebugln(err.Error(), false)
+	}
+	return pools
+}
+
+// typesNow are the types of the proxy, and of the pools that the line itself
+// names.
+func (a *app) typesNow() (types []string) {
+	for _, p := range a.proxy.pools {
+		types = append(types, p.typ)
+	}
+	for _, p := range a.poolsNow() {
+		types = append(types, p.Type)
+	}
+	return types
+}
+
+// namesNow are the names of the leases that are held.
+func (a *app) namesNow() (names []string) {
+	for _, p := range a.poolsNow() {
+		for _, l := range p.Leases {
+			names = append(names, l.Name+"\t"+ownerOf(l.Owner, l.Token))
+		}
+	}
+	return names
+}
+
+// listed are names as the next word of a list with commas.
+func listed(typed string, names []string) (lists []string) {
+	begun := typed[:strings.LastIndex(typed, ",")+1]
+	for _, name := range names {
+		lists = append(lists, begun+name)
+	}
+	return lists
+}
+
+// beginning are those words that begin with what is typed.
+func beginning(typed string, words []string) []string {
+	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) })
+}
+
+// handlesIn are the handles in a directory: each has a record beside it.
+func handlesIn(dir string) (handles []string) {
+	records, _ := filepath.Glob(filepath.Join(dir, "*.json"))
+	for _, record := range records {
+		if handle := strings.TrimSuffix(record, ".json"); !strings.HasSuffix(handle, ".lock") {
+			handles = append(handles, handle)
+		}
+	}
+	return handles
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Each exit code that exitcode.go has is explained by leasectl help exit-codes,
+// and the README has the same table.
+func TestExitCodesAreExplained(t *testing.T) {
+	explained := make(map[int]bool)
+	for _, row := range exitMeanings {
+		for word := range strings.FieldsFuncSeq(row[0], func(r rune) bool { return r == ',' || r == ' ' }) {
+			if code, err := strconv.Atoi(word); err == nil {
+				explained[code] = true
+			}
+		}
+	}
+	codes := exitConstants(t)
+	for _, row := range exitTable {
+		codes["of "+row.err.Error()] = row.code
+	}
+	for name, code := range codes {
+		if !explained[code] {
+			t.Errorf("exit code %d (%s) is not in exitMeanings", code, name)
+		}
+		delete(codes, name)
+	}
+
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "\n## Exit codes\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	var rows [][2]string
+	for _, m := range regexp.MustCompile(`(?m)^\| (.*?) \| (.*) \|$`).FindAllStringSubmatch(table, -1) {
+		if m[1] != "code" {
+			rows = append(rows, [2]string{m[1], strings.ReplaceAll(m[2], "`", "")})
+		}
+	}
+	if len(rows) != len(exitMeanings) {
+		t.Fatalf("the README has %d rows, leasectl help exit-codes %d", len(rows), len(exitMeanings))
+	}
+	for i, row := range rows {
+		if row != exitMeanings[i] {
+			t.Errorf("the README says %q, leasectl help exit-codes %q", row, exitMeanings[i])
+		}
+	}
+}
+
+// exitConstants are the codes that exitcode.go declares, by name.
+func exitConstants(t *testing.T) map[string]int {
+	file, err := parser.ParseFile(token.NewFileSet(), "exitcode.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := make(map[string]int)
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !strings.HasPrefix(spec.Names[0].Name, "exit") || len(spec.Values) != 1 {
+			return true
+		}
+		if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
+			codes[spec.Names[0].Name], _ = strconv.Atoi(literal.Value)
+		}
+		return true
+	})
+	if len(codes) < 9 {
+		t.Fatalf("found %d codes in exitcode.go", len(codes))
+	}
+	return codes
+}
+
+// leasectl help environment has each flag's variable, and each that exec sets.
+func TestEnvironmentIsExplained(t *testing.T) {
+	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
+	text := environmentHelp(root)
+	walk(root, func(cmd *cobra.Command) {
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			name := variableOf(f)
+			if name != "" && !regexp.MustCompile(`(?m)^  `+name+` +--`+f.Name+`$`).MatchString(text) {
+				t.Errorf("--%s of %s: the topic does not have %s", f.Name, cmd.CommandPath(), name)
+			}
+		})
+	})
+	source, err := os.ReadFile("../../supervisor/environment.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := regexp.MustCompile(`(?m)^var leaseVariables = .*$`).FindString(string(source))
+	names := regexp.MustCompile(`LEASE\w+`).FindAllString(list, -1)
+	if len(names) < 5 {
+		t.Fatalf("found %v in the source of exec", names)
+	}
+	for _, name := range names {
+		if !strings.Contains(text, "\n  "+name+" ") {
+			t.Errorf("the topic does not have %s, which exec sets", name)
+		}
+	}
+}

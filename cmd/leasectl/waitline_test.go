@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// refused is the error of a proxy that does not run.
+var refused = &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}, Err: syscall.ECONNREFUSED}
+
+// What cannot be reached is said to be so, and not shown as waiting.
+func TestWaitLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		w := &holder.Wait{Type: "install", Begun: begun}
+		check := func(want string) {
+			t.Helper()
+			if got := waitLine(w, time.Now()); got != want {
+				t.Errorf("says %q,\nwant %q", got, want)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		check(`waiting 2s for a lease of type "install"`)
+		w.Fail(refused)
+		since := time.Now().Local().Format(time.TimeOnly)
+		time.Sleep(time.Minute)
+		check("cannot reach the proxy: dial tcp 127.0.0.1:80: connection refused; trying since " + since)
+		w.Fail(errors.New("the proxy answered 500: no"))
+		check("the proxy does not serve: the proxy answered 500: no; trying since " + since)
+		w.Tell(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull})
+		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full`)
+	})
+}
+
+// The first line comes as soon after two seconds as there is something to say, at
+// the latest after five, and then one every so often.
+func TestTellOfWait(t *testing.T) {
+	for _, tt := range []struct {
+		heard time.Duration // when the proxy says something
+		want  []time.Duration
+	}{
+		{0, []time.Duration{2 * time.Second, 32 * time.Second, 62 * time.Second}},
+		{2500 * time.Millisecond, []time.Duration{2500 * time.Millisecond, 32500 * time.Millisecond}},
+		{20 * time.Second, []time.Duration{5 * time.Second, 35 * time.Second, 65 * time.Second}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			w := &holder.Wait{Type: "t", Begun: begun}
+			ctx, cancel := context.WithTimeout(t.Context(), tt.want[len(tt.want)-1]+time.Second)
+			defer cancel()
+			go func() {
+				time.Sleep(tt.heard)
+				w.Tell(leaseapi.Queued{Place: 1})
+			}()
+			var said []time.Duration
+			tellOfWait(ctx, w, logEvery, func(string) { said = append(said, time.Since(begun)) })
+			synctest.Wait()
+			if len(said) != len(tt.want) {
+				t.Fatalf("heard after %v: said at %v, want %v", tt.heard, said, tt.want)
+			}
+			for i := range said {
+				if d := said[i] - tt.want[i]; d < 0 || d > 100*time.Millisecond {
+					t.Errorf("heard after %v: said at %v, want %v", tt.heard, said, tt.want)
+				}
+			}
+			time.Sleep(tt.heard)
+		})
+	}
+}

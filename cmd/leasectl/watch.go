@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// watchEvery is how often a watch asks for the pools: often enough for somebody
+// who looks, and no load for the proxy.
+const watchEvery = time.Second
+
+// watchStatus shows the pools, or that of a type, and each change of them, until a signal ends it.
+// A proxy that answered once may be away for a while: that is said, and the watch
+// goes on.
+func (a *app) watchStatus(ctx context.Context, typ string) error {
+	w := poolWatch{app: a, live: a.output == "text" && term.IsTerminal(int(a.stdout.Fd())) && os.Getenv("TERM") != "dumb"}
+	for {
+		asking, cancel := context.WithTimeout(ctx, statusTimeout)
+		pools, err := a.askPoolsOf(asking, a.proxy.url, typ)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return watched(ctx)
+		case err == nil:
+			err = w.show(pools, time.Now())
+		case w.begun:
+			w.fail(err, time.Now())
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		if proxyclient.Sleep(ctx, watchEvery) != nil {
+			return watched(ctx)
+		}
+	}
+}
+
+// watched is the end of a watch by a signal: the exit code says so, and there is
+// nothing to say beside it.
+func watched(ctx context.Context) error {
+	var sig signalError
+	if errors.As(context.Cause(ctx), &sig) {
+		return statusError{code: 128 + int(sig.Signal)}
+	}
+	return context.Cause(ctx)
+}
+
+// poolWatch is what a watch has shown.
+type poolWatch struct {
+	app     *app
+	live    bool // the table is shown anew instead of its changes
+	begun   bool
+	pools   map[string]leaseapi.Pool
+	trouble time.Time // since when the proxy fails; zero: it does not
+}
+
+// show prints what is new in pools.
+func (w *poolWatch) show(pools []leaseapi.Pool, now time.Time) error {
+	if !w.trouble.IsZero() && !w.live {
+		w.app.Notef("the proxy answers again")
+	}
+	w.trouble = time.Time{}
+	if w.live {
+		w.begun = true
+		return w.app.print("%s%s%s%s", homeAndClear, now.Format(time.DateTime), "\n\n", poolTable(pools))
+	}
+	before := w.pools
+	w.pools = make(map[string]leaseapi.Pool, len(pools))
+	for _, p := range pools {
+		w.pools[p.Type] = p
+	}
+	w.begun = true
+	for _, p := range pools {
+		old, known := before[p.Type]
+		lines := poolChanges(old, p)
+		if !known {
+			lines = append([]string{"is a pool"}, lines...)
+		}
+		if err := w.print(p, lines, now); err != nil {
+			return err
+		}
+	}
+	for _, p := range before {
+		if _, still := w.pools[p.Type]; !still {
+			if err := w.print(leaseapi.Pool{Type: p.Type}, []string{"is no pool any more"}, now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// homeAndClear are "cursor position" and "erase in display" of ECMA-48, sections
+// 8.3.21 and 8.3.39.
+const homeAndClear = "\x1b[H\x1b[J"
+
+// print prints the changes of a pool: a line each, or one JSON object for all.
+func (w *poolWatch) print(p leaseapi.Pool, lines []string, now time.Time) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	if w.app.output == "json" {
+		text, err := json.Marshal(struct {
+			Time    time.Time     `json:"time"`
+			Changes []string      `json:"changes"`
+			Pool    leaseapi.Pool `json:"pool"`
+		}{now.UTC().Round(time.Millisecond), lines, p})
+		if err != nil {
+			return fmt.Errorf("encode the output: %w", err)
+		}
+		return w.app.print("%s\n", text)
+	}
+	var text strings.Builder
+	for i, line := range lines {
+		stand := ""
+		if i == len(lines)-1 {
+			stand = fmt.Sprintf(" (%d of %d in use, %d waiting)", p.InUse, p.Capacity, p.Waiting)
+		}
+		fmt.Fprintf(&text, "%s %s: %s%s\n", now.Format(time.DateTime), leaseapi.Printable(p.Type), leaseapi.Printable(line), stand)
+	}
+	return w.app.print("%s", text.String())
+}
+
+// fail says that the proxy fails, once until it answers again.
+func (w *poolWatch) fail(err error, now time.Time) {
+	if w.trouble.IsZero() {
+		w.trouble = now
+		w.app.Failf("%v; trying since %s", err, now.Format(time.TimeOnly))
+	}
+}
+
+// poolChanges says what has happened to a pool, in the words of the server's log.
+// Ages and estimates change by themselves, so they are no change.
+func poolChanges(old, p leaseapi.Pool) (lines []string) {
+	held := make(map[leaseapi.Lease]leaseapi.PoolLease)
+	for _, l := range old.Leases {
+		held[l.Lease] = l
+	}
+	for _, l := range p.Leases {
+		before, was := held[l.Lease]
+		delete(held, l.Lease)
+		switch {
+		case !was:
+			lines = append(lines, fmt.Sprintf("%s is held by %s", l.Name, ownerOf(l.Owner, l.Token)))
+		case before.Broken != l.Broken:
+			lines = append(lines, fmt.Sprintf("%s of %s is broken: %s", l.Name, ownerOf(l.Owner, l.Token), l.Broken))
+		case before.ReleaseAt.IsZero() && !l.ReleaseAt.IsZero():
+			lines = append(lines, fmt.Sprintf("%s of %s is to be released in %s", l.Name, ownerOf(l.Owner, l.Token), age(l.ExpiresIn)))
+		}
+	}
+	var ended []string
+	for _, l := range old.Leases {
+		if _, gone := held[l.Lease]; gone {
+			ended = append(ended, fmt.Sprintf("%s of %s has ended, held for %s", l.Name, ownerOf(l.Owner, l.Token), age(l.Age)))
+		}
+	}
+	lines = append(ended, lines...)
+	lines = append(lines, waiterChanges(old, p)...)
+	if old.Capacity != 0 && old.Capacity != p.Capacity {
+		lines = append(lines, fmt.Sprintf("capacity %d, before %d", p.Capacity, old.Capacity))
+	}
+	return lines
+}
+
+// byID gives each waiter a key. Those of version-1 clients have no id, and only
+// their number is known.
+func byID(waiters []leaseapi.Waiter) (keys []string) {
+	anonymous := 0
+	for _, w := range waiters {
+		key := w.RequestID
+		if key == "" {
+			anonymous++
+			key = fmt.Sprintf("number %d", anonymous) // has a space, as no id has
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+func waiterChanges(old, p leaseapi.Pool) (lines []string) {
+	was := make(map[string]leaseapi.Waiter)
+	oldKeys := byID(old.Waiters)
+	for i, w := range old.Waiters {
+		was[oldKeys[i]] = w
+	}
+	keys := byID(p.Waiters)
+	for i, w := range p.Waiters {
+		before, waited := was[keys[i]]
+		delete(was, keys[i])
+		owner := ownerOf(w.Owner, w.Token)
+		switch {
+		case !waited:
+			lines = append(lines, fmt.Sprintf("%s waits for %d at place %d: %s", owner, w.Count, w.Place, reasonOf(w)))
+		case reasonOf(before) != reasonOf(w):
+			lines = append(lines, fmt.Sprintf("%s waits at place %d: %s", owner, w.Place, reasonOf(w)))
+		}
+	}
+	for i, w := range old.Waiters {
+		if _, gone := was[oldKeys[i]]; gone {
+			lines = append(lines, fmt.Sprintf("%s waits no more, after %s", ownerOf(w.Owner, w.Token), age(w.Age)))
+		}
+	}
+	return lines
+}

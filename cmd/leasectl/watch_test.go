@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// watching is a status --watch that runs.
+type watching struct {
+	w              *world
+	cmd            *exec.Cmd
+	stdout, stderr string // paths
+}
+
+func (w *world) watch(name string, args ...string) *watching {
+	w.t.Helper()
+	x := &watching{w: w, cmd: w.command(append([]string{"status", "--watch"}, args...)...), stdout: w.path(name), stderr: w.path(name + ".err")}
+	for path, stream := range map[string]*io.Writer{x.stdout: &x.cmd.Stdout, x.stderr: &x.cmd.Stderr} {
+		f, err := os.Create(path)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(func() { f.Close() })
+		*stream = f
+	}
+	if err := x.cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { x.cmd.Process.Kill() })
+	return x
+}
+
+func (x *watching) text() string {
+	text, err := os.ReadFile(x.stdout)
+	if err != nil {
+		x.w.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (x *watching) awaitText(says string) {
+	x.w.t.Helper()
+	x.w.await(says, func() bool { return strings.Contains(x.text(), says) })
+}
+
+// ends sends a signal, and checks the exit code and that nothing is said of it.
+func (x *watching) ends(sig syscall.Signal, code int) {
+	x.w.t.Helper()
+	x.cmd.Process.Signal(sig)
+	if got := exitCode(x.cmd.Wait()); got != code {
+		x.w.t.Errorf("after %v: exit code %d, want %d", sig, got, code)
+	}
+	if said, _ := os.ReadFile(x.stderr); len(said) > 0 {
+		x.w.t.Errorf("after %v: stderr %q", sig, said)
+	}
+}
+
+// status --watch prints a line, or a JSON object, for each change of the pool
+// that it is asked for, until it is interrupted.
+func TestStatusWatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1", "other=1")
+	text := w.watch("text", "--type", "install")
+	objects := w.watch("objects", "--type", "install", "--output", "json")
+	text.awaitText("install: is a pool (0 of 1 in use, 0 waiting)\n")
+	objects.awaitText("is a pool")
+
+	w.run(0, "acquire", "--type", "install", "--handle", "h", "--owner", "job-7")
+	w.run(0, "acquire", "--type", "other", "--handle", "o")
+	text.awaitText("install: install-0 is held by job-7 (1 of 1 in use, 0 waiting)\n")
+	waiter := w.command("acquire", "--type", "install", "--owner", "job-8")
+	if err := waiter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	text.awaitText("install: job-8 waits for 1 at place 1: full (1 of 1 in use, 1 waiting)\n")
+	waiter.Process.Signal(syscall.SIGINT)
+	waiter.Wait()
+	text.awaitText("install: job-8 waits no more, after ")
+	w.run(0, "release", "--handle", "h", "--delay", "1h", "--detach")
+	text.awaitText("install: install-0 of job-7 is to be released in ")
+	w.run(0, "release", "--handle", "h")
+	text.awaitText("install: install-0 of job-7 has ended, held for ")
+	objects.awaitText("has ended")
+	text.ends(syscall.SIGINT, 130)
+	objects.ends(syscall.SIGTERM, 143)
+
+	if strings.Contains(text.text(), "other") || strings.Contains(objects.text(), "other") {
+		t.Errorf("another pool than was asked for: %s%s", text.text(), objects.text())
+	}
+	decoder, seen := json.NewDecoder(strings.NewReader(objects.text())), 0
+	for decoder.More() {
+		var object struct {
+			Changes []string
+			Pool    leaseapi.Pool
+		}
+		if err := decoder.Decode(&object); err != nil {
+			t.Fatal(err)
+		}
+		seen++
+		if object.Pool.Type != "install" || len(object.Changes) == 0 {
+			t.Errorf("object %+v", object)
+		}
+	}
+	if lines := strings.Count(objects.text(), "\n"); seen < 4 || lines != seen {
+		t.Errorf("%d objects on %d lines: %s", seen, lines, objects.text())
+	}
+}
+
+// A proxy that never answered ends the watch; one that answered once is said to
+// fail, once, and waited for.
+func TestStatusWatchTrouble(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	relay := w.relay()
+	x := w.watch("text")
+	x.awaitText("is a pool")
+	relay.silent.Store(true)
+	said := func() string {
+		text, _ := os.ReadFile(x.stderr)
+		return string(text)
+	}
+	w.await("the failure to be said", func() bool { return strings.Contains(said(), "; trying since ") })
+	relay.silent.Store(false)
+	w.run(0, "acquire", "--type", "install", "--handle", "h")
+	x.awaitText("install-0 is held by job-1")
+	w.await("the end of it to be said", func() bool { return strings.Contains(said(), "answers again") })
+	if n := strings.Count(said(), "trying since"); n != 1 {
+		t.Errorf("said %d times: %s", n, said())
+	}
+	x.cmd.Process.Signal(syscall.SIGINT)
+	x.cmd.Wait()
+
+	relay.close()
+	var stderr bytes.Buffer
+	cmd := w.command("status", "--watch")
+	cmd.Stderr = &stderr
+	if code := exitCode(cmd.Run()); code != exitUnreachable {
+		t.Errorf("exit code %d without a proxy: %s", code, &stderr)
+	}
+}

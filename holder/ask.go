@@ -1,0 +1,121 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// ask sends the request, and reports the wait.
+func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) {
+	wait := &Wait{Type: r.Type, RequestID: l.record.RequestID, Begun: time.Now()}
+	defer l.h.report.Waiting(wait)()
+	asking, stop := context.WithCancel(ctx)
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	defer stop()
+	asked.Go(func() { l.askForPlace(asking, wait) })
+	l.h.report.Debugf("asking %s for a lease of type %q for %s, request %s", l.record.Proxy, r.Type, l.record.Owner, l.record.RequestID)
+	failpoint("acquire-unsent")
+	grant, err := l.client.Acquire(ctx, proxyclient.Request{
+		Type:      r.Type,
+		Count:     r.Count,
+		Owner:     l.record.Owner,
+		RequestID: l.record.RequestID,
+		TTL:       r.TTL,
+		Wait:      r.WaitTimeout,
+		OnQueued:  wait.Tell,
+		OnRetry: func(err error) {
+			if saysFull(err) {
+				wait.Tell(leaseapi.Queued{Reason: leaseapi.WaitFull})
+			} else {
+				wait.Fail(err)
+			}
+			l.h.report.Debugf("%v: trying again", err)
+		},
+	})
+	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok && exhausted.Last == nil {
+		exhausted.Last = l.lastQueue(ctx, wait)
+	}
+	return grant, err
+}
+
+// lookBackTime bounds the question who has the leases, once there is none to be
+// had: the answer is worth a moment.
+const lookBackTime = time.Second
+
+// lastQueue is how the queue stood at the end of a wait: as the proxy last said,
+// or as its pools say now. Nil: it did not say.
+func (l *Lease) lastQueue(ctx context.Context, wait *Wait) *leaseapi.Queued {
+	if q, at := wait.Queued(); q.Capacity > 0 {
+		if q.Oldest != nil {
+			oldest := *q.Oldest
+			oldest.Age += leaseapi.Duration(time.Since(at))
+			q.Oldest = &oldest
+		}
+		return &q
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookBackTime)
+	defer cancel()
+	pools, err := l.client.Pools(ctx)
+	if err != nil {
+		return nil // of version 1, for one
+	}
+	for _, p := range pools {
+		if p.Type == wait.Type {
+			return queueOf(p)
+		}
+	}
+	return nil
+}
+
+// queueOf is what a pool says to one who has just left its queue.
+func queueOf(p leaseapi.Pool) *leaseapi.Queued {
+	q := &leaseapi.Queued{Place: p.Waiting + 1, Length: p.Waiting + 1, InUse: p.InUse, Capacity: p.Capacity}
+	for _, lease := range p.Leases {
+		if q.Oldest == nil || lease.Age > q.Oldest.Age {
+			q.Oldest = &lease
+		}
+	}
+	return q
+}
+
+// saysFull recognises the error by which a version-1 proxy says that all leases
+// are taken.
+func saysFull(err error) bool {
+	return strings.Contains(err.Error(), leaseapi.TextExhausted) || strings.Contains(err.Error(), leaseapi.TextExhaustedOne)
+}
+
+// askForPlaceAfter is when a wait is worth a further request: most waits are
+// shorter. It is also the pause between two such requests.
+const askForPlaceAfter = 2 * time.Second
+
+// askForPlace asks for the place in the queue, since the proxy tells it by itself
+// only after its first slice. It asks again while the proxy fails: the answer
+// shows that it is back, a slice earlier than the acquire does.
+func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
+	for proxyclient.Sleep(ctx, askForPlaceAfter) == nil {
+		if _, at := wait.Queued(); !at.IsZero() && wait.Trouble().Err == nil {
+			continue
+		}
+		asking, cancel := context.WithTimeout(ctx, askForPlaceAfter)
+		state, err := l.client.RequestState(asking, l.record.RequestID)
+		cancel()
+		switch {
+		case errors.Is(err, proxyclient.ErrUnreachable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, proxyclient.ErrUnknownRequest):
+		case err != nil:
+			return // of version 1, for one
+		case state.State == leaseapi.StateQueued:
+			wait.Tell(leaseapi.Queued{
+				Place: state.Place, Length: state.Length, Reason: state.Reason,
+				InUse: state.InUse, Capacity: state.Capacity, Oldest: state.Oldest,
+				Estimate: state.Estimate, EstimateMax: state.EstimateMax,
+			})
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package holder
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// DescribeQueue says where a request stands in its queue: its place, why it
+// waits, who holds longest, and how long the wait may take. at is when the proxy
+// said q. It is empty if q says nothing.
+func DescribeQueue(q leaseapi.Queued, at, now time.Time) string {
+	var words []string
+	if q.Place > 0 {
+		words = append(words, fmt.Sprintf("place %d of %d", q.Place, q.Length))
+	}
+	if q.Reason != "" {
+		words = append(words, q.Reason)
+	}
+	if q.Capacity > 0 {
+		words = append(words, fmt.Sprintf("%d of %d in use", q.InUse, q.Capacity))
+	}
+	if o := q.Oldest; o != nil {
+		words = append(words, "held longest by "+holderOf(o)+" since "+clock(at.Add(-time.Duration(o.Age)), now))
+	}
+	return leaseapi.Printable(strings.Join(append(words, estimate(q, now.Sub(at))...), ", "))
+}
+
+// holderOf names who holds a lease.
+func holderOf(l *leaseapi.PoolLease) string {
+	switch {
+	case l.Owner != "":
+		return l.Owner
+	case l.Token != "":
+		return "token " + l.Token
+	}
+	return "somebody without a name" // a version-1 client
+}
+
+// clock is a time of today, with the day if it is another one.
+func clock(t, now time.Time) string {
+	t, now = t.Local(), now.Local()
+	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+		return t.Format(time.TimeOnly)
+	}
+	return t.Format(time.DateTime)
+}
+
+// estimate is what is left of the proxy's estimate. A proxy that gives no upper
+// bound begins its estimate anew with each answer, so that is not shown.
+func estimate(q leaseapi.Queued, elapsed time.Duration) []string {
+	low, high := time.Duration(q.Estimate)-elapsed, time.Duration(q.EstimateMax)-elapsed
+	switch {
+	case q.EstimateMax <= 0:
+		return nil
+	case high <= 0:
+		return []string{"longer than expected"}
+	case low <= 0:
+		return []string{"up to " + roughly(high) + " to go"}
+	case roughly(low) == roughly(high):
+		return []string{"about " + roughly(high) + " to go"}
+	}
+	return []string{roughly(low) + " to " + roughly(high) + " to go"}
+}
+
+// roughly rounds up to what an estimate is worth: seconds, or minutes.
+func roughly(d time.Duration) string {
+	unit := time.Second
+	switch {
+	case d > time.Hour:
+		unit = 5 * time.Minute
+	case d > 2*time.Minute:
+		unit = time.Minute
+	case d > 20*time.Second:
+		unit = 5 * time.Second
+	}
+	return leaseapi.Duration((d + unit - 1) / unit * unit).String()
+}
