@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -13,6 +12,9 @@ import (
 
 const (
 	answerTime = leaseapi.AnswerTime
+	// noAnswerTime is the same for a proxy that is of version 1, or has shown
+	// nothing: it may not know of any end of the wait.
+	noAnswerTime = time.Second
 	// sliceTime is how long a request that is answered in slices may stay
 	// without answer.
 	sliceTime = leaseapi.SliceTime + answerTime
@@ -28,7 +30,8 @@ type acquisition struct {
 	// it is asked for one at a time, with nothing but version 1's parameters.
 	oneByOne bool
 
-	last attempt // the last one
+	last  attempt // the last one
+	watch watch   // of the one under way
 	// pending is set while the proxy may hold a grant or a waiter for this
 	// request, and has not been told that it is unwanted.
 	pending  bool
@@ -51,20 +54,39 @@ func (a *acquisition) recognised() bool { return !a.oneByOne && a.client.known()
 // send sends the request, and again while the next step is retry and patience
 // lasts. The next step after that is a.next().
 func (a *acquisition) send(ctx context.Context) outcome {
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
 	q := post(leaseapi.PathAcquire, nil, a)
-	q.prepare = a.prepare
+	q.prepare = func(req *http.Request) error {
+		if !a.oneByOne { // without an id there is nothing to ask about
+			a.watch.begin(ctx, func(ctx context.Context) { a.ask(ctx, cut) })
+		}
+		return a.prepare(req)
+	}
+	defer a.watch.end()
 	q.timeout = 0 // version 1 blocks until it grants
 	if a.recognised() {
 		q.timeout = sliceTime
 	}
 	a.last = attempt{kind: unsent}
-	return a.client.do(ctx, q, &a.patience)
+	o := a.client.do(ctx, q, &a.patience)
+	switch context.Cause(ctx) {
+	case errUnanswered:
+		a.last.kind = unanswered
+	case errGone:
+		if t, is := a.patience.troubled(); is && t.last != nil {
+			o.err = t.last
+		}
+		a.last.kind = abandoned
+	}
+	return o
 }
 
 func (a *acquisition) next() step { return a.last.kind.next(a.recognised()) }
 
 // mayRepeat implements [repeatPolicy].
 func (a *acquisition) mayRepeat(o outcome) bool {
+	a.watch.end()
 	a.observe(o)
 	return a.next() == retry
 }
@@ -116,19 +138,24 @@ func (a *acquisition) observe(o outcome) {
 	case queued:
 		a.pending = true
 		a.client.learn(Capabilities{wire: wireIDs})
-		a.place = a.last.place
-		a.place.Reason = leaseapi.Printable(a.place.Reason)
-		if l := a.place.Oldest; l != nil {
-			makePrintable(l)
-		}
-		a.lastWord = a.exhausted()
-		if a.request.OnQueued != nil {
-			a.request.OnQueued(*a.place)
-		}
+		a.queued(a.last.place)
 	case granted:
 		a.learnFrom(a.last.reply)
 	case refused:
 		a.pending = false
+	}
+}
+
+// queued notes the place of the request in the queue.
+func (a *acquisition) queued(place *leaseapi.Queued) {
+	place.Reason = leaseapi.Printable(place.Reason)
+	if l := place.Oldest; l != nil {
+		makePrintable(l)
+	}
+	a.place = place
+	a.lastWord = a.exhausted()
+	if a.request.OnQueued != nil {
+		a.request.OnQueued(*place)
 	}
 }
 
@@ -145,10 +172,4 @@ func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
 
 func (a *acquisition) exhausted() error {
 	return &ExhaustedError{Type: a.request.Type, Wait: a.request.Wait, Last: a.place}
-}
-
-// saysExhausted reports whether a text of version 1 says that all leases are
-// taken: some servers write the plural, some the singular.
-func saysExhausted(text string) bool {
-	return strings.Contains(text, leaseapi.TextExhausted) || strings.Contains(text, leaseapi.TextExhaustedOne)
 }

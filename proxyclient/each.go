@@ -97,7 +97,7 @@ func (a *acquisition) acquireOne(ctx, wait context.Context) single {
 		}
 		return single{lease: g.Leases[0], asked: g.Asked}
 	case fail:
-		return single{err: a.refusal(o)}
+		return single{err: a.refusal(ctx, o)}
 	case identify, resume: // a request without an id cannot be asked about
 		cause := o.err
 		if cause == nil || wait.Err() != nil {

@@ -62,7 +62,7 @@ func faultRows() []faultRow {
 		{"half an answer", halfAnAnswer, granted, unconfirmed(1), back, back, nil},
 		{"answer that stalls", stalledAnswer, granted, unconfirmed(1), back, back, nil},
 		{"answer that comes late", fault{delay: 3 * time.Second}, granted, granted, back, back, nil},
-		{"no answer", hanging, fate{ErrExhausted, 0}, fate{ErrExhausted, 0}, back, fate{ErrUnreachable, 1}, nil},
+		{"no answer", hanging, granted, fate{ErrExhausted, 0}, back, fate{ErrUnreachable, 1}, nil},
 		{"endless answer", endlessAnswer, granted, unconfirmed(0), back, back, nil},
 		{"garbage", garbage, granted, unconfirmed(0), back, back, errAny},
 		{"garbage, done", garbageDone, granted, unconfirmed(1), back, back, errAny},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -45,7 +44,7 @@ func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 // Against a version-1 proxy, releasing the same names again is harmless within
 // this client only; see the package's comment.
 func (c *Client) Release(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
-	r := release{client: c, patience: patience{silence: math.MaxInt64, maxPause: maxPauseBefore(ctx)}}
+	r := release{client: c, patience: patience{limits: noLimits, maxPause: maxPauseBefore(ctx)}}
 	if err := r.run(ctx, req); err != nil {
 		return r.reply, fmt.Errorf("release: %w", err)
 	}

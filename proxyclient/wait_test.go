@@ -158,7 +158,7 @@ func TestAcquireCancelled(t *testing.T) {
 		start := time.Now()
 		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
 		want(t, err, ErrExhausted, ErrUnconfirmed)
-		if d := time.Since(start); d != answerTime {
+		if d := time.Since(start); d != noAnswerTime {
 			t.Errorf("took %s", d)
 		}
 	})
@@ -168,7 +168,7 @@ func TestAcquireCancelled(t *testing.T) {
 		start := time.Now()
 		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
 		want(t, err, ErrExhausted, ErrUnconfirmed)
-		if d := time.Since(start); d != time.Minute+answerTime {
+		if d := time.Since(start); d != time.Minute+noAnswerTime {
 			t.Errorf("took %s", d)
 		}
 	})
@@ -183,11 +183,11 @@ func TestAcquireUnreachable(t *testing.T) {
 		err             error
 		atLeast, atMost time.Duration
 	}{
-		{name: "never there", wait: time.Hour, err: ErrUnreachable, atLeast: maxSilence, atMost: maxSilence + maxPause},
+		{name: "never there", wait: time.Hour, err: ErrUnreachable, atLeast: maxRefused, atMost: maxRefused + maxPause},
 		{name: "short wait", wait: 5 * time.Second, err: ErrUnreachable, atLeast: 5 * time.Second, atMost: 5 * time.Second},
 		{name: "no wait", wait: 0, err: ErrUnreachable, atLeast: 0, atMost: 0},
 		{name: "gone while queued", wait: time.Hour, after: 10 * time.Minute, err: ErrUnreachable,
-			atLeast: 10*time.Minute + maxSilence, atMost: 10*time.Minute + 30*time.Second + maxSilence + maxPause + cancelTime},
+			atLeast: 10*time.Minute + maxRefused, atMost: 10*time.Minute + 30*time.Second + maxRefused + maxPause + cancelTime},
 		{name: "gone just before the end", wait: 10 * time.Minute, after: 10*time.Minute - 10*time.Second, err: ErrExhausted,
 			atLeast: 10 * time.Minute, atMost: 10*time.Minute + answerTime + cancelTime},
 	} {
@@ -241,7 +241,7 @@ func TestAcquireUnreachable(t *testing.T) {
 		}))
 		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 2 * time.Hour})
 		want(t, err, ErrUnconfirmed)
-		if errors.Is(err, ErrUnreachable) || asked != 1 {
+		if errors.Is(err, ErrUnreachable) || asked == 0 || asked > 12 {
 			t.Errorf("asked %d times which kind it is: %v", asked, err)
 		}
 	})
