@@ -34,7 +34,10 @@ type acquisition struct {
 	watch watch   // of the one under way
 	// pending is set while the proxy may hold a grant or a waiter for this
 	// request, and has not been told that it is unwanted.
-	pending  bool
+	pending bool
+	// lost is set once the answer to an attempt was lost: who has gone before it
+	// came, by a broken connection say, cannot know what became of it.
+	lost     bool
 	lastWord error            // the proxy's last answer, as an error; nil: none yet
 	place    *leaseapi.Queued // its last answer about the queue
 }
@@ -120,7 +123,7 @@ func (a *acquisition) observe(o outcome) {
 	a.patience.maxPause = 0
 	switch a.last.kind {
 	case ambiguous:
-		a.pending = true
+		a.pending, a.lost = true, a.lost || !o.cut
 		if o.err != nil || !o.is(leaseapi.ProblemUnavailable) {
 			// A gateway on the way says how long to wait. A grant that the proxy
 			// made meanwhile does not last that long.

@@ -126,6 +126,7 @@ func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (boo
 	} else {
 		o.answer, o.err = readAnswer(resp)
 	}
+	o.cut = o.err != nil && !o.heard && ctx.Err() != nil
 	x.last = o
 	// Both are asked each time, since both keep count.
 	mayRepeat := x.call.repeat.mayRepeat(o)

@@ -68,11 +68,11 @@ var noLimits = troubleLimits{refused: math.MaxInt64, silent: math.MaxInt64, erro
 // lasts notes what o says of the proxy, and reports whether a further attempt
 // makes sense. again says that o is none of the answers that were hoped for.
 func (p *patience) lasts(ctx context.Context, o outcome, again bool) bool {
-	p.note(ctx, o, again)
+	p.note(o, again)
 	return ctx.Err() == nil && !p.exhausted() && !hopeless(o.err) && !p.ended()
 }
 
-func (p *patience) note(ctx context.Context, o outcome, again bool) {
+func (p *patience) note(o outcome, again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard = p.heard || o.heard
@@ -83,7 +83,7 @@ func (p *patience) note(ctx context.Context, o outcome, again bool) {
 		p.trouble = trouble{}
 		return
 	}
-	if !o.heard && ctx.Err() != nil {
+	if o.cut {
 		return // the client stopped listening: the proxy was not silent
 	}
 	t := &p.trouble

@@ -41,8 +41,10 @@ func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 // leases with generations, request ids or a delay are given to one, the error is
 // [errors.ErrUnsupported], and nothing was done for these.
 //
-// Against a version-1 proxy, releasing the same names again is harmless within
-// this client only; see the package's comment.
+// If a version-1 proxy does not know a name, somebody else has released it; but if
+// an earlier release of it got an error, or no answer, the error is an
+// [UnconfirmedReleaseError]. See [Client.ReleaseAttempted] and the package's
+// comment.
 func (c *Client) Release(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
 	r := release{client: c, patience: patience{limits: noLimits, maxPause: maxPauseBefore(ctx)}}
 	if err := r.run(ctx, req); err != nil {

@@ -77,7 +77,8 @@ func (a *acquisition) notWithin(err error) error {
 }
 
 // takeBack makes sure that the proxy neither holds nor will grant anything for
-// this request. cause is why the request is no longer wanted.
+// this request. cause is why the request is no longer wanted. A version-1 proxy
+// takes a request back when its connection is closed.
 func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 	if !a.pending {
 		return cause
@@ -85,8 +86,11 @@ func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
 	_, err := a.client.Release(ctx, leaseapi.ReleaseRequest{RequestIDs: []string{a.request.RequestID}})
-	if err == nil {
+	if err == nil || errors.Is(err, errors.ErrUnsupported) && !a.lost {
 		return cause
+	}
+	if errors.Is(cause, ErrExhausted) && errors.Is(err, ErrUnreachable) && !a.patience.answered() {
+		cause = err // it never was a queue
 	}
 	return a.unknownGrant(cause)
 }
