@@ -287,6 +287,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		TTL:       r.TTL,
 		Wait:      r.WaitTimeout,
 		OnQueued:  wait.tell,
+		OnTrouble: wait.fail,
 		OnRetry:   func(err error) { l.h.report.Debugf("%v: trying again", err) },
 	})
 }

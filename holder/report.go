@@ -25,8 +25,29 @@ type Wait struct {
 	Begun     time.Time
 
 	mu     sync.Mutex
-	queued leaseapi.Queued
-	at     time.Time
+	queued  leaseapi.Queued
+	at      time.Time
+	trouble Trouble
+}
+
+// Trouble is the last failure of a proxy that has given no good answer since.
+type Trouble struct {
+	Err   error // nil: there is none
+	Since time.Time
+}
+
+// Trouble returns what is wrong with the proxy.
+func (w *Wait) Trouble() Trouble {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.trouble
+}
+
+// fail takes what is wrong with the proxy; a nil error says that all is well.
+func (w *Wait) fail(err error, since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trouble = Trouble{Err: err, Since: since}
 }
 
 // Queued returns what the proxy last said of the queue, and when; zero values

@@ -44,6 +44,9 @@ func showWait(w *holder.Wait, m *messenger) (stop func()) {
 
 // waitLine says how a wait stands.
 func waitLine(w *holder.Wait, now time.Time) string {
+	if t := w.Trouble(); t.Err != nil {
+		return fmt.Sprintf("no good answer from the proxy since %s: %v", t.Since.Local().Format(time.TimeOnly), t.Err)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "waiting %s for a lease of type %q", leaseapi.Duration(now.Sub(w.Begun).Round(time.Second)), w.Type)
 	q, at := w.Queued()
