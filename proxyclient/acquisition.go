@@ -1,7 +1,6 @@
 package proxyclient
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -53,37 +52,6 @@ func (a *acquisition) count() int {
 // recognised reports whether the proxy is known to recognise the request when
 // it is sent again.
 func (a *acquisition) recognised() bool { return !a.oneByOne && a.client.known().RequestIDs() }
-
-// send sends the request, and again while the next step is retry and patience
-// lasts. The next step after that is a.next().
-func (a *acquisition) send(ctx context.Context) outcome {
-	ctx, cut := context.WithCancelCause(ctx)
-	defer cut(nil)
-	q := post(leaseapi.PathAcquire, nil, a)
-	q.prepare = func(req *http.Request) error {
-		if !a.oneByOne { // without an id there is nothing to ask about
-			a.watch.begin(ctx, func(ctx context.Context) { a.ask(ctx, cut) })
-		}
-		return a.prepare(req)
-	}
-	defer a.watch.end()
-	q.timeout = 0 // version 1 blocks until it grants
-	if a.recognised() {
-		q.timeout = sliceTime
-	}
-	a.last = attempt{kind: unsent}
-	o := a.client.do(ctx, q, &a.patience)
-	switch context.Cause(ctx) {
-	case errUnanswered:
-		a.last.kind = unanswered
-	case errGone:
-		if t, is := a.patience.troubled(); is && t.last != nil {
-			o.err = t.last
-		}
-		a.last.kind = abandoned
-	}
-	return o
-}
 
 func (a *acquisition) next() step { return a.last.kind.next(a.recognised()) }
 

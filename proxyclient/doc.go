@@ -47,8 +47,8 @@
 //
 // # Files
 //
-// From the top down: break, acquire (each, unwind, acquisition, watch, grant,
-// classify), release (names), heartbeat (schedule, renew), query; then exchange,
+// From the top down: break, acquire (each, unwind, watch, acquisition, beside,
+// grant, classify), release (names), heartbeat (schedule, renew), query; then exchange,
 // which makes every call, with policy (may it be repeated?), patience (for how
 // long?) and failure; then client, answer, errors, and at the bottom url,
 // sending, released, text, capabilities, instant and suspend.

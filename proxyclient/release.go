@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,17 @@ func (c *Client) Release(ctx context.Context, req leaseapi.ReleaseRequest) (leas
 		return r.reply, fmt.Errorf("release: %w", err)
 	}
 	return r.reply, nil
+}
+
+// ReleaseAttempted tells the client that an earlier one may have sent a release of
+// these bare names that did not succeed. If a version-1 proxy then does not know
+// one of them, its release is unconfirmed.
+func (c *Client) ReleaseAttempted(names []string) { c.released.set(names, attempted) }
+
+// MayHaveReached reports whether a release of one of these bare names may have
+// reached the proxy without success.
+func (c *Client) MayHaveReached(names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return c.released.of(n) == attempted })
 }
 
 // release is one Release.

@@ -1,7 +1,6 @@
 package proxyclient
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -50,15 +49,4 @@ func (r *releasedNames) forget(leases []leaseapi.Lease) {
 	for _, l := range leases {
 		delete(r.names, l.Name)
 	}
-}
-
-// ReleaseAttempted tells the client that an earlier one may have sent a release of
-// these bare names that did not succeed. If a version-1 proxy then does not know
-// one of them, its release is unconfirmed.
-func (c *Client) ReleaseAttempted(names []string) { c.released.set(names, attempted) }
-
-// MayHaveReached reports whether a release of one of these bare names may have
-// reached the proxy without success.
-func (c *Client) MayHaveReached(names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return c.released.of(n) == attempted })
 }

@@ -34,7 +34,7 @@ func (a *acquisition) handOver(ctx context.Context, o outcome) (*Grant, error) {
 func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 	switch {
 	case o.StatusCode == http.StatusNotFound && o.begins(leaseapi.TextAcquireFailed) && strings.Contains(string(o.body), leaseapi.TextUnknownType):
-		can, _ := a.identify(ctx) // only for what to tell the user
+		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for what to tell the user
 		return &UnknownTypeError{Type: a.request.Type, Capabilities: can}
 	case o.misrouted():
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)

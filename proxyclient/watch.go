@@ -3,6 +3,7 @@ package proxyclient
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -29,32 +30,35 @@ var (
 	errGone       = errors.New("no answer, and nobody to ask")
 )
 
-// watch runs something beside an attempt.
-type watch struct {
-	stop  context.CancelFunc // nil: there is no attempt
-	ended chan struct{}      // closed when what ran beside it has returned
-}
-
-// begin runs beside until end is called, or ctx ends.
-func (w *watch) begin(ctx context.Context, beside func(context.Context)) {
-	w.end()
-	ctx, w.stop = context.WithCancel(ctx)
-	ended := make(chan struct{})
-	w.ended = ended
-	go func() {
-		defer close(ended)
-		beside(ctx)
-	}()
-}
-
-// end follows the attempt, and waits for what ran beside it.
-func (w *watch) end() {
-	if w.stop == nil {
-		return
+// send sends the request, and again while the next step is retry and patience
+// lasts. The next step after that is a.next().
+func (a *acquisition) send(ctx context.Context) outcome {
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	q := post(leaseapi.PathAcquire, nil, a)
+	q.prepare = func(req *http.Request) error {
+		if !a.oneByOne { // without an id there is nothing to ask about
+			a.watch.begin(ctx, func(ctx context.Context) { a.ask(ctx, cut) })
+		}
+		return a.prepare(req)
 	}
-	w.stop()
-	<-w.ended
-	w.stop = nil
+	defer a.watch.end()
+	q.timeout = 0 // version 1 blocks until it grants
+	if a.recognised() {
+		q.timeout = sliceTime
+	}
+	a.last = attempt{kind: unsent}
+	o := a.client.do(ctx, q, &a.patience)
+	switch context.Cause(ctx) {
+	case errUnanswered:
+		a.last.kind = unanswered
+	case errGone:
+		if t, is := a.patience.troubled(); is && t.last != nil {
+			o.err = t.last
+		}
+		a.last.kind = abandoned
+	}
+	return o
 }
 
 // ask asks about the attempt that begins now until ctx ends with it, and cuts it
