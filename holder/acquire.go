@@ -33,11 +33,10 @@ func (h *Holder) Acquire(ctx context.Context, r Request) (*Lease, error) {
 	}
 	l.phase = enqueued
 	failpoint("request-in-handle")
-	err = l.awaitGrant(ctx, r)
-	failpoint("acquire-answered")
-	if err == nil {
-		err = l.recordGrant(ctx)
+	if err := l.awaitGrantAnew(ctx, r); err != nil {
+		return nil, l.rollback(ctx, err)
 	}
+	err = l.recordGrant(ctx)
 	if err == nil && !r.Outlives && l.aged() {
 		err = l.confirm(ctx)
 	}
@@ -65,7 +64,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{h: h, handle: r.Handle, client: client, private: r.Private, record: lockfile.Record{
+	l := &Lease{h: h, handle: r.Handle, client: client, private: r.Private, kind: lockfile.KindExec, record: lockfile.Record{
 		State:      lockfile.StateQueued,
 		RequestID:  rand.Text(),
 		Owner:      h.owner(),
@@ -76,11 +75,10 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		SharedList: string(r.SharedList),
 	}}
 	h.settleOwn(ctx, name)
-	kind := lockfile.KindExec
 	if r.Outlives {
-		kind = lockfile.KindAcquire
+		l.kind = lockfile.KindAcquire
 	}
-	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, kind, l.handle, l.record))
+	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle, l.record))
 }
 
 // enqueueInHandle writes the request into the handle, after it has given back
@@ -93,6 +91,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	var owed []lockfile.Owed
+	var unconfirmed []lockfile.Owed
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State != "" && (replaces == nil || !replaces(tx.Record)) {
 			return heldError(l.handle.Path(), tx.Record)
@@ -110,7 +109,11 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 			return err
 		}
 		failpoint("replaced-in-handle")
-		released, err := l.h.releaseOwed(ctx, tx, false, l.h.toTheirProxies)
+		released, err := l.h.releaseOwed(ctx, tx, l.h.toTheirProxies)
+		var sendable []lockfile.Owed
+		if sendable, unconfirmed = splitUnconfirmed(tx.Owed); len(sendable) == 0 {
+			tx.Owed, err = nil, nil // no release of the handle settles what is unconfirmed
+		}
 		if err != nil {
 			tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: tx.Owed}
 			return errors.Join(err, tx.Save())
@@ -120,6 +123,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 		return nil
 	})
 	if err == nil {
+		l.h.listUnconfirmed(ctx, l.handle, unconfirmed)
 		l.h.settle(owed)
 	}
 	return err
@@ -142,6 +146,55 @@ func (l *Lease) stands(r lockfile.Record) bool {
 		return r.State == ""
 	}
 	return l.Is(r)
+}
+
+// awaitGrantAnew is awaitGrant, again under another request id whenever the lease
+// was granted, but ended before the answer came: nobody gave it back, so the
+// request still stands.
+func (l *Lease) awaitGrantAnew(ctx context.Context, r Request) error {
+	for {
+		begun := proxyclient.Now()
+		err := l.awaitGrant(ctx, r)
+		failpoint("acquire-answered")
+		if !endedUnconfirmed(err) {
+			return err
+		}
+		r.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(begun))
+		r.Jitter = 0
+		l.h.report.Notef("a lease was granted, and ended before the answer came: asking again")
+		if err := l.requestAnew(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// requestAnew gives the request another id: first in the journal, then in the
+// handle if that still waits for it.
+func (l *Lease) requestAnew(ctx context.Context) error {
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	old, next := l.record.RequestID, l.record
+	next.RequestID = rand.Text()
+	if err := l.h.journal.begin(ctx, intentOf(next.RequestID, l.kind, l.handle, next)); err != nil {
+		return err
+	}
+	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if !l.stands(tx.Record) {
+			return ErrSuperseded
+		}
+		if !l.private {
+			tx.Record = next
+		}
+		return nil
+	})
+	if err != nil {
+		l.h.journal.settle(next.RequestID) // nothing was sent
+		return err
+	}
+	l.record = next
+	l.h.journal.settle(old) // it has ended
+	failpoint("request-anew")
+	return nil
 }
 
 // awaitGrant asks the proxy and blocks until it grants, the wait timeout is
@@ -172,6 +225,8 @@ func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 		l.phase, l.grant, l.deadline = granted, grant, grant.Deadline()
 		l.h.sayGrant(grant, r)
 		return nil
+	case cause == nil && endedUnconfirmed(err):
+		return err
 	case errors.Is(err, proxyclient.ErrEnded):
 		return ErrSuperseded // a release of the handle says so to the proxy first
 	case cause != nil && errors.Is(err, proxyclient.ErrUnconfirmed):
@@ -180,6 +235,12 @@ func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 		return cause
 	}
 	return err
+}
+
+// endedUnconfirmed tells whether a request was granted and nobody heard of it.
+func endedUnconfirmed(err error) bool {
+	ended, ok := errors.AsType[*proxyclient.EndedError](err)
+	return ok && ended.Unconfirmed
 }
 
 // sayGrant says what was granted, and that it is less than what was asked for.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -38,7 +39,7 @@ func parseAddress(s, stateDir string) (address, error) {
 	if u.Scheme == "unix" {
 		return address{socket: u.Path}, nil
 	}
-	return address{url: s}, nil
+	return address{url: strings.TrimRight(u.String(), "/")}, nil // as one proxy, however it is typed
 }
 
 // String returns what a handle remembers: it means the same in a later step with

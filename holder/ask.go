@@ -30,11 +30,10 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		TTL:       r.TTL,
 		Wait:      r.WaitTimeout,
 		OnQueued:  wait.Tell,
+		OnTrouble: wait.Fail,
 		OnRetry: func(err error) {
 			if saysFull(err) {
 				wait.Tell(leaseapi.Queued{Reason: leaseapi.WaitFull})
-			} else {
-				wait.Fail(err)
 			}
 			l.h.report.Debugf("%v: trying again", err)
 		},

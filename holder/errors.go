@@ -44,17 +44,24 @@ func Denied(ctx context.Context, err error) bool {
 // the command.
 func Describe(err error) string {
 	var exhausted *proxyclient.ExhaustedError
+	var forgotten *proxyclient.UnconfirmedReleaseError
+	var unknown *proxyclient.UnknownTypeError
+	var unreachable *proxyclient.UnreachableError
 	switch {
+	case errors.As(err, &forgotten):
+		return err.Error() // which says what to do
 	case errors.Is(err, proxyclient.ErrUnconfirmed):
 		return err.Error() + ": leasectl recover gives it back, or lists it if the proxy cannot say"
 	case errors.As(err, &exhausted):
 		return describeExhausted(exhausted, time.Now())
-	case errors.Is(err, proxyclient.ErrUnknownType):
+	case errors.As(err, &unknown) && unknown.Capabilities.RequestIDs(): // version 1 has no list
 		return err.Error() + ": leasectl status lists the types that the proxy has"
 	case aboutCertificate(err) != "":
 		return err.Error() + aboutCertificate(err)
-	case errors.Is(err, proxyclient.ErrUnreachable):
+	case errors.As(err, &unreachable) && unreachable.Refused:
 		return err.Error() + ": is it running, and is --proxy right?"
+	case errors.As(err, &unreachable) && !unreachable.Errors:
+		return err.Error() + ": it may be overloaded, or --proxy may be something else's address"
 	}
 	return err.Error()
 }

@@ -19,7 +19,7 @@ func Anything(lockfile.Record) bool { return true }
 func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	var owed []lockfile.Owed
+	var owed, unconfirmed []lockfile.Owed
 	intent := ""
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State == "" || !same(tx.Record) {
@@ -28,15 +28,29 @@ func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func
 		if err := h.leftToKeeper(tx.Record); err != nil {
 			return err
 		}
+		if tx.RequestID == "" && tx.State == lockfile.StateHeld {
+			tx.RequestID = rand.Text() // of a copied handle: what is owed is known by an id
+		}
 		owed = owedBy(tx.Record)
 		intent = h.beginRelease(ctx, handle, tx.Record)
 		failpoint("release-in-journal")
 		var err error
 		if released, err = h.releaseAll(ctx, tx, true, h.toTheirProxies); err != nil {
+			var sendable []lockfile.Owed
+			if sendable, unconfirmed = splitUnconfirmed(tx.Owed); len(sendable) == 0 {
+				return err
+			}
+			unconfirmed = nil // listed when nothing else is left
 			return fmt.Errorf("%w: handle %s keeps what is owed: release it again, or run leasectl recover", err, handle.Path())
 		}
 		return nil
 	})
+	if err != nil && len(unconfirmed) > 0 {
+		h.journal.settle(intent)
+		h.settle(owed)
+		h.listUnconfirmed(ctx, handle, unconfirmed)
+		return released, fmt.Errorf("%w: look there, and then run leasectl recover --forget %s", err, unconfirmedID(unconfirmed[0]))
+	}
 	if err != nil {
 		h.journal.leave(intent)
 		return released, err
@@ -49,6 +63,27 @@ func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func
 	}
 	return released, nil
 }
+
+// listUnconfirmed writes down in the journal, by name, what no release settles, for
+// recover to list until it is forgotten.
+func (h *Holder) listUnconfirmed(ctx context.Context, handle lockfile.Handle, owed []lockfile.Owed) {
+	for _, o := range owed {
+		id := unconfirmedID(o)
+		in := intentOf(id, lockfile.KindRelease, handle, lockfile.Record{State: lockfile.StateReleasing, Owed: []lockfile.Owed{o}})
+		in.Request, in.Owner, in.Count = o.RequestID, o.Owner, len(o.Leases)
+		err := h.journal.begin(ctx, in)
+		if err == nil {
+			err = h.journal.unconfirmed(id, o.Names())
+		}
+		if err != nil {
+			h.report.Failf("%v", err)
+		}
+	}
+}
+
+// unconfirmedID names the journal entry of an unconfirmed release: the same however
+// often it is found, and not that of the request, whose process may live.
+func unconfirmedID(o lockfile.Owed) string { return o.RequestID + "-release" }
 
 // beginRelease writes down that what a handle has is about to be given back,
 // so that recover finds the handle wherever it is. It returns the entry's id. A

@@ -79,6 +79,6 @@ func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
 	if !r.ReleaseAt.IsZero() {
 		then = "at " + r.ReleaseAt.Format(time.RFC3339)
 	}
-	h.report.Failf("the keeper of handle %s (process %d) was killed: nobody releases its lease %s: release it, or run leasectl recover after that",
+	h.report.Failf("the keeper of handle %s (process %d) was killed: nobody releases its lease %s: release it",
 		handle.Path(), r.KeeperPID, then)
 }

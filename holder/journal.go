@@ -2,6 +2,7 @@ package holder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,6 +62,15 @@ func (j *journal) leave(id string) {
 	if e := j.remove(id); e != nil {
 		e.Leave()
 	}
+}
+
+// unconfirmed notes names in an entry, and gives it up for recover to list.
+func (j *journal) unconfirmed(id string, names []string) error {
+	e := j.remove(id)
+	if e == nil {
+		return nil
+	}
+	return errors.Join(e.Unconfirmed(names), e.Leave())
 }
 
 func (j *journal) remove(id string) *lockfile.Entry {

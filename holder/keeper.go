@@ -2,6 +2,7 @@ package holder
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"time"
@@ -53,6 +54,15 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	client, err := h.dialer.dial(ctx, h.dialer.of(record.Proxy))
 	if err != nil {
 		return err
+	}
+	if bare(record.Leases) {
+		// The lease does not end by itself, and the owner does not notice if this
+		// process is killed.
+		entry := rand.Text()
+		if err := h.journal.begin(ctx, intentOf(entry, lockfile.KindKeep, handle, record)); err != nil {
+			return err
+		}
+		defer h.journal.settle(entry)
 	}
 	// If nobody reads this, the acquire was killed. The handle is there, so its
 	// lease is the owner's all the same.
@@ -214,6 +224,9 @@ func (k *keeper) giveBack(ctx context.Context, held lockfile.Record) error {
 		if err == nil {
 			k.h.journal.settle(k.request) // if it was others who gave it back
 			return nil
+		}
+		if errors.Is(err, proxyclient.ErrUnconfirmed) {
+			return err // nor will a further try
 		}
 		if ctx.Err() != nil || time.Now().Add(pause).After(end) || !k.rest(ctx, pause) {
 			k.h.journal.leave(k.request)

@@ -80,9 +80,15 @@ func sameGrant(a, b lockfile.Record) bool {
 func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfile.Handle, leases []leaseapi.Lease, owner string, delay time.Duration) error {
 	request := proxyclient.Releasing(leases, owner)
 	request.Delay = leaseapi.Duration(delay)
+	begun := time.Now()
 	reply, err := client.Release(ctx, request)
 	if err != nil {
 		return fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
+	}
+	if len(reply.Stale) > 0 && time.Since(begun) >= delay {
+		// The answer to an earlier attempt was lost. The lease has ended, and not
+		// sooner than it was to.
+		return nil
 	}
 	if len(reply.Stale) > 0 {
 		return fmt.Errorf("put the release off by %s: %s: %w (%s)", leaseapi.Duration(delay), reply.Stale[0].Name, proxyclient.ErrLost, reply.Stale[0].Reason)

@@ -23,6 +23,7 @@ type Lease struct {
 	grant  *proxyclient.Grant // nil until it is granted
 
 	phase phase
+	kind  lockfile.Kind // of its journal entry
 	// private: nobody else has been told of the handle, so it is not written
 	// before it has names.
 	private bool

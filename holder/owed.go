@@ -28,6 +28,7 @@ func owedBy(r lockfile.Record) []lockfile.Owed {
 			Proxy:      r.Proxy,
 			Leases:     r.Leases,
 			SharedList: r.SharedList,
+			Unsent:     true,
 		})
 	}
 	return owed
@@ -60,12 +61,11 @@ type delivery struct {
 }
 
 // decision says where to send the releases of what is owed, oldest first, up to
-// the first that cannot be sent, and why that one cannot. fresh says that nobody
-// can have sent the last one's release before.
-type decision func(ctx context.Context, owed []lockfile.Owed, fresh bool) ([]delivery, error)
+// the first that cannot be sent, and why that one cannot.
+type decision func(ctx context.Context, owed []lockfile.Owed) ([]delivery, error)
 
 // toTheirProxies sends each release to the proxy that the lease is from.
-func (h *Holder) toTheirProxies(_ context.Context, owed []lockfile.Owed, _ bool) (deliveries []delivery, err error) {
+func (h *Holder) toTheirProxies(_ context.Context, owed []lockfile.Owed) (deliveries []delivery, err error) {
 	for _, o := range owed {
 		proxy := h.dialer.of(o.Proxy)
 		if proxy == "" {
@@ -77,33 +77,81 @@ func (h *Holder) toTheirProxies(_ context.Context, owed []lockfile.Owed, _ bool)
 }
 
 // releaseOwed sends the releases of what tx's record owes, as decide says, and
-// takes each off the record when it is answered. The caller writes the record.
-func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, fresh bool, decide decision) (released []string, err error) {
-	deliveries, undecided := decide(ctx, tx.Owed, fresh)
-	for _, d := range deliveries {
-		names, err := h.send(ctx, d)
-		if err != nil {
-			return released, err
-		}
-		released = append(released, names...)
-		tx.Owed = tx.Owed[1:]
+// takes each off the record when it is answered. What the proxy does not confirm,
+// nor ever will, stays as unconfirmed, and is not sent again. The caller writes the
+// record.
+func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decision) (released []string, err error) {
+	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
+	deliveries, failed := decide(ctx, sendable)
+	tx.Owed = slices.Concat(unconfirmed, sendable)
+	if err := noteSending(tx, deliveries); err != nil {
+		return nil, err
 	}
-	return released, undecided
+	failpoint("release-unsent")
+	for len(deliveries) > 0 {
+		d := deliveries[0]
+		var names []string
+		var forgotten *proxyclient.UnconfirmedReleaseError
+		names, err = h.send(ctx, &d)
+		released = append(released, names...)
+		if errors.As(err, &forgotten) {
+			d.owed.Leases = slices.DeleteFunc(d.owed.Leases, func(l lockfile.Lease) bool { return !slices.Contains(forgotten.Names, l.Name) })
+			d.owed.Unconfirmed = true
+			unconfirmed = append(unconfirmed, d.owed)
+		} else if err != nil {
+			failed = err
+			sendable[0] = d.owed
+			break
+		}
+		deliveries, sendable = deliveries[1:], sendable[1:]
+	}
+	tx.Owed = slices.Concat(unconfirmed, sendable)
+	if len(unconfirmed) > 0 {
+		failed = errors.Join(&proxyclient.UnconfirmedReleaseError{Names: namesOf(unconfirmed)}, failed)
+	}
+	return released, failed
+}
+
+// splitUnconfirmed returns what may be sent, and what may not.
+func splitUnconfirmed(owed []lockfile.Owed) (sendable, unconfirmed []lockfile.Owed) {
+	for _, o := range owed {
+		if o.Unconfirmed {
+			unconfirmed = append(unconfirmed, o)
+		} else {
+			sendable = append(sendable, o)
+		}
+	}
+	return sendable, unconfirmed
+}
+
+// noteSending writes into tx's record that the releases of bare names are about to
+// be sent: whoever finds it later cannot know whether they were.
+func noteSending(tx *lockfile.Tx, deliveries []delivery) error {
+	changed := false
+	for _, d := range deliveries {
+		for i, o := range tx.Owed {
+			if o.RequestID == d.owed.RequestID && o.Unsent && bare(o.Leases) {
+				tx.Owed[i].Unsent, changed = false, true
+			}
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return tx.Save()
 }
 
 // releaseAll gives back what tx's handle owes, and with all also what it holds
 // or waits for. The record says so before the first release is sent, and is
 // written if one fails; a handle that is left with nothing is to be removed.
 func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
-	fresh := all && unreleased(tx.Record)
-	if fresh {
+	if all && unreleased(tx.Record) {
 		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owedBy(tx.Record)}
 		if err := tx.Save(); err != nil {
 			return nil, err
 		}
 	}
-	failpoint("release-unsent")
-	released, err = h.releaseOwed(ctx, tx, fresh, decide)
+	released, err = h.releaseOwed(ctx, tx, decide)
 	failpoint("release-answered")
 	if err != nil {
 		return released, errors.Join(err, tx.Save())
@@ -114,17 +162,22 @@ func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, deci
 	return released, nil
 }
 
-// send releases what is owed to a proxy.
-func (h *Holder) send(ctx context.Context, d delivery) ([]string, error) {
+// send releases what is owed to a proxy, and notes in d whether that may have
+// reached it.
+func (h *Holder) send(ctx context.Context, d *delivery) ([]string, error) {
 	client, err := h.dialer.dial(ctx, d.proxy)
 	if err != nil {
 		return nil, err
 	}
+	if !d.owed.Unsent && bare(d.owed.Leases) {
+		client.ReleaseAttempted(d.owed.Names())
+	}
 	reply, err := client.Release(ctx, h.releaseRequest(d.owed))
+	d.owed.Unsent = d.owed.Unsent && !client.MayHaveReached(d.owed.Names())
 	// A version-1 proxy knows no request ids: what waits there notices by itself
 	// that its handle was released, and gives back.
 	if err != nil && (len(d.owed.Leases) > 0 || !errors.Is(err, errors.ErrUnsupported)) {
-		return nil, fmt.Errorf("release %s: %w", describeOwed(d.owed), err)
+		return reply.Released, fmt.Errorf("release %s: %w", describeOwed(d.owed), err)
 	}
 	for _, lost := range reply.Stale {
 		h.report.Notef("%s was no longer this handle's: %s", lost.Name, lost.Reason)
@@ -178,9 +231,9 @@ func proxyOwed(r lockfile.Record) string {
 	return ""
 }
 
-// namesOwed are the names that a record makes its handle owe.
-func namesOwed(r lockfile.Record) (names []string) {
-	for _, o := range owedBy(r) {
+// namesOf are the names of what is owed.
+func namesOf(owed []lockfile.Owed) (names []string) {
+	for _, o := range owed {
 		names = append(names, o.Names()...)
 	}
 	return names

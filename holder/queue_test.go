@@ -97,13 +97,17 @@ func TestWaitTrouble(t *testing.T) {
 		t.Fatal("heard before anything was said")
 	default:
 	}
-	w.Fail(errors.New("first"))
+	since := time.Now()
+	w.Fail(errors.New("refused"), since)
 	<-heard
-	since := w.Trouble().Since
-	w.Fail(errors.New("second"))
-	if got := w.Trouble(); got.Err.Error() != "second" || got.Since != since {
-		t.Errorf("trouble is %v since %v, want the second since the first, %v", got.Err, got.Since, since)
+	if got := w.Trouble(); got.Err == nil || got.Since != since {
+		t.Errorf("trouble is %v since %v, want it since %v", got.Err, got.Since, since)
 	}
+	w.Fail(nil, time.Time{})
+	if got := w.Trouble(); got.Err != nil {
+		t.Errorf("trouble %v is left after a good answer", got)
+	}
+	w.Fail(errors.New("refused"), since)
 	w.Tell(leaseapi.Queued{Place: 1})
 	if got := w.Trouble(); got.Err != nil || !got.Since.IsZero() {
 		t.Errorf("trouble %v is left", got)

@@ -87,6 +87,7 @@ func (r *recovery) has(is func(Action) bool) bool { return slices.ContainsFunc(r
 func (r *recovery) intents(ctx context.Context) error {
 	return r.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
 		if slices.Contains(r.forget, in.ID) {
+			r.failed(r.forgetInHandle(ctx, in))
 			r.did(in, settlement{}, Forgotten)
 			return true
 		}
@@ -108,11 +109,37 @@ func (r *recovery) intents(ctx context.Context) error {
 			r.did(in, done, Released)
 		case err == nil && len(done.kept) > 0:
 			r.did(in, done, Kept)
-		case err == nil:
+		case err == nil && in.Kind != lockfile.KindKeep:
 			r.did(in, done, Withdrawn)
 		}
 		return err == nil && !done.unconfirmed
 	})
+}
+
+// forgetInHandle drops what an entry says is unconfirmed from its handle.
+func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error {
+	handle, err := lockfile.OpenHandle(in.Handle)
+	if err != nil || in.Kind != lockfile.KindRelease {
+		return nil // it is no handle any more, or has nothing
+	}
+	_, err = r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return o.RequestID == in.Request })
+	return err
+}
+
+// forgetOwed drops what is owed from a handle, and says whether there was any.
+func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, which func(lockfile.Owed) bool) (found bool, err error) {
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if found = slices.ContainsFunc(tx.Owed, which); !found {
+			return nil
+		}
+		if tx.Owed = slices.DeleteFunc(tx.Owed, which); len(tx.Owed) == 0 && tx.State == lockfile.StateReleasing {
+			tx.Record = lockfile.Record{}
+		}
+		return nil
+	})
+	return found, err
 }
 
 func (r *recovery) noteSilence(proxy string, err error) {
@@ -125,7 +152,7 @@ func (r *recovery) did(in lockfile.Intent, done settlement, result Result) {
 	act := Action{
 		Result: result, ID: in.ID, Handle: in.Handle, Type: in.Type, Count: in.Count,
 		Proxy: in.Proxy, PID: in.PID, Since: in.Begun,
-		Names:   append(done.released, done.kept...),
+		Names:   slices.Concat(done.released, done.kept, in.Unconfirmed),
 		Message: done.text(in),
 	}
 	if result == Forgotten {
@@ -134,8 +161,7 @@ func (r *recovery) did(in lockfile.Intent, done settlement, result Result) {
 	r.actions = append(r.actions, act)
 }
 
-// handles gives back what handles of the state directory owe, and what a killed
-// keeper should have given back by now.
+// handles gives back what handles of the state directory owe.
 func (r *recovery) handles(ctx context.Context) error {
 	handles, err := lockfile.Handles(r.h.stateDir)
 	if err != nil {
@@ -158,7 +184,19 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 		}
 		return err
 	}
-	if !r.due(record) {
+	if !due(record) {
+		return nil
+	}
+	for _, o := range record.Owed {
+		if id := unconfirmedID(o); slices.Contains(r.forget, id) && !r.has(func(a Action) bool { return a.ID == id }) {
+			if _, err := r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return unconfirmedID(o) == id }); err != nil {
+				return err
+			}
+			r.actions = append(r.actions, Action{Result: Forgotten, ID: id, Handle: handle.Path(), Names: o.Names(),
+				Message: fmt.Sprintf("forgotten: %s of handle %s", strings.Join(o.Names(), ", "), handle.Path())})
+		}
+	}
+	if record, err = handle.Read(); err != nil || !due(record) {
 		return nil
 	}
 	proxy := proxyOwed(record)
@@ -170,16 +208,23 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 	var done settlement
 	var owed []lockfile.Owed
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if !r.due(tx.Record) {
+		if !due(tx.Record) {
 			return nil // somebody was faster
 		}
 		owed = owedBy(tx.Record)
-		return r.releaseAll(ctx, tx, true, &done)
+		err := r.releaseAll(ctx, tx, true, &done)
+		if done.unconfirmed {
+			owed = tx.Owed
+		}
+		return err
 	})
 	if err == nil && !done.unconfirmed {
 		r.h.settle(owed)
 	}
 	r.noteSilence(proxy, err)
+	if done.unconfirmed {
+		record.Owed = owed // those that are left
+	}
 	if act := handleAction(handle, record, done, err); act.Result != "" && !r.unconfirmed(handle) {
 		r.actions = append(r.actions, act)
 	}
@@ -187,16 +232,7 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 }
 
 // due tells whether a handle owes what it should have given back by now.
-func (r *recovery) due(record lockfile.Record) bool {
-	return record.State == lockfile.StateReleasing || r.overdue(record)
-}
-
-// overdue tells whether a release that a keeper was to do has not been done,
-// and will not be, since it was killed.
-func (r *recovery) overdue(record lockfile.Record) bool {
-	return record.State == lockfile.StateHeld && !record.ReleaseAt.IsZero() && time.Now().After(record.ReleaseAt) &&
-		bare(record.Leases) && r.h.keepers.state(record.RequestID) == keeperKilled
-}
+func due(record lockfile.Record) bool { return record.State == lockfile.StateReleasing }
 
 // handleAction is what became of what a handle owed; without a result, nothing
 // that is worth a line.
@@ -204,10 +240,12 @@ func handleAction(handle lockfile.Handle, record lockfile.Record, done settlemen
 	act := Action{Handle: handle.Path(), Names: done.released, Proxy: proxyOwed(record)}
 	switch {
 	case done.unconfirmed:
-		act.Result = Unconfirmed
-		act.Names = namesOwed(record)
-		act.Message = fmt.Sprintf("unconfirmed: %s of handle %s may still be held at %s: if it is, leasectl release --handle %s gives it back; else remove the handle",
-			strings.Join(act.Names, ", "), handle.Path(), act.Proxy, handle.Path())
+		act.Result, act.Names = Unconfirmed, namesOf(record.Owed)
+		if len(record.Owed) > 0 {
+			act.ID = unconfirmedID(record.Owed[0])
+		}
+		act.Message = fmt.Sprintf("unconfirmed: %s of handle %s may still be held at %s: if it is, leasectl release --handle %s gives it back; else leasectl recover --forget %s",
+			strings.Join(act.Names, ", "), handle.Path(), act.Proxy, handle.Path(), act.ID)
 	case len(done.released) > 0:
 		act.Result = Released
 		act.Message = fmt.Sprintf("released %s: handle %s owed it", strings.Join(done.released, ", "), handle.Path())

@@ -72,15 +72,16 @@ func (w *Wait) Tell(q leaseapi.Queued) {
 	w.hear()
 }
 
-// Fail takes the error of an attempt that is made again.
-func (w *Wait) Fail(err error) {
+// Fail takes the last failure of a proxy that has given no good answer since that
+// time; a nil error says that it has.
+func (w *Wait) Fail(err error, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.trouble.Err == nil {
-		w.trouble.Since = time.Now()
+	w.trouble = Trouble{}
+	if err != nil {
+		w.trouble = Trouble{Err: err, Since: since}
+		w.hear()
 	}
-	w.trouble.Err = err
-	w.hear()
 }
 
 // hear closes heard, once. w.mu is held.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // settleTime bounds what an acquire does for the dead before it looks after
@@ -39,7 +40,6 @@ func (h *Holder) settleOwn(ctx context.Context, proxy string) {
 			return false
 		case done.unconfirmed:
 			h.report.Debugf("journal: %s", done.text(in))
-			cancel() // nor would it, at a proxy of version 1
 			return false
 		case len(done.released) > 0:
 			h.report.Notef("journal: %s", done.text(in))
@@ -64,6 +64,7 @@ type settlement struct {
 	released    []string
 	kept        []string // the handle has these names: they are its user's
 	unconfirmed bool     // it cannot be known, or not safely be done
+	orphaned    bool     // nobody is left to release kept
 }
 
 var (
@@ -77,6 +78,12 @@ var (
 // under its lock: if it has the request, what it says counts. A handle that
 // does not have it has given it up, or never got it.
 func (s *settling) settle(ctx context.Context, in lockfile.Intent) (done settlement, err error) {
+	if len(in.Unconfirmed) > 0 {
+		return settlement{unconfirmed: true}, nil // until it is forgotten
+	}
+	if in.Kind == lockfile.KindKeep {
+		return s.settleKeeper(in), nil
+	}
 	named := false // what was granted is known by name, and dealt with
 	if handle, err := lockfile.OpenHandle(in.Handle); err == nil {
 		if named, err = s.settleHandle(ctx, handle, in, &done); err != nil {
@@ -95,6 +102,21 @@ func (s *settling) settle(ctx context.Context, in lockfile.Intent) (done settlem
 	}
 	done.released = append(done.released, names...)
 	return done, err
+}
+
+// settleKeeper looks after what a killed keeper of a version-1 lease was to give
+// back. It does not release it: names are all that is known of it, and a copy of
+// the handle may have been released, so that they are another's.
+func (s *settling) settleKeeper(in lockfile.Intent) settlement {
+	handle, err := lockfile.OpenHandle(in.Handle)
+	if err != nil {
+		return settlement{}
+	}
+	r, err := handle.Read()
+	if err != nil || r.State != lockfile.StateHeld || r.RequestID != in.Request || s.h.keepers.tell(in.Request) {
+		return settlement{} // it has been given back since, or has another keeper
+	}
+	return settlement{kept: r.Names(), unconfirmed: true, orphaned: true}
 }
 
 // settleHandle gives back what an intent left in its handle, and reports
@@ -132,7 +154,7 @@ func (s *settling) owed(r lockfile.Record, all bool) []lockfile.Owed {
 func (s *settling) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, done *settlement) error {
 	released, err := s.h.releaseAll(ctx, tx, all, s.decide)
 	done.released = append(done.released, released...)
-	if errors.Is(err, errUncertain) {
+	if errors.Is(err, errUncertain) || errors.Is(err, proxyclient.ErrUnconfirmed) {
 		done.unconfirmed = true
 		return nil
 	}
@@ -140,13 +162,13 @@ func (s *settling) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, do
 }
 
 // decide is a [decision].
-func (s *settling) decide(ctx context.Context, owed []lockfile.Owed, fresh bool) (deliveries []delivery, err error) {
-	for i, o := range owed {
+func (s *settling) decide(ctx context.Context, owed []lockfile.Owed) (deliveries []delivery, err error) {
+	for _, o := range owed {
 		proxy := s.proxyOf(o.Proxy)
 		if proxy == "" {
 			return deliveries, fmt.Errorf("release %s: %w", describeOwed(o), errOtherProxy)
 		}
-		if bare(o.Leases) && !(fresh && i == len(owed)-1) {
+		if bare(o.Leases) && !o.Unsent {
 			old, err := s.versionOne(ctx, proxy)
 			if err != nil {
 				return deliveries, err
@@ -191,6 +213,12 @@ func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) ([]string, 
 func (d settlement) text(in lockfile.Intent) string {
 	who := describeIntent(in)
 	switch {
+	case d.orphaned:
+		return fmt.Sprintf("unconfirmed: %s: nobody releases it any more: leasectl release --handle %s does, unless it was released in another way: %s",
+			strings.Join(d.kept, ", "), in.Handle, who)
+	case len(in.Unconfirmed) > 0:
+		return fmt.Sprintf("unconfirmed: %s: %s may still be held behind %s since %s", who,
+			strings.Join(in.Unconfirmed, ", "), in.Proxy, in.Begun.Format(time.RFC3339))
 	case d.unconfirmed:
 		return fmt.Sprintf("unconfirmed: %s: up to %d of type %q may be held at %s since %s",
 			who, max(in.Count, 1), in.Type, in.Proxy, in.Begun.Format(time.RFC3339))
@@ -204,12 +232,17 @@ func (d settlement) text(in lockfile.Intent) string {
 	return fmt.Sprintf("withdrawn, nothing was held: %s", who)
 }
 
-// describeIntent says what the dead process was doing.
+// describeIntent says what the process was doing, and how that ended.
 func describeIntent(in lockfile.Intent) string {
 	what := map[lockfile.Kind]string{
 		lockfile.KindAcquire: "acquire",
 		lockfile.KindExec:    "exec",
 		lockfile.KindRelease: "release",
+		lockfile.KindKeep:    "keeper",
 	}[in.Kind]
-	return fmt.Sprintf("%s %s (process %d) was killed", what, in.ID, in.PID)
+	how := "was killed"
+	if in.Left {
+		how = "failed"
+	}
+	return fmt.Sprintf("%s %s (process %d) %s", what, in.ID, in.PID, how)
 }

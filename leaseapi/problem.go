@@ -25,6 +25,9 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 
 	Lost []Lost `json:"lost,omitempty"` // with ProblemLost
+	// Reason is why a request ended, with ProblemEnded: [ReasonUnconfirmed], or
+	// empty for every other.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Texts that clients of version 1 look for.
@@ -45,6 +48,10 @@ const (
 	// and ours one that it has never had.
 	TextNoName = "no resource name"
 )
+
+// ReasonUnconfirmed in a [Problem]: the request was granted, and its leases ended
+// since no renewal confirmed them in time. Nobody gave them back.
+const ReasonUnconfirmed = "unconfirmed"
 
 // Reasons in [Lost].
 const (

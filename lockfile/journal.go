@@ -46,6 +46,12 @@ type Intent struct {
 	Owner  string    `json:"owner,omitempty"`
 	PID    int       `json:"pid"` // for people: it may be of another PID namespace
 	Begun  time.Time `json:"begun"`
+
+	// Left says that its process was not killed, but gave it up; see [Entry.Leave].
+	Left bool `json:"left,omitempty"`
+	// Unconfirmed are names that the proxy does not know any more, though no
+	// release of them succeeded.
+	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }
 
 // Kind says what a process was about to do. Its values are what older programs
@@ -59,12 +65,15 @@ const (
 	KindExec Kind = "hold"
 	// KindRelease: giving back what the handle held or owed.
 	KindRelease Kind = "release"
+	// KindKeep: a process in the background is to give back what the handle holds.
+	KindKeep Kind = "keep"
 )
 
 // Entry is an intent of this process, which is alive as long as the Entry is
 // referred to and neither settled nor left.
 type Entry struct {
 	path   string
+	intent Intent
 	unlock func() error
 }
 
@@ -85,10 +94,7 @@ func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
 	if err := leaseapi.CheckRequestID(in.ID); err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(struct {
-		Format int `json:"format"`
-		Intent
-	}{format, in})
+	data, err := in.encode()
 	if err != nil {
 		return nil, err
 	}
@@ -98,17 +104,26 @@ func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
 	// Written in place, since a file renamed over it would not be locked. For a
 	// moment it is empty and unlocked, as an entry of a dead process may be, and
 	// Dead may remove it: then lockFile starts over with a new one.
-	e = &Entry{path: filepath.Join(string(j), in.ID+intentSuffix)}
+	e = &Entry{path: filepath.Join(string(j), in.ID+intentSuffix), intent: in}
 	if e.unlock, err = lockFile(e.path, waiting(ctx)); err != nil {
 		return nil, err
 	}
-	switch err := fill(e.path, append(data, '\n')); {
+	switch err := fill(e.path, data); {
 	case errors.Is(err, ErrNewer):
-		return nil, errors.Join(err, e.Leave())
+		return nil, errors.Join(err, e.unlock())
 	case err != nil:
 		return nil, errors.Join(err, e.Settle())
 	}
 	return e, nil
+}
+
+// encode returns in as it stands on disk.
+func (in Intent) encode() ([]byte, error) {
+	data, err := json.Marshal(struct {
+		Format int `json:"format"`
+		Intent
+	}{format, in})
+	return append(data, '\n'), err
 }
 
 // fill writes data over the content of a file: nothing, or the entry that a
@@ -149,8 +164,30 @@ func (e *Entry) Settle() error {
 	return e.unlock()
 }
 
-// Leave hands the entry on to the next process that calls [Journal.Dead].
-func (e *Entry) Leave() error { return e.unlock() }
+// Leave hands the entry on to the next process that calls [Journal.Dead], and says
+// in it that this one was not killed.
+func (e *Entry) Leave() error {
+	e.intent.Left = true
+	return errors.Join(e.write(), e.unlock())
+}
+
+// Unconfirmed notes in the entry what [Intent] says of these names.
+func (e *Entry) Unconfirmed(names []string) error {
+	e.intent.Unconfirmed = names
+	return e.write()
+}
+
+// write writes the entry anew. A kill leaves the old one or the new one.
+func (e *Entry) write() error {
+	data, err := e.intent.encode()
+	if err == nil {
+		err = fill(e.path, data)
+	}
+	if err != nil {
+		return fmt.Errorf("write a journal entry: %w", err)
+	}
+	return nil
+}
 
 // Dead calls fn with each intent whose process is dead, oldest first, and
 // removes those that fn settles. No other process is given the same intent

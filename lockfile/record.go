@@ -37,6 +37,13 @@ type Owed struct {
 	Leases    []Lease `json:"leases,omitempty"`
 
 	SharedList string `json:"shared_list,omitempty"` // as in Record
+
+	// Unsent says that no release of it can have reached the proxy so far.
+	Unsent bool `json:"unsent,omitempty"`
+	// Unconfirmed says that the proxy does not know the leases any more, though no
+	// release of them succeeded: they may be held, and must not be sent again,
+	// since the names may be another's by now.
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
 // Names returns the names of the leases, in their order.

@@ -20,7 +20,7 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 		return s.again(r, q)
 	}
 	if s.ended.has(q.ID) {
-		return nil, ErrEnded
+		return nil, s.ended.why(q.ID)
 	}
 	p := s.types[q.Type]
 	if p == nil || p.retired {

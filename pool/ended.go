@@ -5,13 +5,13 @@ import "time"
 // tombstones are the ended request ids, in the order in which they are
 // forgotten, which is the order in which they ended.
 type tombstones struct {
-	ids   map[string]struct{}
+	ids   map[string]bool // whether they are unconfirmed
 	order []Ended
 	limit int
 }
 
 func newTombstones() tombstones {
-	return tombstones{ids: make(map[string]struct{}), limit: MaxEnded}
+	return tombstones{ids: make(map[string]bool), limit: MaxEnded}
 }
 
 // surplus returns how many must be forgotten before one more may be remembered.
@@ -30,8 +30,16 @@ func (t *tombstones) has(id string) bool {
 	return ok
 }
 
+// why returns the error of an acquire with an id that has ended.
+func (t *tombstones) why(id string) error {
+	if t.ids[id] {
+		return ErrUnconfirmed
+	}
+	return ErrEnded
+}
+
 func (t *tombstones) push(e Ended) {
-	t.ids[e.ID] = struct{}{}
+	t.ids[e.ID] = e.Unconfirmed
 	t.order = append(t.order, e)
 }
 

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -44,6 +45,27 @@ func TestEndedIDsAreBounded(t *testing.T) {
 	for id, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
 		if back.ended.has(id) != want {
 			t.Errorf("%s is remembered: %v", id, !want)
+		}
+	}
+}
+
+// A grant that nobody confirmed ends with a word of its own, also after a restart;
+// one that was given back does not.
+func TestEndedUnconfirmed(t *testing.T) {
+	set := one(t, 2)
+	must(t, set, 0, req("unheard"), "t-0")
+	must(t, set, 0, req("back"), "t-1")
+	set.Cancel(1*s, "back")
+	late := ProvisionalTTL + s
+	refuse(t, set, late, req("unheard"), ErrUnconfirmed)
+	refuse(t, set, late, req("back"), ErrEnded)
+	back, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, set.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]bool{"unheard": true, "back": false} {
+		if _, err := back.Acquire(late, req(id)); errors.Is(err, ErrUnconfirmed) != want || !errors.Is(err, ErrEnded) {
+			t.Errorf("%s: %v", id, err)
 		}
 	}
 }

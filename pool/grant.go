@@ -139,6 +139,6 @@ func (g *ledger) end(l *lease, why Reason) {
 	r.leases = slices.DeleteFunc(r.leases, func(other *lease) bool { return other == l })
 	if len(r.leases) == 0 {
 		delete(g.requests, r.ID)
-		g.remember(r.ID)
+		g.remember(r.ID, l.Provisional && why == Expired)
 	}
 }

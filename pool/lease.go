@@ -102,6 +102,9 @@ func (r Reason) Broken() bool { return strings.HasPrefix(string(r), broken) }
 type Ended struct {
 	ID    string
 	Until time.Duration // on the lease clock: when it is forgotten
+	// Unconfirmed says that it was granted, and expired before a renewal confirmed
+	// it: nobody gave it back or cancelled it.
+	Unconfirmed bool
 }
 
 // Locked is a name that nobody holds, and that is not granted yet because of the

@@ -71,11 +71,11 @@ func (g *ledger) schedule(t *timer, due time.Duration) {
 }
 
 // remember makes id one that has ended, and forgets others if there are too many.
-func (g *ledger) remember(id string) {
+func (g *ledger) remember(id string, unconfirmed bool) {
 	for range g.ended.surplus() {
 		g.forget()
 	}
-	e := Ended{ID: id, Until: later(g.now, EndedKept)}
+	e := Ended{ID: id, Until: later(g.now, EndedKept), Unconfirmed: unconfirmed}
 	g.ended.push(e)
 	g.note(Change{Kind: Remembered, Ended: e})
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -13,6 +14,9 @@ var (
 	ErrExhausted   = errors.New("no lease was free within the wait")
 	ErrEnded       = errors.New("the request has ended or was cancelled")
 	ErrConflict    = errors.New("the request id stands for another request")
+	// ErrUnconfirmed is an [ErrEnded] of a grant that nobody confirmed in time: its
+	// client may not have heard of it, and may ask under another id.
+	ErrUnconfirmed = fmt.Errorf("%w: its grant was not confirmed in time", ErrEnded)
 )
 
 // Request is what an Acquire asks for.

@@ -8,13 +8,17 @@ import (
 )
 
 // Acquire blocks until the leases are granted, for Wait, and for at most eight
-// seconds more if the proxy does not answer. If ctx ends before, it takes the
+// seconds more if the proxy does not answer (a second more, if it is not known to
+// be leasectl's own). If ctx ends before, it takes the
 // request back, for at most three seconds, and returns the cause. (Giving back
 // leases that it got and cannot hand over may take ten seconds.)
 //
 // Errors are [ErrUnknownType], [ErrEnded], [ErrExhausted], [ErrUnreachable]
-// (no HTTP answer for 30 s, or for Wait if that is shorter), or the proxy's own
-// words. Whether the end of the wait is [ErrExhausted] is decided by the
+// (since its last good answer the proxy refused connections for 30 s, or was silent
+// for a minute, or for Wait if that is shorter; or gave errors for a minute), or
+// the proxy's own words. A first request that stays without an answer for 30 s is
+// asked about on another connection: leasectl's server is then sent it again, one
+// of version 1 is waited for. Whether the end of the wait is [ErrExhausted] is decided by the
 // proxy's last answer: that the request is queued, or that nothing is free; or
 // none yet, as a version-1 proxy answers only with a grant. If that answer was
 // a failure, it is the error. Any error may be [ErrUnconfirmed] as well.
@@ -26,9 +30,10 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 		return nil, fmt.Errorf("acquire: %w", err)
 	}
 	a := &acquisition{client: c, request: r, patience: patience{
-		end:     Now().Add(r.Wait),
-		silence: min(maxSilence, r.Wait),
-		onRetry: r.OnRetry,
+		end:       Now().Add(r.Wait),
+		limits:    usualLimits.within(r.Wait),
+		onRetry:   r.OnRetry,
+		onTrouble: r.OnTrouble,
 	}}
 	g, err := a.run(ctx)
 	if err != nil {
@@ -41,7 +46,7 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 // run asks for all leases at once, or one by one if that is all that the proxy
 // can do.
 func (a *acquisition) run(ctx context.Context) (*Grant, error) {
-	wait, cancel := context.WithTimeout(ctx, a.request.Wait+answerTime)
+	wait, cancel := a.waitContext(ctx)
 	defer cancel()
 	if a.request.Count > 1 {
 		can, err := a.identify(wait)
@@ -57,6 +62,23 @@ func (a *acquisition) run(ctx context.Context) (*Grant, error) {
 	return a.acquireAll(ctx, wait)
 }
 
+// waitContext returns the context that ends with the wait: as late as the answer to
+// it may come, if the proxy is known to give one then.
+func (a *acquisition) waitContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, a.request.Wait+answerTime)
+	wait, end := context.WithCancelCause(ctx)
+	early := time.AfterFunc(a.request.Wait+noAnswerTime, func() {
+		if !a.client.known().RequestIDs() {
+			end(context.DeadlineExceeded)
+		}
+	})
+	return wait, func() {
+		early.Stop()
+		end(nil)
+		cancel()
+	}
+}
+
 // acquireAll sends the request and takes the steps that follow, until there is a
 // grant or an error. ctx is the caller's, wait the one that ends with the wait.
 func (a *acquisition) acquireAll(ctx, wait context.Context) (*Grant, error) {
@@ -66,7 +88,7 @@ func (a *acquisition) acquireAll(ctx, wait context.Context) (*Grant, error) {
 		case accept:
 			return a.handOver(ctx, o)
 		case fail:
-			return nil, a.refusal(o)
+			return nil, a.refusal(ctx, o)
 		case retry: // but patience is at its end
 			return nil, a.stop(ctx, o)
 		case identify:
@@ -95,6 +117,9 @@ func (a *acquisition) identify(ctx context.Context) (Capabilities, error) {
 func (a *acquisition) pause(o outcome) time.Duration {
 	if a.last.kind == queued {
 		return max(0, minPause+Until(o.asked))
+	}
+	if a.last.kind == unanswered {
+		return 0
 	}
 	return a.patience.pause(0, o.Response)
 }

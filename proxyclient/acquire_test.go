@@ -97,7 +97,7 @@ func TestAcquireRandomFaults(t *testing.T) {
 			v := newVersion1(t, "a", "b", "c")
 			if busy {
 				v.held, v.free = v.free, nil
-				time.AfterFunc(40*time.Second, func() {
+				time.AfterFunc(40*time.Second+time.Second/2, func() {
 					v.mu.Lock()
 					defer v.mu.Unlock()
 					for _, n := range []string{"a", "b", "c"} {

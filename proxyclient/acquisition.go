@@ -1,11 +1,9 @@
 package proxyclient
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -13,6 +11,9 @@ import (
 
 const (
 	answerTime = leaseapi.AnswerTime
+	// noAnswerTime is the same for a proxy that is of version 1, or has shown
+	// nothing: it may not know of any end of the wait.
+	noAnswerTime = time.Second
 	// sliceTime is how long a request that is answered in slices may stay
 	// without answer.
 	sliceTime = leaseapi.SliceTime + answerTime
@@ -28,10 +29,14 @@ type acquisition struct {
 	// it is asked for one at a time, with nothing but version 1's parameters.
 	oneByOne bool
 
-	last attempt // the last one
+	last  attempt // the last one
+	watch watch   // of the one under way
 	// pending is set while the proxy may hold a grant or a waiter for this
 	// request, and has not been told that it is unwanted.
-	pending  bool
+	pending bool
+	// lost is set once the answer to an attempt was lost: who has gone before it
+	// came, by a broken connection say, cannot know what became of it.
+	lost     bool
 	lastWord error            // the proxy's last answer, as an error; nil: none yet
 	place    *leaseapi.Queued // its last answer about the queue
 }
@@ -48,23 +53,11 @@ func (a *acquisition) count() int {
 // it is sent again.
 func (a *acquisition) recognised() bool { return !a.oneByOne && a.client.known().RequestIDs() }
 
-// send sends the request, and again while the next step is retry and patience
-// lasts. The next step after that is a.next().
-func (a *acquisition) send(ctx context.Context) outcome {
-	q := post(leaseapi.PathAcquire, nil, a)
-	q.prepare = a.prepare
-	q.timeout = 0 // version 1 blocks until it grants
-	if a.recognised() {
-		q.timeout = sliceTime
-	}
-	a.last = attempt{kind: unsent}
-	return a.client.do(ctx, q, &a.patience)
-}
-
 func (a *acquisition) next() step { return a.last.kind.next(a.recognised()) }
 
 // mayRepeat implements [repeatPolicy].
 func (a *acquisition) mayRepeat(o outcome) bool {
+	a.watch.end()
 	a.observe(o)
 	return a.next() == retry
 }
@@ -98,7 +91,7 @@ func (a *acquisition) observe(o outcome) {
 	a.patience.maxPause = 0
 	switch a.last.kind {
 	case ambiguous:
-		a.pending = true
+		a.pending, a.lost = true, a.lost || !o.cut
 		if o.err != nil || !o.is(leaseapi.ProblemUnavailable) {
 			// A gateway on the way says how long to wait. A grant that the proxy
 			// made meanwhile does not last that long.
@@ -116,19 +109,24 @@ func (a *acquisition) observe(o outcome) {
 	case queued:
 		a.pending = true
 		a.client.learn(Capabilities{wire: wireIDs})
-		a.place = a.last.place
-		a.place.Reason = leaseapi.Printable(a.place.Reason)
-		if l := a.place.Oldest; l != nil {
-			makePrintable(l)
-		}
-		a.lastWord = a.exhausted()
-		if a.request.OnQueued != nil {
-			a.request.OnQueued(*a.place)
-		}
+		a.queued(a.last.place)
 	case granted:
 		a.learnFrom(a.last.reply)
 	case refused:
 		a.pending = false
+	}
+}
+
+// queued notes the place of the request in the queue.
+func (a *acquisition) queued(place *leaseapi.Queued) {
+	place.Reason = leaseapi.Printable(place.Reason)
+	if l := place.Oldest; l != nil {
+		makePrintable(l)
+	}
+	a.place = place
+	a.lastWord = a.exhausted()
+	if a.request.OnQueued != nil {
+		a.request.OnQueued(*place)
 	}
 }
 
@@ -145,10 +143,4 @@ func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
 
 func (a *acquisition) exhausted() error {
 	return &ExhaustedError{Type: a.request.Type, Wait: a.request.Wait, Last: a.place}
-}
-
-// saysExhausted reports whether a text of version 1 says that all leases are
-// taken: some servers write the plural, some the singular.
-func saysExhausted(text string) bool {
-	return strings.Contains(text, leaseapi.TextExhausted) || strings.Contains(text, leaseapi.TextExhaustedOne)
 }

@@ -25,6 +25,7 @@ type outcome struct {
 	err    error   // why there is no whole answer
 	sent   bool    // a byte of the request can have left
 	heard  bool    // there was an answer, if only a part of one
+	cut    bool    // there was no answer yet when the client stopped listening
 	asked  Instant // when the attempt began
 }
 
@@ -97,11 +98,14 @@ func (a answer) text() string {
 		}
 		return shortLine(p.Title)
 	}
-	t := bytes.TrimSpace(a.body)
-	if bytes.HasPrefix(t, []byte("<")) {
+	t := string(bytes.TrimSpace(a.body))
+	if strings.HasPrefix(t, "<") {
 		return "an HTML or XML page"
 	}
-	return shortLine(string(t))
+	if at := strings.LastIndex(t, "Released:"); at > 0 && a.begins(leaseapi.TextReleaseFailed) {
+		t = strings.TrimRight(t[:at], " \n.,") // what was released before is in the reply of [Client.Release]
+	}
+	return shortLine(t)
 }
 
 // err describes an answer that is no success.
@@ -130,6 +134,18 @@ func (a answer) err() error {
 // request: too many requests, or any failure of a server or gateway.
 func (a answer) passing() bool {
 	return a.StatusCode == http.StatusTooManyRequests || a.StatusCode >= 500
+}
+
+// busy reports a failure that is the proxy's own word that it has nothing to
+// give now: it works as it should.
+func (a answer) busy() bool {
+	return a.is(leaseapi.ProblemQueueFull) || a.begins(leaseapi.TextAcquireFailed) && saysExhausted(string(a.body))
+}
+
+// saysExhausted reports whether a text of version 1 says that all leases are
+// taken: some servers write the plural, some the singular.
+func saysExhausted(text string) bool {
+	return strings.Contains(text, leaseapi.TextExhausted) || strings.Contains(text, leaseapi.TextExhaustedOne)
 }
 
 // begins reports whether the body begins with text.

@@ -33,7 +33,7 @@ func (c *Client) Break(ctx context.Context, name, reason string, now bool) (leas
 }
 
 func (c *Client) breakLease(ctx context.Context, req leaseapi.BreakRequest) (reply leaseapi.BreakReply, err error) {
-	p := patience{silence: maxSilence}
+	p := patience{limits: usualLimits}
 	o := c.do(ctx, post(leaseapi.PathBreak, req, idempotent{}), &p)
 	switch {
 	case o.err != nil:

@@ -95,7 +95,7 @@ func TestCapabilities(t *testing.T) {
 		}
 	})
 	bubble(t, "version 1, learned from a grant", func(t *testing.T) {
-		h := &counting{Handler: newVersion1(t, "a")}
+		h := &counting{Handler: newVersion1(t, "a", "b")}
 		c, _ := serve(t, h, fault{}, lostAnswer)
 		acquire(t, c)
 		check(t, c, true)

@@ -15,7 +15,9 @@ const (
 	denied                       // the proxy says that it granted nothing; it may be asked again
 	queued                       // the proxy keeps a place in the queue for it
 	granted
-	refused // for good
+	refused    // for good
+	unanswered // the proxy recognises it, and has not answered it for too long
+	abandoned  // the proxy has gone, so no answer will come
 )
 
 // attempt is an attempt to acquire, understood.
@@ -73,6 +75,9 @@ var steps = [...]struct{ recognised, elsewhere step }{
 	queued:    {resume, resume},
 	granted:   {accept, accept},
 	refused:   {fail, fail},
+	// retry stands for the end of patience once send has returned.
+	unanswered: {resume, resume},
+	abandoned:  {retry, retry},
 }
 
 func (k outcomeKind) next(recognised bool) step {

@@ -16,10 +16,11 @@
 // acquire whose answer was lost is unconfirmed. It has no renewals, so leases
 // last until they are released. It grants several leases in parts, so the client
 // asks for them one by one, and holds a part for a minute at most. Its releases
-// are by name: releasing twice is harmless only if one [Client] does both,
-// since only that one knows that it released before. Between two clients'
-// releases the name may have been granted to somebody else, who loses it to the
-// second; no client of version 1 can tell.
+// are by name: between two releases the name may have been granted to somebody
+// else, who loses it to the second; no client of version 1 can tell. And it forgets
+// a name before it asks the pool behind it, so a release that got an error, or no
+// answer, and then "no resource name" is unconfirmed
+// ([UnconfirmedReleaseError]).
 //
 // leasectl's own server has all of that. The client finds out by itself which
 // kind it speaks to: from the first answer or, where it must know before, by
@@ -46,8 +47,8 @@
 //
 // # Files
 //
-// From the top down: break, acquire (each, unwind, acquisition, grant,
-// classify), release (names), heartbeat (schedule, renew), query; then exchange,
+// From the top down: break, acquire (each, unwind, watch, acquisition, beside,
+// grant, classify), release (names), heartbeat (schedule, renew), query; then exchange,
 // which makes every call, with policy (may it be repeated?), patience (for how
 // long?) and failure; then client, answer, errors, and at the bottom url,
 // sending, released, text, capabilities, instant and suspend.

@@ -49,6 +49,7 @@ type single struct {
 	lease leaseapi.Lease
 	asked Instant
 	err   error
+	cut   bool // by the end of the wait, before there was an answer
 }
 
 // collect gets all the leases, or gives back those that it got.
@@ -64,6 +65,11 @@ func (a *acquisition) collect(ctx, wait context.Context) (*Grant, error) {
 				s.err = fmt.Errorf("the proxy granted %q twice", s.lease.Name)
 			}
 			if s.err != nil {
+				if s.cut && len(g.Leases) > 0 {
+					// What is given back now may be granted to it, if the proxy has
+					// not noticed yet that its connection is closed.
+					s.err = a.unknownGrant(s.err)
+				}
 				return nil, a.withStranded(s.err, a.releasePart(ctx, g.Leases))
 			}
 			g.Leases, g.Asked = append(g.Leases, s.lease), s.asked
@@ -97,11 +103,14 @@ func (a *acquisition) acquireOne(ctx, wait context.Context) single {
 		}
 		return single{lease: g.Leases[0], asked: g.Asked}
 	case fail:
-		return single{err: a.refusal(o)}
+		return single{err: a.refusal(ctx, o)}
 	case identify, resume: // a request without an id cannot be asked about
 		cause := o.err
 		if cause == nil || wait.Err() != nil {
 			cause = a.why(ctx, o)
+		}
+		if o.cut {
+			return single{err: cause, cut: true}
 		}
 		return single{err: a.unknownGrant(cause)}
 	}

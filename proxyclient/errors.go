@@ -19,12 +19,14 @@ var (
 	ErrExhausted = errors.New("no lease within the wait")
 	// ErrLost: a lease is no longer its holder's. See [LostError].
 	ErrLost = errors.New("lease lost")
-	// ErrUnreachable: the proxy gave no HTTP answer at all for too long.
+	// ErrUnreachable: the proxy gave no good answer for too long. See
+	// [UnreachableError].
 	ErrUnreachable = errors.New("lease proxy does not answer")
 	// ErrUnconfirmed: a lease may be held whose name nobody knows, or whose
 	// release failed. See [UnconfirmedError].
 	ErrUnconfirmed = errors.New("outcome unconfirmed")
-	// ErrEnded: the request id was released or cancelled elsewhere.
+	// ErrEnded: the request id was released or cancelled elsewhere. See
+	// [EndedError].
 	ErrEnded = errors.New("request has ended")
 	// ErrUnknownRequest: the proxy knows request ids, but not this one.
 	ErrUnknownRequest = errors.New("unknown request")
@@ -78,6 +80,80 @@ func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirm
 
 // Unwrap returns why the acquire ended.
 func (e *UnconfirmedError) Unwrap() error { return e.Err }
+
+// UnconfirmedReleaseError says that the proxy does not know names any more, after
+// an earlier release of them that got an error, or no answer. A deployed
+// version-1 proxy forgets a name before it asks the pool behind it, so the pool
+// may still count the leases as held. It is [ErrUnconfirmed].
+type UnconfirmedReleaseError struct {
+	Names []string
+}
+
+func (e *UnconfirmedReleaseError) Error() string {
+	return fmt.Sprintf("the release of %s is unconfirmed: the proxy forgot the name when it was released before, without success, and the pool behind it may still hold the lease", quoted(e.Names))
+}
+
+// Is makes the error an [ErrUnconfirmed].
+func (e *UnconfirmedReleaseError) Is(target error) bool { return target == ErrUnconfirmed }
+
+// UnreachableError says that the proxy gave no good answer for too long. It is
+// [ErrUnreachable], and whatever Err is.
+type UnreachableError struct {
+	Proxy   string // its URL, as it may be shown
+	Refused bool   // no connection was made at all
+	Errors  bool   // it answered, but errors only
+	Err     error  // its last words, or why there are none
+
+	text string // what to say instead of Err; may be empty
+}
+
+func (e *UnreachableError) Error() string {
+	last := e.text
+	if last == "" {
+		last = e.Err.Error()
+	}
+	if e.Errors {
+		return fmt.Sprintf("lease proxy answers with errors only: %s: %s", e.Proxy, last)
+	}
+	return fmt.Sprintf("%v: %s: %s", ErrUnreachable, e.Proxy, last)
+}
+
+// Is makes the error an [ErrUnreachable].
+func (e *UnreachableError) Is(target error) bool { return target == ErrUnreachable }
+
+// Unwrap returns the last failure.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// UnknownTypeError says that the proxy has no pool of a type. It is
+// [ErrUnknownType].
+type UnknownTypeError struct {
+	Type         string
+	Capabilities Capabilities // of the proxy, if it has shown any
+}
+
+func (e *UnknownTypeError) Error() string { return fmt.Sprintf("%v %q", ErrUnknownType, e.Type) }
+
+// Is makes the error an [ErrUnknownType].
+func (e *UnknownTypeError) Is(target error) bool { return target == ErrUnknownType }
+
+// EndedError says that a request id will not get a lease any more. It is
+// [ErrEnded].
+type EndedError struct {
+	RequestID string
+	// Unconfirmed: it was granted, and the grant ended because no renewal
+	// confirmed it in time. Nobody gave it back or cancelled it.
+	Unconfirmed bool
+}
+
+func (e *EndedError) Error() string {
+	if e.Unconfirmed {
+		return fmt.Sprintf("%v: %s: granted, and ended before the answer came", ErrEnded, e.RequestID)
+	}
+	return fmt.Sprintf("%v: %s: released or cancelled elsewhere", ErrEnded, e.RequestID)
+}
+
+// Is makes the error an [ErrEnded].
+func (e *EndedError) Is(target error) bool { return target == ErrEnded }
 
 // LostError says that leases are lost. It is [ErrLost].
 type LostError struct {

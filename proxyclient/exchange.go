@@ -21,6 +21,9 @@ type call struct {
 	body    any           // sent as JSON; nil: none
 	timeout time.Duration // of one attempt; zero: as long as the context
 	repeat  repeatPolicy
+	// fresh makes each attempt on a connection of its own: those that are there
+	// may lead to a peer that is gone.
+	fresh bool
 	// prepare completes the request just before each attempt, or stops it;
 	// may be nil.
 	prepare func(*http.Request) error
@@ -60,8 +63,13 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	if err := x.begin(req.Request); err != nil {
 		return outcome{err: err, asked: x.last.asked}
 	}
+	transport := c.transport
+	if q.fresh {
+		transport = transport.Clone()
+		transport.DisableKeepAlives = true
+	}
 	rc := retryablehttp.Client{
-		HTTPClient:   &http.Client{Transport: c.transport, Timeout: q.timeout, CheckRedirect: noRedirects},
+		HTTPClient:   &http.Client{Transport: transport, Timeout: q.timeout, CheckRedirect: noRedirects},
 		RetryMax:     math.MaxInt, // policy, patience and context say when it is enough
 		CheckRetry:   x.end,
 		Backoff:      x.pause,
@@ -118,9 +126,11 @@ func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (boo
 	} else {
 		o.answer, o.err = readAnswer(resp)
 	}
+	o.cut = o.err != nil && !o.heard && ctx.Err() != nil
 	x.last = o
 	// Both are asked each time, since both keep count.
-	mayRepeat, lasts := x.call.repeat.mayRepeat(o), x.patience.lasts(ctx, o)
+	mayRepeat := x.call.repeat.mayRepeat(o)
+	lasts := x.patience.lasts(ctx, o, mayRepeat)
 	if !mayRepeat || !lasts {
 		return false, nil
 	}

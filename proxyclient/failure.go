@@ -10,14 +10,20 @@ import (
 // failure returns the error of a call that came to no success.
 func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	err := o.failed()
-	if o.err != nil && !hopeless(o.err) && (p.exhausted || timedOut(ctx) && !p.answered) {
-		return c.unreachable(ctx, o.err)
+	if !hopeless(o.err) && (p.exhausted() || o.err != nil && timedOut(ctx) && !p.answered()) {
+		return c.unreachable(ctx, err, p)
 	}
+	return because(err, ctx)
+}
+
+// because is err of an operation that ctx may have ended: then it is its cause,
+// too, and says so if that says more than that something has ended.
+func because(err error, ctx context.Context) error {
 	if ctx.Err() == nil || errors.Is(err, ctx.Err()) {
 		return err
 	}
 	cause := context.Cause(ctx)
-	if strings.Contains(err.Error(), cause.Error()) {
+	if cause == ctx.Err() || strings.Contains(err.Error(), cause.Error()) {
 		return &reworded{text: err.Error(), err: errors.Join(err, cause)}
 	}
 	return fmt.Errorf("%w (%w)", err, cause)
@@ -30,15 +36,22 @@ func timedOut(ctx context.Context) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
-// unreachable is the error for a proxy that did not answer. err is why the last
-// attempt failed; it says nothing of the proxy if ctx cut the attempt short.
-func (c *Client) unreachable(ctx context.Context, err error) error {
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		return fmt.Errorf("%w: %w", ErrUnreachable, &reworded{text: c.name, err: errors.Join(context.Cause(ctx), err)})
+// unreachable is the error for a proxy that gave no good answer. err is why the
+// last attempt failed; it says nothing of the proxy if ctx cut the attempt short.
+func (c *Client) unreachable(ctx context.Context, err error, p *patience) error {
+	u := &UnreachableError{Proxy: c.name, Err: err}
+	if t, is := p.troubled(); is {
+		u.Refused, u.Errors = t.refused, t.errors
 	}
-	err = fmt.Errorf("%w: %s: %w", ErrUnreachable, c.name, err)
-	if ctx.Err() != nil {
-		return &reworded{text: err.Error(), err: errors.Join(err, context.Cause(ctx))}
+	if ctx.Err() == nil {
+		return u
 	}
-	return err
+	cut := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	u.Err = errors.Join(err, context.Cause(ctx)) // to compare with
+	if cut {
+		u.text = "no answer in time"
+	} else {
+		u.text = err.Error()
+	}
+	return u
 }

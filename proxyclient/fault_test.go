@@ -58,14 +58,14 @@ func faultRows() []faultRow {
 		{"reset before the request is written", resetAtOnce, granted, granted, back, back, nil},
 		{"reset while it is written", resetInside, granted, unconfirmed(0), back, back, nil},
 		{"reset after it is written", lostRequest, granted, unconfirmed(0), back, back, nil},
-		{"answer lost", lostAnswer, granted, unconfirmed(1), back, back, nil},
+		{"answer lost", lostAnswer, granted, unconfirmed(1), back, unconfirmed(0), nil},
 		{"half an answer", halfAnAnswer, granted, unconfirmed(1), back, back, nil},
 		{"answer that stalls", stalledAnswer, granted, unconfirmed(1), back, back, nil},
 		{"answer that comes late", fault{delay: 3 * time.Second}, granted, granted, back, back, nil},
-		{"no answer", hanging, fate{ErrExhausted, 0}, fate{ErrExhausted, 0}, back, fate{ErrUnreachable, 1}, nil},
+		{"no answer", hanging, granted, fate{ErrExhausted, 0}, back, fate{ErrUnreachable, 1}, nil},
 		{"endless answer", endlessAnswer, granted, unconfirmed(0), back, back, nil},
 		{"garbage", garbage, granted, unconfirmed(0), back, back, errAny},
-		{"garbage, done", garbageDone, granted, unconfirmed(1), back, back, errAny},
+		{"garbage, done", garbageDone, granted, unconfirmed(1), back, unconfirmed(0), errAny},
 		{"not HTTP", otherLanguage, granted, unconfirmed(0), back, back, nil},
 		{"login page", htmlPage, granted, unconfirmed(0), back, back, errAny},
 		{"JSON of something else", fault{status: 200, body: `{"status":"ok"}`}, granted, unconfirmed(0), ignored, believed, errAny},
@@ -94,7 +94,7 @@ func faultRows() []faultRow {
 			faultRow{fmt.Sprint(code, ", Retry-After as a date"), f.after(date), granted, v1, back, back, nil},
 		)
 		if code != 429 {
-			rows = append(rows, faultRow{fmt.Sprint(code, ", done"), done, granted, unconfirmed(1), back, back, nil})
+			rows = append(rows, faultRow{fmt.Sprint(code, ", done"), done, granted, unconfirmed(1), back, unconfirmed(0), nil})
 		}
 	}
 	return rows

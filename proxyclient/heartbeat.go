@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -124,7 +123,7 @@ func (l *heartbeatLoop) startRenewal(ctx context.Context) {
 	limit := l.limit
 	r := renewal{
 		client: l.Client, leases: l.Leases, ttl: l.TTL,
-		patience: patience{silence: math.MaxInt64, onRetry: l.OnRetry, maxPause: maxPauseWithin(Until(limit))},
+		patience: patience{limits: noLimits, onRetry: l.OnRetry, maxPause: maxPauseWithin(Until(limit))},
 		// After a stop of the process all timers are due, in any order: the
 		// pause before a further attempt may end before the loop wakes.
 		late: func() bool { return over(limit) },

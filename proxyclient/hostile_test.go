@@ -93,10 +93,11 @@ func TestHostileNamesThatStay(t *testing.T) {
 	bubble(t, "version 1", func(t *testing.T) {
 		v := newVersion1(t, "a")
 		v.reply = `{"names":["a\n","a"]}`
+		v.broken = 1000
 		c, _ := serve(t, v)
 		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Minute})
 		u, ok := errors.AsType[*UnconfirmedError](err)
-		if !ok || !slices.Equal(u.Names, []string{"a\n"}) || u.RequestID != "id" {
+		if !ok || !slices.Equal(u.Names, []string{"a\n", "a"}) || u.RequestID != "id" {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -2,6 +2,7 @@ package proxyclient
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,13 +11,16 @@ import (
 )
 
 // nameRelease is the release of bare names, as version 1 knows it. Such a proxy
-// releases in order, stops at the first name that it cannot release, and
-// calls it an error if a name is free already.
+// releases in order, stops at the first name that it cannot release, and calls it
+// an error if it does not know a name any more. It forgets a name before it asks
+// the pool behind it, so that proves a release only if none of ours was tried
+// before.
 type nameRelease struct {
 	client   *Client
 	patience *patience
 	reply    leaseapi.ReleaseReply
-	refused  []error // names that the proxy will never release
+	refused  []error  // names that the proxy will never release
+	unknown  []string // names that it does not know, after a release that did not succeed
 }
 
 // run releases until each name is released, or refused for good.
@@ -27,16 +31,25 @@ func (r *nameRelease) run(ctx context.Context, req leaseapi.ReleaseRequest) erro
 	for round := 0; ; round++ {
 		later, failed, err := r.pass(ctx, req)
 		if err != nil {
-			return join(append(r.refused, err)...)
+			return r.result(err)
 		}
 		if len(later) == 0 {
-			return join(r.refused...)
+			return r.result(nil)
 		}
-		if err := Sleep(ctx, r.patience.pause(round, nil)); err != nil {
-			return join(append(r.refused, fmt.Errorf("%w (%w)", failed, err))...)
+		if Sleep(ctx, r.patience.pause(round, nil)) != nil {
+			return r.result(because(failed, ctx))
 		}
 		req.Names = later
 	}
+}
+
+// result is the error of a release that ended with err.
+func (r *nameRelease) result(err error) error {
+	all := append(r.refused, err)
+	if len(r.unknown) > 0 {
+		all = append(all, &UnconfirmedReleaseError{Names: r.unknown})
+	}
+	return join(all...)
 }
 
 // pass tries each name once. It returns the names that the proxy could not
@@ -53,20 +66,36 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 			return nil, nil, r.client.failure(ctx, t.o, r.patience)
 		}
 		name := req.Names[at]
-		r.reply.Released = append(r.reply.Released, req.Names[:at]...)
-		r.client.released.mark(req.Names[:at])
-		switch {
-		case !strings.Contains(string(t.o.body), leaseapi.TextNoName):
+		r.released(req.Names[:at])
+		if !strings.Contains(string(t.o.body), leaseapi.TextNoName) {
 			later, failed = append(later, name), t.o.failed()
-			r.client.released.mark([]string{name}) // nobody knows how far the release came
-		case t.repeats(name):
-			r.reply.Released = append(r.reply.Released, name)
-		default:
-			r.refused = append(r.refused, &reworded{text: fmt.Sprintf("the proxy has no lease %q", name), err: t.o.failed()})
+			r.client.released.set([]string{name}, attempted) // nobody knows how far the release came
+		} else {
+			r.judge(ctx, name, t)
 		}
 		req.Names = req.Names[at+1:]
 	}
 	return later, failed, nil
+}
+
+// judge says what it means that the proxy does not know a name.
+func (r *nameRelease) judge(ctx context.Context, name string, t *nameTry) {
+	if can, err := r.client.identify(ctx, rand.Text(), r.patience); err == nil && can.ChecksOwners() {
+		// Ours says so of what it has never had.
+		r.refused = append(r.refused, &reworded{text: fmt.Sprintf("the proxy has no lease %q", name), err: t.o.failed()})
+		return
+	}
+	if r.client.released.of(name) != released && t.attemptedBefore(name) {
+		r.unknown = append(r.unknown, name)
+		return
+	}
+	r.released([]string{name}) // by this client, or by somebody else
+}
+
+// released notes names that are released.
+func (r *nameRelease) released(names []string) {
+	r.reply.Released = append(r.reply.Released, names...)
+	r.client.released.set(names, released)
 }
 
 // settle notes a success: our server's reply, or that of version 1, which has
@@ -76,13 +105,18 @@ func (r *nameRelease) settle(o outcome, names []string) {
 	if !ours {
 		reply.Released = names
 	}
-	r.reply.Released = append(r.reply.Released, reply.Released...)
+	r.released(reply.Released)
 	r.reply.Stale = append(r.reply.Stale, reply.Stale...)
 }
 
 // try sends one request.
 func (r *nameRelease) try(ctx context.Context, req leaseapi.ReleaseRequest) *nameTry {
-	t := &nameTry{names: req.Names, client: r.client, before: r.client.released.marked(req.Names)}
+	t := &nameTry{names: req.Names, client: r.client}
+	for _, n := range req.Names {
+		if r.client.released.of(n) == attempted {
+			t.before = append(t.before, n)
+		}
+	}
 	q := post(leaseapi.PathRelease, req, t)
 	q.timeout = 0 // the proxy asks what is behind it for each name
 	t.o = r.client.do(ctx, q, r.patience)
@@ -93,7 +127,7 @@ func (r *nameRelease) try(ctx context.Context, req leaseapi.ReleaseRequest) *nam
 type nameTry struct {
 	names  []string
 	client *Client
-	before []string // names that an earlier request of this client may have released
+	before []string // names that an earlier request may have released
 	o      outcome
 
 	arrived bool // an attempt before the last one may have arrived
@@ -105,15 +139,17 @@ func (t *nameTry) mayRepeat(o outcome) bool {
 	stopped := stoppedAt(o, t.names) >= 0
 	mayPass := o.transient() || o.foreign()
 	t.arrived, t.last = t.arrived || t.last, o.sent && mayPass && !stopped
-	if t.last || o.err == nil && o.StatusCode/100 == 2 {
-		t.client.released.mark(t.names)
+	if t.last {
+		t.client.released.set(t.names, attempted)
 	}
 	return !stopped && (mayPass || o.misrouted())
 }
 
-// repeats reports whether an earlier request, of this call or of another one of
-// this client, may have released name.
-func (t *nameTry) repeats(name string) bool { return t.arrived || slices.Contains(t.before, name) }
+// attemptedBefore reports whether an earlier request, of this call or of another
+// one, may have released name.
+func (t *nameTry) attemptedBefore(name string) bool {
+	return t.arrived || slices.Contains(t.before, name)
+}
 
 // stoppedAt returns the place in names of the one that a version-1 proxy says
 // it could not release; -1 if it says no such thing.

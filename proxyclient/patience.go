@@ -6,8 +6,10 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -16,39 +18,141 @@ import (
 // patience is how long one operation goes on trying, over all its calls.
 type patience struct {
 	end      Instant       // no attempt begins after it; zero: the context alone decides
-	silence  time.Duration // how long to go on without any HTTP answer
+	limits   troubleLimits // how long to go on without a good answer
 	maxPause time.Duration // between two attempts, whatever the proxy asks for; zero: until the end
 	onRetry  func(error)   // may be nil
+	// onTrouble is told the last failure, and since when there was no good answer;
+	// and once a nil error when there is one again. May be nil.
+	onTrouble func(err error, since time.Time)
 
-	silentSince Instant // zero while there are answers
-	exhausted   bool    // the silence lasted too long
-	answered    bool    // there was an HTTP answer
+	mu      sync.Mutex // guards the rest: a question about a silent attempt is asked beside it
+	trouble trouble
+	heard   bool // there was an HTTP answer, if only an error
 }
 
-// maxSilence is how long the proxy may be silent before it counts as
-// unreachable: a restart takes less, and a wrong address is reported soon.
-const maxSilence = 30 * time.Second
+// trouble is the time since the last good answer.
+type trouble struct {
+	since   Instant // zero: there is no trouble
+	refused bool    // nothing but refused connections
+	errors  bool    // an error was answered
+	last    error
+	over    bool // it lasted too long
+}
+
+// troubleLimits bound a [trouble]. A restart takes less, and a wrong address is
+// reported soon.
+type troubleLimits struct {
+	refused time.Duration // no connection was made
+	silent  time.Duration // no answer came, or errors and no answer
+	errors  time.Duration // errors were answered
+}
+
+const (
+	maxRefused = 30 * time.Second
+	maxTrouble = time.Minute
+)
+
+// usualLimits are those of calls that have no time of their own.
+var usualLimits = troubleLimits{refused: maxRefused, silent: maxTrouble, errors: maxTrouble}
+
+// within returns the limits of an operation that waits for d at most. Errors that
+// were answered until then are its result.
+func (l troubleLimits) within(d time.Duration) troubleLimits {
+	l.refused, l.silent = min(l.refused, d), min(l.silent, d)
+	return l
+}
+
+// noLimits leave it to the context, or to the end.
+var noLimits = troubleLimits{refused: math.MaxInt64, silent: math.MaxInt64, errors: math.MaxInt64}
 
 // lasts notes what o says of the proxy, and reports whether a further attempt
-// makes sense.
-func (p *patience) lasts(ctx context.Context, o outcome) bool {
-	p.note(ctx, o)
-	return ctx.Err() == nil && !p.exhausted && !hopeless(o.err) && !p.ended()
+// makes sense. again says that o is none of the answers that were hoped for.
+func (p *patience) lasts(ctx context.Context, o outcome, again bool) bool {
+	p.note(o, again)
+	return ctx.Err() == nil && !p.exhausted() && !hopeless(o.err) && !p.ended()
 }
 
-func (p *patience) note(ctx context.Context, o outcome) {
-	switch {
-	case o.heard:
-		p.silentSince, p.exhausted, p.answered = Instant{}, false, true
+func (p *patience) note(o outcome, again bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard = p.heard || o.heard
+	if o.err == nil && (o.busy() || !o.passing() && !again) {
+		if p.trouble.last != nil && p.onTrouble != nil {
+			p.onTrouble(nil, time.Time{})
+		}
+		p.trouble = trouble{}
 		return
-	case o.sent && ctx.Err() != nil:
-		return // the client stopped listening: the proxy was not silent
-	case p.silentSince.IsZero() && o.sent:
-		p.silentSince = Now() // the proxy may have been at work for hours until now
-	case p.silentSince.IsZero():
-		p.silentSince = o.asked
 	}
-	p.exhausted = -Until(p.silentSince) >= p.silence
+	if o.cut {
+		return // the client stopped listening: the proxy was not silent
+	}
+	t := &p.trouble
+	if t.since.IsZero() {
+		t.since, t.refused = o.asked, true
+		if o.sent && !timeout(o.err) {
+			t.since = Now() // the proxy may have been at work for hours until now
+		}
+	}
+	t.refused = t.refused && !o.sent && !o.heard
+	t.errors = t.errors || o.err == nil
+	t.last = o.failed()
+	t.over = -Until(t.since) >= p.limits.of(*t)
+	if p.onTrouble != nil {
+		p.onTrouble(t.last, t.wall())
+	}
+}
+
+// of returns the limit of t.
+func (l troubleLimits) of(t trouble) time.Duration {
+	switch {
+	case t.refused:
+		return l.refused
+	case t.errors:
+		return l.errors
+	}
+	return l.silent
+}
+
+// suspect notes that an attempt has been without an answer since asked, though it
+// goes on.
+func (p *patience) suspect(asked Instant) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.trouble.since.IsZero() {
+		p.trouble.since = asked
+	}
+	p.trouble.refused = false
+}
+
+// exhausted reports whether there was no good answer for too long.
+func (p *patience) exhausted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trouble.over
+}
+
+// troubled reports whether the last attempt came to no good answer, and how.
+func (p *patience) troubled() (t trouble, is bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.trouble, !p.trouble.since.IsZero()
+}
+
+// answered reports whether there was any HTTP answer.
+func (p *patience) answered() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.heard
+}
+
+// wall is when the trouble began, for people.
+func (t trouble) wall() time.Time { return time.Now().Add(Until(t.since)) }
+
+// timeout reports whether an attempt ended because it stayed without answer, and
+// not because its connection broke.
+func timeout(err error) bool {
+	t, ok := errors.AsType[net.Error](err)
+	return ok && t.Timeout()
 }
 
 func (p *patience) ended() bool { return !p.end.IsZero() && over(p.end) }

@@ -12,7 +12,7 @@ import (
 
 // Health asks whether the proxy serves, and which wire it speaks. Like
 // [Client.Pools] and [Client.RequestState] it tries again until ctx ends, or
-// until there was no HTTP answer for 30 s ([ErrUnreachable]). The error is
+// until there was no good answer for too long ([ErrUnreachable]). The error is
 // [errors.ErrUnsupported] if the proxy is of version 1.
 func (c *Client) Health(ctx context.Context) (leaseapi.Health, error) {
 	var h leaseapi.Health
@@ -64,7 +64,7 @@ func (c *Client) RequestState(ctx context.Context, id string) (leaseapi.RequestR
 	if err := leaseapi.CheckRequestID(id); err != nil {
 		return leaseapi.RequestReply{}, fmt.Errorf("ask for the request: %w", err)
 	}
-	r, err := c.requestState(ctx, id, &patience{silence: maxSilence})
+	r, err := c.requestState(ctx, id, false, &patience{limits: usualLimits})
 	if err != nil {
 		return leaseapi.RequestReply{}, fmt.Errorf("ask for the request: %w", err)
 	}
@@ -75,12 +75,12 @@ func (c *Client) RequestState(ctx context.Context, id string) (leaseapi.RequestR
 // that proves it: a grant, a place in the queue, the state of a request, the
 // health. Before the first of them, Capabilities asks for the state of a request
 // that does not exist. Like [Client.Pools] it tries again until ctx ends, or
-// until there was no HTTP answer for 30 s ([ErrUnreachable]).
+// until there was no good answer for too long ([ErrUnreachable]).
 //
 // A proxy without that path is of version 1. This answer is not remembered,
 // since a gateway that does not find the proxy for now gives the same one.
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
-	can, err := c.identify(ctx, rand.Text(), &patience{silence: maxSilence})
+	can, err := c.identify(ctx, rand.Text(), &patience{limits: usualLimits})
 	if err != nil {
 		return Capabilities{}, fmt.Errorf("ask what the proxy can do: %w", err)
 	}
@@ -92,7 +92,7 @@ func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabili
 	if can := c.known(); can.Known() {
 		return can, nil
 	}
-	_, err := c.requestState(ctx, id, p)
+	_, err := c.requestState(ctx, id, false, p)
 	switch {
 	case err == nil || errors.Is(err, ErrUnknownRequest):
 		return c.known(), nil
@@ -105,12 +105,13 @@ func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabili
 // requestState also learns what the proxy can do. One that recognises request
 // ids answers for the id that was asked for, or says in our server's words that
 // there is no such request. One of version 1 lacks the path. Any other answer
-// tells nothing.
-func (c *Client) requestState(ctx context.Context, id string, p *patience) (r leaseapi.RequestReply, err error) {
+// tells nothing. With fresh, it is asked on a connection of its own.
+func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *patience) (r leaseapi.RequestReply, err error) {
 	answers := func(a answer) bool {
 		return a.StatusCode == http.StatusOK && a.decode(&r) == nil && r.RequestID == id
 	}
 	q := query(leaseapi.PathRequests + id)
+	q.fresh = fresh
 	q.repeat = idempotent{unfinished: func(a answer) bool { return a.StatusCode == http.StatusOK && !answers(a) }}
 	o := c.do(ctx, q, p)
 	switch {
@@ -131,7 +132,7 @@ func (c *Client) requestState(ctx context.Context, id string, p *patience) (r le
 // get reads path, which version 1 does not know, into v. Any JSON object fits
 // there, so the caller checks that it is the right one.
 func (c *Client) get(ctx context.Context, path string, v any) error {
-	p := patience{silence: maxSilence}
+	p := patience{limits: usualLimits}
 	o := c.do(ctx, query(path), &p)
 	switch {
 	case o.err != nil:

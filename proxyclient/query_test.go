@@ -57,7 +57,7 @@ func TestQueries(t *testing.T) {
 			m.Close()
 			start := time.Now()
 			want(t, ask(t, c), ErrUnreachable)
-			if d := time.Since(start); d < maxSilence || d > maxSilence+maxPause {
+			if d := time.Since(start); d < maxRefused || d > maxRefused+maxPause {
 				t.Errorf("took %s", d)
 			}
 		})

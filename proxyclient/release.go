@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,14 +42,27 @@ func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 // leases with generations, request ids or a delay are given to one, the error is
 // [errors.ErrUnsupported], and nothing was done for these.
 //
-// Against a version-1 proxy, releasing the same names again is harmless within
-// this client only; see the package's comment.
+// If a version-1 proxy does not know a name, somebody else has released it; but if
+// an earlier release of it got an error, or no answer, the error is an
+// [UnconfirmedReleaseError]. See [Client.ReleaseAttempted] and the package's
+// comment.
 func (c *Client) Release(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
-	r := release{client: c, patience: patience{silence: math.MaxInt64, maxPause: maxPauseBefore(ctx)}}
+	r := release{client: c, patience: patience{limits: noLimits, maxPause: maxPauseBefore(ctx)}}
 	if err := r.run(ctx, req); err != nil {
 		return r.reply, fmt.Errorf("release: %w", err)
 	}
 	return r.reply, nil
+}
+
+// ReleaseAttempted tells the client that an earlier one may have sent a release of
+// these bare names that did not succeed. If a version-1 proxy then does not know
+// one of them, its release is unconfirmed.
+func (c *Client) ReleaseAttempted(names []string) { c.released.set(names, attempted) }
+
+// MayHaveReached reports whether a release of one of these bare names may have
+// reached the proxy without success.
+func (c *Client) MayHaveReached(names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return c.released.of(n) == attempted })
 }
 
 // release is one Release.

@@ -103,9 +103,9 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// A name that is free already is an error of version 1. It is none if this
-// client may have released the name before; and the names after it are
-// released in any case.
+// A name that is free already is an error of version 1. Somebody else has released
+// it, unless an earlier release of ours did not succeed: then it is unconfirmed. The
+// names after it are released in any case.
 func TestReleaseStopsAtName(t *testing.T) {
 	names := leaseapi.ReleaseRequest{Names: []string{"a", "b", "c"}}
 	hold := func(t *testing.T, faults ...fault) (*version1, *Client) {
@@ -117,21 +117,58 @@ func TestReleaseStopsAtName(t *testing.T) {
 	bubble(t, "never released here", func(t *testing.T) {
 		v, c := hold(t)
 		reply, err := c.Release(releaseTimeout(t), names)
-		if err == nil || !strings.Contains(err.Error(), `has no lease "b"`) {
-			t.Errorf("error %v", err)
-		}
-		if held, _ := v.state(); len(held) != 0 || !slices.Equal(reply.Released, []string{"a", "c"}) {
+		want(t, err)
+		if held, _ := v.state(); len(held) != 0 || !slices.Equal(reply.Released, []string{"a", "b", "c"}) {
 			t.Errorf("%v held, released %v", held, reply.Released)
 		}
 	})
-	bubble(t, "released by an attempt whose answer was lost", func(t *testing.T) {
+	unconfirmed := func(t *testing.T, err error, names ...string) {
+		t.Helper()
+		u, ok := errors.AsType[*UnconfirmedReleaseError](err)
+		if !ok || !slices.Equal(u.Names, names) || !errors.Is(err, ErrUnconfirmed) {
+			t.Errorf("error %v, want %v unconfirmed", err, names)
+		}
+	}
+	bubble(t, "after an attempt whose answer was lost", func(t *testing.T) {
 		v := newVersion1(t)
 		v.held = []string{"a", "b", "c"}
 		c, _ := serve(t, v, lostAnswer)
 		reply, err := c.Release(releaseTimeout(t), names)
-		want(t, err)
-		if !slices.Equal(reply.Released, []string{"a", "b", "c"}) {
+		unconfirmed(t, err, "a", "b", "c")
+		if len(reply.Released) != 0 {
 			t.Errorf("released %v", reply.Released)
+		}
+	})
+	bubble(t, "forgotten by an attempt that failed", func(t *testing.T) {
+		v, c := hold(t)
+		v.known("b")
+		v.broken, v.forgets = 1, true
+		reply, err := c.Release(releaseTimeout(t), names)
+		unconfirmed(t, err, "a")
+		if !slices.Equal(reply.Released, []string{"b", "c"}) {
+			t.Errorf("released %v", reply.Released)
+		}
+		_, err = c.Release(releaseTimeout(t), names)
+		unconfirmed(t, err, "a") // still
+	})
+	bubble(t, "forgotten by an earlier process", func(t *testing.T) {
+		_, c := hold(t)
+		c.ReleaseAttempted([]string{"b"})
+		_, err := c.Release(releaseTimeout(t), names)
+		unconfirmed(t, err, "b")
+	})
+	bubble(t, "ours has never had it", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				http.Error(w, "Failed to release lease b: no resource name: the server has never had it\nReleased: ", 500)
+				return
+			}
+			s.ServeHTTP(w, r)
+		}))
+		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"b"}})
+		if err == nil || errors.Is(err, ErrUnconfirmed) || !strings.HasSuffix(err.Error(), "the server has never had it") {
+			t.Errorf("error %v", err)
 		}
 	})
 	bubble(t, "released by an earlier call", func(t *testing.T) {
@@ -144,8 +181,10 @@ func TestReleaseStopsAtName(t *testing.T) {
 	})
 	bubble(t, "an attempt that did not leave is no release", func(t *testing.T) {
 		_, c := hold(t, dialRefused, resetAtOnce, fault{status: 404, body: "default backend - 404"})
-		if _, err := c.Release(releaseTimeout(t), names); err == nil {
-			t.Error("no error for a name that nobody released")
+		_, err := c.Release(releaseTimeout(t), names)
+		want(t, err)
+		if c.MayHaveReached([]string{"a", "b", "c"}) {
+			t.Error("taken for attempted")
 		}
 	})
 	bubble(t, "granted anew since", func(t *testing.T) {
@@ -162,9 +201,8 @@ func TestReleaseStopsAtName(t *testing.T) {
 		v.mu.Lock()
 		v.put("a") // by somebody else
 		v.mu.Unlock()
-		if _, err = c.Release(releaseTimeout(t), Releasing(g.Leases, "")); err == nil {
-			t.Error("no error, though another released what was granted since")
-		}
+		_, err = c.Release(releaseTimeout(t), Releasing(g.Leases, ""))
+		want(t, err)
 	})
 	bubble(t, "not now", func(t *testing.T) {
 		v, c := hold(t)

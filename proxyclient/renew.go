@@ -25,13 +25,13 @@ type Renewal struct {
 
 // Renew renews leases, each for ttl from now; zero leaves each its own. The
 // first renewal confirms a grant. It tries again until ctx ends, or until
-// there was no HTTP answer for 30 s ([ErrUnreachable]).
+// there was no good answer for too long ([ErrUnreachable]).
 //
 // If the proxy says that leases are lost, the error is a [LostError]; those
 // that are not in it were renewed. It is [errors.ErrUnsupported] if a lease has
 // no generation, since then it is from a version-1 proxy.
 func (c *Client) Renew(ctx context.Context, leases []leaseapi.Lease, ttl time.Duration) (Renewal, error) {
-	r := renewal{client: c, leases: leases, ttl: ttl, patience: patience{silence: maxSilence, maxPause: maxPauseBefore(ctx)}}
+	r := renewal{client: c, leases: leases, ttl: ttl, patience: patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}}
 	n, err := r.run(ctx)
 	if err != nil {
 		return Renewal{}, fmt.Errorf("renew: %w", err)

@@ -18,10 +18,13 @@ type Request struct {
 	Wait      time.Duration // how long to queue; zero: take what is free, or fail
 
 	// OnQueued is called whenever the proxy said where in the queue the
-	// request is, OnRetry before a failed attempt is made again. Both may be
-	// nil. Acquire waits for them.
-	OnQueued func(leaseapi.Queued)
-	OnRetry  func(error)
+	// request is, OnRetry before a failed attempt is made again. OnTrouble is
+	// called with the last failure and the time since when there was no good
+	// answer, and with nil when there is one again. All may be nil; no two are
+	// called at the same time, and Acquire waits for them.
+	OnQueued  func(leaseapi.Queued)
+	OnRetry   func(error)
+	OnTrouble func(err error, since time.Time)
 }
 
 func (r *Request) check() error {

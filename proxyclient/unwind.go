@@ -31,14 +31,16 @@ func (a *acquisition) handOver(ctx context.Context, o outcome) (*Grant, error) {
 }
 
 // refusal is the error for an answer that no repetition would change.
-func (a *acquisition) refusal(o outcome) error {
+func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 	switch {
 	case o.StatusCode == http.StatusNotFound && o.begins(leaseapi.TextAcquireFailed) && strings.Contains(string(o.body), leaseapi.TextUnknownType):
-		return fmt.Errorf("%w %q", ErrUnknownType, a.request.Type)
+		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for what to tell the user
+		return &UnknownTypeError{Type: a.request.Type, Capabilities: can}
 	case o.misrouted():
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)
 	case o.is(leaseapi.ProblemEnded):
-		return fmt.Errorf("%w: %s: released or cancelled elsewhere", ErrEnded, a.request.RequestID)
+		p, _ := o.problem()
+		return &EndedError{RequestID: a.request.RequestID, Unconfirmed: p.Reason == leaseapi.ReasonUnconfirmed}
 	}
 	return o.failed()
 }
@@ -55,15 +57,15 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case o.err != nil && (a.patience.exhausted || hopeless(o.err)):
+	case a.patience.exhausted() || o.err != nil && hopeless(o.err):
 		return a.client.failure(ctx, o, &a.patience)
 	case errors.Is(a.lastWord, ErrExhausted):
 		return a.lastWord
 	case a.lastWord != nil:
 		return a.notWithin(a.lastWord)
-	case failed && !a.patience.answered:
+	case failed && !a.patience.answered():
 		// The wait is as long as the silence may be, and began a moment before.
-		return fmt.Errorf("%w: %s: %w", ErrUnreachable, a.client.name, o.err)
+		return a.client.unreachable(ctx, o.err, &a.patience)
 	case failed:
 		return a.notWithin(o.err)
 	}
@@ -75,7 +77,8 @@ func (a *acquisition) notWithin(err error) error {
 }
 
 // takeBack makes sure that the proxy neither holds nor will grant anything for
-// this request. cause is why the request is no longer wanted.
+// this request. cause is why the request is no longer wanted. A version-1 proxy
+// takes a request back when its connection is closed.
 func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 	if !a.pending {
 		return cause
@@ -83,8 +86,11 @@ func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
 	_, err := a.client.Release(ctx, leaseapi.ReleaseRequest{RequestIDs: []string{a.request.RequestID}})
-	if err == nil {
+	if err == nil || errors.Is(err, errors.ErrUnsupported) && !a.lost {
 		return cause
+	}
+	if errors.Is(cause, ErrExhausted) && errors.Is(err, ErrUnreachable) && !a.patience.answered() {
+		cause = err // it never was a queue
 	}
 	return a.unknownGrant(cause)
 }

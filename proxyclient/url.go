@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 )
 
 var (
@@ -13,9 +14,16 @@ var (
 
 // ParseURL understands the address of a lease proxy as a user types it:
 // http://HOST[:PORT][/PREFIX], https://HOST[:PORT][/PREFIX], or
-// unix:///PATH of a socket, which is the Path of the result. The error says what
-// is wanted, and does not repeat s: that may hold a password.
+// unix:///PATH of a socket, which is the Path of the result. Without a scheme it is
+// http. The error says what is wanted, and does not repeat s: that may hold a
+// password.
 func ParseURL(s string) (*url.URL, error) {
+	if s == "local" {
+		return nil, errURL // a word of leasectl, and no host
+	}
+	if !strings.Contains(s, "://") {
+		s = "http://" + s
+	}
 	u, err := url.Parse(s)
 	if err != nil {
 		return nil, errURL // what url.Parse says repeats s

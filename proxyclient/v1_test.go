@@ -28,6 +28,7 @@ type version1 struct {
 	query    string   // of the last acquire
 	releases []string // the bodies
 	broken   int      // so many releases fail, for want of what is behind it
+	forgets  bool     // the names of failed releases, as deployed proxies do
 	reply    string   // if set, what an acquire answers, after it granted
 }
 
@@ -129,6 +130,9 @@ func (v *version1) release(w http.ResponseWriter, r *http.Request) {
 		if v.broken > 0 {
 			v.broken--
 			why = "the store is away"
+			if v.forgets {
+				v.held = slices.DeleteFunc(v.held, func(h string) bool { return h == n })
+			}
 		} else if !v.put(n) {
 			why = "no resource name " + n
 		}

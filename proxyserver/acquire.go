@@ -68,12 +68,24 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	case errors.Is(err, pool.ErrQueueFull):
 		problem(w, http.StatusServiceUnavailable, leaseapi.ProblemQueueFull, err.Error())
 	case errors.Is(err, pool.ErrEnded):
-		problem(w, http.StatusGone, leaseapi.ProblemEnded, err.Error())
+		ended(w, err)
 	case errors.Is(err, pool.ErrConflict):
 		problem(w, http.StatusConflict, leaseapi.ProblemConflict, err.Error())
 	default:
 		unavailable(w, err)
 	}
+}
+
+// ended answers an acquire with an id that will not get a lease any more.
+func ended(w http.ResponseWriter, err error) {
+	p := leaseapi.Problem{
+		Type: leaseapi.ProblemEnded, Title: titles[leaseapi.ProblemEnded],
+		Status: http.StatusGone, Detail: err.Error(),
+	}
+	if errors.Is(err, pool.ErrUnconfirmed) {
+		p.Reason = leaseapi.ReasonUnconfirmed
+	}
+	write(w, p.Status, leaseapi.ContentTypeProblem, p)
 }
 
 func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.AcquireReply {

@@ -122,7 +122,8 @@ func namesValue(p *[]string) pflag.Value {
 		kind:   "names",
 		format: func() string { return strings.Join(*p, ",") },
 		set: func(s string) error {
-			for name := range strings.SplitSeq(s, ",") {
+			// A comma at the end is that of tr '\n' ',' <HANDLE.
+			for name := range strings.SplitSeq(strings.TrimSuffix(s, ","), ",") {
 				if leaseapi.CheckName(name) != nil {
 					return errors.New("want names separated by commas")
 				}

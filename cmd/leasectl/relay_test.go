@@ -6,6 +6,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -21,6 +22,9 @@ type relay struct {
 	// silent makes it take requests and never answer them, nor hand them on.
 	silent atomic.Bool
 	taken  atomic.Int64 // requests that were so taken
+	// answers tells whether the answer to a request that was handed on arrives; nil:
+	// each does.
+	answers func(*http.Request) bool
 
 	silentFrom atomic.Pointer[string] // the path from whose first request on it is silent
 
@@ -49,10 +53,13 @@ func (r *relay) requests(path string) (matching []seen) {
 }
 
 // relay starts one, which the world's commands use from then on.
-func (w *world) relay() *relay {
+func (w *world) relay() *relay { return w.relayAnswers(nil) }
+
+// relayAnswers is relay, of which only those answers arrive.
+func (w *world) relayAnswers(answers func(*http.Request) bool) *relay {
 	w.t.Helper()
 	proxy := w.variable("LEASE_PROXY_SERVER_URL")
-	r := new(relay)
+	r := &relay{answers: answers}
 	hand := &httputil.ReverseProxy{
 		Rewrite:  func(p *httputil.ProxyRequest) { p.SetURL(&url.URL{Scheme: "http", Host: "proxy"}) },
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -72,6 +79,11 @@ func (w *world) relay() *relay {
 			r.taken.Add(1)
 			io.Copy(io.Discard, req.Body) // only then is a lost connection seen
 			<-req.Context().Done()
+			panic(http.ErrAbortHandler)
+		}
+		if r.answers != nil && !r.answers(req) {
+			hand.ServeHTTP(httptest.NewRecorder(), req)
+			time.Sleep(2 * time.Second) // longer than any delay of a test's release
 			panic(http.ErrAbortHandler)
 		}
 		hand.ServeHTTP(out, req)

@@ -1,24 +1,33 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // versionOneProxy is a lease proxy as it is deployed: it knows names, and
 // nothing of request ids, owners, TTLs or any path of ours. It serves N leases
 // of one type on a socket until it is killed:
 //
-//	v1proxy SOCKET TYPE N
+//	v1proxy SOCKET TYPE N [POOL]
 //
 // The names are TYPE-0 and so on; \n in a type is a line break in the names.
+//
+// Without POOL the pool behind it is part of it. Else POOL is a directory with a file
+// for each name that is held, which outlives the proxy, as the pool does; while
+// there is a file POOL.503, the pool fails every release, and while there is
+// POOL.slow, it makes a file POOL.asked instead of answering them. The proxy forgets a name before it asks
+// the pool.
 func versionOneProxy() {
 	n, err := strconv.Atoi(os.Args[3])
 	if err != nil {
@@ -29,6 +38,11 @@ func versionOneProxy() {
 	for i := range n {
 		p.free = append(p.free, fmt.Sprintf("%s-%d", strings.ReplaceAll(p.typ, `\n`, "\n"), i))
 	}
+	if len(os.Args) > 4 {
+		p.pool = os.Args[4]
+		p.free = slices.DeleteFunc(p.free, func(name string) bool { return exists(filepath.Join(p.pool, name)) })
+	}
+	os.Remove(os.Args[1]) // of one that was killed
 	l, err := net.Listen("unix", os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -43,6 +57,7 @@ func versionOneProxy() {
 
 type v1Proxy struct {
 	typ   string
+	pool  string     // directory of the pool behind it; "" if that is part of it
 	freed *sync.Cond // its lock guards what follows
 	free  []string
 	held  []string
@@ -56,11 +71,18 @@ func (p *v1Proxy) acquire(w http.ResponseWriter, r *http.Request) {
 	}
 	p.freed.L.Lock()
 	defer p.freed.L.Unlock()
-	for len(p.free) == 0 {
+	defer context.AfterFunc(r.Context(), p.freed.Broadcast)()
+	for len(p.free) == 0 && r.Context().Err() == nil {
 		p.freed.Wait()
+	}
+	if r.Context().Err() != nil {
+		return
 	}
 	name := p.free[0]
 	p.free, p.held = p.free[1:], append(p.held, name)
+	if p.pool != "" {
+		os.WriteFile(filepath.Join(p.pool, name), nil, 0o600)
+	}
 	fmt.Fprintln(os.Stderr, "granted", name)
 	w.Header().Set("Content-Type", "application/json")
 	fmt.Fprintf(w, `{"names":[%q]}`, name)
@@ -77,10 +99,21 @@ func (p *v1Proxy) release(w http.ResponseWriter, r *http.Request) {
 	for i, name := range body.Names {
 		at := slices.Index(p.held, name)
 		if at < 0 {
-			http.Error(w, fmt.Sprintf("Failed to release lease %s: no resource name %s. Released: %s", name, name, body.Names[:i]), http.StatusInternalServerError)
+			http.Error(w, fmt.Sprintf("Failed to release lease %s: no resource name %s. Released: %s", name, name, strings.Join(body.Names[:i], " ")), http.StatusInternalServerError)
 			return
 		}
 		p.held = slices.Delete(p.held, at, at+1)
+		for p.pool != "" && exists(p.pool+".slow") {
+			os.WriteFile(p.pool+".asked", nil, 0o600)
+			time.Sleep(time.Millisecond)
+		}
+		if p.pool != "" && exists(p.pool+".503") {
+			http.Error(w, fmt.Sprintf("Failed to release lease %s: status 503 Service Unavailable. Released: %s", name, strings.Join(body.Names[:i], " ")), http.StatusInternalServerError)
+			return
+		}
+		if p.pool != "" {
+			os.Remove(filepath.Join(p.pool, name))
+		}
 		p.free = append(p.free, name)
 		fmt.Fprintln(os.Stderr, "released", name)
 		p.freed.Broadcast()

@@ -69,7 +69,7 @@ func writeChange(t *table, c pool.Change) error {
 	case pool.Done:
 		return t.delete(leaseKey(c.Lease.Name))
 	case pool.Remembered:
-		return t.put(endedKey(c.Ended), nil)
+		return t.put(endedKey(c.Ended), endedValue(c.Ended))
 	case pool.Forgotten:
 		return t.delete(endedKey(c.Ended))
 	}
@@ -119,6 +119,8 @@ func (r *reader) add(key, payload []byte) error {
 		r.snapshot.Ended = append(r.snapshot.Ended, pool.Ended{
 			ID:    string(rest[8:]),
 			Until: time.Duration(binary.BigEndian.Uint64(rest)),
+
+			Unconfirmed: len(payload) > 0,
 		})
 	default:
 		return addQueue(&r.snapshot, key, payload)
@@ -165,4 +167,12 @@ func leaseKey(name string) []byte { return append([]byte{keyLease}, name...) }
 func endedKey(e pool.Ended) []byte {
 	key := binary.BigEndian.AppendUint64([]byte{keyEnded}, uint64(e.Until))
 	return append(key, e.ID...)
+}
+
+// endedValue is empty for most, as it always was in older stores.
+func endedValue(e pool.Ended) []byte {
+	if e.Unconfirmed {
+		return []byte("unconfirmed")
+	}
+	return nil
 }

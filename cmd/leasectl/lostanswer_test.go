@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// swallow hands bytes on between clients and a world's proxy, but no answers on
+// connections that deaf is true of, counted from 0.
+func (w *world) swallow(deaf func(conn int, begun time.Time) bool) {
+	w.t.Helper()
+	proxy := strings.TrimPrefix(w.variable("LEASE_PROXY_SERVER_URL"), "unix://")
+	socket := filepath.Join(w.dir, "swallow.sock")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var relaying sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
+	relaying.Go(func() {
+		for n := 0; ; n++ {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("unix", proxy)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			mu.Lock()
+			open = append(open, client, server)
+			mu.Unlock()
+			begun := time.Now()
+			relaying.Go(func() {
+				io.Copy(server, client)
+				server.Close()
+			})
+			relaying.Go(func() {
+				answers := make([]byte, 64<<10)
+				for {
+					n2, err := server.Read(answers)
+					if n2 > 0 && !deaf(n, begun) {
+						client.Write(answers[:n2])
+					}
+					if err != nil {
+						break
+					}
+				}
+				if !deaf(n, begun) {
+					client.Close()
+				} // else it stays open, as behind some balancers
+			})
+		}
+	})
+	w.t.Cleanup(func() {
+		l.Close()
+		mu.Lock()
+		for _, c := range open {
+			c.Close()
+		}
+		mu.Unlock()
+		relaying.Wait()
+	})
+	w.env = append(w.env, "LEASE_PROXY_SERVER_URL=unix://"+socket)
+}
+
+// A connection whose answers are swallowed costs half a minute, and the grant
+// that it carried. Before, it cost the whole wait.
+func TestAcquireWithSwallowedAnswer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	w.swallow(func(conn int, _ time.Time) bool { return conn == 0 })
+	begun := time.Now()
+	w.run(0, "acquire", "--type", "install", "--handle", w.path("h"))
+	if took := time.Since(begun); took > 50*time.Second {
+		t.Errorf("took %s", took)
+	}
+	w.run(0, "release", "--handle", w.path("h"))
+	w.wantHeld()
+}
+
+// A grant whose answer is lost in a cut of 33 s has ended when its client is back: it
+// asks anew in the same wait. Before, it was "released by another process".
+func TestAcquireThroughCut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	start := time.Now()
+	cut := 33 * time.Second
+	w.swallow(func(_ int, begun time.Time) bool { return begun.Sub(start) < cut })
+	out := w.run(0, "exec", "--type", "install", "--handle", w.path("h"), "--", "sh", "-c", "echo $LEASECTL_NAMES")
+	if out != "install-0\n" {
+		t.Errorf("the child said %q", out)
+	}
+	w.wantHeld()
+	if l := w.ledger(); len(l.granted) != 2 {
+		t.Errorf("granted %d times, want once more after the cut\n%s", len(l.granted), w.log)
+	}
+	if left, _ := filepath.Glob(w.path("state/intents/*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A proxy that answers 500 to everything is told of meanwhile, and given up within a
+// minute, with its words. Before, a step hung silently.
+func TestAcquireFromProxyOfErrors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	proxy, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		http.Error(out, "the quota service is on fire", http.StatusInternalServerError)
+	}))
+	var stderr bytes.Buffer
+	cmd := w.command("acquire", "--proxy", proxy, "--type", "install", "--handle", w.path("h"))
+	cmd.Stderr = &stderr
+	begun := time.Now()
+	code := exitCode(cmd.Run())
+	if took := time.Since(begun); code != exitUnreachable || took < 55*time.Second || took > 75*time.Second {
+		t.Errorf("exit code %d after %s", code, took)
+	}
+	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
+	if last := lines[len(lines)-1]; !strings.Contains(last, "answers with errors only") || !strings.Contains(last, "the quota service is on fire") {
+		t.Errorf("the last word is %q", last)
+	}
+	told := 0
+	for _, line := range lines[:len(lines)-1] {
+		if strings.Contains(line, "the quota service is on fire") {
+			told++
+		}
+	}
+	if told == 0 {
+		t.Errorf("nothing was said meanwhile:\n%s", &stderr)
+	}
+}
+
+// A late release that was done, and whose answer was lost, is success. Before, it
+// was "held-by-other".
+func TestDetachedReleaseWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	w.run(0, "acquire", "--type", "install", "--handle", w.path("h"))
+	var releases atomic.Int32
+	w.relayAnswers(func(req *http.Request) bool {
+		return req.URL.Path != leaseapi.PathRelease || releases.Add(1) > 1
+	})
+	w.run(0, "release", "--proxy", w.variable("LEASE_PROXY_SERVER_URL"), "--handle", w.path("h"), "--delay", "1s", "--detach")
+	if releases.Load() != 2 {
+		t.Errorf("sent %s times", strconv.Itoa(int(releases.Load())))
+	}
+	w.wantHeld()
+}

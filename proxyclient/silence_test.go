@@ -1,0 +1,239 @@
+package proxyclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+var hour = Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Hour}
+
+// troubles collects what a request is told of trouble.
+type troubles struct {
+	last  error
+	since time.Time
+	ends  int // how often it was over
+}
+
+func (s *troubles) of(r Request) Request {
+	r.OnTrouble = func(err error, since time.Time) {
+		s.last, s.since = err, since
+		if err == nil {
+			s.ends++
+		}
+	}
+	return r
+}
+
+// A first request that stays silent is asked about on another connection: the
+// answer may be lost, and then it costs half a minute.
+func TestAcquireAsksAboutSilence(t *testing.T) {
+	bubble(t, "ours, free", func(t *testing.T) {
+		s := newOurs(t, "a")
+		c, _ := serve(t, s, hanging)
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err)
+		if d := time.Since(start); d != askAfter || s.granted["id"] != 1 {
+			t.Errorf("took %s, granted %d times", d, s.granted["id"])
+		}
+	})
+	bubble(t, "ours, that was known by other answers meanwhile", func(t *testing.T) {
+		s := newOurs(t, "a")
+		c, m := serve(t, s, hanging)
+		time.AfterFunc(2*time.Second, func() { c.RequestState(context.Background(), "id") })
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err)
+		if d := time.Since(start); d != askAfter || m.dialled() != 3 {
+			t.Errorf("took %s and %d connections", d, m.dialled())
+		}
+	})
+	bubble(t, "version 1", func(t *testing.T) {
+		v := newVersion1(t)
+		v.known("a")
+		c, _ := serve(t, v)
+		time.AfterFunc(50*time.Minute, func() {
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			v.put("a")
+		})
+		var told troubles
+		_, err := c.Acquire(t.Context(), told.of(hour))
+		want(t, err)
+		if v.acquires != 1 || told.last != nil {
+			t.Errorf("asked %d times, trouble %v", v.acquires, told.last)
+		}
+	})
+	bubble(t, "nobody, though the connection stays open", func(t *testing.T) {
+		c, m := serve(t, newOurs(t), hanging)
+		time.AfterFunc(time.Second, func() { m.Close() })
+		var told troubles
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), told.of(hour))
+		want(t, err, ErrUnreachable, ErrUnconfirmed)
+		if d := time.Since(start); d < maxTrouble || d > maxTrouble+maxPause+cancelTime {
+			t.Errorf("took %s", d)
+		}
+		if told.last == nil || !strings.Contains(err.Error(), "connection refused") || !told.since.Equal(start) {
+			t.Errorf("trouble since %s: %v; error %v", told.since, told.last, err)
+		}
+	})
+}
+
+// A server that accepts and never answers is not waited for.
+func TestAcquireNeverAnswered(t *testing.T) {
+	silent := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // only then is a lost connection seen
+		<-r.Context().Done()
+	})
+	bubble(t, "an hour", func(t *testing.T) {
+		c, _ := serve(t, silent)
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err, ErrUnreachable)
+		if d := time.Since(start); d < maxTrouble || d > maxTrouble+quickTime+maxPause+cancelTime {
+			t.Errorf("took %s: %v", d, err)
+		}
+	})
+	bubble(t, "a short wait", func(t *testing.T) {
+		c, _ := serve(t, silent)
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 5 * time.Second})
+		want(t, err, ErrUnreachable)
+		if errors.Is(err, ErrExhausted) {
+			t.Error(err)
+		}
+	})
+	bubble(t, "which kind it is", func(t *testing.T) {
+		c, _ := serve(t, silent)
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, Wait: time.Hour})
+		want(t, err, ErrUnreachable)
+		if d := time.Since(start); d < maxTrouble || d > maxTrouble+quickTime+maxPause {
+			t.Errorf("took %s", d)
+		}
+	})
+}
+
+// Errors and nothing else are waited out for a minute, and told meanwhile.
+func TestAcquireErrorsOnly(t *testing.T) {
+	broken := func(w http.ResponseWriter, r *http.Request) { http.Error(w, "boom: no quota", 500) }
+	bubble(t, "from the start", func(t *testing.T) {
+		c, _ := serve(t, http.HandlerFunc(broken))
+		var told troubles
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), told.of(hour))
+		want(t, err, ErrUnreachable)
+		if d := time.Since(start); d < maxTrouble || d > maxTrouble+maxPause+cancelTime {
+			t.Errorf("took %s", d)
+		}
+		if !strings.Contains(err.Error(), "answers with errors only: http://proxy.test: the proxy answered 500 Internal Server Error: boom: no quota") || told.since != start {
+			t.Errorf("error %v, trouble since %s", err, told.since)
+		}
+	})
+	bubble(t, "a while", func(t *testing.T) {
+		s := newOurs(t, "a")
+		start := time.Now()
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if time.Since(start) < maxTrouble-maxPause-time.Second {
+				broken(w, r)
+				return
+			}
+			s.ServeHTTP(w, r)
+		}))
+		var told troubles
+		_, err := c.Acquire(t.Context(), told.of(hour))
+		want(t, err)
+		if told.ends != 1 {
+			t.Errorf("told %d times that it was over", told.ends)
+		}
+	})
+	bubble(t, "the proxy's word that nothing is free", func(t *testing.T) {
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, `Failed to acquire lease "t": resources not found`, 500)
+		}))
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 5 * time.Minute})
+		want(t, err, ErrExhausted)
+		if d := time.Since(start); d < 5*time.Minute {
+			t.Errorf("took %s", d)
+		}
+	})
+}
+
+// flapping is a network that is there for up, and then gone for down.
+type flapping struct {
+	up, down time.Duration
+
+	mu    sync.Mutex
+	gone  bool
+	conns []net.Conn
+}
+
+func (f *flapping) run(ctx context.Context) {
+	for Sleep(ctx, f.up) == nil {
+		f.mu.Lock()
+		f.gone = true
+		for _, c := range f.conns {
+			c.Close()
+		}
+		f.conns = nil
+		f.mu.Unlock()
+		if Sleep(ctx, f.down) != nil {
+			return
+		}
+		f.mu.Lock()
+		f.gone = false
+		f.mu.Unlock()
+	}
+}
+
+func (f *flapping) dial(dial dialFunc) dialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.gone {
+			return nil, &net.OpError{Op: "dial", Net: "mem", Err: syscall.ECONNREFUSED}
+		}
+		c, err := dial(ctx, network, addr)
+		if err == nil {
+			f.conns = append(f.conns, c)
+		}
+		return c, err
+	}
+}
+
+// A server that comes and goes faster than it answers a waiter has not been silent:
+// the waiter keeps its place, and is told of it.
+func TestAcquireFromFlappingServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newOurs(t)
+		c, m := serve(t, s)
+		f := &flapping{up: 8 * time.Second, down: 2 * time.Second}
+		c.transport.DialContext = tracked(f.dial(m.dial))
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { f.run(ctx) })
+		s.freeAfter(10*time.Minute, "a")
+		places := 0
+		r := hour
+		r.OnQueued = func(leaseapi.Queued) { places++ }
+		_, err := c.Acquire(t.Context(), r)
+		cancel()
+		running.Wait()
+		want(t, err)
+		if places == 0 || s.granted["id"] != 1 {
+			t.Errorf("told of %d places, granted %d times", places, s.granted["id"])
+		}
+	})
+}

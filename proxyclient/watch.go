@@ -1,0 +1,112 @@
+package proxyclient
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// An acquire that stays without an answer may be waiting at a version-1 proxy,
+// which may take hours; or its answer was lost, or its peer is gone, on a
+// connection that looks open. So it is asked about, on another connection.
+const (
+	// askAfter is longer than leasectl's server leaves a request unanswered.
+	askAfter = sliceTime
+	// askAgain is the longest pause between two questions to a proxy of version 1:
+	// what looks like one may be a gateway that does not find the proxy for now.
+	askAgain = 10 * time.Minute
+	// askInTrouble is when an attempt that follows failures is asked about, where
+	// the proxy recognises it: it may be in its queue, and be answered only after
+	// the next failure.
+	askInTrouble = time.Second
+)
+
+// Why an attempt was cut short.
+var (
+	errUnanswered = errors.New("no answer to a request that the proxy recognises")
+	errGone       = errors.New("no answer, and nobody to ask")
+)
+
+// send sends the request, and again while the next step is retry and patience
+// lasts. The next step after that is a.next().
+func (a *acquisition) send(ctx context.Context) outcome {
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	q := post(leaseapi.PathAcquire, nil, a)
+	q.prepare = func(req *http.Request) error {
+		if !a.oneByOne { // without an id there is nothing to ask about
+			a.watch.begin(ctx, func(ctx context.Context) { a.ask(ctx, cut) })
+		}
+		return a.prepare(req)
+	}
+	defer a.watch.end()
+	q.timeout = 0 // version 1 blocks until it grants
+	if a.recognised() {
+		q.timeout = sliceTime
+	}
+	a.last = attempt{kind: unsent}
+	o := a.client.do(ctx, q, &a.patience)
+	switch context.Cause(ctx) {
+	case errUnanswered:
+		a.last.kind = unanswered
+	case errGone:
+		if t, is := a.patience.troubled(); is && t.last != nil {
+			o.err = t.last
+		}
+		a.last.kind = abandoned
+	}
+	return o
+}
+
+// ask asks about the attempt that begins now until ctx ends with it, and cuts it
+// short if it leads nowhere.
+func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc) {
+	if a.client.known().NamesOnly() {
+		return // it is waited for
+	}
+	begun, pause := Now(), askAfter
+	if a.recognised() {
+		if _, troubled := a.patience.troubled(); !troubled {
+			return // such an attempt ends by itself
+		}
+		pause = askInTrouble
+	}
+	for Sleep(ctx, pause) == nil {
+		if pause >= askAfter {
+			a.patience.suspect(begun)
+		}
+		if pause >= askAfter && a.recognised() { // from other answers meanwhile
+			cut(errUnanswered)
+			return
+		}
+		r, err := a.client.requestState(ctx, a.request.RequestID, true, &a.patience)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case a.patience.exhausted():
+			cut(errGone)
+			return
+		case pause < askAfter:
+			if err == nil && r.State == leaseapi.StateQueued {
+				a.queued(placeOf(r))
+			}
+			return
+		case a.recognised():
+			cut(errUnanswered)
+			return
+		}
+		// A proxy of version 1, or something that answers for it: both are waited for.
+		pause = min(2*pause, askAgain)
+	}
+}
+
+// placeOf is what the state of a queued request tells of its place.
+func placeOf(r leaseapi.RequestReply) *leaseapi.Queued {
+	return &leaseapi.Queued{
+		RequestID: r.RequestID, Place: r.Place, Length: r.Length, InUse: r.InUse, Capacity: r.Capacity,
+		Estimate: r.Estimate, EstimateMax: r.EstimateMax, Reason: r.Reason, Oldest: r.Oldest,
+	}
+}
