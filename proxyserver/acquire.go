@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
@@ -11,7 +12,13 @@ import (
 
 func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
 	t := h.term
-	p, ok := parseAcquire(w, r.URL.Query())
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // url.Values would leave out what is not valid
+		h.metrics.refused("", "bad-request")
+		badRequest(w, fmt.Errorf("the query is not valid: %w", err))
+		return
+	}
+	p, ok := parseAcquire(w, query)
 	if !ok {
 		h.metrics.refused(p.Type, "bad-request")
 		return

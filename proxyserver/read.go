@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -47,7 +48,12 @@ func requestReply(clock clock, id string, st pool.Status) leaseapi.RequestReply 
 }
 
 func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
-	from, limit, err := pageParams(r.URL.Query())
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	var from position
+	var limit int
+	if err == nil {
+		from, limit, err = pageParams(query)
+	}
 	if err != nil {
 		badRequest(w, err)
 		return

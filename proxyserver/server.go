@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -30,6 +31,10 @@ type Options struct {
 	MaxWait time.Duration // of an acquire that names no wait; zero: [DefaultMaxWait]
 	Idle    *Idle         // nil: the server does not stop by itself
 	Tokens  config.Tokens // nil: everybody who can connect may do everything
+
+	// Hosts are names of the server beside those of loopback. A server without
+	// tokens refuses other names on its listeners on loopback.
+	Hosts []string
 
 	// MaxConnections is how many connections there may be. Beyond it the one is
 	// closed that has been idle for longest. Zero: as the limit of descriptors
@@ -63,6 +68,9 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{store: opts.Store}
 	s.handler.log, s.handler.version, s.handler.metrics = opts.Log, opts.Version, newMetrics()
+	for _, host := range opts.Hosts {
+		s.handler.hosts = append(s.handler.hosts, strings.ToLower(host))
+	}
 	s.SetTokens(opts.Tokens)
 	term := termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now}
 	if opts.Idle != nil {
@@ -98,6 +106,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.connections = newConnections(opts.MaxConnections)
 	s.http.ConnState = s.connState
+	s.http.BaseContext = listenerContext
 	return s, nil
 }
 

@@ -57,7 +57,10 @@ func anonymousID(n uint64) string { return "\x00" + strconv.FormatUint(n, 36) }
 
 // waitOf is how long a request that is queued may still wait.
 func (t *term) waitOf(now time.Duration, r *request) time.Duration {
-	if r.wait >= 0 {
+	switch {
+	case r.wait >= 0 && r.Anonymous: // nobody but its connection keeps it alive
+		return min(r.wait, t.maxWait)
+	case r.wait >= 0:
 		return r.wait
 	}
 	st, _ := t.set.Status(now, r.ID)
