@@ -19,6 +19,7 @@ type handler struct {
 	tokens   atomic.Pointer[config.Tokens]
 	warnings warnings
 
+	connections *connections
 	crossOrigin http.CrossOriginProtection
 	hosts       []string // lower case: names of this server, beside those of loopback
 }

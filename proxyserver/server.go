@@ -53,8 +53,6 @@ type Server struct {
 	store   store.Store // nil: in memory
 	idle    *idleness   // nil: the server does not stop by itself
 	hide    func() (unhide func(), err error)
-
-	connections *connections
 }
 
 // New takes up what the store holds. The caller must call Serve, or Close if it
@@ -104,7 +102,7 @@ func New(opts Options) (*Server, error) {
 	if opts.MaxConnections == 0 {
 		opts.MaxConnections = mostConnections()
 	}
-	s.connections = newConnections(opts.MaxConnections)
+	s.handler.connections = newConnections(opts.MaxConnections)
 	s.http.ConnState = s.connState
 	s.http.BaseContext = listenerContext
 	return s, nil
@@ -112,7 +110,7 @@ func New(opts Options) (*Server, error) {
 
 // connState tells who counts connections.
 func (s *Server) connState(c net.Conn, state http.ConnState) {
-	s.connections.state(c, state)
+	s.handler.connections.state(c, state)
 	if s.idle != nil {
 		s.idle.connState(c, state)
 	}

@@ -19,10 +19,15 @@ var (
 	errGone = errors.New("the client closed the connection")
 )
 
+// crowdedSlice is how long a request waits at a time when there are too many
+// connections. It keeps its place between them.
+const crowdedSlice = time.Second
+
 // request is what an acquire asks of the pools.
 type request struct {
 	pool.Request               // Once if it has no request id
 	wait         time.Duration // how long it may wait from now on; negative: it does not say
+	crowded      bool          // its connection is needed for others
 }
 
 // acquire returns the outcome of r, which is durable; with errSlice r is still
@@ -71,7 +76,10 @@ func (t *term) waitOf(now time.Duration, r *request) time.Duration {
 // slice or of the whole wait is over.
 func (t *term) await(ctx context.Context, r *request, c *call) outcome {
 	limit := r.wait
-	if !r.Anonymous {
+	switch {
+	case r.crowded && !r.Anonymous:
+		limit = min(limit, crowdedSlice)
+	case !r.Anonymous:
 		limit = min(limit, leaseapi.SliceTime)
 	}
 	timer := time.NewTimer(limit)
