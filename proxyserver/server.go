@@ -37,8 +37,8 @@ type Options struct {
 	Hosts []string
 
 	// MaxConnections is how many connections there may be. Beyond it the one is
-	// closed that has been idle for longest. Zero: as the limit of descriptors
-	// allows.
+	// closed that has been idle for longest, and if all have a request under way
+	// nobody else may wait for long. Zero: as the limit of descriptors allows.
 	MaxConnections int
 
 	now func() time.Time // nil: [time.Now]; tests set the wall clock with it
