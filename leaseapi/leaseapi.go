@@ -218,9 +218,22 @@ type RequestReply struct {
 	Leases []Lease  `json:"leases,omitempty"` // granted
 }
 
-// PoolsReply is the answer to GET [PathPools].
+// Query parameters of GET [PathPools]. Its answers are pages.
+const (
+	ParamLimit = "limit" // of leases and waiters in the page; at most, and without it, [PageSize]
+	ParamAfter = "after" // the Next of the page before; without it the first page
+)
+
+// PageSize is the most leases and waiters of a page, and the most pools. A page may
+// have fewer and still not be the last: it is well below [MaxBody].
+const PageSize = 500
+
+// PoolsReply is the answer to GET [PathPools]. A pool that does not fit into a page
+// goes on in the next, with the same type and other leases and waiters. Each page
+// is of its own moment.
 type PoolsReply struct {
 	Pools []Pool `json:"pools"`
+	Next  string `json:"next,omitempty"` // to send as [ParamAfter] for the next page; empty: this is the last
 }
 
 // Pool is the state of one pool.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -27,18 +28,31 @@ func (c *Client) Health(ctx context.Context) (leaseapi.Health, error) {
 	return h, nil
 }
 
-// Pools returns the state of all pools. The error is [errors.ErrUnsupported] if
+// maxPages bounds what a peer can make Pools read: half a million leases.
+const maxPages = 1000
+
+// Pools returns the state of all pools, page after page: each is of its own moment.
+// The error is [errors.ErrUnsupported] if
 // the proxy is of version 1.
 func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
-	var r leaseapi.PoolsReply
-	err := c.get(ctx, leaseapi.PathPools, &r)
-	if err == nil && r.Pools == nil {
-		err = unsupported(leaseapi.PathPools)
+	var all []leaseapi.Pool
+	path := leaseapi.PathPools
+	for range maxPages {
+		var r leaseapi.PoolsReply
+		err := c.get(ctx, path, &r)
+		if err == nil && r.Pools == nil {
+			err = unsupported(leaseapi.PathPools)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ask for the pools: %w", err)
+		}
+		all = appendPage(all, r.Pools)
+		if r.Next == "" {
+			break
+		}
+		path = leaseapi.PathPools + "?" + url.Values{leaseapi.ParamAfter: {r.Next}}.Encode()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("ask for the pools: %w", err)
-	}
-	for _, p := range r.Pools {
+	for _, p := range all {
 		for i := range p.Leases {
 			makePrintable(&p.Leases[i])
 		}
@@ -47,7 +61,19 @@ func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 			w.Owner, w.Token, w.Reason = leaseapi.Printable(w.Owner), leaseapi.Printable(w.Token), leaseapi.Printable(w.Reason)
 		}
 	}
-	return r.Pools, nil
+	return all, nil
+}
+
+// appendPage adds the pools of the next page. The first of them may be the rest of
+// the last.
+func appendPage(all, page []leaseapi.Pool) []leaseapi.Pool {
+	if len(all) > 0 && len(page) > 0 && all[len(all)-1].Type == page[0].Type {
+		last := &all[len(all)-1]
+		last.Leases = append(last.Leases, page[0].Leases...)
+		last.Waiters = append(last.Waiters, page[0].Waiters...)
+		page = page[1:]
+	}
+	return append(all, page...)
 }
 
 // makePrintable cleans what other clients, or an operator, said of a lease.

@@ -167,7 +167,7 @@ func TestReleaseStopsAtName(t *testing.T) {
 			s.ServeHTTP(w, r)
 		}))
 		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"b"}})
-		if err == nil || errors.Is(err, ErrUnconfirmed) || !strings.HasSuffix(err.Error(), "the server has never had it") {
+		if err == nil || errors.Is(err, ErrUnconfirmed) || !strings.HasSuffix(err.Error(), `the proxy has no lease "b"`) {
 			t.Errorf("error %v", err)
 		}
 	})

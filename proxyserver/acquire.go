@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
@@ -11,7 +12,13 @@ import (
 
 func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
 	t := h.term
-	p, ok := parseAcquire(w, r.URL.Query())
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // url.Values would leave out what is not valid
+		h.metrics.refused("", "bad-request")
+		badRequest(w, fmt.Errorf("the query is not valid: %w", err))
+		return
+	}
+	p, ok := parseAcquire(w, query)
 	if !ok {
 		h.metrics.refused(p.Type, "bad-request")
 		return
@@ -26,7 +33,13 @@ func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request)
 		answer(w, http.StatusOK, leaseapi.AcquireReply{Names: []string{}})
 		return
 	}
+	p.crowded = h.connections.crowded()
+	refuseToWait := p.crowded && p.Anonymous && !p.Try
+	p.Try = p.Try || refuseToWait // it would keep its connection for as long as it waits
 	out := t.acquire(r.Context(), &p.request)
+	if refuseToWait && errors.Is(out.err, pool.ErrExhausted) {
+		out.err = fmt.Errorf("%w: too many connections", pool.ErrQueueFull)
+	}
 	// A client without a request id that is gone cannot be told, nor come
 	// back: what it got would be held by nobody.
 	if p.Anonymous && len(out.leases) > 0 && r.Context().Err() != nil {

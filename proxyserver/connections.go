@@ -27,9 +27,14 @@ func mostConnections() int {
 	return max(leastConnections, int(min(limit.Cur, 1<<20))-otherDescriptors)
 }
 
+// spareConnections is how many more there may be if all have a request under way.
+// On these nobody waits for long: they are for calls that end waits.
+const spareConnections = otherDescriptors / 2
+
 // connections are those that are open. When there are too many, the one is closed
 // that has been without a request for longest. So many idle clients keep nobody
-// out. If all have a request under way, the newest is closed.
+// out. If all have a request under way, a few more are accepted, and beyond these
+// the newest is closed.
 type connections struct {
 	most int
 
@@ -48,16 +53,24 @@ func (c *connections) accepted(conn net.Conn) (excess net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.open) >= c.most {
-		excess = conn
 		if first := c.idle.Front(); first != nil {
 			excess = first.Value.(net.Conn)
 			c.forget(excess)
+		} else if len(c.open) >= c.most+spareConnections {
+			excess = conn
 		}
 	}
 	if excess != conn {
 		c.open[conn] = c.idle.PushBack(conn)
 	}
 	return excess
+}
+
+// crowded reports whether there are so many that nobody else should wait.
+func (c *connections) crowded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open) > c.most
 }
 
 // state notes whether a connection has a request.

@@ -60,7 +60,7 @@ func serveChild(dir string) error {
 }
 
 func crashOptions(st store.Store) Options {
-	return Options{Pools: []pool.Config{{Type: "q", Names: []string{"a", "b", "c"}}}, Store: st}
+	return Options{Pools: []pool.Config{{Type: "q", Names: []string{"a", "b", "c"}}}, Store: st, Hosts: []string{"pipe"}}
 }
 
 // A KILL at any moment takes back nothing that a client was told: a lease that

@@ -12,6 +12,8 @@
 //     panics: it answers 503 to all who are there and changes nothing, since an
 //     answer might not hold after a restart. Then Serve returns, with [ErrStore]
 //     if it was the store.
+//   - Answers, the time to read them, and connections are bounded. Without tokens
+//     it refuses what a web page of another origin could send.
 //   - It speaks version 1 of the wire byte for byte to clients that send nothing
 //     newer.
 //   - With tokens, a caller without one sees and changes nothing, and nobody
@@ -37,7 +39,9 @@
 //     decides. It is the pools with their clock and their alarm; it begins from a
 //     store and can end. A server that can lose the lead ends its term, and begins
 //     another when it leads again.
-//   - commit.go and waiters.go: decisions are committed in batches, and then
+//   - connections.go, browser.go and poolpages.go bound what the front takes and
+//     gives: how many connections, from whom, and how much in one answer.
+//   - storewatch.go, commit.go and waiters.go: decisions are committed in batches, and then
 //     delivered to those who wait.
 //
 // # Use

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"log/slog"
+	"net/http"
 	"sync/atomic"
 
 	"github.com/leasectl/leasectl/proxyserver/config"
@@ -17,4 +18,8 @@ type handler struct {
 	metrics  *metrics
 	tokens   atomic.Pointer[config.Tokens]
 	warnings warnings
+
+	connections *connections
+	crossOrigin http.CrossOriginProtection
+	hosts       []string // lower case: names of this server, beside those of loopback
 }

@@ -10,10 +10,12 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -97,12 +99,12 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 			begin := time.Now()
 			time.Sleep(writeTime - time.Second)
 			synctest.Wait()
-			if n := len(p.server.connections.view()); n != 1 {
+			if n := len(p.server.handler.connections.view()); n != 1 {
 				t.Errorf("%d connections before the time is over", n)
 			}
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			if n := len(p.server.connections.view()); n != 0 {
+			if n := len(p.server.handler.connections.view()); n != 0 {
 				t.Errorf("after %v the client that does not read is still connected", time.Since(begin))
 			}
 			client.Close()
@@ -140,7 +142,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 			idle = append(idle, c)
 		}
 		synctest.Wait()
-		if n := len(p.server.connections.view()); n != 4 {
+		if n := len(p.server.handler.connections.view()); n != 4 {
 			t.Errorf("%d connections, want 4", n)
 		}
 		begin := time.Now()
@@ -150,6 +152,39 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		}
 		for _, c := range idle {
 			c.Close()
+		}
+	})
+}
+
+// When all connections wait, a client that ends a wait still finds room. So does one
+// that would wait: without an id it is refused, with one it waits a second at a time.
+func TestWaitersMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 4
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, MaxConnections: most})
+		p.acquire("type=q")
+		var waits []<-chan reply
+		for range most {
+			waits = append(waits, p.later(t.Context(), "type=q&wait=1h"))
+			synctest.Wait()
+		}
+		if r := p.acquire("type=q"); r.status != 503 || !strings.Contains(r.body, leaseapi.TextExhausted) {
+			t.Errorf("without an id: %d %s", r.status, r.body)
+		}
+		begin := time.Now()
+		if r := p.acquire("type=q&request_id=r"); r.status != 202 || time.Since(begin) != crowdedSlice {
+			t.Errorf("with an id: %d %s after %v", r.status, r.body, time.Since(begin))
+		}
+		for range most {
+			if r := p.release(`{"names":["q-0"]}`); r.status != 204 {
+				t.Errorf("release: %d %s", r.status, r.body)
+			}
+			synctest.Wait()
+		}
+		for _, w := range waits {
+			if r := <-w; r.status != 200 {
+				t.Errorf("a waiter got %d %s", r.status, r.body)
+			}
 		}
 	})
 }

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -46,32 +47,43 @@ func requestReply(clock clock, id string, st pool.Status) leaseapi.RequestReply 
 	return reply
 }
 
-func (h *handler) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
+func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	var from position
+	var limit int
+	if err == nil {
+		from, limit, err = pageParams(query)
+	}
+	if err != nil {
+		badRequest(w, err)
+		return
+	}
 	t := h.term
 	var pools []pool.PoolStatus
 	if err := t.do(func(set *pool.Set, now time.Duration) { pools = set.Pools(now) }); err != nil {
 		unavailable(w, err)
 		return
 	}
-	reply := leaseapi.PoolsReply{Pools: make([]leaseapi.Pool, len(pools))}
+	all := make([]leaseapi.Pool, len(pools))
 	for i, p := range pools {
 		leases := make([]leaseapi.PoolLease, len(p.Leases))
 		for j, l := range p.Leases {
 			leases[j] = poolLease(t.clock, l)
 		}
-		reply.Pools[i] = leaseapi.Pool{
+		all[i] = leaseapi.Pool{
 			Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, LockDelayed: p.LockDelayed, Waiting: p.Waiting,
 			OldestWaiting: leaseapi.Duration(round(p.OldestWaiting)),
 			NextGrantIn:   leaseapi.Duration(round(p.NextGrantIn)), Leases: leases,
 		}
 		if p.NextGrantIn > 0 {
-			reply.Pools[i].NextGrantAt = t.clock.wall(t.clock.now() + p.NextGrantIn)
+			all[i].NextGrantAt = t.clock.wall(t.clock.now() + p.NextGrantIn)
 		}
 		for _, w := range p.Waiters {
-			reply.Pools[i].Waiters = append(reply.Pools[i].Waiters, poolWaiter(t.clock, w))
+			all[i].Waiters = append(all[i].Waiters, poolWaiter(t.clock, w))
 		}
 	}
-	answer(w, http.StatusOK, reply)
+	page, next := pageOf(all, from, limit)
+	answer(w, http.StatusOK, leaseapi.PoolsReply{Pools: page.pools, Next: next})
 }
 
 // serveHealth says that the process lives, and which wire it speaks. It asks

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,9 @@ func checkRelease(req leaseapi.ReleaseRequest) error {
 	}
 	if err := leaseapi.CheckOwner(req.Owner); err != nil {
 		return err
+	}
+	if slices.Contains(req.Names, "") {
+		return errors.New("a name is empty")
 	}
 	for _, id := range req.RequestIDs {
 		if err := leaseapi.CheckRequestID(id); err != nil {

@@ -18,6 +18,10 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
 		rt, ok = route{method: http.MethodGet, serve: (*handler).serveRequest}, true
 	}
+	if err := h.fromBrowser(r); err != nil {
+		h.refuseCall(w, err)
+		return
+	}
 	var c caller
 	if !rt.open {
 		var admitted bool

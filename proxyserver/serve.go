@@ -48,7 +48,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	running.Go(func() { s.term.keepTime(ctx.Done()) })
 	running.Go(func() { s.term.watchStore(ctx.Done()) })
 	for _, l := range listeners {
-		l = limited{l, s.connections}
+		l = limited{l, s.handler.connections}
 		running.Go(func() {
 			if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				broken <- fmt.Errorf("serve on %v: %w", l.Addr(), err)

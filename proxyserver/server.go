@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -31,9 +32,13 @@ type Options struct {
 	Idle    *Idle         // nil: the server does not stop by itself
 	Tokens  config.Tokens // nil: everybody who can connect may do everything
 
+	// Hosts are names of the server beside those of loopback. A server without
+	// tokens refuses other names on its listeners on loopback.
+	Hosts []string
+
 	// MaxConnections is how many connections there may be. Beyond it the one is
-	// closed that has been idle for longest. Zero: as the limit of descriptors
-	// allows.
+	// closed that has been idle for longest, and if all have a request under way
+	// nobody else may wait for long. Zero: as the limit of descriptors allows.
 	MaxConnections int
 
 	now func() time.Time // nil: [time.Now]; tests set the wall clock with it
@@ -48,8 +53,6 @@ type Server struct {
 	store   store.Store // nil: in memory
 	idle    *idleness   // nil: the server does not stop by itself
 	hide    func() (unhide func(), err error)
-
-	connections *connections
 }
 
 // New takes up what the store holds. The caller must call Serve, or Close if it
@@ -63,6 +66,9 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{store: opts.Store}
 	s.handler.log, s.handler.version, s.handler.metrics = opts.Log, opts.Version, newMetrics()
+	for _, host := range opts.Hosts {
+		s.handler.hosts = append(s.handler.hosts, strings.ToLower(host))
+	}
 	s.SetTokens(opts.Tokens)
 	term := termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now}
 	if opts.Idle != nil {
@@ -96,14 +102,15 @@ func New(opts Options) (*Server, error) {
 	if opts.MaxConnections == 0 {
 		opts.MaxConnections = mostConnections()
 	}
-	s.connections = newConnections(opts.MaxConnections)
+	s.handler.connections = newConnections(opts.MaxConnections)
 	s.http.ConnState = s.connState
+	s.http.BaseContext = listenerContext
 	return s, nil
 }
 
 // connState tells who counts connections.
 func (s *Server) connState(c net.Conn, state http.ConnState) {
-	s.connections.state(c, state)
+	s.handler.connections.state(c, state)
 	if s.idle != nil {
 		s.idle.connState(c, state)
 	}

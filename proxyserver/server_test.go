@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -163,7 +164,20 @@ func (p *peer) release(body string) reply {
 
 func (p *peer) pools() []leaseapi.Pool {
 	p.t.Helper()
-	return decode[leaseapi.PoolsReply](p.t, p.do("GET", "/pools", ""), 200).Pools
+	var all []leaseapi.Pool
+	for after := ""; ; {
+		r := decode[leaseapi.PoolsReply](p.t, p.do("GET", "/pools?after="+url.QueryEscape(after), ""), 200)
+		for _, pl := range r.Pools {
+			if n := len(all); n > 0 && all[n-1].Type == pl.Type { // the rest of it
+				all[n-1].Leases, all[n-1].Waiters = append(all[n-1].Leases, pl.Leases...), append(all[n-1].Waiters, pl.Waiters...)
+				continue
+			}
+			all = append(all, pl)
+		}
+		if after = r.Next; after == "" {
+			return all
+		}
+	}
 }
 
 // inUse is how many leases of the first pool are held.

@@ -19,10 +19,15 @@ var (
 	errGone = errors.New("the client closed the connection")
 )
 
+// crowdedSlice is how long a request waits at a time when there are too many
+// connections. It keeps its place between them.
+const crowdedSlice = time.Second
+
 // request is what an acquire asks of the pools.
 type request struct {
 	pool.Request               // Once if it has no request id
 	wait         time.Duration // how long it may wait from now on; negative: it does not say
+	crowded      bool          // its connection is needed for others
 }
 
 // acquire returns the outcome of r, which is durable; with errSlice r is still
@@ -57,7 +62,10 @@ func anonymousID(n uint64) string { return "\x00" + strconv.FormatUint(n, 36) }
 
 // waitOf is how long a request that is queued may still wait.
 func (t *term) waitOf(now time.Duration, r *request) time.Duration {
-	if r.wait >= 0 {
+	switch {
+	case r.wait >= 0 && r.Anonymous: // nobody but its connection keeps it alive
+		return min(r.wait, t.maxWait)
+	case r.wait >= 0:
 		return r.wait
 	}
 	st, _ := t.set.Status(now, r.ID)
@@ -68,7 +76,10 @@ func (t *term) waitOf(now time.Duration, r *request) time.Duration {
 // slice or of the whole wait is over.
 func (t *term) await(ctx context.Context, r *request, c *call) outcome {
 	limit := r.wait
-	if !r.Anonymous {
+	switch {
+	case r.crowded && !r.Anonymous:
+		limit = min(limit, crowdedSlice)
+	case !r.Anonymous:
 		limit = min(limit, leaseapi.SliceTime)
 	}
 	timer := time.NewTimer(limit)

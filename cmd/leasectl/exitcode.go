@@ -53,7 +53,7 @@ var exitMeanings = [][2]string{
 	{"2", "the proxy has no such lease type"},
 	{"64", "wrong usage: the message names the flag, the value and what is allowed"},
 	{"69", "the proxy does not answer (30 s, or the wait timeout if that is shorter)"},
-	{"74", "serve: the store failed, or is damaged"},
+	{"74", "serve: the store failed (full disk, I/O error, its file damaged, removed or replaced)"},
 	{"75", "no lease within --wait-timeout"},
 	{"76", "exec: the lease was lost, the command was stopped"},
 	{"125", "exec: any other failure of its own"},

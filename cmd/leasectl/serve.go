@@ -63,6 +63,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		Log:     slog.New(slog.NewTextHandler(a.messages, &slog.HandlerOptions{Level: a.logLevel()})),
 		Version: version(),
 		MaxWait: o.maxWait,
+		Hosts:   o.hosts(),
 	}}
 	if err := set.read(o); err != nil {
 		return err

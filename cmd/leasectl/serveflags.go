@@ -40,6 +40,14 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.Lookup("local-idle").Hidden = true
 }
 
+// hosts is the name in --listen, if it has one: clients may use it for the server.
+func (o *serveOptions) hosts() []string {
+	if host, _, err := net.SplitHostPort(o.listen); err == nil && host != "" {
+		return []string{host}
+	}
+	return nil
+}
+
 // check refuses an address that strangers may reach, unless what they can do
 // there is bounded, and half a pair of TLS files.
 func (o *serveOptions) check(tokenFile string) error {

@@ -140,7 +140,7 @@ func TestSecondServerOnThePath(t *testing.T) {
 	}
 	second := startServe(t, program, "", "--data", data)
 	name := second.grant()
-	first.ends(74, "it is not there any more")
+	first.ends(74, "it is gone")
 	if again := second.grant(); again == name {
 		t.Errorf("%s was granted twice", name)
 	}

@@ -1,0 +1,51 @@
+package proxyserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// A server without tokens does what anybody asks who can connect. A web page in
+// the browser of somebody who can connect is not meant by that. It can send a POST
+// to any address; the browser says then that the origin is another. And its domain
+// can be given the address of this server, so that the browser takes the two for
+// one; then the Host is the page's.
+
+// onLoopback is the key of a context's value that says whether the listener of a
+// request is on loopback. Elsewhere a server may have any name.
+type onLoopback struct{}
+
+// listenerContext marks the requests of a listener.
+func listenerContext(l net.Listener) context.Context {
+	a, ok := l.Addr().(*net.TCPAddr)
+	return context.WithValue(context.Background(), onLoopback{}, ok && a.IP.IsLoopback())
+}
+
+// fromBrowser reports why r is, or may be, one that a page of another origin sent.
+func (h *handler) fromBrowser(r *http.Request) error {
+	if *h.tokens.Load() != nil {
+		return nil // which no page has
+	}
+	if err := h.crossOrigin.Check(r); err != nil {
+		return forbiddenError(fmt.Sprintf("a page of another origin sent this: %v", err))
+	}
+	if here, _ := r.Context().Value(onLoopback{}).(bool); here && !h.isOurs(r.Host) {
+		return forbiddenError(fmt.Sprintf("host %q is not this server, which listens on loopback: use localhost or its address", r.Host))
+	}
+	return nil
+}
+
+// isOurs reports whether host, with or without a port, names a server on loopback.
+// A browser always names one.
+func (h *handler) isOurs(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	ip := net.ParseIP(host)
+	return host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || slices.Contains(h.hosts, host)
+}

@@ -1,0 +1,100 @@
+package proxyserver
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+// The pages together hold every pool, lease and waiter once and in order, and none
+// is longer than clients read.
+func TestPoolPages(t *testing.T) {
+	wide := pool.Config{Type: "wide.pool", Names: names(1300)}
+	p := start(t, Options{Pools: []pool.Config{quota(2), {Type: "empty", Names: []string{"e"}}, wide}})
+	p.granted("type=q&count=2&request_id=a")
+	owner := url.QueryEscape(strings.Repeat("<", leaseapi.MaxOwner))
+	p.granted("type=wide.pool&count=1000&request_id=b&owner=" + owner)
+	p.granted("type=wide.pool&count=300&request_id=c")
+	for i := range 12 {
+		p.later(t.Context(), fmt.Sprintf("type=q&request_id=w%d&owner=%s", i, owner))
+		p.waitingFor(i + 1)
+	}
+	for _, limit := range []string{"", "41", "100000"} {
+		seen, pools, after, pages := map[string]int{}, []string{}, "", 0
+		var last uint64
+		for {
+			r := p.do("GET", "/pools?"+url.Values{"limit": {limit}, "after": {after}}.Encode(), "")
+			reply := decode[leaseapi.PoolsReply](t, r, 200)
+			if pages++; len(r.body) > leaseapi.MaxBody || pages > 2000 {
+				t.Fatalf("limit %q, page %d: %d bytes", limit, pages, len(r.body))
+			}
+			for _, pl := range reply.Pools {
+				if len(pools) == 0 || pools[len(pools)-1] != pl.Type {
+					pools, last = append(pools, pl.Type), 0
+				}
+				for _, l := range pl.Leases {
+					if l.Generation <= last {
+						t.Fatalf("generation %d after %d", l.Generation, last)
+					}
+					last = l.Generation
+					seen["lease "+l.Name]++
+				}
+				for _, w := range pl.Waiters {
+					seen["waiter "+w.RequestID]++
+				}
+			}
+			if after = reply.Next; after == "" {
+				break
+			}
+		}
+		if fmt.Sprint(pools) != "[q empty wide.pool]" || len(seen) != 1302+12 {
+			t.Errorf("limit %q: pools %v with %d leases and waiters in %d pages", limit, pools, len(seen), pages)
+		}
+		for what, n := range seen {
+			if n != 1 {
+				t.Errorf("limit %q: %s came %d times", limit, what, n)
+			}
+		}
+		if pages < 3 {
+			t.Errorf("limit %q: %d pages", limit, pages)
+		}
+	}
+	for _, query := range []string{"limit=0", "limit=x", "after=x", "after=1.2.x.q", "after=-1.2.3.q"} {
+		if r := p.do("GET", "/pools?"+query, ""); r.status != 400 {
+			t.Errorf("%s: %d %s", query, r.status, r.body)
+		}
+	}
+	// A place in a pool that is there no more: what comes after it.
+	if got := decode[leaseapi.PoolsReply](t, p.do("GET", "/pools?after=1.5.5.gone", ""), 200); len(got.Pools) == 0 || got.Pools[0].Type != "empty" {
+		t.Errorf("after a pool that is gone: %+v", got.Pools)
+	}
+}
+
+// The smallest pages come to an end, too.
+func TestSmallestPages(t *testing.T) {
+	all := []leaseapi.Pool{{Type: "a"}, {Type: "b", Leases: make([]leaseapi.PoolLease, 3), Waiters: []leaseapi.Waiter{{Place: 1}, {Place: 2}}}, {Type: "c"}}
+	for i := range all[1].Leases {
+		all[1].Leases[i].Generation = uint64(i + 1)
+	}
+	var from position
+	for pages, entries := 1, 0; ; pages++ {
+		p, next := pageOf(all, from, 1)
+		if entries += p.entries; len(p.pools) != 1 || p.entries > 1 || pages > 7 {
+			t.Fatalf("page %d: %+v", pages, p)
+		}
+		if next == "" {
+			if entries != 5 {
+				t.Errorf("%d leases and waiters in %d pages", entries, pages)
+			}
+			return
+		}
+		var err error
+		if from, err = parsePosition(next); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
