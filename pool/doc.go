@@ -12,6 +12,8 @@
 //   - Every grant of a name has a generation of its own, and ends exactly once.
 //   - A pool with a pace grants no faster than that, however many come at once,
 //     and as many per hour as without if the pace is [AutoPace].
+//   - A restart keeps the order of the queue, and restarts, however often, keep no
+//     lease alive that nobody renews: see [New].
 //
 // These hold while operators break leases ([Set.Break]) and change what there is
 // ([Set.Reconfigure]).
@@ -30,7 +32,7 @@
 //
 // [Set.Drain] returns what the calls changed as a list of [Change]: the caller
 // makes them durable, tells those concerned, and logs them. A caller that answers
-// only when the changes are durable may start again from the last durable state:
+// only when the changes are durable, but for [Queued], may start again from the last durable state:
 // nobody was told of the grants that are lost then, and their request ids, if they
 // come again, get others.
 //
@@ -39,11 +41,12 @@
 // From the public down; no file uses one of a line above its own:
 //
 //   - restore.go: a Set from a snapshot and back; reconfigure.go
+//   - stall.go: what a restart and a stall make up for
 //   - acquire.go, wait.go, hold.go, break.go, status.go, lookup.go: the calls. Each
 //     advances the Set and then changes or reads its ledger.
 //   - set.go: what happens by itself when its time has come
-//   - grant.go, waiter.go: how the ledger changes: a lease begins and ends, a
-//     waiter comes and goes
+//   - grant.go, lock.go, waiter.go: how the ledger changes: a lease begins and ends,
+//     and so does a lock delay; a waiter comes, goes and is missed
 //   - ledger.go: the state of a Set, and the list of its changes
 //   - pool.go: a pool, its names, leases and requests, which refer to each other
 //   - estimate.go: why a waiter waits, and for how long; outlook.go: when leases

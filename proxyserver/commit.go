@@ -70,7 +70,7 @@ type committer struct {
 	waiting    waiters
 	open       *batch        // collects changes for the next commit
 	committing *batch        // nil: no commit is under way
-	saved      time.Duration // lease clock as it was last committed
+	saved      time.Duration // lease clock as the last commit has it, which may be under way
 	haltErr    error         // why every call is refused; nil: none is
 }
 
@@ -141,6 +141,7 @@ func (c *committer) commit() {
 	b := c.open
 	c.open, c.committing = newBatch(b.generation), b
 	now := c.clock.now()
+	c.saved = max(c.saved, now)
 	c.mu.Unlock()
 
 	if b.err = c.failure(); b.err == nil { // else it depends on a commit that failed
@@ -149,9 +150,7 @@ func (c *committer) commit() {
 
 	c.mu.Lock()
 	c.committing = nil
-	if b.err == nil {
-		c.saved = max(c.saved, now)
-	} else {
+	if b.err != nil {
 		c.fail(b.err)
 	}
 	c.mu.Unlock()

@@ -6,8 +6,9 @@
 //   - Its answers are durable. Every answer, a refusal or a read included, waits
 //     for the commit of the state it was made from. So a KILL at any instruction
 //     takes back no answer.
-//   - After a restart the same leases are held by the same owners. The queue
-//     forms again as clients come back with their request ids.
+//   - After a restart the same leases are held by the same owners, and the queue is
+//     in the same order, but for requests that came in the second before. A time in
+//     which the server was stopped is treated as a restart.
 //   - A failed commit ends it, and so do a store that is gone and a call that
 //     panics: it answers 503 to all who are there and changes nothing, since an
 //     answer might not hold after a restart. Then Serve returns, with [ErrStore]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
 // stored are the ids of the waiters that a restart would find, in their order.
@@ -154,6 +155,33 @@ func TestStall(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowStore is a disk on which each commit takes long.
+type slowStore struct {
+	store.Store
+	takes time.Duration
+}
+
+func (s slowStore) Commit(b store.Batch) error {
+	time.Sleep(s.takes)
+	return s.Store.Commit(b)
+}
+
+// A slow disk is no stall: nobody is stopped while a commit is under way.
+func TestSlowDiskIsNoStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		opts := durable(t, t.TempDir(), 1)
+		opts.Store, opts.Log = slowStore{opts.Store, 3 * time.Second}, slog.New(slog.NewTextHandler(&log, nil))
+		p := start(t, opts)
+		p.granted("type=q&owner=me&ttl=30s")
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		if text := log.String(); !strings.Contains(text, "expired") || strings.Contains(text, "stood still") {
+			t.Errorf("the log says\n%s", text)
+		}
+	})
 }
 
 // What a restart gives to leases is durable before the server answers anybody, so

@@ -35,6 +35,14 @@ func (p *probe) Commit(b store.Batch) error {
 	return p.Store.Commit(b)
 }
 
+// Load waits for a commit that is under way, since a test may look into the store of
+// a server that serves.
+func (p *probe) Load() (pool.Snapshot, error) {
+	p.hold.Lock()
+	defer p.hold.Unlock()
+	return p.Store.Load()
+}
+
 func openStore(t testing.TB, dir string) *probe {
 	t.Helper()
 	st, err := bolt.Open(dir)

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -151,7 +152,7 @@ func (t *term) setAlarm(now time.Duration) {
 	if due, ok := t.set.Next(); ok {
 		next = due
 	}
-	next = min(next, t.commitDue())
+	next = min(next, t.commitDue(now))
 	if held, waiting := t.set.Busy(); held+waiting > 0 {
 		next = min(next, now+busyEvery) // else nobody would notice a stall
 	}
@@ -160,9 +161,12 @@ func (t *term) setAlarm(now time.Duration) {
 
 // commitDue returns when the open batch is to be committed although no answer waits
 // for it.
-func (t *term) commitDue() time.Duration {
+func (t *term) commitDue(now time.Duration) time.Duration {
 	held, waiting := t.set.Busy()
-	arrivals := until(t.open.arrived, busyEvery)
+	saved, arrivals := t.saved, until(t.open.arrived, busyEvery)
+	if t.open.urgent || t.open.saveClock { // somebody commits it
+		saved, arrivals = now, never
+	}
 	if !t.durable() {
 		return arrivals // for metrics and log
 	}
@@ -170,7 +174,7 @@ func (t *term) commitDue() time.Duration {
 	if held+waiting > 0 {
 		every = busyEvery
 	}
-	due := t.saved + min(every, max(firstSave, t.saved-t.clock.base))
+	due := saved + min(every, max(firstSave, saved-t.clock.base))
 	if held == 0 && arrivals < never {
 		return max(due, arrivals) // the clock was not saved for longer: nothing was held
 	}
@@ -178,8 +182,11 @@ func (t *term) commitDue() time.Duration {
 }
 
 // keepTime does what is due whenever the alarm rings, until stop or until calls
-// are refused.
+// are refused. It hears the alarm while a commit is under way, too: else a slow disk
+// would be taken for a stall.
 func (t *term) keepTime(stop <-chan struct{}) {
+	var commits sync.WaitGroup
+	defer commits.Wait()
 	t.mu.Lock()
 	t.keeping = true
 	t.alarm.ringNow()
@@ -190,14 +197,17 @@ func (t *term) keepTime(stop <-chan struct{}) {
 			return
 		case <-t.alarm.timer.C:
 		}
-		err := t.do(func(_ *pool.Set, now time.Duration) { // do itself does what is due
+		b, err := t.run(func(_ *pool.Set, now time.Duration) { // run itself does what is due
 			t.alarm.at = never
-			if now >= t.commitDue() {
+			if now >= t.commitDue(now) {
 				t.open.saveClock = true
 			}
 		})
 		if err != nil {
 			return
+		}
+		if b != nil {
+			commits.Go(func() { t.awaitCommit(b) }) // an error is that of the next run
 		}
 	}
 }

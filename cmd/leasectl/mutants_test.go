@@ -67,6 +67,8 @@ var mutantList = []mutant{
 	// Stall, and lock delay.
 	{"a stall is not noticed", "proxyserver/term.go", "t.keeping && late > lateBy", "late > never",
 		"./proxyserver", "TestStall", false},
+	{"a slow disk is taken for a stall", "proxyserver/term.go", "commits.Go(func() { t.awaitCommit(b) })", "t.awaitCommit(b)",
+		"./proxyserver", "TestSlowDiskIsNoStall", false},
 	{"a stall is made up for after what was due", "pool/stall.go", "\ts.makeUp()\n", "\ts.Advance(s.now)\n\ts.makeUp()\n",
 		"./pool", "TestStallComesBeforeWhatIsDue", true},
 	{"what is broken has no lock delay", "pool/grant.go", "why != Released && delay > 0", "why == Expired && delay > 0",

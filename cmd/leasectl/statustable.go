@@ -26,6 +26,9 @@ func poolTable(pools []leaseapi.Pool) string {
 		if p.NextGrantIn > 0 { // the pace holds it back
 			next = "in " + age(p.NextGrantIn)
 		}
+		if p.LockDelayed > 0 { // held by nobody, but in use
+			next = strings.TrimPrefix(next+", ", "-, ") + strconv.Itoa(p.LockDelayed) + " with a lock delay"
+		}
 		fmt.Fprintf(w, "%s\t%d/%d\t%d\t%s\t%s\n", leaseapi.Printable(p.Type), p.InUse, p.Capacity, p.Waiting, oldest, next)
 	}
 	w.Flush()
