@@ -139,8 +139,8 @@ func (f files) same(g files) bool {
 //   - Otherwise names count without a record: a script copied them here, or
 //     the record is missing or broken.
 //   - Without names a held record is gone, since a script that removes the
-//     file of names means the handle. A queued one never had names. One that
-//     is releasing stays: its leases are still owed.
+//     file of names means the handle. One that is queued or releasing stays
+//     without it: its request or its leases are still owed.
 //   - If a newer program wrote either record, the error is [ErrNewer]: which one
 //     counts is not known, so r has the names and nothing else.
 func (f files) record() (r Record, source string, err error) {
@@ -185,5 +185,5 @@ func bare(names []string) Record {
 
 // holdNamesOf reports whether the names file is as that of r.
 func (f files) holdNamesOf(r Record) bool {
-	return sameNames(f.names, r.namesOnDisk()) && (f.text != nil || !r.hasNamesFile())
+	return sameNames(f.names, r.NamesInFile()) && (f.text != nil || !r.hasNamesFile())
 }

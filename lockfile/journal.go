@@ -88,7 +88,7 @@ func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
 	data, err := json.Marshal(struct {
 		Format int `json:"format"`
 		Intent
-	}{format, in})
+	}{plainFormat, in})
 	if err != nil {
 		return nil, err
 	}

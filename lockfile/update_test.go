@@ -53,7 +53,7 @@ func TestUpdateWrites(t *testing.T) {
 
 			ok(t, h.Update(t.Context(), set(fullRecord)))
 			wantRecord(t, h, fullRecord)
-			if got := read(t, h.path); got != "a\nb\n" {
+			if got := read(t, h.path); got != "a\nb\nc\n" { // c is owed
 				t.Errorf("the names file holds %q", got)
 			}
 			for _, path := range []string{h.path, h.jsonPath()} {

@@ -116,7 +116,7 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 		return err
 	}
 	if a.holder.ProxyOf(record) == "" {
-		a.dryRun("dry run: it would release %s", strings.Join(record.Names(), ", "))
+		a.dryRun("dry run: it would release %s", strings.Join(record.NamesInFile(), ", "))
 		return nil
 	}
 	a.holder.NoticeKeeper(handle, record)
