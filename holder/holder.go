@@ -33,6 +33,7 @@ type Holder struct {
 	listening <-chan struct{}
 	dialer    *dialer
 	journal   *journal
+	history   *history
 	keepers   *keepers
 }
 
@@ -50,6 +51,7 @@ func New(o Options) *Holder {
 		listening: o.Listening,
 		dialer:    &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report},
 		journal:   &journal{stateDir: stateDir},
+		history:   &history{stateDir: stateDir, report: o.Report},
 		keepers:   &keepers{stateDir: stateDir, proxy: o.Proxy, owner: o.Owner, report: o.Report},
 	}
 }

@@ -1,8 +1,6 @@
 package holder
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,11 +9,6 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
-
-// Giving back a lease first moves it, in the handle, from what is held to what
-// is owed; then the proxy is told; then it is forgotten. A process that is
-// killed in between leaves a handle that says what is owed, and the next
-// release of that handle settles it.
 
 // owedBy returns all that a record makes its handle owe to proxies, oldest
 // first. The lease that it holds, or the request that waits, is last.
@@ -26,8 +19,10 @@ func owedBy(r lockfile.Record) []lockfile.Owed {
 			RequestID:  r.RequestID,
 			Owner:      r.Owner,
 			Proxy:      r.Proxy,
+			Store:      r.Store,
 			Leases:     r.Leases,
 			SharedList: r.SharedList,
+			NotAfter:   r.AcquiredAt,
 		})
 	}
 	return owed
@@ -59,91 +54,11 @@ type delivery struct {
 	proxy string
 }
 
-// decision says where to send the releases of what is owed, oldest first, up to
-// the first that cannot be sent, and why that one cannot. fresh says that nobody
-// can have sent the last one's release before.
-type decision func(ctx context.Context, owed []lockfile.Owed, fresh bool) ([]delivery, error)
-
-// toTheirProxies sends each release to the proxy that the lease is from.
-func (h *Holder) toTheirProxies(_ context.Context, owed []lockfile.Owed, _ bool) (deliveries []delivery, err error) {
-	for _, o := range owed {
-		proxy := h.dialer.of(o.Proxy)
-		if proxy == "" {
-			return deliveries, fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", describeOwed(o))
-		}
-		deliveries = append(deliveries, delivery{o, proxy})
-	}
-	return deliveries, nil
-}
-
-// releaseOwed sends the releases of what tx's record owes, as decide says, and
-// takes each off the record when it is answered. The caller writes the record.
-func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, fresh bool, decide decision) (released []string, err error) {
-	deliveries, undecided := decide(ctx, tx.Owed, fresh)
-	for _, d := range deliveries {
-		names, err := h.send(ctx, d)
-		if err != nil {
-			return released, err
-		}
-		released = append(released, names...)
-		tx.Owed = tx.Owed[1:]
-	}
-	return released, undecided
-}
-
-// releaseAll gives back what tx's handle owes, and with all also what it holds
-// or waits for. The record says so before the first release is sent, and is
-// written if one fails; a handle that is left with nothing is to be removed.
-func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
-	fresh := all && unreleased(tx.Record)
-	if fresh {
-		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owedBy(tx.Record)}
-		if err := tx.Save(); err != nil {
-			return nil, err
-		}
-	}
-	failpoint("release-unsent")
-	released, err = h.releaseOwed(ctx, tx, fresh, decide)
-	failpoint("release-answered")
-	if err != nil {
-		return released, errors.Join(err, tx.Save())
-	}
-	if tx.State == lockfile.StateReleasing {
-		tx.Record = lockfile.Record{}
-	}
-	return released, nil
-}
-
-// send releases what is owed to a proxy.
-func (h *Holder) send(ctx context.Context, d delivery) ([]string, error) {
-	client, err := h.dialer.dial(ctx, d.proxy)
-	if err != nil {
-		return nil, err
-	}
-	reply, err := client.Release(ctx, h.releaseRequest(d.owed))
-	// A version-1 proxy knows no request ids: what waits there notices by itself
-	// that its handle was released, and gives back.
-	if err != nil && (len(d.owed.Leases) > 0 || !errors.Is(err, errors.ErrUnsupported)) {
-		return nil, fmt.Errorf("release %s: %w", describeOwed(d.owed), err)
-	}
-	for _, lost := range reply.Stale {
-		h.report.Notef("%s was no longer this handle's: %s", lost.Name, lost.Reason)
-	}
-	if d.owed.SharedList != "" {
-		if err := lockfile.List(d.owed.SharedList).Remove(ctx, d.owed.Names()); err != nil {
-			h.report.Failf("%v", err) // the lease is back; a line too many in a list is no reason to keep the handle
-		}
-	}
-	return reply.Released, nil
-}
-
-// settle follows what was given back: its journal entries go, and so do its
-// keepers.
-func (h *Holder) settle(owed []lockfile.Owed) {
-	for _, o := range owed {
-		h.journal.settle(o.RequestID)
-		h.keepers.dismiss(o.RequestID)
-	}
+// releasedElsewhere tells whether all that a handle holds was given back without
+// it: by its names, a copy or a list.
+func (h *Holder) releasedElsewhere(r lockfile.Record) bool {
+	return r.State == lockfile.StateHeld && len(r.Owed) == 0 && r.RequestID != "" &&
+		h.history.gaveBack(owedBy(r)[0], h.dialer.storeOf(r.Store, h.dialer.of(r.Proxy)))
 }
 
 // releaseRequest is the release of what is owed: by generations where there are
@@ -193,4 +108,19 @@ func wireLeases(leases []lockfile.Lease) []leaseapi.Lease {
 		out[i] = leaseapi.Lease(l)
 	}
 	return out
+}
+
+// leftToKeeper is an error if a keeper is giving back what a handle owes to a
+// version-1 proxy, which must be told by one process only: it knows names, so a
+// second release may end a lease that is somebody else's by then.
+func (h *Holder) leftToKeeper(r lockfile.Record) error {
+	if r.State != lockfile.StateReleasing {
+		return nil
+	}
+	for _, o := range r.Owed {
+		if bare(o.Leases) && !h.journal.covers(o) && h.keepers.tell(o.RequestID) {
+			return fmt.Errorf("release %s: %w its keeper, which goes on trying", describeOwed(o), proxyclient.ErrUnreachable)
+		}
+	}
+	return nil
 }

@@ -11,12 +11,10 @@ const (
 	// plainFormat is that of journal entries, and of records whose names file an
 	// older program understands.
 	plainFormat = 1
-	// owedNamesFormat is that of records whose names file holds owed names. An
-	// older program would take these names for a bare handle, and release them
-	// without their generations.
-	owedNamesFormat = 2
-	// format is the newest one that this program knows.
-	format = owedNamesFormat
+	// format is the newest one that this program knows: that of records whose names
+	// file holds owed names. An older program would take these names for a bare
+	// handle, and release them without their generations.
+	format = 2
 )
 
 // ErrNewer is the error for a file whose format is greater than the one that

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Endings of the files beside a handle. No handle ends in one of the first two,
@@ -79,6 +80,23 @@ func (h Handle) Read() (Record, error) {
 		return r, fmt.Errorf("read handle %s: %w", h.path, err)
 	}
 	return r, nil
+}
+
+// Modified returns when the names file was written; the zero time if there is none.
+// A time without a fraction of a second is of a file system, or an archive, that
+// drops it: then it is the end of that second.
+func (h Handle) Modified() time.Time { return modified(h.path) }
+
+func modified(path string) time.Time {
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	at := fi.ModTime()
+	if at.Nanosecond() == 0 {
+		at = at.Add(time.Second - 1)
+	}
+	return at
 }
 
 // files is what was found on disk.

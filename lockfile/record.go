@@ -37,9 +37,13 @@ type Owed struct {
 	RequestID string  `json:"request_id,omitempty"`
 	Owner     string  `json:"owner,omitempty"`
 	Proxy     string  `json:"proxy,omitempty"`
+	Store     string  `json:"store,omitempty"` // of the proxy; see [Grant]
 	Leases    []Lease `json:"leases,omitempty"`
 
 	SharedList string `json:"shared_list,omitempty"` // as in Record
+	// NotAfter is when the leases were granted at the latest; zero if that is not
+	// known. A name that was granted again since is not owed.
+	NotAfter time.Time `json:"not_after,omitzero"`
 }
 
 // Names returns the names of the leases, in their order.
@@ -55,6 +59,7 @@ type Record struct {
 	Type      string `json:"type,omitempty"`
 	Count     int    `json:"count,omitempty"`
 	Proxy     string `json:"proxy,omitempty"` // URL
+	Store     string `json:"store,omitempty"` // of the proxy; see [Grant]
 
 	TTL    time.Duration `json:"ttl,omitempty"` // travels as its string, "5m0s"
 	Leases []Lease       `json:"leases,omitempty"`
@@ -123,7 +128,7 @@ func (r Record) hasNamesFile() bool {
 // format is the oldest format whose programs understand r and its names file.
 func (r Record) format() int {
 	if r.State != StateHeld && slices.ContainsFunc(r.Owed, func(o Owed) bool { return len(o.Leases) > 0 }) {
-		return owedNamesFormat
+		return format
 	}
 	return plainFormat
 }
