@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -44,7 +45,13 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 					return
 				}
 				handle := filepath.Join(dir, "install.handle")
-				if out, err := w.command("acquire", "--type", "install", "--count", "1", "--handle", handle).Output(); err != nil {
+				// An acquire of another case must not settle what this one leaves.
+				leasectl := func(args ...string) *exec.Cmd {
+					cmd := w.command(args...)
+					cmd.Env = append(cmd.Env, "LEASECTL_STATE_DIR="+dir+"-state")
+					return cmd
+				}
+				if out, err := leasectl("acquire", "--type", "install", "--count", "1", "--handle", handle).Output(); err != nil {
 					t.Errorf("acquire: %v: %s", err, out)
 					return
 				}
@@ -54,17 +61,17 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 					return
 				}
 				args := []string{command, "--handle", handle, "--proxy", address}
-				if got := exitCode(w.command(args...).Run()); got != tt.code {
+				if got := exitCode(leasectl(args...).Run()); got != tt.code {
 					t.Errorf("%s, %s: exit code %d, want %d", tt.name, command, got, tt.code)
 				}
 				found, _ := filepath.Glob(filepath.Join(dir, "*.handle"))
 				if len(found) != 1 {
 					t.Errorf("%s, %s: after a failed release the handles are %v", tt.name, command, found)
 				}
-				if cat, err := w.command("cat", "--handle", handle).Output(); err != nil || string(cat) != string(names) {
+				if cat, err := leasectl("cat", "--handle", handle).Output(); err != nil || string(cat) != string(names) {
 					t.Errorf("%s, %s: cat: %q, %v, want %q", tt.name, command, cat, err, names)
 				}
-				if out, err := w.command("release", "--handle", handle).Output(); err != nil || string(out) != string(names) {
+				if out, err := leasectl("release", "--handle", handle).Output(); err != nil || string(out) != string(names) {
 					t.Errorf("%s, %s: released again: %q, %v, want %q", tt.name, command, out, err, names)
 				}
 				if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 {
