@@ -91,3 +91,12 @@ func (j *journal) covers(owed ...lockfile.Owed) bool {
 	}
 	return true
 }
+
+// endsWithUs tells whether an open entry of this process says that its request, and
+// what that was granted, are for the life of the process.
+func (j *journal) endsWithUs(id string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e := j.entries[id]
+	return e != nil && e.Kind() == lockfile.KindExec
+}

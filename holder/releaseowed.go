@@ -13,7 +13,8 @@ import (
 // Giving back a lease first moves it, in the handle, from what is held to what
 // is owed; then the proxy is told; then it is forgotten. A process that is
 // killed in between leaves a handle that says what is owed, and the next
-// release of that handle settles it.
+// release of that handle settles it. Where a journal entry says as much, the
+// handle is not written first.
 
 // decision says where to send the releases of what is owed, oldest first, up to
 // the first that cannot be sent, and why that one cannot.
@@ -97,13 +98,17 @@ func noteSending(tx *lockfile.Tx, deliveries []delivery) error {
 }
 
 // releaseAll gives back what tx's handle owes, and with all also what it holds
-// or waits for. The record says so before the first release is sent, and is
-// written if one fails; a handle that is left with nothing is to be removed.
+// or waits for. The record says so before the first release is sent, unless the
+// journal does, and is written if one fails; a handle that is left with nothing is
+// to be removed.
 func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
 	if all && unreleased(tx.Record) {
+		journaled := h.releasedIfKilled(tx.Record)
 		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owedBy(tx.Record)}
-		if err := tx.Save(); err != nil {
-			return nil, err
+		if !journaled {
+			if err := tx.Save(); err != nil {
+				return nil, err
+			}
 		}
 	}
 	released, err = h.releaseOwed(ctx, tx, decide)
@@ -115,6 +120,14 @@ func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, deci
 		tx.Record = lockfile.Record{}
 	}
 	return released, nil
+}
+
+// releasedIfKilled tells whether all that a handle holds is released by whoever finds
+// the journal entry of this process, if it is killed: once or again, which is the
+// same where there are generations.
+func (h *Holder) releasedIfKilled(r lockfile.Record) bool {
+	return r.State == lockfile.StateHeld && len(r.Owed) == 0 && len(r.Leases) > 0 && !bare(r.Leases) &&
+		h.journal.endsWithUs(r.RequestID)
 }
 
 // settle follows what was given back: its journal entries go, and so do its

@@ -156,6 +156,9 @@ func checkFormatOf(f *os.File) error {
 	return checkFormat(data)
 }
 
+// Kind returns what the process is about to do.
+func (e *Entry) Kind() Kind { return e.intent.Kind }
+
 // Settle removes the entry: nothing is left to do.
 func (e *Entry) Settle() error {
 	if err := os.Remove(e.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
