@@ -13,7 +13,8 @@
 //   - A pool with a pace grants no faster than that, however many come at once,
 //     and as many per hour as without if the pace is [AutoPace].
 //
-// These hold while operators break leases ([Set.Break]) and change what there is
+// These hold while operators break leases ([Set.Break]), remove waiters
+// ([Set.Remove]), pause pools ([Set.Pause]), and change what there is
 // ([Set.Reconfigure]).
 //
 // It is a state machine and nothing else: no clock, no goroutine, no I/O, no
@@ -39,8 +40,9 @@
 // From the public down; no file uses one of a line above its own:
 //
 //   - restore.go: a Set from a snapshot and back; reconfigure.go
-//   - acquire.go, wait.go, hold.go, break.go, status.go, lookup.go: the calls. Each
-//     advances the Set and then changes or reads its ledger.
+//   - acquire.go, wait.go, hold.go, break.go, pause.go, remove.go, status.go,
+//     lookup.go: the calls. Each advances the Set and then changes or reads its
+//     ledger.
 //   - set.go: what happens by itself when its time has come
 //   - grant.go, waiter.go: how the ledger changes: a lease begins and ends, a
 //     waiter comes and goes
