@@ -67,6 +67,9 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, _ *http.Request) {
 		if p.NextGrantIn > 0 {
 			reply.Pools[i].NextGrantAt = t.clock.wall(t.clock.now() + p.NextGrantIn)
 		}
+		if p.Paused != nil {
+			reply.Pools[i].Paused, reply.Pools[i].PausedSince = p.Paused.Reason, t.clock.wall(p.Paused.Since)
+		}
 		for _, w := range p.Waiters {
 			reply.Pools[i].Waiters = append(reply.Pools[i].Waiters, poolWaiter(t.clock, w))
 		}

@@ -28,6 +28,8 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		problem(w, http.StatusNotFound, leaseapi.ProblemNotFound, "there is nothing at "+path)
+	case rt.method == http.MethodPost && c.reader:
+		h.refuseCall(w, forbiddenError("this token is marked read: it changes nothing"))
 	case rt.allows(r.Method):
 		rt.serve(h, c, w, r)
 	default:
@@ -69,6 +71,10 @@ var routes = map[string]route{
 	leaseapi.PathRelease: {method: http.MethodPost, serve: (*handler).serveRelease},
 	leaseapi.PathRenew:   {method: http.MethodPost, serve: (*handler).serveRenew},
 	leaseapi.PathBreak:   {method: http.MethodPost, serve: (*handler).serveBreak},
+	leaseapi.PathRemove:  {method: http.MethodPost, serve: (*handler).serveRemove},
+	leaseapi.PathPause:   {method: http.MethodPost, serve: (*handler).servePause},
+	leaseapi.PathResume:  {method: http.MethodPost, serve: (*handler).serveResume},
+	leaseapi.PathBackup:  {method: http.MethodPost, serve: (*handler).serveBackup},
 	leaseapi.PathPools:   {method: http.MethodGet, serve: (*handler).servePools},
 	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*handler).serveMetrics},
 	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*handler).serveHealth, open: true},
