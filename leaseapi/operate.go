@@ -28,7 +28,7 @@ type BreakRequest struct {
 }
 
 // RemoveRequest is the body of a POST to [PathRemove]: an operator takes a waiter
-// off the queue. Its client is told the reason (410, [ProblemEnded]), also if it
+// off the queue. Its client is told the reason (410, [ProblemRemoved]), also if it
 // comes back later.
 type RemoveRequest struct {
 	RequestID string `json:"request_id"`
@@ -86,6 +86,7 @@ const (
 	ProblemUnknownName  = "urn:leasectl:problem:unknown-name" // 404: the server has never had this name
 	ProblemNotHeld      = "urn:leasectl:problem:not-held"     // 409: nobody holds it, or not under this generation
 	ProblemUnknownType  = "urn:leasectl:problem:unknown-type" // 404: there is no pool of this type; an acquire says it as text
+	ProblemRemoved      = "urn:leasectl:problem:removed"      // 410, to an acquire: an operator took the request off the queue
 	ProblemNotQueued    = "urn:leasectl:problem:not-queued"   // 409: the request does not wait
 	ProblemNoStore      = "urn:leasectl:problem:no-store"     // 409: the server's state is in memory only
 )

@@ -164,6 +164,9 @@ func (m *sim) auditPools() {
 		if pause, paused := m.pauses[p.Type]; paused != (got.Paused != nil) || paused && *got.Paused != pause {
 			m.failf("%s is paused %+v, want %+v", p.Type, got.Paused, pause)
 		}
+		if p.inUse > 0 && got.OldestHeld != m.now-got.Leases[0].Granted || p.inUse == 0 && got.OldestHeld != 0 {
+			m.failf("%s: the oldest is held for %v", p.Type, got.OldestHeld)
+		}
 		m.auditWaiters(p, got.Waiters)
 		for j, l := range got.Leases {
 			if m.names[l.Name].lease.Lease != l || j > 0 && got.Leases[j-1].Generation >= l.Generation {

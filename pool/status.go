@@ -63,6 +63,7 @@ type PoolStatus struct {
 	LockDelayed   int // names that nobody holds, and that are not granted yet; see [Config]
 	Waiting       int
 	OldestWaiting time.Duration  // how long the first in the queue has waited
+	OldestHeld    time.Duration  // how long the lease has been held that is held longest
 	NextGrantIn   time.Duration  // how long the pace holds back the next grant; zero: it does not
 	Paused        *Pause         // nil: it grants
 	Leases        []Lease        // what is held longest comes first
@@ -132,6 +133,9 @@ func (s *Set) Totals(now time.Duration) []PoolStatus {
 		}
 		if pause, ok := s.pauses[p.Type]; ok {
 			st.Paused = &pause
+		}
+		if l, ok := p.held.first(); ok {
+			st.OldestHeld = s.now - l.Granted
 		}
 		if len(p.queue) > 0 {
 			st.OldestWaiting = s.now - p.queue[0].arrived

@@ -38,6 +38,8 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		return &UnknownTypeError{Type: a.request.Type, Capabilities: can}
 	case o.misrouted():
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)
+	case o.is(leaseapi.ProblemRemoved):
+		return fmt.Errorf("%w: %s", ErrRemoved, o.text())
 	case o.is(leaseapi.ProblemEnded):
 		p, _ := o.problem()
 		return &EndedError{RequestID: a.request.RequestID, Unconfirmed: p.Reason == leaseapi.ReasonUnconfirmed}

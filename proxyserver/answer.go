@@ -129,6 +129,7 @@ var titles = map[string]string{
 	leaseapi.ProblemUnknownName:    "no such name",
 	leaseapi.ProblemNotHeld:        "not held",
 	leaseapi.ProblemUnknownType:    "no such pool",
+	leaseapi.ProblemRemoved:        "removed by an operator",
 	leaseapi.ProblemNotQueued:      "not queued",
 	leaseapi.ProblemNoStore:        "no store",
 }

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/leasectl/leasectl/pool"
@@ -29,8 +30,54 @@ func (l changeLog) changes(changes []pool.Change) {
 			l.lease("breaking", c.Lease, slog.String("reason", c.Lease.Broken), slog.Duration("ends_in", round(l.clock.until(c.Lease.Ends()))))
 		case pool.Done:
 			l.end(c)
+		case pool.Dropped:
+			l.drop(c)
+		case pool.Paused:
+			l.Info("paused", "type", c.Pause.Type, "reason", c.Pause.Reason)
+		case pool.Resumed:
+			l.Info("resumed", "type", c.Pause.Type, "paused", round(l.clock.now()-c.Pause.Since))
 		}
 	}
+}
+
+// queued writes a line for a request that begins to wait at a place of a queue.
+func (l changeLog) queued(r pool.Request, place, length int) {
+	l.request("queued", r, slog.Int("place", place), slog.Int("waiting", length))
+}
+
+// drop writes a line for a waiter that left the queue without a lease.
+func (l changeLog) drop(c pool.Change) {
+	waited := slog.Duration("waited", round(c.Took))
+	why := waitEnd(c.Err)
+	switch why {
+	case waitTimedOut, waitCancelled:
+		l.request(string(why), *c.Request, waited)
+	case waitGone:
+		l.request(string(waitCancelled), *c.Request, waited, slog.String("reason", "its client has gone"))
+	default:
+		l.request(string(why), *c.Request, waited, slog.String("reason", reasonOf(c.Err)))
+	}
+}
+
+// reasonOf is what an operator said, or else the error.
+func reasonOf(err error) string {
+	if removed, ok := errors.AsType[*pool.RemovedError](err); ok {
+		return removed.Reason
+	}
+	return err.Error()
+}
+
+func (l changeLog) request(what string, r pool.Request, attrs ...slog.Attr) {
+	token, owner := splitHolder(r.Owner)
+	id := r.ID
+	if r.Anonymous {
+		id = ""
+	}
+	attrs = append([]slog.Attr{
+		slog.String("owner", owner), slogToken(token), slog.String("type", r.Type),
+		slog.Int("count", r.Count), slog.String("request_id", id),
+	}, attrs...)
+	l.LogAttrs(context.Background(), slog.LevelInfo, what, attrs...)
 }
 
 func (l changeLog) grant(c pool.Change) {

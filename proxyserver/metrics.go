@@ -11,8 +11,6 @@ import (
 // metrics are the server's counts since it started. Grants and ends of leases
 // count when they are durable.
 type metrics struct {
-	started time.Time
-
 	mu            sync.Mutex
 	pools         map[string]*poolMetrics // by type
 	refusals      map[refusalKey]uint64
@@ -28,6 +26,7 @@ type metrics struct {
 type poolMetrics struct {
 	grants, releases, expiries, breaks uint64
 	wait, hold                         promtext.Histogram
+	waitsEnded                         map[waitEnding]uint64 // without a lease
 }
 
 type refusalKey struct{ typ, reason string }
@@ -49,7 +48,6 @@ var (
 
 func newMetrics() *metrics {
 	return &metrics{
-		started:       time.Now(),
 		pools:         make(map[string]*poolMetrics),
 		refusals:      make(map[refusalKey]uint64),
 		commitSeconds: promtext.NewHistogram(commitBounds),
@@ -62,7 +60,10 @@ func newMetrics() *metrics {
 func (m *metrics) pool(typ string) *poolMetrics {
 	p := m.pools[typ]
 	if p == nil {
-		p = &poolMetrics{wait: promtext.NewHistogram(waitBounds), hold: promtext.NewHistogram(holdBounds)}
+		p = &poolMetrics{
+			wait: promtext.NewHistogram(waitBounds), hold: promtext.NewHistogram(holdBounds),
+			waitsEnded: make(map[waitEnding]uint64),
+		}
 		m.pools[typ] = p
 	}
 	return p
@@ -88,6 +89,8 @@ func (m *metrics) changed(changes []pool.Change) {
 			p := m.pool(c.Leases[0].Type)
 			p.grants += uint64(len(c.Leases))
 			p.wait.Observe(c.Took.Seconds())
+		case pool.Dropped:
+			m.pool(c.Request.Type).waitsEnded[waitEnd(c.Err)]++
 		case pool.Done:
 			p := m.pool(c.Lease.Type)
 			p.hold.Observe(c.Took.Seconds())

@@ -56,7 +56,7 @@ func TestRemoveWaiter(t *testing.T) {
 			}
 		}
 		for _, r := range []reply{<-waiting, p.acquire("type=q&request_id=r&owner=me")} {
-			if pr := decode[leaseapi.Problem](t, r, 410); pr.Type != leaseapi.ProblemEnded || !strings.HasSuffix(pr.Detail, "removed the request: wrong account") {
+			if pr := decode[leaseapi.Problem](t, r, 410); pr.Type != leaseapi.ProblemRemoved || !strings.HasSuffix(pr.Detail, "removed the request: wrong account") {
 				t.Errorf("told %+v", pr)
 			}
 		}

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -29,7 +30,10 @@ type Options struct {
 	Version string        // of the program, for [leaseapi.Health]
 	MaxWait time.Duration // of an acquire that names no wait; zero: [DefaultMaxWait]
 	Idle    *Idle         // nil: the server does not stop by itself
-	Tokens  config.Tokens // nil: everybody who can connect may do everything
+	// Leaf returns the certificate that clients are shown, so that its end is
+	// warned of; nil: there is none.
+	Leaf   func() *x509.Certificate
+	Tokens config.Tokens // nil: everybody who can connect may do everything
 
 	// MaxConnections is how many connections there may be. Beyond it the one is
 	// closed that has been idle for longest. Zero: as the limit of descriptors
@@ -63,6 +67,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s := &Server{store: opts.Store}
 	s.handler.log, s.handler.version, s.handler.metrics = opts.Log, opts.Version, newMetrics()
+	s.handler.leaf = opts.Leaf
 	s.SetTokens(opts.Tokens)
 	term := termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now}
 	if opts.Idle != nil {
