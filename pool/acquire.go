@@ -29,6 +29,9 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if q.Count > p.capacity() {
 		return nil, p.tooMany(q.Count)
 	}
+	if q.Anonymous && q.TTL <= 0 {
+		q.TTL = p.V1TTL
+	}
 	q.TTL = p.ttl(q.TTL)
 	r := &request{Request: q, pool: p, arrived: s.now}
 	if p.active.Len() == 0 && !s.paused(p) && p.fits(q.Count) && p.due() <= s.now {

@@ -120,6 +120,9 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 			return ErrQueueFull
 		}
 	}
+	if q.Anonymous && q.TTL == 0 && p.V1TTL > 0 {
+		q.TTL = p.V1TTL
+	}
 	q.TTL = p.ttl(q.TTL)
 	m.asking = &modelRequest{Request: q, pool: p}
 	return nil

@@ -95,7 +95,7 @@ func (m *sim) someConfigs() []Config {
 			configs[i].Pace = time.Duration(m.rand.IntN(3)) * m.world.pace
 			configs[i].MaxTTL = time.Duration(1+m.rand.IntN(3)) * time.Minute
 			configs[i].LockDelay = time.Duration(m.rand.IntN(3)) * m.world.lockDelay
-			configs[i].DefaultTTL = 0
+			configs[i].DefaultTTL, configs[i].V1TTL = 0, configs[i].MaxTTL/2
 			configs[i].MaxWaiters = 1 + m.rand.IntN(m.world.owners)
 		}
 	}

@@ -111,6 +111,7 @@ func TestWallClockJumps(t *testing.T) {
 					"12m0s granted [q-0]", "12m0s released [q-0]",
 					"24h12m0s granted [q-0]", // from here on with what is left after a restart
 					"24h20m0s released [q-2]",
+					"24h30m0s ending [q-3]",  // of a version-1 client, which is warned of
 					"24h32m0s expired [q-3]", // it has its full TTL again
 				}
 				if got := events(t, &log, w.begun); !slices.Equal(got, sorted(want)) {

@@ -100,17 +100,26 @@ func (l changeLog) end(c pool.Change) {
 		l.lease("broken", c.Lease, held, slog.String("reason", c.Lease.Broken))
 		return
 	}
+	if c.Reason == pool.Expired && ofVersion1(c.Lease) {
+		l.leaseAt(slog.LevelWarn, string(c.Reason), c.Lease, held,
+			slog.String("reason", "a version-1 client does not renew: it may still work: v1_ttl of the pool is for how long"))
+		return
+	}
 	l.lease(string(c.Reason), c.Lease, held)
 }
 
 func (l changeLog) lease(what string, lease pool.Lease, attrs ...slog.Attr) {
+	l.leaseAt(slog.LevelInfo, what, lease, attrs...)
+}
+
+func (l changeLog) leaseAt(level slog.Level, what string, lease pool.Lease, attrs ...slog.Attr) {
 	token, owner := splitHolder(lease.Owner)
 	attrs = append([]slog.Attr{
 		slog.String("owner", owner), slogToken(token), slog.String("type", lease.Type),
 		slog.Any("names", []string{lease.Name}), slog.Any("generations", []uint64{lease.Generation}),
 		slog.String("request_id", lease.RequestID),
 	}, attrs...)
-	l.LogAttrs(context.Background(), slog.LevelInfo, what, attrs...)
+	l.LogAttrs(context.Background(), level, what, attrs...)
 }
 
 // slogToken is left out by handlers if no token was used.

@@ -25,6 +25,7 @@ type metrics struct {
 // equal the ends plus the leases in use. Only waits are counted by request.
 type poolMetrics struct {
 	grants, releases, expiries, breaks uint64
+	v1Ending, v1Expiries               uint64 // of leases that version-1 clients hold
 	wait, hold                         promtext.Histogram
 	waitsEnded                         map[waitEnding]uint64 // without a lease
 }
@@ -99,11 +100,21 @@ func (m *metrics) changed(changes []pool.Change) {
 				p.breaks++
 			case c.Reason == pool.Expired:
 				p.expiries++
+				if ofVersion1(c.Lease) {
+					p.v1Expiries++
+				}
 			default:
 				p.releases++
 			}
 		}
 	}
+}
+
+// version1Ending counts a lease that nobody can renew and that is about to end.
+func (m *metrics) version1Ending(typ string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pool(typ).v1Ending++
 }
 
 // committed counts a transaction with n changes.

@@ -14,6 +14,11 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	defer h.recoverCall(w)
 	w.Header().Set(leaseapi.HeaderStore, h.storeID)
 	path := r.URL.Path
+	if boskosPaths[path] {
+		http.Error(w, fmt.Sprintf("this is a lease proxy (leasectl serve), not Boskos, and has no %s: POST %s?type=TYPE takes a lease, POST %s gives it back",
+			path, leaseapi.PathAcquire, leaseapi.PathRelease), http.StatusNotFound)
+		return
+	}
 	rt, ok := routes[path]
 	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
 		rt, ok = route{method: http.MethodGet, serve: (*handler).serveRequest}, true
@@ -51,6 +56,12 @@ func (h *handler) recoverCall(w http.ResponseWriter) {
 	default:
 		unavailable(w, h.term.failCall(cause))
 	}
+}
+
+// boskosPaths are those of Boskos itself. Its clients need to hear what they have
+// reached, token or not.
+var boskosPaths = map[string]bool{
+	"/acquire": true, "/acquirebystate": true, "/release": true, "/reset": true, "/update": true, "/metric": true,
 }
 
 // route is what a path does, and with which method.

@@ -69,6 +69,8 @@ func (m *metrics) write(t *promtext.Text) {
 	counter("leasectl_grants_total", "Leases granted.", func(p *poolMetrics) uint64 { return p.grants })
 	counter("leasectl_releases_total", "Leases ended by a release.", func(p *poolMetrics) uint64 { return p.releases })
 	counter("leasectl_expiries_total", "Leases that nobody renewed in time.", func(p *poolMetrics) uint64 { return p.expiries })
+	counter("leasectl_v1_ending_total", "Leases of version-1 clients, which do not renew, nine tenths of whose TTL were over.", func(p *poolMetrics) uint64 { return p.v1Ending })
+	counter("leasectl_v1_expiries_total", "Leases of version-1 clients, which do not renew, that ended with their TTL.", func(p *poolMetrics) uint64 { return p.v1Expiries })
 	counter("leasectl_breaks_total", "Leases ended by an operator.", func(p *poolMetrics) uint64 { return p.breaks })
 
 	t.Family("leasectl_wait_seconds", "histogram", "How long requests that were granted had waited.")

@@ -48,6 +48,10 @@ func (p *parser) errorAt(line, column int, format string, args ...any) {
 	}
 }
 
+func (p *parser) warn(at *yaml.Node, format string, args ...any) {
+	p.warnings = append(p.warnings, Warning{p.file, at.Line, at.Column, fmt.Sprintf(format, args...)})
+}
+
 // decode returns the value of the only document in data.
 func (p *parser) decode(data []byte) (*yaml.Node, bool) {
 	var doc, more yaml.Node
