@@ -108,6 +108,13 @@ func (l changeLog) end(c pool.Change) {
 	l.lease(string(c.Reason), c.Lease, held)
 }
 
+// version1Ending writes a line for a lease that nobody renews and that ends soon.
+func (l changeLog) version1Ending(lease pool.Lease) {
+	l.leaseAt(slog.LevelWarn, "ending", lease,
+		slog.Duration("ends_in", round(l.clock.until(lease.Ends()))),
+		slog.String("reason", "a version-1 client does not renew: if it still works, another gets the name: v1_ttl of the pool is for how long"))
+}
+
 func (l changeLog) lease(what string, lease pool.Lease, attrs ...slog.Attr) {
 	l.leaseAt(slog.LevelInfo, what, lease, attrs...)
 }

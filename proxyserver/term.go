@@ -34,8 +34,9 @@ type term struct {
 	keeping bool          // keepTime runs
 	ran     time.Duration // lease clock of the last call
 
-	lastAnonymous uint64 // number of the last request without an id
-	finished      bool   // the last commit is under way, or over
+	lastAnonymous uint64        // number of the last request without an id
+	finished      bool          // the last commit is under way, or over
+	version1      version1Watch // of keepTime
 }
 
 // termOptions are what a term needs beside the pools and the store.
@@ -190,8 +191,10 @@ func (t *term) keepTime(stop <-chan struct{}) {
 			return
 		case <-t.alarm.timer.C:
 		}
-		err := t.do(func(_ *pool.Set, now time.Duration) { // do itself does what is due
+		var ending []pool.Lease
+		err := t.do(func(set *pool.Set, now time.Duration) { // do itself does what is due
 			t.alarm.at = never
+			ending = t.version1.look(set, now)
 			if now >= t.commitDue() {
 				t.open.saveClock = true
 			}
@@ -199,5 +202,6 @@ func (t *term) keepTime(stop <-chan struct{}) {
 		if err != nil {
 			return
 		}
+		t.version1.warn(ending, t.metrics, t.log)
 	}
 }

@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -20,40 +19,33 @@ const (
 	version1Every = 10 * time.Second
 )
 
-// watchVersion1 warns of leases of version 1 that are about to end, once of each,
-// until stop or until calls are refused.
-func (t *term) watchVersion1(stop <-chan struct{}) {
-	ticker := time.NewTicker(version1Every)
-	defer ticker.Stop()
-	warned := make(map[uint64]bool) // by generation
-	for {
-		select {
-		case <-stop:
-			return
-		case <-ticker.C:
-		}
-		var ending []pool.Lease
-		if t.do(func(set *pool.Set, now time.Duration) { ending = set.Unrenewed(now, version1Left) }) != nil {
-			return
-		}
-		still := make(map[uint64]bool, len(ending))
-		for _, l := range ending {
-			still[l.Generation] = true
-			if !warned[l.Generation] {
-				t.metrics.version1Ending(l.Type)
-				t.log.version1Ending(l)
-			}
-		}
-		warned = still
+// version1Watch knows which leases of version 1 were warned of.
+type version1Watch struct {
+	looked time.Duration   // on the lease clock
+	warned map[uint64]bool // by generation
+}
+
+// look returns the leases that are about to end, if it is time to look.
+func (v *version1Watch) look(set *pool.Set, now time.Duration) []pool.Lease {
+	if held, _ := set.Busy(); held == 0 || now < v.looked+version1Every {
+		return nil
 	}
+	v.looked = now
+	return set.Unrenewed(now, version1Left)
 }
 
-// version1Ending writes a line for a lease that ends soon.
-func (l changeLog) version1Ending(lease pool.Lease) {
-	l.leaseAt(slog.LevelWarn, "ending", lease,
-		slog.Duration("ends_in", round(l.clock.until(lease.Ends()))),
-		slog.String("reason", "a version-1 client does not renew: if it still works, another gets the name: v1_ttl of the pool is for how long"))
+// warn tells of the leases that look returned, once of each.
+func (v *version1Watch) warn(ending []pool.Lease, m *metrics, log changeLog) {
+	if ending == nil {
+		return
+	}
+	still := make(map[uint64]bool, len(ending))
+	for _, l := range ending {
+		still[l.Generation] = true
+		if !v.warned[l.Generation] {
+			m.version1Ending(l.Type)
+			log.version1Ending(l)
+		}
+	}
+	v.warned = still
 }
-
-// ofVersion1 reports whether nobody could have renewed l.
-func ofVersion1(l pool.Lease) bool { return l.RequestID == "" }

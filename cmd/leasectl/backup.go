@@ -32,8 +32,8 @@ func (a *app) backup(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer done()
-	// Complete and on the disk before it has its name: an earlier backup is better
-	// than half of a new one.
+	// It gets its name when it is complete: an earlier backup is better than half of
+	// a new one.
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new") // mode 0600
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
@@ -44,9 +44,6 @@ func (a *app) backup(ctx context.Context, path string) (err error) {
 		}
 	}()
 	size, err := client.Backup(ctx, f)
-	if err == nil {
-		err = f.Sync()
-	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
