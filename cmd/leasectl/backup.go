@@ -21,7 +21,7 @@ DIRECTORY: what was granted or released since the copy was made is not in it.
 
 If the proxy asks for tokens, it takes one that is marked admin.`,
 		Example: `  leasectl backup leases-backup.db --proxy http://127.0.0.1:8370`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("a file", "leases-backup.db"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.backup(cmd.Context(), args[0]) },
 	}
 }

@@ -21,7 +21,7 @@ the reason.
 
 If the proxy asks for tokens, it takes one that is marked admin.`,
 		Example: `  leasectl pause install --reason "the account is throttled"`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("the type of a pool", "install"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.pause(cmd.Context(), args[0], reason)
 		},
@@ -39,7 +39,7 @@ the pool's pace. A pool that is not paused stays as it is.
 
 If the proxy asks for tokens, it takes one that is marked admin.`,
 		Example: `  leasectl resume install`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("the type of a pool", "install"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.resume(cmd.Context(), args[0]) },
 	}
 }

@@ -20,7 +20,7 @@ break. One of a version-1 client has no id, and cannot be removed.
 
 If the proxy asks for tokens, it takes one that is marked admin.`,
 		Example: `  leasectl remove 7Q2XKIJ5VYRNC3DA --reason "wrong account"`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneArg("the id of a request", "7Q2XKIJ5VYRNC3DA"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.remove(cmd.Context(), args[0], reason) },
 	}
 	cmd.Flags().Var(reasonValue(&reason), "reason", "what its user is told")
