@@ -93,8 +93,17 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	var owed []lockfile.Owed
 	var unconfirmed []lockfile.Owed
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if l.h.releasedElsewhere(tx.Record) {
+			tx.Record = lockfile.Record{}
+		}
 		if tx.State != "" && (replaces == nil || !replaces(tx.Record)) {
 			return heldError(l.handle.Path(), tx.Record)
+		}
+		if bareHandle(tx.Record) {
+			var err error
+			if tx.Record, err = l.h.identify(ctx, l.h.namedIn(l.handle, tx.Record)); err != nil {
+				return err
+			}
 		}
 		if err := l.h.leftToKeeper(tx.Record); err != nil {
 			return err
@@ -264,6 +273,11 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	for _, lease := range l.grant.Leases {
 		l.record.Leases = append(l.record.Leases, lockfile.Lease(lease))
 	}
+	l.record.Store = l.h.dialer.storeOf("", l.record.Proxy)
+	if err := l.h.history.add(ctx, l.handle, l.record); err != nil {
+		return err
+	}
+	failpoint("grant-in-history")
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !l.stands(tx.Record) {
 			return ErrSuperseded
@@ -277,7 +291,11 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	l.phase = recorded
 	failpoint("names-in-handle")
 	if list := lockfile.List(l.record.SharedList); list != "" {
-		return list.Append(ctx, l.Names())
+		grants := grantsOf(l.record.Leases, l.record.Store, l.record.RequestID)
+		for i := range grants {
+			grants[i].Owner, grants[i].At = l.record.Owner, l.record.AcquiredAt
+		}
+		return list.Append(ctx, grants)
 	}
 	return nil
 }
@@ -298,6 +316,9 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 		}
 	case granted:
 		_, failed = l.client.Release(ctx, proxyclient.Releasing(l.grant.Leases, l.record.Owner))
+		if failed == nil {
+			l.h.history.giveBack(ctx, l.record.Leases, l.record.Store, l.record.RequestID)
+		}
 		failed = errors.Join(failed, l.forget(ctx))
 	case recorded: // if the handle was taken over, its new owner releases these names
 		_, failed = l.Release(ctx)

@@ -74,6 +74,28 @@ func (d *dialer) name(proxy string) (string, error) {
 	return a.String(), err
 }
 
+// storeOf identifies the store of a proxy, in which its names and generations are
+// unlike any others: recorded, or as the proxy has told, or else by its address, as
+// that of a version-1 proxy. (One with two addresses then counts as two.)
+func (d *dialer) storeOf(recorded, proxy string) string {
+	if recorded != "" {
+		return recorded
+	}
+	name, err := d.name(proxy)
+	if err != nil {
+		return proxy
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if client := d.clients[name]; client != nil && client.Store() != "" {
+		return client.Store()
+	}
+	return name
+}
+
+// isStoreID tells an id that a proxy told from an address.
+func isStoreID(store string) bool { return !strings.Contains(store, "://") }
+
 func (d *dialer) parse(proxy string) (address, error) {
 	a, err := parseAddress(proxy, d.stateDir)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // Anything is for a caller who means all that the handle holds.
@@ -17,6 +16,11 @@ func Anything(lockfile.Record) bool { return true }
 // is success with no names: releasing again does nothing. It takes as long as
 // a release context of ctx.
 func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
+	return h.giveBackAs(ctx, handle, same, func(r lockfile.Record) Named { return h.namedIn(handle, r) })
+}
+
+// giveBackAs is giveBack with what the names of a bare handle mean.
+func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, meant func(lockfile.Record) Named) (released []string, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	var owed, unconfirmed []lockfile.Owed
@@ -24,6 +28,12 @@ func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State == "" || !same(tx.Record) {
 			return nil
+		}
+		if bareHandle(tx.Record) {
+			var err error
+			if tx.Record, err = h.identify(ctx, meant(tx.Record)); err != nil {
+				return fmt.Errorf("%w: handle %s is left as it is: release it again", err, handle.Path())
+			}
 		}
 		if err := h.leftToKeeper(tx.Record); err != nil {
 			return err
@@ -112,19 +122,4 @@ func intentOf(id string, kind lockfile.Kind, handle lockfile.Handle, r lockfile.
 		Count:   r.Count,
 		Owner:   r.Owner,
 	}
-}
-
-// leftToKeeper is an error if a keeper is giving back what a handle owes to a
-// version-1 proxy, which must be told by one process only: it knows names, so a
-// second release may end a lease that it has granted to somebody else since.
-func (h *Holder) leftToKeeper(r lockfile.Record) error {
-	if r.State != lockfile.StateReleasing {
-		return nil
-	}
-	for _, o := range r.Owed {
-		if bare(o.Leases) && !h.journal.covers(o) && h.keepers.tell(o.RequestID) {
-			return fmt.Errorf("release %s: %w its keeper, which goes on trying", describeOwed(o), proxyclient.ErrUnreachable)
-		}
-	}
-	return nil
 }

@@ -11,7 +11,9 @@ import (
 
 // Options say where a [Holder] keeps its files, as whom it asks, and whom.
 type Options struct {
-	StateDir string        // absolute path: journal, handles of nobody's choosing, the local proxy
+	// StateDir is an absolute path: journal, handles of nobody's choosing, the
+	// local proxy. If others can write there, a directory of ours inside holds them.
+	StateDir string
 	Owner    string        // what the user typed as owner; "" if nothing
 	JobOwner func() string // who holds leases if the user typed nothing; asked when needed
 	Proxy    ProxyOptions
@@ -31,6 +33,7 @@ type Holder struct {
 	listening <-chan struct{}
 	dialer    *dialer
 	journal   *journal
+	history   *history
 	keepers   *keepers
 }
 
@@ -40,14 +43,16 @@ func New(o Options) *Holder {
 	if o.Owner != "" {
 		owner = func() string { return o.Owner }
 	}
+	stateDir := lockfile.PrivateDir(o.StateDir)
 	return &Holder{
-		stateDir:  o.StateDir,
+		stateDir:  stateDir,
 		owner:     owner,
 		report:    o.Report,
 		listening: o.Listening,
-		dialer:    &dialer{ProxyOptions: o.Proxy, stateDir: o.StateDir, report: o.Report},
-		journal:   &journal{stateDir: o.StateDir},
-		keepers:   &keepers{stateDir: o.StateDir, proxy: o.Proxy, owner: o.Owner, report: o.Report},
+		dialer:    &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report},
+		journal:   &journal{stateDir: stateDir},
+		history:   &history{stateDir: stateDir, report: o.Report},
+		keepers:   &keepers{stateDir: stateDir, proxy: o.Proxy, owner: o.Owner, report: o.Report},
 	}
 }
 
@@ -79,15 +84,10 @@ func OpenHandle(path string) (lockfile.Handle, error) {
 }
 
 // NewHandle returns the handle at path, or if that is empty, the place of a new
-// one in the state directory, which it makes unless this is a dry run.
+// one in the state directory. It makes neither.
 func (h *Holder) NewHandle(path string) (lockfile.Handle, error) {
 	if path != "" {
 		return OpenHandle(path)
-	}
-	if h.dialer.URL != "" {
-		if err := lockfile.MakeDir(h.stateDir); err != nil {
-			return lockfile.Handle{}, err
-		}
 	}
 	return OpenHandle(filepath.Join(h.stateDir, "lease-"+rand.Text()))
 }

@@ -3,7 +3,6 @@ package holder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -32,8 +31,8 @@ func (j *journal) file() lockfile.Journal {
 // begin writes an intent down and holds it.
 func (j *journal) begin(ctx context.Context, in lockfile.Intent) error {
 	in.PID, in.Begun = os.Getpid(), time.Now().UTC().Round(time.Millisecond)
-	if err := lockfile.MakeDir(j.stateDir); err != nil {
-		return fmt.Errorf("%w (it is for the journal; $LEASECTL_STATE_DIR names another)", err)
+	if err := makeStateDir(j.stateDir); err != nil {
+		return err
 	}
 	entry, err := j.file().Begin(ctx, in)
 	if err != nil {

@@ -35,10 +35,11 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 	if err != nil {
 		return fmt.Errorf("find the program to start a keeper with: %w", err)
 	}
-	for _, dir := range []string{k.stateDir, k.dir()} {
-		if err := lockfile.MakeDir(dir); err != nil {
-			return fmt.Errorf("start a keeper: %w", err)
-		}
+	if err := makeStateDir(k.stateDir); err != nil {
+		return fmt.Errorf("start a keeper: %w", err)
+	}
+	if err := lockfile.MakeDir(k.dir()); err != nil {
+		return fmt.Errorf("start a keeper: %w", err)
 	}
 	args, err := k.arguments(handle, request, owner)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -107,13 +106,19 @@ func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfi
 // or 0. An earlier keeper of the same lease does it, if there is one.
 func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lockfile.Record, owner int, delay time.Duration) error {
 	at := time.Now().Add(delay).Round(time.Millisecond)
-	request := r.RequestID
-	if request == "" {
-		request = rand.Text() // of a copied handle: a keeper knows its lease by an id
-	}
+	request := ""
 	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State != lockfile.StateHeld || !sameGrant(tx.Record, r) {
 			return ErrSuperseded
+		}
+		if bareHandle(tx.Record) {
+			var err error
+			if tx.Record, err = h.identify(ctx, h.namedIn(handle, tx.Record)); err != nil || tx.State == "" {
+				return err // or its leases are over
+			}
+		}
+		if request = tx.RequestID; request == "" {
+			request = rand.Text() // of a copied handle: a keeper knows its lease by an id
 		}
 		tx.ReleaseAt, tx.RequestID = at, request
 		if tx.Proxy == "" {
@@ -121,42 +126,12 @@ func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lo
 		}
 		return nil
 	})
-	if err == nil && (owner != 0 || !h.keepers.tell(request)) {
+	if err == nil && request != "" && (owner != 0 || !h.keepers.tell(request)) {
 		failpoint("keeper-unstarted")
 		err = h.keepers.start(ctx, handle, request, owner)
 	}
 	if err != nil {
 		return fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
 	}
-	return nil
-}
-
-// ReleaseDetached leaves a release in delay to the proxy, which does it even if
-// every client is dead, or to a keeper if the proxy is of version 1. r is
-// the handle's record as read. It takes at most [ReleaseTimeout].
-func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r lockfile.Record, delay time.Duration) error {
-	if r.State != lockfile.StateHeld {
-		return fmt.Errorf("handle %s holds no lease yet: a delayed release needs one", handle.Path())
-	}
-	ctx, cancel := releaseContext(ctx)
-	defer cancel()
-	client, err := h.dialer.dial(ctx, h.dialer.of(r.Proxy))
-	if err != nil {
-		return err
-	}
-	owner := r.Owner
-	if owner == "" {
-		owner = h.owner()
-	}
-	who := "the proxy"
-	err = delayByProxy(ctx, client, handle, wireLeases(r.Leases), owner, delay)
-	if errors.Is(err, errors.ErrUnsupported) {
-		who = "a process in the background"
-		err = h.delayByKeeper(ctx, handle, r, 0, delay)
-	}
-	if err != nil {
-		return err
-	}
-	h.report.Notef("%s releases %s in %s", who, strings.Join(r.Names(), ", "), leaseapi.Duration(delay))
 	return nil
 }

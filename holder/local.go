@@ -53,7 +53,7 @@ const (
 
 // ensure makes sure that the local proxy runs and is the one that was asked for.
 func (l localProxy) ensure(ctx context.Context) error {
-	if err := lockfile.MakeDir(l.dir); err != nil {
+	if err := makeStateDir(l.dir); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, localStart)

@@ -53,6 +53,9 @@ const (
 // answer costs one [ReleaseTimeout].
 func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action, failures []error) {
 	r := &recovery{forget: forget, silent: make(map[string]error)}
+	if err := checkStateDir(h.stateDir); err != nil {
+		return nil, []error{err}
+	}
 	r.settling = settling{h: h, proxyOf: h.dialer.of}
 	r.failed(r.intents(ctx))
 	r.failed(r.handles(ctx))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 	if d.Time == 0 {
 		return h.giveBack(ctx, handle, Anything)
 	}
+	meant := h.namedIn(handle, r) // now, and not when it is due
 	same := func(now lockfile.Record) bool { return sameGrant(now, r) }
 	h.report.Notef("releasing %s in %s", handle.Path(), leaseapi.Duration(d.Time))
 	err = d.wait(ctx, h.report, func(ctx context.Context) error { return handle.Watch(ctx, same) })
@@ -32,13 +34,14 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 	if err != nil {
 		return nil, err
 	}
-	return h.giveBack(ctx, handle, same)
+	return h.giveBackAs(ctx, handle, same, func(lockfile.Record) Named { return meant })
 }
 
-// ReleaseNames gives leases back by their names, without a handle, and takes
-// them out of list, if that is not "". A name that the proxy has
-// granted to somebody else is reported, and no error. Released names are returned beside an error, too.
-func (h *Holder) ReleaseNames(ctx context.Context, names []string, list lockfile.List, d Delay) (released []string, err error) {
+// ReleaseNamed gives leases back by their names, without a handle. What the proxy
+// or this machine says is over, or another's by now, is reported, and no error; an
+// entry of a list goes when its lease is. Released names are returned beside an
+// error, too.
+func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released []string, err error) {
 	if d.Time > 0 {
 		never := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		if err := d.wait(ctx, h.report, never); err != nil {
@@ -47,36 +50,39 @@ func (h *Holder) ReleaseNames(ctx context.Context, names []string, list lockfile
 	}
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	released, err = h.releaseNames(ctx, leaseapi.ReleaseRequest{Names: names})
-	if err == nil && list != "" {
-		err = list.Remove(ctx, names)
-	}
-	return released, err
-}
-
-// ReleaseNamesDetached leaves the release of names to the proxy, which does it
-// after d.Time. It is [errors.ErrUnsupported] with a version-1 proxy.
-func (h *Holder) ReleaseNamesDetached(ctx context.Context, names []string, d Delay) error {
-	ctx, cancel := releaseContext(ctx)
-	defer cancel()
-	_, err := h.releaseNames(ctx, leaseapi.ReleaseRequest{Names: names, Delay: leaseapi.Duration(d.Time)})
-	return err
-}
-
-func (h *Holder) releaseNames(ctx context.Context, request leaseapi.ReleaseRequest) (released []string, err error) {
-	client, err := h.dialer.dial(ctx, h.dialer.URL)
+	owed, over, err := h.owedOf(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	request.Owner = h.owner()
-	reply, err := client.Release(ctx, request)
-	if err != nil {
-		return reply.Released, fmt.Errorf("release %s: %w", strings.Join(request.Names, ", "), err)
+	store := h.dialer.storeOf("", h.dialer.URL)
+	h.sayEnded(over)
+	errs := []error{h.unlistEnded(ctx, n, over)}
+	for _, o := range owed {
+		if o.Store != store && isStoreID(o.Store) && isStoreID(store) {
+			errs = append(errs, fmt.Errorf("release %s: it is from another store than that of %s: name its proxy with --proxy", describeOwed(o), h.dialer.URL))
+			continue
+		}
+		names, err := h.send(ctx, "", &delivery{o, h.dialer.URL})
+		released, errs = append(released, names...), append(errs, err)
+		if isUnreachable(err) {
+			break
+		}
 	}
-	for _, lost := range reply.Stale {
-		h.report.Notef("%s is not released: %s", lost.Name, lost.Reason)
+	return released, errors.Join(errs...)
+}
+
+// unlistEnded takes the names that are over out of the list that they stand in.
+func (h *Holder) unlistEnded(ctx context.Context, n Named, over []ended) error {
+	if n.list == "" {
+		return nil
 	}
-	return reply.Released, nil
+	var gone []lockfile.Grant
+	for _, g := range n.grants {
+		if slices.ContainsFunc(over, func(e ended) bool { return e.name == g.Name }) {
+			gone = append(gone, g)
+		}
+	}
+	return n.list.Remove(ctx, gone)
 }
 
 // Renew renews the leases of a record once, each for ttl from now, or as long as

@@ -165,12 +165,21 @@ type ReleaseRequest struct {
 	RequestIDs []string `json:"request_ids,omitempty"`
 	// Delay puts the release off. It does not go with RequestIDs.
 	Delay Duration `json:"delay,omitempty"`
+	// All ends every lease of Owner, and takes all its requests off the queue. It
+	// goes with Owner alone. With tokens in use, leases and requests of another
+	// token are not meant, whatever their owner.
+	All bool `json:"all,omitempty"`
 }
 
 // ReleaseReply is the answer 200 to a release with a field of ours in it.
 type ReleaseReply struct {
 	Released []string `json:"released"`        // ended, or already free; with a delay: put off
 	Stale    []Lost   `json:"stale,omitempty"` // not ended, since they are another's by now
+
+	// All says that the server knows of [ReleaseRequest.All] and did it. Withdrawn
+	// is how many requests it took off the queue.
+	All       bool `json:"all,omitempty"`
+	Withdrawn int  `json:"withdrawn,omitempty"`
 }
 
 // RenewRequest is the body of a renewal. Without a TTL each lease keeps its own.

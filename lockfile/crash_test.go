@@ -28,6 +28,8 @@ var records = []Record{
 	held("r3"),
 	fullRecord,
 	{State: StateReleasing, RequestID: "r4"},
+	{State: StateReleasing, Owed: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}, {Name: "b", Generation: 2}}}}},
+	{State: StateReleasing, Owed: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "b", Generation: 2}}}, {RequestID: "r2"}}},
 }
 
 // mostSteps is how many steps the longest change has.
@@ -164,10 +166,11 @@ func TestKilledAgainAndAgain(t *testing.T) {
 // churn is an endless sequence of records, as acquires, reacquires and
 // releases make them.
 func churn(k int) Record {
-	id := fmt.Sprintf("r%d", k/5)
+	id := fmt.Sprintf("r%d", k/6)
 	was, now := held(id+"-first", id+"-a", id+"-b"), held(id+"-second", id+"-c")
 	again := Record{State: StateQueued, RequestID: now.RequestID, Owed: []Owed{{RequestID: was.RequestID, Leases: was.Leases}}}
-	return []Record{{State: StateQueued, RequestID: was.RequestID}, was, again, now, {}}[k%5]
+	owing := Record{State: StateReleasing, RequestID: id, Owed: []Owed{{RequestID: now.RequestID, Leases: now.Leases}}}
+	return []Record{{State: StateQueued, RequestID: was.RequestID}, was, again, now, owing, {}}[k%6]
 }
 
 // childChurn goes on in the sequence, from args[1], until it is killed; it
@@ -227,7 +230,7 @@ func TestReadWhileUpdated(t *testing.T) {
 	h := handleIn(t)
 	written := map[string]Record{"": {}}
 	var ks []int
-	for k := range 5 * 60 {
+	for k := range 6 * 60 {
 		if r := churn(k); r.State != "" { // see load about handles that come and go
 			ks = append(ks, k)
 			written[string(r.State)+r.RequestID] = r

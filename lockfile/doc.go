@@ -17,7 +17,8 @@
 // # The files
 //
 // A handle HANDLE is up to three files of mode 0600. HANDLE holds one lease
-// name a line, for cat, mapfile and cp. HANDLE.json holds the [Record]. What
+// name a line, for cat, mapfile and cp, and stays until these names are given
+// back: a release that failed leaves it. HANDLE.json holds the [Record]. What
 // HANDLE.lock holds does not matter; it is what flock(2) is called on. A copy of
 // HANDLE alone, or with an empty HANDLE.lock, is a handle too, a bare one. The
 // record that is about to replace HANDLE.json is HANDLE.lock.json for a moment,
@@ -26,12 +27,13 @@
 // # Formats
 //
 // HANDLE.json and each entry of a [Journal] say in "format" which form they are
-// written in: 1 today. Files without it are of format 0, which programs wrote
-// before there were numbers; it means the same. (The field is not called version,
-// since leasectl and the wire have versions of their own.)
+// written in. Files without it are of format 0, which programs wrote before there
+// were numbers; it means the same as 1. Format 2 is that of a record that owes
+// names, since programs of format 1 expect no names file beside it. (The field is
+// not called version, since leasectl and the wire have versions of their own.)
 //
-// A program reads its own format and those before it, and writes its own: an older
-// file stays as it is until its record changes. A program skips fields that it
+// A program reads its own format and those before it, and writes the oldest one
+// that says all: an older file stays as it is until its record changes. A program skips fields that it
 // does not know, and loses them with the next change of the record. So a new field
 // needs a new number only if an older program that loses it could lose a lease or
 // end one of somebody else.

@@ -6,9 +6,16 @@ import (
 	"fmt"
 )
 
-// format is the number that this program writes into the JSON of handles and
-// journal entries. The package comment says when it grows.
-const format = 1
+// Numbers of formats. The package comment says when they grow.
+const (
+	// plainFormat is that of journal entries, and of records whose names file an
+	// older program understands.
+	plainFormat = 1
+	// format is the newest one that this program knows: that of records whose names
+	// file holds owed names. An older program would take these names for a bare
+	// handle, and release them without their generations.
+	format = 2
+)
 
 // ErrNewer is the error for a file whose format is greater than the one that
 // this program knows.

@@ -68,7 +68,14 @@ func TestFormat0Handle(t *testing.T) {
 			if !strings.Contains(before, `"aws"`) { // the field was not there
 				changed = strings.Replace(before, `"state": "releasing",`, "\"state\": \"releasing\",\n  \"type\": \"gcp\",", 1)
 			}
-			if got, want := read(t, h.jsonPath()), strings.Replace(changed, "{\n", "{\n  \"format\": 1,\n", 1); got != want {
+			number := "{\n  \"format\": 1,\n"
+			if name != "held" { // owed names get a names file
+				number = "{\n  \"format\": 2,\n"
+				if got := read(t, h.path); !strings.HasPrefix(got, "install-") {
+					t.Errorf("changed, the names are %q", got)
+				}
+			}
+			if got, want := read(t, h.jsonPath()), strings.Replace(changed, "{\n", number, 1); got != want {
 				t.Errorf("changed, the record is\n%s\nwant\n%s", got, want)
 			}
 		})
@@ -101,9 +108,9 @@ func TestFormat0Journal(t *testing.T) {
 
 // newerRecords are records of a newer format, whose fields may mean anything.
 var newerRecords = []string{
-	`{"format":2,"state":"held","leases":[{"name":"a","generation":1}]}`,
+	`{"format":3,"state":"held","leases":[{"name":"a","generation":1}]}`,
 	`{"state":["a","queue"],"format":99,"leases":{"a":1},"ttl":300}`,
-	`{"format":2}`,
+	`{"format":3}`,
 }
 
 // A handle that a newer program wrote, or was writing when it was killed, is
@@ -163,8 +170,8 @@ func TestNewerJournal(t *testing.T) {
 	j := journalIn(t)
 	begin(t, j, "good").Leave()
 	for i, entry := range []string{
-		`{"format":2,"id":"newer0","kind":"acquire","handle":"/h","pid":1}`,
-		`{"format":2,"id":{"new":"form"},"padding":"` + strings.Repeat("x", 1000) + `"}`,
+		`{"format":3,"id":"newer0","kind":"acquire","handle":"/h","pid":1}`,
+		`{"format":3,"id":{"new":"form"},"padding":"` + strings.Repeat("x", 1000) + `"}`,
 	} {
 		write(t, filepath.Join(string(j), fmt.Sprintf("newer%d.json", i)), entry)
 	}
@@ -193,7 +200,7 @@ func wantNewer(t *testing.T, err error) {
 		t.Errorf("error %v, want %v", err, ErrNewer)
 		return
 	}
-	if text := err.Error(); !strings.Contains(text, "written by a newer leasectl (format 2): use that") &&
+	if text := err.Error(); !strings.Contains(text, "written by a newer leasectl (format 3): use that") &&
 		!strings.Contains(text, "written by a newer leasectl (format 99): use that") {
 		t.Errorf("error %q does not say which format it is and what to do", text)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Endings of the files beside a handle. No handle ends in one of the first two,
@@ -81,6 +82,23 @@ func (h Handle) Read() (Record, error) {
 	return r, nil
 }
 
+// Modified returns when the names file was written; the zero time if there is none.
+// A time without a fraction of a second is of a file system, or an archive, that
+// drops it: then it is the end of that second.
+func (h Handle) Modified() time.Time { return modified(h.path) }
+
+func modified(path string) time.Time {
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	at := fi.ModTime()
+	if at.Nanosecond() == 0 {
+		at = at.Add(time.Second - 1)
+	}
+	return at
+}
+
 // files is what was found on disk.
 type files struct {
 	text  []byte   // the names file; this and the others are nil if there is none
@@ -139,8 +157,8 @@ func (f files) same(g files) bool {
 //   - Otherwise names count without a record: a script copied them here, or
 //     the record is missing or broken.
 //   - Without names a held record is gone, since a script that removes the
-//     file of names means the handle. A queued one never had names. One that
-//     is releasing stays: its leases are still owed.
+//     file of names means the handle. One that is queued or releasing stays
+//     without it: its request or its leases are still owed.
 //   - If a newer program wrote either record, the error is [ErrNewer]: which one
 //     counts is not known, so r has the names and nothing else.
 func (f files) record() (r Record, source string, err error) {
@@ -185,5 +203,5 @@ func bare(names []string) Record {
 
 // holdNamesOf reports whether the names file is as that of r.
 func (f files) holdNamesOf(r Record) bool {
-	return sameNames(f.names, r.namesOnDisk()) && (f.text != nil || !r.hasNamesFile())
+	return sameNames(f.names, r.NamesInFile()) && (f.text != nil || !r.hasNamesFile())
 }

@@ -71,6 +71,8 @@ func TestReadCombinations(t *testing.T) {
 		{"held for nothing", `{"state":"held","request_id":"json"}`, missing, [6]string{"gone", "json", "bare", "bare", "bare", "error"}},
 		{"releasing", `{"state":"releasing","request_id":"json",` + ab + `}`, missing, [6]string{"json", "json", "json", "json", "bare", "error"}},
 		{"releasing a request", `{"state":"releasing","request_id":"json"}`, missing, [6]string{"json", "json", "bare", "bare", "bare", "error"}},
+		{"releasing what is owed", `{"state":"releasing","request_id":"json","previous":[{` + ab + `}]}`, missing, [6]string{"json", "json", "json", "json", "bare", "error"}},
+		{"queued, and owing", `{"state":"queued","request_id":"json","previous":[{` + ab + `}]}`, missing, [6]string{"json", "json", "json", "json", "bare", "error"}},
 		{"of a newer version", `{"state":"lent","request_id":"json",` + ab + `}`, missing, [6]string{"json", "json", "json", "json", "bare", "error"}},
 		{"broken", `{"state":"he`, missing, [6]string{"error", "error", "bare", "bare", "bare", "error"}},
 		{"empty", ``, missing, [6]string{"error", "error", "bare", "bare", "bare", "error"}},
@@ -82,6 +84,8 @@ func TestReadCombinations(t *testing.T) {
 		{"held to held", `{"state":"held","request_id":"json",` + c + `}`, `{"state":"held","request_id":"next",` + ab + `}`, [6]string{"gone", "gone", "next", "next", "json", "error"}},
 		{"held to queued", `{"state":"held","request_id":"json",` + ab + `}`, `{"state":"queued","request_id":"next"}`, [6]string{"next", "next", "json", "json", "bare", "error"}},
 		{"held to releasing", `{"state":"held","request_id":"json",` + ab + `}`, `{"state":"releasing","request_id":"next",` + ab + `}`, [6]string{"next", "next", "next", "next", "bare", "error"}},
+		{"held to owed", `{"state":"held","request_id":"json",` + ab + `}`, `{"state":"releasing","request_id":"next","previous":[{` + ab + `}]}`, [6]string{"next", "next", "next", "next", "bare", "error"}},
+		{"owed to queued", `{"state":"releasing","request_id":"json","previous":[{` + ab + `}]}`, `{"state":"queued","request_id":"next"}`, [6]string{"next", "next", "json", "json", "bare", "error"}},
 		{"held to broken", `{"state":"held","request_id":"json",` + ab + `}`, `{`, [6]string{"error", "error", "json", "json", "bare", "error"}},
 	} {
 		for i, n := range names {

@@ -122,7 +122,7 @@ func (in Intent) encode() ([]byte, error) {
 	data, err := json.Marshal(struct {
 		Format int `json:"format"`
 		Intent
-	}{format, in})
+	}{plainFormat, in})
 	return append(data, '\n'), err
 }
 

@@ -3,6 +3,7 @@ package lockfile
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -18,33 +20,61 @@ import (
 // a line. Lines that others wrote are kept byte for byte. Every change replaces
 // the file under a lock on the path with .lock added; the lock file stays. A List
 // makes no directory.
+//
+// Beside it, with .json added, stands which grants the lines are of. A line that
+// it has nothing of is a name and nothing else.
 type List string
 
-// Read returns the names in the list, none if it does not exist. Lines that
-// are no names are reported in the error, but do not keep the others from
+// Read returns the grants in the list, none if it does not exist, and when it was
+// written. Of a line that nothing more is known of, the grant has a name only. Lines
+// that are no names are reported in the error, but do not keep the others from
 // being returned.
-func (l List) Read() ([]string, error) {
-	data, _, err := l.read()
-	if err != nil {
-		return nil, err
+func (l List) Read() (grants []Grant, written time.Time, err error) {
+	written = modified(l.path())
+	text, err := l.read()
+	for err == nil {
+		var again listText
+		if again, err = l.read(); err == nil && again.same(text) {
+			break
+		}
+		text = again
 	}
-	names, err := parseNames(data)
+	if err != nil {
+		return nil, written, err
+	}
+	names, err := parseNames(text.lines)
 	if err != nil {
 		err = fmt.Errorf("read list %s: %w", l, err)
 	}
-	return names, err
+	known := text.pair()
+	for _, name := range names {
+		g := Grant{Lease: Lease{Name: name}}
+		if of := known[name]; len(of) > 0 {
+			g, known[name] = of[0], of[1:]
+		}
+		grants = append(grants, g)
+	}
+	return grants, written, err
 }
 
-// Append adds names at the end. It blocks for the lock until ctx ends.
-func (l List) Append(ctx context.Context, names []string) error {
+// Append adds grants at the end. It blocks for the lock until ctx ends.
+func (l List) Append(ctx context.Context, grants []Grant) error {
+	names := make([]string, len(grants))
+	for i, g := range grants {
+		names[i] = g.Name
+	}
 	if err := checkNames(names); err != nil {
 		return fmt.Errorf("append to list %s: %w", l, err)
 	}
 	if len(names) == 0 {
 		return nil
 	}
-	return l.update(ctx, func(old []byte, mode fs.FileMode) error {
-		return apply(l.append(old, names, mode))
+	return l.update(ctx, func(old listText) error {
+		known, err := l.known(append(old.grants, identified(grants)...))
+		if err != nil {
+			return err
+		}
+		return apply(append([]change{l.append(old, names)}, known...)...)
 	})
 }
 
@@ -52,9 +82,9 @@ func (l List) Append(ctx context.Context, names []string) error {
 // waiting for it until ctx ends, reads the list and writes a temporary file
 // beside it, but leaves the list alone.
 func (l List) CanAppend(ctx context.Context) error {
-	return l.update(ctx, func(old []byte, mode fs.FileMode) error {
+	return l.update(ctx, func(old listText) error {
 		longest := strings.Repeat("x", leaseapi.MaxName)
-		temp, err := writeTemp(l.append(old, []string{longest}, mode))
+		temp, err := writeTemp(l.append(old, []string{longest}))
 		if err != nil {
 			return err
 		}
@@ -62,52 +92,46 @@ func (l List) CanAppend(ctx context.Context) error {
 	})
 }
 
-// Remove takes out names, one line for each; a name that is not there, and
-// a list that is not there, are fine. The file stays, even if it is empty then.
-// It blocks for the lock until ctx ends.
-func (l List) Remove(ctx context.Context, names []string) error {
+// Remove takes out grants, one line for each; one that is not there, and a list
+// that is not there, are fine. A line of another grant of the same name stays. A
+// grant with a name only is any line of that name. The file stays, even if it is
+// empty then. It blocks for the lock until ctx ends.
+func (l List) Remove(ctx context.Context, grants []Grant) error {
 	// A list that is missing or empty holds none of the names: no lock is needed.
-	if data, _, err := l.read(); err != nil || len(data) == 0 {
+	if old, err := l.read(); err != nil || len(old.lines) == 0 {
 		return err
 	}
-	return l.update(ctx, func(old []byte, mode fs.FileMode) error {
-		left := slices.Clone(names)
-		data := []byte{}
-		for line := range strings.Lines(string(old)) {
-			if i := slices.Index(left, nameOn(line)); i >= 0 {
-				left = slices.Delete(left, i, i+1)
-				continue
-			}
-			data = append(data, line...)
-		}
-		if bytes.Equal(data, old) {
+	return l.update(ctx, func(old listText) error {
+		lines, left := old.without(grants)
+		if bytes.Equal(lines, old.lines) {
 			return nil
 		}
-		return apply(change{path: l.path(), data: data, mode: mode})
+		known, err := l.known(left)
+		if err != nil {
+			return err
+		}
+		return apply(append([]change{{path: l.path(), data: lines, mode: old.mode}}, known...)...)
 	})
 }
 
-func (l List) append(old []byte, names []string, mode fs.FileMode) change {
-	data := slices.Clone(old)
+func (l List) append(old listText, names []string) change {
+	data := slices.Clone(old.lines)
 	if len(data) > 0 && data[len(data)-1] != '\n' {
 		data = append(data, '\n')
 	}
-	return change{path: l.path(), data: append(data, formatNames(names)...), mode: mode}
+	return change{path: l.path(), data: append(data, formatNames(names)...), mode: old.mode}
 }
 
-// update calls fn with the content and the mode of the list, under its lock.
-func (l List) update(ctx context.Context, fn func(old []byte, mode fs.FileMode) error) error {
+// update calls fn with the content of the list, under its lock.
+func (l List) update(ctx context.Context, fn func(old listText) error) error {
 	err := checkDir(filepath.Dir(l.path()))
 	if err == nil {
 		err = WithLock(ctx, l.path()+lockSuffix, func() error {
-			old, mode, err := readOwnMode(l.path())
+			old, err := l.load()
 			if err != nil {
 				return err
 			}
-			if old == nil {
-				mode = ownerOnly
-			}
-			return fn(old, mode)
+			return fn(old)
 		})
 	}
 	if err != nil {
@@ -116,21 +140,55 @@ func (l List) update(ctx context.Context, fn func(old []byte, mode fs.FileMode) 
 	return nil
 }
 
-func (l List) read() ([]byte, fs.FileMode, error) {
+// read is load for a caller without the lock; a list without a directory is empty.
+func (l List) read() (listText, error) {
 	err := checkDir(filepath.Dir(l.path()))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, nil
+		return listText{}, nil
 	}
-	var data []byte
-	var mode fs.FileMode
+	var text listText
 	if err == nil {
-		data, mode, err = readOwnMode(l.path())
+		text, err = l.load()
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("read list %s: %w", l, err)
+		return listText{}, fmt.Errorf("read list %s: %w", l, err)
 	}
-	return data, mode, nil
+	return text, nil
 }
 
+func (l List) load() (text listText, err error) {
+	if text.lines, text.mode, err = readOwnMode(l.path()); err != nil {
+		return listText{}, err
+	}
+	if text.lines == nil {
+		text.mode = ownerOnly
+	}
+	text.grants, err = readGrants(l.jsonPath(), "")
+	return text, err
+}
+
+// known returns the change that makes grants what is known beside the list. What is
+// known of the oldest is left out if it is too much.
+func (l List) known(grants []Grant) ([]change, error) {
+	if len(grants) == 0 {
+		return []change{remove(l.jsonPath())}, nil
+	}
+	for {
+		data, err := json.MarshalIndent(historyDoc{plainFormat, grants}, "", " ")
+		if err != nil {
+			return nil, err
+		}
+		if len(data) < listKnown {
+			return []change{replace(l.jsonPath(), append(data, '\n'))}, nil
+		}
+		grants = grants[(len(grants)+9)/10:]
+	}
+}
+
+// listKnown bounds what is known of a list, in bytes: it becomes part of a secret
+// of a container platform, which holds 1 MiB, and so do all other files of a test.
+const listKnown = 128 << 10
+
 // path is clean, since a slash at its end would make it another file.
-func (l List) path() string { return filepath.Clean(string(l)) }
+func (l List) path() string     { return filepath.Clean(string(l)) }
+func (l List) jsonPath() string { return l.path() + jsonSuffix }

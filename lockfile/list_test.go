@@ -66,28 +66,45 @@ func TestList(t *testing.T) {
 }
 
 func appending(names ...string) func(List) error {
-	return func(l List) error { return l.Append(context.Background(), names) }
+	return func(l List) error { return l.Append(context.Background(), named(names...)) }
+}
+
+// named are grants of which nothing but the name is known.
+func named(names ...string) (grants []Grant) {
+	for _, name := range names {
+		grants = append(grants, Grant{Lease: Lease{Name: name}})
+	}
+	return grants
+}
+
+// readNames is Read, without what is known of the names.
+func readNames(l List) (names []string, err error) {
+	grants, _, err := l.Read()
+	for _, g := range grants {
+		names = append(names, g.Name)
+	}
+	return names, err
 }
 
 func removing(names ...string) func(List) error {
-	return func(l List) error { return l.Remove(context.Background(), names) }
+	return func(l List) error { return l.Remove(context.Background(), named(names...)) }
 }
 
 func TestListRead(t *testing.T) {
 	l, _ := listIn(t)
-	names, err := l.Read()
+	names, err := readNames(l)
 	if err != nil || len(names) != 0 {
 		t.Errorf("of none: %q, %v", names, err)
 	}
 	write(t, string(l), "a\r\n\n../b\nc")
-	names, err = l.Read()
+	names, err = readNames(l)
 	if !slices.Equal(names, []string{"a", "c"}) {
 		t.Errorf("one bad line, and the names are %q", names)
 	}
 	wantError(t, err, string(l))
 	wantError(t, err, "line 3")
 
-	names, err = List(filepath.Join(t.TempDir(), "no", "leases")).Read()
+	names, err = readNames(List(filepath.Join(t.TempDir(), "no", "leases")))
 	if err != nil || len(names) != 0 {
 		t.Errorf("without a directory: %q, %v", names, err)
 	}
@@ -115,14 +132,14 @@ func TestListMode(t *testing.T) {
 func TestListFails(t *testing.T) {
 	l, dir := listIn(t)
 	write(t, string(l), "x\n")
-	wantError(t, l.Append(t.Context(), []string{"a", "b/c"}), "contains '/'")
+	wantError(t, l.Append(t.Context(), named("a", "b/c")), "contains '/'")
 	if got := read(t, string(l)); got != "x\n" {
 		t.Errorf("after a bad name it holds %q", got)
 	}
 	ok(t, WithLock(t.Context(), string(l)+".lock", func() error {
 		for name, do := range map[string]func(context.Context) error{
-			"append": func(ctx context.Context) error { return l.Append(ctx, []string{"a"}) },
-			"remove": func(ctx context.Context) error { return l.Remove(ctx, []string{"x"}) },
+			"append": func(ctx context.Context) error { return l.Append(ctx, named("a")) },
+			"remove": func(ctx context.Context) error { return l.Remove(ctx, named("x")) },
 			"check":  l.CanAppend,
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -179,7 +196,7 @@ func TestListConcurrently(t *testing.T) {
 		})
 	}
 	all.Wait()
-	names, err := l.Read()
+	names, err := readNames(l)
 	ok(t, err)
 	var want []string
 	for i := range 6 {

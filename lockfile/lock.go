@@ -76,9 +76,12 @@ func unlockInto(err *error, unlock func() error) {
 }
 
 // waiting returns the way to take a lock that waits for it until ctx ends.
-func waiting(ctx context.Context) func(*flock.Flock) error {
+func waiting(ctx context.Context) func(*flock.Flock) error { return waitingEvery(ctx, retryDelay) }
+
+// waitingEvery is waiting with another pause between two tries.
+func waitingEvery(ctx context.Context, pause time.Duration) func(*flock.Flock) error {
 	return func(l *flock.Flock) error {
-		_, err := l.TryLockContext(ctx, retryDelay)
+		_, err := l.TryLockContext(ctx, pause)
 		if err != nil && errors.Is(err, ctx.Err()) {
 			err = fmt.Errorf("gave up waiting: %w", err)
 		}

@@ -114,10 +114,10 @@ func TestFilesRefused(t *testing.T) {
 		t.Run(tt.name+" list", func(t *testing.T) {
 			l := List(filepath.Join(t.TempDir(), "leases"))
 			tt.make(t, string(l))
-			wantError(t, l.Append(t.Context(), []string{"b"}), tt.says)
-			wantError(t, l.Remove(t.Context(), []string{"a"}), tt.says)
+			wantError(t, l.Append(t.Context(), named("b")), tt.says)
+			wantError(t, l.Remove(t.Context(), named("a")), tt.says)
 			wantError(t, l.CanAppend(t.Context()), tt.says)
-			_, err := l.Read()
+			_, _, err := l.Read()
 			wantError(t, err, tt.says)
 		})
 	}

@@ -38,7 +38,7 @@ func (f files) stepsTo(h Handle, to Record, data []byte) (steps []change) {
 	switch {
 	case namesStay:
 	case to.hasNamesFile():
-		steps = append(steps, replace(names, formatNames(to.Names()))) // now the next record counts
+		steps = append(steps, replace(names, formatNames(to.NamesInFile()))) // now the next record counts
 	default:
 		steps = append(steps, remove(names)) // likewise
 	}

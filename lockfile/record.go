@@ -3,6 +3,7 @@ package lockfile
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -11,12 +12,14 @@ type State string
 
 // States of a handle. The zero State is that of no handle.
 const (
-	// StateQueued: an acquire waits for its leases. There is no names file.
+	// StateQueued: an acquire waits for its leases. There is no names file, unless
+	// names of an earlier request are owed.
 	StateQueued State = "queued"
 	// StateHeld: the leases are the caller's. There is a names file; if a
 	// script removes it, it has removed the handle.
 	StateHeld State = "held"
-	// StateReleasing: a release is owed that the proxy has not confirmed.
+	// StateReleasing: a release is owed that the proxy has not confirmed. The
+	// names file stays until the names in it are given back.
 	StateReleasing State = "releasing"
 )
 
@@ -34,9 +37,13 @@ type Owed struct {
 	RequestID string  `json:"request_id,omitempty"`
 	Owner     string  `json:"owner,omitempty"`
 	Proxy     string  `json:"proxy,omitempty"`
+	Store     string  `json:"store,omitempty"` // of the proxy; see [Grant]
 	Leases    []Lease `json:"leases,omitempty"`
 
 	SharedList string `json:"shared_list,omitempty"` // as in Record
+	// NotAfter is when the leases were granted at the latest; zero if that is not
+	// known. A name that was granted again since is not owed.
+	NotAfter time.Time `json:"not_after,omitzero"`
 
 	// Unsent says that no release of it can have reached the proxy so far.
 	Unsent bool `json:"unsent,omitempty"`
@@ -59,6 +66,7 @@ type Record struct {
 	Type      string `json:"type,omitempty"`
 	Count     int    `json:"count,omitempty"`
 	Proxy     string `json:"proxy,omitempty"` // URL
+	Store     string `json:"store,omitempty"` // of the proxy; see [Grant]
 
 	TTL    time.Duration `json:"ttl,omitempty"` // travels as its string, "5m0s"
 	Leases []Lease       `json:"leases,omitempty"`
@@ -102,18 +110,34 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// namesOnDisk returns what stands in the names file of r.
-func (r Record) namesOnDisk() []string {
-	if r.State == StateQueued {
-		return nil
+// NamesInFile returns what stands in the names file of r: the names that it holds,
+// or, until their release is confirmed, those that it owes.
+func (r Record) NamesInFile() []string {
+	if r.State == StateHeld {
+		return r.Names()
 	}
-	return r.Names()
+	var names []string
+	if r.State != StateQueued {
+		names = r.Names()
+	}
+	for _, owed := range r.Owed {
+		names = append(names, owed.Names()...)
+	}
+	return names
 }
 
 // hasNamesFile reports whether r has a names file. A held record has one even
 // if it is for no leases, since without the file it would count as removed.
 func (r Record) hasNamesFile() bool {
-	return r.State == StateHeld || len(r.namesOnDisk()) > 0
+	return r.State == StateHeld || len(r.NamesInFile()) > 0
+}
+
+// format is the oldest format whose programs understand r and its names file.
+func (r Record) format() int {
+	if r.State != StateHeld && slices.ContainsFunc(r.Owed, func(o Owed) bool { return len(o.Leases) > 0 }) {
+		return format
+	}
+	return plainFormat
 }
 
 // fields is Record without its methods.
@@ -137,7 +161,7 @@ func (r Record) encode() ([]byte, error) {
 	data, err := json.MarshalIndent(struct {
 		Format int `json:"format"`
 		document
-	}{format, r.document()}, "", "  ")
+	}{r.format(), r.document()}, "", "  ")
 	return append(data, '\n'), err
 }
 

@@ -55,6 +55,9 @@ func (h Handle) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	return tx.Save()
 }
 
+// Path returns the path of the handle.
+func (tx *Tx) Path() string { return tx.handle.path }
+
 func (h Handle) lock(ctx context.Context) (unlock func() error, err error) {
 	// First, so that not even a lock file is put into a directory of another user.
 	if err := checkDir(filepath.Dir(h.path)); err != nil {

@@ -53,7 +53,7 @@ func TestUpdateWrites(t *testing.T) {
 
 			ok(t, h.Update(t.Context(), set(fullRecord)))
 			wantRecord(t, h, fullRecord)
-			if got := read(t, h.path); got != "a\nb\n" {
+			if got := read(t, h.path); got != "a\nb\nc\n" { // c is owed
 				t.Errorf("the names file holds %q", got)
 			}
 			for _, path := range []string{h.path, h.jsonPath()} {
@@ -335,7 +335,7 @@ func childFullDisk(args []string) error {
 		return errors.Join(errors.New("Update did not fail"), err)
 	}
 	l := List(args[1])
-	for _, err := range []error{l.CanAppend(context.Background()), l.Append(context.Background(), []string{"another-name"})} {
+	for _, err := range []error{l.CanAppend(context.Background()), l.Append(context.Background(), named("another-name"))} {
 		if !errors.Is(err, syscall.EFBIG) {
 			return errors.Join(errors.New("the list did not fail"), err)
 		}
@@ -348,7 +348,7 @@ func TestFullDisk(t *testing.T) {
 	h := handleIn(t)
 	l := List(filepath.Join(filepath.Dir(h.path), "leases"))
 	ok(t, h.Update(t.Context(), set(held("r1", "a"))))
-	ok(t, l.Append(t.Context(), []string{"b"}))
+	ok(t, l.Append(t.Context(), named("b")))
 	before := ls(t, filepath.Dir(h.path))
 	startChild(t, os.Geteuid(), "full-disk", h.path, string(l)).end(t)
 	wantRecord(t, h, held("r1", "a"))

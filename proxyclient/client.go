@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Options say where the proxy is. Only URL must be set.
@@ -32,6 +34,26 @@ type Client struct {
 
 	wire     atomic.Int64 // of the Capabilities that the proxy has shown
 	released releasedNames
+	store    atomic.Pointer[string] // id of the proxy's store, as its last answer said; nil: none did
+}
+
+// Store returns the id of the store of the proxy, under which its names, generations
+// and request ids mean something; "" until an answer has told, and with version 1.
+func (c *Client) Store() string {
+	if id := c.store.Load(); id != nil {
+		return *id
+	}
+	return ""
+}
+
+// noteStore takes the id of the store from an answer.
+func (c *Client) noteStore(o outcome) {
+	if o.err != nil || o.answer.Response == nil {
+		return
+	}
+	if id := o.Header.Get(leaseapi.HeaderStore); leaseapi.CheckRequestID(id) == nil {
+		c.store.Store(&id)
+	}
 }
 
 // known returns what the proxy has shown so far that it can do.

@@ -79,6 +79,7 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	// The result of Do is in x.last already; or ctx or prepare ended the pause
 	// before a further attempt, and the last one counts.
 	_, _ = rc.Do(req)
+	c.noteStore(x.last)
 	return x.last
 }
 

@@ -83,6 +83,15 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.Releas
 	return c.mayTouch(set, now, req.Leases)
 }
 
+// owns returns which holders a release of all that owner has is about: those of that
+// owner that c may act on.
+func (c caller) owns(owner string) func(holder string) bool {
+	return func(h string) bool {
+		_, of := splitHolder(h)
+		return of == owner && c.may(h)
+	}
+}
+
 // mayTouch reports which of leases, named with their generations, another token
 // holds. A lease that has ended is nobody's.
 func (c caller) mayTouch(set *pool.Set, now time.Duration, leases []leaseapi.Lease) error {

@@ -33,7 +33,11 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 	var forbidden error
 	err := h.term.do(func(set *pool.Set, now time.Duration) {
 		if forbidden = c.mayRelease(set, now, req); forbidden == nil {
-			reply, unknown = release(set, now, req)
+			if req.All {
+				reply = releaseAll(set, now, c.owns(req.Owner))
+			} else {
+				reply, unknown = release(set, now, req)
+			}
 		}
 	})
 	switch err := cmp.Or(err, forbidden); {
@@ -51,12 +55,15 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 
 // ours reports whether req has a field that version 1 does not have.
 func ours(req leaseapi.ReleaseRequest) bool {
-	return req.Leases != nil || req.RequestIDs != nil || req.Owner != "" || req.Delay != 0
+	return req.Leases != nil || req.RequestIDs != nil || req.Owner != "" || req.Delay != 0 || req.All
 }
 
 func checkRelease(req leaseapi.ReleaseRequest) error {
 	if err := notNegative("delay", time.Duration(req.Delay)); err != nil {
 		return err
+	}
+	if rest := len(req.Names) + len(req.Leases) + len(req.RequestIDs); req.All && (req.Owner == "" || req.Delay > 0 || rest > 0) {
+		return errors.New("all goes with owner, and with nothing else")
 	}
 	if req.Delay > 0 && len(req.RequestIDs) > 0 {
 		return errors.New("delay does not go with request_ids")
@@ -84,6 +91,12 @@ func checkLeases(leases []leaseapi.Lease) error {
 		}
 	}
 	return nil
+}
+
+// releaseAll ends all that an owner holds and waits for.
+func releaseAll(set *pool.Set, now time.Duration, meant func(holder string) bool) leaseapi.ReleaseReply {
+	names, withdrawn := set.ReleaseAll(now, meant)
+	return leaseapi.ReleaseReply{Released: append([]string{}, names...), All: true, Withdrawn: withdrawn}
 }
 
 // release does what req asks for. Bare names come last: as in version 1, the first

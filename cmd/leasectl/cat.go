@@ -42,7 +42,7 @@ func (a *app) cat(o *catOptions) error {
 		return err
 	}
 	record, err := handle.Read()
-	names := record.Names()
+	names := record.NamesInFile()
 	json := o.format == "json" || o.format == "" && a.output == "json"
 	newer := errors.Is(err, holder.ErrNewer) && len(names) > 0 && !json // the names are known all the same
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !newer {

@@ -37,6 +37,7 @@ var facts = []standsOnce{
 		in: []string{
 			"proxyclient/capabilities.go",
 			"proxyclient/break.go",  // nobody holds the name
+			"lockfile/grant.go",     // are two grants one?
 			"pool/", "proxyserver/", // have no version-1 peer to ask: a request without a generation means the name
 		},
 	},
@@ -44,9 +45,9 @@ var facts = []standsOnce{
 		fact: "is the proxy of version 1? Its refusal says so to callers that could not ask before",
 		is:   calls("errors.ErrUnsupported"),
 		in: []string{
-			"proxyclient/release.go", "proxyclient/query.go", // make it
-			"proxyclient/unwind.go",                                                          // a request is taken back all the same
-			"holder/settle.go", "holder/owed.go", "holder/late.go", "cmd/leasectl/status.go", // go on without
+			"proxyclient/release.go", "proxyclient/releaseall.go", "proxyclient/query.go", // make it
+			"proxyclient/unwind.go",                                                                                 // a request is taken back all the same
+			"holder/settle.go", "holder/send.go", "holder/detached.go", "holder/named.go", "cmd/leasectl/status.go", // go on without
 		},
 	},
 	{

@@ -14,12 +14,20 @@ import (
 // Where the system gives the job's address, that is the name: people who
 // wait for the lease want to look at the job that holds it.
 func detectOwner(env func(string) string) string {
+	if owner := ciOwner(env); owner != "" {
+		return owner
+	}
+	return trimOwner(userAtHost())
+}
+
+// ciOwner names the job by the variables of a CI system; "" if there are none.
+func ciOwner(env func(string) string) string {
 	for _, system := range ciSystems {
 		if name := system(env); name != "" {
 			return trimOwner(name)
 		}
 	}
-	return trimOwner(userAtHost())
+	return ""
 }
 
 // ciSystems are asked in this order; each returns "" if its variables are not set.

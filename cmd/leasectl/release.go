@@ -5,10 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"math"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
 )
@@ -19,6 +21,7 @@ type releaseOptions struct {
 	scope  string
 	delay  time.Duration
 	detach bool
+	all    bool
 	owner  int // process that wants a delayed release; 0: the one that started us
 	caller int // process whose end cancels a delayed release; 0: none
 }
@@ -26,24 +29,34 @@ type releaseOptions struct {
 func newReleaseCommand(a *app) *cobra.Command {
 	o := new(releaseOptions)
 	cmd := &cobra.Command{
-		Use:   "release (--handle HANDLE | --names A,B | --scope test)",
+		Use:   "release (--handle HANDLE | --names A,B | --scope test | --all)",
 		Short: "give leases back",
 		Long: `Release gives leases back and prints their names. What is given back already is
 success. With --delay it waits first: killed meanwhile, the lease stays; if the
 shell that started it is gone, it releases at once. With --delay and --detach it
 returns at once and the proxy releases when the time has come, or a process in
-the background if the proxy is of version 1.`,
+the background if the proxy is of version 1.
+
+Names mean the newest lease of that name that this owner got here before the
+command began. What is known to be over, or somebody else's, is said and left
+alone: a stale name never ends a successor's lease.
+
+With --all it gives back all that an owner holds at the proxy, and withdraws what
+it waits for: the owner of the CI system's variables, or the one of --owner.`,
 		Example: `  leasectl release --handle "$handle" --delay 20m --detach`,
 		Args:    noArgsBut("names"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A job's LEASECTL_SCOPE and LEASECTL_OWNER_PID are about its
 			// acquires, and its LEASECTL_DETACH about its late releases.
-			if flags := cmd.Flags(); o.handle != "" || len(o.names) > 0 {
+			if flags := cmd.Flags(); o.handle != "" || len(o.names) > 0 || o.all {
 				o.scope = ifTyped(flags.Lookup("scope"), o.scope)
 			}
 			o.owner = ifTyped(cmd.Flags().Lookup("owner-pid"), o.owner)
 			if o.delay == 0 {
 				o.detach = ifTyped(cmd.Flags().Lookup("detach"), o.detach)
+			}
+			if o.all {
+				return a.releaseAll(cmd.Context(), o, cmd.Flags().Lookup("owner"))
 			}
 			return a.release(cmd.Context(), o)
 		},
@@ -52,6 +65,7 @@ the background if the proxy is of version 1.`,
 	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
 	flags.Var(namesValue(&o.names), "names", "names of leases, separated by commas")
 	flags.Var(choiceValue(&o.scope, "", "test"), "scope", "test: all names in $SHARED_DIR/leases")
+	flags.BoolVar(&o.all, "all", false, "all that an owner holds and waits for at the proxy")
 	flags.Var(durationValue(&o.delay, 0, 0, maxTime), "delay", "release after this time")
 	flags.BoolVar(&o.detach, "detach", false, "with --delay: return at once, the release happens by itself")
 	bindOwnerPID(flags, &o.owner, "with --delay: release at once when this process is gone (default: the one that started leasectl)")
@@ -70,7 +84,7 @@ func (a *app) release(ctx context.Context, o *releaseOptions) error {
 		}
 	}
 	if given != 1 {
-		return usagef("want one of --handle, --names and --scope test: what is to be released")
+		return usagef("want one of --handle, --names, --scope test and --all: what is to be released")
 	}
 	switch {
 	case o.detach && o.delay == 0:
@@ -111,7 +125,7 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 		return err
 	}
 	if a.holder.ProxyOf(record) == "" {
-		a.dryRun("dry run: it would release %s", strings.Join(record.Names(), ", "))
+		a.dryRun("dry run: it would release %s", strings.Join(record.NamesInFile(), ", "))
 		return nil
 	}
 	a.holder.NoticeKeeper(handle, record)
@@ -126,31 +140,60 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 }
 
 // releaseNames gives leases back by their names, without a handle.
-func (a *app) releaseNames(ctx context.Context, o *releaseOptions) (err error) {
-	names, list := o.names, holder.List("")
+func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
+	named := a.holder.Named(o.names)
 	if o.scope == "test" {
-		if list, err = sharedList(ctx); err != nil {
+		list, err := sharedList(ctx)
+		if err != nil {
 			return err
 		}
-		if names, err = list.Read(); err != nil {
+		if named, err = a.holder.Listed(list); err != nil {
 			return err
 		}
-	}
-	if a.proxy.unset() {
-		a.dryRun("dry run: it would release %s", strings.Join(names, ", "))
-		return nil
 	}
 	switch {
-	case len(names) == 0:
+	case a.proxy.unset():
+		a.dryRun("dry run: it would release %s", strings.Join(named.Names(), ", "))
+		return nil
+	case len(named.Names()) == 0:
 		return a.printReleased(nil)
 	case o.detach:
-		return a.holder.ReleaseNamesDetached(ctx, names, o.putOff())
+		return a.holder.ReleaseNamedDetached(ctx, named, o.delay)
 	}
-	released, err := a.holder.ReleaseNames(ctx, names, list, o.putOff())
+	released, err := a.holder.ReleaseNamed(ctx, named, o.putOff())
 	if err == nil || len(released) > 0 {
 		err = errors.Join(a.printReleased(released), err)
 	}
 	return err
+}
+
+// releaseAll gives back all that an owner holds and waits for.
+func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Flag) error {
+	if o.handle != "" || len(o.names) > 0 || o.scope != "" || o.delay > 0 || o.detach || o.owner != 0 {
+		return usagef("--all goes with none of --handle, --names, --scope, --delay, --detach and --owner-pid")
+	}
+	who := a.owner
+	if !typed(owner) {
+		if who != "" {
+			return usagef("--all: LEASECTL_OWNER is %q: type the owner whose leases are all to be released, with --owner", who)
+		}
+		if who = ciOwner(os.Getenv); who == "" {
+			return usagef("--all: no variables of a CI system say who holds the leases: type the owner with --owner")
+		}
+	}
+	if who == "" {
+		return usagef("--all: --owner is empty: name the owner whose leases are all to be released")
+	}
+	if a.proxy.unset() {
+		a.dryRun("dry run: it would release all that %s holds and waits for", who)
+		return nil
+	}
+	released, withdrawn, err := a.holder.ReleaseAll(ctx, who)
+	if err != nil {
+		return err
+	}
+	a.Notef("released %d and withdrew %d waiting requests of %s", len(released), withdrawn, who)
+	return a.printReleased(released)
 }
 
 func (a *app) printReleased(names []string) error {

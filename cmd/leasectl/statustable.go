@@ -124,7 +124,7 @@ func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) strin
 	row("handle", path)
 	row("state", string(r.State))
 	row("type", r.Type)
-	row("names", strings.Join(r.Names(), ", "))
+	row("names", strings.Join(r.NamesInFile(), ", "))
 	row("owner", r.Owner)
 	row("proxy", r.Proxy)
 	if !r.AcquiredAt.IsZero() {

@@ -1,0 +1,220 @@
+package holder
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// Named are names that a user gave, on a command line, in a copy of a handle or in
+// a list, as they were meant when the command began: what was granted to anybody
+// since then is not.
+type Named struct {
+	grants  []lockfile.Grant            // with what a list says of them, or the name only
+	history map[string][]lockfile.Grant // the newest of each name at each store
+	began   time.Time
+	written time.Time // of the file that they stand in; zero: it does not count
+	list    lockfile.List
+}
+
+// Named returns what names mean now.
+func (h *Holder) Named(names []string) Named {
+	leases := make([]lockfile.Lease, len(names))
+	for i, name := range names {
+		leases[i].Name = name
+	}
+	return h.named(grantsOf(leases, "", ""), time.Time{})
+}
+
+// Listed returns what the entries of a list mean now.
+func (h *Holder) Listed(list lockfile.List) (Named, error) {
+	grants, written, err := list.Read()
+	if err != nil {
+		return Named{}, err
+	}
+	n := h.named(grants, written)
+	n.list = list
+	return n, nil
+}
+
+// namedIn returns what the names of a bare handle mean now.
+func (h *Holder) namedIn(handle lockfile.Handle, r lockfile.Record) Named {
+	return h.named(grantsOf(r.Leases, "", ""), handle.Modified())
+}
+
+func (h *Holder) named(grants []lockfile.Grant, written time.Time) Named {
+	n := Named{grants: grants, history: make(map[string][]lockfile.Grant), began: lockfile.FileTime(), written: written}
+	for _, g := range grants {
+		n.history[g.Name] = h.history.all(g.Name)
+	}
+	return n
+}
+
+// Names returns the names.
+func (n Named) Names() []string {
+	names := make([]string, len(n.grants))
+	for i, g := range n.grants {
+		names[i] = g.Name
+	}
+	return names
+}
+
+// ended is a name whose lease is known to be over, and why.
+type ended struct {
+	name, why string
+}
+
+// owed returns what the names make their user owe to a store, by request and in
+// their order, and those that nobody owes any more.
+func (n Named) owed(store, owner string) (owed []lockfile.Owed, over []ended) {
+	type request struct{ store, id string }
+	place := make(map[request]int) // in owed
+	for _, given := range n.grants {
+		g, why := n.meaning(given, store, owner)
+		if why != "" {
+			over = append(over, ended{given.Name, why})
+			continue
+		}
+		of := request{cmp.Or(g.Store, store), g.RequestID}
+		at, ok := place[of]
+		if !ok {
+			at = len(owed)
+			place[of] = at
+			owed = append(owed, lockfile.Owed{
+				RequestID: g.RequestID, Owner: g.Owner, Store: of.store, SharedList: cmp.Or(string(n.list), g.SharedList), NotAfter: g.At, Unsent: true,
+			})
+		}
+		owed[at].Leases = append(owed[at].Leases, g.Lease)
+	}
+	return owed, over
+}
+
+// meaning returns the grant that a name stands for, or why its lease is over. A
+// generation never means a successor's lease, so the proxy is asked; without one,
+// what this machine knows decides.
+func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Grant, why string) {
+	newest, known := n.newest(given.Name, store)
+	namesOnly := bare([]lockfile.Lease{newest.Lease})
+	again := fmt.Sprintf("it was granted again at %s", newest.At.Format(time.RFC3339))
+	switch byName := (lockfile.Grant{Lease: lockfile.Lease{Name: given.Name}, Owner: owner, At: n.notAfter()}); {
+	case given.RequestID != "" && !bare([]lockfile.Lease{given.Lease}):
+		return given, ""
+	case given.RequestID != "": // of a list, from a version-1 proxy
+		switch {
+		case known && given.RequestID == newest.RequestID && !newest.GivenBack.IsZero():
+			return g, "it is given back"
+		case known && given.RequestID != newest.RequestID && newest.At.After(given.At):
+			return g, again
+		}
+		return given, ""
+	case !known:
+		return byName, ""
+	case !n.written.IsZero() && newest.At.After(n.written):
+		return g, "the file that names it is older than the lease, " + again
+	case newest.Owner != owner && namesOnly && newest.GivenBack.IsZero():
+		return g, "it is held by " + newest.Owner
+	case newest.Owner != owner:
+		return byName, ""
+	case namesOnly && !newest.GivenBack.IsZero():
+		return g, "it is given back"
+	}
+	return newest, ""
+}
+
+// newest returns the newest grant of a name at a store, as known when the command
+// began.
+func (n Named) newest(name, store string) (g lockfile.Grant, known bool) {
+	for _, g := range n.history[name] {
+		if g.Store == store {
+			return g, true
+		}
+	}
+	return lockfile.Grant{}, false
+}
+
+// notAfter is when a lease that only its name is known of was granted at the latest.
+func (n Named) notAfter() time.Time {
+	if !n.written.IsZero() && n.written.Before(n.began) {
+		return n.written
+	}
+	return n.began
+}
+
+// bareHandle tells whether a record is that of a file of names and nothing else.
+func bareHandle(r lockfile.Record) bool {
+	return r.State == lockfile.StateHeld && r.RequestID == "" && len(r.Leases) > 0
+}
+
+// owedOf returns what names make their user owe to the proxy that was named, and
+// those that nobody owes any more.
+//
+// If the machine knows some of the names from a store with an id, the proxy is asked
+// for its own: without it, a stale name would pass for an unknown one.
+func (h *Holder) owedOf(ctx context.Context, n Named) (owed []lockfile.Owed, over []ended, err error) {
+	proxy, err := h.dialer.name(h.dialer.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := h.dialer.dial(ctx, h.dialer.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	if client.Store() == "" && n.anyStoreID() {
+		if _, err := client.Health(ctx); err != nil && client.Store() == "" && !errors.Is(err, errors.ErrUnsupported) {
+			return nil, nil, fmt.Errorf("release %s: %w", strings.Join(n.Names(), ", "), err)
+		}
+	}
+	owed, over = n.owed(h.dialer.storeOf("", h.dialer.URL), h.owner())
+	for i := range owed {
+		owed[i].Proxy = proxy
+	}
+	return owed, over, nil
+}
+
+// anyStoreID tells whether some of the names are known from a store with an id.
+func (n Named) anyStoreID() bool {
+	for _, grants := range n.history {
+		if slices.ContainsFunc(grants, func(g lockfile.Grant) bool { return isStoreID(g.Store) }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.grants, func(g lockfile.Grant) bool { return g.Store != "" && isStoreID(g.Store) })
+}
+
+// identify returns the record of a bare handle as if it were the one that got its
+// leases; none, if all of them are over. Those that are over are said.
+func (h *Holder) identify(ctx context.Context, n Named) (lockfile.Record, error) {
+	owed, over, err := h.owedOf(ctx, n)
+	h.sayEnded(over)
+	if len(owed) == 0 {
+		return lockfile.Record{}, err
+	}
+	for i := range owed {
+		owed[i].RequestID = cmp.Or(owed[i].RequestID, rand.Text()) // what is owed is known by an id
+	}
+	last := owed[len(owed)-1]
+	return lockfile.Record{
+		State:      lockfile.StateHeld,
+		RequestID:  last.RequestID,
+		Owner:      last.Owner,
+		Proxy:      last.Proxy,
+		Store:      last.Store,
+		Leases:     last.Leases,
+		SharedList: last.SharedList,
+		AcquiredAt: last.NotAfter,
+		Owed:       owed[:len(owed)-1],
+	}, nil
+}
+
+func (h *Holder) sayEnded(over []ended) {
+	for _, e := range over {
+		h.report.Notef("%s is not released: %s", e.name, e.why)
+	}
+}

@@ -1,0 +1,127 @@
+package holder
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// ReleaseAll gives back all leases that owner has at the proxy, wherever they were
+// got, and takes its requests off the queue. It returns the names that were released
+// and how many requests waited. What this machine has of them goes, too: handles,
+// their keepers, entries of lists, and what killed runs left in the journal. It is
+// [errors.ErrUnsupported] with a version-1 proxy.
+func (h *Holder) ReleaseAll(ctx context.Context, owner string) (released []string, withdrawn int, err error) {
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	began := time.Now()
+	client, err := h.dialer.dial(ctx, h.dialer.URL)
+	if err != nil {
+		return nil, 0, err
+	}
+	// Before, since what is released may be granted to others of this machine at once.
+	known, err := h.history.file().All()
+	if err != nil {
+		h.report.Debugf("%v", err)
+	}
+	reply, err := client.ReleaseAll(ctx, owner)
+	if err != nil {
+		return nil, 0, err
+	}
+	t := tidying{h: h, owner: owner, store: h.dialer.storeOf("", h.dialer.URL), released: reply.Released, began: began}
+	t.history(ctx, known)
+	t.intents(ctx)
+	t.handles(ctx)
+	return reply.Released, reply.Withdrawn, nil
+}
+
+// tidying removes what a machine has of leases that were all given back. What it
+// cannot remove is said, and does no harm: a release of it finds nothing to do.
+type tidying struct {
+	h        *Holder
+	owner    string
+	store    string
+	released []string
+	began    time.Time // what was acquired since then stays
+
+	paths []string // of handles beside those in the state directory
+}
+
+func (t *tidying) said(err error) {
+	if err != nil {
+		t.h.report.Debugf("%v", err)
+	}
+}
+
+// history notes what was given back, takes it out of lists, and finds its handles.
+func (t *tidying) history(ctx context.Context, known []lockfile.Grant) {
+	for _, g := range known {
+		if g.Store != t.store || g.Owner != t.owner || !slices.Contains(t.released, g.Name) {
+			continue
+		}
+		leases := []lockfile.Lease{g.Lease}
+		t.h.history.giveBack(ctx, leases, t.store, g.RequestID)
+		t.h.unlist(ctx, lockfile.Owed{RequestID: g.RequestID, SharedList: g.SharedList}, t.store, leases)
+		t.paths = append(t.paths, g.Handle)
+	}
+}
+
+// intents settles what killed runs of the owner left in the journal. Live ones are
+// told by the proxy.
+func (t *tidying) intents(ctx context.Context) {
+	s := settling{h: t.h, proxyOf: func(recorded string) string {
+		if t.h.dialer.storeOf("", recorded) != t.h.dialer.storeOf("", t.h.dialer.URL) {
+			return ""
+		}
+		return recorded
+	}}
+	t.said(t.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
+		if in.Owner != t.owner || s.proxyOf(in.Proxy) == "" {
+			return false
+		}
+		done, err := s.settle(ctx, in)
+		t.said(err)
+		return err == nil && !done.unconfirmed
+	}))
+}
+
+// handles removes the handles of what was given back.
+func (t *tidying) handles(ctx context.Context) {
+	handles, err := lockfile.Handles(t.h.stateDir)
+	t.said(err)
+	for _, path := range t.paths {
+		if handle, err := lockfile.OpenHandle(path); err == nil {
+			handles = append(handles, handle)
+		}
+	}
+	for _, handle := range handles {
+		if r, err := handle.Read(); err != nil || !t.covers(r) {
+			continue // looked at without the lock, since most are others'
+		}
+		var owed []lockfile.Owed
+		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+			if t.covers(tx.Record) {
+				owed = owedBy(tx.Record)
+				tx.Record = lockfile.Record{}
+			}
+			return nil
+		})
+		t.said(err)
+		if err == nil {
+			t.h.settle(owed)
+		}
+	}
+}
+
+// covers tells whether all that a handle holds and owes was given back.
+func (t *tidying) covers(r lockfile.Record) bool {
+	if !(r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) || r.AcquiredAt.After(t.began) {
+		return false
+	}
+	owed := owedBy(r)
+	return len(owed) > 0 && !slices.ContainsFunc(owed, func(o lockfile.Owed) bool {
+		return o.Owner != t.owner || t.h.dialer.storeOf(o.Store, o.Proxy) != t.store
+	})
+}

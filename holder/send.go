@@ -1,0 +1,99 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// send releases what is owed to a proxy, and notes it; in d, whether that may have
+// reached the proxy. It returns what was released also beside an error. held is the
+// path of the handle whose lock the caller holds; "" is none.
+func (h *Holder) send(ctx context.Context, held string, d *delivery) (released []string, err error) {
+	store := h.dialer.storeOf(d.owed.Store, d.proxy)
+	if !bare(d.owed.Leases) {
+		return h.sendNow(ctx, d, store)
+	}
+	// A version-1 proxy releases a name whoever holds it. So nobody else may do so
+	// between the look at what this machine knows and the note that it is done.
+	err = h.underHandleOf(ctx, held, d.owed, store, func() error {
+		all := d.owed.Leases
+		d.owed.Leases = slices.DeleteFunc(slices.Clone(all), func(l lockfile.Lease) bool {
+			over := h.history.over(l, d.owed, store)
+			if over {
+				h.report.Notef("%s is not released: it is given back", l.Name)
+			}
+			return over
+		})
+		if len(d.owed.Leases) == 0 && len(all) > 0 {
+			d.owed.Leases = all
+			h.unlist(ctx, d.owed, store, all)
+			return nil
+		}
+		var err error
+		released, err = h.sendNow(ctx, d, store)
+		return err
+	})
+	return released, err
+}
+
+// underHandleOf calls fn under the lock of the handle that got what is owed, unless
+// that is held. It is an error if a keeper is giving it back.
+func (h *Holder) underHandleOf(ctx context.Context, held string, o lockfile.Owed, store string, fn func() error) error {
+	var path string
+	for _, l := range o.Leases {
+		if g, known := h.history.of(l.Name, store); known && o.RequestID != "" && g.RequestID == o.RequestID {
+			path = g.Handle
+		}
+	}
+	handle, err := lockfile.OpenHandle(path)
+	if path == "" || path == held || err != nil {
+		return fn()
+	}
+	return handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if err := h.leftToKeeper(tx.Record); err != nil {
+			return err
+		}
+		return fn()
+	})
+}
+
+func (h *Holder) sendNow(ctx context.Context, d *delivery, store string) ([]string, error) {
+	client, err := h.dialer.dial(ctx, d.proxy)
+	if err != nil {
+		return nil, err
+	}
+	if !d.owed.Unsent && bare(d.owed.Leases) {
+		client.ReleaseAttempted(d.owed.Names())
+	}
+	reply, err := client.Release(ctx, h.releaseRequest(d.owed))
+	d.owed.Unsent = d.owed.Unsent && !client.MayHaveReached(d.owed.Names())
+	// A version-1 proxy knows no request ids: what waits there notices by itself
+	// that its handle was released, and gives back.
+	if err != nil && (len(d.owed.Leases) > 0 || !errors.Is(err, errors.ErrUnsupported)) {
+		done := slices.DeleteFunc(slices.Clone(d.owed.Leases), func(l lockfile.Lease) bool { return !slices.Contains(reply.Released, l.Name) })
+		h.history.giveBack(ctx, done, store, d.owed.RequestID)
+		h.unlist(ctx, d.owed, store, done)
+		return reply.Released, fmt.Errorf("release %s: %w", describeOwed(d.owed), err)
+	}
+	for _, lost := range reply.Stale {
+		h.report.Notef("%s is not released: %s", lost.Name, lost.Reason)
+	}
+	h.history.giveBack(ctx, d.owed.Leases, store, d.owed.RequestID)
+	h.unlist(ctx, d.owed, store, d.owed.Leases)
+	return reply.Released, nil
+}
+
+// unlist takes leases of what was owed out of their list. The leases are back, so a
+// line too many is no reason to fail.
+func (h *Holder) unlist(ctx context.Context, o lockfile.Owed, store string, leases []lockfile.Lease) {
+	if o.SharedList == "" || len(leases) == 0 {
+		return
+	}
+	if err := lockfile.List(o.SharedList).Remove(ctx, grantsOf(leases, store, o.RequestID)); err != nil {
+		h.report.Failf("%v", err)
+	}
+}

@@ -1,0 +1,56 @@
+package lockfile
+
+import "time"
+
+// Grant is a name as it was granted. In a list of names, or on a command line,
+// only the name may be known.
+type Grant struct {
+	Lease
+	Store      string    `json:"store,omitempty"` // of the proxy: the same name elsewhere is another one
+	RequestID  string    `json:"request_id,omitempty"`
+	Owner      string    `json:"owner,omitempty"`
+	Handle     string    `json:"handle,omitempty"`      // path of the one that got it
+	SharedList string    `json:"shared_list,omitempty"` // as in Record
+	At         time.Time `json:"at,omitzero"`           // when it was granted, as [FileTime]
+	GivenBack  time.Time `json:"given_back,omitzero"`   // zero: it was not, as far as this machine knows
+}
+
+// Is reports whether g and o are of one grant.
+func (g Grant) Is(o Grant) bool {
+	if g.Name != o.Name || g.Store != o.Store {
+		return false
+	}
+	if g.Generation != 0 && o.Generation != 0 {
+		return g.Generation == o.Generation
+	}
+	return g.RequestID != "" && g.RequestID == o.RequestID
+}
+
+// before reports whether g was granted before o, a grant of the same name and store.
+func (g Grant) before(o Grant) bool {
+	if g.Generation != 0 && o.Generation != 0 {
+		return g.Generation < o.Generation
+	}
+	return g.At.Before(o.At)
+}
+
+// mayBe reports whether g and o can be of one grant, by what is known of both.
+func (g Grant) mayBe(o Grant) bool {
+	if !g.identified() || !o.identified() {
+		return g.Name == o.Name
+	}
+	return g.Is(o)
+}
+
+// identified reports whether more than the name is known.
+func (g Grant) identified() bool { return g.Generation != 0 || g.RequestID != "" }
+
+// identified returns those of grants of which more than the name is known.
+func identified(grants []Grant) (known []Grant) {
+	for _, g := range grants {
+		if g.identified() {
+			known = append(known, g)
+		}
+	}
+	return known
+}

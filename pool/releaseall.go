@@ -1,0 +1,42 @@
+package pool
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// ReleaseAll takes every request whose owner is meant off the queue, in the order of
+// their arrival, and then ends every lease of such an owner, in the order of their
+// grants. So none of the requests is granted what is released. Ids of requests that
+// can be repeated are remembered, as [Set.Cancel] does. It returns the names that were
+// held, and how many requests waited.
+func (s *Set) ReleaseAll(now time.Duration, meant func(owner string) bool) (names []string, withdrawn int) {
+	s.Advance(now)
+	var waiting []*request
+	for _, r := range s.requests {
+		if r.queued() && meant(r.Owner) {
+			waiting = append(waiting, r)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *request) int { return cmp.Compare(a.arrival, b.arrival) })
+	for _, r := range waiting {
+		s.drop(r, ErrEnded)
+		if !r.Anonymous {
+			s.remember(Ended{ID: r.ID})
+		}
+	}
+	var held []*lease
+	for _, sl := range s.slots {
+		if sl.lease != nil && meant(sl.lease.Owner) {
+			held = append(held, sl.lease)
+		}
+	}
+	slices.SortFunc(held, func(a, b *lease) int { return cmp.Compare(a.Generation, b.Generation) })
+	for _, l := range held {
+		names = append(names, l.Name)
+		s.end(l, Released)
+	}
+	s.serve()
+	return names, len(waiting)
+}

@@ -1,0 +1,43 @@
+package pool
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ReleaseAll ends what the owners that are meant hold and wait for, and nothing of
+// others, who get what is free in their order. Its ids never get a lease again.
+func TestReleaseAll(t *testing.T) {
+	set := one(t, 2)
+	mine, theirs := req("mine"), req("theirs")
+	mine.Owner, theirs.Owner = "me", "you"
+	must(t, set, 0, mine, "t-0")
+	must(t, set, 0, theirs, "t-1")
+	waits, behind := req("waits"), req("behind")
+	waits.Owner, behind.Owner = "me", "you"
+	for _, q := range []Request{waits, behind} {
+		if leases, err := set.Acquire(0, q); leases != nil || err != nil {
+			t.Fatalf("%s: %v, %v", q.ID, leases, err)
+		}
+	}
+	set.Drain()
+	names, withdrawn := set.ReleaseAll(s, func(owner string) bool { return owner == "me" })
+	if !slices.Equal(names, []string{"t-0"}) || withdrawn != 1 {
+		t.Errorf("released %v, withdrew %d", names, withdrawn)
+	}
+	l, held := set.Held(s, "t-0")
+	if !held || l.RequestID != "behind" {
+		t.Errorf("t-0 is %+v", l)
+	}
+	for _, q := range []Request{mine, waits} {
+		if _, err := set.Acquire(s, q); !errors.Is(err, ErrEnded) {
+			t.Errorf("%s: %v", q.ID, err)
+		}
+	}
+	names, withdrawn = set.ReleaseAll(s, func(owner string) bool { return strings.HasPrefix(owner, "m") })
+	if len(names) > 0 || withdrawn > 0 {
+		t.Errorf("again: released %v, withdrew %d", names, withdrawn)
+	}
+}
