@@ -66,6 +66,10 @@ const (
 	PlaceKept = 60 * time.Second
 	// ProvisionalTTL is how long a grant lasts that nobody renewed yet.
 	ProvisionalTTL = 30 * time.Second
+	// MaxRenewEvery is the longest time between two renewals that a server asks
+	// for: a holder hears that its lease was broken with its next renewal. A lease
+	// that its holder does not renew, as of a plain acquire, hears nothing.
+	MaxRenewEvery = 30 * time.Second
 	// EndedKept is how long the server remembers a request id that ended, if
 	// fewer than a million end in that time.
 	EndedKept = time.Hour
@@ -121,7 +125,7 @@ type AcquireReply struct {
 	RequestID  string    `json:"request_id,omitempty"`
 	Leases     []Lease   `json:"leases,omitempty"`
 	TTL        Duration  `json:"ttl,omitempty"`         // from the first renewal on
-	RenewEvery Duration  `json:"renew_every,omitempty"` // a third of TTL
+	RenewEvery Duration  `json:"renew_every,omitempty"` // a third of TTL, at most MaxRenewEvery
 	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // by the server's clock, for people
 }
 
@@ -255,6 +259,8 @@ type Pool struct {
 	LockDelayed   int         `json:"lock_delayed,omitempty"`   // part of in_use: held by nobody, but not granted yet after a lease that was not released
 	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
 	NextGrantAt   time.Time   `json:"next_grant_at,omitzero"`   // the same, by the server's clock
+	Paused        string      `json:"paused,omitempty"`         // why an operator has stopped the pool; empty: nobody has
+	PausedSince   time.Time   `json:"paused_since,omitzero"`
 	Leases        []PoolLease `json:"leases"`
 	// Waiters are in the order of the queue: the first 1,000 of those that Waiting
 	// counts.

@@ -29,9 +29,12 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if q.Count > p.capacity() {
 		return nil, p.tooMany(q.Count)
 	}
+	if q.Anonymous && q.TTL <= 0 {
+		q.TTL = p.V1TTL
+	}
 	q.TTL = p.ttl(q.TTL)
 	r := &request{Request: q, pool: p, arrived: s.now}
-	if p.active.Len() == 0 && p.fits(q.Count) && p.due() <= s.now {
+	if p.active.Len() == 0 && !s.paused(p) && p.fits(q.Count) && p.due() <= s.now {
 		p.activeSince = s.now
 		s.grant(r, false)
 		return r.values(), nil

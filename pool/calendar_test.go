@@ -137,7 +137,7 @@ func (m *model) settle(due []entry) {
 func (m *model) settlePool(p *modelPool) {
 	p.dirty, p.next = false, -1
 	r := p.first()
-	if r == nil || r.missed || !p.fits(r.Count) {
+	if _, paused := m.pauses[p.Type]; paused || r == nil || r.missed || !p.fits(r.Count) {
 		return
 	}
 	if p.next = p.due(); p.next <= m.now {

@@ -24,6 +24,8 @@ const (
 	LockBegun              // Locked is not granted for a while, although nobody holds it
 	LockOver               // Locked may be granted again
 	Paced                  // Pacing counts from now on
+	Paused                 // an operator has stopped a pool, or changed why: Pause
+	Resumed                // Pause is over
 )
 
 // Change is one thing that a call changed. The comments of the fields name the
@@ -36,12 +38,15 @@ type Change struct {
 	Lease  Lease   // Renewed, Extended, Delayed, Broken, Done: as it is afterwards
 	Reason Reason  // Done
 	Ended  Ended   // Remembered, Forgotten
-	Err    error   // Dropped: what to tell connections that wait; nil if there can be none
 	Waiter *Waiter // Queued, Missed, Returned: as it is afterwards
 	Locked *Locked // LockBegun, LockOver
 	Pacing *Pacing // Paced
+	Pause  *Pause  // Paused, Resumed
 	// WasQueued: with Granted and Dropped, the request has been Queued and has an
 	// id, so a store has it among its waiters.
 	WasQueued bool
 	Took      time.Duration // Granted, Dropped: how long it waited; Done: how long the lease was held
+
+	Request *Request // Dropped
+	Err     error    // Dropped: what to tell connections that wait; nil if there can be none
 }

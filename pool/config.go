@@ -29,7 +29,11 @@ type Config struct {
 
 	DefaultTTL time.Duration // of a request that names none; zero: [DefaultTTL], or MaxTTL if that is less
 	MaxTTL     time.Duration // the most a lease may ask for; zero: no bound
-	MaxWaiters int           // the most requests that wait at once; zero: [DefaultMaxWaiters]
+	// V1TTL is of a request that names none and that nobody can renew, as of
+	// clients of version 1: how long such a client may work, release or not; zero:
+	// that of any other request that names none.
+	V1TTL      time.Duration
+	MaxWaiters int // the most requests that wait at once; zero: [DefaultMaxWaiters]
 
 	// Pace is the least time between two grants, so that jobs that come
 	// together do not start together; a grant of N names counts as N. Zero:
@@ -59,10 +63,13 @@ func (c Config) Check() error {
 		}
 	}
 	switch {
-	case c.DefaultTTL < 0 || c.MaxTTL < 0:
+	case c.DefaultTTL < 0 || c.MaxTTL < 0 || c.V1TTL < 0:
 		errs = append(errs, errors.New("a TTL is negative"))
 	case c.MaxTTL > 0 && c.DefaultTTL > c.MaxTTL:
 		errs = append(errs, fmt.Errorf("default TTL %v is above the maximum %v", c.DefaultTTL, c.MaxTTL))
+	}
+	if c.MaxTTL > 0 && c.V1TTL > c.MaxTTL {
+		errs = append(errs, fmt.Errorf("the TTL for version 1 %v is above the maximum %v", c.V1TTL, c.MaxTTL))
 	}
 	if c.MaxWaiters < 0 {
 		errs = append(errs, errors.New("the limit on waiters is negative"))

@@ -15,7 +15,8 @@
 //   - A restart keeps the order of the queue, and restarts, however often, keep no
 //     lease alive that nobody renews: see [New].
 //
-// These hold while operators break leases ([Set.Break]) and change what there is
+// These hold while operators break leases ([Set.Break]), remove waiters
+// ([Set.Remove]), pause pools ([Set.Pause]), and change what there is
 // ([Set.Reconfigure]).
 //
 // It is a state machine and nothing else: no clock, no goroutine, no I/O, no
@@ -42,8 +43,9 @@
 //
 //   - restore.go: a Set from a snapshot and back; reconfigure.go
 //   - stall.go: what a restart and a stall make up for
-//   - acquire.go, wait.go, hold.go, break.go, status.go, lookup.go: the calls. Each
-//     advances the Set and then changes or reads its ledger.
+//   - acquire.go, wait.go, hold.go, break.go, pause.go, remove.go, status.go,
+//     lookup.go: the calls. Each advances the Set and then changes or reads its
+//     ledger.
 //   - set.go: what happens by itself when its time has come
 //   - grant.go, lock.go, waiter.go: how the ledger changes: a lease begins and ends,
 //     and so does a lock delay; a waiter comes, goes and is missed

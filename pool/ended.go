@@ -5,13 +5,14 @@ import "time"
 // tombstones are the ended request ids, in the order in which they are
 // forgotten, which is the order in which they ended.
 type tombstones struct {
-	ids   map[string]bool // whether they are unconfirmed
-	order []Ended
-	limit int
+	ids     map[string]bool   // whether they are unconfirmed
+	removed map[string]string // of those that an operator removed: why
+	order   []Ended
+	limit   int
 }
 
 func newTombstones() tombstones {
-	return tombstones{ids: make(map[string]bool), limit: MaxEnded}
+	return tombstones{ids: make(map[string]bool), removed: make(map[string]string), limit: MaxEnded}
 }
 
 // surplus returns how many must be forgotten before one more may be remembered.
@@ -32,6 +33,9 @@ func (t *tombstones) has(id string) bool {
 
 // why returns the error of an acquire with an id that has ended.
 func (t *tombstones) why(id string) error {
+	if reason := t.removed[id]; reason != "" {
+		return &RemovedError{reason}
+	}
 	if t.ids[id] {
 		return ErrUnconfirmed
 	}
@@ -39,6 +43,9 @@ func (t *tombstones) why(id string) error {
 }
 
 func (t *tombstones) push(e Ended) {
+	if e.Removed != "" {
+		t.removed[e.ID] = e.Removed
+	}
 	t.ids[e.ID] = e.Unconfirmed
 	t.order = append(t.order, e)
 }
@@ -57,5 +64,6 @@ func (t *tombstones) pop() Ended {
 	t.order[0] = Ended{} // let go of its id
 	t.order = t.order[1:]
 	delete(t.ids, e.ID)
+	delete(t.removed, e.ID)
 	return e
 }

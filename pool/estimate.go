@@ -7,8 +7,11 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// reason is why r waits, as [WaiterStatus] has it.
-func (p *pool) reason(now time.Duration, r *request) string {
+// reason is why r waits for p, as [WaiterStatus] has it.
+func (g *ledger) reason(p *pool, r *request) string {
+	if pause, ok := g.pauses[p.Type]; ok {
+		return leaseapi.WaitPaused + ": " + pause.Reason
+	}
 	free := p.free()
 	if free <= 0 {
 		return leaseapi.WaitFull
@@ -16,7 +19,7 @@ func (p *pool) reason(now time.Duration, r *request) string {
 	first, ok := p.active.first()
 	away := r.away()
 	switch {
-	case p.due() > now && (!ok || p.fits(first.Count)):
+	case p.due() > g.now && (!ok || p.fits(first.Count)):
 		return leaseapi.WaitPaced
 	case (away || first == r) && free < r.Count:
 		return leaseapi.WaitWants + " " + strconv.Itoa(r.Count)
@@ -37,24 +40,27 @@ func (p *pool) before(r *request, place int) (names int) {
 	return names
 }
 
-// estimate is how long a waiter for count names may still wait, if those before it
-// want before names: until leases have ended, and until the pace has counted out
-// the names. Both are zero if nothing is known.
+// estimate is how long a waiter for count names of p may still wait, if those
+// before it want before names: until leases have ended, and until the pace has
+// counted out the names. Both are zero if nothing is known.
 //
 // As long as nothing happens in the pool, neither of them grows.
-func (p *pool) estimate(now time.Duration, before, count int) (likely, most time.Duration) {
+func (g *ledger) estimate(p *pool, before, count int) (likely, most time.Duration) {
+	if g.paused(p) {
+		return 0, 0
+	}
 	free := p.free()
 	if missing := before + count - free; missing > 0 {
 		if !p.ahead.fresh {
 			p.ahead.refresh(&p.past, p.all)
 		}
-		likely, most = p.ahead.freed(now, missing, free)
+		likely, most = p.ahead.freed(g.now, missing, free)
 		if most == 0 {
 			return 0, 0
 		}
 	}
 	// In floats, since a pace may be as long as a duration can be.
-	paced := time.Duration(min(float64(p.dueIn(now))+float64(p.Pace)*float64(before), float64(longestEstimate)))
+	paced := time.Duration(min(float64(p.dueIn(g.now))+float64(p.Pace)*float64(before), float64(longestEstimate)))
 	return min(max(likely, paced), longestEstimate), min(max(most, paced), longestEstimate)
 }
 

@@ -7,13 +7,14 @@ import (
 
 // serve grants what can be granted in the pools that were touched. The first
 // active waiter goes first; if it does not fit, or the pace delays it, nobody
-// overtakes it. Nor does anybody if it is missed.
+// overtakes it. Nor does anybody if it is missed. A pool that is paused grants
+// nothing.
 func (g *ledger) serve() {
 	for _, p := range g.touched {
 		p.touched = false
 		for {
 			r, ok := p.active.first()
-			if !ok || r.missed || !p.fits(r.Count) {
+			if !ok || r.missed || g.paused(p) || !p.fits(r.Count) {
 				g.timers.remove(&p.timer)
 				break
 			}
@@ -139,6 +140,6 @@ func (g *ledger) end(l *lease, why Reason) {
 	r.leases = slices.DeleteFunc(r.leases, func(other *lease) bool { return other == l })
 	if len(r.leases) == 0 {
 		delete(g.requests, r.ID)
-		g.remember(r.ID, l.Provisional && why == Expired)
+		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired})
 	}
 }

@@ -105,6 +105,14 @@ type Ended struct {
 	// Unconfirmed says that it was granted, and expired before a renewal confirmed
 	// it: nobody gave it back or cancelled it.
 	Unconfirmed bool
+	Removed     string // why an operator took it off the queue; empty: nobody did
+}
+
+// Pause is a pool that an operator has stopped.
+type Pause struct {
+	Type   string
+	Reason string
+	Since  time.Duration // on the lease clock
 }
 
 // Locked is a name that nobody holds, and that is not granted yet because of the
@@ -134,4 +142,5 @@ type Snapshot struct {
 	Waiters    []Waiter
 	Locked     []Locked
 	Paced      []Pacing
+	Pauses     []Pause
 }

@@ -15,6 +15,7 @@ type ledger struct {
 	slots    map[string]*slot // all names that are or were configured or held
 	requests map[string]*request
 	ended    tombstones
+	pauses   map[string]Pause // by type; also of types that are configured no more
 	timers   ordered[*timer]
 
 	held, waiting int
@@ -30,6 +31,7 @@ func newLedger(now time.Duration, generation uint64) ledger {
 		slots:      make(map[string]*slot),
 		requests:   make(map[string]*request),
 		ended:      newTombstones(),
+		pauses:     make(map[string]Pause),
 		timers:     newTimers(),
 	}
 }
@@ -70,18 +72,24 @@ func (g *ledger) schedule(t *timer, due time.Duration) {
 	g.timers.put(t)
 }
 
-// remember makes id one that has ended, and forgets others if there are too many.
-func (g *ledger) remember(id string, unconfirmed bool) {
+// remember makes e one that has ended now, and forgets others if there are too many.
+func (g *ledger) remember(e Ended) {
 	for range g.ended.surplus() {
 		g.forget()
 	}
-	e := Ended{ID: id, Until: later(g.now, EndedKept), Unconfirmed: unconfirmed}
+	e.Until = later(g.now, EndedKept)
 	g.ended.push(e)
 	g.note(Change{Kind: Remembered, Ended: e})
 }
 
 // forget forgets the id that ended first.
 func (g *ledger) forget() { g.note(Change{Kind: Forgotten, Ended: g.ended.pop()}) }
+
+// paused reports whether an operator has stopped p.
+func (g *ledger) paused(p *pool) bool {
+	_, ok := g.pauses[p.Type]
+	return ok
+}
 
 // note adds c to what Drain returns.
 func (g *ledger) note(c Change) {

@@ -1,6 +1,10 @@
 package pool
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Held returns the lease of name; false if nobody holds it.
 func (s *Set) Held(now time.Duration, name string) (Lease, bool) {
@@ -10,6 +14,23 @@ func (s *Set) Held(now time.Duration, name string) (Lease, bool) {
 		return Lease{}, false
 	}
 	return sl.lease.Lease, true
+}
+
+// Unrenewed returns the leases that nobody can renew, as of clients of version 1,
+// of whose TTL one part of parts is left at the most, and that are neither broken
+// nor about to be released: a client may work on under such a lease, and lose it.
+func (s *Set) Unrenewed(now, parts time.Duration) []Lease {
+	s.Advance(now)
+	var leases []Lease
+	for _, p := range s.pools {
+		for l := range p.all {
+			if l.RequestID == "" && l.ReleaseAt == 0 && l.Broken == "" && l.Expires-s.now <= l.TTL/parts {
+				leases = append(leases, l)
+			}
+		}
+	}
+	slices.SortFunc(leases, func(a, b Lease) int { return cmp.Compare(a.Generation, b.Generation) })
+	return leases
 }
 
 // OwnerOf returns who made a request that waits or holds leases; false if there

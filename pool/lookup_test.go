@@ -6,6 +6,28 @@ import (
 	"time"
 )
 
+// A lease that nobody can renew is found when nine tenths of its TTL are over, and
+// not if it ends as it should.
+func TestUnrenewed(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 5), DefaultTTL: 50 * s, V1TTL: 100 * s})
+	firm(t, set, 0, "a", "t-0")
+	must(t, set, 0, Request{ID: "own", Type: "t", Anonymous: true, TTL: 1000 * s}, "t-1")
+	b := must(t, set, 0, req("b"), "t-2")[0]
+	set.Renew(0, ref(b), 0)
+	firm(t, set, 0, "released late", "t-3")
+	set.Release(0, Ref{Name: "t-3"}, 95*s)
+	firm(t, set, 0, "broken", "t-4")
+	mustBreak(t, set, 0, "t-4", false)
+	for _, c := range []struct {
+		now  time.Duration
+		want []string
+	}{{44 * s, nil}, {89 * s, nil}, {90 * s, []string{"t-0"}}, {99 * s, []string{"t-0"}}, {100 * s, nil}, {900 * s, []string{"t-1"}}} {
+		if got := namesOf(set.Unrenewed(c.now, 10)); !slices.Equal(got, c.want) {
+			t.Errorf("at %v: %q, want %q", c.now, got, c.want)
+		}
+	}
+}
+
 // What is looked up by name and by request is what the pools hold, and the
 // totals are those of the full status.
 func TestLookup(t *testing.T) {

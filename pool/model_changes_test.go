@@ -18,11 +18,14 @@ func (m *model) apply(changes []Change) {
 		case Done:
 			m.applyDone(c)
 		case Remembered:
-			if m.isEnded[c.Ended.ID] || c.Ended.Until != m.now+modelEndedKept {
+			if m.isEnded[c.Ended.ID] != nil || c.Ended.Until != m.now+modelEndedKept {
 				m.fail("remembered %+v", c.Ended)
 			}
-			m.ended = append(m.ended, c.Ended)
-			m.isEnded[c.Ended.ID] = true
+			if c.Ended.Removed != m.removing[c.Ended.ID] {
+				m.fail("remembered %+v, want it removed because of %q", c.Ended, m.removing[c.Ended.ID])
+			}
+			delete(m.removing, c.Ended.ID)
+			m.ends(c.Ended)
 		case Forgotten:
 			if len(m.ended) == 0 || m.ended[0] != c.Ended || c.Ended.Until > m.now {
 				m.fail("forgotten %+v", c.Ended)
@@ -50,6 +53,14 @@ func (m *model) apply(changes []Change) {
 			p := m.pools[c.Pacing.Type]
 			if p == nil != (c.Pacing.Count == 0) || p != nil && *c.Pacing != p.paced {
 				m.fail("paced %+v, want %+v", c.Pacing, p)
+			}
+		case Paused:
+			if *c.Pause != m.pauses[c.Pause.Type] {
+				m.fail("paused %+v, want %+v", c.Pause, m.pauses[c.Pause.Type])
+			}
+		case Resumed:
+			if _, paused := m.pauses[c.Pause.Type]; paused {
+				m.fail("resumed %+v", c.Pause)
 			}
 		default:
 			m.fail("change %+v", c)
@@ -86,6 +97,9 @@ func (m *model) applyGrant(c Change) {
 	}
 	m.count(how)
 	p := r.pool
+	if _, paused := m.pauses[p.Type]; paused {
+		m.fail("%s was granted names of %s, which is paused", c.ID, p.Type)
+	}
 	if p.gone || !p.fits(r.Count) || p.due() > m.now {
 		m.fail("%s was granted %d names: %d of %d in use, %d free, due at %v", c.ID, r.Count, p.inUse, len(p.Names), len(p.free), p.due())
 	}
@@ -227,6 +241,24 @@ func (m *model) applyDone(c Change) {
 	}
 }
 
+// ends makes e one that has ended.
+func (m *model) ends(e Ended) {
+	m.ended = append(m.ended, e)
+	m.isEnded[e.ID] = ErrEnded
+	if e.Removed != "" {
+		m.isEnded[e.ID] = &RemovedError{e.Removed}
+	}
+}
+
+// sameError reports whether got is want, to the operator's reason.
+func sameError(got, want error) bool {
+	var g, w *RemovedError
+	if errors.As(got, &g) != errors.As(want, &w) {
+		return false
+	}
+	return g != nil && *g == *w || g == nil && errors.Is(got, want)
+}
+
 // applyDropped: a waiter leaves because it was asked to, or is alone too long.
 func (m *model) applyDropped(c Change) {
 	r := m.requests[c.ID]
@@ -235,7 +267,7 @@ func (m *model) applyDropped(c Change) {
 	}
 	asked, ok := m.leaving[c.ID]
 	alone := r.attached == 0 && (r.Anonymous || r.keptUntil <= m.now)
-	if !errors.Is(c.Err, asked) || !ok && !alone || c.WasQueued == r.Anonymous || c.Took != m.now-r.arrived {
+	if !sameError(c.Err, asked) || !ok && !alone || c.WasQueued == r.Anonymous || c.Took != m.now-r.arrived || *c.Request != r.Request {
 		m.fail("%s was dropped after %v with error %v, want %v", c.ID, c.Took, c.Err, asked)
 	}
 	delete(m.leaving, c.ID)

@@ -14,13 +14,14 @@ type disk struct {
 	waiters map[string]Waiter
 	locked  map[string]Locked
 	paced   map[string]Pacing
+	pauses  map[string]Pause
 	granted map[string]bool // ids that were granted, until they are forgotten
 }
 
 func newDisk() *disk { return newDiskOf(Snapshot{}) }
 
 func newDiskOf(snap Snapshot) *disk {
-	d := &disk{leases: map[string]Lease{}, granted: map[string]bool{},
+	d := &disk{leases: map[string]Lease{}, granted: map[string]bool{}, pauses: map[string]Pause{},
 		waiters: map[string]Waiter{}, locked: map[string]Locked{}, paced: map[string]Pacing{}}
 	for _, w := range snap.Waiters {
 		d.waiters[w.ID] = w
@@ -30,6 +31,9 @@ func newDiskOf(snap Snapshot) *disk {
 	}
 	for _, p := range snap.Paced {
 		d.paced[p.Type] = p
+	}
+	for _, p := range snap.Pauses {
+		d.pauses[p.Type] = p
 	}
 	return d
 }
@@ -65,6 +69,10 @@ func (d *disk) commit(m *sim, changes []Change) {
 			if !c.Waiter.Anonymous {
 				d.waiters[c.Waiter.ID] = *c.Waiter
 			}
+		case Paused:
+			d.pauses[c.Pause.Type] = *c.Pause
+		case Resumed:
+			delete(d.pauses, c.Pause.Type)
 		case Dropped:
 			d.left(m, c)
 		case LockBegun:
@@ -96,6 +104,9 @@ func (d *disk) snapshot(m *sim) Snapshot {
 	for _, l := range d.leases {
 		snap.Leases = append(snap.Leases, l)
 	}
+	for _, pause := range d.pauses {
+		snap.Pauses = append(snap.Pauses, pause)
+	}
 	slices.SortFunc(snap.Leases, func(a, b Lease) int { return cmp.Compare(a.Name, b.Name) })
 	snap.Waiters = slices.SortedFunc(maps.Values(d.waiters), func(a, b Waiter) int { return cmp.Compare(b.Arrival, a.Arrival) })
 	snap.Locked = slices.SortedFunc(maps.Values(d.locked), func(a, b Locked) int { return cmp.Compare(a.Name, b.Name) })
@@ -111,8 +122,8 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 	m := &model{
 		now: snap.Clock, fail: fail, count: count,
 		pools: map[string]*modelPool{}, names: map[string]*modelName{},
-		requests: map[string]*modelRequest{}, isEnded: map[string]bool{},
-		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, locking: map[string]Locked{},
+		requests: map[string]*modelRequest{}, isEnded: map[string]error{}, pauses: map[string]Pause{},
+		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, removing: map[string]string{}, locking: map[string]Locked{},
 		generation: snap.Generation,
 	}
 	slices.SortFunc(snap.Leases, func(a, b Lease) int { return cmp.Compare(a.Generation, b.Generation) })
@@ -155,9 +166,11 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 			m.times.alone(r)
 		}
 	}
-	m.ended = snap.Ended
-	for _, e := range m.ended {
-		m.isEnded[e.ID] = true
+	for _, e := range snap.Ended {
+		m.ends(e)
+	}
+	for _, pause := range snap.Pauses {
+		m.pauses[pause.Type] = pause
 	}
 	m.configure(configs)
 	m.makeUp()

@@ -24,7 +24,8 @@ type model struct {
 	names      map[string]*modelName // all there are or were
 	requests   map[string]*modelRequest
 	ended      []Ended
-	isEnded    map[string]bool
+	isEnded    map[string]error // what to tell whoever asks with such an id
+	pauses     map[string]Pause // by type
 	generation uint64
 	held       int
 	waiting    int
@@ -32,10 +33,11 @@ type model struct {
 	times      calendar
 
 	// What the call under way allows.
-	asking  *modelRequest          // a request that is not known yet
-	ending  map[*modelLease]Reason // leases that end now, and why
-	leaving map[string]error       // waiters that leave now, and what they are told
-	locking map[string]Locked      // names that are locked now
+	asking   *modelRequest          // a request that is not known yet
+	ending   map[*modelLease]Reason // leases that end now, and why
+	leaving  map[string]error       // waiters that leave now, and what they are told
+	removing map[string]string      // ids that an operator removes now, and why
+	locking  map[string]Locked      // names that are locked now
 
 	leases  []*modelLease   // all that are held, in any order, to choose from
 	waiters []*modelRequest // all that wait, likewise

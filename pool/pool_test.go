@@ -97,6 +97,10 @@ func words(changes []Change) []string {
 			all = append(all, "remembered "+c.Ended.ID)
 		case Forgotten:
 			all = append(all, "forgotten "+c.Ended.ID)
+		case Paused:
+			all = append(all, fmt.Sprintf("paused %s: %s", c.Pause.Type, c.Pause.Reason))
+		case Resumed:
+			all = append(all, "resumed "+c.Pause.Type)
 		case Dropped:
 			all = append(all, fmt.Sprintf("dropped %s: %v", c.ID, c.Err))
 		}

@@ -23,7 +23,7 @@ func (s *Set) ReleaseAll(now time.Duration, meant func(owner string) bool) (name
 	for _, r := range waiting {
 		s.drop(r, ErrEnded)
 		if !r.Anonymous {
-			s.remember(r.ID, false)
+			s.remember(Ended{ID: r.ID})
 		}
 	}
 	var held []*lease

@@ -19,6 +19,15 @@ var (
 	ErrUnconfirmed = fmt.Errorf("%w: its grant was not confirmed in time", ErrEnded)
 )
 
+// RemovedError says that an operator took the request off the queue. It is
+// [ErrEnded].
+type RemovedError struct{ Reason string }
+
+func (e *RemovedError) Error() string { return "an operator removed the request: " + e.Reason }
+
+// Is makes the error an [ErrEnded].
+func (e *RemovedError) Is(target error) bool { return target == ErrEnded }
+
 // Request is what an Acquire asks for.
 type Request struct {
 	// ID is random, and made once per request: the same ID is the same

@@ -3,6 +3,7 @@ package pool
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -56,6 +57,7 @@ func (s *Set) Snapshot() Snapshot {
 		}
 	}
 	slices.SortFunc(snap.Locked, compareLocked)
+	snap.Pauses = slices.SortedFunc(maps.Values(s.pauses), func(a, b Pause) int { return cmp.Compare(a.Type, b.Type) })
 	return snap
 }
 
@@ -105,8 +107,12 @@ func (g *ledger) restoreLeases(snapshot Snapshot) error {
 	return nil
 }
 
-// restoreRequests takes up the requests that have ended, and those that wait.
+// restoreRequests takes up the requests that have ended, those that wait, and the
+// pauses.
 func (g *ledger) restoreRequests(snapshot Snapshot) error {
+	for _, pause := range snapshot.Pauses {
+		g.pauses[pause.Type] = pause
+	}
 	ended := slices.SortedFunc(slices.Values(snapshot.Ended), func(a, b Ended) int {
 		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
 	})

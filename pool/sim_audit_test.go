@@ -1,7 +1,9 @@
 package pool
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -77,6 +79,10 @@ func (m *sim) auditSnapshot(snap Snapshot) {
 		m.failf("snapshot at %v has generation %d, %d ended, %d leases; want %v, %d, %d, %d", snap.Clock, snap.Generation,
 			len(snap.Ended), len(snap.Leases), m.now, m.generation, len(m.ended), m.held)
 	}
+	pauses := slices.SortedFunc(maps.Values(m.pauses), func(a, b Pause) int { return cmp.Compare(a.Type, b.Type) })
+	if !slices.Equal(snap.Pauses, pauses) {
+		m.failf("snapshot has pauses %+v, want %+v", snap.Pauses, pauses)
+	}
 	for _, l := range snap.Leases {
 		if n := m.names[l.Name]; n.lease == nil || n.lease.Lease != l {
 			m.failf("snapshot has %+v, want %+v", l, n.lease)
@@ -122,7 +128,7 @@ func (m *sim) auditRest(d *disk) {
 // auditDisk: what a store has from the changes alone is what a snapshot has,
 // but for when renewable leases end that a restart gives their full TTL.
 func (m *sim) auditDisk() {
-	if m.disk.Generation != m.generation || !slices.Equal(m.disk.Ended, m.ended) || len(m.disk.leases) != m.held {
+	if m.disk.Generation != m.generation || !slices.Equal(m.disk.Ended, m.ended) || len(m.disk.leases) != m.held || !maps.Equal(m.disk.pauses, m.pauses) {
 		m.failf("a store has generation %d, %d ended, %d leases; want %d, %d, %d", m.disk.Generation,
 			len(m.disk.Ended), len(m.disk.leases), m.generation, len(m.ended), m.held)
 	}
@@ -155,6 +161,12 @@ func (m *sim) auditPools() {
 		if len(p.queue) > 0 && got.OldestWaiting != m.now-p.queue[0].arrived {
 			m.failf("%s: the first waits for %v, want %v", p.Type, got.OldestWaiting, m.now-p.queue[0].arrived)
 		}
+		if pause, paused := m.pauses[p.Type]; paused != (got.Paused != nil) || paused && *got.Paused != pause {
+			m.failf("%s is paused %+v, want %+v", p.Type, got.Paused, pause)
+		}
+		if p.inUse > 0 && got.OldestHeld != m.now-got.Leases[0].Granted || p.inUse == 0 && got.OldestHeld != 0 {
+			m.failf("%s: the oldest is held for %v", p.Type, got.OldestHeld)
+		}
 		m.auditWaiters(p, got.Waiters)
 		for j, l := range got.Leases {
 			if m.names[l.Name].lease.Lease != l || j > 0 && got.Leases[j-1].Generation >= l.Generation {
@@ -176,20 +188,23 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 	for i, w := range waiters {
 		r := p.queue[i]
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner || w.Count != r.Count ||
-			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || w.Reason != p.reason(m.now, r) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
-			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, p.reason(m.now, r))
+			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || w.Reason != m.reason(p, r) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
+			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, m.reason(p, r))
 		}
 	}
 }
 
 // reason is why r waits, for people.
-func (p *modelPool) reason(now time.Duration, r *modelRequest) string {
+func (m *model) reason(p *modelPool, r *modelRequest) string {
 	first := p.first()
 	free := min(len(p.free), len(p.Names)-p.inUse-p.locked)
+	pause, paused := m.pauses[p.Type]
 	switch {
+	case paused:
+		return "paused: " + pause.Reason
 	case free <= 0:
 		return "full"
-	case p.due() > now && (first == nil || first.Count <= free):
+	case p.due() > m.now && (first == nil || first.Count <= free):
 		return "paced"
 	case r.Count > free && (r == first || !r.active || r.missed):
 		return fmt.Sprint("wants ", r.Count)
@@ -217,8 +232,8 @@ func (m *sim) status() {
 	if st.Estimate < 0 || st.Estimate > st.EstimateMax {
 		m.failf("estimate %v to %v", st.Estimate, st.EstimateMax)
 	}
-	if st.Reason != p.reason(m.now, r) {
-		m.failf("%s waits because of %q, want %q", r.ID, st.Reason, p.reason(m.now, r))
+	if st.Reason != m.reason(p, r) {
+		m.failf("%s waits because of %q, want %q", r.ID, st.Reason, m.reason(p, r))
 	}
 	if !ok || st.State != want.State || st.Place != want.Place || st.Length != want.Length || st.InUse != want.InUse ||
 		st.Capacity != want.Capacity || st.Waited != want.Waited || st.NextGrantIn != want.NextGrantIn {

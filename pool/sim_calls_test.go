@@ -43,10 +43,12 @@ func (m *sim) take() []Change {
 }
 
 func (m *sim) mustBe(got, want error) {
-	if got != nil {
+	if removed := new(RemovedError); errors.As(want, &removed) {
+		m.count("asked again after a removal")
+	} else if got != nil && want != nil {
 		m.count(want.Error())
 	}
-	if !errors.Is(got, want) {
+	if !sameError(got, want) {
 		m.failf("error %v, want %v", got, want)
 	}
 }
@@ -90,7 +92,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 		r.attached++
 		r.activeUntil, r.missed = 0, false
 		m.comes(r)
-		if q.Try && (p.first() != r || !p.fits(r.Count) || p.due() > m.now) {
+		if q.Try && (m.isPaused(p) || p.first() != r || !p.fits(r.Count) || p.due() > m.now) {
 			m.leaving[q.ID] = ErrExhausted
 			return ErrExhausted
 		}
@@ -103,20 +105,23 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 			}
 		}
 		return nil
-	case m.isEnded[q.ID]:
-		return ErrEnded
+	case m.isEnded[q.ID] != nil:
+		return m.isEnded[q.ID]
 	case p == nil || p.gone:
 		return ErrUnknownType
 	case q.Count > len(p.Names):
 		return ErrTooMany
 	}
-	if p.active > 0 || !p.fits(q.Count) || p.due() > m.now {
+	if m.isPaused(p) || p.active > 0 || !p.fits(q.Count) || p.due() > m.now {
 		if q.Try {
 			return ErrExhausted
 		}
 		if p.MaxWaiters > 0 && len(p.queue) >= p.MaxWaiters {
 			return ErrQueueFull
 		}
+	}
+	if q.Anonymous && q.TTL == 0 && p.V1TTL > 0 {
+		q.TTL = p.V1TTL
 	}
 	q.TTL = p.ttl(q.TTL)
 	m.asking = &modelRequest{Request: q, pool: p}
@@ -173,7 +178,7 @@ func (m *sim) cancel(id string) {
 	if !slices.Equal(names, want) {
 		m.failf("cancel of %s released %q, want %q", id, names, want)
 	}
-	if !m.isEnded[id] {
+	if m.isEnded[id] == nil {
 		m.failf("%s was cancelled and is not remembered", id)
 	}
 }
@@ -269,6 +274,87 @@ func (m *sim) breakLease(name, why string, immediately bool) {
 	var err error
 	m.do(func(now time.Duration) { _, err = m.set.Break(now, name, why, immediately) })
 	m.mustBe(err, want)
+}
+
+func (m *sim) isPaused(p *modelPool) bool {
+	_, paused := m.pauses[p.Type]
+	return paused
+}
+
+func (m *sim) removeWaiter(id, why string) {
+	m.logf("remove %s %q", id, why)
+	r := m.requests[id]
+	var want error
+	switch {
+	case r == nil && m.isEnded[id] != nil:
+		want = m.isEnded[id]
+	case r == nil:
+		want = ErrUnknownRequest
+	case !r.queued:
+		want = ErrNotQueued
+	default:
+		m.count("removed")
+		m.leaving[id] = &RemovedError{why}
+		if !r.Anonymous {
+			m.removing[id] = why
+		}
+	}
+	var err error
+	m.do(func(now time.Duration) { _, err = m.set.Remove(now, id, why) })
+	m.mustBe(err, want)
+	if len(m.removing) > 0 {
+		m.failf("%s was removed and is not remembered", id)
+	}
+}
+
+func (m *sim) pause(typ, why string) {
+	m.logf("pause %s %q", typ, why)
+	p := m.pools[typ]
+	before, paused := m.pauses[typ]
+	var want error
+	pause := Pause{Type: typ, Reason: why, Since: m.now}
+	if paused {
+		pause.Since = before.Since
+	}
+	if p == nil || p.gone {
+		want, pause = ErrUnknownType, Pause{}
+	} else {
+		m.count("paused")
+		m.pauses[typ] = pause
+		p.dirty = true
+	}
+	changes := m.do(func(now time.Duration) {
+		got, err := m.set.Pause(now, typ, why)
+		if m.mustBe(err, want); got != pause {
+			m.failf("%+v, want %+v", got, pause)
+		}
+	})
+	if told := slices.ContainsFunc(changes, func(c Change) bool { return c.Kind == Paused }); told != (want == nil && pause != before) {
+		m.failf("the pause of %s was noted: %v", typ, told)
+	}
+}
+
+func (m *sim) resume(typ string) {
+	m.logf("resume %s", typ)
+	p := m.pools[typ]
+	before, paused := m.pauses[typ]
+	var want error
+	if (p == nil || p.gone) && !paused {
+		want = ErrUnknownType
+	}
+	delete(m.pauses, typ)
+	if p != nil {
+		p.dirty = true
+	}
+	changes := m.do(func(now time.Duration) {
+		got, ok, err := m.set.Resume(now, typ)
+		if m.mustBe(err, want); got != before || ok != paused {
+			m.failf("%+v, %v, want %+v, %v", got, ok, before, paused)
+		}
+	})
+	if told := slices.ContainsFunc(changes, func(c Change) bool { return c.Kind == Resumed }); told != paused {
+		m.failf("the end of the pause of %s was noted: %v", typ, told)
+	}
 }
 
 func (m *sim) reconfigure(configs []Config) {

@@ -25,7 +25,7 @@ func (m *sim) act() {
 	case n < 7:
 		m.strangerActs()
 	case n < 8:
-		m.breakSomething()
+		m.operatorActs()
 	case n < 10:
 		m.status()
 	case n < 40 && len(m.soon) > 0:

@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -14,6 +16,10 @@ func (m *sim) heal() {
 	if m.lossy > 0 {
 		m.lossy = 0
 		m.crash()
+	}
+	for _, pause := range slices.SortedFunc(maps.Values(m.pauses), func(a, b Pause) int { return cmp.Compare(a.Type, b.Type) }) {
+		m.resume(pause.Type)
+		m.check(nil)
 	}
 	for _, r := range slices.Clone(m.waiters) {
 		switch {

@@ -28,6 +28,45 @@ func (m *sim) operate() {
 	}
 }
 
+// operatorActs does one of the things that an operator does to leases, waiters
+// and pools.
+func (m *sim) operatorActs() {
+	switch n := m.rand.IntN(4); {
+	case n < 2:
+		m.breakSomething()
+	case n < 3:
+		m.removeSomebody()
+	default:
+		m.pauseOrResume()
+	}
+}
+
+func (m *sim) removeSomebody() {
+	id := fmt.Sprintf("r%d", m.rand.IntN(m.ids+2))
+	if n := m.rand.IntN(4); n < 2 && len(m.waiters) > 0 {
+		id = m.waiters[m.rand.IntN(len(m.waiters))].ID
+	} else if n < 3 && len(m.leases) > 0 {
+		id = m.leases[m.rand.IntN(len(m.leases))].RequestID
+	}
+	why := fmt.Sprint("reason ", m.rand.IntN(3))
+	m.remember(func() { m.removeWaiter(id, why) })
+	m.removeWaiter(id, why)
+}
+
+// pauseOrResume keeps a pool paused for a fifth of the time.
+func (m *sim) pauseOrResume() {
+	typ := m.world.configs[m.rand.IntN(len(m.world.configs))].Type
+	_, paused := m.pauses[typ]
+	switch n := m.rand.IntN(8); {
+	case paused && n > 0 || n > 5:
+		m.resume(typ)
+	case paused || n < 2:
+		m.pause(typ, fmt.Sprint("reason ", m.rand.IntN(3)))
+	case n == 2:
+		m.pause("no such type", "reason")
+	}
+}
+
 func (m *sim) breakSomething() {
 	name := "nobody"
 	if n := m.rand.IntN(10); n < 8 && len(m.leases) > 0 {
@@ -56,7 +95,7 @@ func (m *sim) someConfigs() []Config {
 			configs[i].Pace = time.Duration(m.rand.IntN(3)) * m.world.pace
 			configs[i].MaxTTL = time.Duration(1+m.rand.IntN(3)) * time.Minute
 			configs[i].LockDelay = time.Duration(m.rand.IntN(3)) * m.world.lockDelay
-			configs[i].DefaultTTL = 0
+			configs[i].DefaultTTL, configs[i].V1TTL = 0, configs[i].MaxTTL/2
 			configs[i].MaxWaiters = 1 + m.rand.IntN(m.world.owners)
 		}
 	}

@@ -59,8 +59,10 @@ func TestSimulation(t *testing.T) {
 		"granted at once", "granted later", "granted late", "overtaken", "expired", "released", "broken", "dropped",
 		"renewal lost", "stale release", "delayed", "asked again", "copies", "crashes of owners", "clock jumps",
 		"reconfigurations", "restarts", "crashes", "lost grants", "stalls", "missed", "returned", "locked",
+		"removed", "asked again after a removal", "paused",
 		ErrConflict.Error(), ErrEnded.Error(), ErrExhausted.Error(), ErrQueueFull.Error(),
 		ErrUnknownType.Error(), ErrTooMany.Error(), ErrNotHeld.Error(), ErrUnknownName.Error(),
+		ErrUnknownRequest.Error(), ErrNotQueued.Error(),
 	} {
 		if enough && seen[what] < 50 {
 			t.Errorf("%q happened %d times: the simulation does not try it", what, seen[what])

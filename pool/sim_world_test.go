@@ -29,7 +29,7 @@ var few = world{
 	configs: []Config{
 		{Type: "one", Names: numbered("one", 1), MaxWaiters: 3},
 		{Type: "few", Names: numbered("few", 3), MaxTTL: 2 * time.Minute, Pace: 2 * s, LockDelay: 15 * s},
-		{Type: "more", Names: numbered("more", 7), DefaultTTL: time.Minute, MaxWaiters: 20},
+		{Type: "more", Names: numbered("more", 7), DefaultTTL: time.Minute, V1TTL: 3 * time.Minute, MaxWaiters: 20},
 	},
 	pace:         2 * s,
 	lockDelay:    5 * s,

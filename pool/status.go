@@ -46,8 +46,8 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 		NextGrantIn: p.dueIn(s.now),
 		Waited:      s.now - r.arrived,
 	}
-	st.Reason = p.reason(s.now, r)
-	st.Estimate, st.EstimateMax = p.estimate(s.now, p.before(r, st.Place), r.Count)
+	st.Reason = s.reason(p, r)
+	st.Estimate, st.EstimateMax = s.estimate(p, p.before(r, st.Place), r.Count)
 	if l, ok := p.held.first(); ok {
 		oldest := l.Lease
 		st.Oldest = &oldest
@@ -63,7 +63,9 @@ type PoolStatus struct {
 	LockDelayed   int // names that nobody holds, and that are not granted yet; see [Config]
 	Waiting       int
 	OldestWaiting time.Duration  // how long the first in the queue has waited
+	OldestHeld    time.Duration  // how long the lease has been held that is held longest
 	NextGrantIn   time.Duration  // how long the pace holds back the next grant; zero: it does not
+	Paused        *Pause         // nil: it grants
 	Leases        []Lease        // what is held longest comes first
 	Waiters       []WaiterStatus // in the order of the queue: the first [ListedWaiters] of it
 }
@@ -95,21 +97,21 @@ func (s *Set) Pools(now time.Duration) []PoolStatus {
 	for i := range all {
 		p := s.types[all[i].Type]
 		all[i].Leases = p.leases()
-		all[i].Waiters = p.waiters(s.now)
+		all[i].Waiters = s.waiters(p)
 	}
 	return all
 }
 
-// waiters lists the first of those that wait.
-func (p *pool) waiters(now time.Duration) []WaiterStatus {
+// waiters lists the first of those that wait for p.
+func (g *ledger) waiters(p *pool) []WaiterStatus {
 	var all []WaiterStatus
 	before := 0
 	for i, r := range p.queue[:min(len(p.queue), ListedWaiters)] {
 		w := WaiterStatus{
 			ID: r.ID, Anonymous: r.Anonymous, Place: i + 1, Owner: r.Owner, Count: r.Count,
-			Arrived: r.arrived, Away: r.away(), Reason: p.reason(now, r),
+			Arrived: r.arrived, Away: r.away(), Reason: g.reason(p, r),
 		}
-		w.Estimate, w.EstimateMax = p.estimate(now, before, r.Count)
+		w.Estimate, w.EstimateMax = g.estimate(p, before, r.Count)
 		before += r.Count
 		all = append(all, w)
 	}
@@ -128,6 +130,12 @@ func (s *Set) Totals(now time.Duration) []PoolStatus {
 		st := PoolStatus{
 			Type: p.Type, Capacity: p.capacity(), InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue),
 			NextGrantIn: p.dueIn(s.now),
+		}
+		if pause, ok := s.pauses[p.Type]; ok {
+			st.Paused = &pause
+		}
+		if l, ok := p.held.first(); ok {
+			st.OldestHeld = s.now - l.Granted
 		}
 		if len(p.queue) > 0 {
 			st.OldestWaiting = s.now - p.queue[0].arrived

@@ -55,11 +55,11 @@ func (s *Set) Cancel(now time.Duration, id string) (names []string) {
 	switch {
 	case r == nil:
 		if !s.ended.has(id) {
-			s.remember(id, false)
+			s.remember(Ended{ID: id})
 		}
 	case r.queued():
 		s.drop(r, ErrEnded)
-		s.remember(id, false)
+		s.remember(Ended{ID: id})
 	default:
 		for _, l := range slices.Clone(r.leases) { // end takes them out, and remembers the id with the last
 			names = append(names, l.Name)

@@ -81,7 +81,7 @@ func (g *ledger) leave(r *request) {
 func (g *ledger) drop(r *request, err error) {
 	g.dequeue(r)
 	g.touch(r.pool) // it may have been in the way
-	g.note(Change{Kind: Dropped, ID: r.ID, Err: err, WasQueued: !r.Anonymous, Took: g.now - r.arrived})
+	g.note(Change{Kind: Dropped, ID: r.ID, Request: &r.Request, Err: err, WasQueued: !r.Anonymous, Took: g.now - r.arrived})
 }
 
 // dequeue takes r off its queue.

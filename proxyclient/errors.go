@@ -28,6 +28,9 @@ var (
 	// ErrEnded: the request id was released or cancelled elsewhere. See
 	// [EndedError].
 	ErrEnded = errors.New("request has ended")
+	// ErrRemoved: an operator took the request off the queue. The error that wraps
+	// it says why.
+	ErrRemoved = errors.New("request removed")
 	// ErrUnknownRequest: the proxy knows request ids, but not this one.
 	ErrUnknownRequest = errors.New("unknown request")
 )

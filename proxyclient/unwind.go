@@ -38,6 +38,8 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		return &UnknownTypeError{Type: a.request.Type, Capabilities: can}
 	case o.misrouted():
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)
+	case o.is(leaseapi.ProblemRemoved):
+		return fmt.Errorf("%w: %s", ErrRemoved, o.text())
 	case o.is(leaseapi.ProblemEnded):
 		p, _ := o.problem()
 		return &EndedError{RequestID: a.request.RequestID, Unconfirmed: p.Reason == leaseapi.ReasonUnconfirmed}
@@ -89,8 +91,9 @@ func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 	if err == nil || errors.Is(err, errors.ErrUnsupported) && !a.lost {
 		return cause
 	}
-	if errors.Is(cause, ErrExhausted) && errors.Is(err, ErrUnreachable) && !a.patience.answered() {
-		cause = err // it never was a queue
+	silent, ok := errors.AsType[*UnreachableError](err)
+	if ok && errors.Is(cause, ErrExhausted) && !a.patience.answered() {
+		cause = silent // it never was a queue
 	}
 	return a.unknownGrant(cause)
 }

@@ -91,14 +91,16 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 
 // ended answers an acquire with an id that will not get a lease any more.
 func ended(w http.ResponseWriter, err error) {
-	p := leaseapi.Problem{
-		Type: leaseapi.ProblemEnded, Title: titles[leaseapi.ProblemEnded],
-		Status: http.StatusGone, Detail: err.Error(),
+	typ, reason := leaseapi.ProblemEnded, ""
+	if _, removed := errors.AsType[*pool.RemovedError](err); removed {
+		typ = leaseapi.ProblemRemoved
 	}
 	if errors.Is(err, pool.ErrUnconfirmed) {
-		p.Reason = leaseapi.ReasonUnconfirmed
+		reason = leaseapi.ReasonUnconfirmed
 	}
-	write(w, p.Status, leaseapi.ContentTypeProblem, p)
+	write(w, http.StatusGone, leaseapi.ContentTypeProblem, leaseapi.Problem{
+		Type: typ, Title: titles[typ], Status: http.StatusGone, Detail: err.Error(), Reason: reason,
+	})
 }
 
 func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.AcquireReply {

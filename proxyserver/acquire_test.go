@@ -32,7 +32,7 @@ func TestAnswerHasOurFieldsOnlyIfAsked(t *testing.T) {
 		} {
 			got := p.granted("type=q&" + c.query)
 			if got.RequestID != c.id || len(got.Leases) != 1 || got.Leases[0].Name != got.Names[0] || got.Leases[0].Generation == 0 ||
-				time.Duration(got.TTL) != c.ttl || got.RenewEvery != got.TTL/3 || !got.ExpiresAt.Equal(now.Add(c.expires)) {
+				time.Duration(got.TTL) != c.ttl || got.RenewEvery != min(got.TTL/3, leaseapi.Duration(leaseapi.MaxRenewEvery)) || !got.ExpiresAt.Equal(now.Add(c.expires)) {
 				t.Errorf("%s: %+v", c.query, got)
 			}
 		}
@@ -102,7 +102,7 @@ func TestGrantIsProvisional(t *testing.T) {
 		}
 		r := p.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(a.Leases[0].Generation)+`}]}`)
 		got := decode[leaseapi.RenewReply](t, r, 200)
-		if time.Duration(got.TTL) != 5*time.Minute || time.Duration(got.RenewEvery) != 100*time.Second ||
+		if time.Duration(got.TTL) != 5*time.Minute || time.Duration(got.RenewEvery) != 30*time.Second ||
 			!got.ExpiresAt.Equal(time.Now().Add(5*time.Minute)) || !got.ReleaseAt.IsZero() {
 			t.Errorf("renewed %+v", got)
 		}

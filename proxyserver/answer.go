@@ -128,6 +128,10 @@ var titles = map[string]string{
 	leaseapi.ProblemForbidden:      "not with this token",
 	leaseapi.ProblemUnknownName:    "no such name",
 	leaseapi.ProblemNotHeld:        "not held",
+	leaseapi.ProblemUnknownType:    "no such pool",
+	leaseapi.ProblemRemoved:        "removed by an operator",
+	leaseapi.ProblemNotQueued:      "not queued",
+	leaseapi.ProblemNoStore:        "no store",
 }
 
 func badRequest(w http.ResponseWriter, err error) {

@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,21 +12,8 @@ import (
 
 func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	t := h.term
-	if !c.mayBreak() {
-		h.refuseCall(w, forbiddenError("to break a lease takes a token that is marked admin"))
-		return
-	}
-	body, ok := readBody(w, r)
-	if !ok {
-		return
-	}
 	var req leaseapi.BreakRequest
-	if err := json.Unmarshal(body, &req); err != nil {
-		badRequest(w, fmt.Errorf("the body is not valid: %w", err))
-		return
-	}
-	if err := checkBreak(req); err != nil {
-		badRequest(w, err)
+	if !h.readOperation(c, "to break a lease", w, r, &req, func() error { return checkBreak(req) }) {
 		return
 	}
 	var l pool.Lease
@@ -50,13 +36,10 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 }
 
 func checkBreak(req leaseapi.BreakRequest) error {
-	switch {
-	case req.Name == "":
+	if req.Name == "" {
 		return errors.New("name is empty")
-	case req.Reason == "":
-		return errors.New("reason is empty: its holder will want to know")
 	}
-	return leaseapi.CheckReason(req.Reason)
+	return checkReason(req.Reason)
 }
 
 // breakLease does what req asks for. A second copy of the request succeeds too: it

@@ -8,13 +8,15 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
 // caller is the sender of a request. On a server that asks for no tokens it is the
 // zero caller, which may do everything.
 type caller struct {
-	token string // its name; empty: no tokens are in use
-	admin bool
+	token  string // its name; empty: no tokens are in use
+	admin  bool
+	reader bool // it may look, and change nothing
 }
 
 // admit returns the sender of r. Without a valid token it answers r, and ok is
@@ -35,11 +37,16 @@ func (h *handler) identify(r *http.Request) (caller, bool) {
 		return caller{}, true
 	}
 	t, ok := tokens.Find(r.Header.Get("Authorization"))
-	return caller{t.Name, t.Admin}, ok
+	return caller{token: t.Name, admin: t.Role == config.RoleAdmin, reader: t.Role == config.RoleRead}, ok
 }
 
-// mayBreak reports whether c may take leases away from others.
-func (c caller) mayBreak() bool { return c.token == "" || c.admin }
+// mayOperate reports why c may not do what, which takes an operator.
+func (c caller) mayOperate(what string) error {
+	if c.token == "" || c.admin {
+		return nil
+	}
+	return forbiddenError(what + " takes a token that is marked admin")
+}
 
 // may reports whether c may act on a lease or request of h: it was acquired with
 // a token of the same name, or while the server asked for no tokens.

@@ -149,21 +149,21 @@ func FuzzPaths(f *testing.F) {
 // With tokens in use, whatever is sent with none or a wrong one changes nothing.
 func FuzzWithoutToken(f *testing.F) {
 	f.Add("POST", "/lease/release", `{"names":["q-0"]}`, "")
-	f.Add("POST", "/lease/release", `{"request_ids":["held"]}`, "b-token")
-	f.Add("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":1}]}`, "b-token")
-	f.Add("POST", "/lease/break", `{"name":"q-0","reason":"x","now":true}`, "b-token")
+	f.Add("POST", "/lease/release", `{"request_ids":["held"]}`, "b-token-0123456789")
+	f.Add("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":1}]}`, "b-token-0123456789")
+	f.Add("POST", "/lease/break", `{"name":"q-0","reason":"x","now":true}`, "b-token-0123456789")
 	f.Add("POST", "/lease/acquire?type=q&request_id=held&owner=me", "", "wrong")
-	f.Add("GET", "/pools", "", "r-token ")
+	f.Add("GET", "/pools", "", "r-token-0123456789 ")
 	tokens, err := config.ParseTokens("t", []byte(tokenFile))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, method, target, body, token string) {
-		if strings.TrimSpace(token) == "r-token" || strings.TrimSpace(token) == "r-second" || strings.TrimSpace(token) == "o-token" {
+		if strings.TrimSpace(token) == "r-token-0123456789" || strings.TrimSpace(token) == "r-second-0123456789" || strings.TrimSpace(token) == "o-token-0123456789" {
 			t.Skip("the token of the holder, or of an admin")
 		}
 		s := newFuzzed(t, tokens)
-		s.token = "r-token"
+		s.token = "r-token-0123456789"
 		s.send("POST", "/lease/acquire?type=q&request_id=held&owner=me", "")
 		held := func() pool.Lease {
 			s.server.term.mu.Lock()

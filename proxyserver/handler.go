@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"crypto/x509"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -14,7 +15,8 @@ type handler struct {
 	term     *term
 	log      *slog.Logger
 	version  string
-	storeID  string // of the store; in memory one of its own
+	storeID  string                   // of the store; in memory one of its own
+	leaf     func() *x509.Certificate // nil: no TLS
 	metrics  *metrics
 	tokens   atomic.Pointer[config.Tokens]
 	warnings warnings

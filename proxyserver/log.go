@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 
 	"github.com/leasectl/leasectl/pool"
@@ -29,8 +30,54 @@ func (l changeLog) changes(changes []pool.Change) {
 			l.lease("breaking", c.Lease, slog.String("reason", c.Lease.Broken), slog.Duration("ends_in", round(l.clock.until(c.Lease.Ends()))))
 		case pool.Done:
 			l.end(c)
+		case pool.Dropped:
+			l.drop(c)
+		case pool.Paused:
+			l.Info("paused", "type", c.Pause.Type, "reason", c.Pause.Reason)
+		case pool.Resumed:
+			l.Info("resumed", "type", c.Pause.Type, "paused", round(l.clock.now()-c.Pause.Since))
 		}
 	}
+}
+
+// queued writes a line for a request that begins to wait at a place of a queue.
+func (l changeLog) queued(r pool.Request, place, length int) {
+	l.request("queued", r, slog.Int("place", place), slog.Int("waiting", length))
+}
+
+// drop writes a line for a waiter that left the queue without a lease.
+func (l changeLog) drop(c pool.Change) {
+	waited := slog.Duration("waited", round(c.Took))
+	why := waitEnd(c.Err)
+	switch why {
+	case waitTimedOut, waitCancelled:
+		l.request(string(why), *c.Request, waited)
+	case waitGone:
+		l.request(string(waitCancelled), *c.Request, waited, slog.String("reason", "its client has gone"))
+	default:
+		l.request(string(why), *c.Request, waited, slog.String("reason", reasonOf(c.Err)))
+	}
+}
+
+// reasonOf is what an operator said, or else the error.
+func reasonOf(err error) string {
+	if removed, ok := errors.AsType[*pool.RemovedError](err); ok {
+		return removed.Reason
+	}
+	return err.Error()
+}
+
+func (l changeLog) request(what string, r pool.Request, attrs ...slog.Attr) {
+	token, owner := splitHolder(r.Owner)
+	id := r.ID
+	if r.Anonymous {
+		id = ""
+	}
+	attrs = append([]slog.Attr{
+		slog.String("owner", owner), slogToken(token), slog.String("type", r.Type),
+		slog.Int("count", r.Count), slog.String("request_id", id),
+	}, attrs...)
+	l.LogAttrs(context.Background(), slog.LevelInfo, what, attrs...)
 }
 
 func (l changeLog) grant(c pool.Change) {
@@ -53,17 +100,33 @@ func (l changeLog) end(c pool.Change) {
 		l.lease("broken", c.Lease, held, slog.String("reason", c.Lease.Broken))
 		return
 	}
+	if c.Reason == pool.Expired && ofVersion1(c.Lease) {
+		l.leaseAt(slog.LevelWarn, string(c.Reason), c.Lease, held,
+			slog.String("reason", "a version-1 client does not renew: it may still work: v1_ttl of the pool is for how long"))
+		return
+	}
 	l.lease(string(c.Reason), c.Lease, held)
 }
 
+// version1Ending writes a line for a lease that nobody renews and that ends soon.
+func (l changeLog) version1Ending(lease pool.Lease) {
+	l.leaseAt(slog.LevelWarn, "ending", lease,
+		slog.Duration("ends_in", round(l.clock.until(lease.Ends()))),
+		slog.String("reason", "a version-1 client does not renew: if it still works, another gets the name: v1_ttl of the pool is for how long"))
+}
+
 func (l changeLog) lease(what string, lease pool.Lease, attrs ...slog.Attr) {
+	l.leaseAt(slog.LevelInfo, what, lease, attrs...)
+}
+
+func (l changeLog) leaseAt(level slog.Level, what string, lease pool.Lease, attrs ...slog.Attr) {
 	token, owner := splitHolder(lease.Owner)
 	attrs = append([]slog.Attr{
 		slog.String("owner", owner), slogToken(token), slog.String("type", lease.Type),
 		slog.Any("names", []string{lease.Name}), slog.Any("generations", []uint64{lease.Generation}),
 		slog.String("request_id", lease.RequestID),
 	}, attrs...)
-	l.LogAttrs(context.Background(), slog.LevelInfo, what, attrs...)
+	l.LogAttrs(context.Background(), level, what, attrs...)
 }
 
 // slogToken is left out by handlers if no token was used.

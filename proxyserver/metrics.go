@@ -11,8 +11,6 @@ import (
 // metrics are the server's counts since it started. Grants and ends of leases
 // count when they are durable.
 type metrics struct {
-	started time.Time
-
 	mu            sync.Mutex
 	pools         map[string]*poolMetrics // by type
 	refusals      map[refusalKey]uint64
@@ -27,7 +25,9 @@ type metrics struct {
 // equal the ends plus the leases in use. Only waits are counted by request.
 type poolMetrics struct {
 	grants, releases, expiries, breaks uint64
+	v1Ending, v1Expiries               uint64 // of leases that version-1 clients hold
 	wait, hold                         promtext.Histogram
+	waitsEnded                         map[waitEnding]uint64 // without a lease
 }
 
 type refusalKey struct{ typ, reason string }
@@ -49,7 +49,6 @@ var (
 
 func newMetrics() *metrics {
 	return &metrics{
-		started:       time.Now(),
 		pools:         make(map[string]*poolMetrics),
 		refusals:      make(map[refusalKey]uint64),
 		commitSeconds: promtext.NewHistogram(commitBounds),
@@ -62,7 +61,10 @@ func newMetrics() *metrics {
 func (m *metrics) pool(typ string) *poolMetrics {
 	p := m.pools[typ]
 	if p == nil {
-		p = &poolMetrics{wait: promtext.NewHistogram(waitBounds), hold: promtext.NewHistogram(holdBounds)}
+		p = &poolMetrics{
+			wait: promtext.NewHistogram(waitBounds), hold: promtext.NewHistogram(holdBounds),
+			waitsEnded: make(map[waitEnding]uint64),
+		}
 		m.pools[typ] = p
 	}
 	return p
@@ -88,6 +90,8 @@ func (m *metrics) changed(changes []pool.Change) {
 			p := m.pool(c.Leases[0].Type)
 			p.grants += uint64(len(c.Leases))
 			p.wait.Observe(c.Took.Seconds())
+		case pool.Dropped:
+			m.pool(c.Request.Type).waitsEnded[waitEnd(c.Err)]++
 		case pool.Done:
 			p := m.pool(c.Lease.Type)
 			p.hold.Observe(c.Took.Seconds())
@@ -96,11 +100,21 @@ func (m *metrics) changed(changes []pool.Change) {
 				p.breaks++
 			case c.Reason == pool.Expired:
 				p.expiries++
+				if ofVersion1(c.Lease) {
+					p.v1Expiries++
+				}
 			default:
 				p.releases++
 			}
 		}
 	}
+}
+
+// version1Ending counts a lease that nobody can renew and that is about to end.
+func (m *metrics) version1Ending(typ string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pool(typ).v1Ending++
 }
 
 // committed counts a transaction with n changes.

@@ -22,7 +22,7 @@ func TestBreakWire(t *testing.T) {
 		{name: "by GET", method: "GET", target: target, status: 405, contentType: typeProblem, problem: leaseapi.ProblemMethod, allow: "POST", body: "/lease/break takes POST, not GET"},
 		{name: "bad JSON", method: "POST", target: target, send: `x`, status: 400, contentType: typeProblem, problem: bad, body: "the body is not valid: invalid character 'x' looking for beginning of value"},
 		{name: "no name", method: "POST", target: target, send: `{"reason":"x"}`, status: 400, contentType: typeProblem, problem: bad, body: "name is empty"},
-		{name: "no reason", method: "POST", target: target, send: `{"name":"q-0"}`, status: 400, contentType: typeProblem, problem: bad, body: "reason is empty: its holder will want to know"},
+		{name: "no reason", method: "POST", target: target, send: `{"name":"q-0"}`, status: 400, contentType: typeProblem, problem: bad, body: "reason is empty: those concerned will want to know"},
 		{name: "reason of two lines", method: "POST", target: target, send: `{"name":"q-0","reason":"a\nb"}`, status: 400, contentType: typeProblem, problem: bad, body: `reason "a\nb" contains '\n'`},
 		{name: "unknown name", method: "POST", target: target, send: `{"name":"zzz","reason":"x"}`, status: 404, contentType: typeProblem, problem: leaseapi.ProblemUnknownName, body: `the server has never had a lease "zzz"`},
 		{name: "free name", method: "POST", target: target, send: `{"name":"q-1","reason":"x"}`, status: 409, contentType: typeProblem, problem: leaseapi.ProblemNotHeld, body: `nobody holds "q-1"`},
@@ -109,7 +109,7 @@ func TestReady(t *testing.T) {
 	if r := ready(); r.Status != "degraded" || strings.Join(r.Warnings, "|") != "config: not taken up: c:2:1: bad|tokens: not taken up: t:1: bad" {
 		t.Errorf("%+v", r)
 	}
-	tokens, err := config.ParseTokens("t", []byte("a secret"))
+	tokens, err := config.ParseTokens("t", []byte("a secret-0123456789"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,10 @@
 package proxyserver
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/leasectl/leasectl/pool"
+)
 
 // The owner of a lease, as the pools know it, begins with the name of the token
 // that it was acquired with, so that it is as durable as the lease and belongs
@@ -22,3 +26,6 @@ func splitHolder(h string) (token, owner string) {
 	}
 	return token, owner
 }
+
+// ofVersion1 reports whether nobody renews l: its client does not know its id.
+func ofVersion1(l pool.Lease) bool { return l.RequestID == "" }

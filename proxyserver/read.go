@@ -78,6 +78,9 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 		if p.NextGrantIn > 0 {
 			all[i].NextGrantAt = t.clock.wall(t.clock.now() + p.NextGrantIn)
 		}
+		if p.Paused != nil {
+			all[i].Paused, all[i].PausedSince = p.Paused.Reason, t.clock.wall(p.Paused.Since)
+		}
 		for _, w := range p.Waiters {
 			all[i].Waiters = append(all[i].Waiters, poolWaiter(t.clock, w))
 		}

@@ -19,7 +19,7 @@ func (h *handler) serveReady(_ caller, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	reply := leaseapi.Ready{Status: leaseapi.ReadyOK}
-	all := h.warnings.all()
+	all := h.allWarnings()
 	if len(all) > 0 {
 		reply.Status = leaseapi.ReadyDegraded
 	}

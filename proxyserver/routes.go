@@ -14,6 +14,11 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	defer h.recoverCall(w)
 	w.Header().Set(leaseapi.HeaderStore, h.storeID)
 	path := r.URL.Path
+	if boskosPaths[path] {
+		http.Error(w, fmt.Sprintf("this is a lease proxy (leasectl serve), not Boskos, and has no %s: POST %s?type=TYPE takes a lease, POST %s gives it back",
+			path, leaseapi.PathAcquire, leaseapi.PathRelease), http.StatusNotFound)
+		return
+	}
 	rt, ok := routes[path]
 	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
 		rt, ok = route{method: http.MethodGet, serve: (*handler).serveRequest}, true
@@ -32,6 +37,8 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		problem(w, http.StatusNotFound, leaseapi.ProblemNotFound, "there is nothing at "+path)
+	case rt.method == http.MethodPost && c.reader:
+		h.refuseCall(w, forbiddenError("this token is marked read: it changes nothing"))
 	case rt.allows(r.Method):
 		rt.serve(h, c, w, r)
 	default:
@@ -55,6 +62,12 @@ func (h *handler) recoverCall(w http.ResponseWriter) {
 	}
 }
 
+// boskosPaths are those of Boskos itself. Its clients need to hear what they have
+// reached, token or not.
+var boskosPaths = map[string]bool{
+	"/acquire": true, "/acquirebystate": true, "/release": true, "/reset": true, "/update": true, "/metric": true,
+}
+
 // route is what a path does, and with which method.
 type route struct {
 	method string
@@ -73,6 +86,10 @@ var routes = map[string]route{
 	leaseapi.PathRelease: {method: http.MethodPost, serve: (*handler).serveRelease},
 	leaseapi.PathRenew:   {method: http.MethodPost, serve: (*handler).serveRenew},
 	leaseapi.PathBreak:   {method: http.MethodPost, serve: (*handler).serveBreak},
+	leaseapi.PathRemove:  {method: http.MethodPost, serve: (*handler).serveRemove},
+	leaseapi.PathPause:   {method: http.MethodPost, serve: (*handler).servePause},
+	leaseapi.PathResume:  {method: http.MethodPost, serve: (*handler).serveResume},
+	leaseapi.PathBackup:  {method: http.MethodPost, serve: (*handler).serveBackup},
 	leaseapi.PathPools:   {method: http.MethodGet, serve: (*handler).servePools},
 	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*handler).serveMetrics},
 	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*handler).serveHealth, open: true},

@@ -47,6 +47,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	broken := make(chan error, len(listeners))
 	running.Go(func() { s.term.keepTime(ctx.Done()) })
 	running.Go(func() { s.term.watchStore(ctx.Done()) })
+	running.Go(func() { s.handler.watchCertificate(ctx) })
 	for _, l := range listeners {
 		l = limited{l, s.handler.connections}
 		running.Go(func() {

@@ -133,6 +133,7 @@ func TestLog(t *testing.T) {
 		g0, g1 := a[0].Generation, a[1].Generation
 		want := []line{
 			{Msg: "granted", Owner: "me", Names: []string{"q-0", "q-1"}, Generations: []uint64{g0, g1}, RequestID: "a"},
+			{Msg: "queued", Owner: "you"},
 			{Msg: "released", Owner: "me", Names: []string{"q-0"}, Generations: []uint64{g0}, RequestID: "a", Held: 3 * time.Second},
 			{Msg: "granted", Owner: "you", Names: []string{"q-0"}, Generations: []uint64{g1 + 1}, Waited: 3 * time.Second},
 			{Msg: "release delayed", Owner: "you", Names: []string{"q-0"}, Generations: []uint64{g1 + 1}, Delay: time.Minute},

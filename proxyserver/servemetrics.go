@@ -22,8 +22,8 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 	var t promtext.Text
 	t.Family("leasectl_build_info", "gauge", "The version of the server, and of Go; always 1.")
 	t.Sample("leasectl_build_info", promtext.Labels{"version", h.version, "goversion", runtime.Version()}, 1)
-	t.Family("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970.")
-	t.Sample("process_start_time_seconds", nil, float64(h.metrics.started.UnixMilli())/1000)
+	writeProcess(&t)
+	h.writeCertificate(&t)
 	t.Family("leasectl_ready", "gauge", "Whether the server grants and releases: 1 or 0.")
 	t.Sample("leasectl_ready", nil, oneIf(err == nil))
 	t.Family("leasectl_durable", "gauge", "Whether leases outlive the server: 1 or 0.")
@@ -32,7 +32,7 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 		writePools(&t, totals)
 	}
 	h.metrics.write(&t)
-	writeWarnings(&t, h.warnings.all())
+	writeWarnings(&t, h.allWarnings())
 	w.Header().Set("Content-Type", promtext.ContentType)
 	w.Write(t.Bytes())
 }
@@ -50,6 +50,8 @@ func writePools(t *promtext.Text, totals []pool.PoolStatus) {
 	gauge("leasectl_lock_delayed", "Names that nobody holds, and that are not granted yet because of the lock delay.", func(p pool.PoolStatus) float64 { return float64(p.LockDelayed) })
 	gauge("leasectl_waiting", "Requests in the queue.", func(p pool.PoolStatus) float64 { return float64(p.Waiting) })
 	gauge("leasectl_oldest_waiting_seconds", "How long the first in the queue has waited.", func(p pool.PoolStatus) float64 { return p.OldestWaiting.Seconds() })
+	gauge("leasectl_oldest_held_seconds", "How long the lease has been held that is held longest.", func(p pool.PoolStatus) float64 { return p.OldestHeld.Seconds() })
+	gauge("leasectl_paused", "Whether an operator has paused the pool: 1 or 0.", func(p pool.PoolStatus) float64 { return oneIf(p.Paused != nil) })
 	gauge("leasectl_next_grant_seconds", "How long the pace holds back the next grant.", func(p pool.PoolStatus) float64 { return p.NextGrantIn.Seconds() })
 }
 
@@ -67,6 +69,8 @@ func (m *metrics) write(t *promtext.Text) {
 	counter("leasectl_grants_total", "Leases granted.", func(p *poolMetrics) uint64 { return p.grants })
 	counter("leasectl_releases_total", "Leases ended by a release.", func(p *poolMetrics) uint64 { return p.releases })
 	counter("leasectl_expiries_total", "Leases that nobody renewed in time.", func(p *poolMetrics) uint64 { return p.expiries })
+	counter("leasectl_v1_ending_total", "Leases of version-1 clients, which do not renew, nine tenths of whose TTL were over.", func(p *poolMetrics) uint64 { return p.v1Ending })
+	counter("leasectl_v1_expiries_total", "Leases of version-1 clients, which do not renew, that ended with their TTL.", func(p *poolMetrics) uint64 { return p.v1Expiries })
 	counter("leasectl_breaks_total", "Leases ended by an operator.", func(p *poolMetrics) uint64 { return p.breaks })
 
 	t.Family("leasectl_wait_seconds", "histogram", "How long requests that were granted had waited.")
@@ -76,6 +80,12 @@ func (m *metrics) write(t *promtext.Text) {
 	t.Family("leasectl_hold_seconds", "histogram", "How long leases that ended had been held.")
 	for _, typ := range types {
 		t.Histogram("leasectl_hold_seconds", promtext.Labels{"type", typ}, &m.pools[typ].hold)
+	}
+	t.Family("leasectl_waits_ended_total", "counter", "Requests that left the queue without a lease.")
+	for _, typ := range types {
+		for _, end := range waitEndings {
+			t.Sample("leasectl_waits_ended_total", promtext.Labels{"type", typ, "how", string(end)}, float64(m.pools[typ].waitsEnded[end]))
+		}
 	}
 	t.Family("leasectl_refusals_total", "counter", "Calls refused; the type is empty if there is none, or no such one.")
 	for _, k := range slices.SortedFunc(maps.Keys(m.refusals), func(a, b refusalKey) int {

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"crypto/rand"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -30,7 +31,10 @@ type Options struct {
 	Version string        // of the program, for [leaseapi.Health]
 	MaxWait time.Duration // of an acquire that names no wait; zero: [DefaultMaxWait]
 	Idle    *Idle         // nil: the server does not stop by itself
-	Tokens  config.Tokens // nil: everybody who can connect may do everything
+	// Leaf returns the certificate that clients are shown, so that its end is
+	// warned of; nil: there is none.
+	Leaf   func() *x509.Certificate
+	Tokens config.Tokens // nil: everybody who can connect may do everything
 
 	// Hosts are names of the server beside those of loopback. A server without
 	// tokens refuses other names on its listeners on loopback.
@@ -69,6 +73,7 @@ func New(opts Options) (*Server, error) {
 	for _, host := range opts.Hosts {
 		s.handler.hosts = append(s.handler.hosts, strings.ToLower(host))
 	}
+	s.handler.leaf = opts.Leaf
 	s.SetTokens(opts.Tokens)
 	term := termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now}
 	if opts.Idle != nil {

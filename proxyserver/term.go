@@ -35,8 +35,9 @@ type term struct {
 	keeping bool          // keepTime runs
 	ran     time.Duration // lease clock of the last call
 
-	lastAnonymous uint64 // number of the last request without an id
-	finished      bool   // the last commit is under way, or over
+	lastAnonymous uint64        // number of the last request without an id
+	finished      bool          // the last commit is under way, or over
+	version1      version1Watch // of keepTime
 }
 
 // termOptions are what a term needs beside the pools and the store.
@@ -197,8 +198,10 @@ func (t *term) keepTime(stop <-chan struct{}) {
 			return
 		case <-t.alarm.timer.C:
 		}
-		b, err := t.run(func(_ *pool.Set, now time.Duration) { // run itself does what is due
+		var ending []pool.Lease
+		b, err := t.run(func(set *pool.Set, now time.Duration) { // run itself does what is due
 			t.alarm.at = never
+			ending = t.version1.look(set, now)
 			if now >= t.commitDue(now) {
 				t.open.saveClock = true
 			}
@@ -209,5 +212,6 @@ func (t *term) keepTime(stop <-chan struct{}) {
 		if b != nil {
 			commits.Go(func() { t.awaitCommit(b) }) // an error is that of the next run
 		}
+		t.version1.warn(ending, t.metrics, t.log)
 	}
 }

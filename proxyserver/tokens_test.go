@@ -11,7 +11,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
-const tokenFile = "red r-token\nred r-second\nblue b-token\nops o-token admin\n"
+const tokenFile = "red r-token-0123456789\nred r-second-0123456789\nblue b-token-0123456789\nops o-token-0123456789 admin\neye e-token-0123456789 read\n"
 
 func startWithTokens(t *testing.T, opts Options) (p, red, blue, ops *peer) {
 	t.Helper()
@@ -23,7 +23,7 @@ func startWithTokens(t *testing.T, opts Options) (p, red, blue, ops *peer) {
 	p = start(t, opts)
 	// Whoever gets in who must not would wait for a lease, for hours.
 	p.http.Timeout = 30 * time.Second
-	return p, withToken(p, "r-token"), withToken(p, "b-token"), withToken(p, "o-token")
+	return p, withToken(p, "r-token-0123456789"), withToken(p, "b-token-0123456789"), withToken(p, "o-token-0123456789")
 }
 
 // Without a token nothing can be seen or done but what probes need.
@@ -110,7 +110,7 @@ func TestOwnerIsBoundToItsToken(t *testing.T) {
 	}
 	// Another token of the same name is the same owner.
 	p, _, blue, _ := startWithTokens(t, durable(t, dir, 3))
-	second := withToken(p, "r-second")
+	second := withToken(p, "r-second-0123456789")
 	if got := second.granted("type=q&request_id=r&owner=me"); got.Names[0] != "q-0" {
 		t.Errorf("after a restart %+v", got)
 	}

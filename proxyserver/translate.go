@@ -80,7 +80,9 @@ func oldestLease(clock clock, st pool.Status) *leaseapi.PoolLease {
 }
 
 // renewEvery makes two renewals fit before the end, so that one may fail.
-func renewEvery(ttl time.Duration) leaseapi.Duration { return leaseapi.Duration(ttl / 3) }
+func renewEvery(ttl time.Duration) leaseapi.Duration {
+	return leaseapi.Duration(min(ttl/3, leaseapi.MaxRenewEvery))
+}
 
 // round drops the digits that people do not read.
 func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

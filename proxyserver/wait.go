@@ -34,7 +34,8 @@ type request struct {
 // queued. It blocks until then, or until ctx ends.
 func (t *term) acquire(ctx context.Context, r *request) outcome {
 	var out outcome
-	var c *call // nil: r does not have to wait
+	var c *call             // nil: r does not have to wait
+	var queued *pool.Status // nil: it waited before
 	err := t.do(func(set *pool.Set, now time.Duration) {
 		if r.Anonymous {
 			t.lastAnonymous++
@@ -43,6 +44,10 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 		out.leases, out.err = set.Acquire(now, r.Request)
 		if out.err == nil && out.leases == nil {
 			c = newCall()
+			if t.waiting[r.ID] == nil {
+				st, _ := set.Status(now, r.ID)
+				queued = &st
+			}
 			r.wait = t.waitOf(now, r)
 			t.waiting.attach(r.ID, c, until(now, r.wait))
 		}
@@ -52,6 +57,9 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 		return outcome{err: err}
 	case c == nil:
 		return out
+	}
+	if queued != nil {
+		t.log.queued(r.Request, queued.Place, queued.Length)
 	}
 	return t.await(ctx, r, c)
 }

@@ -24,6 +24,9 @@ which makes leasectl exec stop its command; the name is free when its holder
 releases it, or when its TTL is over. With --now it is free at once, whatever its
 holder still does.
 
+A holder that renews hears of it within 30 seconds, or a third of its TTL if that
+is less. A lease that nobody renews, as of a plain acquire, ends with its TTL.
+
 If the proxy asks for tokens, it takes one that is marked admin.`,
 		Example: `  leasectl break install-0 --reason "the account is suspended"`,
 		Args:    oneArg("the name of a lease", "install-0"),

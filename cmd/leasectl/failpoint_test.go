@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -8,13 +9,16 @@ import (
 	"go/token"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -92,7 +96,7 @@ func TestFailpoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of processes")
 	}
-	points := failpoints(t)
+	points := slices.DeleteFunc(failpoints(t), func(point string) bool { return point == requestAnew })
 	if !slices.Contains(points, keeperRenewed) {
 		t.Fatalf("holder has no failpoint %s", keeperRenewed)
 	}
@@ -129,6 +133,56 @@ func TestFailpoints(t *testing.T) {
 
 // keeperRenewed is a place that a keeper reaches while its owner lives.
 const keeperRenewed = "keeper-renewed"
+
+// requestAnew is the place between an id that ended unseen and the next one. Only
+// a proxy that says so leads there: see TestKilledBeforeTheNextID.
+const requestAnew = "request-anew"
+
+// A process that is killed when it has given its request another id leaves a
+// journal entry for that one, and no other: recover withdraws it.
+func TestKilledBeforeTheNextID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, "failpoint"), "install=1")
+	var asked, withdrawn []string
+	var mu sync.Mutex
+	address, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch req.URL.Path {
+		case leaseapi.PathAcquire:
+			asked = append(asked, req.URL.Query().Get(leaseapi.ParamRequestID))
+			out.Header().Set("Content-Type", leaseapi.ContentTypeProblem)
+			out.WriteHeader(http.StatusGone)
+			json.NewEncoder(out).Encode(leaseapi.Problem{Type: leaseapi.ProblemEnded, Status: http.StatusGone, Reason: leaseapi.ReasonUnconfirmed})
+		case leaseapi.PathRelease:
+			var body leaseapi.ReleaseRequest
+			json.NewDecoder(req.Body).Decode(&body)
+			withdrawn = append(withdrawn, body.RequestIDs...)
+			json.NewEncoder(out).Encode(leaseapi.ReleaseReply{Released: []string{}})
+		default:
+			http.NotFound(out, req)
+		}
+	}))
+	for _, args := range [][]string{{"--handle", w.path("h")}, nil} {
+		asked, withdrawn = nil, nil
+		cmd := w.command(append([]string{"acquire", "--proxy", address, "--type", "install"}, args...)...)
+		cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+requestAnew)
+		if code := exitCode(cmd.Run()); code != -1 {
+			t.Fatalf("%v: exit code %d, want to be killed", args, code)
+		}
+		w.run(0, "recover", "--proxy", address)
+		mu.Lock()
+		if withdrawn = slices.Compact(withdrawn); len(asked) != 1 || len(withdrawn) != 1 || asked[0] == withdrawn[0] {
+			t.Errorf("%v: asked under %v, withdrawn %v: want the next id, alone", args, asked, withdrawn)
+		}
+		mu.Unlock()
+		for _, path := range []string{w.path("h"), w.path("h.json"), w.path("h.lock")} {
+			if exists(path) {
+				t.Errorf("%v: %s is left", args, path)
+			}
+		}
+	}
+}
 
 // killedRun is one operation with one failpoint.
 type killedRun struct {

@@ -38,7 +38,7 @@ var troubles = []trouble{
 	{name: "absent", h: gone, says: "does not answer"},
 	{name: "full", typ: "full", says: `no lease of type "full"`},
 	{name: "unknown type", typ: "other", says: `unknown lease type "other"`},
-	{name: "slow: accepts, never answers", says: `no lease of type "install" within`, h: func(_ http.ResponseWriter, r *http.Request) {
+	{name: "slow: accepts, never answers", says: "does not answer", h: func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) // only then is a lost connection seen
 		<-r.Context().Done()
 	}},

@@ -14,7 +14,7 @@ type proxyOptions struct {
 	ca        string
 	pools     poolFlags // of the server to start
 
-	poolsGiven bool // on the command line
+	poolsGiven, tokenFileGiven bool // on the command line
 }
 
 func (o *proxyOptions) bind(flags *pflag.FlagSet) {

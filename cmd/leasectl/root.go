@@ -97,6 +97,10 @@ func commands() map[string]func(*app) *cobra.Command {
 		"cat":       newCatCommand,
 		"status":    newStatusCommand,
 		"break":     newBreakCommand,
+		"remove":    newRemoveCommand,
+		"pause":     newPauseCommand,
+		"resume":    newResumeCommand,
+		"backup":    newBackupCommand,
 		"serve":     newServeCommand,
 		"shell":     newShellCommand,
 		"version":   newVersionCommand,
@@ -124,6 +128,7 @@ gives it back however the step ends.`,
 			}
 			a.proxy.given = cmd.Flags().Changed("proxy")
 			a.proxy.poolsGiven = cmd.Flags().Changed("pool")
+			a.proxy.tokenFileGiven = cmd.Flags().Changed("token-file")
 			if err := bindEnvironment(cmd, os.LookupEnv); err != nil {
 				return err
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,8 +37,10 @@ func TestCommandBuiltAlone(t *testing.T) {
 func TestAllCommandsBuilt(t *testing.T) {
 	for _, args := range [][]string{nil, {"help"}, {"--help"}, {"exce"}, {"__complete", ""}, {"completion", "bash"}} {
 		root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr), args...)
-		if got, want := len(root.Commands()), len(commands()); got != want {
-			t.Errorf("%q: %d commands, want %d", args, got, want)
+		for name := range commands() {
+			if !slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == name }) {
+				t.Errorf("%q: there is no command %s", args, name)
+			}
 		}
 	}
 }

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -22,16 +22,18 @@ func newServeCommand(a *app) *cobra.Command {
 are kept in --data, or in memory without it. It stops on TERM or INT and keeps
 the leases for its next start. Messages go to stderr, one line per event.
 
-Its files (--config, --token-file, --tls-cert, --tls-key) are read again when
+Its files (--config, --tokens, --tls-cert, --tls-key) are read again when
 they change, within a few seconds, or at once on HUP. What cannot be taken up is
 logged, shown by /readyz, and changes nothing.
 
-With --token-file, clients must show a token of that file, and nobody renews or
-ends a lease that was acquired with a token of another name. Each line has a
-name, a token, and the word admin if it may break leases; a # begins a comment.`,
+With --tokens, clients must show a token of that file (their --token-file), and
+nobody renews or ends a lease that was acquired with a token of another name.
+Each line has a name, a token of 16 bytes or more, and admin if it may operate
+the server (break, remove, pause, resume, backup) or read if it may only look; a
+# begins a comment.`,
 		Example: `  leasectl serve --listen 127.0.0.1:0 --pool install=2 --data ./leases
   leasectl serve --listen :8370 --config pools.yaml --data ./leases \
-    --token-file tokens --tls-cert cert.pem --tls-key key.pem`,
+    --tokens tokens --tls-cert cert.pem --tls-key key.pem`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A job's LEASECTL_POOL is about its local proxy.
@@ -56,15 +58,15 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 			}
 		}()
 	}
-	if err := o.check(a.proxy.tokenFile); err != nil {
+	log := a.openLog(o.logFormat)
+	defer func() { err = logFailure(log, o.logFormat, err) }()
+	if err := o.takeTokens(&a.proxy, log); err != nil {
 		return err
 	}
-	set := &settings{app: a, options: proxyserver.Options{
-		Log:     slog.New(slog.NewTextHandler(a.messages, &slog.HandlerOptions{Level: a.logLevel()})),
-		Version: version(),
-		MaxWait: o.maxWait,
-		Hosts:   o.hosts(),
-	}}
+	if err := o.check(); err != nil {
+		return err
+	}
+	set := &settings{app: a, options: proxyserver.Options{Log: log, Version: version(), MaxWait: o.maxWait, Hosts: o.hosts()}}
 	if err := set.read(o); err != nil {
 		return err
 	}
@@ -72,6 +74,9 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if o.localOf != "" {
 		defer end.Close() // after the socket is closed: see listen
 		set.options.Idle = &proxyserver.Idle{After: o.localIdle, Hide: end.Hide}
+	}
+	if o.tlsCert != "" {
+		set.options.Leaf = set.certificate.Leaf
 	}
 	listeners, done, err := listen(ctx, o, set.certificate.TLS())
 	if err != nil {
@@ -92,28 +97,14 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	for _, l := range listeners {
-		switch {
-		case l.Addr().Network() != "tcp":
-			a.Notef("listening on unix://%s (process %d)", o.socket, os.Getpid())
-		case o.tlsCert != "":
-			a.Notef("listening on https://%s", l.Addr())
-		default:
-			a.Notef("listening on http://%s", l.Addr())
-		}
+		log.Info(fmt.Sprintf("listening on %s (process %d)", o.urlOf(l), os.Getpid()))
 	}
+	set.logStart(o)
 	if o.localOf != "" {
 		process.Ready(nil)
 	}
 	defer set.keepUp(ctx)()
-	return set.server.Serve(ctx, listeners...)
-}
-
-func (a *app) logLevel() slog.Level {
-	switch {
-	case a.quiet:
-		return slog.LevelWarn
-	case a.verbose:
-		return slog.LevelDebug
-	}
-	return slog.LevelInfo
+	err = set.server.Serve(ctx, listeners...)
+	logStop(ctx, log, err)
+	return err
 }

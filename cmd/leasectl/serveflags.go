@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"net"
 	"time"
 
@@ -17,6 +18,8 @@ type serveOptions struct {
 	socket    string
 	config    string
 	data      string
+	tokens    string
+	logFormat string
 	maxWait   time.Duration
 	insecure  bool
 	tlsCert   string
@@ -31,6 +34,8 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.config, "config", "", "YAML file with the pools, as Boskos deployments have it")
 	flags.StringVar(&o.data, "data", "", "directory that keeps the leases over restarts (default: in memory)")
 	flags.Var(durationValue(&o.maxWait, 2*time.Hour, time.Second, 7*24*time.Hour), "max-wait", "how long an acquire without a request id may wait")
+	flags.StringVar(&o.tokens, "tokens", "", "file with the tokens that clients must show one of")
+	flags.Var(choiceValue(&o.logFormat, "text", "text", "json"), "log-format", "how log lines are written: text or json")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "PEM file with the certificate for https, and those up to its authority")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "PEM file with the certificate's key")
 	flags.BoolVar(&o.insecure, "insecure", false, "allow an address other than loopback without tokens and TLS: everybody who reaches it can take and end leases")
@@ -50,7 +55,7 @@ func (o *serveOptions) hosts() []string {
 
 // check refuses an address that strangers may reach, unless what they can do
 // there is bounded, and half a pair of TLS files.
-func (o *serveOptions) check(tokenFile string) error {
+func (o *serveOptions) check() error {
 	if o.listen == "" && o.socket == "" {
 		o.listen = defaultListen
 	}
@@ -65,8 +70,34 @@ func (o *serveOptions) check(tokenFile string) error {
 		return usagef("--listen %q: want HOST:PORT, such as 127.0.0.1:0", o.listen)
 	}
 	ip := net.ParseIP(host)
-	if o.insecure || host == "localhost" || ip != nil && ip.IsLoopback() || tokenFile != "" && o.tlsCert != "" {
+	if o.insecure || host == "localhost" || ip != nil && ip.IsLoopback() || o.tokens != "" && o.tlsCert != "" {
 		return nil
 	}
-	return usagef("--listen %q: not a loopback address: everybody who reaches it could take and end leases: add --token-file, --tls-cert and --tls-key, or --insecure if that is meant", o.listen)
+	return usagef("--listen %q: not a loopback address: everybody who reaches it could take and end leases: add --tokens, --tls-cert and --tls-key, or --insecure if that is meant", o.listen)
+}
+
+// takeTokens lets --token-file stand for --tokens: that is what serve called it
+// before, while every other command means its own token by it. With --tokens, a
+// --token-file from the environment is another command's.
+func (o *serveOptions) takeTokens(proxy *proxyOptions, log *slog.Logger) error {
+	switch {
+	case proxy.tokenFile == "":
+	case o.tokens == "":
+		log.Warn("--token-file of serve is called --tokens now: it still counts, but will not for ever")
+		o.tokens = proxy.tokenFile
+	case proxy.tokenFileGiven && proxy.tokenFile != o.tokens:
+		return usagef("--token-file and --tokens name different files: serve takes --tokens")
+	}
+	return nil
+}
+
+// urlOf is how clients reach a listener.
+func (o *serveOptions) urlOf(l net.Listener) string {
+	switch {
+	case l.Addr().Network() != "tcp":
+		return "unix://" + o.socket
+	case o.tlsCert != "":
+		return "https://" + l.Addr().String()
+	}
+	return "http://" + l.Addr().String()
 }

@@ -25,8 +25,8 @@ func (s *settings) read(o *serveOptions) error {
 	if o.config != "" {
 		s.sources = append(s.sources, config.PoolsFrom("config", o.config, s.warn, s.takePools))
 	}
-	if file := s.app.proxy.tokenFile; file != "" {
-		s.sources = append(s.sources, config.TokensFrom("token-file", file, s.takeTokens))
+	if o.tokens != "" {
+		s.sources = append(s.sources, config.TokensFrom("tokens", o.tokens, s.warn, s.takeTokens))
 	}
 	if o.tlsCert != "" {
 		s.sources = append(s.sources, config.CertificateFrom("tls-cert", o.tlsCert, o.tlsKey, &s.certificate))
@@ -40,7 +40,7 @@ func (s *settings) read(o *serveOptions) error {
 	return nil
 }
 
-func (s *settings) warn(w config.Warning) { s.app.Notef("%v", w) }
+func (s *settings) warn(w config.Warning) { s.options.Log.Warn(w.String()) }
 
 // takePools makes the pools those of the flags and of the file.
 func (s *settings) takePools(ofFile []pool.Config) error {

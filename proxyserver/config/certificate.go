@@ -2,6 +2,7 @@ package config
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"sync/atomic"
 )
 
@@ -19,6 +20,14 @@ func (c *Certificate) set(cert, key []byte) error {
 		return err
 	}
 	c.pair.Store(&pair)
+	return nil
+}
+
+// Leaf returns the certificate itself; nil if there is none yet.
+func (c *Certificate) Leaf() *x509.Certificate {
+	if pair := c.pair.Load(); pair != nil {
+		return pair.Leaf
+	}
 	return nil
 }
 

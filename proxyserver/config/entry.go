@@ -1,7 +1,6 @@
 package config
 
 import (
-	"strconv"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -21,11 +20,13 @@ type poolsParser struct {
 // entry is one element of resources, with where its parts stand.
 type entry struct {
 	pool.Config
-	at, typ, names, max, defaultTTL *yaml.Node
-	auto, hold                      *yaml.Node // pace: auto, and the hold it is made of
-	holdTime                        time.Duration
-	counted                         *yaml.Node // min-count or max-count, whichever came first
-	minCount, maxCount              int
+	at, typ, names, defaultTTL, v1TTL *yaml.Node
+	min, max                          *yaml.Node
+	state                             *yaml.Node // one in which names are not granted
+	auto, hold                        *yaml.Node // pace: auto, and the hold it is made of
+	holdTime                          time.Duration
+	counted                           *yaml.Node // min-count or max-count, whichever came first
+	minCount, maxCount                int
 }
 
 // parseEntry adds the pool that node describes, unless something is wrong with it.
@@ -50,14 +51,27 @@ func (p *poolsParser) parseEntry(node *yaml.Node) {
 		p.errorf(e.at, "%w", err)
 		return
 	}
+	if e.state != nil {
+		p.warn(e.state, "state %q: a janitor would have to clean these first, and there is none here: %d names of type %q are not granted until their state is free",
+			resolve(e.state).Value, len(e.Names), e.Type)
+		return
+	}
 	p.pools = append(p.pools, e.Config)
+}
+
+// parseState notes a state in which Boskos would not grant the names either.
+func (p *poolsParser) parseState(e *entry, key, value *yaml.Node) {
+	if v := resolve(value); v.Kind == yaml.ScalarNode && v.Tag == "!!str" && v.Value == "" {
+		return // Boskos takes it for free
+	}
+	if p.text(key.Value, value) != "free" {
+		e.state = value
+	}
 }
 
 // readKeys reads each key taken alone.
 func (p *poolsParser) readKeys(e *entry) {
-	meaningless := func(key, _ *yaml.Node) {
-		p.warnings = append(p.warnings, Warning{p.file, key.Line, key.Column, "key " + strconv.Quote(key.Value) + " has no meaning here"})
-	}
+	meaningless := func(key, _ *yaml.Node) { p.warn(key, "key %q has no meaning here", key.Value) }
 	count := func(to *int) func(key, value *yaml.Node) {
 		return func(key, value *yaml.Node) {
 			if e.counted == nil {
@@ -68,12 +82,13 @@ func (p *poolsParser) readKeys(e *entry) {
 	}
 	p.mapping(e.at, "a resource", map[string]func(key, value *yaml.Node){
 		"type":        func(key, value *yaml.Node) { e.typ, e.Type = value, p.text(key.Value, value) },
-		"state":       func(key, value *yaml.Node) { p.text(key.Value, value) },
+		"state":       func(key, value *yaml.Node) { p.parseState(e, key, value) },
 		"names":       func(key, value *yaml.Node) { e.names = key; p.parseNames(e, value) },
-		"min-count":   count(&e.minCount),
+		"min-count":   func(key, value *yaml.Node) { e.min = key; count(&e.minCount)(key, value) },
 		"max-count":   func(key, value *yaml.Node) { e.max = key; count(&e.maxCount)(key, value) },
 		"default_ttl": func(key, value *yaml.Node) { e.defaultTTL = key; e.DefaultTTL = p.duration(key, value) },
 		"max_ttl":     func(key, value *yaml.Node) { e.MaxTTL = p.duration(key, value) },
+		"v1_ttl":      func(key, value *yaml.Node) { e.v1TTL = key; e.V1TTL = p.duration(key, value) },
 		"pace":        func(key, value *yaml.Node) { p.parsePace(e, key, value) },
 		"hold":        func(key, value *yaml.Node) { e.hold = key; e.holdTime = p.duration(key, value) },
 		"max_waiters": func(key, value *yaml.Node) { e.MaxWaiters = p.number(key, value, 1) },
@@ -98,6 +113,9 @@ func (p *poolsParser) checkTogether(e *entry) {
 	if e.MaxTTL > 0 && e.DefaultTTL > e.MaxTTL {
 		p.errorf(e.defaultTTL, "default_ttl %v is above max_ttl %v", e.DefaultTTL, e.MaxTTL)
 	}
+	if e.MaxTTL > 0 && e.V1TTL > e.MaxTTL {
+		p.errorf(e.v1TTL, "v1_ttl %v is above max_ttl %v", e.V1TTL, e.MaxTTL)
+	}
 	switch {
 	case e.auto != nil && e.hold == nil:
 		p.errorf(e.auto, "pace auto needs hold, how long a lease is held as a rule")
@@ -121,6 +139,9 @@ func (p *poolsParser) checkType(e *entry) {
 	}
 	if err := leaseapi.CheckType(e.Type); err != nil {
 		p.errorf(e.typ, "%w", err)
+		return
+	}
+	if e.state != nil { // others of the type may be granted
 		return
 	}
 	if first := p.types[e.Type]; first != nil {
@@ -159,6 +180,10 @@ func (p *poolsParser) makeNames(e *entry) {
 	case n > pool.MaxCapacity:
 		p.errorf(e.counted, "%d resources are too many: at most %d", n, pool.MaxCapacity)
 	default:
+		if e.min != nil && e.minCount < e.maxCount && e.state == nil {
+			p.warn(e.min, "min-count %d is below max-count %d: all %d are granted from the start, since there is nothing here that makes more of them on demand",
+				e.minCount, e.maxCount, e.maxCount)
+		}
 		for _, name := range pool.Numbered(e.Type, n) {
 			if !p.addName(e, name, e.typ) {
 				return // the others would be wrong in the same way

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/leasectl/leasectl/pool"
 )
@@ -21,9 +22,13 @@ func PoolsFrom(flag, file string, warn func(Warning), take func([]pool.Config) e
 	}}
 }
 
-// TokensFrom returns the source that is a file of tokens: see [ParseTokens].
-func TokensFrom(flag, file string, take func(Tokens)) *Source {
+// TokensFrom returns the source that is a file of tokens: see [ParseTokens]. warn
+// is called if others than its owner may read the file.
+func TokensFrom(flag, file string, warn func(Warning), take func(Tokens)) *Source {
 	return &Source{Name: flag, Files: []string{file}, Take: func(texts [][]byte) error {
+		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+			warn(Warning{File: file, Text: fmt.Sprintf("its mode %#o lets others than its owner see the tokens: chmod 600", info.Mode().Perm())})
+		}
 		tokens, err := ParseTokens(file, texts[0])
 		if err != nil {
 			return err

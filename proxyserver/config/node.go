@@ -15,12 +15,15 @@ import (
 // Warning is something in a configuration file that has no effect.
 type Warning struct {
 	File         string
-	Line, Column int // from 1
+	Line, Column int // from 1; 0: it is about the whole file
 	Text         string
 }
 
-// String returns "file:line:column: text".
+// String returns "file:line:column: text", or "file: text".
 func (w Warning) String() string {
+	if w.Line == 0 {
+		return w.File + ": " + w.Text
+	}
 	return fmt.Sprintf("%s:%d:%d: %s", w.File, w.Line, w.Column, w.Text)
 }
 
@@ -43,6 +46,10 @@ func (p *parser) errorAt(line, column int, format string, args ...any) {
 	if len(p.errs) < maxErrors {
 		p.errs = append(p.errs, fmt.Errorf("%s:%d:%d: %w", p.file, line, column, fmt.Errorf(format, args...)))
 	}
+}
+
+func (p *parser) warn(at *yaml.Node, format string, args ...any) {
+	p.warnings = append(p.warnings, Warning{p.file, at.Line, at.Column, fmt.Sprintf(format, args...)})
 }
 
 // decode returns the value of the only document in data.

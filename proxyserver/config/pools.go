@@ -13,13 +13,14 @@ import (
 //
 //	resources:
 //	- type: aws-quota-slice     # what requests ask for
-//	  state: free               # without meaning here
+//	  state: free               # of any other, such as dirty, the names are not granted
 //	  names: [us-east-1, us-west-2]
 //	- type: gcp-quota-slice
 //	  min-count: 5              # unnamed: gcp-quota-slice-0 and so on,
 //	  max-count: 10             # as many as the greater count
 //	  default_ttl: 4h           # of a request that names none
 //	  max_ttl: 12h              # the most a request may name
+//	  v1_ttl: 12h               # of a request of version 1, which cannot renew; default_ttl if not set
 //	  max_waiters: 10000
 //	  lock_delay: 15s           # what was not released is not granted again for that long
 //	  pace: auto                # the least time between two grants, such as 24s;

@@ -21,7 +21,7 @@ resources:
   - us-east-1
   - "us-west-2"
 - type: gcp-quota-slice
-  state: dirty
+  state: free
   min-count: 2
   max-count: 3
   lifespan: 24h
@@ -31,6 +31,7 @@ resources:
   names: [a]
   default_ttl: 30m
   max_ttl: 12h
+  v1_ttl: 6h
   max_waiters: 7
   lock_delay: 15s
 - {type: least, min-count: 1}
@@ -44,7 +45,7 @@ resources:
 	want := []pool.Config{
 		{Type: "aws-quota-slice", Names: []string{"us-east-1", "us-west-2"}},
 		{Type: "gcp-quota-slice", Names: []string{"gcp-quota-slice-0", "gcp-quota-slice-1", "gcp-quota-slice-2"}},
-		{Type: "azure 4", Names: []string{"a"}, DefaultTTL: 30 * time.Minute, MaxTTL: 12 * time.Hour, MaxWaiters: 7, LockDelay: 15 * time.Second},
+		{Type: "azure 4", Names: []string{"a"}, DefaultTTL: 30 * time.Minute, MaxTTL: 12 * time.Hour, V1TTL: 6 * time.Hour, MaxWaiters: 7, LockDelay: 15 * time.Second},
 		{Type: "least", Names: []string{"least-0"}},
 		{Type: "paced", Names: []string{"p"}, Pace: 90 * time.Second},
 		{Type: "even", Pace: 24 * time.Second},
@@ -63,12 +64,48 @@ resources:
 		`boskos.yaml:13:3: key "lifespan" has no meaning here`,
 		`boskos.yaml:14:3: key "config" has no meaning here`,
 		`boskos.yaml:15:3: key "needs" has no meaning here`,
+		`boskos.yaml:11:3: min-count 2 is below max-count 3: all 3 are granted from the start, since there is nothing here that makes more of them on demand`,
 	}
 	if !slices.Equal(texts, wantTexts) {
 		t.Errorf("warnings %q, want %q", texts, wantTexts)
 	}
 	if _, err := pool.New(got, pool.Snapshot{}); err != nil {
 		t.Errorf("the pools do not take it: %v", err)
+	}
+}
+
+// Names in any state but free are not granted, and that is said. Others of their
+// type are.
+func TestParsePoolsStates(t *testing.T) {
+	const file = `
+resources:
+- {type: a, state: dirty, names: [a-1, a-2]}
+- {type: a, state: "", names: [a-3]}
+- {type: b, state: cleaning, min-count: 1, max-count: 2}
+- {type: a, state: leased, names: [a-4]}
+`
+	got, warnings, err := ParsePools("c", []byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []pool.Config{{Type: "a", Names: []string{"a-3"}}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("pools %+v, want %+v", got, want)
+	}
+	const why = ": a janitor would have to clean these first, and there is none here: "
+	want := []string{
+		`c:3:20: state "dirty"` + why + `2 names of type "a" are not granted until their state is free`,
+		`c:5:20: state "cleaning"` + why + `2 names of type "b" are not granted until their state is free`,
+		`c:6:20: state "leased"` + why + `1 names of type "a" are not granted until their state is free`,
+	}
+	var texts []string
+	for _, w := range warnings {
+		texts = append(texts, w.String())
+	}
+	if !slices.Equal(texts, want) {
+		t.Errorf("warnings %q, want %q", texts, want)
+	}
+	if _, _, err := ParsePools("c", []byte("resources:\n- {type: a, state: dirty, names: [x]}\n- {type: b, names: [x]}\n")); err == nil {
+		t.Error("a name that is there twice was taken")
 	}
 }
 
@@ -120,6 +157,7 @@ func TestParsePoolsErrors(t *testing.T) {
 		{"type is a boolean", "resources:\n- type: true\n  names: [n]\n", "c:2:9: type is a boolean, not a string; quotes make it one"},
 		{"type is null", "resources:\n- type:\n  names: [n]\n", "c:2:8: type is empty, not a string; quotes make it one"},
 		{"type not valid", "resources:\n- type: \"a\\nb\"\n  names: [n]\n", `c:2:9: type "a\nb" contains '\n'`},
+		{"v1_ttl above max_ttl", entry("  max_ttl: 1h", "  v1_ttl: 2h"), "c:5:3: v1_ttl 2h0m0s is above max_ttl 1h0m0s"},
 		{"state not a string", entry("  state: [free]"), "c:4:10: state is a list, not a string; quotes make it one"},
 		{"counts reversed", "resources:\n- type: t\n  min-count: 3\n  max-count: 2\n", "c:4:3: max-count 2 is below min-count 3"},
 		{"counts zero", "resources:\n- type: t\n  min-count: 0\n  max-count: 0\n", "c:3:3: the greater count is 0: a pool needs one resource at least"},

@@ -13,11 +13,25 @@ import (
 // Token lets its bearer in. Several may have one name, which is how one is
 // replaced by another without losing leases.
 type Token struct {
-	Name  string
-	Admin bool // may break leases
+	Name string
+	Role Role
 
 	sum [sha256.Size]byte
 }
+
+// Role is what the bearer of a token may do.
+type Role string
+
+// The roles.
+const (
+	RoleUser  Role = ""      // acquires, renews and releases leases of its own, and sees all
+	RoleRead  Role = "read"  // sees all, and changes nothing
+	RoleAdmin Role = "admin" // may operate the server too: break, remove, pause, resume, back up
+)
+
+// minToken is the fewest bytes of a token: 16 bytes of hexadecimal digits are
+// what can just not be guessed over a network.
+const minToken = 16
 
 // Tokens are those that a server accepts; nil means that it asks for none.
 type Tokens []Token
@@ -29,9 +43,10 @@ const maxTokenName = 64
 // ParseTokens reads a file of tokens, one a line; name is the file's, for
 // errors. Empty lines and those that begin with # count for nothing:
 //
-//	# who     what                              may break leases
+//	# who     what                              role
 //	nightly   ddbb6f0c4ec7a1c7b56ee0e4c0a86e25
 //	oncall    7b1c2c2fd3a1a1c8b4d7a6c1b1f0e9d3  admin
+//	board     91d07f6e2a4b88c0f3c1f5a0e6d2b749  read
 //
 // A file without tokens is an error, since nobody could get in. Errors say
 // "name:line: " and what is wrong there, and never a token.
@@ -69,9 +84,15 @@ func ParseTokens(name string, data []byte) (Tokens, error) {
 func parseToken(fields []string) (Token, error) {
 	switch {
 	case len(fields) == 1:
-		return Token{}, errors.New("want a name, a token, and admin or nothing")
-	case len(fields) > 3 || len(fields) == 3 && fields[2] != "admin":
-		return Token{}, errors.New("after the name and the token there may only be the word admin")
+		return Token{}, errors.New("want a name, a token, and admin, read or nothing")
+	case len(fields) > 3:
+		return Token{}, errors.New("after the name and the token there may only be the word admin or read")
+	}
+	role := RoleUser
+	if len(fields) == 3 {
+		if role = Role(fields[2]); role != RoleAdmin && role != RoleRead {
+			return Token{}, errors.New("after the name and the token there may only be the word admin or read")
+		}
 	}
 	if err := checkTokenName(fields[0]); err != nil {
 		return Token{}, err
@@ -79,7 +100,10 @@ func parseToken(fields []string) (Token, error) {
 	if strings.ContainsFunc(fields[1], func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return Token{}, errors.New("the token has characters outside printable ASCII")
 	}
-	return Token{Name: fields[0], Admin: len(fields) == 3, sum: sha256.Sum256([]byte(fields[1]))}, nil
+	if len(fields[1]) < minToken {
+		return Token{}, fmt.Errorf("the token is %d bytes long, which can be guessed: at least %d, such as of openssl rand -hex 16", len(fields[1]), minToken)
+	}
+	return Token{Name: fields[0], Role: role, sum: sha256.Sum256([]byte(fields[1]))}, nil
 }
 
 // checkTokenName refuses what could not be printed before an owner, which is

@@ -7,20 +7,22 @@ import (
 )
 
 func TestParseTokens(t *testing.T) {
-	tokens, err := ParseTokens("t", []byte("# who\n\nred  r1\r\n\tred\tr2 admin\n#blue b\n  green g#1\n"))
+	tokens, err := ParseTokens("t", []byte("# who\n\nred  r1-4567890123456\r\n\tred\tr2-4567890123456 admin\n#blue b\n  green g#1-567890123456\neye  e1-4567890123456 read\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, tok := range tokens {
-		got = append(got, fmt.Sprintf("%s %v", tok.Name, tok.Admin))
+		got = append(got, fmt.Sprintf("%s/%v", tok.Name, tok.Role))
 	}
-	if s := strings.Join(got, ", "); s != "red false, red true, green false" {
+	if s := strings.Join(got, ", "); s != "red/, red/admin, green/, eye/read" {
 		t.Errorf("tokens %s", s)
 	}
 	for shown, want := range map[string]string{
-		"Bearer r1": "red", "bearer r1": "red", "Bearer  g#1 ": "green", "Bearer r2": "red",
-		"": "", "r1": "", "Bearer": "", "Bearer ": "", "Bearer r": "", "Bearer r12": "", "Basic r1": "", "Bearer b": "", "Bearer red": "", "Bearer r1 r2": "",
+		"Bearer r1-4567890123456": "red", "bearer r1-4567890123456": "red", "Bearer  g#1-567890123456 ": "green",
+		"Bearer r2-4567890123456": "red", "Bearer e1-4567890123456": "eye",
+		"": "", "r1-4567890123456": "", "Bearer": "", "Bearer ": "", "Bearer r": "", "Bearer r1-45678901234567": "",
+		"Basic r1-4567890123456": "", "Bearer b": "", "Bearer red": "", "Bearer r1-4567890123456 r2-4567890123456": "",
 	} {
 		if tok, ok := tokens.Find(shown); tok.Name != want || ok != (want != "") {
 			t.Errorf("%q is of %q, %v, want %q", shown, tok.Name, ok, want)
@@ -35,14 +37,15 @@ func TestParseTokensErrors(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"", "t: there is no token in it"},
 		{"# only\n\n", "t: there is no token in it"},
-		{"red", "t:1: want a name, a token, and admin or nothing"},
-		{"red secret root", "t:1: after the name and the token there may only be the word admin"},
-		{"red secret admin x", "t:1: after the name and the token there may only be the word admin"},
+		{"red", "t:1: want a name, a token, and admin, read or nothing"},
+		{"red secret-7890123456 root", "t:1: after the name and the token there may only be the word admin or read"},
+		{"red secret-7890123456 admin x", "t:1: after the name and the token there may only be the word admin or read"},
 		{"\x01 secret", `t:1: the name "\x01" has control characters, or is not UTF-8`},
 		{strings.Repeat("x", 65) + " secret", "t:1: the name is 65 bytes long: at most 64"},
-		{"red sécret", "t:1: the token has characters outside printable ASCII"},
-		{"a secret\nb other\nc secret\nd", "t:3: the token is already in line 1\nt:4: want a name, a token, and admin or nothing"},
-		{strings.Repeat("x\n", 30), strings.TrimSuffix(strings.Repeat("t:%d: want a name, a token, and admin or nothing\n", 10), "\n")},
+		{"red sécret-7890123456", "t:1: the token has characters outside printable ASCII"},
+		{"red 123456789012345", "t:1: the token is 15 bytes long, which can be guessed: at least 16, such as of openssl rand -hex 16"},
+		{"a secret-7890123456\nb other-67890123456\nc secret-7890123456\nd", "t:3: the token is already in line 1\nt:4: want a name, a token, and admin, read or nothing"},
+		{strings.Repeat("x\n", 30), strings.TrimSuffix(strings.Repeat("t:%d: want a name, a token, and admin, read or nothing\n", 10), "\n")},
 	} {
 		if strings.Contains(c.want, "%d") {
 			c.want = fmt.Sprintf(c.want, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
@@ -54,7 +57,7 @@ func TestParseTokensErrors(t *testing.T) {
 }
 
 func FuzzParseTokens(f *testing.F) {
-	f.Add([]byte("red r-token\nred r-second\nblue b-token\nops o-token admin\n"), "r-token")
+	f.Add([]byte("red r-token-90123456\nred r-second-0123456\nblue b-token-90123456\nops o-token-90123456 admin\n"), "r-token-90123456")
 	f.Add([]byte("# x\n\na b c\n"), "b")
 	f.Add([]byte("a b\r\nc b\r\n"), "")
 	f.Add([]byte("a \xff\n\x00 b"), "\xff")

@@ -6,6 +6,7 @@ package store
 
 import (
 	"errors"
+	"io"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -44,6 +45,14 @@ type Store interface {
 
 	// Close gives up the store. Closing it again does nothing.
 	Close() error
+}
+
+// Backuper is a Store that can be copied while it is in use.
+type Backuper interface {
+	// Backup returns a copy of the store as of the last commit, and its size in
+	// bytes. It may be called at any time before Close, also while a commit is
+	// under way. The caller closes the copy.
+	Backup() (copied io.ReadCloser, size int64, err error)
 }
 
 // Batch is what one transaction makes durable.

@@ -38,12 +38,14 @@ func TestCommitAndLoad(t *testing.T) {
 		Granted: 3, ReleaseAt: 4, Provisional: true, Broken: "why", Expires: 5,
 	}
 	plain := pool.Lease{Name: "p", Type: "t", Generation: 8, Count: 2, TTL: time.Minute, Granted: 3, Expires: 6}
-	ended, forgotten := pool.Ended{ID: "over", Until: 9}, pool.Ended{ID: "long over", Until: 8}
+	ended, forgotten := pool.Ended{ID: "over", Until: 9, Removed: "why"}, pool.Ended{ID: "long over", Until: 8}
 	for _, b := range []store.Batch{
 		{Clock: 3, Generation: 9, Changes: []pool.Change{
 			{Kind: pool.Granted, Leases: []pool.Lease{{Name: "n", Type: "t", Generation: 7}, plain}},
 			{Kind: pool.Granted, Leases: []pool.Lease{{Name: "gone", Type: "t", Generation: 9}}},
 			{Kind: pool.Remembered, Ended: forgotten},
+			{Kind: pool.Paused, Pause: &pool.Pause{Type: "t", Reason: "why", Since: 2}},
+			{Kind: pool.Paused, Pause: &pool.Pause{Type: "resumed", Reason: "why", Since: 2}},
 		}},
 		{Clock: 4, Generation: 9, Changes: []pool.Change{
 			{Kind: pool.Broken, Lease: full},
@@ -51,6 +53,8 @@ func TestCommitAndLoad(t *testing.T) {
 			{Kind: pool.Remembered, Ended: ended},
 			{Kind: pool.Forgotten, Ended: forgotten},
 			{Kind: pool.Dropped, ID: "waiter"},
+			{Kind: pool.Paused, Pause: &pool.Pause{Type: "t", Reason: "why else", Since: 2}},
+			{Kind: pool.Resumed, Pause: &pool.Pause{Type: "resumed"}},
 		}},
 	} {
 		if err := s.Commit(b); err != nil {
@@ -67,7 +71,10 @@ func TestCommitAndLoad(t *testing.T) {
 	}
 	slices.SortFunc(snap.Leases, func(a, b pool.Lease) int { return cmp.Compare(a.Generation, b.Generation) })
 	plain.Expires = 0 // a restart gives it its full TTL again
-	want := pool.Snapshot{Clock: 4, Generation: 9, Leases: []pool.Lease{full, plain}, Ended: []pool.Ended{ended}}
+	want := pool.Snapshot{
+		Clock: 4, Generation: 9, Leases: []pool.Lease{full, plain}, Ended: []pool.Ended{ended},
+		Pauses: []pool.Pause{{Type: "t", Reason: "why else", Since: 2}},
+	}
 	if !reflect.DeepEqual(snap, want) {
 		t.Errorf("loaded\n%+v, want\n%+v", snap, want)
 	}

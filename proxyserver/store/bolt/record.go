@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -16,13 +17,16 @@ import (
 // needs a case in writeChange and one in reader.add.
 //
 //	e UNTIL ID   an ended request; UNTIL is 8 bytes, so the keys are in the order
-//	             in which ids are remembered and forgotten. The payload is empty.
+//	             in which ids are remembered and forgotten. The payload says how
+//	             it ended if that matters, and is mostly empty.
 //	l NAME       a lease that is held: a leaseRecord, as JSON
+//	s TYPE       a pool that an operator has stopped: a pauseRecord, as JSON
 //	m            the metaRecord, as JSON
 //	d, p, w      see queue.go
 const (
 	keyEnded = 'e'
 	keyLease = 'l'
+	keyPause = 's'
 )
 
 type leaseRecord struct {
@@ -38,6 +42,11 @@ type leaseRecord struct {
 	Broken      string        `json:"broken,omitempty"`
 	Extended    bool          `json:"extended,omitempty"`
 	Expires     time.Duration `json:"expires,omitempty"` // of a lease that is broken or extended; a restart gives any other its full TTL again
+}
+
+type pauseRecord struct {
+	Reason string        `json:"reason"`
+	Since  time.Duration `json:"since"`
 }
 
 // write writes what one commit changes.
@@ -72,6 +81,10 @@ func writeChange(t *table, c pool.Change) error {
 		return t.put(endedKey(c.Ended), endedValue(c.Ended))
 	case pool.Forgotten:
 		return t.delete(endedKey(c.Ended))
+	case pool.Paused:
+		return t.putJSON(pauseKey(c.Pause.Type), pauseRecord{Reason: c.Pause.Reason, Since: c.Pause.Since})
+	case pool.Resumed:
+		return t.delete(pauseKey(c.Pause.Type))
 	}
 	return writeQueue(t, c)
 }
@@ -116,12 +129,23 @@ func (r *reader) add(key, payload []byte) error {
 		}
 		r.snapshot.Leases = append(r.snapshot.Leases, l.lease(string(rest)))
 	case kind == keyEnded && len(rest) > 8:
+		removed, _ := strings.CutPrefix(string(payload), removedPrefix)
+		if removed == string(payload) {
+			removed = ""
+		}
 		r.snapshot.Ended = append(r.snapshot.Ended, pool.Ended{
 			ID:    string(rest[8:]),
 			Until: time.Duration(binary.BigEndian.Uint64(rest)),
 
-			Unconfirmed: len(payload) > 0,
+			Unconfirmed: string(payload) == "unconfirmed",
+			Removed:     removed,
 		})
+	case kind == keyPause:
+		var p pauseRecord
+		if err := json.Unmarshal(payload, &p); err != nil {
+			return err
+		}
+		r.snapshot.Pauses = append(r.snapshot.Pauses, pool.Pause{Type: string(rest), Reason: p.Reason, Since: p.Since})
 	default:
 		return addQueue(&r.snapshot, key, payload)
 	}
@@ -164,6 +188,8 @@ func putLease(t *table, l pool.Lease) error {
 
 func leaseKey(name string) []byte { return append([]byte{keyLease}, name...) }
 
+func pauseKey(typ string) []byte { return append([]byte{keyPause}, typ...) }
+
 func endedKey(e pool.Ended) []byte {
 	key := binary.BigEndian.AppendUint64([]byte{keyEnded}, uint64(e.Until))
 	return append(key, e.ID...)
@@ -171,8 +197,15 @@ func endedKey(e pool.Ended) []byte {
 
 // endedValue is empty for most, as it always was in older stores.
 func endedValue(e pool.Ended) []byte {
-	if e.Unconfirmed {
+	switch {
+	case e.Unconfirmed:
 		return []byte("unconfirmed")
+	case e.Removed != "":
+		return []byte(removedPrefix + e.Removed)
 	}
 	return nil
 }
+
+// removedPrefix begins the value of a request that an operator removed; why
+// follows.
+const removedPrefix = "removed: "

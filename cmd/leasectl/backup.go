@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+func newBackupCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "backup FILE",
+		Short: "copy the store of a running proxy",
+		Long: `Backup writes the store of the proxy to FILE, as it is at this moment, while the
+proxy goes on. FILE is replaced when the copy is complete. To restore it, put it
+into an empty directory under the name leases.db, and serve with --data
+DIRECTORY: what was granted or released since the copy was made is not in it.
+
+If the proxy asks for tokens, it takes one that is marked admin.`,
+		Example: `  leasectl backup leases-backup.db --proxy http://127.0.0.1:8370`,
+		Args:    oneArg("a file", "leases-backup.db"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.backup(cmd.Context(), args[0]) },
+	}
+}
+
+func (a *app) backup(ctx context.Context, path string) (err error) {
+	client, done, err := a.dialOperator(ctx, "nothing is copied")
+	if client == nil {
+		return err
+	}
+	defer done()
+	// It gets its name when it is complete: an earlier backup is better than half of
+	// a new one.
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new") // mode 0600
+	if err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	size, err := client.Backup(ctx, f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("backup: %w", err)
+	}
+	a.Notef("copied %d bytes to %s", size, path)
+	return nil
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+func newRemoveCommand(a *app) *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "remove REQUEST --reason REASON",
+		Short: "take a waiter off the queue",
+		Long: `Remove is for operators. The request that leasectl status lists among those that
+wait leaves the queue. Its acquire ends with an error that says the reason, at
+once, or when it asks again. A request that was granted stays: see leasectl
+break. One of a version-1 client has no id, and cannot be removed.
+
+If the proxy asks for tokens, it takes one that is marked admin.`,
+		Example: `  leasectl remove 7Q2XKIJ5VYRNC3DA --reason "wrong account"`,
+		Args:    oneArg("the id of a request", "7Q2XKIJ5VYRNC3DA"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.remove(cmd.Context(), args[0], reason) },
+	}
+	cmd.Flags().Var(reasonValue(&reason), "reason", "what its user is told")
+	return cmd
+}
+
+func (a *app) remove(ctx context.Context, id, reason string) error {
+	if err := leaseapi.CheckRequestID(id); err != nil {
+		return usageError{err}
+	}
+	if reason == "" {
+		return usagef("no --reason: who waits will want to know why")
+	}
+	client, done, err := a.dialOperator(ctx, "nothing is removed")
+	if client == nil {
+		return err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	reply, err := client.Remove(ctx, id, reason)
+	if err != nil {
+		return err
+	}
+	holder := ""
+	if reply.Owner != "" {
+		holder = " of " + reply.Owner
+	}
+	a.Notef("removed %s%s from the queue", id, holder)
+	return nil
+}

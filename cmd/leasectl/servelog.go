@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// openLog makes the log of serve, in which all that it says has one format. It
+// never waits for a reader.
+func (a *app) openLog(format string) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: a.logLevel()}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(a.messages, opts))
+	}
+	return slog.New(slog.NewTextHandler(a.messages, opts))
+}
+
+func (a *app) logLevel() slog.Level {
+	switch {
+	case a.quiet:
+		return slog.LevelWarn
+	case a.verbose:
+		return slog.LevelDebug
+	}
+	return slog.LevelInfo
+}
+
+// logFailure writes why serve ends to a log in JSON, where a line of another
+// format would be lost, and returns the error without its text.
+func logFailure(log *slog.Logger, format string, err error) error {
+	if err == nil || format != "json" {
+		return err
+	}
+	log.Error("serve failed", "error", err)
+	return statusError{code: exitStatus(err)}
+}
+
+// logStart says what is served. The addresses are on lines of their own.
+func (s *settings) logStart(o *serveOptions) {
+	data := o.data
+	if data == "" {
+		data = "in memory"
+	}
+	s.options.Log.Info("serving", "version", version(), "data", data, "pools", poolSizes(s.options.Pools),
+		"tokens", len(s.options.Tokens), "tls", o.tlsCert != "")
+}
+
+// poolSizes names pools with their capacities.
+func poolSizes(pools []pool.Config) []string {
+	sizes := make([]string, len(pools))
+	for i, p := range pools {
+		sizes[i] = fmt.Sprintf("%s=%d", p.Type, len(p.Names))
+	}
+	return sizes
+}
+
+// logStop says that nothing is served any longer, and why.
+func logStop(ctx context.Context, log *slog.Logger, err error) {
+	cause := "idle"
+	switch {
+	case err != nil:
+		cause = err.Error()
+	case context.Cause(ctx) != nil:
+		cause = context.Cause(ctx).Error()
+	}
+	log.Info("stopped", "cause", cause)
+}

@@ -1,0 +1,54 @@
+package pool
+
+import (
+	"cmp"
+	"time"
+)
+
+// Pause makes the pool of a type grant nothing until [Set.Resume]: whoever asks
+// waits, and is told the reason. What is held stays held, is renewed and released.
+// A pause outlives restarts, and the pool itself if its type is taken out of the
+// configuration and put back. Pausing again changes the reason.
+//
+// It returns [ErrUnknownType] if there is no such pool.
+func (s *Set) Pause(now time.Duration, typ, reason string) (Pause, error) {
+	s.Advance(now)
+	p := s.types[typ]
+	if p == nil || p.retired {
+		return Pause{}, ErrUnknownType
+	}
+	before, paused := s.pauses[typ]
+	pause := Pause{Type: typ, Reason: cmp.Or(reason, "no reason given"), Since: s.now}
+	if paused {
+		pause.Since = before.Since
+	}
+	if pause != before {
+		s.pauses[typ] = pause
+		s.note(Change{Kind: Paused, Pause: &pause})
+	}
+	s.touch(p) // its timer is of no use
+	s.serve()
+	return pause, nil
+}
+
+// Resume ends a pause: what is free goes to those who wait, in their order and at
+// the pool's pace. It returns the pause that it ended, or false if the pool was
+// not paused, or [ErrUnknownType] if there is neither a pool nor a pause.
+func (s *Set) Resume(now time.Duration, typ string) (Pause, bool, error) {
+	s.Advance(now)
+	pause, paused := s.pauses[typ]
+	p := s.types[typ]
+	switch {
+	case !paused && (p == nil || p.retired):
+		return Pause{}, false, ErrUnknownType
+	case !paused:
+		return Pause{}, false, nil
+	}
+	delete(s.pauses, typ)
+	s.note(Change{Kind: Resumed, Pause: &pause})
+	if p != nil {
+		s.touch(p)
+	}
+	s.serve()
+	return pause, true, nil
+}

@@ -1,0 +1,39 @@
+package pool
+
+import (
+	"cmp"
+	"errors"
+	"time"
+)
+
+// Why a Remove removes nothing.
+var (
+	ErrUnknownRequest = errors.New("there is no such request")
+	ErrNotQueued      = errors.New("the request does not wait: it was granted")
+)
+
+// Remove takes a waiter off the queue, for an operator, who says why. Its
+// connections are told a [RemovedError], and so is whoever asks with its id
+// afterwards, for [EndedKept].
+//
+// It returns the request, or [ErrUnknownRequest], [ErrNotQueued], or what an
+// Acquire would if the request has ended already.
+func (s *Set) Remove(now time.Duration, id, reason string) (Request, error) {
+	s.Advance(now)
+	r := s.requests[id]
+	switch {
+	case r == nil && s.ended.has(id):
+		return Request{}, s.ended.why(id)
+	case r == nil:
+		return Request{}, ErrUnknownRequest
+	case !r.queued():
+		return Request{}, ErrNotQueued
+	}
+	reason = cmp.Or(reason, "no reason given")
+	s.drop(r, &RemovedError{reason})
+	if !r.Anonymous {
+		s.remember(Ended{ID: id, Removed: reason})
+	}
+	s.serve()
+	return r.Request, nil
+}

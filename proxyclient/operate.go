@@ -1,0 +1,91 @@
+package proxyclient
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// What operators do. Like [Client.Pools] the calls try again until ctx ends, or
+// until there was no HTTP answer for 30 s ([ErrUnreachable]); a copy that arrives
+// twice does nothing more. Errors are [errors.ErrUnsupported] if the proxy is of
+// version 1.
+
+// Pause makes a pool grant nothing until [Client.Resume].
+func (c *Client) Pause(ctx context.Context, typ, reason string) (reply leaseapi.PauseReply, err error) {
+	return reply, c.operate(ctx, "pause", leaseapi.PathPause, leaseapi.PauseRequest{Type: typ, Reason: reason}, &reply)
+}
+
+// Resume ends a pause. Its reply has no reason if the pool was not paused.
+func (c *Client) Resume(ctx context.Context, typ string) (reply leaseapi.PauseReply, err error) {
+	err = c.operate(ctx, "resume", leaseapi.PathResume, leaseapi.ResumeRequest{Type: typ}, &reply)
+	reply.Reason = leaseapi.Printable(reply.Reason)
+	return reply, err
+}
+
+// Remove takes a waiter off the queue: its client is told reason.
+func (c *Client) Remove(ctx context.Context, requestID, reason string) (reply leaseapi.RemoveReply, err error) {
+	err = c.operate(ctx, "remove", leaseapi.PathRemove, leaseapi.RemoveRequest{RequestID: requestID, Reason: reason}, &reply)
+	reply.Owner, reply.Token, reply.Type = leaseapi.Printable(reply.Owner), leaseapi.Printable(reply.Token), leaseapi.Printable(reply.Type)
+	return reply, err
+}
+
+func (c *Client) operate(ctx context.Context, what, path string, req, reply any) error {
+	p := patience{limits: usualLimits}
+	o := c.do(ctx, post(path, req, idempotent{}), &p)
+	var err error
+	switch {
+	case o.err != nil:
+		err = c.failure(ctx, o, &p)
+	case o.StatusCode == http.StatusOK && o.decode(reply) == nil:
+		return nil
+	case o.misrouted():
+		err = unsupported(path)
+	default:
+		err = c.failure(ctx, o, &p)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// Backup writes a copy of the proxy's store to w, as it is at this moment, and
+// returns its size in bytes. It asks once, and reads until ctx ends.
+func (c *Client) Backup(ctx context.Context, w io.Writer) (size int64, err error) {
+	size, err = c.backup(ctx, w)
+	if err != nil {
+		return size, fmt.Errorf("backup: %w", err)
+	}
+	return size, nil
+}
+
+func (c *Client) backup(ctx context.Context, w io.Writer) (size int64, err error) {
+	var s sending
+	req, err := c.newRequest(httptrace.WithClientTrace(ctx, s.trace()), post(leaseapi.PathBackup, nil, idempotent{}))
+	if err != nil {
+		return 0, err
+	}
+	s.begin()
+	client := http.Client{Transport: c.transport, CheckRedirect: noRedirects}
+	resp, err := client.Do(req.Request)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s: %w", ErrUnreachable, c.name, withoutURL(ctx, err, 0))
+	}
+	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/octet-stream" {
+		a, err := readAnswer(resp)
+		switch {
+		case err != nil:
+			return 0, err
+		case a.misrouted():
+			return 0, unsupported(leaseapi.PathBackup)
+		}
+		return 0, a.err()
+	}
+	defer resp.Body.Close()
+	if size, err = io.Copy(w, resp.Body); err != nil {
+		return size, fmt.Errorf("read the copy: %w", err)
+	}
+	return size, nil
+}

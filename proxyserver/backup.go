@@ -1,0 +1,46 @@
+package proxyserver
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// backupTime is how long the client of a backup may take to read it: a store has
+// hundreds of megabytes at the most.
+const backupTime = 10 * time.Minute
+
+// serveBackup answers with a copy of the store. The copy is made as fast as the
+// disk allows, and then sent as fast as the client reads: commits do not wait for
+// the client.
+func (h *handler) serveBackup(c caller, w http.ResponseWriter, r *http.Request) {
+	if err := c.mayOperate("a backup"); err != nil {
+		h.refuseCall(w, err)
+		return
+	}
+	if _, ok := readBody(w, r); !ok {
+		return
+	}
+	backuper, ok := h.term.store.(store.Backuper)
+	if !ok {
+		problem(w, http.StatusConflict, leaseapi.ProblemNoStore, "the server keeps its state in memory only: there is nothing to copy")
+		return
+	}
+	copied, size, err := backuper.Backup()
+	if err != nil {
+		h.log.Error("backup failed", "error", err)
+		problem(w, http.StatusInternalServerError, leaseapi.ProblemUnavailable, fmt.Sprintf("backup: %v", err))
+		return
+	}
+	defer copied.Close()
+	h.log.Info("backup", "by", c.token, "bytes", size)
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(backupTime))
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	io.Copy(w, copied) // an error means that the client has gone
+}

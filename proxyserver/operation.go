@@ -1,0 +1,47 @@
+package proxyserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// readOperation reads the body of a call that takes an operator into req, and
+// checks it. It answers an error itself; then ok is false.
+func (h *handler) readOperation(c caller, what string, w http.ResponseWriter, r *http.Request, req any, check func() error) (ok bool) {
+	if err := c.mayOperate(what); err != nil {
+		h.refuseCall(w, err)
+		return false
+	}
+	body, ok := readBody(w, r)
+	if !ok {
+		return false
+	}
+	err := json.Unmarshal(body, req)
+	if err != nil {
+		err = fmt.Errorf("the body is not valid: %w", err)
+	} else {
+		err = check()
+	}
+	if err != nil {
+		badRequest(w, err)
+	}
+	return err == nil
+}
+
+func checkReason(reason string) error {
+	if reason == "" {
+		return errors.New("reason is empty: those concerned will want to know")
+	}
+	return leaseapi.CheckReason(reason)
+}
+
+// logOperation notes who did it; without tokens nobody knows.
+func (h *handler) logOperation(c caller, what string, attrs ...any) {
+	if c.token != "" {
+		h.log.Info(what, append([]any{"by", c.token}, attrs...)...)
+	}
+}

@@ -1,0 +1,69 @@
+package proxyserver
+
+import (
+	"os"
+	"runtime"
+	runtimemetrics "runtime/metrics"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/leasectl/leasectl/proxyserver/promtext"
+)
+
+// processStarted is when the program began, as near as it can tell.
+var processStarted = time.Now()
+
+// writeProcess writes what dashboards expect of every Go program, under the names
+// that prometheus/client_golang gives it. What the system does not tell is left
+// out: on macOS, what /proc says.
+func writeProcess(t *promtext.Text) {
+	one := func(name, kind, help string, v float64) {
+		t.Family(name, kind, help)
+		t.Sample(name, nil, v)
+	}
+	t.Family("go_info", "gauge", "The version of Go; always 1.")
+	t.Sample("go_info", promtext.Labels{"version", runtime.Version()}, 1)
+	for _, m := range []struct{ name, kind, help, of string }{
+		{"go_goroutines", "gauge", "Goroutines that there are.", "/sched/goroutines:goroutines"},
+		{"go_memstats_heap_alloc_bytes", "gauge", "Bytes of the heap that are in use.", "/memory/classes/heap/objects:bytes"},
+		{"go_memstats_sys_bytes", "gauge", "Bytes that Go has from the system.", "/memory/classes/total:bytes"},
+		{"go_gc_cycles_total", "counter", "Garbage collections.", "/gc/cycles/total:gc-cycles"},
+	} {
+		sample := []runtimemetrics.Sample{{Name: m.of}}
+		if runtimemetrics.Read(sample); sample[0].Value.Kind() == runtimemetrics.KindUint64 {
+			one(m.name, m.kind, m.help, float64(sample[0].Value.Uint64()))
+		}
+	}
+	one("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", float64(processStarted.UnixMilli())/1000)
+	var used syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
+		cpu := time.Duration(used.Utime.Nano() + used.Stime.Nano())
+		one("process_cpu_seconds_total", "counter", "Seconds of CPU that the server has used.", cpu.Seconds())
+	}
+	if resident, ok := residentBytes(); ok {
+		one("process_resident_memory_bytes", "gauge", "Bytes of memory that the server takes.", resident)
+	}
+	if files, err := os.ReadDir("/proc/self/fd"); err == nil {
+		one("process_open_fds", "gauge", "Open file descriptors.", float64(len(files)))
+	}
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		one("process_max_fds", "gauge", "Most file descriptors that may be open.", float64(limit.Cur))
+	}
+}
+
+// residentBytes is the second number of /proc/self/statm, see proc(5).
+func residentBytes() (float64, bool) {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, false
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0, false
+	}
+	pages, err := strconv.ParseUint(fields[1], 10, 64)
+	return float64(pages) * float64(os.Getpagesize()), err == nil
+}

@@ -1,0 +1,70 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+var _ store.Backuper = (*Store)(nil)
+
+// errNoRoom says that a backup would leave too little room for the store itself.
+var errNoRoom = errors.New("the disk has too little room for a copy beside the store")
+
+// Backup implements [store.Backuper]. A transaction that reads for long would make
+// the file grow, and a commit wait: so the copy goes to a file beside the store
+// first, which has no name and ends when it is closed.
+func (s *Store) Backup() (copied io.ReadCloser, size int64, err error) {
+	f, size, err := s.copyFile()
+	if err != nil {
+		return nil, 0, fmt.Errorf("copy %s: %w", s.path, err)
+	}
+	return f, size, nil
+}
+
+func (s *Store) copyFile() (copied *os.File, size int64, err error) {
+	dir := filepath.Dir(s.path)
+	f, err := os.CreateTemp(dir, File+".*.copy") // mode 0600
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, 0, err
+	}
+	err = s.db.View(func(tx *bolt.Tx) error {
+		if err := hasRoom(dir, tx.Size()); err != nil {
+			return err
+		}
+		size, err = tx.WriteTo(f)
+		return err
+	})
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	return f, size, err
+}
+
+// hasRoom reports an error unless size bytes fit into dir and as many are left
+// for the store to grow.
+func hasRoom(dir string, size int64) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return err
+	}
+	if free := uint64(fs.Bavail) * uint64(fs.Bsize); free < 2*uint64(size) {
+		return fmt.Errorf("%w: %d bytes are free, it takes %d", errNoRoom, free, 2*size)
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package proxyserver
+
+import (
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// A client of version 1 does not renew: its lease ends after the pool's v1_ttl,
+// and another client gets the name, while the first may still work. Deployed
+// servers keep such a lease for as long as the job lives. So an operator is told
+// when one is about to end, and when it ends.
+const (
+	// version1Left is the part of the TTL that is left when the end is near: a
+	// tenth.
+	version1Left = 10
+	// version1Every is how often the server looks. A look costs microseconds, or
+	// a millisecond for 100,000 leases.
+	version1Every = 10 * time.Second
+)
+
+// version1Watch knows which leases of version 1 were warned of.
+type version1Watch struct {
+	looked time.Duration   // on the lease clock
+	warned map[uint64]bool // by generation
+}
+
+// look returns the leases that are about to end, if it is time to look.
+func (v *version1Watch) look(set *pool.Set, now time.Duration) []pool.Lease {
+	if held, _ := set.Busy(); held == 0 || now < v.looked+version1Every {
+		return nil
+	}
+	v.looked = now
+	return set.Unrenewed(now, version1Left)
+}
+
+// warn tells of the leases that look returned, once of each.
+func (v *version1Watch) warn(ending []pool.Lease, m *metrics, log changeLog) {
+	if ending == nil {
+		return
+	}
+	still := make(map[uint64]bool, len(ending))
+	for _, l := range ending {
+		still[l.Generation] = true
+		if !v.warned[l.Generation] {
+			m.version1Ending(l.Type)
+			log.version1Ending(l)
+		}
+	}
+	v.warned = still
+}
