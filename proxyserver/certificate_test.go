@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"bytes"
 	"crypto/x509"
 	"log/slog"
 	"strings"
@@ -18,7 +17,7 @@ import (
 func TestCertificateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour
-		var log bytes.Buffer
+		var log logText
 		now := time.Now()
 		leaf := &x509.Certificate{NotBefore: now, NotAfter: now.Add(90 * day)}
 		p := start(t, Options{

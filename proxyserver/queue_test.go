@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"bytes"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -131,7 +130,7 @@ func TestStall(t *testing.T) {
 	}{{900 * time.Millisecond, 0}, {3 * time.Second, 1}} {
 		t.Run(c.stall.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var log bytes.Buffer
+				var log logText
 				p := start(t, Options{Pools: []pool.Config{quota(1)}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 				l := p.granted("type=q&request_id=a&ttl=60s").Leases[0]
 				p.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(l.Generation)+`}]}`)
@@ -171,7 +170,7 @@ func (s slowStore) Commit(b store.Batch) error {
 // A slow disk is no stall: nobody is stopped while a commit is under way.
 func TestSlowDiskIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log logText
 		opts := durable(t, t.TempDir(), 1)
 		opts.Store, opts.Log = slowStore{opts.Store, 3 * time.Second}, slog.New(slog.NewTextHandler(&log, nil))
 		p := start(t, opts)

@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -98,7 +97,7 @@ func TestListenerFails(t *testing.T) {
 // A line for each grant, release and expiry says who, what, and how long.
 func TestLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log logText
 		p := start(t, Options{Pools: []pool.Config{quota(2)}, Log: slog.New(slog.NewJSONHandler(&log, nil))})
 		a := p.granted("type=q&owner=me&request_id=a&count=2").Leases
 		waits := p.later(t.Context(), "type=q&owner=you&wait=1h")
@@ -119,7 +118,7 @@ func TestLog(t *testing.T) {
 			Delay            time.Duration
 		}
 		var got []line
-		for d := json.NewDecoder(&log); ; {
+		for d := json.NewDecoder(strings.NewReader(log.String())); ; {
 			var l line
 			if err := d.Decode(&l); err == io.EOF {
 				break

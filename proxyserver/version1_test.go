@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"bytes"
 	"log/slog"
 	"strings"
 	"testing"
@@ -16,7 +15,7 @@ import (
 // metrics say when it is about to end, once, and when it ends.
 func TestVersion1TTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log logText
 		c := quota(2)
 		c.DefaultTTL, c.V1TTL = time.Hour, 10*time.Hour
 		p := start(t, Options{Pools: []pool.Config{c}, Log: slog.New(slog.NewTextHandler(&log, nil))})

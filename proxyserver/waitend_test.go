@@ -1,12 +1,12 @@
 package proxyserver
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +20,7 @@ import (
 // once.
 func TestWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log logText
 		p := start(t, Options{Pools: []pool.Config{quota(2)}, Log: slog.New(slog.NewJSONHandler(&log, nil))})
 		p.granted("type=q&count=2")
 		wait := func(query string) {
@@ -48,7 +48,7 @@ func TestWaitEnds(t *testing.T) {
 		p.stop()
 
 		var got []string
-		for d := json.NewDecoder(&log); ; {
+		for d := json.NewDecoder(strings.NewReader(log.String())); ; {
 			var l struct {
 				Msg, Owner, Type, Reason string
 				Count                    int

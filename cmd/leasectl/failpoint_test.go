@@ -164,7 +164,9 @@ func TestKilledBeforeTheNextID(t *testing.T) {
 		}
 	}))
 	for _, args := range [][]string{{"--handle", w.path("h")}, nil} {
+		mu.Lock()
 		asked, withdrawn = nil, nil
+		mu.Unlock()
 		cmd := w.command(append([]string{"acquire", "--proxy", address, "--type", "install"}, args...)...)
 		cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+requestAnew)
 		if code := exitCode(cmd.Run()); code != -1 {
