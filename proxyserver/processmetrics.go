@@ -3,7 +3,6 @@ package proxyserver
 import (
 	"os"
 	"runtime"
-	runtimemetrics "runtime/metrics"
 	"strconv"
 	"strings"
 	"syscall"
@@ -25,17 +24,14 @@ func writeProcess(t *promtext.Text) {
 	}
 	t.Family("go_info", "gauge", "The version of Go; always 1.")
 	t.Sample("go_info", promtext.Labels{"version", runtime.Version()}, 1)
-	for _, m := range []struct{ name, kind, help, of string }{
-		{"go_goroutines", "gauge", "Goroutines that there are.", "/sched/goroutines:goroutines"},
-		{"go_memstats_heap_alloc_bytes", "gauge", "Bytes of the heap that are in use.", "/memory/classes/heap/objects:bytes"},
-		{"go_memstats_sys_bytes", "gauge", "Bytes that Go has from the system.", "/memory/classes/total:bytes"},
-		{"go_gc_cycles_total", "counter", "Garbage collections.", "/gc/cycles/total:gc-cycles"},
-	} {
-		sample := []runtimemetrics.Sample{{Name: m.of}}
-		if runtimemetrics.Read(sample); sample[0].Value.Kind() == runtimemetrics.KindUint64 {
-			one(m.name, m.kind, m.help, float64(sample[0].Value.Uint64()))
-		}
-	}
+	// Not from runtime/metrics, whose import costs every command 0.2 ms at its
+	// start. This stops the server for some 10 µs, once a scrape.
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	one("go_goroutines", "gauge", "Goroutines that there are.", float64(runtime.NumGoroutine()))
+	one("go_memstats_heap_alloc_bytes", "gauge", "Bytes of the heap that are in use.", float64(memory.HeapAlloc))
+	one("go_memstats_sys_bytes", "gauge", "Bytes that Go has from the system.", float64(memory.Sys))
+	one("go_gc_cycles_total", "counter", "Garbage collections.", float64(memory.NumGC))
 	one("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", float64(processStarted.UnixMilli())/1000)
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
