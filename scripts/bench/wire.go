@@ -27,7 +27,7 @@ func dial(addr string) (*wire, error) {
 }
 
 func (w *wire) send(method, target, body string) error {
-	_, err := fmt.Fprintf(w.conn, "%s %s HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body)
+	_, err := fmt.Fprintf(w.conn, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body)
 	return err
 }
 
