@@ -82,7 +82,7 @@ const ReasonBroken = "broken: "
 // Types of problems of what is above.
 const (
 	ProblemUnauthorized = "urn:leasectl:problem:unauthorized" // 401: no token, or one that is not known
-	ProblemForbidden    = "urn:leasectl:problem:forbidden"    // 403: not with this token; nothing was changed
+	ProblemForbidden    = "urn:leasectl:problem:forbidden"    // 403: not with this token, or not from a page of another origin; nothing was changed
 	ProblemUnknownName  = "urn:leasectl:problem:unknown-name" // 404: the server has never had this name
 	ProblemNotHeld      = "urn:leasectl:problem:not-held"     // 409: nobody holds it, or not under this generation
 	ProblemUnknownType  = "urn:leasectl:problem:unknown-type" // 404: there is no pool of this type; an acquire says it as text

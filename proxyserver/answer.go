@@ -125,7 +125,7 @@ var titles = map[string]string{
 	leaseapi.ProblemMethod:         "method not allowed",
 	leaseapi.ProblemNotFound:       "no such path",
 	leaseapi.ProblemUnauthorized:   "no valid token",
-	leaseapi.ProblemForbidden:      "not with this token",
+	leaseapi.ProblemForbidden:      "not allowed",
 	leaseapi.ProblemUnknownName:    "no such name",
 	leaseapi.ProblemNotHeld:        "not held",
 	leaseapi.ProblemUnknownType:    "no such pool",
