@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -184,7 +186,7 @@ func (l *Lease) keepAlive(ctx context.Context, o KeepOptions, lose func(error)) 
 		}
 		lost, _ := errors.AsType[*proxyclient.LostError](err)
 		denied := lost != nil && len(lost.Lost) > 0 // the proxy has the last word
-		if denied && l.givenBack() {
+		if denied && endedByRelease(lost.Lost) && l.givenBack() {
 			l.h.report.Debugf("the lease was given back through its handle: its renewals end")
 			return
 		}
@@ -196,10 +198,22 @@ func (l *Lease) keepAlive(ctx context.Context, o KeepOptions, lose func(error)) 
 	}
 }
 
-// givenBack tells whether somebody gave the lease back through its handle.
+// endedByRelease tells whether leases may have ended by a release: a broken one, or
+// one that expired, is lost whatever its handle says.
+func endedByRelease(lost []leaseapi.Lost) bool {
+	return !slices.ContainsFunc(lost, func(l leaseapi.Lost) bool {
+		return l.Reason == leaseapi.ReasonExpired || strings.HasPrefix(l.Reason, leaseapi.ReasonBroken)
+	})
+}
+
+// givenBack tells whether somebody gave the lease back through its handle. A handle
+// that cannot be read says nothing of the kind.
 func (l *Lease) givenBack() bool {
 	r, err := l.handle.Read()
-	return err != nil || !l.Is(r) || r.State != lockfile.StateHeld
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return !l.Is(r) || r.State != lockfile.StateHeld
 }
 
 // releaseLate gives the lease back while its holder goes on.

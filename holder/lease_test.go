@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -147,5 +148,20 @@ func TestReleaseContext(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A lease that was broken or expired is lost although its handle is gone.
+func TestEndedByRelease(t *testing.T) {
+	for reason, want := range map[string]bool{
+		leaseapi.ReasonReleased:           true,
+		leaseapi.ReasonOther:              true, // released, and granted again
+		leaseapi.ReasonUnknown:            true, // after a restart
+		leaseapi.ReasonExpired:            false,
+		leaseapi.ReasonBroken + "testing": false,
+	} {
+		if got := endedByRelease([]leaseapi.Lost{{Reason: reason}}); got != want {
+			t.Errorf("%q: ended by a release: %t, want %t", reason, got, want)
+		}
 	}
 }

@@ -100,7 +100,7 @@ func lost(w http.ResponseWriter, _ *http.Request) bool {
 	w.WriteHeader(http.StatusGone)
 	json.NewEncoder(w).Encode(leaseapi.Problem{
 		Type: leaseapi.ProblemLost, Status: http.StatusGone,
-		Lost: []leaseapi.Lost{{Lease: leaseapi.Lease{Name: "lease1", Generation: 1}, Reason: leaseapi.ReasonExpired}},
+		Lost: []leaseapi.Lost{{Lease: leaseapi.Lease{Name: "lease1", Generation: 1}, Reason: leaseapi.ReasonReleased}},
 	})
 	return true
 }
