@@ -85,7 +85,7 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestGraceWithinGrantedTTL", false},
 	{"a second TERM does not reach the command", "supervisor/watch.go", "\t\tw.command.Signal(sig)\n\t\treturn\n", "\t\treturn\n",
 		"./cmd/leasectl", "TestForwardedSignals", false},
-	{"who gives a lease back has lost it", "holder/lease.go", "if denied && l.givenBack() {", "if false {",
+	{"who gives a lease back has lost it", "holder/lease.go", "if denied && endedByRelease(lost.Lost) && l.givenBack() {", "if false {",
 		"./holder", "TestKeepGivenBack", false},
 }
 
