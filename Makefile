@@ -13,8 +13,8 @@ build: ## a static binary at bin/leasectl
 demo: build ## the main job: three install steps, one lease, a timeline
 	scripts/demo.sh bin/leasectl
 
-test: ## all tests
-	$(GO) test -timeout 30m ./...
+test: ## all tests; RACE=-race: under the race detector
+	$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -timeout 40m ./...
 
 mutants: ## put back each bug of a list; a test must notice it
 	$(GO) test -timeout 60m -run TestMutants -v ./cmd/leasectl -mutants
@@ -28,7 +28,7 @@ lint: ## format, vet (also for macOS), staticcheck, shellcheck
 	shellcheck --external-sources $(SHELLS)
 
 check: lint ## lint, and the tests under the race detector
-	CGO_ENABLED=1 $(GO) test -timeout 30m -race ./...
+	$(MAKE) test RACE=-race
 
 clean:
 	rm -rf bin
