@@ -32,10 +32,11 @@ var mayImport = map[string][]string{
 	"trap/internal/sys":     {},
 	"trap/internal/testenv": {"trap/internal/sys"},
 
-	"proxyserver/config":     {"leaseapi", "pool"},
-	"proxyserver/promtext":   {},
-	"proxyserver/store":      {"pool"},
-	"proxyserver/store/bolt": {"pool", "proxyserver/store"},
+	"proxyserver/config":       {"leaseapi", "pool"},
+	"proxyserver/promtext":     {},
+	"proxyserver/store":        {"pool"},
+	"proxyserver/store/bolt":   {"pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/record": {"pool"},
 
 	// What measures leasectl beside its peers is beside the house, and may
 	// look into every room that it measures.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/record"
 )
 
 // foreign returns a bbolt file that edit has filled.
@@ -209,11 +210,11 @@ func TestDamagedStore(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			err = errors.Join(putLease(table, granted.Leases[0]), edit(table.bucket, &table.meta))
+			err = errors.Join(record.Write(table, granted), edit(table.bucket, &table.meta))
 			return errors.Join(err, table.finish(tx))
 		})
 	}
-	key := leaseKey("q-0")
+	key := []byte("lq-0")
 	meta := func(value []byte) []byte {
 		return foreign(t, func(tx *bolt.Tx) error {
 			b, err := tx.CreateBucket(bucket)

@@ -17,9 +17,9 @@
 // # Inside
 //
 // From the top down: bolt.go is the store, create.go and migrate.go change the
-// file before it is used, load.go reads it as a whole, record.go says what the
-// records are, table.go counts them and seals them with checksums, pages.go finds
-// them in the file, and options.go opens it.
+// file before it is used, load.go reads it as a whole, content.go
+// writes and reads what package record says, table.go counts the records and seals
+// them with checksums, pages.go finds them in the file, and options.go opens it.
 //
 // To read, the package does not use bbolt, which trusts its file: on a damaged page
 // bbolt panics, partly in a goroutine of its own, and where a file was cut short

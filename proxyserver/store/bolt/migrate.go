@@ -31,7 +31,7 @@ func migrate(tx *bolt.Tx) error {
 		if err := b.Delete(key); err != nil { // not through t, which has not counted it
 			return err
 		}
-		if err := t.put(key, payloads[i]); err != nil {
+		if err := t.Put(key, payloads[i]); err != nil {
 			return err
 		}
 	}

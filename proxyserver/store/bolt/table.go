@@ -102,8 +102,8 @@ func openTable(tx *bolt.Tx) (*table, error) {
 	return &table{b, meta}, err
 }
 
-// put writes a record in the place of an earlier one with that key.
-func (t *table) put(key, payload []byte) error {
+// Put implements [record.Table].
+func (t *table) Put(key, payload []byte) error {
 	if err := t.uncount(key); err != nil {
 		return err
 	}
@@ -113,17 +113,8 @@ func (t *table) put(key, payload []byte) error {
 	return t.bucket.Put(key, value)
 }
 
-// putJSON writes a record whose payload is JSON.
-func (t *table) putJSON(key []byte, record any) error {
-	payload, err := json.Marshal(record)
-	if err != nil {
-		return err
-	}
-	return t.put(key, payload)
-}
-
-// delete deletes the record with that key, if there is one.
-func (t *table) delete(key []byte) error {
+// Delete implements [record.Table].
+func (t *table) Delete(key []byte) error {
 	if err := t.uncount(key); err != nil {
 		return err
 	}

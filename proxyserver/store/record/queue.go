@@ -1,4 +1,4 @@
-package bolt
+package record
 
 import (
 	"encoding/json"
@@ -44,39 +44,39 @@ type paceRecord struct {
 }
 
 // writeQueue writes a change of who waits, or of what keeps names from them.
-func writeQueue(t *table, c pool.Change) error {
+func writeQueue(t Table, c pool.Change) error {
 	switch c.Kind {
 	case pool.Queued, pool.Missed, pool.Returned:
 		if c.Waiter.Anonymous { // its wait ends with its connection
 			return nil
 		}
 		w := c.Waiter
-		return t.putJSON(recordKey(keyWaiter, w.ID), waiterRecord{
+		return putJSON(t, recordKey(keyWaiter, w.ID), waiterRecord{
 			Type: w.Type, Count: w.Count, Owner: w.Owner, TTL: w.TTL,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 		})
 	case pool.Dropped:
 		return deleteWaiter(t, c)
 	case pool.LockBegun:
-		return t.putJSON(recordKey(keyLock, c.Locked.Name), lockRecord{Type: c.Locked.Type, Until: c.Locked.Until})
+		return putJSON(t, recordKey(keyLock, c.Locked.Name), lockRecord{Type: c.Locked.Type, Until: c.Locked.Until})
 	case pool.LockOver:
-		return t.delete(recordKey(keyLock, c.Locked.Name))
+		return t.Delete(recordKey(keyLock, c.Locked.Name))
 	case pool.Paced:
 		p := c.Pacing
 		if p.Count == 0 {
-			return t.delete(recordKey(keyPace, p.Type))
+			return t.Delete(recordKey(keyPace, p.Type))
 		}
-		return t.putJSON(recordKey(keyPace, p.Type), paceRecord{Generation: p.Generation, Start: p.Start, Count: p.Count})
+		return putJSON(t, recordKey(keyPace, p.Type), paceRecord{Generation: p.Generation, Start: p.Start, Count: p.Count})
 	}
 	return nil
 }
 
 // deleteWaiter deletes the waiter that c takes off the queue, if it has a record.
-func deleteWaiter(t *table, c pool.Change) error {
+func deleteWaiter(t Table, c pool.Change) error {
 	if !c.WasQueued {
 		return nil
 	}
-	return t.delete(recordKey(keyWaiter, c.ID))
+	return t.Delete(recordKey(keyWaiter, c.ID))
 }
 
 // addQueue adds what writeQueue wrote to the snapshot.
@@ -109,6 +109,3 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 	}
 	return nil
 }
-
-// recordKey is the key of what kind has under name.
-func recordKey(kind byte, name string) []byte { return append([]byte{kind}, name...) }

@@ -1,0 +1,68 @@
+package bolt
+
+import (
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/record"
+)
+
+// write writes what one commit changes.
+func write(tx *bolt.Tx, batch store.Batch) error {
+	t, err := openTable(tx)
+	if err != nil {
+		return err
+	}
+	for _, c := range batch.Changes {
+		if err := record.Write(t, c); err != nil {
+			return err
+		}
+	}
+	t.meta.Clock, t.meta.Generation = batch.Clock, batch.Generation
+	return t.finish(tx)
+}
+
+// reader takes up records, one after the other, and counts them.
+type reader struct {
+	meta     metaRecord // of the file
+	snapshot pool.Snapshot
+	records  int
+	sum      uint64
+}
+
+// record takes up one record.
+func (r *reader) record(key, value []byte) error {
+	if string(key) == string(metaKey) {
+		r.snapshot.Clock, r.snapshot.Generation = r.meta.Clock, r.meta.Generation
+		return nil
+	}
+	payload := value
+	if r.meta.Format > 1 {
+		var sum uint32
+		var err error
+		if payload, sum, err = unseal(key, value); err != nil {
+			return fmt.Errorf("%s: %w", describe(key), err)
+		}
+		r.records++
+		r.sum += uint64(sum)
+	}
+	if err := record.Add(&r.snapshot, key, payload); err != nil {
+		return fmt.Errorf("%s: %w", describe(key), err)
+	}
+	return nil
+}
+
+// check reports records that were lost, or brought back.
+func (r *reader) check() error {
+	switch {
+	case r.meta.Format == 1: // it did not count them
+	case r.records != r.meta.Records:
+		return fmt.Errorf("%w: bucket %q: it has %d records, and should have %d", store.ErrDamaged, bucket, r.records, r.meta.Records)
+	case r.sum != r.meta.Sum:
+		return fmt.Errorf("%w: bucket %q: some of its %d records are older ones", store.ErrDamaged, bucket, r.records)
+	}
+	return nil
+}
