@@ -13,8 +13,9 @@ build: ## a static binary at bin/leasectl
 demo: build ## the main job: three install steps, one lease, a timeline
 	scripts/demo.sh bin/leasectl
 
+# Most tests of cmd/leasectl wait for real processes: more of them run at once than there are cores.
 test: ## all tests; RACE=-race: under the race detector
-	$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -timeout 40m ./...
+	$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -parallel 6 -timeout 40m ./...
 
 mutants: ## put back each bug of a list; a test must notice it
 	$(GO) test -timeout 60m -run TestMutants -v ./cmd/leasectl -mutants
