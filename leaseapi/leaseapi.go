@@ -290,6 +290,7 @@ const (
 	WaitPaced  = "paced"  // the pace holds the next grant back
 	WaitWants  = "wants"  // " N" follows: fewer are free than the request asks for
 	WaitBehind = "behind" // only its place: what is free goes to those before it
+	WaitKey    = "key"    // another request holds the key
 	WaitPaused = "paused" // an operator has paused the pool; ": " and the reason follow
 )
 

@@ -15,7 +15,9 @@ import (
 // since its client evidently lives.
 func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	s.Advance(now)
-	q.Count = max(q.Count, 1)
+	if !q.Weighted {
+		q.Count = max(q.Count, 1)
+	}
 	if r := s.requests[q.ID]; r != nil {
 		return s.again(r, q)
 	}
@@ -26,21 +28,29 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if p == nil || p.retired {
 		return nil, ErrUnknownType
 	}
-	if q.Count > p.capacity() {
-		return nil, p.tooMany(q.Count)
+	units, err := p.unitsOf(q)
+	switch {
+	case err != nil:
+		return nil, err
+	case units > p.Capacity():
+		return nil, p.tooMany(units)
+	case q.Overcommit && p.Overcommit == 0:
+		return nil, ErrNoOvercommit
 	}
 	if q.Anonymous && q.TTL <= 0 {
 		q.TTL = p.V1TTL
 	}
 	q.TTL = p.ttl(q.TTL)
-	r := &request{Request: q, pool: p, arrived: s.now}
-	if p.active.Len() == 0 && !s.paused(p) && p.fits(q.Count) && p.due() <= s.now {
-		p.activeSince = s.now
+	r := &request{Request: q, units: units, pool: p, arrived: s.now, arrival: s.arrivals + 1}
+	if s.atOnce(p, r) {
+		if p.next.Len() == 0 {
+			p.nextSince = s.now
+		}
 		s.grant(r, false)
 		return r.values(), nil
 	}
 	if q.Try {
-		return nil, ErrExhausted
+		return nil, &ExhaustedError{s.prospect(r)}
 	}
 	if len(p.queue) >= p.MaxWaiters {
 		return nil, fmt.Errorf("%w: %d do", ErrQueueFull, len(p.queue))
@@ -50,9 +60,20 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	return nil, nil
 }
 
+// atOnce reports whether r, which has just come, is next and can be granted.
+func (s *Set) atOnce(p *pool, r *request) bool {
+	if first, ok := p.next.first(); ok && !ahead(r, first) {
+		return false
+	}
+	if r.Key != "" && p.keys[r.Key].busy() {
+		return false
+	}
+	return p.fits(r) && s.open(p, r) && s.due(p, r) <= s.now
+}
+
 // again is an Acquire with an id that is known.
 func (s *Set) again(r *request, q Request) ([]Lease, error) {
-	if r.Type != q.Type || r.Count != q.Count || r.Owner != q.Owner {
+	if !r.Request.same(q) {
 		return nil, ErrConflict
 	}
 	if r.queued() {
@@ -69,9 +90,10 @@ func (s *Set) again(r *request, q Request) ([]Lease, error) {
 		return r.values(), nil
 	}
 	if q.Try {
-		s.drop(r, ErrExhausted)
+		err := &ExhaustedError{s.standing(r)}
+		s.drop(r, err)
 		s.serve()
-		return nil, ErrExhausted
+		return nil, err
 	}
 	return nil, nil
 }

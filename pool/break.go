@@ -25,15 +25,15 @@ func (s *Set) Break(now time.Duration, name, reason string, immediately bool) (L
 	s.Advance(now)
 	sl := s.slots[name]
 	switch {
-	case sl == nil:
+	case !s.known(name):
 		return Lease{}, ErrUnknownName
-	case sl.lease == nil:
+	case sl == nil || sl.lease == nil:
 		return Lease{}, ErrNotHeld
 	}
 	l := sl.lease
 	before := l.Broken
 	l.Broken = cmp.Or(reason, "no reason given")
-	l.pool.ahead.spoil()
+	l.pool.outlook.spoil()
 	switch {
 	case immediately:
 		s.end(l, brokenFor(l.Broken))

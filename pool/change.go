@@ -20,10 +20,12 @@ const (
 	Missed                 // Waiter has to come back, after a restart or a stall
 	Returned               // Waiter has come back
 	Dropped                // the waiter ID is off the queue without a lease
+	Resized                // Lease has another number of units; it had Before
 	Broken                 // Lease was taken away by an operator; it is held until it is Done
 	LockBegun              // Locked is not granted for a while, although nobody holds it
 	LockOver               // Locked may be granted again
 	Paced                  // Pacing counts from now on
+	Named                  // Naming counts from now on
 	Paused                 // an operator has stopped a pool, or changed why: Pause
 	Resumed                // Pause is over
 )
@@ -35,12 +37,14 @@ type Change struct {
 	Kind   Kind
 	ID     string  // the request; with Granted and Dropped, also that of a request that cannot be repeated
 	Leases []Lease // Granted
-	Lease  Lease   // Renewed, Extended, Delayed, Broken, Done: as it is afterwards
+	Lease  Lease   // Renewed, Extended, Delayed, Resized, Broken, Done: as it is afterwards
+	Before int     // Resized: units
 	Reason Reason  // Done
 	Ended  Ended   // Remembered, Forgotten
 	Waiter *Waiter // Queued, Missed, Returned: as it is afterwards
 	Locked *Locked // LockBegun, LockOver
 	Pacing *Pacing // Paced
+	Naming *Naming // Named
 	Pause  *Pause  // Paused, Resumed
 	// WasQueued: with Granted and Dropped, the request has been Queued and has an
 	// id, so a store has it among its waiters.

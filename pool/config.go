@@ -20,12 +20,25 @@ const (
 	// MaxCapacity is the most names one pool may have: beyond it a typing error is
 	// likelier than a wish.
 	MaxCapacity = 100_000
+	// MaxUnits is the most units one counted pool may have, likewise.
+	MaxUnits = 1_000_000_000
 )
 
-// Config is one pool. Only Type and Names are required.
+// Config is one pool. Only Type is required, and either Names or Units: a pool is
+// listed, and a unit is a name; or it is counted, and makes up a name for each
+// lease.
 type Config struct {
 	Type  string   // what requests ask for
 	Names []string // the resources, in the order in which they are first granted
+
+	// The rest of this paragraph is for counted pools alone.
+	Units   int    // how many there are
+	Unit    string // what a unit is, for people: "1Mi"; may be empty
+	Cost    *Cost  // what the items of a request come to; nil: requests say units
+	Unknown int    // the units of a request that says neither units nor items; zero: 1, if there is no Cost
+	// Overcommit is by how many units a request that asks for it may exceed the
+	// limit; zero: no request may ask for it.
+	Overcommit int
 
 	DefaultTTL time.Duration // of a request that names none; zero: [DefaultTTL], or MaxTTL if that is less
 	MaxTTL     time.Duration // the most a lease may ask for; zero: no bound
@@ -53,14 +66,8 @@ func (c Config) Check() error {
 	if err := leaseapi.CheckType(c.Type); err != nil {
 		errs = append(errs, err)
 	}
-	if n := len(c.Names); n < 1 || n > MaxCapacity {
-		errs = append(errs, fmt.Errorf("%d names: a pool has 1 to %d", n, MaxCapacity))
-	}
-	for _, name := range c.Names {
-		if err := leaseapi.CheckName(name); err != nil {
-			errs = append(errs, err)
-			break // one is enough to find the cause; the list may be long
-		}
+	if err := c.checkStock(); err != nil {
+		errs = append(errs, err)
 	}
 	switch {
 	case c.DefaultTTL < 0 || c.MaxTTL < 0 || c.V1TTL < 0:
@@ -88,6 +95,10 @@ func checkAll(configs []Config) error {
 	var errs []error
 	types := make(map[string]bool)
 	pools := make(map[string]string) // by name
+	counted := make(map[string]bool)
+	for _, c := range configs {
+		counted[c.Type] = c.counted()
+	}
 	for _, c := range configs {
 		err := c.Check()
 		switch {
@@ -98,6 +109,10 @@ func checkAll(configs []Config) error {
 			for _, name := range c.Names {
 				if other, taken := pools[name]; taken {
 					err = fmt.Errorf("name %q is already in pool %q: names are unique", name, other)
+					break
+				}
+				if typ, _ := madeUpFor(name); counted[typ] {
+					err = fmt.Errorf("name %q looks like one of pool %q, which has units and makes up its names", name, typ)
 					break
 				}
 				pools[name] = c.Type

@@ -9,59 +9,97 @@ import (
 
 // reason is why r waits for p, as [WaiterStatus] has it.
 func (g *ledger) reason(p *pool, r *request) string {
-	if pause, ok := g.pauses[p.Type]; ok {
+	if pause, ok := g.pauses[p.Type]; ok && !r.Overcommit {
 		return leaseapi.WaitPaused + ": " + pause.Reason
 	}
-	free := p.free()
-	if free <= 0 {
+	if p.keys[r.Key].busy() {
+		return leaseapi.WaitKey
+	}
+	if p.free(r.Overcommit) <= 0 {
 		return leaseapi.WaitFull
 	}
-	first, ok := p.active.first()
+	first, ok := p.next.first()
 	away := r.away()
 	switch {
-	case p.due() > g.now && (!ok || p.fits(first.Count)):
+	case g.due(p, r) > g.now && (!ok || p.fits(first)):
 		return leaseapi.WaitPaced
-	case (away || first == r) && free < r.Count:
-		return leaseapi.WaitWants + " " + strconv.Itoa(r.Count)
+	case (away || first == r) && !p.fits(r):
+		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
 	case away:
 		return ""
 	}
 	return leaseapi.WaitBehind
 }
 
-// before returns how many names those before r want, which is at place.
-func (p *pool) before(r *request, place int) (names int) {
-	if p.wanted == len(p.queue) {
+// before returns how many units those ahead of r want, which is at place, but for
+// those whose key is busy: they hold nobody up.
+func (p *pool) before(r *request, place int) (units int) {
+	if p.wanted == len(p.queue) && len(p.keys) == 0 {
 		return place - 1 // one each, as nearly always; a queue may be long
 	}
 	for _, other := range p.queue[:place-1] {
-		names += other.Count
+		if !other.key.busy() {
+			units += other.units
+		}
 	}
-	return names
+	return units
 }
 
-// estimate is how long a waiter for count names of p may still wait, if those
-// before it want before names: until leases have ended, and until the pace has
-// counted out the names. Both are zero if nothing is known.
+// estimate is how long r may still wait for p, if those ahead of it want before
+// units: until leases have ended, and until the pace has counted out the units.
+// Both are zero if nothing is known.
 //
 // As long as nothing happens in the pool, neither of them grows.
-func (g *ledger) estimate(p *pool, before, count int) (likely, most time.Duration) {
-	if g.paused(p) {
+func (g *ledger) estimate(p *pool, before int, r *request) (likely, most time.Duration) {
+	if !g.open(p, r) {
 		return 0, 0
 	}
-	free := p.free()
-	if missing := before + count - free; missing > 0 {
-		if !p.ahead.fresh {
-			p.ahead.refresh(&p.past, p.all)
-		}
-		likely, most = p.ahead.freed(g.now, missing, free)
+	free := p.free(r.Overcommit)
+	if missing := before + r.units - free; missing > 0 {
+		g.refresh(p)
+		likely, most = p.outlook.freed(g.now, missing, free)
 		if most == 0 {
 			return 0, 0
 		}
 	}
-	// In floats, since a pace may be as long as a duration can be.
-	paced := time.Duration(min(float64(p.dueIn(g.now))+float64(p.Pace)*float64(before), float64(longestEstimate)))
-	return min(max(likely, paced), longestEstimate), min(max(most, paced), longestEstimate)
+	if r.key.busy() {
+		soonest, latest, ok := g.keyFreed(p, r)
+		if !ok {
+			return 0, 0
+		}
+		likely, most = max(likely, soonest), max(most, latest)
+	}
+	if !r.Overcommit {
+		// In floats, since a pace may be as long as a duration can be.
+		paced := time.Duration(min(float64(p.dueIn(g.now))+float64(p.Pace)*float64(before), float64(longestEstimate)))
+		likely, most = max(likely, paced), max(most, paced)
+	}
+	return min(likely, longestEstimate), min(most, longestEstimate)
+}
+
+// refresh brings the outlook of p up to date.
+func (g *ledger) refresh(p *pool) {
+	if !p.outlook.fresh {
+		p.outlook.refresh(&p.past, p.all)
+	}
+}
+
+// keyFreed returns how long it takes until the key is free that r waits for; false
+// if nobody knows, as if others wait for it before r.
+func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok bool) {
+	if first, there := r.key.active.first(); there && ahead(first, r) {
+		return 0, 0, false
+	}
+	l := r.key.lease
+	if l == nil {
+		return 0, 0, false
+	}
+	g.refresh(p)
+	soonest, latest := p.outlook.ends(l.Lease)
+	if latest == never || latest <= g.now {
+		return 0, 0, false
+	}
+	return max(0, soonest-g.now), latest - g.now, true
 }
 
 // longestEstimate is far beyond what anybody waits, and far from an overflow.

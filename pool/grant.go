@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// serve grants what can be granted in the pools that were touched. The first
-// active waiter goes first; if it does not fit, or the pace delays it, nobody
-// overtakes it. Nor does anybody if it is missed. A pool that is paused grants
-// nothing.
+// serve grants what can be granted in the pools that were touched. The first waiter
+// that is there, and whose key nobody holds, is next; while it does not fit, nobody
+// overtakes it. Nor does anybody while it is missed, or the pace delays it, or the
+// pool is paused.
 func (g *ledger) serve() {
 	for _, p := range g.touched {
 		p.touched = false
 		for {
-			r, ok := p.active.first()
-			if !ok || r.missed || g.paused(p) || !p.fits(r.Count) {
+			r, ok := p.next.first()
+			if !ok || r.missed || !g.open(p, r) || !p.fits(r) {
 				g.timers.remove(&p.timer)
 				break
 			}
-			if due := p.due(); due > g.now {
+			if due := g.due(p, r); due > g.now {
 				g.schedule(&p.timer, due)
 				break
 			}
@@ -27,6 +27,17 @@ func (g *ledger) serve() {
 		}
 	}
 	g.touched = g.touched[:0]
+}
+
+// open reports whether no pause keeps p from granting r.
+func (g *ledger) open(p *pool, r *request) bool { return r.Overcommit || !g.paused(p) }
+
+// due returns when the pace of p allows a grant to r.
+func (g *ledger) due(p *pool, r *request) time.Duration {
+	if r.Overcommit {
+		return g.now
+	}
+	return p.due()
 }
 
 // grant gives r, which fits and is not queued, or no more, its leases.
@@ -39,16 +50,22 @@ func (g *ledger) grant(r *request, wasQueued bool) {
 	} else {
 		g.requests[r.ID] = r
 	}
-	p.spend(g.now, r.Count, g.generation+uint64(r.Count))
-	for _, name := range p.stock.take(r.Count) {
+	names := p.names(r)
+	p.spend(g.now, r.units, g.generation+uint64(names))
+	for _, name := range p.stock.take(names, g.used) {
 		g.generation++
 		g.install(Lease{
-			Name: name, Type: p.Type, Generation: g.generation, Owner: r.Owner,
-			RequestID: id, Count: r.Count,
+			Name: name, Type: p.Type, Generation: g.generation, Owner: r.Owner, RequestID: id,
+			Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted,
+			Key: r.Key, Overcommit: r.Overcommit, Units: r.units / names,
 			TTL: r.TTL, Granted: g.now, Expires: later(g.now, ttl), Provisional: !r.Anonymous,
-		}, g.slots[name], p, r)
+		}, g.slot(name), p, r)
 	}
 	g.note(Change{Kind: Granted, ID: r.ID, Leases: r.values(), WasQueued: wasQueued && !r.Anonymous, Took: g.now - r.arrived})
+	if p.stock.counted {
+		g.named[p.Type] = p.stock.last
+		g.note(Change{Kind: Named, Naming: &Naming{Type: p.Type, Last: p.stock.last}})
+	}
 	if p.Pace > 0 {
 		p.pacing = Pacing{Type: p.Type, Generation: p.rhythm.generation, Start: p.rhythm.start, Count: p.rhythm.count}
 		pacing := p.pacing
@@ -62,7 +79,9 @@ func (g *ledger) install(l Lease, sl *slot, p *pool, r *request) {
 	held.timer.on = held
 	sl.lease = held
 	p.held.put(held)
-	p.ahead.spoil()
+	p.heldUnits += l.Units
+	p.outlook.spoil()
+	g.holdKey(p, l.Key, held)
 	g.held++
 	if r != nil {
 		r.leases = append(r.leases, held)
@@ -114,7 +133,8 @@ func (g *ledger) expire(l *lease) {
 func (g *ledger) end(l *lease, why Reason) {
 	g.timers.remove(&l.timer)
 	l.pool.held.remove(l)
-	l.pool.ahead.spoil()
+	l.pool.heldUnits -= l.Units
+	l.pool.outlook.spoil()
 	g.held--
 	g.touch(l.pool)
 
@@ -128,10 +148,11 @@ func (g *ledger) end(l *lease, why Reason) {
 	}
 	g.note(Change{Kind: Done, Lease: l.Lease, Reason: why, Took: took})
 	if delay := l.lockDelay(); why != Released && delay > 0 {
-		g.lock(sl, l.pool, Locked{Name: l.Name, Type: l.Type, Until: later(g.now, delay)})
+		g.lock(sl, l.pool, Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.Key, Until: later(g.now, delay)})
 	} else {
 		g.free(sl)
 	}
+	g.freeKey(l.pool, l.Key, l)
 
 	r := l.request
 	if r == nil || r.Anonymous {

@@ -42,9 +42,9 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	s.Advance(now)
 	sl := s.slots[ref.Name]
 	switch {
-	case sl == nil:
+	case !s.known(ref.Name):
 		return Unknown
-	case sl.lease == nil:
+	case sl == nil || sl.lease == nil:
 		return ""
 	case !ref.matches(sl.lease.Lease):
 		return Other
@@ -60,7 +60,7 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 		at = min(at, l.Ends())
 	}
 	l.ReleaseAt = at
-	l.pool.ahead.spoil()
+	l.pool.outlook.spoil()
 	l.Provisional = false // a client that puts the release off has received the grant
 	s.schedule(&l.timer, l.Ends())
 	s.note(Change{Kind: Delayed, Lease: l.Lease})

@@ -33,7 +33,7 @@ const (
 	MaxEnded = 1_000_000
 )
 
-// Lease is one name that is granted. Times are on the lease clock.
+// Lease is one name that is granted, with its units. Times are on the lease clock.
 type Lease struct {
 	Name       string
 	Type       string // of the pool whose request it served
@@ -41,7 +41,15 @@ type Lease struct {
 	Owner      string
 
 	RequestID string // empty if the request cannot be repeated
-	Count     int    // how many names the request asked for
+	// What the request said; see [Request].
+	Count      int
+	Items      int
+	HasItems   bool
+	Weighted   bool
+	Key        string
+	Overcommit bool
+
+	Units int // how many of the pool it holds; more than 1 only in a counted pool, see [Set.Resize]
 
 	TTL         time.Duration // from each renewal on
 	Granted     time.Duration
@@ -60,6 +68,14 @@ func (l Lease) Ends() time.Duration {
 		return l.ReleaseAt
 	}
 	return l.Expires
+}
+
+// asked returns the request that l was granted to.
+func (l Lease) asked() Request {
+	return Request{
+		ID: l.RequestID, Type: l.Type, Count: l.Count, Items: l.Items, HasItems: l.HasItems, Weighted: l.Weighted,
+		Key: l.Key, Overcommit: l.Overcommit, Owner: l.Owner, TTL: l.TTL,
+	}
 }
 
 // Ref names a lease the way a caller knows it.
@@ -116,10 +132,12 @@ type Pause struct {
 }
 
 // Locked is a name that nobody holds, and that is not granted yet because of the
-// lock delay of its pool.
+// lock delay of its pool. So are the units and the key of the lease that ended.
 type Locked struct {
 	Name  string
 	Type  string        // of the lease that ended
+	Units int           // of it
+	Key   string        // of it; may be empty
 	Until time.Duration // on the lease clock
 }
 
@@ -128,7 +146,14 @@ type Pacing struct {
 	Type       string
 	Generation uint64        // of the last lease that was granted
 	Start      time.Duration // on the lease clock: when its grant counts as made
-	Count      int           // for how many names; zero: there is no such pool
+	Count      int           // for how many units; zero: there is no such pool
+}
+
+// Naming is the last name that a counted pool has made up. It outlives the pool, so
+// that the release of an earlier lease by its name means no later one.
+type Naming struct {
+	Type string
+	Last int // the K of TYPE-K
 }
 
 // Snapshot is the durable part of a [Set]. Requests without an id are not in it,
@@ -142,5 +167,6 @@ type Snapshot struct {
 	Waiters    []Waiter
 	Locked     []Locked
 	Paced      []Pacing
+	Named      []Naming
 	Pauses     []Pause
 }

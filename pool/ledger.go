@@ -12,7 +12,9 @@ type ledger struct {
 
 	pools    []*pool          // as configured, and retired ones after them
 	types    map[string]*pool // the same
-	slots    map[string]*slot // all names that are or were configured or held
+	slots    map[string]*slot // all names that are or were configured or held, but for
+	recalled recalled         // those in no pool that ended too long ago
+	named    map[string]int   // by type, the last name that was made up; also of types that are configured no more
 	requests map[string]*request
 	ended    tombstones
 	pauses   map[string]Pause // by type; also of types that are configured no more
@@ -29,6 +31,8 @@ func newLedger(now time.Duration, generation uint64) ledger {
 		generation: generation,
 		types:      make(map[string]*pool),
 		slots:      make(map[string]*slot),
+		recalled:   recalled{limit: maxRecalled},
+		named:      make(map[string]int),
 		requests:   make(map[string]*request),
 		ended:      newTombstones(),
 		pauses:     make(map[string]Pause),
@@ -55,6 +59,12 @@ func (g *ledger) slot(name string) *slot {
 		g.slots[name] = sl
 	}
 	return sl
+}
+
+// used reports whether somebody holds name, or has until lately.
+func (g *ledger) used(name string) bool {
+	sl := g.slots[name]
+	return sl != nil && !sl.free()
 }
 
 // touch notes that a waiter of p may fit now.

@@ -13,10 +13,12 @@ func (l *lease) lockDelay() time.Duration {
 
 // free makes the name of sl one that may be granted, if it is in a pool.
 func (g *ledger) free(sl *slot) {
-	if sl.pool != nil {
-		sl.pool.stock.put(sl.name)
-		g.touch(sl.pool)
+	if sl.pool == nil {
+		g.recall(sl)
+		return
 	}
+	sl.pool.stock.put(sl.name)
+	g.touch(sl.pool)
 }
 
 // lock begins the lock delay of a name, after a lease of p.
@@ -29,7 +31,8 @@ func (g *ledger) lock(sl *slot, p *pool, l Locked) {
 func (g *ledger) restoreLock(sl *slot, p *pool, l Locked) {
 	sl.lock = &lock{Locked: l, slot: sl, pool: p}
 	sl.lock.timer.on = sl.lock
-	p.locked++
+	p.locked += l.Units
+	g.holdKey(p, l.Key, nil)
 	g.schedule(&sl.lock.timer, l.Until)
 }
 
@@ -37,8 +40,9 @@ func (g *ledger) restoreLock(sl *slot, p *pool, l Locked) {
 func (g *ledger) unlock(l *lock) {
 	g.timers.remove(&l.timer)
 	l.slot.lock = nil
-	l.pool.locked--
+	l.pool.locked -= l.Units
 	g.touch(l.pool)
 	g.note(Change{Kind: LockOver, Locked: &l.Locked})
 	g.free(l.slot)
+	g.freeKey(l.pool, l.Key, nil)
 }

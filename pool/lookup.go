@@ -33,6 +33,16 @@ func (s *Set) Unrenewed(now, parts time.Duration) []Lease {
 	return leases
 }
 
+// known reports whether there is or was such a name. Of those that were made up, and
+// ended long ago, only the type is known.
+func (g *ledger) known(name string) bool {
+	if g.slots[name] != nil {
+		return true
+	}
+	typ, _ := madeUpFor(name)
+	return g.named[typ] > 0
+}
+
 // OwnerOf returns who made a request that waits or holds leases; false if there
 // is no such request, or it has ended.
 func (s *Set) OwnerOf(now time.Duration, id string) (string, bool) {

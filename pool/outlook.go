@@ -3,6 +3,7 @@ package pool
 import (
 	"iter"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -15,8 +16,28 @@ type outlook struct {
 	longest time.Duration // and at the most
 	known   bool          // both are known
 
-	soonest []time.Duration // a typical hold after each grant; ascending
-	latest  []time.Duration // the longest hold after each grant; ascending
+	soonest endings // a typical hold after each grant
+	latest  endings // the longest hold after each grant
+}
+
+// ending is a time at which units become free.
+type ending struct {
+	at    time.Duration
+	units int
+	sum   int // of the units up to this one
+}
+
+// endings are in the order of time.
+type endings []ending
+
+// put puts the endings in order.
+func (e endings) put() {
+	slices.SortFunc(e, func(a, b ending) int { return int(min(max(a.at-b.at, -1), 1)) })
+	sum := 0
+	for i := range e {
+		sum += e[i].units
+		e[i].sum = sum
+	}
 }
 
 // spoil makes the next estimate look at all leases anew.
@@ -30,11 +51,11 @@ func (o *outlook) refresh(past *history, leases iter.Seq[Lease]) {
 	o.soonest, o.latest = o.soonest[:0], o.latest[:0]
 	for l := range leases {
 		soonest, latest := o.ends(l)
-		o.soonest = append(o.soonest, soonest)
-		o.latest = append(o.latest, latest)
+		o.soonest = append(o.soonest, ending{at: soonest, units: l.Units})
+		o.latest = append(o.latest, ending{at: latest, units: l.Units})
 	}
-	slices.Sort(o.soonest)
-	slices.Sort(o.latest)
+	o.soonest.put()
+	o.latest.put()
 }
 
 // ends returns when l is expected to end.
@@ -57,20 +78,28 @@ func (o *outlook) ends(l Lease) (soonest, latest time.Duration) {
 // with free units that nobody has taken yet. Zero for most means that nobody
 // knows: leases that last longer than any before count as never ending.
 func (o *outlook) freed(now time.Duration, n, free int) (likely, most time.Duration) {
-	overdue, _ := slices.BinarySearch(o.latest, now+1)
-	most, ok := nth(o.latest[overdue:], now, n, free, o.longest)
+	overdue := sort.Search(len(o.latest), func(i int) bool { return o.latest[i].at > now })
+	most, ok := o.latest.nth(overdue, now, n, free, o.longest)
 	if !ok {
 		return 0, 0
 	}
-	likely, _ = nth(o.soonest, now, n, free, o.typical)
+	likely, _ = o.soonest.nth(0, now, n, free, o.typical)
 	return min(likely, most), most
 }
 
-// nth returns when the n-th unit becomes free, if units become free at ends, free
-// units are taken now, and each is held for hold when it is taken again.
-func nth(ends []time.Duration, now time.Duration, n, free int, hold time.Duration) (time.Duration, bool) {
-	units := len(ends) + max(free, 0)
-	if units == 0 || n > len(ends) && hold == 0 {
+// nth returns when the n-th unit becomes free, if units become free at the endings
+// from the one with index first on, free units are taken now, and each is held for
+// hold when it is taken again.
+func (e endings) nth(first int, now time.Duration, n, free int, hold time.Duration) (time.Duration, bool) {
+	before, held := 0, 0
+	if first > 0 {
+		before = e[first-1].sum
+	}
+	if len(e) > 0 {
+		held = e[len(e)-1].sum - before
+	}
+	units := held + max(free, 0)
+	if units == 0 || n > held && hold == 0 {
 		return 0, false
 	}
 	rounds := time.Duration((n - 1) / units)
@@ -78,8 +107,8 @@ func nth(ends []time.Duration, now time.Duration, n, free int, hold time.Duratio
 		return 0, false // longer than anybody waits
 	}
 	at := hold // of one that is free now
-	if i := (n - 1) % units; i < len(ends) {
-		at = max(0, ends[i]-now)
+	if i := (n-1)%units + 1; i <= held {
+		at = max(0, e[sort.Search(len(e), func(k int) bool { return e[k].sum-before >= i })].at-now)
 	}
 	if at >= never/2 {
 		return 0, false

@@ -15,7 +15,7 @@ func AutoPace(hold time.Duration, capacity int) time.Duration {
 	return hold / time.Duration(capacity) // rounded down, since a longer one would cost grants
 }
 
-// rhythm says when the next grant of a pool is due: for a grant of n names, n
+// rhythm says when the next grant of a pool is due: for a grant of n units, n
 // paces after the time at which that one was due, even if it was made later,
 // because no name was free or the caller's timer was slow. If every late grant
 // put off all that follow, a pool whose names come free at odd moments would
@@ -24,7 +24,7 @@ func AutoPace(hold time.Duration, capacity int) time.Duration {
 // The time by which a grant was late is made up for at once, so it is bounded, or
 // the rhythm would save up the very burst that it is to prevent:
 //
-//   - Only time in which there was an active waiter counts as late. A pool that
+//   - Only time in which there was a waiter that was next counts as late. A pool that
 //     lies idle saves up nothing: when fifty jobs come to it at once, the first is
 //     granted at once and each other a full pace after the one before it.
 //   - At most half a pace counts. Of grants of one name each, any span of time
@@ -34,7 +34,7 @@ func AutoPace(hold time.Duration, capacity int) time.Duration {
 //     up to twice as many grants when holds vary.
 type rhythm struct {
 	start      time.Duration // when the last grant counts as made
-	count      int           // for how many names; zero: there was none
+	count      int           // for how many units; zero: there was none
 	generation uint64        // of its last lease
 }
 
@@ -47,15 +47,15 @@ func (r rhythm) due(pace time.Duration) time.Duration {
 	return later(r.start, n*pace)
 }
 
-// spend notes a grant for count names at now, of a pool that has had active
-// waiters since activeSince.
-func (r *rhythm) spend(pace, activeSince, now time.Duration, count int, generation uint64) {
-	*r = rhythm{start: max(r.due(pace), activeSince, now-pace/2), count: count, generation: generation}
+// spend notes a grant of units at now, of a pool that has had a waiter that was
+// next since nextSince.
+func (r *rhythm) spend(pace, nextSince, now time.Duration, units int, generation uint64) {
+	*r = rhythm{start: max(r.due(pace), nextSince, now-pace/2), count: units, generation: generation}
 }
 
 // resume notes a lease from before a restart, after all with lower generations.
 func (r *rhythm) resume(l Lease, now time.Duration) {
 	if l.Generation > r.generation {
-		*r = rhythm{start: min(l.Granted, now), count: max(l.Count, 1), generation: l.Generation}
+		*r = rhythm{start: min(l.Granted, now), count: max(l.Count, l.Units), generation: l.Generation}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -14,21 +15,27 @@ type pool struct {
 	retired bool
 	touched bool // among ledger.touched
 
-	stock stock
-	held  ordered[*lease] // by generation: what is held longest comes first
-	past  history         // how long leases were held
-	ahead outlook         // when those that are held are expected to end
+	limit     limit
+	stock     stock
+	held      ordered[*lease] // by generation: what is held longest comes first
+	heldUnits int
+	past      history // how long leases were held
+	outlook   outlook // when those that are held are expected to end
 
-	queue       queue             // all waiters
-	wanted      int               // how many names they want together
-	active      ordered[*request] // those of them that are served, by arrival
-	activeSince time.Duration     // since when there are active waiters, if there are any
+	queue  queue // all waiters
+	wanted int   // how many units they want together
+
+	// Of the active waiters, in the order of the queue: all without a key, and the
+	// first of each key that nobody holds. The first of them is next.
+	next      ordered[*request]
+	nextSince time.Duration   // since when there is one, if there is
+	keys      map[string]*key // those that are held or waited for
 
 	rhythm rhythm
 	pacing Pacing // what is durable of it: the last grant while there was a pace
-	timer  timer  // armed while only the pace delays the first active waiter
+	timer  timer  // armed while only the pace delays the waiter that is next
 
-	locked int // names that the lock delay keeps from being granted, after leases of this pool
+	locked int // units that the lock delay keeps from being granted, after leases of this pool
 }
 
 // newPool returns a retired pool.
@@ -40,35 +47,55 @@ func newPool(typ string) *pool {
 			less: func(a, b *lease) bool { return a.Generation < b.Generation },
 			pos:  func(l *lease) *int { return &l.pos },
 		},
-		active: ordered[*request]{
-			less: func(a, b *request) bool { return a.arrival < b.arrival },
-			pos:  func(r *request) *int { return &r.activePos },
-		},
+		next: ordered[*request]{less: ahead, pos: func(r *request) *int { return &r.nextPos }},
 	}
 	p.timer.on = p
 	return p
 }
 
-func (p *pool) capacity() int { return len(p.Names) }
-
-// inUse returns how many names are held, or not granted yet because of the lock
+// inUse returns how many units are held, or not granted yet because of the lock
 // delay.
-func (p *pool) inUse() int { return p.held.Len() + p.locked }
+func (p *pool) inUse() int { return p.heldUnits + p.locked }
 
-// free returns how many names can be granted. Names that were taken out of the
-// configuration count as long as they are in use: with enough of those it is
-// negative.
-func (p *pool) free() int { return min(len(p.stock.free), p.capacity()-p.inUse()) }
+// ceiling returns how many units may be in use after a grant.
+func (p *pool) ceiling(overcommit bool) int {
+	if overcommit {
+		return p.limit.now() + p.Overcommit
+	}
+	return p.limit.now()
+}
 
-// fits reports whether a request for count names can be granted.
-func (p *pool) fits(count int) bool { return count <= p.free() }
+// free returns how many units can be granted. What was taken out of the
+// configuration counts as long as it is in use: with enough of that it is negative.
+func (p *pool) free(overcommit bool) int {
+	return min(p.stock.most(), p.ceiling(overcommit)-p.inUse())
+}
+
+// hasRoom reports whether units may be in use beside inUse others. What is above
+// the limit may be in use alone: else it would never be, and block the queue.
+func (p *pool) hasRoom(units, inUse int, overcommit bool) bool {
+	return inUse+units <= p.ceiling(overcommit) || inUse == 0 && units <= p.Capacity()
+}
+
+// fits reports whether there is room for r beside what is in use.
+func (p *pool) fits(r *request) bool {
+	return p.names(r) <= p.stock.most() && p.hasRoom(r.units, p.inUse(), r.Overcommit)
+}
+
+// names returns how many leases r gets.
+func (p *pool) names(r *request) int {
+	if p.counted() && r.Weighted {
+		return 1
+	}
+	return r.units
+}
 
 // over reports whether p is of no use any more.
 func (p *pool) over() bool { return p.retired && p.inUse() == 0 }
 
-// tooMany says that p never has more free names than its capacity.
-func (p *pool) tooMany(count int) error {
-	return fmt.Errorf("%w: %d asked for, %d there", ErrTooMany, count, p.capacity())
+// tooMany says that p never has more free units than its capacity.
+func (p *pool) tooMany(units int) error {
+	return fmt.Errorf("%w: %d asked for, %d there", ErrTooMany, units, p.Capacity())
 }
 
 // due returns when the pace allows the next grant.
@@ -77,9 +104,9 @@ func (p *pool) due() time.Duration { return p.rhythm.due(p.Pace) }
 // dueIn returns how long the pace still delays the next grant.
 func (p *pool) dueIn(now time.Duration) time.Duration { return max(0, p.due()-now) }
 
-// spend notes a grant for count names at now, of which the last has generation.
-func (p *pool) spend(now time.Duration, count int, generation uint64) {
-	p.rhythm.spend(p.Pace, p.activeSince, now, count, generation)
+// spend notes a grant of units at now, of which the last lease has generation.
+func (p *pool) spend(now time.Duration, units int, generation uint64) {
+	p.rhythm.spend(p.Pace, p.nextSince, now, units, generation)
 }
 
 // byGrant returns what is held of p in the order of its grants.
@@ -137,10 +164,25 @@ type lease struct {
 	pos     int // in pool.held
 }
 
+// sibling returns another lease of the request that l was granted to; nil if there
+// is none.
+func (l *lease) sibling() *lease {
+	if l.request != nil {
+		for _, other := range l.request.leases {
+			if other != l {
+				return other
+			}
+		}
+	}
+	return nil
+}
+
 // request is a request that waits, or was granted and has leases left.
 type request struct {
 	Request
+	units   int // how many it wants, fixed when it came
 	pool    *pool
+	key     *key   // while it waits; nil: it has none
 	arrival uint64 // position in the order of arrivals
 	arrived time.Duration
 
@@ -151,19 +193,37 @@ type request struct {
 	keptUntil   time.Duration
 	missed      bool // nobody has come back for it since a restart or a stall: it holds back, and is not granted
 	timer       timer
-	activePos   int // in pool.active
+	nextPos     int // in pool.next
+	keyPos      int // in key.active
 
 	leases []*lease // those that have not ended; none while it waits
 }
 
 func (r *request) queued() bool { return len(r.leases) == 0 }
 
+// ahead reports whether a stands before b in the queue: by arrival, but for
+// requests that may exceed the limit, which go first.
+func ahead(a, b *request) bool {
+	if a.Overcommit != b.Overcommit {
+		return a.Overcommit
+	}
+	return a.arrival < b.arrival
+}
+
+// active reports whether r, which waits, holds its place against those behind it.
+func (r *request) active() bool {
+	if r.key != nil {
+		return r.key.active.has(r)
+	}
+	return r.pool.next.has(r)
+}
+
 // away reports whether r is granted nothing until its client comes back.
-func (r *request) away() bool { return r.missed || !r.pool.active.has(r) }
+func (r *request) away() bool { return r.missed || !r.active() }
 
 // waiter returns what a restart has to know of r, which waits.
 func (r *request) waiter() Waiter {
-	w := Waiter{Request: r.Request, Arrival: r.arrival, Arrived: r.arrived}
+	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived}
 	if r.missed {
 		w.HoldsUntil, w.KeptUntil = r.activeUntil, r.keptUntil
 	}
@@ -179,22 +239,31 @@ func (r *request) values() []Lease {
 	return leases
 }
 
-// queue is the waiters of a pool in the order of their arrival.
+// queue is the waiters of a pool, each [ahead] of the next.
 type queue []*request
 
 // index returns where r stands, 0 being next.
 func (q queue) index(r *request) int {
-	i, found := slices.BinarySearchFunc(q, r.arrival, func(r *request, arrival uint64) int {
-		return cmp.Compare(r.arrival, arrival)
-	})
-	if !found {
+	i := q.search(r)
+	if i == len(q) || q[i] != r {
 		panic("pool: waiter is not in its queue")
 	}
 	return i
 }
 
-// push adds r, which arrived after all others.
-func (q *queue) push(r *request) { *q = append(*q, r) }
+// search returns the index of the first that is not ahead of r.
+func (q queue) search(r *request) int {
+	return sort.Search(len(q), func(i int) bool { return !ahead(q[i], r) })
+}
+
+// insert adds r.
+func (q *queue) insert(r *request) {
+	if n := len(*q); n == 0 || ahead((*q)[n-1], r) { // as nearly always
+		*q = append(*q, r)
+		return
+	}
+	*q = slices.Insert(*q, q.search(r), r)
+}
 
 // remove takes r out. At the head, where grants happen, it moves nothing:
 // append gets the room back when it next has to grow.

@@ -34,13 +34,14 @@ func (g *ledger) configure(configs []Config) {
 		for _, name := range p.Names {
 			g.slots[name].pool = nil
 		}
-		p.Config, p.retired = Config{Type: p.Type}, true
+		p.Config, p.retired, p.limit = Config{Type: p.Type}, true, limit{}
 	}
 	g.pools = nil
 	for _, c := range configs {
 		p, _ := g.pool(c.Type)
 		p.Config, p.retired = c.withDefaults(), false
 		p.Names = slices.Clone(c.Names) // the next configure reads them
+		p.limit = limit{capacity: c.Capacity()}
 		g.pools = append(g.pools, p)
 		for _, name := range p.Names {
 			g.slot(name).pool = p
@@ -71,6 +72,7 @@ func (g *ledger) configure(configs []Config) {
 // refill makes the stock of p the names that are p's and nobody holds. Those
 // that were free before stay first.
 func (g *ledger) refill(p *pool) {
+	p.stock.counted, p.stock.typ, p.stock.last = p.counted(), p.Type, g.named[p.Type]
 	p.stock.free = slices.DeleteFunc(p.stock.free, func(name string) bool { return g.slots[name].pool != p })
 	free := make(map[string]bool, len(p.stock.free))
 	for _, name := range p.stock.free {
@@ -89,8 +91,8 @@ func (g *ledger) dismiss(p *pool) {
 		switch {
 		case p.retired:
 			g.drop(r, ErrUnknownType)
-		case r.Count > p.capacity():
-			g.drop(r, p.tooMany(r.Count))
+		case r.units > p.Capacity():
+			g.drop(r, p.tooMany(r.units))
 		}
 	}
 }

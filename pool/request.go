@@ -10,14 +10,29 @@ import (
 var (
 	ErrUnknownType = errors.New("there is no pool of this type")
 	ErrTooMany     = errors.New("the pool can never give that many")
-	ErrQueueFull   = errors.New("too many requests wait for this pool")
-	ErrExhausted   = errors.New("no lease was free within the wait")
-	ErrEnded       = errors.New("the request has ended or was cancelled")
-	ErrConflict    = errors.New("the request id stands for another request")
+	// ErrNoCost is the error of a request that says how many items it has, of a pool
+	// that does not say what an item costs.
+	ErrNoCost = errors.New("the pool has no cost, so a number of items says nothing here: say how many units")
+	// ErrNoOvercommit is the error of a request that may exceed the limit, of a pool
+	// that lets nobody exceed it.
+	ErrNoOvercommit = errors.New("the pool has no overcommit: an operator can set how many units that is")
+	ErrQueueFull    = errors.New("too many requests wait for this pool")
+	ErrExhausted    = errors.New("no lease was free within the wait")
+	ErrEnded        = errors.New("the request has ended or was cancelled")
+	ErrConflict     = errors.New("the request id stands for another request")
 	// ErrUnconfirmed is an [ErrEnded] of a grant that nobody confirmed in time: its
 	// client may not have heard of it, and may ask under another id.
 	ErrUnconfirmed = fmt.Errorf("%w: its grant was not confirmed in time", ErrEnded)
 )
+
+// ExhaustedError is the [ErrExhausted] of a request that does not wait. It says where
+// the request would stand if it did, as of a request that is queued.
+type ExhaustedError struct{ Status Status }
+
+func (e *ExhaustedError) Error() string { return ErrExhausted.Error() }
+
+// Is makes the error an [ErrExhausted].
+func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 
 // RemovedError says that an operator took the request off the queue. It is
 // [ErrEnded].
@@ -28,16 +43,34 @@ func (e *RemovedError) Error() string { return "an operator removed the request:
 // Is makes the error an [ErrEnded].
 func (e *RemovedError) Is(target error) bool { return target == ErrEnded }
 
-// Request is what an Acquire asks for.
+// Request is what an Acquire asks for. A request with a known ID is the same
+// request only if it says the same, but for TTL and Try.
 type Request struct {
 	// ID is random, and made once per request: the same ID is the same
 	// request, however often it arrives. The caller chooses the IDs of anonymous
 	// requests, such that no client can send them.
 	ID    string
 	Type  string
-	Count int // how many names, together; less than 1 counts as 1
+	Count int // how many units, together; zero: not said, see [Set.Units]
 	Owner string
 	TTL   time.Duration // zero: the pool's default; bounded by the pool's maximum
+
+	// Items is how many things the holder works on, from which the cost of the pool
+	// makes units. It counts if HasItems is set and Count is zero.
+	Items    int
+	HasItems bool
+	// Weighted marks a request that knows what units are: of a counted pool it gets
+	// one lease of as many units as it asks for, and any other request as many
+	// leases of one unit each.
+	Weighted bool
+
+	// Key, if it is not empty, is held by at most one request of the pool at a time:
+	// by its leases, and by their lock delays.
+	Key string
+	// Overcommit marks a request that goes before all that are not so marked, does
+	// not wait for the pace or the end of a pause, and may exceed the limit by what
+	// the pool allows; see [Config]. It waits for its key.
+	Overcommit bool
 
 	// Anonymous marks a request whose client knows no ID, as on version 1 of
 	// the wire, and so cannot repeat it: its grant is firm at once, its wait ends
@@ -48,10 +81,18 @@ type Request struct {
 	Try bool
 }
 
+// same reports whether q, which has the ID of r, is the same request.
+func (r Request) same(q Request) bool {
+	return r.Type == q.Type && r.Count == q.Count && r.Owner == q.Owner &&
+		r.Items == q.Items && r.HasItems == q.HasItems && r.Weighted == q.Weighted &&
+		r.Key == q.Key && r.Overcommit == q.Overcommit
+}
+
 // Waiter is a request that is queued, as it outlives a restart. Times are on the
 // lease clock.
 type Waiter struct {
 	Request
+	Units   int    // how many it wants, fixed when it came
 	Arrival uint64 // those with lower ones came before it
 	Arrived time.Duration
 

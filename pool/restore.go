@@ -51,6 +51,10 @@ func (s *Set) Snapshot() Snapshot {
 			snap.Paced = append(snap.Paced, p.pacing)
 		}
 	}
+	for typ, last := range s.named {
+		snap.Named = append(snap.Named, Naming{Type: typ, Last: last})
+	}
+	slices.SortFunc(snap.Named, func(a, b Naming) int { return cmp.Compare(a.Type, b.Type) })
 	for _, sl := range s.slots {
 		if sl.lock != nil {
 			snap.Locked = append(snap.Locked, sl.lock.Locked)
@@ -69,10 +73,14 @@ func (g *ledger) restore(snapshot Snapshot) error {
 		p.pacing = paced
 		p.rhythm = rhythm{start: paced.Start, count: paced.Count, generation: paced.Generation}
 	}
+	for _, n := range snapshot.Named {
+		g.named[n.Type] = n.Last
+	}
 	if err := g.restoreLeases(snapshot); err != nil {
 		return err
 	}
 	for _, l := range slices.SortedFunc(slices.Values(snapshot.Locked), compareLocked) {
+		l.Units = max(l.Units, 1) // of before there were units
 		sl := g.slot(l.Name)
 		if !sl.free() {
 			return fmt.Errorf("name %q is held, or there twice, and has a lock delay", l.Name)
@@ -102,6 +110,7 @@ func (g *ledger) restoreLeases(snapshot Snapshot) error {
 			return fmt.Errorf("name %q is held twice", l.Name)
 		}
 		g.generation = max(g.generation, l.Generation)
+		l.Units = max(l.Units, 1) // of before there were units
 		g.hold(l)
 	}
 	return nil
@@ -127,7 +136,7 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 	})
 	for _, w := range waiters {
 		switch {
-		case w.ID == "" || w.Type == "" || w.Count < 1:
+		case w.ID == "" || w.Type == "" || max(w.Units, w.Count) < 1:
 			return fmt.Errorf("waiter %+v is incomplete", w)
 		case g.ended.has(w.ID) || g.requests[w.ID] != nil:
 			return fmt.Errorf("request %q is there twice", w.ID)
@@ -137,11 +146,14 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 	return nil
 }
 
-// restoreWaiter puts a waiter at the end of its queue. Whoever was missed before is
+// restoreWaiter puts a waiter into its queue. Whoever was missed before is
 // so still; the others will be.
 func (g *ledger) restoreWaiter(w Waiter) {
 	g.arrivals = max(g.arrivals, w.Arrival)
-	r := &request{Request: w.Request, pool: g.restorePool(w.Type), arrival: w.Arrival, arrived: w.Arrived}
+	r := &request{Request: w.Request, units: w.Units, pool: g.restorePool(w.Type), arrival: w.Arrival, arrived: w.Arrived}
+	if r.units == 0 {
+		r.units = w.Count // of before there were units
+	}
 	g.line(r)
 	if w.KeptUntil > 0 {
 		r.missed, r.activeUntil, r.keptUntil = true, w.HoldsUntil, w.KeptUntil
@@ -166,10 +178,7 @@ func (g *ledger) hold(l Lease) {
 	var r *request
 	if l.RequestID != "" {
 		if r = g.requests[l.RequestID]; r == nil {
-			r = &request{
-				Request: Request{ID: l.RequestID, Type: l.Type, Count: l.Count, Owner: l.Owner, TTL: l.TTL},
-				pool:    p,
-			}
+			r = &request{Request: l.asked(), pool: p}
 			g.requests[r.ID] = r
 		}
 	}

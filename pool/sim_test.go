@@ -225,8 +225,8 @@ func (m *sim) leaveAll() {
 	}
 	m.audit()
 	for _, p := range m.set.pools {
-		if len(p.stock.free) != p.capacity() {
-			m.failf("pool %s: %d of %d names are free at the end", p.Type, len(p.stock.free), p.capacity())
+		if len(p.stock.free) != p.Capacity() {
+			m.failf("pool %s: %d of %d names are free at the end", p.Type, len(p.stock.free), p.Capacity())
 		}
 	}
 }

@@ -1,6 +1,11 @@
 package pool
 
-import "time"
+import (
+	"cmp"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
 
 // State is where a request stands.
 type State string
@@ -18,14 +23,16 @@ type Status struct {
 	Leases []Lease // granted: those that have not ended
 
 	// The rest is for a request that is queued.
-	Place, Length   int // 1 is next; waiters of the pool, this one included
-	InUse, Capacity int
-	Reason          string        // why it waits: see [WaiterStatus]
-	Estimate        time.Duration // how long it may still take if leases are held as long as usual
-	EstimateMax     time.Duration // and if they are held as long as the longest lately; zero: unknown, both
-	NextGrantIn     time.Duration // how long the pace holds back the pool's next grant; zero: it does not
-	Waited          time.Duration
-	Oldest          *Lease // the lease of the pool that is held longest; nil if none is
+	Place, Length          int           // 1 is next; waiters of the pool, this one included
+	InUse, Limit, Capacity int           // units of the pool
+	Units                  int           // how many it wants
+	Key, KeyHolder         string        // its key, and the owner of a lease that holds that; both may be empty
+	Reason                 string        // why it waits: see [WaiterStatus]
+	Estimate               time.Duration // how long it may still take if leases are held as long as usual
+	EstimateMax            time.Duration // and if they are held as long as the longest lately; zero: unknown, both
+	NextGrantIn            time.Duration // how long the pace holds back the pool's next grant; zero: it does not
+	Waited                 time.Duration
+	Oldest                 *Lease // the lease of the pool that is held longest; nil if none is
 }
 
 // Status returns where a request stands; false if the id is not known.
@@ -38,29 +45,57 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 	case !r.queued():
 		return Status{State: StateGranted, Leases: r.values()}, true
 	}
+	return s.standing(r), true
+}
+
+// standing returns where r stands, which waits.
+func (g *ledger) standing(r *request) Status {
+	p := r.pool
+	place := p.queue.index(r) + 1
+	return g.describe(r, place, len(p.queue), p.before(r, place))
+}
+
+// prospect returns where r would stand if it waited: behind all, and with all others
+// there.
+func (g *ledger) prospect(r *request) Status {
+	p := r.pool
+	place := p.queue.search(r) + 1
+	r.key = p.keys[r.Key]
+	st := g.describe(r, place, len(p.queue)+1, p.before(r, place))
+	st.Reason = cmp.Or(st.Reason, leaseapi.WaitBehind)
+	return st
+}
+
+// describe returns the status of r at place, if those ahead want before units.
+func (g *ledger) describe(r *request, place, length, before int) Status {
 	p := r.pool
 	st := Status{
 		State: StateQueued,
-		Place: p.queue.index(r) + 1, Length: len(p.queue),
-		InUse: p.inUse(), Capacity: p.capacity(),
-		NextGrantIn: p.dueIn(s.now),
-		Waited:      s.now - r.arrived,
+		Place: place, Length: length,
+		InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
+		Units: r.units, Key: r.Key, KeyHolder: p.keyHolder(r.Key),
+		NextGrantIn: p.dueIn(g.now),
+		Waited:      g.now - r.arrived,
+		Reason:      g.reason(p, r),
 	}
-	st.Reason = s.reason(p, r)
-	st.Estimate, st.EstimateMax = s.estimate(p, p.before(r, st.Place), r.Count)
+	st.Estimate, st.EstimateMax = g.estimate(p, before, r)
 	if l, ok := p.held.first(); ok {
 		oldest := l.Lease
 		st.Oldest = &oldest
 	}
-	return st, true
+	return st
 }
 
 // PoolStatus is the state of one pool.
 type PoolStatus struct {
 	Type          string
-	Capacity      int // zero: configured no more, and its leases drain
-	InUse         int // leases, and what is LockDelayed
-	LockDelayed   int // names that nobody holds, and that are not granted yet; see [Config]
+	Units         bool   // it is a counted pool
+	Unit          string // what a unit is, for people; may be empty
+	Capacity      int    // units; zero: configured no more, and its leases drain
+	Limit         int    // how many units may be in use now
+	Overcommit    int    // by how many units that may be exceeded
+	InUse         int    // units that are held, and what is LockDelayed
+	LockDelayed   int    // units that nobody holds, and that are not granted yet; see [Config]
 	Waiting       int
 	OldestWaiting time.Duration  // how long the first in the queue has waited
 	OldestHeld    time.Duration  // how long the lease has been held that is held longest
@@ -76,16 +111,21 @@ const ListedWaiters = 1000
 
 // WaiterStatus is a request that waits, for people.
 type WaiterStatus struct {
-	ID        string // as [Request] has it
-	Anonymous bool
-	Place     int // 1 is next
-	Owner     string
-	Count     int
-	Arrived   time.Duration
-	Away      bool // it is granted nothing until its client comes back
+	ID         string // as [Request] has it
+	Anonymous  bool
+	Place      int // 1 is next
+	Owner      string
+	Count      int // as [Request] has it
+	Units      int // how many it wants
+	Key        string
+	KeyHolder  string // the owner of a lease that holds the key; empty if none does
+	Overcommit bool
+	Arrived    time.Duration
+	Away       bool // it is granted nothing until its client comes back
 
 	// Reason is why it waits: one of the Wait constants of package leaseapi, and
-	// what they say that follows. Empty if only its client's absence does.
+	// what they say that follows; after WaitKey, nothing. Empty if only its client's
+	// absence does.
 	Reason                string
 	Estimate, EstimateMax time.Duration // as in [Status]
 }
@@ -108,11 +148,14 @@ func (g *ledger) waiters(p *pool) []WaiterStatus {
 	before := 0
 	for i, r := range p.queue[:min(len(p.queue), ListedWaiters)] {
 		w := WaiterStatus{
-			ID: r.ID, Anonymous: r.Anonymous, Place: i + 1, Owner: r.Owner, Count: r.Count,
+			ID: r.ID, Anonymous: r.Anonymous, Place: i + 1, Owner: r.Owner, Count: r.Count, Units: r.units,
+			Key: r.Key, KeyHolder: p.keyHolder(r.Key), Overcommit: r.Overcommit,
 			Arrived: r.arrived, Away: r.away(), Reason: g.reason(p, r),
 		}
-		w.Estimate, w.EstimateMax = g.estimate(p, before, r.Count)
-		before += r.Count
+		w.Estimate, w.EstimateMax = g.estimate(p, before, r)
+		if !r.key.busy() {
+			before += r.units
+		}
 		all = append(all, w)
 	}
 	return all
@@ -128,7 +171,8 @@ func (s *Set) Totals(now time.Duration) []PoolStatus {
 			continue
 		}
 		st := PoolStatus{
-			Type: p.Type, Capacity: p.capacity(), InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue),
+			Type: p.Type, Units: p.counted(), Unit: p.Unit, Capacity: p.Capacity(), Limit: p.limit.now(), Overcommit: p.Overcommit,
+			InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue),
 			NextGrantIn: p.dueIn(s.now),
 		}
 		if pause, ok := s.pauses[p.Type]; ok {

@@ -1,32 +1,46 @@
 package pool
 
-// enqueue makes r wait, with one connection attached.
+// enqueue makes r, which has the next place in the order of arrivals, wait with one
+// connection attached.
 func (g *ledger) enqueue(r *request) {
-	g.arrivals++
-	r.arrival = g.arrivals
+	g.arrivals = r.arrival
 	r.attached = 1
 	g.line(r)
 	g.activate(r)
 	g.noteWaiter(Queued, r)
 }
 
-// line puts r, which came after all others, at the end of its queue.
+// line puts r into its queue.
 func (g *ledger) line(r *request) {
 	r.timer.on = r
-	r.pool.queue.push(r)
-	r.pool.wanted += r.Count
+	r.pool.queue.insert(r)
+	r.pool.wanted += r.units
+	if r.key = r.pool.key(r.Key); r.key != nil {
+		r.key.waiting++
+	}
 	g.requests[r.ID] = r
 	g.waiting++
 }
 
 // activate counts r among the active waiters of its pool.
 func (g *ledger) activate(r *request) {
-	p := r.pool
-	if p.active.Len() == 0 {
-		p.activeSince = g.now
+	if k := r.key; k != nil {
+		k.active.put(r)
+		g.offer(r.pool, k)
+	} else {
+		g.admit(r.pool, r)
 	}
-	p.active.put(r)
-	g.touch(p)
+	g.touch(r.pool)
+}
+
+// deactivate is the counterpart of activate.
+func (g *ledger) deactivate(r *request) {
+	if k := r.key; k != nil {
+		k.active.remove(r)
+		g.offer(r.pool, k)
+	} else {
+		r.pool.next.remove(r)
+	}
 }
 
 // miss makes r wait for its client, which could not reach the server for a while,
@@ -66,8 +80,8 @@ func (g *ledger) leave(r *request) {
 		g.schedule(&r.timer, r.activeUntil)
 		return
 	}
-	if r.pool.active.has(r) {
-		r.pool.active.remove(r)
+	if r.active() {
+		g.deactivate(r)
 		g.touch(r.pool) // it may have been in the way
 	}
 	if g.now < r.keptUntil {
@@ -86,9 +100,15 @@ func (g *ledger) drop(r *request, err error) {
 
 // dequeue takes r off its queue.
 func (g *ledger) dequeue(r *request) {
-	r.pool.queue.remove(r)
-	r.pool.wanted -= r.Count
-	r.pool.active.remove(r)
+	p := r.pool
+	p.queue.remove(r)
+	p.wanted -= r.units
+	g.deactivate(r)
+	if r.key != nil {
+		r.key.waiting--
+		p.forgetKey(r.key)
+		r.key = nil
+	}
 	g.timers.remove(&r.timer)
 	delete(g.requests, r.ID)
 	g.waiting--

@@ -1,0 +1,102 @@
+package pool
+
+// key is a key of a pool that somebody holds or waits for.
+type key struct {
+	name    string
+	lease   *lease // one that holds it; nil: only lock delays do, if anything
+	holds   int    // leases and lock delays that hold it; more than 1 only of one request
+	waiting int    // requests that wait for it
+
+	active  ordered[*request] // those of them that are active
+	offered *request          // the first of them, if nobody holds the key; it is in pool.next
+}
+
+// key returns the key of a name; nil if the name is empty.
+func (p *pool) key(name string) *key {
+	if name == "" {
+		return nil
+	}
+	k := p.keys[name]
+	if k == nil {
+		k = &key{name: name, active: ordered[*request]{less: ahead, pos: func(r *request) *int { return &r.keyPos }}}
+		if p.keys == nil {
+			p.keys = make(map[string]*key)
+		}
+		p.keys[name] = k
+	}
+	return k
+}
+
+// busy reports whether somebody holds k.
+func (k *key) busy() bool { return k != nil && k.holds > 0 }
+
+// holdKey notes that l, or a lock delay if that is nil, holds the key of that name,
+// if there is one.
+func (g *ledger) holdKey(p *pool, name string, l *lease) {
+	k := p.key(name)
+	if k == nil {
+		return
+	}
+	if k.holds++; l != nil {
+		k.lease = l
+	}
+	g.offer(p, k)
+}
+
+// freeKey is the counterpart of holdKey.
+func (g *ledger) freeKey(p *pool, name string, l *lease) {
+	k := p.key(name)
+	if k == nil {
+		return
+	}
+	if k.holds--; l != nil && k.lease == l {
+		k.lease = l.sibling()
+	}
+	g.offer(p, k)
+	p.forgetKey(k)
+}
+
+// keyHolder returns the owner of a lease that holds the key of that name; empty if
+// none does.
+func (p *pool) keyHolder(name string) string {
+	if k := p.keys[name]; k != nil && k.lease != nil {
+		return k.lease.Owner
+	}
+	return ""
+}
+
+// forgetKey forgets k if nobody has to do with it.
+func (p *pool) forgetKey(k *key) {
+	if k != nil && k.holds == 0 && k.waiting == 0 {
+		delete(p.keys, k.name)
+	}
+}
+
+// offer makes the first active waiter of k one that may be next, as long as nobody
+// holds k, and no other of them.
+func (g *ledger) offer(p *pool, k *key) {
+	first, ok := k.active.first()
+	if !ok || k.busy() {
+		first = nil
+	}
+	last := k.offered
+	if last == first {
+		return
+	}
+	k.offered = first
+	if first != nil {
+		g.admit(p, first)
+	}
+	if last != nil {
+		p.next.remove(last)
+	}
+	g.touch(p)
+}
+
+// admit puts r among those of whom the first is next.
+func (g *ledger) admit(p *pool, r *request) {
+	if p.next.Len() == 0 {
+		p.nextSince = g.now
+	}
+	p.next.put(r)
+}

@@ -1,0 +1,124 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Why a Resize changes nothing.
+var (
+	ErrListed = errors.New("the pool has names, and a lease of it is one")
+	ErrStale  = errors.New("the lease holds another number of units than was said")
+	ErrNoRoom = errors.New("there is no room to grow")
+	ErrLost   = errors.New("the lease is lost")
+)
+
+// LostError is the [ErrLost] of a lease that is not the caller's, and says why.
+type LostError struct{ Reason Reason }
+
+func (e *LostError) Error() string { return fmt.Sprintf("%v: %s", ErrLost, e.Reason) }
+
+// Is makes the error an [ErrLost].
+func (e *LostError) Is(target error) bool { return target == ErrLost }
+
+// NoRoomError is the [ErrNoRoom] of a growth.
+type NoRoomError struct {
+	Need, Free, Held int    // units: how many more were asked for, may still be granted, and stay held
+	Paused           string // why an operator has paused the pool; empty: it is not
+	// Waiting: those that are free are for a request that waits.
+	Waiting bool
+}
+
+func (e *NoRoomError) Error() string {
+	return fmt.Sprintf("%v: need %d more, %d free; %d stay held", ErrNoRoom, e.Need, e.Free, e.Held)
+}
+
+// Is makes the error an [ErrNoRoom].
+func (e *NoRoomError) Is(target error) bool { return target == ErrNoRoom }
+
+// Units returns how many units an Acquire of q would ask for. It fails with
+// [ErrUnknownType] or [ErrNoCost].
+func (s *Set) Units(q Request) (int, error) {
+	p := s.types[q.Type]
+	if p == nil || p.retired {
+		return 0, ErrUnknownType
+	}
+	return p.unitsOf(q)
+}
+
+// Resize makes the lease that ref means, which holds from units, hold to units; less
+// than 1 counts as 1. It is done at once or not at all, since leases that held and
+// waited for each other would do so forever, and it changes nothing else of the lease.
+//
+// To hold less always succeeds. To hold more fails with a [NoRoomError] if there are
+// not as many free, or the waiter that is next would not fit afterwards any more, or
+// the pool is paused; and with [ErrTooMany] beyond the capacity. A lease that holds
+// as many as asked for already is left as it is, and with a from that is wrong
+// otherwise it is [ErrStale]: so a late copy of a call does nothing. A lease of a
+// pool that has names is [ErrListed], one that has ended, or is to be given back
+// because it was broken, a [LostError].
+func (s *Set) Resize(now time.Duration, ref Ref, from, to int) (Lease, error) {
+	s.Advance(now)
+	to = max(to, 1)
+	sl := s.slots[ref.Name]
+	if sl == nil {
+		return Lease{}, &LostError{Unknown}
+	}
+	l := sl.lease
+	if l == nil || !ref.matches(l.Lease) {
+		return Lease{}, &LostError{sl.lost(ref)}
+	}
+	switch {
+	case !l.pool.counted() && l.Units == 1:
+		return Lease{}, ErrListed
+	case to == l.Units:
+		return l.Lease, nil
+	case from != l.Units:
+		return l.Lease, ErrStale
+	}
+	if to > from {
+		if err := s.mayGrow(l, to); err != nil {
+			return l.Lease, err
+		}
+	}
+	s.resize(l, to)
+	s.serve()
+	return l.Lease, nil
+}
+
+// mayGrow reports why l must not hold as many units as that, which are more than it
+// does.
+func (g *ledger) mayGrow(l *lease, units int) error {
+	p := l.pool
+	if l.Broken != "" {
+		return &LostError{brokenFor(l.Broken)}
+	}
+	if units > p.Capacity() {
+		return p.tooMany(units)
+	}
+	others := p.inUse() - l.Units
+	refused := &NoRoomError{Need: units - l.Units, Free: max(0, p.limit.now()-p.inUse()), Held: l.Units}
+	if pause, paused := g.pauses[p.Type]; paused {
+		refused.Paused = pause.Reason
+		return refused
+	}
+	if !p.hasRoom(units, others, false) {
+		return refused
+	}
+	if next, ok := p.next.first(); ok && !p.hasRoom(next.units, others+units, next.Overcommit) {
+		refused.Waiting = true
+		return refused
+	}
+	return nil
+}
+
+// resize makes l hold as many units as that.
+func (g *ledger) resize(l *lease, units int) {
+	before := l.Units
+	l.pool.heldUnits += units - before
+	l.Units = units
+	l.pool.outlook.spoil()
+	g.touch(l.pool)
+	g.note(Change{Kind: Resized, Lease: l.Lease, Before: before})
+}
