@@ -47,6 +47,10 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 			p.nextSince = s.now
 		}
 		s.grant(r, false)
+		if p.next.Len() > 0 { // an overcommit overtook them
+			s.touch(p)
+		}
+		s.serve()
 		return r.values(), nil
 	}
 	if q.Try {

@@ -21,11 +21,11 @@ type entry struct {
 func (e entry) stands(m *model) bool {
 	if e.lease != nil {
 		n := m.names[e.lease.Name]
-		return n.lease == e.lease && e.lease.ends() == e.at
+		return n != nil && n.lease == e.lease && e.lease.ends() == e.at
 	}
 	if e.lock != nil {
 		n := m.names[e.lock.Name]
-		return n.lock != nil && *n.lock == *e.lock
+		return n != nil && n.lock != nil && *n.lock == *e.lock
 	}
 	r := e.request
 	return r.queued && r.attached == 0 && (r.active && r.activeUntil == e.at || r.keptUntil == e.at)
@@ -135,13 +135,14 @@ func (m *model) settle(due []entry) {
 }
 
 func (m *model) settlePool(p *modelPool) {
+	m.look(p)
 	p.dirty, p.next = false, -1
 	r := p.first()
-	if _, paused := m.pauses[p.Type]; paused || r == nil || r.missed || !p.fits(r.Count) {
+	if r == nil || r.missed || m.isPaused(p) && !r.Overcommit || !p.fits(r) {
 		return
 	}
-	if p.next = p.due(); p.next <= m.now {
-		m.fail("%s is first, wants %d of %d free names, has been due since %v, and has none", r.ID, r.Count, len(p.free), p.next)
+	if p.next = p.due(); p.next <= m.now || r.Overcommit {
+		m.fail("%s is first, wants %d of %d units, has been due since %v, and has none", r.ID, r.units, p.limit-p.inUse, p.next)
 	}
 }
 

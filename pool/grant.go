@@ -10,7 +10,8 @@ import (
 // overtakes it. Nor does anybody while it is missed, or the pace delays it, or the
 // pool is paused.
 func (g *ledger) serve() {
-	for _, p := range g.touched {
+	for i := 0; i < len(g.touched); i++ { // a grant may touch more
+		p := g.touched[i]
 		p.touched = false
 		for {
 			r, ok := p.next.first()
@@ -25,6 +26,7 @@ func (g *ledger) serve() {
 			g.dequeue(r)
 			g.grant(r, true)
 		}
+		p.idle = p.next.Len() == 0
 	}
 	g.touched = g.touched[:0]
 }

@@ -49,11 +49,24 @@ func (g *ledger) freeKey(p *pool, name string, l *lease) {
 	if k == nil {
 		return
 	}
-	if k.holds--; l != nil && k.lease == l {
-		k.lease = l.sibling()
+	if k.holds--; k.lease == l {
+		k.lease = nil
+		if k.holds > 0 {
+			k.lease = p.holderOf(name)
+		}
 	}
 	g.offer(p, k)
 	p.forgetKey(k)
+}
+
+// holderOf returns a lease that holds the key of that name; nil if none does.
+func (p *pool) holderOf(name string) *lease {
+	for _, l := range p.held.items {
+		if l.Key == name {
+			return l
+		}
+	}
+	return nil
 }
 
 // keyHolder returns the owner of a lease that holds the key of that name; empty if
@@ -95,8 +108,8 @@ func (g *ledger) offer(p *pool, k *key) {
 
 // admit puts r among those of whom the first is next.
 func (g *ledger) admit(p *pool, r *request) {
-	if p.next.Len() == 0 {
-		p.nextSince = g.now
+	if p.idle {
+		p.idle, p.nextSince = false, g.now
 	}
 	p.next.put(r)
 }

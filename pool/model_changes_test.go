@@ -15,6 +15,15 @@ func (m *model) apply(changes []Change) {
 			if n := m.names[c.Lease.Name]; n == nil || n.lease == nil || n.lease.Lease != c.Lease {
 				m.fail("changed to %+v, want %v", c.Lease, n)
 			}
+		case Resized:
+			if l := m.sizing; l == nil || l.Lease != c.Lease || c.Before == c.Lease.Units {
+				m.fail("resized to %+v, want %+v", c.Lease, l)
+			}
+			m.sizing = nil
+		case Named:
+			if m.named[c.Naming.Type] != c.Naming.Last {
+				m.fail("named %+v, want %d", c.Naming, m.named[c.Naming.Type])
+			}
 		case Done:
 			m.applyDone(c)
 		case Remembered:
@@ -79,14 +88,15 @@ func (m *model) applyGrant(c Change) {
 	switch {
 	case m.asking != nil && m.asking.ID == c.ID:
 		r, how = m.asking, "granted at once"
-		if r.pool.active > 0 {
-			m.fail("%s was granted before %s, which is active and came first", c.ID, r.pool.first().ID)
+		if !r.pool.isNext(r) {
+			m.fail("%s was granted before %v, or while its key was held", c.ID, r.pool.first())
 		}
-		m.asking, r.arrived, r.pool.since = nil, m.now, m.now
+		r.pool.hasNext = r.pool.first() != nil
+		m.asking, r.arrived = nil, m.now
 	case r == nil || !r.queued:
 		m.fail("%s was granted and does not wait", c.ID)
 	case r.pool.first() != r:
-		m.fail("%s was granted before %s, which is active and came first", c.ID, r.pool.first().ID)
+		m.fail("%s was granted before %v, which is next", c.ID, r.pool.first())
 	case r.missed:
 		m.fail("%s was granted, and has not come back", c.ID)
 	default:
@@ -97,23 +107,32 @@ func (m *model) applyGrant(c Change) {
 	}
 	m.count(how)
 	p := r.pool
-	if _, paused := m.pauses[p.Type]; paused {
-		m.fail("%s was granted names of %s, which is paused", c.ID, p.Type)
+	if p.gone || !p.fits(r) || !m.mayGo(r) {
+		m.fail("%s was granted %d units: %d of %d in use, %d names free, due at %v, paused %v", c.ID, r.units, p.inUse, p.limit, len(p.free), p.due(), m.pauses[p.Type])
 	}
-	if p.gone || !p.fits(r.Count) || p.due() > m.now {
-		m.fail("%s was granted %d names: %d of %d in use, %d free, due at %v", c.ID, r.Count, p.inUse, len(p.Names), len(p.free), p.due())
+	if p.keys[r.Key] > 0 {
+		m.fail("%s was granted key %q, which is held", c.ID, r.Key)
 	}
-	if len(c.Leases) != r.Count || c.Took != m.now-r.arrived {
-		m.fail("%s got %d names after %v, want %d after %v", c.ID, len(c.Leases), c.Took, r.Count, m.now-r.arrived)
+	if p.inUse+p.locked+r.units > p.limit {
+		m.count("overcommitted")
+	}
+	leases, units := r.shares()
+	if len(c.Leases) != leases || c.Took != m.now-r.arrived {
+		m.fail("%s got %d names after %v, want %d after %v", c.ID, len(c.Leases), c.Took, leases, m.now-r.arrived)
 	}
 	if p.Pace > 0 && p.due() > 0 && p.due() < m.now {
 		m.count("granted late")
 	}
-	p.start, p.spent = max(p.due(), p.since, m.now-p.Pace/2), r.Count
+	if !p.hasNext {
+		p.since = m.now
+	}
+	p.start, p.spent = max(p.due(), p.since, m.now-p.Pace/2), r.units
+	names := m.nextNames(p, leases)
 	for i, l := range c.Leases {
 		m.generation++
-		want := Lease{Name: p.free[i], Type: p.Type, Generation: m.generation, Owner: r.Owner,
-			RequestID: r.ID, Count: r.Count, TTL: p.ttl(r.TTL), Granted: m.now,
+		want := Lease{Name: names[i], Type: p.Type, Generation: m.generation, Owner: r.Owner, RequestID: r.ID,
+			Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted, Key: r.Key, Overcommit: r.Overcommit,
+			Units: units, TTL: p.ttl(r.TTL), Granted: m.now,
 			Expires: m.now + modelProvisional, Provisional: true}
 		if r.Anonymous {
 			want.RequestID, want.Expires, want.Provisional = "", m.now+want.TTL, false
@@ -123,7 +142,6 @@ func (m *model) applyGrant(c Change) {
 		}
 		m.hold(want, p, r)
 	}
-	p.free = p.free[r.Count:]
 	if p.Pace > 0 {
 		p.paced = Pacing{Type: p.Type, Generation: m.generation, Start: p.start, Count: p.spent}
 	}
@@ -150,24 +168,22 @@ func (m *model) applyUnlock(l Locked) {
 	}
 	n.lock = nil
 	p := m.pools[l.Type]
-	p.locked--
-	p.dirty = true
-	if n.pool != nil {
-		n.pool.free = append(n.pool.free, l.Name)
-		n.pool.dirty = true
-	}
+	p.locked -= l.Units
+	m.freeName(l.Name)
+	m.drop(p, l.Key)
 }
 
 // lock begins the lock delay of a name.
 func (m *model) lock(l Locked) {
-	m.names[l.Name].lock = &l
-	m.pools[l.Type].locked++
+	m.name(l.Name).lock = &l
+	m.pools[l.Type].locked += l.Units
+	m.take(m.pools[l.Type], l.Key)
 	m.times.push(entry{at: l.Until, lock: &l})
 }
 
 // hold makes l a lease that is held, granted to r.
 func (m *model) hold(l Lease, p *modelPool, r *modelRequest) {
-	n := m.names[l.Name]
+	n := m.name(l.Name)
 	if n.lease != nil {
 		m.fail("%+v was granted, and held is %+v", l, n.lease.Lease)
 	}
@@ -179,8 +195,8 @@ func (m *model) hold(l Lease, p *modelPool, r *modelRequest) {
 		r.leases = append(r.leases, held)
 		m.requests[r.ID] = r
 	}
-	p.inUse++
-	p.dirty = true
+	p.inUse += l.Units
+	m.take(p, l.Key)
 	m.held++
 	m.times.lease(held)
 }
@@ -219,20 +235,19 @@ func (m *model) applyDone(c Change) {
 	m.leases = m.leases[:len(m.leases)-1]
 	m.held--
 	p := m.pools[l.Type]
-	p.inUse--
-	p.dirty = true
+	p.inUse -= l.Units
 	delay := p.LockDelay
 	if n.pool != nil {
 		delay = n.pool.LockDelay
 	}
 	if delay > 0 && c.Reason != Released {
-		locked := Locked{Name: l.Name, Type: l.Type, Until: m.now + delay}
+		locked := Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.Key, Until: m.now + delay}
 		m.locking[l.Name] = locked
 		m.lock(locked)
-	} else if n.pool != nil {
-		n.pool.free = append(n.pool.free, l.Name)
-		n.pool.dirty = true
+	} else {
+		m.freeName(l.Name)
 	}
+	m.drop(p, l.Key)
 	if r := l.request; r != nil {
 		r.leases = slices.DeleteFunc(r.leases, func(other *modelLease) bool { return other == l })
 		if len(r.leases) == 0 {

@@ -15,19 +15,21 @@ type disk struct {
 	locked  map[string]Locked
 	paced   map[string]Pacing
 	pauses  map[string]Pause
+	named   map[string]int
 	granted map[string]bool // ids that were granted, until they are forgotten
 }
 
-func newDisk() *disk { return newDiskOf(Snapshot{}) }
-
 func newDiskOf(snap Snapshot) *disk {
 	d := &disk{leases: map[string]Lease{}, granted: map[string]bool{}, pauses: map[string]Pause{},
-		waiters: map[string]Waiter{}, locked: map[string]Locked{}, paced: map[string]Pacing{}}
+		waiters: map[string]Waiter{}, locked: map[string]Locked{}, paced: map[string]Pacing{}, named: map[string]int{}}
 	for _, w := range snap.Waiters {
 		d.waiters[w.ID] = w
 	}
 	for _, l := range snap.Locked {
 		d.locked[l.Name] = l
+	}
+	for _, n := range snap.Named {
+		d.named[n.Type] = n.Last
 	}
 	for _, p := range snap.Paced {
 		d.paced[p.Type] = p
@@ -56,7 +58,9 @@ func (d *disk) commit(m *sim, changes []Change) {
 				d.leases[l.Name] = l
 			}
 			d.left(m, c)
-		case Renewed, Extended, Delayed, Broken:
+		case Named:
+			d.named[c.Naming.Type] = c.Naming.Last
+		case Renewed, Extended, Delayed, Resized, Broken:
 			d.leases[c.Lease.Name] = c.Lease
 		case Done:
 			delete(d.leases, c.Lease.Name)
@@ -104,6 +108,9 @@ func (d *disk) snapshot(m *sim) Snapshot {
 	for _, l := range d.leases {
 		snap.Leases = append(snap.Leases, l)
 	}
+	for typ, last := range d.named {
+		snap.Named = append(snap.Named, Naming{Type: typ, Last: last})
+	}
 	for _, pause := range d.pauses {
 		snap.Pauses = append(snap.Pauses, pause)
 	}
@@ -124,7 +131,10 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		pools: map[string]*modelPool{}, names: map[string]*modelName{},
 		requests: map[string]*modelRequest{}, isEnded: map[string]error{}, pauses: map[string]Pause{},
 		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, removing: map[string]string{}, locking: map[string]Locked{},
-		generation: snap.Generation,
+		generation: snap.Generation, named: map[string]int{},
+	}
+	for _, n := range snap.Named {
+		m.named[n.Type] = n.Last
 	}
 	slices.SortFunc(snap.Leases, func(a, b Lease) int { return cmp.Compare(a.Generation, b.Generation) })
 	slices.SortFunc(snap.Ended, func(a, b Ended) int {
@@ -136,14 +146,14 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		p.paced, p.start, p.spent = paced, paced.Start, paced.Count
 	}
 	for _, l := range snap.Leases {
-		m.names[l.Name] = &modelName{}
 		p := m.somePool(l.Type)
 		if l.Generation > p.paced.Generation {
-			p.start, p.spent = l.Granted, l.Count
+			p.start, p.spent = l.Granted, max(l.Count, l.Units)
 		}
 		r := m.requests[l.RequestID]
 		if r == nil && l.RequestID != "" {
-			r = &modelRequest{pool: p, Request: Request{ID: l.RequestID, Type: l.Type, Count: l.Count, Owner: l.Owner}}
+			r = &modelRequest{pool: p, Request: Request{ID: l.RequestID, Type: l.Type, Owner: l.Owner,
+				Count: l.Count, Items: l.Items, HasItems: l.HasItems, Weighted: l.Weighted, Key: l.Key, Overcommit: l.Overcommit}}
 		}
 		m.hold(l, p, r)
 	}
@@ -151,13 +161,12 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.Name, b.Name))
 	})
 	for _, l := range snap.Locked {
-		m.names[l.Name] = &modelName{}
 		m.somePool(l.Type)
 		m.lock(l)
 	}
 	slices.SortFunc(snap.Waiters, func(a, b Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	for _, w := range snap.Waiters {
-		r := &modelRequest{Request: w.Request, pool: m.somePool(w.Type)}
+		r := &modelRequest{Request: w.Request, units: w.Units, pool: m.somePool(w.Type)}
 		m.arrivals = w.Arrival - 1
 		m.enter(r)
 		r.arrived, r.attached = w.Arrived, 0
@@ -186,7 +195,7 @@ func (m *model) somePool(typ string) *modelPool {
 }
 
 func (m *model) addPool(typ string) *modelPool {
-	p := &modelPool{Config: Config{Type: typ}, gone: true, next: -1}
+	p := &modelPool{Config: Config{Type: typ}, gone: true, next: -1, keys: map[string]int{}}
 	m.pools[typ] = p
 	m.order = append(m.order, p)
 	return p
@@ -201,7 +210,7 @@ func (m *model) configure(configs []Config) {
 		n.pool = nil
 	}
 	for _, p := range order {
-		p.Config, p.gone, p.dirty = Config{Type: p.Type}, true, true
+		p.Config, p.gone, p.limit, p.dirty = Config{Type: p.Type}, true, 0, true
 	}
 	for _, c := range configs {
 		p := m.pools[c.Type]
@@ -211,11 +220,9 @@ func (m *model) configure(configs []Config) {
 			m.order = append(m.order, p)
 		}
 		p.Config, p.gone, p.dirty = c, false, true
+		p.limit = p.capacity()
 		for _, name := range c.Names {
-			if m.names[name] == nil {
-				m.names[name] = &modelName{}
-			}
-			m.names[name].pool = p
+			m.name(name).pool = p
 		}
 	}
 	for _, p := range order {
@@ -240,7 +247,7 @@ func (m *model) configure(configs []Config) {
 			switch {
 			case p.gone:
 				m.leaving[r.ID] = ErrUnknownType
-			case r.Count > len(p.Names):
+			case r.units > p.capacity():
 				m.leaving[r.ID] = ErrTooMany
 			}
 		}

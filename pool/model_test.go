@@ -38,20 +38,26 @@ type model struct {
 	leaving  map[string]error       // waiters that leave now, and what they are told
 	removing map[string]string      // ids that an operator removes now, and why
 	locking  map[string]Locked      // names that are locked now
+	sizing   *modelLease            // a lease that has another size now
 
-	leases  []*modelLease   // all that are held, in any order, to choose from
-	waiters []*modelRequest // all that wait, likewise
+	named    map[string]int  // the last K of a counted pool's names, by type
+	recalled []string        // names in no pool, as their leases ended
+	leases   []*modelLease   // all that are held, in any order, to choose from
+	waiters  []*modelRequest // all that wait, likewise
 }
 
 type modelPool struct {
 	Config
-	gone   bool
-	free   []string
-	inUse  int // held
-	locked int
-	queue  []*modelRequest // by arrival
-	active int             // how many of them are active
-	since  time.Duration   // since when there is an active one
+	gone    bool
+	limit   int // units that may be in use
+	free    []string
+	inUse   int            // units that are held
+	locked  int            // units
+	keys    map[string]int // how many leases and lock delays hold them
+	queue   []*modelRequest
+	active  int           // how many of them are active
+	hasNext bool          // one of those can be next
+	since   time.Duration // since when
 
 	start time.Duration // of the pace, as rhythm has it
 	spent int
@@ -88,6 +94,7 @@ type modelLease struct {
 
 type modelRequest struct {
 	Request
+	units       int
 	pool        *modelPool
 	arrival     uint64
 	arrived     time.Duration
@@ -142,28 +149,15 @@ func (l *modelLease) isMeant(ref Ref) bool {
 
 func (p *modelPool) due() time.Duration { return p.start + time.Duration(p.spent)*p.Pace }
 
-// fits says whether count names can be granted.
-func (p *modelPool) fits(count int) bool {
-	return count <= len(p.free) && p.inUse+p.locked+count <= len(p.Names)
-}
-
-// first returns the first active waiter.
-func (p *modelPool) first() *modelRequest {
-	if p.active == 0 {
-		return nil
-	}
-	return p.queue[slices.IndexFunc(p.queue, func(r *modelRequest) bool { return r.active })]
-}
-
 func (p *modelPool) place(r *modelRequest) int {
-	return sort.Search(len(p.queue), func(i int) bool { return p.queue[i].arrival >= r.arrival })
+	return sort.Search(len(p.queue), func(i int) bool { return !stands(p.queue[i], r) })
 }
 
 // enter puts a request into the queue, with one connection.
 func (m *model) enter(r *modelRequest) {
 	m.arrivals++
 	r.arrival, r.arrived, r.queued, r.attached = m.arrivals, m.now, true, 1
-	r.pool.queue = append(r.pool.queue, r)
+	r.pool.queue = slices.Insert(r.pool.queue, r.pool.place(r), r)
 	r.index = len(m.waiters)
 	m.waiters = append(m.waiters, r)
 	m.requests[r.ID] = r
@@ -175,9 +169,6 @@ func (m *model) comes(r *modelRequest) {
 	r.pool.dirty = true
 	if r.active {
 		return
-	}
-	if r.pool.active == 0 {
-		r.pool.since = m.now
 	}
 	r.active = true
 	r.pool.active++
@@ -215,7 +206,7 @@ func (m *model) makeUp() {
 
 // waiter is what a restart has to know of r.
 func (r *modelRequest) waiter() Waiter {
-	w := Waiter{Request: r.Request, Arrival: r.arrival, Arrived: r.arrived}
+	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived}
 	if r.missed {
 		w.HoldsUntil, w.KeptUntil = r.activeUntil, r.keptUntil
 	}
@@ -223,9 +214,12 @@ func (r *modelRequest) waiter() Waiter {
 }
 
 func (m *model) leave(r *modelRequest) {
-	m.goes(r)
+	if r.active {
+		r.pool.active--
+	}
 	i := r.pool.place(r)
 	r.pool.queue = slices.Delete(r.pool.queue, i, i+1)
+	r.pool.dirty = true
 	last := m.waiters[len(m.waiters)-1]
 	m.waiters[r.index], last.index = last, r.index
 	m.waiters = m.waiters[:len(m.waiters)-1]

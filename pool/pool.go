@@ -29,6 +29,7 @@ type pool struct {
 	// first of each key that nobody holds. The first of them is next.
 	next      ordered[*request]
 	nextSince time.Duration   // since when there is one, if there is
+	idle      bool            // there was none at the end of the last call
 	keys      map[string]*key // those that are held or waited for
 
 	rhythm rhythm
@@ -43,6 +44,7 @@ func newPool(typ string) *pool {
 	p := &pool{
 		Config:  Config{Type: typ},
 		retired: true,
+		idle:    true,
 		held: ordered[*lease]{
 			less: func(a, b *lease) bool { return a.Generation < b.Generation },
 			pos:  func(l *lease) *int { return &l.pos },
@@ -162,19 +164,6 @@ type lease struct {
 	request *request // nil for an anonymous one, after a restart
 	timer   timer
 	pos     int // in pool.held
-}
-
-// sibling returns another lease of the request that l was granted to; nil if there
-// is none.
-func (l *lease) sibling() *lease {
-	if l.request != nil {
-		for _, other := range l.request.leases {
-			if other != l {
-				return other
-			}
-		}
-	}
-	return nil
 }
 
 // request is a request that waits, or was granted and has leases left.

@@ -26,13 +26,13 @@ func (m *sim) auditModel() {
 	for name, n := range m.names {
 		if l := n.lease; l != nil {
 			held++
-			inUse[m.pools[l.Type]]++
+			inUse[m.pools[l.Type]] += l.Units
 			if l.Name != name || l.ends() <= m.now || n.lock != nil {
 				m.failf("%s is held as %+v, locked %v", name, l.Lease, n.lock)
 			}
 		}
 		if n.lock != nil {
-			locked++
+			locked += n.lock.Units
 		}
 		free := 0
 		for _, p := range m.order {
@@ -53,7 +53,7 @@ func (m *sim) auditModel() {
 		locked -= p.locked
 		active := 0
 		for i, r := range p.queue {
-			if r.isActive(m.now) != r.active || i > 0 && p.queue[i-1].arrival >= r.arrival {
+			if r.isActive(m.now) != r.active || i > 0 && !stands(p.queue[i-1], r) {
 				m.failf("%s has waiter %d %+v", p.Type, i, r)
 			}
 			if r.active {
@@ -64,6 +64,7 @@ func (m *sim) auditModel() {
 		if inUse[p] != p.inUse || active != p.active {
 			m.failf("%s: %d in use and %d active, counted %d and %d", p.Type, inUse[p], active, p.inUse, p.active)
 		}
+		m.auditKeys(p)
 		m.settlePool(p)
 	}
 	if locked != 0 {
@@ -120,6 +121,9 @@ func (m *sim) auditRest(d *disk) {
 			m.failf("durable is pace %+v, want %+v", d.paced[p.Type], p.paced)
 		}
 	}
+	if !maps.Equal(d.named, m.named) {
+		m.failf("durable is %v of made-up names, want %v", d.named, m.named)
+	}
 	if waiting != len(d.waiters) || locked != len(d.locked) || paced != len(d.paced) {
 		m.failf("durable are %d waiters, %d locks, %d paces; want %d, %d, %d", len(d.waiters), len(d.locked), len(d.paced), waiting, locked, paced)
 	}
@@ -152,10 +156,16 @@ func (m *sim) auditPools() {
 		if p.gone && p.inUse+p.locked == 0 {
 			continue
 		}
+		held := 0
+		for _, l := range m.leases {
+			if l.Type == p.Type {
+				held++
+			}
+		}
 		got := pools[i]
 		i++
-		if got.Type != p.Type || got.Capacity != len(p.Names) || got.InUse != p.inUse+p.locked || got.LockDelayed != p.locked || got.Waiting != len(p.queue) ||
-			got.NextGrantIn != max(0, p.due()-m.now) || len(got.Leases) != p.inUse {
+		if got.Type != p.Type || got.Capacity != p.capacity() || got.Limit != p.limit || got.Units != (p.Units > 0) || got.InUse != p.inUse+p.locked || got.LockDelayed != p.locked || got.Waiting != len(p.queue) ||
+			got.NextGrantIn != max(0, p.due()-m.now) || len(got.Leases) != held {
 			m.failf("pool %+v, want %+v", got, p)
 		}
 		if len(p.queue) > 0 && got.OldestWaiting != m.now-p.queue[0].arrived {
@@ -188,6 +198,7 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 	for i, w := range waiters {
 		r := p.queue[i]
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner || w.Count != r.Count ||
+			w.Units != r.units || w.Key != r.Key || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" || w.Overcommit != r.Overcommit ||
 			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || w.Reason != m.reason(p, r) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
 			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, m.reason(p, r))
 		}
@@ -197,17 +208,25 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 // reason is why r waits, for people.
 func (m *model) reason(p *modelPool, r *modelRequest) string {
 	first := p.first()
-	free := min(len(p.free), len(p.Names)-p.inUse-p.locked)
+	free := p.limit - p.inUse - p.locked
+	if r.Overcommit {
+		free += p.Overcommit
+	}
+	if p.Units == 0 {
+		free = min(free, len(p.free))
+	}
 	pause, paused := m.pauses[p.Type]
 	switch {
-	case paused:
+	case paused && !r.Overcommit:
 		return "paused: " + pause.Reason
+	case p.keys[r.Key] > 0:
+		return "key"
 	case free <= 0:
 		return "full"
-	case p.due() > m.now && (first == nil || first.Count <= free):
+	case p.due() > m.now && !r.Overcommit && (first == nil || p.fits(first)):
 		return "paced"
-	case r.Count > free && (r == first || !r.active || r.missed):
-		return fmt.Sprint("wants ", r.Count)
+	case !p.fits(r) && (r == first || !r.active || r.missed):
+		return fmt.Sprint("wants ", r.units)
 	case !r.active || r.missed:
 		return "" // it is only away
 	}
@@ -223,7 +242,8 @@ func (m *sim) status() {
 	st, ok := m.set.Status(m.now, r.ID)
 	p := r.pool
 	want := Status{
-		State: StateQueued, Place: p.place(r) + 1, Length: len(p.queue), InUse: p.inUse + p.locked, Capacity: len(p.Names),
+		State: StateQueued, Place: p.place(r) + 1, Length: len(p.queue), InUse: p.inUse + p.locked, Capacity: p.capacity(),
+		Limit: p.limit, Units: r.units, Key: r.Key,
 		Waited: m.now - r.arrived, NextGrantIn: max(0, p.due()-m.now),
 	}
 	if st.Oldest != nil != (p.inUse > 0) || st.Oldest != nil && m.names[st.Oldest.Name].lease.Lease != *st.Oldest {
@@ -236,7 +256,39 @@ func (m *sim) status() {
 		m.failf("%s waits because of %q, want %q", r.ID, st.Reason, m.reason(p, r))
 	}
 	if !ok || st.State != want.State || st.Place != want.Place || st.Length != want.Length || st.InUse != want.InUse ||
-		st.Capacity != want.Capacity || st.Waited != want.Waited || st.NextGrantIn != want.NextGrantIn {
+		st.Capacity != want.Capacity || st.Limit != want.Limit || st.Units != want.Units || st.Key != want.Key || st.Waited != want.Waited || st.NextGrantIn != want.NextGrantIn {
 		m.failf("status of %s is %+v, want %+v", r.ID, st, want)
+	}
+}
+
+// auditKeys: a key is held by the leases of one request, and by lock delays.
+func (m *sim) auditKeys(p *modelPool) {
+	holders := map[string]uint64{} // the lowest generation of a request
+	counts := map[string]int{}
+	for _, l := range m.leases {
+		if l.Type != p.Type || l.Key == "" {
+			continue
+		}
+		counts[l.Key]++
+		first := l.Generation
+		if l.request != nil {
+			first = l.request.leases[0].Generation
+		} else if l.Count > 1 {
+			continue // of one request, but nothing tells which
+		}
+		if other, ok := holders[l.Key]; ok && other != first {
+			m.failf("%s: key %q is held by the leases of %d and %d", p.Type, l.Key, other, first)
+		}
+		holders[l.Key] = first
+	}
+	for _, n := range m.names {
+		if n.lock != nil && n.lock.Type == p.Type && n.lock.Key != "" {
+			counts[n.lock.Key]++
+		}
+	}
+	for key, n := range p.keys {
+		if counts[key] != n {
+			m.failf("%s: %d hold key %q, counted %d", p.Type, n, key, counts[key])
+		}
 	}
 }

@@ -55,7 +55,9 @@ func (m *sim) mustBe(got, want error) {
 
 func (m *sim) acquire(q Request) {
 	m.logf("acquire %+v", q)
-	q.Count = max(q.Count, 1)
+	if !q.Weighted {
+		q.Count = max(q.Count, 1)
+	}
 	r := m.requests[q.ID]
 	want := m.expectAcquire(r, q)
 	var leases []Lease
@@ -86,13 +88,13 @@ func (m *sim) acquire(q Request) {
 func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 	p := m.pools[q.Type]
 	switch {
-	case r != nil && (r.Type != q.Type || r.Count != q.Count || r.Owner != q.Owner):
+	case r != nil && !isSame(r.Request, q):
 		return ErrConflict
 	case r != nil && r.queued:
 		r.attached++
 		r.activeUntil, r.missed = 0, false
 		m.comes(r)
-		if q.Try && (m.isPaused(p) || p.first() != r || !p.fits(r.Count) || p.due() > m.now) {
+		if q.Try && (p.first() != r || !p.fits(r) || !m.mayGo(r)) {
 			m.leaving[q.ID] = ErrExhausted
 			return ErrExhausted
 		}
@@ -109,10 +111,18 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 		return m.isEnded[q.ID]
 	case p == nil || p.gone:
 		return ErrUnknownType
-	case q.Count > len(p.Names):
-		return ErrTooMany
 	}
-	if m.isPaused(p) || p.active > 0 || !p.fits(q.Count) || p.due() > m.now {
+	units, err := p.unitsOf(q)
+	switch {
+	case err != nil:
+		return err
+	case units > p.capacity():
+		return ErrTooMany
+	case q.Overcommit && p.Overcommit == 0:
+		return ErrNoOvercommit
+	}
+	asking := &modelRequest{Request: q, units: units, pool: p}
+	if !p.isNext(asking) || !p.fits(asking) || !m.mayGo(asking) {
 		if q.Try {
 			return ErrExhausted
 		}
@@ -123,9 +133,15 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 	if q.Anonymous && q.TTL == 0 && p.V1TTL > 0 {
 		q.TTL = p.V1TTL
 	}
-	q.TTL = p.ttl(q.TTL)
-	m.asking = &modelRequest{Request: q, pool: p}
+	asking.TTL = p.ttl(q.TTL)
+	m.asking = asking
 	return nil
+}
+
+// isSame says whether two requests with one id say the same.
+func isSame(a, b Request) bool {
+	a.ID, a.TTL, a.Anonymous, a.Try = b.ID, b.TTL, b.Anonymous, b.Try
+	return a == b
 }
 
 func (m *sim) detach(id string, linger time.Duration) {
@@ -232,9 +248,9 @@ func (m *sim) release(ref Ref, delay time.Duration) {
 	n := m.names[ref.Name]
 	want := Reason("")
 	switch {
-	case n == nil:
+	case !m.isKnown(ref.Name):
 		want = Unknown
-	case n.lease == nil:
+	case n == nil || n.lease == nil:
 	case !n.lease.isMeant(ref):
 		want = Other
 		m.count("stale release")
@@ -261,9 +277,9 @@ func (m *sim) breakLease(name, why string, immediately bool) {
 	n := m.names[name]
 	var want error
 	switch {
-	case n == nil:
+	case !m.isKnown(name):
 		want = ErrUnknownName
-	case n.lease == nil:
+	case n == nil || n.lease == nil:
 		want = ErrNotHeld
 	default:
 		n.lease.Broken = why
@@ -274,11 +290,6 @@ func (m *sim) breakLease(name, why string, immediately bool) {
 	var err error
 	m.do(func(now time.Duration) { _, err = m.set.Break(now, name, why, immediately) })
 	m.mustBe(err, want)
-}
-
-func (m *sim) isPaused(p *modelPool) bool {
-	_, paused := m.pauses[p.Type]
-	return paused
 }
 
 func (m *sim) removeWaiter(id, why string) {

@@ -99,23 +99,37 @@ func (m *sim) ownerActs(o *owner) {
 func (m *sim) newRequest(o *owner) Request {
 	m.ids++
 	p := m.order[0]
-	if m.rand.IntN(2) == 0 {
+	switch m.rand.IntN(4) {
+	case 0:
+		if units := m.pools["units"]; units != nil {
+			p = units
+		}
+	case 1:
 		p = m.order[m.rand.IntN(len(m.order))]
 	}
 	q := Request{ID: fmt.Sprintf("r%d", m.ids), Type: p.Type, Owner: o.name}
+	q.Weighted = m.rand.IntN(4) > 0
 	switch n := m.rand.IntN(12 * m.world.large); {
 	case n < 3:
-		q.Count = 1 + m.rand.IntN(min(20, len(p.Names)+1))
+		q.Count = 1 + m.rand.IntN(min(20, p.capacity()+1))
 	case n < 4:
-		q.Count = len(p.Names)
+		q.Count = p.capacity()
 	case n < 5:
-		q.Count = len(p.Names) + 1
+		q.Count = p.capacity() + 1
 	case n < 6:
 		q.Type = "no such type"
 	}
 	if m.rand.IntN(2) == 0 {
 		q.TTL = time.Duration(1+m.rand.IntN(180)) * time.Second
 	}
+	odd := m.rand.IntN(20) == 0 // asks a pool for what it does not have
+	if (q.Weighted && q.Count == 0 && p.Cost != nil && m.rand.IntN(2) == 0) || odd {
+		q.HasItems, q.Items = true, m.rand.IntN(12)
+	}
+	if m.rand.IntN(3) == 0 {
+		q.Key = fmt.Sprint("k", m.rand.IntN(m.world.keys))
+	}
+	q.Overcommit = m.rand.IntN(4) == 0 && (p.Overcommit > 0 || odd)
 	q.Anonymous = m.rand.IntN(8) == 0
 	q.Try = m.rand.IntN(10) == 0
 	return q
@@ -147,7 +161,9 @@ func (m *sim) waiterActs(o *owner, r *modelRequest, n int) {
 func (m *sim) holderActs(r *modelRequest, n int) {
 	l := r.leases[m.rand.IntN(len(r.leases))].Lease
 	switch {
-	case n < 40:
+	case n < 30:
+		m.resizeOne(l)
+	case n < 50:
 		ttl := time.Duration(m.rand.IntN(3)) * 50 * time.Second
 		for _, l := range r.leases {
 			m.renew(ref(l.Lease), ttl)
@@ -163,11 +179,33 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 		m.releaseTwice(Ref{Name: l.Name, Owner: l.Owner}, 0)
 	default:
 		q := r.Request
-		if n < 90 {
-			q.Owner += "x" // another request under the same id
+		switch { // another request under the same id
+		case n < 88:
+			q.Owner += "x"
+		case n < 90:
+			q.Key += "x"
+		case n < 91:
+			q.Weighted = !q.Weighted
+		case n < 92:
+			q.Items++
 		}
 		m.ask(q)
 	}
+}
+
+// resizeOne gives a lease another size, and at times says so again later, or is
+// wrong about the one it has.
+func (m *sim) resizeOne(l Lease) {
+	to := 1 + m.rand.IntN(min(20, m.pools[l.Type].capacity()+1))
+	if m.rand.IntN(2) == 0 {
+		to = max(1, l.Units+m.rand.IntN(5)-2)
+	}
+	from := l.Units
+	if m.rand.IntN(8) == 0 {
+		from++
+	}
+	m.remember(func() { m.resize(ref(l), from, to) })
+	m.resize(ref(l), from, to)
 }
 
 func (m *sim) releaseTwice(ref Ref, delay time.Duration) {

@@ -55,11 +55,11 @@ func (m *sim) heal() {
 // healing is how long it may take until all who wait are served or gone.
 func (m *sim) healing() (most time.Duration) {
 	for _, p := range m.order {
-		names := 0
+		units := 0
 		for _, r := range p.queue {
-			names += r.Count
+			units += r.units
 		}
-		most = max(most, p.due()-m.now+time.Duration(names)*p.Pace)
+		most = max(most, p.due()-m.now+time.Duration(units)*p.Pace)
 	}
 	for _, n := range m.names {
 		if n.lock != nil {

@@ -13,7 +13,7 @@ func (m *sim) operate() {
 		m.reconfigure(m.someConfigs())
 	case n < 10:
 		configs := m.someConfigs()
-		m.misconfigure(append(configs, Config{Type: "twice", Names: []string{configs[0].Names[0]}}))
+		m.misconfigure(append(configs, m.contradiction(configs)))
 	case n < 12:
 		m.restart()
 	case n < 13:
@@ -72,8 +72,7 @@ func (m *sim) breakSomething() {
 	if n := m.rand.IntN(10); n < 8 && len(m.leases) > 0 {
 		name = m.leases[m.rand.IntN(len(m.leases))].Name
 	} else if n < 9 {
-		names := m.configs[m.rand.IntN(len(m.configs))].Names
-		name = names[m.rand.IntN(len(names))]
+		name = slices.Concat(m.configs[m.rand.IntN(len(m.configs))].Names, []string{"units-1"})[0]
 	}
 	m.breakLease(name, fmt.Sprint("reason ", m.rand.IntN(3)), m.rand.IntN(2) == 0)
 }
@@ -86,11 +85,18 @@ func (m *sim) someConfigs() []Config {
 	}
 	types := make(map[string]int) // by name: index of a pool
 	configs := slices.Clone(m.world.configs)
+	become := m.rand.IntN(8 * len(configs)) // a listed pool that becomes a counted one, if it is one
 	for i := range configs {
+		if configs[i].counted() {
+			m.vary(&configs[i])
+			continue
+		}
 		for _, name := range configs[i].Names {
 			types[name] = i
 		}
-		configs[i].Names = nil
+		if configs[i].Names = nil; i == become {
+			configs[i].Units, configs[i].Overcommit = 1+m.rand.IntN(9), m.rand.IntN(3)
+		}
 		if m.rand.IntN(3) == 0 {
 			configs[i].Pace = time.Duration(m.rand.IntN(3)) * m.world.pace
 			configs[i].MaxTTL = time.Duration(1+m.rand.IntN(3)) * time.Minute
@@ -104,17 +110,20 @@ func (m *sim) someConfigs() []Config {
 	for _, c := range m.world.configs {
 		for _, name := range c.Names {
 			i := types[name]
+			if i == become {
+				continue // its names look like those that it makes up
+			}
 			if m.rand.IntN(often) == 0 {
 				i = m.rand.IntN(len(configs) + 1)
 			}
-			if i < len(configs) {
+			if i < len(configs) && !configs[i].counted() {
 				configs[i].Names = append(configs[i].Names, name)
 			}
 		}
 	}
 	var all []Config
 	for i, c := range configs {
-		if i != gone && len(c.Names) > 0 {
+		if i != gone && c.Capacity() > 0 {
 			m.rand.Shuffle(len(c.Names), func(i, j int) { c.Names[i], c.Names[j] = c.Names[j], c.Names[i] })
 			all = append(all, c)
 		}
@@ -146,7 +155,7 @@ func (m *sim) restart() {
 	m.take()
 	snap := m.set.Snapshot()
 	m.auditSnapshot(snap)
-	m.start(snap)
+	m.restartWith(snap)
 }
 
 // crash kills the server: what was not committed never was, and no client was
@@ -160,22 +169,49 @@ func (m *sim) crash() {
 		}
 	}
 	m.uncommitted = nil
-	m.start(m.disk.snapshot(m))
+	m.restartWith(m.disk.snapshot(m))
 }
 
-func (m *sim) start(snap Snapshot) {
+func (m *sim) restartWith(snap Snapshot) {
 	configs := m.configs
 	if m.rand.IntN(4) == 0 { // they were edited meanwhile
 		configs = m.someConfigs()
 	}
+	m.start(snap, configs)
+}
+
+func (m *sim) start(snap Snapshot, configs []Config) {
 	set, err := New(configs, snap)
 	if err != nil {
 		m.failf("restart: %v", err)
 	}
 	m.set = set
+	m.set.recalled.limit = simRecalled
 	m.model = newModel(configs, snap, m.failf, m.note)
 	m.disk.Ended = slices.Clone(m.model.ended) // in the order in which they are restored
 	due := m.model.pass(m.now)
 	m.take()
 	m.check(due)
+}
+
+// vary gives a counted pool other settings, at times.
+func (m *sim) vary(c *Config) {
+	if m.rand.IntN(3) == 0 {
+		c.Units = max(c.Unknown, c.Cost.Units(0), c.Units*(1+m.rand.IntN(8))/4)
+		c.Overcommit = m.rand.IntN(2) * c.Overcommit
+		c.Pace = time.Duration(m.rand.IntN(2)) * m.world.pace
+		c.LockDelay = time.Duration(m.rand.IntN(3)) * m.world.lockDelay
+	}
+}
+
+// contradiction is a pool that cannot stand beside those of configs.
+func (m *sim) contradiction(configs []Config) Config {
+	c := configs[m.rand.IntN(len(configs))]
+	switch {
+	case m.rand.IntN(4) == 0:
+		return c
+	case c.counted():
+		return Config{Type: "looks", Names: []string{c.Type + "-12"}}
+	}
+	return Config{Type: "twice", Names: c.Names[:1]}
 }

@@ -10,6 +10,7 @@ type world struct {
 	pace    time.Duration // of pools that have one after a reconfiguration
 
 	lockDelay time.Duration // likewise
+	keys      int           // how many there are
 
 	owners       int
 	large        int // of so many requests, a few are for many names, or too many
@@ -20,17 +21,22 @@ type world struct {
 	queue      int                        // how long some queue gets at least
 }
 
+// simCost is what items come to: 2, 2, 4, 4, 4, 4, 6 and so on.
+var simCost = &Cost{Base: Decimal{billion / 2}, PerItem: Decimal{billion / 2}, RoundTo: 2, Min: 2}
+
 // few has everybody in everybody's way: all that is rare happens often.
 var few = world{
 	name:   "few",
-	steps:  800_000,
+	steps:  600_000,
 	owners: 15,
 	large:  1,
 	configs: []Config{
 		{Type: "one", Names: numbered("one", 1), MaxWaiters: 3},
 		{Type: "few", Names: numbered("few", 3), MaxTTL: 2 * time.Minute, Pace: 2 * s, LockDelay: 15 * s},
 		{Type: "more", Names: numbered("more", 7), DefaultTTL: time.Minute, V1TTL: 3 * time.Minute, MaxWaiters: 20},
+		{Type: "units", Units: 12, Unknown: 3, Cost: simCost, Overcommit: 4, LockDelay: 3 * s, MaxWaiters: 12},
 	},
+	keys:         2,
 	pace:         2 * s,
 	lockDelay:    5 * s,
 	elapse:       (*sim).seconds,
@@ -42,7 +48,7 @@ var few = world{
 // thousands has thousands of owners at hundreds of names, and long queues.
 var thousands = world{
 	name:   "thousands",
-	steps:  700_000,
+	steps:  500_000,
 	owners: 4_000,
 	large:  50,
 	configs: []Config{
@@ -51,7 +57,9 @@ var thousands = world{
 		{Type: "strict", Names: numbered("strict", 100), MaxTTL: time.Minute, MaxWaiters: 300, LockDelay: s},
 		{Type: "short", Names: numbered("short", 20), DefaultTTL: time.Minute, Pace: 20 * time.Millisecond},
 		{Type: "three", Names: numbered("three", 3)},
+		{Type: "units", Units: 2000, Unknown: 30, Cost: simCost, Overcommit: 100},
 	},
+	keys:         100,
 	pace:         100 * time.Millisecond,
 	lockDelay:    s,
 	elapse:       (*sim).milliseconds,

@@ -1,0 +1,250 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Units, keys and made-up names, as the model knows them.
+
+// capacity is how many units p has.
+func (p *modelPool) capacity() int {
+	if p.Units > 0 {
+		return p.Units
+	}
+	return len(p.Names)
+}
+
+// fits says whether r can be granted beside what is in use: the names are there, and
+// the units are within the limit, and what r may exceed it by, or alone.
+func (p *modelPool) fits(r *modelRequest) bool {
+	if p.Units == 0 && r.units > len(p.free) {
+		return false
+	}
+	return p.hasRoom(r, p.inUse+p.locked)
+}
+
+func (p *modelPool) hasRoom(r *modelRequest, beside int) bool {
+	most := p.limit
+	if r.Overcommit {
+		most += p.Overcommit
+	}
+	return beside+r.units <= most || beside == 0 && r.units <= p.capacity()
+}
+
+// mayGo says whether neither a pause nor the pace holds r back.
+func (m *model) mayGo(r *modelRequest) bool {
+	return r.Overcommit || !m.isPaused(r.pool) && r.pool.due() <= m.now
+}
+
+// isNext says whether r, which has just come and waits if it is not next, is the
+// first waiter that is there and whose key nobody holds.
+func (p *modelPool) isNext(r *modelRequest) bool {
+	first := p.first()
+	return p.keys[r.Key] == 0 && (first == nil || r.Overcommit && !first.Overcommit)
+}
+
+// first returns the first waiter that is there, and whose key nobody holds.
+func (p *modelPool) first() *modelRequest {
+	if p.active == 0 {
+		return nil
+	}
+	for _, r := range p.queue {
+		if r.active && p.keys[r.Key] == 0 {
+			return r
+		}
+	}
+	return nil
+}
+
+// stands says whether a is before b in the queue.
+func stands(a, b *modelRequest) bool {
+	if a.Overcommit == b.Overcommit {
+		return a.arrival < b.arrival
+	}
+	return a.Overcommit
+}
+
+// look notes, at the end of a call, since when somebody is next in p.
+func (m *model) look(p *modelPool) {
+	is := p.first() != nil
+	if is && !p.hasNext {
+		p.since = m.now
+	}
+	p.hasNext = is
+}
+
+// take notes that a lease or a lock delay holds a key.
+func (m *model) take(p *modelPool, key string) {
+	if key != "" {
+		p.keys[key]++
+	}
+	p.dirty = true
+}
+
+func (m *model) drop(p *modelPool, key string) {
+	if key != "" {
+		p.keys[key]--
+	}
+	p.dirty = true
+}
+
+// unitsOf is how many units q asks for, or why it asks for none.
+func (p *modelPool) unitsOf(q Request) (int, error) {
+	switch {
+	case q.Count > 0:
+		return q.Count, nil
+	case q.HasItems && p.Cost == nil:
+		return 0, ErrNoCost
+	case q.HasItems:
+		const one = 1_000_000_000
+		units := int((p.Cost.Base.billionths + p.Cost.PerItem.billionths*int64(q.Items) + one - 1) / one)
+		for p.Cost.RoundTo > 0 && units%p.Cost.RoundTo > 0 {
+			units++
+		}
+		return max(units, p.Cost.Min, 1), nil
+	case q.Weighted && p.Unknown > 0:
+		return p.Unknown, nil
+	}
+	return 1, nil
+}
+
+// leases is how many leases r gets, of how many units each.
+func (r *modelRequest) shares() (leases, units int) {
+	if r.Weighted && r.pool.Units > 0 {
+		return 1, r.units
+	}
+	return r.units, 1
+}
+
+// nextNames are those that p grants next: what is free longest, or names that were
+// never held, or not for long.
+func (m *model) nextNames(p *modelPool, count int) []string {
+	if p.Units == 0 {
+		names := p.free[:count]
+		p.free = p.free[count:]
+		return names
+	}
+	var names []string
+	for k := m.named[p.Type]; len(names) < count; {
+		if k++; k > 1_000_000 {
+			k = 1
+			m.count("names begin again")
+		}
+		name := fmt.Sprint(p.Type, "-", k)
+		if n := m.names[name]; n != nil && (n.lease != nil || n.lock != nil) {
+			continue
+		}
+		names = append(names, name)
+		m.named[p.Type] = k
+	}
+	return names
+}
+
+// name returns what is known of a name, which may be new.
+func (m *model) name(name string) *modelName {
+	n := m.names[name]
+	if n == nil {
+		n = &modelName{}
+		m.names[name] = n
+	}
+	return n
+}
+
+// freeName makes a name one that may be granted, or forgets another that is in no
+// pool any more.
+func (m *model) freeName(name string) {
+	n := m.names[name]
+	if n.pool != nil {
+		n.pool.free = append(n.pool.free, name)
+		n.pool.dirty = true
+		return
+	}
+	if m.recalled = append(m.recalled, name); len(m.recalled) > simRecalled {
+		old := m.names[m.recalled[0]]
+		if old != nil && old.pool == nil && old.lease == nil && old.lock == nil {
+			delete(m.names, m.recalled[0])
+		}
+		m.recalled = m.recalled[1:]
+	}
+}
+
+// simRecalled is how many names in no pool a simulation recalls.
+const simRecalled = 30
+
+// isKnown says whether there was such a name, as far as one can know.
+func (m *model) isKnown(name string) bool {
+	if m.names[name] != nil {
+		return true
+	}
+	i := strings.LastIndex(name, "-")
+	return i > 0 && strings.Trim(name[i+1:], "0123456789") == "" && name[i+1:] != "" && m.named[name[:i]] > 0
+}
+
+// isHolder says whether owner is what people are told of who holds a key.
+func (m *model) isHolder(p *modelPool, key, owner string) bool {
+	return slices.ContainsFunc(m.leases, func(l *modelLease) bool {
+		return l.Type == p.Type && l.Key == key && l.Owner == owner
+	}) || owner == "" && !slices.ContainsFunc(m.leases, func(l *modelLease) bool { return l.Type == p.Type && l.Key == key })
+}
+
+// resize is what happens to a lease that is to hold another number of units: to
+// shrink always succeeds, and to grow takes nothing from who is next.
+func (m *sim) resize(ref Ref, from, to int) {
+	m.logf("resize %+v from %d to %d", ref, from, to)
+	n := m.names[ref.Name]
+	var want error
+	wantUnits := 0
+	switch {
+	case m.lost(ref) != "" && !(n != nil && n.lease != nil && n.lease.isMeant(ref)):
+		want = ErrLost
+	default:
+		l := n.lease
+		p := m.pools[l.Type]
+		beside := p.inUse + p.locked - l.Units
+		first := p.first()
+		switch {
+		case p.Units == 0 && l.Units == 1:
+			want = ErrListed
+		case to == l.Units:
+		case from != l.Units:
+			want = ErrStale
+		case to < l.Units:
+			m.count("shrunk")
+		case l.Broken != "":
+			want = ErrLost
+		case to > p.capacity():
+			want = ErrTooMany
+		case m.isPaused(p), beside+to > p.limit && beside > 0:
+			want = ErrNoRoom
+		case first != nil && !p.hasRoom(first, beside+to):
+			want = ErrNoRoom
+			m.count("a growth would take what is next")
+		default:
+			m.count("grown")
+		}
+		if wantUnits = l.Units; want == nil && to != l.Units {
+			m.sizing = l
+			p.inUse += to - l.Units
+			l.Units, wantUnits = to, to
+			p.dirty = true
+		}
+	}
+	m.do(func(now time.Duration) {
+		l, err := m.set.Resize(now, ref, from, to)
+		m.mustBe(err, want)
+		if want == nil && l.Units != wantUnits {
+			m.failf("resized to %d units, want %d", l.Units, wantUnits)
+		}
+	})
+	if m.sizing != nil {
+		m.failf("%+v was not noted to have another size", m.sizing.Lease)
+	}
+}
+
+func (m *model) isPaused(p *modelPool) bool {
+	_, paused := m.pauses[p.Type]
+	return paused
+}
