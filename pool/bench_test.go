@@ -151,3 +151,37 @@ func BenchmarkRestart(b *testing.B) {
 		}
 	}
 }
+
+// A grant costs the same whether 10,000 wait without a key, or nearly all of them
+// wait for keys that are held: the next grant must not look at those.
+func BenchmarkKeys(b *testing.B) {
+	for _, keys := range []int{0, 10, 200} {
+		b.Run(fmt.Sprintf("waiters=10000/keys=%d", keys), func(b *testing.B) {
+			set := with(b, Config{Type: "t", Names: numbered("t", 10), MaxWaiters: 10_010})
+			n := 0
+			ask := func() {
+				q := Request{ID: fmt.Sprint("r", n), Type: "t", Anonymous: true}
+				if keys > 0 {
+					q.Key = fmt.Sprint("k", n%keys)
+				}
+				n++
+				acquire(b, set, 0, q)
+			}
+			for range 10_010 {
+				ask()
+			}
+			held := set.Pools(0)[0].Leases
+			set.Drain()
+			b.ReportAllocs()
+			for b.Loop() {
+				l := held[0]
+				held = held[1:]
+				set.Release(0, ref(l), 0)
+				ask()
+				for _, c := range set.Drain() {
+					held = append(held, c.Leases...)
+				}
+			}
+		})
+	}
+}

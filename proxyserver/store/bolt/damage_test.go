@@ -253,7 +253,7 @@ func TestDamagedStore(t *testing.T) {
 		}), "another program's"},
 		{"no meta", meta(nil), `key "m" is not there`},
 		{"meta not ours", meta([]byte("x")), `key "m" is not there, or is changed`},
-		{"newer format", meta(seal(metaKey, []byte(`{"format":3}`))), "it has format 3, and this program knows formats 1 to 2: use the program that made it"},
+		{"newer format", meta(seal(metaKey, []byte(`{"format":4}`))), "it has format 4, and this program knows formats 1 to 3: use the program that made it"},
 		{"newer format, not sealed", meta([]byte(`{"format":7}`)), "it has format 7"},
 		{"meta not sealed", meta(older), "key \"m\": its checksum"},
 		{"meta of another transaction", meta(seal(metaKey, older)), "is of transaction 0, and the file of transaction"},

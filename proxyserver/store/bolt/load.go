@@ -86,7 +86,7 @@ func load(file *os.File) (c content, err error) {
 	if c.meta, err = decodeMeta(raw); err != nil {
 		return c, err
 	}
-	if c.meta.Format == format && c.meta.Transaction != p.transaction {
+	if c.meta.Format > 1 && c.meta.Transaction != p.transaction {
 		return c, fmt.Errorf("%w: %s is of transaction %d, and the file of transaction %d", store.ErrDamaged, describe(metaKey), c.meta.Transaction, p.transaction)
 	}
 	r := reader{meta: c.meta}

@@ -9,12 +9,18 @@ import (
 
 // migrate brings a file from an earlier format to today's, in one transaction.
 //
-// Format 1 had no checksums, no counts and no id.
+// Format 1 had no checksums, no counts and no id. Format 2 had no units and no keys:
+// its records are read as they are, and each lease has one unit.
 func migrate(tx *bolt.Tx) error {
 	b := tx.Bucket(bucket)
 	meta, err := decodeMeta(b.Get(metaKey))
 	if err != nil || meta.Format == format {
 		return err
+	}
+	if meta.Format > 1 {
+		t := table{bucket: b, meta: meta}
+		t.meta.Format = format
+		return t.finish(tx)
 	}
 	var keys, payloads [][]byte
 	err = b.ForEach(func(k, v []byte) error {

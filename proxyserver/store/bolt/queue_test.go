@@ -17,19 +17,26 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir)
 	full := pool.Waiter{
-		Request: pool.Request{ID: "full", Type: "t", Count: 2, Owner: "red\x00me", TTL: time.Hour},
+		Request: pool.Request{ID: "full", Type: "t", Count: 2, Items: 8, HasItems: true, Weighted: true, Key: "k", Overcommit: true, Owner: "red\x00me", TTL: time.Hour},
+		Units:   3,
 		Arrival: 7, Arrived: 3, HoldsUntil: 5, KeptUntil: 6,
 	}
 	waiter := func(id string, arrival uint64) *pool.Waiter {
-		return &pool.Waiter{Request: pool.Request{ID: id, Type: "t", Count: 1, TTL: 1}, Arrival: arrival, Arrived: 2}
+		return &pool.Waiter{Request: pool.Request{ID: id, Type: "t", Count: 1, TTL: 1}, Units: 1, Arrival: arrival, Arrived: 2}
 	}
 	anonymous := waiter("\x001", 6)
 	anonymous.Anonymous = true
 	missed := waiter("back", 8)
 	missed.HoldsUntil, missed.KeptUntil = 1, 2
-	lock, over := pool.Locked{Name: "n", Type: "t", Until: 9}, pool.Locked{Name: "o", Type: "t", Until: 8}
+	lock, over := pool.Locked{Name: "n", Type: "t", Units: 4, Key: "k", Until: 9}, pool.Locked{Name: "o", Type: "t", Units: 1, Until: 8}
 	pace := pool.Pacing{Type: "t", Generation: 5, Start: 4, Count: 3}
-	extended := pool.Lease{Name: "e", Type: "t", Generation: 9, Count: 1, TTL: 7, Granted: 3, Expires: 6, Extended: true}
+	extended := pool.Lease{Name: "e", Type: "t", Generation: 9, Count: 1, Units: 1, TTL: 7, Granted: 3, Expires: 6, Extended: true}
+	small := pool.Lease{
+		Name: "s", Type: "t", Generation: 8, TTL: 7, Granted: 2,
+		Items: 9, HasItems: true, Weighted: true, Key: "j", Overcommit: true, Units: 512,
+	}
+	resized := small
+	resized.Units = 256
 	for _, changes := range [][]pool.Change{
 		{
 			{Kind: pool.Queued, Waiter: waiter("granted", 1)}, {Kind: pool.Queued, Waiter: waiter("dropped", 2)},
@@ -42,6 +49,8 @@ func TestCommitAndLoadQueue(t *testing.T) {
 			{Kind: pool.Granted, ID: "granted", WasQueued: true}, {Kind: pool.Dropped, ID: "dropped", WasQueued: true}, {Kind: pool.Dropped, ID: anonymous.ID},
 			{Kind: pool.LockOver, Locked: &over}, {Kind: pool.Paced, Pacing: &pace}, {Kind: pool.Paced, Pacing: &pool.Pacing{Type: "u"}},
 			{Kind: pool.Extended, Lease: extended},
+			{Kind: pool.Granted, ID: "s", Leases: []pool.Lease{small}}, {Kind: pool.Resized, Lease: resized, Before: 512},
+			{Kind: pool.Named, Naming: &pool.Naming{Type: "t", Last: 6}}, {Kind: pool.Named, Naming: &pool.Naming{Type: "t", Last: 7}},
 		},
 	} {
 		if err := s.Commit(store.Batch{Clock: 4, Generation: 9, Changes: changes}); err != nil {
@@ -57,8 +66,9 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	}
 	slices.SortFunc(snap.Waiters, func(a, b pool.Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	want := pool.Snapshot{
-		Clock: 4, Generation: 9, Leases: []pool.Lease{extended}, Waiters: []pool.Waiter{full, *waiter("back", 8)},
+		Clock: 4, Generation: 9, Leases: []pool.Lease{extended, resized}, Waiters: []pool.Waiter{full, *waiter("back", 8)},
 		Locked: []pool.Locked{lock}, Paced: []pool.Pacing{pace},
+		Named: []pool.Naming{{Type: "t", Last: 7}},
 	}
 	if !reflect.DeepEqual(snap, want) {
 		t.Errorf("loaded\n%+v, want\n%+v", snap, want)

@@ -52,7 +52,7 @@ func unseal(key, value []byte) (payload []byte, sum uint32, err error) {
 
 // format is the number of this layout. A server refuses a later number, since it
 // would lose records that it cannot read; see [migrate] for earlier ones.
-const format = 2
+const format = 3
 
 // metaKey is the key of the metaRecord.
 var metaKey = []byte{keyMeta}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"time"
@@ -11,10 +12,12 @@ import (
 // Keys of what is written here, and of what the records are:
 //
 //	d NAME       a name that has a lock delay: a lockRecord, as JSON
+//	n TYPE       the last name that a counted pool made up: a nameRecord, as JSON
 //	p TYPE       the last grant of a pool with a pace: a paceRecord, as JSON
 //	w ID         a request that waits: a waiterRecord, as JSON
 const (
 	keyLock   = 'd'
+	keyName   = 'n'
 	keyPace   = 'p'
 	keyWaiter = 'w'
 )
@@ -22,8 +25,9 @@ const (
 // waiterRecord is a request that waits. HoldsUntil and KeptUntil are set if nobody
 // came back for it after a restart.
 type waiterRecord struct {
-	Type       string        `json:"type"`
-	Count      int           `json:"count"`
+	Type string `json:"type"`
+	asked
+	Units      int           `json:"units,omitempty"`
 	Owner      string        `json:"owner,omitempty"`
 	TTL        time.Duration `json:"ttl"`
 	Arrival    uint64        `json:"arrival"`
@@ -34,7 +38,13 @@ type waiterRecord struct {
 
 type lockRecord struct {
 	Type  string        `json:"type"`
+	Units int           `json:"units,omitempty"`
+	Key   string        `json:"key,omitempty"`
 	Until time.Duration `json:"until"`
+}
+
+type nameRecord struct {
+	Last int `json:"last"`
 }
 
 type paceRecord struct {
@@ -52,15 +62,20 @@ func writeQueue(t Table, c pool.Change) error {
 		}
 		w := c.Waiter
 		return putJSON(t, recordKey(keyWaiter, w.ID), waiterRecord{
-			Type: w.Type, Count: w.Count, Owner: w.Owner, TTL: w.TTL,
+			Type: w.Type, asked: asked{w.Count, w.Items, w.HasItems, w.Weighted, w.Key, w.Overcommit}, Units: w.Units,
+			Owner: w.Owner, TTL: w.TTL,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 		})
 	case pool.Dropped:
 		return deleteWaiter(t, c)
 	case pool.LockBegun:
-		return putJSON(t, recordKey(keyLock, c.Locked.Name), lockRecord{Type: c.Locked.Type, Until: c.Locked.Until})
+		return putJSON(t, recordKey(keyLock, c.Locked.Name), lockRecord{
+			Type: c.Locked.Type, Units: c.Locked.Units, Key: c.Locked.Key, Until: c.Locked.Until,
+		})
 	case pool.LockOver:
 		return t.Delete(recordKey(keyLock, c.Locked.Name))
+	case pool.Named:
+		return putJSON(t, recordKey(keyName, c.Naming.Type), nameRecord{Last: c.Naming.Last})
 	case pool.Paced:
 		p := c.Pacing
 		if p.Count == 0 {
@@ -89,7 +104,11 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 			return err
 		}
 		snap.Waiters = append(snap.Waiters, pool.Waiter{
-			Request: pool.Request{ID: name, Type: w.Type, Count: w.Count, Owner: w.Owner, TTL: w.TTL},
+			Request: pool.Request{
+				ID: name, Type: w.Type, Count: w.Count, Items: w.Items, HasItems: w.HasItems, Weighted: w.Weighted,
+				Key: w.Key, Overcommit: w.Overcommit, Owner: w.Owner, TTL: w.TTL,
+			},
+			Units:   cmp.Or(w.Units, w.Count), // older records have none
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 		})
 	case keyLock:
@@ -97,7 +116,13 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 		if err := json.Unmarshal(payload, &l); err != nil {
 			return err
 		}
-		snap.Locked = append(snap.Locked, pool.Locked{Name: name, Type: l.Type, Until: l.Until})
+		snap.Locked = append(snap.Locked, pool.Locked{Name: name, Type: l.Type, Units: max(l.Units, 1), Key: l.Key, Until: l.Until})
+	case keyName:
+		var n nameRecord
+		if err := json.Unmarshal(payload, &n); err != nil {
+			return err
+		}
+		snap.Named = append(snap.Named, pool.Naming{Type: name, Last: n.Last})
 	case keyPace:
 		var p paceRecord
 		if err := json.Unmarshal(payload, &p); err != nil {

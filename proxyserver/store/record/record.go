@@ -17,7 +17,7 @@ import (
 //	             it ended if that matters, and is mostly empty.
 //	l NAME       a lease that is held: a leaseRecord, as JSON
 //	s TYPE       a pool that an operator has stopped: a pauseRecord, as JSON
-//	d, p, w      see queue.go
+//	d, n, p, w   see queue.go
 const (
 	keyEnded = 'e'
 	keyLease = 'l'
@@ -25,11 +25,12 @@ const (
 )
 
 type leaseRecord struct {
-	Type        string        `json:"type"`
-	Generation  uint64        `json:"generation"`
-	Owner       string        `json:"owner,omitempty"`
-	RequestID   string        `json:"request_id,omitempty"`
-	Count       int           `json:"count"`
+	Type       string `json:"type"`
+	Generation uint64 `json:"generation"`
+	Owner      string `json:"owner,omitempty"`
+	RequestID  string `json:"request_id,omitempty"`
+	asked
+	Units       int           `json:"units,omitempty"` // if more than 1
 	TTL         time.Duration `json:"ttl"`
 	Granted     time.Duration `json:"granted"`
 	ReleaseAt   time.Duration `json:"release_at,omitempty"`
@@ -37,6 +38,17 @@ type leaseRecord struct {
 	Broken      string        `json:"broken,omitempty"`
 	Extended    bool          `json:"extended,omitempty"`
 	Expires     time.Duration `json:"expires,omitempty"` // of a lease that is broken or extended; a restart gives any other its full TTL again
+}
+
+// asked is what a request said of what it wants, as its leases and its waiter have
+// it.
+type asked struct {
+	Count      int    `json:"count"`
+	Items      int    `json:"items,omitempty"`
+	HasItems   bool   `json:"has_items,omitempty"`
+	Weighted   bool   `json:"weighted,omitempty"`
+	Key        string `json:"key,omitempty"`
+	Overcommit bool   `json:"overcommit,omitempty"`
 }
 
 type pauseRecord struct {
@@ -55,7 +67,7 @@ func Write(t Table, c pool.Change) error {
 			}
 		}
 		return deleteWaiter(t, c)
-	case pool.Renewed, pool.Extended, pool.Delayed, pool.Broken:
+	case pool.Renewed, pool.Extended, pool.Delayed, pool.Resized, pool.Broken:
 		return putLease(t, c.Lease)
 	case pool.Done:
 		return t.Delete(leaseKey(c.Lease.Name))
@@ -107,7 +119,8 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 func (r leaseRecord) lease(name string) pool.Lease {
 	return pool.Lease{
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,
-		RequestID: r.RequestID, Count: r.Count,
+		RequestID: r.RequestID, Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted,
+		Key: r.Key, Overcommit: r.Overcommit, Units: max(r.Units, 1),
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
 		Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
 	}
@@ -116,12 +129,15 @@ func (r leaseRecord) lease(name string) pool.Lease {
 func putLease(t Table, l pool.Lease) error {
 	r := leaseRecord{
 		Type: l.Type, Generation: l.Generation, Owner: l.Owner,
-		RequestID: l.RequestID, Count: l.Count,
+		RequestID: l.RequestID, asked: asked{l.Count, l.Items, l.HasItems, l.Weighted, l.Key, l.Overcommit},
 		TTL: l.TTL, Granted: l.Granted, ReleaseAt: l.ReleaseAt, Provisional: l.Provisional,
 		Broken: l.Broken, Extended: l.Extended,
 	}
 	if l.Broken != "" || l.Extended {
 		r.Expires = l.Expires
+	}
+	if l.Units > 1 {
+		r.Units = l.Units
 	}
 	return putJSON(t, leaseKey(l.Name), r)
 }

@@ -1,0 +1,168 @@
+package pool
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// keyed is a request for one name of "t" under a key.
+func keyed(id, key string) Request {
+	return Request{ID: id, Type: "t", Owner: "owner of " + id, Key: key}
+}
+
+// Of a pool, one request holds a key at a time, and others wait for it in order.
+func TestKeyExcludes(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 9)}, Config{Type: "u", Names: numbered("u", 9)})
+	must(t, set, 0, Request{ID: "a", Type: "t", Key: "k", Count: 2}, "t-0", "t-1")
+	must(t, set, 0, keyed("b", "k"))
+	must(t, set, 0, keyed("c", "k"))
+	must(t, set, 0, keyed("d", "l"), "t-2")
+	must(t, set, 0, Request{ID: "e", Type: "u", Key: "k"}, "u-0") // a key of another pool
+	set.Drain()
+	set.Release(0, Ref{Name: "t-0"}, 0)
+	changed(t, set, "released t-0")
+	set.Release(0, Ref{Name: "t-1"}, 0)
+	changed(t, set, "released t-1", "remembered a", "granted b [t-3]")
+	set.Cancel(0, "b")
+	changed(t, set, "released t-3", "remembered b", "granted c [t-4]")
+	if k := set.types["t"].keys; len(k) != 2 {
+		t.Errorf("keys %v are remembered", k)
+	}
+}
+
+// A blocked key does not delay others by one grant.
+func TestBlockedKeyDelaysNobody(t *testing.T) {
+	set := one(t, 2)
+	must(t, set, 0, keyed("a", "k"), "t-0")
+	for i := range 5 {
+		must(t, set, 0, keyed(fmt.Sprint("blocked", i), "k"))
+	}
+	for i := range 5 {
+		id := fmt.Sprint("other", i)
+		waits := fmt.Sprint("waits", i)
+		must(t, set, 0, keyed(id, id), "t-1")
+		must(t, set, 0, req(waits))
+		set.Drain()
+		set.Cancel(0, id)
+		changed(t, set, "released t-1", "remembered "+id, "granted "+waits+" [t-1]")
+		set.Cancel(0, waits)
+	}
+}
+
+// The list says who holds the key that a request waits for, and the refusal of one
+// that does not wait.
+func TestKeyHolderIsTold(t *testing.T) {
+	set := one(t, 3)
+	must(t, set, 0, Request{ID: "a", Type: "t", Owner: "me", Key: "k", Count: 2}, "t-0", "t-1")
+	must(t, set, 0, keyed("b", "k"))
+	set.Release(0, Ref{Name: "t-1"}, 0)
+	w := set.Pools(0)[0].Waiters[0]
+	if w.Key != "k" || w.KeyHolder != "me" || w.Reason != "key" {
+		t.Errorf("%+v", w)
+	}
+	st, _ := set.Status(0, "b")
+	if st.Key != "k" || st.KeyHolder != "me" || st.Reason != "key" {
+		t.Errorf("%+v", st)
+	}
+	q := keyed("c", "k")
+	q.Try = true
+	if st := exhausted(t, set, 0, q); st.KeyHolder != "me" || st.Reason != "key" || st.Place != 2 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A key outlives a restart, with who holds it and who waits for it.
+func TestKeyOutlivesRestart(t *testing.T) {
+	set := one(t, 2)
+	firmly := keyed("a", "k")
+	must(t, set, 0, firmly, "t-0")
+	must(t, set, 0, keyed("b", "k"))
+	set, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, set.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, set, 0, keyed("b", "k"))
+	must(t, set, 0, firmly, "t-0")
+	refuse(t, set, 0, keyed("a", "l"), ErrConflict)
+	must(t, set, 0, req("c"), "t-1")
+	set.Drain()
+	set.Cancel(0, "a")
+	changed(t, set, "released t-0", "remembered a", "granted b [t-0]")
+}
+
+// A waiter that is away lets others pass, of its own key too.
+func TestAbsentWaiterOfKey(t *testing.T) {
+	set := one(t, 2)
+	must(t, set, 0, keyed("a", "k"), "t-0")
+	must(t, set, 0, keyed("b", "k"))
+	must(t, set, 0, keyed("c", "k"))
+	set.Detach(0, "b", 0)
+	set.Cancel(0, "a")
+	set.Drain()
+	must(t, set, 0, keyed("b", "k"))
+	if st, _ := set.Status(0, "c"); st.State != StateGranted {
+		t.Errorf("c is %+v", st)
+	}
+}
+
+// exhausted tries q, and returns where it would stand if it waited.
+func exhausted(t testing.TB, set *Set, now time.Duration, q Request) Status {
+	t.Helper()
+	q.Try = true
+	_, err := set.Acquire(now, q)
+	e, ok := err.(*ExhaustedError)
+	if !ok {
+		t.Fatalf("%s: error %v, want that it is exhausted", q.ID, err)
+	}
+	return e.Status
+}
+
+// A refusal leaves nothing behind, and says what is in use, the place that the
+// request would have had, who holds longest, and when to try again.
+func TestRefusalTells(t *testing.T) {
+	set, start := heldBefore(t, 2, 60*s)
+	firm(t, set, start, "x", "t-1")
+	firm(t, set, start+20*s, "y", "t-0")
+	must(t, set, start+20*s, req("w"))
+	set.Drain()
+	st := exhausted(t, set, start+30*s, Request{ID: "z", Type: "t", Count: 2})
+	if st.InUse != 2 || st.Limit != 2 || st.Capacity != 2 || st.Place != 2 || st.Length != 2 || st.Units != 2 ||
+		st.Oldest == nil || st.Oldest.Name != "t-1" || st.Estimate != 90*s || st.Reason != "full" {
+		t.Errorf("%+v", st)
+	}
+	if _, known := set.Status(start+30*s, "z"); known || len(set.Drain()) > 0 {
+		t.Error("a request that was refused left something behind")
+	}
+	set.Pause(start+30*s, "t", "drill")
+	if st := exhausted(t, set, start+30*s, req("z")); st.Reason != "paused: drill" || st.EstimateMax != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// The estimates of others leave out who waits for a busy key, and it itself waits
+// for its holder.
+func TestEstimateWithKeys(t *testing.T) {
+	set, start := heldBefore(t, 2, 60*s, 60*s)
+	q := keyed("x", "k")
+	name := "t-0"
+	set.Renew(start, ref(must(t, set, start, q, name)[0]), 0)
+	firm(t, set, start+20*s, "y", "t-1")
+	now := start + 20*s
+	must(t, set, now, keyed("blocked", "k"))
+	must(t, set, now, keyed("blocked too", "k"))
+	must(t, set, now, req("free"))
+	for id, want := range map[string]time.Duration{"blocked": 40 * s, "blocked too": 0, "free": 40 * s} {
+		if got := estimates(set, now, id); got[0] != want {
+			t.Errorf("%s: %v, want %v", id, got, want)
+		}
+	}
+	var listed []string
+	for _, w := range set.Pools(now)[0].Waiters {
+		listed = append(listed, fmt.Sprint(w.ID, " ", w.Estimate, " ", w.Reason))
+	}
+	if want := []string{"blocked 40s key", "blocked too 0s key", "free 40s full"}; !slices.Equal(listed, want) {
+		t.Errorf("%q, want %q", listed, want)
+	}
+}

@@ -1,0 +1,142 @@
+package pool
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func mustResize(t testing.TB, set *Set, now time.Duration, r Ref, from, to int) {
+	t.Helper()
+	if l, err := set.Resize(now, r, from, to); err != nil || l.Units != to {
+		t.Fatalf("resize of %s from %d to %d: %+v, %v", r.Name, from, to, l, err)
+	}
+}
+
+func refuseResize(t testing.TB, set *Set, now time.Duration, r Ref, from, to int, want error) {
+	t.Helper()
+	before := set.Totals(now)[0].InUse
+	if _, err := set.Resize(now, r, from, to); !errors.Is(err, want) {
+		t.Fatalf("resize of %s from %d to %d: %v, want error %v", r.Name, from, to, err, want)
+	}
+	if after := set.Totals(now)[0].InUse; after != before {
+		t.Fatalf("a resize that was refused changed what is in use from %d to %d", before, after)
+	}
+}
+
+func TestResize(t *testing.T) {
+	set := counted(t, 10)
+	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
+	must(t, set, 0, weighs("b", 4), "t-2")
+	mustResize(t, set, 0, a, 4, 6)
+	_, err := set.Resize(0, a, 6, 9)
+	if e, ok := err.(*NoRoomError); !ok || *e != (NoRoomError{Need: 3, Free: 0, Held: 6}) {
+		t.Fatalf("error %+v", err)
+	}
+	refuseResize(t, set, 0, a, 6, 11, ErrTooMany)
+	refuseResize(t, set, 0, a, 4, 5, ErrStale)
+	refuseResize(t, set, 0, Ref{Name: "t-1", Owner: "other"}, 6, 5, ErrLost)
+	refuseResize(t, set, 0, Ref{Name: "t-9"}, 6, 5, ErrLost)
+	refuseResize(t, one(t, 1), 0, Ref{Name: "t-0"}, 1, 1, ErrLost)
+
+	must(t, set, 0, weighs("c", 3)) // is granted what a gives back
+	set.Drain()
+	mustResize(t, set, 0, a, 6, 3)
+	c := set.Drain()
+	if len(c) != 3 || c[0].Kind != Resized || c[0].Lease.Units != 3 || c[0].Before != 6 || c[1].Kind != Granted || c[1].ID != "c" {
+		t.Fatalf("changes %+v", c)
+	}
+	listed := one(t, 2)
+	must(t, listed, 0, req("a"), "t-0")
+	refuseResize(t, listed, 0, Ref{Name: "t-0"}, 1, 2, ErrListed)
+}
+
+// A late copy of a resize does nothing, and a repeated one succeeds.
+func TestResizeAgain(t *testing.T) {
+	set := counted(t, 10)
+	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
+	mustResize(t, set, 0, a, 4, 8)
+	set.Drain()
+	mustResize(t, set, 0, a, 4, 8)
+	changed(t, set)
+	mustResize(t, set, 0, a, 8, 2)
+	refuseResize(t, set, 0, a, 4, 8, ErrStale)
+}
+
+// What a lease grew by, or gave back, is so after a restart; nothing else of it has
+// changed.
+func TestResizeOutlivesRestart(t *testing.T) {
+	set := counted(t, 10)
+	a := must(t, set, 0, weighs("a", 4), "t-1")[0]
+	mustResize(t, set, 1*s, ref(a), 4, 7)
+	set, err := New([]Config{{Type: "t", Units: 10}}, set.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := must(t, set, 1*s, weighs("a", 4), "t-1")[0]
+	a.Units, a.Expires, a.Extended = 7, got.Expires, got.Extended
+	if got != a || inUse(set, 1*s) != 7 {
+		t.Errorf("%+v, want %+v", got, a)
+	}
+}
+
+// A growth takes no room from the waiter that is next: it is refused while one that
+// is there lacks only room, and while the pace counts for one that would not fit then.
+// One that waits for a key or is away is not in its way.
+func TestGrowthDoesNotOvertake(t *testing.T) {
+	set := counted(t, 10)
+	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
+	k := weighs("k", 3)
+	k.Key = "k"
+	must(t, set, 0, k, "t-2")
+	waits := weighs("waits", 5)
+	must(t, set, 0, waits)
+	refuseResize(t, set, 0, a, 4, 5, ErrNoRoom)
+	if _, err := set.Resize(0, a, 4, 5); !err.(*NoRoomError).Waiting {
+		t.Errorf("%+v", err)
+	}
+	set.Detach(0, "waits", 0)
+	mustResize(t, set, 0, a, 4, 5)
+	mustResize(t, set, 0, a, 5, 4)
+	set.Cancel(0, "waits")
+	blocked := weighs("blocked", 3)
+	blocked.Key = "k"
+	must(t, set, 0, blocked)
+	mustResize(t, set, 0, a, 4, 7)
+
+	set = with(t, Config{Type: "t", Units: 10, Pace: 1 * s})
+	a = ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
+	must(t, set, 0, waits)
+	refuseResize(t, set, 0, a, 4, 6, ErrNoRoom)
+	mustResize(t, set, 0, a, 4, 5)
+}
+
+// Nothing grows in a paused pool, nor a lease that was broken; both may shrink.
+func TestGrowthOfWhatIsStopped(t *testing.T) {
+	set := counted(t, 10)
+	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
+	set.Pause(0, "t", "drill")
+	if _, err := set.Resize(0, a, 4, 5); err == nil || err.(*NoRoomError).Paused != "drill" {
+		t.Errorf("%+v", err)
+	}
+	mustResize(t, set, 0, a, 4, 3)
+	set.Resume(0, "t")
+	mustResize(t, set, 0, a, 3, 4)
+	set.Break(0, "t-1", "drill", false)
+	refuseResize(t, set, 0, a, 4, 5, ErrLost)
+	mustResize(t, set, 0, a, 4, 2)
+}
+
+// A lease that is alone may grow beyond the limit, as one that is alone is granted.
+func TestGrowthBeyondTheLimit(t *testing.T) {
+	set := counted(t, 10)
+	set.types["t"].limit = limit{capacity: 4}
+	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
+	mustResize(t, set, 0, a, 4, 9)
+	must(t, set, 0, weighs("b", 1))
+	refuseResize(t, set, 0, a, 9, 10, ErrNoRoom) // b is next
+	set.Cancel(0, "b")
+	mustResize(t, set, 0, a, 9, 3)
+	must(t, set, 0, weighs("c", 1), "t-2")
+	refuseResize(t, set, 0, a, 3, 4, ErrNoRoom)
+}
