@@ -32,11 +32,13 @@ var mayImport = map[string][]string{
 	"trap/internal/sys":     {},
 	"trap/internal/testenv": {"trap/internal/sys"},
 
-	"proxyserver/config":       {"leaseapi", "pool"},
-	"proxyserver/promtext":     {},
-	"proxyserver/store":        {"pool"},
-	"proxyserver/store/bolt":   {"pool", "proxyserver/store", "proxyserver/store/record"},
-	"proxyserver/store/record": {"pool"},
+	"proxyserver/config":              {"leaseapi", "pool"},
+	"proxyserver/promtext":            {},
+	"proxyserver/store":               {"pool"},
+	"proxyserver/store/bolt":          {"pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/etcd":          {"pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/etcd/etcdtest": {},
+	"proxyserver/store/record":        {"pool"},
 
 	// What measures leasectl beside its peers is beside the house, and may
 	// look into every room that it measures.
@@ -54,7 +56,7 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt":                       {"proxyserver/store/bolt"},
 	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
 	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
-	"os/exec":                                {"trap/child"},
+	"os/exec":                                {"trap/child", "proxyserver/store/etcd/etcdtest"},
 	"os/signal":                              {"trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
 	"github.com/rogpeppe/go-internal/script": {},
 }
@@ -126,4 +128,5 @@ func checkImports(t *testing.T, path string) {
 var testMayImport = map[string][]string{
 	"proxyclient": {"proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
+	"proxyserver/store/etcd": {"proxyserver/store/etcd/etcdtest"},
 }

@@ -60,6 +60,11 @@ type Batch struct {
 	// Changes are in the order in which they were made.
 	Changes []pool.Change
 
+	// Steps are where Changes may be divided if they are too many for one
+	// transaction: each call of the pools is a step, and Steps has where it ends
+	// in Changes, in ascending order. The last end may be left out.
+	Steps []int
+
 	Clock      time.Duration // the lease clock
 	Generation uint64        // the last one given, Changes included
 }

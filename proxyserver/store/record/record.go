@@ -116,6 +116,10 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 	return nil
 }
 
+// IsEnded reports whether the record under key is a request that has ended. A
+// server has many of them, and never changes one until it forgets it.
+func IsEnded(key []byte) bool { return key[0] == keyEnded }
+
 func (r leaseRecord) lease(name string) pool.Lease {
 	return pool.Lease{
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,

@@ -1,0 +1,110 @@
+package etcd
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// entry is a record of package record.
+type entry struct{ key, payload string }
+
+// bundle is the records that are one key in etcd: those of one request, however
+// many names it has, or the ids that one commit ended.
+type bundle struct {
+	number  uint64 // of the key
+	entries []entry
+	dead    int  // entries without a key: they were deleted
+	size    int  // bytes that it takes encoded, or a little less after a record has changed
+	stored  bool // the key is in etcd
+	changed bool // in another state than in etcd
+}
+
+// add appends an entry, and returns its index.
+func (b *bundle) add(e entry) int {
+	var before entry
+	if n := len(b.entries); n > 0 {
+		before = b.entries[n-1]
+	}
+	b.entries = append(b.entries, e)
+	b.size += len(appendEntry(nil, before, e))
+	return len(b.entries) - 1
+}
+
+// live is how many entries it has.
+func (b *bundle) live() int { return len(b.entries) - b.dead }
+
+// shared returns how long a beginning two strings have in common.
+func shared(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// sharedEnd returns how long an end two strings have in common.
+func sharedEnd(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
+
+// encode is the value of the key.
+func (b *bundle) encode() []byte {
+	value := make([]byte, 0, b.size)
+	var before entry
+	for _, e := range b.entries {
+		if e.key != "" {
+			value, before = appendEntry(value, before, e), e
+		}
+	}
+	return value
+}
+
+// appendEntry encodes e, which comes after an entry before. Entries of one request
+// hardly differ: so only that is written in which they do. There are five lengths,
+// as uvarints, and then two texts: the length of the beginning that the key has in
+// common, of the rest of the key, of the beginning and of the end that the payload
+// has in common, and of what is between; then the rest of the key, and what is
+// between of the payload.
+func appendEntry(value []byte, before, e entry) []byte {
+	key := shared(before.key, e.key)
+	head := shared(before.payload, e.payload)
+	end := sharedEnd(before.payload[head:], e.payload[head:])
+	middle := e.payload[head : len(e.payload)-end]
+	for _, n := range []int{key, len(e.key) - key, head, end, len(middle)} {
+		value = binary.AppendUvarint(value, uint64(n))
+	}
+	value = append(value, e.key[key:]...)
+	return append(value, middle...)
+}
+
+var errBundle = errors.New("its value breaks off, or is no bundle of records")
+
+// decodeBundle reads what encode wrote.
+func decodeBundle(value []byte) (entries []entry, err error) {
+	var before entry
+	for len(value) > 0 {
+		var lengths [5]int
+		for i := range lengths {
+			n, size := binary.Uvarint(value)
+			if size <= 0 || n > 1<<30 {
+				return nil, errBundle
+			}
+			lengths[i], value = int(n), value[size:]
+		}
+		key, rest, head, end, middle := lengths[0], lengths[1], lengths[2], lengths[3], lengths[4]
+		if key > len(before.key) || head+end > len(before.payload) || rest+middle > len(value) || key+rest == 0 {
+			return nil, errBundle
+		}
+		e := entry{
+			key:     before.key[:key] + string(value[:rest]),
+			payload: before.payload[:head] + string(value[rest:rest+middle]) + before.payload[len(before.payload)-end:],
+		}
+		value = value[rest+middle:]
+		entries, before = append(entries, e), e
+	}
+	return entries, nil
+}

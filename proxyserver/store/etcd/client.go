@@ -1,0 +1,126 @@
+package etcd
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// client is what all parts share: where the store is, and who speaks to etcd.
+type client struct {
+	*gateway
+	prefix string
+	ttl    time.Duration
+	log    *slog.Logger
+	id     atomic.Pointer[string] // of the store; nil: not known yet
+
+	trouble struct {
+		sync.Mutex
+		text   string // of the last failure; empty: there is none
+		logged time.Duration
+	}
+}
+
+// troubleEvery is how often a failure that lasts is logged.
+const troubleEvery = 30 * time.Second
+
+// noteTrouble logs that etcd does not answer as it should.
+func (c *client) noteTrouble(err error) {
+	c.trouble.Lock()
+	defer c.trouble.Unlock()
+	first := c.trouble.text == ""
+	c.trouble.text = err.Error()
+	if !first && boottime()-c.trouble.logged < troubleEvery {
+		return
+	}
+	c.trouble.logged = boottime()
+	if noSpace(err) {
+		c.log.Error("no space: etcd takes no writes, so that nothing is granted or released: compact and defragment it, raise --quota-backend-bytes of etcd, and disarm its alarm", "error", err)
+		return
+	}
+	c.log.Warn("etcd does not answer as it should", "error", err)
+}
+
+// noteNoTrouble logs that etcd answers again.
+func (c *client) noteNoTrouble() {
+	c.trouble.Lock()
+	defer c.trouble.Unlock()
+	if c.trouble.text != "" {
+		c.log.Info("etcd answers again")
+	}
+	c.trouble.text = ""
+}
+
+func (c *client) leaderKey() []byte { return []byte(c.prefix + "/leader") }
+func (c *client) metaKey() []byte   { return []byte(c.prefix + "/meta") }
+
+// ID returns the id of the store; "" until it is known.
+func (c *client) ID() string {
+	if id := c.id.Load(); id != nil {
+		return *id
+	}
+	return ""
+}
+
+func (c *client) noteID(id string) { c.id.Store(&id) }
+
+func newNonce() string { return rand.Text() }
+
+// rangeEnd returns the key behind all keys that begin with prefix.
+func rangeEnd(prefix []byte) []byte {
+	end := append([]byte{}, prefix...)
+	end[len(end)-1]++ // a slash
+	return end
+}
+
+// retryPause is how long retry waits between two attempts: another member may
+// answer at once.
+const retryPause = 20 * time.Millisecond
+
+// retry runs attempt until it succeeds, is [refused], finds the lead over, or ctx
+// ends; then it returns the cause of that. An attempt that hangs is given up after a quarter of the TTL,
+// so that another member is asked while the lead holds; later ones get more time,
+// because etcd may be slow.
+func (c *client) retry(ctx context.Context, attempt func(context.Context) error) error {
+	for limit := c.ttl / 4; ; limit = min(2*limit, c.ttl) {
+		err := within(ctx, limit, attempt)
+		if err == nil {
+			c.noteNoTrouble()
+			return nil
+		}
+		if refused(err) || errors.Is(err, store.ErrNotLeader) {
+			return err
+		}
+		if ctx.Err() == nil {
+			c.noteTrouble(err)
+		}
+		if sleep(ctx, retryPause) != nil {
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// within runs attempt for at most limit.
+func within(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return attempt(ctx)
+}
+
+// sleep waits for d, or returns the cause of ctx's end.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

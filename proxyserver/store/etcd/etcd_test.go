@@ -1,0 +1,304 @@
+package etcd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+)
+
+var sharedEtcd func(t testing.TB) *etcdtest.Cluster
+
+func TestMain(m *testing.M) {
+	var end func()
+	sharedEtcd, end = etcdtest.Shared()
+	code := m.Run()
+	end()
+	os.Exit(code)
+}
+
+// wire is what is between a server and etcd. A test can disturb it.
+type wire struct {
+	*httptest.Server
+	to string // HOST:PORT of etcd
+
+	mu   sync.Mutex
+	rule func(path string, body []byte) fate // nil: everything passes
+	txns [][]byte                            // that were forwarded
+}
+
+// fate is what becomes of a request.
+type fate int
+
+const (
+	passes   fate = iota
+	lost          // it does not arrive, and nobody answers
+	answered      // it arrives, and its answer is lost
+)
+
+func newWire(t testing.TB, to string) *wire {
+	w := &wire{to: to}
+	w.Server = httptest.NewServer(w)
+	t.Cleanup(func() {
+		w.CloseClientConnections()
+		w.Close()
+	})
+	return w
+}
+
+func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	w.mu.Lock()
+	f := passes
+	if w.rule != nil {
+		f = w.rule(r.URL.Path, body)
+	}
+	if r.URL.Path == "/v3/kv/txn" && f != lost {
+		w.txns = append(w.txns, body)
+	}
+	w.mu.Unlock()
+	if f == lost {
+		<-r.Context().Done()
+		return
+	}
+	resp, err := w.forward(r.URL.Path, body)
+	if err != nil || f == answered {
+		panic(http.ErrAbortHandler) // the connection breaks
+	}
+	defer resp.Body.Close()
+	rw.WriteHeader(resp.StatusCode)
+	io.Copy(rw, resp.Body)
+}
+
+func (w *wire) forward(path string, body []byte) (*http.Response, error) {
+	return http.Post("http://"+w.to+path, "application/json", bytes.NewReader(body))
+}
+
+// disturb makes rule decide what becomes of requests; nil: all pass.
+func (w *wire) disturb(rule func(path string, body []byte) fate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rule = rule
+}
+
+// sent returns the transactions that were forwarded so far.
+func (w *wire) sent() [][]byte {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.txns)
+}
+
+func (w *wire) url(prefix string) string {
+	return "etcd://" + strings.TrimPrefix(w.URL, "http://") + "/" + prefix
+}
+
+// elector opens an elector for the time of t.
+func elector(t testing.TB, o Options) *Elector {
+	t.Helper()
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewTextHandler(testWriter{t}, nil))
+	}
+	e, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Logf("%s", bytes.TrimSpace(p))
+	return len(p), nil
+}
+
+// gain makes e lead, which must not take longer than a slow machine needs.
+func gain(t testing.TB, e *Elector) *lead {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	l, err := e.Gain(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.(*lead)
+}
+
+func load(t testing.TB, l *lead) pool.Snapshot {
+	t.Helper()
+	snap, err := l.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+// sorted makes snapshots comparable: their order means nothing, and only the end of
+// a lease that is broken or extended is durable.
+func sorted(s pool.Snapshot) pool.Snapshot {
+	leases := slices.Clone(s.Leases)
+	for i := range leases {
+		if leases[i].Broken == "" && !leases[i].Extended {
+			leases[i].Expires = 0
+		}
+	}
+	slices.SortFunc(leases, func(a, b pool.Lease) int { return cmp.Compare(a.Generation, b.Generation) })
+	s.Leases = leases
+	s.Ended = slices.SortedFunc(slices.Values(s.Ended), func(a, b pool.Ended) int { return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID)) })
+	s.Waiters = slices.SortedFunc(slices.Values(s.Waiters), func(a, b pool.Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	s.Locked = slices.SortedFunc(slices.Values(s.Locked), func(a, b pool.Locked) int { return cmp.Compare(a.Name, b.Name) })
+	return s
+}
+
+func numbered(typ string, n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("%s-%d", typ, i))
+	}
+	return names
+}
+
+// What the pools do, in batches of any size, is what the next leader loads.
+func TestCommitAndLoad(t *testing.T) {
+	c := sharedEtcd(t)
+	e := elector(t, Options{URL: c.URL("commit-and-load")})
+	l := gain(t, e)
+	if snap := load(t, l); !reflect.DeepEqual(snap, pool.Snapshot{}) {
+		t.Errorf("a new store holds %+v", snap)
+	}
+	id := l.ID()
+	configs := []pool.Config{
+		{Type: "a", Names: numbered("a", 300)},
+		{Type: "b", Names: numbered("b", 5), LockDelay: time.Second, Pace: time.Second},
+	}
+	set, err := pool.New(configs, pool.Snapshot{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	now := time.Duration(0)
+	for round := range 40 {
+		var b store.Batch
+		for step := range random.IntN(60) {
+			now += time.Duration(random.IntN(3000)) * time.Millisecond
+			set.Advance(now)
+			randomCall(set, random, now, fmt.Sprintf("%d-%d", round, step))
+			if round == 20 && step == 0 {
+				now += 2 * time.Hour // everything ends, and is forgotten
+			}
+			b.Changes = append(b.Changes, set.Drain()...)
+			b.Steps = append(b.Steps, len(b.Changes))
+		}
+		snap := set.Snapshot()
+		b.Clock, b.Generation = snap.Clock, snap.Generation
+		if err := l.Commit(b); err != nil {
+			t.Fatal(err)
+		}
+		if round%10 != 9 {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		l = gain(t, e)
+		if got, want := sorted(load(t, l)), sorted(snap); !reflect.DeepEqual(got, want) {
+			t.Fatalf("loaded\n%+v, want\n%+v", got, want)
+		}
+		if l.ID() != id || id == "" {
+			t.Errorf("the store has the id %q, and had %q", l.ID(), id)
+		}
+	}
+	if err := errors.Join(l.Close(), l.Close()); err != nil {
+		t.Errorf("close, twice: %v", err)
+	}
+}
+
+// randomCall makes one call of a set.
+func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) {
+	pick := func() (pool.Lease, bool) {
+		leases := set.Snapshot().Leases
+		if len(leases) == 0 {
+			return pool.Lease{}, false
+		}
+		return leases[random.IntN(len(leases))], true
+	}
+	l, ok := pick()
+	ref := pool.Ref{Name: l.Name, Generation: l.Generation}
+	switch n := random.IntN(10); {
+	case n < 4 || !ok:
+		typ := "a"
+		if n%2 == 0 {
+			typ = "b"
+		}
+		set.Acquire(now, pool.Request{ID: id, Type: typ, Count: 1 + random.IntN(4), Owner: "o\x00" + id, TTL: time.Minute})
+	case n < 6:
+		set.Renew(now, ref, time.Duration(1+random.IntN(5))*time.Minute)
+	case n < 7:
+		set.Release(now, ref, 0)
+	case n < 8:
+		set.Release(now, ref, time.Hour)
+	case n < 9:
+		set.Break(now, l.Name, "why", random.IntN(2) == 0)
+	default:
+		set.Cancel(now, l.RequestID)
+	}
+}
+
+// However many names a request has, they are one key; a request that is larger
+// than a transaction is several.
+func TestManyNames(t *testing.T) {
+	c := sharedEtcd(t)
+	l := gain(t, elector(t, Options{URL: c.URL("many-names")}))
+	load(t, l)
+	for _, n := range []int{1, 20_000, 60_000} {
+		leases := make([]pool.Lease, n)
+		for i := range leases {
+			leases[i] = pool.Lease{
+				Name: fmt.Sprintf("quota-%d", i), Type: "quota", Generation: uint64(1795319510060286 + i), Count: n,
+				RequestID: "r", Owner: strings.Repeat("https://ci.example.org/", 10), TTL: time.Hour, Granted: 5,
+			}
+		}
+		if err := l.Commit(store.Batch{Changes: []pool.Change{{Kind: pool.Granted, Leases: leases}}, Generation: uint64(1795319510060286 + n)}); err != nil {
+			t.Fatal(err)
+		}
+		if keys := l.meta.Keys; n <= 20_000 && keys != 1 {
+			t.Errorf("%d names are %d keys", n, keys)
+		}
+		if snap := load(t, l); len(snap.Leases) != n {
+			t.Errorf("loaded %d leases of %d", len(snap.Leases), n)
+		}
+		var b store.Batch
+		for _, lease := range leases {
+			b.Changes = append(b.Changes, pool.Change{Kind: pool.Done, Lease: lease})
+			b.Changes = append(b.Changes, pool.Change{Kind: pool.Remembered, Ended: pool.Ended{ID: lease.Name, Until: 1}})
+			b.Changes = append(b.Changes, pool.Change{Kind: pool.Forgotten, Ended: pool.Ended{ID: lease.Name, Until: 1}})
+		}
+		if err := l.Commit(b); err != nil {
+			t.Fatal(err)
+		}
+		if l.meta.Keys != 0 || len(l.table.places) != 0 {
+			t.Errorf("%d keys are left, with %d records", l.meta.Keys, len(l.table.places))
+		}
+	}
+}

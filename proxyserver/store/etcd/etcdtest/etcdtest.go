@@ -1,0 +1,249 @@
+// Package etcdtest starts real etcd for tests: Debian's etcd-server, on ports from
+// the kernel. A test is skipped where etcd is not installed, and fails there if CI
+// is true in the environment.
+package etcdtest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Cluster is etcd with one member or more.
+type Cluster struct {
+	Members []*Member
+	dir     string
+}
+
+// Member is a process of etcd.
+type Member struct {
+	Host string // HOST:PORT for clients
+
+	args    []string
+	log     string // path
+	mu      sync.Mutex
+	cmd     *exec.Cmd     // nil: it was not started, or was killed
+	ended   chan struct{} // closed when the process has ended
+	stopped bool
+}
+
+// patience bounds the start of etcd: CI is slow.
+const patience = 60 * time.Second
+
+// Need skips t where etcd is not installed.
+func Need(t testing.TB) {
+	t.Helper()
+	if _, err := exec.LookPath("etcd"); err == nil {
+		return
+	}
+	const missing = "etcd is not installed: apt-get install etcd-server"
+	if os.Getenv("CI") == "true" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+}
+
+// Start starts etcd with so many members for the time of t.
+func Start(t testing.TB, members int) *Cluster {
+	t.Helper()
+	Need(t)
+	var err error
+	for range 3 { // another process may take a port before etcd does
+		var c *Cluster
+		if c, err = start(t.TempDir(), members); err == nil {
+			t.Cleanup(c.Kill)
+			return c
+		}
+	}
+	t.Fatal(err)
+	return nil
+}
+
+// Shared starts etcd with one member for all tests of a package, which ends with
+// the function that TestMain calls.
+func Shared() (of func(t testing.TB) *Cluster, end func()) {
+	var once sync.Once
+	var c *Cluster
+	var dir string
+	var err error
+	of = func(t testing.TB) *Cluster {
+		t.Helper()
+		Need(t)
+		once.Do(func() {
+			if dir, err = os.MkdirTemp("", "etcdtest-"); err == nil {
+				c, err = start(dir, 1)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	return of, func() {
+		if c != nil {
+			c.Kill()
+		}
+		os.RemoveAll(dir)
+	}
+}
+
+// URL is the address of a store under prefix.
+func (c *Cluster) URL(prefix string) string {
+	var hosts []string
+	for _, m := range c.Members {
+		hosts = append(hosts, m.Host)
+	}
+	return "etcd://" + strings.Join(hosts, ",") + "/" + prefix
+}
+
+// Kill kills all members.
+func (c *Cluster) Kill() {
+	for _, m := range c.Members {
+		m.Kill()
+	}
+}
+
+func start(dir string, members int) (*Cluster, error) {
+	hosts, err := freePorts(2 * members)
+	if err != nil {
+		return nil, err
+	}
+	clients, peers := hosts[:members], hosts[members:]
+	var initial []string
+	for i, peer := range peers {
+		initial = append(initial, fmt.Sprintf("m%d=http://%s", i, peer))
+	}
+	c := &Cluster{dir: dir}
+	for i := range members {
+		data := filepath.Join(dir, fmt.Sprintf("m%d", i))
+		m := &Member{Host: clients[i], log: data + ".log", args: []string{
+			"--name", fmt.Sprintf("m%d", i), "--data-dir", data, "--initial-cluster", strings.Join(initial, ","),
+			"--listen-client-urls", "http://" + clients[i], "--advertise-client-urls", "http://" + clients[i],
+			"--listen-peer-urls", "http://" + peers[i], "--initial-advertise-peer-urls", "http://" + peers[i],
+			// Nobody pulls a plug here, and a test cannot wait for the usual second.
+			"--unsafe-no-fsync", "--heartbeat-interval", "50", "--election-timeout", "500",
+		}}
+		c.Members = append(c.Members, m)
+		if err := m.Start(); err != nil {
+			c.Kill()
+			return nil, err
+		}
+	}
+	if err := c.AwaitHealth(); err != nil {
+		c.Kill()
+		return nil, err
+	}
+	return c, nil
+}
+
+// freePorts returns addresses that are free at the moment.
+func freePorts(n int) (hosts []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		hosts = append(hosts, l.Addr().String())
+	}
+	return hosts, nil
+}
+
+// AwaitHealth returns when every member answers.
+func (c *Cluster) AwaitHealth() error {
+	client := http.Client{Timeout: time.Second}
+	defer client.CloseIdleConnections()
+	end := time.Now().Add(patience)
+	for _, m := range c.Members {
+		for {
+			resp, err := client.Get("http://" + m.Host + "/health")
+			if err == nil {
+				resp.Body.Close()
+				if resp.StatusCode == http.StatusOK {
+					break
+				}
+			}
+			if !m.Running() || time.Now().After(end) {
+				log, _ := os.ReadFile(m.log)
+				return fmt.Errorf("etcd does not serve on %s: %v\n%s", m.Host, err, last(log, 2000))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+func last(text []byte, n int) []byte { return bytes.TrimSpace(text[max(0, len(text)-n):]) }
+
+// Start starts a member that was killed.
+func (m *Member) Start() error {
+	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command("etcd", m.args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := startWithParent(cmd); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	m.cmd, m.ended = cmd, ended
+	go func() {
+		cmd.Wait() // how it ended is in its log
+		close(ended)
+	}()
+	return nil
+}
+
+// Running reports whether the process has not ended.
+func (m *Member) Running() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cmd == nil {
+		return false
+	}
+	select {
+	case <-m.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Kill kills the member.
+func (m *Member) Kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cmd == nil {
+		return
+	}
+	m.cmd.Process.Kill()
+	<-m.ended
+	m.cmd = nil
+}
+
+// Stop stops the process, which goes on with Continue.
+func (m *Member) Stop() { m.signal(syscall.SIGSTOP) }
+
+// Continue lets a stopped process go on.
+func (m *Member) Continue() { m.signal(syscall.SIGCONT) }
+
+func (m *Member) signal(s syscall.Signal) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.cmd != nil {
+		m.cmd.Process.Signal(s)
+	}
+}

@@ -1,0 +1,285 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// patience is how long a test waits for what must happen: CI is slow.
+const patience = 30 * time.Second
+
+func granted(name string, generation uint64) pool.Change {
+	return pool.Change{Kind: pool.Granted, Leases: []pool.Lease{{
+		Name: name, Type: "q", Generation: generation, Count: 1, TTL: time.Hour, RequestID: name,
+	}}}
+}
+
+func done(name string) pool.Change {
+	return pool.Change{Kind: pool.Done, Lease: pool.Lease{Name: name}}
+}
+
+func commit(t testing.TB, l *lead, changes ...pool.Change) {
+	t.Helper()
+	if err := l.Commit(store.Batch{Changes: changes, Clock: 1, Generation: 1}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func allLost(string, []byte) fate { return lost }
+
+// A copy of a transaction that was delayed on its way changes nothing when it
+// arrives: a lease that was released meanwhile does not come back.
+func TestDelayedCopy(t *testing.T) {
+	c := sharedEtcd(t)
+	w := newWire(t, c.Members[0].Host)
+	e := elector(t, Options{URL: w.url("delayed-copy")})
+	l := gain(t, e)
+	load(t, l)
+	commit(t, l, granted("q-0", 1))
+	commit(t, l, done("q-0"))
+	for _, copied := range w.sent() {
+		if bytes.Contains(copied, []byte("requestPut")) {
+			resp, err := w.forward("/v3/kv/txn", copied)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+		}
+	}
+	commit(t, l, granted("q-1", 2)) // the leader itself is not disturbed
+	l.Close()
+	if snap := load(t, gain(t, e)); len(snap.Leases) != 1 || snap.Leases[0].Name != "q-1" {
+		t.Errorf("held are %+v, want q-1", snap.Leases)
+	}
+}
+
+// A transaction whose answer is lost is applied once, whether it had arrived or not.
+func TestLostAnswers(t *testing.T) {
+	c := sharedEtcd(t)
+	w := newWire(t, c.Members[0].Host)
+	e := elector(t, Options{URL: w.url("lost-answers"), TTL: 10 * time.Second})
+	l := gain(t, e)
+	load(t, l)
+	random := rand.New(rand.NewPCG(1, 2))
+	w.disturb(func(path string, body []byte) fate {
+		if path == "/v3/kv/txn" && random.IntN(2) == 0 {
+			return answered
+		}
+		return passes
+	})
+	const n = 50
+	for i := range n {
+		commit(t, l, granted(fmt.Sprint("q-", i), uint64(i+1)))
+		if i%2 == 1 {
+			commit(t, l, done(fmt.Sprint("q-", i)))
+		}
+	}
+	w.disturb(nil)
+	l.Close()
+	if snap := load(t, gain(t, e)); len(snap.Leases) != n/2 {
+		t.Errorf("%d leases are held, want %d", len(snap.Leases), n/2)
+	}
+}
+
+// A leader that is cut off leads no longer before another one does, for good; what
+// it commits then is refused.
+func TestCutOff(t *testing.T) {
+	c := sharedEtcd(t)
+	w := newWire(t, c.Members[0].Host)
+	old := gain(t, elector(t, Options{URL: w.url("cut-off"), TTL: time.Second}))
+	load(t, old)
+	commit(t, old, granted("q-0", 1))
+	w.disturb(allLost)
+	failed := make(chan error)
+	go func() {
+		failed <- old.Commit(store.Batch{Changes: []pool.Change{granted("q-1", 2)}, Generation: 2})
+	}()
+	next := gain(t, elector(t, Options{URL: c.URL("cut-off"), TTL: time.Second}))
+	if until := time.Duration(old.validUntil.Load()); boottime() < until {
+		t.Errorf("the next leader took the lead %v too early", until-boottime())
+	}
+	if err := old.Holds(); !errors.Is(err, store.ErrNotLeader) {
+		t.Errorf("the old leader: %v", err)
+	}
+	if err := <-failed; !errors.Is(err, store.ErrNotLeader) {
+		t.Errorf("a commit of the old leader: %v", err)
+	}
+	<-old.Over()
+	w.disturb(nil)
+	if err := old.Commit(store.Batch{Changes: []pool.Change{granted("q-2", 3)}, Generation: 3}); !errors.Is(err, store.ErrNotLeader) {
+		t.Errorf("a commit of the old leader after its return: %v", err)
+	}
+	if snap := load(t, next); len(snap.Leases) != 1 {
+		t.Errorf("held are %+v, want q-0", snap.Leases)
+	}
+}
+
+// A deposed leader that does not know it yet commits nothing, even if the store is
+// in the state in which it left it.
+func TestDeposed(t *testing.T) {
+	c := sharedEtcd(t)
+	old := gain(t, elector(t, Options{URL: c.URL("deposed")}))
+	load(t, old)
+	// Somebody else writes the leader's key; the rest stays.
+	other := elector(t, Options{URL: c.URL("deposed")})
+	err := other.call(t.Context(), "/v3/kv/put", putRequest{Key: other.leaderKey(), Value: []byte(`{"nonce":"x"}`)}, &struct{}{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Commit(store.Batch{Generation: 1}); !errors.Is(err, store.ErrNotLeader) {
+		t.Errorf("commit: %v", err)
+	}
+	if err := old.Holds(); !errors.Is(err, store.ErrNotLeader) {
+		t.Errorf("it leads on: %v", err)
+	}
+}
+
+// What etcd answers without a transaction keeps nobody in the lead: a member that
+// was stopped answers so from its memory.
+func TestOnlyTransactionsKeepTheLead(t *testing.T) {
+	c := sharedEtcd(t)
+	w := newWire(t, c.Members[0].Host)
+	l := gain(t, elector(t, Options{URL: w.url("only-transactions"), TTL: time.Second}))
+	w.disturb(func(path string, _ []byte) fate {
+		if path == "/v3/kv/txn" {
+			return lost
+		}
+		return passes
+	})
+	select {
+	case <-l.Over():
+	case <-time.After(patience):
+		t.Error("it leads on")
+	}
+	w.disturb(nil)
+	if err := l.Holds(); !errors.Is(err, store.ErrNotLeader) {
+		t.Errorf("when etcd is there again: %v", err)
+	}
+}
+
+// While the leader writes its key, nobody takes the lead; when it has given the
+// lead up, the next one does not wait.
+func TestHandOver(t *testing.T) {
+	c := sharedEtcd(t)
+	first := gain(t, elector(t, Options{URL: c.URL("hand-over"), TTL: 3 * time.Second, Advertise: "http://first"}))
+	load(t, first)
+	second := elector(t, Options{URL: c.URL("hand-over"), TTL: 3 * time.Second})
+	short, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	if l, err := second.Gain(short); err == nil {
+		t.Errorf("%v took the lead from one that writes its key", l)
+	}
+	if l := second.Leader(); l.URL != "http://first" || l.Since.IsZero() || l.Standby != 1 {
+		t.Errorf("it knows of the leader %+v", l)
+	}
+	if second.ID() != first.ID() || first.ID() == "" {
+		t.Errorf("the store has the ids %q and %q", first.ID(), second.ID())
+	}
+	slow := elector(t, Options{URL: c.URL("hand-over"), TTL: time.Hour})
+	took := make(chan time.Duration)
+	go func() {
+		gain(t, slow)
+		took <- boottime()
+	}()
+	time.Sleep(300 * time.Millisecond) // it has begun to watch; if not, the test proves less
+	resigned := boottime()
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if at := <-took; at-resigned > patience {
+		t.Errorf("the next leader took %v", at-resigned)
+	}
+}
+
+// A lead whose first answer was lost is not waited for.
+func TestLostTakeOver(t *testing.T) {
+	c := sharedEtcd(t)
+	w := newWire(t, c.Members[0].Host)
+	e := elector(t, Options{URL: w.url("lost-take-over"), TTL: time.Hour})
+	first := true
+	w.disturb(func(path string, body []byte) fate {
+		if first && bytes.Contains(body, []byte("requestPut")) {
+			first = false
+			return answered
+		}
+		return passes
+	})
+	load(t, gain(t, e)) // within patience, not within an hour
+}
+
+// What is too much for one transaction is divided between the calls of the pools.
+func TestDividedBetweenSteps(t *testing.T) {
+	c := sharedEtcd(t)
+	w := newWire(t, c.Members[0].Host)
+	l := gain(t, elector(t, Options{URL: w.url("divided")}))
+	load(t, l)
+	before := len(w.sent())
+	var b store.Batch
+	const calls, size = 100, 7
+	for i := range calls {
+		for j := range size {
+			b.Changes = append(b.Changes, granted(fmt.Sprintf("q-%d-%d", i, j), uint64(1+size*i+j)))
+		}
+		b.Steps = append(b.Steps, len(b.Changes))
+	}
+	b.Generation = calls * size
+	if err := l.Commit(b); err != nil {
+		t.Fatal(err)
+	}
+	txns := 0
+	for _, body := range w.sent()[before:] {
+		var txn txnRequest
+		if err := json.Unmarshal(body, &txn); err != nil {
+			t.Fatal(err)
+		}
+		if len(txn.Compare) < 2 {
+			continue // the leader's key
+		}
+		txns++
+		if n := len(txn.Success); n > maxOperations || (n-1)%size != 0 {
+			t.Errorf("a transaction of %d operations", n)
+		}
+	}
+	if txns < calls*size/maxOperations || txns > calls*size/maxOperations+2 {
+		t.Errorf("%d transactions", txns)
+	}
+	if snap := load(t, l); len(snap.Leases) != calls*size {
+		t.Errorf("%d leases", len(snap.Leases))
+	}
+}
+
+// A store that lost a key, or that a later program made, is refused.
+func TestRefused(t *testing.T) {
+	c := sharedEtcd(t)
+	e := elector(t, Options{URL: c.URL("refused")})
+	l := gain(t, e)
+	load(t, l)
+	commit(t, l, granted("q-0", 1))
+	l.Close()
+	for _, key := range []string{"refused/records/0000000000000000"} {
+		if err := e.call(t.Context(), "/v3/kv/deleterange", deleteRequest{Key: []byte(key)}, &struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l = gain(t, e)
+	if _, err := l.Load(); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "it has 0 keys, and should have 1") {
+		t.Errorf("a key is lost: %v", err)
+	}
+	l.Close()
+	if err := e.call(t.Context(), "/v3/kv/put", putRequest{Key: e.metaKey(), Value: []byte(`{"format":99}`)}, &struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Gain(t.Context()); err == nil || !strings.Contains(err.Error(), "format 99") {
+		t.Errorf("a later format: %v", err)
+	}
+}

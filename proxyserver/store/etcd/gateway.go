@@ -1,0 +1,205 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// gateway speaks to the members of etcd over their JSON gateway. It is safe for
+// concurrent use.
+type gateway struct {
+	bases       []string // URLs of the members
+	current     atomic.Int64
+	http        http.Client
+	credentials string // path of a file with user:password; empty: none are needed
+
+	mu    sync.Mutex
+	token string // of the last authentication
+}
+
+// maxResponse is more than any answer: a page of the largest values, in base64.
+const maxResponse = 1 << 30
+
+func newGateway(a Address, secure *secure, credentials string) *gateway {
+	g := &gateway{credentials: credentials}
+	for _, host := range a.Hosts {
+		g.bases = append(g.bases, a.scheme()+host)
+	}
+	// One request at a time on a connection: a member that hangs holds up one
+	// request, and not all.
+	var onlyHTTP1 http.Protocols
+	onlyHTTP1.SetHTTP1(true)
+	g.http.Transport = &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		TLSClientConfig:     secure.config(),
+		TLSHandshakeTimeout: 5 * time.Second,
+		Protocols:           &onlyHTTP1,
+		MaxIdleConnsPerHost: 8,
+		IdleConnTimeout:     time.Minute,
+		DisableCompression:  true,
+	}
+	return g
+}
+
+// statusError is an answer of etcd that is no success.
+type statusError struct {
+	status int
+	failure
+}
+
+func (e *statusError) Error() string {
+	text := e.Message
+	if text == "" {
+		text = e.failure.Error
+	}
+	if text == "" {
+		text = http.StatusText(e.status)
+	}
+	return fmt.Sprintf("etcd answered %d: %s", e.status, text)
+}
+
+// refused reports that etcd has not done what it was asked for, and will not do it
+// if it is asked again.
+func refused(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && e.Code == codeInvalid
+}
+
+// noSpace reports that etcd takes no writes, because its database has reached its
+// quota.
+func noSpace(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && e.Code == codeExhausted && strings.Contains(e.Message, "space")
+}
+
+// compacted reports that the history before that revision was dropped before.
+func compacted(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && e.Code == codeOutOfRange
+}
+
+// call sends one request to the member that answered last, and decodes the answer
+// into out. After a failure the next call goes to the next member. An error that is
+// not [refused] leaves open whether etcd has done it, or will do it.
+func (g *gateway) call(ctx context.Context, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	return g.send(ctx, path, body, out)
+}
+
+func (g *gateway) send(ctx context.Context, path string, body []byte, out any) error {
+	n := g.current.Load()
+	base := g.bases[int(n)%len(g.bases)]
+	err := g.sendTo(ctx, base, path, body, out)
+	if err != nil && !refused(err) {
+		g.current.CompareAndSwap(n, n+1)
+	}
+	return err
+}
+
+// sendTo sends a request to one member, and once more after it has authenticated
+// if that was missing.
+func (g *gateway) sendTo(ctx context.Context, base, path string, body []byte, out any) error {
+	g.mu.Lock()
+	token := g.token
+	g.mu.Unlock()
+	err := g.post(ctx, base, path, token, body, out)
+	if g.credentials == "" || !unauthenticated(err) {
+		return err
+	}
+	if token, err = g.authenticate(ctx, base, token); err != nil {
+		return fmt.Errorf("authenticate: %w", err)
+	}
+	return g.post(ctx, base, path, token, body, out)
+}
+
+// unauthenticated reports that a request had no valid token: one that has expired
+// is 401 with code 16, and none is 400 with code 3.
+func unauthenticated(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && (e.Code == codeUnauthenticated || e.Code == codeInvalid && strings.Contains(e.Message, "user name is empty"))
+}
+
+// authenticate returns a new token in the place of one that etcd refused. The file
+// is read each time, so that a password may change.
+func (g *gateway) authenticate(ctx context.Context, base, old string) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.token != old { // somebody was faster
+		return g.token, nil
+	}
+	user, password, err := readCredentials(g.credentials)
+	if err != nil {
+		return "", err
+	}
+	body, err := json.Marshal(map[string]string{"name": user, "password": password})
+	if err != nil {
+		return "", err
+	}
+	var reply struct {
+		Token string `json:"token"`
+	}
+	if err := g.post(ctx, base, "/v3/auth/authenticate", "", body, &reply); err != nil {
+		return "", err
+	}
+	g.token = reply.Token
+	return g.token, nil
+}
+
+// readCredentials reads a file that holds user:password.
+func readCredentials(path string) (user, password string, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return "", "", err
+	}
+	user, password, ok := strings.Cut(strings.TrimSpace(string(text)), ":")
+	if !ok || user == "" {
+		return "", "", fmt.Errorf("%s: want one line with user:password", path)
+	}
+	return user, password, nil
+}
+
+// post makes one HTTP request.
+func (g *gateway) post(ctx context.Context, base, path, token string, body []byte, out any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", token)
+	}
+	resp, err := g.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", base, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		e := &statusError{status: resp.StatusCode}
+		_ = json.Unmarshal(text, &e.failure) // a proxy on the way may answer otherwise
+		return e
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return fmt.Errorf("the answer of %s is not as expected: %w", base, err)
+	}
+	return nil
+}
+
+func (g *gateway) close() { g.http.CloseIdleConnections() }

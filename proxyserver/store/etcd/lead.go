@@ -1,0 +1,285 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// format is the number of this layout. A server refuses a later one, since it would
+// lose records that it cannot read.
+const format = 1
+
+// metaRecord is about all records. Each commit writes it.
+type metaRecord struct {
+	Format     int           `json:"format"`
+	ID         string        `json:"id"` // of the store, for its life
+	Clock      time.Duration `json:"clock"`
+	Generation uint64        `json:"generation"`
+	Keys       int           `json:"keys"`   // how many keys the records have
+	Commit     string        `json:"commit"` // which commit wrote it: no two write the same
+}
+
+// lead is the store of the server that leads. Its keeper makes it last.
+type lead struct {
+	client *client
+	nonce  string // no other lead has it
+	value  []byte // of the leader's key, with the nonce
+
+	validUntil atomic.Int64 // by boottime
+	ended      context.Context
+	end        context.CancelCauseFunc
+	running    sync.WaitGroup
+	closed     bool
+
+	meta         metaRecord
+	metaRevision int64 // of meta's last change; 0: there is no meta
+	commits      int
+	table        *table
+}
+
+var _ store.Lead = (*lead)(nil)
+
+// leaderKept demands that this lead is the one in etcd still.
+func (l *lead) leaderKept() compare {
+	return compare{Key: l.client.leaderKey(), Target: compareValue, Value: l.value}
+}
+
+// extend makes the lead valid for a full TTL from began on, which is when the
+// transaction was sent that proved it.
+func (l *lead) extend(began time.Duration) {
+	until := int64(began + l.client.ttl)
+	for {
+		old := l.validUntil.Load()
+		if old >= until || l.validUntil.CompareAndSwap(old, until) {
+			return
+		}
+	}
+}
+
+// remaining is how long the lead is valid if it is not extended.
+func (l *lead) remaining() time.Duration {
+	return time.Duration(l.validUntil.Load()) - boottime()
+}
+
+// errLapsed says that etcd has confirmed no transaction of the leader for a TTL.
+var errLapsed = fmt.Errorf("%w: etcd has not confirmed it for --leader-ttl", store.ErrNotLeader)
+
+// Holds implements [store.Lead]. Once it has failed, the lead is over for good.
+func (l *lead) Holds() error {
+	if l.ended.Err() != nil {
+		return context.Cause(l.ended)
+	}
+	if l.remaining() <= 0 {
+		l.end(errLapsed)
+		return context.Cause(l.ended)
+	}
+	return nil
+}
+
+// Over implements [store.Lead].
+func (l *lead) Over() <-chan struct{} { return l.ended.Done() }
+
+// ID implements [store.Store].
+func (l *lead) ID() string { return l.client.ID() }
+
+// Check implements [store.Store].
+func (l *lead) Check() error { return l.Holds() }
+
+// pageSize is how many keys Load asks for at a time.
+const pageSize = 1000
+
+// Load implements [store.Store]. Nobody else writes records while this server
+// leads, so the pages fit together.
+func (l *lead) Load() (pool.Snapshot, error) {
+	var snap pool.Snapshot
+	if l.metaRevision == 0 {
+		l.meta = metaRecord{Format: format, ID: newNonce()}
+		if err := l.write(nil); err != nil {
+			return snap, fmt.Errorf("begin the store %s: %w", l.client.prefix, err)
+		}
+	}
+	l.client.noteID(l.meta.ID)
+	l.table = newTable(l.client.prefix + "/records/")
+	snap.Clock, snap.Generation = l.meta.Clock, l.meta.Generation
+	from, end := l.table.prefix, rangeEnd(l.table.prefix)
+	for {
+		var page rangeResponse
+		err := l.client.retry(l.ended, func(ctx context.Context) error {
+			page = rangeResponse{}
+			return l.client.call(ctx, "/v3/kv/range", rangeRequest{Key: from, RangeEnd: end, Limit: pageSize}, &page)
+		})
+		if err != nil {
+			return snap, fmt.Errorf("load the store %s: %w", l.client.prefix, err)
+		}
+		for _, kv := range page.KVs {
+			if err := l.table.load(kv, &snap); err != nil {
+				return snap, l.damaged(err)
+			}
+			from = append(bytes.Clone(kv.Key), 0)
+		}
+		if !page.More {
+			break
+		}
+	}
+	if l.table.keys != l.meta.Keys {
+		return snap, l.damaged(fmt.Errorf("it has %d keys, and should have %d", l.table.keys, l.meta.Keys))
+	}
+	return snap, l.Holds()
+}
+
+func (l *lead) damaged(err error) error {
+	return fmt.Errorf("store %s: %w: %w: restore etcd from a backup, or delete all keys under the prefix to start without leases", l.client.prefix, store.ErrDamaged, err)
+}
+
+// Commit implements [store.Store]. What does not fit into one transaction is
+// several, between the steps of the batch; a step that is too large itself is
+// split between its changes.
+//
+// It goes on trying while the lead holds.
+func (l *lead) Commit(b store.Batch) error {
+	err := l.commit(b)
+	if err != nil {
+		l.end(fmt.Errorf("%w: %w", store.ErrNotLeader, err))
+	}
+	return err
+}
+
+func (l *lead) commit(b store.Batch) error {
+	l.meta.Clock, l.meta.Generation = b.Clock, b.Generation
+	from := 0
+	for i := range len(b.Steps) + 1 {
+		to := len(b.Changes)
+		if i < len(b.Steps) {
+			to = b.Steps[i]
+		}
+		step := b.Changes[from:to]
+		from = to
+		whole := l.table.fits(len(step))
+		if !whole && len(l.table.changed) > 0 {
+			if err := l.flush(); err != nil {
+				return err
+			}
+			whole = l.table.fits(len(step))
+		}
+		for _, c := range step {
+			if !whole && !l.table.fits(1) {
+				if err := l.flush(); err != nil {
+					return err
+				}
+			}
+			if err := l.table.add(c); err != nil {
+				return err
+			}
+		}
+	}
+	return l.flush()
+}
+
+// flush writes what the table has collected: in one transaction, unless the
+// changes of a single call are more than that takes.
+func (l *lead) flush() error {
+	writes := l.table.flush()
+	for {
+		var ops []operation
+		size, keys := 0, 0
+		for _, w := range writes {
+			if size += w.bytes; len(ops) == maxChanges || len(ops) > 0 && size > maxBytes+maxBundle/2 {
+				break
+			}
+			keys += w.keys
+			ops = append(ops, w.operation)
+		}
+		writes = writes[len(ops):]
+		l.meta.Keys += keys
+		l.table.keys = l.meta.Keys
+		if err := l.write(ops); err != nil || len(writes) == 0 {
+			return err
+		}
+	}
+}
+
+// write does ops and writes meta in one transaction, which is fenced: it does
+// nothing unless this lead is the one in etcd, and meta as the last commit left it.
+// Without the second, a delayed copy of an earlier transaction would do its
+// operations again.
+//
+// A transaction whose answer was lost is sent again. If it then fails, meta tells
+// whether the first copy had been applied.
+func (l *lead) write(ops []operation) error {
+	l.commits++
+	l.meta.Commit = l.nonce + "." + strconv.Itoa(l.commits)
+	meta, err := json.Marshal(l.meta)
+	if err != nil {
+		return err
+	}
+	key := l.client.metaKey()
+	body, err := json.Marshal(txnRequest{
+		Compare: []compare{l.leaderKept(), {Key: key, Target: compareMod, ModRevision: l.metaRevision}},
+		Success: append(ops, put(key, meta)),
+		Failure: []operation{get(l.client.leaderKey()), get(key)},
+	})
+	if err != nil {
+		return err
+	}
+	var reply txnResponse
+	err = l.client.retry(l.ended, func(ctx context.Context) error {
+		if err := l.Holds(); err != nil {
+			return err
+		}
+		reply = txnResponse{}
+		return l.client.send(ctx, "/v3/kv/txn", body, &reply)
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("commit to %s: %w", l.client.prefix, err)
+	case reply.Succeeded:
+		l.metaRevision = reply.Header.Revision
+		return nil
+	}
+	leader, there := reply.read(0), reply.read(1)
+	switch {
+	case !bytes.Equal(leader.Value, l.value):
+		return errDeposed
+	case bytes.Equal(there.Value, meta):
+		l.metaRevision = there.ModRevision
+		return nil
+	}
+	return l.damaged(errors.New("its meta was changed by another than the leader"))
+}
+
+// errDeposed says that another server has taken the lead.
+var errDeposed = fmt.Errorf("%w: another server has taken the lead", store.ErrNotLeader)
+
+// Close implements [store.Store]. It gives the lead up: the next server takes it
+// without waiting for its end.
+func (l *lead) Close() error {
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	held := l.Holds() == nil
+	l.end(errResigned)
+	l.running.Wait()
+	if !held {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.client.ttl/4)
+	defer cancel()
+	resign := txnRequest{Compare: []compare{l.leaderKept()}, Success: []operation{remove(l.client.leaderKey())}}
+	if err := l.client.call(ctx, "/v3/kv/txn", resign, &txnResponse{}); err != nil {
+		return fmt.Errorf("give up the lead: %w", err)
+	}
+	return nil
+}
+
+var errResigned = fmt.Errorf("%w: it has given up the lead", store.ErrNotLeader)

@@ -1,0 +1,121 @@
+package etcd
+
+// The messages of etcd's JSON gateway, as far as they are used (etcd's
+// rpc.proto, version 3.4). An int64 is a string, bytes are base64, and what is
+// zero or empty is left out.
+
+type header struct {
+	Revision int64 `json:"revision,string"`
+}
+
+type keyValue struct {
+	Key            []byte `json:"key"`
+	Value          []byte `json:"value"`
+	CreateRevision int64  `json:"create_revision,string"`
+	ModRevision    int64  `json:"mod_revision,string"`
+}
+
+type rangeRequest struct {
+	Key      []byte `json:"key"`
+	RangeEnd []byte `json:"range_end,omitempty"`
+	Limit    int64  `json:"limit,string,omitempty"`
+	Revision int64  `json:"revision,string,omitempty"`
+}
+
+type rangeResponse struct {
+	Header header     `json:"header"`
+	KVs    []keyValue `json:"kvs"`
+	More   bool       `json:"more"`
+}
+
+// first is the only key that was asked for; zero if it is not there.
+func (r *rangeResponse) first() keyValue {
+	if r == nil || len(r.KVs) == 0 {
+		return keyValue{}
+	}
+	return r.KVs[0]
+}
+
+type putRequest struct {
+	Key   []byte `json:"key"`
+	Value []byte `json:"value"`
+}
+
+type deleteRequest struct {
+	Key []byte `json:"key"`
+}
+
+// What a compare looks at. A key that is not there has the create and mod
+// revision 0.
+const (
+	compareValue  = "VALUE"
+	compareCreate = "CREATE"
+	compareMod    = "MOD"
+)
+
+// compare demands that a property of a key equals what is given.
+type compare struct {
+	Key            []byte `json:"key"`
+	Target         string `json:"target"`
+	Value          []byte `json:"value,omitempty"`
+	CreateRevision int64  `json:"create_revision,string,omitempty"`
+	ModRevision    int64  `json:"mod_revision,string,omitempty"`
+}
+
+// operation is one of its fields.
+type operation struct {
+	Range  *rangeRequest  `json:"requestRange,omitempty"`
+	Put    *putRequest    `json:"requestPut,omitempty"`
+	Delete *deleteRequest `json:"requestDeleteRange,omitempty"`
+}
+
+func get(key []byte) operation        { return operation{Range: &rangeRequest{Key: key}} }
+func put(key, value []byte) operation { return operation{Put: &putRequest{Key: key, Value: value}} }
+func remove(key []byte) operation     { return operation{Delete: &deleteRequest{Key: key}} }
+
+type txnRequest struct {
+	Compare []compare   `json:"compare,omitempty"`
+	Success []operation `json:"success,omitempty"`
+	Failure []operation `json:"failure,omitempty"`
+}
+
+type txnResponse struct {
+	Header    header `json:"header"`
+	Succeeded bool   `json:"succeeded"`
+	Responses []struct {
+		Range *rangeResponse `json:"response_range"`
+	} `json:"responses"`
+}
+
+// read is the key that the operation with that index has read.
+func (r *txnResponse) read(index int) keyValue {
+	if index >= len(r.Responses) {
+		return keyValue{}
+	}
+	return r.Responses[index].Range.first()
+}
+
+type compactRequest struct {
+	Revision int64 `json:"revision,string"`
+}
+
+type statusResponse struct {
+	Size  int64 `json:"dbSize,string"`
+	InUse int64 `json:"dbSizeInUse,string"`
+	Quota int64 `json:"dbSizeQuota,string"` // 3.6 and later
+}
+
+// failure is the body of an answer that is no success.
+type failure struct {
+	Message string `json:"message"`
+	Error   string `json:"error"`
+	Code    int    `json:"code"` // of gRPC
+}
+
+// Codes of gRPC.
+const (
+	codeInvalid         = 3
+	codeExhausted       = 8
+	codeOutOfRange      = 11
+	codeUnauthenticated = 16
+)

@@ -1,0 +1,176 @@
+package etcd
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store/record"
+)
+
+// Bounds of one transaction. etcd takes 128 operations and 1.5 MiB, unless its
+// operator set other bounds.
+const (
+	maxOperations = 128
+	maxChanges    = maxOperations - 1 // beside the one that writes meta
+	maxBundle     = 512 << 10
+	maxBytes      = 1 << 20
+)
+
+// table is the records as the leader knows them, and which keys of etcd they are
+// in. It collects what changes for the next transaction.
+type table struct {
+	prefix []byte // of the keys
+	places map[string]place
+	keys   int    // how many bundles there are in etcd, once all is written that flush returned
+	next   uint64 // number of the next bundle
+
+	changed []*bundle
+	bytes   int     // that they take at most
+	request *bundle // collects the records of one change; nil: none yet
+	ended   *bundle // collects the ended ids of one transaction; nil: none yet
+}
+
+// place is where a record is.
+type place struct {
+	bundle *bundle
+	index  int
+}
+
+func newTable(prefix string) *table {
+	return &table{prefix: []byte(prefix), places: make(map[string]place)}
+}
+
+// add takes up what one change makes of the records.
+func (t *table) add(c pool.Change) error {
+	t.request = nil
+	return record.Write(t, c)
+}
+
+// Put implements [record.Table].
+func (t *table) Put(key, payload []byte) error {
+	if p, ok := t.places[string(key)]; ok {
+		p.bundle.entries[p.index].payload = string(payload)
+		p.bundle.size += len(payload)
+		t.mark(p.bundle, len(payload))
+		return nil
+	}
+	open := &t.request
+	if record.IsEnded(key) {
+		open = &t.ended
+	}
+	if *open == nil || (*open).size > maxBundle {
+		*open = &bundle{number: t.next}
+		t.next++
+	}
+	b := *open
+	before := b.size
+	index := b.add(entry{string(key), string(payload)})
+	t.places[string(key)] = place{b, index}
+	t.mark(b, b.size-before)
+	return nil
+}
+
+// Delete implements [record.Table].
+func (t *table) Delete(key []byte) error {
+	p, ok := t.places[string(key)]
+	if !ok {
+		return nil
+	}
+	delete(t.places, string(key))
+	b := p.bundle
+	b.entries[p.index] = entry{}
+	b.dead++
+	t.mark(b, 0)
+	return nil
+}
+
+// mark notes that b has changed, and has more bytes than before.
+func (t *table) mark(b *bundle, more int) {
+	if !b.changed {
+		b.changed = true
+		t.changed = append(t.changed, b)
+		more = b.size
+	}
+	t.bytes += more
+}
+
+// fits reports whether n more changes surely fit into the transaction: each is one
+// bundle of its own and one waiter that goes, and one bundle is for the ended ids.
+func (t *table) fits(n int) bool {
+	return len(t.changed)+2*n+1 <= maxChanges && t.bytes < maxBytes
+}
+
+// write is one operation of a transaction.
+type write struct {
+	operation
+	bytes int // of its value
+	keys  int // by how many it changes the number of keys
+}
+
+// flush returns the writes that make what was collected durable, and begins anew.
+func (t *table) flush() []write {
+	var writes []write
+	for _, b := range t.changed {
+		b.changed = false
+		key := t.keyOf(b.number)
+		switch {
+		case b.live() > 0:
+			w := write{operation: put(key, b.encode())}
+			if b.size = len(w.Put.Value); !b.stored {
+				w.keys = 1
+			}
+			w.bytes, b.stored = b.size, true
+			writes = append(writes, w)
+			t.shrink(b)
+		case b.stored:
+			b.stored = false
+			writes = append(writes, write{operation: remove(key), keys: -1})
+		}
+	}
+	t.changed, t.bytes, t.request, t.ended = t.changed[:0], 0, nil, nil
+	return writes
+}
+
+// shrink drops the entries of b that were deleted, when they are most of it.
+func (t *table) shrink(b *bundle) {
+	if 2*b.dead <= len(b.entries) {
+		return
+	}
+	b.entries = slices.DeleteFunc(b.entries, func(e entry) bool { return e.key == "" })
+	b.dead = 0
+	for i, e := range b.entries {
+		t.places[e.key] = place{b, i}
+	}
+}
+
+// keyOf is the key of the bundle with that number. Keys are in the order of their
+// numbers.
+func (t *table) keyOf(number uint64) []byte {
+	return fmt.Appendf(slices.Clip(t.prefix), "%016x", number)
+}
+
+// load takes up a key that etcd has, and adds what it says to snap.
+func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
+	var number uint64
+	if _, err := fmt.Sscanf(string(kv.Key[len(t.prefix):]), "%016x", &number); err != nil {
+		return fmt.Errorf("key %q: %w", kv.Key, err)
+	}
+	entries, err := decodeBundle(kv.Value)
+	if err != nil {
+		return fmt.Errorf("key %q: %w", kv.Key, err)
+	}
+	b := &bundle{number: number, entries: make([]entry, 0, len(entries)), stored: true}
+	for _, e := range entries {
+		if _, twice := t.places[e.key]; twice {
+			return fmt.Errorf("key %q: record %q is there twice", kv.Key, e.key)
+		}
+		t.places[e.key] = place{b, b.add(e)}
+		if err := record.Add(snap, []byte(e.key), []byte(e.payload)); err != nil {
+			return fmt.Errorf("key %q: record %q: %w", kv.Key, e.key, err)
+		}
+	}
+	t.keys++
+	t.next = max(t.next, number+1)
+	return nil
+}

@@ -1,0 +1,93 @@
+package etcd
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// compactEvery is how often the leader drops the history of keys: etcd keeps
+	// all values that a key ever had until then.
+	compactEvery = 5 * time.Minute
+	// measureEvery is how often the leader asks how large the database is.
+	measureEvery = 30 * time.Second
+	// defaultQuota is the size at which etcd takes no more writes, unless its
+	// operator has set another one; etcd tells it from version 3.6 on.
+	defaultQuota = 2 << 30
+)
+
+// upkeep is what a leader has to do beside its leases. Its errors are logged, and
+// nothing depends on it.
+type upkeep struct {
+	*client
+	presence  *presence
+	noCompact bool
+	size      atomic.Pointer[statusResponse] // when it was last measured
+}
+
+func newUpkeep(c *client, p *presence, noCompact bool) *upkeep {
+	u := &upkeep{client: c, presence: p, noCompact: noCompact}
+	u.size.Store(&statusResponse{})
+	return u
+}
+
+// run does it until the lead is over. revision is that of its first transaction.
+func (u *upkeep) run(lead context.Context, revision int64) {
+	u.presence.leave()
+	u.measure(lead)
+	revision = u.compact(lead, revision)
+	measured, compacted := boottime(), boottime()
+	for sleep(lead, u.ttl) == nil {
+		u.presence.look(lead)
+		now := boottime()
+		if now-measured >= measureEvery {
+			measured = now
+			u.measure(lead)
+		}
+		if now-compacted >= compactEvery {
+			compacted = now
+			revision = u.compact(lead, revision)
+		}
+	}
+}
+
+// compact drops the history before a revision, and returns the present one, for
+// the next time: so nothing is dropped that is younger than compactEvery.
+func (u *upkeep) compact(ctx context.Context, revision int64) (present int64) {
+	if u.noCompact {
+		return revision
+	}
+	err := within(ctx, u.ttl, func(ctx context.Context) error {
+		var reply rangeResponse
+		if err := u.call(ctx, "/v3/kv/range", rangeRequest{Key: u.metaKey()}, &reply); err != nil {
+			return err
+		}
+		present = reply.Header.Revision
+		return u.call(ctx, "/v3/kv/compaction", compactRequest{Revision: revision}, &struct{}{})
+	})
+	if err != nil && !compacted(err) && ctx.Err() == nil {
+		u.log.Warn("etcd's history could not be compacted: its database grows", "error", err)
+	}
+	return max(present, revision)
+}
+
+// measure notes how large the database is, and warns before it is full.
+func (u *upkeep) measure(ctx context.Context) {
+	var s statusResponse
+	err := within(ctx, u.ttl/4, func(ctx context.Context) error {
+		return u.call(ctx, "/v3/maintenance/status", struct{}{}, &s)
+	})
+	if err != nil {
+		return // the next commit tells
+	}
+	u.size.Store(&s)
+	quota := s.Quota
+	if quota == 0 {
+		quota = defaultQuota
+	}
+	if s.Size > quota/4*3 {
+		u.log.Warn("no space soon: etcd takes no writes when its database has reached its quota: defragment it, or raise --quota-backend-bytes of etcd",
+			"bytes", s.Size, "in_use", s.InUse, "quota", quota)
+	}
+}

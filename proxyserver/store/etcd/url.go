@@ -1,0 +1,62 @@
+package etcd
+
+import (
+	"fmt"
+	"net"
+	"strings"
+)
+
+// defaultPort is where etcd listens for clients.
+const defaultPort = "2379"
+
+// IsURL reports whether s is meant for [ParseURL].
+func IsURL(s string) bool {
+	return strings.HasPrefix(s, "etcd://") || strings.HasPrefix(s, "etcds://")
+}
+
+// Address is where a store is in etcd.
+type Address struct {
+	TLS    bool
+	Hosts  []string // HOST:PORT of etcd's members
+	Prefix string   // of all keys of the store, without a slash at its end
+}
+
+// ParseURL understands etcd://HOST[:PORT][,HOST…]/PREFIX, and etcds:// for TLS.
+// Without a port it is 2379.
+func ParseURL(s string) (Address, error) {
+	wrong := func(why string) (Address, error) {
+		return Address{}, fmt.Errorf("%s: want etcd://HOST[:PORT],HOST[:PORT],…/PREFIX, or etcds:// for TLS", why)
+	}
+	scheme, rest, _ := strings.Cut(s, "://")
+	if scheme != "etcd" && scheme != "etcds" {
+		return wrong("no URL of etcd")
+	}
+	hosts, prefix, _ := strings.Cut(rest, "/")
+	if strings.Contains(hosts, "@") {
+		return wrong("a user and a password belong into a file of their own")
+	}
+	a := Address{TLS: scheme == "etcds", Prefix: strings.Trim(prefix, "/")}
+	if a.Prefix == "" || strings.ContainsAny(a.Prefix, "?#") {
+		return wrong("a prefix of the keys is missing, or has a query")
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		name, port, err := net.SplitHostPort(host)
+		if err != nil {
+			name, port = strings.Trim(host, "[]"), defaultPort
+			host = net.JoinHostPort(name, port)
+		}
+		if name == "" || port == "" || strings.ContainsAny(name, " []/?#") {
+			return wrong(fmt.Sprintf("%q is no host", host))
+		}
+		a.Hosts = append(a.Hosts, host)
+	}
+	return a, nil
+}
+
+// scheme is how a member is spoken to.
+func (a Address) scheme() string {
+	if a.TLS {
+		return "https://"
+	}
+	return "http://"
+}
