@@ -315,4 +315,6 @@ type Health struct {
 	Version string `json:"version"`
 	Durable bool   `json:"durable"`
 	Store   string `json:"store,omitempty"` // as in [HeaderStore]
+
+	Leader *Leader `json:"leader,omitempty"` // nil: this server always leads
 }

@@ -28,6 +28,10 @@ type Problem struct {
 	// Reason is why a request ended, with ProblemEnded: [ReasonUnconfirmed], or
 	// empty for every other.
 	Reason string `json:"reason,omitempty"`
+	// Leader is the URL of the server that leads, with ProblemNotLeader; empty if
+	// nobody is known to. It is a hint: a client sends its token only to servers
+	// that its user named.
+	Leader string `json:"leader,omitempty"`
 }
 
 // Texts that clients of version 1 look for.

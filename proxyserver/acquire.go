@@ -8,10 +8,11 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
 func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
-	t := h.term
+	t := h.term()
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil { // url.Values would leave out what is not valid
 		h.metrics.refused("", "bad-request")
@@ -149,6 +150,7 @@ func refusal(err error) string {
 		{pool.ErrEnded, "ended"},
 		{pool.ErrConflict, "conflict"},
 		{ErrStore, "unavailable"},
+		{store.ErrNotLeader, "not-leader"},
 		{errPanicked, "unavailable"},
 	} {
 		if errors.Is(err, r.err) {

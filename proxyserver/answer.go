@@ -132,6 +132,7 @@ var titles = map[string]string{
 	leaseapi.ProblemRemoved:        "removed by an operator",
 	leaseapi.ProblemNotQueued:      "not queued",
 	leaseapi.ProblemNoStore:        "no store",
+	leaseapi.ProblemNotLeader:      "another server leads",
 }
 
 func badRequest(w http.ResponseWriter, err error) {
@@ -140,5 +141,22 @@ func badRequest(w http.ResponseWriter, err error) {
 
 // unavailable answers a call that the term did not do.
 func unavailable(w http.ResponseWriter, err error) {
+	if standby, ok := errors.AsType[*notLeaderError](err); ok {
+		notLeader(w, standby.election.Leader().URL)
+		return
+	}
 	problem(w, http.StatusServiceUnavailable, leaseapi.ProblemUnavailable, err.Error())
+}
+
+// notLeader tells a client who leads. It forwards nothing.
+func notLeader(w http.ResponseWriter, leader string) {
+	p := leaseapi.Problem{
+		Type: leaseapi.ProblemNotLeader, Title: titles[leaseapi.ProblemNotLeader], Status: http.StatusServiceUnavailable,
+		Detail: "this server does not lead, and nobody is known to: try again soon", Leader: leader,
+	}
+	if p.Leader != "" {
+		p.Detail = fmt.Sprintf("this server does not lead: %s does", p.Leader)
+	}
+	w.Header().Set("Retry-After", retryAfter)
+	write(w, p.Status, leaseapi.ContentTypeProblem, p)
 }

@@ -26,8 +26,14 @@ func (h *handler) serveBackup(c caller, w http.ResponseWriter, r *http.Request) 
 	if _, ok := readBody(w, r); !ok {
 		return
 	}
-	backuper, ok := h.term.store.(store.Backuper)
-	if !ok {
+	kept := h.term().store
+	backuper, ok := kept.(store.Backuper)
+	switch {
+	case ok:
+	case h.election != nil:
+		problem(w, http.StatusConflict, leaseapi.ProblemNoStore, "the leases are in etcd: etcdctl snapshot save makes a backup")
+		return
+	default:
 		problem(w, http.StatusConflict, leaseapi.ProblemNoStore, "the server keeps its state in memory only: there is nothing to copy")
 		return
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
-	t := h.term
+	t := h.term()
 	var req leaseapi.BreakRequest
 	if !h.readOperation(c, "to break a lease", w, r, &req, func() error { return checkBreak(req) }) {
 		return

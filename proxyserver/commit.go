@@ -30,6 +30,7 @@ type batch struct {
 	saveClock  bool          // the clock is to be saved, changes or not
 	arrived    time.Duration // never, or on the lease clock: when the first of those who wait came
 	deliveries []delivery
+	steps      []int // where changes may be divided: see [store.Batch]
 
 	done chan struct{} // closed when the batch is durable, or failed with err
 	err  error
@@ -56,12 +57,20 @@ func (b *batch) add(c pool.Change, calls []*call) {
 	}
 }
 
+// endStep notes that what was added belongs to calls that have ended.
+func (b *batch) endStep() {
+	if n := len(b.changes); n > 0 && (len(b.steps) == 0 || b.steps[len(b.steps)-1] < n) {
+		b.steps = append(b.steps, n)
+	}
+}
+
 // committer makes decisions durable, one batch after the other, and then known.
 type committer struct {
-	store   store.Store // nil: in memory
-	clock   clock
-	metrics *metrics
-	log     changeLog
+	store    store.Store    // nil: in memory
+	election store.Election // nil: this server always leads
+	clock    clock
+	metrics  *metrics
+	log      changeLog
 
 	commitSem chan struct{} // holds a value while somebody commits
 	failed    chan struct{} // closed by fail
@@ -168,12 +177,22 @@ func (c *committer) save(b *batch, now time.Duration) (err error) {
 		}
 	}()
 	began := time.Now()
-	err = c.store.Commit(store.Batch{Changes: b.changes, Clock: now, Generation: b.generation})
+	err = c.store.Commit(store.Batch{Changes: b.changes, Steps: b.steps, Clock: now, Generation: b.generation})
 	c.metrics.committed(len(b.changes), time.Since(began), err)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrStore, err)
-		c.log.Error("nothing is granted or released from now on", "error", err)
+		err = c.storeFailed(err)
 	}
+	return err
+}
+
+// storeFailed says why every call is refused after the store failed with err.
+func (c *committer) storeFailed(err error) error {
+	if c.election != nil {
+		c.log.Warn("this server leads no longer", "error", err)
+		return &notLeaderError{c.election, err}
+	}
+	err = fmt.Errorf("%w: %w", ErrStore, err)
+	c.log.Error("nothing is granted or released from now on", "error", err)
 	return err
 }
 

@@ -6,16 +6,19 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
 // handler is the HTTP front: it answers calls from the term that runs, and
 // outlives it.
 type handler struct {
-	term     *term
+	current  atomic.Pointer[term] // see term
 	log      *slog.Logger
 	version  string
-	storeID  string                   // of the store; in memory one of its own
+	storeID  func() string            // of the store; in memory one of its own
+	election store.Election           // nil: this server always leads
 	leaf     func() *x509.Certificate // nil: no TLS
 	metrics  *metrics
 	tokens   atomic.Pointer[config.Tokens]
@@ -24,4 +27,17 @@ type handler struct {
 	connections *connections
 	crossOrigin http.CrossOriginProtection
 	hosts       []string // lower case: names of this server, beside those of loopback
+}
+
+// term returns the term to answer from. That of a server that does not lead refuses
+// every call.
+func (h *handler) term() *term { return h.current.Load() }
+
+// leader says who leads; nil if that is always this server.
+func (h *handler) leader() *leaseapi.Leader {
+	if h.election == nil {
+		return nil
+	}
+	l := h.election.Leader()
+	return &leaseapi.Leader{URL: l.URL, Since: l.Since, Standby: l.Standby, Leads: h.term().lead != nil}
 }

@@ -22,8 +22,9 @@ func (h *handler) servePause(c caller, w http.ResponseWriter, r *http.Request) {
 	}
 	var pause pool.Pause
 	var failed error
-	err := h.term.do(func(set *pool.Set, now time.Duration) { pause, failed = set.Pause(now, req.Type, req.Reason) })
-	if h.answerPause(w, req.Type, pause, true, err, failed) {
+	t := h.term()
+	err := t.do(func(set *pool.Set, now time.Duration) { pause, failed = set.Pause(now, req.Type, req.Reason) })
+	if h.answerPause(w, t.clock, req.Type, pause, true, err, failed) {
 		h.logOperation(c, "pause", "type", req.Type, "reason", req.Reason)
 	}
 }
@@ -36,14 +37,15 @@ func (h *handler) serveResume(c caller, w http.ResponseWriter, r *http.Request) 
 	var pause pool.Pause
 	var paused bool
 	var failed error
-	err := h.term.do(func(set *pool.Set, now time.Duration) { pause, paused, failed = set.Resume(now, req.Type) })
-	if h.answerPause(w, req.Type, pause, paused, err, failed) {
+	t := h.term()
+	err := t.do(func(set *pool.Set, now time.Duration) { pause, paused, failed = set.Resume(now, req.Type) })
+	if h.answerPause(w, t.clock, req.Type, pause, paused, err, failed) {
 		h.logOperation(c, "resume", "type", req.Type)
 	}
 }
 
 // answerPause reports whether all went well.
-func (h *handler) answerPause(w http.ResponseWriter, typ string, pause pool.Pause, paused bool, err, failed error) bool {
+func (h *handler) answerPause(w http.ResponseWriter, clock clock, typ string, pause pool.Pause, paused bool, err, failed error) bool {
 	switch {
 	case err != nil:
 		unavailable(w, err)
@@ -52,7 +54,7 @@ func (h *handler) answerPause(w http.ResponseWriter, typ string, pause pool.Paus
 	default:
 		reply := leaseapi.PauseReply{Type: typ}
 		if paused {
-			reply.Reason, reply.Since = pause.Reason, h.term.clock.wall(pause.Since)
+			reply.Reason, reply.Since = pause.Reason, clock.wall(pause.Since)
 		}
 		answer(w, http.StatusOK, reply)
 		return true

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
 func (h *handler) serveRequest(_ caller, w http.ResponseWriter, r *http.Request) {
@@ -18,14 +20,15 @@ func (h *handler) serveRequest(_ caller, w http.ResponseWriter, r *http.Request)
 	}
 	var st pool.Status
 	known := false
-	err := h.term.do(func(set *pool.Set, now time.Duration) { st, known = set.Status(now, id) })
+	t := h.term()
+	err := t.do(func(set *pool.Set, now time.Duration) { st, known = set.Status(now, id) })
 	switch {
 	case err != nil:
 		unavailable(w, err)
 	case !known:
 		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+id+" is known")
 	default:
-		answer(w, http.StatusOK, requestReply(h.term.clock, id, st))
+		answer(w, http.StatusOK, requestReply(t.clock, id, st))
 	}
 }
 
@@ -58,7 +61,7 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 		badRequest(w, err)
 		return
 	}
-	t := h.term
+	t := h.term()
 	var pools []pool.PoolStatus
 	if err := t.do(func(set *pool.Set, now time.Duration) { pools = set.Pools(now) }); err != nil {
 		unavailable(w, err)
@@ -92,11 +95,12 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 // serveHealth says that the process lives, and which wire it speaks. It asks
 // nothing of the store. A server that has failed is about to end.
 func (h *handler) serveHealth(_ caller, w http.ResponseWriter, _ *http.Request) {
-	if err := h.term.failure(); err != nil {
+	t := h.term()
+	if err := t.failure(); err != nil && !errors.Is(err, store.ErrNotLeader) {
 		unavailable(w, err)
 		return
 	}
 	answer(w, http.StatusOK, leaseapi.Health{
-		Status: "ok", Wire: leaseapi.Wire, Version: h.version, Durable: h.term.durable(), Store: h.storeID,
+		Status: "ok", Wire: leaseapi.Wire, Version: h.version, Durable: t.durable() || h.election != nil, Store: h.storeID(), Leader: h.leader(),
 	})
 }

@@ -14,7 +14,7 @@ import (
 // With a configuration that it could not take up the server goes on as before,
 // and should still get requests: it is ready, and degraded.
 func (h *handler) serveReady(_ caller, w http.ResponseWriter, r *http.Request) {
-	if err := h.term.do(func(*pool.Set, time.Duration) {}); err != nil {
+	if err := h.term().do(func(*pool.Set, time.Duration) {}); err != nil {
 		unavailable(w, err)
 		return
 	}

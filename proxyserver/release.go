@@ -31,7 +31,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 	var reply leaseapi.ReleaseReply
 	unknown := ""
 	var forbidden error
-	err := h.term.do(func(set *pool.Set, now time.Duration) {
+	err := h.term().do(func(set *pool.Set, now time.Duration) {
 		if forbidden = c.mayRelease(set, now, req); forbidden == nil {
 			if req.All {
 				reply = releaseAll(set, now, c.owns(req.Owner))

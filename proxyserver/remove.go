@@ -22,7 +22,7 @@ func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) 
 	}
 	var removed pool.Request
 	var failed error
-	err := h.term.do(func(set *pool.Set, now time.Duration) {
+	err := h.term().do(func(set *pool.Set, now time.Duration) {
 		removed, failed = set.Remove(now, req.RequestID, req.Reason)
 	})
 	already, _ := errors.AsType[*pool.RemovedError](failed)

@@ -13,7 +13,7 @@ import (
 )
 
 func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
-	t := h.term
+	t := h.term()
 	body, ok := readBody(w, r)
 	if !ok {
 		return

@@ -12,7 +12,9 @@ import (
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := newAnswerWriter(rw)
 	defer h.recoverCall(w)
-	w.Header().Set(leaseapi.HeaderStore, h.storeID)
+	if id := h.storeID(); id != "" {
+		w.Header().Set(leaseapi.HeaderStore, id)
+	}
 	path := r.URL.Path
 	if boskosPaths[path] {
 		http.Error(w, fmt.Sprintf("this is a lease proxy (leasectl serve), not Boskos, and has no %s: POST %s?type=TYPE takes a lease, POST %s gives it back",
@@ -58,7 +60,7 @@ func (h *handler) recoverCall(w http.ResponseWriter) {
 	case http.ErrAbortHandler:
 		panic(cause)
 	default:
-		unavailable(w, h.term.failCall(cause))
+		unavailable(w, h.term().failCall(cause))
 	}
 }
 

@@ -14,6 +14,10 @@ import (
 // below the time between TERM and KILL anywhere.
 const drainTime = 5 * time.Second
 
+// handOverTime is how long a leader that stops waits for answers that are being
+// written. It is short, since the next leader waits for it.
+const handOverTime = 500 * time.Millisecond
+
 // Serve answers on all listeners until ctx is done or the server is idle for
 // long enough, and closes them. Then it grants nothing: a waiting acquire with a
 // request id is answered 202, so that its client comes back with the id, one
@@ -39,14 +43,12 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 			gates = append(gates, g)
 		}
 	}
-	if s.store == nil {
+	if s.store == nil && s.election == nil {
 		s.handler.log.Warn("state is in memory only: a restart loses all leases")
 	}
 
 	var running sync.WaitGroup
 	broken := make(chan error, len(listeners))
-	running.Go(func() { s.term.keepTime(ctx.Done()) })
-	running.Go(func() { s.term.watchStore(ctx.Done()) })
 	running.Go(func() { s.handler.watchCertificate(ctx) })
 	for _, l := range listeners {
 		l = limited{l, s.handler.connections}
@@ -61,25 +63,22 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		running.Go(func() { s.stopWhenIdle(ctx, gates, cancel) })
 	}
 
-	select {
-	case <-ctx.Done():
-	case <-s.term.failed:
-		cancel()
-	}
+	failed := s.serveTerms(ctx, &running)
+	cancel()
 	s.term.halt()
-	drain, done := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	drain, done := context.WithTimeout(context.WithoutCancel(ctx), s.drainTime())
 	defer done()
 	if err := s.http.Shutdown(drain); err != nil {
 		s.http.Close() // a client that has not read its answer by now does not get it
 	}
 	running.Wait()
 
-	var errs []error
+	errs := []error{failed}
 	close(broken)
 	for err := range broken {
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, s.term.end(), s.Close())...)
+	return errors.Join(append(errs, s.endTerm(), s.Close())...)
 }
 
 // stopWhenIdle calls stop when the server has been idle for long enough, and
@@ -116,4 +115,12 @@ func closeAll(listeners []net.Listener) error {
 		errs = append(errs, l.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// drainTime is how long a stop waits for answers that are being written.
+func (s *Server) drainTime() time.Duration {
+	if s.election != nil {
+		return handOverTime
+	}
+	return drainTime
 }

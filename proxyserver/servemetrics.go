@@ -16,7 +16,7 @@ import (
 // serveMetrics answers even when the store has failed: an operator looks at the
 // metrics then.
 func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request) {
-	term := h.term
+	term := h.term()
 	var totals []pool.PoolStatus
 	err := term.do(func(set *pool.Set, now time.Duration) { totals = set.Totals(now) })
 	var t promtext.Text

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/x509"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -26,6 +28,11 @@ type Options struct {
 	// Store keeps the state. The server closes it, also if [New] fails. Nil:
 	// state is in memory only.
 	Store store.Store
+
+	// Election decides whether this server leads, and has the store then; nil: it
+	// always leads. The server closes it, also if [New] fails. It goes with neither
+	// Store nor Idle.
+	Election store.Election
 
 	Log     *slog.Logger  // nil: no log
 	Version string        // of the program, for [leaseapi.Health]
@@ -51,12 +58,18 @@ type Options struct {
 // Server is a lease proxy: an HTTP front that lives as long as the process, and
 // the term that it answers from. [New] makes one.
 type Server struct {
-	handler handler
-	http    http.Server
-	term    *term
-	store   store.Store // nil: in memory
-	idle    *idleness   // nil: the server does not stop by itself
-	hide    func() (unhide func(), err error)
+	handler  handler
+	http     http.Server
+	term     *term
+	store    store.Store                         // nil: in memory, or in etcd
+	election store.Election                      // nil: this server always leads
+	lead     store.Lead                          // the last one; nil: there was none
+	begin    func(st store.Store) (*term, error) // begins a term from what st holds
+	idle     *idleness                           // nil: the server does not stop by itself
+	hide     func() (unhide func(), err error)
+
+	poolsMu sync.Mutex
+	pools   []pool.Config // that the next term begins with
 }
 
 // New takes up what the store holds. The caller must call Serve, or Close if it
@@ -68,26 +81,29 @@ func New(opts Options) (*Server, error) {
 	if opts.MaxWait == 0 {
 		opts.MaxWait = DefaultMaxWait
 	}
-	s := &Server{store: opts.Store}
+	s := &Server{store: opts.Store, election: opts.Election, pools: opts.Pools}
 	s.handler.log, s.handler.version, s.handler.metrics = opts.Log, opts.Version, newMetrics()
 	for _, host := range opts.Hosts {
 		s.handler.hosts = append(s.handler.hosts, strings.ToLower(host))
 	}
 	s.handler.leaf = opts.Leaf
 	s.SetTokens(opts.Tokens)
-	term := termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now}
+	of := termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, election: opts.Election}
 	if opts.Idle != nil {
 		s.idle, s.hide = newIdleness(opts.Idle.After), opts.Idle.Hide
-		term.busy = s.idle.setBusy
+		of.busy = s.idle.setBusy
 	}
+	s.begin = func(st store.Store) (*term, error) { return beginTerm(s.configured(), st, of) }
 	var err error
-	if s.term, err = beginTerm(opts.Pools, opts.Store, term); err != nil {
+	if s.election != nil {
+		s.setTerm(standbyTerm(s.election, s.handler.metrics, opts.Log))
+	} else if s.term, err = s.begin(opts.Store); err == nil {
+		s.setTerm(s.term)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.handler.term = s.term
-	if s.handler.storeID = rand.Text(); s.store != nil {
-		s.handler.storeID = s.store.ID()
-	}
+	s.handler.storeID, s.handler.election = s.idOfStore(), s.election
 	s.handler.metrics.configured(opts.Pools)
 	// A connection carries one request at a time: one that breaks is one
 	// client that has gone.
@@ -124,10 +140,40 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 // Close closes the store of a server that will not serve. Serve does it by
 // itself.
 func (s *Server) Close() error {
-	if s.store == nil {
-		return nil
+	switch {
+	case s.lead != nil:
+		return errors.Join(s.lead.Close(), s.election.Close())
+	case s.election != nil:
+		return s.election.Close()
+	case s.store != nil:
+		return s.store.Close()
 	}
-	return s.store.Close()
+	return nil
+}
+
+// setTerm makes calls be answered from t.
+func (s *Server) setTerm(t *term) {
+	s.term = t
+	s.handler.current.Store(t)
+}
+
+// configured returns the pools that the next term begins with.
+func (s *Server) configured() []pool.Config {
+	s.poolsMu.Lock()
+	defer s.poolsMu.Unlock()
+	return s.pools
+}
+
+// idOfStore returns what tells the id of the store.
+func (s *Server) idOfStore() func() string {
+	if s.election != nil {
+		return s.election.ID
+	}
+	id := rand.Text()
+	if s.store != nil {
+		id = s.store.ID()
+	}
+	return func() string { return id }
 }
 
 // ServeHTTP implements [http.Handler].
@@ -142,15 +188,19 @@ func (s *Server) SetTokens(tokens config.Tokens) { s.handler.tokens.Store(&token
 // says why nothing has changed. It is safe to call while the server serves, and
 // returns when all it did is durable.
 func (s *Server) SetPools(pools []pool.Config) error {
+	s.poolsMu.Lock()
+	defer s.poolsMu.Unlock()
 	var refused error
-	err := s.term.do(func(set *pool.Set, now time.Duration) { refused = set.Reconfigure(now, pools) })
-	if err != nil {
+	err := s.handler.term().do(func(set *pool.Set, now time.Duration) { refused = set.Reconfigure(now, pools) })
+	if errors.Is(err, store.ErrNotLeader) {
+		_, err = pool.New(pools, pool.Snapshot{}) // the next term begins with them
+	}
+	if err := cmp.Or(err, refused); err != nil {
 		return err
 	}
-	if refused == nil {
-		s.handler.metrics.configured(pools)
-	}
-	return refused
+	s.pools = pools
+	s.handler.metrics.configured(pools)
+	return nil
 }
 
 // Reloaded tells the server what came of reading the files of source again: nil

@@ -290,7 +290,7 @@ func TestTermEndsAndAnotherBegins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.server.term, p.server.handler.term = next, next
+		p.server.setTerm(next)
 		stop := make(chan struct{})
 		go next.keepTime(stop)
 		defer close(stop)

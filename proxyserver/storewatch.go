@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -40,8 +39,7 @@ func (t *term) checkStore() {
 	if err == nil {
 		return
 	}
-	err = fmt.Errorf("%w: %w", ErrStore, err)
-	t.log.Error("nothing is granted or released from now on", "error", err)
+	err = t.storeFailed(err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.fail(err)

@@ -29,6 +29,7 @@ const (
 type term struct {
 	committer
 	set     *pool.Set
+	lead    store.Lead // nil: nothing can end the term but the server
 	maxWait time.Duration
 	busy    func(n int)   // is called with the number of leases and waiters after each change; nil: nobody asks
 	alarm   alarm         // rings when the pools have something to do
@@ -47,6 +48,8 @@ type termOptions struct {
 	log     *slog.Logger
 	now     func() time.Time // nil: [time.Now]
 	busy    func(n int)
+
+	election store.Election // nil: this server always leads
 }
 
 // beginTerm begins a term from what st holds; nil: from nothing, in memory. What a
@@ -70,7 +73,7 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 	}
 	t := &term{
 		committer: committer{
-			store: st, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock},
+			store: st, election: opts.election, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock},
 			commitSem: make(chan struct{}, 1), failed: make(chan struct{}),
 			waiting: make(waiters), open: open, saved: saved,
 		},
@@ -79,6 +82,7 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 		busy:    opts.busy,
 		alarm:   newAlarm(),
 	}
+	t.lead, _ = st.(store.Lead)
 	t.collect()
 	if t.durable() {
 		t.open.saveClock = true
@@ -96,10 +100,35 @@ func (t *term) durable() bool { return t.store != nil }
 // it is not, and that to try again is no use.
 func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
 	b, err := t.run(op)
-	if err != nil || b == nil {
+	switch {
+	case err != nil:
 		return err
+	case b == nil:
+		return t.stillLeads()
 	}
 	return t.awaitCommit(b)
+}
+
+// stillLeads reports whether an answer holds that waits for no commit. It is asked
+// after the answer was made: a process may be stopped in between for any time.
+func (t *term) stillLeads() error {
+	if t.lead == nil {
+		return nil
+	}
+	err := t.lead.Holds()
+	if err != nil {
+		return t.lose(err)
+	}
+	return nil
+}
+
+// lose fails the term because its server leads no longer, and returns why calls are
+// refused.
+func (t *term) lose(err error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fail(&notLeaderError{t.election, err})
+	return t.haltErr
 }
 
 // run runs op under the lock and returns the batch that its answer waits for;
@@ -145,6 +174,7 @@ func (t *term) collect() {
 		}
 		t.open.add(c, calls)
 	}
+	t.open.endStep()
 }
 
 // setAlarm sets the alarm to the next thing that happens by itself.

@@ -112,7 +112,7 @@ func TestOursWire(t *testing.T) {
 	p.granted("type=full")
 	p.later(t.Context(), "type=full")
 	eventually(t, func() bool { return p.pools()[1].Waiting == 1 })
-	p.server.handler.storeID = "ID"
+	p.server.handler.storeID = func() string { return "ID" }
 	runWire(t, p, []wireCase{
 		{name: "bad wait", method: "POST", target: acquire + "?type=q&wait=1", status: 400, contentType: typeProblem, problem: bad, body: `parameter "wait" is not valid: time: missing unit in duration "1"`},
 		{name: "negative wait", method: "POST", target: acquire + "?type=q&wait=-1s", status: 400, contentType: typeProblem, problem: bad, body: `parameter "wait" is not valid: wait -1s is negative`},

@@ -10,6 +10,7 @@ import (
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/proxyserver"
 	"github.com/leasectl/leasectl/proxyserver/store/bolt"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd"
 	"github.com/leasectl/leasectl/trap/process"
 )
 
@@ -26,6 +27,11 @@ Its files (--config, --tokens, --tls-cert, --tls-key) are read again when
 they change, within a few seconds, or at once on HUP. What cannot be taken up is
 logged, shown by /readyz, and changes nothing.
 
+With --data etcd://HOST:PORT,…/PREFIX any number of servers share their leases: one
+leads, and the others refuse calls and say who does. When the leader dies, stops
+or is cut off, another one goes on after --leader-ttl, at once if it stops by
+itself.
+
 With --tokens, clients must show a token of that file (their --token-file), and
 nobody renews or ends a lease that was acquired with a token of another name.
 Each line has a name, a token of 16 bytes or more, and admin if it may operate
@@ -33,12 +39,17 @@ the server (break, remove, pause, resume, backup) or read if it may only look; a
 # begins a comment.`,
 		Example: `  leasectl serve --listen 127.0.0.1:0 --pool install=2 --data ./leases
   leasectl serve --listen :8370 --config pools.yaml --data ./leases \
-    --tokens tokens --tls-cert cert.pem --tls-key key.pem`,
+    --tokens tokens --tls-cert cert.pem --tls-key key.pem
+  leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem \
+    --tls-key key.pem --data etcd://etcd-0:2379,etcd-1:2379/leases --advertise https://a.example:8370`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A job's LEASECTL_POOL is about its local proxy.
 			if o.config != "" {
 				a.proxy.pools = ifTyped(cmd.Flags().Lookup("pool"), a.proxy.pools)
+			}
+			if err := o.etcd.check(o.data, cmd.Flags()); err != nil {
+				return err
 			}
 			return a.serve(cmd.Context(), o)
 		},
@@ -88,10 +99,8 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 			return err
 		}
 	}
-	if o.data != "" {
-		if set.options.Store, err = bolt.Open(o.data); err != nil {
-			return err
-		}
+	if err := o.openData(&set.options); err != nil {
+		return err
 	}
 	if set.server, err = proxyserver.New(set.options); err != nil {
 		return err
@@ -106,5 +115,17 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	defer set.keepUp(ctx)()
 	err = set.server.Serve(ctx, listeners...)
 	logStop(ctx, log, err)
+	return err
+}
+
+// openData opens where the leases are kept.
+func (o *serveOptions) openData(options *proxyserver.Options) (err error) {
+	switch {
+	case o.data == "":
+	case etcd.IsURL(o.data):
+		options.Election, err = o.etcd.open(o.data, options.Log)
+	default:
+		options.Store, err = bolt.Open(o.data)
+	}
 	return err
 }

@@ -18,6 +18,7 @@ type serveOptions struct {
 	socket    string
 	config    string
 	data      string
+	etcd      etcdOptions
 	tokens    string
 	logFormat string
 	maxWait   time.Duration
@@ -32,7 +33,8 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "listen", "", "address to listen on, port 0 for a free one (default "+defaultListen+", or none with --socket)")
 	flags.StringVar(&o.socket, "socket", "", "path of a Unix socket to listen on")
 	flags.StringVar(&o.config, "config", "", "YAML file with the pools, as Boskos deployments have it")
-	flags.StringVar(&o.data, "data", "", "directory that keeps the leases over restarts (default: in memory)")
+	flags.StringVar(&o.data, "data", "", "directory that keeps the leases over restarts, or etcd://HOST:PORT,…/PREFIX (default: in memory)")
+	o.etcd.bind(flags)
 	flags.Var(durationValue(&o.maxWait, 2*time.Hour, time.Second, 7*24*time.Hour), "max-wait", "how long an acquire without a request id may wait")
 	flags.StringVar(&o.tokens, "tokens", "", "file with the tokens that clients must show one of")
 	flags.Var(choiceValue(&o.logFormat, "text", "text", "json"), "log-format", "how log lines are written: text or json")
@@ -45,12 +47,16 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.Lookup("local-idle").Hidden = true
 }
 
-// hosts is the name in --listen, if it has one: clients may use it for the server.
-func (o *serveOptions) hosts() []string {
+// hosts are the names in --listen and --advertise, if they have one: clients may use
+// them for the server.
+func (o *serveOptions) hosts() (hosts []string) {
 	if host, _, err := net.SplitHostPort(o.listen); err == nil && host != "" {
-		return []string{host}
+		hosts = append(hosts, host)
 	}
-	return nil
+	if host := o.etcd.host(); host != "" {
+		hosts = append(hosts, host)
+	}
+	return hosts
 }
 
 // check refuses an address that strangers may reach, unless what they can do

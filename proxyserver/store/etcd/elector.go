@@ -120,6 +120,7 @@ func (e *Elector) pollEvery() time.Duration { return min(e.ttl/20, 200*time.Mill
 // Gain implements [store.Election]: it watches the leader's key until that is gone,
 // or stays the same for a full TTL.
 func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
+	e.leader.Store(nil)
 	var watched int64       // revision of the leader's key
 	var since time.Duration // from when on it is known
 	for {
@@ -155,7 +156,7 @@ func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
 // understand notes what s says, and refuses a store of a later format.
 func (e *Elector) understand(s state) error {
 	var leader store.Leader
-	if s.leader.Value != nil {
+	if s.leader.Value != nil && !e.wrote(s.leader.Value) {
 		var r leaderRecord
 		if err := json.Unmarshal(s.leader.Value, &r); err != nil {
 			return fmt.Errorf("%s: %w: it is no key of a leader: %w", e.leaderKey(), store.ErrDamaged, err)

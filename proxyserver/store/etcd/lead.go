@@ -148,8 +148,11 @@ func (l *lead) damaged(err error) error {
 // It goes on trying while the lead holds.
 func (l *lead) Commit(b store.Batch) error {
 	err := l.commit(b)
+	if err != nil && !errors.Is(err, store.ErrNotLeader) {
+		err = fmt.Errorf("%w: %w", store.ErrNotLeader, err)
+	}
 	if err != nil {
-		l.end(fmt.Errorf("%w: %w", store.ErrNotLeader, err))
+		l.end(err)
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func (u *upkeep) run(lead context.Context, revision int64) {
 	u.measure(lead)
 	revision = u.compact(lead, revision)
 	measured, compacted := boottime(), boottime()
-	for sleep(lead, u.ttl) == nil {
+	for sleep(lead, u.ttl/4) == nil {
 		u.presence.look(lead)
 		now := boottime()
 		if now-measured >= measureEvery {

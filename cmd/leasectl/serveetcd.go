@@ -1,0 +1,79 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd"
+)
+
+// etcdOptions are the flags of serve for leases that are kept in etcd.
+type etcdOptions struct {
+	advertise   string
+	leaderTTL   time.Duration
+	ca          string
+	cert        string
+	key         string
+	credentials string
+	noCompact   bool
+}
+
+func (o *etcdOptions) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&o.advertise, "advertise", "", "URL under which clients reach this server; with etcd, the others name it while it leads")
+	flags.Var(durationValue(&o.leaderTTL, etcd.DefaultTTL, time.Second, time.Minute), "leader-ttl", "how long a server leads on that does not reach etcd; another one takes over after it")
+	flags.StringVar(&o.ca, "data-ca", "", "PEM file with the authority of etcd's certificates (default: the system's)")
+	flags.StringVar(&o.cert, "data-cert", "", "PEM file with this server's certificate for etcd")
+	flags.StringVar(&o.key, "data-key", "", "PEM file with the key of --data-cert")
+	flags.StringVar(&o.credentials, "data-credentials", "", "file that holds user:password for etcd")
+	flags.BoolVar(&o.noCompact, "no-compact", false, "leave etcd's history to somebody else who compacts it")
+}
+
+// check refuses flags that need etcd without it, and halves of a pair.
+func (o *etcdOptions) check(data string, flags *pflag.FlagSet) error {
+	if !etcd.IsURL(data) {
+		for _, name := range []string{"advertise", "leader-ttl", "data-ca", "data-cert", "data-key", "data-credentials", "no-compact"} {
+			if flags.Changed(name) {
+				return usagef("--%s needs --data etcd://HOST:PORT,…/PREFIX", name)
+			}
+		}
+		return nil
+	}
+	address, err := etcd.ParseURL(data)
+	if err != nil {
+		return usagef("--data: %v", err)
+	}
+	if !address.TLS && (o.ca != "" || o.cert != "" || o.key != "") {
+		return usagef("--data-ca, --data-cert and --data-key need --data etcds://…")
+	}
+	if (o.cert == "") != (o.key == "") {
+		return usagef("--data-cert and --data-key go together: the certificate and its key")
+	}
+	if o.advertise == "" {
+		return nil
+	}
+	if _, err := proxyclient.ParseURL(o.advertise); err != nil {
+		return usagef("--advertise: %v", err)
+	}
+	return nil
+}
+
+// host is the name in --advertise, if it has one: clients use it for the server.
+func (o *etcdOptions) host() string {
+	u, err := proxyclient.ParseURL(o.advertise)
+	if o.advertise == "" || err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// open returns how this server takes part in who leads.
+func (o *etcdOptions) open(data string, log *slog.Logger) (store.Election, error) {
+	return etcd.Open(etcd.Options{
+		URL: data, Advertise: o.advertise, TTL: o.leaderTTL, NoCompact: o.noCompact,
+		CAFile: o.ca, CertFile: o.cert, KeyFile: o.key, CredentialsFile: o.credentials, Log: log,
+	})
+}

@@ -1,0 +1,15 @@
+package leaseapi
+
+import "time"
+
+// ProblemNotLeader is 503 to every call of a server that does not lead: another
+// one does, on the same store. See [Problem.Leader].
+const ProblemNotLeader = "urn:leasectl:problem:not-leader"
+
+// Leader says which of the servers on one store leads.
+type Leader struct {
+	URL     string    `json:"url,omitempty"`   // where clients reach it, if it says so
+	Since   time.Time `json:"since,omitzero"`  // by the leader's clock; zero: nobody is known to lead
+	Standby int       `json:"standby"`         // how many servers stand by
+	Leads   bool      `json:"leads,omitempty"` // the server that answers is the one that leads
+}

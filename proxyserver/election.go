@@ -1,0 +1,88 @@
+package proxyserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// serveTerms runs the term of this server, or each that it gets from the election.
+// It returns when ctx ends or the server cannot go on; the last term, which its
+// caller has to end, says why. What it starts is in running, and ends soon
+// afterwards.
+func (s *Server) serveTerms(ctx context.Context, running *sync.WaitGroup) error {
+	if s.election == nil {
+		s.runTerm(ctx, nil, running)
+		return nil
+	}
+	for {
+		err := s.leadOnce(ctx, running)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !errors.Is(err, store.ErrNotLeader):
+			return err
+		}
+	}
+}
+
+// leadOnce waits until this server leads, and serves until it leads no longer.
+func (s *Server) leadOnce(ctx context.Context, running *sync.WaitGroup) error {
+	standby := s.term
+	gaining, cancel := context.WithCancel(ctx)
+	defer cancel()
+	running.Go(func() {
+		select {
+		case <-standby.failed: // a call panicked
+			cancel()
+		case <-gaining.Done():
+		}
+	})
+	lead, err := s.election.Gain(gaining)
+	if err != nil {
+		return cmp.Or(standby.failure(), err)
+	}
+	t, err := s.begin(lead)
+	if err != nil {
+		return errors.Join(err, lead.Close())
+	}
+	s.lead = lead
+	s.setTerm(t)
+	s.handler.log.Info("this server leads", "url", s.election.Leader().URL)
+	s.runTerm(ctx, lead.Over(), running)
+	if ctx.Err() != nil {
+		return nil // answers are being written; the lead is given up after them
+	}
+	if err := lead.Holds(); err != nil {
+		t.lose(err)
+	}
+	s.setTerm(standbyTerm(s.election, s.handler.metrics, s.handler.log))
+	t.end() // its error is that of the failure
+	return errors.Join(t.failure(), lead.Close())
+}
+
+// runTerm does what the term does by itself until ctx ends, the lead is over, or
+// the term fails.
+func (s *Server) runTerm(ctx context.Context, over <-chan struct{}, running *sync.WaitGroup) {
+	t, stop := s.term, make(chan struct{})
+	defer close(stop)
+	running.Go(func() { t.keepTime(stop) })
+	running.Go(func() { t.watchStore(stop) })
+	select {
+	case <-ctx.Done():
+	case <-over:
+	case <-t.failed:
+	}
+}
+
+// endTerm ends the last term. That another server leads is no failure of this one.
+func (s *Server) endTerm() error {
+	err := s.term.end()
+	if s.election != nil && errors.Is(err, store.ErrNotLeader) {
+		return nil
+	}
+	return err
+}
