@@ -25,7 +25,7 @@ func (s *Set) Break(now time.Duration, name, reason string, immediately bool) (L
 	s.Advance(now)
 	sl := s.slots[name]
 	switch {
-	case !s.known(name):
+	case sl == nil && !s.wasMadeUp(name):
 		return Lease{}, ErrUnknownName
 	case sl == nil || sl.lease == nil:
 		return Lease{}, ErrNotHeld

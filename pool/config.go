@@ -1,13 +1,6 @@
 package pool
 
-import (
-	"errors"
-	"fmt"
-	"strconv"
-	"time"
-
-	"github.com/leasectl/leasectl/leaseapi"
-)
+import "time"
 
 // Defaults and limits of a [Config].
 const (
@@ -20,8 +13,6 @@ const (
 	// MaxCapacity is the most names one pool may have: beyond it a typing error is
 	// likelier than a wish.
 	MaxCapacity = 100_000
-	// MaxUnits is the most units one counted pool may have, likewise.
-	MaxUnits = 1_000_000_000
 )
 
 // Config is one pool. Only Type is required, and either Names or Units: a pool is
@@ -59,72 +50,16 @@ type Config struct {
 	LockDelay time.Duration
 }
 
-// Check reports what is wrong with the pool taken alone: types and names that
-// are not valid or not unique, and numbers out of range.
-func (c Config) Check() error {
-	var errs []error
-	if err := leaseapi.CheckType(c.Type); err != nil {
-		errs = append(errs, err)
+// Capacity returns how many units the pool has.
+func (c Config) Capacity() int {
+	if c.counted() {
+		return c.Units
 	}
-	if err := c.checkStock(); err != nil {
-		errs = append(errs, err)
-	}
-	switch {
-	case c.DefaultTTL < 0 || c.MaxTTL < 0 || c.V1TTL < 0:
-		errs = append(errs, errors.New("a TTL is negative"))
-	case c.MaxTTL > 0 && c.DefaultTTL > c.MaxTTL:
-		errs = append(errs, fmt.Errorf("default TTL %v is above the maximum %v", c.DefaultTTL, c.MaxTTL))
-	}
-	if c.MaxTTL > 0 && c.V1TTL > c.MaxTTL {
-		errs = append(errs, fmt.Errorf("the TTL for version 1 %v is above the maximum %v", c.V1TTL, c.MaxTTL))
-	}
-	if c.MaxWaiters < 0 {
-		errs = append(errs, errors.New("the limit on waiters is negative"))
-	}
-	if c.Pace < 0 {
-		errs = append(errs, errors.New("the pace is negative"))
-	}
-	if c.LockDelay < 0 {
-		errs = append(errs, errors.New("the lock delay is negative"))
-	}
-	return errors.Join(errs...)
+	return len(c.Names)
 }
 
-// checkAll reports what is wrong with configs, each alone and all together.
-func checkAll(configs []Config) error {
-	var errs []error
-	types := make(map[string]bool)
-	pools := make(map[string]string) // by name
-	counted := make(map[string]bool)
-	for _, c := range configs {
-		counted[c.Type] = c.counted()
-	}
-	for _, c := range configs {
-		err := c.Check()
-		switch {
-		case err != nil:
-		case types[c.Type]:
-			err = errors.New("there are two pools of this type")
-		default:
-			for _, name := range c.Names {
-				if other, taken := pools[name]; taken {
-					err = fmt.Errorf("name %q is already in pool %q: names are unique", name, other)
-					break
-				}
-				if typ, _ := madeUpFor(name); counted[typ] {
-					err = fmt.Errorf("name %q looks like one of pool %q, which has units and makes up its names", name, typ)
-					break
-				}
-				pools[name] = c.Type
-			}
-		}
-		types[c.Type] = true
-		if err != nil {
-			errs = append(errs, fmt.Errorf("pool %q: %w", c.Type, err))
-		}
-	}
-	return errors.Join(errs...)
-}
+// counted reports whether the pool makes up names, and has none of its own.
+func (c Config) counted() bool { return c.Units != 0 }
 
 // withDefaults returns c with its zero values filled in.
 func (c Config) withDefaults() Config {
@@ -149,14 +84,4 @@ func (c Config) ttl(want time.Duration) time.Duration {
 		want = min(want, c.MaxTTL)
 	}
 	return want
-}
-
-// Numbered returns the names of a pool whose n resources have none of their own:
-// typ-0 to typ-(n-1).
-func Numbered(typ string, n int) []string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = typ + "-" + strconv.Itoa(i)
-	}
-	return names
 }

@@ -7,6 +7,10 @@ import (
 	"strings"
 )
 
+// MaxUnits is the most units that one counted pool may have: beyond it a typing error
+// is likelier than a wish.
+const MaxUnits = 1_000_000_000
+
 // decimals is how many digits after the point a [Decimal] has.
 const decimals = 9
 

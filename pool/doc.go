@@ -1,11 +1,13 @@
 // Package pool decides who gets the next lease. A [Set] holds the pools of one
 // server and guarantees, whatever it is asked and in whatever order:
 //
-//   - A name has at most one holder, and no grant makes more leases of a pool
-//     held than the pool has names.
-//   - The names of one request are granted together or not at all.
-//   - Grants are first come, first served among the active waiters (see [Set.Detach]): a
-//     request for many names is not overtaken by requests for few.
+//   - A name has at most one holder, and so has a key of a pool.
+//   - No grant or growth makes the units in use exceed the limit of their pool, but
+//     for one larger lease alone, and for what the pool's overcommit allows.
+//   - The units of one request are granted together or not at all.
+//   - The first waiter that is there (see [Set.Detach]), and whose key nobody holds, is
+//     next; while it does not fit, nobody overtakes it. So a request for many units
+//     is not overtaken by requests for few, and a busy key holds up nobody else.
 //   - A request id is granted at most once, also over a restart from a
 //     [Snapshot], for as long as its end is remembered: see [EndedKept] and
 //     [MaxEnded].
@@ -43,18 +45,23 @@
 //
 //   - restore.go: a Set from a snapshot and back; reconfigure.go
 //   - stall.go: what a restart and a stall make up for
-//   - acquire.go, wait.go, hold.go, break.go, pause.go, remove.go, status.go,
-//     lookup.go: the calls. Each advances the Set and then changes or reads its
+//   - acquire.go, wait.go, hold.go, resize.go, break.go, pause.go, remove.go,
+//     status.go, lookup.go: the calls. Each advances the Set and then changes or reads its
 //     ledger.
 //   - set.go: what happens by itself when its time has come
 //   - grant.go, lock.go, waiter.go: how the ledger changes: a lease begins and ends,
 //     and so does a lock delay; a waiter comes, goes and is missed
+//   - key.go: who holds a key and who waits for it, and so which waiters may be next
 //   - ledger.go: the state of a Set, and the list of its changes
 //   - pool.go: a pool, its names, leases and requests, which refer to each other
 //   - estimate.go: why a waiter waits, and for how long; outlook.go: when leases
 //     are expected to end
-//   - stock.go, pace.go, history.go, ended.go, ordered.go, timer.go: one idea each,
-//     which knows nothing of pools: free names, the time between grants, how long
-//     leases were held, ended ids, a heap, times at which something is due
-//   - config.go, request.go, lease.go, change.go: what callers pass in and get back
+//   - limit.go, stock.go, pace.go, history.go, ended.go, recalled.go, ordered.go,
+//     timer.go: one idea each, which knows nothing of pools: how many units may be in
+//     use, free names, the time between grants, how long leases were held, ended ids,
+//     names that are remembered for a while, a heap, times at which something is due
+//   - check.go, units.go: what is wrong with a configuration, and how many units a
+//     request takes of a pool
+//   - config.go, cost.go, names.go, request.go, lease.go, change.go: what callers pass
+//     in and get back
 package pool

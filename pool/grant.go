@@ -31,17 +31,6 @@ func (g *ledger) serve() {
 	g.touched = g.touched[:0]
 }
 
-// open reports whether no pause keeps p from granting r.
-func (g *ledger) open(p *pool, r *request) bool { return r.Overcommit || !g.paused(p) }
-
-// due returns when the pace of p allows a grant to r.
-func (g *ledger) due(p *pool, r *request) time.Duration {
-	if r.Overcommit {
-		return g.now
-	}
-	return p.due()
-}
-
 // grant gives r, which fits and is not queued, or no more, its leases.
 func (g *ledger) grant(r *request, wasQueued bool) {
 	p := r.pool

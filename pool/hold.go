@@ -42,7 +42,7 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	s.Advance(now)
 	sl := s.slots[ref.Name]
 	switch {
-	case !s.known(ref.Name):
+	case sl == nil && !s.wasMadeUp(ref.Name):
 		return Unknown
 	case sl == nil || sl.lease == nil:
 		return ""

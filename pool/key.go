@@ -1,16 +1,5 @@
 package pool
 
-// key is a key of a pool that somebody holds or waits for.
-type key struct {
-	name    string
-	lease   *lease // one that holds it; nil: only lock delays do, if anything
-	holds   int    // leases and lock delays that hold it; more than 1 only of one request
-	waiting int    // requests that wait for it
-
-	active  ordered[*request] // those of them that are active
-	offered *request          // the first of them, if nobody holds the key; it is in pool.next
-}
-
 // key returns the key of a name; nil if the name is empty.
 func (p *pool) key(name string) *key {
 	if name == "" {

@@ -41,25 +41,26 @@ type Lease struct {
 	Owner      string
 
 	RequestID string // empty if the request cannot be repeated
+	Units     int    // how many of the pool it holds; more than 1 only in a counted pool, see [Set.Resize]
+
 	// What the request said; see [Request].
 	Count      int
 	Items      int
+	Key        string
 	HasItems   bool
 	Weighted   bool
-	Key        string
 	Overcommit bool
 
-	Units int // how many of the pool it holds; more than 1 only in a counted pool, see [Set.Resize]
-
-	TTL         time.Duration // from each renewal on
-	Granted     time.Duration
-	Expires     time.Duration // when it ends without a renewal, unless ReleaseAt is set
-	ReleaseAt   time.Duration // when it ends whatever is renewed; zero: no release is pending
-	Provisional bool          // nobody renewed it yet
-	Broken      string        // why an operator took it away; empty: nobody did
+	Provisional bool // nobody renewed it yet
 	// Extended: a restart or a stall gave it its full TTL again, and nobody
 	// renewed it since. The next one does not move Expires.
 	Extended bool
+
+	TTL       time.Duration // from each renewal on
+	Granted   time.Duration
+	Expires   time.Duration // when it ends without a renewal, unless ReleaseAt is set
+	ReleaseAt time.Duration // when it ends whatever is renewed; zero: no release is pending
+	Broken    string        // why an operator took it away; empty: nobody did
 }
 
 // Ends returns when the lease ends if nothing is done to it.

@@ -101,6 +101,17 @@ func (g *ledger) paused(p *pool) bool {
 	return ok
 }
 
+// open reports whether no pause keeps p from granting r.
+func (g *ledger) open(p *pool, r *request) bool { return r.Overcommit || !g.paused(p) }
+
+// due returns when the pace of p allows a grant to r.
+func (g *ledger) due(p *pool, r *request) time.Duration {
+	if r.Overcommit {
+		return g.now
+	}
+	return p.due()
+}
+
 // note adds c to what Drain returns.
 func (g *ledger) note(c Change) {
 	if g.changes == nil {

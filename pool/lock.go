@@ -21,6 +21,15 @@ func (g *ledger) free(sl *slot) {
 	g.touch(sl.pool)
 }
 
+// recall remembers how the last lease of a name ended that is in no pool, and
+// forgets another one.
+func (g *ledger) recall(sl *slot) {
+	forgotten := g.recalled.push(sl.name)
+	if old := g.slots[forgotten]; old != nil && old.pool == nil && old.free() {
+		delete(g.slots, forgotten)
+	}
+}
+
 // lock begins the lock delay of a name, after a lease of p.
 func (g *ledger) lock(sl *slot, p *pool, l Locked) {
 	g.restoreLock(sl, p, l)

@@ -33,12 +33,9 @@ func (s *Set) Unrenewed(now, parts time.Duration) []Lease {
 	return leases
 }
 
-// known reports whether there is or was such a name. Of those that were made up, and
-// ended long ago, only the type is known.
-func (g *ledger) known(name string) bool {
-	if g.slots[name] != nil {
-		return true
-	}
+// wasMadeUp reports whether a counted pool has, or may have, made up such a name: of
+// those that ended long ago only the type is known.
+func (g *ledger) wasMadeUp(name string) bool {
 	typ, _ := madeUpFor(name)
 	return g.named[typ] > 0
 }

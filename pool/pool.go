@@ -148,6 +148,17 @@ type slot struct {
 // granted.
 func (sl *slot) free() bool { return sl.lease == nil && sl.lock == nil }
 
+// key is a key of a pool that somebody holds or waits for.
+type key struct {
+	name    string
+	lease   *lease // one that holds it; nil: only lock delays do, if anything
+	holds   int    // leases and lock delays that hold it; more than 1 only of one request
+	waiting int    // requests that wait for it
+
+	active  ordered[*request] // those of them that are active
+	offered *request          // the first of them, if nobody holds the key; it is in pool.next
+}
+
 // lock is a name that the lock delay keeps from being granted.
 type lock struct {
 	Locked

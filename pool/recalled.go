@@ -20,12 +20,3 @@ func (r *recalled) push(name string) (forgotten string) {
 	}
 	return forgotten
 }
-
-// recall remembers how the last lease of a name ended that is in no pool, and
-// forgets another one.
-func (g *ledger) recall(sl *slot) {
-	forgotten := g.recalled.push(sl.name)
-	if old := g.slots[forgotten]; old != nil && old.pool == nil && old.free() {
-		delete(g.slots, forgotten)
-	}
-}

@@ -25,15 +25,6 @@ var (
 	ErrUnconfirmed = fmt.Errorf("%w: its grant was not confirmed in time", ErrEnded)
 )
 
-// ExhaustedError is the [ErrExhausted] of a request that does not wait. It says where
-// the request would stand if it did, as of a request that is queued.
-type ExhaustedError struct{ Status Status }
-
-func (e *ExhaustedError) Error() string { return ErrExhausted.Error() }
-
-// Is makes the error an [ErrExhausted].
-func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
-
 // RemovedError says that an operator took the request off the queue. It is
 // [ErrEnded].
 type RemovedError struct{ Reason string }
@@ -57,16 +48,17 @@ type Request struct {
 
 	// Items is how many things the holder works on, from which the cost of the pool
 	// makes units. It counts if HasItems is set and Count is zero.
-	Items    int
+	Items int
+	// Key, if it is not empty, is held by at most one request of the pool at a time:
+	// by its leases, and by their lock delays.
+	Key string
+
 	HasItems bool
 	// Weighted marks a request that knows what units are: of a counted pool it gets
 	// one lease of as many units as it asks for, and any other request as many
 	// leases of one unit each.
 	Weighted bool
 
-	// Key, if it is not empty, is held by at most one request of the pool at a time:
-	// by its leases, and by their lock delays.
-	Key string
 	// Overcommit marks a request that goes before all that are not so marked, does
 	// not wait for the pace or the end of a pause, and may exceed the limit by what
 	// the pool allows; see [Config]. It waits for its key.

@@ -86,6 +86,15 @@ func (g *ledger) describe(r *request, place, length, before int) Status {
 	return st
 }
 
+// ExhaustedError is the [ErrExhausted] of a request that does not wait. It says where
+// the request would stand if it did, as of a request that is queued.
+type ExhaustedError struct{ Status Status }
+
+func (e *ExhaustedError) Error() string { return ErrExhausted.Error() }
+
+// Is makes the error an [ErrExhausted].
+func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
+
 // PoolStatus is the state of one pool.
 type PoolStatus struct {
 	Type          string

@@ -58,7 +58,7 @@ var facts = []standsOnce{
 	{
 		fact: "the names T-0, T-1, … of a pool of N",
 		is:   numbers,
-		in:   []string{"pool/config.go"},
+		in:   []string{"pool/names.go"},
 	},
 	{
 		fact: "how a duration is printed",

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -75,7 +76,7 @@ var mutantList = []mutant{
 		"./pool", "TestLockDelay", true},
 	{"what is released has a lock delay", "pool/grant.go", "why != Released && delay > 0", "delay > 0",
 		"./pool", "TestLockDelay", false},
-	{"units under a lock delay are free", "pool/pool.go", "return p.held.Len() + p.locked", "return p.held.Len()",
+	{"units under a lock delay are free", "pool/pool.go", "return p.heldUnits + p.locked", "return p.heldUnits",
 		"./pool", "TestLockDelayOverAReconfiguration", false},
 	{"a lock delay is not durable", "pool/restore.go", "\t\tg.restoreLock(sl, g.restorePool(l.Type), l)\n", "",
 		"./pool", "TestLockDelay", false},
@@ -94,7 +95,7 @@ var mutantList = []mutant{
 // could be put back. Nothing in the tree is changed: the compiler reads the mutated
 // file in the place of the other (go help build, -overlay).
 func TestMutants(t *testing.T) {
-	for _, m := range mutantList {
+	for _, m := range slices.Concat(mutantList, poolMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			path, err := filepath.Abs(filepath.Join("../..", m.file))

@@ -11,5 +11,6 @@
 // # Inside
 //
 // From the top down: record.go has the leases and requests that ended, queue.go
-// who waits and what keeps names from them, and table.go is where they go.
+// who waits and what keeps names from them, asked.go what both have of a request, and
+// table.go is where they go.
 package record

@@ -40,17 +40,6 @@ type leaseRecord struct {
 	Expires     time.Duration `json:"expires,omitempty"` // of a lease that is broken or extended; a restart gives any other its full TTL again
 }
 
-// asked is what a request said of what it wants, as its leases and its waiter have
-// it.
-type asked struct {
-	Count      int    `json:"count"`
-	Items      int    `json:"items,omitempty"`
-	HasItems   bool   `json:"has_items,omitempty"`
-	Weighted   bool   `json:"weighted,omitempty"`
-	Key        string `json:"key,omitempty"`
-	Overcommit bool   `json:"overcommit,omitempty"`
-}
-
 type pauseRecord struct {
 	Reason string        `json:"reason"`
 	Since  time.Duration `json:"since"`

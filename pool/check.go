@@ -1,0 +1,116 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// Check reports what is wrong with the pool taken alone: types and names that
+// are not valid or not unique, and numbers out of range.
+func (c Config) Check() error {
+	var errs []error
+	if err := leaseapi.CheckType(c.Type); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.checkStock(); err != nil {
+		errs = append(errs, err)
+	}
+	switch {
+	case c.DefaultTTL < 0 || c.MaxTTL < 0 || c.V1TTL < 0:
+		errs = append(errs, errors.New("a TTL is negative"))
+	case c.MaxTTL > 0 && c.DefaultTTL > c.MaxTTL:
+		errs = append(errs, fmt.Errorf("default TTL %v is above the maximum %v", c.DefaultTTL, c.MaxTTL))
+	}
+	if c.MaxTTL > 0 && c.V1TTL > c.MaxTTL {
+		errs = append(errs, fmt.Errorf("the TTL for version 1 %v is above the maximum %v", c.V1TTL, c.MaxTTL))
+	}
+	if c.MaxWaiters < 0 {
+		errs = append(errs, errors.New("the limit on waiters is negative"))
+	}
+	if c.Pace < 0 {
+		errs = append(errs, errors.New("the pace is negative"))
+	}
+	if c.LockDelay < 0 {
+		errs = append(errs, errors.New("the lock delay is negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkAll reports what is wrong with configs, each alone and all together.
+func checkAll(configs []Config) error {
+	var errs []error
+	types := make(map[string]bool)
+	pools := make(map[string]string) // by name
+	counted := make(map[string]bool)
+	for _, c := range configs {
+		counted[c.Type] = c.counted()
+	}
+	for _, c := range configs {
+		err := c.Check()
+		switch {
+		case err != nil:
+		case types[c.Type]:
+			err = errors.New("there are two pools of this type")
+		default:
+			for _, name := range c.Names {
+				if other, taken := pools[name]; taken {
+					err = fmt.Errorf("name %q is already in pool %q: names are unique", name, other)
+					break
+				}
+				if typ, _ := madeUpFor(name); counted[typ] {
+					err = fmt.Errorf("name %q looks like one of pool %q, which has units and makes up its names", name, typ)
+					break
+				}
+				pools[name] = c.Type
+			}
+		}
+		types[c.Type] = true
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pool %q: %w", c.Type, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkStock reports what is wrong with the names or units of c.
+func (c Config) checkStock() error {
+	if !c.counted() {
+		return c.checkListed()
+	}
+	switch {
+	case len(c.Names) > 0:
+		return errors.New("a pool has names or units, not both")
+	case c.Units < 1 || c.Units > MaxUnits:
+		return fmt.Errorf("%d units: a pool has 1 to %d", c.Units, MaxUnits)
+	case c.Unknown < 0 || c.Unknown > c.Units:
+		return fmt.Errorf("an unknown request takes %d units, and the pool has %d", c.Unknown, c.Units)
+	case c.Cost != nil && c.Unknown == 0:
+		return errors.New("the pool has a cost: say how many units a request takes whose items are unknown")
+	case c.Overcommit < 0 || c.Overcommit > MaxUnits:
+		return fmt.Errorf("an overcommit of %d units: it may be 0 to %d", c.Overcommit, MaxUnits)
+	}
+	if c.Cost != nil {
+		if err := c.Cost.check(c.Units); err != nil {
+			return err
+		}
+	}
+	return leaseapi.CheckName(madeUp(c.Type, lastMadeUp)) // a type may have a slash, a name may not
+}
+
+// checkListed is checkStock of a listed pool.
+func (c Config) checkListed() error {
+	if n := len(c.Names); n < 1 || n > MaxCapacity {
+		return fmt.Errorf("%d names: a pool has 1 to %d", n, MaxCapacity)
+	}
+	if c.Unit != "" || c.Cost != nil || c.Unknown != 0 || c.Overcommit != 0 {
+		return errors.New("unit, cost, unknown and overcommit are for pools that have units, not names")
+	}
+	for _, name := range c.Names {
+		if err := leaseapi.CheckName(name); err != nil {
+			return err // one is enough to find the cause; the list may be long
+		}
+	}
+	return nil
+}
