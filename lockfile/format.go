@@ -21,6 +21,15 @@ const (
 // this program knows.
 var ErrNewer = errors.New("written by a newer leasectl")
 
+// unmarshal reads a file into v, with its format in *number, or returns [ErrNewer].
+func unmarshal(data []byte, v any, number *int) error {
+	err := json.Unmarshal(data, v)
+	if err == nil && *number <= format {
+		return nil
+	}
+	return errors.Join(checkFormat(data), err)
+}
+
 // checkFormat returns [ErrNewer] if data is JSON of a newer format. It looks at
 // nothing else, since a newer format may have changed every other field; whether
 // data is valid is for its caller to find out.

@@ -1,6 +1,11 @@
 package lockfile
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
 
 // Grant is a name as it was granted. In a list of names, or on a command line,
 // only the name may be known.
@@ -13,6 +18,17 @@ type Grant struct {
 	SharedList string    `json:"shared_list,omitempty"` // as in Record
 	At         time.Time `json:"at,omitzero"`           // when it was granted, as [FileTime]
 	GivenBack  time.Time `json:"given_back,omitzero"`   // zero: it was not, as far as this machine knows
+}
+
+func (g Grant) appendTo(to *object) {
+	g.Lease.appendTo(to)
+	to.string("store", g.Store)
+	to.string("request_id", g.RequestID)
+	to.string("owner", g.Owner)
+	to.string("handle", g.Handle)
+	to.string("shared_list", g.SharedList)
+	to.time("at", g.At)
+	to.time("given_back", g.GivenBack)
 }
 
 // Is reports whether g and o are of one grant.
@@ -53,4 +69,9 @@ func identified(grants []Grant) (known []Grant) {
 		}
 	}
 	return known
+}
+
+// validNames returns those of grants whose names are valid.
+func validNames(grants []Grant) []Grant {
+	return slices.DeleteFunc(grants, func(g Grant) bool { return leaseapi.CheckName(g.Name) != nil })
 }

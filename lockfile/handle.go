@@ -22,7 +22,8 @@ const (
 // Handle is the place of a handle, whether or not there is one. Make it with
 // [OpenHandle]. It holds nothing open and needs no closing.
 type Handle struct {
-	path string // absolute
+	path  string // absolute
+	wrote *wrote // by this process
 }
 
 // OpenHandle returns the handle at path, a file that need not exist. It
@@ -49,7 +50,7 @@ func OpenHandle(path string) (Handle, error) {
 	if err := refusal(abs); err != nil {
 		return Handle{}, fmt.Errorf("open handle: %w", err)
 	}
-	return Handle{path: abs}, nil
+	return Handle{path: abs, wrote: new(wrote)}, nil
 }
 
 // Path returns the absolute path of the names file.
@@ -105,6 +106,7 @@ type files struct {
 	names []string // in it
 	json  []byte
 	next  []byte
+	wrote *wrote // of their handle
 }
 
 // load reads the files as they were at one moment, without the lock. Around
@@ -140,6 +142,7 @@ func (h Handle) loadLocked() (f files, err error) {
 			return files{}, err
 		}
 	}
+	f.wrote = h.wrote
 	f.names, err = parseNames(f.text)
 	return f, err
 }
@@ -171,7 +174,7 @@ func (f files) record() (r Record, source string, err error) {
 		if file.data == nil {
 			continue
 		}
-		r, err := decode(file.data)
+		r, err := f.wrote.decode(file.data)
 		switch {
 		case errors.Is(err, ErrNewer):
 			return Record{Leases: bare(f.names).Leases}, "", err

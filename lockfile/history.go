@@ -1,16 +1,19 @@
 package lockfile
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -22,9 +25,10 @@ import (
 // granted again, every earlier grant of it has ended. It forgets a name that was
 // not granted for eight days, and the oldest beyond some thousand.
 //
-// Each name has a file, which is its own lock. Processes that take different
-// names do not wait for each other. A file that is not whole is of a process that
-// was killed before anybody relied on it, and reads as nothing.
+// Each name has a file, a log to which a line is added when the name is granted,
+// and when it is given back. The file is its own lock: processes that take
+// different names do not wait for each other. A line that is not whole is of a
+// process that was killed before anybody relied on it, and says nothing.
 type History string
 
 const (
@@ -32,15 +36,17 @@ const (
 	historyKept = 8 * 24 * time.Hour
 	// historyMost bounds the files: 4 KiB of disk each.
 	historyMost = 4096
-	// historyFile is the most bytes of one file. A write within one page is not cut
-	// in two by a SIGKILL.
+	// historyFile is the most bytes of one file. A line that would make it longer
+	// takes the place of all lines, with what they say in it.
 	historyFile = 4096
 )
 
-// historyDoc is one file: the grants of one name, the newest of each store.
-type historyDoc struct {
-	Format int     `json:"format"`
-	Grants []Grant `json:"grants"`
+// historyLine is one line: what was granted, or given back, of one name. That it was
+// given back counts only if an earlier line has the grant.
+type historyLine struct {
+	Format    int     `json:"format"`
+	Grants    []Grant `json:"grants"`
+	GivenBack []Grant `json:"given_back"`
 }
 
 // Of returns the newest grant of a name at each store.
@@ -75,18 +81,8 @@ func (h History) Add(ctx context.Context, grants []Grant) error {
 		if err != nil {
 			break
 		}
-		isNew := false
-		err = h.update(ctx, g.Name, func(old []Grant) []Grant {
-			isNew = len(old) == 0
-			at := slices.IndexFunc(old, func(o Grant) bool { return o.Store == g.Store })
-			switch {
-			case at < 0:
-				return append(old, g)
-			case !g.before(old[at]):
-				old[at] = g
-			}
-			return old
-		})
+		var isNew bool
+		isNew, err = h.append(ctx, g.Name, historyLine{Grants: []Grant{g}})
 		if isNew && h.prunes(g.Name) {
 			h.prune()
 		}
@@ -105,14 +101,9 @@ func (h History) GiveBack(ctx context.Context, grants []Grant) error {
 		if _, err := os.Lstat(h.path(g.Name)); err != nil {
 			continue
 		}
-		errs = append(errs, h.update(ctx, g.Name, func(old []Grant) []Grant {
-			for i := range old {
-				if old[i].Is(g) && old[i].GivenBack.IsZero() {
-					old[i].GivenBack = FileTime()
-				}
-			}
-			return old
-		}))
+		g.GivenBack = FileTime()
+		_, err := h.append(ctx, g.Name, historyLine{GivenBack: []Grant{g}})
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("write history: %w", err)
@@ -127,56 +118,130 @@ func (h History) path(name string) string {
 	return filepath.Join(string(h), hex.EncodeToString(sum[:16]))
 }
 
-// update writes what fn makes of the grants of a name, under their lock.
-func (h History) update(ctx context.Context, name string, fn func(old []Grant) []Grant) error {
+// append adds a line to the file of a name, under its lock, and tells whether there
+// was nothing in it before.
+func (h History) append(ctx context.Context, name string, line historyLine) (isNew bool, err error) {
 	path := h.path(name)
-	return underLock(path, waitingEvery(ctx, historyRetry), func() error {
-		old, err := readGrants(path, name)
-		if err != nil {
-			return err
-		}
-		data, err := encodeGrants(fn(old))
-		if err != nil {
-			return err
-		}
-		return fill(path, data)
+	err = underLock(path, waitingEvery(ctx, historyRetry), func() error {
+		var err error
+		isNew, err = line.appendTo(path, name)
+		return err
 	})
+	return isNew, err
+}
+
+func (l historyLine) appendTo(path, name string) (isNew bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	old, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return false, err
+	}
+	if err := onlyOurs(old); err != nil {
+		return false, fmt.Errorf("%s: %w", path, err)
+	}
+	data, err := l.encode()
+	if err == nil && len(old)+len(data) <= historyFile {
+		_, err = f.Write(data)
+		return len(old) == 0, err
+	}
+	if err == nil {
+		data, err = encodeGrants(l.after(grantsIn(old, name)))
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, apply(replace(path, data)) // the last act under the lock, since it replaces the locked file
 }
 
 // historyRetry is how long a waiter sleeps between two tries: a write takes some
 // ten microseconds, and who gives a name back often meets who is granted it next.
 const historyRetry = 200 * time.Microsecond
 
-// encodeGrants returns the text of a file. If it is too long, the oldest grants
-// are left out.
+// encode returns a line with a newline before it, so that a line which is not whole
+// spoils no other.
+func (l historyLine) encode() ([]byte, error) {
+	var o object
+	o.int("format", plainFormat)
+	list(&o, "grants", l.Grants, Grant.appendTo)
+	list(&o, "given_back", l.GivenBack, Grant.appendTo)
+	text, err := o.end()
+	return append([]byte{'\n'}, text...), err
+}
+
+// after returns what is known after a line, when grants were known before it.
+func (l historyLine) after(grants []Grant) []Grant {
+	for _, g := range l.Grants {
+		at := slices.IndexFunc(grants, func(o Grant) bool { return o.Name == g.Name && o.Store == g.Store })
+		switch {
+		case at < 0:
+			grants = append(grants, g)
+		case !g.before(grants[at]):
+			grants[at] = g
+		}
+	}
+	for _, g := range l.GivenBack {
+		for i := range grants {
+			if grants[i].Is(g) && grants[i].GivenBack.IsZero() {
+				grants[i].GivenBack = g.GivenBack
+			}
+		}
+	}
+	return grants
+}
+
+// encodeGrants returns all of a file as one line. If it is too long, the oldest
+// grants are left out.
 func encodeGrants(grants []Grant) ([]byte, error) {
 	for {
-		data, err := json.Marshal(historyDoc{plainFormat, grants})
-		if err != nil || len(data) < historyFile || len(grants) < 2 {
-			return append(data, '\n'), err
+		data, err := historyLine{Grants: grants}.encode()
+		if err != nil || len(data) <= historyFile || len(grants) < 2 {
+			return data, err
 		}
 		oldest := slices.MinFunc(grants, func(a, b Grant) int { return a.At.Compare(b.At) })
 		grants = slices.DeleteFunc(slices.Clone(grants), func(g Grant) bool { return g.Store == oldest.Store })
 	}
 }
 
-// readGrants reads one file; none, and one that is not whole, is no grants. A name
-// that is not "" must be theirs.
+// readGrants reads one file; none is no grants. A name that is not "" must be
+// theirs.
 func readGrants(path, name string) ([]Grant, error) {
 	data, err := readOwn(path)
-	if err != nil || len(data) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	if err := checkFormat(data); err != nil {
+	if err := onlyOurs(data); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	var doc historyDoc
-	if json.Unmarshal(data, &doc) != nil {
-		return nil, nil
+	return grantsIn(data, name), nil
+}
+
+// onlyOurs returns [ErrNewer] if a newer program wrote a line of a file. The lines of
+// this program begin alike, so they are not read for it.
+func onlyOurs(data []byte) error {
+	ours := fmt.Appendf(nil, `{"format":%d,`, plainFormat)
+	for line := range bytes.Lines(data) {
+		if !bytes.HasPrefix(line, ours) {
+			if err := checkFormat(line); err != nil {
+				return err
+			}
+		}
 	}
-	return slices.DeleteFunc(doc.Grants, func(g Grant) bool {
-		return checkNames([]string{g.Name}) != nil || name != "" && g.Name != name
-	}), nil
+	return nil
+}
+
+// grantsIn returns what the lines of a file say.
+func grantsIn(data []byte, name string) (grants []Grant) {
+	for text := range bytes.Lines(data) {
+		var line historyLine
+		if json.Unmarshal(text, &line) == nil {
+			grants = line.after(grants)
+		}
+	}
+	return slices.DeleteFunc(validNames(grants), func(g Grant) bool { return name != "" && g.Name != name })
 }
 
 // prunes reports whether the first grant of a name is one of the few that clean up.

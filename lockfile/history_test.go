@@ -102,6 +102,41 @@ func TestHistoryFiles(t *testing.T) {
 	wantError(t, h.Add(t.Context(), []Grant{grantOf("b", "s", 1)}), "other users can write")
 }
 
+// The file of an older program, which has one line, goes on as a log. Half a line, of
+// a process that was killed, says nothing and spoils no other.
+func TestHistoryLog(t *testing.T) {
+	h := historyIn(t)
+	ok(t, os.Mkdir(string(h), 0o700))
+	older := grantOf("a", "s", 1)
+	write(t, h.path("a"), `{"format":1,"grants":[{"name":"a","generation":1,"store":"s","request_id":"r1","owner":"me","handle":"/h",`+
+		`"shared_list":"/shared/leases","at":"2026-11-22T03:00:01Z"},{"name":"a","store":"other","request_id":"r9","given_back":"2026-11-22T03:00:02Z"}]}`+"\n")
+	over := Grant{Lease: Lease{Name: "a"}, Store: "other", RequestID: "r9", GivenBack: historyAt.Add(2 * time.Second)}
+	of := func(want ...Grant) {
+		t.Helper()
+		if got, err := h.Of("a"); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("it remembers %+v, %v\nwant %+v", got, err, want)
+		}
+	}
+	of(older, over)
+	write(t, h.path("a"), read(t, h.path("a"))+`{"format":1,"grants":[{"na`)
+	of(older, over)
+	newer := grantOf("a", "s", 2)
+	ok(t, h.Add(t.Context(), []Grant{newer}))
+	of(newer, over)
+	for n := 3; n < 100; n++ {
+		newer = grantOf("a", "s", n)
+		ok(t, h.Add(t.Context(), []Grant{newer}))
+		of(newer, over)
+		ok(t, h.GiveBack(t.Context(), []Grant{newer}))
+		if got, err := h.Of("a"); err != nil || len(got) != 2 || got[0].GivenBack.IsZero() {
+			t.Fatalf("%+v, %v, want that it was given back", got, err)
+		}
+		if size := len(read(t, h.path("a"))); size > historyFile {
+			t.Fatalf("the file has %d bytes", size)
+		}
+	}
+}
+
 // A name at more stores than fit into a file loses the oldest.
 func TestHistoryOfManyStores(t *testing.T) {
 	h := historyIn(t)

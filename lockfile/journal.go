@@ -119,10 +119,24 @@ func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
 
 // encode returns in as it stands on disk.
 func (in Intent) encode() ([]byte, error) {
-	data, err := json.Marshal(struct {
-		Format int `json:"format"`
-		Intent
-	}{plainFormat, in})
+	var o object
+	o.int("format", plainFormat)
+	o.string("id", in.ID)
+	o.string("kind", string(in.Kind))
+	o.string("request", in.Request)
+	o.string("handle", in.Handle)
+	o.string("proxy", in.Proxy)
+	o.string("type", in.Type)
+	o.int("count", in.Count)
+	o.string("owner", in.Owner)
+	o.int("pid", in.PID)
+	o.time("begun", in.Begun)
+	o.bool("left", in.Left)
+	if len(in.Unconfirmed) > 0 {
+		o.key("unconfirmed")
+		o.value(json.Marshal(in.Unconfirmed))
+	}
+	data, err := o.end()
 	return append(data, '\n'), err
 }
 
@@ -265,11 +279,15 @@ func readIntent(path string) (in Intent, whole bool, err error) {
 	if err != nil {
 		return Intent{}, false, err
 	}
-	if err := checkFormat(data); err != nil {
-		return Intent{}, false, fmt.Errorf("%s: %w", path, err)
+	var doc struct {
+		Format int `json:"format"`
+		Intent
 	}
-	if json.Unmarshal(data, &in) != nil {
+	switch err := unmarshal(data, &doc, &doc.Format); {
+	case errors.Is(err, ErrNewer):
+		return Intent{}, false, fmt.Errorf("%s: %w", path, err)
+	case err != nil:
 		return Intent{}, false, nil
 	}
-	return in, in.ID+intentSuffix == filepath.Base(path), nil
+	return doc.Intent, doc.ID+intentSuffix == filepath.Base(path), nil
 }

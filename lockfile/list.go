@@ -163,8 +163,30 @@ func (l List) load() (text listText, err error) {
 	if text.lines == nil {
 		text.mode = ownerOnly
 	}
-	text.grants, err = readGrants(l.jsonPath(), "")
+	text.grants, err = l.readKnown()
 	return text, err
+}
+
+// listDoc is what stands beside a list.
+type listDoc struct {
+	Format int     `json:"format"`
+	Grants []Grant `json:"grants"`
+}
+
+// readKnown reads what stands beside the list; what is not whole is nothing.
+func (l List) readKnown() ([]Grant, error) {
+	data, err := readOwn(l.jsonPath())
+	if err != nil {
+		return nil, err
+	}
+	var doc listDoc
+	switch err := unmarshal(data, &doc, &doc.Format); {
+	case errors.Is(err, ErrNewer):
+		return nil, fmt.Errorf("%s: %w", l.jsonPath(), err)
+	case err != nil:
+		return nil, nil
+	}
+	return validNames(doc.Grants), nil
 }
 
 // known returns the change that makes grants what is known beside the list. What is
@@ -174,7 +196,7 @@ func (l List) known(grants []Grant) ([]change, error) {
 		return []change{remove(l.jsonPath())}, nil
 	}
 	for {
-		data, err := json.MarshalIndent(historyDoc{plainFormat, grants}, "", " ")
+		data, err := json.MarshalIndent(listDoc{plainFormat, grants}, "", " ")
 		if err != nil {
 			return nil, err
 		}

@@ -98,11 +98,14 @@ func checkDir(dir string) error {
 // everybody's rights to, say, /tmp would be a worse one.
 func MakeDir(path string) error {
 	path = filepath.Clean(path) // a slash at the end would follow a symlink
-	// Whatever is there is looked at below, also if a second process was first.
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make directory: %w", err)
-	}
 	fi, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Whatever is there is looked at below, also if a second process was first.
+		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("make directory: %w", err)
+		}
+		fi, err = os.Lstat(path)
+	}
 	if err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}

@@ -7,6 +7,7 @@ package lockfile
 //
 //	on disk                              steps
 //	no record, and the names to be       write the record
+//	nothing                              write the record, write the names
 //	anything else                        [finish the change of a killed process,]
 //	                                     write the next record, change the names,
 //	                                     remove the old record, rename the next one
@@ -26,6 +27,11 @@ func (f files) stepsTo(h Handle, to Record, data []byte) (steps []change) {
 	namesStay := f.holdNamesOf(to)
 	if namesStay && f.json == nil && f.next == nil {
 		return []change{replace(record, data)} // over nothing that counts
+	}
+	if f.text == nil && f.json == nil && f.next == nil && to.State == StateHeld {
+		// Until the names are there, the record is no handle. It comes first, since
+		// names without it are a bare handle.
+		return []change{replace(record, data), replace(names, formatNames(to.NamesInFile()))}
 	}
 	if _, counts, err := f.record(); err == nil && counts == nextSuffix {
 		// The next record of a killed process counts already. It takes the place

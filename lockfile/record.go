@@ -1,6 +1,7 @@
 package lockfile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -95,7 +96,45 @@ func (r Record) Names() []string {
 
 // MarshalJSON implements [json.Marshaler].
 func (r Record) MarshalJSON() ([]byte, error) {
-	return json.Marshal(r.document())
+	var o object
+	r.appendTo(&o)
+	return o.end()
+}
+
+func (r Record) appendTo(to *object) {
+	to.string("state", string(r.State))
+	to.string("request_id", r.RequestID)
+	to.string("owner", r.Owner)
+	to.string("type", r.Type)
+	to.int("count", r.Count)
+	to.string("proxy", r.Proxy)
+	to.string("store", r.Store)
+	list(to, "leases", r.Leases, Lease.appendTo)
+	to.string("shared_list", r.SharedList)
+	to.time("acquired_at", r.AcquiredAt)
+	to.time("release_at", r.ReleaseAt)
+	to.int("keeper_pid", r.KeeperPID)
+	list(to, "previous", r.Owed, Owed.appendTo)
+	if r.TTL != 0 {
+		to.string("ttl", r.TTL.String())
+	}
+}
+
+func (l Lease) appendTo(to *object) {
+	to.string("name", l.Name)
+	to.uint64("generation", l.Generation)
+}
+
+func (o Owed) appendTo(to *object) {
+	to.string("request_id", o.RequestID)
+	to.string("owner", o.Owner)
+	to.string("proxy", o.Proxy)
+	to.string("store", o.Store)
+	list(to, "leases", o.Leases, Lease.appendTo)
+	to.string("shared_list", o.SharedList)
+	to.time("not_after", o.NotAfter)
+	to.bool("unsent", o.Unsent)
+	to.bool("unconfirmed", o.Unconfirmed)
 }
 
 // UnmarshalJSON implements [json.Unmarshaler]. It skips fields that it does not
@@ -105,8 +144,7 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return err
 	}
-	*r = Record(doc.fields)
-	r.TTL = time.Duration(doc.TTL)
+	*r = doc.record()
 	return nil
 }
 
@@ -143,14 +181,17 @@ func (r Record) format() int {
 // fields is Record without its methods.
 type fields Record
 
-// document is the JSON of a Record.
+// document is what the JSON of a Record is read into.
 type document struct {
+	Format int `json:"format"`
 	fields
-	TTL duration `json:"ttl,omitzero"` // hides that of fields
+	TTL duration `json:"ttl"` // hides that of fields
 }
 
-func (r Record) document() document {
-	return document{fields: fields(r), TTL: duration(r.TTL)}
+func (d document) record() Record {
+	r := Record(d.fields)
+	r.TTL = time.Duration(d.TTL)
+	return r
 }
 
 // encode returns r as it stands on disk: nothing for the zero Record.
@@ -158,23 +199,27 @@ func (r Record) encode() ([]byte, error) {
 	if r.State == "" {
 		return []byte{}, nil
 	}
-	data, err := json.MarshalIndent(struct {
-		Format int `json:"format"`
-		document
-	}{r.format(), r.document()}, "", "  ")
-	return append(data, '\n'), err
+	var o object
+	o.int("format", r.format())
+	r.appendTo(&o)
+	data, err := o.end()
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	err = json.Indent(&text, data, "", "  ")
+	text.WriteByte('\n')
+	return text.Bytes(), err
 }
 
 // decode is the inverse of encode. It checks the names like those of a names
 // file, since they are sent to a proxy and shown to scripts too.
 func decode(data []byte) (Record, error) {
-	if err := checkFormat(data); err != nil {
+	var doc document
+	if err := unmarshal(data, &doc, &doc.Format); err != nil {
 		return Record{}, err
 	}
-	var r Record
-	if err := json.Unmarshal(data, &r); err != nil {
-		return Record{}, err
-	}
+	r := doc.record()
 	if r.State == "" {
 		return Record{}, errors.New("it has no state")
 	}
@@ -191,10 +236,6 @@ func (r Record) check() error {
 
 // duration is a [time.Duration] that travels as its string.
 type duration time.Duration
-
-func (d duration) MarshalText() ([]byte, error) {
-	return []byte(time.Duration(d).String()), nil
-}
 
 func (d *duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))

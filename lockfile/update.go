@@ -115,6 +115,7 @@ func (tx *Tx) Save() error {
 		return fmt.Errorf("write handle %s: %w", tx.handle.path, err)
 	}
 	tx.onDisk, tx.saved = tx.onDisk.after(tx.handle, steps), record
+	tx.handle.wrote.note(tx.Record, record)
 	return nil
 }
 

@@ -88,6 +88,14 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestForwardedSignals", false},
 	{"who gives a lease back has lost it", "holder/lease.go", "if denied && endedByRelease(lost.Lost) && l.givenBack() {", "if false {",
 		"./holder", "TestKeepGivenBack", false},
+
+	// Files.
+	{"names are written before their record", "lockfile/plan.go", "{replace(record, data), replace(names, formatNames(to.NamesInFile()))}", "{replace(names, formatNames(to.NamesInFile())), replace(record, data)}",
+		"./lockfile", "TestKilledBetweenSteps", false},
+	{"half a line of the history spoils the next", "lockfile/history.go", `append([]byte{'\n'}, text...)`, `append(text, '\n')`,
+		"./lockfile", "TestHistoryLog", false},
+	{"a field of a record is not written", "lockfile/record.go", "\tto.string(\"store\", r.Store)\n", "",
+		"./lockfile", "TestEncodedFields", false},
 }
 
 // Each bug of the list is caught: with it put back, the test that is named fails.
