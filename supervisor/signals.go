@@ -23,15 +23,15 @@ const rareAfter = 10 * time.Millisecond
 
 // hear makes the chain listen to what is to be forwarded, while the lease is
 // being taken, until stop. ready is closed when the chain hears what asks leasectl
-// to end.
+// to end, which may be later.
 func hear(chain *trap.Chain, ready <-chan struct{}) (s *signals, stop func()) {
 	listening, end := make(chan struct{}), make(chan struct{})
 	s = &signals{chain: chain, listening: listening, heard: make(chan syscall.Signal, 64)}
 	remove := chain.OnSignal(s.pass)
 	var listener sync.WaitGroup
 	listener.Go(func() {
-		<-ready
 		chain.Listen(trap.Signals()...)
+		<-ready
 		close(listening)
 		late := time.NewTimer(rareAfter)
 		defer late.Stop()

@@ -32,7 +32,7 @@ func (e Event) String() string {
 // next signal waits until they have returned: a handler starts long work elsewhere.
 // A signal that comes while there is no handler waits for one.
 //
-// While a chain listens, writing to a standard output or error whose reader has
+// Once a chain listens to anything, writing to a standard output or error whose reader has
 // closed it fails with EPIPE instead of ending the program by SIGPIPE: otherwise
 // one line on a closed stderr would skip every exit handler.
 //
@@ -62,7 +62,8 @@ type handler struct {
 	run func(Event, error) error
 }
 
-// NewChain returns a chain that listens to signals: see [Chain.Listen].
+// NewChain returns a chain that listens to signals: see [Chain.Listen]. Without any
+// it listens to nothing yet.
 func NewChain(signals ...os.Signal) *Chain {
 	c := &Chain{
 		// receive only moves signals to pending, so it never lags behind by
@@ -71,8 +72,9 @@ func NewChain(signals ...os.Signal) *Chain {
 		exited:  make(chan struct{}),
 	}
 	c.changed.L = &c.mu
-	c.notify(syscall.SIGPIPE)
-	c.Listen(signals...)
+	if len(signals) > 0 {
+		c.Listen(signals...)
+	}
 	c.ends.Go(c.receive)
 	c.ends.Go(c.dispatch)
 	return c
@@ -89,6 +91,7 @@ func (c *Chain) Listen(signals ...os.Signal) {
 		c.pipe = true
 		c.mu.Unlock()
 	}
+	c.notify(syscall.SIGPIPE)
 	for _, sig := range signals {
 		c.notify(sig)
 	}

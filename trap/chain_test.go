@@ -278,6 +278,7 @@ func TestChainListensWhileItExits(t *testing.T) {
 func pipeMode(args []string) int {
 	if args[0] == "chain" {
 		c := NewChain()
+		c.Listen()
 		defer c.Exit(0)
 	}
 	_, err := os.Stderr.WriteString("is anybody there?\n")

@@ -32,11 +32,12 @@ type app struct {
 }
 
 func newApp(stdin, stdout, stderr *os.File) *app {
+	listening := make(chan struct{})
 	return &app{
 		stdin: stdin, stdout: stdout, stderr: stderr,
 		chain:     trap.NewChain(),
-		listening: make(chan struct{}),
-		messages:  newMessenger(stderr),
+		listening: listening,
+		messages:  newMessenger(stderr, listening),
 	}
 }
 
@@ -52,14 +53,10 @@ func (a *app) openHolder() {
 	})
 }
 
-// close ends what the program began, and sees to it that what was said is
-// written, unless nobody reads it.
-func (a *app) close() {
-	if a.holder != nil {
-		a.holder.Close()
-	}
-	a.messages.close()
-}
+// close sees to it that what was said is written, unless nobody reads it. The
+// connections of the holder end with the process: to close one takes a switch to
+// the goroutine that reads it.
+func (a *app) close() { a.messages.close() }
 
 // Failf prints an error. It is never silenced.
 func (a *app) Failf(format string, args ...any) { a.message(format, args...) }
@@ -101,9 +98,11 @@ func (a *app) dryRun(format string, args ...any) {
 }
 
 // What goes to stdout is data for scripts. A failed write is an error of the
-// command, or the caller's shell would go on without the data.
+// command, or the caller's shell would go on without the data. Before the chain
+// listens, it would be the end of the program.
 
 func (a *app) print(format string, args ...any) error {
+	<-a.listening
 	if _, err := fmt.Fprintf(a.stdout, format, args...); err != nil {
 		return fmt.Errorf("write to stdout: %w", err)
 	}

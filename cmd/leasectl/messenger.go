@@ -19,8 +19,9 @@ import (
 // stderr is not made non-blocking for that: it may be shared with other
 // processes, and the mode belongs to the open file, not to the descriptor.
 type messenger struct {
-	out  *os.File
-	live bool // out is a terminal that can write over a line
+	out   *os.File
+	ready <-chan struct{} // closed when a write to a closed out is an error, not the end of the program
+	live  bool            // out is a terminal that can write over a line
 
 	begin   sync.Once
 	end     sync.Once
@@ -55,9 +56,10 @@ const (
 	closeTime = time.Second
 )
 
-func newMessenger(out *os.File) *messenger {
+func newMessenger(out *os.File, ready <-chan struct{}) *messenger {
 	return &messenger{
 		out:     out,
+		ready:   ready,
 		live:    term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb",
 		more:    make(chan struct{}, 1),
 		written: make(chan struct{}),
@@ -156,6 +158,7 @@ func (m *messenger) next() message {
 // write does what is in the queue, up to the last message.
 func (m *messenger) write() {
 	defer close(m.written)
+	<-m.ready
 	shown := false
 	for {
 		msg := m.next()

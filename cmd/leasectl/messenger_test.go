@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// ready: writes need not wait for a signal handler.
+var ready = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
+
 // Messages are written in the order in which they were said, and all of them
 // before close returns.
 func TestMessengerOrder(t *testing.T) {
@@ -19,7 +22,7 @@ func TestMessengerOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	m := newMessenger(w)
+	m := newMessenger(w, ready)
 	var want strings.Builder
 	for i := range queueSize / 2 {
 		m.say(fmt.Sprint("line ", i))
@@ -43,7 +46,7 @@ func TestMessengerFlush(t *testing.T) {
 	}
 	defer r.Close()
 	defer w.Close()
-	m := newMessenger(w)
+	m := newMessenger(w, ready)
 	defer m.close()
 	m.say("before")
 	m.flush()
@@ -71,7 +74,7 @@ func TestMessengerDrops(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	m := newMessenger(w)
+	m := newMessenger(w, ready)
 	line := strings.Repeat("x", 1<<16) // fills the pipe
 	const lines = queueSize + 10
 	inTime(t, "say and flush", func() {
@@ -118,7 +121,7 @@ func TestMessengerClosesUnread(t *testing.T) {
 	}
 	defer w.Close()
 	defer r.Close() // ends the write
-	m := newMessenger(w)
+	m := newMessenger(w, ready)
 	for range queueSize + 1 {
 		m.say(strings.Repeat("x", 1<<16))
 	}
