@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/leasectl/leasectl/proxyclient"
@@ -11,7 +12,7 @@ import (
 
 // address is that of a proxy, understood. One of its fields is set.
 type address struct {
-	url    string // as proxyclient takes it
+	url    string // as proxyclient takes it, perhaps a list
 	socket string // path of a Unix socket
 	local  string // state directory of a local proxy
 }
@@ -32,14 +33,28 @@ func parseAddress(s, stateDir string) (address, error) {
 	if u, err := url.Parse(s); err == nil && u.Scheme == "local" && u.Host == "" && filepath.IsAbs(u.Path) {
 		return address{local: u.Path}, nil
 	}
-	u, err := proxyclient.ParseURL(s)
+	urls, err := proxyclient.ParseURLs(s)
 	if err != nil {
 		return address{}, fmt.Errorf("%w or local", err)
 	}
-	if u.Scheme == "unix" {
-		return address{socket: u.Path}, nil
+	if urls[0].Scheme == "unix" {
+		return address{socket: urls[0].Path}, nil
 	}
-	return address{url: strings.TrimRight(u.String(), "/")}, nil // as one proxy, however it is typed
+	each := make([]string, len(urls))
+	for i, u := range urls {
+		each[i] = strings.TrimRight(u.String(), "/")
+	}
+	return address{url: strings.Join(each, ",")}, nil // as one proxy, however it is typed
+}
+
+// sameProxy reports whether two recorded proxies are one: lists that share a URL are,
+// since all servers of a list have one store.
+func sameProxy(a, b string) bool {
+	if a == b {
+		return true
+	}
+	inB := strings.Split(b, ",")
+	return slices.ContainsFunc(strings.Split(a, ","), func(u string) bool { return slices.Contains(inB, u) })
 }
 
 // String returns what a handle remembers: it means the same in a later step with

@@ -23,13 +23,13 @@ func (h *Holder) settleOwn(ctx context.Context, proxy string) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	s := &settling{h: h, proxyOf: func(recorded string) string {
-		if recorded != proxy {
+		if !sameProxy(recorded, proxy) {
 			return ""
 		}
 		return proxy
 	}}
 	err := h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
-		if in.Proxy != proxy {
+		if !sameProxy(in.Proxy, proxy) {
 			return false
 		}
 		done, err := s.settle(ctx, in)

@@ -247,6 +247,8 @@ const PageSize = 500
 type PoolsReply struct {
 	Pools []Pool `json:"pools"`
 	Next  string `json:"next,omitempty"` // to send as [ParamAfter] for the next page; empty: this is the last
+
+	Leader *Leader `json:"leader,omitempty"` // nil: the server always leads
 }
 
 // Pool is the state of one pool.

@@ -130,6 +130,9 @@ func (a answer) err() error {
 	return fmt.Errorf("the proxy answered %s", a.Status)
 }
 
+// notLeader reports the answer of a server that does not lead.
+func (o outcome) notLeader() bool { return o.err == nil && o.is(leaseapi.ProblemNotLeader) }
+
 // passing reports whether the answer tells of a state that may pass, not of the
 // request: too many requests, or any failure of a server or gateway.
 func (a answer) passing() bool {

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,16 +20,17 @@ import (
 
 // Options say where the proxy is. Only URL must be set.
 type Options struct {
-	URL       string // as ParseURL takes it
+	URL       string // as ParseURLs takes it
 	Token     string // sent as a bearer token (RFC 6750) if not empty
 	CAFile    string // PEM file; with https, its certificates are trusted instead of the system's
 	UserAgent string // "leasectl" if empty
 }
 
-// Client speaks to one proxy. It is safe for concurrent use.
+// Client speaks to one proxy, which may be several servers of which one leads. It is
+// safe for concurrent use.
 type Client struct {
-	name      string // the URL as it may be shown
-	base      string // the URL that paths are appended to
+	name      string // the URLs as they may be shown
+	servers   servers
 	token     string
 	userAgent string
 	transport *http.Transport
@@ -46,14 +49,22 @@ func (c *Client) Store() string {
 	return ""
 }
 
-// noteStore takes the id of the store from an answer.
-func (c *Client) noteStore(o outcome) {
+// noteStore takes the id of the store from an answer. Servers of a list that answer
+// from another store than one before are refused: a request would wait in two
+// queues, and a lease be unknown to half of them.
+func (c *Client) noteStore(o outcome) error {
 	if o.err != nil || o.answer.Response == nil {
-		return
+		return nil
 	}
-	if id := o.Header.Get(leaseapi.HeaderStore); leaseapi.CheckRequestID(id) == nil {
-		c.store.Store(&id)
+	id := o.Header.Get(leaseapi.HeaderStore)
+	if leaseapi.CheckRequestID(id) != nil {
+		return nil
 	}
+	if before := c.store.Load(); before != nil && *before != id && c.servers.several() {
+		return fmt.Errorf("%w: %s: %s and %s", ErrTwoStores, c.name, *before, id)
+	}
+	c.store.Store(&id)
+	return nil
 }
 
 // known returns what the proxy has shown so far that it can do.
@@ -97,7 +108,7 @@ func New(o Options) (*Client, error) {
 }
 
 func newClient(o Options) (*Client, error) {
-	u, err := ParseURL(o.URL)
+	urls, err := ParseURLs(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("URL: %w", err)
 	}
@@ -105,8 +116,6 @@ func newClient(o Options) (*Client, error) {
 		return nil, errors.New("the token holds white space or characters outside ASCII")
 	}
 	c := &Client{
-		name:      u.Redacted(),
-		base:      strings.TrimRight(u.String(), "/"),
 		token:     o.Token,
 		userAgent: o.UserAgent,
 		transport: newTransport(),
@@ -114,14 +123,21 @@ func newClient(o Options) (*Client, error) {
 	if c.userAgent == "" {
 		c.userAgent = "leasectl"
 	}
-	if u.Scheme == "unix" {
-		c.base = "http://localhost"
+	var names []string
+	for _, u := range urls {
+		names = append(names, u.Redacted())
+		c.servers.bases = append(c.servers.bases, trimmed(u))
+	}
+	c.name = strings.Join(names, ",")
+	if u := urls[0]; u.Scheme == "unix" {
+		c.servers.bases[0] = "http://localhost"
 		c.transport.Proxy = nil
 		c.transport.DialContext = tracked(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer().DialContext(ctx, "unix", u.Path)
 		})
 	}
-	if u.Scheme == "https" && o.CAFile != "" {
+	secure := slices.ContainsFunc(urls, func(u *url.URL) bool { return u.Scheme == "https" })
+	if secure && o.CAFile != "" {
 		roots, err := readRoots(o.CAFile)
 		if err != nil {
 			return nil, err

@@ -37,8 +37,8 @@ func TestURL(t *testing.T) {
 	} {
 		c, err := New(Options{URL: tt.url})
 		switch {
-		case err == nil && c.base != tt.base:
-			t.Errorf("%q: requests go to %q", tt.url, c.base)
+		case err == nil && c.servers.bases[0] != tt.base:
+			t.Errorf("%q: requests go to %q", tt.url, c.servers.bases[0])
 		case err != nil && tt.base != "":
 			t.Errorf("%q: %v", tt.url, err)
 		case err != nil && (!strings.Contains(err.Error(), "unix:///PATH") || strings.Contains(err.Error(), "secret@ho") || strings.Contains(err.Error(), ":secret")):

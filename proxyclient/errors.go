@@ -31,6 +31,8 @@ var (
 	// ErrRemoved: an operator took the request off the queue. The error that wraps
 	// it says why.
 	ErrRemoved = errors.New("request removed")
+	// ErrTwoStores: servers of one list answer from different stores.
+	ErrTwoStores = errors.New("the URLs lead to servers with different stores, which cannot be one proxy")
 	// ErrUnknownRequest: the proxy knows request ids, but not this one.
 	ErrUnknownRequest = errors.New("unknown request")
 )

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -46,16 +47,23 @@ func post(path string, body any, repeat repeatPolicy) call {
 
 // exchange makes the attempts of one call.
 type exchange struct {
+	client   *Client
 	call     call
 	patience *patience
 	sending  sending
 	last     outcome
+
+	// With several servers:
+	server  int      // index of the one that is asked
+	asked   int      // servers in this round, which ends with a pause
+	standby *outcome // in this round: what one said that does not lead
+	walking bool     // the next attempt goes to another server, and at once
 }
 
 // do makes attempts until the policy of the call or p says that it is enough,
 // or ctx ends. It returns the outcome of the last one.
 func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
-	x := exchange{call: q, patience: p}
+	x := exchange{client: c, call: q, patience: p}
 	req, err := c.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace()), q)
 	if err != nil {
 		return outcome{err: err}
@@ -79,7 +87,6 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	// The result of Do is in x.last already; or ctx or prepare ended the pause
 	// before a further attempt, and the last one counts.
 	_, _ = rc.Do(req)
-	c.noteStore(x.last)
 	return x.last
 }
 
@@ -92,7 +99,7 @@ func (c *Client) newRequest(ctx context.Context, q call) (*retryablehttp.Request
 		}
 		body = text
 	}
-	req, err := retryablehttp.NewRequestWithContext(ctx, q.method, c.base+q.path, body)
+	req, err := retryablehttp.NewRequestWithContext(ctx, q.method, c.servers.bases[0]+q.path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +119,11 @@ func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastR
 func (x *exchange) begin(req *http.Request) error {
 	x.sending.begin()
 	x.last.asked = Now()
+	if x.client.servers.several() {
+		if err := x.choose(req); err != nil {
+			return err
+		}
+	}
 	if x.call.prepare == nil {
 		return nil
 	}
@@ -128,10 +140,24 @@ func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (boo
 		o.answer, o.err = readAnswer(resp)
 	}
 	o.cut = o.err != nil && !o.heard && ctx.Err() != nil
+	if err := x.client.noteStore(o); err != nil {
+		o.err = err
+	}
+	if o.notLeader() {
+		x.client.learn(Capabilities{wire: wireIDs}) // no earlier server says so
+	}
 	x.last = o
+	walk := x.client.servers.several() && ctx.Err() == nil && x.walk(o)
 	// Both are asked each time, since both keep count.
 	mayRepeat := x.call.repeat.mayRepeat(o)
+	if x.walking = walk && mayRepeat; x.walking {
+		return true, nil
+	}
+	if x.standby != nil {
+		o = *x.standby // of all that this round came to
+	}
 	lasts := x.patience.lasts(ctx, o, mayRepeat)
+	x.asked, x.standby = 0, nil
 	if !mayRepeat || !lasts {
 		return false, nil
 	}
@@ -143,7 +169,48 @@ func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (boo
 
 // pause is the Backoff of [retryablehttp.Client].
 func (x *exchange) pause(_, _ time.Duration, n int, resp *http.Response) time.Duration {
+	if x.walking {
+		return 0
+	}
+	if x.client.servers.several() && x.last.notLeader() {
+		return electionPause/2 + rand.N(electionPause/2)
+	}
 	return x.patience.pause(n, resp)
+}
+
+// electionPause is the most that passes between two rounds of questions for who
+// leads: an election takes seconds, and the first answer of the next leader is waited
+// for.
+const electionPause = 300 * time.Millisecond
+
+// choose points req at the server to ask.
+func (x *exchange) choose(req *http.Request) error {
+	index, base := x.client.servers.ask()
+	u, err := below(base, x.call.path)
+	if err != nil {
+		return err
+	}
+	x.server, req.URL, req.Host = index, u, u.Host
+	return nil
+}
+
+// walk leaves a server that does not lead, or that gave no answer, for another one of
+// the list. It reports whether that is to be asked at once: if not, all were asked.
+func (x *exchange) walk(o outcome) bool {
+	leader := ""
+	switch {
+	case hopeless(o.err):
+		return false
+	case o.notLeader():
+		p, _ := o.problem()
+		leader = p.Leader
+		x.standby = &o
+	case o.err == nil:
+		return false
+	}
+	x.client.servers.leave(x.server, leader)
+	x.asked++
+	return x.asked < len(x.client.servers.bases)
 }
 
 // withoutURL takes from err what net/http says around it: the method and the

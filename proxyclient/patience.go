@@ -76,7 +76,9 @@ func (p *patience) note(o outcome, again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard = p.heard || o.heard
-	if o.err == nil && (o.busy() || !o.passing() && !again) {
+	// An election is no trouble of what waits anyway.
+	election := o.notLeader() && !p.end.IsZero()
+	if o.err == nil && (o.busy() || election || !o.passing() && !again) {
 		if p.trouble.last != nil && p.onTrouble != nil {
 			p.onTrouble(nil, time.Time{})
 		}
@@ -160,7 +162,7 @@ func (p *patience) ended() bool { return !p.end.IsZero() && over(p.end) }
 // hopeless reports a failure that no further attempt can mend.
 func hopeless(err error) bool {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	return untrusted
+	return untrusted || errors.Is(err, ErrTwoStores)
 }
 
 // Bounds of the pause between two attempts. A hand-off takes milliseconds, so

@@ -35,7 +35,14 @@ const maxPages = 1000
 // The error is [errors.ErrUnsupported] if
 // the proxy is of version 1.
 func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
+	all, err := c.Overview(ctx)
+	return all.Pools, err
+}
+
+// Overview returns what [Client.Pools] does, and which server leads.
+func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 	var all []leaseapi.Pool
+	var leader *leaseapi.Leader
 	path := leaseapi.PathPools
 	for range maxPages {
 		var r leaseapi.PoolsReply
@@ -44,9 +51,9 @@ func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 			err = unsupported(leaseapi.PathPools)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("ask for the pools: %w", err)
+			return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: %w", err)
 		}
-		all = appendPage(all, r.Pools)
+		all, leader = appendPage(all, r.Pools), r.Leader
 		if r.Next == "" {
 			break
 		}
@@ -61,7 +68,10 @@ func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 			w.Owner, w.Token, w.Reason = leaseapi.Printable(w.Owner), leaseapi.Printable(w.Token), leaseapi.Printable(w.Reason)
 		}
 	}
-	return all, nil
+	if leader != nil {
+		leader.URL = leaseapi.Printable(leader.URL)
+	}
+	return leaseapi.PoolsReply{Pools: all, Leader: leader}, nil
 }
 
 // appendPage adds the pools of the next page. The first of them may be the rest of

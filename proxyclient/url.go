@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
 var (
 	errURL   = errors.New("want http://HOST, https://HOST, unix:///PATH")
+	errList  = errors.New("want http://HOST,http://HOST,… or https:// in a list of URLs")
 	errQuery = fmt.Errorf("has a query or a fragment: %w", errURL)
 )
 
@@ -39,8 +41,48 @@ func ParseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
+// ParseURLs understands the addresses of the servers of one lease proxy, of which
+// one leads: URLs as [ParseURL] takes them, separated by commas. In a list of more
+// than one each has a scheme, which is http or https. None is there twice.
+func ParseURLs(s string) ([]*url.URL, error) {
+	parts := splitURLs(s)
+	var all []*url.URL
+	for _, part := range parts {
+		u, err := ParseURL(part)
+		if err != nil {
+			return nil, err
+		}
+		if len(parts) > 1 && (u.Scheme == "unix" || !strings.Contains(part, "://")) {
+			return nil, errList
+		}
+		if !slices.ContainsFunc(all, func(other *url.URL) bool { return trimmed(other) == trimmed(u) }) {
+			all = append(all, u)
+		}
+	}
+	return all, nil
+}
+
+// splitURLs cuts a list at the commas before a scheme: others may be in a path or a
+// password.
+func splitURLs(s string) (parts []string) {
+	begin := 0
+	for i := range s {
+		rest := s[i:]
+		if i > begin && (strings.HasPrefix(rest, ",http://") || strings.HasPrefix(rest, ",https://") || strings.HasPrefix(rest, ",unix://")) {
+			parts, begin = append(parts, s[begin:i]), i+1
+		}
+	}
+	return append(parts, s[begin:])
+}
+
 // SocketURL returns the address of the proxy on the socket at path, which must
 // be absolute. [ParseURL] gives path back, whatever characters it has.
 func SocketURL(path string) string {
 	return (&url.URL{Scheme: "unix", Path: path}).String()
 }
+
+// trimmed is u as one server, however it is typed.
+func trimmed(u *url.URL) string { return strings.TrimRight(u.String(), "/") }
+
+// below is the URL of path, which may have a query, on the server at base.
+func below(base, path string) (*url.URL, error) { return url.Parse(base + path) }

@@ -89,7 +89,7 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	page, next := pageOf(all, from, limit)
-	answer(w, http.StatusOK, leaseapi.PoolsReply{Pools: page.pools, Next: next})
+	answer(w, http.StatusOK, leaseapi.PoolsReply{Pools: page.pools, Next: next, Leader: h.leader()})
 }
 
 // serveHealth says that the process lives, and which wire it speaks. It asks

@@ -20,29 +20,30 @@ const (
 	poolsTimeout = 3 * time.Second
 )
 
-// askPoolsOf asks for the pool of a type, or for all if that is "".
-func (a *app) askPoolsOf(ctx context.Context, proxy, typ string) ([]leaseapi.Pool, error) {
-	pools, err := a.askPools(ctx, proxy)
+// askPoolsOf asks for the pool of a type, or for all if that is "", and who leads.
+func (a *app) askPoolsOf(ctx context.Context, proxy, typ string) (leaseapi.PoolsReply, error) {
+	all, err := a.askPools(ctx, proxy)
 	if err != nil || typ == "" {
-		return pools, err
+		return all, err
 	}
-	of := slices.DeleteFunc(slices.Clone(pools), func(p leaseapi.Pool) bool { return p.Type != typ })
+	of := slices.DeleteFunc(slices.Clone(all.Pools), func(p leaseapi.Pool) bool { return p.Type != typ })
 	if len(of) == 0 {
-		return nil, fmt.Errorf("%s: %w %q", proxy, proxyclient.ErrUnknownType, typ)
+		return all, fmt.Errorf("%s: %w %q", proxy, proxyclient.ErrUnknownType, typ)
 	}
-	return of, nil
+	all.Pools = of
+	return all, nil
 }
 
-func (a *app) askPools(ctx context.Context, proxy string) ([]leaseapi.Pool, error) {
+func (a *app) askPools(ctx context.Context, proxy string) (leaseapi.PoolsReply, error) {
 	client, err := a.holder.Dial(ctx, proxy)
 	if err != nil {
-		return nil, err
+		return leaseapi.PoolsReply{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, poolsTimeout)
 	defer cancel()
-	pools, err := client.Pools(ctx)
+	all, err := client.Overview(ctx)
 	if err != nil && !errors.Is(err, proxyclient.ErrUnreachable) { // which names it
-		return nil, fmt.Errorf("%s: %w", proxy, err)
+		return all, fmt.Errorf("%s: %w", proxy, err)
 	}
-	return pools, err
+	return all, err
 }

@@ -36,6 +36,7 @@ var exitTable = []struct {
 }{
 	{errUsage, exitUsage},
 	{holder.ErrInvalid, exitUsage},
+	{proxyclient.ErrTwoStores, exitUsage},
 	{child.ErrNotFound, exitNotFound},
 	{child.ErrNotExecutable, exitNotExecutable},
 	{proxyclient.ErrUnknownType, exitUnknownType},

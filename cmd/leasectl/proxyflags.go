@@ -30,7 +30,7 @@ func (o *proxyOptions) bind(flags *pflag.FlagSet) {
 			o.url = s
 			return nil
 		},
-	}, "proxy", "lease proxy: http://…, https://…, unix:///socket, or local to start one here; also $"+proxyVariable+"; unset is a dry run")
+	}, "proxy", "lease proxy: http://…, https://…, unix:///socket, or local to start one here; URL,URL,… if several servers share their leases; also $"+proxyVariable+"; unset is a dry run")
 	flags.Var(&o.pools, "pool", "a pool of N leases named TYPE-0 and so on, for serve or the proxy that --proxy local starts; may be repeated")
 	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that the proxy asks for")
 	flags.StringVar(&o.ca, "ca", "", "file with the certificates (PEM) of the authorities that vouch for an https proxy")

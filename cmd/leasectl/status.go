@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,14 +55,14 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 		a.dryRun("there is nothing to show")
 		return nil
 	}
-	pools, err := a.askPoolsOf(ctx, a.proxy.url, o.typ)
+	all, err := a.askPoolsOf(ctx, a.proxy.url, o.typ)
 	if err != nil {
 		return err
 	}
 	if a.output == "json" {
-		return a.printJSON(leaseapi.PoolsReply{Pools: pools})
+		return a.printJSON(all)
 	}
-	return a.print("%s", poolTable(pools))
+	return a.print("%s%s", leaderLine(all.Leader, time.Now()), poolTable(all.Pools))
 }
 
 // handleStatus shows what a handle holds, and what its proxy knows of that.
@@ -99,7 +100,7 @@ func (a *app) proxyKnows(ctx context.Context, record holder.Record) ([]leaseapi.
 	if proxy == "" {
 		return nil, nil
 	}
-	pools, err := a.askPools(ctx, proxy)
+	all, err := a.askPools(ctx, proxy)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, nil
 	}
@@ -107,7 +108,7 @@ func (a *app) proxyKnows(ctx context.Context, record holder.Record) ([]leaseapi.
 		return nil, err
 	}
 	known := []leaseapi.PoolLease{}
-	for _, p := range pools {
+	for _, p := range all.Pools {
 		for _, l := range p.Leases {
 			if holder.Holds(record, l.Lease) {
 				known = append(known, l)

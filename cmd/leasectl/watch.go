@@ -26,13 +26,13 @@ func (a *app) watchStatus(ctx context.Context, typ string) error {
 	w := poolWatch{app: a, live: a.output == "text" && term.IsTerminal(int(a.stdout.Fd())) && os.Getenv("TERM") != "dumb"}
 	for {
 		asking, cancel := context.WithTimeout(ctx, statusTimeout)
-		pools, err := a.askPoolsOf(asking, a.proxy.url, typ)
+		all, err := a.askPoolsOf(asking, a.proxy.url, typ)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return watched(ctx)
 		case err == nil:
-			err = w.show(pools, time.Now())
+			err = w.show(all.Pools, time.Now())
 		case w.begun:
 			w.fail(err, time.Now())
 			err = nil

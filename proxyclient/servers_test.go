@@ -1,0 +1,175 @@
+package proxyclient
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// group is several servers on one store, told apart by their host names.
+type group struct {
+	*ours
+	mu     sync.Mutex
+	leader string            // host; empty: none leads
+	names  string            // URL that the others name as the leader's
+	stores map[string]string // ids, by host; else all have one
+	asked  []string          // hosts, in the order of the calls
+}
+
+func newGroup(t *testing.T, leader string) (*Client, *group) {
+	t.Helper()
+	g := &group{ours: newOurs(t, "a"), leader: leader}
+	c, _ := serve(t, g)
+	c.servers.bases = []string{"http://a.test", "http://b.test/prefix", "http://c.test"}
+	c.token = "a-token-of-a-job"
+	return c, g
+}
+
+func (g *group) lead(host string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.leader = host
+}
+
+// hosts returns who was asked since the last call.
+func (g *group) hosts() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	asked := g.asked
+	g.asked = nil
+	return asked
+}
+
+func (g *group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.mu.Lock()
+	g.asked = append(g.asked, r.Host)
+	leads, names, store := r.Host == g.leader, g.names, g.stores[r.Host]
+	g.mu.Unlock()
+	if store == "" {
+		store = "ONE"
+	}
+	w.Header().Set(leaseapi.HeaderStore, store)
+	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/prefix")
+	if leads {
+		g.ours.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Retry-After", "7")
+	problem(w, http.StatusServiceUnavailable, leaseapi.Problem{Type: leaseapi.ProblemNotLeader, Leader: names})
+}
+
+// A call finds the server that leads, at once and without a wait of its own; the next
+// call begins there. A leader that the list does not name is not asked.
+func TestFindsTheLeader(t *testing.T) {
+	for _, tt := range []struct {
+		name, leader, says string
+		asked              []string
+	}{
+		{"the first leads", "a.test", "", []string{"a.test"}},
+		{"the last leads", "c.test", "", []string{"a.test", "b.test", "c.test"}},
+		{"the others say who leads", "c.test", "http://c.test/", []string{"a.test", "c.test"}},
+		{"they say wrong", "c.test", "http://b.test/prefix", []string{"a.test", "b.test", "c.test"}},
+		{"they name a stranger", "b.test", "http://evil.test", []string{"a.test", "b.test"}},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			c, g := newGroup(t, tt.leader)
+			g.names = tt.says
+			start := time.Now()
+			got, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+			want(t, err)
+			if asked := g.hosts(); !slices.Equal(asked, tt.asked) || time.Since(start) > 0 {
+				t.Errorf("asked %v in %v, want %v at once", asked, time.Since(start), tt.asked)
+			}
+			_, err = c.Renew(t.Context(), got.Leases, 0)
+			want(t, err)
+			_, err = c.Release(t.Context(), Releasing(got.Leases, ""))
+			want(t, err)
+			if asked := g.hosts(); !slices.Equal(asked, []string{tt.leader, tt.leader}) {
+				t.Errorf("then asked %v", asked)
+			}
+		})
+	}
+}
+
+// A request that waits lives through an election, however long, within its wait; a
+// call that does not wait ends with what the servers say.
+func TestElection(t *testing.T) {
+	bubble(t, "waits", func(t *testing.T) {
+		c, g := newGroup(t, "")
+		trouble := 0
+		time.AfterFunc(10*time.Minute, func() { g.lead("b.test") })
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnTrouble: func(err error, _ time.Time) {
+			if err != nil {
+				trouble++
+			}
+		}})
+		want(t, err)
+		if took := time.Since(start); took > 10*time.Minute+electionPause || trouble > 0 {
+			t.Errorf("took %v, with %d troubles", took, trouble)
+		}
+	})
+	bubble(t, "within its wait", func(t *testing.T) {
+		c, _ := newGroup(t, "")
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 5 * time.Minute})
+		if took := time.Since(start); err == nil || took > 5*time.Minute+answerTime+cancelTime {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+	bubble(t, "does not wait", func(t *testing.T) {
+		c, _ := newGroup(t, "")
+		_, err := c.Pools(t.Context())
+		want(t, err, ErrUnreachable)
+	})
+	bubble(t, "in the middle of a wait", func(t *testing.T) {
+		c, g := newGroup(t, "a.test")
+		g.ours.mu.Lock()
+		g.ours.free = nil
+		g.ours.mu.Unlock()
+		time.AfterFunc(40*time.Second, func() { g.lead("") })
+		time.AfterFunc(45*time.Second, func() { g.lead("c.test") })
+		g.freeAfter(50*time.Second, "a")
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		want(t, err)
+	})
+}
+
+// Servers of two stores are no one proxy.
+func TestTwoStores(t *testing.T) {
+	bubble(t, "two", func(t *testing.T) {
+		c, g := newGroup(t, "b.test")
+		g.stores = map[string]string{"b.test": "TWO"}
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		want(t, err, ErrTwoStores)
+		_, err = c.Pools(t.Context())
+		want(t, err, ErrTwoStores)
+	})
+}
+
+func TestParseURLs(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"a:1", "http://a:1"},
+		{"http://a:1,https://b/p", "http://a:1 https://b/p"},
+		{"http://a:1,http://a:1/", "http://a:1"},
+		{"http://u:p,q@a", "http://u:p,q@a"},
+		{"http://a,unix:///s", ""},
+		{"unix:///s,http://a", ""},
+		{"a:1,http://b", ""},
+		{"http://a,http://", ""},
+	} {
+		urls, err := ParseURLs(tt.text)
+		var got []string
+		for _, u := range urls {
+			got = append(got, u.String())
+		}
+		if text := strings.Join(got, " "); (err != nil) != (tt.want == "") || text != tt.want && err == nil {
+			t.Errorf("%s: %q, %v", tt.text, text, err)
+		}
+	}
+}
