@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+var (
+	failoverRounds = flag.Int("failover-rounds", 4, "rounds of TestFailoverCampaign with each size of etcd: 60, for a whole campaign")
+	failoverSeed   = flag.Uint64("failover-seed", 0, "seed of TestFailoverCampaign; 0 takes one")
+)
+
+// TestFailoverCampaign sends KILL and STOP, past the leader's TTL, to the server that
+// leads and to members of etcd, and cuts the network between them, alone and
+// together, while clients acquire, renew and release, and others look who holds what
+// at every server. What all of them saw is as if the calls had been made one after
+// the other by one server that never failed; no name is held by two at a time; and
+// when everything is healed, every client is served and nothing is held.
+//
+//	go test -run TestFailoverCampaign -failover-rounds 60 -timeout 1h ./cmd/leasectl
+func TestFailoverCampaign(t *testing.T) {
+	t.Parallel()
+	seed := *failoverSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	program := build(t, "")
+	for _, members := range []int{1, 3} {
+		t.Run(fmt.Sprintf("etcd of %d", members), func(t *testing.T) {
+			t.Parallel()
+			t.Logf("seed %d, %d rounds", seed, *failoverRounds)
+			c := &failoverCampaign{t: t, replicas: startReplicas(t, program, members, len(heldNames{}.names)), random: rand.New(rand.NewPCG(seed, uint64(members)))}
+			for round := range *failoverRounds {
+				if c.round(round); t.Failed() {
+					return
+				}
+			}
+			t.Logf("%d calls, %d reads; %v", c.calls, c.reads, c.faults)
+		})
+	}
+}
+
+// failoverCampaign is a run of the campaign.
+type failoverCampaign struct {
+	t *testing.T
+	*replicas
+	random *rand.Rand
+	calls  int
+	reads  int
+	faults []string
+}
+
+// round disturbs the servers once, while clients are at work, and checks what they
+// saw.
+func (c *failoverCampaign) round(number int) {
+	h := &callHistory{begun: time.Now()}
+	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
+	defer cancel()
+	working, rest := context.WithCancel(ctx)
+	var clients, readers sync.WaitGroup
+	for n := range 3 {
+		clients.Go(func() { c.work(ctx, working, h, n, fmt.Sprintf("%d-%d", number, n)) })
+	}
+	for i, s := range c.servers {
+		for n := range 2 {
+			readers.Go(func() { c.look(working, h, 10+2*i+n, s) })
+		}
+	}
+	time.Sleep(time.Duration(c.random.IntN(200)) * time.Millisecond)
+	what := c.disturb()
+	c.faults = append(c.faults, what)
+	c.leader()
+	time.Sleep(200 * time.Millisecond) // of work after the failover
+	rest()
+	clients.Wait()
+	readers.Wait()
+	c.check(number, what, h)
+}
+
+// disturb does one or two bad things, and heals them.
+func (c *failoverCampaign) disturb() (what string) {
+	leader := c.leader()
+	member := c.etcd.Members[c.random.IntN(len(c.etcd.Members))]
+	long := replicaTTL + replicaTTL/2 + time.Duration(c.random.IntN(500))*time.Millisecond
+	faults := []struct {
+		name    string
+		do, end func()
+	}{
+		{"the leader is killed", leader.kill, leader.start},
+		{"the leader is stopped", func() { leader.signal(syscall.SIGSTOP) }, func() { leader.signal(syscall.SIGCONT) }},
+		{"the leader is cut off", func() { leader.cut(true) }, func() { leader.cut(false) }},
+		{"a member of etcd is killed", member.Kill, func() {
+			if err := member.Start(); err != nil {
+				c.t.Error(err)
+			}
+		}},
+		{"a member of etcd is stopped", member.Stop, member.Continue},
+		{"all servers are cut off", func() {
+			for _, s := range c.servers {
+				s.cut(true)
+			}
+		}, func() {
+			for _, s := range c.servers {
+				s.cut(false)
+			}
+		}},
+	}
+	first := c.random.IntN(len(faults))
+	chosen := faults[first : first+1]
+	if second := c.random.IntN(len(faults)); second/3 != first/3 && c.random.IntN(2) == 0 {
+		chosen = append(chosen[:1:1], faults[second]) // one of a server and one of etcd
+	}
+	for _, f := range chosen {
+		what += f.name + "; "
+		f.do()
+	}
+	time.Sleep(long)
+	for _, f := range chosen {
+		f.end()
+	}
+	return what
+}
+
+// work acquires, renews and releases until working ends. A call that fails is made
+// again: its outcome is what the last answer says.
+func (c *failoverCampaign) work(ctx, working context.Context, h *callHistory, n int, id string) {
+	client, err := proxyclient.New(proxyclient.Options{URL: c.list()})
+	if err != nil {
+		c.t.Error(err)
+		return
+	}
+	defer client.Close()
+	random := rand.New(rand.NewPCG(uint64(n), uint64(len(id))))
+	for i := 0; working.Err() == nil; i++ {
+		request := proxyclient.Request{Type: "q", Count: 1 + random.IntN(2), RequestID: fmt.Sprintf("r%s-%d", id, i), Owner: id, TTL: time.Hour, Wait: time.Minute}
+		var grant *proxyclient.Grant
+		h.call(n, heldCall{kind: "acquire", count: request.Count}, func() (heldAnswer, bool) {
+			if grant, err = client.Acquire(ctx, request); err != nil {
+				c.t.Errorf("acquire: %v", err)
+				return heldAnswer{}, false
+			}
+			return heldAnswer{leases: grant.Leases}, true
+		})
+		if grant == nil {
+			return
+		}
+		for _, l := range grant.Leases {
+			if random.IntN(2) == 0 {
+				h.call(n, heldCall{kind: "renew", lease: l}, func() (heldAnswer, bool) {
+					_, err := client.Renew(ctx, []leaseapi.Lease{l}, 0)
+					if err != nil {
+						c.t.Errorf("renew: %v", err)
+					}
+					return heldAnswer{}, err == nil
+				})
+			}
+		}
+		time.Sleep(time.Duration(random.IntN(10)) * time.Millisecond)
+		for _, l := range grant.Leases {
+			h.call(n, heldCall{kind: "release", lease: l}, func() (heldAnswer, bool) {
+				reply, err := client.Release(ctx, proxyclient.Releasing([]leaseapi.Lease{l}, ""))
+				if err != nil || len(reply.Stale) > 0 {
+					c.t.Errorf("release of %v: %+v, %v", l, reply, err)
+				}
+				return heldAnswer{}, err == nil
+			})
+		}
+	}
+}
+
+// look asks one server who holds what, also while it is stopped or cut off. Its
+// answer counts whenever it comes; a refusal is no answer.
+func (c *failoverCampaign) look(working context.Context, h *callHistory, n int, s *replica) {
+	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for working.Err() == nil {
+		h.call(n, heldCall{kind: "read"}, func() (heldAnswer, bool) {
+			resp, err := client.Get(s.url + leaseapi.PathPools)
+			if err != nil {
+				return heldAnswer{}, false
+			}
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			var reply leaseapi.PoolsReply
+			if err != nil || resp.StatusCode != http.StatusOK || json.Unmarshal(body, &reply) != nil || len(reply.Pools) != 1 {
+				return heldAnswer{}, false
+			}
+			var out heldAnswer
+			for _, l := range reply.Pools[0].Leases {
+				out.leases = append(out.leases, l.Lease)
+			}
+			return out, true
+		})
+		time.Sleep(30 * time.Millisecond)
+	}
+}
+
+// check looks at what the clients saw in a round, at whose end nothing is held.
+func (c *failoverCampaign) check(number int, what string, h *callHistory) {
+	pools, err := c.client().Pools(c.t.Context())
+	if err != nil || pools[0].InUse+pools[0].Waiting != 0 {
+		c.t.Errorf("round %d (%s): at its end %+v, %v", number, what, pools, err)
+	}
+	for _, op := range h.ops {
+		if c.calls++; op.Input.(heldCall).kind == "read" {
+			c.reads++
+		}
+	}
+	if a, b, twice := heldTwice(h.ops); twice {
+		c.t.Errorf("round %d (%s): held by two: %+v and %+v", number, what, a, b)
+	}
+	if result := porcupine.CheckOperationsTimeout(heldModel, h.ops, time.Minute); result != porcupine.Ok {
+		c.t.Errorf("round %d (%s): the checker says %s: no order explains, or none was found, what the clients saw in %d calls", number, what, result, len(h.ops))
+	}
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+)
+
+// replicas are three servers on one etcd, which each of them reaches over links of
+// its own.
+type replicas struct {
+	t       *testing.T
+	etcd    *etcdtest.Cluster
+	servers []*replica
+}
+
+// replica is one of the servers.
+type replica struct {
+	t     *testing.T
+	url   string
+	args  []string
+	links []*link // to the members of etcd
+	log   journalLog
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+const replicaTTL = time.Second
+
+// startReplicas starts etcd with so many members, and three servers with the pool
+// q of n leases. They end with the test.
+func startReplicas(t *testing.T, program string, members, n int) *replicas {
+	t.Helper()
+	r := &replicas{t: t, etcd: etcdtest.Start(t, members)}
+	for i := range 3 {
+		s := &replica{t: t}
+		var hosts []string
+		for _, m := range r.etcd.Members {
+			l := newLink(t, m.Host)
+			s.links = append(s.links, l)
+			hosts = append(hosts, l.Addr().String())
+		}
+		host := freeAddress(t)
+		s.url = "http://" + host
+		s.args = []string{program, "serve", "--listen", host, "--advertise", s.url, "--pool", fmt.Sprintf("q=%d", n),
+			"--data", "etcd://" + strings.Join(hosts, ",") + "/leases", "--leader-ttl", replicaTTL.String()}
+		r.servers = append(r.servers, s)
+		s.start()
+		if i == 0 {
+			r.leader() // so that tests know who leads at first
+		}
+	}
+	t.Cleanup(func() {
+		for _, s := range r.servers {
+			s.kill()
+		}
+		if t.Failed() {
+			for i, s := range r.servers {
+				t.Logf("server %d:\n%s", i, &s.log)
+			}
+		}
+	})
+	return r
+}
+
+// freeAddress is one that is free at the moment.
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// list is the URLs of all servers.
+func (r *replicas) list() string {
+	var urls []string
+	for _, s := range r.servers {
+		urls = append(urls, s.url)
+	}
+	return strings.Join(urls, ",")
+}
+
+// client returns a client of all servers, for the time of the test.
+func (r *replicas) client() *proxyclient.Client {
+	c, err := proxyclient.New(proxyclient.Options{URL: r.list()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(c.Close)
+	return c
+}
+
+// leader waits until a server leads, and returns it.
+func (r *replicas) leader() *replica {
+	r.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for _, s := range r.servers {
+			if s.leads() {
+				return s
+			}
+		}
+	}
+	r.t.Fatal("nobody leads")
+	return nil
+}
+
+// quick is for questions to servers that may be stopped.
+var quick = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+func (s *replica) leads() bool {
+	resp, err := quick.Get(s.url + leaseapi.PathReady)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+func (s *replica) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	s.cmd.Stderr = &s.log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd, ended := s.cmd, make(chan struct{})
+	s.ended = ended
+	go func() {
+		cmd.Wait()
+		close(ended)
+	}()
+}
+
+// signal sends a signal. A server that it ends is awaited.
+func (s *replica) signal(sig syscall.Signal) {
+	s.cmd.Process.Signal(sig)
+	if sig == syscall.SIGKILL || sig == syscall.SIGTERM {
+		<-s.ended
+	}
+}
+
+func (s *replica) kill() { s.signal(syscall.SIGKILL) }
+
+// cut cuts or heals the network between a server and etcd.
+func (s *replica) cut(isCut bool) {
+	for _, l := range s.links {
+		l.cut(isCut)
+	}
+}
+
+// link forwards connections to an address. While it is cut nothing goes through;
+// what was under way arrives when it is healed.
+type link struct {
+	net.Listener
+	to string
+
+	mu     sync.Mutex
+	healed chan struct{} // closed while it is whole
+}
+
+func newLink(t *testing.T, to string) *link {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &link{Listener: l, to: to, healed: make(chan struct{})}
+	close(k.healed)
+	ctx, stop := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		stop()
+		l.Close()
+	})
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go k.forward(ctx, c)
+		}
+	}()
+	return k
+}
+
+func (k *link) cut(isCut bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	select {
+	case <-k.healed:
+		if isCut {
+			k.healed = make(chan struct{})
+		}
+	default:
+		if !isCut {
+			close(k.healed)
+		}
+	}
+}
+
+// pass waits until the link is whole.
+func (k *link) pass(ctx context.Context) {
+	k.mu.Lock()
+	healed := k.healed
+	k.mu.Unlock()
+	select {
+	case <-healed:
+	case <-ctx.Done():
+	}
+}
+
+func (k *link) forward(ctx context.Context, c net.Conn) {
+	defer c.Close()
+	k.pass(ctx)
+	to, err := net.Dial("tcp", k.to)
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close(); to.Close() })
+	defer stop()
+	var both sync.WaitGroup
+	both.Go(func() { k.pipe(ctx, to, c) })
+	both.Go(func() { k.pipe(ctx, c, to) })
+	both.Wait()
+}
+
+func (k *link) pipe(ctx context.Context, to, from net.Conn) {
+	defer to.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		k.pass(ctx)
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
