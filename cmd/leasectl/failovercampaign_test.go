@@ -172,9 +172,11 @@ func (c *failoverCampaign) work(ctx, working context.Context, h *callHistory, n 
 		time.Sleep(time.Duration(random.IntN(10)) * time.Millisecond)
 		for _, l := range grant.Leases {
 			h.call(n, heldCall{kind: "release", lease: l}, func() (heldAnswer, bool) {
-				reply, err := client.Release(ctx, proxyclient.Releasing([]leaseapi.Lease{l}, ""))
-				if err != nil || len(reply.Stale) > 0 {
-					c.t.Errorf("release of %v: %+v, %v", l, reply, err)
+				// If the answer to a first copy was lost, the name may be another's by
+				// the second, which is then told that it is stale.
+				_, err := client.Release(ctx, proxyclient.Releasing([]leaseapi.Lease{l}, ""))
+				if err != nil {
+					c.t.Errorf("release of %v: %v", l, err)
 				}
 				return heldAnswer{}, err == nil
 			})

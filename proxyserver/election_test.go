@@ -1,0 +1,249 @@
+package proxyserver
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// votes is an election that a test decides.
+type votes struct {
+	store.Store                // that all servers share
+	won         chan *fakeLead // gained by who stands by
+	closed      atomic.Bool    // Close was called
+	fatal       chan error     // ends Gain
+	other       store.Leader   // what Leader says
+}
+
+func newVotes(t *testing.T) *votes {
+	return &votes{Store: openStore(t, t.TempDir()), won: make(chan *fakeLead), fatal: make(chan error), other: store.Leader{URL: "http://other", Standby: 1}}
+}
+
+func (v *votes) Gain(ctx context.Context) (store.Lead, error) {
+	select {
+	case l := <-v.won:
+		return l, nil
+	case err := <-v.fatal:
+		return nil, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (v *votes) Leader() store.Leader { return v.other }
+
+func (v *votes) Close() error {
+	v.closed.Store(true)
+	return v.Store.Close()
+}
+
+// win makes the server lead, and returns when it does.
+func (v *votes) win() *fakeLead {
+	l := &fakeLead{votes: v, over: make(chan struct{})}
+	v.won <- l
+	synctest.Wait()
+	return l
+}
+
+// fakeLead is a lead that a test ends.
+type fakeLead struct {
+	*votes
+	lapsed atomic.Bool
+	closed atomic.Bool
+	once   sync.Once
+	over   chan struct{}
+}
+
+func (l *fakeLead) Holds() error {
+	if l.lapsed.Load() {
+		return store.ErrNotLeader
+	}
+	return nil
+}
+
+func (l *fakeLead) Over() <-chan struct{} { return l.over }
+
+func (l *fakeLead) Close() error { l.closed.Store(true); return nil }
+
+func (l *fakeLead) Check() error { return l.Holds() }
+
+func (l *fakeLead) Commit(b store.Batch) error {
+	if l.lapsed.Load() {
+		return store.ErrNotLeader
+	}
+	return l.Store.Commit(b)
+}
+
+// lose ends the lead. The server notices when it is told, as by end.
+func (l *fakeLead) lose() { l.lapsed.Store(true) }
+
+func (l *fakeLead) end() {
+	l.lose()
+	l.once.Do(func() { close(l.over) })
+	synctest.Wait()
+}
+
+// withVotes starts a server in a bubble that stands by.
+func withVotes(t *testing.T, f func(t *testing.T, p *peer, v *votes)) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVotes(t)
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: v})
+		synctest.Wait()
+		f(t, p, v)
+		if err := p.stop(); err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		if !v.closed.Load() {
+			t.Error("the election is not closed")
+		}
+	})
+}
+
+// mustRefuse wants that a server says that it does not lead, and who does.
+func (p *peer) mustRefuse(what string, r reply) {
+	p.t.Helper()
+	pr := decode[leaseapi.Problem](p.t, r, 503)
+	if pr.Type != leaseapi.ProblemNotLeader || pr.Leader != "http://other" || r.header.Get("Retry-After") == "" {
+		p.t.Errorf("%s: %d %s", what, r.status, r.body)
+	}
+}
+
+// A server that stands by refuses all calls but those about itself. When it leads it
+// has the leases of the store, when it has lost the lead those who wait are told, and
+// it can lead again.
+func TestLeadsInTurns(t *testing.T) {
+	withVotes(t, func(t *testing.T, p *peer, v *votes) {
+		for _, path := range []string{"/pools", "/readyz", "/lease/requests/x"} {
+			p.mustRefuse(path, p.do("GET", path, ""))
+		}
+		p.mustRefuse("acquire", p.acquire("type=q&request_id=a"))
+		p.mustRefuse("release", p.release(`{"names":["q-0"]}`))
+		health := decode[leaseapi.Health](t, p.do("GET", "/healthz", ""), 200)
+		if l := health.Leader; l == nil || l.URL != "http://other" || l.Leads || !health.Durable {
+			t.Errorf("health %+v", health)
+		}
+		if text := p.do("GET", "/metrics", "").body; !strings.Contains(text, "leasectl_leader 0\n") || !strings.Contains(text, "leasectl_standby 1\n") {
+			t.Errorf("metrics %s", text)
+		}
+
+		first := v.win()
+		held := p.granted("type=q&request_id=a&owner=me").Leases[0]
+		waits := p.later(t.Context(), "type=q&request_id=w&wait=1h")
+		time.Sleep(2 * time.Second) // the waiter is durable
+		first.end()
+		p.mustRefuse("the waiter", <-waits)
+		p.mustRefuse("/pools", p.do("GET", "/pools", ""))
+		if !first.closed.Load() {
+			t.Error("a lead that is over is not closed")
+		}
+
+		v.win()
+		if l := p.pools()[0].Leases; len(l) != 1 || l[0].Lease != held || l[0].Owner != "me" {
+			t.Errorf("held are %+v, want %+v", l, held)
+		}
+		waits = p.later(t.Context(), "type=q&request_id=w&wait=1h")
+		synctest.Wait()
+		p.release(`{"request_ids":["a"]}`)
+		if got := decode[leaseapi.AcquireReply](t, <-waits, 200).Leases[0]; got.Generation <= held.Generation {
+			t.Errorf("generation %d after %d", got.Generation, held.Generation)
+		}
+		if text := p.do("GET", "/metrics", "").body; !strings.Contains(text, "leasectl_leader 1\n") {
+			t.Errorf("metrics %s", text)
+		}
+	})
+}
+
+// An answer that waits for no commit is given only if the server still leads after
+// the answer was made: it may have been stopped in between.
+func TestAnswersOfALeadThatHasLapsed(t *testing.T) {
+	withVotes(t, func(t *testing.T, p *peer, v *votes) {
+		l := v.win()
+		g := p.granted("type=q&request_id=a").Leases[0]
+		renew := `{"leases":[{"name":"q-0","generation":` + num(g.Generation) + `}]}`
+		p.do("POST", "/lease/renew", renew) // makes it firm; the next one changes nothing durable
+		synctest.Wait()
+		err := p.server.handler.term().do(func(*pool.Set, time.Duration) { l.lose() })
+		if !errors.Is(err, store.ErrNotLeader) {
+			t.Errorf("the lead lapsed while the answer was made: %v", err)
+		}
+		synctest.Wait()
+		for what, call := range map[string]func() reply{
+			"renew":   func() reply { return p.do("POST", "/lease/renew", renew) },
+			"read":    func() reply { return p.do("GET", "/pools", "") },
+			"refusal": func() reply { return p.acquire("type=q&wait=0s&request_id=b") },
+		} {
+			l := v.win()
+			l.lose()
+			p.mustRefuse(what, call())
+			synctest.Wait()
+		}
+	})
+}
+
+// A commit that fails makes a leader stand by, and ends nothing.
+func TestCommitOfALeadThatIsOver(t *testing.T) {
+	withVotes(t, func(t *testing.T, p *peer, v *votes) {
+		l := v.win()
+		l.lose()
+		p.mustRefuse("acquire", p.acquire("type=q&request_id=a"))
+		synctest.Wait()
+		v.win()
+		p.granted("type=q&request_id=a")
+	})
+}
+
+// Pools that change while a server stands by are those of its next term.
+func TestPoolsOfAStandby(t *testing.T) {
+	withVotes(t, func(t *testing.T, p *peer, v *votes) {
+		if err := p.server.SetPools([]pool.Config{quota(1), quota(1)}); err == nil {
+			t.Error("two pools of one type were taken")
+		}
+		if err := p.server.SetPools([]pool.Config{quota(3)}); err != nil {
+			t.Error(err)
+		}
+		v.win()
+		if n := p.pools()[0].Capacity; n != 3 {
+			t.Errorf("capacity %d, want 3", n)
+		}
+	})
+}
+
+// What makes it impossible to lead ever ends the server, and so does a call that
+// panics, whether it leads or not.
+func TestCannotLead(t *testing.T) {
+	broken := errors.New("broken")
+	for _, tt := range []struct {
+		name string
+		do   func(p *peer, v *votes)
+		want error
+	}{
+		{"the election fails", func(_ *peer, v *votes) { v.fatal <- broken }, broken},
+		{"a standby panics", func(p *peer, _ *votes) { p.server.handler.term().failCall("here") }, errPanicked},
+		{"a leader panics", func(p *peer, v *votes) {
+			v.win()
+			p.server.handler.term().failCall("here")
+		}, errPanicked},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newVotes(t)
+				p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: v})
+				synctest.Wait()
+				tt.do(p, v)
+				if err := <-p.served; !errors.Is(err, tt.want) {
+					t.Errorf("Serve: %v, want %v", err, tt.want)
+				}
+				p.served <- nil
+			})
+		})
+	}
+}
