@@ -155,3 +155,11 @@ func (m *metrics) reloaded(source string, ok bool) {
 	defer m.mu.Unlock()
 	m.reloads[reloadKey{source, ok}]++
 }
+
+// oneIf is how a condition stands in a gauge.
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -125,10 +125,3 @@ func writeWarnings(t *promtext.Text, all []warning) {
 		t.Sample("leasectl_warning", promtext.Labels{"source", w.source}, 1)
 	}
 }
-
-func oneIf(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}
