@@ -16,5 +16,6 @@ import (
 )
 
 func main() {
+	growStack(0)
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
