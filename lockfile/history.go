@@ -136,10 +136,12 @@ func (l historyLine) appendTo(path, name string) (isNew bool, err error) {
 		return false, err
 	}
 	defer f.Close()
-	old, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err != nil {
+	old := make([]byte, historyFile)
+	n, err := f.Read(old)
+	if err != nil && err != io.EOF {
 		return false, err
 	}
+	old = old[:n]
 	if err := onlyOurs(old); err != nil {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
@@ -219,12 +221,14 @@ func readGrants(path, name string) ([]Grant, error) {
 	return grantsIn(data, name), nil
 }
 
+// lineOfOurs begins what [object] makes of plainFormat.
+var lineOfOurs = []byte(`{"format":1,`)
+
 // onlyOurs returns [ErrNewer] if a newer program wrote a line of a file. The lines of
 // this program begin alike, so they are not read for it.
 func onlyOurs(data []byte) error {
-	ours := fmt.Appendf(nil, `{"format":%d,`, plainFormat)
 	for line := range bytes.Lines(data) {
-		if !bytes.HasPrefix(line, ours) {
+		if len(line) > 1 && !bytes.HasPrefix(line, lineOfOurs) {
 			if err := checkFormat(line); err != nil {
 				return err
 			}

@@ -70,14 +70,19 @@ func (tx *Tx) read() (err error) {
 	if !tx.nowhere {
 		tx.onDisk, err = tx.handle.loadLocked()
 	}
+	var source string
 	if err == nil {
-		tx.Record, _, err = tx.onDisk.record()
+		tx.Record, source, err = tx.onDisk.record()
 	}
 	if err != nil {
 		return fmt.Errorf("read handle %s: %w", tx.handle.path, err)
 	}
 	if tx.onDisk.next != nil {
 		return nil // a killed process left its change unfinished: Save finishes it
+	}
+	if _, ours := tx.handle.wrote.find(tx.onDisk.json); ours && source == jsonSuffix {
+		tx.saved = tx.onDisk.json
+		return nil
 	}
 	tx.saved, err = tx.encode()
 	return err

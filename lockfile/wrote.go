@@ -3,14 +3,15 @@ package lockfile
 import (
 	"bytes"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // wrote is the record that this process wrote last into a handle. A process reads
 // its own record again when it gives the lease back: then it need not decode it.
-type wrote struct {
-	mu   sync.Mutex
+type wrote struct{ last atomic.Pointer[written] }
+
+type written struct {
 	data []byte
 	r    Record
 }
@@ -21,24 +22,30 @@ func (w *wrote) note(r Record, data []byte) {
 	if w == nil || len(r.Owed) > 0 {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, at := range []*time.Time{&r.AcquiredAt, &r.ReleaseAt} {
 		*at = at.UTC().Round(0)
 	}
-	w.r, w.data = r, data
+	w.last.Store(&written{data, r})
+}
+
+// find returns the record that was noted, if data is its encoding.
+func (w *wrote) find(data []byte) (r Record, found bool) {
+	if w == nil {
+		return Record{}, false
+	}
+	last := w.last.Load()
+	if last == nil || len(data) == 0 || !bytes.Equal(data, last.data) {
+		return Record{}, false
+	}
+	r = last.r
+	r.Leases = slices.Clone(r.Leases)
+	return r, true
 }
 
 // decode is [decode] of data, which may be what was noted.
 func (w *wrote) decode(data []byte) (Record, error) {
-	if w != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if len(data) > 0 && bytes.Equal(data, w.data) {
-			r := w.r
-			r.Leases = slices.Clone(r.Leases)
-			return r, nil
-		}
+	if r, found := w.find(data); found {
+		return r, nil
 	}
 	return decode(data)
 }
