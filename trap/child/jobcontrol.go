@@ -3,6 +3,7 @@ package child
 import (
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/leasectl/leasectl/trap/internal/sys"
@@ -79,14 +80,18 @@ func (j *job) mayFollow(sig syscall.Signal) bool {
 	return true
 }
 
-// forward sends the job signals that we get to the child, until the channel is
-// closed.
+// forward sends the job signals that we get to the child, until they are stopped.
 func (j *job) forward(signals jobSignals) {
-	for sig := range signals {
-		if sig == syscall.SIGCONT {
-			j.continued()
-		} else {
-			j.group.signal(syscall.SIGTSTP) // an error means that the child has ended
+	for {
+		select {
+		case sig := <-signals.heard:
+			if sig == syscall.SIGCONT {
+				j.continued()
+			} else {
+				j.group.signal(syscall.SIGTSTP) // an error means that the child has ended
+			}
+		case <-signals.stopped:
+			return
 		}
 	}
 }
@@ -105,18 +110,45 @@ func (j *job) continued() {
 	}
 }
 
-// jobSignals receives SIGTSTP and SIGCONT while a child lives.
-type jobSignals chan os.Signal
-
-func catchJobSignals() jobSignals {
-	// The kernel merges pending signals, so few can be unread at once.
-	in := make(jobSignals, 8)
-	signal.Notify(in, syscall.SIGCONT)
-	catchStop(in)
-	return in
+// jobSignals are the SIGTSTP and SIGCONT that we get while a child lives.
+type jobSignals struct {
+	heard   chan os.Signal
+	stopped chan struct{}
 }
 
-func (in jobSignals) stop() {
-	releaseStop(in)
-	close(in)
+// unheard are the channels of children that have ended. The runtime goes on sending
+// to them, and nobody receives: that it forgets a signal, or hears it again for the
+// next child, would take two switches of threads each time.
+var unheard struct {
+	sync.Mutex
+	channels []chan os.Signal
+}
+
+func catchJobSignals() jobSignals {
+	s := jobSignals{stopped: make(chan struct{})}
+	unheard.Lock()
+	if last := len(unheard.channels) - 1; last >= 0 {
+		s.heard, unheard.channels = unheard.channels[last], unheard.channels[:last]
+	}
+	unheard.Unlock()
+	if s.heard == nil {
+		// The kernel merges pending signals, so few can be unread at once.
+		s.heard = make(chan os.Signal, 8)
+		signal.Notify(s.heard, syscall.SIGCONT)
+	}
+	for len(s.heard) > 0 {
+		<-s.heard // came when no child lived
+	}
+	catchStop(s.heard)
+	return s
+}
+
+// stop ends what catchJobSignals began, and waits for who forwards the signals.
+func (s jobSignals) stop(forwarding *sync.WaitGroup) {
+	releaseStop()
+	close(s.stopped)
+	forwarding.Wait()
+	unheard.Lock()
+	defer unheard.Unlock()
+	unheard.channels = append(unheard.channels, s.heard)
 }

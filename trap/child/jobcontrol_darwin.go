@@ -18,8 +18,8 @@ func catchStop(c chan<- os.Signal) {
 	}
 }
 
-// releaseStop ends all signals to c.
-func releaseStop(c chan<- os.Signal) { signal.Stop(c) }
+// releaseStop does nothing: see catchStop.
+func releaseStop() {}
 
 // suspend stops our process group and returns true when it is continued. It sends
 // SIGSTOP instead of sig, which the runtime may catch. SIGSTOP would also stop a

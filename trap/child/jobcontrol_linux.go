@@ -37,10 +37,8 @@ func catchStop(c chan<- os.Signal) {
 	}
 }
 
-// releaseStop ends all signals to c. After the last child it gives SIGTSTP its
-// default action.
-func releaseStop(c chan<- os.Signal) {
-	signal.Stop(c)
+// releaseStop gives SIGTSTP its default action after the last child.
+func releaseStop() {
 	stopAction.Lock()
 	defer stopAction.Unlock()
 	if trap.Ignored(syscall.SIGTSTP) {

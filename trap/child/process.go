@@ -78,15 +78,15 @@ func (p *Process) supervise(start func() (pid int, err error), started chan<- er
 	go func() { caught <- catchJobSignals() }()
 	pid, err := start()
 	signals := <-caught
+	var forwarding sync.WaitGroup
 	if err != nil {
-		signals.stop()
+		signals.stop(&forwarding)
 		p.group.tty.reclaim(0) // the new process may have been given it before it failed
 		started <- err
 		return
 	}
 	p.group.id = pid
 	j := &job{group: p.group}
-	var forwarding sync.WaitGroup
 	forwarding.Go(func() { j.forward(signals) })
 	started <- nil
 
@@ -100,6 +100,5 @@ func (p *Process) supervise(start func() (pid int, err error), started chan<- er
 	}
 	p.status = p.group.reap()
 	close(p.done) // before the rest, which callers of Wait need not wait for
-	signals.stop()
-	forwarding.Wait()
+	signals.stop(&forwarding)
 }
