@@ -46,7 +46,7 @@
 //   - restore.go: a Set from a snapshot and back; reconfigure.go
 //   - stall.go: what a restart and a stall make up for
 //   - acquire.go, wait.go, hold.go, resize.go, break.go, pause.go, remove.go,
-//     status.go, lookup.go: the calls. Each advances the Set and then changes or reads its
+//     status.go, listing.go, lookup.go: the calls. Each advances the Set and then changes or reads its
 //     ledger.
 //   - set.go: what happens by itself when its time has come
 //   - grant.go, lock.go, waiter.go: how the ledger changes: a lease begins and ends,

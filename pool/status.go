@@ -146,18 +146,23 @@ func (s *Set) Pools(now time.Duration) []PoolStatus {
 	for i := range all {
 		p := s.types[all[i].Type]
 		all[i].Leases = p.leases()
-		all[i].Waiters = s.waiters(p)
+		all[i].Waiters = s.waiters(p, 0, ListedWaiters)
 	}
 	return all
 }
 
-// waiters lists the first of those that wait for p.
-func (g *ledger) waiters(p *pool) []WaiterStatus {
-	var all []WaiterStatus
-	before := 0
-	for i, r := range p.queue[:min(len(p.queue), ListedWaiters)] {
+// waiters lists part of those that wait for p; see [Set.Waiters].
+func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
+	listed := p.queue[:min(len(p.queue), ListedWaiters)]
+	after = max(after, 0)
+	if after >= len(listed) || most <= 0 {
+		return nil
+	}
+	part := make([]WaiterStatus, 0, min(len(listed)-after, most))
+	before := p.before(listed[after], after+1)
+	for i, r := range listed[after : after+cap(part)] {
 		w := WaiterStatus{
-			ID: r.ID, Anonymous: r.Anonymous, Place: i + 1, Owner: r.Owner, Count: r.Count, Units: r.units,
+			ID: r.ID, Anonymous: r.Anonymous, Place: after + i + 1, Owner: r.Owner, Count: r.Count, Units: r.units,
 			Key: r.Key, KeyHolder: p.keyHolder(r.Key), Overcommit: r.Overcommit,
 			Arrived: r.arrived, Away: r.away(), Reason: g.reason(p, r),
 		}
@@ -165,9 +170,9 @@ func (g *ledger) waiters(p *pool) []WaiterStatus {
 		if !r.key.busy() {
 			before += r.units
 		}
-		all = append(all, w)
+		part = append(part, w)
 	}
-	return all
+	return part
 }
 
 // Totals is [Set.Pools] without leases and waiters, which takes no longer for many

@@ -6,8 +6,10 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
 )
 
 // pageBytes is about how long a page may become. It leaves room below
@@ -59,6 +61,31 @@ func pageParams(query url.Values) (from position, limit int, err error) {
 	return from, limit, err
 }
 
+// listed returns all pools, with those leases and waiters that may be on the page
+// that begins at from: one more than fit, which says that another page follows.
+func listed(set *pool.Set, now time.Duration, from position, limit int) []pool.PoolStatus {
+	pools := set.Totals(now)
+	left := limit + 1
+	for i := min(from.pool, len(pools)); i < len(pools); i++ {
+		p := &pools[i]
+		at := from.in(i, p.Type)
+		p.Leases = set.Leases(now, p.Type, at.lease, left)
+		left -= len(p.Leases)
+		p.Waiters = set.Waiters(now, p.Type, at.waiter, left)
+		left -= len(p.Waiters)
+	}
+	return pools
+}
+
+// in returns where to go on in the i-th pool of the list, which is of type typ: at
+// p, if p is in that pool. Else the list has changed, or that pool comes after p.
+func (p position) in(i int, typ string) position {
+	if i == p.pool && typ == p.typ {
+		return p
+	}
+	return position{pool: i, typ: typ}
+}
+
 // page collects what fits into one answer.
 type page struct {
 	limit   int // of leases and waiters, and of pools
@@ -72,11 +99,7 @@ type page struct {
 func pageOf(pools []leaseapi.Pool, from position, limit int) (page, string) {
 	p := page{limit: limit, pools: []leaseapi.Pool{}}
 	for i := min(from.pool, len(pools)); i < len(pools); i++ {
-		at := position{pool: i, typ: pools[i].Type}
-		if i == from.pool && at.typ == from.typ { // else the list has changed
-			at = from
-		}
-		if next := p.add(pools[i], at); next != nil {
+		if next := p.add(pools[i], from.in(i, pools[i].Type)); next != nil {
 			return p, next.String()
 		}
 	}
@@ -92,7 +115,7 @@ func (p *page) add(all leaseapi.Pool, at position) *position {
 		return &at
 	}
 	p.pools = append(p.pools, all)
-	pool := &p.pools[len(p.pools)-1]
+	here := &p.pools[len(p.pools)-1]
 	for _, l := range leases {
 		if l.Generation <= at.lease {
 			continue
@@ -101,7 +124,7 @@ func (p *page) add(all leaseapi.Pool, at position) *position {
 			return &at
 		}
 		p.entries++
-		pool.Leases = append(pool.Leases, l)
+		here.Leases = append(here.Leases, l)
 		at.lease = l.Generation
 	}
 	for _, w := range waiters {
@@ -112,7 +135,7 @@ func (p *page) add(all leaseapi.Pool, at position) *position {
 			return &at
 		}
 		p.entries++
-		pool.Waiters = append(pool.Waiters, w)
+		here.Waiters = append(here.Waiters, w)
 		at.waiter = w.Place
 	}
 	return nil

@@ -63,30 +63,13 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 	}
 	t := h.term()
 	var pools []pool.PoolStatus
-	if err := t.do(func(set *pool.Set, now time.Duration) { pools = set.Pools(now) }); err != nil {
+	if err := t.do(func(set *pool.Set, now time.Duration) { pools = listed(set, now, from, limit) }); err != nil {
 		unavailable(w, err)
 		return
 	}
 	all := make([]leaseapi.Pool, len(pools))
 	for i, p := range pools {
-		leases := make([]leaseapi.PoolLease, len(p.Leases))
-		for j, l := range p.Leases {
-			leases[j] = poolLease(t.clock, l)
-		}
-		all[i] = leaseapi.Pool{
-			Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, LockDelayed: p.LockDelayed, Waiting: p.Waiting,
-			OldestWaiting: leaseapi.Duration(round(p.OldestWaiting)),
-			NextGrantIn:   leaseapi.Duration(round(p.NextGrantIn)), Leases: leases,
-		}
-		if p.NextGrantIn > 0 {
-			all[i].NextGrantAt = t.clock.wall(t.clock.now() + p.NextGrantIn)
-		}
-		if p.Paused != nil {
-			all[i].Paused, all[i].PausedSince = p.Paused.Reason, t.clock.wall(p.Paused.Since)
-		}
-		for _, w := range p.Waiters {
-			all[i].Waiters = append(all[i].Waiters, poolWaiter(t.clock, w))
-		}
+		all[i] = poolOf(t.clock, p)
 	}
 	page, next := pageOf(all, from, limit)
 	answer(w, http.StatusOK, leaseapi.PoolsReply{Pools: page.pools, Next: next, Leader: h.leader()})

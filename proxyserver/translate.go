@@ -24,6 +24,29 @@ func namesOf(leases []pool.Lease) []string {
 	return names
 }
 
+// poolOf translates the state of a pool, for people.
+func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
+	wire := leaseapi.Pool{
+		Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, LockDelayed: p.LockDelayed, Waiting: p.Waiting,
+		OldestWaiting: leaseapi.Duration(round(p.OldestWaiting)),
+		NextGrantIn:   leaseapi.Duration(round(p.NextGrantIn)),
+		Leases:        make([]leaseapi.PoolLease, len(p.Leases)),
+	}
+	if p.NextGrantIn > 0 {
+		wire.NextGrantAt = clock.wall(clock.now() + p.NextGrantIn)
+	}
+	if p.Paused != nil {
+		wire.Paused, wire.PausedSince = p.Paused.Reason, clock.wall(p.Paused.Since)
+	}
+	for i, l := range p.Leases {
+		wire.Leases[i] = poolLease(clock, l)
+	}
+	for _, w := range p.Waiters {
+		wire.Waiters = append(wire.Waiters, poolWaiter(clock, w))
+	}
+	return wire
+}
+
 // poolLease translates a lease for people, with times by the wall clock.
 func poolLease(clock clock, l pool.Lease) leaseapi.PoolLease {
 	token, owner := splitHolder(l.Owner)

@@ -94,9 +94,10 @@ func (w *wire) pair(typ string) error {
 	return err
 }
 
-// waiting asks how many requests are queued for the first pool.
+// waiting asks how many requests are queued for the first pool. It asks for the
+// smallest page: to list the waiters is not what is measured.
 func (w *wire) waiting() (int, error) {
-	text, err := w.call(http.MethodGet, leaseapi.PathPools, "")
+	text, err := w.call(http.MethodGet, leaseapi.PathPools+"?"+leaseapi.ParamLimit+"=1", "")
 	if err != nil {
 		return 0, err
 	}
