@@ -8,7 +8,7 @@
 // main.go, root.go (the program: its commands, its end), a file a command
 // (serve goes on in listen.go, settings.go and reload.go), and what they share:
 // takeflags.go, pidflags.go, exitcode.go, app.go (streams and messages),
-// waitline.go, messenger.go, proxyflags.go, flags.go.
+// waitline.go, messengerlog.go, messenger.go, proxyflags.go, flags.go.
 package main
 
 import (

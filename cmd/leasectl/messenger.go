@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -25,18 +27,26 @@ type messenger struct {
 
 	begin   sync.Once
 	end     sync.Once
-	more    chan struct{} // holds one when queue may have grown
+	more    chan struct{} // holds one when queue is to be written
 	written chan struct{} // closed when the last message is written
+	late    *time.Timer   // makes the writer write the lines of a log; nil: there is none
+
+	text bytes.Buffer // what is written next; of the writer alone
 
 	mu      sync.Mutex
+	delayed bool // late is set
 	queue   []message
-	limit   int // of queue
-	dropped int // since the last message that was queued
+	limit   int          // of queue
+	dropped int          // since the last message that was queued
+	lost    int          // in all
+	log     slog.Handler // formats what is said of those dropped; nil: there is no log
 }
 
 // message is one thing to do at stderr.
 type message struct {
 	line    string        // to print; "" is none
+	record  *slog.Record  // to print as log formats it; nil is none
+	log     slog.Handler  // writes to the messenger's text
 	live    string        // to show as the live line; "" clears it
 	written chan struct{} // if not nil, closed when the message's turn comes
 	last    bool          // nothing is written after it
@@ -48,6 +58,12 @@ const (
 	// logSize is how many lines of a server may wait: a second of its busiest
 	// time, and some 5 MB.
 	logSize = 16 << 10
+	// logDelay is for how long the lines of a log are collected, to be written at
+	// once. To wake the writer for each of them costs as much as to answer a call,
+	// and comes before the answer.
+	logDelay = 5 * time.Millisecond
+	// linesAtOnce is how many lines are written at once at most: some 100 KB.
+	linesAtOnce = 256
 	// flushTime is what order is worth: it delays a command once if nobody
 	// reads stderr.
 	flushTime = 100 * time.Millisecond
@@ -69,20 +85,6 @@ func newMessenger(out *os.File, ready <-chan struct{}) *messenger {
 
 // say prints a line, as soon as those before it are written.
 func (m *messenger) say(line string) { m.send(message{line: line}) }
-
-// Write implements [io.Writer] for a log, whose lines then keep their order with
-// what is said. It never blocks, and never fails.
-func (m *messenger) Write(line []byte) (int, error) {
-	m.say(strings.TrimSuffix(string(line), "\n"))
-	return len(line), nil
-}
-
-// enlarge makes room for the log of a server.
-func (m *messenger) enlarge() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.limit = logSize
-}
 
 // show replaces the live line; "" clears it.
 func (m *messenger) show(text string) { m.send(message{live: text}) }
@@ -114,71 +116,126 @@ func (m *messenger) send(msg message) {
 	m.begin.Do(func() { go m.write() })
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.put(msg)
+	m.wake()
+}
+
+// sendLater queues a line of a log, which is written together with those that
+// follow soon.
+func (m *messenger) sendLater(msg message) {
+	m.begin.Do(func() { go m.write() })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.put(msg)
+	if !m.delayed {
+		m.delayed = true
+		m.late.Reset(logDelay)
+	}
+}
+
+// put queues msg if there is room. The caller holds m.mu.
+func (m *messenger) put(msg message) {
 	if len(m.queue) >= m.limit && !msg.last {
 		m.dropped++
+		m.lost++
 		return
 	}
-	m.queue = append(m.queue, m.gap(msg)...)
+	m.mark()
+	m.queue = append(m.queue, msg)
+}
+
+// wake makes the writer look at the queue.
+func (m *messenger) wake() {
 	select {
 	case m.more <- struct{}{}:
 	default:
 	}
 }
 
-// gap returns msg, and before it how many were dropped since the last one. The
-// caller holds m.mu.
-func (m *messenger) gap(msg ...message) []message {
+// mark queues how many messages were dropped since the last one. The caller holds
+// m.mu.
+func (m *messenger) mark() {
 	if m.dropped == 0 {
-		return msg
+		return
 	}
-	text := fmt.Sprintf("leasectl: %d lines were dropped here: nobody read stderr", m.dropped)
+	msg := message{line: fmt.Sprintf("leasectl: %d lines were dropped here: nobody read stderr", m.dropped)}
+	if m.log != nil {
+		r := slog.NewRecord(time.Now(), slog.LevelWarn, "lines were dropped here: nobody read stderr", 0)
+		r.AddAttrs(slog.Int("lines", m.dropped))
+		msg = message{record: &r, log: m.log}
+	}
+	m.queue = append(m.queue, msg)
 	m.dropped = 0
-	return append([]message{{line: text}}, msg...)
 }
 
-// next returns the message that is first in the queue, and blocks until there is
-// one.
-func (m *messenger) next() message {
+// next takes messages off the queue, up to the first that is more than a line. It
+// blocks until there is one, and uses the room of those before.
+func (m *messenger) next(room []message) []message {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for {
-		m.mu.Lock()
 		if len(m.queue) == 0 {
-			m.queue = m.gap()
+			m.mark()
 		}
 		if len(m.queue) > 0 {
-			msg := m.queue[0]
-			m.queue = m.queue[1:]
-			m.mu.Unlock()
-			return msg
+			break
 		}
+		m.delayed = false
 		m.mu.Unlock()
 		<-m.more
+		m.mu.Lock()
 	}
+	n := 1
+	for n < min(len(m.queue), linesAtOnce) && m.queue[n-1].isLine() {
+		n++
+	}
+	next := append(room[:0], m.queue[:n]...)
+	clear(m.queue[:n])
+	m.queue = m.queue[n:]
+	return next
 }
+
+func (msg message) isLine() bool { return msg.line != "" || msg.record != nil }
 
 // write does what is in the queue, up to the last message.
 func (m *messenger) write() {
 	defer close(m.written)
 	<-m.ready
 	shown := false
+	var next []message
 	for {
-		msg := m.next()
+		next = m.next(next)
 		if shown {
-			fmt.Fprint(m.out, eraseLine)
+			m.text.WriteString(eraseLine)
 			shown = false
 		}
-		if msg.line != "" {
-			fmt.Fprintln(m.out, msg.line)
+		for _, msg := range next {
+			m.format(msg)
 		}
-		if msg.live != "" {
-			fmt.Fprint(m.out, m.fit(msg.live))
-			shown = true
+		if m.text.Len() > 0 {
+			m.text.WriteTo(m.out) // there is nobody to tell of an error
 		}
-		if msg.written != nil {
-			close(msg.written)
+		m.text.Reset()
+		last := next[len(next)-1]
+		shown = last.live != ""
+		if last.written != nil {
+			close(last.written)
 		}
-		if msg.last {
+		if last.last {
 			return
 		}
+	}
+}
+
+// format adds what msg prints to the text.
+func (m *messenger) format(msg message) {
+	switch {
+	case msg.line != "":
+		fmt.Fprintln(&m.text, msg.line)
+	case msg.record != nil:
+		msg.log.Handle(context.Background(), *msg.record) // a buffer takes all
+	case msg.live != "":
+		m.text.WriteString(m.fit(msg.live))
 	}
 }
 

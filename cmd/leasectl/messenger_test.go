@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"syscall"
@@ -110,6 +113,64 @@ func TestMessengerDrops(t *testing.T) {
 	if sum := written + dropped; dropped == 0 || sum < lines || sum > lines+1 || !strings.HasSuffix(got, "here: nobody read stderr\nnext\n") {
 		t.Errorf("of %d lines %d are written and %d dropped; the end is %q", lines, written, dropped, got[max(0, len(got)-80):])
 	}
+}
+
+// What a log loses is said in the log's format, at its place.
+func TestMessengerDropsLogLines(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	m := newMessenger(w, ready)
+	log := slog.New(newLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
+	const lines = logSize + 1000
+	for i := range lines {
+		log.With("line", i).Info(strings.Repeat("x", 200)) // fills the pipe
+	}
+	text := make(chan []byte, 1)
+	go func() {
+		got, _ := io.ReadAll(r)
+		text <- got
+	}()
+	inTime(t, "close", func() { <-sent(m); m.close() })
+	w.Close()
+	written, dropped := 0, 0
+	for d := json.NewDecoder(bytes.NewReader(<-text)); d.More(); {
+		var l struct {
+			Msg         string
+			Line, Lines int
+		}
+		if err := d.Decode(&l); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case l.Lines > 0:
+			dropped += l.Lines
+		case l.Line != written:
+			t.Fatalf("line %d, want %d", l.Line, written)
+		default:
+			written++
+		}
+	}
+	if dropped == 0 || written+dropped != lines || m.droppedLines() != dropped {
+		t.Errorf("of %d lines %d are written, %d said to be dropped, %d counted", lines, written, dropped, m.droppedLines())
+	}
+}
+
+// sent is closed when the queue is empty.
+func sent(m *messenger) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for left := 1; left > 0; time.Sleep(time.Millisecond) {
+			m.mu.Lock()
+			left = len(m.queue)
+			m.mu.Unlock()
+		}
+	}()
+	return done
 }
 
 // close gives a reader that is busy some time, and no more.

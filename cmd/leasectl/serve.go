@@ -61,7 +61,6 @@ the server (break, remove, pause, resume, backup) or read if it may only look; a
 // serve runs until the context ends. The process that started it in the
 // background is told when it serves, or why it does not.
 func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
-	a.messages.enlarge()
 	if o.localOf != "" {
 		defer func() {
 			if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 
 	"github.com/leasectl/leasectl/pool"
@@ -12,10 +13,12 @@ import (
 // never waits for a reader.
 func (a *app) openLog(format string) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: a.logLevel()}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(a.messages, opts))
-	}
-	return slog.New(slog.NewTextHandler(a.messages, opts))
+	return slog.New(newLogHandler(a.messages, func(w io.Writer) slog.Handler {
+		if format == "json" {
+			return slog.NewJSONHandler(w, opts)
+		}
+		return slog.NewTextHandler(w, opts)
+	}))
 }
 
 func (a *app) logLevel() slog.Level {
