@@ -23,6 +23,7 @@ type ledger struct {
 	held, waiting int
 	touched       []*pool // where a waiter may fit since the last serve
 	changes       []Change
+	drained       []Change // by the last Drain
 }
 
 func newLedger(now time.Duration, generation uint64) ledger {
@@ -113,9 +114,4 @@ func (g *ledger) due(p *pool, r *request) time.Duration {
 }
 
 // note adds c to what Drain returns.
-func (g *ledger) note(c Change) {
-	if g.changes == nil {
-		g.changes = make([]Change, 0, 3) // what nearly every call makes at most, at once
-	}
-	g.changes = append(g.changes, c)
-}
+func (g *ledger) note(c Change) { g.changes = append(g.changes, c) }

@@ -40,6 +40,23 @@ func (g *ledger) wasMadeUp(name string) bool {
 	return g.named[typ] > 0
 }
 
+// Place is where a request waits.
+type Place struct {
+	Place, Length int // 1 is next; waiters of the pool, this one included
+	Waited        time.Duration
+}
+
+// Place returns where a request waits; false if it does not. Unlike [Set.Status] it
+// does not say why, or for how long.
+func (s *Set) Place(now time.Duration, id string) (Place, bool) {
+	s.Advance(now)
+	r := s.requests[id]
+	if r == nil || !r.queued() {
+		return Place{}, false
+	}
+	return Place{Place: r.pool.queue.index(r) + 1, Length: len(r.pool.queue), Waited: s.now - r.arrived}, true
+}
+
 // OwnerOf returns who made a request that waits or holds leases; false if there
 // is no such request, or it has ended.
 func (s *Set) OwnerOf(now time.Duration, id string) (string, bool) {

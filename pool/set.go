@@ -62,9 +62,18 @@ func (s *Set) Next() (time.Duration, bool) {
 // pools.
 func (s *Set) Busy() (held, waiting int) { return s.held, s.waiting }
 
-// Drain returns the changes since the last Drain, in order, and forgets them.
+// Drain returns the changes since the last Drain, in order, and forgets them. They
+// may be read until the next Drain, which uses their room again.
 func (s *Set) Drain() []Change {
 	changes := s.changes
-	s.changes = nil
+	s.changes = s.drained[:0]
+	clear(s.drained) // let go of what they refer to
+	if s.drained = changes; cap(changes) > roomKept {
+		s.drained = nil
+	}
 	return changes
 }
+
+// roomKept is for how many changes there is room without an allocation: for what
+// nearly every call makes.
+const roomKept = 16

@@ -19,16 +19,22 @@ const bodyTime = 10 * time.Second
 // answer, so it cuts no wait.
 const writeTime = 30 * time.Second
 
-// answerWriter bounds the time in which an answer must be read.
+// answerWriter bounds the time in which an answer must be read, and says in it whose
+// it is.
 type answerWriter struct {
 	http.ResponseWriter
-	begun bool
+	storeID func() string // empty: not known yet
+	begun   bool
 }
 
-// newAnswerWriter takes away the bound of the connection's last answer.
-func newAnswerWriter(w http.ResponseWriter) *answerWriter {
-	http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a recorder in a test has none
-	return &answerWriter{ResponseWriter: w}
+// newAnswerWriter returns one for the answer to r. The bound of the connection's
+// last answer, which may be over, stands until this one begins: nothing is written
+// before, but to a client that asks whether it may send a body.
+func (h *handler) newAnswerWriter(w http.ResponseWriter, r *http.Request) *answerWriter {
+	if r.Header.Get("Expect") != "" {
+		http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a recorder in a test has none
+	}
+	return &answerWriter{ResponseWriter: w, storeID: h.storeID}
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -46,6 +52,9 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 func (w *answerWriter) begin() {
 	if !w.begun {
 		w.begun = true
+		if id := w.storeID(); id != "" {
+			w.Header().Set(leaseapi.HeaderStore, id) // only now, so that no waiter has a header
+		}
 		http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTime))
 	}
 }

@@ -77,6 +77,7 @@ type committer struct {
 
 	mu         sync.Mutex // guards what follows, and the pools; never held during I/O
 	waiting    waiters
+	room       []pool.Change // for the batch after the open one; nil: it makes some
 	open       *batch        // collects changes for the next commit
 	committing *batch        // nil: no commit is under way
 	saved      time.Duration // lease clock as the last commit has it, which may be under way
@@ -149,6 +150,7 @@ func (c *committer) commit() {
 	c.mu.Lock()
 	b := c.open
 	c.open, c.committing = newBatch(b.generation), b
+	c.open.changes, c.room = c.room, nil
 	now := c.clock.now()
 	c.saved = max(c.saved, now)
 	c.mu.Unlock()
@@ -164,7 +166,16 @@ func (c *committer) commit() {
 	}
 	c.mu.Unlock()
 	c.announce(b)
+	if cap(b.changes) <= roomKept {
+		clear(b.changes) // let go of what they refer to
+		c.mu.Lock()
+		c.room = b.changes[:0]
+		c.mu.Unlock()
+	}
 }
+
+// roomKept is for how many changes a batch gets room that another one used before.
+const roomKept = 256
 
 // save makes b durable.
 func (c *committer) save(b *batch, now time.Duration) (err error) {

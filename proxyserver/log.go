@@ -40,9 +40,15 @@ func (l changeLog) changes(changes []pool.Change) {
 	}
 }
 
-// queued writes a line for a request that begins to wait at a place of a queue.
-func (l changeLog) queued(r pool.Request, place, length int) {
-	l.request("queued", r, slog.Int("place", place), slog.Int("waiting", length))
+// queued writes a line for a request that begins to wait, or has come back to its
+// place after a restart.
+func (l changeLog) queued(r pool.Request, at pool.Place) {
+	place, waiting := slog.Int("place", at.Place), slog.Int("waiting", at.Length)
+	if at.Waited > 0 {
+		l.request("returned", r, place, waiting, slog.Duration("waited", round(at.Waited)))
+		return
+	}
+	l.request("queued", r, place, waiting)
 }
 
 // drop writes a line for a waiter that left the queue without a lease.
@@ -73,11 +79,11 @@ func (l changeLog) request(what string, r pool.Request, attrs ...slog.Attr) {
 	if r.Anonymous {
 		id = ""
 	}
-	attrs = append([]slog.Attr{
+	all := append(make([]slog.Attr, 0, 8), // which is not on the heap
 		slog.String("owner", owner), slogToken(token), slog.String("type", r.Type),
 		slog.Int("count", r.Count), slog.String("request_id", id),
-	}, attrs...)
-	l.LogAttrs(context.Background(), slog.LevelInfo, what, attrs...)
+	)
+	l.LogAttrs(context.Background(), slog.LevelInfo, what, append(all, attrs...)...)
 }
 
 func (l changeLog) grant(c pool.Change) {

@@ -173,7 +173,7 @@ func unqueuedRate(b *testing.B, addr string, n int) float64 {
 }
 
 func ask(c net.Conn) error {
-	_, err := io.WriteString(c, "POST /lease/acquire?type=q HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+	_, err := io.WriteString(c, "POST /lease/acquire?type=q HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
 	return err
 }
 

@@ -10,11 +10,8 @@ import (
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w := newAnswerWriter(rw)
+	w := h.newAnswerWriter(rw, r)
 	defer h.recoverCall(w)
-	if id := h.storeID(); id != "" {
-		w.Header().Set(leaseapi.HeaderStore, id)
-	}
 	path := r.URL.Path
 	if boskosPaths[path] {
 		http.Error(w, fmt.Sprintf("this is a lease proxy (leasectl serve), not Boskos, and has no %s: POST %s?type=TYPE takes a lease, POST %s gives it back",

@@ -165,9 +165,13 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err err
 	return t.undurable(), nil
 }
 
-// collect moves what changed to the open batch.
+// collect moves what changed to the open batch, but for requests that begin to wait
+// and are not stored: of these nothing is durable, and nobody has to hear.
 func (t *term) collect() {
 	for _, c := range t.set.Drain() {
+		if c.Kind == pool.Queued && (c.Waiter.Anonymous || !t.durable()) {
+			continue
+		}
 		var calls []*call
 		if c.Kind == pool.Granted || c.Kind == pool.Dropped {
 			calls = t.waiting.remove(c.ID)
@@ -199,7 +203,7 @@ func (t *term) commitDue(now time.Duration) time.Duration {
 		saved, arrivals = now, never
 	}
 	if !t.durable() {
-		return arrivals // for metrics and log
+		return never
 	}
 	every := idleEvery
 	if held+waiting > 0 {

@@ -34,8 +34,9 @@ type request struct {
 // queued. It blocks until then, or until ctx ends.
 func (t *term) acquire(ctx context.Context, r *request) outcome {
 	var out outcome
-	var c *call             // nil: r does not have to wait
-	var queued *pool.Status // nil: it waited before
+	var c *call       // nil: r does not have to wait
+	var at pool.Place // of r, if it waits
+	var known = true  // it has waited before, since this server began
 	err := t.do(func(set *pool.Set, now time.Duration) {
 		if r.Anonymous {
 			t.lastAnonymous++
@@ -44,11 +45,9 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 		out.leases, out.err = set.Acquire(now, r.Request)
 		if out.err == nil && out.leases == nil {
 			c = newCall()
-			if t.waiting[r.ID] == nil {
-				st, _ := set.Status(now, r.ID)
-				queued = &st
-			}
-			r.wait = t.waitOf(now, r)
+			at, _ = set.Place(now, r.ID)
+			known = t.waiting[r.ID] != nil
+			r.wait = t.waitOf(r, at.Waited)
 			t.waiting.attach(r.ID, c, until(now, r.wait))
 		}
 	})
@@ -58,8 +57,8 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 	case c == nil:
 		return out
 	}
-	if queued != nil {
-		t.log.queued(r.Request, queued.Place, queued.Length)
+	if !known {
+		t.log.queued(r.Request, at)
 	}
 	return t.await(ctx, r, c)
 }
@@ -68,16 +67,15 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 // client can send it, since it holds a control character.
 func anonymousID(n uint64) string { return "\x00" + strconv.FormatUint(n, 36) }
 
-// waitOf is how long a request that is queued may still wait.
-func (t *term) waitOf(now time.Duration, r *request) time.Duration {
+// waitOf is how long a request that has waited for a while may still wait.
+func (t *term) waitOf(r *request, waited time.Duration) time.Duration {
 	switch {
 	case r.wait >= 0 && r.Anonymous: // nobody but its connection keeps it alive
 		return min(r.wait, t.maxWait)
 	case r.wait >= 0:
 		return r.wait
 	}
-	st, _ := t.set.Status(now, r.ID)
-	return max(0, t.maxWait-st.Waited)
+	return max(0, t.maxWait-waited)
 }
 
 // await waits with c for its outcome, until the client goes, or the time of a

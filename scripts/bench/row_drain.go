@@ -70,7 +70,7 @@ func measureDrain(ctx context.Context, w *world) ([]result, error) {
 			rate.Peers = append(rate.Peers, median(v.name, v.rates))
 		}
 	}
-	rate.budget("leasectl, nobody waits", atLeast(0.7))
+	rate.budget("leasectl, nobody waits", atLeast(0.75))
 	order := result{What: "grants out of order while they drain", Unit: number,
 		Ours: measure{Name: "leasectl", Value: float64(disorder), Values: drainRounds}, Limit: atMost(0)}
 	return []result{rate, order}, nil

@@ -78,12 +78,22 @@ func pairsOf(clients int) func(context.Context, *world) ([]result, error) {
 		if r.Peers[1].Value > best.Value {
 			best = &r.Peers[1]
 		}
-		best.Limit = atLeast(0.8)
+		best.Limit = atLeast(pairsBudget(clients))
 		if clients == 64 {
 			r.Peers = append(r.Peers, measure{Name: "deployed proxy (quoted, not run)", Value: deployedPairs, Limit: atLeast(10)})
 		}
 		return []result{r}, nil
 	}
+}
+
+// pairsBudget is what is asked of us, as a part of what bare bbolt does. A single
+// client has nobody to share a transaction with, and so pays for all that a lease
+// proxy does beside it.
+func pairsBudget(clients int) float64 {
+	if clients == 1 {
+		return 0.85
+	}
+	return 1
 }
 
 // throughput runs pair on so many connections for a time, and returns how many

@@ -39,7 +39,7 @@ func waitersOf(n int) func(context.Context, *world) ([]result, error) {
 		size := result{What: "server memory for each waiter", Unit: inBytes, Ours: median("leasectl", memory[0]),
 			Peers: []measure{median("bare channels", memory[1])}}
 		if n == 10_000 {
-			size.Limit = atMost(24 << 10)
+			size.Limit = atMost(22 << 10)
 		}
 		cpu := result{What: "server CPU while they wait, of a core", Unit: percent, Ours: median("leasectl", idle[0]),
 			Peers: []measure{median("bare channels", idle[1])}, Limit: atMost(idleCPU)}

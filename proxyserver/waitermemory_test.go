@@ -1,0 +1,78 @@
+package proxyserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+// A blocked waiter keeps its connection, two goroutines and its place, and not much
+// more; and a page of /pools costs what is on it, however many wait.
+func TestWaiterMemory(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, Options{Pools: []pool.Config{quota(1)}, Log: slog.New(laterHandler{})}, l)
+	p.granted("type=q&request_id=holder")
+	const n = 800
+	page := func() int {
+		before := allocated()
+		w := httptest.NewRecorder()
+		p.server.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+leaseapi.PathPools+"?limit=1", nil))
+		if w.Code != 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		return int(allocated() - before)
+	}
+	page() // makes what is made once
+	before := inUse()
+	for i := range n {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := fmt.Fprintf(c, "POST %s?type=q&owner=job-%d HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", leaseapi.PathAcquire, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.waitingFor(n)
+	each := int(inUse()-before) / n
+	t.Logf("%d bytes for each waiter, %d for a page", each, page())
+	if most := 33 << 10; each > most { // it takes 26 KiB, of which 1 KiB is its client's
+		t.Errorf("a waiter takes %d bytes, more than %d", each, most)
+	}
+	if got, most := page(), 100<<10; got > most { // 20 KiB
+		t.Errorf("the smallest page takes %d bytes, more than %d", got, most)
+	}
+}
+
+// laterHandler is a log like that of leasectl serve, which formats in a goroutine of
+// its own: to do it where a request is served would double the stack of a waiter.
+type laterHandler struct{ slog.Handler }
+
+func (laterHandler) Enabled(context.Context, slog.Level) bool      { return true }
+func (laterHandler) Handle(_ context.Context, r slog.Record) error { go r.NumAttrs(); return nil }
+
+// inUse returns what the heap and the stacks take after a collection.
+func inUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
