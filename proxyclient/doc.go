@@ -51,5 +51,5 @@
 // grant, classify), release (names), heartbeat (schedule, renew), query; then exchange,
 // which makes every call, with policy (may it be repeated?), patience (for how
 // long?) and failure; then client, answer, errors, and at the bottom url,
-// servers, sending, released, text, capabilities, instant and suspend.
+// servers, sending, released, text, capabilities and instant.
 package proxyclient

@@ -3,6 +3,8 @@ package proxyclient
 import (
 	"context"
 	"time"
+
+	"github.com/leasectl/leasectl/suspend"
 )
 
 // Instant is a point in time on this machine that counts on while the machine
@@ -18,8 +20,8 @@ type Instant struct {
 
 // Tests replace these, since they cannot suspend the machine.
 var (
-	timeSuspended = suspended
-	watchResumes  = resumes
+	timeSuspended = suspend.Total
+	watchResumes  = suspend.Resumes
 )
 
 // Now returns the current instant.
@@ -30,7 +32,7 @@ func Now() Instant {
 // Sub returns i-j.
 func (i Instant) Sub(j Instant) time.Duration {
 	d := i.t.Sub(j.t)
-	if s := i.slept - j.slept; s.Abs() >= shortestSuspend {
+	if s := i.slept - j.slept; s.Abs() >= suspend.Shortest {
 		d += s
 	}
 	return d

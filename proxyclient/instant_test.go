@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/leasectl/leasectl/suspend"
 )
 
 func TestInstant(t *testing.T) {
@@ -24,7 +26,7 @@ func TestInstant(t *testing.T) {
 			t.Errorf("%s until an hour from now", d)
 		}
 		start = Now()
-		m.suspend(shortestSuspend-1, false)
+		m.suspend(suspend.Shortest-1, false)
 		if d := Now().Sub(start); d != 0 {
 			t.Errorf("the distance of two readings counted: %s", d)
 		}
@@ -45,19 +47,6 @@ func TestInstantInBubble(t *testing.T) {
 			t.Errorf("1000h took %s", d)
 		}
 	})
-}
-
-// The time suspended is the same at any time between two suspends.
-func TestSuspended(t *testing.T) {
-	first := suspended()
-	for range 1000 {
-		if d := suspended() - first; d.Abs() >= shortestSuspend {
-			t.Fatalf("suspended for %s just now", d)
-		}
-	}
-	if first < 0 {
-		t.Errorf("suspended for %s", first)
-	}
 }
 
 // Sleep ends with the context, and says why.

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/suspend"
 )
 
 // machine is one that can be suspended.
@@ -17,7 +19,7 @@ func newMachine(t *testing.T) *machine {
 	m := &machine{resumed: make(chan struct{}, 1)}
 	timeSuspended = func() time.Duration { return time.Duration(m.slept.Load()) }
 	watchResumes = func() (<-chan struct{}, func()) { return m.resumed, func() {} }
-	t.Cleanup(func() { timeSuspended, watchResumes = suspended, resumes })
+	t.Cleanup(func() { timeSuspended, watchResumes = suspend.Total, suspend.Resumes })
 	return m
 }
 

@@ -9,7 +9,7 @@ type alarm struct {
 }
 
 // lateBy is how late an alarm may be found. More is a stall: the process was
-// stopped, or starved, or its machine was paused.
+// stopped, or starved, or its machine was paused or suspended.
 const lateBy = time.Second
 
 // newAlarm returns an alarm that is not set.

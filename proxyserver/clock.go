@@ -2,7 +2,10 @@ package proxyserver
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
+
+	"github.com/leasectl/leasectl/suspend"
 )
 
 // never is a time on the lease clock that does not come.
@@ -11,25 +14,49 @@ const never time.Duration = math.MaxInt64
 // until returns now + wait, or the end of time if that is later.
 func until(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
 
-// clock is the lease clock: it showed base at start, and runs since then. It goes
+// clock is the lease clock: it showed base at start, and runs since then, also while
+// the machine is suspended: holders on other machines do not sleep with it. It goes
 // by the monotonic part of the times that read returns. So to set the wall clock
 // changes only the times that people read, and where generations begin at the
 // next start.
 type clock struct {
-	base  time.Duration
-	start time.Time
-	read  func() time.Time
+	base      time.Duration
+	start     time.Time
+	read      func() time.Time
+	suspended *suspended
 }
 
-// startClock starts it at base; read is [time.Now] if it is nil.
-func startClock(base time.Duration, read func() time.Time) clock {
+// suspended is for how long the machine was, since a clock was started.
+type suspended struct {
+	total func() time.Duration // since the machine booted
+	first time.Duration        // total when the clock was started
+	slept atomic.Int64         // as the clock has it
+}
+
+// startClock starts it at base; read is [time.Now] if it is nil, and total
+// [suspend.Total].
+func startClock(base time.Duration, read func() time.Time, total func() time.Duration) clock {
 	if read == nil {
 		read = time.Now
 	}
-	return clock{base: base, start: read(), read: read}
+	if total == nil {
+		total = suspend.Total
+	}
+	return clock{base: base, start: read(), read: read, suspended: &suspended{total: total, first: total()}}
 }
 
-func (c clock) now() time.Duration { return c.base + c.read().Sub(c.start) }
+func (c clock) now() time.Duration {
+	return c.base + c.read().Sub(c.start) + time.Duration(c.suspended.slept.Load())
+}
+
+// wake puts the clock forward by a suspend since the last call. Only this does, so
+// that whoever acts by the clock can see that it was one.
+func (c clock) wake() {
+	s := c.suspended
+	if slept := s.total() - s.first; slept-time.Duration(s.slept.Load()) >= suspend.Shortest {
+		s.slept.Store(int64(slept))
+	}
+}
 
 // until returns how long it is to a time on the lease clock.
 func (c clock) until(at time.Duration) time.Duration { return at - c.now() }

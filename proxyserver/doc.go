@@ -27,7 +27,8 @@
 // [Server.SetTokens]. Package config reads them from files. The caller opens the
 // listeners, and wraps them in TLS.
 //
-// The clock that leases run on stands still while no server runs.
+// The clock that leases run on stands still while no server runs. A machine that is
+// suspended is one whose server was stopped: the clock goes on.
 //
 // # Inside
 //

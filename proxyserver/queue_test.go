@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +155,44 @@ func TestStall(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A machine that was suspended is a stall, whatever its monotonic clock says: a
+// lease has its full TTL again, once, a release whose time has come is made, and the
+// clock counts the time.
+func TestSuspendedMachine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		var slept atomic.Int64
+		slept.Store(int64(time.Hour)) // before the server began: that counts for nothing
+		opts := durable(t, t.TempDir(), 2)
+		opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opts.suspended = func() time.Duration { return time.Duration(slept.Load()) }
+		p := start(t, opts)
+		l := p.granted("type=q&request_id=a&ttl=5m").Leases[0]
+		p.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(l.Generation)+`}]}`)
+		p.granted("type=q&owner=late")
+		p.release(`{"names":["q-1"],"delay":"30m"}`)
+		time.Sleep(4 * time.Minute)
+		before := p.server.term.clock.now()
+		slept.Add(int64(time.Hour))
+		time.Sleep(3 * time.Second) // the alarm goes by the clock that stood still
+		synctest.Wait()
+		if at := p.server.term.clock.now(); at != before+time.Hour+3*time.Second {
+			t.Errorf("the lease clock went on by %v", at-before)
+		}
+		if text := log.String(); strings.Count(text, "the server stood still") != 1 || strings.Contains(text, "expired") {
+			t.Errorf("the log says\n%s", text)
+		}
+		if held := p.pools()[0].Leases; len(held) != 1 || held[0].Name != "q-0" {
+			t.Errorf("held are %+v", held)
+		}
+		time.Sleep(2 * time.Minute) // 5 min after the suspend have not passed
+		slept.Add(int64(4 * time.Minute))
+		if n := p.inUse(); n != 0 {
+			t.Errorf("%d leases of a holder that is gone have their TTL once more", n)
+		}
+	})
 }
 
 // slowStore is a disk on which each commit takes long.

@@ -52,7 +52,8 @@ type Options struct {
 	// nobody else may wait for long. Zero: as the limit of descriptors allows.
 	MaxConnections int
 
-	now func() time.Time // nil: [time.Now]; tests set the wall clock with it
+	now       func() time.Time     // nil: [time.Now]; tests set the wall clock with it
+	suspended func() time.Duration // nil: [suspend.Total]; tests suspend the machine with it
 }
 
 // Server is a lease proxy: an HTTP front that lives as long as the process, and
@@ -88,7 +89,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.handler.leaf = opts.Leaf
 	s.SetTokens(opts.Tokens)
-	of := termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, election: opts.Election}
+	of := termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
 	if opts.Idle != nil {
 		s.idle, s.hide = newIdleness(opts.Idle.After), opts.Idle.Hide
 		of.busy = s.idle.setBusy

@@ -49,6 +49,8 @@ type termOptions struct {
 	now     func() time.Time // nil: [time.Now]
 	busy    func(n int)
 
+	suspended func() time.Duration // nil: [suspend.Total]
+
 	election store.Election // nil: this server always leads
 }
 
@@ -65,7 +67,7 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 		}
 	}
 	open, saved := newBatch(snap.Generation), snap.Clock
-	clock := startClock(snap.Clock, opts.now)
+	clock := startClock(snap.Clock, opts.now, opts.suspended)
 	snap.Generation = clock.beyond(snap.Generation)
 	set, err := pool.New(pools, snap)
 	if err != nil {
@@ -146,6 +148,7 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err err
 			t.fail(err)
 		}
 	}()
+	t.clock.wake()
 	now := t.clock.now()
 	if late := now - max(t.alarm.at, t.ran); t.keeping && late > lateBy {
 		t.log.Warn("the server stood still: leases have their full TTL again, and waiters a minute to come back", "for", round(late))

@@ -1,10 +1,10 @@
-package proxyclient
+package suspend
 
 import "testing"
 
 // The watch for resumes ends when it is told to, and does not tell without one.
 func TestResumes(t *testing.T) {
-	c, stop := resumes()
+	c, stop := Resumes()
 	if c == nil {
 		t.Skip("this kernel has no timer that tells of a resume")
 	}

@@ -1,4 +1,4 @@
-package proxyclient
+package suspend
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspended returns how long the machine has been suspended since it booted:
+// Total returns how long the machine has been suspended since it booted:
 // the distance of CLOCK_BOOTTIME from CLOCK_MONOTONIC (clock_gettime(2)).
-func suspended() time.Duration {
+func Total() time.Duration {
 	// If the process is stopped or preempted between two readings, the pause
 	// looks like a suspend. So the reading counts only if the same clock, read
 	// before and after, hardly moved.
@@ -21,7 +21,7 @@ func suspended() time.Duration {
 		switch {
 		case !ok1 || !ok2 || !ok3:
 			return 0 // a kernel without the clock has no suspend to count
-		case after-before < shortestSuspend/2:
+		case after-before < Shortest/2:
 			return boot - before
 		}
 	}
@@ -35,7 +35,7 @@ func readClock(id int32) (time.Duration, bool) {
 	return time.Duration(ts.Nano()), true
 }
 
-// resumes returns a channel that gets a value after each resume from a suspend
+// Resumes returns a channel that gets a value after each resume from a suspend
 // (and when somebody sets the clock). Go's timers stand still in a suspend, so
 // a deadline that passed meanwhile would be noticed late by as much as its timer
 // had left. stop ends the watch and returns when its goroutine has ended.
@@ -43,7 +43,7 @@ func readClock(id int32) (time.Duration, bool) {
 // A timer on the wall clock with TFD_TIMER_CANCEL_ON_SET fails its reader with
 // ECANCELED at just these moments (timerfd_create(2)). On a kernel without it the
 // channel is nil, and such a deadline is noticed late.
-func resumes() (c <-chan struct{}, stop func()) {
+func Resumes() (c <-chan struct{}, stop func()) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
 		return nil, func() {}
