@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/leasectl/leasectl/suspend"
+	"github.com/leasectl/leasectl/leaseapi/suspend"
 )
 
 // Instant is a point in time on this machine that counts on while the machine

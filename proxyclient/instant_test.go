@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leasectl/leasectl/suspend"
+	"github.com/leasectl/leasectl/leaseapi/suspend"
 )
 
 func TestInstant(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasectl/leasectl/suspend"
+	"github.com/leasectl/leasectl/leaseapi/suspend"
 )
 
 // machine is one that can be suspended.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leasectl/leasectl/suspend"
+	"github.com/leasectl/leasectl/leaseapi/suspend"
 )
 
 // never is a time on the lease clock that does not come.
