@@ -70,6 +70,8 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		Owner:      h.owner(),
 		Type:       r.Type,
 		Count:      r.Count,
+		Items:      r.Items,
+		Key:        r.Key,
 		Proxy:      name,
 		TTL:        r.TTL,
 		SharedList: string(r.SharedList),
@@ -257,6 +259,9 @@ func (h *Holder) sayGrant(g *proxyclient.Grant, r Request) {
 	for _, lease := range g.Leases {
 		h.report.Debugf("granted %s, generation %d, TTL %s", lease.Name, lease.Generation, leaseapi.Duration(g.TTL))
 	}
+	if g.Units > 0 {
+		h.report.Debugf("it holds %d units", g.Units)
+	}
 	if g.TTL > 0 && g.TTL < r.TTL {
 		h.report.Notef("the lease has a TTL of %s, not the %s that were asked for: the proxy allows no more for type %q", leaseapi.Duration(g.TTL), leaseapi.Duration(r.TTL), r.Type)
 	}
@@ -269,9 +274,9 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	defer cancel()
 	l.record.State = lockfile.StateHeld
 	l.record.AcquiredAt = time.Now().UTC().Round(time.Millisecond)
-	l.record.TTL = l.grant.TTL
+	l.record.TTL, l.record.Units = l.grant.TTL, l.grant.Units
 	for _, lease := range l.grant.Leases {
-		l.record.Leases = append(l.record.Leases, lockfile.Lease(lease))
+		l.record.Leases = append(l.record.Leases, lockfile.Lease{Name: lease.Name, Generation: lease.Generation})
 	}
 	l.record.Store = l.h.dialer.storeOf("", l.record.Proxy)
 	if err := l.h.history.add(ctx, l.handle, l.record); err != nil {

@@ -23,14 +23,17 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 	l.h.report.Debugf("asking %s for a lease of type %q for %s, request %s", l.record.Proxy, r.Type, l.record.Owner, l.record.RequestID)
 	failpoint("acquire-unsent")
 	grant, err := l.client.Acquire(ctx, proxyclient.Request{
-		Type:      r.Type,
-		Count:     r.Count,
-		Owner:     l.record.Owner,
-		RequestID: l.record.RequestID,
-		TTL:       r.TTL,
-		Wait:      r.WaitTimeout,
-		OnQueued:  wait.Tell,
-		OnTrouble: wait.Fail,
+		Type:       r.Type,
+		Count:      r.Count,
+		Items:      r.Items,
+		Key:        r.Key,
+		Overcommit: r.Overcommit,
+		Owner:      l.record.Owner,
+		RequestID:  l.record.RequestID,
+		TTL:        r.TTL,
+		Wait:       r.WaitTimeout,
+		OnQueued:   func(q leaseapi.Queued) { wait.Tell(l.saysWho(q)) },
+		OnTrouble:  wait.Fail,
 		OnRetry: func(err error) {
 			if saysFull(err) {
 				wait.Tell(leaseapi.Queued{Reason: leaseapi.WaitFull})
@@ -38,10 +41,23 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 			l.h.report.Debugf("%v: trying again", err)
 		},
 	})
-	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok && exhausted.Last == nil {
-		exhausted.Last = l.lastQueue(ctx, wait)
+	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
+		if exhausted.Last == nil {
+			exhausted.Last = l.lastQueue(ctx, wait)
+		} else {
+			*exhausted.Last = l.saysWho(*exhausted.Last)
+		}
 	}
 	return grant, err
+}
+
+// saysWho makes clear that a request waits for its own owner's key: a leasectl
+// inside another's command may wait for that one.
+func (l *Lease) saysWho(q leaseapi.Queued) leaseapi.Queued {
+	if l.record.Owner != "" && q.Reason == leaseapi.WaitKey+leaseapi.Printable(l.record.Owner) {
+		q.Reason = leaseapi.WaitKey + "yourself"
+	}
+	return q
 }
 
 // lookBackTime bounds the question who has the leases, once there is none to be
@@ -75,7 +91,7 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait) *leaseapi.Queued {
 
 // queueOf is what a pool says to one who has just left its queue.
 func queueOf(p leaseapi.Pool) *leaseapi.Queued {
-	q := &leaseapi.Queued{Place: p.Waiting + 1, Length: p.Waiting + 1, InUse: p.InUse, Capacity: p.Capacity}
+	q := &leaseapi.Queued{Place: p.Waiting + 1, Length: p.Waiting + 1, InUse: p.InUse, Capacity: p.Capacity, Limit: p.Limit}
 	for _, lease := range p.Leases {
 		if q.Oldest == nil || lease.Age > q.Oldest.Age {
 			q.Oldest = &lease
@@ -110,11 +126,11 @@ func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
 		case err != nil:
 			return // of version 1, for one
 		case state.State == leaseapi.StateQueued:
-			wait.Tell(leaseapi.Queued{
+			wait.Tell(l.saysWho(leaseapi.Queued{
 				Place: state.Place, Length: state.Length, Reason: state.Reason,
-				InUse: state.InUse, Capacity: state.Capacity, Oldest: state.Oldest,
+				InUse: state.InUse, Capacity: state.Capacity, Limit: state.Limit, Oldest: state.Oldest,
 				Estimate: state.Estimate, EstimateMax: state.EstimateMax,
-			})
+			}))
 		}
 	}
 }

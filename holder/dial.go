@@ -119,7 +119,7 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	name := a.String()
 	if a.local != "" {
 		// Each time: it may have stopped since.
-		local := localProxy{dir: a.local, pools: d.Pools, version: d.Version, report: d.report}
+		local := localProxy{dir: a.local, pools: d.Pools, report: d.report}
 		if err := local.ensure(ctx); err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -47,6 +48,7 @@ func Describe(err error) string {
 	var forgotten *proxyclient.UnconfirmedReleaseError
 	var unknown *proxyclient.UnknownTypeError
 	var unreachable *proxyclient.UnreachableError
+	var older *proxyclient.OlderError
 	switch {
 	case errors.As(err, &forgotten):
 		return err.Error() // which says what to do
@@ -56,6 +58,8 @@ func Describe(err error) string {
 		return describeExhausted(exhausted, time.Now())
 	case errors.As(err, &unknown) && unknown.Capabilities.RequestIDs(): // version 1 has no list
 		return err.Error() + ": leasectl status lists the types that the proxy has"
+	case errors.As(err, &older):
+		return err.Error() + ": go without it, or " + renewal(older.Proxy)
 	case aboutCertificate(err) != "":
 		return err.Error() + aboutCertificate(err)
 	case errors.As(err, &unreachable) && unreachable.Refused:
@@ -67,18 +71,43 @@ func Describe(err error) string {
 }
 
 // describeExhausted says what the queue was like at the end of a wait, as far as
-// the proxy said.
+// the proxy said; and to a request that did not wait, when to try again.
 func describeExhausted(e *proxyclient.ExhaustedError, now time.Time) string {
-	text := fmt.Sprintf("no lease of type %q is free", e.Type)
-	if e.Wait > 0 {
-		text = fmt.Sprintf("no lease of type %q within %s", e.Type, leaseapi.Duration(e.Wait))
+	if e.Wait <= 0 {
+		return describeRefusal(e, now)
 	}
+	text := fmt.Sprintf("no lease of type %q within %s", e.Type, leaseapi.Duration(e.Wait))
 	if e.Last != nil {
-		if queue := DescribeQueue(*e.Last, now, now); queue != "" {
-			text += " (" + queue + ")"
-		}
+		text = inBrackets(text, DescribeQueue(*e.Last, now, now))
 	}
 	return text + ": try again later, or raise --wait-timeout"
+}
+
+func describeRefusal(e *proxyclient.ExhaustedError, now time.Time) string {
+	text, when := fmt.Sprintf("no lease of type %q is free", e.Type), "later"
+	if q := e.Last; q != nil {
+		text = inBrackets(text, leaseapi.Printable(strings.Join(placeWords(*q, now, now), ", ")))
+		if q.EstimateMax > 0 {
+			when = "in " + span(time.Duration(q.Estimate), time.Duration(q.EstimateMax))
+		}
+	}
+	return text + ": try again " + when + ", or raise --wait-timeout"
+}
+
+// renewal says how a proxy is replaced by a newer one.
+func renewal(proxy string) string {
+	if strings.HasPrefix(proxy, "unix://") {
+		return fmt.Sprintf("start a newer one; that of --proxy local stops %s after its last use", leaseapi.Duration(LocalIdle))
+	}
+	return "update the proxy"
+}
+
+// inBrackets adds a note to text, if there is one.
+func inBrackets(text, note string) string {
+	if note == "" {
+		return text
+	}
+	return text + " (" + note + ")"
 }
 
 // aboutCertificate says what to do about a certificate that is not trusted; ""

@@ -21,10 +21,9 @@ import (
 // it for a while. Starting and stopping happen under the flock of local.lock, so
 // that there is one at most and nobody talks to one that ends.
 type localProxy struct {
-	dir     string
-	pools   []LocalPool // that it must have; none: any
-	version string      // of this program
-	report  Reporter
+	dir    string
+	pools  []LocalPool // that it must have; none: any
+	report Reporter
 }
 
 // LocalPool is a pool of a local proxy: Capacity leases, named by their type.
@@ -90,13 +89,8 @@ func (l localProxy) check(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	health, err := client.Health(ctx)
-	if err != nil {
+	if _, err := client.Health(ctx); err != nil {
 		return fmt.Errorf("ask the local proxy on %s: %w", l.socket(), err)
-	}
-	if health.Wire != leaseapi.Wire {
-		return fmt.Errorf("the local proxy on %s is leasectl %s and speaks wire %d, this one is %s and speaks %d: use the same leasectl, or wait %s after its last use until it stops",
-			l.socket(), health.Version, health.Wire, l.version, leaseapi.Wire, leaseapi.Duration(LocalIdle))
 	}
 	return l.checkPools(ctx, client)
 }

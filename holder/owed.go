@@ -45,7 +45,7 @@ func bare(leases []lockfile.Lease) bool {
 // lease that the record knows by name only is the lease of that name.
 func Holds(r lockfile.Record, l leaseapi.Lease) bool {
 	return slices.ContainsFunc(r.Leases, func(ours lockfile.Lease) bool {
-		return ours == lockfile.Lease(l) || ours.Name == l.Name && bare([]lockfile.Lease{ours})
+		return ours == lockfile.Lease{Name: l.Name, Generation: l.Generation} || ours.Name == l.Name && bare([]lockfile.Lease{ours})
 	})
 }
 
@@ -73,7 +73,11 @@ func (h *Holder) releaseRequest(o lockfile.Owed) leaseapi.ReleaseRequest {
 	if owner == "" {
 		owner = h.owner()
 	}
-	return proxyclient.Releasing(wireLeases(o.Leases), owner)
+	req := proxyclient.Releasing(wireLeases(o.Leases), owner)
+	if len(req.Leases) > 0 {
+		req.Peak = h.peaks.of(o.RequestID)
+	}
+	return req
 }
 
 // describeOwed names what is owed in an error.
@@ -106,7 +110,7 @@ func namesOf(owed []lockfile.Owed) (names []string) {
 func wireLeases(leases []lockfile.Lease) []leaseapi.Lease {
 	out := make([]leaseapi.Lease, len(leases))
 	for i, l := range leases {
-		out[i] = leaseapi.Lease(l)
+		out[i] = leaseapi.Lease{Name: l.Name, Generation: l.Generation}
 	}
 	return out
 }

@@ -12,7 +12,11 @@ import (
 // waits, who holds longest, and how long the wait may take. at is when the proxy
 // said q. It is empty if q says nothing.
 func DescribeQueue(q leaseapi.Queued, at, now time.Time) string {
-	var words []string
+	return leaseapi.Printable(strings.Join(append(placeWords(q, at, now), estimate(q, now.Sub(at))...), ", "))
+}
+
+// placeWords is DescribeQueue without the estimate.
+func placeWords(q leaseapi.Queued, at, now time.Time) (words []string) {
 	if q.Place > 0 {
 		words = append(words, fmt.Sprintf("place %d of %d", q.Place, q.Length))
 	}
@@ -22,10 +26,13 @@ func DescribeQueue(q leaseapi.Queued, at, now time.Time) string {
 	if q.Capacity > 0 {
 		words = append(words, fmt.Sprintf("%d of %d in use", q.InUse, q.Capacity))
 	}
+	if q.Limit > 0 && q.Limit < q.Capacity {
+		words = append(words, fmt.Sprintf("limit %d", q.Limit))
+	}
 	if o := q.Oldest; o != nil {
 		words = append(words, "held longest by "+holderOf(o)+" since "+clock(at.Add(-time.Duration(o.Age)), now))
 	}
-	return leaseapi.Printable(strings.Join(append(words, estimate(q, now.Sub(at))...), ", "))
+	return words
 }
 
 // holderOf names who holds a lease.
@@ -57,12 +64,19 @@ func estimate(q leaseapi.Queued, elapsed time.Duration) []string {
 		return nil
 	case high <= 0:
 		return []string{"longer than expected"}
-	case low <= 0:
-		return []string{"up to " + roughly(high) + " to go"}
-	case roughly(low) == roughly(high):
-		return []string{"about " + roughly(high) + " to go"}
 	}
-	return []string{roughly(low) + " to " + roughly(high) + " to go"}
+	return []string{span(low, high) + " to go"}
+}
+
+// span is a time from low to high, for people.
+func span(low, high time.Duration) string {
+	switch {
+	case low <= 0:
+		return "up to " + roughly(high)
+	case roughly(low) == roughly(high):
+		return "about " + roughly(high)
+	}
+	return roughly(low) + " to " + roughly(high)
 }
 
 // roughly rounds up to what an estimate is worth: seconds, or minutes.

@@ -72,6 +72,11 @@ func TestDescribe(t *testing.T) {
 			[]string{`no lease of type "install" within 1h (place 4 of 12, full, 32 of 32 in use, held longest by job-7 since `, since.Format("15:04:"), "): try again later, or raise --wait-timeout"},
 		},
 		{&proxyclient.ExhaustedError{Type: "install"}, []string{`no lease of type "install" is free: try again later`}},
+		{
+			&proxyclient.ExhaustedError{Type: "install", Last: &leaseapi.Queued{
+				Place: 3, Length: 3, InUse: 20, Capacity: 32, Limit: 20, Estimate: leaseapi.Duration(4 * time.Minute), EstimateMax: leaseapi.Duration(9 * time.Minute)}},
+			[]string{`no lease of type "install" is free (place 3 of 3, 20 of 32 in use, limit 20): try again in 4m to 9m, or raise --wait-timeout`},
+		},
 		{fmt.Errorf("%w: %w", proxyclient.ErrUnreachable, x509.UnknownAuthorityError{}), []string{"unknown authority", "--ca"}},
 		{x509.HostnameError{Certificate: new(x509.Certificate), Host: "proxy"}, []string{"a name of the certificate in --proxy"}},
 		{&proxyclient.UnreachableError{Proxy: "http://proxy", Refused: true, Err: errors.New("refused")}, []string{"is it running, and is --proxy right?"}},

@@ -17,13 +17,15 @@ import (
 
 // Wire is the number of this contract. Version 1 proxies have none; a server
 // of ours states it in the answer to [PathHealth].
-const Wire = 2
+const Wire = 3
 
-// Paths of the calls. The two of version 1 and renew are POSTs, the others GETs.
+// Paths of the calls. The two of version 1, renew and resize are POSTs, the
+// others GETs.
 const (
 	PathAcquire  = "/lease/acquire"
 	PathRelease  = "/lease/release"
 	PathRenew    = "/lease/renew"
+	PathResize   = "/lease/resize"
 	PathRequests = "/lease/requests/" // followed by a request id
 	PathPools    = "/pools"
 	PathHealth   = "/healthz"
@@ -43,6 +45,16 @@ const (
 	ParamRequestID = "request_id"
 	ParamTTL       = "ttl"
 	ParamWait      = "wait" // a duration; 0 tries once; without it the server's own bound counts
+
+	// ParamWire is the number of the wire that the request relies on. From 3 on a
+	// counted pool grants one lease of as many units as the request is for; to any
+	// other request for N it grants N leases of one unit each.
+	ParamWire = "wire"
+	// The next are of wire 3. Servers of older wires ignore them, and would grant a
+	// key twice: a client sends them only to a server that says 3 or more.
+	ParamKey        = "key"        // see [CheckKey]
+	ParamItems      = "items"      // instead of a count: the pool's cost makes units of it
+	ParamOvercommit = "overcommit" // true: grant the lease although the pool is full or paused
 )
 
 // Times that both sides must agree on.
@@ -81,6 +93,8 @@ const (
 	MaxRequestID = 128     // bytes
 	MaxOwner     = 512     // bytes
 	MaxName      = 255     // bytes of a lease's name or a type
+	MaxKey       = 255     // bytes of a key
+	MaxItems     = 1 << 30 // of an acquire or a resize
 )
 
 // Duration is a [time.Duration] that travels as its string, "5m0s".
@@ -116,6 +130,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 type Lease struct {
 	Name       string `json:"name"`
 	Generation uint64 `json:"generation"`
+	// Units is how many units it holds of a counted pool. It is in answers only.
+	Units int `json:"units,omitempty"`
 }
 
 // AcquireReply is the answer 200 to an acquire. Version 1 has only Names.
@@ -127,6 +143,7 @@ type AcquireReply struct {
 	TTL        Duration  `json:"ttl,omitempty"`         // from the first renewal on
 	RenewEvery Duration  `json:"renew_every,omitempty"` // a third of TTL, at most MaxRenewEvery
 	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // by the server's clock, for people
+	Wire       int       `json:"wire,omitempty"`        // the [Wire] of the server, to a request that says [ParamWire]
 }
 
 // Queued is the answer 202 to an acquire that is still waiting: send it again
@@ -137,6 +154,7 @@ type Queued struct {
 	Length    int    `json:"length"` // waiters in the queue, this one included
 	InUse     int    `json:"in_use"`
 	Capacity  int    `json:"capacity"`
+	Limit     int    `json:"limit,omitempty"` // units that may be in use now; zero: the capacity
 
 	// Estimate and EstimateMax are the range in which the wait may still take:
 	// if leases are held as long as usual in this pool, and as long as the longest
@@ -169,6 +187,9 @@ type ReleaseRequest struct {
 	// goes with Owner alone. With tokens in use, leases and requests of another
 	// token are not meant, whatever their owner.
 	All bool `json:"all,omitempty"`
+	// Peak is what the command of Leases used, for calibration. A client sends it
+	// with a lease of a counted pool.
+	Peak *Peak `json:"peak,omitempty"`
 }
 
 // ReleaseReply is the answer 200 to a release with a field of ours in it.
@@ -224,6 +245,7 @@ type RequestReply struct {
 	Reason      string   `json:"reason,omitempty"`       // queued: why it waits
 	InUse       int      `json:"in_use,omitempty"`       // queued: of the pool
 	Capacity    int      `json:"capacity,omitempty"`     // queued: of the pool
+	Limit       int      `json:"limit,omitempty"`        // queued: of the pool, as in [Queued]
 	// Oldest is the lease of the pool that is held longest; queued.
 	Oldest *PoolLease `json:"oldest,omitempty"`
 
@@ -254,8 +276,12 @@ type PoolsReply struct {
 // Pool is the state of one pool.
 type Pool struct {
 	Type          string      `json:"type"`
-	Capacity      int         `json:"capacity"`
-	InUse         int         `json:"in_use"`
+	Capacity      int         `json:"capacity"`             // in units
+	Limit         int         `json:"limit,omitempty"`      // units that may be in use now; zero: the capacity
+	InUse         int         `json:"in_use"`               // in units
+	Counted       bool        `json:"counted,omitempty"`    // a lease has a made-up name, and as many units as it asked for
+	Unit          string      `json:"unit,omitempty"`       // what a unit is, for people
+	Overcommit    int         `json:"overcommit,omitempty"` // units that may be in use beyond the limit
 	Waiting       int         `json:"waiting"`
 	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the waiter that waits longest
 	LockDelayed   int         `json:"lock_delayed,omitempty"`   // part of in_use: held by nobody, but not granted yet after a lease that was not released
@@ -267,6 +293,9 @@ type Pool struct {
 	// Waiters are in the order of the queue: the first 1,000 of those that Waiting
 	// counts.
 	Waiters []Waiter `json:"waiters,omitempty"`
+	// Peaks are of the last leases of a counted pool that were released with a peak;
+	// nil: there were none since the server began.
+	Peaks *Peaks `json:"peaks,omitempty"`
 }
 
 // Waiter is one request that is not granted yet.
@@ -275,7 +304,8 @@ type Waiter struct {
 	Place     int       `json:"place"`                // 1 is next
 	Owner     string    `json:"owner,omitempty"`
 	Token     string    `json:"token,omitempty"` // name of the token it was asked for with
-	Count     int       `json:"count"`
+	Count     int       `json:"count"`           // in units
+	Key       string    `json:"key,omitempty"`
 	Age       Duration  `json:"age"`
 	Since     time.Time `json:"since"`
 	Reason    string    `json:"reason,omitempty"` // why it waits
@@ -292,13 +322,18 @@ const (
 	WaitPaced  = "paced"  // the pace holds the next grant back
 	WaitWants  = "wants"  // " N" follows: fewer are free than the request asks for
 	WaitBehind = "behind" // only its place: what is free goes to those before it
-	WaitKey    = "key"    // another request holds the key
+	WaitKey    = "key"    // another request holds the key; [HeldBy] and its owner follow, if it has one
 	WaitPaused = "paused" // an operator has paused the pool; ": " and the reason follow
 )
+
+// HeldBy is between [WaitKey] and the owner of the lease that has the key.
+const HeldBy = " held by "
 
 // PoolLease is one lease that is held.
 type PoolLease struct {
 	Lease
+	Key         string    `json:"key,omitempty"`
+	Overcommit  bool      `json:"overcommit,omitempty"` // granted beyond the limit
 	Owner       string    `json:"owner,omitempty"`
 	Token       string    `json:"token,omitempty"` // name of the token it was acquired with
 	Age         Duration  `json:"age"`

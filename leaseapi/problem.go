@@ -14,7 +14,12 @@ const (
 	ProblemQueueFull      = "urn:leasectl:problem:queue-full"      // 503
 	ProblemUnavailable    = "urn:leasectl:problem:unavailable"     // 503: stopping, or the store failed
 	ProblemMethod         = "urn:leasectl:problem:method-not-allowed"
-	ProblemNotFound       = "urn:leasectl:problem:not-found" // 404: no such path
+	ProblemNotFound       = "urn:leasectl:problem:not-found"   // 404: no such path
+	ProblemExhausted      = "urn:leasectl:problem:exhausted"   // 503, to an acquire with wire 3 and without wait: nothing fits
+	ProblemNoRoom         = "urn:leasectl:problem:no-room"     // 409, to a resize: fewer units are free than it needs
+	ProblemTooMany        = "urn:leasectl:problem:too-many"    // 400, to a resize: more than the pool's capacity
+	ProblemStale          = "urn:leasectl:problem:stale"       // 409, to a resize: the lease holds other units than it says
+	ProblemNotCounted     = "urn:leasectl:problem:not-counted" // 409, to a resize: the lease is of a listed pool
 )
 
 // Problem is the body of an error, after RFC 9457.
@@ -32,6 +37,16 @@ type Problem struct {
 	// nobody is known to. It is a hint: a client sends its token only to servers
 	// that its user named.
 	Leader string `json:"leader,omitempty"`
+
+	// Queued is how the queue stands, with ProblemExhausted: Place is the one that
+	// the request would have had.
+	Queued *Queued `json:"queued,omitempty"`
+
+	// Of a resize, in units: how many more it needs and how many are free, with
+	// ProblemNoRoom; and how many the lease holds, also with ProblemStale.
+	Need int `json:"need,omitempty"`
+	Free int `json:"free,omitempty"`
+	Held int `json:"held,omitempty"`
 }
 
 // Texts that clients of version 1 look for.

@@ -50,6 +50,20 @@ func CheckOwner(owner string) error {
 	return check("owner", owner, MaxOwner, notControl)
 }
 
+// CheckKey reports why key cannot be the key of a lease: it has 1 to [MaxKey]
+// bytes of UTF-8, without control characters.
+func CheckKey(key string) error {
+	return check("key", key, MaxKey, notControl)
+}
+
+// CheckItems reports why a request cannot be for so many items: at most [MaxItems].
+func CheckItems(items int) error {
+	if items < 0 || items > MaxItems {
+		return fmt.Errorf("items %d: want 0 to %d", items, MaxItems)
+	}
+	return nil
+}
+
 // CheckReason reports why reason cannot be an operator's reason: it has 1 to
 // [MaxReason] bytes of UTF-8, without control characters.
 func CheckReason(reason string) error {

@@ -65,7 +65,10 @@ type Record struct {
 	RequestID string `json:"request_id,omitempty"`
 	Owner     string `json:"owner,omitempty"`
 	Type      string `json:"type,omitempty"`
-	Count     int    `json:"count,omitempty"`
+	Count     int    `json:"count,omitempty"` // as asked for; zero: it was not said
+	Items     *int   `json:"items,omitempty"` // likewise
+	Key       string `json:"key,omitempty"`
+	Units     int    `json:"units,omitempty"` // that the lease holds of a counted pool; zero: of a listed one
 	Proxy     string `json:"proxy,omitempty"` // URL
 	Store     string `json:"store,omitempty"` // of the proxy; see [Grant]
 

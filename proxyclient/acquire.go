@@ -13,7 +13,7 @@ import (
 // request back, for at most three seconds, and returns the cause. (Giving back
 // leases that it got and cannot hand over may take ten seconds.)
 //
-// Errors are [ErrUnknownType], [ErrEnded], [ErrExhausted], [ErrUnreachable]
+// Errors are [ErrUnknownType], [ErrEnded], [ErrExhausted], [ErrOlder], [ErrUnreachable]
 // (since its last good answer the proxy refused connections for 30 s, or was silent
 // for a minute, or for Wait if that is shorter; or gave errors for a minute), or
 // the proxy's own words. A first request that stays without an answer for 30 s is
@@ -48,6 +48,15 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 func (a *acquisition) run(ctx context.Context) (*Grant, error) {
 	wait, cancel := a.waitContext(ctx)
 	defer cancel()
+	if what := a.request.needsUnits(); what != "" {
+		err := a.client.ensureUnits(wait, what, &a.patience)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
+			return nil, err
+		}
+	}
 	if a.request.Count > 1 {
 		can, err := a.identify(wait)
 		switch {

@@ -46,7 +46,7 @@ func (a *acquisition) count() int {
 	if a.oneByOne {
 		return 1
 	}
-	return a.request.Count
+	return a.request.count()
 }
 
 // recognised reports whether the proxy is known to recognise the request when
@@ -65,11 +65,12 @@ func (a *acquisition) mayRepeat(o outcome) bool {
 // prepare writes the query, with what remains of the wait.
 func (a *acquisition) prepare(req *http.Request) error {
 	r := &a.request
-	v := url.Values{
-		leaseapi.ParamType:  {r.Type},
-		leaseapi.ParamCount: {strconv.Itoa(a.count())},
+	v := url.Values{leaseapi.ParamType: {r.Type}}
+	if r.Items == nil {
+		v.Set(leaseapi.ParamCount, strconv.Itoa(a.count()))
 	}
 	if !a.oneByOne {
+		r.addUnits(v)
 		v.Set(leaseapi.ParamRequestID, r.RequestID)
 		v.Set(leaseapi.ParamWait, max(0, Until(a.patience.end)).Round(time.Millisecond).String())
 		if r.Owner != "" {
@@ -83,6 +84,22 @@ func (a *acquisition) prepare(req *http.Request) error {
 	u.RawQuery = v.Encode()
 	req.URL = &u
 	return nil
+}
+
+// addUnits adds the parameters of wire 3.
+func (r *Request) addUnits(v url.Values) {
+	if r.saysWire() {
+		v.Set(leaseapi.ParamWire, strconv.Itoa(wireUnits))
+	}
+	if r.Key != "" {
+		v.Set(leaseapi.ParamKey, r.Key)
+	}
+	if r.Items != nil {
+		v.Set(leaseapi.ParamItems, strconv.Itoa(*r.Items))
+	}
+	if r.Overcommit {
+		v.Set(leaseapi.ParamOvercommit, strconv.FormatBool(true))
+	}
 }
 
 // observe keeps what an attempt tells about the request and about the proxy.
@@ -103,7 +120,13 @@ func (a *acquisition) observe(o outcome) {
 	case denied:
 		a.pending = false
 		a.lastWord = o.failed()
-		if saysExhausted(o.text()) {
+		switch p, _ := o.problem(); {
+		case p.Type == leaseapi.ProblemExhausted:
+			if p.Queued != nil {
+				a.note(p.Queued)
+			}
+			a.lastWord = a.exhausted()
+		case saysExhausted(o.text()):
 			a.lastWord = a.exhausted()
 		}
 	case queued:
@@ -117,13 +140,18 @@ func (a *acquisition) observe(o outcome) {
 	}
 }
 
-// queued notes the place of the request in the queue.
-func (a *acquisition) queued(place *leaseapi.Queued) {
+// note keeps what the proxy says of the queue.
+func (a *acquisition) note(place *leaseapi.Queued) {
 	place.Reason = leaseapi.Printable(place.Reason)
 	if l := place.Oldest; l != nil {
 		makePrintable(l)
 	}
 	a.place = place
+}
+
+// queued notes the place of the request in the queue.
+func (a *acquisition) queued(place *leaseapi.Queued) {
+	a.note(place)
 	a.lastWord = a.exhausted()
 	if a.request.OnQueued != nil {
 		a.request.OnQueued(*place)

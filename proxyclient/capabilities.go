@@ -15,6 +15,7 @@ type Capabilities struct {
 const (
 	wireNames = 1 // names, and nothing else
 	wireIDs   = 2 // request ids, counts, generations, renewals, owners, late releases
+	wireUnits = 3 // keys, items, overcommit, resizes
 )
 
 // CapabilitiesOf tells from leases alone what their proxy can do with all of
@@ -57,3 +58,8 @@ func (c Capabilities) ChecksOwners() bool { return c.wire >= wireIDs }
 // ReleasesLate reports whether the proxy carries out a release with a delay.
 // Others ignore the delay.
 func (c Capabilities) ReleasesLate() bool { return c.wire >= wireIDs }
+
+// Units reports whether the proxy knows keys, items, overcommit and resizes. Others
+// ignore them: two of them would hold a key at once. A request with any of them is
+// sent only once this is known.
+func (c Capabilities) Units() bool { return c.wire >= wireUnits }

@@ -46,7 +46,7 @@ func classify(o outcome, id string, known Capabilities) attempt {
 		if o.decode(a.place) == nil && a.place.RequestID == id {
 			return a
 		}
-	case o.StatusCode >= 500 && o.begins(leaseapi.TextAcquireFailed):
+	case o.is(leaseapi.ProblemExhausted), o.StatusCode >= 500 && o.begins(leaseapi.TextAcquireFailed):
 		return attempt{kind: denied}
 	}
 	if o.StatusCode/100 == 2 || o.passing() || known.RequestIDs() && o.misrouted() {

@@ -56,7 +56,7 @@ type single struct {
 func (a *acquisition) collect(ctx, wait context.Context) (*Grant, error) {
 	g := &Grant{RequestID: a.request.RequestID}
 	var heldLong <-chan time.Time // from the first lease on
-	for len(g.Leases) < a.request.Count {
+	for len(g.Leases) < a.request.count() {
 		next := make(chan single, 1)
 		go func() { next <- a.acquireOne(ctx, wait) }()
 		select {

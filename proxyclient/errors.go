@@ -33,6 +33,15 @@ var (
 	ErrRemoved = errors.New("request removed")
 	// ErrTwoStores: servers of one list answer from different stores.
 	ErrTwoStores = errors.New("the URLs lead to servers with different stores, which cannot be one proxy")
+	// ErrOlder: the proxy is too old for what was asked for. Nothing was sent. See
+	// [OlderError].
+	ErrOlder = errors.New("the lease proxy is too old")
+	// ErrNoRoom: fewer units are free than a lease was to grow by. See [NoRoomError].
+	ErrNoRoom = errors.New("not enough units are free")
+	// ErrTooMany: a lease was to grow beyond the capacity of its pool.
+	ErrTooMany = errors.New("more than the pool has")
+	// ErrNotCounted: a lease of a listed pool cannot be resized.
+	ErrNotCounted = errors.New("not of a counted pool")
 	// ErrUnknownRequest: the proxy knows request ids, but not this one.
 	ErrUnknownRequest = errors.New("unknown request")
 )
@@ -140,6 +149,42 @@ func (e *UnknownTypeError) Error() string { return fmt.Sprintf("%v %q", ErrUnkno
 
 // Is makes the error an [ErrUnknownType].
 func (e *UnknownTypeError) Is(target error) bool { return target == ErrUnknownType }
+
+// OlderError says that a proxy does not know what a call needs. It is [ErrOlder].
+type OlderError struct {
+	Proxy string // its URL, as it may be shown
+	Wire  int    // that it speaks
+	Needs string // what needs a newer one
+}
+
+func (e *OlderError) Error() string {
+	return fmt.Sprintf("%s needs a lease proxy of wire %d or later, and %s speaks wire %d: nothing was sent", e.Needs, wireUnits, e.Proxy, e.Wire)
+}
+
+// Is makes the error an [ErrOlder].
+func (e *OlderError) Is(target error) bool { return target == ErrOlder }
+
+// NoRoomError says that a lease cannot grow now. It is [ErrNoRoom].
+type NoRoomError struct {
+	Need, Free int // units that it is to grow by, and that are free
+	Held       int // units that it holds still
+}
+
+func (e *NoRoomError) Error() string {
+	return fmt.Sprintf("need %d more, %d free; %d stay held", e.Need, e.Free, e.Held)
+}
+
+// Is makes the error an [ErrNoRoom].
+func (e *NoRoomError) Is(target error) bool { return target == ErrNoRoom }
+
+// StaleError says that a lease does not hold as many units as a resize believed.
+type StaleError struct {
+	Held int // units that it holds
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("the lease holds %d units, which is not what its handle says", e.Held)
+}
 
 // EndedError says that a request id will not get a lease any more. It is
 // [ErrEnded].

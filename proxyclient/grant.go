@@ -12,7 +12,8 @@ import (
 // Grant is what an acquire got.
 type Grant struct {
 	RequestID    string
-	Leases       []leaseapi.Lease // with generation 0 from a version-1 proxy
+	Leases       []leaseapi.Lease // with generation 0 from a version-1 proxy; without units
+	Units        int              // that the one lease of a counted pool holds; zero: of a listed pool
 	TTL          time.Duration    // from the first renewal on; zero: until released
 	RenewEvery   time.Duration    // zero: needs no renewal
 	Asked        Instant          // when the request that was answered began
@@ -29,13 +30,20 @@ func (g *Grant) Deadline() Instant {
 	return g.Asked.Add(min(leaseapi.ProvisionalTTL, g.TTL))
 }
 
-// newGrant turns the reply to the request with that id, for count leases, into
-// a grant. The error says what is wrong with the reply.
-func newGrant(id string, count int, reply leaseapi.AcquireReply) (*Grant, error) {
+// newGrant turns the reply to a request, or to the one of its leases that count
+// says, into a grant. The error says what is wrong with the reply.
+func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error) {
+	units, err := unitsOf(r, reply)
+	if err != nil {
+		return nil, err
+	}
+	if units > 0 {
+		count = 1
+	}
 	if err := checkGranted(reply.Names, count); err != nil {
 		return nil, err
 	}
-	g := &Grant{RequestID: id}
+	g := &Grant{RequestID: r.RequestID, Units: units}
 	if reply.RequestID == "" {
 		for _, n := range reply.Names {
 			g.Leases = append(g.Leases, leaseapi.Lease{Name: n})
@@ -43,10 +51,10 @@ func newGrant(id string, count int, reply leaseapi.AcquireReply) (*Grant, error)
 		g.Capabilities = CapabilitiesOf(g.Leases)
 		return g, nil
 	}
-	if reply.RequestID != id {
+	if reply.RequestID != r.RequestID {
 		return nil, errors.New("the proxy answered another request than the one that was sent")
 	}
-	g.Leases, g.Capabilities = reply.Leases, CapabilitiesOf(reply.Leases)
+	g.Leases, g.Capabilities = withoutUnits(reply.Leases), CapabilitiesOf(reply.Leases)
 	same := func(n string, l leaseapi.Lease) bool { return n == l.Name }
 	if !slices.EqualFunc(reply.Names, reply.Leases, same) || g.Capabilities.NamesOnly() {
 		return nil, errors.New("the names and the leases that the proxy granted differ")
@@ -57,6 +65,31 @@ func newGrant(id string, count int, reply leaseapi.AcquireReply) (*Grant, error)
 	}
 	g.RenewEvery = renewEvery(reply.RenewEvery, g.TTL)
 	return g, nil
+}
+
+// unitsOf returns how many units of a counted pool a reply grants in one lease;
+// zero if the pool is a listed one.
+func unitsOf(r *Request, reply leaseapi.AcquireReply) (int, error) {
+	if what := r.needsUnits(); what != "" && reply.Wire < wireUnits {
+		return 0, fmt.Errorf("%w: it granted without %s, since an older one has taken the place of the one that was asked", ErrOlder, what)
+	}
+	if len(reply.Leases) != 1 || reply.Leases[0].Units == 0 {
+		return 0, nil
+	}
+	units := reply.Leases[0].Units
+	if units < 0 || r.Count > 0 && units != r.Count {
+		return 0, fmt.Errorf("the proxy granted %d units instead of %d", units, r.Count)
+	}
+	return units, nil
+}
+
+// withoutUnits returns leases as requests name them.
+func withoutUnits(leases []leaseapi.Lease) []leaseapi.Lease {
+	leases = slices.Clone(leases)
+	for i := range leases {
+		leases[i].Units = 0
+	}
+	return leases
 }
 
 // renewEvery is how often to renew leases that end after ttl: as the proxy

@@ -1,6 +1,7 @@
 package proxyclient
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -32,6 +33,9 @@ type ours struct {
 	lost     []leaseapi.Lost // what a renewal answers
 	release  time.Time       // ReleaseAt of a renewal's answer
 	text     string          // what any acquire fails with
+	wire     int             // that it speaks; zero: [leaseapi.Wire]
+	units    int             // of each lease, which is of a counted pool; zero: of a listed one
+	healths  int             // how often it was asked for its health
 }
 
 type waiter struct {
@@ -68,7 +72,10 @@ func (s *ours) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case strings.HasPrefix(path, leaseapi.PathRequests) && r.Method == http.MethodGet:
 		s.request(w, strings.TrimPrefix(path, leaseapi.PathRequests))
 	case path == leaseapi.PathHealth:
-		answerJSON(w, 200, leaseapi.Health{Status: "ok", Wire: leaseapi.Wire, Version: "test"})
+		s.mu.Lock()
+		s.healths++
+		s.mu.Unlock()
+		answerJSON(w, 200, leaseapi.Health{Status: "ok", Wire: cmp.Or(s.wire, leaseapi.Wire), Version: "test"})
 	case path == leaseapi.PathPools:
 		owner := "job\x1b[2J"
 		answerJSON(w, 200, leaseapi.PoolsReply{Pools: []leaseapi.Pool{{Type: "t", Capacity: 2,
@@ -97,7 +104,13 @@ func (s *ours) acquire(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	q := r.URL.Query()
 	id := q.Get(leaseapi.ParamRequestID)
-	count, err := strconv.Atoi(q.Get(leaseapi.ParamCount))
+	count, err := 1, error(nil)
+	if !q.Has(leaseapi.ParamItems) {
+		count, err = strconv.Atoi(q.Get(leaseapi.ParamCount))
+	}
+	if s.units > 0 {
+		count = 1
+	}
 	wait, err2 := time.ParseDuration(q.Get(leaseapi.ParamWait))
 	switch {
 	case id == "" || err != nil || err2 != nil:
@@ -126,8 +139,14 @@ func (s *ours) acquire(w http.ResponseWriter, r *http.Request) {
 	case s.ended[id]:
 		problem(w, 410, leaseapi.Problem{Type: leaseapi.ProblemEnded, Title: "ended"})
 	case ok:
-		reply := leaseapi.AcquireReply{RequestID: id, Leases: leases,
+		reply := leaseapi.AcquireReply{RequestID: id, Leases: slices.Clone(leases),
 			TTL: leaseapi.Duration(s.ttl), RenewEvery: leaseapi.Duration(s.ttl / 3)}
+		if q.Has(leaseapi.ParamWire) && s.wire == 0 {
+			reply.Wire = leaseapi.Wire
+		}
+		for i := range leases {
+			reply.Leases[i].Units = s.units
+		}
 		for _, l := range leases {
 			reply.Names = append(reply.Names, l.Name)
 		}

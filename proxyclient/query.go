@@ -16,16 +16,39 @@ import (
 // until there was no good answer for too long ([ErrUnreachable]). The error is
 // [errors.ErrUnsupported] if the proxy is of version 1.
 func (c *Client) Health(ctx context.Context) (leaseapi.Health, error) {
-	var h leaseapi.Health
-	err := c.get(ctx, leaseapi.PathHealth, &h)
-	if err == nil && h.Wire < wireIDs {
-		err = unsupported(leaseapi.PathHealth)
-	}
+	h, err := c.health(ctx, &patience{limits: usualLimits})
 	if err != nil {
 		return leaseapi.Health{}, fmt.Errorf("ask for health: %w", err)
 	}
-	c.learn(Capabilities{wire: h.Wire})
 	return h, nil
+}
+
+func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, err error) {
+	err = c.getWithin(ctx, leaseapi.PathHealth, &h, p)
+	if err == nil && h.Wire < wireIDs {
+		err = unsupported(leaseapi.PathHealth)
+	}
+	if err == nil {
+		c.learn(Capabilities{wire: h.Wire})
+	}
+	return h, err
+}
+
+// ensureUnits makes sure that the proxy has [Capabilities.Units], which what needs.
+// It is [ErrOlder] if it has not. An answer that proved no more than an older wire
+// may come from a newer one, so the proxy states its own.
+func (c *Client) ensureUnits(ctx context.Context, what string, p *patience) error {
+	if c.known().Units() {
+		return nil
+	}
+	h, err := c.health(ctx, p)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return &OlderError{Proxy: c.name, Wire: wireNames, Needs: what}
+	case err == nil && h.Wire < wireUnits:
+		return &OlderError{Proxy: c.name, Wire: h.Wire, Needs: what}
+	}
+	return err
 }
 
 // maxPages bounds what a peer can make Pools read: half a million leases.
@@ -65,7 +88,9 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 		}
 		for i := range p.Waiters {
 			w := &p.Waiters[i]
-			w.Owner, w.Token, w.Reason = leaseapi.Printable(w.Owner), leaseapi.Printable(w.Token), leaseapi.Printable(w.Reason)
+			for _, s := range []*string{&w.Owner, &w.Token, &w.Key, &w.Reason} {
+				*s = leaseapi.Printable(*s)
+			}
 		}
 	}
 	if leader != nil {
@@ -88,7 +113,7 @@ func appendPage(all, page []leaseapi.Pool) []leaseapi.Pool {
 
 // makePrintable cleans what other clients, or an operator, said of a lease.
 func makePrintable(l *leaseapi.PoolLease) {
-	for _, s := range []*string{&l.Name, &l.Owner, &l.Token, &l.Broken} {
+	for _, s := range []*string{&l.Name, &l.Owner, &l.Token, &l.Key, &l.Broken} {
 		*s = leaseapi.Printable(*s)
 	}
 }
@@ -168,17 +193,20 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 // get reads path, which version 1 does not know, into v. Any JSON object fits
 // there, so the caller checks that it is the right one.
 func (c *Client) get(ctx context.Context, path string, v any) error {
-	p := patience{limits: usualLimits}
-	o := c.do(ctx, query(path), &p)
+	return c.getWithin(ctx, path, v, &patience{limits: usualLimits})
+}
+
+func (c *Client) getWithin(ctx context.Context, path string, v any, p *patience) error {
+	o := c.do(ctx, query(path), p)
 	switch {
 	case o.err != nil:
-		return c.failure(ctx, o, &p)
+		return c.failure(ctx, o, p)
 	case o.StatusCode == http.StatusOK && o.decode(v) == nil:
 		return nil
 	case o.misrouted() || o.StatusCode == http.StatusOK:
 		return unsupported(path)
 	}
-	return c.failure(ctx, o, &p)
+	return c.failure(ctx, o, p)
 }
 
 // unsupported is the error for what a version-1 proxy does not have.

@@ -11,11 +11,15 @@ import (
 // Request says what to acquire.
 type Request struct {
 	Type      string
-	Count     int           // leases, all of them or none; at least 1
+	Count     int           // leases, all of them or none; of a counted pool units of one lease; zero: not said
+	Items     *int          // instead of Count: the pool's cost makes units of it; nil: not said
+	Key       string        // no two leases of a pool have the same; empty: none
 	Owner     string        // who holds them; may be empty
 	RequestID string        // made up if empty
 	TTL       time.Duration // asked for; zero: the pool's own
 	Wait      time.Duration // how long to queue; zero: take what is free, or fail
+	// Overcommit asks for the lease although the pool is full or paused.
+	Overcommit bool
 
 	// OnQueued is called whenever the proxy said where in the queue the
 	// request is, OnRetry before a failed attempt is made again. OnTrouble is
@@ -28,11 +32,44 @@ type Request struct {
 }
 
 func (r *Request) check() error {
-	if r.Count < 1 {
-		return fmt.Errorf("the count is %d, and must be at least 1", r.Count)
+	if r.Count < 0 {
+		return fmt.Errorf("the count is %d, and must not be negative", r.Count)
 	}
 	if r.Wait < 0 || r.TTL < 0 {
 		return errors.New("wait and ttl must not be negative")
 	}
-	return join(leaseapi.CheckType(r.Type), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID))
+	var key, items error
+	if r.Key != "" {
+		key = leaseapi.CheckKey(r.Key)
+	}
+	if r.Items != nil {
+		items = leaseapi.CheckItems(*r.Items)
+		if r.Count > 0 {
+			items = errors.New("a request has a count or items, not both")
+		}
+	}
+	return join(leaseapi.CheckType(r.Type), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID), key, items)
+}
+
+// count is how many leases a proxy grants that knows no units.
+func (r *Request) count() int { return max(r.Count, 1) }
+
+// needsUnits is the first part of the request that only a proxy with
+// [Capabilities.Units] knows; "" if there is none.
+func (r *Request) needsUnits() string {
+	switch {
+	case r.Key != "":
+		return "a key"
+	case r.Items != nil:
+		return "items"
+	case r.Overcommit:
+		return "overcommit"
+	}
+	return ""
+}
+
+// saysWire tells whether the request says which wire it relies on: it means units
+// by its count, or wants to be told why it is refused. Older proxies ignore that.
+func (r *Request) saysWire() bool {
+	return r.needsUnits() != "" || r.Count > 0 || r.Wait == 0
 }

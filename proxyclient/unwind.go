@@ -22,7 +22,7 @@ const cancelTime = 3 * time.Second
 // handOver returns the grant of the last attempt. If something is wrong with
 // it, it is given back.
 func (a *acquisition) handOver(ctx context.Context, o outcome) (*Grant, error) {
-	g, err := newGrant(a.request.RequestID, a.count(), a.last.reply)
+	g, err := newGrant(&a.request, a.count(), a.last.reply)
 	if err != nil {
 		return nil, a.giveBack(ctx, a.last.reply, err)
 	}
@@ -127,7 +127,7 @@ func (a *acquisition) giveBack(ctx context.Context, reply leaseapi.AcquireReply,
 	case reply.RequestID == a.request.RequestID:
 		req.RequestIDs = []string{reply.RequestID}
 	case len(reply.Leases) > 0:
-		req.Leases = reply.Leases
+		req.Leases = withoutUnits(reply.Leases)
 	default:
 		req.Names = reply.Names
 	}

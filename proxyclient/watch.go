@@ -106,7 +106,7 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc) {
 // placeOf is what the state of a queued request tells of its place.
 func placeOf(r leaseapi.RequestReply) *leaseapi.Queued {
 	return &leaseapi.Queued{
-		RequestID: r.RequestID, Place: r.Place, Length: r.Length, InUse: r.InUse, Capacity: r.Capacity,
+		RequestID: r.RequestID, Place: r.Place, Length: r.Length, InUse: r.InUse, Capacity: r.Capacity, Limit: r.Limit,
 		Estimate: r.Estimate, EstimateMax: r.EstimateMax, Reason: r.Reason, Oldest: r.Oldest,
 	}
 }

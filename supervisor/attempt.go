@@ -64,13 +64,29 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 		Stdout:      s.Stdout,
 		Stderr:      s.Stderr,
 		ParentDeath: s.ParentDeath,
+		Peak:        lease != nil && lease.Units() > 0,
 	})
 	if err != nil {
 		return End{}, err
 	}
 	s.Report.Debugf("attempt %d: process %d runs %s", n, command.Pid(), s.path)
 	w := watch{Options: s.Options, command: command, signals: s.signals.heard, grace: grace, lost: lost, cause: cause}
-	return w.untilEnd(), nil
+	end := w.untilEnd()
+	if peak, known := command.Peak(); known {
+		s.reportPeak(lease, peak)
+	}
+	return end, nil
+}
+
+// reportPeak says how much memory the command used, and leaves it to the lease for
+// the proxy, where it stands beside what was asked for.
+func (s *supervisor) reportPeak(lease *holder.Lease, peak child.Peak) {
+	source, whose := leaseapi.PeakOfProcess, "the largest process of the command"
+	if peak.Cgroup {
+		source, whose = leaseapi.PeakOfCgroup, "the command's cgroup"
+	}
+	lease.Used(leaseapi.Peak{Bytes: peak.Bytes, Source: source})
+	s.Report.Notef("peak memory %d MiB of %s, for %d units", (peak.Bytes+1<<20-1)>>20, whose, lease.Units())
 }
 
 // acquire takes the lease of one attempt, or says why there is none.

@@ -10,7 +10,7 @@ import (
 
 // leaseVariables tell a command about its lease. Those of an outer leasectl are
 // not passed on: they are about another lease.
-var leaseVariables = []string{"LEASECTL_STATE", "LEASECTL_HANDLE", "LEASECTL_NAMES", "LEASECTL_GENERATION", "LEASED_RESOURCE"}
+var leaseVariables = []string{"LEASECTL_STATE", "LEASECTL_HANDLE", "LEASECTL_NAMES", "LEASECTL_GENERATION", "LEASECTL_UNITS", "LEASED_RESOURCE"}
 
 // environment returns env with what a command may want to know of its lease,
 // which is nil if it has none.
@@ -27,6 +27,9 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 	env = append(env, "LEASECTL_HANDLE="+lease.Handle(), "LEASECTL_NAMES="+strings.Join(names, ","))
 	if generation := lease.Generation(); generation != 0 {
 		env = append(env, "LEASECTL_GENERATION="+strconv.FormatUint(generation, 10))
+	}
+	if units := lease.Units(); units != 0 {
+		env = append(env, "LEASECTL_UNITS="+strconv.Itoa(units))
 	}
 	if len(names) == 1 {
 		env = append(env, "LEASED_RESOURCE="+names[0])

@@ -28,6 +28,9 @@ type Command struct {
 	// A child that runs a set-user-ID program loses it (prctl(2),
 	// PR_SET_PDEATHSIG). Outside Linux nothing is sent.
 	ParentDeath syscall.Signal
+
+	// Peak asks for the peak memory of the command; see [Process.Peak].
+	Peak bool
 }
 
 // Start starts a command in a process group of its own. The error is
@@ -60,7 +63,10 @@ func Start(c Command) (*Process, error) {
 	if env == nil {
 		env = os.Environ()
 	}
-	p := &Process{group: newGroup(), done: make(chan struct{})}
+	p := &Process{group: newGroup(), done: make(chan struct{}), wantsPeak: c.Peak}
+	if c.Peak {
+		p.cgroup = cgroupOfOurOwn()
+	}
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	setParentDeath(attr.Sys, c.ParentDeath)
 	if tty := p.group.tty; tty.eager(files[0], files[1]) {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/leasectl/leasectl/trap/internal/sys"
 )
 
@@ -73,7 +75,7 @@ func (g *group) pin(signals ...syscall.Signal) (unpin func(), ok bool) {
 
 // reap removes the leader, which has ended, as soon as no stop pins the group. It
 // takes the terminal back.
-func (g *group) reap() Status {
+func (g *group) reap() (Status, unix.Rusage) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	// The rest of the group may still end slowly: ^C comes to us meanwhile.
@@ -82,12 +84,13 @@ func (g *group) reap() Status {
 		g.unpinned.Wait()
 	}
 	hadTerminal = g.tty.reclaim(g.id) || hadTerminal // a SIGCONT may have lent it again
-	status := newStatus(sys.Reap(g.id))
+	ended, usage, err := sys.Reap(g.id)
+	status := newStatus(ended, err)
 	status.Terminal = g.tty != nil
 	g.reaped = true
 	if hadTerminal && status.Signal != 0 {
 		// As a shell does. A command that exits may have meant to change them.
 		g.tty.restoreModes()
 	}
-	return status
+	return status, usage
 }

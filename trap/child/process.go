@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/leasectl/leasectl/trap/internal/sys"
 )
 
@@ -14,9 +16,12 @@ import (
 // long as it lives it is also sent the SIGTSTP and SIGCONT that this process
 // gets. All methods may be called from several goroutines, and after its end.
 type Process struct {
-	group  *group
-	done   chan struct{} // closed after the last write of status
-	status Status
+	group     *group
+	wantsPeak bool
+	cgroup    string        // that it has to itself, if its peak is wanted; "" if none
+	done      chan struct{} // closed after the last write of the rest
+	status    Status
+	peak      Peak
 }
 
 // Pid is the process id of the child, which is also that of its group.
@@ -98,7 +103,11 @@ func (p *Process) supervise(start func() (pid int, err error), started chan<- er
 		}
 		j.stopped()
 	}
-	p.status = p.group.reap()
+	var usage unix.Rusage
+	p.status, usage = p.group.reap()
+	if p.wantsPeak {
+		p.peak = peakOf(p.cgroup, usage)
+	}
 	close(p.done) // before the rest, which callers of Wait need not wait for
 	signals.stop(&forwarding)
 }

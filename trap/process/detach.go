@@ -61,7 +61,7 @@ func StartDetached(ctx context.Context, args, env []string, log *os.File) (pid i
 
 	if err := awaitReady(ctx, r, pid); err != nil {
 		syscall.Kill(-pid, syscall.SIGKILL) // its whole group; the zombie keeps the id
-		status, reapErr := sys.Reap(pid)
+		status, _, reapErr := sys.Reap(pid)
 		if errors.Is(err, errSilent) && reapErr == nil {
 			err = fmt.Errorf("%w (%s)", err, describeEnd(status))
 		}

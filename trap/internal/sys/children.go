@@ -30,20 +30,20 @@ func StartProcess(path string, args []string, attr *syscall.ProcAttr) (pid int, 
 
 // Reap blocks until a process that [StartProcess] started has ended, and removes
 // its zombie: from then on its id may be another's.
-func Reap(pid int) (status unix.WaitStatus, err error) {
+func Reap(pid int) (status unix.WaitStatus, usage unix.Rusage, err error) {
 	if _, err := Waitid(pid, WaitEnd|WaitPeek); err != nil {
-		return 0, err
+		return 0, usage, err
 	}
 	ForkLock.RLock() // a writer sees a zombie and its entry, or neither
 	defer ForkLock.RUnlock()
 	err = RetryInterrupted(func() error {
-		_, err := unix.Wait4(pid, &status, 0, nil)
+		_, err := unix.Wait4(pid, &status, 0, &usage)
 		return err
 	})
 	if reaped, ok := children.LoadAndDelete(pid); ok {
 		close(reaped.(chan struct{}))
 	}
-	return status, err
+	return status, usage, err
 }
 
 // Started tells whether [StartProcess] started a process that is not reaped yet,

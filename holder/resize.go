@@ -1,0 +1,85 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// Size is how many units a lease of a counted pool is to hold: Count, or as many as
+// Items cost.
+type Size struct {
+	Count int
+	Items *int // nil: Count counts
+}
+
+// Resize makes the lease of a handle hold other units, and returns how many it holds
+// then. Less is done in any case; more is tried once ([proxyclient.ErrNoRoom]), and
+// after a failure the lease holds what it held. It takes at most [ReleaseTimeout].
+//
+// It is [ErrInvalid] if the lease is of a listed pool, or the pool never has that
+// many units, and [proxyclient.ErrOlder] with a proxy that knows no units.
+func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (units int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
+	defer cancel()
+	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if err := resizable(handle, tx.Record); err != nil {
+			return err
+		}
+		client, err := h.dialer.dial(ctx, h.dialer.of(tx.Proxy))
+		if err != nil {
+			return err
+		}
+		units, err = h.resize(ctx, client, tx, to)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return units, nil
+}
+
+// resizable refuses handles that hold no single lease with a generation.
+func resizable(handle lockfile.Handle, r lockfile.Record) error {
+	switch {
+	case r.State == "":
+		return fmt.Errorf("handle %s is gone: there is no lease to resize: acquire one", handle.Path())
+	case r.State != lockfile.StateHeld:
+		return fmt.Errorf("handle %s holds no lease: it is %s", handle.Path(), r.State)
+	case bareHandle(r):
+		return fmt.Errorf("handle %s has names and nothing else, as a copy has: its lease cannot be resized: resize the handle that acquire wrote", handle.Path())
+	case len(r.Leases) != 1:
+		return invalidf("resize %s: these are %d leases: only the one lease of a counted pool has units", strings.Join(r.Names(), ", "), len(r.Leases))
+	}
+	return nil
+}
+
+// resize asks the proxy, and writes into tx's record how many units the lease holds.
+// If they are not what the record says, a resize was killed before it could write
+// them down: the lock of the handle is held, so no other is under way.
+func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *lockfile.Tx, to Size) (units int, err error) {
+	lease := tx.Leases[0]
+	request := leaseapi.ResizeRequest{
+		Name: lease.Name, Generation: lease.Generation, From: tx.Units, Count: to.Count, Items: to.Items,
+	}
+	units, err = client.Resize(ctx, request)
+	if stale, ok := errors.AsType[*proxyclient.StaleError](err); ok && stale.Held > 0 {
+		h.report.Debugf("%s holds %d units, not %d: resizing from there", lease.Name, stale.Held, tx.Units)
+		tx.Units, request.From = stale.Held, stale.Held
+		units, err = client.Resize(ctx, request)
+	}
+	failpoint("resize-answered")
+	switch {
+	case err == nil:
+		tx.Units = units
+		return units, nil
+	case errors.Is(err, proxyclient.ErrTooMany), errors.Is(err, proxyclient.ErrNotCounted):
+		err = invalidError{err}
+	}
+	return 0, errors.Join(err, tx.Save())
+}

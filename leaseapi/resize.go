@@ -1,0 +1,47 @@
+package leaseapi
+
+// ResizeRequest is the body of a POST to [PathResize]: a lease of a counted pool is
+// to hold Count units, or as many as Items cost. Less is done at once and never
+// fails. More is tried at once, and nothing of it waits.
+type ResizeRequest struct {
+	Name       string `json:"name"`
+	Generation uint64 `json:"generation"`
+	// From is how many units its caller believes that the lease holds, so that a
+	// late copy of the request changes nothing: 409, [ProblemStale]. A repeat of one
+	// that was done is success.
+	From int `json:"from"`
+
+	Count int  `json:"count,omitempty"`
+	Items *int `json:"items,omitempty"` // instead of Count
+}
+
+// ResizeReply is the answer 200 to a resize.
+type ResizeReply struct {
+	Units int `json:"units"` // that the lease holds now
+}
+
+// Peak is the most memory that a command and its descendants used.
+type Peak struct {
+	Bytes  int64  `json:"bytes"`
+	Source string `json:"source"` // see the constants
+}
+
+// Sources of a [Peak].
+const (
+	PeakOfCgroup  = "cgroup"  // memory.peak of a cgroup v2 that the command had to itself
+	PeakOfProcess = "process" // the resident memory of the largest process of its tree
+)
+
+// Peaks compare what leases asked for with what their commands used.
+type Peaks struct {
+	Leases int       `json:"leases"` // how many are counted
+	Asked  Quantiles `json:"asked"`  // units
+	Used   Quantiles `json:"used"`   // bytes
+}
+
+// Quantiles are values of which half, 95 of 100, and all are no greater.
+type Quantiles struct {
+	P50 int64 `json:"p50"`
+	P95 int64 `json:"p95"`
+	Max int64 `json:"max"`
+}

@@ -1,0 +1,235 @@
+package proxyclient
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// recording writes down each request that comes to its handler.
+type recording struct {
+	http.Handler
+	seen []string
+}
+
+func (h *recording) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	h.seen = append(h.seen, strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Method, r.URL, body)))
+	h.Handler.ServeHTTP(w, r)
+}
+
+// A client that is asked for nothing new sends, byte for byte, what clients of wire
+// 2 sent, and asks nothing before, whatever the proxy speaks.
+func TestRequestsAsBefore(t *testing.T) {
+	request := Request{Type: "t", Owner: "me", RequestID: "R", TTL: time.Hour, Wait: time.Minute}
+	const acquired = "POST /lease/acquire?count=1&owner=me&request_id=R&ttl=1h0m0s&type=t&wait=1m0s"
+	for name, tt := range map[string]struct {
+		proxy http.Handler
+		want  []string
+	}{
+		"version 1": {newVersion1(t, "a"), []string{acquired, `POST /lease/release {"names":["a"],"owner":"me"}`}},
+		"wire 2":    {&ours{wire: 2}, nil},
+		"wire 3":    {&ours{}, nil},
+		"counted":   {&ours{units: 512}, nil},
+	} {
+		if s, ok := tt.proxy.(*ours); ok {
+			wire, units := s.wire, s.units
+			*s = *newOurs(t, "a")
+			s.wire, s.units = wire, units
+			tt.want = []string{acquired,
+				`POST /lease/renew {"leases":[{"name":"a","generation":1001}]}`,
+				`POST /lease/release {"leases":[{"name":"a","generation":1001}]}`}
+		}
+		bubble(t, name, func(t *testing.T) {
+			h := &recording{Handler: tt.proxy}
+			c, _ := serve(t, h)
+			g, err := c.Acquire(t.Context(), request)
+			want(t, err)
+			if g.Capabilities.Renews() {
+				_, err = c.Renew(t.Context(), g.Leases, 0)
+				want(t, err)
+			}
+			_, err = c.Release(t.Context(), Releasing(g.Leases, "me"))
+			want(t, err)
+			if got := strings.Join(h.seen, "\n"); got != strings.Join(tt.want, "\n") {
+				t.Errorf("sent\n%s, want\n%s", got, strings.Join(tt.want, "\n"))
+			}
+		})
+	}
+}
+
+// What only wire 3 knows is not sent to a proxy that ignores it. The question who it
+// is comes first, and once.
+func TestUnitsAreAskedFor(t *testing.T) {
+	for what, change := range map[string]func(*Request){
+		"key=k":           func(r *Request) { r.Key = "k" },
+		"items=0":         func(r *Request) { r.Items = new(int) },
+		"overcommit=true": func(r *Request) { r.Overcommit = true },
+	} {
+		request := Request{Type: "t", Wait: time.Minute}
+		change(&request)
+		bubble(t, what+" version 1", func(t *testing.T) {
+			v := newVersion1(t, "a")
+			c, _ := serve(t, v)
+			_, err := c.Acquire(t.Context(), request)
+			want(t, err, ErrOlder)
+			if v.acquires != 0 {
+				t.Error("it was sent")
+			}
+		})
+		bubble(t, what+" wire 2", func(t *testing.T) {
+			s := newOurs(t, "a")
+			s.wire = 2
+			c, _ := serve(t, s)
+			c.learn(Capabilities{wire: wireIDs}) // from an answer that proved no more
+			_, err := c.Acquire(t.Context(), request)
+			want(t, err, ErrOlder)
+			if !strings.Contains(err.Error(), "needs a lease proxy of wire 3 or later, and http://proxy.test speaks wire 2: nothing was sent") {
+				t.Errorf("error %v", err)
+			}
+			if len(s.acquires) != 0 {
+				t.Error("it was sent")
+			}
+		})
+		bubble(t, what+" nobody there", func(t *testing.T) {
+			c, m := serve(t, newOurs(t))
+			m.Close()
+			_, err := c.Acquire(t.Context(), request)
+			want(t, err, ErrUnreachable)
+		})
+		bubble(t, what+" wire 3", func(t *testing.T) {
+			s := newOurs(t, "a", "b")
+			s.units = 3
+			c, _ := serve(t, s, fault{status: 503}, fault{}, lostAnswer)
+			for range 2 {
+				g, err := c.Acquire(t.Context(), request)
+				want(t, err)
+				if g.Units != 3 || g.Leases[0].Units != 0 {
+					t.Errorf("got %+v", g)
+				}
+			}
+			for _, q := range s.acquires {
+				if !strings.Contains(q, what) || !strings.Contains(q, "wire=3") || strings.Contains(q, "count=") == strings.Contains(q, "items=") {
+					t.Errorf("sent %s", q)
+				}
+			}
+			if s.healths != 1 || len(s.acquires) != 3 {
+				t.Errorf("asked %d times, acquired %d times", s.healths, len(s.acquires))
+			}
+		})
+	}
+}
+
+// A grant by a proxy that did not understand the request is given back: an older one
+// has taken the place of the one that was asked.
+func TestGrantOfOlderProxy(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := newOurs(t, "a")
+		s.wire = 2
+		c, _ := serve(t, s)
+		c.learn(Capabilities{wire: wireUnits})
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Key: "k", Wait: time.Minute})
+		want(t, err, ErrOlder)
+		if held, _ := s.state(); held != 0 || len(s.released) != 1 {
+			t.Errorf("%d held, %d releases", held, len(s.released))
+		}
+	})
+}
+
+// A count is names of a listed pool, or units of one lease of a counted one, and
+// nothing else.
+func TestCountOfUnits(t *testing.T) {
+	for _, tt := range []struct {
+		units, count int
+		ok           bool
+	}{{0, 1, true}, {0, 2, true}, {7, 7, true}, {7, 6, false}, {7, 0, true}, {7, 1, false}, {-7, 0, false}} {
+		bubble(t, fmt.Sprintf("%d of %d", tt.count, tt.units), func(t *testing.T) {
+			s := newOurs(t, "a", "b")
+			s.units = tt.units
+			if s.units < 0 {
+				s.free = s.free[:1]
+			}
+			c, _ := serve(t, s)
+			g, err := c.Acquire(t.Context(), Request{Type: "t", Count: tt.count, Wait: time.Minute})
+			if (err == nil) != tt.ok {
+				t.Fatalf("got %+v, %v", g, err)
+			}
+			if held, _ := s.state(); err != nil && held != 0 {
+				t.Error("what cannot be used is still held")
+			}
+		})
+	}
+}
+
+// A refusal tells how the queue stands: with one answer, and without a place in it.
+func TestRefusalTells(t *testing.T) {
+	const body = `{"type":"urn:leasectl:problem:exhausted","title":"nothing is free","status":503,
+		"queued":{"place":3,"length":3,"in_use":8,"capacity":8,"estimate":"4m0s","estimate_max":"9m0s","oldest":{"name":"a\u001b","owner":"o"}}}`
+	bubble(t, "", func(t *testing.T) {
+		c, m := serve(t, newOurs(t), fault{status: 503, body: body, header: http.Header{
+			"Content-Type": {leaseapi.ContentTypeProblem}, "Retry-After": {"240"}}})
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t"})
+		want(t, err, ErrExhausted)
+		var e *ExhaustedError
+		if !errors.As(err, &e) || e.Last == nil || e.Last.Place != 3 || e.Last.Oldest.Name != "a" {
+			t.Errorf("error %+v", e)
+		}
+		if m.dials != 1 || time.Since(start) > time.Second {
+			t.Errorf("%d dials in %s", m.dials, time.Since(start))
+		}
+	})
+}
+
+// Each answer to a resize, and a lost one.
+func TestResize(t *testing.T) {
+	request := leaseapi.ResizeRequest{Name: "a", Generation: 7, From: 512, Count: 1536}
+	said := func(status int, p leaseapi.Problem) fault {
+		return fault{status: status, body: `{"type":"` + p.Type + `","detail":"why","need":1024,"free":512,"held":928}`,
+			header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
+	}
+	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
+	done := fault{status: 200, body: `{"units":1536}`}
+	for name, tt := range map[string]struct {
+		faults []fault
+		want   error
+		text   string
+	}{
+		"done":        {[]fault{health, done}, nil, ""},
+		"lost answer": {[]fault{health, lostRequest, done}, nil, ""},
+		"no room":     {[]fault{health, said(409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom})}, ErrNoRoom, "resize: need 1024 more, 512 free; 928 stay held"},
+		"too many":    {[]fault{health, said(400, leaseapi.Problem{Type: leaseapi.ProblemTooMany})}, ErrTooMany, "resize: why"},
+		"listed":      {[]fault{health, said(409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted})}, ErrNotCounted, "resize: why"},
+		"lost lease":  {[]fault{health, said(410, leaseapi.Problem{Type: leaseapi.ProblemLost})}, ErrLost, ""},
+		"wire 2":      {[]fault{{status: 200, body: `{"status":"ok","wire":2}`}}, ErrOlder, ""},
+		"nonsense":    {[]fault{health, {status: 200, body: `{"units":0}`}}, errAny, ""},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			c, m := serve(t, nil, tt.faults...)
+			units, err := c.Resize(t.Context(), request)
+			if (err == nil) != (tt.want == nil) || tt.want != errAny && !errors.Is(err, tt.want) || err == nil && units != 1536 {
+				t.Errorf("got %d, %v", units, err)
+			}
+			if tt.text != "" && err.Error() != tt.text {
+				t.Errorf("error %q, want %q", err, tt.text)
+			}
+			if m.dials != len(tt.faults) {
+				t.Errorf("%d dials, want %d", m.dials, len(tt.faults))
+			}
+		})
+	}
+	bubble(t, "stale", func(t *testing.T) {
+		c, _ := serve(t, nil, health, said(409, leaseapi.Problem{Type: leaseapi.ProblemStale}))
+		_, err := c.Resize(t.Context(), request)
+		if stale, ok := errors.AsType[*StaleError](err); !ok || stale.Held != 928 {
+			t.Errorf("error %v", err)
+		}
+	})
+}

@@ -1,0 +1,7 @@
+package child
+
+// maxRSSUnit is that of ru_maxrss (getrusage(2)), in bytes.
+const maxRSSUnit = 1
+
+// cgroupOfOurOwn returns "": there are no cgroups.
+func cgroupOfOurOwn() string { return "" }
