@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -25,6 +26,7 @@ the owner process lives, and releases it when that ends, however it ends.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.acquire(cmd.Context(), o) },
 	}
 	o.bind(cmd.Flags())
+	o.bindOvercommit(cmd.Flags())
 	cmd.Flags().BoolVar(&o.noNewline, "no-newline", false, "")
 	cmd.Flags().Lookup("no-newline").Hidden = true // for client.sh, whose callers expect none
 	require(cmd.Flags(), "type")
@@ -91,8 +93,8 @@ func (a *app) acquire(ctx context.Context, o *acquireOptions) error {
 	return a.acquireInto(ctx, o, handle, a.proxy.url, nil)
 }
 
-// reacquire is acquire in the place of what the handle holds. It takes the type,
-// the count and the proxy from there, unless flags say otherwise.
+// reacquire is acquire in the place of what the handle holds. It asks for the same
+// as was asked for there, of the same proxy, unless flags say otherwise.
 func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {
@@ -103,11 +105,22 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 		a.holder.NoticeKeeper(handle, record)
 		if o.typ == "" {
 			o.typ = record.Type
-			o.count = max(record.Count, 1)
+			o.repeat(record)
 		}
 		proxy = a.holder.ProxyOf(record)
 	}
 	return a.acquireInto(ctx, o, handle, proxy, holder.Anything)
+}
+
+// repeat asks for as much as a record says was asked for, and for the same key.
+func (o *takeOptions) repeat(r holder.Record) {
+	if o.count == 0 && o.items < 0 {
+		o.count = r.Count
+		if r.Items != nil {
+			o.items = *r.Items
+		}
+	}
+	o.key = cmp.Or(o.key, r.Key)
 }
 
 func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.Handle, proxy string, replaces func(holder.Record) bool) error {

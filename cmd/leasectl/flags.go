@@ -44,7 +44,7 @@ const proxyVariable = "LEASE_PROXY_SERVER_URL"
 
 // notFromEnvironment are the flags without a variable: they must not leak into
 // a leasectl that runs inside another's child, or make a script wait for good.
-var notFromEnvironment = []string{"handle", "names", "type", "count", "watch", "all"}
+var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "key", "overcommit", "watch", "all"}
 
 // bindEnvironment gives every flag that was not set on the command line the
 // value of its variable, LEASECTL_ and the flag's name, if that is set and not
@@ -186,6 +186,28 @@ func intValue(p *int, def, low, high int) pflag.Value {
 					return fmt.Errorf("want a whole number from %d on", low)
 				}
 				return fmt.Errorf("want a whole number from %d to %d", low, high)
+			}
+			*p = n
+			return nil
+		},
+	}
+}
+
+// itemsValue takes a number of items; negative is none.
+func itemsValue(p *int) pflag.Value {
+	*p = -1
+	return value{
+		kind: "int",
+		format: func() string {
+			if *p < 0 {
+				return ""
+			}
+			return strconv.Itoa(*p)
+		},
+		set: func(s string) error {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < 0 || n > leaseapi.MaxItems {
+				return fmt.Errorf("want a whole number from 0 to %d", leaseapi.MaxItems)
 			}
 			*p = n
 			return nil

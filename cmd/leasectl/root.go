@@ -105,6 +105,7 @@ func commands() map[string]func(*app) *cobra.Command {
 		"shell":      newShellCommand,
 		"install-to": newInstallToCommand,
 		"version":    newVersionCommand,
+		"resize":     newResizeCommand,
 	}
 }
 

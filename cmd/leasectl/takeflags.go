@@ -2,19 +2,23 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
-	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // takeOptions are the flags of what takes leases: acquire, reacquire, exec.
 type takeOptions struct {
 	typ          string
-	count        int
+	count        int // 0: not said
+	items        int // negative: not said
+	key          string
+	overcommit   bool // bound by bindOvercommit
 	handle       string
 	scope        string
 	jitter       time.Duration
@@ -30,11 +34,14 @@ const (
 	minTTL         = 10 * time.Second // below it a renewal every third leaves no room for a retry
 	defaultWait    = time.Hour
 	defaultExecTTL = 5 * time.Minute // of a lease that somebody renews
+	maxUnits       = 1_000_000_000   // no pool has more
 )
 
 func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(typeValue(&o.typ), "type", "type of the lease: which pool it comes from")
-	flags.Var(intValue(&o.count, 1, 1, pool.MaxCapacity), "count", "how many leases, all together or none")
+	flags.Var(intValue(&o.count, 0, 1, maxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
+	bindItems(flags, &o.items)
+	flags.Var(textValue(&o.key, leaseapi.CheckKey, fmt.Sprintf("a key of 1 to %d bytes", leaseapi.MaxKey)), "key", "what the lease is for: no two leases of a pool have the same key, and waiting for it holds nobody else up")
 	flags.StringVar(&o.handle, "handle", "", "path of the handle to write (default: a new one in $LEASECTL_STATE_DIR)")
 	flags.Var(choiceValue(&o.scope, "step", "step", "test"), "scope", "step, or test: also list the names in $SHARED_DIR/leases for later steps")
 	flags.Var(durationValue(&o.jitter, 0, 0, maxTime), "jitter", "wait a random time of up to this before asking")
@@ -44,9 +51,30 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.optional, "optional", false, "go on without a lease if none is to be had, and say so")
 }
 
+// bindItems binds the flag from which a counted pool makes units.
+func bindItems(flags *pflag.FlagSet, items *int) {
+	flags.Var(itemsValue(items), "items", "how many things the lease is for: the cost of a counted pool makes units of it")
+}
+
+// saidItems is the value of --items; nil if it was not said.
+func saidItems(items int) *int {
+	if items < 0 {
+		return nil
+	}
+	return &items
+}
+
+// bindOvercommit binds the flag that takes a lease of a full pool.
+func (o *takeOptions) bindOvercommit(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.overcommit, "overcommit", false, "take the lease although the pool is full or paused, as far as its overcommit goes: for work that must not wait, and counts all the same")
+}
+
 func (o *takeOptions) check() error {
-	if o.typ == "" {
+	switch {
+	case o.typ == "":
 		return usagef("no --type: name the type of the lease to take")
+	case o.count > 0 && o.items >= 0:
+		return usagef("--count and --items exclude each other: items are what units are made of")
 	}
 	return nil
 }
@@ -56,6 +84,9 @@ func (o *takeOptions) request(ctx context.Context, handle holder.Handle) (holder
 	r := holder.Request{
 		Type:        o.typ,
 		Count:       o.count,
+		Items:       saidItems(o.items),
+		Key:         o.key,
+		Overcommit:  o.overcommit,
 		Handle:      handle,
 		Private:     o.handle == "",
 		Jitter:      o.jitter,

@@ -39,6 +39,7 @@ var commandVariables = [][2]string{
 	{"LEASECTL_NAMES", "the names, separated by commas"},
 	{"LEASECTL_GENERATION", "a number that grows with every grant of a proxy: a fencing token"},
 	{"LEASED_RESOURCE", "the name, if it is one"},
+	{"LEASECTL_UNITS", "how many units the lease was granted of a counted pool"},
 }
 
 func environmentHelp(root *cobra.Command) string {

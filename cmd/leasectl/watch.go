@@ -143,16 +143,18 @@ func (w *poolWatch) fail(err error, now time.Time) {
 // poolChanges says what has happened to a pool, in the words of the server's log.
 // Ages and estimates change by themselves, so they are no change.
 func poolChanges(old, p leaseapi.Pool) (lines []string) {
-	held := make(map[leaseapi.Lease]leaseapi.PoolLease)
+	held := make(map[uint64]leaseapi.PoolLease) // by generation
 	for _, l := range old.Leases {
-		held[l.Lease] = l
+		held[l.Generation] = l
 	}
 	for _, l := range p.Leases {
-		before, was := held[l.Lease]
-		delete(held, l.Lease)
+		before, was := held[l.Generation]
+		delete(held, l.Generation)
 		switch {
 		case !was:
-			lines = append(lines, fmt.Sprintf("%s is held by %s", l.Name, ownerOf(l.Owner, l.Token)))
+			lines = append(lines, fmt.Sprintf("%s is held by %s%s", l.Name, ownerOf(l.Owner, l.Token), unitsAndKey(l)))
+		case before.Units != l.Units:
+			lines = append(lines, fmt.Sprintf("%s of %s holds %d units, before %d", l.Name, ownerOf(l.Owner, l.Token), l.Units, before.Units))
 		case before.Broken != l.Broken:
 			lines = append(lines, fmt.Sprintf("%s of %s is broken: %s", l.Name, ownerOf(l.Owner, l.Token), l.Broken))
 		case before.ReleaseAt.IsZero() && !l.ReleaseAt.IsZero():
@@ -161,7 +163,7 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 	}
 	var ended []string
 	for _, l := range old.Leases {
-		if _, gone := held[l.Lease]; gone {
+		if _, gone := held[l.Generation]; gone {
 			ended = append(ended, fmt.Sprintf("%s of %s has ended, held for %s", l.Name, ownerOf(l.Owner, l.Token), age(l.Age)))
 		}
 	}
@@ -171,6 +173,20 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 		lines = append(lines, fmt.Sprintf("capacity %d, before %d", p.Capacity, old.Capacity))
 	}
 	return lines
+}
+
+// unitsAndKey is what a lease holds besides its name.
+func unitsAndKey(l leaseapi.PoolLease) (text string) {
+	if l.Units > 0 {
+		text += fmt.Sprintf(", %d units", l.Units)
+	}
+	if l.Key != "" {
+		text += ", key " + l.Key
+	}
+	if l.Overcommit {
+		text += ", overcommit"
+	}
+	return text
 }
 
 // byID gives each waiter a key. Those of version-1 clients have no id, and only
@@ -201,7 +217,11 @@ func waiterChanges(old, p leaseapi.Pool) (lines []string) {
 		owner := ownerOf(w.Owner, w.Token)
 		switch {
 		case !waited:
-			lines = append(lines, fmt.Sprintf("%s waits for %d at place %d: %s", owner, w.Count, w.Place, reasonOf(w)))
+			key := ""
+			if w.Key != "" {
+				key = ", key " + w.Key
+			}
+			lines = append(lines, fmt.Sprintf("%s waits for %d at place %d%s: %s", owner, w.Count, w.Place, key, reasonOf(w)))
 		case reasonOf(before) != reasonOf(w):
 			lines = append(lines, fmt.Sprintf("%s waits at place %d: %s", owner, w.Place, reasonOf(w)))
 		}

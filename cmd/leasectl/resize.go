@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/holder"
+)
+
+type resizeOptions struct {
+	handle string
+	count  int // 0: not said
+	items  int // negative: not said
+}
+
+func newResizeCommand(a *app) *cobra.Command {
+	o := new(resizeOptions)
+	cmd := &cobra.Command{
+		Use:   "resize --handle HANDLE (--items N | --count UNITS)",
+		Short: "let a lease of a counted pool hold more or fewer units",
+		Long: `Resize makes the lease of a handle hold as many units as --count says, or as
+--items cost, and prints how many it holds. Fewer are given back at once. More are
+tried once: if they are not free the exit code is 75, and the lease keeps what it
+held. More than the pool has are wrong usage. A growth that waits does not exist:
+two leases that hold and wait for each other would wait for ever.`,
+		Example: `  leasectl resize --handle "$handle" --items 3000`,
+		Args:    noArgsBut("handle"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.resize(cmd.Context(), o) },
+	}
+	flags := cmd.Flags()
+	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
+	bindItems(flags, &o.items)
+	flags.Var(intValue(&o.count, 0, 1, maxUnits), "count", "how many units the lease is to hold")
+	require(flags, "handle")
+	return cmd
+}
+
+func (a *app) resize(ctx context.Context, o *resizeOptions) error {
+	switch {
+	case o.handle == "":
+		return usagef("no --handle: name the handle whose lease is to be resized")
+	case (o.count > 0) == (o.items >= 0):
+		return usagef("want one of --items and --count: how large the lease is to be")
+	}
+	handle, err := holder.OpenHandle(o.handle)
+	if err != nil {
+		return err
+	}
+	record, err := handle.Read()
+	switch {
+	case a.proxy.unset() && (errors.Is(err, fs.ErrNotExist) || err == nil && record.Proxy == ""):
+		a.dryRun("dry run: nothing is resized")
+		return nil
+	case err == nil:
+		a.holder.NoticeKeeper(handle, record)
+	}
+	units, err := a.holder.Resize(ctx, handle, holder.Size{Count: o.count, Items: saidItems(o.items)})
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return a.printJSON(struct {
+			Handle string `json:"handle"`
+			Units  int    `json:"units"`
+		}{handle.Path(), units})
+	}
+	a.Notef("handle %s holds %d units", handle.Path(), units)
+	return a.print("%d\n", units)
+}
