@@ -54,8 +54,8 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 // saysWho makes clear that a request waits for its own owner's key: a leasectl
 // inside another's command may wait for that one.
 func (l *Lease) saysWho(q leaseapi.Queued) leaseapi.Queued {
-	if l.record.Owner != "" && q.Reason == leaseapi.WaitKey+leaseapi.Printable(l.record.Owner) {
-		q.Reason = leaseapi.WaitKey + "yourself"
+	if l.record.Owner != "" && q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner) {
+		q.Reason = leaseapi.WaitKey + leaseapi.HeldBy + "yourself"
 	}
 	return q
 }

@@ -19,7 +19,7 @@ const (
 	ProblemNoRoom         = "urn:leasectl:problem:no-room"     // 409, to a resize: fewer units are free than it needs
 	ProblemTooMany        = "urn:leasectl:problem:too-many"    // 400, to a resize: more than the pool's capacity
 	ProblemStale          = "urn:leasectl:problem:stale"       // 409, to a resize: the lease holds other units than it says
-	ProblemNotCounted     = "urn:leasectl:problem:not-counted" // 409, to a resize: the lease is of a listed pool
+	ProblemNotCounted     = "urn:leasectl:problem:not-counted" // 409, to a resize: the lease is of a listed pool, or the pool does not say what items cost
 )
 
 // Problem is the body of an error, after RFC 9457.
@@ -31,7 +31,8 @@ type Problem struct {
 
 	Lost []Lost `json:"lost,omitempty"` // with ProblemLost
 	// Reason is why a request ended, with ProblemEnded: [ReasonUnconfirmed], or
-	// empty for every other.
+	// empty for every other. With ProblemNoRoom it is what keeps the lease from
+	// growing, if that is not the number of free units.
 	Reason string `json:"reason,omitempty"`
 	// Leader is the URL of the server that leads, with ProblemNotLeader; empty if
 	// nobody is known to. It is a hint: a client sends its token only to servers

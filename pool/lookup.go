@@ -67,3 +67,9 @@ func (s *Set) OwnerOf(now time.Duration, id string) (string, bool) {
 	}
 	return r.Owner, true
 }
+
+// Counted reports whether the pool of a type makes up a name for each lease.
+func (s *Set) Counted(typ string) bool {
+	p := s.types[typ]
+	return p != nil && p.counted()
+}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
@@ -30,7 +32,7 @@ func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request)
 	if _, ok := readBody(w, r); !ok {
 		return
 	}
-	if p.Count == 0 {
+	if p.nothing {
 		answer(w, http.StatusOK, leaseapi.AcquireReply{Names: []string{}})
 		return
 	}
@@ -71,8 +73,10 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 		refuse(http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, pool.ErrUnknownType):
 		refuse(http.StatusNotFound, leaseapi.TextUnknownType)
-	case errors.Is(err, pool.ErrTooMany):
+	case errors.Is(err, pool.ErrTooMany), errors.Is(err, pool.ErrNoCost), errors.Is(err, pool.ErrNoOvercommit):
 		refuse(http.StatusBadRequest, err.Error())
+	case p.wire >= wireUnits && isRefusal(err):
+		answerRefusal(w, clock, err)
 	case errors.Is(err, pool.ErrExhausted):
 		refuse(http.StatusInternalServerError, fmt.Sprintf("%s: %s within %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, round(out.took)))
 	case errors.Is(err, pool.ErrQueueFull) && !p.ours:
@@ -104,6 +108,24 @@ func ended(w http.ResponseWriter, err error) {
 	})
 }
 
+// isRefusal reports whether err says where a request would stand that does not wait.
+func isRefusal(err error) bool {
+	_, is := errors.AsType[*pool.ExhaustedError](err)
+	return is
+}
+
+// answerRefusal tells a request that does not wait how the queue stands: it needs
+// not ask, nor queue, to know when to try again.
+func answerRefusal(w http.ResponseWriter, clock clock, err error) {
+	e, _ := errors.AsType[*pool.ExhaustedError](err)
+	queued := queuedReply(clock, "", e.Status)
+	w.Header().Set("Retry-After", strconv.Itoa(int(max(time.Second, time.Duration(queued.Estimate))/time.Second)))
+	write(w, http.StatusServiceUnavailable, leaseapi.ContentTypeProblem, leaseapi.Problem{
+		Type: leaseapi.ProblemExhausted, Title: titles[leaseapi.ProblemExhausted],
+		Status: http.StatusServiceUnavailable, Detail: err.Error(), Queued: &queued,
+	})
+}
+
 func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.AcquireReply {
 	reply := leaseapi.AcquireReply{Names: namesOf(leases)}
 	if !p.ours {
@@ -112,7 +134,10 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 	if !p.Anonymous {
 		reply.RequestID = p.ID
 	}
-	reply.Leases = leasesOf(leases)
+	reply.Leases = leasesOf(leases, p.counted)
+	if p.wire > 0 {
+		reply.Wire = leaseapi.Wire
+	}
 	ttl, expires := leases[0].TTL, leases[0].Ends()
 	for _, l := range leases {
 		ttl, expires = min(ttl, l.TTL), min(expires, l.Ends())
@@ -129,7 +154,8 @@ func queuedReply(clock clock, id string, st pool.Status) leaseapi.Queued {
 		Length:    st.Length,
 		InUse:     st.InUse,
 		Capacity:  st.Capacity,
-		Reason:    st.Reason,
+		Limit:     limitOf(st.Limit, st.Capacity),
+		Reason:    reasonFor(st.Reason, st.KeyHolder),
 		Oldest:    oldestLease(clock, st),
 	}
 	reply.Estimate, reply.EstimateMax = estimates(st.Estimate, st.EstimateMax)
@@ -145,6 +171,8 @@ func refusal(err error) string {
 	}{
 		{pool.ErrUnknownType, "unknown-type"},
 		{pool.ErrTooMany, "too-many"},
+		{pool.ErrNoCost, "no-cost"},
+		{pool.ErrNoOvercommit, "no-overcommit"},
 		{pool.ErrExhausted, "exhausted"},
 		{pool.ErrQueueFull, "queue-full"},
 		{pool.ErrEnded, "ended"},

@@ -142,6 +142,11 @@ var titles = map[string]string{
 	leaseapi.ProblemNotQueued:      "not queued",
 	leaseapi.ProblemNoStore:        "no store",
 	leaseapi.ProblemNotLeader:      "another server leads",
+	leaseapi.ProblemExhausted:      "nothing that fits is free",
+	leaseapi.ProblemNoRoom:         "not enough units are free",
+	leaseapi.ProblemTooMany:        "more than the pool has",
+	leaseapi.ProblemStale:          "the lease holds another number of units",
+	leaseapi.ProblemNotCounted:     "the lease cannot be resized",
 }
 
 func badRequest(w http.ResponseWriter, err error) {

@@ -31,7 +31,7 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 		if c.token != "" { // without tokens nobody knows who it was
 			h.log.Info("break", "by", c.token, "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
 		}
-		answer(w, http.StatusOK, leaseapi.BreakReply{Lease: poolLease(t.clock, l), Ended: ended})
+		answer(w, http.StatusOK, leaseapi.BreakReply{Lease: poolLease(t.clock, l, false), Ended: ended})
 	}
 }
 

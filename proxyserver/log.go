@@ -26,6 +26,8 @@ func (l changeLog) changes(changes []pool.Change) {
 			l.grant(c)
 		case pool.Delayed:
 			l.lease("release delayed", c.Lease, slog.Duration("delay", round(l.clock.until(c.Lease.ReleaseAt))))
+		case pool.Resized:
+			l.lease("resized", c.Lease, slog.Int("units", c.Lease.Units), slog.Int("before", c.Before))
 		case pool.Broken:
 			l.lease("breaking", c.Lease, slog.String("reason", c.Lease.Broken), slog.Duration("ends_in", round(l.clock.until(c.Lease.Ends()))))
 		case pool.Done:
@@ -79,9 +81,9 @@ func (l changeLog) request(what string, r pool.Request, attrs ...slog.Attr) {
 	if r.Anonymous {
 		id = ""
 	}
-	all := append(make([]slog.Attr, 0, 8), // which is not on the heap
+	all := append(make([]slog.Attr, 0, 12), // which is not on the heap
 		slog.String("owner", owner), slogToken(token), slog.String("type", r.Type),
-		slog.Int("count", r.Count), slog.String("request_id", id),
+		slogCount(r), slog.String("request_id", id), slogKey(r.Key), slogOvercommit(r.Overcommit),
 	)
 	l.LogAttrs(context.Background(), slog.LevelInfo, what, append(all, attrs...)...)
 }
@@ -97,7 +99,8 @@ func (l changeLog) grant(c pool.Change) {
 	l.LogAttrs(context.Background(), slog.LevelInfo, "granted",
 		slog.String("owner", owner), slogToken(token), slog.String("type", first.Type),
 		slog.Any("names", names), slog.Any("generations", generations),
-		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)))
+		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)),
+		slogUnits(first.Units), slogKey(first.Key), slogOvercommit(first.Overcommit))
 }
 
 func (l changeLog) end(c pool.Change) {
@@ -141,4 +144,34 @@ func slogToken(name string) slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.String("token", name)
+}
+
+// slogCount is what a request asks for, as it says.
+func slogCount(r pool.Request) slog.Attr {
+	if r.HasItems {
+		return slog.Int("items", r.Items)
+	}
+	return slog.Int("count", r.Count)
+}
+
+// slogUnits is left out for a name, which is one.
+func slogUnits(units int) slog.Attr {
+	if units == 1 {
+		return slog.Attr{}
+	}
+	return slog.Int("units", units)
+}
+
+func slogKey(key string) slog.Attr {
+	if key == "" {
+		return slog.Attr{}
+	}
+	return slog.String("key", key)
+}
+
+func slogOvercommit(is bool) slog.Attr {
+	if !is {
+		return slog.Attr{}
+	}
+	return slog.Bool("overcommit", true)
 }

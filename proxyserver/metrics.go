@@ -28,6 +28,8 @@ type poolMetrics struct {
 	v1Ending, v1Expiries               uint64 // of leases that version-1 clients hold
 	wait, hold                         promtext.Histogram
 	waitsEnded                         map[waitEnding]uint64 // without a lease
+	overcommits, grown, shrunk         uint64
+	peaks                              peaks
 }
 
 type refusalKey struct{ typ, reason string }
@@ -90,6 +92,15 @@ func (m *metrics) changed(changes []pool.Change) {
 			p := m.pool(c.Leases[0].Type)
 			p.grants += uint64(len(c.Leases))
 			p.wait.Observe(c.Took.Seconds())
+			if c.Leases[0].Overcommit {
+				p.overcommits += uint64(len(c.Leases))
+			}
+		case pool.Resized:
+			if p := m.pool(c.Lease.Type); c.Lease.Units > c.Before {
+				p.grown++
+			} else {
+				p.shrunk++
+			}
 		case pool.Dropped:
 			m.pool(c.Request.Type).waitsEnded[waitEnd(c.Err)]++
 		case pool.Done:

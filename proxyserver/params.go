@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -15,6 +16,9 @@ import (
 type acquireParams struct {
 	request
 	ours bool // it has a parameter that version 1 does not have
+	wire int  // that it relies on; zero: it does not say
+
+	nothing bool // a count of 0: it asks for no leases at all
 }
 
 // parseAcquire reads the parameters of an acquire. After a count of 0 it ignores
@@ -27,17 +31,16 @@ func parseAcquire(w http.ResponseWriter, query url.Values) (p *acquireParams, ok
 		http.Error(w, "type is required", http.StatusBadRequest)
 		return p, false
 	}
-	p.Count = 1
 	if raw := query.Get(leaseapi.ParamCount); raw != "" {
 		n, err := strconv.ParseUint(raw, 10, strconv.IntSize)
 		if err != nil {
 			http.Error(w, fmt.Sprintf("parameter %q is not valid: %s", leaseapi.ParamCount, raw), http.StatusBadRequest)
 			return p, false
 		}
-		p.Count = int(min(n, math.MaxInt))
-	}
-	if p.Count == 0 {
-		return p, true
+		if p.Count = int(min(n, math.MaxInt)); p.Count == 0 {
+			p.nothing = true
+			return p, true
+		}
 	}
 	if err := p.parseOurs(query); err != nil {
 		badRequest(w, err)
@@ -51,7 +54,7 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 	p.ID = query.Get(leaseapi.ParamRequestID)
 	p.Anonymous = p.ID == ""
 	p.wait = -1
-	for _, name := range []string{leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait} {
+	for _, name := range oursOnly {
 		p.ours = p.ours || query.Has(name)
 	}
 	if query.Has(leaseapi.ParamRequestID) {
@@ -74,8 +77,55 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 		}
 		p.Try = p.wait == 0
 	}
+	return p.parseUnits(query)
+}
+
+// oursOnly are the parameters that version 1 does not have.
+var oursOnly = []string{
+	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
+	leaseapi.ParamWire, leaseapi.ParamKey, leaseapi.ParamItems, leaseapi.ParamOvercommit,
+}
+
+// parseUnits reads the parameters of wire 3.
+func (p *acquireParams) parseUnits(query url.Values) (err error) {
+	invalid := func(name string) error {
+		return fmt.Errorf("parameter %q is not valid: %s", name, query.Get(name))
+	}
+	if query.Has(leaseapi.ParamWire) {
+		if p.wire, err = strconv.Atoi(query.Get(leaseapi.ParamWire)); err != nil || p.wire < 1 {
+			return invalid(leaseapi.ParamWire)
+		}
+	}
+	if query.Has(leaseapi.ParamKey) {
+		p.Key = query.Get(leaseapi.ParamKey)
+		if err := leaseapi.CheckKey(p.Key); err != nil {
+			return err
+		}
+	}
+	if query.Has(leaseapi.ParamItems) {
+		if p.Items, err = strconv.Atoi(query.Get(leaseapi.ParamItems)); err != nil {
+			return invalid(leaseapi.ParamItems)
+		}
+		if p.HasItems = true; p.Count > 0 {
+			return errors.New("a request has a count or items, not both")
+		}
+		if err := leaseapi.CheckItems(p.Items); err != nil {
+			return err
+		}
+	}
+	if query.Has(leaseapi.ParamOvercommit) {
+		if p.Overcommit, err = strconv.ParseBool(query.Get(leaseapi.ParamOvercommit)); err != nil {
+			return invalid(leaseapi.ParamOvercommit)
+		}
+	}
+	if p.Weighted = p.wire >= wireUnits || p.HasItems; !p.Weighted {
+		p.Count = max(p.Count, 1)
+	}
 	return nil
 }
+
+// wireUnits is the wire from which on a request means units by its count.
+const wireUnits = 3
 
 func parseDuration(name string, query url.Values) (time.Duration, error) {
 	d, err := time.ParseDuration(query.Get(name))

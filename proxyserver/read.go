@@ -19,33 +19,38 @@ func (h *handler) serveRequest(_ caller, w http.ResponseWriter, r *http.Request)
 		return
 	}
 	var st pool.Status
-	known := false
+	var known, counted bool
 	t := h.term()
-	err := t.do(func(set *pool.Set, now time.Duration) { st, known = set.Status(now, id) })
+	err := t.do(func(set *pool.Set, now time.Duration) {
+		if st, known = set.Status(now, id); len(st.Leases) > 0 {
+			counted = set.Counted(st.Leases[0].Type)
+		}
+	})
 	switch {
 	case err != nil:
 		unavailable(w, err)
 	case !known:
 		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+id+" is known")
 	default:
-		answer(w, http.StatusOK, requestReply(t.clock, id, st))
+		answer(w, http.StatusOK, requestReply(t.clock, id, st, counted))
 	}
 }
 
-func requestReply(clock clock, id string, st pool.Status) leaseapi.RequestReply {
+func requestReply(clock clock, id string, st pool.Status, counted bool) leaseapi.RequestReply {
 	reply := leaseapi.RequestReply{
 		RequestID: id,
 		State:     string(st.State),
 		Place:     st.Place,
 		Length:    st.Length,
-		Reason:    st.Reason,
+		Reason:    reasonFor(st.Reason, st.KeyHolder),
 		InUse:     st.InUse,
 		Capacity:  st.Capacity,
+		Limit:     limitOf(st.Limit, st.Capacity),
 		Oldest:    oldestLease(clock, st),
 	}
 	reply.Estimate, reply.EstimateMax = estimates(st.Estimate, st.EstimateMax)
 	if st.State == pool.StateGranted {
-		reply.Names, reply.Leases = namesOf(st.Leases), leasesOf(st.Leases)
+		reply.Names, reply.Leases = namesOf(st.Leases), leasesOf(st.Leases, counted)
 	}
 	return reply
 }
@@ -70,6 +75,9 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 	all := make([]leaseapi.Pool, len(pools))
 	for i, p := range pools {
 		all[i] = poolOf(t.clock, p)
+		if p.Units {
+			all[i].Peaks = h.metrics.peaksOf(p.Type)
+		}
 	}
 	page, next := pageOf(all, from, limit)
 	answer(w, http.StatusOK, leaseapi.PoolsReply{Pools: page.pools, Next: next, Leader: h.leader()})

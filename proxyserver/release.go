@@ -29,6 +29,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 		return
 	}
 	var reply leaseapi.ReleaseReply
+	var ended pool.Lease // of which the peak is
 	unknown := ""
 	var forbidden error
 	err := h.term().do(func(set *pool.Set, now time.Duration) {
@@ -36,10 +37,14 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 			if req.All {
 				reply = releaseAll(set, now, c.owns(req.Owner))
 			} else {
+				ended = measured(set, now, req)
 				reply, unknown = release(set, now, req)
 			}
 		}
 	})
+	if err == nil && forbidden == nil && ended.Name != "" {
+		h.metrics.peak(ended.Type, ended.Units, *req.Peak)
+	}
 	switch err := cmp.Or(err, forbidden); {
 	case err != nil:
 		h.refuseCall(w, err)
@@ -97,6 +102,19 @@ func checkLeases(leases []leaseapi.Lease) error {
 func releaseAll(set *pool.Set, now time.Duration, meant func(holder string) bool) leaseapi.ReleaseReply {
 	names, withdrawn := set.ReleaseAll(now, meant)
 	return leaseapi.ReleaseReply{Released: append([]string{}, names...), All: true, Withdrawn: withdrawn}
+}
+
+// measured returns the lease of a counted pool that req ends and has the peak of; the
+// zero Lease if there is none, as for a second copy of a release.
+func measured(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) pool.Lease {
+	if req.Peak == nil || req.Peak.Bytes <= 0 || len(req.Leases) != 1 || req.Delay > 0 {
+		return pool.Lease{}
+	}
+	held, ok := set.Held(now, req.Leases[0].Name)
+	if !ok || held.Generation != req.Leases[0].Generation || !set.Counted(held.Type) {
+		return pool.Lease{}
+	}
+	return held
 }
 
 // release does what req asks for. Bare names come last: as in version 1, the first

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
@@ -46,9 +47,10 @@ func writePools(t *promtext.Text, totals []pool.PoolStatus) {
 			t.Sample(name, promtext.Labels{"type", p.Type}, value(p))
 		}
 	}
-	gauge("leasectl_capacity", "Leases that the pool has.", func(p pool.PoolStatus) float64 { return float64(p.Capacity) })
-	gauge("leasectl_in_use", "Leases that are held, and names with a lock delay.", func(p pool.PoolStatus) float64 { return float64(p.InUse) })
-	gauge("leasectl_lock_delayed", "Names that nobody holds, and that are not granted yet because of the lock delay.", func(p pool.PoolStatus) float64 { return float64(p.LockDelayed) })
+	gauge("leasectl_capacity", "Units that the pool has: names, or what a counted pool is counted in.", func(p pool.PoolStatus) float64 { return float64(p.Capacity) })
+	gauge("leasectl_limit", "Units that may be in use now.", func(p pool.PoolStatus) float64 { return float64(p.Limit) })
+	gauge("leasectl_in_use", "Units that are held, or have a lock delay.", func(p pool.PoolStatus) float64 { return float64(p.InUse) })
+	gauge("leasectl_lock_delayed", "Units that nobody holds, and that are not granted yet because of the lock delay.", func(p pool.PoolStatus) float64 { return float64(p.LockDelayed) })
 	gauge("leasectl_waiting", "Requests in the queue.", func(p pool.PoolStatus) float64 { return float64(p.Waiting) })
 	gauge("leasectl_oldest_waiting_seconds", "How long the first in the queue has waited.", func(p pool.PoolStatus) float64 { return p.OldestWaiting.Seconds() })
 	gauge("leasectl_oldest_held_seconds", "How long the lease has been held that is held longest.", func(p pool.PoolStatus) float64 { return p.OldestHeld.Seconds() })
@@ -72,6 +74,7 @@ func (m *metrics) write(t *promtext.Text) {
 	counter("leasectl_expiries_total", "Leases that nobody renewed in time.", func(p *poolMetrics) uint64 { return p.expiries })
 	counter("leasectl_v1_ending_total", "Leases of version-1 clients, which do not renew, nine tenths of whose TTL were over.", func(p *poolMetrics) uint64 { return p.v1Ending })
 	counter("leasectl_v1_expiries_total", "Leases of version-1 clients, which do not renew, that ended with their TTL.", func(p *poolMetrics) uint64 { return p.v1Expiries })
+	counter("leasectl_overcommits_total", "Leases granted to requests with overcommit.", func(p *poolMetrics) uint64 { return p.overcommits })
 	counter("leasectl_breaks_total", "Leases ended by an operator.", func(p *poolMetrics) uint64 { return p.breaks })
 
 	t.Family("leasectl_wait_seconds", "histogram", "How long requests that were granted had waited.")
@@ -88,6 +91,12 @@ func (m *metrics) write(t *promtext.Text) {
 			t.Sample("leasectl_waits_ended_total", promtext.Labels{"type", typ, "how", string(end)}, float64(m.pools[typ].waitsEnded[end]))
 		}
 	}
+	t.Family("leasectl_resizes_total", "counter", "Leases of counted pools that hold another number of units since.")
+	for _, typ := range types {
+		t.Sample("leasectl_resizes_total", promtext.Labels{"type", typ, "how", "grown"}, float64(m.pools[typ].grown))
+		t.Sample("leasectl_resizes_total", promtext.Labels{"type", typ, "how", "shrunk"}, float64(m.pools[typ].shrunk))
+	}
+	m.writePeaks(t, types)
 	t.Family("leasectl_refusals_total", "counter", "Calls refused; the type is empty if there is none, or no such one.")
 	for _, k := range slices.SortedFunc(maps.Keys(m.refusals), func(a, b refusalKey) int {
 		return cmp.Or(strings.Compare(a.typ, b.typ), strings.Compare(a.reason, b.reason))
@@ -103,6 +112,23 @@ func (m *metrics) write(t *promtext.Text) {
 	t.Family("leasectl_stalls_total", "counter", "Times in which the server stood still for more than a second.")
 	t.Sample("leasectl_stalls_total", nil, float64(m.stalls))
 	m.writeReloads(t)
+}
+
+// writePeaks writes what the last leases of counted pools asked for, and used.
+func (m *metrics) writePeaks(t *promtext.Text, types []string) {
+	write := func(name, help string, of func(*leaseapi.Peaks) leaseapi.Quantiles) {
+		t.Family(name, "gauge", help)
+		for _, typ := range types {
+			if p := m.pools[typ].peaks.summary(); p != nil {
+				q := of(p)
+				t.Sample(name, promtext.Labels{"type", typ, "quantile", "0.5"}, float64(q.P50))
+				t.Sample(name, promtext.Labels{"type", typ, "quantile", "0.95"}, float64(q.P95))
+				t.Sample(name, promtext.Labels{"type", typ, "quantile", "1"}, float64(q.Max))
+			}
+		}
+	}
+	write("leasectl_asked_units", "Units that the last leases of a counted pool had asked for.", func(p *leaseapi.Peaks) leaseapi.Quantiles { return p.Asked })
+	write("leasectl_used_bytes", "Peak memory of the commands of the same leases.", func(p *leaseapi.Peaks) leaseapi.Quantiles { return p.Used })
 }
 
 func (m *metrics) writeReloads(t *promtext.Text) {

@@ -7,13 +7,41 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// leasesOf translates leases to the wire.
-func leasesOf(leases []pool.Lease) []leaseapi.Lease {
+// leasesOf translates leases to the wire, with their units if their pool is counted.
+func leasesOf(leases []pool.Lease, counted bool) []leaseapi.Lease {
 	wire := make([]leaseapi.Lease, len(leases))
 	for i, l := range leases {
-		wire[i] = leaseapi.Lease{Name: l.Name, Generation: l.Generation}
+		wire[i] = leaseOf(l, counted)
 	}
 	return wire
+}
+
+func leaseOf(l pool.Lease, counted bool) leaseapi.Lease {
+	wire := leaseapi.Lease{Name: l.Name, Generation: l.Generation}
+	if counted {
+		wire.Units = l.Units
+	}
+	return wire
+}
+
+// limitOf is the limit of a pool if that is not its capacity.
+func limitOf(limit, capacity int) int {
+	if limit == capacity {
+		return 0
+	}
+	return limit
+}
+
+// reasonFor is why a request waits, with who holds its key.
+func reasonFor(reason, keyHolder string) string {
+	if reason != leaseapi.WaitKey || keyHolder == "" {
+		return reason
+	}
+	token, owner := splitHolder(keyHolder)
+	if owner == "" && token != "" {
+		owner = "token " + token
+	}
+	return reason + leaseapi.HeldBy + owner
 }
 
 func namesOf(leases []pool.Lease) []string {
@@ -30,6 +58,10 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 		Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, LockDelayed: p.LockDelayed, Waiting: p.Waiting,
 		OldestWaiting: leaseapi.Duration(round(p.OldestWaiting)),
 		NextGrantIn:   leaseapi.Duration(round(p.NextGrantIn)),
+		Limit:         limitOf(p.Limit, p.Capacity),
+		Counted:       p.Units,
+		Unit:          p.Unit,
+		Overcommit:    p.Overcommit,
 		Leases:        make([]leaseapi.PoolLease, len(p.Leases)),
 	}
 	if p.NextGrantIn > 0 {
@@ -39,7 +71,7 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 		wire.Paused, wire.PausedSince = p.Paused.Reason, clock.wall(p.Paused.Since)
 	}
 	for i, l := range p.Leases {
-		wire.Leases[i] = poolLease(clock, l)
+		wire.Leases[i] = poolLease(clock, l, p.Units)
 	}
 	for _, w := range p.Waiters {
 		wire.Waiters = append(wire.Waiters, poolWaiter(clock, w))
@@ -48,10 +80,12 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 }
 
 // poolLease translates a lease for people, with times by the wall clock.
-func poolLease(clock clock, l pool.Lease) leaseapi.PoolLease {
+func poolLease(clock clock, l pool.Lease, counted bool) leaseapi.PoolLease {
 	token, owner := splitHolder(l.Owner)
 	wire := leaseapi.PoolLease{
-		Lease:       leaseapi.Lease{Name: l.Name, Generation: l.Generation},
+		Lease:       leaseOf(l, counted),
+		Key:         l.Key,
+		Overcommit:  l.Overcommit,
 		Owner:       owner,
 		Token:       token,
 		Age:         leaseapi.Duration(round(-clock.until(l.Granted))),
@@ -74,10 +108,11 @@ func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 		Place:  w.Place,
 		Owner:  owner,
 		Token:  token,
-		Count:  w.Count,
+		Count:  w.Units,
+		Key:    w.Key,
 		Age:    leaseapi.Duration(round(-clock.until(w.Arrived))),
 		Since:  clock.wall(w.Arrived),
-		Reason: w.Reason,
+		Reason: reasonFor(w.Reason, w.KeyHolder),
 		Away:   w.Away,
 	}
 	if !w.Anonymous {
@@ -98,7 +133,7 @@ func oldestLease(clock clock, st pool.Status) *leaseapi.PoolLease {
 	if st.Oldest == nil {
 		return nil
 	}
-	l := poolLease(clock, *st.Oldest)
+	l := poolLease(clock, *st.Oldest, false)
 	return &l
 }
 

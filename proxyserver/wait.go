@@ -28,6 +28,7 @@ type request struct {
 	pool.Request               // Once if it has no request id
 	wait         time.Duration // how long it may wait from now on; negative: it does not say
 	crowded      bool          // its connection is needed for others
+	counted      bool          // its pool is a counted one; set by acquire
 }
 
 // acquire returns the outcome of r, which is durable; with errSlice r is still
@@ -42,6 +43,7 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 			t.lastAnonymous++
 			r.ID = anonymousID(t.lastAnonymous)
 		}
+		r.counted = set.Counted(r.Type)
 		out.leases, out.err = set.Acquire(now, r.Request)
 		if out.err == nil && out.leases == nil {
 			c = newCall()

@@ -1,0 +1,121 @@
+package proxyserver
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+func (h *handler) serveResize(c caller, w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	var req leaseapi.ResizeRequest
+	err := json.Unmarshal(body, &req)
+	if err != nil {
+		err = fmt.Errorf("the body is not valid: %w", err)
+	} else {
+		err = checkResize(req)
+	}
+	if err != nil {
+		badRequest(w, err)
+		return
+	}
+	var lease pool.Lease
+	var refused, forbidden error
+	err = h.term().do(func(set *pool.Set, now time.Duration) {
+		meant := leaseapi.Lease{Name: req.Name, Generation: req.Generation}
+		if forbidden = c.mayTouch(set, now, []leaseapi.Lease{meant}); forbidden == nil {
+			lease, refused = resize(set, now, req)
+		}
+	})
+	switch err := cmp.Or(err, forbidden); {
+	case err != nil:
+		h.refuseCall(w, err)
+	case refused != nil:
+		h.refuseResize(w, req, lease, refused)
+	default:
+		answer(w, http.StatusOK, leaseapi.ResizeReply{Units: lease.Units})
+	}
+}
+
+func checkResize(req leaseapi.ResizeRequest) error {
+	switch {
+	case (req.Count == 0) == (req.Items == nil):
+		return errors.New("want one of count and items")
+	case req.Count < 0 || req.From < 0:
+		return errors.New("count and from must not be negative")
+	case req.Items != nil:
+		if err := leaseapi.CheckItems(*req.Items); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(leaseapi.CheckName(req.Name), checkLeases([]leaseapi.Lease{{Name: req.Name, Generation: req.Generation}}))
+}
+
+// resize does what req asks for. The lease is as it was beside an error.
+func resize(set *pool.Set, now time.Duration, req leaseapi.ResizeRequest) (pool.Lease, error) {
+	to := req.Count
+	if req.Items != nil {
+		held, _ := set.Held(now, req.Name) // if nobody holds it, the resize says so
+		units, err := set.Units(pool.Request{Type: held.Type, Items: *req.Items, HasItems: true, Weighted: true})
+		if err != nil && held.Generation == req.Generation {
+			return held, err
+		}
+		to = units
+	}
+	return set.Resize(now, pool.Ref{Name: req.Name, Generation: req.Generation}, req.From, to)
+}
+
+// refuseResize answers a resize that changed nothing.
+func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest, lease pool.Lease, err error) {
+	p := leaseapi.Problem{Status: http.StatusConflict, Detail: err.Error(), Held: lease.Units}
+	switch noRoom, _ := errors.AsType[*pool.NoRoomError](err); {
+	case noRoom != nil:
+		p.Type, p.Need, p.Free, p.Held = leaseapi.ProblemNoRoom, noRoom.Need, noRoom.Free, noRoom.Held
+		p.Reason = whyNoRoom(noRoom)
+	case errors.Is(err, pool.ErrTooMany):
+		p.Type, p.Status = leaseapi.ProblemTooMany, http.StatusBadRequest
+	case errors.Is(err, pool.ErrStale):
+		p.Type = leaseapi.ProblemStale
+	case errors.Is(err, pool.ErrListed), errors.Is(err, pool.ErrNoCost), errors.Is(err, pool.ErrUnknownType):
+		p.Type = leaseapi.ProblemNotCounted
+	default:
+		reason := leaseapi.ReasonUnknown
+		if lost, ok := errors.AsType[*pool.LostError](err); ok {
+			reason = string(lost.Reason)
+		}
+		p.Type, p.Status, p.Held = leaseapi.ProblemLost, http.StatusGone, 0
+		p.Lost = []leaseapi.Lost{{Lease: leaseapi.Lease{Name: req.Name, Generation: req.Generation}, Reason: reason}}
+	}
+	p.Title = titles[p.Type]
+	h.metrics.refused(lease.Type, resizeRefusals[p.Type])
+	write(w, p.Status, leaseapi.ContentTypeProblem, p)
+}
+
+// whyNoRoom says what else than the number of free units keeps a lease from growing.
+func whyNoRoom(e *pool.NoRoomError) string {
+	switch {
+	case e.Paused != "":
+		return leaseapi.WaitPaused + ": " + e.Paused
+	case e.Waiting:
+		return "what is free is for a request that waits"
+	}
+	return ""
+}
+
+// resizeRefusals are the words under which they count.
+var resizeRefusals = map[string]string{
+	leaseapi.ProblemNoRoom:     "no-room",
+	leaseapi.ProblemTooMany:    "too-many",
+	leaseapi.ProblemStale:      "stale",
+	leaseapi.ProblemNotCounted: "not-counted",
+	leaseapi.ProblemLost:       "lost",
+}
