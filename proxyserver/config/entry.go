@@ -25,8 +25,10 @@ type entry struct {
 	state                             *yaml.Node // one in which names are not granted
 	auto, hold                        *yaml.Node // pace: auto, and the hold it is made of
 	holdTime                          time.Duration
-	counted                           *yaml.Node // min-count or max-count, whichever came first
+	numbered                          *yaml.Node // min-count or max-count, whichever came first
 	minCount, maxCount                int
+	units, unknown, cost              *yaml.Node
+	onlyUnits                         *yaml.Node // the first key that has a meaning with units only
 }
 
 // parseEntry adds the pool that node describes, unless something is wrong with it.
@@ -45,15 +47,15 @@ func (p *poolsParser) parseEntry(node *yaml.Node) {
 		return
 	}
 	if e.auto != nil {
-		e.Pace = pool.AutoPace(e.holdTime, len(e.Names))
+		e.Pace = pool.AutoPace(e.holdTime, e.Capacity())
 	}
 	if err := e.Check(); err != nil { // the pools have the last word
 		p.errorf(e.at, "%w", err)
 		return
 	}
 	if e.state != nil {
-		p.warn(e.state, "state %q: a janitor would have to clean these first, and there is none here: %d names of type %q are not granted until their state is free",
-			resolve(e.state).Value, len(e.Names), e.Type)
+		p.warn(e.state, "state %q: a janitor would have to clean these first, and there is none here: %d %s of type %q are not granted until their state is free",
+			resolve(e.state).Value, e.Capacity(), e.stock(), e.Type)
 		return
 	}
 	p.pools = append(p.pools, e.Config)
@@ -74,10 +76,18 @@ func (p *poolsParser) readKeys(e *entry) {
 	meaningless := func(key, _ *yaml.Node) { p.warn(key, "key %q has no meaning here", key.Value) }
 	count := func(to *int) func(key, value *yaml.Node) {
 		return func(key, value *yaml.Node) {
-			if e.counted == nil {
-				e.counted = key
+			if e.numbered == nil {
+				e.numbered = key
 			}
 			*to = p.number(key, value, 0)
+		}
+	}
+	ofUnits := func(read func(key, value *yaml.Node)) func(key, value *yaml.Node) {
+		return func(key, value *yaml.Node) {
+			if e.onlyUnits == nil {
+				e.onlyUnits = key
+			}
+			read(key, value)
 		}
 	}
 	p.mapping(e.at, "a resource", map[string]func(key, value *yaml.Node){
@@ -93,6 +103,11 @@ func (p *poolsParser) readKeys(e *entry) {
 		"hold":        func(key, value *yaml.Node) { e.hold = key; e.holdTime = p.duration(key, value) },
 		"max_waiters": func(key, value *yaml.Node) { e.MaxWaiters = p.number(key, value, 1) },
 		"lock_delay":  func(key, value *yaml.Node) { e.LockDelay = p.duration(key, value) },
+		"units":       func(key, value *yaml.Node) { e.units = key; e.Units = p.number(key, value, 1) },
+		"unit":        ofUnits(func(key, value *yaml.Node) { e.Unit = p.unit(key, value) }),
+		"cost":        ofUnits(func(key, value *yaml.Node) { e.cost = key; e.Cost = p.parseCost(value) }),
+		"unknown":     ofUnits(func(key, value *yaml.Node) { e.unknown = key; e.Unknown = p.number(key, value, 1) }),
+		"overcommit":  ofUnits(func(key, value *yaml.Node) { e.Overcommit = p.number(key, value, 0) }),
 		"lifespan":    meaningless,
 		"config":      meaningless,
 		"needs":       meaningless,
@@ -103,12 +118,19 @@ func (p *poolsParser) readKeys(e *entry) {
 // of a resource that has only counts.
 func (p *poolsParser) checkTogether(e *entry) {
 	switch {
-	case e.names != nil && e.counted != nil:
-		p.errorf(e.counted, "a resource has names or counts, not both")
-	case e.counted != nil:
+	case e.names != nil && e.numbered != nil:
+		p.errorf(e.numbered, "a resource has names or counts, not both")
+	case e.units != nil && (e.names != nil || e.numbered != nil):
+		p.errorf(e.units, "a resource has units, or names or counts, not both")
+	case e.units != nil:
+		p.checkUnits(e)
+	case e.numbered != nil:
 		p.makeNames(e)
 	case e.names == nil:
-		p.errorf(e.at, "a resource has names, or min-count and max-count")
+		p.errorf(e.at, "a resource has names, or min-count and max-count, or units")
+	}
+	if e.onlyUnits != nil && e.units == nil {
+		p.errorf(e.onlyUnits, "%s has no meaning without units", e.onlyUnits.Value)
 	}
 	if e.MaxTTL > 0 && e.DefaultTTL > e.MaxTTL {
 		p.errorf(e.defaultTTL, "default_ttl %v is above max_ttl %v", e.DefaultTTL, e.MaxTTL)
@@ -176,9 +198,9 @@ func (p *poolsParser) makeNames(e *entry) {
 	case e.max != nil && e.minCount > e.maxCount:
 		p.errorf(e.max, "max-count %d is below min-count %d", e.maxCount, e.minCount)
 	case n == 0:
-		p.errorf(e.counted, "the greater count is 0: a pool needs one resource at least")
+		p.errorf(e.numbered, "the greater count is 0: a pool needs one resource at least")
 	case n > pool.MaxCapacity:
-		p.errorf(e.counted, "%d resources are too many: at most %d", n, pool.MaxCapacity)
+		p.errorf(e.numbered, "%d resources are too many: at most %d", n, pool.MaxCapacity)
 	default:
 		if e.min != nil && e.minCount < e.maxCount && e.state == nil {
 			p.warn(e.min, "min-count %d is below max-count %d: all %d are granted from the start, since there is nothing here that makes more of them on demand",

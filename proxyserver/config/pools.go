@@ -24,7 +24,13 @@ import (
 //	  max_waiters: 10000
 //	  lock_delay: 15s           # what was not released is not granted again for that long
 //	  pace: auto                # the least time between two grants, such as 24s;
-//	  hold: 20m                 # auto is how long a lease is held / the number of names
+//	  hold: 20m                 # auto is how long a lease is held / the capacity
+//	- type: mem
+//	  units: 8192               # a counted pool: a lease holds as many as it asks for
+//	  unit: 1Mi                 # what a unit is, for people
+//	  cost: {base: 128, per_item: 0.2, round_to: 32, min: 128} # what the items of a request come to
+//	  unknown: 512              # of a request that says neither units nor items
+//	  overcommit: 1024          # units beyond the limit for requests that ask for it
 //
 // Keys that Boskos knows and this server does not need are warned of. The error
 // is a join of up to ten that say "name:line:column: " and what is wrong there;
@@ -61,4 +67,5 @@ func (p *poolsParser) parseFile(root *yaml.Node) {
 		}
 		p.parseEntry(entry)
 	}
+	p.checkMadeUp()
 }

@@ -37,6 +37,15 @@ resources:
 - {type: least, min-count: 1}
 - {type: paced, names: [p], pace: 90s}
 - {type: even, max-count: 50, hold: 20m, pace: auto}
+- type: mem
+  units: 8192
+  unit: 1Mi
+  cost: {base: 128, per_item: 0.2, round_to: 32, min: 160}
+  unknown: 512
+  overcommit: 1024
+  hold: 8192s
+  pace: auto
+- {type: calls, units: 10}
 `
 	got, warnings, err := ParsePools("boskos.yaml", []byte(file))
 	if err != nil {
@@ -49,6 +58,9 @@ resources:
 		{Type: "least", Names: []string{"least-0"}},
 		{Type: "paced", Names: []string{"p"}, Pace: 90 * time.Second},
 		{Type: "even", Pace: 24 * time.Second},
+		{Type: "mem", Units: 8192, Unit: "1Mi", Unknown: 512, Overcommit: 1024, Pace: time.Second,
+			Cost: &pool.Cost{Base: decimal(t, "128"), PerItem: decimal(t, "0.2"), RoundTo: 32, Min: 160}},
+		{Type: "calls", Units: 10},
 	}
 	for i := range 50 {
 		want[5].Names = append(want[5].Names, fmt.Sprintf("even-%d", i))
@@ -72,6 +84,15 @@ resources:
 	if _, err := pool.New(got, pool.Snapshot{}); err != nil {
 		t.Errorf("the pools do not take it: %v", err)
 	}
+}
+
+func decimal(t *testing.T, text string) pool.Decimal {
+	t.Helper()
+	d, err := pool.ParseDecimal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // Names in any state but free are not granted, and that is said. Others of their
@@ -132,7 +153,7 @@ func TestParsePoolsErrors(t *testing.T) {
 		{"resources empty", "resources: []\n", "c:1:12: resources is empty"},
 		{"entry not a mapping", "resources:\n- x\n", "c:2:3: a resource is a string, not a mapping"},
 		{"entry without type", "resources:\n- names: [n]\n", "c:2:3: a resource has no type"},
-		{"entry without names", "resources:\n- type: t\n", "c:2:3: a resource has names, or min-count and max-count"},
+		{"entry without names", "resources:\n- type: t\n", "c:2:3: a resource has names, or min-count and max-count, or units"},
 		{"names and counts", entry("  max-count: 3"), "c:4:3: a resource has names or counts, not both"},
 		{"unknown key of an entry", entry("  paces: 3m"), `c:4:3: key "paces" is not known`},
 		{"key of an entry twice", entry("  names: [m]"), `c:4:3: key "names" is already in line 3`},
@@ -170,6 +191,24 @@ func TestParsePoolsErrors(t *testing.T) {
 		{"ttl without unit", entry("  max_ttl: 90"), "c:4:12: max_ttl is not a duration such as 90s, 30m or 4h"},
 		{"ttl zero", entry("  default_ttl: 0s"), "c:4:16: default_ttl 0s is not positive"},
 		{"ttl above the maximum", entry("  default_ttl: 2h", "  max_ttl: 1h"), "c:4:3: default_ttl 2h0m0s is above max_ttl 1h0m0s"},
+		{"units and names", entry("  units: 3"), "c:4:3: a resource has units, or names or counts, not both"},
+		{"units and counts", "resources:\n- type: t\n  max-count: 3\n  units: 3\n", "c:4:3: a resource has units, or names or counts, not both"},
+		{"units zero", "resources:\n- type: t\n  units: 0\n", "c:3:10: units 0 is less than 1"},
+		{"units a fraction", "resources:\n- type: t\n  units: 1.5\n", "c:3:10: units is not a whole number"},
+		{"too many units", "resources:\n- type: t\n  units: 1000000001\n", "c:3:3: 1000000001 units are too many: at most 1000000000"},
+		{"unit of names", entry("  unit: 1Mi"), "c:4:3: unit has no meaning without units"},
+		{"overcommit of names", entry("  overcommit: 1", "  unknown: 2"), "c:4:3: overcommit has no meaning without units"},
+		{"overcommit negative", "resources:\n- type: t\n  units: 3\n  overcommit: -1\n", "c:4:15: overcommit -1 is less than 0"},
+		{"unit empty", "resources:\n- type: t\n  units: 3\n  unit:\n", "c:4:8: unit is empty, not a word such as 1Mi"},
+		{"cost a number", "resources:\n- type: t\n  units: 3\n  unknown: 1\n  cost: 0.2\n", "c:5:9: cost is a number, not a mapping"},
+		{"cost with another key", "resources:\n- type: t\n  units: 3\n  unknown: 1\n  cost: {per_items: 1}\n", `c:5:10: key "per_items" is not known`},
+		{"cost of text", "resources:\n- type: t\n  units: 3\n  unknown: 1\n  cost: {per_item: '0.2'}\n", "c:5:20: per_item is a string, not a decimal number such as 0.2"},
+		{"cost negative", "resources:\n- type: t\n  units: 3\n  unknown: 1\n  cost: {base: -0.2}\n", `c:5:16: base "-0.2" is not a decimal number such as 0.2`},
+		{"cost to round to nothing", "resources:\n- type: t\n  units: 3\n  unknown: 1\n  cost: {round_to: 0}\n", "c:5:20: round_to 0 is less than 1"},
+		{"cost without unknown", "resources:\n- type: t\n  units: 3\n  cost: {per_item: 1}\n", "c:4:3: cost needs unknown, the units of a request whose items are not known"},
+		{"cost above the pool", "resources:\n- type: t\n  units: 3\n  unknown: 1\n  cost: {base: 4}\n", "c:2:3: no items cost 4 units, and the pool has 3"},
+		{"unknown above the pool", "resources:\n- type: t\n  units: 3\n  unknown: 4\n", "c:4:3: unknown 4 is above units 3"},
+		{"name as if made up", "resources:\n- type: u\n  names: [x, t-7]\n- type: t\n  units: 3\n", `c:3:14: name "t-7" looks like one that the pool "t" of line 4 makes up`},
 		{"alias", "resources:\n- type: t\n  names: &x [n]\n- type: u\n  names: *x\n", `c:3:14: name "n" is already in line 3`},
 		{"alias of the wrong kind", "resources:\n- type: &x t\n  names: *x\n", "c:3:10: names is a string, not a list"},
 		{"several", "resources:\n- type: t\n  name: [n]\n- names: [m]\n", "c:3:3: key \"name\" is not known\nc:4:3: a resource has no type"},
@@ -206,6 +245,7 @@ func FuzzParsePools(f *testing.F) {
 		"", "resources:", "resources: [", "- a", "a: &a [*a]", "\xff\xfe", "resources:\n- {type: t, names: [n], pace: auto, hold: 20m, max_ttl: 1h, default_ttl: 1h}\n",
 		"resources:\n- {type: t, max-count: 100000, pace: 1ns, max_waiters: 1}\n- {type: u, names: [1.2.3.4], state: free, lifespan: 1h, needs: {}}\n",
 		"resources:\n- <<: {type: t}\n  names: [n]\n", "resources: !!set {a}", "resources:\n- type: !!binary dA==\n  names: [n]\n", "{resources: [{type: t, names: [n]}]}\n---\n{}",
+		"resources:\n- type: t\n  units: 3\n  cost: {base: 1e2, per_item: 0.1}\n  unknown: 1\n- {type: u, names: [t-1]}\n", "resources:\n- {type: t, units: 1, overcommit: 1, unit: 1}\n- {type: u, names: [t-a]}\n",
 		"resources:\n- type: t\n  max-count: 0x10\n  hold: 9223372036s\n  pace: auto\n",
 	} {
 		f.Add([]byte(file))
