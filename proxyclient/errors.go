@@ -168,10 +168,17 @@ func (e *OlderError) Is(target error) bool { return target == ErrOlder }
 type NoRoomError struct {
 	Need, Free int // units that it is to grow by, and that are free
 	Held       int // units that it holds still
+	// Reason is what keeps it from growing, if that is not the number of free units;
+	// empty: it is.
+	Reason string
 }
 
 func (e *NoRoomError) Error() string {
-	return fmt.Sprintf("need %d more, %d free; %d stay held", e.Need, e.Free, e.Held)
+	text := fmt.Sprintf("need %d more, %d free; %d stay held", e.Need, e.Free, e.Held)
+	if e.Reason != "" {
+		text += ": " + shortLine(e.Reason)
+	}
+	return text
 }
 
 // Is makes the error an [ErrNoRoom].

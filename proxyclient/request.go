@@ -61,7 +61,7 @@ func (r *Request) needsUnits() string {
 	case r.Key != "":
 		return "a key"
 	case r.Items != nil:
-		return "items"
+		return "a number of items"
 	case r.Overcommit:
 		return "overcommit"
 	}

@@ -39,7 +39,7 @@ func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patien
 	}
 	switch said, _ := o.problem(); said.Type {
 	case leaseapi.ProblemNoRoom:
-		return 0, &NoRoomError{Need: said.Need, Free: said.Free, Held: said.Held}
+		return 0, &NoRoomError{Need: said.Need, Free: said.Free, Held: said.Held, Reason: said.Reason}
 	case leaseapi.ProblemTooMany:
 		return 0, &reworded{text: o.text(), err: ErrTooMany}
 	case leaseapi.ProblemStale:

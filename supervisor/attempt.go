@@ -81,12 +81,12 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 // reportPeak says how much memory the command used, and leaves it to the lease for
 // the proxy, where it stands beside what was asked for.
 func (s *supervisor) reportPeak(lease *holder.Lease, peak child.Peak) {
-	source, whose := leaseapi.PeakOfProcess, "the largest process of the command"
+	source, whose := leaseapi.PeakOfProcess, "its largest process"
 	if peak.Cgroup {
-		source, whose = leaseapi.PeakOfCgroup, "the command's cgroup"
+		source, whose = leaseapi.PeakOfCgroup, "its cgroup"
 	}
 	lease.Used(leaseapi.Peak{Bytes: peak.Bytes, Source: source})
-	s.Report.Notef("peak memory %d MiB of %s, for %d units", (peak.Bytes+1<<20-1)>>20, whose, lease.Units())
+	s.Report.Notef("peak memory of the command: %d MiB (%s), for %d units", (peak.Bytes+1<<20-1)>>20, whose, lease.Units())
 }
 
 // acquire takes the lease of one attempt, or says why there is none.

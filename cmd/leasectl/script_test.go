@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"leasectl": main,
 		"v1proxy":  versionOneProxy,
+		"v2proxy":  versionTwoProxy,
 		"makecert": makeCertificate,
 	})
 }

@@ -55,7 +55,7 @@ func (s *settings) logStart(o *serveOptions) {
 func poolSizes(pools []pool.Config) []string {
 	sizes := make([]string, len(pools))
 	for i, p := range pools {
-		sizes[i] = fmt.Sprintf("%s=%d", p.Type, len(p.Names))
+		sizes[i] = fmt.Sprintf("%s=%d", p.Type, p.Capacity())
 	}
 	return sizes
 }

@@ -29,12 +29,80 @@ func poolTable(pools []leaseapi.Pool) string {
 		if p.LockDelayed > 0 { // held by nobody, but in use
 			next = strings.TrimPrefix(next+", ", "-, ") + strconv.Itoa(p.LockDelayed) + " with a lock delay"
 		}
-		fmt.Fprintf(w, "%s\t%d/%d\t%d\t%s\t%s\n", leaseapi.Printable(p.Type), p.InUse, p.Capacity, p.Waiting, oldest, next)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", leaseapi.Printable(p.Type), inUse(p), p.Waiting, oldest, next)
 	}
 	w.Flush()
-	section(&text, w, "LEASE\tTYPE\tHELD FOR\tENDS IN\tOWNER", leaseRows(pools))
-	section(&text, w, "PLACE\tTYPE\tWAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools))
+	extras := extraColumns(pools)
+	section(&text, w, "LEASE\tTYPE\t"+extras.lease("UNITS", "KEY")+"HELD FOR\tENDS IN\tOWNER", leaseRows(pools, extras))
+	section(&text, w, "PLACE\tTYPE\t"+extras.waiter("KEY")+"WAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools, extras))
+	section(&text, w, "PEAKS OF\tUNIT\tLEASES\tASKED P50\tP95\tMAX\tUSED P50\tP95\tMAX", peakRows(pools))
 	return text.String()
+}
+
+// inUse is how much of a pool is in use, of how much that may be, and of how much
+// there is.
+func inUse(p leaseapi.Pool) string {
+	if p.Limit > 0 && p.Limit != p.Capacity {
+		return fmt.Sprintf("%d/%d of %d", p.InUse, p.Limit, p.Capacity)
+	}
+	return fmt.Sprintf("%d/%d", p.InUse, p.Capacity)
+}
+
+// columns are those that only some pools have something to say in.
+type columns struct{ units, leaseKeys, waiterKeys bool }
+
+func extraColumns(pools []leaseapi.Pool) (c columns) {
+	for _, p := range pools {
+		c.units = c.units || p.Counted
+		for _, l := range p.Leases {
+			c.leaseKeys = c.leaseKeys || l.Key != ""
+		}
+		for _, w := range p.Waiters {
+			c.waiterKeys = c.waiterKeys || w.Key != ""
+		}
+	}
+	return c
+}
+
+// lease returns the cells of the extra columns of the leases.
+func (c columns) lease(units, key string) (cells string) {
+	if c.units {
+		cells += units + "\t"
+	}
+	if c.leaseKeys {
+		cells += leaseapi.Printable(key) + "\t"
+	}
+	return cells
+}
+
+// waiter returns the cell of the extra column of the waiters.
+func (c columns) waiter(key string) (cell string) {
+	if c.waiterKeys {
+		cell = leaseapi.Printable(key) + "\t"
+	}
+	return cell
+}
+
+// peakRows compare what leases asked for with what their commands used: in units if
+// these are of memory, else in MiB.
+func peakRows(pools []leaseapi.Pool) (rows []string) {
+	for _, p := range pools {
+		if p.Peaks == nil {
+			continue
+		}
+		bytes, memory := leaseapi.UnitBytes(p.Unit)
+		used := func(n int64) string {
+			if !memory {
+				return strconv.FormatInt((n+1<<20-1)>>20, 10) + "Mi"
+			}
+			return strconv.FormatInt((n+bytes-1)/bytes, 10)
+		}
+		asked := func(n int64) string { return strconv.FormatInt(n, 10) }
+		a, u := p.Peaks.Asked, p.Peaks.Used
+		rows = append(rows, row(p.Type, cmp.Or(p.Unit, "-"), strconv.Itoa(p.Peaks.Leases),
+			asked(a.P50), asked(a.P95), asked(a.Max), used(u.P50), used(u.P95), used(u.Max)))
+	}
+	return rows
 }
 
 // section adds rows with a heading, if there are any.
@@ -50,19 +118,23 @@ func section(text *strings.Builder, w *tabwriter.Writer, heading string, rows []
 	w.Flush()
 }
 
-func leaseRows(pools []leaseapi.Pool) (rows []string) {
+func leaseRows(pools []leaseapi.Pool, extras columns) (rows []string) {
 	for _, p := range pools {
 		for _, l := range p.Leases {
-			rows = append(rows, row(l.Name, p.Type, age(l.Age), endsIn(l), ownerOf(l.Owner, l.Token)))
+			units := "-"
+			if l.Units > 0 {
+				units = strconv.Itoa(l.Units)
+			}
+			rows = append(rows, row(l.Name, p.Type)+"\t"+extras.lease(units, cmp.Or(l.Key, "-"))+row(age(l.Age), endsIn(l), ownerOf(l.Owner, l.Token)))
 		}
 	}
 	return rows
 }
 
-func waiterRows(pools []leaseapi.Pool) (rows []string) {
+func waiterRows(pools []leaseapi.Pool, extras columns) (rows []string) {
 	for _, p := range pools {
 		for _, w := range p.Waiters {
-			rows = append(rows, row(strconv.Itoa(w.Place), p.Type, age(w.Age), strconv.Itoa(w.Count), reasonOf(w), ownerOf(w.Owner, w.Token), cmp.Or(w.RequestID, "-")))
+			rows = append(rows, row(strconv.Itoa(w.Place), p.Type)+"\t"+extras.waiter(cmp.Or(w.Key, "-"))+row(age(w.Age), strconv.Itoa(w.Count), reasonOf(w), ownerOf(w.Owner, w.Token), cmp.Or(w.RequestID, "-")))
 		}
 		if more := p.Waiting - len(p.Waiters); more > 0 && len(p.Waiters) > 0 {
 			rows = append(rows, row("…", p.Type, fmt.Sprintf("and %d more", more)))
@@ -109,6 +181,8 @@ func endsIn(l leaseapi.PoolLease) string {
 		return age(l.ExpiresIn) + " (release)"
 	case l.Provisional:
 		return age(l.ExpiresIn) + " (not confirmed yet)"
+	case l.Overcommit:
+		return age(l.ExpiresIn) + " unless renewed (overcommit)"
 	}
 	return age(l.ExpiresIn) + " unless renewed"
 }
@@ -125,6 +199,10 @@ func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) strin
 	row("state", string(r.State))
 	row("type", r.Type)
 	row("names", strings.Join(r.NamesInFile(), ", "))
+	row("key", r.Key)
+	if r.Units > 0 {
+		row("units", strconv.Itoa(r.Units))
+	}
 	row("owner", r.Owner)
 	row("proxy", r.Proxy)
 	if !r.AcquiredAt.IsZero() {

@@ -1,0 +1,24 @@
+package leaseapi
+
+import (
+	"strconv"
+	"strings"
+)
+
+// unitSuffixes are those of quantities of memory, as Kubernetes writes them.
+var unitSuffixes = map[string]int64{
+	"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
+}
+
+// UnitBytes returns how many bytes the unit of a pool is, such as 1Mi or 512k; false
+// if it is something else than memory.
+func UnitBytes(unit string) (bytes int64, ok bool) {
+	digits := len(unit) - len(strings.TrimLeft(unit, "0123456789"))
+	n, err := strconv.ParseInt(unit[:digits], 10, 32)
+	factor, known := unitSuffixes[unit[digits:]]
+	if err != nil || !known || n == 0 {
+		return 0, false
+	}
+	return n * factor, true
+}
