@@ -34,9 +34,9 @@
 //
 // # The files, from the public down
 //
-// acquire.go, ask.go, request.go, handover.go, lease.go (the life of a lease);
+// acquire.go, ask.go, request.go, handover.go, resize.go, lease.go (the life of a lease);
 // recover.go, settle.go (what the killed left); keeper.go (the background
 // process); release.go, late.go, giveback.go, owed.go (giving back); holder.go
 // (the parts of a Holder); journal.go, keepers.go, dial.go, local.go, address.go,
-// socket.go, list.go, errors.go, queue.go, report.go.
+// socket.go, list.go, errors.go, queue.go, report.go, used.go.
 package holder

@@ -97,7 +97,7 @@ func describeRefusal(e *proxyclient.ExhaustedError, now time.Time) string {
 // renewal says how a proxy is replaced by a newer one.
 func renewal(proxy string) string {
 	if strings.HasPrefix(proxy, "unix://") {
-		return fmt.Sprintf("start a newer one; that of --proxy local stops %s after its last use", leaseapi.Duration(LocalIdle))
+		return "start a newer one: that of --proxy local stops when nobody has used it for a while"
 	}
 	return "update the proxy"
 }

@@ -73,6 +73,14 @@ func (l *Lease) Generation() uint64 {
 // it is released.
 func (l *Lease) TTL() time.Duration { return l.grant.TTL }
 
+// Units returns how many units of a counted pool the lease was granted; zero: it is
+// of a listed pool.
+func (l *Lease) Units() int { return l.grant.Units }
+
+// Used notes the most memory that a command of the lease used. The proxy is told
+// with the release.
+func (l *Lease) Used(peak leaseapi.Peak) { l.h.peaks.set(l.record.RequestID, peak) }
+
 // Is tells whether a handle's record is of this lease's request.
 func (l *Lease) Is(r lockfile.Record) bool { return r.RequestID == l.record.RequestID }
 

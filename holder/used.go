@@ -31,11 +31,3 @@ func (p *peaks) of(request string) *leaseapi.Peak {
 	}
 	return nil
 }
-
-// Units returns how many units of a counted pool the lease was granted; zero: it is
-// of a listed pool.
-func (l *Lease) Units() int { return l.grant.Units }
-
-// Used notes the most memory that a command of the lease used. The proxy is told
-// with the release.
-func (l *Lease) Used(peak leaseapi.Peak) { l.h.peaks.set(l.record.RequestID, peak) }

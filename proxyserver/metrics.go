@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
@@ -152,6 +153,20 @@ func (m *metrics) refused(typ, reason string) {
 		typ = ""
 	}
 	m.refusals[refusalKey{typ, reason}]++
+}
+
+// peak counts what the command of a lease used that held units.
+func (m *metrics) peak(typ string, units int, peak leaseapi.Peak) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pool(typ).peaks.add(units, peak.Bytes)
+}
+
+// peaksOf returns the peaks of the leases of a type; nil if there are none.
+func (m *metrics) peaksOf(typ string) *leaseapi.Peaks {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pool(typ).peaks.summary()
 }
 
 // stalled counts a time in which the server stood still.

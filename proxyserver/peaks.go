@@ -40,17 +40,3 @@ func quantiles(values []int64) leaseapi.Quantiles {
 	rank := func(percent int) int64 { return values[(percent*len(values)+99)/100-1] }
 	return leaseapi.Quantiles{P50: rank(50), P95: rank(95), Max: rank(100)}
 }
-
-// peak counts what the command of a lease used that held units.
-func (m *metrics) peak(typ string, units int, peak leaseapi.Peak) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pool(typ).peaks.add(units, peak.Bytes)
-}
-
-// peaksOf returns the peaks of the leases of a type; nil if there are none.
-func (m *metrics) peaksOf(typ string) *leaseapi.Peaks {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pool(typ).peaks.summary()
-}

@@ -146,6 +146,26 @@ func (p *poolsParser) checkTogether(e *entry) {
 	}
 }
 
+// stock is what an entry has: units or names.
+func (e *entry) stock() string {
+	if e.units != nil {
+		return "units"
+	}
+	return "names"
+}
+
+// checkUnits checks the numbers of a counted pool against each other.
+func (p *poolsParser) checkUnits(e *entry) {
+	switch {
+	case e.Units > pool.MaxUnits:
+		p.errorf(e.units, "%d units are too many: at most %d", e.Units, pool.MaxUnits)
+	case e.cost != nil && e.unknown == nil:
+		p.errorf(e.cost, "cost needs unknown, the units of a request whose items are not known")
+	case e.Unknown > e.Units:
+		p.errorf(e.unknown, "unknown %d is above units %d", e.Unknown, e.Units)
+	}
+}
+
 func (p *poolsParser) parsePace(e *entry, key, value *yaml.Node) {
 	if v := resolve(value); v.Kind == yaml.ScalarNode && v.Value == "auto" {
 		e.auto = value

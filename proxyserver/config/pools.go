@@ -1,7 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
+	"maps"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
@@ -68,4 +71,25 @@ func (p *poolsParser) parseFile(root *yaml.Node) {
 		p.parseEntry(entry)
 	}
 	p.checkMadeUp()
+}
+
+// checkMadeUp reports names that a counted pool would make up for a lease of its own.
+func (p *poolsParser) checkMadeUp() {
+	counted := make(map[string]*yaml.Node)
+	for _, c := range p.pools {
+		if c.Units > 0 {
+			counted[c.Type] = p.types[c.Type]
+		}
+	}
+	if len(counted) == 0 {
+		return
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(p.names), func(a, b string) int {
+		return cmp.Or(cmp.Compare(p.names[a].Line, p.names[b].Line), cmp.Compare(a, b))
+	}) {
+		typ, _ := pool.MadeUpFor(name)
+		if pool := counted[typ]; pool != nil {
+			p.errorf(p.names[name], "name %q looks like one that the pool %q of line %d makes up", name, typ, pool.Line)
+		}
+	}
 }

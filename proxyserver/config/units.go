@@ -1,37 +1,13 @@
 package config
 
 import (
-	"cmp"
-	"maps"
-	"slices"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/leasectl/leasectl/pool"
 )
 
-// stock is what an entry has: units or names.
-func (e *entry) stock() string {
-	if e.units != nil {
-		return "units"
-	}
-	return "names"
-}
-
-// checkUnits checks the numbers of a counted pool against each other.
-func (p *poolsParser) checkUnits(e *entry) {
-	switch {
-	case e.Units > pool.MaxUnits:
-		p.errorf(e.units, "%d units are too many: at most %d", e.Units, pool.MaxUnits)
-	case e.cost != nil && e.unknown == nil:
-		p.errorf(e.cost, "cost needs unknown, the units of a request whose items are not known")
-	case e.Unknown > e.Units:
-		p.errorf(e.unknown, "unknown %d is above units %d", e.Unknown, e.Units)
-	}
-}
-
 // parseCost reads what the items of a request come to.
-func (p *poolsParser) parseCost(value *yaml.Node) *pool.Cost {
+func (p *parser) parseCost(value *yaml.Node) *pool.Cost {
 	cost := new(pool.Cost)
 	p.mapping(value, "cost", map[string]func(key, value *yaml.Node){
 		"base":     func(key, value *yaml.Node) { cost.Base = p.decimal(key, value) },
@@ -64,25 +40,4 @@ func (p *parser) unit(key, value *yaml.Node) string {
 		return ""
 	}
 	return value.Value
-}
-
-// checkMadeUp reports names that a counted pool would make up for a lease of its own.
-func (p *poolsParser) checkMadeUp() {
-	counted := make(map[string]*yaml.Node)
-	for _, c := range p.pools {
-		if c.Units > 0 {
-			counted[c.Type] = p.types[c.Type]
-		}
-	}
-	if len(counted) == 0 {
-		return
-	}
-	for _, name := range slices.SortedFunc(maps.Keys(p.names), func(a, b string) int {
-		return cmp.Or(cmp.Compare(p.names[a].Line, p.names[b].Line), cmp.Compare(a, b))
-	}) {
-		typ, _ := pool.MadeUpFor(name)
-		if pool := counted[typ]; pool != nil {
-			p.errorf(p.names[name], "name %q looks like one that the pool %q of line %d makes up", name, typ, pool.Line)
-		}
-	}
 }

@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // Peak is the most memory that a command and its descendants used.
@@ -19,27 +17,16 @@ type Peak struct {
 	Cgroup bool
 }
 
-// Peak returns the peak memory of the command after its end; false before, if
-// [Command.Peak] was not set, or if the system does not tell.
-func (p *Process) Peak() (Peak, bool) {
-	select {
-	case <-p.done:
-	default:
-		return Peak{}, false
-	}
-	return p.peak, p.peak.Bytes > 0
-}
-
-// peakOf returns the peak of a command that ended with usage, in a cgroup of its own
-// with that directory; "" if it had none.
-func peakOf(cgroup string, usage unix.Rusage) Peak {
+// peakOf returns the peak of a command whose largest process had so many bytes, in a
+// cgroup of its own with that directory; "" if it had none.
+func peakOf(cgroup string, largest int64) Peak {
 	if cgroup != "" {
 		text, err := os.ReadFile(filepath.Join(cgroup, "memory.peak"))
 		if n, parsed := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && parsed == nil {
 			return Peak{Bytes: n, Cgroup: true}
 		}
 	}
-	return Peak{Bytes: int64(usage.Maxrss) * maxRSSUnit}
+	return Peak{Bytes: largest}
 }
 
 // ownCgroup returns the directory of the cgroup v2 of process pid, whose file in

@@ -5,8 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // The peak of a command is that of its largest descendant, if it shares its cgroup.
@@ -51,8 +49,7 @@ func TestPeakOfCgroup(t *testing.T) {
 	write("shared/memory.peak", "99\n")
 	write("cgroup.procs", "42\n")
 	write("memory.peak", "5555\n") // of a container, whose cgroups begin at its own
-	usage := unix.Rusage{Maxrss: 1000}
-	largest := Peak{Bytes: 1000 * maxRSSUnit}
+	largest := Peak{Bytes: 1000}
 	for cgroups, want := range map[string]Peak{
 		"4:memory:/own\n0::/own\n": {Bytes: 123456789, Cgroup: true},
 		"0::/\n":                   {Bytes: 5555, Cgroup: true},
@@ -62,7 +59,7 @@ func TestPeakOfCgroup(t *testing.T) {
 		"4:memory:/own\n":          largest, // version 1
 		"":                         largest,
 	} {
-		if got := peakOf(ownCgroup(mount, cgroups, 42), usage); got != want {
+		if got := peakOf(ownCgroup(mount, cgroups, 42), 1000); got != want {
 			t.Errorf("%s: peak %+v, want %+v", strconv.Quote(cgroups), got, want)
 		}
 	}

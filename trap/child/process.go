@@ -69,6 +69,17 @@ func (p *Process) Stop(sig syscall.Signal, grace time.Duration) { p.group.stop(s
 // Kill begins to end the child's group by SIGKILL: it is Stop without grace.
 func (p *Process) Kill() { p.Stop(syscall.SIGKILL, 0) }
 
+// Peak returns the peak memory of the command after its end; false before, if
+// [Command.Peak] was not set, or if the system does not tell.
+func (p *Process) Peak() (Peak, bool) {
+	select {
+	case <-p.done:
+	default:
+		return Peak{}, false
+	}
+	return p.peak, p.peak.Bytes > 0
+}
+
 // supervise starts the child and stays with it to its end, on one thread: the
 // parent-death signal is bound to the death of the thread that started the
 // child (prctl(2), PR_SET_PDEATHSIG).
@@ -106,7 +117,7 @@ func (p *Process) supervise(start func() (pid int, err error), started chan<- er
 	var usage unix.Rusage
 	p.status, usage = p.group.reap()
 	if p.wantsPeak {
-		p.peak = peakOf(p.cgroup, usage)
+		p.peak = peakOf(p.cgroup, int64(usage.Maxrss)*maxRSSUnit)
 	}
 	close(p.done) // before the rest, which callers of Wait need not wait for
 	signals.stop(&forwarding)
