@@ -41,6 +41,8 @@ type options struct {
 	picture  string
 	bare     string
 	dir      string
+	job      time.Duration
+	touch    int
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -53,6 +55,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.picture, "picture", "", "write the picture of the herd to this file, and measure nothing")
 	flags.StringVar(&o.bare, "bare", "", "serve as the bare peer of this name: "+strings.Join(bareNames(), ", "))
 	flags.StringVar(&o.dir, "dir", "", "directory of a bare peer's data")
+	flags.DurationVar(&o.job, "job", 0, "be a job of a row, for so long")
+	flags.IntVar(&o.touch, "touch", 0, "bytes of memory that the job touches")
 	if err := flags.Parse(args); err != nil {
 		return 64
 	}
@@ -62,6 +66,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	var err error
 	switch {
+	case o.job > 0:
+		err = runJob(o.touch, o.job, stdout)
 	case o.bare != "":
 		err = serveBare(o.bare, o.dir, stderr)
 	case o.picture != "":

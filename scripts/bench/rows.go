@@ -27,6 +27,8 @@ var rows = []row{
 	{"waiters-1000", "1,000 blocked waiters", waitersOf(1_000)},
 	{"waiters-10000", "10,000 blocked waiters", waitersOf(10_000)},
 	{"drain", "10,000 waiters drained through a pool of 50", measureDrain},
+	{"keys", "many requests over a few keys; a limit under KILLs", measureKeys},
+	{"weights", "jobs that ask for what they need, in a budget of memory", measureWeights},
 	{"local", "start of --proxy local", measureLocal},
 	{"herd-sim", "250 jobs on 50 leases of 20 minutes, simulated", measureHerdSimulated},
 	{"herd-real", "250 jobs on 50 leases, real processes at 1:600", measureHerdReal},

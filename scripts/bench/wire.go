@@ -94,21 +94,27 @@ func (w *wire) pair(typ string) error {
 	return err
 }
 
-// waiting asks how many requests are queued for the first pool. It asks for the
-// smallest page: to list the waiters is not what is measured.
+// waiting asks how many requests are queued for the first pool.
 func (w *wire) waiting() (int, error) {
+	pool, err := w.pool()
+	return pool.Waiting, err
+}
+
+// pool is the state of the first pool. It asks for the smallest page: to list the
+// waiters is not what is measured.
+func (w *wire) pool() (p leaseapi.Pool, err error) {
 	text, err := w.call(http.MethodGet, leaseapi.PathPools+"?"+leaseapi.ParamLimit+"=1", "")
 	if err != nil {
-		return 0, err
+		return p, err
 	}
 	var reply leaseapi.PoolsReply
 	if err := json.Unmarshal(text, &reply); err != nil {
-		return 0, err
+		return p, err
 	}
 	if len(reply.Pools) == 0 {
-		return 0, fmt.Errorf("answer %q: want a pool", text)
+		return p, fmt.Errorf("answer %q: want a pool", text)
 	}
-	return reply.Pools[0].Waiting, nil
+	return reply.Pools[0], nil
 }
 
 // close drops the connection.

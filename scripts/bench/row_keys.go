@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// A reconciler has many objects, and one run per object at a time: the object is the
+// key. Clients are in one process, since a process start alone takes as long as a
+// run.
+const (
+	keyRequests = 10_020
+	keyObjects  = 200
+	keyLanes    = 10
+	keyRun      = 10 * time.Millisecond
+	keyPeer     = 300 // requests of the peer, which starts four processes for each
+)
+
+// measureKeys is whether keys cost throughput: how long a backlog takes beside the
+// runs themselves, and how many lanes nine lanes are.
+func measureKeys(ctx context.Context, w *world) ([]result, error) {
+	all, err := w.drainKeys(ctx, keyLanes, keyRequests)
+	if err != nil {
+		return nil, err
+	}
+	backlog := result{What: fmt.Sprintf("10,020 requests over %d keys, %d at once, beside their runs alone", keyObjects, keyLanes), Unit: factor,
+		Ours: measure{Name: "leasectl", Value: all.took.Seconds() / all.ideal.Seconds(), Values: 1}, Limit: atMost(1.1)}
+	backlog.Peers = append(backlog.Peers, w.semKeys(ctx))
+
+	var lanes []float64
+	for range 3 {
+		one, err := w.drainKeys(ctx, 1, 300)
+		if err != nil {
+			return nil, err
+		}
+		nine, err := w.drainKeys(ctx, 9, 2_700)
+		if err != nil {
+			return nil, err
+		}
+		lanes = append(lanes, nine.rate/one.rate)
+	}
+	speedup := result{What: "9 lanes beside one", Unit: factor, Ours: median("leasectl", lanes), Limit: atLeast(8.5)}
+	killed, err := w.killTenth(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return append([]result{backlog, speedup}, killed...), nil
+}
+
+// keyed is what a backlog of requests with keys came to.
+type keyed struct {
+	took  time.Duration // from the first grant to the last release
+	ideal time.Duration // what the runs take on that many lanes
+	rate  float64       // runs a second
+}
+
+// drainKeys queues requests and lets them run as they are granted. No two runs of a
+// key, and no more than lanes, may overlap.
+func (w *world) drainKeys(ctx context.Context, lanes, requests int) (k keyed, err error) {
+	config := w.fresh("config")
+	text := fmt.Sprintf("resources:\n- {type: many, max-count: %d, max_waiters: %d}\n", lanes, requests)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return k, err
+	}
+	s, err := w.serve(ctx, "--config", config)
+	if err != nil {
+		return k, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	gate, err := dial(s.addr) // holds all back until all are there
+	if err != nil {
+		return k, err
+	}
+	defer gate.close()
+	if _, err := gate.call(http.MethodPost, leaseapi.PathPause, `{"type":"many","reason":"all come first"}`); err != nil {
+		return k, err
+	}
+	var clients queue
+	defer func() { clients.close() }()
+	for i := range requests {
+		c, err := dial(s.addr)
+		if err != nil {
+			return k, err
+		}
+		clients = append(clients, c)
+		query := url.Values{leaseapi.ParamType: {"many"}, leaseapi.ParamWire: {"3"}, leaseapi.ParamKey: {fmt.Sprint("object-", i%keyObjects)}}
+		if err := c.send(http.MethodPost, leaseapi.PathAcquire+"?"+query.Encode(), ""); err != nil {
+			return k, err
+		}
+	}
+	err = await(ctx, time.Minute, func() (bool, error) {
+		time.Sleep(100 * time.Millisecond) // the answer names a thousand of them
+		n, err := gate.waiting()
+		return n == requests, err
+	})
+	if err != nil {
+		return k, err
+	}
+	var running, busy atomic.Int64 // busy: nanoseconds of all runs
+	keys := make([]atomic.Int64, keyObjects)
+	failed := make(chan error, requests)
+	var drained sync.WaitGroup
+	for i, c := range clients {
+		drained.Go(func() {
+			got, err := c.granted()
+			if err == nil {
+				begin := time.Now()
+				if now := running.Add(1); now > int64(lanes) {
+					err = fmt.Errorf("%d run at once", now)
+				}
+				if keys[i%keyObjects].Add(1) != 1 {
+					err = fmt.Errorf("two run of object %d", i%keyObjects)
+				}
+				time.Sleep(keyRun)
+				busy.Add(int64(time.Since(begin)))
+				keys[i%keyObjects].Add(-1)
+				running.Add(-1)
+				err = errors.Join(err, c.release(got.Names[0]))
+			}
+			if err != nil {
+				failed <- fmt.Errorf("request %d: %w", i, err)
+			}
+		})
+	}
+	begin := time.Now()
+	if _, err := gate.call(http.MethodPost, leaseapi.PathResume, `{"type":"many"}`); err != nil {
+		clients.close()
+		return k, err
+	}
+	drained.Wait()
+	k.took = time.Since(begin)
+	k.ideal = time.Duration(busy.Load()) / time.Duration(lanes)
+	k.rate = float64(requests) / k.took.Seconds()
+	close(failed)
+	return k, <-failed
+}
+
+// semKeys does some of the same with what one would use instead: a semaphore of GNU
+// parallel around a flock per key.
+func (w *world) semKeys(ctx context.Context) measure {
+	name := fmt.Sprintf("flock per key under sem -j%d, %d requests", keyLanes, keyPeer)
+	for _, program := range []string{"sem", "flock"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return missing(name, program+" is not installed")
+		}
+	}
+	dir := w.fresh("sem")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return missing(name, err.Error())
+	}
+	script := `for i in $(seq ` + strconv.Itoa(keyPeer) + `); do
+  sem -j` + strconv.Itoa(keyLanes) + ` --id keys flock "$1/$((i % ` + strconv.Itoa(keyObjects) + `))" sleep ` + strconv.FormatFloat(keyRun.Seconds(), 'f', -1, 64) + `
+done
+sem --wait --id keys`
+	cmd := exec.CommandContext(ctx, "sh", "-c", script, "sh", dir)
+	cmd.Env = w.environment()
+	begin := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return missing(name, fmt.Sprintf("%v: %s", err, strings.TrimSpace(string(out))))
+	}
+	ideal := keyPeer * keyRun / keyLanes
+	return measure{Name: name, Value: time.Since(begin).Seconds() / ideal.Seconds(), Values: 1}
+}
+
+const (
+	killLimit     = 20
+	killProcesses = 500
+	killHold      = 300 * time.Millisecond
+)
+
+// killTenth runs many execs on a few leases and KILLs a tenth of them: whatever dies
+// when, no more run than there are leases, nobody who lives loses its turn, and
+// nothing stays held.
+func (w *world) killTenth(ctx context.Context) (_ []result, err error) {
+	s, err := w.serveDurable(ctx, "--pool", fmt.Sprintf("few=%d", killLimit))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	var commands []*exec.Cmd
+	for i := range killProcesses {
+		cmd := exec.CommandContext(ctx, w.leasectl, "exec", "--proxy", s.url, "--type", "few", "--quiet", "--owner", fmt.Sprint("job-", i),
+			"--grace-period", "0s", "--ttl", "10s", "--", w.self, "-job", killHold.String())
+		cmd.Env = w.environment()
+		commands = append(commands, cmd)
+	}
+	lost := make([]error, killProcesses)
+	crowd, err := watchJobs(ctx, commands, 2*time.Millisecond, func(i int, p *os.Process) {
+		if i%10 == 3 {
+			time.AfterFunc(time.Duration(i%7)*killHold/2, func() { p.Kill() })
+		}
+	}, func(i int, err error) {
+		if i%10 != 3 && err != nil {
+			lost[i] = fmt.Errorf("job %d: %w", i, err)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	recover := exec.CommandContext(ctx, w.leasectl, "recover", "--proxy", s.url, "--quiet")
+	recover.Env = w.environment()
+	if out, err := recover.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("recover: %w: %s", err, out)
+	}
+	held, err := s.held()
+	if err != nil {
+		return nil, err
+	}
+	failures := 0
+	for _, err := range lost {
+		if err != nil {
+			failures++
+		}
+	}
+	what := fmt.Sprintf("a limit of %d and %d processes, of which a tenth are killed: ", killLimit, killProcesses)
+	counted := func(what string, value int, l *limit) result {
+		return result{What: what, Unit: number, Ours: measure{Name: "leasectl", Value: float64(value), Values: 1}, Limit: l}
+	}
+	return []result{
+		counted(what+"at once, at most", crowd.most, atMost(killLimit)),
+		counted("… of those that live, not run", failures, atMost(0)),
+		counted("… still held after leasectl recover", held, atMost(0)),
+	}, nil
+}
+
+// held is how many units of the first pool are in use.
+func (s *server) held() (int, error) {
+	c, err := dial(s.addr)
+	if err != nil {
+		return 0, err
+	}
+	defer c.close()
+	pool, err := c.pool()
+	return pool.InUse, err
+}
