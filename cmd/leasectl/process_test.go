@@ -66,6 +66,16 @@ func (l *journalLog) String() string {
 // started in it may be left when the test ends.
 func newWorld(t *testing.T, program string, pools ...string) *world {
 	t.Helper()
+	var args []string
+	for _, p := range pools {
+		args = append(args, "--pool", p)
+	}
+	return newWorldOf(t, program, args...)
+}
+
+// newWorldOf is newWorld with flags of serve that say which pools there are.
+func newWorldOf(t *testing.T, program string, serve ...string) *world {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "leasectl-test-") // short, for sockets in it
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +90,7 @@ func newWorld(t *testing.T, program string, pools ...string) *world {
 	}
 	w.env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEASE") }),
 		"LEASECTL_STATE_DIR="+filepath.Join(dir, "state"), "LEASECTL_OWNER=job-1", "LEASE_PROXY_SERVER_URL=unix://"+socket)
-	args := []string{"serve", "--socket", socket}
-	for _, p := range pools {
-		args = append(args, "--pool", p)
-	}
-	server := exec.Command(w.program, args...)
+	server := exec.Command(w.program, append([]string{"serve", "--socket", socket}, serve...)...)
 	server.Env, server.Stderr = w.env, w.log
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
