@@ -94,7 +94,7 @@ func (m *model) drop(p *modelPool, key string) {
 // unitsOf is how many units q asks for, or why it asks for none.
 func (p *modelPool) unitsOf(q Request) (int, error) {
 	switch {
-	case q.Count > 0:
+	case q.Count > 1, q.Weighted && q.Count > 0:
 		return q.Count, nil
 	case q.HasItems && p.Cost == nil:
 		return 0, ErrNoCost
@@ -105,7 +105,7 @@ func (p *modelPool) unitsOf(q Request) (int, error) {
 			units++
 		}
 		return max(units, p.Cost.Min, 1), nil
-	case q.Weighted && p.Unknown > 0:
+	case p.Unknown > 0:
 		return p.Unknown, nil
 	}
 	return 1, nil
@@ -113,7 +113,7 @@ func (p *modelPool) unitsOf(q Request) (int, error) {
 
 // leases is how many leases r gets, of how many units each.
 func (r *modelRequest) shares() (leases, units int) {
-	if r.Weighted && r.pool.Units > 0 {
+	if (r.Weighted || r.Count < 2) && r.pool.Units > 0 {
 		return 1, r.units
 	}
 	return r.units, 1

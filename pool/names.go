@@ -22,9 +22,9 @@ const lastMadeUp = 1_000_000
 // madeUp returns a name for what has none: typ-k.
 func madeUp(typ string, k int) string { return typ + "-" + strconv.Itoa(k) }
 
-// madeUpFor returns the type of the counted pool whose name this would be; false if
+// MadeUpFor returns the type of the counted pool whose name this would be; false if
 // no counted pool makes up such a name.
-func madeUpFor(name string) (typ string, ok bool) {
+func MadeUpFor(name string) (typ string, ok bool) {
 	i := strings.LastIndexByte(name, '-')
 	if i < 0 || i == len(name)-1 || strings.Trim(name[i+1:], "0123456789") != "" {
 		return "", false

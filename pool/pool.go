@@ -86,7 +86,7 @@ func (p *pool) fits(r *request) bool {
 
 // names returns how many leases r gets.
 func (p *pool) names(r *request) int {
-	if p.counted() && r.Weighted {
+	if p.counted() && (r.Weighted || !r.saysCount()) {
 		return 1
 	}
 	return r.units

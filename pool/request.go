@@ -55,8 +55,8 @@ type Request struct {
 
 	HasItems bool
 	// Weighted marks a request that knows what units are: of a counted pool it gets
-	// one lease of as many units as it asks for, and any other request as many
-	// leases of one unit each.
+	// one lease of as many units as it asks for. Any other request for more than one
+	// gets as many leases of one unit each; for one, it gets what is unknown.
 	Weighted bool
 
 	// Overcommit marks a request that goes before all that are not so marked, does

@@ -4,14 +4,16 @@ package pool
 // cost, or as the pool takes for what is unknown.
 func (c Config) unitsOf(q Request) (int, error) {
 	switch {
-	case q.Count > 0:
+	case q.saysCount():
 		return q.Count, nil
 	case q.HasItems && c.Cost == nil:
 		return 0, ErrNoCost
 	case q.HasItems:
 		return c.Cost.Units(q.Items), nil
-	case q.Weighted:
-		return max(c.Unknown, 1), nil
 	}
-	return 1, nil
+	return max(c.Unknown, 1), nil
 }
+
+// saysCount reports whether q says how many units it wants. A request that knows of
+// no units always says a count, so its 1 says nothing.
+func (q Request) saysCount() bool { return q.Count > 1 || q.Count == 1 && q.Weighted }

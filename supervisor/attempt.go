@@ -86,7 +86,7 @@ func (s *supervisor) reportPeak(lease *holder.Lease, peak child.Peak) {
 		source, whose = leaseapi.PeakOfCgroup, "its cgroup"
 	}
 	lease.Used(leaseapi.Peak{Bytes: peak.Bytes, Source: source})
-	s.Report.Notef("peak memory of the command: %d MiB (%s), for %d units", (peak.Bytes+1<<20-1)>>20, whose, lease.Units())
+	s.Report.Notef("peak memory of the command: %d MiB (%s); units: %d", (peak.Bytes+1<<20-1)>>20, whose, lease.Units())
 }
 
 // acquire takes the lease of one attempt, or says why there is none.
