@@ -235,6 +235,8 @@ func TestPeaks(t *testing.T) {
 	}
 	if metrics := p.do("GET", "/metrics", "").body; !strings.Contains(metrics, `leasectl_used_bytes{type="mem",quantile="0.95"} 300`) {
 		t.Error("no peaks among the metrics")
+	} else if strings.Contains(metrics, `leasectl_used_bytes{type="q"`) {
+		t.Error("peaks of names among the metrics")
 	}
 	var many peaks
 	for i := range 3 * keptPeaks {

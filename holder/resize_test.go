@@ -1,0 +1,176 @@
+package holder
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// counted makes the world's proxy one of a counted pool, whose leases have that many
+// units, of which so many are free. It speaks that wire.
+func (w *world) counted(units, free, wire int) *countedPool {
+	p := &countedPool{units: units, free: free}
+	inner := w.proxy.Config.Handler
+	w.proxy.Config.Handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case leaseapi.PathHealth:
+			reply(out, http.StatusOK, leaseapi.Health{Status: "ok", Wire: wire})
+		case leaseapi.PathResize:
+			p.resize(out, r)
+		case leaseapi.PathAcquire:
+			answer := httptest.NewRecorder()
+			inner.ServeHTTP(answer, r)
+			var granted leaseapi.AcquireReply
+			if err := json.Unmarshal(answer.Body.Bytes(), &granted); err != nil {
+				w.t.Error(err)
+			}
+			granted.Leases[0].Units, granted.Wire = p.units, wire
+			reply(out, http.StatusOK, granted)
+		default:
+			inner.ServeHTTP(out, r)
+		}
+	})
+	return p
+}
+
+type countedPool struct {
+	units, free int
+	asked       []leaseapi.ResizeRequest
+}
+
+func (p *countedPool) resize(w http.ResponseWriter, r *http.Request) {
+	var req leaseapi.ResizeRequest
+	json.NewDecoder(r.Body).Decode(&req)
+	p.asked = append(p.asked, req)
+	problem := func(typ string) {
+		w.Header().Set("Content-Type", leaseapi.ContentTypeProblem)
+		w.WriteHeader(http.StatusConflict)
+		json.NewEncoder(w).Encode(leaseapi.Problem{Type: typ, Held: p.units, Need: req.Count - p.units, Free: p.free})
+	}
+	switch {
+	case req.From != p.units && req.Count != p.units:
+		problem(leaseapi.ProblemStale)
+	case req.Count > p.units+p.free:
+		problem(leaseapi.ProblemNoRoom)
+	default:
+		p.units, p.free = req.Count, p.free+p.units-req.Count
+		reply(w, http.StatusOK, leaseapi.ResizeReply{Units: p.units})
+	}
+}
+
+// take acquires a lease into a handle that others may know.
+func (w *world) take(r Request) *Lease {
+	w.t.Helper()
+	r.Type, r.Handle, r.WaitTimeout, r.Outlives = "t", w.handle("handle"), time.Second, true
+	l, err := w.Acquire(within(w.t), r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := l.HandOver(within(w.t), HandOver{}, func() error { return nil }); err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}
+
+// A resize is what the handle says afterwards, also when it failed, and when the
+// handle was wrong before: an earlier one may have been killed before it could write.
+func TestResize(t *testing.T) {
+	w := newWorld(t)
+	p := w.counted(512, 100, leaseapi.Wire)
+	l := w.take(Request{Key: "k", Items: new(7)})
+	if r := w.record(l.handle); r.Units != 512 || r.Key != "k" || r.Items == nil || *r.Items != 7 || r.Count != 0 {
+		t.Errorf("the handle says %+v", r)
+	}
+	step := func(to, want int, wantErr error) {
+		t.Helper()
+		units, err := w.Resize(within(t), l.handle, Size{Count: to})
+		if !errors.Is(err, wantErr) || err == nil && units != want || p.units != want || w.record(l.handle).Units != want {
+			t.Errorf("to %d: %d, %v; the proxy has %d, the handle %d, want %d, %v", to, units, err, p.units, w.record(l.handle).Units, want, wantErr)
+		}
+	}
+	step(600, 600, nil)
+	step(200, 200, nil)
+	step(613, 200, proxyclient.ErrNoRoom)
+	p.units, p.free = 300, 312
+	step(612, 612, nil)
+	p.units, p.free = 300, 10
+	step(612, 300, proxyclient.ErrNoRoom)
+	last := p.asked[len(p.asked)-1]
+	if last.From != 300 || last.Count != 612 || last.Generation == 0 {
+		t.Errorf("the proxy was asked %+v at last", last)
+	}
+	if _, err := w.Release(within(t), l.handle, w.record(l.handle), Delay{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.Resize(within(t), l.handle, Size{Count: 1}); err == nil || errors.Is(err, ErrInvalid) {
+		t.Errorf("the handle is gone, and a resize says %v", err)
+	}
+	w.wantNothingLeft(l.handle, "lease1")
+}
+
+// Nothing is asked of a proxy that knows no units, nor for handles that have none.
+func TestResizeRefused(t *testing.T) {
+	w := newWorld(t)
+	p := w.counted(0, 100, 2)
+	l := w.take(Request{})
+	if _, err := w.Resize(within(t), l.handle, Size{Count: 1}); !errors.Is(err, proxyclient.ErrOlder) {
+		t.Errorf("a proxy of wire 2: %v", err)
+	}
+	two := w.handle("two")
+	err := two.Update(within(t), func(tx *lockfile.Tx) error {
+		tx.Record = w.record(l.handle)
+		tx.Leases = append(tx.Leases, lockfile.Lease{Name: "b", Generation: 9})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Resize(within(t), two, Size{Count: 1}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("two leases: %v", err)
+	}
+	if len(p.asked) > 0 {
+		t.Errorf("the proxy was asked %+v", p.asked)
+	}
+}
+
+// What a command used goes with the release of its lease, whoever sends it, and with
+// no other.
+func TestPeakGoesWithRelease(t *testing.T) {
+	w := newWorld(t)
+	w.counted(512, 0, leaseapi.Wire)
+	handle := w.handle("handle")
+	peak := leaseapi.Peak{Bytes: 7, Source: leaseapi.PeakOfProcess}
+	first := w.take(Request{})
+	first.Used(peak)
+	again, err := w.Acquire(within(t), Request{Type: "t", Handle: handle, WaitTimeout: time.Second, Replaces: Anything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.Release(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	releases := w.proxy.releases
+	if len(releases) != 2 || releases[0].Peak == nil || *releases[0].Peak != peak || releases[1].Peak != nil {
+		t.Errorf("the proxy was told %+v", releases)
+	}
+}
+
+// A request that waits for its own owner's key says so; nobody else's is taken for
+// that.
+func TestHeldByYourself(t *testing.T) {
+	l := &Lease{record: lockfile.Record{Owner: "job-1"}}
+	for reason, want := range map[string]string{
+		"key held by job-1": "key held by yourself", "key held by job-10": "key held by job-10", "key": "key", "full": "full",
+	} {
+		if got := l.saysWho(leaseapi.Queued{Reason: reason}).Reason; got != want {
+			t.Errorf("%q: says %q, want %q", reason, got, want)
+		}
+	}
+}
