@@ -323,6 +323,7 @@ const (
 	WaitWants  = "wants"  // " N" follows: fewer are free than the request asks for
 	WaitBehind = "behind" // only its place: what is free goes to those before it
 	WaitKey    = "key"    // another request holds the key; [HeldBy] and its owner follow, if it has one
+	WaitJoined = "joined" // it waits for the end of another request's run
 	WaitPaused = "paused" // an operator has paused the pool; ": " and the reason follow
 )
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Acquire returns the leases of a request, or none if it is queued. A request
-// that is queued has then one more connection attached; [Set.Detach] is its
+// Acquire returns the leases of a request, or none if it is queued, or has joined
+// another (see [Coalesce]). A request that waits so has then one more connection attached; [Set.Detach] is its
 // counterpart. A grant appears as [Granted] among the changes, whether it was
 // made here or later.
 //
@@ -42,7 +42,8 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	}
 	q.TTL = p.ttl(q.TTL)
 	r := &request{Request: q, units: units, pool: p, arrived: s.now, arrival: s.arrivals + 1}
-	if s.atOnce(p, r) {
+	other := p.mergedInto(r)
+	if (other == nil || q.Try) && s.atOnce(p, r) {
 		if p.next.Len() == 0 {
 			p.nextSince = s.now
 		}
@@ -56,12 +57,24 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if q.Try {
 		return nil, &ExhaustedError{s.prospect(r)}
 	}
-	if len(p.queue) >= p.MaxWaiters {
-		return nil, fmt.Errorf("%w: %d do", ErrQueueFull, len(p.queue))
+	supersedes := other != nil && r.Coalesce == Latest
+	if n := len(p.queue) + p.following; n >= p.MaxWaiters && !supersedes {
+		return nil, fmt.Errorf("%w: %d do", ErrQueueFull, n)
 	}
-	s.enqueue(r)
-	s.serve() // grants nothing, but may arm the timer of the pace
-	return nil, nil
+	r.attached = 1
+	if supersedes {
+		s.supersede(other, r)
+	}
+	if other == nil || supersedes {
+		s.enqueue(r)
+	} else {
+		s.join(other, r)
+	}
+	s.serve() // may grant r the turn of a leader that is away
+	if r.queued() {
+		return nil, nil
+	}
+	return r.values(), nil
 }
 
 // atOnce reports whether r, which has just come, is next and can be granted.

@@ -6,7 +6,7 @@ import "time"
 type Kind int
 
 // The kinds of changes. All change what a [Snapshot] holds, but those of requests
-// without an id. A Queued alone need not be durable at once: its request is not
+// without an id. A Queued or Joined alone need not be durable at once: its request is not
 // answered yet, and loses no more than its place.
 const (
 	Granted    Kind = iota // Leases are held from now on
@@ -17,6 +17,7 @@ const (
 	Remembered             // Ended is remembered from now on
 	Forgotten              // Ended is forgotten
 	Queued                 // Waiter is on the queue from now on
+	Joined                 // Waiter follows another request from now on, as it Follows
 	Missed                 // Waiter has to come back, after a restart or a stall
 	Returned               // Waiter has come back
 	Dropped                // the waiter ID is off the queue without a lease
@@ -41,7 +42,7 @@ type Change struct {
 	Before int     // Resized: units
 	Reason Reason  // Done
 	Ended  Ended   // Remembered, Forgotten
-	Waiter *Waiter // Queued, Missed, Returned: as it is afterwards
+	Waiter *Waiter // Queued, Joined, Missed, Returned: as it is afterwards
 	Locked *Locked // LockBegun, LockOver
 	Pacing *Pacing // Paced
 	Naming *Naming // Named

@@ -8,6 +8,9 @@
 //   - The first waiter that is there (see [Set.Detach]), and whose key nobody holds, is
 //     next; while it does not fit, nobody overtakes it. So a request for many units
 //     is not overtaken by requests for few, and a busy key holds up nobody else.
+//   - A request that joined another has the outcome of a run that began after it came,
+//     unless it asked for less (see [Coalesce]), or a turn of its own. It is answered
+//     once, and the same answer whenever it asks again.
 //   - A request id is granted at most once, also over a restart from a
 //     [Snapshot], for as long as its end is remembered: see [EndedKept] and
 //     [MaxEnded].
@@ -50,8 +53,11 @@
 //     ledger.
 //   - set.go: what happens by itself when its time has come
 //   - grant.go, lock.go, waiter.go: how the ledger changes: a lease begins and ends,
-//     and so does a lock delay; a waiter comes, goes and is missed
-//   - key.go: who holds a key and who waits for it, and so which waiters may be next
+//     and so does a lock delay; a waiter comes, is missed and goes
+//   - follower.go: what becomes of those who joined another request, when that is
+//     granted leases, gives way or ends; merge.go: whom a request joins
+//   - place.go, key.go: a place in the queue; who holds a key and who waits for it, and
+//     so which waiters may be next
 //   - ledger.go: the state of a Set, and the list of its changes
 //   - pool.go: a pool, its names, leases and requests, which refer to each other
 //   - estimate.go: why a waiter waits, and for how long; outlook.go: when leases
@@ -62,6 +68,6 @@
 //     names that are remembered for a while, a heap, times at which something is due
 //   - check.go, units.go: what is wrong with a configuration, and how many units a
 //     request takes of a pool
-//   - config.go, cost.go, names.go, request.go, lease.go, change.go: what callers pass
-//     in and get back
+//   - config.go, cost.go, names.go, lease.go, outcome.go, request.go, coalesce.go,
+//     owner.go, change.go: what callers pass in and get back
 package pool

@@ -7,12 +7,13 @@ import "time"
 type tombstones struct {
 	ids     map[string]bool   // whether they are unconfirmed
 	removed map[string]string // of those that an operator removed: why
+	merged  map[string]Outcome
 	order   []Ended
 	limit   int
 }
 
 func newTombstones() tombstones {
-	return tombstones{ids: make(map[string]bool), removed: make(map[string]string), limit: MaxEnded}
+	return tombstones{ids: make(map[string]bool), removed: make(map[string]string), merged: make(map[string]Outcome), limit: MaxEnded}
 }
 
 // surplus returns how many must be forgotten before one more may be remembered.
@@ -36,6 +37,9 @@ func (t *tombstones) why(id string) error {
 	if reason := t.removed[id]; reason != "" {
 		return &RemovedError{reason}
 	}
+	if outcome := t.merged[id]; outcome != 0 {
+		return &CoalescedError{outcome}
+	}
 	if t.ids[id] {
 		return ErrUnconfirmed
 	}
@@ -45,6 +49,9 @@ func (t *tombstones) why(id string) error {
 func (t *tombstones) push(e Ended) {
 	if e.Removed != "" {
 		t.removed[e.ID] = e.Removed
+	}
+	if e.Outcome != 0 {
+		t.merged[e.ID] = e.Outcome
 	}
 	t.ids[e.ID] = e.Unconfirmed
 	t.order = append(t.order, e)
@@ -65,5 +72,6 @@ func (t *tombstones) pop() Ended {
 	t.order = t.order[1:]
 	delete(t.ids, e.ID)
 	delete(t.removed, e.ID)
+	delete(t.merged, e.ID)
 	return e
 }

@@ -7,7 +7,7 @@ import (
 
 // serve grants what can be granted in the pools that were touched. The first waiter
 // that is there, and whose key nobody holds, is next; while it does not fit, nobody
-// overtakes it. Nor does anybody while it is missed, or the pace delays it, or the
+// overtakes it. Nor does anybody while all of its are missed, or the pace delays it, or the
 // pool is paused.
 func (g *ledger) serve() {
 	for i := 0; i < len(g.touched); i++ { // a grant may touch more
@@ -15,16 +15,24 @@ func (g *ledger) serve() {
 		p.touched = false
 		for {
 			r, ok := p.next.first()
-			if !ok || r.missed || !g.open(p, r) || !p.fits(r) {
+			var turn *request
+			if ok {
+				turn = r.turn()
+			}
+			if turn == nil || !g.open(p, turn) || !p.fits(turn) {
 				g.timers.remove(&p.timer)
 				break
 			}
-			if due := g.due(p, r); due > g.now {
+			if due := g.due(p, turn); due > g.now {
 				g.schedule(&p.timer, due)
 				break
 			}
-			g.dequeue(r)
-			g.grant(r, true)
+			g.unline(r)
+			if turn != r {
+				g.takeTurn(r, turn)
+			}
+			g.deregister(turn)
+			g.grant(turn, true)
 		}
 		p.idle = p.next.Len() == 0
 	}
@@ -48,7 +56,7 @@ func (g *ledger) grant(r *request, wasQueued bool) {
 		g.install(Lease{
 			Name: name, Type: p.Type, Generation: g.generation, Owner: r.Owner, RequestID: id,
 			Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted,
-			Key: r.Key, Overcommit: r.Overcommit, Units: r.units / names,
+			Key: r.Key, Overcommit: r.Overcommit, Coalesce: r.Coalesce, Variant: r.Variant, Units: r.units / names,
 			TTL: r.TTL, Granted: g.now, Expires: later(g.now, ttl), Provisional: !r.Anonymous,
 		}, g.slot(name), p, r)
 	}
@@ -150,8 +158,10 @@ func (g *ledger) end(l *lease, why Reason) {
 		return
 	}
 	r.leases = slices.DeleteFunc(r.leases, func(other *lease) bool { return other == l })
+	r.lost = r.lost || why != Released
 	if len(r.leases) == 0 {
 		delete(g.requests, r.ID)
 		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired})
+		g.conclude(r)
 	}
 }

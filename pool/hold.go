@@ -67,6 +67,18 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	return ""
 }
 
+// Finish is [Set.Release] without a delay, of a lease whose command ended by itself,
+// with that outcome. It is passed on to the requests that joined its request, when the
+// last of its leases has ended so; of one that was broken it is not.
+func (s *Set) Finish(now time.Duration, ref Ref, outcome Outcome) Reason {
+	s.Advance(now)
+	if sl := s.slots[ref.Name]; sl != nil && sl.lease != nil && ref.matches(sl.lease.Lease) && sl.lease.request != nil {
+		sl.lease.request.outcome = outcome
+		sl.lease.request.lost = sl.lease.request.lost || sl.lease.Broken != ""
+	}
+	return s.Release(now, ref, 0)
+}
+
 // lost says why the lease that ref means is not held.
 func (sl *slot) lost(ref Ref) Reason {
 	switch {

@@ -19,6 +19,26 @@ func (p *pool) key(name string) *key {
 // busy reports whether somebody holds k.
 func (k *key) busy() bool { return k != nil && k.holds > 0 }
 
+// enter makes r, which stands in the queue, one of those that hold their place.
+func (g *ledger) enter(r *request) {
+	if r.key == nil {
+		g.admit(r.pool, r)
+		return
+	}
+	r.key.active.put(r)
+	g.offer(r.pool, r.key)
+}
+
+// exit is the counterpart of enter.
+func (g *ledger) exit(r *request) {
+	if r.key == nil {
+		r.pool.next.remove(r)
+		return
+	}
+	r.key.active.remove(r)
+	g.offer(r.pool, r.key)
+}
+
 // holdKey notes that l, or a lock delay if that is nil, holds the key of that name,
 // if there is one.
 func (g *ledger) holdKey(p *pool, name string, l *lease) {
@@ -69,7 +89,7 @@ func (p *pool) keyHolder(name string) string {
 
 // forgetKey forgets k if nobody has to do with it.
 func (p *pool) forgetKey(k *key) {
-	if k != nil && k.holds == 0 && k.waiting == 0 {
+	if k != nil && k.holds == 0 && len(k.queue) == 0 {
 		delete(p.keys, k.name)
 	}
 }

@@ -47,6 +47,8 @@ type Lease struct {
 	Count      int
 	Items      int
 	Key        string
+	Variant    string
+	Coalesce   Coalesce
 	HasItems   bool
 	Weighted   bool
 	Overcommit bool
@@ -71,11 +73,11 @@ func (l Lease) Ends() time.Duration {
 	return l.Expires
 }
 
-// asked returns the request that l was granted to.
-func (l Lease) asked() Request {
+// Asked returns the request that l was granted to, as far as it is durable.
+func (l Lease) Asked() Request {
 	return Request{
 		ID: l.RequestID, Type: l.Type, Count: l.Count, Items: l.Items, HasItems: l.HasItems, Weighted: l.Weighted,
-		Key: l.Key, Overcommit: l.Overcommit, Owner: l.Owner, TTL: l.TTL,
+		Key: l.Key, Coalesce: l.Coalesce, Variant: l.Variant, Overcommit: l.Overcommit, Owner: l.Owner, TTL: l.TTL,
 	}
 }
 
@@ -122,7 +124,8 @@ type Ended struct {
 	// Unconfirmed says that it was granted, and expired before a renewal confirmed
 	// it: nobody gave it back or cancelled it.
 	Unconfirmed bool
-	Removed     string // why an operator took it off the queue; empty: nobody did
+	Outcome     Outcome // of the request that it had merged with; zero: it ended otherwise
+	Removed     string  // why an operator took it off the queue; empty: nobody did
 }
 
 // Pause is a pool that an operator has stopped.

@@ -22,8 +22,9 @@ type pool struct {
 	past      history // how long leases were held
 	outlook   outlook // when those that are held are expected to end
 
-	queue  queue // all waiters
-	wanted int   // how many units they want together
+	queue     queue // all waiters, but for followers
+	wanted    int   // how many units they want together
+	following int   // how many followers there are, also of requests that have leases
 
 	// Of the active waiters, in the order of the queue: all without a key, and the
 	// first of each key that nobody holds. The first of them is next.
@@ -100,6 +101,17 @@ func (p *pool) tooMany(units int) error {
 	return fmt.Errorf("%w: %d asked for, %d there", ErrTooMany, units, p.Capacity())
 }
 
+// never returns why p will never serve r; nil: it may.
+func (p *pool) never(r *request) error {
+	switch {
+	case p.retired:
+		return ErrUnknownType
+	case r.units > p.Capacity():
+		return p.tooMany(r.units)
+	}
+	return nil
+}
+
 // due returns when the pace allows the next grant.
 func (p *pool) due() time.Duration { return p.rhythm.due(p.Pace) }
 
@@ -116,6 +128,23 @@ func (p *pool) byGrant() []*lease {
 	leases := slices.Clone(p.held.items)
 	slices.SortFunc(leases, func(a, b *lease) int { return cmp.Compare(a.Generation, b.Generation) })
 	return leases
+}
+
+// waiters returns all that wait: the followers of those that have leases, in the order
+// of their grants, and then the queue, each with its followers.
+func (p *pool) waiters() []*request {
+	all := make([]*request, 0, len(p.queue)+p.following)
+	if p.following > 0 {
+		for _, l := range p.byGrant() {
+			if l.request != nil && l.request.leases[0] == l {
+				all = append(all, l.request.followers...)
+			}
+		}
+	}
+	for _, r := range p.queue {
+		all = append(append(all, r), r.followers...)
+	}
+	return all
 }
 
 // all yields the leases of p in any order.
@@ -150,10 +179,10 @@ func (sl *slot) free() bool { return sl.lease == nil && sl.lock == nil }
 
 // key is a key of a pool that somebody holds or waits for.
 type key struct {
-	name    string
-	lease   *lease // one that holds it; nil: only lock delays do, if anything
-	holds   int    // leases and lock delays that hold it; more than 1 only of one request
-	waiting int    // requests that wait for it
+	name  string
+	lease *lease // one that holds it; nil: only lock delays do, if anything
+	holds int    // leases and lock delays that hold it; more than 1 only of one request
+	queue queue  // the waiters that have it, but for followers
 
 	active  ordered[*request] // those of them that are active
 	offered *request          // the first of them, if nobody holds the key; it is in pool.next
@@ -182,7 +211,7 @@ type request struct {
 	Request
 	units   int // how many it wants, fixed when it came
 	pool    *pool
-	key     *key   // while it waits; nil: it has none
+	key     *key   // while it stands in the queue; nil: it has none
 	arrival uint64 // position in the order of arrivals
 	arrived time.Duration
 
@@ -191,12 +220,19 @@ type request struct {
 	attached    int
 	activeUntil time.Duration
 	keptUntil   time.Duration
+	there       bool // it holds its place against those behind it
 	missed      bool // nobody has come back for it since a restart or a stall: it holds back, and is not granted
 	timer       timer
 	nextPos     int // in pool.next
 	keyPos      int // in key.active
 
 	leases []*lease // those that have not ended; none while it waits
+
+	leader    *request // whose run stands for its own; nil: none's does
+	followers queue    // those that have it as their leader
+	present   int      // how many of it and them are there, while it stands in the queue
+	outcome   Outcome  // of its run, for them
+	lost      bool     // a lease of it ended otherwise than by a release
 }
 
 func (r *request) queued() bool { return len(r.leases) == 0 }
@@ -210,20 +246,38 @@ func ahead(a, b *request) bool {
 	return a.arrival < b.arrival
 }
 
-// active reports whether r, which waits, holds its place against those behind it.
-func (r *request) active() bool {
-	if r.key != nil {
-		return r.key.active.has(r)
+// away reports whether r is granted nothing until its client comes back.
+func (r *request) away() bool { return r.missed || !r.there }
+
+// lead returns the request that stands in the queue for r, or runs for it.
+func (r *request) lead() *request {
+	if r.leader != nil {
+		return r.leader
 	}
-	return r.pool.next.has(r)
+	return r
 }
 
-// away reports whether r is granted nothing until its client comes back.
-func (r *request) away() bool { return r.missed || !r.active() }
+// turn returns who is granted leases when it is the turn of r, which stands in the
+// queue: r itself, or while it is away the first follower that is there; nil if none
+// is.
+func (r *request) turn() *request {
+	if r.there && !r.missed {
+		return r
+	}
+	for _, f := range r.followers {
+		if f.there && !f.missed {
+			return f
+		}
+	}
+	return nil
+}
 
 // waiter returns what a restart has to know of r, which waits.
 func (r *request) waiter() Waiter {
 	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived}
+	if r.leader != nil {
+		w.Follows = r.leader.ID
+	}
 	if r.missed {
 		w.HoldsUntil, w.KeptUntil = r.activeUntil, r.keptUntil
 	}

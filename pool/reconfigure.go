@@ -88,11 +88,8 @@ func (g *ledger) refill(p *pool) {
 // dismiss drops the waiters that p will never serve.
 func (g *ledger) dismiss(p *pool) {
 	for _, r := range slices.Clone(p.queue) {
-		switch {
-		case p.retired:
-			g.drop(r, ErrUnknownType)
-		case r.units > p.Capacity():
-			g.drop(r, p.tooMany(r.units))
+		if err := p.never(r); err != nil {
+			g.drop(r, err)
 		}
 	}
 }

@@ -52,6 +52,10 @@ type Request struct {
 	// Key, if it is not empty, is held by at most one request of the pool at a time:
 	// by its leases, and by their lock delays.
 	Key string
+	// Variant says what the run of a request does that may merge with others of its
+	// Key: see Coalesce.
+	Variant  string
+	Coalesce Coalesce // not of an Anonymous request
 
 	HasItems bool
 	// Weighted marks a request that knows what units are: of a counted pool it gets
@@ -77,7 +81,7 @@ type Request struct {
 func (r Request) same(q Request) bool {
 	return r.Type == q.Type && r.Count == q.Count && r.Owner == q.Owner &&
 		r.Items == q.Items && r.HasItems == q.HasItems && r.Weighted == q.Weighted &&
-		r.Key == q.Key && r.Overcommit == q.Overcommit
+		r.Key == q.Key && r.Coalesce == q.Coalesce && r.Variant == q.Variant && r.Overcommit == q.Overcommit
 }
 
 // Waiter is a request that is queued, as it outlives a restart. Times are on the
@@ -87,6 +91,7 @@ type Waiter struct {
 	Units   int    // how many it wants, fixed when it came
 	Arrival uint64 // those with lower ones came before it
 	Arrived time.Duration
+	Follows string // the id of the request that it has joined; empty: it stands in the queue
 
 	// Zero, or since a restart or a stall nobody has come back for it: until when
 	// it holds back those behind it, and until when its place is kept. Another

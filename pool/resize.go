@@ -106,7 +106,11 @@ func (g *ledger) mayGrow(l *lease, units int) error {
 	if !p.hasRoom(units, others, false) {
 		return refused
 	}
-	if next, ok := p.next.first(); ok && !p.hasRoom(next.units, others+units, next.Overcommit) {
+	next, ok := p.next.first()
+	if ok && next.turn() != nil {
+		next = next.turn()
+	}
+	if ok && !p.hasRoom(next.units, others+units, next.Overcommit) {
 		refused.Waiting = true
 		return refused
 	}

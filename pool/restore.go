@@ -42,7 +42,7 @@ func (s *Set) Snapshot() Snapshot {
 	snap := Snapshot{Clock: s.now, Generation: s.generation, Ended: slices.Clone(s.ended.order)}
 	for _, p := range s.pools {
 		snap.Leases = append(snap.Leases, p.leases()...)
-		for _, r := range p.queue {
+		for _, r := range p.waiters() {
 			if !r.Anonymous {
 				snap.Waiters = append(snap.Waiters, r.waiter())
 			}
@@ -149,16 +149,35 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 // restoreWaiter puts a waiter into its queue. Whoever was missed before is
 // so still; the others will be.
 func (g *ledger) restoreWaiter(w Waiter) {
-	g.arrivals = max(g.arrivals, w.Arrival)
 	r := &request{Request: w.Request, units: w.Units, pool: g.restorePool(w.Type), arrival: w.Arrival, arrived: w.Arrived}
 	if r.units == 0 {
 		r.units = w.Count // of before there were units
 	}
-	g.line(r)
+	g.restorePlace(r, g.requests[w.Follows])
 	if w.KeptUntil > 0 {
 		r.missed, r.activeUntil, r.keptUntil = true, w.HoldsUntil, w.KeptUntil
 		g.activate(r)
 		g.schedule(&r.timer, r.activeUntil)
+	}
+}
+
+// restorePlace gives r its place, after all that came before it. If it had joined a
+// run that is still held, it stays joined to that; else it comes under the rule of its
+// [Coalesce] again.
+func (g *ledger) restorePlace(r, leader *request) {
+	g.register(r)
+	if leader == nil || leader.queued() || leader.pool != r.pool {
+		leader = r.pool.mergedInto(r)
+	}
+	switch {
+	case leader == nil:
+		g.line(r)
+	case leader.queued() && r.Coalesce == Latest:
+		g.supersede(leader, r)
+		g.line(r)
+		g.noteWaiter(Queued, r)
+	default:
+		g.follow(leader, r)
 	}
 }
 
@@ -178,7 +197,7 @@ func (g *ledger) hold(l Lease) {
 	var r *request
 	if l.RequestID != "" {
 		if r = g.requests[l.RequestID]; r == nil {
-			r = &request{Request: l.asked(), pool: p}
+			r = &request{Request: l.Asked(), pool: p}
 			g.requests[r.ID] = r
 		}
 	}

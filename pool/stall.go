@@ -18,7 +18,7 @@ func (g *ledger) makeUp() {
 		for _, l := range p.byGrant() {
 			g.extend(l)
 		}
-		for _, r := range p.queue {
+		for _, r := range p.waiters() {
 			g.miss(r)
 		}
 	}

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -13,6 +14,7 @@ type State string
 // The states.
 const (
 	StateQueued  State = "queued"
+	StateJoined  State = "joined" // it waits for the end of another's run, which is under way
 	StateGranted State = "granted"
 	StateEnded   State = "ended"
 )
@@ -22,10 +24,12 @@ type Status struct {
 	State  State
 	Leases []Lease // granted: those that have not ended
 
-	// The rest is for a request that is queued.
+	// The rest is for a request that is queued, or has joined another: then the place,
+	// its reason and the estimates are those of the other, and zero if that runs.
 	Place, Length          int           // 1 is next; waiters of the pool, this one included
 	InUse, Limit, Capacity int           // units of the pool
 	Units                  int           // how many it wants
+	Follows                string        // the id of the request that it has joined; empty: none
 	Key, KeyHolder         string        // its key, and the owner of a lease that holds that; both may be empty
 	Reason                 string        // why it waits: see [WaiterStatus]
 	Estimate               time.Duration // how long it may still take if leases are held as long as usual
@@ -51,8 +55,31 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 // standing returns where r stands, which waits.
 func (g *ledger) standing(r *request) Status {
 	p := r.pool
-	place := p.queue.index(r) + 1
-	return g.describe(r, place, len(p.queue), p.before(r, place))
+	lead := r.lead()
+	if !lead.queued() {
+		return Status{
+			State: StateJoined, Length: len(p.queue), Follows: lead.ID,
+			InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
+			Units: r.units, Key: r.Key, KeyHolder: p.keyHolder(r.Key),
+			Waited: g.now - r.arrived, Reason: leaseapi.WaitJoined, Oldest: p.oldest(),
+		}
+	}
+	place := p.queue.index(lead) + 1
+	st := g.describe(lead, place, len(p.queue), p.before(lead, place))
+	if lead != r {
+		st.Follows, st.Units, st.Waited = lead.ID, r.units, g.now-r.arrived
+	}
+	return st
+}
+
+// oldest returns the lease of p that is held longest; nil if none is.
+func (p *pool) oldest() *Lease {
+	l, ok := p.held.first()
+	if !ok {
+		return nil
+	}
+	oldest := l.Lease
+	return &oldest
 }
 
 // prospect returns where r would stand if it waited: behind all, and with all others
@@ -77,12 +104,9 @@ func (g *ledger) describe(r *request, place, length, before int) Status {
 		NextGrantIn: p.dueIn(g.now),
 		Waited:      g.now - r.arrived,
 		Reason:      g.reason(p, r),
+		Oldest:      p.oldest(),
 	}
 	st.Estimate, st.EstimateMax = g.estimate(p, before, r)
-	if l, ok := p.held.first(); ok {
-		oldest := l.Lease
-		st.Oldest = &oldest
-	}
 	return st
 }
 
@@ -98,20 +122,21 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 // PoolStatus is the state of one pool.
 type PoolStatus struct {
 	Type          string
-	Units         bool   // it is a counted pool
-	Unit          string // what a unit is, for people; may be empty
-	Capacity      int    // units; zero: configured no more, and its leases drain
-	Limit         int    // how many units may be in use now
-	Overcommit    int    // by how many units that may be exceeded
-	InUse         int    // units that are held, and what is LockDelayed
-	LockDelayed   int    // units that nobody holds, and that are not granted yet; see [Config]
-	Waiting       int
+	Units         bool           // it is a counted pool
+	Unit          string         // what a unit is, for people; may be empty
+	Capacity      int            // units; zero: configured no more, and its leases drain
+	Limit         int            // how many units may be in use now
+	Overcommit    int            // by how many units that may be exceeded
+	InUse         int            // units that are held, and what is LockDelayed
+	LockDelayed   int            // units that nobody holds, and that are not granted yet; see [Config]
+	Waiting       int            // requests that stand in the queue
+	Following     int            // requests that have joined one that does, or a run under way
 	OldestWaiting time.Duration  // how long the first in the queue has waited
 	OldestHeld    time.Duration  // how long the lease has been held that is held longest
 	NextGrantIn   time.Duration  // how long the pace holds back the next grant; zero: it does not
 	Paused        *Pause         // nil: it grants
 	Leases        []Lease        // what is held longest comes first
-	Waiters       []WaiterStatus // in the order of the queue: the first [ListedWaiters] of it
+	Waiters       []WaiterStatus // in the order of the queue, and then the followers: the first [ListedWaiters]
 }
 
 // ListedWaiters is how many waiters of a pool [Set.Pools] lists: what people read,
@@ -122,7 +147,8 @@ const ListedWaiters = 1000
 type WaiterStatus struct {
 	ID         string // as [Request] has it
 	Anonymous  bool
-	Place      int // 1 is next
+	Place      int    // 1 is next; those of followers come after the last of the queue
+	Follows    string // the id of the request that it has joined; empty: it stands in the queue itself
 	Owner      string
 	Count      int // as [Request] has it
 	Units      int // how many it wants
@@ -153,26 +179,49 @@ func (s *Set) Pools(now time.Duration) []PoolStatus {
 
 // waiters lists part of those that wait for p; see [Set.Waiters].
 func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
-	listed := p.queue[:min(len(p.queue), ListedWaiters)]
+	listed := p.listed()
+	listed = listed[:min(len(listed), ListedWaiters)]
 	after = max(after, 0)
 	if after >= len(listed) || most <= 0 {
 		return nil
 	}
 	part := make([]WaiterStatus, 0, min(len(listed)-after, most))
-	before := p.before(listed[after], after+1)
+	before := 0
+	if after < len(p.queue) {
+		before = p.before(p.queue[after], after+1)
+	}
 	for i, r := range listed[after : after+cap(part)] {
 		w := WaiterStatus{
 			ID: r.ID, Anonymous: r.Anonymous, Place: after + i + 1, Owner: r.Owner, Count: r.Count, Units: r.units,
 			Key: r.Key, KeyHolder: p.keyHolder(r.Key), Overcommit: r.Overcommit,
-			Arrived: r.arrived, Away: r.away(), Reason: g.reason(p, r),
+			Arrived: r.arrived, Away: r.away(),
 		}
-		w.Estimate, w.EstimateMax = g.estimate(p, before, r)
-		if !r.key.busy() {
-			before += r.units
+		if r.leader != nil {
+			w.Follows, w.Reason = r.leader.ID, leaseapi.WaitJoined
+		} else {
+			w.Reason = g.reason(p, r)
+			w.Estimate, w.EstimateMax = g.estimate(p, before, r)
+			if !r.key.busy() {
+				before += r.units
+			}
 		}
 		part = append(part, w)
 	}
 	return part
+}
+
+// listed returns all that wait for p: the queue, and then the followers.
+func (p *pool) listed() queue {
+	if p.following == 0 {
+		return p.queue
+	}
+	all := slices.Grow(slices.Clone(p.queue), p.following)
+	for _, r := range p.waiters() {
+		if r.leader != nil {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // Totals is [Set.Pools] without leases and waiters, which takes no longer for many
@@ -186,7 +235,7 @@ func (s *Set) Totals(now time.Duration) []PoolStatus {
 		}
 		st := PoolStatus{
 			Type: p.Type, Units: p.counted(), Unit: p.Unit, Capacity: p.Capacity(), Limit: p.limit.now(), Overcommit: p.Overcommit,
-			InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue),
+			InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following,
 			NextGrantIn: p.dueIn(s.now),
 		}
 		if pause, ok := s.pauses[p.Type]; ok {

@@ -33,11 +33,12 @@ func (s *Set) Detach(now time.Duration, id string, linger time.Duration) {
 
 // Withdraw takes a request off the queue because its wait is over, and reports
 // whether it was queued. Its id is not remembered. Connections that still wait
-// with it are told [ErrExhausted].
+// with it are told [ErrExhausted]. It does nothing to one that joined a run which has
+// begun: the wait for that is over.
 func (s *Set) Withdraw(now time.Duration, id string) bool {
 	s.Advance(now)
 	r := s.requests[id]
-	if r == nil || !r.queued() {
+	if r == nil || !r.queued() || !r.lead().queued() {
 		return false
 	}
 	s.drop(r, ErrExhausted)

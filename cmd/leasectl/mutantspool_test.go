@@ -26,7 +26,7 @@ var poolMutants = []mutant{
 		"./pool", "TestOvercommit", false},
 	{"an overcommit waits for the end of a pause", "pool/ledger.go", "return r.Overcommit || !g.paused(p)", "return !g.paused(p)",
 		"./pool", "TestOvercommit", false},
-	{"a growth overtakes who waits", "pool/resize.go", "if next, ok := p.next.first(); ok &&", "if next, ok := p.next.first(); false && ok &&",
+	{"a growth overtakes who waits", "pool/resize.go", "\tif ok && !p.hasRoom(", "\tif ok && false && !p.hasRoom(",
 		"./pool", "TestGrowthDoesNotOvertake", true},
 	{"a late copy of a resize changes the lease", "pool/resize.go", "case from != l.Units:", "case false:",
 		"./pool", "TestResizeAgain", false},

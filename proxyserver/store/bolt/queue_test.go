@@ -17,8 +17,8 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir)
 	full := pool.Waiter{
-		Request: pool.Request{ID: "full", Type: "t", Count: 2, Items: 8, HasItems: true, Weighted: true, Key: "k", Overcommit: true, Owner: "red\x00me", TTL: time.Hour},
-		Units:   3,
+		Request: pool.Request{ID: "full", Type: "t", Count: 2, Items: 8, HasItems: true, Weighted: true, Key: "k", Coalesce: pool.Latest, Variant: "v", Overcommit: true, Owner: "red\x00me", TTL: time.Hour},
+		Units:   3, Follows: "s",
 		Arrival: 7, Arrived: 3, HoldsUntil: 5, KeptUntil: 6,
 	}
 	waiter := func(id string, arrival uint64) *pool.Waiter {
@@ -33,7 +33,7 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	extended := pool.Lease{Name: "e", Type: "t", Generation: 9, Count: 1, Units: 1, TTL: 7, Granted: 3, Expires: 6, Extended: true}
 	small := pool.Lease{
 		Name: "s", Type: "t", Generation: 8, TTL: 7, Granted: 2,
-		Items: 9, HasItems: true, Weighted: true, Key: "j", Overcommit: true, Units: 512,
+		Items: 9, HasItems: true, Weighted: true, Key: "j", Coalesce: pool.Once, Variant: "v", Overcommit: true, Units: 512,
 	}
 	resized := small
 	resized.Units = 256

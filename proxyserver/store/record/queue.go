@@ -32,6 +32,7 @@ type waiterRecord struct {
 	TTL        time.Duration `json:"ttl"`
 	Arrival    uint64        `json:"arrival"`
 	Arrived    time.Duration `json:"arrived"`
+	Follows    string        `json:"follows,omitempty"` // the id of the request that it has joined
 	HoldsUntil time.Duration `json:"holds_until,omitempty"`
 	KeptUntil  time.Duration `json:"kept_until,omitempty"`
 }
@@ -56,13 +57,13 @@ type paceRecord struct {
 // writeQueue writes a change of who waits, or of what keeps names from them.
 func writeQueue(t Table, c pool.Change) error {
 	switch c.Kind {
-	case pool.Queued, pool.Missed, pool.Returned:
+	case pool.Queued, pool.Joined, pool.Missed, pool.Returned:
 		if c.Waiter.Anonymous { // its wait ends with its connection
 			return nil
 		}
 		w := c.Waiter
 		return putJSON(t, recordKey(keyWaiter, w.ID), waiterRecord{
-			Type: w.Type, asked: asked{w.Count, w.Items, w.HasItems, w.Weighted, w.Key, w.Overcommit}, Units: w.Units,
+			Type: w.Type, asked: askedBy(w.Request), Units: w.Units, Follows: w.Follows,
 			Owner: w.Owner, TTL: w.TTL,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 		})
@@ -106,9 +107,10 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 		snap.Waiters = append(snap.Waiters, pool.Waiter{
 			Request: pool.Request{
 				ID: name, Type: w.Type, Count: w.Count, Items: w.Items, HasItems: w.HasItems, Weighted: w.Weighted,
-				Key: w.Key, Overcommit: w.Overcommit, Owner: w.Owner, TTL: w.TTL,
+				Key: w.Key, Coalesce: w.Coalesce, Variant: w.Variant, Overcommit: w.Overcommit, Owner: w.Owner, TTL: w.TTL,
 			},
 			Units:   cmp.Or(w.Units, w.Count), // older records have none
+			Follows: w.Follows,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 		})
 	case keyLock:

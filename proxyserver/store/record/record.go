@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,11 +87,20 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 		if removed == string(payload) {
 			removed = ""
 		}
+		var outcome pool.Outcome
+		if text, ok := strings.CutPrefix(string(payload), outcomePrefix); ok {
+			n, err := strconv.ParseInt(text, 10, 32)
+			if err != nil {
+				return err
+			}
+			outcome = pool.Outcome(n)
+		}
 		snap.Ended = append(snap.Ended, pool.Ended{
 			ID:    string(rest[8:]),
 			Until: time.Duration(binary.BigEndian.Uint64(rest)),
 
 			Unconfirmed: string(payload) == "unconfirmed",
+			Outcome:     outcome,
 			Removed:     removed,
 		})
 	case kind == keyPause:
@@ -113,7 +123,7 @@ func (r leaseRecord) lease(name string) pool.Lease {
 	return pool.Lease{
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,
 		RequestID: r.RequestID, Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted,
-		Key: r.Key, Overcommit: r.Overcommit, Units: max(r.Units, 1),
+		Key: r.Key, Coalesce: r.Coalesce, Variant: r.Variant, Overcommit: r.Overcommit, Units: max(r.Units, 1),
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
 		Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
 	}
@@ -122,7 +132,7 @@ func (r leaseRecord) lease(name string) pool.Lease {
 func putLease(t Table, l pool.Lease) error {
 	r := leaseRecord{
 		Type: l.Type, Generation: l.Generation, Owner: l.Owner,
-		RequestID: l.RequestID, asked: asked{l.Count, l.Items, l.HasItems, l.Weighted, l.Key, l.Overcommit},
+		RequestID: l.RequestID, asked: askedBy(l.Asked()),
 		TTL: l.TTL, Granted: l.Granted, ReleaseAt: l.ReleaseAt, Provisional: l.Provisional,
 		Broken: l.Broken, Extended: l.Extended,
 	}
@@ -151,6 +161,8 @@ func endedValue(e pool.Ended) []byte {
 		return []byte("unconfirmed")
 	case e.Removed != "":
 		return []byte(removedPrefix + e.Removed)
+	case e.Outcome != 0:
+		return []byte(outcomePrefix + strconv.Itoa(int(e.Outcome)))
 	}
 	return nil
 }
@@ -158,3 +170,7 @@ func endedValue(e pool.Ended) []byte {
 // removedPrefix begins the value of a request that an operator removed; why
 // follows.
 const removedPrefix = "removed: "
+
+// outcomePrefix begins the value of a request that merged with another; the number
+// of its outcome follows.
+const outcomePrefix = "outcome: "

@@ -1,0 +1,110 @@
+package pool
+
+import "slices"
+
+// A follower is a request that waits for the outcome of another, its leader, which
+// waits or has leases. Whoever is there of a leader that waits and its followers
+// takes their turn.
+
+// join makes r, which comes, a follower of lead.
+func (g *ledger) join(lead, r *request) {
+	g.register(r)
+	g.follow(lead, r)
+	g.activate(r)
+	g.noteWaiter(Joined, r)
+}
+
+// follow puts r behind the other followers of lead, which came before it.
+func (g *ledger) follow(lead, r *request) {
+	r.leader = lead
+	lead.followers = append(lead.followers, r)
+	r.pool.following++
+}
+
+// unfollow is the counterpart of follow.
+func (g *ledger) unfollow(r *request) {
+	g.deactivate(r)
+	lead := r.leader
+	i := lead.followers.index(r)
+	lead.followers = slices.Delete(lead.followers, i, i+1)
+	r.leader = nil
+	r.pool.following--
+}
+
+// supersede makes r, which comes, wait in the place of last.
+func (g *ledger) supersede(last, r *request) {
+	g.drop(last, &CoalescedError{Superseded})
+	g.remember(Ended{ID: last.ID, Outcome: Superseded})
+	r.arrival = last.arrival
+}
+
+// takeTurn makes f, a follower of lead, the leader of lead and its other followers.
+// Lead is not in the queue any more, and f is not yet granted anything.
+func (g *ledger) takeTurn(lead, f *request) {
+	g.unfollow(f)
+	f.followers = append(queue{lead}, lead.followers...)
+	lead.followers = nil
+	lead.pool.following++
+	g.tell(f)
+}
+
+// tell makes the followers of lead know it as their leader.
+func (g *ledger) tell(lead *request) {
+	for _, f := range lead.followers {
+		f.leader = lead
+		g.noteWaiter(Joined, f)
+	}
+}
+
+// drop ends the wait of r without a lease. Its connections are told err.
+func (g *ledger) drop(r *request, err error) {
+	if r.leader != nil {
+		g.unfollow(r)
+	} else {
+		g.unline(r)
+	}
+	g.deregister(r)
+	g.touch(r.pool) // it may have been in the way
+	g.note(Change{Kind: Dropped, ID: r.ID, Request: &r.Request, Err: err, WasQueued: !r.Anonymous, Took: g.now - r.arrived})
+	g.promote(r)
+}
+
+// conclude ends what r, which has no lease any more, did for its followers: they have
+// the outcome of its run, if it passed one on; or else the oldest of them waits at the
+// place that its own arrival gives it, and the others follow that one.
+func (g *ledger) conclude(r *request) {
+	if r.outcome == 0 || r.lost {
+		g.promote(r)
+		return
+	}
+	for _, f := range slices.Clone(r.followers) {
+		g.drop(f, &CoalescedError{r.outcome})
+		g.remember(Ended{ID: f.ID, Outcome: r.outcome})
+	}
+}
+
+// promote makes the oldest follower of r, which is gone, the leader of the others.
+func (g *ledger) promote(r *request) {
+	if len(r.followers) == 0 {
+		return
+	}
+	p := r.pool
+	first := r.followers[0]
+	first.leader, first.followers, r.followers = nil, r.followers[1:], nil
+	p.following--
+	first.present = 0
+	for _, f := range append(queue{first}, first.followers...) {
+		if f.there {
+			first.present++
+		}
+	}
+	g.line(first)
+	if first.present > 0 {
+		g.enter(first)
+	}
+	g.noteWaiter(Queued, first)
+	g.tell(first)
+	if err := p.never(first); err != nil {
+		g.drop(first, err) // and so on with the next
+	}
+}

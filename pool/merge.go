@@ -1,0 +1,41 @@
+package pool
+
+// mergesWith reports whether r, which comes, merges with other, which waits or runs.
+func (r *request) mergesWith(other *request) bool {
+	token, _ := SplitOwner(r.Owner)
+	others, _ := SplitOwner(other.Owner)
+	switch {
+	case token != others || r.Overcommit != other.Overcommit:
+		return false
+	case r.Coalesce == Latest || other.Coalesce == Latest:
+		return r.Coalesce == other.Coalesce
+	}
+	return other.Coalesce != 0 && r.Variant == other.Variant
+}
+
+// mergedInto returns the request that r, which comes, joins or supersedes; nil: none.
+// It is the last waiter of its key, or, for Once, the run under way.
+func (p *pool) mergedInto(r *request) *request {
+	k := p.keys[r.Key]
+	if k == nil || r.Coalesce == 0 || r.Anonymous {
+		return nil
+	}
+	other := k.run()
+	if i := k.queue.search(r); i > 0 {
+		other = k.queue[i-1]
+	} else if r.Coalesce != Once {
+		return nil
+	}
+	if other == nil || !r.mergesWith(other) {
+		return nil
+	}
+	return other
+}
+
+// run returns the request that holds k, if it may pass on an outcome; nil: none does.
+func (k *key) run() *request {
+	if k.lease == nil || k.lease.Broken != "" || k.lease.ReleaseAt > 0 {
+		return nil
+	}
+	return k.lease.request
+}

@@ -1,0 +1,71 @@
+package pool
+
+// register counts r among the requests that wait.
+func (g *ledger) register(r *request) {
+	g.arrivals = max(g.arrivals, r.arrival)
+	r.timer.on = r
+	g.requests[r.ID] = r
+	g.waiting++
+}
+
+// deregister is the counterpart of register.
+func (g *ledger) deregister(r *request) {
+	r.there = false
+	g.timers.remove(&r.timer)
+	delete(g.requests, r.ID)
+	g.waiting--
+}
+
+// line puts r into its queue.
+func (g *ledger) line(r *request) {
+	r.pool.queue.insert(r)
+	r.pool.wanted += r.units
+	if r.key = r.pool.key(r.Key); r.key != nil {
+		r.key.queue.insert(r)
+	}
+}
+
+// unline is the counterpart of line.
+func (g *ledger) unline(r *request) {
+	p := r.pool
+	g.exit(r)
+	p.queue.remove(r)
+	p.wanted -= r.units
+	if r.key != nil {
+		r.key.queue.remove(r)
+		p.forgetKey(r.key)
+		r.key = nil
+	}
+}
+
+// activate says that r holds its place against those behind it.
+func (g *ledger) activate(r *request) {
+	lead := r.lead()
+	if !r.there {
+		r.there = true
+		lead.present++
+	}
+	if lead.queued() {
+		g.enter(lead)
+	}
+	g.touch(r.pool)
+}
+
+// deactivate is the counterpart of activate.
+func (g *ledger) deactivate(r *request) {
+	if !r.there {
+		return
+	}
+	r.there = false
+	lead := r.lead()
+	if lead.present--; lead.present == 0 && lead.queued() {
+		g.exit(lead)
+	}
+	g.touch(r.pool) // it may have been in the way
+}
+
+// noteWaiter notes a change of r.
+func (g *ledger) noteWaiter(kind Kind, r *request) {
+	w := r.waiter()
+	g.note(Change{Kind: kind, Waiter: &w})
+}
