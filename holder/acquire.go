@@ -70,12 +70,15 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		Owner:      h.owner(),
 		Type:       r.Type,
 		Count:      r.Count,
-		Items:      r.Items,
+		HasItems:   r.Items != nil,
 		Key:        r.Key,
 		Proxy:      name,
 		TTL:        r.TTL,
 		SharedList: string(r.SharedList),
 	}}
+	if r.Items != nil {
+		l.record.Items = *r.Items
+	}
 	h.settleOwn(ctx, name)
 	if r.Outlives {
 		l.kind = lockfile.KindAcquire

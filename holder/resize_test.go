@@ -85,7 +85,7 @@ func TestResize(t *testing.T) {
 	w := newWorld(t)
 	p := w.counted(512, 100, leaseapi.Wire)
 	l := w.take(Request{Key: "k", Items: new(7)})
-	if r := w.record(l.handle); r.Units != 512 || r.Key != "k" || r.Items == nil || *r.Items != 7 || r.Count != 0 {
+	if r := w.record(l.handle); r.Units != 512 || r.Key != "k" || !r.HasItems || r.Items != 7 || r.Count != 0 {
 		t.Errorf("the handle says %+v", r)
 	}
 	step := func(to, want int, wantErr error) {

@@ -66,7 +66,8 @@ type Record struct {
 	Owner     string `json:"owner,omitempty"`
 	Type      string `json:"type,omitempty"`
 	Count     int    `json:"count,omitempty"` // as asked for; zero: it was not said
-	Items     *int   `json:"items,omitempty"` // likewise
+	Items     int    `json:"items,omitempty"` // likewise, if HasItems is set
+	HasItems  bool   `json:"has_items,omitempty"`
 	Key       string `json:"key,omitempty"`
 	Units     int    `json:"units,omitempty"` // that the lease holds of a counted pool; zero: of a listed one
 	Proxy     string `json:"proxy,omitempty"` // URL
@@ -110,6 +111,10 @@ func (r Record) appendTo(to *object) {
 	to.string("owner", r.Owner)
 	to.string("type", r.Type)
 	to.int("count", r.Count)
+	to.int("items", r.Items)
+	to.bool("has_items", r.HasItems)
+	to.string("key", r.Key)
+	to.int("units", r.Units)
 	to.string("proxy", r.Proxy)
 	to.string("store", r.Store)
 	list(to, "leases", r.Leases, Lease.appendTo)

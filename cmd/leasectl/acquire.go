@@ -116,8 +116,8 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 func (o *takeOptions) repeat(r holder.Record) {
 	if o.count == 0 && o.items < 0 {
 		o.count = r.Count
-		if r.Items != nil {
-			o.items = *r.Items
+		if r.HasItems {
+			o.items = r.Items
 		}
 	}
 	o.key = cmp.Or(o.key, r.Key)
