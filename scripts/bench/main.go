@@ -140,7 +140,7 @@ func measureAll(ctx context.Context, o options, stdout, stderr io.Writer) (err e
 // all that they leave behind.
 type world struct {
 	leasectl string
-	bin      string // directory of the peers that are built with this program
+	bin      string // directory of copies of the peers that are built with this program
 	peers    string // directory of the peers that are scripts
 	self     string
 	dir      string
@@ -170,7 +170,13 @@ func newWorld(leasectl string) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &world{leasectl: abs, bin: filepath.Dir(self), peers: peers, self: self, dir: dir}, nil
+	w := &world{leasectl: filepath.Join(dir, "bin", filepath.Base(abs)), bin: filepath.Join(dir, "bin"), peers: peers, self: self, dir: dir}
+	built := filepath.Dir(self)
+	programs := []string{abs, filepath.Join(built, "cobra"), filepath.Join(built, "floor"), filepath.Join(built, "launch")}
+	if err := install(w.bin, programs...); err != nil {
+		return nil, errors.Join(fmt.Errorf("copy the programs: %w", err), os.RemoveAll(dir))
+	}
+	return w, nil
 }
 
 // fresh returns a new name in the directory of the run.
