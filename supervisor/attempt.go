@@ -38,7 +38,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 		return End{}, err
 	}
 	<-s.signals.listening
-	defer s.signals.forward()()
+	s.signals.drop()
 	if err := context.Cause(ctx); err != nil {
 		return End{}, err // a signal came between the grant and now
 	}

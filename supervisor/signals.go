@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 type signals struct {
 	chain     *trap.Chain
 	listening <-chan struct{} // closed when all is heard that people send
-	running   atomic.Bool     // a command is, or is about to be
 	heard     chan syscall.Signal
 }
 
@@ -48,10 +46,9 @@ func hear(chain *trap.Chain, ready <-chan struct{}) (s *signals, stop func()) {
 	}
 }
 
-// pass hands a signal to the watch of the command, if there is one. A signal that
-// came before its start is not for it.
+// pass hands a signal to the watch of the command.
 func (s *signals) pass(e trap.Event) error {
-	if sig, ok := e.Signal.(syscall.Signal); ok && s.running.Load() {
+	if sig, ok := e.Signal.(syscall.Signal); ok {
 		select {
 		case s.heard <- sig:
 		default: // 64 unread signals: the command is being stopped already
@@ -60,11 +57,9 @@ func (s *signals) pass(e trap.Event) error {
 	return nil
 }
 
-// forward makes what comes from now on the command's, until stop.
-func (s *signals) forward() (stop func()) {
+// drop forgets what came so far: it is not for the command that starts next.
+func (s *signals) drop() {
 	for len(s.heard) > 0 {
-		<-s.heard // the command of the attempt before ended first
+		<-s.heard
 	}
-	s.running.Store(true)
-	return func() { s.running.Store(false) }
 }
