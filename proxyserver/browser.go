@@ -34,7 +34,7 @@ func (h *handler) fromBrowser(r *http.Request) error {
 		return forbiddenError(fmt.Sprintf("a page of another origin sent this: %v", err))
 	}
 	if here, _ := r.Context().Value(onLoopback{}).(bool); here && !h.isOurs(r.Host) {
-		return forbiddenError(fmt.Sprintf("host %q is not this server, which listens on loopback: use localhost or its address", r.Host))
+		return forbiddenError(fmt.Sprintf("host %q is not this server, which listens on loopback: use localhost or its address, or name it to serve with --host", r.Host))
 	}
 	return nil
 }

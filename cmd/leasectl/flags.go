@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,6 +130,23 @@ func namesValue(p *[]string) pflag.Value {
 					return errors.New("want names separated by commas")
 				}
 				*p = append(*p, name)
+			}
+			return nil
+		},
+	}
+}
+
+// hostsValue takes names of hosts, separated by commas, without scheme or port.
+func hostsValue(p *[]string) pflag.Value {
+	return value{
+		kind:   "names",
+		format: func() string { return strings.Join(*p, ",") },
+		set: func(s string) error {
+			for host := range strings.SplitSeq(s, ",") {
+				if u, err := url.Parse("http://" + host); err != nil || host == "" || u.Hostname() != host && net.ParseIP(host) == nil {
+					return errors.New("want names of hosts, without scheme or port, separated by commas")
+				}
+				*p = append(*p, host)
 			}
 			return nil
 		},

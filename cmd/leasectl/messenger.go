@@ -34,7 +34,8 @@ type messenger struct {
 	text bytes.Buffer // what is written next; of the writer alone
 
 	mu      sync.Mutex
-	delayed bool // late is set
+	wrote   time.Time // when the writer last began
+	delayed bool      // late is set
 	queue   []message
 	limit   int          // of queue
 	dropped int          // since the last message that was queued
@@ -58,8 +59,8 @@ const (
 	// logSize is how many lines of a server may wait: a second of its busiest
 	// time, and some 5 MB.
 	logSize = 16 << 10
-	// logDelay is for how long the lines of a log are collected, to be written at
-	// once. To wake the writer for each of them costs as much as to answer a call,
+	// logDelay is for how long the lines of a busy log are collected, to be written
+	// at once. To wake the writer for each of them costs as much as to answer a call,
 	// and comes before the answer.
 	logDelay = 5 * time.Millisecond
 	// linesAtOnce is how many lines are written at once at most: some 100 KB.
@@ -127,9 +128,14 @@ func (m *messenger) sendLater(msg message) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.put(msg)
-	if !m.delayed {
+	switch wait := logDelay - time.Since(m.wrote); {
+	case m.delayed:
+	case wait <= 0: // a line now and then is written at once
+		m.wrote = time.Now()
+		m.wake()
+	default:
 		m.delayed = true
-		m.late.Reset(logDelay)
+		m.late.Reset(wait)
 	}
 }
 
@@ -185,6 +191,7 @@ func (m *messenger) next(room []message) []message {
 		<-m.more
 		m.mu.Lock()
 	}
+	m.wrote = time.Now()
 	n := 1
 	for n < min(len(m.queue), linesAtOnce) && m.queue[n-1].isLine() {
 		n++

@@ -47,6 +47,9 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 		err = usageError{mistyped(err)}
 	}
 	status := exitStatus(err)
+	if asksForJSONLog(args) {
+		err = logFailure(a.openLog("json"), "json", err)
+	}
 	if err != nil && err.Error() != "" {
 		a.Failf("%s", holder.Describe(err))
 	}

@@ -90,6 +90,29 @@ func TestServeWithAFullStderr(t *testing.T) {
 	cmd.Wait()
 }
 
+// Without tokens a server on loopback answers to its own names only, and to those of
+// --host.
+func TestServeHosts(t *testing.T) {
+	s := startServe(t, build(t, ""), "", "--host", "leases.test,Other.test", "--host", "third.test")
+	for host, want := range map[string]int{
+		"leases.test": 200, "other.test": 200, "third.test:80": 200, "localhost": 200, "evil.test": 403, "test": 403,
+	} {
+		r, err := http.NewRequest(http.MethodGet, s.url+leaseapi.PathPools, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d", host, resp.Status, want)
+		}
+	}
+}
+
 // Idle clients, more than there are descriptors, keep nobody out.
 func TestServeWithFewDescriptors(t *testing.T) {
 	s := startServe(t, build(t, ""), "ulimit -n 64")

@@ -23,6 +23,7 @@ type serveOptions struct {
 	logFormat string
 	maxWait   time.Duration
 	insecure  bool
+	host      []string
 	tlsCert   string
 	tlsKey    string
 	localOf   string        // the state directory whose local proxy this is
@@ -41,15 +42,17 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "PEM file with the certificate for https, and those up to its authority")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "PEM file with the certificate's key")
 	flags.BoolVar(&o.insecure, "insecure", false, "allow an address other than loopback without tokens and TLS: everybody who reaches it can take and end leases")
+	flags.Var(hostsValue(&o.host), "host", "names, separated by commas, under which clients reach this server: one on loopback without tokens answers to no others than these, localhost and the name in --listen")
 	flags.StringVar(&o.localOf, "local-of", "", "")
 	flags.Lookup("local-of").Hidden = true
 	flags.Var(durationValue(&o.localIdle, holder.LocalIdle, 0, time.Hour), "local-idle", "")
 	flags.Lookup("local-idle").Hidden = true
 }
 
-// hosts are the names in --listen and --advertise, if they have one: clients may use
-// them for the server.
+// hosts are the names in --host, --listen and --advertise: clients may use them for
+// the server.
 func (o *serveOptions) hosts() (hosts []string) {
+	hosts = append(hosts, o.host...)
 	if host, _, err := net.SplitHostPort(o.listen); err == nil && host != "" {
 		hosts = append(hosts, host)
 	}

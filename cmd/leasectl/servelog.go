@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"strings"
 
 	"github.com/leasectl/leasectl/pool"
 )
@@ -34,11 +36,28 @@ func (a *app) logLevel() slog.Level {
 // logFailure writes why serve ends to a log in JSON, where a line of another
 // format would be lost, and returns the error without its text.
 func logFailure(log *slog.Logger, format string, err error) error {
-	if err == nil || format != "json" {
+	if err == nil || err.Error() == "" || format != "json" {
 		return err
 	}
 	log.Error("serve failed", "error", err)
 	return statusError{code: exitStatus(err)}
+}
+
+// asksForJSONLog reports whether args are those of a serve that logs in JSON. They
+// may be wrong otherwise, which is then said in that format, too.
+func asksForJSONLog(args []string) bool {
+	if len(args) == 0 || args[0] != "serve" {
+		return false
+	}
+	format := os.Getenv("LEASECTL_LOG_FORMAT")
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--log-format="); ok {
+			format = value
+		} else if arg == "--log-format" && i+1 < len(args) {
+			format = args[i+1]
+		}
+	}
+	return format == "json"
 }
 
 // logStart says what is served. The addresses are on lines of their own.
