@@ -69,7 +69,11 @@ type PauseReply struct {
 // BreakReply is the answer 200 to a break.
 type BreakReply struct {
 	Lease PoolLease `json:"lease"` // as it is now, or was when it ended
-	Ended bool      `json:"ended"` // the name is free; otherwise it is when its holder releases it, or at ExpiresAt
+	Ended bool      `json:"ended"` // nobody holds the name any longer; otherwise that is when its holder releases it, or at ExpiresAt
+	// Ended, and the lock delay of the pool keeps the name from being granted: for
+	// how long, and until when.
+	FreeIn Duration  `json:"free_in,omitempty"`
+	FreeAt time.Time `json:"free_at,omitzero"`
 }
 
 // MaxReason is the most bytes of a reason.

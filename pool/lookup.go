@@ -16,6 +16,17 @@ func (s *Set) Held(now time.Duration, name string) (Lease, bool) {
 	return sl.lease.Lease, true
 }
 
+// Locked returns the lock delay that keeps name from being granted; false if none
+// does.
+func (s *Set) Locked(now time.Duration, name string) (Locked, bool) {
+	s.Advance(now)
+	sl := s.slots[name]
+	if sl == nil || sl.lock == nil {
+		return Locked{}, false
+	}
+	return sl.lock.Locked, true
+}
+
 // Unrenewed returns the leases that nobody can renew, as of clients of version 1,
 // of whose TTL one part of parts is left at the most, and that are neither broken
 // nor about to be released: a client may work on under such a lease, and lose it.

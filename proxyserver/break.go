@@ -19,7 +19,11 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	var l pool.Lease
 	var ended bool
 	var failed error
-	err := t.do(func(set *pool.Set, now time.Duration) { l, ended, failed = breakLease(set, now, req) })
+	var locked pool.Locked
+	err := t.do(func(set *pool.Set, now time.Duration) {
+		l, ended, failed = breakLease(set, now, req)
+		locked, _ = set.Locked(now, req.Name)
+	})
 	switch {
 	case err != nil:
 		unavailable(w, err)
@@ -31,7 +35,12 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 		if c.token != "" { // without tokens nobody knows who it was
 			h.log.Info("break", "by", c.token, "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
 		}
-		answer(w, http.StatusOK, leaseapi.BreakReply{Lease: poolLease(t.clock, l, false), Ended: ended})
+		reply := leaseapi.BreakReply{Lease: poolLease(t.clock, l, false), Ended: ended}
+		if ended && locked.Until > 0 {
+			reply.FreeIn = leaseapi.Duration(round(max(0, t.clock.until(locked.Until))))
+			reply.FreeAt = t.clock.wall(locked.Until)
+		}
+		answer(w, http.StatusOK, reply)
 	}
 }
 

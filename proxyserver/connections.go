@@ -41,6 +41,8 @@ type connections struct {
 	mu   sync.Mutex
 	open map[net.Conn]*list.Element // nil: it has a request
 	idle *list.List                 // of net.Conn, that which is idle for longest first
+
+	closedIdle, refused uint64 // idle ones closed for others; new ones for which there was no room
 }
 
 func newConnections(most int) *connections {
@@ -56,8 +58,10 @@ func (c *connections) accepted(conn net.Conn) (excess net.Conn) {
 		if first := c.idle.Front(); first != nil {
 			excess = first.Value.(net.Conn)
 			c.forget(excess)
+			c.closedIdle++
 		} else if len(c.open) >= c.most+spareConnections {
 			excess = conn
+			c.refused++
 		}
 	}
 	if excess != conn {

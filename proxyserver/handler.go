@@ -24,9 +24,10 @@ type handler struct {
 	tokens   atomic.Pointer[config.Tokens]
 	warnings warnings
 
-	connections *connections
-	crossOrigin http.CrossOriginProtection
-	hosts       []string // lower case: names of this server, beside those of loopback
+	droppedLines func() int // of the log; nil: nobody knows
+	connections  *connections
+	crossOrigin  http.CrossOriginProtection
+	hosts        []string // lower case: names of this server, beside those of loopback
 }
 
 // term returns the term to answer from. That of a server that does not lead refuses

@@ -34,9 +34,27 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 		writePools(&t, totals)
 	}
 	h.metrics.write(&t)
+	h.connections.write(&t)
+	if h.droppedLines != nil {
+		t.Family("leasectl_log_lines_dropped_total", "counter", "Lines of the log that were lost, since nobody read them.")
+		t.Sample("leasectl_log_lines_dropped_total", nil, float64(h.droppedLines()))
+	}
 	writeWarnings(&t, h.allWarnings())
 	w.Header().Set("Content-Type", promtext.ContentType)
 	w.Write(t.Bytes())
+}
+
+// write writes how many connections there are, and how many there was no room for.
+func (c *connections) write(t *promtext.Text) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.Family("leasectl_connections", "gauge", "Open connections.")
+	t.Sample("leasectl_connections", nil, float64(len(c.open)))
+	t.Family("leasectl_connections_most", "gauge", "How many connections may be open.")
+	t.Sample("leasectl_connections_most", nil, float64(c.most))
+	t.Family("leasectl_connections_closed_total", "counter", "Connections that were closed because there were too many: idle ones for others, and new ones if all had a request.")
+	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "idle"}, float64(c.closedIdle))
+	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "new"}, float64(c.refused))
 }
 
 // writePools writes how many leases are held, and how many requests wait.

@@ -34,10 +34,13 @@ type Options struct {
 	// Store nor Idle.
 	Election store.Election
 
-	Log     *slog.Logger  // nil: no log
-	Version string        // of the program, for [leaseapi.Health]
-	MaxWait time.Duration // of an acquire that names no wait; zero: [DefaultMaxWait]
-	Idle    *Idle         // nil: the server does not stop by itself
+	Log     *slog.Logger // nil: no log
+	Version string       // of the program, for [leaseapi.Health]
+	// DroppedLines returns how many lines of the log were lost so far, for the
+	// metrics; nil: nobody knows.
+	DroppedLines func() int
+	MaxWait      time.Duration // of an acquire that names no wait; zero: [DefaultMaxWait]
+	Idle         *Idle         // nil: the server does not stop by itself
 	// Leaf returns the certificate that clients are shown, so that its end is
 	// warned of; nil: there is none.
 	Leaf   func() *x509.Certificate
@@ -87,7 +90,7 @@ func New(opts Options) (*Server, error) {
 	for _, host := range opts.Hosts {
 		s.handler.hosts = append(s.handler.hosts, strings.ToLower(host))
 	}
-	s.handler.leaf = opts.Leaf
+	s.handler.leaf, s.handler.droppedLines = opts.Leaf, opts.DroppedLines
 	s.SetTokens(opts.Tokens)
 	of := termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
 	if opts.Idle != nil {

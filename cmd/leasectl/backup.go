@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
+	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
 func newBackupCommand(a *app) *cobra.Command {
@@ -15,7 +14,7 @@ func newBackupCommand(a *app) *cobra.Command {
 		Use:   "backup FILE",
 		Short: "copy the store of a running proxy",
 		Long: `Backup writes the store of the proxy to FILE, as it is at this moment, while the
-proxy goes on. FILE is replaced when the copy is complete. To restore it, put it
+proxy goes on. FILE is replaced when the copy is complete, and on disk. To restore it, put it
 into an empty directory under the name leases.db, and serve with --data
 DIRECTORY: what was granted or released since the copy was made is not in it.
 
@@ -32,23 +31,9 @@ func (a *app) backup(ctx context.Context, path string) (err error) {
 		return err
 	}
 	defer done()
-	// It gets its name when it is complete: an earlier backup is better than half of
-	// a new one.
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new") // mode 0600
+	size, err := bolt.SaveBackup(path, func(w io.Writer) (int64, error) { return client.Backup(ctx, w) })
 	if err != nil {
-		return fmt.Errorf("backup: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	size, err := client.Backup(ctx, f)
-	if err := errors.Join(err, f.Close()); err != nil {
 		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("backup: %w", err)
 	}
 	a.Notef("copied %d bytes to %s", size, path)
 	return nil

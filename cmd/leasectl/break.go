@@ -21,8 +21,8 @@ func newBreakCommand(a *app) *cobra.Command {
 		Short: "take a lease away from its holder",
 		Long: `Break is for operators. The holder's renewals fail with the reason from now on,
 which makes leasectl exec stop its command; the name is free when its holder
-releases it, or when its TTL is over. With --now it is free at once, whatever its
-holder still does.
+releases it, or when its TTL is over. With --now it is free at once, or after the
+lock delay of its pool, whatever its holder still does.
 
 A holder that renews hears of it within 30 seconds, or a third of its TTL if that
 is less. A lease that nobody renews, as of a plain acquire, ends with its TTL.
@@ -61,10 +61,18 @@ func (a *app) breakLease(ctx context.Context, name string, o *breakOptions) erro
 	if l.Owner != "" {
 		holder = " of " + l.Owner
 	}
-	if reply.Ended {
-		a.Notef("broke %s%s: it is free", l.Name, holder)
-		return nil
+	when := " when it is released, or in " + inSeconds(l.ExpiresIn)
+	switch {
+	case reply.FreeIn > 0:
+		when = " in " + inSeconds(reply.FreeIn) + ", after its pool's lock delay"
+	case reply.Ended:
+		when = ""
 	}
-	a.Notef("broke %s%s: it is free when it is released, or in %s", l.Name, holder, leaseapi.Duration(time.Duration(l.ExpiresIn).Round(time.Second)))
+	a.Notef("broke %s%s: it is free%s", l.Name, holder, when)
 	return nil
+}
+
+// inSeconds prints a duration without what is shorter than a second.
+func inSeconds(d leaseapi.Duration) string {
+	return leaseapi.Duration(time.Duration(d).Round(time.Second)).String()
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,7 +142,7 @@ func hostsValue(p *[]string) pflag.Value {
 		format: func() string { return strings.Join(*p, ",") },
 		set: func(s string) error {
 			for host := range strings.SplitSeq(s, ",") {
-				if u, err := url.Parse("http://" + host); err != nil || host == "" || u.Hostname() != host && net.ParseIP(host) == nil {
+				if host == "" || strings.ContainsAny(host, "/:@?#[] ") && net.ParseIP(host) == nil {
 					return errors.New("want names of hosts, without scheme or port, separated by commas")
 				}
 				*p = append(*p, host)

@@ -76,7 +76,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	set := &settings{app: a, options: proxyserver.Options{Log: log, Version: version(), MaxWait: o.maxWait, Hosts: o.hosts()}}
+	set := &settings{app: a, options: proxyserver.Options{Log: log, Version: version(), MaxWait: o.maxWait, Hosts: o.hosts(), DroppedLines: a.messages.droppedLines}}
 	if err := set.read(o); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -55,6 +56,9 @@ func TestServeWithAFullStderr(t *testing.T) {
 		post(leaseapi.PathRelease, `{"names":["q-0"]}`)
 	}
 
+	if text := metricsOf(t, client, url); !regexp.MustCompile(`(?m)^leasectl_log_lines_dropped_total [1-9]`).MatchString(text) {
+		t.Errorf("it does not count the lines that it dropped\n%s", text)
+	}
 	dropped := make(chan string, 1)
 	read := make(chan int, 1)
 	go func() {
@@ -88,6 +92,21 @@ func TestServeWithAFullStderr(t *testing.T) {
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
 	cmd.Wait()
+}
+
+// metricsOf returns what a server counts.
+func metricsOf(t *testing.T, client *http.Client, url string) string {
+	t.Helper()
+	resp, err := client.Get(url + leaseapi.PathMetrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // Without tokens a server on loopback answers to its own names only, and to those of
@@ -133,6 +152,9 @@ func TestServeWithFewDescriptors(t *testing.T) {
 			}
 			resp.Body.Close()
 		}
+	}
+	if text := metricsOf(t, client, s.url); !regexp.MustCompile(`(?m)^leasectl_connections_closed_total{which="idle"} [1-9]`).MatchString(text) {
+		t.Errorf("it does not count the connections that it closed\n%s", text)
 	}
 	if text := s.log.String(); strings.Contains(text, "too many open files") {
 		t.Errorf("it ran out of descriptors\n%s", text)

@@ -68,3 +68,29 @@ func hasRoom(dir string, size int64) error {
 	}
 	return nil
 }
+
+// SaveBackup writes a backup to path with read, which returns its size. It gets its
+// name when it is complete and on disk: an earlier backup is better than half of a
+// new one. It returns when the name is on disk, too.
+func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (size int64, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new") // mode 0600
+	if err != nil {
+		return 0, fmt.Errorf("backup: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	size, err = read(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return size, err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return size, fmt.Errorf("backup: %w", err)
+	}
+	return size, syncDir(filepath.Dir(path))
+}
