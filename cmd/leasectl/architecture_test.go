@@ -138,6 +138,7 @@ func TestArchitectureNumbers(t *testing.T) {
 	want := []string{
 		constant(t, "../../lockfile/format.go", "format"),
 		constant(t, "../../proxyserver/store/bolt/table.go", "format"),
+		constant(t, "../../proxyserver/store/etcd/lead.go", "format"),
 		strconv.Itoa(leaseapi.Wire),
 	}
 	var got []string

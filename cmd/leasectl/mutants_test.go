@@ -81,6 +81,42 @@ var mutantList = []mutant{
 	{"a lock delay is not durable", "pool/restore.go", "\t\tg.restoreLock(sl, g.restorePool(l.Type), l)\n", "",
 		"./pool", "TestLockDelay", false},
 
+	// Several servers on etcd.
+	{"a late copy of a commit counts", "proxyserver/store/etcd/lead.go", "l.leaderKept(), {Key: key, Target: compareMod, ModRevision: l.metaRevision}", "l.leaderKept()",
+		"./proxyserver/store/etcd", "TestDelayedCopy", true},
+	{"a commit of a deposed leader counts", "proxyserver/store/etcd/lead.go", "l.leaderKept(), {Key: key, Target: compareMod", "{Key: key, Target: compareMod",
+		"./proxyserver/store/etcd", "TestDeposed", false},
+	{"a lost answer is a failure", "proxyserver/store/etcd/lead.go", "case bytes.Equal(there.Value, meta):", "case false:",
+		"./proxyserver/store/etcd", "TestLostAnswers", false},
+	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {
+				began := boottime()
+				lease := map[string]string{"ID": "1", "TTL": "1"}
+				if err := e.call(ctx, "/v3/lease/keepalive", lease, &struct{}{}); err != nil {
+					return err
+				}
+				l.extend(began)
+				return nil
+			})`,
+		"./proxyserver/store/etcd", "TestOnlyTransactionsKeepTheLead", false},
+	{"a lead is valid from the answer on", "proxyserver/store/etcd/elector.go", "\tl.extend(began)\n\treturn nil\n", "\tl.extend(max(began, boottime()))\n\treturn nil\n",
+		"./proxyserver/store/etcd", "TestValidFromTheStart", false},
+	{"a lead does not lapse", "proxyserver/store/etcd/lead.go", "if l.remaining() <= 0 {", "if false {",
+		"./proxyserver/store/etcd", "TestCutOff", false},
+	{"a standby does not wait for a TTL", "proxyserver/store/etcd/elector.go", "boottime()-since >= e.ttl", "boottime()-since >= 0",
+		"./proxyserver/store/etcd", "TestCutOff", false},
+	{"a lead that was given up is waited for", "proxyserver/store/etcd/lead.go", "remove(l.client.leaderKey())", "get(l.client.leaderKey())",
+		"./proxyserver/store/etcd", "TestHandOver", false},
+	{"whether a server leads is not asked after the answer was made", "proxyserver/term.go", "return t.stillLeads()", "return nil",
+		"./proxyserver", "TestAnswersOfALeadThatHasLapsed", true},
+	{"a server that lost the lead ends", "proxyserver/election.go", "case err != nil && !errors.Is(err, store.ErrNotLeader):", "case err != nil:",
+		"./proxyserver", "TestLeadsInTurns", false},
+	{"an election ends a wait", "proxyclient/patience.go", "election := o.notLeader() && !p.end.IsZero()", "election := false",
+		"./proxyclient", "TestElection", false},
+	{"two stores are one proxy", "proxyclient/client.go", "*before != id && c.servers.several()", "false",
+		"./proxyclient", "TestTwoStores", false},
+	{"a call that does not wait asks one server only", "proxyclient/exchange.go", "return x.asked < len(x.client.servers.bases)", "return false",
+		"./proxyclient", "TestFindsTheLeader", false},
+
 	// exec.
 	{"the grace period outlasts the lease", "supervisor/attempt.go", "grace = max(0, min(grace, ttl/2-StopMargin))", "_ = ttl",
 		"./cmd/leasectl", "TestGraceWithinGrantedTTL", false},

@@ -51,7 +51,10 @@ const (
 	passes   fate = iota
 	lost          // it does not arrive, and nobody answers
 	answered      // it arrives, and its answer is lost
+	late          // it arrives, and its answer takes lateBy
 )
+
+const lateBy = 200 * time.Millisecond
 
 func newWire(t testing.TB, to string) *wire {
 	w := &wire{to: to}
@@ -86,6 +89,9 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the connection breaks
 	}
 	defer resp.Body.Close()
+	if f == late {
+		time.Sleep(lateBy)
+	}
 	rw.WriteHeader(resp.StatusCode)
 	io.Copy(rw, resp.Body)
 }
@@ -181,6 +187,7 @@ func numbered(typ string, n int) (names []string) {
 
 // What the pools do, in batches of any size, is what the next leader loads.
 func TestCommitAndLoad(t *testing.T) {
+	t.Parallel()
 	c := sharedEtcd(t)
 	e := elector(t, Options{URL: c.URL("commit-and-load")})
 	l := gain(t, e)
@@ -268,6 +275,7 @@ func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) 
 // However many names a request has, they are one key; a request that is larger
 // than a transaction is several.
 func TestManyNames(t *testing.T) {
+	t.Parallel()
 	c := sharedEtcd(t)
 	l := gain(t, elector(t, Options{URL: c.URL("many-names")}))
 	load(t, l)
