@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+const (
+	etcdRounds      = 11
+	takeOverRounds  = 3
+	takeOverTTL     = 5 * time.Second // the default of --leader-ttl
+	takeOverKilled  = takeOverTTL + 2*time.Second
+	takeOverStopped = time.Second
+)
+
+// pairsEtcdOf measures how many acquires and releases a second a server on etcd does
+// for so many clients, beside the same number of writes without a lease proxy, on the
+// same etcd.
+func pairsEtcdOf(clients int) func(context.Context, *world) ([]result, error) {
+	return func(ctx context.Context, w *world) (_ []result, err error) {
+		r := result{What: fmt.Sprintf("acquire + release on etcd, %d at once", clients), Unit: perSecond}
+		if lack := lacks("etcd"); lack != "" {
+			r.Ours, r.Peers = missing("leasectl --data etcd://", lack), []measure{missing("bare fenced txns", lack)}
+			return []result{r}, nil
+		}
+		e, err := w.etcd(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, e.stop()) }()
+		ours, err := w.serve(ctx, "--pool", "many=64", "--data", "etcd://"+e.addr+"/leases")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, ours.stop()) }()
+		if err := leads(ctx, ours); err != nil {
+			return nil, err
+		}
+		bare, err := newFencedTxns(e.url)
+		if err != nil {
+			return nil, err
+		}
+		var rates, bareRates []float64
+		for round := range etcdRounds + 1 {
+			rate, err := throughput(ours.addr, clients, pairWindow, func(c *wire, _ int) error { return c.pair("many") })
+			if err != nil {
+				return nil, err
+			}
+			bareRate, err := bare.pairs(ctx, clients, pairWindow)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 {
+				rates, bareRates = append(rates, rate), append(bareRates, bareRate)
+			}
+		}
+		r.Ours, r.Peers = median("leasectl --data etcd://", rates), []measure{median("bare fenced txns", bareRates)}
+		r.budget("bare fenced txns", atLeast(0.8))
+		return []result{r}, nil
+	}
+}
+
+// leads waits until a server leads.
+func leads(ctx context.Context, s *server) error {
+	return s.ready(ctx, func() (bool, error) {
+		resp, err := http.Get(s.url + leaseapi.PathReady)
+		if err != nil {
+			return false, nil // not yet
+		}
+		return resp.StatusCode == http.StatusOK, resp.Body.Close()
+	})
+}
+
+// measureTakeOver is how long it takes from the end of a leader until another server
+// answers.
+func measureTakeOver(ctx context.Context, w *world) (_ []result, err error) {
+	var all []result
+	for _, how := range []struct {
+		what   string
+		signal syscall.Signal
+		limit  time.Duration
+	}{
+		{"killed", syscall.SIGKILL, takeOverKilled},
+		{"stopped by TERM", syscall.SIGTERM, takeOverStopped},
+	} {
+		r := result{What: "first answer of the next leader after one is " + how.what, Unit: inSeconds}
+		if lack := lacks("etcd"); lack != "" {
+			r.Ours = missing("leasectl --data etcd://", lack)
+			all = append(all, r)
+			continue
+		}
+		var took []float64
+		for range takeOverRounds {
+			d, err := takeOver(ctx, w, how.signal)
+			if err != nil {
+				return nil, err
+			}
+			took = append(took, d.Seconds())
+		}
+		r.Ours = median("leasectl --data etcd://", took)
+		r.Limit = atMost(how.limit.Seconds())
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// takeOver ends the leader of two servers and returns how long nobody led.
+func takeOver(ctx context.Context, w *world, how syscall.Signal) (took time.Duration, err error) {
+	e, err := w.etcd(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, e.stop()) }()
+	args := []string{"--pool", "many=64", "--leader-ttl", takeOverTTL.String(), "--data", "etcd://" + e.addr + "/leases"}
+	first, err := w.serve(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	if err := leads(ctx, first); err != nil {
+		return 0, errors.Join(err, first.stop())
+	}
+	second, err := w.serve(ctx, args...)
+	if err != nil {
+		return 0, errors.Join(err, first.stop())
+	}
+	defer func() { err = errors.Join(err, second.stop()) }()
+	time.Sleep(time.Second) // it has seen the leader's key
+	begin := time.Now()
+	first.cmd.Process.Signal(how)
+	<-first.done
+	for ctx.Err() == nil {
+		c, err := dial(second.addr)
+		if err != nil {
+			return 0, err
+		}
+		err = c.pair("many")
+		c.close()
+		if err == nil {
+			return time.Since(begin), nil
+		}
+		if !strings.Contains(err.Error(), "not-leader") {
+			return 0, err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return 0, ctx.Err()
+}
