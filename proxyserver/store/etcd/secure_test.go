@@ -1,0 +1,165 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+)
+
+// With users in etcd the servers authenticate, also when etcd has forgotten their
+// token; a user who may touch nothing but the prefix is enough.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, 1)
+	admin := elector(t, Options{URL: c.URL("credentials")})
+	do := func(path string, in any) {
+		t.Helper()
+		if err := admin.call(t.Context(), path, in, &struct{}{}); err != nil {
+			t.Fatal(path, err)
+		}
+	}
+	prefix := []byte("credentials/")
+	for _, name := range []string{"root", "leases"} {
+		do("/v3/auth/user/add", map[string]string{"name": name, "password": "secret of " + name})
+		do("/v3/auth/role/add", map[string]string{"name": name})
+		do("/v3/auth/user/grant", map[string]string{"user": name, "role": name})
+	}
+	do("/v3/auth/role/grant", map[string]any{"name": "leases", "perm": map[string]any{"permType": "READWRITE", "key": prefix, "range_end": rangeEnd(prefix)}})
+	do("/v3/auth/enable", struct{}{})
+
+	file := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(file, []byte("leases:wrong\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	e := elector(t, Options{URL: c.URL("credentials"), TTL: 10 * time.Second, CredentialsFile: file, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := e.Gain(short); err == nil || !strings.Contains(log.String(), "authentication failed") {
+		t.Errorf("with a wrong password: %v\n%s", err, &log)
+	}
+	if err := os.WriteFile(file, []byte("leases:secret of leases\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := gain(t, e)
+	load(t, l)
+	commit(t, l, granted("q-0", 1))
+	e.mu.Lock()
+	e.token = "expired.1"
+	e.mu.Unlock()
+	commit(t, l, granted("q-1", 2))
+	c.Members[0].Kill() // it forgets its tokens
+	if err := c.Members[0].Start(); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, l, granted("q-2", 3))
+	if snap := load(t, l); len(snap.Leases) != 3 {
+		t.Errorf("%d leases", len(snap.Leases))
+	}
+	if err := l.Close(); err != nil { // which ends what writes to the log
+		t.Error(err)
+	}
+	if strings.Contains(log.String(), "could not be compacted") {
+		t.Errorf("the log says\n%s", &log)
+	}
+}
+
+// Over TLS a member must have a certificate of the given authority, and is shown ours.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	c := sharedEtcd(t)
+	w := &wire{to: c.Members[0].Host}
+	w.Server = httptest.NewUnstartedServer(w)
+	w.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	w.StartTLS()
+	defer w.Close()
+	defer w.CloseClientConnections()
+	dir := t.TempDir()
+	ca, cert, key := filepath.Join(dir, "ca"), filepath.Join(dir, "cert"), filepath.Join(dir, "key")
+	pair := w.TLS.Certificates[0]
+	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, block := range map[string]*pem.Block{
+		ca: {Type: "CERTIFICATE", Bytes: w.Certificate().Raw}, cert: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	url := "etcds://" + strings.TrimPrefix(w.URL, "https://") + "/tls"
+	l := gain(t, elector(t, Options{URL: url, CAFile: ca, CertFile: cert, KeyFile: key}))
+	load(t, l)
+	commit(t, l, granted("q-0", 1))
+	l.Close()
+	for what, o := range map[string]Options{"no authority": {CertFile: cert, KeyFile: key}, "no certificate": {CAFile: ca}} {
+		o.URL = url
+		e := elector(t, o)
+		if _, err := e.look(t.Context()); err == nil {
+			t.Errorf("with %s etcd answered", what)
+		}
+	}
+	if _, err := Open(Options{URL: url, CAFile: key}); err == nil {
+		t.Error("a key was taken for an authority")
+	}
+}
+
+func TestParseURL(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ url, hosts, prefix string }{
+		{"etcd://a:1,b/leases", "a:1 b:2379", "leases"},
+		{"etcds://[::1]:2379/a/b/", "[::1]:2379", "a/b"},
+		{"etcd://[::1]/a", "[::1]:2379", "a"},
+		{"etcd://a:1", "", ""},
+		{"etcd://a:1/", "", ""},
+		{"etcd:///p", "", ""},
+		{"etcd://a,,b/p", "", ""},
+		{"etcd://user:secret@a/p", "", ""},
+		{"http://a/p", "", ""},
+		{"etcd://a/p?x", "", ""},
+	} {
+		a, err := ParseURL(tt.url)
+		if (err != nil) != (tt.hosts == "") || err == nil && (strings.Join(a.Hosts, " ") != tt.hosts || a.Prefix != tt.prefix) {
+			t.Errorf("%s: %+v, %v", tt.url, a, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error repeats the password: %v", tt.url, err)
+		}
+	}
+}
+
+// What breaks off, or is no bundle, is refused and does no harm.
+func FuzzDecodeBundle(f *testing.F) {
+	b := &bundle{}
+	b.add(entry{"lq-0", `{"generation":1}`})
+	b.add(entry{"lq-1", `{"generation":2}`})
+	b.add(entry{"e", ""})
+	f.Add(b.encode())
+	f.Add([]byte{0, 1, 0, 0, 0, 'x'})
+	f.Fuzz(func(t *testing.T, value []byte) {
+		entries, err := decodeBundle(value)
+		if err != nil {
+			return
+		}
+		again := &bundle{}
+		for _, e := range entries {
+			again.add(e)
+		}
+		same, err := decodeBundle(again.encode())
+		if err != nil || len(same) != len(entries) {
+			t.Fatalf("%q: %v, and then %v, %v", value, entries, same, err)
+		}
+	})
+}
