@@ -33,6 +33,16 @@ func (b *bundle) add(e entry) int {
 // live is how many entries it has.
 func (b *bundle) live() int { return len(b.entries) - b.dead }
 
+// first returns the key of its first entry that was not deleted; "" if there is none.
+func (b *bundle) first() string {
+	for _, e := range b.entries {
+		if e.key != "" {
+			return e.key
+		}
+	}
+	return ""
+}
+
 // shared returns how long a beginning two strings have in common.
 func shared(a, b string) int {
 	n := 0
@@ -83,28 +93,31 @@ func appendEntry(value []byte, before, e entry) []byte {
 
 var errBundle = errors.New("its value breaks off, or is no bundle of records")
 
-// decodeBundle reads what encode wrote.
-func decodeBundle(value []byte) (entries []entry, err error) {
-	var before entry
+// eachEntry calls f with each entry of a value that encode made. f must not keep
+// what it is given.
+func eachEntry(value []byte, f func(key, payload []byte) error) error {
+	var key, payload, before []byte
 	for len(value) > 0 {
 		var lengths [5]int
 		for i := range lengths {
 			n, size := binary.Uvarint(value)
 			if size <= 0 || n > 1<<30 {
-				return nil, errBundle
+				return errBundle
 			}
 			lengths[i], value = int(n), value[size:]
 		}
-		key, rest, head, end, middle := lengths[0], lengths[1], lengths[2], lengths[3], lengths[4]
-		if key > len(before.key) || head+end > len(before.payload) || rest+middle > len(value) || key+rest == 0 {
-			return nil, errBundle
+		same, rest, head, end, middle := lengths[0], lengths[1], lengths[2], lengths[3], lengths[4]
+		if same > len(key) || head+end > len(payload) || rest+middle > len(value) || same+rest == 0 {
+			return errBundle
 		}
-		e := entry{
-			key:     before.key[:key] + string(value[:rest]),
-			payload: before.payload[:head] + string(value[rest:rest+middle]) + before.payload[len(before.payload)-end:],
-		}
+		before, payload = payload, append(before[:0], payload[:head]...)
+		key = append(key[:same], value[:rest]...)
+		payload = append(payload, value[rest:rest+middle]...)
+		payload = append(payload, before[len(before)-end:]...)
 		value = value[rest+middle:]
-		entries, before = append(entries, e), e
+		if err := f(key, payload); err != nil {
+			return err
+		}
 	}
-	return entries, nil
+	return nil
 }

@@ -25,10 +25,12 @@ type table struct {
 	keys   int    // how many bundles there are in etcd, once all is written that flush returned
 	next   uint64 // number of the next bundle
 
+	ended endedIDs
+
 	changed []*bundle
 	bytes   int     // that they take at most
 	request *bundle // collects the records of one change; nil: none yet
-	ended   *bundle // collects the ended ids of one transaction; nil: none yet
+	ending  *bundle // collects the ids that one transaction ends; nil: none yet
 }
 
 // place is where a record is.
@@ -57,7 +59,7 @@ func (t *table) Put(key, payload []byte) error {
 	}
 	open := &t.request
 	if record.IsEnded(key) {
-		open = &t.ended
+		open = &t.ending
 	}
 	if *open == nil || (*open).size > maxBundle {
 		*open = &bundle{number: t.next}
@@ -74,6 +76,9 @@ func (t *table) Put(key, payload []byte) error {
 // Delete implements [record.Table].
 func (t *table) Delete(key []byte) error {
 	p, ok := t.places[string(key)]
+	if !ok && record.IsEnded(key) {
+		t.ended.forget(key)
+	}
 	if !ok {
 		return nil
 	}
@@ -98,7 +103,7 @@ func (t *table) mark(b *bundle, more int) {
 // fits reports whether n more changes surely fit into the transaction: each is one
 // bundle of its own and one waiter that goes, and one bundle is for the ended ids.
 func (t *table) fits(n int) bool {
-	return len(t.changed)+2*n+1 <= maxChanges && t.bytes < maxBytes
+	return len(t.changed)+len(t.ended.forgotten)+2*n+1 <= maxChanges && t.bytes < maxBytes
 }
 
 // write is one operation of a transaction.
@@ -111,6 +116,14 @@ type write struct {
 // flush returns the writes that make what was collected durable, and begins anew.
 func (t *table) flush() []write {
 	var writes []write
+	for _, b := range t.ended.flush() {
+		key := t.keyOf(b.number)
+		if len(b.value) == 0 {
+			writes = append(writes, write{operation: remove(key), keys: -1})
+		} else {
+			writes = append(writes, write{operation: put(key, b.value), bytes: len(b.value)})
+		}
+	}
 	for _, b := range t.changed {
 		b.changed = false
 		key := t.keyOf(b.number)
@@ -122,14 +135,26 @@ func (t *table) flush() []write {
 			}
 			w.bytes, b.stored = b.size, true
 			writes = append(writes, w)
-			t.shrink(b)
+			if record.IsEnded([]byte(b.first())) {
+				t.seal(b, w.Put.Value)
+			} else {
+				t.shrink(b)
+			}
 		case b.stored:
 			b.stored = false
 			writes = append(writes, write{operation: remove(key), keys: -1})
 		}
 	}
-	t.changed, t.bytes, t.request, t.ended = t.changed[:0], 0, nil, nil
+	t.changed, t.bytes, t.request, t.ending = t.changed[:0], 0, nil, nil
 	return writes
+}
+
+// seal moves a bundle of ended ids to those that do not change.
+func (t *table) seal(b *bundle, value []byte) {
+	for _, e := range b.entries {
+		delete(t.places, e.key)
+	}
+	t.ended.add(b.number, value)
 }
 
 // shrink drops the entries of b that were deleted, when they are most of it.
@@ -156,21 +181,27 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 	if _, err := fmt.Sscanf(string(kv.Key[len(t.prefix):]), "%016x", &number); err != nil {
 		return fmt.Errorf("key %q: %w", kv.Key, err)
 	}
-	entries, err := decodeBundle(kv.Value)
+	t.keys++
+	t.next = max(t.next, number+1)
+	b := &bundle{number: number, stored: true}
+	ended := false
+	err := eachEntry(kv.Value, func(key, payload []byte) error {
+		if ended = record.IsEnded(key); !ended {
+			if _, twice := t.places[string(key)]; twice {
+				return fmt.Errorf("record %q is there twice", key)
+			}
+			t.places[string(key)] = place{b, b.add(entry{string(key), string(payload)})}
+		}
+		if err := record.Add(snap, key, payload); err != nil {
+			return fmt.Errorf("record %q: %w", key, err)
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("key %q: %w", kv.Key, err)
 	}
-	b := &bundle{number: number, entries: make([]entry, 0, len(entries)), stored: true}
-	for _, e := range entries {
-		if _, twice := t.places[e.key]; twice {
-			return fmt.Errorf("key %q: record %q is there twice", kv.Key, e.key)
-		}
-		t.places[e.key] = place{b, b.add(e)}
-		if err := record.Add(snap, []byte(e.key), []byte(e.payload)); err != nil {
-			return fmt.Errorf("key %q: record %q: %w", kv.Key, e.key, err)
-		}
+	if ended {
+		t.ended.add(number, kv.Value)
 	}
-	t.keys++
-	t.next = max(t.next, number+1)
 	return nil
 }

@@ -1,0 +1,52 @@
+package etcd
+
+import "slices"
+
+// endedIDs are the ended request ids that etcd has, in bundles as they are encoded:
+// there may be a million ids, and no record of one changes until it is forgotten.
+type endedIDs struct {
+	bundles   []endedBundle   // in the order in which the ids ended, which is that in which they are forgotten
+	forgotten map[string]bool // keys of records to delete with the next transaction
+}
+
+// endedBundle is a bundle as etcd has it.
+type endedBundle struct {
+	number uint64
+	value  []byte
+}
+
+func (e *endedIDs) add(number uint64, value []byte) {
+	e.bundles = append(e.bundles, endedBundle{number, value})
+}
+
+func (e *endedIDs) forget(key []byte) {
+	if e.forgotten == nil {
+		e.forgotten = make(map[string]bool)
+	}
+	e.forgotten[string(key)] = true
+}
+
+// flush returns the bundles that have changed because ids were forgotten. One that is
+// empty by now has no value. Mostly it looks at the first bundle only.
+func (e *endedIDs) flush() (changed []endedBundle) {
+	for i := 0; i < len(e.bundles) && len(e.forgotten) > 0; i++ {
+		b := &e.bundles[i]
+		left, before := &bundle{}, len(e.forgotten)
+		// An error is impossible: the value was encoded here, or read when it was loaded.
+		_ = eachEntry(b.value, func(key, payload []byte) error {
+			if e.forgotten[string(key)] {
+				delete(e.forgotten, string(key))
+			} else {
+				left.add(entry{string(key), string(payload)})
+			}
+			return nil
+		})
+		if len(e.forgotten) < before {
+			b.value = left.encode()
+			changed = append(changed, *b)
+		}
+	}
+	e.bundles = slices.DeleteFunc(e.bundles, func(b endedBundle) bool { return len(b.value) == 0 })
+	clear(e.forgotten) // an id that is not there is forgotten
+	return changed
+}
