@@ -14,14 +14,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Acquire takes leases into a handle. It blocks for the jitter and at most the
-// wait timeout (and some seconds for a proxy that does not answer); ctx ends both,
-// and its cause is returned.
-//
-// Errors are [ErrInvalid], [ErrHeld], [ErrSuperseded], those of
-// [proxyclient.Client.Acquire], and those of files. After an error nothing is
-// held, or what may be is in the journal and in the error.
-func (h *Holder) Acquire(ctx context.Context, r Request) (*Lease, error) {
+// acquire takes leases into a handle, for this process alone.
+func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 	l, err := h.intend(ctx, r)
 	if err != nil {
 		return nil, err
@@ -67,7 +61,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	l := &Lease{h: h, handle: r.Handle, client: client, private: r.Private, kind: lockfile.KindExec, record: lockfile.Record{
 		State:      lockfile.StateQueued,
 		RequestID:  rand.Text(),
-		Owner:      h.owner(),
+		Owner:      h.ownerOf(r),
 		Type:       r.Type,
 		Count:      r.Count,
 		HasItems:   r.Items != nil,
@@ -84,6 +78,14 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		l.kind = lockfile.KindAcquire
 	}
 	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle, l.record))
+}
+
+// ownerOf is who is to hold the lease of a request.
+func (h *Holder) ownerOf(r Request) string {
+	if r.owner != "" {
+		return r.owner
+	}
+	return h.owner()
 }
 
 // enqueueInHandle writes the request into the handle, after it has given back

@@ -139,15 +139,24 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	return client, nil
 }
 
+// token reads the token that the proxy asks for; "" is none.
+func (d *dialer) token() (string, error) {
+	if d.TokenFile == "" {
+		return "", nil
+	}
+	token, err := os.ReadFile(d.TokenFile)
+	if err != nil {
+		return "", invalidf("--token-file: %w", err)
+	}
+	return strings.TrimSpace(string(token)), nil
+}
+
 // open makes a client.
 func (d *dialer) open(a address) (*proxyclient.Client, error) {
 	options := proxyclient.Options{URL: a.url, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version}
-	if d.TokenFile != "" {
-		token, err := os.ReadFile(d.TokenFile)
-		if err != nil {
-			return nil, invalidf("--token-file: %w", err)
-		}
-		options.Token = strings.TrimSpace(string(token))
+	var err error
+	if options.Token, err = d.token(); err != nil {
+		return nil, err
 	}
 	if a.socket != "" {
 		short, done, err := shortSocket(a.socket)

@@ -31,6 +31,14 @@ type Lease struct {
 	private bool
 	// deadline is when the lease ends unless it is renewed before; zero: never.
 	deadline proxyclient.Instant
+	part     part // nil: the lease is this process's alone
+}
+
+// part is one command's part in a lease that several hold.
+type part interface {
+	keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func())
+	leave(ctx context.Context) (released []string, err error)
+	uses() string
 }
 
 // phase is how far a lease has come, and so what a rollback has to undo. A
@@ -67,6 +75,15 @@ func (l *Lease) Generation() uint64 {
 		highest = max(highest, lease.Generation)
 	}
 	return highest
+}
+
+// Uses names the uses of shared leases that this lease and the processes above are
+// of, for a leasectl below; "" if there are none.
+func (l *Lease) Uses() string {
+	if l.part == nil {
+		return ""
+	}
+	return l.part.uses()
 }
 
 // TTL returns how long the lease lasts after a renewal, as granted; zero: until
@@ -113,8 +130,12 @@ func (l *Lease) confirm(ctx context.Context) error {
 
 // Release gives this lease back, and returns the names that were released: none
 // if it was given back before, or its handle has another request. It takes at
-// most [ReleaseTimeout], and 3 s once ctx has ended, which does not end it.
+// most [ReleaseTimeout], and 3 s once ctx has ended, which does not end it. Of a
+// shared lease it ends this process's use; the last user gives the lease back.
 func (l *Lease) Release(ctx context.Context) (released []string, err error) {
+	if l.part != nil {
+		return l.part.leave(ctx)
+	}
 	return l.h.giveBack(ctx, l.handle, l.Is)
 }
 
@@ -145,6 +166,9 @@ func (l *Loss) Unwrap() error { return l.Err }
 // not when ctx does. A lease that was given back through its handle is not lost:
 // nothing renews it, and the context goes on.
 func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
+	if l.part != nil {
+		return l.part.keep(ctx, o)
+	}
 	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup

@@ -58,6 +58,7 @@ func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action
 	}
 	r.settling = settling{h: h, proxyOf: h.dialer.of}
 	r.failed(r.intents(ctx))
+	r.failed(r.rounds(ctx))
 	r.failed(r.handles(ctx))
 	r.sweep()
 	for _, id := range forget {
@@ -162,6 +163,45 @@ func (r *recovery) did(in lockfile.Intent, done settlement, result Result) {
 		act.Message = fmt.Sprintf("forgotten: %s", describeIntent(in))
 	}
 	r.actions = append(r.actions, act)
+}
+
+// rounds gives back the shared leases whose users were all killed.
+func (r *recovery) rounds(ctx context.Context) error {
+	files, err := lockfile.SharedIn(r.h.sharedDir())
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		name := ""
+		for _, dead := range r.h.deadRounds(file) {
+			if err := r.silent[dead.Proxy]; err != nil {
+				r.failed(err)
+				continue
+			}
+			if record, err := file.Read(); err == nil {
+				name = record.Name
+			}
+			released, err := r.h.releaseRound(ctx, file, dead.ID)
+			r.noteSilence(dead.Proxy, err)
+			r.failed(err)
+			if act := roundAction(name, dead, released); err == nil {
+				r.actions = append(r.actions, act)
+			}
+		}
+		// A kill may have left the lock of a record that is gone: Update removes it.
+		r.failed(file.Update(ctx, func(*lockfile.SharedTx) error { return nil }))
+	}
+	return nil
+}
+
+// roundAction is what became of a round that nobody uses.
+func roundAction(name string, round lockfile.Round, released []string) Action {
+	act := Action{Result: Released, Handle: round.Handle, Names: released, Type: round.Type, Count: round.Count, Proxy: round.Proxy, Since: round.Since}
+	act.Message = fmt.Sprintf("released %s: the users of shared lease %q were killed", strings.Join(released, ", "), name)
+	if len(released) == 0 {
+		act.Result, act.Message = Removed, fmt.Sprintf("removed a round of shared lease %q: its lease has ended", name)
+	}
+	return act
 }
 
 // handles gives back what handles of the state directory owe.
@@ -273,6 +313,9 @@ func (r *recovery) sweep() {
 	old := time.Now().Add(-leftoverAge)
 	temps, err := lockfile.SweepTemp(r.h.stateDir, old)
 	r.failed(err)
+	shared, err := lockfile.SweepTemp(r.h.sharedDir(), old)
+	r.failed(err)
+	temps = append(temps, shared...)
 	for _, path := range append(temps, r.h.keepers.sweep(old)...) {
 		r.removed(path, path)
 	}

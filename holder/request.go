@@ -31,7 +31,33 @@ type Request struct {
 	TTL         time.Duration // zero: the pool's own
 	Overcommit  bool          // take the lease although the pool is full or paused
 
+	// Shared says that the lease is one that commands of this machine hold
+	// together, and has a handle of its own; nil: it is this process's alone.
+	Shared *Shared
+
 	// Outlives says that the lease is not for the life of this process: if
 	// that is killed once the handle has the names, the handle's user has them.
 	Outlives bool
+
+	owner string // "" is that of the options
+}
+
+// Shared says how to share a lease. The first user of a round decides for all of it
+// on its uses and its age.
+type Shared struct {
+	Name string // any text but the empty one
+	// MaxUses is after how many uses a round is expired; zero: never. As long as no
+	// other lease is free, Percent of a hundred more may join.
+	MaxUses, Percent int
+	// MaxAge is after how long a round is expired at the latest; zero: never.
+	MaxAge time.Duration
+	// Linger is how long the last user leaves the lease for others to join; zero:
+	// it gives the lease back.
+	Linger time.Duration
+	// AnyTTL says that the TTL of the request is a default: a round of another one
+	// will do.
+	AnyTTL bool
+	// Within are the uses that this process runs under, as [Lease.Uses] of a
+	// leasectl above it.
+	Within string
 }

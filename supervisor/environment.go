@@ -12,6 +12,15 @@ import (
 // not passed on: they are about another lease.
 var leaseVariables = []string{"LEASECTL_STATE", "LEASECTL_HANDLE", "LEASECTL_NAMES", "LEASECTL_GENERATION", "LEASECTL_UNITS", "LEASED_RESOURCE"}
 
+// UsesVariable tells a leasectl below which uses of shared leases it runs under. Unlike
+// the others it is passed on by all.
+const UsesVariable = "LEASECTL_USES"
+
+// withoutVariable returns env without one variable.
+func withoutVariable(env []string, name string) []string {
+	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+}
+
 // environment returns env with what a command may want to know of its lease,
 // which is nil if it has none.
 func environment(env []string, lease *holder.Lease, state string) []string {
@@ -22,6 +31,9 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 	env = append(env, "LEASECTL_STATE="+state)
 	if lease == nil {
 		return env
+	}
+	if uses := lease.Uses(); uses != "" { // which name those above, too
+		env = append(withoutVariable(env, UsesVariable), UsesVariable+"="+uses)
 	}
 	names := lease.Names()
 	env = append(env, "LEASECTL_HANDLE="+lease.Handle(), "LEASECTL_NAMES="+strings.Join(names, ","))

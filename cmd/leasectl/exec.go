@@ -17,12 +17,14 @@ import (
 
 type execOptions struct {
 	take             takeOptions
+	shared           sharedOptions
 	attempts         int
 	retryOn          []int
 	onLost           string
 	grace            time.Duration
 	parentDeath      syscall.Signal
 	conflictExitCode int
+	anyTTL           bool // the user named none
 }
 
 func newExecCommand(a *app) *cobra.Command {
@@ -45,6 +47,9 @@ if the lease was lost and the command was stopped.`,
 			if flags := cmd.Flags(); typed(flags.Lookup("retry-on")) && !flags.Changed("attempts") {
 				return usagef("--retry-on goes with --attempts: say how often to run the command at most, such as --attempts 5")
 			}
+			if err := o.shared.check(cmd.Flags()); err != nil {
+				return err
+			}
 			return a.exec(cmd.Context(), o, args)
 		},
 	}
@@ -59,6 +64,7 @@ if the lease was lost and the command was stopped.`,
 	flags.Var(durationValue(&o.grace, 10*time.Second, 0, time.Hour), "grace-period", "time from TERM to KILL")
 	flags.Var(signalValue(&o.parentDeath, syscall.SIGTERM), "parent-death", "signal that the command gets if leasectl is killed (Linux)")
 	flags.Var(intValue(&o.conflictExitCode, exitNoLease, 0, 255), "conflict-exit-code", "exit code when no lease was to be had in time")
+	o.shared.bind(flags)
 	require(flags, "type")
 	return cmd
 }
@@ -75,7 +81,7 @@ func (o *execOptions) complete() error {
 			o.onLost = "warn"
 		}
 	}
-	if o.take.ttl == 0 {
+	if o.anyTTL = o.take.ttl == 0; o.anyTTL {
 		// Shorter than a pool's default, since somebody renews it: it is how
 		// long a lease stays taken after everybody who could release it died.
 		o.take.ttl = max(defaultExecTTL, 3*(o.grace+supervisor.StopMargin))
@@ -105,6 +111,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 	} else if request, err = o.take.request(ctx, handle); err != nil {
 		return execError{err}
 	}
+	request.Shared = o.shared.request(o.anyTTL)
 	end, err := supervisor.Run(ctx, a.holder, supervisor.Options{
 		Args:         args,
 		Environment:  os.Environ(),

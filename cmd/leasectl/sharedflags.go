@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/supervisor"
+)
+
+// sharedOptions are the flags of exec with which commands of a machine share one
+// lease.
+type sharedOptions struct {
+	name    string
+	maxUses usesBound
+	maxAge  time.Duration
+	linger  time.Duration
+}
+
+// usesBound is how often a round may be used.
+type usesBound struct {
+	uses    int // zero: any number
+	percent int // more, as long as no other lease is free
+}
+
+// withShared are the flags that go with --shared only.
+var withShared = []string{"max-uses", "max-age", "linger"}
+
+// aloneFlags mean a lease of this command's own, which no other command has a part
+// in.
+var aloneFlags = []string{"key", "coalesce", "attempts", "release-after", "handle", "scope"}
+
+const (
+	defaultPercent = 10
+	minLinger      = time.Second
+)
+
+func (o *sharedOptions) bind(flags *pflag.FlagSet) {
+	flags.Var(sharedValue(&o.name), "shared", "share one lease with the commands of this machine that have the same NAME, type and proxy")
+	flags.Var(usesValue(&o.maxUses), "max-uses", "with --shared: take a new lease after N uses, or at most PERCENT more (default 10%) while none is free")
+	flags.Var(durationValue(&o.maxAge, 0, time.Second, maxTime), "max-age", "with --shared: take a new lease after this long, or up to a tenth earlier")
+	flags.Var(durationValue(&o.linger, 0, minLinger, maxTime), "linger", "with --shared: the last user leaves the lease for this long to those who come next")
+}
+
+// check refuses flags that do not fit together.
+func (o *sharedOptions) check(flags *pflag.FlagSet) error {
+	if !flags.Changed("shared") {
+		for _, name := range withShared {
+			if flags.Changed(name) {
+				return usagef("--%s goes with --shared: name the lease to share, such as --shared provider", name)
+			}
+		}
+		return nil
+	}
+	for _, name := range aloneFlags {
+		if f := flags.Lookup(name); f != nil && f.Changed {
+			return usagef("--%s does not go with --shared: a lease that others use, too, is taken and given back for all of them", name)
+		}
+	}
+	return nil
+}
+
+// request says how to share; nil: not at all. anyTTL says that the TTL is a default.
+func (o *sharedOptions) request(anyTTL bool) *holder.Shared {
+	if o.name == "" {
+		return nil
+	}
+	return &holder.Shared{
+		Name:    o.name,
+		MaxUses: o.maxUses.uses, Percent: o.maxUses.percent,
+		MaxAge: o.maxAge,
+		Linger: o.linger,
+		AnyTTL: anyTTL,
+		Within: os.Getenv(supervisor.UsesVariable),
+	}
+}
+
+// sharedValue takes any text. A variable that is empty by mistake is none: all who
+// have the same mistake would share.
+func sharedValue(p *string) pflag.Value {
+	return value{
+		kind:   "NAME",
+		format: func() string { return *p },
+		set: func(s string) error {
+			if s == "" {
+				return errors.New("want a name: if a variable has it, it is empty")
+			}
+			*p = s
+			return nil
+		},
+	}
+}
+
+// usesValue takes N or N+PERCENT%.
+func usesValue(p *usesBound) pflag.Value {
+	return value{
+		kind: "N[+PERCENT%]",
+		format: func() string {
+			if p.uses == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%d+%d%%", p.uses, p.percent)
+		},
+		set: func(s string) error {
+			number, margin, has := strings.Cut(s, "+")
+			uses, err := strconv.Atoi(number)
+			percent := defaultPercent
+			if has && err == nil {
+				digits, ok := strings.CutSuffix(margin, "%")
+				if percent, err = strconv.Atoi(digits); !ok {
+					err = errors.New("no percent sign")
+				}
+			}
+			if err != nil || uses < 1 || uses > math.MaxInt32 || percent < 0 || percent > 1000 {
+				return errors.New("want a number of uses from 1 on, such as 100, or with a margin from 0 to 1000 percent, such as 100+20%")
+			}
+			*p = usesBound{uses: uses, percent: percent}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,86 @@
+package holder
+
+import (
+	"fmt"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// choice is what a newcomer does next.
+type choice struct {
+	do     todo
+	round  lockfile.Round // as it was when the choice was made
+	use    *lockfile.Use  // that was reserved for it; nil: none was
+	behind string         // id of the expired round to join if no lease is free at once; "" is none
+}
+
+type todo int
+
+const (
+	joinRound   todo = iota // its users hold the lease
+	reviveRound             // it is held, but no user lives: renew first
+	beginRound              // a new one
+	awaitRound              // one of its users is about to do something
+	settleRound             // its users are dead, and left something to do
+)
+
+// chooseIn decides by the record what a newcomer does. It changes nothing but to
+// forget dead users.
+func (n sharedName) chooseIn(tx *lockfile.SharedTx) (choice, error) {
+	var newest *lockfile.Round
+	for i := range tx.Rounds {
+		r := &tx.Rounds[i]
+		if n.finished(tx, r) {
+			return choice{do: settleRound, round: *r}, nil
+		}
+		if r.State != lockfile.RoundReleasing && !r.Over(n.now()) {
+			newest = r
+		}
+	}
+	if newest == nil {
+		return choice{do: beginRound}, nil
+	}
+	live := tx.Live(newest, 0)
+	conflict := n.conflict(*newest)
+	switch {
+	case !live && (conflict != nil || newest.Expired(n.now())):
+		return choice{do: settleRound, round: *newest}, nil
+	case conflict != nil:
+		return choice{}, conflict
+	case newest.State != lockfile.RoundHeld && live:
+		return choice{do: awaitRound, round: *newest}, nil
+	case newest.Expired(n.now()) && (newest.Closed(n.now()) || renews(*newest)):
+		// A version-1 proxy is not asked whether a lease is free: it cannot say no.
+		c := choice{do: beginRound}
+		if !newest.Closed(n.now()) {
+			c.behind = newest.ID
+		}
+		return c, nil
+	case live || !renews(*newest):
+		return choice{do: joinRound, round: *newest}, nil
+	}
+	return choice{do: reviveRound, round: *newest}, nil
+}
+
+// conflict says what a newcomer wants otherwise than a round has it.
+func (n sharedName) conflict(r lockfile.Round) error {
+	const how = "shared lease %q: its round %s, and this command wants %s: take another NAME, or the same value"
+	switch w := n.wanted; {
+	case w.Count != r.Count:
+		return invalidf(how, n.shown, fmt.Sprintf("has --count %d", r.Count), fmt.Sprintf("--count %d", w.Count))
+	case w.TTL != r.TTL && !n.asked.AnyTTL:
+		return invalidf(how, n.shown, "has --ttl "+leaseapi.Duration(r.TTL).String(), "--ttl "+leaseapi.Duration(w.TTL).String())
+	case w.Token != r.Token:
+		return invalidf(how, n.shown, "was begun with "+describeToken(r), describeToken(w))
+	}
+	return nil
+}
+
+// describeToken names the token of a round without telling it.
+func describeToken(r lockfile.Round) string {
+	if r.Token == "" {
+		return "no token"
+	}
+	return fmt.Sprintf("the token (digest %s) of --token-file %s", r.Token, r.TokenFile)
+}

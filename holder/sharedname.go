@@ -1,0 +1,138 @@
+package holder
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// sharedName is a shared lease, by all that must be the same for two commands to
+// share one, and what this command wants of it.
+type sharedName struct {
+	h      *Holder
+	file   lockfile.Shared
+	boot   string         // that the times of the record count from
+	shown  string         // NAME, as it may be printed
+	asked  Shared         // how this command wants to share
+	wanted lockfile.Round // what a round that it begins would have
+}
+
+// sharedDir is where the records of shared leases stand.
+func (h *Holder) sharedDir() string { return filepath.Join(h.stateDir, "shared") }
+
+// sharedName returns the shared lease that a request is for.
+func (h *Holder) sharedName(r Request) (sharedName, error) {
+	proxy := r.Proxy
+	if proxy == "" {
+		proxy = h.dialer.URL
+	}
+	proxy, err := h.dialer.name(proxy)
+	if err != nil {
+		return sharedName{}, err
+	}
+	token, err := h.dialer.token()
+	if err != nil {
+		return sharedName{}, err
+	}
+	n := sharedName{h: h, boot: bootID(), asked: *r.Shared, shown: clip(r.Shared.Name, leaseapi.MaxName)}
+	key := digest(n.boot, processSpace(), strconv.Itoa(os.Getuid()), proxy, r.Type, r.Shared.Name)
+	n.file = lockfile.Shared(filepath.Join(h.sharedDir(), key))
+	n.wanted = lockfile.Round{
+		Type: r.Type, Count: r.Count, Proxy: proxy, TTL: r.TTL, Owner: sharedOwner(n.shown, key),
+		MaxUses: r.Shared.MaxUses, Bound: r.Shared.MaxUses + r.Shared.MaxUses*r.Shared.Percent/100, MaxAge: r.Shared.MaxAge,
+	}
+	if token != "" {
+		n.wanted.Token, n.wanted.TokenFile = digest(key, token)[:8], h.dialer.TokenFile
+	}
+	return n, nil
+}
+
+// sharedOwner is who holds a shared lease: no job, but this machine under the NAME.
+// The key tells it from the same NAME elsewhere.
+func sharedOwner(shown, key string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return clip(fmt.Sprintf("%s shared %s %s", clip(host, leaseapi.MaxName), key[:8], shown), leaseapi.MaxOwner)
+}
+
+// clip makes text printable and cuts it to so many bytes.
+func clip(text string, most int) string {
+	text = leaseapi.Printable(text)
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "")
+	}
+	return text
+}
+
+// digest is a file name for any words: 128 bits of their hash.
+func digest(words ...string) string {
+	hash := sha256.New()
+	for _, w := range words {
+		fmt.Fprintf(hash, "%d:%s", len(w), w)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
+// key names the shared lease in the environment of its users.
+func (n sharedName) key() string { return filepath.Base(string(n.file)) }
+
+// now is the time that records count in.
+func (n sharedName) now() time.Duration { return proxyclient.Now().SinceBoot() }
+
+// update changes the record, whose directory it makes.
+func (n sharedName) update(ctx context.Context, fn func(tx *lockfile.SharedTx) error) error {
+	err := n.file.Update(ctx, fn)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := makeStateDir(n.h.stateDir); err != nil {
+		return err
+	}
+	if err := lockfile.MakeDir(n.h.sharedDir()); err != nil {
+		return err
+	}
+	return n.file.Update(ctx, fn)
+}
+
+// finished tells whether a round is over and nobody is left to give its lease back.
+// Whatever it waits for was for a dead user to do.
+func (n sharedName) finished(tx *lockfile.SharedTx, r *lockfile.Round) bool {
+	if r.State == lockfile.RoundAcquiring || r.State == lockfile.RoundReleasing {
+		return !n.file.Alive(r.ID, r.By)
+	}
+	return (r.Over(n.now()) || tx.Boot != n.boot) && !tx.Live(r, 0)
+}
+
+// renews tells whether a round's lease ends unless it is renewed.
+func renews(r lockfile.Round) bool {
+	return proxyclient.CapabilitiesOf(wireLeases(r.Leases)).Renews()
+}
+
+// describeUse says which use of which lease a command has.
+func describeUse(shown string, r lockfile.Round, n int) string {
+	of := ""
+	if r.Bound > 0 {
+		of = fmt.Sprintf(" of at most %d", r.Bound)
+	}
+	return fmt.Sprintf("shared lease %s %q: use %d%s", strings.Join(r.Names(), ", "), shown, n, of)
+}
+
+// stillHeld tells whether nobody has begun to give back what a handle holds.
+func stillHeld(handle lockfile.Handle) bool {
+	r, err := handle.Read()
+	return err == nil && unreleased(r)
+}

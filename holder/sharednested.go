@@ -1,0 +1,78 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// nested returns the part of a command that runs under a user of the same shared
+// lease: it belongs to that use. Nil: there is no such user.
+func (n sharedName) nested() (*Lease, error) {
+	for use := range strings.SplitSeq(n.asked.Within, ",") {
+		words := strings.Split(use, "/")
+		if len(words) != 3 || words[0] != n.key() {
+			continue
+		}
+		record, err := n.file.Read()
+		if err != nil {
+			return nil, err
+		}
+		number, _ := strconv.Atoi(words[2])
+		r := record.Round(words[1])
+		if r == nil || r.Over(n.now()) || !n.file.Alive(r.ID, number) {
+			continue // it has ended, and left this process behind
+		}
+		if err := n.conflict(*r); err != nil {
+			return nil, err
+		}
+		n.h.report.Notef("within %s", describeUse(n.shown, *r, number))
+		return roundLease(n.h, *r, &nestedUse{sharedName: n, round: r.ID}), nil
+	}
+	return nil, nil
+}
+
+// nestedUse is the part of a command within another's use: it only hears of a lost
+// lease. It is a [part].
+type nestedUse struct {
+	sharedName
+	round string
+}
+
+func (u *nestedUse) uses() string { return u.asked.Within }
+
+func (u *nestedUse) leave(context.Context) ([]string, error) { return nil, nil }
+
+func (u *nestedUse) keep(ctx context.Context, _ KeepOptions) (kept context.Context, stop func()) {
+	return keepWith(ctx, func(ctx context.Context, lose func(error)) {
+		for proxyclient.Sleep(ctx, sharedWatch) == nil {
+			if err := u.lost(); err != nil {
+				lose(err)
+				return
+			}
+		}
+	})
+}
+
+// lost says why the lease is not this command's any more.
+func (u *nestedUse) lost() error {
+	record, err := u.file.Read()
+	if err != nil {
+		return nil
+	}
+	r := record.Round(u.round)
+	switch {
+	case r == nil || r.State == lockfile.RoundReleasing:
+		return fmt.Errorf("the use of shared lease %q that this command is within has ended: %w", u.shown, proxyclient.ErrLost)
+	case r.Lost != "":
+		return errors.New(r.Lost)
+	case r.Over(u.now()):
+		return &proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline)}
+	}
+	return nil
+}

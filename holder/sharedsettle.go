@@ -1,0 +1,104 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// settleRounds gives back what the dead users of any shared lease have left at a
+// proxy, within a moment. It never fails: what it does not manage, the next round
+// or recover does.
+func (h *Holder) settleRounds(ctx context.Context, proxy string) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	files, err := lockfile.SharedIn(h.sharedDir())
+	if err != nil {
+		h.report.Debugf("%v", err)
+	}
+	for _, file := range files {
+		for _, r := range h.deadRounds(file) {
+			if r.Proxy == proxy && ctx.Err() == nil {
+				if err := h.settleRound(ctx, file, r.ID); err != nil {
+					h.report.Debugf("%v", err)
+				}
+			}
+		}
+	}
+}
+
+// deadRounds returns the rounds of a shared lease that nobody uses, as a look
+// without the lock shows them. One that lingers has its time.
+func (h *Holder) deadRounds(file lockfile.Shared) (dead []lockfile.Round) {
+	record, err := file.Read()
+	if err != nil {
+		h.report.Debugf("%v", err)
+		return nil
+	}
+	n := h.sharedOf(file)
+	for _, r := range record.Rounds {
+		if n.deserted(record, r) {
+			dead = append(dead, r)
+		}
+	}
+	return dead
+}
+
+// sharedOf is the shared lease of a record that was found.
+func (h *Holder) sharedOf(file lockfile.Shared) sharedName {
+	return sharedName{h: h, file: file, boot: bootID()}
+}
+
+// deserted tells whether no user of a round lives, nor is one expected to come.
+func (n sharedName) deserted(record lockfile.SharedRecord, r lockfile.Round) bool {
+	if r.Lingers && record.Boot == n.boot && !r.Over(n.now()) {
+		return false
+	}
+	for _, use := range r.Users {
+		if n.file.Alive(r.ID, use) {
+			return false
+		}
+	}
+	return true
+}
+
+// settleRound gives back the lease of a round that nobody uses, and removes it. A
+// round that somebody has joined meanwhile is left alone.
+func (h *Holder) settleRound(ctx context.Context, file lockfile.Shared, id string) error {
+	released, err := h.releaseRound(ctx, file, id)
+	if len(released) > 0 {
+		h.report.Notef("released %s: the users of its shared lease were killed", strings.Join(released, ", "))
+	}
+	return err
+}
+
+// releaseRound is settleRound without a word. It returns what was released.
+func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id string) (released []string, err error) {
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	n := h.sharedOf(file)
+	var path string
+	err = file.Update(ctx, func(tx *lockfile.SharedTx) error {
+		if r := tx.Round(id); r != nil && !tx.Live(r, 0) {
+			// From here on nobody joins it. Whoever finds it does the same again.
+			r.State, r.By, path = lockfile.RoundReleasing, 0, r.Handle
+		}
+		return nil
+	})
+	if err != nil || path == "" {
+		return nil, err
+	}
+	failpoint("round-condemned")
+	handle, err := OpenHandle(path)
+	if err == nil {
+		released, err = h.giveBack(ctx, handle, Anything)
+	}
+	failpoint("round-settled")
+	if err != nil && stillHeld(handle) {
+		return released, fmt.Errorf("shared lease %s: %w", file, err)
+	}
+	return released, errors.Join(err, n.file.Update(ctx, func(tx *lockfile.SharedTx) error { return tx.Remove(id) }))
+}

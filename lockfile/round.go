@@ -1,0 +1,86 @@
+package lockfile
+
+import (
+	"slices"
+	"time"
+)
+
+// RoundState says where a round stands.
+type RoundState string
+
+// States of a round. In all of them but held, the use Round.By does the next step;
+// if that use is dead, the step is for whoever finds it.
+const (
+	// RoundAcquiring: By asks the proxy for the lease.
+	RoundAcquiring RoundState = "acquiring"
+	// RoundHeld: the lease is the users'.
+	RoundHeld RoundState = "held"
+	// RoundRenewing: By, the only user, makes the renewal that decides whether the
+	// round goes on.
+	RoundRenewing RoundState = "renewing"
+	// RoundReleasing: By, the last user, gives the lease back.
+	RoundReleasing RoundState = "releasing"
+)
+
+// Round is the time of a shared lease from its acquire to its release, as its
+// users write it down for each other. Times of type [time.Duration] count from the
+// boot of the machine.
+type Round struct {
+	ID     string     `json:"id"` // names its files
+	State  RoundState `json:"state"`
+	By     int        `json:"by,omitempty"`
+	Handle string     `json:"handle"` // path; it has the names while they are held
+
+	// What its first user asked for.
+	Type      string        `json:"type"`
+	Count     int           `json:"count"`
+	Proxy     string        `json:"proxy"`
+	Owner     string        `json:"owner"`
+	Token     string        `json:"token,omitempty"` // a digest of it; "" is none
+	TokenFile string        `json:"token_file,omitempty"`
+	TTL       time.Duration `json:"ttl_ns,omitempty"`
+	// MaxUses is after how many uses the round is expired, Bound how many it may
+	// have; zero: any number.
+	MaxUses int           `json:"max_uses,omitempty"`
+	Bound   int           `json:"bound,omitempty"`
+	MaxAge  time.Duration `json:"max_age_ns,omitempty"` // a length; zero: any
+
+	Leases    []Lease       `json:"leases,omitempty"`
+	RequestID string        `json:"request_id,omitempty"`
+	Granted   time.Duration `json:"granted_ns,omitempty"` // the TTL, a length; zero: until it is released
+	Since     time.Time     `json:"since,omitzero"`       // for people
+	ExpiresAt time.Duration `json:"expires_at_ns,omitempty"`
+	EndsAt    time.Duration `json:"ends_at_ns,omitempty"` // nobody joins from then on
+
+	Uses  int   `json:"uses"`            // that were reserved so far; they are numbered from 1
+	Users []int `json:"users,omitempty"` // uses that have not ended, unless their process was killed
+
+	RenewedAt  time.Duration `json:"renewed_at_ns,omitempty"`
+	RenewEvery time.Duration `json:"renew_every_ns,omitempty"` // a length
+	Deadline   time.Duration `json:"deadline_ns,omitempty"`    // when the lease ends unless it is renewed; zero: never
+	Lingers    bool          `json:"lingers,omitempty"`        // its last user left the lease to end at Deadline
+	Lost       string        `json:"lost,omitempty"`           // why the lease is lost; "": it is not
+}
+
+// Names returns the names of the leases, in their order.
+func (r *Round) Names() []string { return Record{Leases: r.Leases}.Names() }
+
+// Expired reports whether a newcomer is to look for another round.
+func (r *Round) Expired(now time.Duration) bool {
+	return r.MaxUses > 0 && r.Uses >= r.MaxUses || r.ExpiresAt > 0 && now >= r.ExpiresAt
+}
+
+// Closed reports whether nobody may join the round any more.
+func (r *Round) Closed(now time.Duration) bool {
+	return r.Bound > 0 && r.Uses >= r.Bound || r.EndsAt > 0 && now >= r.EndsAt
+}
+
+// Over reports whether the lease has ended, or may have.
+func (r *Round) Over(now time.Duration) bool {
+	return r.Lost != "" || r.Deadline > 0 && now >= r.Deadline
+}
+
+// dropUser forgets a use that has ended.
+func (r *Round) dropUser(n int) {
+	r.Users = slices.DeleteFunc(r.Users, func(u int) bool { return u == n })
+}

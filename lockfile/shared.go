@@ -1,0 +1,257 @@
+package lockfile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// Shared is the path, without its suffixes, of the record of a shared lease: one
+// lease that commands of a machine hold together. PATH.json has its rounds, and
+// PATH.lock is the lock under which they change. A use is a file PATH.ROUND.N that
+// its process has locked: a free one, or none, is a dead user. PATH.ROUND.renew is
+// locked by the user that renews the round.
+//
+// Every file but the record is named by the record, and goes before its mention
+// there does. So a kill at any point leaves no file that nobody finds.
+type Shared string
+
+// SharedIn returns the shared leases of a directory. It is empty if the directory
+// is missing.
+func SharedIn(dir string) ([]Shared, error) {
+	if err := checkDir(dir); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("list shared leases: %w", err)
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("list shared leases: %w", err)
+	}
+	var found []Shared
+	for _, f := range files {
+		name, ok := strings.CutSuffix(f.Name(), jsonSuffix)
+		if !ok { // a kill may leave the lock alone
+			name, ok = strings.CutSuffix(f.Name(), lockSuffix)
+		}
+		if path := Shared(filepath.Join(dir, name)); ok && !isTemp(f.Name()) && !slices.Contains(found, path) {
+			found = append(found, path)
+		}
+	}
+	return found, nil
+}
+
+// SharedRecord is what the users of a shared lease write down for each other. The
+// zero SharedRecord is that of a lease that nobody uses: it has no file.
+type SharedRecord struct {
+	Name   string  `json:"name"`   // for people
+	Boot   string  `json:"boot"`   // of the machine, which its times count from
+	Rounds []Round `json:"rounds"` // oldest first
+}
+
+// Round returns the round of that id, nil if it is gone. It points into r.
+func (r *SharedRecord) Round(id string) *Round {
+	for i := range r.Rounds {
+		if r.Rounds[i].ID == id {
+			return &r.Rounds[i]
+		}
+	}
+	return nil
+}
+
+// Read returns the record as it was before a change or as it is after it. It takes
+// no lock.
+func (s Shared) Read() (SharedRecord, error) {
+	r, _, err := s.read()
+	return r, err
+}
+
+func (s Shared) read() (r SharedRecord, data []byte, err error) {
+	path := string(s) + jsonSuffix
+	data, err = readOwn(path)
+	if err == nil {
+		err = checkFormat(data)
+	}
+	if err == nil && len(data) > 0 {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		return SharedRecord{}, nil, fmt.Errorf("read shared lease %s: %w", path, err)
+	}
+	return r, data, nil
+}
+
+// SharedTx is a shared lease under its lock, inside [Shared.Update].
+type SharedTx struct {
+	SharedRecord
+
+	shared Shared
+	saved  []byte // the record as it is on disk
+}
+
+// sharedRetry is how long a user sleeps between two tries of the lock: shorter than
+// [retryDelay], since hundreds of commands may come at once, each for a fraction
+// of a millisecond.
+const sharedRetry = time.Millisecond
+
+// Update is the one way to change a shared lease: it locks it, reads it, calls fn,
+// and writes what fn made of tx.Rounds, unless fn fails. Without a round its files
+// are removed. It blocks for the lock until ctx ends. The directory must exist.
+func (s Shared) Update(ctx context.Context, fn func(tx *SharedTx) error) (err error) {
+	unlock, err := lockFile(s.lockPath(), waitingEvery(ctx, sharedRetry))
+	if err != nil {
+		return fmt.Errorf("update shared lease: %w", err)
+	}
+	defer unlockInto(&err, unlock)
+	tx := &SharedTx{shared: s}
+	if tx.SharedRecord, tx.saved, err = s.read(); err != nil {
+		return err
+	}
+	defer tx.removeLock()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Save()
+}
+
+func (s Shared) lockPath() string { return string(s) + lockSuffix }
+
+// Save writes the rounds now rather than when fn returns.
+func (tx *SharedTx) Save() error {
+	path := string(tx.shared) + jsonSuffix
+	step, data := remove(path), []byte(nil)
+	if len(tx.Rounds) > 0 {
+		var err error
+		data, err = json.Marshal(struct {
+			Format int `json:"format"`
+			SharedRecord
+		}{plainFormat, tx.SharedRecord})
+		if err != nil {
+			return fmt.Errorf("write shared lease %s: %w", path, err)
+		}
+		data = append(data, '\n')
+		step = replace(path, data)
+	}
+	if bytes.Equal(data, tx.saved) {
+		return nil
+	}
+	if err := apply(step); err != nil {
+		return fmt.Errorf("write shared lease %s: %w", path, err)
+	}
+	tx.saved = data
+	return nil
+}
+
+// removeLock removes the lock, under itself, if there is nothing that it guards.
+func (tx *SharedTx) removeLock() {
+	if len(tx.saved) == 0 {
+		os.Remove(tx.shared.lockPath())
+	}
+}
+
+// Use is one command's part in a round. Its process is alive as long as the Use
+// is referred to and has not ended.
+type Use struct {
+	Round string // id
+	N     int
+	path  string
+	end   func() error
+}
+
+// Reserve adds a use to a round, which counts from then on even if the process is
+// killed at once.
+func (tx *SharedTx) Reserve(ctx context.Context, r *Round) (*Use, error) {
+	r.Uses++
+	r.Users = append(r.Users, r.Uses)
+	use := &Use{Round: r.ID, N: r.Uses, path: tx.shared.usePath(r.ID, r.Uses)}
+	if err := tx.Save(); err != nil {
+		return nil, err
+	}
+	var err error
+	use.end, err = lockFile(use.path, waitingEvery(ctx, sharedRetry))
+	if err != nil {
+		return nil, fmt.Errorf("reserve a use: %w", err)
+	}
+	return use, nil
+}
+
+// End ends a use. Its process lives on.
+func (tx *SharedTx) End(u *Use) error {
+	err := apply(remove(u.path))
+	if r := tx.Round(u.Round); r != nil && err == nil {
+		r.dropUser(u.N)
+	}
+	return errors.Join(err, u.end())
+}
+
+// Live reports whether a round has a user that lives, beside the use except; zero
+// is none. Dead ones that it meets are forgotten.
+func (tx *SharedTx) Live(r *Round, except int) bool {
+	for _, n := range slices.Clone(r.Users) {
+		switch {
+		case n == except:
+		case tx.shared.Alive(r.ID, n):
+			return true
+		case apply(remove(tx.shared.usePath(r.ID, n))) == nil:
+			r.dropUser(n)
+		}
+	}
+	return false
+}
+
+// Remove removes a round and its files. It has no live user.
+func (tx *SharedTx) Remove(id string) error {
+	r := tx.Round(id)
+	if r == nil {
+		return nil
+	}
+	steps := []change{remove(tx.shared.renewPath(id))}
+	for _, n := range r.Users {
+		steps = append(steps, remove(tx.shared.usePath(id, n)))
+	}
+	if err := apply(steps...); err != nil {
+		return fmt.Errorf("remove a round: %w", err)
+	}
+	tx.Rounds = slices.DeleteFunc(tx.Rounds, func(r Round) bool { return r.ID == id })
+	return nil
+}
+
+// Alive reports whether the process of a use lives and the use has not ended.
+func (s Shared) Alive(round string, n int) bool {
+	if n == 0 {
+		return false
+	}
+	l := flock.New(s.usePath(round, n), flock.SetFlag(os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK))
+	free, err := l.TryRLock() // shared, so that two who look do not take each other for the user
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) // in doubt it lives
+	}
+	if free {
+		l.Unlock()
+	}
+	return !free
+}
+
+// LockRenewal takes the lock of the user that renews a round, as [Lock] does.
+func (s Shared) LockRenewal(round string) (unlock func() error, err error) {
+	return Lock(s.renewPath(round))
+}
+
+func (s Shared) usePath(round string, n int) string {
+	return string(s) + "." + round + "." + strconv.Itoa(n)
+}
+
+func (s Shared) renewPath(round string) string { return string(s) + "." + round + ".renew" }

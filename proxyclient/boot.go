@@ -1,0 +1,10 @@
+package proxyclient
+
+import "time"
+
+// SinceBoot returns i as the time since this machine booted. Unlike an Instant it
+// means the same in every process of the machine, until the next boot.
+func (i Instant) SinceBoot() time.Duration { return sinceBoot() + Until(i) }
+
+// AfterBoot is the inverse of [Instant.SinceBoot].
+func AfterBoot(d time.Duration) Instant { return Now().Add(d - sinceBoot()) }
