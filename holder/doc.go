@@ -32,8 +32,15 @@
 // leases are owed; the proxy is told; the handle goes. A kill in between leaves
 // a handle that says what it owes, and the next release of it settles that.
 //
+// A lease that several commands of a machine hold together is a plain one behind a
+// handle of its own. Its record ([lockfile.Shared]) says who uses it and what each
+// of them is about to do; [Lease.Keep] and [Lease.Release] are then about one
+// command's part in it.
+//
 // # The files, from the public down
 //
+// take.go (which kind of lease); shared.go, sharedchoice.go, sharednested.go,
+// shareduse.go, sharedsettle.go, sharedname.go (one lease of many commands);
 // acquire.go, ask.go, request.go, handover.go, resize.go, lease.go (the life of a lease);
 // recover.go, settle.go (what the killed left); keeper.go (the background
 // process); release.go, late.go, giveback.go, owed.go (giving back); holder.go

@@ -226,8 +226,8 @@ func (s *sharing) granted(ctx context.Context, c choice, l *Lease) (*Lease, erro
 
 // recordRound writes the lease of a round down for all.
 func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
-	ctx, cancel := releaseContext(ctx)
-	defer cancel()
+	ctx, done := writeContext(ctx)
+	defer done()
 	return s.update(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.round.ID)
 		if r == nil {
@@ -250,8 +250,8 @@ func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
 
 // abandon ends a round that got no lease because of err, which it returns.
 func (s *sharing) abandon(ctx context.Context, c choice, err error) error {
-	ctx, cancel := releaseContext(ctx)
-	defer cancel()
+	ctx, done := writeContext(ctx)
+	defer done()
 	return errors.Join(err, s.update(ctx, func(tx *lockfile.SharedTx) error {
 		return errors.Join(tx.End(c.use), tx.Remove(c.round.ID))
 	}))
@@ -290,7 +290,7 @@ func (s *sharing) revive(ctx context.Context, c choice) (*Lease, error) {
 	defer cancel()
 	err := u.renew(renewing, c.round)
 	lost := errors.Is(err, proxyclient.ErrLost)
-	writing, done := releaseContext(ctx)
+	writing, done := writeContext(ctx)
 	defer done()
 	werr := s.update(writing, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.round.ID)

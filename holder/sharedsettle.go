@@ -100,5 +100,7 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 	if err != nil && stillHeld(handle) {
 		return released, fmt.Errorf("shared lease %s: %w", file, err)
 	}
-	return released, errors.Join(err, n.file.Update(ctx, func(tx *lockfile.SharedTx) error { return tx.Remove(id) }))
+	writing, done := writeContext(ctx)
+	defer done()
+	return released, errors.Join(err, n.file.Update(writing, func(tx *lockfile.SharedTx) error { return tx.Remove(id) }))
 }

@@ -216,8 +216,8 @@ func (u *sharedUse) renewFor(ctx context.Context, r lockfile.Round, ttl time.Dur
 	if err != nil && !isLost {
 		return err
 	}
-	writing, cancel := releaseContext(ctx)
-	defer cancel()
+	writing, done := writeContext(ctx)
+	defer done()
 	werr := u.update(writing, func(tx *lockfile.SharedTx) error {
 		now := tx.Round(r.ID)
 		switch {
@@ -260,7 +260,9 @@ func (u *sharedUse) leave(ctx context.Context) (released []string, err error) {
 		released, err = u.h.giveBack(ctx, handle, Anything)
 	}
 	failpoint("round-given-back")
-	return released, errors.Join(err, u.removeRound(ctx, handle))
+	writing, done := writeContext(ctx)
+	defer done()
+	return released, errors.Join(err, u.removeRound(writing, handle))
 }
 
 // endUse ends the use, unless it is the last one: then it stands until the round's
@@ -287,6 +289,8 @@ func (u *sharedUse) endUse(ctx context.Context) (last bool, err error) {
 // not renew it, the lease is to be given back, as the record then says.
 func (u *sharedUse) leaveLingering(ctx context.Context) error {
 	failed := u.renewFor(ctx, u.round, u.asked.Linger)
+	ctx, done := writeContext(ctx)
+	defer done()
 	return errors.Join(failed, u.update(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(u.use.Round)
 		switch {
@@ -297,7 +301,7 @@ func (u *sharedUse) leaveLingering(ctx context.Context) error {
 			return nil
 		}
 		r.State, r.By, r.Lingers = lockfile.RoundHeld, 0, true
-		u.h.report.Notef("%s lingers for %s", strings.Join(r.Names(), ", "), leaseapi.Duration(r.Deadline-r.RenewedAt))
+		u.h.report.Notef("%s lingers for %s", strings.Join(r.Names(), ", "), leaseapi.Duration((r.Deadline - r.RenewedAt).Round(time.Millisecond)))
 		return tx.End(u.use)
 	}))
 }

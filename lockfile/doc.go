@@ -24,9 +24,11 @@
 // record that is about to replace HANDLE.json is HANDLE.lock.json for a moment,
 // or, if its writer was killed, until the next change.
 //
+// A [Shared] lease is files of their own, which name each other.
+//
 // # Formats
 //
-// HANDLE.json and each entry of a [Journal] say in "format" which form they are
+// HANDLE.json, each entry of a [Journal] and the record of a [Shared] lease say in "format" which form they are
 // written in. Files without it are of format 0, which programs wrote before there
 // were numbers; it means the same as 1. Format 2 is that of a record that owes
 // names, since programs of format 1 expect no names file beside it. (The field is

@@ -15,6 +15,7 @@ import (
 var flagGroupsOf = []struct{ heading, flags string }{
 	{"Lease", "type count items key overcommit handle scope jitter wait-timeout ttl release-after optional owner-pid conflict-exit-code"},
 	{"Command", "attempts retry-on on-lost"},
+	{"Shared lease", "shared max-uses max-age linger"},
 	{"Signals", "grace-period parent-death"},
 	{otherFlags, ""},
 	{"Proxy", "proxy pool owner token-file ca"},

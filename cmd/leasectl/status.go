@@ -25,7 +25,8 @@ func newStatusCommand(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "show who holds what, who waits, and since when",
 		Long: `Status prints the pools of the proxy with their leases, or with --handle what
-one handle holds and what the proxy knows of it. With --watch it goes on until
+one handle holds and what the proxy knows of it. Leases that commands of this
+machine share (exec --shared) are listed with their rounds and uses. With --watch it goes on until
 it is interrupted: on a terminal it shows the table anew, elsewhere it prints a
 line for each change, or with --output json the pool after each change.`,
 		Example: `  leasectl status --type install --watch
@@ -59,10 +60,14 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 	if err != nil {
 		return err
 	}
+	shared := a.sharedRounds(o.typ)
 	if a.output == "json" {
-		return a.printJSON(all)
+		return a.printJSON(struct {
+			leaseapi.PoolsReply
+			Shared []holder.SharedRound `json:"shared,omitempty"`
+		}{all, shared})
 	}
-	return a.print("%s%s", leaderLine(all.Leader, time.Now()), poolTable(all.Pools))
+	return a.print("%s%s%s", leaderLine(all.Leader, time.Now()), poolTable(all.Pools), sharedTable(shared))
 }
 
 // handleStatus shows what a handle holds, and what its proxy knows of that.

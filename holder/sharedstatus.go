@@ -1,0 +1,53 @@
+package holder
+
+import (
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// SharedRound is a round of a shared lease of this machine, as its record shows it.
+type SharedRound struct {
+	Name  string              `json:"name"` // NAME, made printable
+	Type  string              `json:"type"`
+	Proxy string              `json:"proxy"`
+	Round string              `json:"round"` // id
+	State lockfile.RoundState `json:"state"`
+	Names []string            `json:"names"` // of its leases; none while it is being acquired
+	Uses  int                 `json:"uses"`  // that were reserved so far
+	Bound int                 `json:"bound,omitempty"`
+	Users int                 `json:"users"`          // commands that live
+	Since time.Time           `json:"since,omitzero"` // when the lease was got
+}
+
+// SharedRounds returns the rounds of all shared leases in the state directory that
+// are of this boot. It takes no lock.
+func (h *Holder) SharedRounds() (rounds []SharedRound, err error) {
+	files, err := lockfile.SharedIn(h.sharedDir())
+	if err != nil {
+		return nil, err
+	}
+	boot := bootID()
+	for _, file := range files {
+		record, err := file.Read()
+		if err != nil {
+			return rounds, err
+		}
+		if record.Boot != boot {
+			continue
+		}
+		for _, r := range record.Rounds {
+			shown := SharedRound{
+				Name: record.Name, Type: r.Type, Proxy: r.Proxy, Round: r.ID, State: r.State, Names: r.Names(),
+				Uses: r.Uses, Bound: r.Bound, Since: r.Since,
+			}
+			for _, n := range r.Users {
+				if file.Alive(r.ID, n) {
+					shown.Users++
+				}
+			}
+			rounds = append(rounds, shown)
+		}
+	}
+	return rounds, nil
+}
