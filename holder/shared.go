@@ -237,7 +237,8 @@ func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
 		r.Leases, r.RequestID, r.Granted, r.Since = l.record.Leases, l.record.RequestID, l.grant.TTL, l.record.AcquiredAt
 		r.RenewedAt = l.grant.Asked.SinceBoot()
 		if l.grant.Capabilities.Renews() {
-			r.Deadline, r.RenewEvery = l.deadline.SinceBoot(), sharedConfirm
+			r.Deadline = l.deadline.SinceBoot()
+			r.RenewEvery = min(sharedConfirm, (r.Deadline-r.RenewedAt)/4)
 		}
 		if r.MaxAge > 0 {
 			r.EndsAt = r.RenewedAt + r.MaxAge

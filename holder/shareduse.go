@@ -102,7 +102,7 @@ func (k *roundKeeper) run(ctx context.Context, after time.Duration) {
 			k.unlock()
 		}
 	}()
-	k.jitter = mathrand.N(k.round.Granted/16 + 1)
+	k.jitter = mathrand.N(k.round.Granted/32 + 1)
 	pause := min(after, k.round.RenewedAt+k.round.RenewEvery-k.now())
 	for proxyclient.Sleep(ctx, pause) == nil {
 		if done := k.look(ctx); done {
@@ -157,16 +157,17 @@ func (k *roundKeeper) takeOver() {
 }
 
 // due is when this user renews: in its turn, or if half of the time has gone by
-// without a renewal of those whose turn it is.
+// without a renewal of those whose turn it is, and in any case before the limit.
 func (k *roundKeeper) due() time.Duration {
-	if k.unlock == nil {
-		return k.round.RenewedAt + (k.round.Deadline-k.round.RenewedAt)/2 + k.jitter
+	turn := k.round.RenewedAt + k.round.RenewEvery
+	switch {
+	case k.unlock == nil:
+		half := k.round.RenewedAt + (k.round.Deadline-k.round.RenewedAt)/2
+		return min(half, (turn+k.limit())/2) + k.jitter
+	case k.confirm > 0:
+		return min(turn, k.confirm)
 	}
-	due := k.round.RenewedAt + k.round.RenewEvery
-	if k.confirm > 0 {
-		due = min(due, k.confirm)
-	}
-	return due
+	return turn
 }
 
 // limit is when the lease counts as lost.

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sharedRole is one command that is killed, and what is there before it.
+type sharedRole struct {
+	name   string
+	first  []string // a command that holds the lease meanwhile, with flags
+	before []string // a command that ends, or is killed at crash, with flags
+	crash  string
+	args   []string // flags of the command that is killed
+	run    string   // what it runs; "" is true
+	points []string
+}
+
+// Places that every acquire and every release comes by.
+var (
+	acquirePoints = []string{"intent-written", "request-in-handle", "acquire-unsent", "acquire-answered", "grant-in-history", "names-in-handle"}
+	releasePoints = []string{"release-in-journal", "release-unsent", "release-answered", "handle-removed"}
+)
+
+var sharedRoles = []sharedRole{
+	{name: "first", points: append([]string{"round-begun", "round-granted", "round-held"}, acquirePoints...)},
+	{name: "joiner", first: []string{}, points: []string{"round-joined"}},
+	{name: "last", points: append([]string{"round-ending", "round-given-back"}, releasePoints...)},
+	{name: "last, linger", args: []string{"--linger", "20s"}, points: []string{"round-ending", "round-renewal-unsent", "round-renewal-answered"}},
+	{name: "who comes in time", before: []string{"--linger", "20s"}, points: []string{"round-revived", "round-renewal-unsent", "round-renewal-answered", "round-joined"}},
+	{name: "who finds none free", first: []string{"--max-uses", "1+500%"}, points: []string{"round-begun", "round-none-free", "round-joined"}},
+	{name: "who settles", before: []string{}, crash: "round-granted", points: []string{"round-condemned", "round-settled", "release-unsent"}},
+	{name: "who settles an ending", before: []string{}, crash: "round-ending", points: []string{"round-condemned", "round-settled", "release-unsent"}},
+	{name: "renewer", run: "sleep 1.1", points: []string{"round-renewal-unsent", "round-renewal-answered"}},
+}
+
+// TestSharedFailpoints kills the users of a shared lease at every place that
+// matters, in a pool of one. The next command of the NAME gets the lease at once, or
+// recover gives it back; then nothing is held, no file is left, and what was granted
+// has ended once.
+func TestSharedFailpoints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of processes")
+	}
+	t.Parallel()
+	w := newWorld(t, build(t, "failpoint"), "one=1")
+	reached := make(map[string]bool)
+	for _, role := range sharedRoles {
+		for _, point := range role.points {
+			for _, next := range []string{"exec", "recover"} {
+				w.killShared(role, point, next)
+				reached[point] = true
+				if t.Failed() {
+					t.Fatalf("%s, killed at %s, then %s\n%s", role.name, point, next, w.log)
+				}
+			}
+		}
+	}
+	for _, point := range failpoints(t) {
+		if strings.HasPrefix(point, sharedPoint) && !reached[point] {
+			t.Errorf("failpoint %s: no role reaches it", point)
+		}
+	}
+}
+
+// killShared plays one role, and checks what follows.
+func (w *world) killShared(role sharedRole, point, next string) {
+	t := w.t
+	t.Helper()
+	var first *exec.Cmd
+	os.Remove(w.path("up"))
+	os.Remove(w.path("go"))
+	if role.first != nil {
+		first = w.command(shared("A", role.first, "touch up; until test -e go; do sleep 0.005; done")...)
+		if err := first.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.await("the first user", func() bool { return exists(w.path("up")) })
+	}
+	if role.before != nil {
+		w.killAt(role.crash, shared("A", role.before, "true"))
+	}
+	run := role.run
+	if run == "" {
+		run = "true"
+	}
+	w.killAt(point, shared("A", role.args, run))
+	if next == "recover" {
+		w.run(0, "recover")
+	}
+	w.run(0, shared("A", []string{"--wait-timeout", "5s"}, "true")...)
+	if first != nil {
+		if err := os.WriteFile(w.path("go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Wait(); err != nil {
+			t.Errorf("the first user: %v", err)
+		}
+	}
+	w.run(0, "recover")
+	w.nothingShared()
+	w.wantHeld()
+}
+
+// killAt runs a command that is killed at a failpoint; at "" it ends by itself.
+func (w *world) killAt(point string, args []string) {
+	w.t.Helper()
+	want := 0
+	cmd := w.command(args...)
+	if point != "" {
+		cmd.Env, want = append(cmd.Env, "LEASECTL_FAILPOINT="+point), -1
+	}
+	if out, err := cmd.CombinedOutput(); exitCode(err) != want {
+		w.t.Fatalf("%v at %s: exit code %d, want %d\n%s", args, point, exitCode(err), want, out)
+	}
+}
+
+// shared is an exec that shares a lease of type one.
+func shared(name string, flags []string, script string) []string {
+	args := append([]string{"exec", "--type", "one", "--shared", name, "--parent-death", "KILL"}, flags...)
+	return append(args, "--", "sh", "-c", script)
+}
+
+// nothingShared checks that no file of a shared lease is left.
+func (w *world) nothingShared() {
+	w.t.Helper()
+	for _, pattern := range []string{"state/shared/*", "state/shared/.*", "state/shared-*", "state/intents/*"} {
+		if left, _ := filepath.Glob(w.path(pattern)); len(left) > 0 {
+			w.t.Errorf("files are left: %v", left)
+		}
+	}
+}
+
+// startUsers starts n commands that share a lease of type one until a file go is
+// there, and returns when all of them run.
+func (w *world) startUsers(n int, flags ...string) (users []*exec.Cmd) {
+	w.t.Helper()
+	os.Remove(w.path("go"))
+	for i := range n {
+		users = append(users, w.startUser(fmt.Sprintf("up%d", i), flags...))
+	}
+	return users
+}
+
+// startUser starts one of them, which makes the file up.
+func (w *world) startUser(up string, flags ...string) *exec.Cmd {
+	w.t.Helper()
+	up = w.path(up)
+	os.Remove(up)
+	flags = append([]string{"--grace-period", "1s", "--verbose"}, flags...)
+	user := w.command(shared("A", flags, "touch "+up+"; until test -e go; do sleep 0.01; done")...)
+	user.Stderr = w.log
+	if err := user.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.await("a user", func() bool { return exists(up) })
+	return user
+}
+
+// shortTTL is the pool of tests in which a TTL goes by.
+func shortTTL(t *testing.T, ttl time.Duration) string {
+	path := filepath.Join(t.TempDir(), "pools.yaml")
+	text := fmt.Sprintf("resources:\n- type: one\n  state: free\n  names: [one-0]\n  default_ttl: %s\n  max_ttl: %s\n", ttl, ttl)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// sharedTTL is short. So users go on with a lease that they take for lost: a slow
+// machine may come too late for the margin before its end, but not for the end.
+const sharedTTL = 3 * time.Second
+
+// TestSharedUsers has the users of one lease be stopped and killed, and their lease
+// broken.
+func TestSharedUsers(t *testing.T) {
+	t.Parallel()
+	program, short := build(t, ""), shortTTL(t, sharedTTL)
+	for _, tt := range []struct {
+		name string
+		test func(*testing.T, *world)
+		pool string
+	}{
+		{"stopped renewer", stoppedRenewer, short},
+		{"killed renewer", killedRenewer, short},
+		{"all stopped", allStopped, short},
+		{"broken", brokenLease, short},
+		{"waiting", waitingUsers, "one=1"},
+		{"all killed", allKilled, "one=1"},
+		{"race for uses", raceForUses, "one=3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.test(t, newWorld(t, program, tt.pool))
+		})
+	}
+}
+
+// The user that renews is stopped for longer than the TTL. Another one renews
+// instead, and no user loses the lease, not even the one that was stopped.
+func stoppedRenewer(t *testing.T, w *world) {
+	users := w.startUsers(3, "--on-lost", "warn")
+	// It takes the renewals with its first look, before the others come to theirs.
+	w.await("the first renewal", func() bool { return renewers(w) > 0 })
+	users[0].Process.Signal(syscall.SIGSTOP)
+	time.Sleep(sharedTTL * 5 / 4) // the TTL goes by
+	users[0].Process.Signal(syscall.SIGCONT)
+	w.await("a look at the record", func() bool { return renewers(w) > 2 })
+	w.endUsers(users, 0)
+	if l := w.ledger(); len(l.granted) != 1 || strings.Contains(w.log.String(), "msg=expired") {
+		t.Errorf("%d leases were granted, want one that does not expire\n%s", len(l.granted), w.log)
+	}
+	w.nothingShared()
+}
+
+// The user that renews is killed. Another one takes the renewals over.
+func killedRenewer(t *testing.T, w *world) {
+	users := w.startUsers(2, "--on-lost", "warn")
+	w.await("the first renewal", func() bool { return renewers(w) > 0 })
+	users[0].Process.Kill()
+	users[0].Wait()
+	time.Sleep(sharedTTL * 5 / 4) // the TTL goes by
+	w.endUsers(users[1:], 0)
+	if strings.Contains(w.log.String(), "msg=expired") {
+		t.Errorf("the lease has expired\n%s", w.log)
+	}
+	w.nothingShared()
+}
+
+// All users are stopped for longer than the TTL: the lease is lost, and all hear of
+// it. With --on-lost warn their commands go on.
+func allStopped(t *testing.T, w *world) {
+	users := append(w.startUsers(2), w.startUser("warned", "--on-lost", "warn"))
+	w.await("the first renewal", func() bool { return renewers(w) > 0 }) // a grant that nobody renewed lasts longer
+	for _, user := range users {
+		user.Process.Signal(syscall.SIGSTOP)
+	}
+	w.await("the lease to end", func() bool { return w.pool("one").InUse == 0 })
+	for _, user := range users {
+		user.Process.Signal(syscall.SIGCONT)
+	}
+	w.await("the users to hear of it", func() bool { return strings.Count(w.log.String(), "stopping the command") == 2 })
+	w.await("a warning", func() bool { return strings.Contains(w.log.String(), "the command goes on without it") })
+	for _, user := range users[:2] {
+		if code := exitCode(user.Wait()); code != exitLost {
+			t.Errorf("exit code %d, want %d", code, exitLost)
+		}
+	}
+	w.endUsers(users[2:], 0)
+	w.nothingShared()
+	w.wantHeld()
+}
+
+// An operator takes the lease away. Whoever hears of it tells the others.
+func brokenLease(t *testing.T, w *world) {
+	users := w.startUsers(3)
+	w.run(0, "break", "one-0", "--reason", "maintenance", "--now")
+	for _, user := range users {
+		if code := exitCode(user.Wait()); code != exitLost {
+			t.Errorf("exit code %d, want %d", code, exitLost)
+		}
+	}
+	if n := strings.Count(w.log.String(), "maintenance): stopping the command"); n != 3 {
+		t.Errorf("%d users were told why, want 3\n%s", n, w.log)
+	}
+	w.nothingShared()
+}
+
+// The first user waits in the queue, and others wait for it. It is killed, stopped
+// or told to end: the next one takes its turn, and a newcomer that is told to end
+// leaves nothing.
+func waitingUsers(t *testing.T, w *world) {
+	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		w.run(0, "acquire", "--type", "one", "--handle", w.path("blocker"))
+		first := w.waitingUser()
+		w.await("the first to queue", func() bool { return w.pool("one").Waiting == 1 })
+		second, third := w.waitingUser(), w.waitingUser()
+		second.Process.Signal(sig)
+		second.Wait()
+		first.Process.Signal(sig)
+		first.Wait()
+		w.run(0, "release", "--handle", w.path("blocker"))
+		if out, err := third.output(); err != nil || strings.TrimSpace(out) != "one-0" {
+			t.Errorf("%v: the third got %q, %v", sig, out, err)
+		}
+		w.nothingShared()
+		if pool := w.pool("one"); pool.InUse+pool.Waiting != 0 {
+			t.Errorf("%v: %d are held, %d wait", sig, pool.InUse, pool.Waiting)
+		}
+	}
+}
+
+// All users are killed at once. The next command of the NAME goes on with the lease,
+// and the uses go on being counted; without one recover gives it back.
+func allKilled(t *testing.T, w *world) {
+	for _, next := range []string{"exec", "recover"} {
+		users := w.startUsers(5)
+		for _, user := range users {
+			user.Process.Kill()
+			user.Wait()
+		}
+		if held := w.pool("one").InUse; held != 1 {
+			t.Errorf("%d are held after the users were killed, want 1", held)
+		}
+		if next == "recover" {
+			if out := w.run(0, "recover"); !strings.Contains(out, `released one-0: the users of shared lease "A" were killed`) {
+				t.Errorf("recover says %q", out)
+			}
+		} else {
+			w.run(0, shared("A", nil, `test $(cut -d/ -f3 <<uses
+$LEASECTL_USES
+uses
+) = 6`)...)
+		}
+		if held := w.pool("one").InUse; held != 0 {
+			t.Errorf("then %s: %d are held", next, held)
+		}
+		w.nothingShared()
+	}
+	w.wantHeld()
+}
+
+// Sixty commands come at once, each for a moment. No lease has more uses than the
+// bound says, and none of them is refused.
+func raceForUses(t *testing.T, w *world) {
+	const commands, bound = 60, 6
+	var users []*sharedUser
+	for range commands {
+		u := &sharedUser{Cmd: w.command(shared("A", []string{"--max-uses", "4+50%"}, "echo $LEASECTL_GENERATION")...)}
+		u.Stdout, u.Stderr = &u.stdout, w.log
+		if err := u.Start(); err != nil {
+			t.Fatal(err)
+		}
+		users = append(users, u)
+	}
+	used := make(map[string]int)
+	for _, u := range users {
+		out, err := u.output()
+		if err != nil {
+			t.Errorf("a command: %v", err)
+		}
+		used[strings.TrimSpace(out)]++
+	}
+	for generation, n := range used {
+		if n > bound {
+			t.Errorf("generation %s was used %d times, want %d at most", generation, n, bound)
+		}
+	}
+	if granted := len(w.ledger().granted); granted != len(used) || granted < commands/bound {
+		t.Errorf("%d leases were granted, %d used", granted, len(used))
+	}
+	t.Logf("uses by generation: %v", used)
+	w.nothingShared()
+	w.wantHeld()
+}
+
+// waitingUser starts a command that shares a lease which it has to wait for.
+func (w *world) waitingUser() *sharedUser {
+	u := &sharedUser{Cmd: w.command(shared("A", nil, "echo $LEASECTL_NAMES")...)}
+	u.Stdout, u.Stderr = &u.stdout, w.log
+	if err := u.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	return u
+}
+
+type sharedUser struct {
+	*exec.Cmd
+	stdout bytes.Buffer
+}
+
+func (u *sharedUser) output() (string, error) {
+	err := u.Wait()
+	return u.stdout.String(), err
+}
+
+// renewers counts the renewals that the log of the users speaks of.
+func renewers(w *world) int { return strings.Count(w.log.String(), "leasectl: renewed ") }
+
+// endUsers lets commands of startUsers end, and checks their exit code.
+func (w *world) endUsers(users []*exec.Cmd, code int) {
+	w.t.Helper()
+	if err := os.WriteFile(w.path("go"), nil, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	for i, user := range users {
+		if got := exitCode(user.Wait()); got != code {
+			w.t.Errorf("user %d: exit code %d, want %d\n%s", i, got, code, w.log)
+		}
+	}
+}
