@@ -188,7 +188,8 @@ func (r *recovery) rounds(ctx context.Context) error {
 				r.actions = append(r.actions, act)
 			}
 		}
-		// A kill may have left the lock of a record that is gone: Update removes it.
+		// A kill may have left the other files of a record that is gone: Update removes
+		// them.
 		r.failed(file.Update(ctx, func(*lockfile.SharedTx) error { return nil }))
 	}
 	return nil
@@ -313,9 +314,6 @@ func (r *recovery) sweep() {
 	old := time.Now().Add(-leftoverAge)
 	temps, err := lockfile.SweepTemp(r.h.stateDir, old)
 	r.failed(err)
-	shared, err := lockfile.SweepTemp(r.h.sharedDir(), old)
-	r.failed(err)
-	temps = append(temps, shared...)
 	for _, path := range append(temps, r.h.keepers.sweep(old)...) {
 		r.removed(path, path)
 	}

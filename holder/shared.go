@@ -38,6 +38,9 @@ func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
 	if l, err := s.nested(); l != nil || err != nil {
 		return l, err
 	}
+	if err := s.makeDir(); err != nil {
+		return nil, err
+	}
 	<-h.listening
 	for {
 		c, err := s.choose(ctx)
@@ -66,7 +69,7 @@ func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
 
 // choose decides under the lock of the record.
 func (s *sharing) choose(ctx context.Context) (c choice, err error) {
-	err = s.update(ctx, func(tx *lockfile.SharedTx) error {
+	err = s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		var err error
 		c, err = s.chooseIn(tx)
 		if err == nil && (c.do == joinRound || c.do == beginRound || c.do == reviveRound) {
@@ -80,7 +83,7 @@ func (s *sharing) choose(ctx context.Context) (c choice, err error) {
 // reserve writes down the use that was chosen.
 func (s *sharing) reserve(ctx context.Context, tx *lockfile.SharedTx, c choice) (choice, error) {
 	if c.do == beginRound {
-		tx.Name, tx.Boot = s.shown, s.boot
+		tx.Name, tx.Boot, tx.Space = s.shown, s.boot, s.space
 		tx.Rounds = append(tx.Rounds, s.newRound())
 		c.round = tx.Rounds[len(tx.Rounds)-1]
 	}
@@ -203,6 +206,9 @@ func (s *sharing) begin(ctx context.Context, c choice) (*Lease, error) {
 	if err == nil {
 		return s.granted(ctx, c, l)
 	}
+	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
+		exhausted.Wait = s.request.WaitTimeout // of which a part was spent on others
+	}
 	return nil, s.abandon(ctx, c, err)
 }
 
@@ -228,7 +234,7 @@ func (s *sharing) granted(ctx context.Context, c choice, l *Lease) (*Lease, erro
 func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
 	ctx, done := writeContext(ctx)
 	defer done()
-	return s.update(ctx, func(tx *lockfile.SharedTx) error {
+	return s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.round.ID)
 		if r == nil {
 			return fmt.Errorf("the record of shared lease %q was removed meanwhile", s.shown)
@@ -253,7 +259,7 @@ func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
 func (s *sharing) abandon(ctx context.Context, c choice, err error) error {
 	ctx, done := writeContext(ctx)
 	defer done()
-	return errors.Join(err, s.update(ctx, func(tx *lockfile.SharedTx) error {
+	return errors.Join(err, s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		return errors.Join(tx.End(c.use), tx.Remove(c.round.ID))
 	}))
 }
@@ -263,9 +269,9 @@ func (s *sharing) abandon(ctx context.Context, c choice, err error) error {
 func (s *sharing) joinBehind(ctx context.Context, c choice) (*Lease, error) {
 	failpoint("round-none-free")
 	var joined *choice
-	err := s.update(ctx, func(tx *lockfile.SharedTx) error {
+	err := s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.behind)
-		if r == nil || r.State != lockfile.RoundHeld || r.Over(s.now()) || r.Closed(s.now()) || !tx.Live(r, 0) {
+		if r == nil || r.State != lockfile.RoundHeld || s.over(r) || r.Closed(s.now()) || !tx.Live(r, 0) {
 			return nil
 		}
 		behind := *r
@@ -293,7 +299,7 @@ func (s *sharing) revive(ctx context.Context, c choice) (*Lease, error) {
 	lost := errors.Is(err, proxyclient.ErrLost)
 	writing, done := writeContext(ctx)
 	defer done()
-	werr := s.update(writing, func(tx *lockfile.SharedTx) error {
+	werr := s.file.Update(writing, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.round.ID)
 		switch {
 		case r == nil:

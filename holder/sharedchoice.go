@@ -34,7 +34,7 @@ func (n sharedName) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 		if n.finished(tx, r) {
 			return choice{do: settleRound, round: *r}, nil
 		}
-		if r.State != lockfile.RoundReleasing && !r.Over(n.now()) {
+		if r.State != lockfile.RoundReleasing && !n.over(r) {
 			newest = r
 		}
 	}

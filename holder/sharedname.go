@@ -24,6 +24,7 @@ type sharedName struct {
 	h      *Holder
 	file   lockfile.Shared
 	boot   string         // that the times of the record count from
+	space  string         // of processes, in which commands share
 	shown  string         // NAME, as it may be printed
 	asked  Shared         // how this command wants to share
 	wanted lockfile.Round // what a round that it begins would have
@@ -46,8 +47,8 @@ func (h *Holder) sharedName(r Request) (sharedName, error) {
 	if err != nil {
 		return sharedName{}, err
 	}
-	n := sharedName{h: h, boot: bootID(), asked: *r.Shared, shown: clip(r.Shared.Name, leaseapi.MaxName)}
-	key := digest(n.boot, processSpace(), strconv.Itoa(os.Getuid()), proxy, r.Type, r.Shared.Name)
+	n := sharedName{h: h, boot: bootID(), space: processSpace(), asked: *r.Shared, shown: clip(r.Shared.Name, leaseapi.MaxName)}
+	key := digest(n.boot, n.space, strconv.Itoa(os.Getuid()), proxy, r.Type, r.Shared.Name)
 	n.file = lockfile.Shared(filepath.Join(h.sharedDir(), key))
 	n.wanted = lockfile.Round{
 		Type: r.Type, Count: r.Count, Proxy: proxy, TTL: r.TTL, Owner: sharedOwner(n.shown, key),
@@ -93,19 +94,12 @@ func (n sharedName) key() string { return filepath.Base(string(n.file)) }
 // now is the time that records count in.
 func (n sharedName) now() time.Duration { return proxyclient.Now().SinceBoot() }
 
-// update changes the record, whose directory it makes.
-func (n sharedName) update(ctx context.Context, fn func(tx *lockfile.SharedTx) error) error {
-	err := n.file.Update(ctx, fn)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
+// makeDir makes the directory of the record, or says why it cannot be used.
+func (n sharedName) makeDir() error {
 	if err := makeStateDir(n.h.stateDir); err != nil {
 		return err
 	}
-	if err := lockfile.MakeDir(n.h.sharedDir()); err != nil {
-		return err
-	}
-	return n.file.Update(ctx, fn)
+	return lockfile.MakeDir(n.h.sharedDir())
 }
 
 // writeContext is for writing down what was done: the time of ctx may have gone by
@@ -120,7 +114,20 @@ func (n sharedName) finished(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 	if r.State == lockfile.RoundAcquiring || r.State == lockfile.RoundReleasing {
 		return !n.file.Alive(r.ID, r.By)
 	}
-	return (r.Over(n.now()) || tx.Boot != n.boot) && !tx.Live(r, 0)
+	return (n.over(r) || tx.Boot != n.boot) && !tx.Live(r, 0)
+}
+
+// over tells whether the lease of a round has ended, or may have.
+func (n sharedName) over(r *lockfile.Round) bool { return r.Over(n.now()) || givenBack(r) }
+
+// givenBack tells whether somebody else gave the lease of a round back through its
+// handle.
+func givenBack(r *lockfile.Round) bool {
+	if r.State != lockfile.RoundHeld {
+		return false
+	}
+	_, err := os.Lstat(r.Handle)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // renews tells whether a round's lease ends unless it is renewed.

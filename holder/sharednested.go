@@ -25,7 +25,7 @@ func (n sharedName) nested() (*Lease, error) {
 		}
 		number, _ := strconv.Atoi(words[2])
 		r := record.Round(words[1])
-		if r == nil || r.Over(n.now()) || !n.file.Alive(r.ID, number) {
+		if r == nil || n.over(r) || !n.file.Alive(r.ID, number) {
 			continue // it has ended, and left this process behind
 		}
 		if err := n.conflict(*r); err != nil {
@@ -71,6 +71,8 @@ func (u *nestedUse) lost() error {
 		return fmt.Errorf("the use of shared lease %q that this command is within has ended: %w", u.shown, proxyclient.ErrLost)
 	case r.Lost != "":
 		return errors.New(r.Lost)
+	case givenBack(r):
+		return errGivenBack
 	case r.Over(u.now()):
 		return &proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline)}
 	}

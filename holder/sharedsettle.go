@@ -49,12 +49,12 @@ func (h *Holder) deadRounds(file lockfile.Shared) (dead []lockfile.Round) {
 
 // sharedOf is the shared lease of a record that was found.
 func (h *Holder) sharedOf(file lockfile.Shared) sharedName {
-	return sharedName{h: h, file: file, boot: bootID()}
+	return sharedName{h: h, file: file, boot: bootID(), space: processSpace()}
 }
 
 // deserted tells whether no user of a round lives, nor is one expected to come.
 func (n sharedName) deserted(record lockfile.SharedRecord, r lockfile.Round) bool {
-	if r.Lingers && record.Boot == n.boot && !r.Over(n.now()) {
+	if r.Lingers && record.Boot == n.boot && !n.over(&r) {
 		return false
 	}
 	for _, use := range r.Users {

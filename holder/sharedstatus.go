@@ -21,19 +21,19 @@ type SharedRound struct {
 }
 
 // SharedRounds returns the rounds of all shared leases in the state directory that
-// are of this boot. It takes no lock.
+// are of this boot and PID namespace. It takes no lock.
 func (h *Holder) SharedRounds() (rounds []SharedRound, err error) {
 	files, err := lockfile.SharedIn(h.sharedDir())
 	if err != nil {
 		return nil, err
 	}
-	boot := bootID()
+	boot, space := bootID(), processSpace()
 	for _, file := range files {
 		record, err := file.Read()
 		if err != nil {
 			return rounds, err
 		}
-		if record.Boot != boot {
+		if record.Boot != boot || record.Space != space {
 			continue
 		}
 		for _, r := range record.Rounds {

@@ -58,6 +58,10 @@ const (
 	sharedWatch = time.Second
 )
 
+// errGivenBack is why a shared lease is lost that somebody gave back through its
+// handle.
+var errGivenBack = fmt.Errorf("%w: given back through its handle", proxyclient.ErrLost)
+
 // keep implements [part]. See [Lease.Keep].
 func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
 	return keepWith(ctx, func(ctx context.Context, lose func(error)) {
@@ -127,6 +131,9 @@ func (k *roundKeeper) look(ctx context.Context) (done bool) {
 		return true
 	case r.Lost != "":
 		k.lose(errors.New(r.Lost))
+		return true
+	case givenBack(r):
+		k.lose(errGivenBack)
 		return true
 	}
 	k.round = *r
@@ -219,7 +226,7 @@ func (u *sharedUse) renewFor(ctx context.Context, r lockfile.Round, ttl time.Dur
 	}
 	writing, done := writeContext(ctx)
 	defer done()
-	werr := u.update(writing, func(tx *lockfile.SharedTx) error {
+	werr := u.file.Update(writing, func(tx *lockfile.SharedTx) error {
 		now := tx.Round(r.ID)
 		switch {
 		case now == nil:
@@ -269,14 +276,14 @@ func (u *sharedUse) leave(ctx context.Context) (released []string, err error) {
 // endUse ends the use, unless it is the last one: then it stands until the round's
 // end, and the record says what this user is about to do.
 func (u *sharedUse) endUse(ctx context.Context) (last bool, err error) {
-	err = u.update(ctx, func(tx *lockfile.SharedTx) error {
+	err = u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		u.ended = true
 		r := tx.Round(u.use.Round)
 		if r == nil || tx.Live(r, u.use.N) {
 			return tx.End(u.use)
 		}
 		last, r.By, r.State = true, u.use.N, lockfile.RoundReleasing
-		if u.asked.Linger > 0 && renews(*r) && !r.Over(u.now()) && !r.Expired(u.now()) {
+		if u.asked.Linger > 0 && renews(*r) && !u.over(r) && !r.Expired(u.now()) {
 			// Whatever becomes of the renewal, the lease lasts until then.
 			r.State, r.Deadline = lockfile.RoundRenewing, min(r.Deadline, u.now()+u.asked.Linger)
 		}
@@ -292,7 +299,7 @@ func (u *sharedUse) leaveLingering(ctx context.Context) error {
 	failed := u.renewFor(ctx, u.round, u.asked.Linger)
 	ctx, done := writeContext(ctx)
 	defer done()
-	return errors.Join(failed, u.update(ctx, func(tx *lockfile.SharedTx) error {
+	return errors.Join(failed, u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(u.use.Round)
 		switch {
 		case r == nil:
@@ -309,7 +316,7 @@ func (u *sharedUse) leaveLingering(ctx context.Context) error {
 
 // removeRound removes a round whose lease is given back, or owed by its handle.
 func (u *sharedUse) removeRound(ctx context.Context, handle lockfile.Handle) error {
-	return u.update(ctx, func(tx *lockfile.SharedTx) error {
+	return u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if err := tx.End(u.use); err != nil {
 			return err
 		}

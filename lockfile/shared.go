@@ -20,7 +20,8 @@ import (
 
 // Shared is the path, without its suffixes, of the record of a shared lease: one
 // lease that commands of a machine hold together. PATH.json has its rounds, and
-// PATH.lock is the lock under which they change. A use is a file PATH.ROUND.N that
+// PATH.lock is the lock under which they change; PATH.new is the record that is
+// about to replace PATH.json. A use is a file PATH.ROUND.N that
 // its process has locked: a free one, or none, is a dead user. PATH.ROUND.renew is
 // locked by the user that renews the round.
 //
@@ -43,12 +44,11 @@ func SharedIn(dir string) ([]Shared, error) {
 	}
 	var found []Shared
 	for _, f := range files {
-		name, ok := strings.CutSuffix(f.Name(), jsonSuffix)
-		if !ok { // a kill may leave the lock alone
-			name, ok = strings.CutSuffix(f.Name(), lockSuffix)
-		}
-		if path := Shared(filepath.Join(dir, name)); ok && !isTemp(f.Name()) && !slices.Contains(found, path) {
-			found = append(found, path)
+		for _, suffix := range []string{jsonSuffix, lockSuffix, newSuffix} { // a kill may leave any of them alone
+			name, ok := strings.CutSuffix(f.Name(), suffix)
+			if path := Shared(filepath.Join(dir, name)); ok && !slices.Contains(found, path) {
+				found = append(found, path)
+			}
 		}
 	}
 	return found, nil
@@ -59,6 +59,7 @@ func SharedIn(dir string) ([]Shared, error) {
 type SharedRecord struct {
 	Name   string  `json:"name"`   // for people
 	Boot   string  `json:"boot"`   // of the machine, which its times count from
+	Space  string  `json:"space"`  // in which its processes see each other
 	Rounds []Round `json:"rounds"` // oldest first
 }
 
@@ -129,30 +130,53 @@ func (s Shared) Update(ctx context.Context, fn func(tx *SharedTx) error) (err er
 
 func (s Shared) lockPath() string { return string(s) + lockSuffix }
 
+// newSuffix is that of a record that is being written.
+const newSuffix = ".new"
+
 // Save writes the rounds now rather than when fn returns.
 func (tx *SharedTx) Save() error {
-	path := string(tx.shared) + jsonSuffix
-	step, data := remove(path), []byte(nil)
+	path := string(tx.shared)
+	steps, data := []change{remove(path + newSuffix), remove(path + jsonSuffix)}, []byte(nil)
 	if len(tx.Rounds) > 0 {
 		var err error
-		data, err = json.Marshal(struct {
-			Format int `json:"format"`
-			SharedRecord
-		}{plainFormat, tx.SharedRecord})
-		if err != nil {
-			return fmt.Errorf("write shared lease %s: %w", path, err)
+		if data, err = tx.encode(); err == nil && !bytes.Equal(data, tx.saved) {
+			// Under the lock one name will do, so that a kill leaves no other.
+			err = writeNew(path+newSuffix, data)
 		}
-		data = append(data, '\n')
-		step = replace(path, data)
+		if err != nil {
+			return fmt.Errorf("write shared lease: %w", err)
+		}
+		steps = []change{rename(path+newSuffix, path+jsonSuffix)}
 	}
-	if bytes.Equal(data, tx.saved) {
+	if data != nil && bytes.Equal(data, tx.saved) {
 		return nil
 	}
-	if err := apply(step); err != nil {
-		return fmt.Errorf("write shared lease %s: %w", path, err)
+	if err := apply(steps...); err != nil {
+		return fmt.Errorf("write shared lease: %w", err)
 	}
 	tx.saved = data
 	return nil
+}
+
+func (tx *SharedTx) encode() ([]byte, error) {
+	data, err := json.Marshal(struct {
+		Format int `json:"format"`
+		SharedRecord
+	}{plainFormat, tx.SharedRecord})
+	return append(data, '\n'), err
+}
+
+// writeNew writes data to a file that nobody reads yet.
+func writeNew(path string, data []byte) error {
+	if len(data) > maxFile {
+		return fmt.Errorf("%s: %d bytes are more than the %d that would be read again", path, len(data), maxFile)
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NOFOLLOW, ownerOnly)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
 }
 
 // removeLock removes the lock, under itself, if there is nothing that it guards.

@@ -28,6 +28,7 @@ func TestSharedUsers(t *testing.T) {
 		{"killed renewer", killedRenewer, short},
 		{"all stopped", allStopped, short},
 		{"broken", brokenLease, short},
+		{"given back", givenBackByHandle, "one=1"},
 		{"waiting", waitingUsers, "one=1"},
 		{"all killed", allKilled, "one=1"},
 		{"race for uses", raceForUses, "one=3"},
@@ -105,6 +106,23 @@ func brokenLease(t *testing.T, w *world) {
 	}
 	if n := strings.Count(w.log.String(), "maintenance): stopping the command"); n != 3 {
 		t.Errorf("%d users were told why, want 3\n%s", n, w.log)
+	}
+	w.nothingShared()
+}
+
+// Somebody gives the lease back through its handle: all users hear of it, and nobody
+// joins it any more.
+func givenBackByHandle(t *testing.T, w *world) {
+	users := w.startUsers(2)
+	w.run(0, shared("A", nil, "exec "+w.program+" release --handle $LEASECTL_HANDLE")...)
+	w.run(0, shared("A", nil, "true")...)
+	for _, user := range users {
+		if code := exitCode(user.Wait()); code != exitLost {
+			t.Errorf("exit code %d, want %d", code, exitLost)
+		}
+	}
+	if l := w.ledger(); len(l.granted) != 2 {
+		t.Errorf("%d leases were granted, want 2", len(l.granted))
 	}
 	w.nothingShared()
 }

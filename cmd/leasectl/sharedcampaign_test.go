@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	sharedCommands = flag.Int("shared-commands", 150, "commands of TestSharedCampaign: 10000, for a whole campaign")
+	sharedSeed     = flag.Uint64("shared-seed", 0, "seed of TestSharedCampaign; 0 takes one")
+)
+
+// sharedNames are the leases of the campaign: flags, and how many uses each of their
+// rounds may have.
+var sharedNames = []struct {
+	name  string
+	flags []string
+	bound int
+}{
+	{"A", []string{"--max-uses", "5+20%"}, 6},
+	{"B", []string{"--linger", "1s", "--max-uses", "20"}, 22},
+	{"C", nil, 1 << 30},
+	{"D", []string{"--max-age", "1s", "--max-uses", "7+0%", "--linger", "2s"}, 7},
+}
+
+// TestSharedCampaign has commands share leases under four names at random moments. A
+// fifth of them are killed, others stopped for a while. No lease is used under two
+// names, or more often than its bound; none ends while a command that lived to its
+// end uses it; no command is refused; and after recover nothing is held and no file
+// is left.
+//
+//	go test -run TestSharedCampaign -shared-commands 10000 -timeout 1h ./cmd/leasectl
+func TestSharedCampaign(t *testing.T) {
+	t.Parallel()
+	seed := *sharedSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d, %d commands", seed, *sharedCommands)
+	w := newWorld(t, build(t, ""), "one=5")
+	random := rand.New(rand.NewPCG(seed, 0))
+	runs := make([]*sharedRun, *sharedCommands)
+	var group sync.WaitGroup
+	free := make(chan struct{}, 16)
+	for i := range runs {
+		runs[i] = newSharedRun(random)
+		free <- struct{}{}
+		time.Sleep(time.Duration(random.Int64N(int64(6 * time.Millisecond)))) // a random moment
+		group.Go(func() {
+			runs[i].run(w)
+			<-free
+		})
+	}
+	group.Wait()
+	w.run(0, "recover")
+	w.await("what lingers to end", func() bool { return w.pool("one").InUse == 0 })
+	w.run(0, "recover")
+	w.nothingShared()
+	w.wantHeld()
+	checkShared(t, w, runs)
+}
+
+// sharedRun is one command of the campaign.
+type sharedRun struct {
+	lease      int // of sharedNames
+	sleep      time.Duration
+	kill, stop time.Duration // when; zero: never
+
+	code       int
+	generation string // "" if the command was killed before it said it
+	end        time.Time
+}
+
+func newSharedRun(random *rand.Rand) *sharedRun {
+	r := &sharedRun{lease: random.IntN(len(sharedNames)), sleep: time.Duration(random.Int64N(int64(60 * time.Millisecond)))}
+	at := 1 + time.Duration(random.Int64N(int64(60*time.Millisecond)))
+	switch random.IntN(10) {
+	case 0, 1:
+		r.kill = at
+	case 2:
+		r.stop = at
+	}
+	return r
+}
+
+func (r *sharedRun) run(w *world) {
+	lease := sharedNames[r.lease]
+	script := fmt.Sprintf("echo $LEASECTL_GENERATION; sleep %.3f; date +%%s.%%N", r.sleep.Seconds())
+	cmd := w.command(shared(lease.name, lease.flags, script)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		w.t.Error(err)
+		return
+	}
+	switch {
+	case r.kill > 0:
+		time.AfterFunc(r.kill, func() { cmd.Process.Kill() })
+	case r.stop > 0:
+		time.AfterFunc(r.stop, func() {
+			cmd.Process.Signal(syscall.SIGSTOP)
+			time.AfterFunc(50*time.Millisecond, func() { cmd.Process.Signal(syscall.SIGCONT) })
+		})
+	}
+	r.code = exitCode(cmd.Wait())
+	if r.code != 0 && r.kill == 0 {
+		w.t.Errorf("%s: exit code %d\n%s", lease.name, r.code, &stderr)
+	}
+	words := strings.Fields(stdout.String())
+	if len(words) > 0 {
+		r.generation = words[0]
+	}
+	if len(words) > 1 {
+		seconds, nanoseconds, _ := strings.Cut(words[1], ".")
+		s, _ := strconv.ParseInt(seconds, 10, 64)
+		n, _ := strconv.ParseInt(nanoseconds, 10, 64)
+		r.end = time.Unix(s, n)
+	}
+}
+
+var generationEnd = regexp.MustCompile(`time=(\S+) .*msg=(?:released|expired|broken) .* generations=\[(\d+)\]`)
+
+// checkShared compares what the commands saw with the log of the proxy.
+func checkShared(t *testing.T, w *world, runs []*sharedRun) {
+	ends := make(map[string]time.Time)
+	for line := range strings.Lines(w.log.String()) {
+		if m := generationEnd.FindStringSubmatch(line); m != nil {
+			at, err := time.Parse(time.RFC3339Nano, m[1])
+			if err != nil {
+				t.Error(err)
+			}
+			ends[m[2]] = at.Add(time.Millisecond) // the log cuts the time
+		}
+	}
+	uses, names := make(map[string]int), make(map[string]int)
+	for _, r := range runs {
+		g := r.generation
+		if g == "" {
+			continue
+		}
+		if name, seen := names[g]; seen && name != r.lease {
+			t.Errorf("generation %s was used under %s and %s", g, sharedNames[name].name, sharedNames[r.lease].name)
+		}
+		names[g] = r.lease
+		if uses[g]++; uses[g] > sharedNames[r.lease].bound {
+			t.Errorf("generation %s of %s was used %d times", g, sharedNames[r.lease].name, uses[g])
+		}
+		if r.code == 0 && r.end.After(ends[g]) {
+			t.Errorf("generation %s of %s ended %v before a command that used it", g, sharedNames[r.lease].name, r.end.Sub(ends[g]))
+		}
+	}
+	t.Logf("%d leases for %d commands", len(w.ledger().granted), len(runs))
+}
