@@ -132,6 +132,30 @@ var mutantList = []mutant{
 		"./lockfile", "TestHistoryLog", false},
 	{"a field of a record is not written", "lockfile/record.go", "\tto.string(\"store\", r.Store)\n", "",
 		"./lockfile", "TestEncodedFields", false},
+
+	// One lease of many commands.
+	{"a round has one use more than its bound", "lockfile/round.go", "r.Uses >= r.Bound", "r.Uses > r.Bound",
+		"./lockfile", "TestRoundExpires", true},
+	{"a use counts only once its process lives", "lockfile/shared.go", "\tr.Uses++\n\tr.Users = append(r.Users, r.Uses)\n", "\tr.Uses = len(r.Users) + 1\n\tr.Users = append(r.Users, r.Uses)\n",
+		"./cmd/leasectl", "TestScripts/shared_uses", false},
+	{"a shared lease is given back under its users", "holder/shareduse.go", "if r == nil || tx.Live(r, u.use.N) {", "if r == nil {",
+		"./cmd/leasectl", "TestScripts/shared", false},
+	{"a newcomer waits for a dead one that was acquiring", "holder/sharedname.go", "return !n.file.Alive(r.ID, r.By)", "return false",
+		"./cmd/leasectl", "TestSharedFailpoints", false},
+	{"nobody renews for a user that is stopped", "holder/shareduse.go", "return min(half, (turn+k.limit())/2) + k.jitter", "return min(half, turn) + time.Hour",
+		"./cmd/leasectl", "TestSharedUsers/stopped_renewer", false},
+	{"the margin is used though a lease is free", "holder/sharedchoice.go", "(newest.Closed(n.now()) || renews(*newest))", "newest.Closed(n.now())",
+		"./cmd/leasectl", "TestScripts/shared_uses", false},
+	{"a newcomer joins whatever it wants otherwise", "holder/sharedchoice.go", "\tconflict := n.conflict(*newest)\n", "\tvar conflict error\n",
+		"./cmd/leasectl", "TestScripts/shared_conflict", false},
+	{"a command within a use is a newcomer", "holder/sharednested.go", "words[0] != n.key()", "true",
+		"./cmd/leasectl", "TestScripts/shared_nested", false},
+	{"a job gives back what others share", "holder/acquire.go", "if r.owner != \"\" {", "if false {",
+		"./cmd/leasectl", "TestScripts/shared", false},
+	{"a lease that lingers is given back by recover", "holder/sharedsettle.go", "if r.Lingers && ", "if false && ",
+		"./cmd/leasectl", "TestScripts/shared_linger", false},
+	{"a lease that somebody gave back is joined", "holder/sharedname.go", "|| givenBack(r) }", "}",
+		"./cmd/leasectl", "TestSharedUsers/given_back", false},
 }
 
 // Each bug of the list is caught: with it put back, the test that is named fails.

@@ -43,9 +43,9 @@ func TestSharedUsers(t *testing.T) {
 // The user that renews is stopped for longer than the TTL. Another one renews
 // instead, and no user loses the lease, not even the one that was stopped.
 func stoppedRenewer(t *testing.T, w *world) {
-	users := w.startUsers(3, "--on-lost", "warn")
-	// It takes the renewals with its first look, before the others come to theirs.
+	users := w.startUsers(1, "--on-lost", "warn")
 	w.await("the first renewal", func() bool { return renewers(w) > 0 })
+	users = append(users, w.startUser("up1", "--on-lost", "warn"), w.startUser("up2", "--on-lost", "warn"))
 	users[0].Process.Signal(syscall.SIGSTOP)
 	time.Sleep(sharedTTL * 5 / 4) // the TTL goes by
 	users[0].Process.Signal(syscall.SIGCONT)
@@ -59,8 +59,9 @@ func stoppedRenewer(t *testing.T, w *world) {
 
 // The user that renews is killed. Another one takes the renewals over.
 func killedRenewer(t *testing.T, w *world) {
-	users := w.startUsers(2, "--on-lost", "warn")
+	users := w.startUsers(1, "--on-lost", "warn")
 	w.await("the first renewal", func() bool { return renewers(w) > 0 })
+	users = append(users, w.startUser("up1", "--on-lost", "warn"))
 	users[0].Process.Kill()
 	users[0].Wait()
 	time.Sleep(sharedTTL * 5 / 4) // the TTL goes by

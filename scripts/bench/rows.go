@@ -34,6 +34,7 @@ var rows = []row{
 	{"keys", "many requests over a few keys; a limit under KILLs", measureKeys},
 	{"weights", "jobs that ask for what they need, in a budget of memory", measureWeights},
 	{"local", "start of --proxy local", measureLocal},
+	{"shared", "one lease for many commands of a machine", measureShared},
 	{"herd-sim", "250 jobs on 50 leases of 20 minutes, simulated", measureHerdSimulated},
 	{"herd-real", "250 jobs on 50 leases, real processes at 1:600", measureHerdReal},
 }

@@ -1,0 +1,155 @@
+package lockfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// The record of today's format. If it can no longer be read, or means something
+// else, a new number is due.
+func TestSharedFormat(t *testing.T) {
+	want := SharedRecord{Name: "A", Boot: "b-1", Space: "pid:[1]", Rounds: []Round{
+		{
+			ID: "R1", State: RoundHeld, Handle: "/state/shared-R1", Type: "prov", Count: 1, Proxy: "unix:///p", Owner: "vm shared 6b9f1c1a A",
+			Token: "0a1b2c3d", TokenFile: "/t", TTL: 5 * time.Minute, MaxUses: 100, Bound: 110, MaxAge: time.Hour,
+			Leases: []Lease{{Name: "prov-1", Generation: 17}}, RequestID: "Q1", Granted: 5 * time.Minute,
+			Since: time.Date(2026, 11, 22, 6, 36, 41, 515e6, time.UTC), ExpiresAt: 50, EndsAt: 60,
+			Uses: 5, Users: []int{1, 4}, RenewedAt: 10, RenewEvery: 20, Deadline: 30, Lingers: true,
+		},
+		{
+			ID: "R2", State: RoundAcquiring, By: 1, Handle: "/state/shared-R2", Type: "prov", Count: 1, Proxy: "unix:///p",
+			Owner: "vm shared 6b9f1c1a A", Uses: 1, Users: []int{1}, Lost: "why",
+		},
+	}}
+	dir := t.TempDir()
+	ok(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "shared1"))))
+	s := Shared(filepath.Join(dir, "a"))
+	before := read(t, filepath.Join(dir, "a.json"))
+	got, err := s.Read()
+	ok(t, err)
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the record means %+v, want %+v", got, want)
+	}
+	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { tx.Name = "B"; return tx.Save() }))
+	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { tx.Name = "A"; return nil }))
+	if after := read(t, filepath.Join(dir, "a.json")); after != before {
+		t.Errorf("the record is written as %s, want %s", after, before)
+	}
+}
+
+// What a newer program wrote is refused, and stays.
+func TestSharedNewer(t *testing.T) {
+	s := Shared(filepath.Join(t.TempDir(), "a"))
+	const text = `{"format":99,"rounds":"others"}`
+	ok(t, os.WriteFile(string(s)+".json", []byte(text), 0o600))
+	err := s.Update(t.Context(), func(tx *SharedTx) error { t.Error("fn was called"); return nil })
+	if !errors.Is(err, ErrNewer) {
+		t.Errorf("update: %v, want ErrNewer", err)
+	}
+	if _, err := s.Read(); !errors.Is(err, ErrNewer) {
+		t.Errorf("read: %v, want ErrNewer", err)
+	}
+	if got := read(t, string(s)+".json"); got != text {
+		t.Errorf("the record became %q", got)
+	}
+}
+
+// A use counts from the moment it is reserved on; its user is alive as long as its
+// lock is held. The last round takes all files with it.
+func TestSharedUses(t *testing.T) {
+	dir := t.TempDir()
+	s := Shared(filepath.Join(dir, "a"))
+	var first, second *Use
+	ok(t, s.Update(t.Context(), func(tx *SharedTx) (err error) {
+		tx.Rounds = []Round{{ID: "R1", State: RoundHeld}}
+		if first, err = tx.Reserve(t.Context(), tx.Round("R1")); err != nil {
+			return err
+		}
+		second, err = tx.Reserve(t.Context(), tx.Round("R1"))
+		return err
+	}))
+	unlock, err := s.LockRenewal("R1")
+	ok(t, err)
+	if _, err := s.LockRenewal("R1"); !errors.Is(err, ErrLocked) {
+		t.Errorf("a second user may renew: %v", err)
+	}
+	ok(t, unlock())
+	if !s.Alive("R1", 1) || !s.Alive("R1", 2) || s.Alive("R1", 3) || s.Alive("R1", 0) {
+		t.Error("1 and 2 are alive, and nobody else")
+	}
+	ok(t, first.end()) // as if its process were killed
+	ok(t, s.Update(t.Context(), func(tx *SharedTx) error {
+		r := tx.Round("R1")
+		if !tx.Live(r, 0) || tx.Live(r, 2) {
+			t.Error("2 is live, and nobody beside it")
+		}
+		if r.Uses != 2 || !slices.Equal(r.Users, []int{2}) {
+			t.Errorf("%d uses, users %v: want 2 uses and user 2", r.Uses, r.Users)
+		}
+		return nil
+	}))
+	if left := filesIn(t, dir); !slices.Equal(left, []string{"a.R1.2", "a.R1.renew", "a.json", "a.lock"}) {
+		t.Errorf("there are %v", left)
+	}
+	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { return errors.Join(tx.End(second), tx.Remove("R1")) }))
+	if left := filesIn(t, dir); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}
+
+// What a kill leaves of a record is found, and goes.
+func TestSharedLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	ok(t, os.WriteFile(filepath.Join(dir, "a.new"), []byte("{"), 0o600))
+	ok(t, os.WriteFile(filepath.Join(dir, "b.lock"), nil, 0o600))
+	found, err := SharedIn(dir)
+	ok(t, err)
+	if len(found) != 2 {
+		t.Errorf("found %v", found)
+	}
+	for _, s := range found {
+		ok(t, s.Update(t.Context(), func(*SharedTx) error { return nil }))
+	}
+	if left := filesIn(t, dir); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+	if found, err := SharedIn(filepath.Join(dir, "none")); err != nil || len(found) > 0 {
+		t.Errorf("without a directory: %v, %v", found, err)
+	}
+}
+
+// A round is expired after its uses or its age, and closed after its margin.
+func TestRoundExpires(t *testing.T) {
+	for _, tt := range []struct {
+		round           Round
+		expired, closed bool
+	}{
+		{Round{Uses: 1000}, false, false},
+		{Round{Uses: 9, MaxUses: 10, Bound: 11}, false, false},
+		{Round{Uses: 10, MaxUses: 10, Bound: 11}, true, false},
+		{Round{Uses: 11, MaxUses: 10, Bound: 11}, true, true},
+		{Round{ExpiresAt: 101, EndsAt: 110}, false, false},
+		{Round{ExpiresAt: 100, EndsAt: 110}, true, false},
+		{Round{ExpiresAt: 90, EndsAt: 100}, true, true},
+	} {
+		if expired, closed := tt.round.Expired(100), tt.round.Closed(100); expired != tt.expired || closed != tt.closed {
+			t.Errorf("%+v: expired %t, closed %t", tt.round, expired, closed)
+		}
+	}
+}
+
+// filesIn are the names of the files in a directory.
+func filesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	ok(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+const (
+	sharedAtOnce   = 210
+	sharedNames    = 7
+	sharedCommands = 6 * 100 * sharedNames // six rounds of each name
+	aloneCommands  = 2 * sharedAtOnce      // enough to see that each asks
+	sharedRounds   = 100                   // of the race of one command
+)
+
+// measureShared is what a lease that many commands share spares its proxy, and what
+// a command pays for its part in it.
+func measureShared(ctx context.Context, w *world) (_ []result, err error) {
+	s, err := w.serve(ctx, "--pool", fmt.Sprintf("t=%d", 2*sharedAtOnce))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	cost, err := w.sharedCost(ctx, s.url)
+	if err != nil {
+		return nil, err
+	}
+	shared, killed, err := w.sharedAcquires(ctx, s.url, sharedCommands, true)
+	if err != nil {
+		return nil, err
+	}
+	alone, _, err := w.sharedAcquires(ctx, s.url, aloneCommands, false)
+	if err != nil {
+		return nil, err
+	}
+	acquires := result{
+		What: fmt.Sprintf("commands to an acquire, %d at a time over %d names, %d of %d killed", sharedAtOnce, sharedNames, killed, sharedCommands),
+		Unit: number, Ours: measure{Name: "exec --shared --max-uses 100", Value: shared, Values: sharedCommands},
+		Peers: []measure{{Name: "exec", Value: alone, Values: aloneCommands}},
+	}
+	acquires.budget("exec", atLeast(90))
+	return []result{cost, acquires}, nil
+}
+
+// sharedCost compares a command that joins with one that has a lease of its own.
+func (w *world) sharedCost(ctx context.Context, proxy string) (_ result, err error) {
+	exec1 := []string{w.leasectl, "--quiet", "exec", "--proxy", proxy, "--type", "t"}
+	up := w.fresh("up")
+	first := exec.CommandContext(ctx, exec1[0], append(exec1[1:], "--shared", "X", "--", "sh", "-c", "touch "+up+"; sleep 600")...)
+	first.Env = w.environment()
+	if err := first.Start(); err != nil {
+		return result{}, err
+	}
+	defer func() {
+		first.Process.Signal(os.Interrupt)
+		first.Wait()
+	}()
+	err = await(ctx, startTime, func() (bool, error) {
+		_, err := os.Stat(up)
+		return err == nil, nil
+	})
+	if err != nil {
+		return result{}, err
+	}
+	all := []*contender{
+		{name: "a use that joins", args: append(exec1[:len(exec1):len(exec1)], "--shared", "X", "--", "true")},
+		{name: "exec", args: append(exec1[:len(exec1):len(exec1)], "--", "true")},
+	}
+	if err := w.race(ctx, sharedRounds, all); err != nil {
+		return result{}, err
+	}
+	r := compare("exec --shared -- true, wall time of a use that joins", inSeconds, wallTime, all)
+	r.budget("exec", atMost(1.0))
+	return r, nil
+}
+
+// sharedAcquires runs commands, a tenth of which it kills, and returns how many
+// there were for each acquire that the proxy saw.
+func (w *world) sharedAcquires(ctx context.Context, proxy string, commands int, share bool) (ratio float64, killed int, err error) {
+	front, err := count(proxy)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() { err = errors.Join(err, front.close()) }()
+	random := rand.New(rand.NewPCG(1, 2))
+	var group sync.WaitGroup
+	var failed atomic.Pointer[error]
+	free := make(chan struct{}, sharedAtOnce)
+	for i := range commands {
+		free <- struct{}{}
+		args := []string{"--quiet", "exec", "--proxy", front.url, "--type", "t", "--parent-death", "KILL"}
+		if share {
+			args = append(args, "--shared", fmt.Sprintf("name-%d", i%sharedNames), "--max-uses", "100")
+		}
+		cmd := exec.CommandContext(ctx, w.leasectl, append(args, "--", "sleep", "0.2")...)
+		cmd.Env = w.environment()
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			return 0, 0, err
+		}
+		dies := random.IntN(10) == 0
+		if dies {
+			killed++
+			time.AfterFunc(time.Duration(random.Int64N(int64(400*time.Millisecond))), func() { cmd.Process.Kill() })
+		}
+		group.Go(func() {
+			if err := cmd.Wait(); err != nil && !dies {
+				err = fmt.Errorf("%w: %s", err, strings.TrimSpace(stderr.String()))
+				failed.Store(&err)
+			}
+			<-free
+		})
+	}
+	group.Wait()
+	if err := failed.Load(); err != nil {
+		return 0, 0, *err
+	}
+	return float64(commands) / float64(front.acquires.Load()), killed, nil
+}
+
+// counter passes requests on to a proxy and counts the acquires among them.
+type counter struct {
+	url      string
+	server   *http.Server
+	acquires atomic.Int64
+}
+
+func count(proxy string) (*counter, error) {
+	target, err := url.Parse(proxy)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c := &counter{url: "http://" + listener.Addr().String()}
+	forward := httputil.NewSingleHostReverseProxy(target)
+	c.server = &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == leaseapi.PathAcquire {
+			c.acquires.Add(1)
+		}
+		req.Host = target.Host // the proxy answers to its own name only
+		forward.ServeHTTP(rw, req)
+	})}
+	go c.server.Serve(listener)
+	return c, nil
+}
+
+func (c *counter) close() error { return c.server.Close() }
