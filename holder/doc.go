@@ -39,8 +39,9 @@
 //
 // # The files, from the public down
 //
-// take.go (which kind of lease); shared.go, sharedchoice.go, sharednested.go,
-// shareduse.go, sharedsettle.go, sharedname.go (one lease of many commands);
+// take.go (which kind of lease); shared.go, sharedbegin.go, sharedchoice.go,
+// sharednested.go, sharedkeep.go, shareduse.go, sharedsettle.go, sharedname.go,
+// sharedstatus.go (one lease of many commands);
 // acquire.go, ask.go, request.go, handover.go, resize.go, lease.go (the life of a lease);
 // recover.go, settle.go (what the killed left); keeper.go (the background
 // process); release.go, late.go, giveback.go, owed.go (giving back); holder.go

@@ -2,11 +2,6 @@ package holder
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
-	mathrand "math/rand/v2"
-	"path/filepath"
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
@@ -19,14 +14,6 @@ import (
 // does it without that lock: it joins a round that is held, begins a round of its
 // own, or waits until another user has done its step. One that waits holds nothing
 // and is written down nowhere: it decides anew whenever it looks.
-
-// sharing is the acquire of one shared lease.
-type sharing struct {
-	sharedName
-	request Request
-	begun   proxyclient.Instant
-	missed  bool // this one has waited for another user's step
-}
 
 // acquireShared joins a round of a shared lease, or begins one.
 func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
@@ -80,34 +67,6 @@ func (s *sharing) choose(ctx context.Context) (c choice, err error) {
 	return c, err
 }
 
-// reserve writes down the use that was chosen.
-func (s *sharing) reserve(ctx context.Context, tx *lockfile.SharedTx, c choice) (choice, error) {
-	if c.do == beginRound {
-		tx.Name, tx.Boot, tx.Space = s.shown, s.boot, s.space
-		tx.Rounds = append(tx.Rounds, s.newRound())
-		c.round = tx.Rounds[len(tx.Rounds)-1]
-	}
-	r := tx.Round(c.round.ID)
-	if c.do != joinRound {
-		r.By = r.Uses + 1
-	}
-	if c.do == reviveRound {
-		r.State = lockfile.RoundRenewing
-	}
-	use, err := tx.Reserve(ctx, r)
-	c.use, c.round = use, *r
-	return c, err
-}
-
-// newRound is a round that this process is about to begin.
-func (s *sharing) newRound() lockfile.Round {
-	r := s.wanted
-	r.ID = rand.Text()
-	r.State = lockfile.RoundAcquiring
-	r.Handle = filepath.Join(s.h.stateDir, "shared-"+r.ID)
-	return r
-}
-
 const (
 	// sharedLook is how soon a newcomer looks again what another user has done.
 	// It waits a tenth of the time that it has waited, within these bounds.
@@ -115,10 +74,6 @@ const (
 	// sharedPatience is how long a newcomer waits at least for another's step: a
 	// round trip, which is not the wait for a lease.
 	sharedPatience = time.Second
-	// missedAfter is the wait behind another user's acquire after which a newcomer
-	// first asks once, without patience: where that acquire failed since the proxy
-	// is silent, the newcomers do not fail one after the other, each in its time.
-	missedAfter = 15 * time.Second
 )
 
 // await waits until another user has done its step, or died over it, and chooses
@@ -158,177 +113,4 @@ func (s *sharing) settle(ctx context.Context, id string) error {
 	}
 	s.h.report.Debugf("%v", err)
 	return s.pause(ctx)
-}
-
-// remaining is what is left of the wait timeout.
-func (s *sharing) remaining() time.Duration {
-	return max(0, s.request.WaitTimeout-proxyclient.Now().Sub(s.begun))
-}
-
-// joined is the lease of a use that was reserved in a round that is held.
-func (s *sharing) joined(c choice) *Lease {
-	failpoint("round-joined")
-	s.h.report.Notef("joined %s", describeUse(s.shown, c.round, c.use.N))
-	return s.leaseOf(c)
-}
-
-// leaseOf is the lease of a use.
-func (s *sharing) leaseOf(c choice) *Lease {
-	s.noticeVersionOne(c.round)
-	return roundLease(s.h, c.round, &sharedUse{sharedName: s.sharedName, use: c.use, round: c.round})
-}
-
-// begin takes the lease of a round that this process has written down.
-func (s *sharing) begin(ctx context.Context, c choice) (*Lease, error) {
-	failpoint("round-begun")
-	s.h.settleRounds(ctx, c.round.Proxy)
-	r := s.request
-	r.Shared, r.Private, r.Outlives, r.Replaces, r.owner = nil, true, true, nil, c.round.Owner
-	var err error
-	if r.Handle, err = OpenHandle(c.round.Handle); err != nil {
-		return nil, s.abandon(ctx, c, err)
-	}
-	var l *Lease
-	err = proxyclient.ErrExhausted
-	if once := r; c.behind != "" || s.missed && proxyclient.Now().Sub(s.begun) > missedAfter {
-		once.WaitTimeout, once.Jitter = 0, 0
-		l, err = s.h.acquire(ctx, once)
-	}
-	if errors.Is(err, proxyclient.ErrExhausted) && c.behind != "" {
-		if l, err := s.joinBehind(ctx, c); l != nil || err != nil {
-			return l, err
-		}
-	}
-	if errors.Is(err, proxyclient.ErrExhausted) {
-		r.WaitTimeout = s.remaining()
-		l, err = s.h.acquire(ctx, r)
-	}
-	if err == nil {
-		return s.granted(ctx, c, l)
-	}
-	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
-		exhausted.Wait = s.request.WaitTimeout // of which a part was spent on others
-	}
-	return nil, s.abandon(ctx, c, err)
-}
-
-// granted makes the round that of a lease that was acquired.
-func (s *sharing) granted(ctx context.Context, c choice, l *Lease) (*Lease, error) {
-	failpoint("round-granted")
-	var err error
-	if l.aged() {
-		err = l.confirm(ctx)
-	}
-	if err == nil {
-		err = s.recordRound(ctx, &c, l)
-	}
-	if err != nil {
-		return nil, s.abandon(ctx, c, l.rollback(ctx, err))
-	}
-	failpoint("round-held")
-	s.h.journal.settle(l.record.RequestID) // from here on the record says whose it is
-	return s.leaseOf(c), nil
-}
-
-// recordRound writes the lease of a round down for all.
-func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
-	ctx, done := writeContext(ctx)
-	defer done()
-	return s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
-		r := tx.Round(c.round.ID)
-		if r == nil {
-			return fmt.Errorf("the record of shared lease %q was removed meanwhile", s.shown)
-		}
-		r.State, r.By = lockfile.RoundHeld, 0
-		r.Leases, r.RequestID, r.Granted, r.Since = l.record.Leases, l.record.RequestID, l.grant.TTL, l.record.AcquiredAt
-		r.RenewedAt = l.grant.Asked.SinceBoot()
-		if l.grant.Capabilities.Renews() {
-			r.Deadline = l.deadline.SinceBoot()
-			r.RenewEvery = min(sharedConfirm, (r.Deadline-r.RenewedAt)/4)
-		}
-		if r.MaxAge > 0 {
-			r.EndsAt = r.RenewedAt + r.MaxAge
-			r.ExpiresAt = r.EndsAt - mathrand.N(r.MaxAge/10+1)
-		}
-		c.round = *r
-		return nil
-	})
-}
-
-// abandon ends a round that got no lease because of err, which it returns.
-func (s *sharing) abandon(ctx context.Context, c choice, err error) error {
-	ctx, done := writeContext(ctx)
-	defer done()
-	return errors.Join(err, s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
-		return errors.Join(tx.End(c.use), tx.Remove(c.round.ID))
-	}))
-}
-
-// joinBehind joins the expired round that a newcomer has found, since no other lease
-// is free, unless that is closed: then the newcomer's own round stands, and queues.
-func (s *sharing) joinBehind(ctx context.Context, c choice) (*Lease, error) {
-	failpoint("round-none-free")
-	var joined *choice
-	err := s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
-		r := tx.Round(c.behind)
-		if r == nil || r.State != lockfile.RoundHeld || s.over(r) || r.Closed(s.now()) || !tx.Live(r, 0) {
-			return nil
-		}
-		behind := *r
-		if err := errors.Join(tx.End(c.use), tx.Remove(c.round.ID)); err != nil {
-			return err
-		}
-		next, err := s.reserve(ctx, tx, choice{do: joinRound, round: behind})
-		joined = &next
-		return err
-	})
-	if joined == nil || err != nil {
-		return nil, err
-	}
-	return s.joined(*joined), nil
-}
-
-// revive renews a round without live users before it counts as joined: its last
-// user left it to linger, or was killed. Nil: its lease has ended.
-func (s *sharing) revive(ctx context.Context, c choice) (*Lease, error) {
-	failpoint("round-revived")
-	u := &sharedUse{sharedName: s.sharedName, use: c.use, round: c.round}
-	renewing, cancel := context.WithTimeout(ctx, ReleaseTimeout)
-	defer cancel()
-	err := u.renew(renewing, c.round)
-	lost := errors.Is(err, proxyclient.ErrLost)
-	writing, done := writeContext(ctx)
-	defer done()
-	werr := s.file.Update(writing, func(tx *lockfile.SharedTx) error {
-		r := tx.Round(c.round.ID)
-		switch {
-		case r == nil:
-			return errors.New("the record of the shared lease was removed meanwhile")
-		case lost: // a dead user's round, for whoever comes next: for us
-			r.State = lockfile.RoundReleasing
-			return tx.End(c.use)
-		case err != nil:
-			r.State = lockfile.RoundHeld
-			return tx.End(c.use)
-		}
-		r.State, r.By, r.Lingers = lockfile.RoundHeld, 0, false
-		c.round = *r
-		return nil
-	})
-	switch {
-	case lost:
-		return nil, werr
-	case context.Cause(ctx) != nil:
-		return nil, context.Cause(ctx)
-	case err != nil || werr != nil:
-		return nil, errors.Join(err, werr)
-	}
-	return s.joined(c), nil
-}
-
-// noticeVersionOne says what a version-1 proxy cannot do for a shared lease.
-func (s *sharing) noticeVersionOne(r lockfile.Round) {
-	if s.asked.Linger > 0 && !renews(r) {
-		s.h.report.Notef("--linger: the proxy speaks version 1, whose leases do not end by themselves: the last user gives the lease back at once")
-	}
 }

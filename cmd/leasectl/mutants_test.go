@@ -142,7 +142,7 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/shared", false},
 	{"a newcomer waits for a dead one that was acquiring", "holder/sharedname.go", "return !n.file.Alive(r.ID, r.By)", "return false",
 		"./cmd/leasectl", "TestSharedFailpoints", false},
-	{"nobody renews for a user that is stopped", "holder/shareduse.go", "return min(half, (turn+k.limit())/2) + k.jitter", "return min(half, turn) + time.Hour",
+	{"nobody renews for a user that is stopped", "holder/sharedkeep.go", "return min(half, (turn+k.limit())/2) + k.jitter", "return min(half, turn) + time.Hour",
 		"./cmd/leasectl", "TestSharedUsers/stopped_renewer", false},
 	{"the margin is used though a lease is free", "holder/sharedchoice.go", "(newest.Closed(n.now()) || renews(*newest))", "newest.Closed(n.now())",
 		"./cmd/leasectl", "TestScripts/shared_uses", false},

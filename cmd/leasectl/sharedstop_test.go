@@ -18,24 +18,25 @@ const sharedTTL = 3 * time.Second
 // broken.
 func TestSharedUsers(t *testing.T) {
 	t.Parallel()
-	program, short := build(t, ""), shortTTL(t, sharedTTL)
+	program := build(t, "")
+	short := []string{"--config", shortTTL(t, sharedTTL)}
 	for _, tt := range []struct {
-		name string
-		test func(*testing.T, *world)
-		pool string
+		name  string
+		test  func(*testing.T, *world)
+		pools []string
 	}{
 		{"stopped renewer", stoppedRenewer, short},
 		{"killed renewer", killedRenewer, short},
 		{"all stopped", allStopped, short},
 		{"broken", brokenLease, short},
-		{"given back", givenBackByHandle, "one=1"},
-		{"waiting", waitingUsers, "one=1"},
-		{"all killed", allKilled, "one=1"},
-		{"race for uses", raceForUses, "one=3"},
+		{"given back", givenBackByHandle, []string{"--pool", "one=1"}},
+		{"waiting", waitingUsers, []string{"--pool", "one=1"}},
+		{"all killed", allKilled, []string{"--pool", "one=1"}},
+		{"race for uses", raceForUses, []string{"--pool", "one=3"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tt.test(t, newWorld(t, program, tt.pool))
+			tt.test(t, newWorldOf(t, program, tt.pools...))
 		})
 	}
 }

@@ -1,0 +1,165 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// sharedWatch is how often a user looks for a renewal that is overdue, for a
+// lost lease, and for renewals to take over: a read of some ten microseconds.
+const sharedWatch = time.Second
+
+// errGivenBack is why a shared lease is lost that somebody gave back through its
+// handle.
+var errGivenBack = fmt.Errorf("%w: given back through its handle", proxyclient.ErrLost)
+
+// keep implements [part]. See [Lease.Keep].
+func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
+	return keepWith(ctx, func(ctx context.Context, lose func(error)) {
+		k := &roundKeeper{sharedUse: u, margin: o.Margin, lose: lose}
+		k.run(ctx, o.ConfirmAfter)
+	})
+}
+
+// keepWith runs a keeper of a lease until stop is called, in the way of [Lease.Keep].
+func keepWith(ctx context.Context, run func(ctx context.Context, lose func(error))) (kept context.Context, stop func()) {
+	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var keeping sync.WaitGroup
+	keeping.Go(func() { run(ctx, func(err error) { lose(lossOf(err)) }) })
+	return kept, func() {
+		cancel()
+		keeping.Wait()
+		lose(nil)
+	}
+}
+
+// roundKeeper watches over a round for one user, and renews it if that falls to
+// this one.
+type roundKeeper struct {
+	*sharedUse
+	margin time.Duration
+	lose   func(error)
+
+	unlock  func() error  // of the renewals; nil: another user makes them
+	confirm time.Duration // when to renew at the latest, since they were taken over; zero: that is done
+	jitter  time.Duration // so that not all users notice an overdue renewal at once
+	lastErr error         // of the last renewal
+}
+
+// run keeps the round until ctx ends or the proxy says that the lease is lost.
+func (k *roundKeeper) run(ctx context.Context, after time.Duration) {
+	if !renews(k.round) {
+		return // its leases last until they are released
+	}
+	defer func() {
+		if k.unlock != nil {
+			k.unlock()
+		}
+	}()
+	k.jitter = mathrand.N(k.round.Granted/32 + 1)
+	pause := min(after, k.round.RenewedAt+k.round.RenewEvery-k.now())
+	for proxyclient.Sleep(ctx, pause) == nil {
+		if done := k.look(ctx); done {
+			return
+		}
+		pause = k.next()
+	}
+}
+
+// look reads the record, and does what is due. It reports whether the lease is lost
+// for good.
+func (k *roundKeeper) look(ctx context.Context) (done bool) {
+	record, err := k.file.Read()
+	if err != nil {
+		k.h.report.Debugf("%v", err)
+		return false // the lease is not worth less
+	}
+	r := record.Round(k.use.Round)
+	switch {
+	case r == nil:
+		k.lose(fmt.Errorf("the round of shared lease %q was removed: %w", k.shown, proxyclient.ErrLost))
+		return true
+	case r.Lost != "":
+		k.lose(errors.New(r.Lost))
+		return true
+	case givenBack(r):
+		k.lose(errGivenBack)
+		return true
+	}
+	k.round = *r
+	k.takeOver()
+	if k.now() >= k.limit() {
+		k.lose(&proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline), Err: k.lastErr})
+	}
+	if k.now() < k.due() {
+		return false
+	}
+	k.confirm = 0
+	k.lastErr = k.renewLate(ctx)
+	if lost, isLost := errors.AsType[*proxyclient.LostError](k.lastErr); isLost && len(lost.Lost) > 0 {
+		k.lose(k.lastErr)
+		return true
+	}
+	return false
+}
+
+// takeOver takes the renewals if the user that made them has ended.
+func (k *roundKeeper) takeOver() {
+	if k.unlock != nil {
+		return
+	}
+	if unlock, err := k.file.LockRenewal(k.use.Round); err == nil {
+		k.unlock, k.confirm = unlock, k.now()+sharedConfirm
+	}
+}
+
+// due is when this user renews: in its turn, or if half of the time has gone by
+// without a renewal of those whose turn it is, and in any case before the limit.
+func (k *roundKeeper) due() time.Duration {
+	turn := k.round.RenewedAt + k.round.RenewEvery
+	switch {
+	case k.unlock == nil:
+		half := k.round.RenewedAt + (k.round.Deadline-k.round.RenewedAt)/2
+		return min(half, (turn+k.limit())/2) + k.jitter
+	case k.confirm > 0:
+		return min(turn, k.confirm)
+	}
+	return turn
+}
+
+// limit is when the lease counts as lost.
+func (k *roundKeeper) limit() time.Duration {
+	return k.round.Deadline - min(k.margin, (k.round.Deadline-k.round.RenewedAt)/2)
+}
+
+// next is how long to wait before the next look.
+func (k *roundKeeper) next() time.Duration {
+	pause := min(sharedWatch, k.round.Granted/10, k.due()-k.now())
+	if before := k.limit() - k.now(); before > 0 {
+		pause = min(pause, before)
+	}
+	least := sharedWatch / 100
+	if k.lastErr != nil {
+		least = min(sharedWatch, k.round.Granted/10)
+	}
+	return max(pause, least)
+}
+
+// renewLate renews the round for all its users. A renewal that is overdue is worth
+// finishing when the command has ended, since the next command may be as short.
+func (k *roundKeeper) renewLate(ctx context.Context) error {
+	ctx, cancel := boundRelease(ctx, max(sharedConfirm, min(ReleaseTimeout, k.limit()-k.now())))
+	defer cancel()
+	err := k.renew(ctx, k.round)
+	if err != nil {
+		k.h.report.Debugf("%v: trying again", err)
+	}
+	return err
+}
