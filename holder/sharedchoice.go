@@ -67,14 +67,23 @@ func (n sharedName) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 func (n sharedName) conflict(r lockfile.Round) error {
 	const how = "shared lease %q: its round %s, and this command wants %s: take another NAME, or the same value"
 	switch w := n.wanted; {
-	case w.Count != r.Count:
-		return invalidf(how, n.shown, fmt.Sprintf("has --count %d", r.Count), fmt.Sprintf("--count %d", w.Count))
+	case describeCount(w) != describeCount(r):
+		return invalidf(how, n.shown, "has "+describeCount(r), describeCount(w))
 	case w.TTL != r.TTL && !n.asked.AnyTTL:
 		return invalidf(how, n.shown, "has --ttl "+leaseapi.Duration(r.TTL).String(), "--ttl "+leaseapi.Duration(w.TTL).String())
 	case w.Token != r.Token:
 		return invalidf(how, n.shown, "was begun with "+describeToken(r), describeToken(w))
 	}
 	return nil
+}
+
+// describeCount says how much a round is for. One is what a pool of names takes
+// not to be said.
+func describeCount(r lockfile.Round) string {
+	if r.Items != nil {
+		return fmt.Sprintf("--items %d", *r.Items)
+	}
+	return fmt.Sprintf("--count %d", max(1, r.Count))
 }
 
 // describeToken names the token of a round without telling it.

@@ -51,7 +51,7 @@ func (h *Holder) sharedName(r Request) (sharedName, error) {
 	key := digest(n.boot, n.space, strconv.Itoa(os.Getuid()), proxy, r.Type, r.Shared.Name)
 	n.file = lockfile.Shared(filepath.Join(h.sharedDir(), key))
 	n.wanted = lockfile.Round{
-		Type: r.Type, Count: r.Count, Proxy: proxy, TTL: r.TTL, Owner: sharedOwner(n.shown, key),
+		Type: r.Type, Count: r.Count, Items: r.Items, Proxy: proxy, TTL: r.TTL, Owner: sharedOwner(n.shown, key),
 		MaxUses: r.Shared.MaxUses, Bound: r.Shared.MaxUses + r.Shared.MaxUses*r.Shared.Percent/100, MaxAge: r.Shared.MaxAge,
 	}
 	if token != "" {

@@ -33,7 +33,8 @@ type Round struct {
 
 	// What its first user asked for.
 	Type      string        `json:"type"`
-	Count     int           `json:"count"`
+	Count     int           `json:"count,omitempty"` // zero: not said
+	Items     *int          `json:"items,omitempty"` // nil: not said
 	Proxy     string        `json:"proxy"`
 	Owner     string        `json:"owner"`
 	Token     string        `json:"token,omitempty"` // a digest of it; "" is none

@@ -22,7 +22,7 @@ func TestSharedFormat(t *testing.T) {
 			Uses: 5, Users: []int{1, 4}, RenewedAt: 10, RenewEvery: 20, Deadline: 30, Lingers: true,
 		},
 		{
-			ID: "R2", State: RoundAcquiring, By: 1, Handle: "/state/shared-R2", Type: "prov", Count: 1, Proxy: "unix:///p",
+			ID: "R2", State: RoundAcquiring, By: 1, Handle: "/state/shared-R2", Type: "prov", Items: new(3), Proxy: "unix:///p",
 			Owner: "vm shared 6b9f1c1a A", Uses: 1, Users: []int{1}, Lost: "why",
 		},
 	}}

@@ -1,4 +1,4 @@
-package proxyclient
+package suspend
 
 import (
 	"time"
@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot reads the clock that an [Instant] follows.
-func sinceBoot() time.Duration {
+// SinceBoot returns how long ago the machine booted, time suspended included. It is
+// the same in all processes.
+func SinceBoot() time.Duration {
 	if t, ok := readClock(unix.CLOCK_BOOTTIME); ok {
 		return t
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package proxyclient
+package suspend
 
 import (
 	"time"
@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sinceBoot reads the monotonic clock of the system.
-func sinceBoot() time.Duration {
+// SinceBoot returns how long ago the machine booted, by its monotonic clock. It is
+// the same in all processes.
+func SinceBoot() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
 		return 0
