@@ -3,7 +3,9 @@ package pool
 import (
 	"cmp"
 	"maps"
+	"math/rand/v2"
 	"slices"
+	"time"
 )
 
 // disk is what a store holds that takes in the changes and nothing else, which
@@ -42,22 +44,22 @@ func newDiskOf(snap Snapshot) *disk {
 
 // commit takes changes in. A client hears of a grant only after that: what is
 // granted twice here is granted twice.
-func (d *disk) commit(m *sim, changes []Change) {
+func (d *disk) commit(now time.Duration, failf func(format string, args ...any), changes []Change) {
 	for _, c := range changes {
 		switch c.Kind {
 		case Granted:
 			if d.granted[c.ID] {
-				m.failf("%s was granted twice", c.ID)
+				failf("%s was granted twice", c.ID)
 			}
 			d.granted[c.ID] = true
 			for _, l := range c.Leases {
 				if l.Generation <= d.Generation {
-					m.failf("generation %d after %d", l.Generation, d.Generation)
+					failf("generation %d after %d", l.Generation, d.Generation)
 				}
 				d.Generation = l.Generation
 				d.leases[l.Name] = l
 			}
-			d.left(m, c)
+			d.left(failf, c)
 		case Named:
 			d.named[c.Naming.Type] = c.Naming.Last
 		case Renewed, Extended, Delayed, Resized, Broken:
@@ -69,7 +71,7 @@ func (d *disk) commit(m *sim, changes []Change) {
 		case Forgotten:
 			d.Ended = d.Ended[1:]
 			delete(d.granted, c.Ended.ID)
-		case Queued, Missed, Returned:
+		case Queued, Joined, Missed, Returned:
 			if !c.Waiter.Anonymous {
 				d.waiters[c.Waiter.ID] = *c.Waiter
 			}
@@ -78,7 +80,7 @@ func (d *disk) commit(m *sim, changes []Change) {
 		case Resumed:
 			delete(d.pauses, c.Pause.Type)
 		case Dropped:
-			d.left(m, c)
+			d.left(failf, c)
 		case LockBegun:
 			d.locked[c.Locked.Name] = *c.Locked
 		case LockOver:
@@ -90,19 +92,19 @@ func (d *disk) commit(m *sim, changes []Change) {
 			}
 		}
 	}
-	d.Clock = m.now
+	d.Clock = now
 }
 
 // left takes a waiter out, which is there if the change says so.
-func (d *disk) left(m *sim, c Change) {
+func (d *disk) left(failf func(format string, args ...any), c Change) {
 	if _, ok := d.waiters[c.ID]; ok != c.WasQueued {
-		m.failf("waiter %s is durable: %t, want %t", c.ID, ok, c.WasQueued)
+		failf("waiter %s is durable: %t, want %t", c.ID, ok, c.WasQueued)
 	}
 	delete(d.waiters, c.ID)
 }
 
 // snapshot returns what a restart finds, in any order.
-func (d *disk) snapshot(m *sim) Snapshot {
+func (d *disk) snapshot(rand *rand.Rand) Snapshot {
 	snap := d.Snapshot
 	snap.Ended = slices.Clone(d.Ended)
 	for _, l := range d.leases {
@@ -118,7 +120,7 @@ func (d *disk) snapshot(m *sim) Snapshot {
 	snap.Waiters = slices.SortedFunc(maps.Values(d.waiters), func(a, b Waiter) int { return cmp.Compare(b.Arrival, a.Arrival) })
 	snap.Locked = slices.SortedFunc(maps.Values(d.locked), func(a, b Locked) int { return cmp.Compare(a.Name, b.Name) })
 	snap.Paced = slices.SortedFunc(maps.Values(d.paced), func(a, b Pacing) int { return cmp.Compare(b.Type, a.Type) })
-	m.rand.Shuffle(len(snap.Leases), func(i, j int) {
+	rand.Shuffle(len(snap.Leases), func(i, j int) {
 		snap.Leases[i], snap.Leases[j] = snap.Leases[j], snap.Leases[i]
 	})
 	return snap

@@ -85,6 +85,10 @@ func words(changes []Change) []string {
 			all = append(all, fmt.Sprintf("%s %s", c.Reason, c.Lease.Name))
 		case Extended:
 			all = append(all, "extended "+c.Lease.Name)
+		case Joined:
+			all = append(all, "joined "+c.Waiter.ID)
+		case Resized:
+			all = append(all, fmt.Sprintf("resized %s to %d", c.Lease.Name, c.Lease.Units))
 		case Missed:
 			all = append(all, "missed "+c.Waiter.ID)
 		case Returned:

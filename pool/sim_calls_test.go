@@ -36,7 +36,7 @@ func (m *sim) take() []Change {
 	}
 	m.uncommitted = append(m.uncommitted, changes...)
 	if m.lossy == 0 {
-		m.disk.commit(m, m.uncommitted)
+		m.disk.commit(m.now, m.failf, m.uncommitted)
 		m.uncommitted = m.uncommitted[:0]
 	}
 	return changes

@@ -169,7 +169,7 @@ func (m *sim) crash() {
 		}
 	}
 	m.uncommitted = nil
-	m.restartWith(m.disk.snapshot(m))
+	m.restartWith(m.disk.snapshot(m.rand))
 }
 
 func (m *sim) restartWith(snap Snapshot) {
