@@ -41,6 +41,7 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 		if tx.RequestID == "" && tx.State == lockfile.StateHeld {
 			tx.RequestID = rand.Text() // of a copied handle: what is owed is known by an id
 		}
+		<-h.listening
 		owed = owedBy(tx.Record)
 		intent = h.beginRelease(ctx, handle, tx.Record)
 		failpoint("release-in-journal")

@@ -55,6 +55,9 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 			if o.delay == 0 {
 				o.detach = ifTyped(cmd.Flags().Lookup("detach"), o.detach)
 			}
+			if o.handle == "" || o.delay > 0 {
+				<-a.listening // the release of a handle waits for it when it has read the handle
+			}
 			if o.all {
 				return a.releaseAll(cmd.Context(), o, cmd.Flags().Lookup("owner"))
 			}

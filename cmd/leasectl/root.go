@@ -72,9 +72,10 @@ var endings = []os.Signal{syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT, sysc
 
 // listenLater are the commands that may start before signal handlers are
 // installed, which takes as long as all that these commands do until then. They
-// wait for it before they write a handle that others know, or ask for a lease; a
-// signal that ends them earlier leaves a journal entry for which nothing was sent.
-var listenLater = []string{"acquire", "exec"}
+// wait for it before they write a handle that others know, or ask the proxy for
+// something; a signal that ends them earlier leaves at most a journal entry for which
+// nothing was sent.
+var listenLater = []string{"acquire", "exec", "release"}
 
 // isCobraUsage recognises the errors that cobra makes by itself: they have no
 // type of their own, and all of them are about what was typed.
