@@ -5,7 +5,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 GO      ?= go
 SHELLS   = $(wildcard .ci/run scripts/*.sh scripts/examples/*.sh)
 
-.PHONY: build demo test mutants lint check clean
+.PHONY: build demo test test-browser mutants lint check clean
 
 build: ## a static binary at bin/leasectl
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.buildVersion=$(VERSION)' -o bin/leasectl ./cmd/leasectl
@@ -17,6 +17,11 @@ demo: build ## the main job: three install steps, one lease, a timeline
 test: ## all tests; RACE=-race: under the race detector
 	$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -parallel 6 -timeout 40m ./...
 
+BROWSERTEST = proxyserver/page/browsertest
+
+test-browser: build ## the status page in Chromium; screenshots in bin/page. Needs the package chromium-headless-shell
+	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl -artefacts $(CURDIR)/bin/page
+
 mutants: ## put back each bug of a list; a test must notice it
 	$(GO) test -timeout 60m -run TestMutants -v ./cmd/leasectl -mutants
 
@@ -25,6 +30,7 @@ lint: ## format, vet (also for macOS), staticcheck, shellcheck
 	$(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	cd $(BROWSERTEST) && $(GO) vet ./...
 	@command -v shellcheck >/dev/null || { echo "shellcheck is missing: install the package of that name"; exit 1; }
 	shellcheck --external-sources $(SHELLS)
 

@@ -38,5 +38,5 @@ func (s *Set) Waiters(now time.Duration, typ string, after, most int) []WaiterSt
 	if p == nil {
 		return nil
 	}
-	return s.waiters(p, after, most)
+	return s.waiters(p, after, min(most, ListedWaiters-after))
 }

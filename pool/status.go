@@ -37,6 +37,8 @@ type Status struct {
 	NextGrantIn            time.Duration // how long the pace holds back the pool's next grant; zero: it does not
 	Waited                 time.Duration
 	Oldest                 *Lease // the lease of the pool that is held longest; nil if none is
+
+	Why error // ended: what an Acquire with the id is told
 }
 
 // Status returns where a request stands; false if the id is not known.
@@ -44,8 +46,10 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 	s.Advance(now)
 	r := s.requests[id]
 	switch {
+	case r == nil && s.ended.has(id):
+		return Status{State: StateEnded, Why: s.ended.why(id)}, true
 	case r == nil:
-		return Status{State: StateEnded}, s.ended.has(id)
+		return Status{State: StateEnded}, false
 	case !r.queued():
 		return Status{State: StateGranted, Leases: r.values()}, true
 	}
@@ -134,6 +138,7 @@ type PoolStatus struct {
 	OldestWaiting time.Duration  // how long the first in the queue has waited
 	OldestHeld    time.Duration  // how long the lease has been held that is held longest
 	NextGrantIn   time.Duration  // how long the pace holds back the next grant; zero: it does not
+	LongestHold   time.Duration  // [Set.Pool] only: the longest hold lately, and a little more; a lease held for longer is overdue; zero: unknown
 	Paused        *Pause         // nil: it grants
 	Leases        []Lease        // what is held longest comes first
 	Waiters       []WaiterStatus // in the order of the queue, and then the followers: the first [ListedWaiters]
@@ -180,7 +185,6 @@ func (s *Set) Pools(now time.Duration) []PoolStatus {
 // waiters lists part of those that wait for p; see [Set.Waiters].
 func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 	listed := p.listed()
-	listed = listed[:min(len(listed), ListedWaiters)]
 	after = max(after, 0)
 	if after >= len(listed) || most <= 0 {
 		return nil
@@ -191,23 +195,29 @@ func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 		before = p.before(p.queue[after], after+1)
 	}
 	for i, r := range listed[after : after+cap(part)] {
-		w := WaiterStatus{
-			ID: r.ID, Anonymous: r.Anonymous, Place: after + i + 1, Owner: r.Owner, Count: r.Count, Units: r.units,
-			Key: r.Key, KeyHolder: p.keyHolder(r.Key), Overcommit: r.Overcommit,
-			Arrived: r.arrived, Away: r.away(),
+		part = append(part, g.waiterStatus(p, r, after+i+1, before))
+		if r.leader == nil && !r.key.busy() {
+			before += r.units
 		}
-		if r.leader != nil {
-			w.Follows, w.Reason = r.leader.ID, leaseapi.WaitJoined
-		} else {
-			w.Reason = g.reason(p, r)
-			w.Estimate, w.EstimateMax = g.estimate(p, before, r)
-			if !r.key.busy() {
-				before += r.units
-			}
-		}
-		part = append(part, w)
 	}
 	return part
+}
+
+// waiterStatus describes r, which is at place of the list of p, and ahead of which
+// others want before units.
+func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStatus {
+	w := WaiterStatus{
+		ID: r.ID, Anonymous: r.Anonymous, Place: place, Owner: r.Owner, Count: r.Count, Units: r.units,
+		Key: r.Key, KeyHolder: p.keyHolder(r.Key), Overcommit: r.Overcommit,
+		Arrived: r.arrived, Away: r.away(),
+	}
+	if r.leader != nil {
+		w.Follows, w.Reason = r.leader.ID, leaseapi.WaitJoined
+		return w
+	}
+	w.Reason = g.reason(p, r)
+	w.Estimate, w.EstimateMax = g.estimate(p, before, r)
+	return w
 }
 
 // listed returns all that wait for p: the queue, and then the followers.
@@ -230,24 +240,28 @@ func (s *Set) Totals(now time.Duration) []PoolStatus {
 	s.Advance(now)
 	var all []PoolStatus
 	for _, p := range s.pools {
-		if p.over() {
-			continue
+		if !p.over() {
+			all = append(all, s.totals(p))
 		}
-		st := PoolStatus{
-			Type: p.Type, Units: p.counted(), Unit: p.Unit, Capacity: p.Capacity(), Limit: p.limit.now(), Overcommit: p.Overcommit,
-			InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following,
-			NextGrantIn: p.dueIn(s.now),
-		}
-		if pause, ok := s.pauses[p.Type]; ok {
-			st.Paused = &pause
-		}
-		if l, ok := p.held.first(); ok {
-			st.OldestHeld = s.now - l.Granted
-		}
-		if len(p.queue) > 0 {
-			st.OldestWaiting = s.now - p.queue[0].arrived
-		}
-		all = append(all, st)
 	}
 	return all
+}
+
+// totals returns the state of p without leases and waiters.
+func (s *Set) totals(p *pool) PoolStatus {
+	st := PoolStatus{
+		Type: p.Type, Units: p.counted(), Unit: p.Unit, Capacity: p.Capacity(), Limit: p.limit.now(), Overcommit: p.Overcommit,
+		InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following,
+		NextGrantIn: p.dueIn(s.now),
+	}
+	if pause, ok := s.pauses[p.Type]; ok {
+		st.Paused = &pause
+	}
+	if l, ok := p.held.first(); ok {
+		st.OldestHeld = s.now - l.Granted
+	}
+	if len(p.queue) > 0 {
+		st.OldestWaiting = s.now - p.queue[0].arrived
+	}
+	return st
 }

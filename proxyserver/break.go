@@ -16,14 +16,7 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	if !h.readOperation(c, "to break a lease", w, r, &req, func() error { return checkBreak(req) }) {
 		return
 	}
-	var l pool.Lease
-	var ended bool
-	var failed error
-	var locked pool.Locked
-	err := t.do(func(set *pool.Set, now time.Duration) {
-		l, ended, failed = breakLease(set, now, req)
-		locked, _ = set.Locked(now, req.Name)
-	})
+	l, locked, ended, failed, err := h.breakLease(c, req)
 	switch {
 	case err != nil:
 		unavailable(w, err)
@@ -32,9 +25,6 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	case failed != nil:
 		problem(w, http.StatusConflict, leaseapi.ProblemNotHeld, failed.Error())
 	default:
-		if c.token != "" { // without tokens nobody knows who it was
-			h.log.Info("break", "by", c.token, "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
-		}
 		reply := leaseapi.BreakReply{Lease: poolLease(t.clock, l, false), Ended: ended}
 		if ended && locked.Until > 0 {
 			reply.FreeIn = leaseapi.Duration(round(max(0, t.clock.until(locked.Until))))
@@ -42,6 +32,19 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 		}
 		answer(w, http.StatusOK, reply)
 	}
+}
+
+// breakLease does what req asks for, and notes who did it. locked is the lock delay
+// that keeps the name; failed is why nothing was done; err is the term's.
+func (h *handler) breakLease(c caller, req leaseapi.BreakRequest) (l pool.Lease, locked pool.Locked, ended bool, failed, err error) {
+	err = h.term().do(func(set *pool.Set, now time.Duration) {
+		l, ended, failed = breakLease(set, now, req)
+		locked, _ = set.Locked(now, req.Name)
+	})
+	if err == nil && failed == nil {
+		h.logOperation(c, "break", "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
+	}
+	return l, locked, ended, failed, err
 }
 
 func checkBreak(req leaseapi.BreakRequest) error {

@@ -37,7 +37,11 @@ func (h *handler) identify(r *http.Request) (caller, bool) {
 		return caller{}, true
 	}
 	t, ok := tokens.Find(r.Header.Get("Authorization"))
-	return caller{token: t.Name, admin: t.Role == config.RoleAdmin, reader: t.Role == config.RoleRead}, ok
+	return callerOf(t), ok
+}
+
+func callerOf(t config.Token) caller {
+	return caller{token: t.Name, admin: t.Role == config.RoleAdmin, reader: t.Role == config.RoleRead}
 }
 
 // mayOperate reports why c may not do what, which takes an operator.

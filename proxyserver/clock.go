@@ -11,6 +11,11 @@ import (
 // never is a time on the lease clock that does not come.
 const never time.Duration = math.MaxInt64
 
+// still is a time at which nothing is due. The pools of a term that is halted are
+// looked at with it, so that they grant nothing: nobody would hear of it. So are
+// those that are only looked at.
+const still = 0
+
 // until returns now + wait, or the end of time if that is later.
 func until(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
 

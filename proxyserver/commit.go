@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -71,6 +72,8 @@ type committer struct {
 	clock    clock
 	metrics  *metrics
 	log      changeLog
+	past     *past
+	changed  atomic.Uint64 // counts commits with changes
 
 	commitSem chan struct{} // holds a value while somebody commits
 	failed    chan struct{} // closed by fail
@@ -223,6 +226,8 @@ func (c *committer) announce(b *batch) {
 	// The lines are written before the next commit begins, so they are in order.
 	// To let it begin first, and write them meanwhile, was not measurably faster.
 	if b.err == nil {
+		c.past.changed(c.clock, b.changes)
+		c.changed.Add(1)
 		c.log.changes(b.changes)
 	}
 }

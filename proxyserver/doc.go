@@ -19,6 +19,10 @@
 //     newer.
 //   - With tokens, a caller without one sees and changes nothing, and nobody
 //     renews or ends a lease that was acquired with a token of another name.
+//   - It has a status page for people. Without tokens the page only shows, and answers
+//     only to names that the server knows; with tokens it asks for one, and the browser
+//     keeps a session instead. It costs nothing while nobody looks, and then a look at
+//     the pools once a second for each page that is shown.
 //
 // Without a store the state is in memory and ends with the process. A commit costs
 // nothing then, and the rest holds all the same.
@@ -37,6 +41,9 @@
 //   - server.go, serve.go, and idle.go with gate.go: the life of a process.
 //   - routes.go and handler.go, with a file for each call: the HTTP front. It lives
 //     as long as the process.
+//   - ui.go, with uipages.go, uioperate.go, uilogin.go and uilive.go: the status page,
+//     which package page renders. session.go, live.go and past.go have what it keeps:
+//     who is signed in, who looks, and what happened in this term.
 //   - term.go, wait.go and termend.go: a term, the time in which this server
 //     decides. It is the pools with their clock and their alarm; it begins from a
 //     store and can end. A server that can lose the lead ends its term, and begins

@@ -24,6 +24,9 @@ type handler struct {
 	tokens   atomic.Pointer[config.Tokens]
 	warnings warnings
 
+	sessions sessions
+	live     live
+
 	droppedLines func() int // of the log; nil: nobody knows
 	connections  *connections
 	crossOrigin  http.CrossOriginProtection

@@ -86,8 +86,8 @@ func (p position) in(i int, typ string) position {
 	return position{pool: i, typ: typ}
 }
 
-// page collects what fits into one answer.
-type page struct {
+// poolsPage collects what fits into one answer.
+type poolsPage struct {
 	limit   int // of leases and waiters, and of pools
 	entries int
 	bytes   int
@@ -96,8 +96,8 @@ type page struct {
 
 // pageOf returns the page that begins at from, and where the next one does; "" if
 // there is none.
-func pageOf(pools []leaseapi.Pool, from position, limit int) (page, string) {
-	p := page{limit: limit, pools: []leaseapi.Pool{}}
+func pageOf(pools []leaseapi.Pool, from position, limit int) (poolsPage, string) {
+	p := poolsPage{limit: limit, pools: []leaseapi.Pool{}}
 	for i := min(from.pool, len(pools)); i < len(pools); i++ {
 		if next := p.add(pools[i], from.in(i, pools[i].Type)); next != nil {
 			return p, next.String()
@@ -108,7 +108,7 @@ func pageOf(pools []leaseapi.Pool, from position, limit int) (page, string) {
 
 // add adds what follows at in one pool, and returns where the page is full; nil if
 // it is not.
-func (p *page) add(all leaseapi.Pool, at position) *position {
+func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 	leases, waiters := all.Leases, all.Waiters
 	all.Leases, all.Waiters = []leaseapi.PoolLease{}, nil
 	if len(p.pools) >= p.limit || p.full(all) {
@@ -142,7 +142,7 @@ func (p *page) add(all leaseapi.Pool, at position) *position {
 }
 
 // full reports whether v does not fit. Something always fits into a page.
-func (p *page) full(v any) bool {
+func (p *poolsPage) full(v any) bool {
 	text, _ := json.Marshal(v) // what fails is found by the answer
 	if p.entries > 0 && p.bytes+len(text) > pageBytes {
 		return true

@@ -20,12 +20,7 @@ func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) 
 	if !h.readOperation(c, "to remove a waiter", w, r, &req, check) {
 		return
 	}
-	var removed pool.Request
-	var failed error
-	err := h.term().do(func(set *pool.Set, now time.Duration) {
-		removed, failed = set.Remove(now, req.RequestID, req.Reason)
-	})
-	already, _ := errors.AsType[*pool.RemovedError](failed)
+	removed, failed, err := h.remove(c, req)
 	switch {
 	case err != nil:
 		unavailable(w, err)
@@ -33,13 +28,28 @@ func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) 
 		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+req.RequestID+" is known")
 	case errors.Is(failed, pool.ErrNotQueued):
 		problem(w, http.StatusConflict, leaseapi.ProblemNotQueued, failed.Error())
-	case failed != nil && (already == nil || already.Reason != req.Reason):
+	case failed != nil:
 		problem(w, http.StatusGone, leaseapi.ProblemEnded, failed.Error())
-	default: // a second copy of the request succeeds, too
+	default:
 		token, owner := splitHolder(removed.Owner)
-		h.logOperation(c, "remove", "request_id", req.RequestID, "reason", req.Reason)
 		answer(w, http.StatusOK, leaseapi.RemoveReply{
 			RequestID: req.RequestID, Type: removed.Type, Owner: owner, Token: token, Count: removed.Count,
 		})
 	}
+}
+
+// remove does what req asks for, and notes who did it. A second copy of the request
+// succeeds, too, with an empty request. failed is why nothing was done; err is the
+// term's.
+func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (removed pool.Request, failed, err error) {
+	err = h.term().do(func(set *pool.Set, now time.Duration) {
+		removed, failed = set.Remove(now, req.RequestID, req.Reason)
+	})
+	if already, ok := errors.AsType[*pool.RemovedError](failed); ok && already.Reason == req.Reason {
+		failed = nil
+	}
+	if err == nil && failed == nil {
+		h.logOperation(c, "remove", "request_id", req.RequestID, "reason", req.Reason)
+	}
+	return removed, failed, err
 }

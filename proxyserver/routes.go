@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
 // ServeHTTP implements [http.Handler].
@@ -21,6 +22,10 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	rt, ok := routes[path]
 	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
 		rt, ok = route{method: http.MethodGet, serve: (*handler).serveRequest}, true
+	}
+	if page.IsPage(path) {
+		h.serveUI(w, r)
+		return
 	}
 	if err := h.fromBrowser(r); err != nil {
 		h.refuseCall(w, err)

@@ -130,6 +130,8 @@ func New(opts Options) (*Server, error) {
 	s.handler.connections = newConnections(opts.MaxConnections)
 	s.http.ConnState = s.connState
 	s.http.BaseContext = listenerContext
+	s.handler.live.init(opts.MaxConnections)
+	s.http.RegisterOnShutdown(s.handler.live.stop)
 	return s, nil
 }
 

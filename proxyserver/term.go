@@ -75,7 +75,7 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 	}
 	t := &term{
 		committer: committer{
-			store: st, election: opts.election, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock},
+			store: st, election: opts.election, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock}, past: newPast(clock),
 			commitSem: make(chan struct{}, 1), failed: make(chan struct{}),
 			waiting: make(waiters), open: open, saved: saved,
 		},
@@ -166,6 +166,13 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err err
 		t.busy(held + waiting)
 	}
 	return t.undurable(), nil
+}
+
+// totals returns how the pools stand, durable or not. It does nothing that is due.
+func (t *term) totals() []pool.PoolStatus {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.set.Totals(still)
 }
 
 // collect moves what changed to the open batch, but for requests that begin to wait

@@ -7,10 +7,6 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// still is a time at which nothing is due. The pools of a term that is halted are
-// looked at with it, so that they grant nothing: nobody would hear of it.
-const still = 0
-
 // halt refuses every later call, and answers all who wait: with their places in
 // the queue, or, if calls were refused before, with the reason.
 func (t *term) halt() {

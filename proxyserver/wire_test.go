@@ -160,7 +160,7 @@ func TestOursWire(t *testing.T) {
 		{name: "health", method: "GET", target: "/healthz", status: 200, contentType: typeJSON, body: `{"status":"ok","wire":3,"version":"v1.2.3","durable":false,"store":"ID"}`},
 		{name: "health by HEAD", method: "HEAD", target: "/healthz", status: 200, contentType: typeJSON},
 		{name: "health by POST", method: "POST", target: "/healthz", status: 405, contentType: typeProblem, problem: leaseapi.ProblemMethod, allow: "GET", body: "/healthz takes GET, not POST"},
-		{name: "nothing there", method: "GET", target: "/", status: 404, contentType: typeProblem, problem: leaseapi.ProblemNotFound, body: "there is nothing at /"},
+		{name: "nothing there", method: "GET", target: "/nothing", status: 404, contentType: typeProblem, problem: leaseapi.ProblemNotFound, body: "there is nothing at /nothing"},
 		{name: "an unclean path is no redirect", method: "POST", target: "//lease/acquire?type=q", status: 404, contentType: typeProblem, problem: leaseapi.ProblemNotFound, body: "there is nothing at //lease/acquire"},
 	})
 	if pools := p.pools(); pools[0].InUse != 1 || pools[0].Leases[0].Owner != "me" {

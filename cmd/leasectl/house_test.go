@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"lockfile":         {"leaseapi"},
 	"pool":             {"leaseapi"},
 	"proxyclient":      {"leaseapi", "leaseapi/suspend"},
-	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
+	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/page", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
 	"leaseapi/suspend": {},
 	"scripts":          {},
 	"trap":             {"trap/internal/sys"},
@@ -40,6 +40,8 @@ var mayImport = map[string][]string{
 	"proxyserver/store/etcd":          {"pool", "proxyserver/store", "proxyserver/store/record"},
 	"proxyserver/store/etcd/etcdtest": {},
 	"proxyserver/store/record":        {"pool"},
+	"proxyserver/page":                {"leaseapi", "pool", "proxyserver/page/markup"},
+	"proxyserver/page/markup":         {},
 
 	// What measures leasectl beside its peers is beside the house, and may
 	// look into every room that it measures.

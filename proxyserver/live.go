@@ -1,0 +1,97 @@
+package proxyserver
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/proxyserver/page"
+)
+
+const (
+	// mostLive is how many browsers may be told of changes at once. It is also a
+	// quarter of all connections at the most, so that jobs find room.
+	mostLive = 100
+	// liveEvery is how often a page changes at most.
+	liveEvery = time.Second
+	// liveAnyway is how often a page is looked at although nothing was committed: a
+	// pace runs out by itself, and a renewal is no change.
+	liveAnyway = 5 * time.Second
+	// liveAlive is how often a browser hears something, changes or not: so that a
+	// dead connection is noticed.
+	liveAlive = 15 * time.Second
+)
+
+// live tells browsers what changes on the pages that they show. Browsers with the
+// same page share what is made for it. Nothing is made while nobody looks.
+type live struct {
+	most    int
+	stopped chan struct{} // closed when the server stops
+
+	mu      sync.Mutex
+	count   int // of connections
+	watched map[livePage]*liveParts
+}
+
+// livePage is a page that somebody shows.
+type livePage struct {
+	of       string
+	operator bool
+}
+
+// liveParts are the parts of a page as they were lately.
+type liveParts struct {
+	watchers int // guarded by live.mu
+
+	mu      sync.Mutex
+	parts   []page.Part
+	status  int
+	made    time.Time
+	changed uint64 // commits when it was made
+}
+
+func (l *live) init(connections int) {
+	l.most = max(1, min(mostLive, connections/4))
+	l.stopped = make(chan struct{})
+	l.watched = make(map[livePage]*liveParts)
+}
+
+// stop ends all connections.
+func (l *live) stop() { close(l.stopped) }
+
+// watch begins to look at a page; false if too many look already.
+func (l *live) watch(p livePage) (parts *liveParts, unwatch func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.count >= l.most {
+		return nil, nil, false
+	}
+	l.count++
+	if parts = l.watched[p]; parts == nil {
+		parts = new(liveParts)
+		l.watched[p] = parts
+	}
+	parts.watchers++
+	return parts, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.count--
+		if parts.watchers--; parts.watchers == 0 {
+			delete(l.watched, p)
+		}
+	}, true
+}
+
+// latest returns the parts of a page, which are made anew if something may have
+// changed.
+func (p *liveParts) latest(changed uint64, make func() (page.Page, int)) ([]page.Part, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	age := time.Since(p.made)
+	if p.made.IsZero() || age >= liveAnyway || age >= liveEvery/2 && changed != p.changed {
+		made, status := make()
+		p.parts = slices.DeleteFunc(made.Parts, func(part page.Part) bool { return part.Fixed })
+		p.status, p.made, p.changed = status, time.Now(), changed
+	}
+	return p.parts, p.status
+}

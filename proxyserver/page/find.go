@@ -1,0 +1,97 @@
+package page
+
+import (
+	"strings"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/page/markup"
+)
+
+// FoundAPage is how many finds a page lists.
+const FoundAPage = 100
+
+// Matches returns what somebody means who looks for text: those whose owner, request
+// or name has it in them, whatever the case. If text is a URL, it may as well lead to
+// a place below the job's, such as its log.
+func Matches(text string) func(owner, requestID, name string) bool {
+	sought := strings.ToLower(strings.TrimSpace(text))
+	below, _ := job(sought)
+	return func(owner, requestID, name string) bool {
+		owner = strings.ToLower(owner)
+		if below != "" {
+			return strings.Contains(owner, below) || isBelow(below, owner)
+		}
+		return strings.Contains(owner, sought) ||
+			requestID == strings.TrimSpace(text) || strings.ToLower(name) == sought
+	}
+}
+
+// isBelow reports whether a URL leads to the job with that URL, or below it.
+func isBelow(at, job string) bool {
+	job, _, _ = strings.Cut(job, "#")
+	job = strings.TrimSuffix(job, "/")
+	rest, ok := strings.CutPrefix(at, job)
+	return ok && strings.Contains(job, "://") && (rest == "" || rest[0] == '/')
+}
+
+// Find shows what was found for text. There may be one more than [FoundAPage].
+func (v View) Find(text string, found []pool.Found) Page {
+	p := Page{Title: "Find my job"}
+	p.add("found", func(b *markup.Builder) {
+		switch {
+		case strings.TrimSpace(text) == "":
+			b.Put(`<p>Paste the URL of a job into the field above, or a part of its owner, its request or the name of its lease.</p>`)
+			return
+		case len(found) == 0:
+			b.Put(`<p class="lead">Nothing that waits or is held has <q><bdi>{}</bdi></q> in its owner.</p><p>It may have ended: look at the <a href="{}">events</a>.</p>`,
+				leaseapi.Printable(text), query("/ui/events", "q", text))
+			return
+		}
+		shown := found[:min(len(found), FoundAPage)]
+		t := newTable(b, "What was found", "Job", "Pool", "State", "Since")
+		for _, f := range shown {
+			v.found(t, f)
+		}
+		t.end()
+		if len(found) > len(shown) {
+			b.Put(`<p>There are more: a longer part of the owner finds fewer.</p>`)
+		}
+	})
+	return p
+}
+
+func (v View) found(t *table, f pool.Found) {
+	t.row("")
+	t.cell("who", func(b *markup.Builder) {
+		if f.Lease != nil {
+			v.owner(b, f.Lease.Owner)
+		} else {
+			v.owner(b, f.Waiter.Owner)
+		}
+	})
+	t.cell("name", func(b *markup.Builder) { b.Put(`<a href="{}"><bdi>{}</bdi></a>`, PoolPath(f.Type), f.Type) })
+	t.cell("why", func(b *markup.Builder) {
+		state, id := "", ""
+		if f.Lease != nil {
+			state, id = "holds "+f.Lease.Name, f.Lease.RequestID
+		} else {
+			state = "waits at place " + itoa(f.Waiter.Place)
+			if !f.Waiter.Anonymous {
+				id = f.Waiter.ID
+			}
+		}
+		if id == "" {
+			b.Put(`{}`, state)
+			return
+		}
+		b.Put(`<a href="{}">{}</a>`, RequestPath(id), state)
+	})
+	t.cell("num", func(b *markup.Builder) {
+		if f.Lease != nil {
+			v.lasts(b, f.Lease.Granted)
+		} else {
+			v.lasts(b, f.Waiter.Arrived)
+		}
+	})
+}

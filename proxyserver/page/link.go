@@ -1,0 +1,75 @@
+package page
+
+import (
+	"net/url"
+	"strings"
+)
+
+// UI is what the paths of all pages begin with, but for that of the first, which is
+// a slash.
+const UI = "/ui/"
+
+// link returns where text leads; false if it is no URL of http or https.
+func link(text string) (string, bool) {
+	if !strings.HasPrefix(text, "https://") && !strings.HasPrefix(text, "http://") {
+		return "", false // a browser takes more for a URL than net/url does
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return "", false
+	}
+	return u.String(), true
+}
+
+// job returns the URL of a job in text, without a query and a fragment; false if it
+// is no URL.
+func job(text string) (string, bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return "", false
+	}
+	u.RawQuery, u.Fragment = "", ""
+	return strings.TrimSuffix(u.String(), "/"), true
+}
+
+// Local returns the page that a browser asks for by path; one that is no page of this
+// server is the first page.
+func Local(path string) *url.URL {
+	u, err := url.Parse(path)
+	if err != nil || u.Scheme != "" || u.Host != "" || !IsPage(u.Path) || strings.Contains(path, `\`) || strings.HasPrefix(path, "//") {
+		return &url.URL{Path: "/"}
+	}
+	return u
+}
+
+// IsPage reports whether path is of a page, or of what belongs to one.
+func IsPage(path string) bool { return path == "/" || strings.HasPrefix(path, UI) }
+
+// PoolPath is the path of the page of a pool.
+func PoolPath(typ string) string {
+	if typ == "." || typ == ".." { // which a browser takes out of a path
+		return "/ui/pools/?type=" + typ
+	}
+	return "/ui/pools/" + url.PathEscape(typ)
+}
+
+// RequestPath is the path of the page of a request.
+func RequestPath(id string) string { return "/ui/requests/" + url.PathEscape(id) }
+
+// query returns path with a query of names and values by turns; an empty value is
+// left out.
+func query(path string, pairs ...string) string {
+	q := make(url.Values)
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	switch {
+	case len(q) == 0:
+		return path
+	case strings.Contains(path, "?"):
+		return path + "&" + q.Encode()
+	}
+	return path + "?" + q.Encode()
+}

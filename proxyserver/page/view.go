@@ -1,0 +1,109 @@
+package page
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyserver/page/markup"
+)
+
+// Clock is the time at which a page is made, and how times on the lease clock
+// become those that people read.
+type Clock struct {
+	Now  time.Duration // on the lease clock
+	Zero time.Time     // by the wall clock, when the lease clock showed zero
+	// Live leaves out how long ago a time was: the browser counts that by itself. So
+	// what is shown changes only when what is meant does.
+	Live bool
+}
+
+func (c Clock) wall(at time.Duration) time.Time { return c.Zero.Add(at).UTC() }
+
+// ago writes how long ago at was.
+func (c Clock) ago(b *markup.Builder, at time.Duration) { c.time(b, "ago", c.wall(at), "", " ago") }
+
+// lasts writes how long something has lasted that began at at.
+func (c Clock) lasts(b *markup.Builder, at time.Duration) { c.time(b, "for", c.wall(at), "", "") }
+
+// in writes in how long at will be.
+func (c Clock) in(b *markup.Builder, at time.Duration) { c.time(b, "in", c.wall(at), "in ", "") }
+
+// until writes in how long at will be, after an in.
+func (c Clock) until(b *markup.Builder, at time.Duration) { c.time(b, "until", c.wall(at), "", "") }
+
+// time writes a time as the distance between it and now, which live.js counts on.
+func (c Clock) time(b *markup.Builder, kind string, at time.Time, before, after string) {
+	at = at.UTC().Round(time.Second)
+	if c.Live {
+		b.Put(`<time datetime="{}" data-is="{}"></time>`, at.Format(time.RFC3339), kind)
+		return
+	}
+	distance := at.Sub(c.wall(c.Now))
+	if kind == "ago" || kind == "for" {
+		distance = -distance
+	}
+	text := before + Span(distance) + after
+	if kind == "in" && distance < time.Second {
+		text = "now"
+	}
+	b.Put(`<time datetime="{}" data-is="{}" title="{}">{}</time>`, at.Format(time.RFC3339), kind, at.Format("2006-01-02 15:04:05 UTC"), text)
+}
+
+// Span says how long something takes in the two largest units that matter. live.js
+// has the same function.
+func Span(d time.Duration) string {
+	s := int(max(0, d) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%d s", s)
+	case s < 10*60 && s%60 != 0:
+		return fmt.Sprintf("%d min %d s", s/60, s%60)
+	case s < 3600:
+		return fmt.Sprintf("%d min", s/60)
+	case s < 24*3600:
+		return fmt.Sprintf("%d h %d min", s/3600, s/60%60)
+	}
+	return fmt.Sprintf("%d d %d h", s/86400, s/3600%24)
+}
+
+// View is for whom a page is made, and when.
+type View struct {
+	Clock
+	// Who splits a holder, as package pool knows it, into the name of its token and
+	// its owner.
+	Who func(holder string) (token, owner string)
+	// Operator shows what only an operator may do.
+	Operator bool
+}
+
+// owner writes who holds or waits, as a link to its job if it is one.
+func (v View) owner(b *markup.Builder, holder string) {
+	token, owner := v.Who(holder)
+	text := leaseapi.Printable(owner)
+	href, ok := link(owner)
+	switch {
+	case ok:
+		b.Put(`<a class="owner" href="{}" rel="noreferrer noopener external"><bdi>{}</bdi></a>`, href, text)
+	case text == "":
+		b.Put(`<span class="owner none">unknown</span>`)
+	default:
+		b.Put(`<bdi class="owner">{}</bdi>`, text)
+	}
+	if token != "" {
+		b.Put(` <span class="token">token <bdi>{}</bdi></span>`, leaseapi.Printable(token))
+	}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func utoa(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// many is n with a noun.
+func many(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return itoa(n) + " " + more
+}

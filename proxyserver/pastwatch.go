@@ -1,0 +1,21 @@
+package proxyserver
+
+import "time"
+
+// watch notes how the pools of t stand at the end of each minute, until stop.
+func (h *past) watch(stop <-chan struct{}, t *term) {
+	for {
+		now := t.clock.read()
+		h.levels(now, t.totals())
+		turn := time.NewTimer(now.Truncate(time.Minute).Add(time.Minute).Sub(now))
+		select {
+		case <-stop:
+			turn.Stop()
+			return
+		case <-t.failed:
+			turn.Stop()
+			return
+		case <-turn.C:
+		}
+	}
+}

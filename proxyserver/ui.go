@@ -1,0 +1,112 @@
+package proxyserver
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/leasectl/leasectl/proxyserver/page"
+)
+
+// The status page. Its pages are GETs; what an operator does is a POST. It has
+// sessions where the wire has tokens, and answers with pages where the wire answers
+// with problems.
+
+// uiHeaders are those of every answer. A page has only what this server serves, in no
+// frame, and tells no other host where it was.
+var uiHeaders = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+	"X-Frame-Options":              "DENY", // of browsers that do not know frame-ancestors
+	"X-Content-Type-Options":       "nosniff",
+	"Referrer-Policy":              "no-referrer",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Cache-Control":                "no-store",
+}
+
+func (h *handler) serveUI(w http.ResponseWriter, r *http.Request) {
+	for name, value := range uiHeaders {
+		w.Header().Set(name, value)
+	}
+	if err := h.fromElsewhere(r); err != nil {
+		h.metrics.refused("", "forbidden")
+		h.message(w, r, http.StatusForbidden, "Not from here", err.Error())
+		return
+	}
+	if a, ok := page.AssetAt(r.URL.Path); ok {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		w.Header().Set("Content-Type", a.ContentType)
+		fmt.Fprint(w, a.Text)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost {
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		h.message(w, r, http.StatusMethodNotAllowed, "Not allowed", "There is nothing at "+r.URL.Path+" that takes "+r.Method+".")
+		return
+	}
+	switch r.URL.Path {
+	case "/ui/login":
+		h.serveLogin(w, r)
+		return
+	case "/ui/logout":
+		h.serveLogout(w, r)
+		return
+	}
+	if leader := h.leader(); leader != nil && !leader.Leads {
+		h.serveStandby(leader, w, r)
+		return
+	}
+	c, ok := caller{}, true
+	if h.asksForTokens() {
+		c, ok = h.session(r)
+	}
+	switch op, isOperation := operations[r.URL.Path]; {
+	case !ok:
+		h.askForToken(w, r)
+	case isOperation:
+		h.serveOperation(c, op, w, r)
+	case r.Method == http.MethodPost:
+		w.Header().Set("Allow", "GET, HEAD")
+		h.message(w, r, http.StatusMethodNotAllowed, "Not allowed", "There is nothing at "+r.URL.Path+" that takes "+r.Method+".")
+	case r.URL.Path == "/ui/live":
+		h.serveLive(c, w, r)
+	default:
+		p, status := h.page(c, r.URL, false)
+		h.write(w, r, c, status, p)
+	}
+}
+
+// fromElsewhere reports why r is not one of a page of this server: another origin sent
+// it, or, without tokens, the host has a name that this server does not know. Then
+// the name may be that of a page elsewhere, which got the address of this server for
+// it and so could read what it answers.
+func (h *handler) fromElsewhere(r *http.Request) error {
+	if err := h.crossOrigin.Check(r); err != nil {
+		return fmt.Errorf("a page of another origin sent this: %w", err)
+	}
+	if h.asksForTokens() || h.isOurs(r.Host) || isLocalAddress(r) {
+		return nil
+	}
+	return fmt.Errorf("host %q is not known to this server, which asks for no tokens: use its address, or start it with --host and this name", r.Host)
+}
+
+// isLocalAddress reports whether the host of r is the address that r came to, or r
+// came through no network.
+func isLocalAddress(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	address, ok := local.(*net.TCPAddr)
+	if !ok {
+		return true
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip != nil && ip.Equal(address.IP)
+}

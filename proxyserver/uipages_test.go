@@ -1,0 +1,142 @@
+package proxyserver
+
+import (
+	"fmt"
+	"html"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+// mostPageBytes is how long a page may be, whatever a server holds, with owners of a
+// usual length.
+const mostPageBytes = 200 << 10
+
+// Pages of a server with 400 pools and 10,000 waiters are bounded, and links lead
+// from each to the next, to all that there is.
+func TestPagesAreBounded(t *testing.T) {
+	pools := []pool.Config{{Type: "q", Names: pool.Numbered("q", 1000), MaxWaiters: 20000}}
+	for i := range 399 {
+		pools = append(pools, pool.Config{Type: fmt.Sprintf("pool-%03d", i), Names: []string{fmt.Sprintf("p%d", i)}})
+	}
+	p := start(t, Options{Pools: pools})
+	err := p.server.term.do(func(set *pool.Set, now time.Duration) {
+		for i := range 11000 {
+			owner := fmt.Sprintf("https://ci.example/job/nightly-install/%d/", i)
+			if _, err := set.Acquire(now, pool.Request{ID: fmt.Sprint("r", i), Type: "q", Owner: owner}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &browser{peer: p}
+	walk := func(target, count, next string) {
+		t.Helper()
+		seen, pages := make(map[string]bool), 0
+		for target != "" {
+			text := b.page(target)
+			if len(text) > mostPageBytes {
+				t.Errorf("%s has %d bytes", target, len(text))
+			}
+			for _, m := range regexp.MustCompile(count).FindAllStringSubmatch(text, -1) {
+				seen[m[1]] = true
+			}
+			target = ""
+			if m := regexp.MustCompile(`<p class="more"><a href="(` + next + `[^"#]*)`).FindStringSubmatch(text); m != nil {
+				target = html.UnescapeString(m[1])
+			}
+			if pages++; pages > 200 {
+				t.Fatal("the pages do not end")
+			}
+		}
+		want := map[string]int{`/ui/pools/([^"?]+)"`: 400, `/ui/requests/(r[0-9]+)"`: 10000, `<bdi>(q-[0-9]+)</bdi></th>`: 1000}[count]
+		if len(seen) != want {
+			t.Errorf("%d of %s on %d pages, want %d", len(seen), count, pages, want)
+		}
+	}
+	walk("/", `/ui/pools/([^"?]+)"`, `/\?after=`)
+	walk("/ui/pools/q", `/ui/requests/(r[0-9]+)"`, `/ui/pools/q\?place=`)
+	walk("/ui/pools/q", `<bdi>(q-[0-9]+)</bdi></th>`, `/ui/pools/q\?generation=`)
+	for _, target := range []string{"/ui/events", "/ui/find?q=nightly", "/ui/requests/r10999", "/ui/pools/q?place=999999", "/ui/pools/q?place=-1&generation=x", "/?after=9999", "/?after=-3"} {
+		if text := b.page(target); len(text) > mostPageBytes {
+			t.Errorf("%s has %d bytes", target, len(text))
+		}
+	}
+	if text := b.page("/ui/requests/r10999"); !strings.Contains(text, "at place <strong>10000</strong> of 10000") || !strings.Contains(text, "<dd>full</dd>") {
+		t.Errorf("the page of the last waiter:\n%s", text)
+	}
+}
+
+// A job is found by a part of its owner, by its URL or one below it, by its request
+// and by the name of its lease.
+func TestFind(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{quota(1), {Type: "other", Names: []string{"o"}}}})
+	p.granted("type=q&request_id=first&owner=https://ci.example/job/install/12%23step")
+	p.later(t.Context(), "type=q&request_id=second&owner=user@host")
+	p.waitingFor(1)
+	b := &browser{peer: p}
+	for text, want := range map[string]string{
+		"install/12": "first", "HTTPS://CI.example/job/install/12": "first", "https://ci.example/job/install/12/console?x=y#z": "first",
+		"first": "first", "q-0": "first", "USER@": "second", " second ": "second", "nobody": "", "https://ci.example/job/install/123": "",
+	} {
+		page := b.page("/ui/find?q=" + strings.ReplaceAll(regexp.MustCompile(`[#?&+]`).ReplaceAllStringFunc(text, func(s string) string { return fmt.Sprintf("%%%02X", s[0]) }), " ", "%20"))
+		var found []string
+		for _, m := range regexp.MustCompile(`/ui/requests/([a-z]+)`).FindAllStringSubmatch(page, -1) {
+			found = append(found, m[1])
+		}
+		if got := strings.Join(found, " "); got != want {
+			t.Errorf("%q finds %q, want %q", text, got, want)
+		}
+	}
+}
+
+// The page of a request says where it stands, from the queue to its end.
+func TestPageOfARequest(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{quota(1)}})
+	b := &browser{peer: p}
+	p.granted("type=q&request_id=first&owner=me")
+	p.later(t.Context(), "type=q&request_id=second&owner=you")
+	p.waitingFor(1)
+	if text := b.page("/ui/requests/second"); !strings.Contains(text, "at place <strong>1</strong> of 1") || !strings.Contains(text, "<dd>"+leaseapi.WaitFull+"</dd>") || !strings.Contains(text, "me</bdi>, for ") {
+		t.Errorf("queued:\n%s", text)
+	}
+	p.release(`{"names":["q-0"],"owner":"me"}`)
+	p.waitingFor(0)
+	if text := b.page("/ui/requests/second"); !strings.Contains(text, "It has its lease") || !strings.Contains(text, "<bdi>q-0</bdi></th>") {
+		t.Errorf("granted:\n%s", text)
+	}
+	p.release(`{"names":["q-0"]}`)
+	if text := b.page("/ui/requests/second"); !strings.Contains(text, "It has ended") || !strings.Contains(text, "released") {
+		t.Errorf("ended:\n%s", text)
+	}
+	if r := b.ask("GET", "/ui/requests/third", ""); r.status != 404 {
+		t.Errorf("of no request: %d", r.status)
+	}
+}
+
+// A type may be anything without control characters; its page is found all the
+// same.
+func TestPageOfAnyType(t *testing.T) {
+	types := []string{"a/b", "..", ".", "a?b#c", "%2e%2e", `a\b`, "a b+c", "ü"}
+	var pools []pool.Config
+	for i, typ := range types {
+		pools = append(pools, pool.Config{Type: typ, Names: []string{fmt.Sprint("n", i)}})
+	}
+	p := start(t, Options{Pools: pools})
+	b := &browser{peer: p}
+	links := regexp.MustCompile(`<a href="(/ui/pools/[^"]*)"><bdi>([^<]*)`).FindAllStringSubmatch(b.page("/"), -1)
+	if len(links) != len(types) {
+		t.Fatalf("%q", links)
+	}
+	for i, m := range links {
+		if text := b.page(html.UnescapeString(m[1])); !strings.Contains(text, "<h1><bdi>"+html.EscapeString(types[i])+"</bdi></h1>") {
+			t.Errorf("%s is not the page of %q", m[1], types[i])
+		}
+	}
+}
