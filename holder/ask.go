@@ -129,7 +129,7 @@ func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
 			wait.Tell(l.saysWho(leaseapi.Queued{
 				Place: state.Place, Length: state.Length, Reason: state.Reason,
 				InUse: state.InUse, Capacity: state.Capacity, Limit: state.Limit, Oldest: state.Oldest,
-				Estimate: state.Estimate, EstimateMax: state.EstimateMax,
+				Estimate: state.Estimate, EstimateMax: state.EstimateMax, Page: state.Page,
 			}))
 		}
 	}

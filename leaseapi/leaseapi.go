@@ -168,6 +168,9 @@ type Queued struct {
 	Reason string `json:"reason,omitempty"`
 	// Oldest is the lease of this pool that is held longest.
 	Oldest *PoolLease `json:"oldest,omitempty"`
+	// Page is the path of the page that shows the request to people, on the server
+	// that answered; empty: it has none. A client that hands it on makes it a URL.
+	Page string `json:"page,omitempty"`
 }
 
 // ReleaseRequest is the body of a release. Version 1 has only Names.
@@ -248,6 +251,7 @@ type RequestReply struct {
 	Limit       int      `json:"limit,omitempty"`        // queued: of the pool, as in [Queued]
 	// Oldest is the lease of the pool that is held longest; queued.
 	Oldest *PoolLease `json:"oldest,omitempty"`
+	Page   string     `json:"page,omitempty"` // queued: as in [Queued]
 
 	Names  []string `json:"names,omitempty"`  // granted
 	Leases []Lease  `json:"leases,omitempty"` // granted

@@ -132,6 +132,7 @@ func (a *acquisition) observe(o outcome) {
 	case queued:
 		a.pending = true
 		a.client.learn(Capabilities{wire: wireIDs})
+		a.last.place.Page = a.client.pageURL(a.last.place.Page)
 		a.queued(a.last.place)
 	case granted:
 		a.learnFrom(a.last.reply)

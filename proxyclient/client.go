@@ -31,6 +31,7 @@ type Options struct {
 type Client struct {
 	name      string // the URLs as they may be shown
 	servers   servers
+	socket    bool // it is a socket, which no browser reaches
 	token     string
 	userAgent string
 	transport *http.Transport
@@ -130,7 +131,7 @@ func newClient(o Options) (*Client, error) {
 	}
 	c.name = strings.Join(names, ",")
 	if u := urls[0]; u.Scheme == "unix" {
-		c.servers.bases[0] = "http://localhost"
+		c.servers.bases[0], c.socket = "http://localhost", true
 		c.transport.Proxy = nil
 		c.transport.DialContext = tracked(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return dialer().DialContext(ctx, "unix", u.Path)
@@ -145,6 +146,20 @@ func newClient(o Options) (*Client, error) {
 		c.transport.TLSClientConfig = &tls.Config{RootCAs: roots}
 	}
 	return c, nil
+}
+
+// pageURL is where a browser finds a page of the proxy; "" if it does not.
+func (c *Client) pageURL(path string) string {
+	if c.socket || !strings.HasPrefix(path, "/") {
+		return ""
+	}
+	_, base := c.servers.ask()
+	u, err := below(base, path)
+	if err != nil {
+		return ""
+	}
+	u.User = nil
+	return leaseapi.Printable(u.String())
 }
 
 // Close drops the idle connections. The client stays usable.

@@ -180,6 +180,7 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 		return r, c.failure(ctx, o, p)
 	case answers(o.answer):
 		c.learn(Capabilities{wire: wireIDs})
+		r.Page = c.pageURL(r.Page)
 		return r, nil
 	case o.is(leaseapi.ProblemUnknownRequest):
 		c.learn(Capabilities{wire: wireIDs})

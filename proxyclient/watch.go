@@ -107,6 +107,6 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc) {
 func placeOf(r leaseapi.RequestReply) *leaseapi.Queued {
 	return &leaseapi.Queued{
 		RequestID: r.RequestID, Place: r.Place, Length: r.Length, InUse: r.InUse, Capacity: r.Capacity, Limit: r.Limit,
-		Estimate: r.Estimate, EstimateMax: r.EstimateMax, Reason: r.Reason, Oldest: r.Oldest,
+		Estimate: r.Estimate, EstimateMax: r.EstimateMax, Reason: r.Reason, Oldest: r.Oldest, Page: r.Page,
 	}
 }

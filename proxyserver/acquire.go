@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/page"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -157,6 +158,7 @@ func queuedReply(clock clock, id string, st pool.Status) leaseapi.Queued {
 		Limit:     limitOf(st.Limit, st.Capacity),
 		Reason:    reasonFor(st.Reason, st.KeyHolder),
 		Oldest:    oldestLease(clock, st),
+		Page:      page.RequestPath(id),
 	}
 	reply.Estimate, reply.EstimateMax = estimates(st.Estimate, st.EstimateMax)
 	return reply

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/page"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -49,6 +50,9 @@ func requestReply(clock clock, id string, st pool.Status, counted bool) leaseapi
 		Oldest:    oldestLease(clock, st),
 	}
 	reply.Estimate, reply.EstimateMax = estimates(st.Estimate, st.EstimateMax)
+	if st.State == pool.StateQueued {
+		reply.Page = page.RequestPath(id)
+	}
 	if st.State == pool.StateGranted {
 		reply.Names, reply.Leases = namesOf(st.Leases), leasesOf(st.Leases, counted)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// A waiting user is told what for, at which place, why, who has held longest, and
-// for how long still: every 30 s on a new line in a log, on a terminal every
+// A waiting user is told what for, at which place, why, who has held longest, for
+// how long still, and which page of the proxy shows it: every 30 s on a new line in a log, on a terminal every
 // second in the same one.
 const (
 	// firstReport is when a wait is worth a line: most waits are shorter.
@@ -83,6 +83,9 @@ func waitLine(w *holder.Wait, now time.Time) string {
 	q, at := w.Queued()
 	if place := holder.DescribeQueue(q, at, now); place != "" {
 		line += ": " + place
+	}
+	if q.Page != "" {
+		line += "; " + q.Page
 	}
 	return line
 }

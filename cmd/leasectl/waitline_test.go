@@ -38,6 +38,8 @@ func TestWaitLine(t *testing.T) {
 		check("the proxy does not serve: the proxy answered 500: no; trying since " + since)
 		w.Tell(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull})
 		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full`)
+		w.Tell(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull, Page: "http://leases.test/ui/requests/r"})
+		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full; http://leases.test/ui/requests/r`)
 	})
 }
 
