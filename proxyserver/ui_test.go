@@ -89,7 +89,7 @@ func TestPageOfHostileTexts(t *testing.T) {
 		b := signIn(p, "o-token-0123456789")
 		q := url.Values{"type": {typ}, "owner": {text}, "request_id": {"held"}}
 		red.granted(q.Encode())
-		for i, owner := range []string{text, "javascript:" + text, "https://ci.example/" + text, "data:text/html," + text} {
+		for i, owner := range []string{text, "javascript:" + text, "https://ci.example/" + text, "data:text/html," + text, "ftp://ci.example/" + text} {
 			q.Set("owner", owner)
 			q.Set("request_id", fmt.Sprintf("waits-%d", i))
 			red.later(t.Context(), q.Encode())
@@ -188,6 +188,11 @@ func TestPageSignIn(t *testing.T) {
 	}
 	if r.header.Get("Location") != "/" || strings.Contains(cookie, "Secure") || strings.Contains(cookie, "token-0123456789") {
 		t.Errorf("to %s with %s", r.header.Get("Location"), cookie)
+	}
+	for _, next := range []string{"https://evil.example/", "/\\evil.example/", "javascript:alert(1)", "/lease/acquire"} {
+		if r := b.ask("POST", "/ui/login", url.Values{"token": {"e-token-0123456789"}, "next": {next}}.Encode()); r.header.Get("Location") != "/" {
+			t.Errorf("%s leads to %s", next, r.header.Get("Location"))
+		}
 	}
 	if r := b.ask("POST", "/ui/login", "token=e-token-0123456789", "Origin", "https://pipe"); !strings.Contains(r.header.Get("Set-Cookie"), "; Secure") {
 		t.Errorf("over TLS: %s", r.header.Get("Set-Cookie"))

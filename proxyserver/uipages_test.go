@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -139,4 +140,25 @@ func TestPageOfAnyType(t *testing.T) {
 			t.Errorf("%s is not the page of %q", m[1], types[i])
 		}
 	}
+}
+
+// The page of a server that stands by leads to the one that leads.
+func TestPageOfAStandby(t *testing.T) {
+	withVotes(t, func(t *testing.T, p *peer, v *votes) {
+		b := &browser{peer: p}
+		r := b.ask("GET", "/ui/pools/q", "")
+		if r.status != 503 || !strings.Contains(r.body, `<a href="http://other/ui/pools/q">http://other</a>`) {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		l := v.win()
+		p.granted("type=q&request_id=a&owner=me")
+		if text := b.page("/ui/pools/q"); !strings.Contains(text, ">me</bdi>") {
+			t.Errorf("%s", text)
+		}
+		l.end()
+		synctest.Wait()
+		if r := b.ask("GET", "/", ""); r.status != 503 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+	})
 }
