@@ -79,10 +79,10 @@ func (v View) nextGrant(b *markup.Builder, p pool.PoolStatus) {
 		b.Put(`<span class="none">never</span>`)
 	case p.Paused != nil:
 		b.Put(`when resumed`)
-	case p.NextGrantIn > 0:
-		v.in(b, v.Now+p.NextGrantIn)
 	case p.InUse >= p.Limit:
 		b.Put(`when one is free`)
+	case p.NextGrantIn > 0:
+		v.in(b, v.Now+p.NextGrantIn)
 	default:
 		b.Put(`at once`)
 	}

@@ -68,7 +68,7 @@ func TestOverdue(t *testing.T) {
 // A part of a live page is the same as long as nothing happens, however late it is.
 func TestLivePartsStayTheSame(t *testing.T) {
 	p := page.Pool{PoolStatus: pool.PoolStatus{
-		Type: "t", Capacity: 1, Limit: 1, InUse: 1, Waiting: 1, OldestWaiting: 30 * time.Second, NextGrantIn: 50 * time.Second,
+		Type: "t", Capacity: 2, Limit: 2, InUse: 1, Waiting: 1, OldestWaiting: 30 * time.Second, NextGrantIn: 50 * time.Second,
 		Leases:  []pool.Lease{{Name: "n", RequestID: "r", Granted: 10 * time.Second, Expires: time.Hour, TTL: time.Hour}},
 		Waiters: []pool.WaiterStatus{{ID: "w", Place: 1, Arrived: 30 * time.Second, Estimate: time.Minute, EstimateMax: 2 * time.Minute}},
 	}}
