@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
 var (
@@ -86,13 +89,51 @@ func TestCampaign(t *testing.T) {
 	}
 	stop.Store(true)
 	jobs.Wait()
+	up += server.kill()
+	server = start() // from here on it is known of each waiter that it has to come back
 	left := l.compare(t.Context(), client)
+	waiting := campaignWaiting(t, client)
+	up += server.kill()
+	passTime(t, dir, pool.PlaceKept)
+	server = start()
 	healed(t, client)
-	if l.died == 0 || len(l.generations) < *kills {
-		t.Errorf("%d grants in %d rounds: the campaign tested nothing", len(l.generations), *kills)
+	if l.died == 0 || waiting == 0 || len(l.generations) < *kills {
+		t.Errorf("%d grants in %d rounds, %d holders died, %d waiters were left: the campaign tested nothing", len(l.generations), *kills, l.died, waiting)
 	}
 	t.Logf("%d KILLs, %d jobs at once, %d leases granted, servers ran for %v of %v, and the lease clock for %v",
 		*kills, *killJobs, len(l.generations), up+time.Since(server.begun), time.Since(begun), delay-left)
+}
+
+// campaignWaiting returns how many requests wait.
+func campaignWaiting(t *testing.T, client *http.Client) (n int) {
+	t.Helper()
+	var pools leaseapi.PoolsReply
+	got, err := insist(t.Context(), client, "GET", "/pools", "")
+	if err != nil || json.Unmarshal([]byte(got.body), &pools) != nil {
+		t.Fatalf("pools: %s, %v", got.body, err)
+	}
+	for _, p := range pools.Pools {
+		n += p.Waiting
+	}
+	return n
+}
+
+// passTime puts the lease clock of the store in dir forward, as a server would that
+// ran for d, and to which nobody came.
+func passTime(t *testing.T, dir string, d time.Duration) {
+	t.Helper()
+	st, err := bolt.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	snap, err := st.Load()
+	if err == nil {
+		err = st.Commit(store.Batch{Clock: snap.Clock + d, Generation: snap.Generation})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // healed waits until nothing is held and nobody waits, when no server is killed any

@@ -103,9 +103,9 @@ func TestSyncFails(t *testing.T) {
 		{"GET", "/readyz", ""},
 		{"GET", "/healthz", ""},
 	} {
-		// Only the first is sure to find the server there.
+		// A call may find that the server is gone already: it saves its clock, too.
 		r, err := once(t.Context(), client, c.method, c.target, c.body)
-		if first := strings.Contains(c.target, "second"); (first || err == nil) && (err != nil || r.status != 503 || !strings.Contains(r.body, leaseapi.ProblemUnavailable)) {
+		if err == nil && (r.status != 503 || !strings.Contains(r.body, leaseapi.ProblemUnavailable)) {
 			t.Errorf("%s: %d %s, %v", c.target, r.status, r.body, err)
 		}
 	}

@@ -69,6 +69,9 @@ func (l *ledger) job(ctx context.Context, c *http.Client, n int, r *rand.Rand, s
 	for i := 0; !stop.Load() && !l.t.Failed() && ctx.Err() == nil; i++ {
 		id := fmt.Sprintf("%s-%d", owner, i)
 		count := 1 + r.IntN(2)
+		if r.IntN(20) == 0 {
+			l.leave(ctx, c, owner, id)
+		}
 		target := fmt.Sprintf("/lease/acquire?type=%s&count=%d&owner=%s&request_id=%s", typ, count, owner, id)
 		if r.IntN(8) == 0 { // a copy whose answer nobody reads
 			short, cancel := context.WithTimeout(ctx, time.Duration(r.IntN(2000))*time.Microsecond)
@@ -112,6 +115,13 @@ func (l *ledger) job(ctx context.Context, c *http.Client, n int, r *rand.Rand, s
 			l.t.Errorf("%s has ended, and got %d %s, %v", id, got.status, got.body, err)
 		}
 	}
+}
+
+// leave queues for what is held all the time, and does not come back.
+func (l *ledger) leave(ctx context.Context, c *http.Client, owner, id string) {
+	short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+	defer cancel()
+	once(short, c, "POST", fmt.Sprintf("/lease/acquire?type=clock&owner=%s&request_id=%s-left", owner, id), "")
 }
 
 // deadTTL is that of leases whose holder dies.

@@ -15,10 +15,10 @@ import (
 func TestPoolPages(t *testing.T) {
 	wide := pool.Config{Type: "wide.pool", Names: names(1300)}
 	p := start(t, Options{Pools: []pool.Config{quota(2), {Type: "empty", Names: []string{"e"}}, wide}})
-	p.granted("type=q&count=2&request_id=a")
+	p.granted("type=q&count=2&owner=a") // firm at once, however slow this is
 	owner := url.QueryEscape(strings.Repeat("<", leaseapi.MaxOwner))
-	p.granted("type=wide.pool&count=1000&request_id=b&owner=" + owner)
-	p.granted("type=wide.pool&count=300&request_id=c")
+	p.granted("type=wide.pool&count=1000&owner=" + owner)
+	p.granted("type=wide.pool&count=300&owner=c")
 	for i := range 12 {
 		p.later(t.Context(), fmt.Sprintf("type=q&request_id=w%d&owner=%s", i, owner))
 		p.waitingFor(i + 1)

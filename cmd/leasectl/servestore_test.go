@@ -154,23 +154,43 @@ func TestServeWithAFullDisk(t *testing.T) {
 	// Blocks of 512 bytes. The shell ignores SIGXFSZ, so writes fail with EFBIG.
 	s := startServe(t, program, "trap '' XFSZ; ulimit -f 128", "--data", data)
 	held := s.grant()
-	status := http.StatusOK
-	for i := 0; status == http.StatusOK; i++ {
-		resp, err := http.Post(s.url+leaseapi.PathRelease, "", strings.NewReader(fmt.Sprintf(`{"request_ids":["%0128d"]}`, i)))
-		if err != nil {
-			t.Fatalf("the call that did not fit: %v\n%s", err, s.log)
-		}
-		resp.Body.Close()
-		status = resp.StatusCode
-	}
-	if status != http.StatusServiceUnavailable {
-		t.Errorf("the call that did not fit got %d", status)
-	}
+	s.fill()
 	s.ends(74, "file too large")
 
 	again := startServe(t, program, "", "--data", data)
 	if other := again.grant(); other == held {
 		t.Errorf("%s was granted twice", held)
+	}
+}
+
+// The same on a file system that is full.
+func TestServeOnAFullFileSystem(t *testing.T) {
+	data := t.TempDir()
+	const alone = `unshare --user --map-root-user --mount sh -c 'mount -t tmpfs -o size=256k none "$0" && exec "$@"'`
+	if out, err := exec.Command("sh", "-c", alone+` "$0" true`, data).CombinedOutput(); err != nil {
+		t.Skipf("no file system of its own for a process here: %v: %s", err, out)
+	}
+	s := startServe(t, build(t, ""), "exec "+alone+` "`+data+`" "$@"`, "--data", data)
+	s.grant()
+	s.fill()
+	s.ends(74, "no space left on device")
+}
+
+// fill has ids remembered, each of which takes room that does not come back, until
+// there is none. The call that does not fit is refused.
+func (s *served) fill() {
+	s.t.Helper()
+	status := http.StatusOK
+	for i := 0; status == http.StatusOK; i++ {
+		resp, err := http.Post(s.url+leaseapi.PathRelease, "", strings.NewReader(fmt.Sprintf(`{"request_ids":["%0128d"]}`, i)))
+		if err != nil {
+			s.t.Fatalf("the call that did not fit: %v\n%s", err, s.log)
+		}
+		resp.Body.Close()
+		status = resp.StatusCode
+	}
+	if status != http.StatusServiceUnavailable {
+		s.t.Errorf("the call that did not fit got %d", status)
 	}
 }
 
