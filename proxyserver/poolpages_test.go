@@ -17,12 +17,12 @@ func TestPoolPages(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(2), {Type: "empty", Names: []string{"e"}}, wide}})
 	p.granted("type=q&count=2&owner=a") // firm at once, however slow this is
 	owner := url.QueryEscape(strings.Repeat("<", leaseapi.MaxOwner))
-	p.granted("type=wide.pool&count=1000&owner=" + owner)
-	p.granted("type=wide.pool&count=300&owner=c")
 	for i := range 12 {
 		p.later(t.Context(), fmt.Sprintf("type=q&request_id=w%d&owner=%s", i, owner))
 		p.waitingFor(i + 1)
 	}
+	p.granted("type=wide.pool&count=1000&owner=" + owner)
+	p.granted("type=wide.pool&count=300&owner=c")
 	for _, limit := range []string{"", "41", "100000"} {
 		seen, pools, after, pages := map[string]int{}, []string{}, "", 0
 		var last uint64
