@@ -49,6 +49,16 @@ var mutantList = []mutant{
 	{"a place is kept for as long as a lost connection goes unnoticed", "leaseapi/leaseapi.go", "PlaceKept = 60 * time.Second", "PlaceKept = 30 * time.Second",
 		"./proxyserver", "TestPlaceOutlastsALostConnection", false},
 
+	// What a server says and counts, and what a machine that sleeps does to it.
+	{"a suspend is no stall", "proxyserver/clock.go", "\t\ts.slept.Store(int64(slept))\n", "",
+		"./proxyserver", "TestSuspendedMachine", false},
+	{"who comes back after a restart is queued again", "proxyserver/log.go", "if at.Waited > 0 {", "if false {",
+		"./proxyserver", "TestLogOfAReturnedWaiter", false},
+	{"a page of /pools makes the whole list", "proxyserver/poolpages.go", "left := limit + 1", "left := limit + 1<<20",
+		"./proxyserver", "TestWaiterMemory", false},
+	{"lines that were dropped are said in plain text", "cmd/leasectl/messenger.go", "if m.log != nil {", "if false {",
+		"./cmd/leasectl", "TestMessengerDropsLogLines", false},
+
 	// Restarts, however often, keep nothing dead alive.
 	{"each restart gives the full TTL again", "pool/grant.go", `if l.Broken != "" || l.Extended {`, `if l.Broken != "" {`,
 		"./pool", "TestFullTTLOnce", true},
