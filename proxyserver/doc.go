@@ -9,7 +9,10 @@
 //   - After a restart the same leases are held by the same owners, and the queue is
 //     in the same order, but for requests that came in the second before. A time in
 //     which the server was stopped is treated as a restart.
-//   - A failed commit ends it, and so do a store that is gone and a call that
+//   - Of servers with an [store.Election] one leads, and the others refuse every
+//     call and say who does. An answer that waits for no commit is given only if the
+//     server leads after it was made. A leader whose commit fails stands by.
+//   - Without one, a failed commit ends it, and so do a store that is gone and a call that
 //     panics: it answers 503 to all who are there and changes nothing, since an
 //     answer might not hold after a restart. Then Serve returns, with [ErrStore]
 //     if it was the store.
@@ -39,6 +42,7 @@
 // The files are in layers, from the top down; a file uses none that is higher.
 //
 //   - server.go, serve.go, and idle.go with gate.go: the life of a process.
+//     election.go begins and ends the terms of a server that shares its store.
 //   - routes.go and handler.go, with a file for each call: the HTTP front. It lives
 //     as long as the process.
 //   - ui.go, with uipages.go, uioperate.go, uilogin.go and uilive.go: the status page,
@@ -46,8 +50,8 @@
 //     who is signed in, who looks, and what happened in this term.
 //   - term.go, wait.go and termend.go: a term, the time in which this server
 //     decides. It is the pools with their clock and their alarm; it begins from a
-//     store and can end. A server that can lose the lead ends its term, and begins
-//     another when it leads again.
+//     store and can end. A server that does not lead has the term of standby.go,
+//     which refuses every call with a notLeaderError.
 //   - connections.go, browser.go and poolpages.go bound what the front takes and
 //     gives: how many connections, from whom, and how much in one answer.
 //   - storewatch.go, commit.go and waiters.go: decisions are committed in batches, and then

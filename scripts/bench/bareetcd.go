@@ -7,17 +7,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // fencedTxns is what a lease proxy on etcd costs before it does anything for its
 // users: transactions that compare the leader's value and the revision of the last
-// one, each with all operations that came while the one before was under way. It has
-// no front: those who ask are goroutines.
+// one, each with all operations that came while the one before was under way. Those
+// who ask are goroutines, or clients of [fencedTxns.serve].
 type fencedTxns struct {
 	url    string
 	client http.Client
@@ -131,4 +134,43 @@ func (f *fencedTxns) pairs(_ context.Context, clients int, window time.Duration)
 	took := time.Since(begin)
 	close(failed)
 	return float64(done.Load()) / took.Seconds(), <-failed
+}
+
+// serve serves as the other bare peers do: net/http, and a channel that holds the free
+// names, whose grants and ends are written down before they are answered.
+func (f *fencedTxns) serve(names int) (addr string, stop func() error, err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	free := make(chan string, names)
+	for i := range names {
+		free <- fmt.Sprintf("many-%d", i)
+	}
+	key := func(name string) string { return base64Of("bare/served/" + name) }
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+leaseapi.PathAcquire, func(w http.ResponseWriter, r *http.Request) {
+		name := <-free
+		if err := f.do(fmt.Sprintf(`{"requestPut":{"key":%q,"value":%q}}`, key(name), base64Of(strings.Repeat("x", 120)))); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		reply(w, leaseapi.AcquireReply{Names: []string{name}})
+	})
+	mux.HandleFunc("POST "+leaseapi.PathRelease, func(w http.ResponseWriter, r *http.Request) {
+		var req leaseapi.ReleaseRequest
+		err := json.NewDecoder(r.Body).Decode(&req)
+		if err == nil {
+			err = f.do(fmt.Sprintf(`{"requestDeleteRange":{"key":%q}}`, key(req.Names[0])))
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		free <- req.Names[0]
+		w.WriteHeader(http.StatusNoContent)
+	})
+	srv := &http.Server{Handler: mux}
+	go srv.Serve(l)
+	return l.Addr().String(), srv.Close, nil
 }

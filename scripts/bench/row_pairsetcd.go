@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	etcdRounds      = 11
+	etcdRounds      = 15
 	takeOverRounds  = 3
 	takeOverTTL     = 5 * time.Second // the default of --leader-ttl
 	takeOverKilled  = takeOverTTL + 2*time.Second
@@ -47,9 +47,19 @@ func pairsEtcdOf(clients int) func(context.Context, *world) ([]result, error) {
 		if err != nil {
 			return nil, err
 		}
-		var rates, bareRates []float64
+		front, stop, err := bare.serve(64)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+		version1 := func(c *wire, _ int) error { return c.pair("many") }
+		var rates, bareRates, frontRates []float64
 		for round := range etcdRounds + 1 {
-			rate, err := throughput(ours.addr, clients, pairWindow, func(c *wire, _ int) error { return c.pair("many") })
+			rate, err := throughput(ours.addr, clients, pairWindow, version1)
+			if err != nil {
+				return nil, err
+			}
+			frontRate, err := throughput(front, clients, pairWindow, version1)
 			if err != nil {
 				return nil, err
 			}
@@ -58,11 +68,12 @@ func pairsEtcdOf(clients int) func(context.Context, *world) ([]result, error) {
 				return nil, err
 			}
 			if round > 0 {
-				rates, bareRates = append(rates, rate), append(bareRates, bareRate)
+				rates, frontRates, bareRates = append(rates, rate), append(frontRates, frontRate), append(bareRates, bareRate)
 			}
 		}
-		r.Ours, r.Peers = median("leasectl --data etcd://", rates), []measure{median("bare fenced txns", bareRates)}
-		r.budget("bare fenced txns", atLeast(0.8))
+		r.Ours = median("leasectl --data etcd://", rates)
+		r.Peers = []measure{median("bare fenced txns, over HTTP", frontRates), median("bare fenced txns, without a server", bareRates)}
+		r.budget("bare fenced txns, over HTTP", atLeast(0.8))
 		return []result{r}, nil
 	}
 }

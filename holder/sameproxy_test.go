@@ -1,0 +1,34 @@
+package holder
+
+import "testing"
+
+// Lists of URLs that have a server in common are one proxy, however they are typed:
+// all servers of a list have one store.
+func TestSameProxy(t *testing.T) {
+	name := func(s string) string {
+		a, err := parseAddress(s, "/state")
+		if err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+		return a.String()
+	}
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"http://a", "a/", true},
+		{"http://a", "http://b", false},
+		{"http://a,http://b", "http://b/,http://a", true},
+		{"http://a,http://b", "b", true},
+		{"http://a,http://b", "http://c,http://d", false},
+		{"local", "local", true},
+		{"local", "unix:///state/x", false},
+	} {
+		if same := sameProxy(name(tt.a), name(tt.b)); same != tt.same {
+			t.Errorf("%s and %s: %v", tt.a, tt.b, same)
+		}
+	}
+	if err := CheckProxy("http://a,unix:///s"); err == nil {
+		t.Error("a socket in a list was taken")
+	}
+}
