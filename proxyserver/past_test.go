@@ -21,7 +21,7 @@ func TestPastByTheMinute(t *testing.T) {
 		}
 		time.Sleep(100 * time.Second)
 		p.granted("type=q&request_id=a&count=2&ttl=4h")
-		p.do("POST", "/lease/renew", fmt.Sprintf(`{"leases":[%s]}`, leaseOf(p, 0)))
+		p.do("POST", "/lease/renew", fmt.Sprintf(`{"leases":[%s]}`, leaseBody(p, 0)))
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		d := day()
@@ -45,8 +45,8 @@ func TestPastByTheMinute(t *testing.T) {
 	})
 }
 
-// leaseOf is the i-th lease of the first pool, for a renewal.
-func leaseOf(p *peer, i int) string {
+// leaseBody is the i-th lease of the first pool, for a renewal.
+func leaseBody(p *peer, i int) string {
 	l := p.pools()[0].Leases[i]
 	return fmt.Sprintf(`{"name":%q,"generation":%d}`, l.Name, l.Generation)
 }
@@ -73,7 +73,7 @@ func TestPastIsBounded(t *testing.T) {
 
 // The last thousand events are kept, the newest first, and can be filtered.
 func TestEvents(t *testing.T) {
-	c := startClock(0, nil)
+	c := startClock(0, nil, nil)
 	h := newPast(c)
 	for i := range mostEvents + 10 {
 		h.changed(c, []pool.Change{{Kind: pool.Granted, Leases: []pool.Lease{{Name: fmt.Sprint("n", i), Type: "q", Owner: "me", RequestID: fmt.Sprint("r", i)}}}})
