@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/gofrs/flock"
 )
@@ -103,16 +102,36 @@ type SharedTx struct {
 	saved  []byte // the record as it is on disk
 }
 
-// sharedRetry is how long a user sleeps between two tries of the lock: shorter than
-// [retryDelay], since hundreds of commands may come at once, each for a fraction
-// of a millisecond.
-const sharedRetry = time.Millisecond
+// queueing returns the way to take a lock that waits in the kernel's queue for it.
+// Hundreds of commands may want one at once, each for a fraction of a millisecond: if
+// each looked again and again whether the lock is free, they would do nothing else.
+// A wait that ctx ends goes on without its caller, and gives back what it gets.
+func queueing(ctx context.Context) func(*flock.Flock) error {
+	return func(l *flock.Flock) error {
+		if free, err := l.TryLock(); free || err != nil {
+			return err
+		}
+		got := make(chan error, 1)
+		go func() { got <- l.Lock() }()
+		select {
+		case err := <-got:
+			return err
+		case <-ctx.Done():
+			go func() {
+				if <-got == nil {
+					l.Unlock()
+				}
+			}()
+			return fmt.Errorf("gave up waiting: %w", ctx.Err())
+		}
+	}
+}
 
 // Update is the one way to change a shared lease: it locks it, reads it, calls fn,
 // and writes what fn made of tx.Rounds, unless fn fails. Without a round its files
 // are removed. It blocks for the lock until ctx ends. The directory must exist.
 func (s Shared) Update(ctx context.Context, fn func(tx *SharedTx) error) (err error) {
-	unlock, err := lockFile(s.lockPath(), waitingEvery(ctx, sharedRetry))
+	unlock, err := lockFile(s.lockPath(), queueing(ctx))
 	if err != nil {
 		return fmt.Errorf("update shared lease: %w", err)
 	}
@@ -205,7 +224,7 @@ func (tx *SharedTx) Reserve(ctx context.Context, r *Round) (*Use, error) {
 		return nil, err
 	}
 	var err error
-	use.end, err = lockFile(use.path, waitingEvery(ctx, sharedRetry))
+	use.end, err = lockFile(use.path, queueing(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("reserve a use: %w", err)
 	}

@@ -1,6 +1,7 @@
 package lockfile
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -100,6 +101,21 @@ func TestSharedUses(t *testing.T) {
 	if left := filesIn(t, dir); len(left) > 0 {
 		t.Errorf("%v are left", left)
 	}
+}
+
+// Who gives up waiting for the lock of a record leaves it to the others.
+func TestSharedGivesUpWaiting(t *testing.T) {
+	s := Shared(filepath.Join(t.TempDir(), "a"))
+	ok(t, s.Update(t.Context(), func(*SharedTx) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		err := s.Update(ctx, func(*SharedTx) error { t.Error("called without the lock"); return nil })
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want %v", err, context.DeadlineExceeded)
+		}
+		return nil
+	}))
+	ok(t, s.Update(t.Context(), func(*SharedTx) error { return nil }))
 }
 
 // What a kill leaves of a record is found, and goes.
