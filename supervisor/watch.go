@@ -60,7 +60,9 @@ func (w *watch) loseLease() {
 	if l, ok := errors.AsType[*holder.Loss](err); ok && l.Over {
 		sig, grace = syscall.SIGKILL, 0
 	}
+	if !w.command.Stop(sig, grace) {
+		return // it ended by itself before, while leasectl was stopped
+	}
 	w.end.Lost = !w.end.stopped()
-	w.command.Stop(sig, grace)
 	w.Report.Failf("%v: stopping the command", err)
 }

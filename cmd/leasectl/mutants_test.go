@@ -130,6 +130,8 @@ var mutantList = []mutant{
 	// exec.
 	{"the grace period outlasts the lease", "supervisor/attempt.go", "grace = max(0, min(grace, ttl/2-StopMargin))", "_ = ttl",
 		"./cmd/leasectl", "TestGraceWithinGrantedTTL", false},
+	{"a command that ended by itself was stopped for its lease", "supervisor/watch.go", "\tif !w.command.Stop(sig, grace) {", "\tif w.command.Stop(sig, grace); false {",
+		"./supervisor", "TestEndBeforeLoss", false},
 	{"a second TERM does not reach the command", "supervisor/watch.go", "\t\tw.command.Signal(sig)\n\t\treturn\n", "\t\treturn\n",
 		"./cmd/leasectl", "TestForwardedSignals", false},
 	{"who gives a lease back has lost it", "holder/lease.go", "if denied && endedByRelease(lost.Lost) && l.givenBack() {", "if false {",

@@ -58,13 +58,16 @@ func (p *Process) Signal(sig os.Signal) error {
 // leader ends first; then [Process.Wait] returns how the leader ended.
 //
 // A second Stop sends its signal as well, and ends the group when its own grace
-// period is over, if that is sooner. After Done, Stop does nothing: the
-// processes that a child leaves behind which ended by itself are left alone.
+// period is over, if that is sooner. If the child has ended before, Stop does
+// nothing and returns false: the processes that a child leaves behind which ended by
+// itself are left alone.
 //
 // Done comes later than the grace period, and the milliseconds of a KILL, only
 // if the kernel cannot end a process, or may not: one that runs as another user.
 // Members of the group are given up two seconds after the KILL, the leader never.
-func (p *Process) Stop(sig syscall.Signal, grace time.Duration) { p.group.stop(sig, grace) }
+func (p *Process) Stop(sig syscall.Signal, grace time.Duration) (begun bool) {
+	return p.group.stop(sig, grace)
+}
 
 // Kill begins to end the child's group by SIGKILL: it is Stop without grace.
 func (p *Process) Kill() { p.Stop(syscall.SIGKILL, 0) }

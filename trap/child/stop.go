@@ -13,14 +13,14 @@ import (
 // another user's, and may stay so for good.
 const killTime = 2 * time.Second
 
-// stop begins to end the group and returns. A goroutine waits for the end of the
+// stop begins to end the group, unless its leader has been reaped. A goroutine waits for the end of the
 // group and sends SIGKILL to what is left after the grace period; it ends before
 // reap returns.
-func (g *group) stop(sig syscall.Signal, grace time.Duration) {
+func (g *group) stop(sig syscall.Signal, grace time.Duration) (begun bool) {
 	// SIGCONT, so that a stopped process sees the signal.
 	unpin, ok := g.pin(sig, syscall.SIGCONT)
 	if !ok {
-		return
+		return false
 	}
 	go func() {
 		defer unpin()
@@ -29,6 +29,7 @@ func (g *group) stop(sig syscall.Signal, grace time.Duration) {
 		syscall.Kill(g.id, syscall.SIGKILL)
 		awaitGroup(killTime, g.id)
 	}()
+	return true
 }
 
 // memberPoll is how often awaitGroup looks at a process where there is no pidfd:
