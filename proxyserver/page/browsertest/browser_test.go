@@ -194,11 +194,16 @@ func (w *window) await(what string, so func() bool) {
 	}
 }
 
-// click clicks a link or a button by its text.
+// click clicks a link or a button by its text. What changes live may have taken the
+// element away before it was clicked: then there is another one.
 func (w *window) click(text string) {
 	w.t.Helper()
 	path := fmt.Sprintf(`//a[starts-with(normalize-space(.), %q)] | //button[normalize-space(.)=%q]`, text, text)
-	w.run(chromedp.Click(path))
+	w.await("a click on "+text, func() bool {
+		ctx, cancel := context.WithTimeout(w.ctx, patience)
+		defer cancel()
+		return chromedp.Do(ctx, chromedp.Click(path)) == nil
+	})
 }
 
 // keep keeps a picture of the whole page.
