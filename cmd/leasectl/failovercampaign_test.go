@@ -72,8 +72,17 @@ func (c *failoverCampaign) round(number int) {
 	defer cancel()
 	working, rest := context.WithCancel(ctx)
 	var clients, readers sync.WaitGroup
-	for n := range 3 {
-		clients.Go(func() { c.work(ctx, working, h, n, fmt.Sprintf("%d-%d", number, n)) })
+	begin := func(list string) {
+		for n := range 3 {
+			clients.Go(func() { c.work(ctx, working, h, list, n, fmt.Sprintf("%d-%d", number, n)) })
+		}
+	}
+	// In a quiet round nothing is under way when the fault comes, so that a leader
+	// that is cut off has nothing to wait for before it answers those who look. The
+	// clients come when another one leads.
+	quiet := c.random.IntN(2) == 0
+	if !quiet {
+		begin(c.list())
 	}
 	for i, s := range c.servers {
 		for n := range 2 {
@@ -81,7 +90,13 @@ func (c *failoverCampaign) round(number int) {
 		}
 	}
 	time.Sleep(time.Duration(c.random.IntN(200)) * time.Millisecond)
-	what := c.disturb()
+	leader := c.leader()
+	what := c.disturb(leader, func() {
+		if quiet {
+			time.Sleep(replicaTTL + replicaTTL/4)
+			begin(c.listEnding(leader))
+		}
+	})
 	c.faults = append(c.faults, what)
 	c.leader()
 	time.Sleep(200 * time.Millisecond) // of work after the failover
@@ -91,9 +106,8 @@ func (c *failoverCampaign) round(number int) {
 	c.check(number, what, h)
 }
 
-// disturb does one or two bad things, and heals them.
-func (c *failoverCampaign) disturb() (what string) {
-	leader := c.leader()
+// disturb does one or two bad things, and heals them. Meanwhile it calls during.
+func (c *failoverCampaign) disturb(leader *replica, during func()) (what string) {
 	member := c.etcd.Members[c.random.IntN(len(c.etcd.Members))]
 	long := replicaTTL + replicaTTL/2 + time.Duration(c.random.IntN(500))*time.Millisecond
 	faults := []struct {
@@ -128,6 +142,7 @@ func (c *failoverCampaign) disturb() (what string) {
 		what += f.name + "; "
 		f.do()
 	}
+	during()
 	time.Sleep(long)
 	for _, f := range chosen {
 		f.end()
@@ -137,8 +152,8 @@ func (c *failoverCampaign) disturb() (what string) {
 
 // work acquires, renews and releases until working ends. A call that fails is made
 // again: its outcome is what the last answer says.
-func (c *failoverCampaign) work(ctx, working context.Context, h *callHistory, n int, id string) {
-	client, err := proxyclient.New(proxyclient.Options{URL: c.list()})
+func (c *failoverCampaign) work(ctx, working context.Context, h *callHistory, list string, n int, id string) {
+	client, err := proxyclient.New(proxyclient.Options{URL: list})
 	if err != nil {
 		c.t.Error(err)
 		return

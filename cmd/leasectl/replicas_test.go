@@ -85,12 +85,17 @@ func freeAddress(t *testing.T) string {
 }
 
 // list is the URLs of all servers.
-func (r *replicas) list() string {
+func (r *replicas) list() string { return r.listEnding(r.servers[len(r.servers)-1]) }
+
+// listEnding is the same with that of one server at its end.
+func (r *replicas) listEnding(one *replica) string {
 	var urls []string
 	for _, s := range r.servers {
-		urls = append(urls, s.url)
+		if s != one {
+			urls = append(urls, s.url)
+		}
 	}
-	return strings.Join(urls, ",")
+	return strings.Join(append(urls, one.url), ",")
 }
 
 // client returns a client of all servers, for the time of the test.

@@ -11,10 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
@@ -139,6 +142,77 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("%s: the error repeats the password: %v", tt.url, err)
 		}
 	}
+}
+
+// An etcd whose database has reached its quota is a line of its own in the log, and
+// when it has space again the commit that waited is made, or the next leader's.
+func TestNoSpace(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, 1, "--quota-backend-bytes", "4000000")
+	lines := make(chan string, 1000)
+	log := slog.New(slog.NewTextHandler(lineWriter(lines), nil))
+	e := elector(t, Options{URL: c.URL("no-space"), TTL: 2 * time.Second, Log: log})
+	l := gain(t, e)
+	load(t, l)
+	do := func(path string, in any) error { return e.call(t.Context(), path, in, &struct{}{}) }
+	fill := putRequest{Key: []byte("other"), Value: make([]byte, 1<<20)}
+	for end := time.Now().Add(patience); !noSpace(do("/v3/kv/put", fill)); {
+		if time.Now().After(end) {
+			t.Fatal("etcd takes any number of bytes")
+		}
+	}
+	failed := make(chan error, 1)
+	go func() {
+		failed <- l.Commit(store.Batch{Changes: []pool.Change{granted("q-0", 1)}, Generation: 1})
+	}()
+	for said := false; !said; {
+		select {
+		case line := <-lines:
+			said = strings.Contains(line, "no space: etcd takes no writes")
+		case <-time.After(patience):
+			t.Fatal("the log does not say so")
+		}
+	}
+	<-failed // whether it was made before the lead lapsed or not
+	l.Close()
+	var all rangeResponse
+	if err := e.call(t.Context(), "/v3/kv/range", rangeRequest{Key: e.metaKey()}, &all); err != nil {
+		t.Fatal(err)
+	}
+	var alarms struct {
+		Alarms []struct {
+			MemberID string `json:"memberID"`
+		} `json:"alarms"`
+	}
+	if err := e.call(t.Context(), "/v3/maintenance/alarm", struct{}{}, &alarms); err != nil || len(alarms.Alarms) != 1 {
+		t.Fatalf("alarms %+v, %v", alarms, err)
+	}
+	for _, step := range []struct {
+		path string
+		in   any
+	}{
+		{"/v3/kv/compaction", map[string]any{"revision": strconv.FormatInt(all.Header.Revision, 10), "physical": true}},
+		{"/v3/maintenance/defragment", struct{}{}},
+		{"/v3/maintenance/alarm", map[string]string{"action": "DEACTIVATE", "alarm": "NOSPACE", "memberID": alarms.Alarms[0].MemberID}},
+	} {
+		if err := do(step.path, step.in); err != nil {
+			t.Error(err)
+		}
+	}
+	l = gain(t, e)
+	load(t, l)
+	commit(t, l, granted("q-1", 2))
+}
+
+// lineWriter sends each line of a log, and drops those that nobody reads.
+type lineWriter chan string
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	select {
+	case w <- string(p):
+	default:
+	}
+	return len(p), nil
 }
 
 // What breaks off, or is no bundle, is refused and does no harm.

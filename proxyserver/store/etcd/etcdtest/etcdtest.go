@@ -52,14 +52,14 @@ func Need(t testing.TB) {
 	t.Skip(missing)
 }
 
-// Start starts etcd with so many members for the time of t.
-func Start(t testing.TB, members int) *Cluster {
+// Start starts etcd with so many members, and further arguments, for the time of t.
+func Start(t testing.TB, members int, args ...string) *Cluster {
 	t.Helper()
 	Need(t)
 	var err error
 	for range 3 { // another process may take a port before etcd does
 		var c *Cluster
-		if c, err = start(t.TempDir(), members); err == nil {
+		if c, err = start(t.TempDir(), members, args...); err == nil {
 			t.Cleanup(c.Kill)
 			return c
 		}
@@ -112,7 +112,7 @@ func (c *Cluster) Kill() {
 	}
 }
 
-func start(dir string, members int) (*Cluster, error) {
+func start(dir string, members int, more ...string) (*Cluster, error) {
 	hosts, err := freePorts(2 * members)
 	if err != nil {
 		return nil, err
@@ -132,6 +132,7 @@ func start(dir string, members int) (*Cluster, error) {
 			// Nobody pulls a plug here, and a test cannot wait for the usual second.
 			"--unsafe-no-fsync", "--heartbeat-interval", "50", "--election-timeout", "500",
 		}}
+		m.args = append(m.args, more...)
 		c.Members = append(c.Members, m)
 		if err := m.Start(); err != nil {
 			c.Kill()
