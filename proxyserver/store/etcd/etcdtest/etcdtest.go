@@ -28,12 +28,11 @@ type Cluster struct {
 type Member struct {
 	Host string // HOST:PORT for clients
 
-	args    []string
-	log     string // path
-	mu      sync.Mutex
-	cmd     *exec.Cmd     // nil: it was not started, or was killed
-	ended   chan struct{} // closed when the process has ended
-	stopped bool
+	args  []string
+	log   string // path
+	mu    sync.Mutex
+	cmd   *exec.Cmd     // nil: it was not started, or was killed
+	ended chan struct{} // closed when the process has ended
 }
 
 // patience bounds the start of etcd: CI is slow.
