@@ -126,6 +126,15 @@ func (m *model) settle(due []entry) {
 	for l := range m.ending {
 		m.fail("%+v should have ended, as was asked", l.Lease)
 	}
+	for id := range m.outcomes {
+		m.fail("%s should be remembered as merged", id)
+	}
+	for id := range m.superseded {
+		m.fail("%s should be superseded", id)
+	}
+	if len(m.expected)+len(m.told) > 0 {
+		m.fail("%+v should be noted, and %+v was", m.expected, m.told)
+	}
 	for name := range m.locking {
 		m.fail("%s should be locked", name)
 	}
@@ -138,7 +147,7 @@ func (m *model) settlePool(p *modelPool) {
 	m.look(p)
 	p.dirty, p.next = false, -1
 	r := p.first()
-	if r == nil || r.missed || m.isPaused(p) && !r.Overcommit || !p.fits(r) {
+	if r = r.turn(); r == nil || m.isPaused(p) && !r.Overcommit || !p.fits(r) {
 		return
 	}
 	if p.next = p.due(); p.next <= m.now || r.Overcommit {

@@ -5,7 +5,7 @@ func (r *request) mergesWith(other *request) bool {
 	token, _ := SplitOwner(r.Owner)
 	others, _ := SplitOwner(other.Owner)
 	switch {
-	case token != others || r.Overcommit != other.Overcommit:
+	case token != others || r.Overcommit != other.Overcommit || other.Anonymous:
 		return false
 	case r.Coalesce == Latest || other.Coalesce == Latest:
 		return r.Coalesce == other.Coalesce
@@ -34,8 +34,13 @@ func (p *pool) mergedInto(r *request) *request {
 
 // run returns the request that holds k, if it may pass on an outcome; nil: none does.
 func (k *key) run() *request {
-	if k.lease == nil || k.lease.Broken != "" || k.lease.ReleaseAt > 0 {
+	if k.lease == nil || k.lease.request == nil || k.lease.request.lost {
 		return nil
+	}
+	for _, l := range k.lease.request.leases {
+		if l.Broken != "" || l.ReleaseAt > 0 {
+			return nil
+		}
 	}
 	return k.lease.request
 }

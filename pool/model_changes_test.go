@@ -33,6 +33,10 @@ func (m *model) apply(changes []Change) {
 			if c.Ended.Removed != m.removing[c.Ended.ID] {
 				m.fail("remembered %+v, want it removed because of %q", c.Ended, m.removing[c.Ended.ID])
 			}
+			if c.Ended.Outcome != m.outcomes[c.Ended.ID] {
+				m.fail("remembered %+v, want %d as its outcome", c.Ended, m.outcomes[c.Ended.ID])
+			}
+			delete(m.outcomes, c.Ended.ID)
 			delete(m.removing, c.Ended.ID)
 			m.ends(c.Ended)
 		case Forgotten:
@@ -41,8 +45,8 @@ func (m *model) apply(changes []Change) {
 			}
 			m.ended = m.ended[1:]
 			delete(m.isEnded, c.Ended.ID)
-		case Queued:
-			m.applyQueued(c)
+		case Queued, Joined:
+			m.applyNote(c)
 		case Missed, Returned:
 			if r := m.requests[c.Waiter.ID]; r == nil || !r.queued || r.missed != (c.Kind == Missed) || *c.Waiter != r.waiter() {
 				m.fail("now waits %+v, want %+v", c.Waiter, r)
@@ -95,13 +99,16 @@ func (m *model) applyGrant(c Change) {
 		m.asking, r.arrived = nil, m.now
 	case r == nil || !r.queued:
 		m.fail("%s was granted and does not wait", c.ID)
-	case r.pool.first() != r:
+	case r.pool.first() != r.lead():
 		m.fail("%s was granted before %v, which is next", c.ID, r.pool.first())
-	case r.missed:
-		m.fail("%s was granted, and has not come back", c.ID)
+	case r.lead().turn() != r:
+		m.fail("%s was granted, and it is the turn of %v", c.ID, r.lead().turn())
 	default:
-		if r.pool.queue[0] != r {
+		if r.pool.queue[0] != r.lead() {
 			m.count("overtaken")
+		}
+		if r.leader != nil {
+			m.takeTurn(r)
 		}
 		m.leave(r)
 	}
@@ -132,7 +139,7 @@ func (m *model) applyGrant(c Change) {
 		m.generation++
 		want := Lease{Name: names[i], Type: p.Type, Generation: m.generation, Owner: r.Owner, RequestID: r.ID,
 			Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted, Key: r.Key, Overcommit: r.Overcommit,
-			Units: units, TTL: p.ttl(r.TTL), Granted: m.now,
+			Coalesce: r.Coalesce, Variant: r.Variant, Units: units, TTL: p.ttl(r.TTL), Granted: m.now,
 			Expires: m.now + modelProvisional, Provisional: true}
 		if r.Anonymous {
 			want.RequestID, want.Expires, want.Provisional = "", m.now+want.TTL, false
@@ -144,19 +151,6 @@ func (m *model) applyGrant(c Change) {
 	}
 	if p.Pace > 0 {
 		p.paced = Pacing{Type: p.Type, Generation: m.generation, Start: p.start, Count: p.spent}
-	}
-}
-
-// applyQueued: a request waits that could not be granted.
-func (m *model) applyQueued(c Change) {
-	r := m.asking
-	if r == nil || r.ID != c.Waiter.ID {
-		m.fail("%s was queued, and did not ask", c.Waiter.ID)
-	}
-	m.asking = nil
-	m.enter(r)
-	if *c.Waiter != r.waiter() {
-		m.fail("queued is %+v, want %+v", c.Waiter, r.waiter())
 	}
 }
 
@@ -250,8 +244,10 @@ func (m *model) applyDone(c Change) {
 	m.drop(p, l.Key)
 	if r := l.request; r != nil {
 		r.leases = slices.DeleteFunc(r.leases, func(other *modelLease) bool { return other == l })
+		r.lost = r.lost || c.Reason != Released
 		if len(r.leases) == 0 {
 			delete(m.requests, r.ID)
+			m.conclude(r)
 		}
 	}
 }
@@ -263,10 +259,20 @@ func (m *model) ends(e Ended) {
 	if e.Removed != "" {
 		m.isEnded[e.ID] = &RemovedError{e.Removed}
 	}
+	if e.Outcome != 0 {
+		m.isEnded[e.ID] = &CoalescedError{e.Outcome}
+	}
 }
 
 // sameError reports whether got is want, to the operator's reason.
 func sameError(got, want error) bool {
+	var told, tells *CoalescedError
+	if errors.As(got, &told) != errors.As(want, &tells) || told != nil && *told != *tells {
+		return false
+	}
+	if told != nil {
+		return true
+	}
 	var g, w *RemovedError
 	if errors.As(got, &g) != errors.As(want, &w) {
 		return false
@@ -276,6 +282,13 @@ func sameError(got, want error) bool {
 
 // applyDropped: a waiter leaves because it was asked to, or is alone too long.
 func (m *model) applyDropped(c Change) {
+	if r := m.superseded[c.ID]; r != nil {
+		if !sameError(c.Err, &CoalescedError{Superseded}) || c.Took != m.now-r.arrived {
+			m.fail("%s was dropped with error %v, want it superseded", c.ID, c.Err)
+		}
+		delete(m.superseded, c.ID)
+		return
+	}
 	r := m.requests[c.ID]
 	if r == nil || !r.queued {
 		m.fail("%s was dropped and does not wait", c.ID)
@@ -288,4 +301,5 @@ func (m *model) applyDropped(c Change) {
 	delete(m.leaving, c.ID)
 	m.count("dropped")
 	m.leave(r)
+	m.promote(r)
 }

@@ -133,6 +133,7 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		pools: map[string]*modelPool{}, names: map[string]*modelName{},
 		requests: map[string]*modelRequest{}, isEnded: map[string]error{}, pauses: map[string]Pause{},
 		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, removing: map[string]string{}, locking: map[string]Locked{},
+		outcomes: map[string]Outcome{}, superseded: map[string]*modelRequest{},
 		generation: snap.Generation, named: map[string]int{},
 	}
 	for _, n := range snap.Named {
@@ -155,7 +156,7 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		r := m.requests[l.RequestID]
 		if r == nil && l.RequestID != "" {
 			r = &modelRequest{pool: p, Request: Request{ID: l.RequestID, Type: l.Type, Owner: l.Owner,
-				Count: l.Count, Items: l.Items, HasItems: l.HasItems, Weighted: l.Weighted, Key: l.Key, Overcommit: l.Overcommit}}
+				Count: l.Count, Items: l.Items, HasItems: l.HasItems, Weighted: l.Weighted, Key: l.Key, Coalesce: l.Coalesce, Variant: l.Variant, Overcommit: l.Overcommit}}
 		}
 		m.hold(l, p, r)
 	}
@@ -169,8 +170,7 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 	slices.SortFunc(snap.Waiters, func(a, b Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	for _, w := range snap.Waiters {
 		r := &modelRequest{Request: w.Request, units: w.Units, pool: m.somePool(w.Type)}
-		m.arrivals = w.Arrival - 1
-		m.enter(r)
+		m.restorePlace(r, w)
 		r.arrived, r.attached = w.Arrived, 0
 		if r.missed = w.KeptUntil > 0; r.missed {
 			r.activeUntil, r.keptUntil = w.HoldsUntil, w.KeptUntil

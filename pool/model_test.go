@@ -39,6 +39,11 @@ type model struct {
 	removing map[string]string      // ids that an operator removes now, and why
 	locking  map[string]Locked      // names that are locked now
 	sizing   *modelLease            // a lease that has another size now
+	outcomes map[string]Outcome     // of requests that end now since they merged with another
+	expected []note                 // what is noted of waiters now, in this order
+	told     []*Waiter              // who was noted to follow another, which the grant that follows explains
+	// superseded: waiters that a restart superseded, and that are noted as gone next.
+	superseded map[string]*modelRequest
 
 	named    map[string]int  // the last K of a counted pool's names, by type
 	recalled []string        // names in no pool, as their leases ended
@@ -48,16 +53,17 @@ type model struct {
 
 type modelPool struct {
 	Config
-	gone    bool
-	limit   int // units that may be in use
-	free    []string
-	inUse   int            // units that are held
-	locked  int            // units
-	keys    map[string]int // how many leases and lock delays hold them
-	queue   []*modelRequest
-	active  int           // how many of them are active
-	hasNext bool          // one of those can be next
-	since   time.Duration // since when
+	gone      bool
+	limit     int // units that may be in use
+	free      []string
+	inUse     int            // units that are held
+	locked    int            // units
+	keys      map[string]int // how many leases and lock delays hold them
+	queue     []*modelRequest
+	following int
+	active    int           // how many of them are active, followers of those that wait included
+	hasNext   bool          // one of those can be next
+	since     time.Duration // since when
 
 	start time.Duration // of the pace, as rhythm has it
 	spent int
@@ -105,7 +111,13 @@ type modelRequest struct {
 	keptUntil   time.Duration
 	missed      bool          // since a restart or a stall
 	leases      []*modelLease // none while it waits
-	index       int           // in model.waiters
+	joins       *modelRequest // whom it joins when it is noted
+	takes       uint64        // the arrival whose place it takes then; zero: its own
+	leader      *modelRequest
+	followers   []*modelRequest
+	outcome     Outcome // of its run
+	lost        bool    // a lease of it ended otherwise than by a release
+	index       int     // in model.waiters
 }
 
 // The times that hold for every pool, and what follows from a configuration,
@@ -157,7 +169,15 @@ func (p *modelPool) place(r *modelRequest) int {
 func (m *model) enter(r *modelRequest) {
 	m.arrivals++
 	r.arrival, r.arrived, r.queued, r.attached = m.arrivals, m.now, true, 1
-	r.pool.queue = slices.Insert(r.pool.queue, r.pool.place(r), r)
+	if r.takes > 0 {
+		m.arrivals--
+		r.arrival = r.takes
+	}
+	if r.joins != nil {
+		m.follow(r.joins, r)
+	} else {
+		r.pool.queue = slices.Insert(r.pool.queue, r.pool.place(r), r)
+	}
 	r.index = len(m.waiters)
 	m.waiters = append(m.waiters, r)
 	m.requests[r.ID] = r
@@ -207,6 +227,9 @@ func (m *model) makeUp() {
 // waiter is what a restart has to know of r.
 func (r *modelRequest) waiter() Waiter {
 	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived}
+	if r.leader != nil {
+		w.Follows = r.leader.ID
+	}
 	if r.missed {
 		w.HoldsUntil, w.KeptUntil = r.activeUntil, r.keptUntil
 	}
@@ -215,10 +238,14 @@ func (r *modelRequest) waiter() Waiter {
 
 func (m *model) leave(r *modelRequest) {
 	if r.active {
+		r.active = false
 		r.pool.active--
 	}
-	i := r.pool.place(r)
-	r.pool.queue = slices.Delete(r.pool.queue, i, i+1)
+	if r.leader != nil {
+		m.unfollow(r)
+	} else if i := r.pool.place(r); i < len(r.pool.queue) && r.pool.queue[i] == r {
+		r.pool.queue = slices.Delete(r.pool.queue, i, i+1)
+	}
 	r.pool.dirty = true
 	last := m.waiters[len(m.waiters)-1]
 	m.waiters[r.index], last.index = last, r.index

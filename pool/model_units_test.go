@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ func (p *modelPool) first() *modelRequest {
 		return nil
 	}
 	for _, r := range p.queue {
-		if r.active && p.keys[r.Key] == 0 {
+		if r.holdsPlace() && p.keys[r.Key] == 0 {
 			return r
 		}
 	}
@@ -219,7 +220,7 @@ func (m *sim) resize(ref Ref, from, to int) {
 			want = ErrTooMany
 		case m.isPaused(p), beside+to > p.limit && beside > 0:
 			want = ErrNoRoom
-		case first != nil && !p.hasRoom(first, beside+to):
+		case first != nil && !p.hasRoom(cmp.Or(first.turn(), first), beside+to):
 			want = ErrNoRoom
 			m.count("a growth would take what is next")
 		default:

@@ -159,6 +159,12 @@ func (g *ledger) restoreWaiter(w Waiter) {
 		g.activate(r)
 		g.schedule(&r.timer, r.activeUntil)
 	}
+	switch now := r.waiter(); {
+	case now.Follows != "" && now.Follows != w.Follows:
+		g.noteWaiter(Joined, r)
+	case now.Follows != w.Follows || now.Arrival != w.Arrival:
+		g.noteWaiter(Queued, r)
+	}
 }
 
 // restorePlace gives r its place, after all that came before it. If it had joined a
@@ -175,7 +181,6 @@ func (g *ledger) restorePlace(r, leader *request) {
 	case leader.queued() && r.Coalesce == Latest:
 		g.supersede(leader, r)
 		g.line(r)
-		g.noteWaiter(Queued, r)
 	default:
 		g.follow(leader, r)
 	}

@@ -52,6 +52,21 @@ func (m *sim) auditModel() {
 	for _, p := range m.order {
 		locked -= p.locked
 		active := 0
+		following := 0
+		for _, r := range m.waiters {
+			if r.pool != p {
+				continue
+			}
+			if r.leader != nil {
+				following++
+			}
+			if r.active && r.leader != nil {
+				active++
+			}
+		}
+		if following != p.following {
+			m.failf("%s has %d followers, counted %d", p.Type, following, p.following)
+		}
 		for i, r := range p.queue {
 			if r.isActive(m.now) != r.active || i > 0 && !stands(p.queue[i-1], r) {
 				m.failf("%s has waiter %d %+v", p.Type, i, r)
@@ -164,7 +179,7 @@ func (m *sim) auditPools() {
 		}
 		got := pools[i]
 		i++
-		if got.Type != p.Type || got.Capacity != p.capacity() || got.Limit != p.limit || got.Units != (p.Units > 0) || got.InUse != p.inUse+p.locked || got.LockDelayed != p.locked || got.Waiting != len(p.queue) ||
+		if got.Type != p.Type || got.Capacity != p.capacity() || got.Limit != p.limit || got.Units != (p.Units > 0) || got.InUse != p.inUse+p.locked || got.LockDelayed != p.locked || got.Waiting != len(p.queue) || got.Following != p.following ||
 			got.NextGrantIn != max(0, p.due()-m.now) || len(got.Leases) != held {
 			m.failf("pool %+v, want %+v", got, p)
 		}
@@ -192,11 +207,25 @@ func (m *sim) auditPools() {
 // auditWaiters: the list names every waiter, in order, and says of each what the
 // model knows.
 func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
-	if len(waiters) != min(len(p.queue), ListedWaiters) {
-		m.failf("%s lists %d waiters, want %d", p.Type, len(waiters), len(p.queue))
+	listed := slices.Clone(p.queue)
+	if p.following > 0 {
+		for _, l := range slices.SortedFunc(slices.Values(m.leases), func(a, b *modelLease) int { return cmp.Compare(a.Generation, b.Generation) }) {
+			if l.Type == p.Type && l.request != nil && l.request.leases[0] == l {
+				listed = append(listed, l.request.followers...)
+			}
+		}
+		for _, r := range p.queue {
+			listed = append(listed, r.followers...)
+		}
+	}
+	if len(waiters) != min(len(listed), ListedWaiters) {
+		m.failf("%s lists %d waiters, want %d", p.Type, len(waiters), len(listed))
 	}
 	for i, w := range waiters {
-		r := p.queue[i]
+		r := listed[i]
+		if r.waiter().Follows != w.Follows {
+			m.failf("%s lists %+v, want that it follows %+v", p.Type, w, r.leader)
+		}
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner || w.Count != r.Count ||
 			w.Units != r.units || w.Key != r.Key || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" || w.Overcommit != r.Overcommit ||
 			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || w.Reason != m.reason(p, r) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
@@ -207,6 +236,9 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 
 // reason is why r waits, for people.
 func (m *model) reason(p *modelPool, r *modelRequest) string {
+	if r.leader != nil {
+		return "joined"
+	}
 	first := p.first()
 	free := p.limit - p.inUse - p.locked
 	if r.Overcommit {
@@ -241,6 +273,12 @@ func (m *sim) status() {
 	r := m.waiters[m.rand.IntN(len(m.waiters))]
 	st, ok := m.set.Status(m.now, r.ID)
 	p := r.pool
+	if st.Follows != r.waiter().Follows || (st.State == StateJoined) != !r.lead().queued {
+		m.failf("status of %s is %+v, want it to follow %+v", r.ID, st, r.leader)
+	}
+	if r.leader != nil {
+		return
+	}
 	want := Status{
 		State: StateQueued, Place: p.place(r) + 1, Length: len(p.queue), InUse: p.inUse + p.locked, Capacity: p.capacity(),
 		Limit: p.limit, Units: r.units, Key: r.Key,

@@ -94,7 +94,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 		r.attached++
 		r.activeUntil, r.missed = 0, false
 		m.comes(r)
-		if q.Try && (p.first() != r || !p.fits(r) || !m.mayGo(r)) {
+		if q.Try && (p.first().turn() != r || !p.fits(r) || !m.mayGo(r)) {
 			m.leaving[q.ID] = ErrExhausted
 			return ErrExhausted
 		}
@@ -122,12 +122,26 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 		return ErrNoOvercommit
 	}
 	asking := &modelRequest{Request: q, units: units, pool: p}
-	if !p.isNext(asking) || !p.fits(asking) || !m.mayGo(asking) {
+	asking.arrival = m.arrivals + 1
+	partner := p.partner(m.model, asking)
+	if q.Try {
+		partner = nil
+	}
+	if partner != nil || !p.isNext(asking) || !p.fits(asking) || !m.mayGo(asking) {
 		if q.Try {
 			return ErrExhausted
 		}
-		if p.MaxWaiters > 0 && len(p.queue) >= p.MaxWaiters {
+		supersedes := partner != nil && q.Coalesce == Latest
+		if p.MaxWaiters > 0 && len(p.queue)+p.following >= p.MaxWaiters && !supersedes {
 			return ErrQueueFull
+		}
+		if supersedes {
+			m.count("superseded")
+			asking.takes = partner.arrival
+			m.leaving[partner.ID] = &CoalescedError{Superseded}
+			m.outcomes[partner.ID] = Superseded
+		} else if asking.joins = partner; partner != nil {
+			m.count("joined")
 		}
 	}
 	if q.Anonymous && q.TTL == 0 && p.V1TTL > 0 {
@@ -167,7 +181,7 @@ func (m *sim) detach(id string, linger time.Duration) {
 func (m *sim) withdraw(id string) {
 	m.logf("withdraw %s", id)
 	r := m.requests[id]
-	queued := r != nil && r.queued
+	queued := r != nil && r.queued && r.lead().queued
 	if queued {
 		m.leaving[id] = ErrExhausted
 	}
@@ -268,6 +282,30 @@ func (m *sim) release(ref Ref, delay time.Duration) {
 	m.do(func(now time.Duration) {
 		if why := m.set.Release(now, ref, delay); why != want {
 			m.failf("release of %+v: %q, want %q", ref, why, want)
+		}
+	})
+}
+
+// finish releases a lease whose command ended by itself.
+func (m *sim) finish(ref Ref, outcome Outcome) {
+	m.logf("finish %+v: %d", ref, outcome)
+	n := m.names[ref.Name]
+	want := Reason("")
+	switch {
+	case !m.isKnown(ref.Name):
+		want = Unknown
+	case n == nil || n.lease == nil:
+	case !n.lease.isMeant(ref):
+		want = Other
+	default:
+		if r := n.lease.request; r != nil {
+			r.outcome, r.lost = outcome, r.lost || n.lease.Broken != ""
+		}
+		m.ending[n.lease] = Released
+	}
+	m.do(func(now time.Duration) {
+		if why := m.set.Finish(now, ref, outcome); why != want {
+			m.failf("finish of %+v: %q, want %q", ref, why, want)
 		}
 	})
 }

@@ -126,8 +126,14 @@ func (m *sim) newRequest(o *owner) Request {
 	if (q.Weighted && q.Count == 0 && p.Cost != nil && m.rand.IntN(2) == 0) || odd {
 		q.HasItems, q.Items = true, m.rand.IntN(12)
 	}
-	if m.rand.IntN(3) == 0 {
+	if m.rand.IntN(2) == 0 {
 		q.Key = fmt.Sprint("k", m.rand.IntN(m.world.keys))
+	}
+	if q.Key != "" && m.rand.IntN(3) > 0 {
+		q.Coalesce, q.Variant = Coalesce(m.rand.IntN(4)), fmt.Sprint("v", m.rand.IntN(5)/4)
+		if m.rand.IntN(10) == 0 {
+			q.Owner = BindOwner("token", q.Owner)
+		}
 	}
 	q.Overcommit = m.rand.IntN(4) == 0 && (p.Overcommit > 0 || odd)
 	q.Anonymous = m.rand.IntN(8) == 0
@@ -151,7 +157,7 @@ func (m *sim) waiterActs(o *owner, r *modelRequest, n int) {
 		if m.rand.IntN(10) > 0 {
 			m.soon = append(m.soon, o)
 		}
-	case n < 75: // the connection breaks
+	case n < 75, len(r.followers) > 0: // the connection breaks
 		m.detach(r.ID, 0)
 	case n < 80:
 		m.withdraw(r.ID)
@@ -160,6 +166,10 @@ func (m *sim) waiterActs(o *owner, r *modelRequest, n int) {
 
 func (m *sim) holderActs(r *modelRequest, n int) {
 	l := r.leases[m.rand.IntN(len(r.leases))].Lease
+	if len(r.followers) > 0 && n < 60 { // what they wait for happens more often
+		m.finishAll(r)
+		return
+	}
 	switch {
 	case n < 30:
 		m.resizeOne(l)
@@ -190,6 +200,16 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 			q.Items++
 		}
 		m.ask(q)
+	}
+}
+
+// finishAll ends a run whose command ended by itself, and says so twice.
+func (m *sim) finishAll(r *modelRequest) {
+	outcome := Exited(m.rand.IntN(256))
+	for len(r.leases) > 0 {
+		at := ref(r.leases[0].Lease)
+		m.remember(func() { m.finish(at, outcome) })
+		m.finish(at, outcome)
 	}
 }
 

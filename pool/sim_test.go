@@ -55,6 +55,9 @@ func TestSimulation(t *testing.T) {
 		})
 		enough = enough && passed
 	}
+	if turns := seen["turns of an absent leader"]; enough && turns < 10 {
+		t.Errorf("%d followers took the turn of a leader", turns)
+	}
 	for _, what := range []string{
 		"granted at once", "granted later", "granted late", "overtaken", "expired", "released", "broken", "dropped",
 		"renewal lost", "stale release", "delayed", "asked again", "copies", "crashes of owners", "clock jumps",
@@ -64,6 +67,7 @@ func TestSimulation(t *testing.T) {
 		ErrUnknownType.Error(), ErrTooMany.Error(), ErrNotHeld.Error(), ErrUnknownName.Error(),
 		ErrUnknownRequest.Error(), ErrNotQueued.Error(),
 		ErrNoCost.Error(), ErrNoOvercommit.Error(), ErrListed.Error(), ErrStale.Error(), ErrNoRoom.Error(), ErrLost.Error(),
+		"joined", "superseded", "coalesced", "promoted",
 		"overcommitted", "grown", "shrunk", "a growth would take what is next",
 	} {
 		if enough && seen[what] < 50 {

@@ -50,6 +50,9 @@ func TestCommitAndLoadQueue(t *testing.T) {
 			{Kind: pool.LockOver, Locked: &over}, {Kind: pool.Paced, Pacing: &pace}, {Kind: pool.Paced, Pacing: &pool.Pacing{Type: "u"}},
 			{Kind: pool.Extended, Lease: extended},
 			{Kind: pool.Granted, ID: "s", Leases: []pool.Lease{small}}, {Kind: pool.Resized, Lease: resized, Before: 512},
+			{Kind: pool.Joined, Waiter: waiter("joined", 9)},
+			{Kind: pool.Remembered, Ended: pool.Ended{ID: "told", Until: 9, Outcome: pool.Exited(3)}},
+			{Kind: pool.Remembered, Ended: pool.Ended{ID: "took", Until: 9, Outcome: pool.Superseded}},
 			{Kind: pool.Named, Naming: &pool.Naming{Type: "t", Last: 6}}, {Kind: pool.Named, Naming: &pool.Naming{Type: "t", Last: 7}},
 		},
 	} {
@@ -66,7 +69,8 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	}
 	slices.SortFunc(snap.Waiters, func(a, b pool.Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	want := pool.Snapshot{
-		Clock: 4, Generation: 9, Leases: []pool.Lease{extended, resized}, Waiters: []pool.Waiter{full, *waiter("back", 8)},
+		Clock: 4, Generation: 9, Leases: []pool.Lease{extended, resized}, Waiters: []pool.Waiter{full, *waiter("back", 8), *waiter("joined", 9)},
+		Ended:  []pool.Ended{{ID: "told", Until: 9, Outcome: pool.Exited(3)}, {ID: "took", Until: 9, Outcome: pool.Superseded}},
 		Locked: []pool.Locked{lock}, Paced: []pool.Pacing{pace},
 		Named: []pool.Naming{{Type: "t", Last: 7}},
 	}

@@ -1,0 +1,233 @@
+package pool
+
+import (
+	"slices"
+	"sort"
+)
+
+// Coalescing, as the model knows it.
+
+// note is a change of a waiter that the model expects.
+type note struct {
+	kind Kind
+	r    *modelRequest
+}
+
+// lead is who stands in the queue for r, or runs for it.
+func (r *modelRequest) lead() *modelRequest {
+	if r.leader != nil {
+		return r.leader
+	}
+	return r
+}
+
+// group is r and its followers.
+func (r *modelRequest) group() []*modelRequest {
+	return append([]*modelRequest{r}, r.followers...)
+}
+
+// holdsPlace says whether anybody of the group of r is there, or missed.
+func (r *modelRequest) holdsPlace() bool {
+	return r.active || slices.ContainsFunc(r.followers, func(f *modelRequest) bool { return f.active })
+}
+
+// turn is who is granted leases when it is the turn of r: r itself, or the first
+// follower that is there; nil if none is.
+func (r *modelRequest) turn() *modelRequest {
+	if r == nil {
+		return nil
+	}
+	for _, m := range r.group() {
+		if m.active && !m.missed {
+			return m
+		}
+	}
+	return nil
+}
+
+// partner is whom r, which comes, joins or supersedes.
+func (p *modelPool) partner(m *model, r *modelRequest) *modelRequest {
+	if r.Coalesce == 0 || r.Anonymous || r.Key == "" {
+		return nil
+	}
+	var last *modelRequest
+	for _, other := range p.queue {
+		if other.Key == r.Key && stands(other, r) {
+			last = other
+		}
+	}
+	if last == nil && r.Coalesce == Once {
+		for _, l := range m.leases {
+			if l.Type == p.Type && l.Key == r.Key && l.request != nil && !l.request.lost {
+				last = l.request
+			}
+		}
+		if last != nil && slices.ContainsFunc(last.leases, func(l *modelLease) bool { return l.Broken != "" || l.ReleaseAt != 0 }) {
+			return nil
+		}
+	}
+	token := func(r *modelRequest) string { t, _ := SplitOwner(r.Owner); return t }
+	switch {
+	case last == nil, last.Anonymous, token(last) != token(r), last.Overcommit != r.Overcommit:
+		return nil
+	case last.Coalesce == Latest && r.Coalesce == Latest:
+		return last
+	case last.Coalesce == Latest || r.Coalesce == Latest || last.Coalesce == 0 || last.Variant != r.Variant:
+		return nil
+	}
+	return last
+}
+
+// follow makes r, which came after its other followers, one of lead.
+func (m *model) follow(lead, r *modelRequest) {
+	r.leader = lead
+	lead.followers = append(lead.followers, r)
+	r.pool.following++
+	r.pool.dirty = true
+}
+
+// unfollow takes r from its leader.
+func (m *model) unfollow(r *modelRequest) {
+	r.leader.followers = slices.DeleteFunc(r.leader.followers, func(f *modelRequest) bool { return f == r })
+	r.leader = nil
+	r.pool.following--
+	r.pool.dirty = true
+}
+
+// takeTurn makes f the leader of all that waited with it.
+func (m *model) takeTurn(f *modelRequest) {
+	lead := f.leader
+	m.unfollow(f)
+	i := lead.pool.place(lead)
+	lead.pool.queue = slices.Delete(lead.pool.queue, i, i+1)
+	rest := lead.followers
+	lead.pool.following -= len(rest)
+	lead.followers = nil
+	for _, r := range append([]*modelRequest{lead}, rest...) {
+		m.follow(f, r)
+	}
+	if len(m.told) != len(f.followers) {
+		m.fail("%s took a turn, and %d were told of it, want %d", f.ID, len(m.told), len(f.followers))
+	}
+	for i, w := range m.told {
+		if *w != f.followers[i].waiter() {
+			m.fail("%s took a turn, and told was %+v, want %+v", f.ID, w, f.followers[i].waiter())
+		}
+	}
+	m.told = nil
+	m.count("turns of an absent leader")
+}
+
+// conclude is what becomes of those that joined r, which has no lease any more.
+func (m *model) conclude(r *modelRequest) {
+	if r.outcome == 0 || r.lost {
+		m.promote(r)
+		return
+	}
+	for _, f := range r.followers {
+		m.count("coalesced")
+		m.leaving[f.ID] = &CoalescedError{r.outcome}
+		m.outcomes[f.ID] = r.outcome
+	}
+}
+
+// promote makes the oldest follower of r, which is gone, a waiter that the others
+// follow.
+func (m *model) promote(r *modelRequest) {
+	if len(r.followers) == 0 {
+		return
+	}
+	p := r.pool
+	first, rest := r.followers[0], r.followers[1:]
+	p.following -= len(r.followers)
+	r.followers = nil
+	first.leader = nil
+	i := sort.Search(len(p.queue), func(i int) bool { return !stands(p.queue[i], first) })
+	p.queue = slices.Insert(p.queue, i, first)
+	m.expected = append(m.expected, note{Queued, first})
+	for _, f := range rest {
+		m.follow(first, f)
+		m.expected = append(m.expected, note{Joined, f})
+	}
+	p.dirty = true
+	m.count("promoted")
+	switch {
+	case p.gone:
+		m.leaving[first.ID] = ErrUnknownType
+	case first.units > p.capacity():
+		m.leaving[first.ID] = ErrTooMany
+	}
+}
+
+// applyNote takes in that a waiter stands in the queue, or follows another, which the
+// model may have expected.
+func (m *model) applyNote(c Change) {
+	switch {
+	case m.asking != nil && m.asking.ID == c.Waiter.ID:
+		m.applyArrival(c)
+	case len(m.expected) > 0 && m.expected[0].kind == c.Kind && m.expected[0].r.ID == c.Waiter.ID:
+		want := m.expected[0].r.waiter()
+		if c.Waiter.KeptUntil == 0 { // a restart notes it, and then that it is missed
+			want.HoldsUntil, want.KeptUntil = 0, 0
+		}
+		if *c.Waiter != want {
+			m.fail("waits %+v, want %+v", *c.Waiter, want)
+		}
+		m.expected = m.expected[1:]
+	case c.Kind == Joined:
+		m.told = append(m.told, c.Waiter) // of a turn that is taken: see takeTurn
+	default:
+		m.fail("%s was queued, and did not ask", c.Waiter.ID)
+	}
+}
+
+// applyArrival: a request waits, or joins another, that could not be granted.
+func (m *model) applyArrival(c Change) {
+	r := m.asking
+	m.asking = nil
+	if (c.Kind == Joined) != (r.joins != nil) {
+		m.fail("%s joins %+v, and is not noted so", r.ID, r.joins)
+	}
+	m.enter(r)
+	if *c.Waiter != r.waiter() {
+		m.fail("waits %+v, want %+v", *c.Waiter, r.waiter())
+	}
+}
+
+// restorePlace is where a waiter comes to stand after a restart.
+func (m *model) restorePlace(r *modelRequest, w Waiter) {
+	p := r.pool
+	lead := m.requests[w.Follows]
+	if lead == nil || lead.queued || lead.pool != p {
+		r.arrival = w.Arrival
+		lead = p.partner(m, r)
+	}
+	m.arrivals = w.Arrival - 1
+	switch {
+	case lead != nil && lead.queued && r.Coalesce == Latest:
+		m.superseded[lead.ID] = lead
+		m.outcomes[lead.ID] = Superseded
+		m.leave(lead)
+		m.enter(r)
+		m.reorder(r, lead.arrival)
+		m.expected = append(m.expected, note{Queued, r})
+	default:
+		r.joins = lead
+		m.enter(r)
+		switch now := r.waiter().Follows; {
+		case now != "" && now != w.Follows:
+			m.expected = append(m.expected, note{Joined, r})
+		case now != w.Follows:
+			m.expected = append(m.expected, note{Queued, r})
+		}
+	}
+}
+
+// reorder gives r, which is in the queue, the place of an arrival.
+func (m *model) reorder(r *modelRequest, arrival uint64) {
+	p := r.pool
+	i := p.place(r)
+	p.queue = slices.Delete(p.queue, i, i+1)
+	r.arrival = arrival
+	p.queue = slices.Insert(p.queue, p.place(r), r)
+}
