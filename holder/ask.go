@@ -28,6 +28,8 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		Items:      r.Items,
 		Key:        r.Key,
 		Overcommit: r.Overcommit,
+		Coalesce:   r.Coalesce,
+		Variant:    r.Variant,
 		Owner:      l.record.Owner,
 		RequestID:  l.record.RequestID,
 		TTL:        r.TTL,
@@ -125,10 +127,10 @@ func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
 		case errors.Is(err, proxyclient.ErrUnreachable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, proxyclient.ErrUnknownRequest):
 		case err != nil:
 			return // of version 1, for one
-		case state.State == leaseapi.StateQueued:
+		case state.State == leaseapi.StateQueued, state.State == leaseapi.StateJoined:
 			wait.Tell(l.saysWho(leaseapi.Queued{
 				Place: state.Place, Length: state.Length, Reason: state.Reason,
-				InUse: state.InUse, Capacity: state.Capacity, Limit: state.Limit, Oldest: state.Oldest,
+				InUse: state.InUse, Capacity: state.Capacity, Limit: state.Limit, Follows: state.Follows, Oldest: state.Oldest,
 				Estimate: state.Estimate, EstimateMax: state.EstimateMax, Page: state.Page,
 			}))
 		}

@@ -46,5 +46,5 @@
 // recover.go, settle.go (what the killed left); keeper.go (the background
 // process); release.go, late.go, giveback.go, owed.go (giving back); holder.go
 // (the parts of a Holder); journal.go, keepers.go, dial.go, local.go, address.go,
-// socket.go, list.go, errors.go, queue.go, report.go, used.go.
+// socket.go, list.go, errors.go, queue.go, report.go, ending.go.
 package holder

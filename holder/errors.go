@@ -36,9 +36,14 @@ func invalidf(format string, args ...any) error { return invalidError{fmt.Errorf
 
 // Denied tells whether an acquire failed with err for want of a lease, so that a
 // caller to whom the lease is optional may go on without one. A wrong request is no
-// such failure, nor is one that another process or the end of ctx decided.
+// such failure, nor is one that another process or request, or the end of ctx, decided.
 func Denied(ctx context.Context, err error) bool {
-	return ctx.Err() == nil && !errors.Is(err, ErrInvalid) && !errors.Is(err, ErrHeld) && !errors.Is(err, ErrSuperseded)
+	for _, decided := range []error{ErrInvalid, ErrHeld, ErrSuperseded, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
+		if errors.Is(err, decided) {
+			return false
+		}
+	}
+	return ctx.Err() == nil
 }
 
 // Describe says what failed, and what to do next where that does not depend on

@@ -35,7 +35,7 @@ type Holder struct {
 	journal   *journal
 	history   *history
 	keepers   *keepers
-	peaks     peaks
+	endings   endings
 }
 
 // New returns a Holder. It opens nothing. Close it.

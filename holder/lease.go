@@ -96,7 +96,15 @@ func (l *Lease) Units() int { return l.grant.Units }
 
 // Used notes the most memory that a command of the lease used. The proxy is told
 // with the release.
-func (l *Lease) Used(peak leaseapi.Peak) { l.h.peaks.set(l.record.RequestID, peak) }
+func (l *Lease) Used(peak leaseapi.Peak) {
+	l.h.endings.note(l.record.RequestID, func(e *ending) { e.peak = &peak })
+}
+
+// Exited notes the exit code of the lease's command, which ended by itself. Requests
+// that have joined this one end with it.
+func (l *Lease) Exited(code int) {
+	l.h.endings.note(l.record.RequestID, func(e *ending) { e.exitCode = &code })
+}
 
 // Is tells whether a handle's record is of this lease's request.
 func (l *Lease) Is(r lockfile.Record) bool { return r.RequestID == l.record.RequestID }

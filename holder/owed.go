@@ -75,7 +75,8 @@ func (h *Holder) releaseRequest(o lockfile.Owed) leaseapi.ReleaseRequest {
 	}
 	req := proxyclient.Releasing(wireLeases(o.Leases), owner)
 	if len(req.Leases) > 0 {
-		req.Peak = h.peaks.of(o.RequestID)
+		ending := h.endings.of(o.RequestID)
+		req.Peak, req.ExitCode = ending.peak, ending.exitCode
 	}
 	return req
 }

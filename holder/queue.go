@@ -20,7 +20,12 @@ func placeWords(q leaseapi.Queued, at, now time.Time) (words []string) {
 	if q.Place > 0 {
 		words = append(words, fmt.Sprintf("place %d of %d", q.Place, q.Length))
 	}
-	if q.Reason != "" {
+	switch {
+	case q.Reason == leaseapi.WaitJoined:
+		words = append(words, "joined the run of request "+q.Follows)
+	case q.Follows != "":
+		words = append(words, "with request "+q.Follows, q.Reason)
+	case q.Reason != "":
 		words = append(words, q.Reason)
 	}
 	if q.Capacity > 0 {

@@ -29,7 +29,10 @@ type Request struct {
 	Jitter      time.Duration // upper bound of a random delay before asking
 	WaitTimeout time.Duration // how long to queue, jitter not counted; zero asks once
 	TTL         time.Duration // zero: the pool's own
-	Overcommit  bool          // take the lease although the pool is full or paused
+	// Coalesce is how the request merges with others of its Key, as of
+	// [leaseapi.CoalesceJoin]; "" is not at all. Variant says what its run does.
+	Coalesce, Variant string
+	Overcommit        bool // take the lease although the pool is full or paused
 
 	// Shared says that the lease is one that commands of this machine hold
 	// together, and has a handle of its own; nil: it is this process's alone.

@@ -73,7 +73,6 @@ func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *loc
 		tx.Units, request.From = stale.Held, stale.Held
 		units, err = client.Resize(ctx, request)
 	}
-	failpoint("resize-answered")
 	switch {
 	case err == nil:
 		tx.Units = units

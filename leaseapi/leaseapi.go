@@ -55,6 +55,8 @@ const (
 	ParamKey        = "key"        // see [CheckKey]
 	ParamItems      = "items"      // instead of a count: the pool's cost makes units of it
 	ParamOvercommit = "overcommit" // true: grant the lease although the pool is full or paused
+	ParamCoalesce   = "coalesce"   // with a key: [CoalesceJoin] and so on
+	ParamVariant    = "variant"    // with coalesce: what the run does, see [CheckVariant]
 )
 
 // Times that both sides must agree on.
@@ -94,6 +96,7 @@ const (
 	MaxOwner     = 512     // bytes
 	MaxName      = 255     // bytes of a lease's name or a type
 	MaxKey       = 255     // bytes of a key
+	MaxVariant   = 255     // bytes of a variant
 	MaxItems     = 1 << 30 // of an acquire or a resize
 )
 
@@ -155,6 +158,10 @@ type Queued struct {
 	InUse     int    `json:"in_use"`
 	Capacity  int    `json:"capacity"`
 	Limit     int    `json:"limit,omitempty"` // units that may be in use now; zero: the capacity
+	// Follows is the id of the request that this one has joined. With Reason
+	// [WaitJoined] that one runs, and the wait has no bound any more; else place and
+	// reason are those of that one.
+	Follows string `json:"follows,omitempty"`
 
 	// Estimate and EstimateMax are the range in which the wait may still take:
 	// if leases are held as long as usual in this pool, and as long as the longest
@@ -193,6 +200,9 @@ type ReleaseRequest struct {
 	// Peak is what the command of Leases used, for calibration. A client sends it
 	// with a lease of a counted pool.
 	Peak *Peak `json:"peak,omitempty"`
+	// ExitCode is that of the command of Leases, which ended by itself: requests that
+	// joined this one end with it. Without it they do not. It does not go with Delay.
+	ExitCode *int `json:"exit_code,omitempty"`
 }
 
 // ReleaseReply is the answer 200 to a release with a field of ours in it.
@@ -231,6 +241,7 @@ type Lost struct {
 // States of a request.
 const (
 	StateQueued  = "queued"
+	StateJoined  = "joined" // it waits for the end of another's run
 	StateGranted = "granted"
 	StateEnded   = "ended" // released, expired, broken or cancelled
 )
@@ -249,6 +260,7 @@ type RequestReply struct {
 	InUse       int      `json:"in_use,omitempty"`       // queued: of the pool
 	Capacity    int      `json:"capacity,omitempty"`     // queued: of the pool
 	Limit       int      `json:"limit,omitempty"`        // queued: of the pool, as in [Queued]
+	Follows     string   `json:"follows,omitempty"`      // queued, joined: as in [Queued]
 	// Oldest is the lease of the pool that is held longest; queued.
 	Oldest *PoolLease `json:"oldest,omitempty"`
 	Page   string     `json:"page,omitempty"` // queued: as in [Queued]
@@ -287,6 +299,7 @@ type Pool struct {
 	Unit          string      `json:"unit,omitempty"`       // what a unit is, for people
 	Overcommit    int         `json:"overcommit,omitempty"` // units that may be in use beyond the limit
 	Waiting       int         `json:"waiting"`
+	Following     int         `json:"following,omitempty"`      // requests that have joined one that waits, or runs
 	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the waiter that waits longest
 	LockDelayed   int         `json:"lock_delayed,omitempty"`   // part of in_use: held by nobody, but not granted yet after a lease that was not released
 	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
@@ -294,8 +307,8 @@ type Pool struct {
 	Paused        string      `json:"paused,omitempty"`         // why an operator has stopped the pool; empty: nobody has
 	PausedSince   time.Time   `json:"paused_since,omitzero"`
 	Leases        []PoolLease `json:"leases"`
-	// Waiters are in the order of the queue: the first 1,000 of those that Waiting
-	// counts.
+	// Waiters are in the order of the queue, and then those that Following counts: the
+	// first 1,000 of all.
 	Waiters []Waiter `json:"waiters,omitempty"`
 	// Peaks are of the last leases of a counted pool that were released with a peak;
 	// nil: there were none since the server began.
@@ -310,6 +323,7 @@ type Waiter struct {
 	Token     string    `json:"token,omitempty"` // name of the token it was asked for with
 	Count     int       `json:"count"`           // in units
 	Key       string    `json:"key,omitempty"`
+	Follows   string    `json:"follows,omitempty"` // the id of the request that it has joined
 	Age       Duration  `json:"age"`
 	Since     time.Time `json:"since"`
 	Reason    string    `json:"reason,omitempty"` // why it waits

@@ -16,6 +16,8 @@ const (
 	ProblemMethod         = "urn:leasectl:problem:method-not-allowed"
 	ProblemNotFound       = "urn:leasectl:problem:not-found"   // 404: no such path
 	ProblemExhausted      = "urn:leasectl:problem:exhausted"   // 503, to an acquire with wire 3 and without wait: nothing fits
+	ProblemCoalesced      = "urn:leasectl:problem:coalesced"   // 410, to an acquire: the run that it joined has ended
+	ProblemSuperseded     = "urn:leasectl:problem:superseded"  // 410, to an acquire: a newer request took its place
 	ProblemNoRoom         = "urn:leasectl:problem:no-room"     // 409, to a resize: fewer units are free than it needs
 	ProblemTooMany        = "urn:leasectl:problem:too-many"    // 400, to a resize: more than the pool's capacity
 	ProblemStale          = "urn:leasectl:problem:stale"       // 409, to a resize: the lease holds other units than it says
@@ -42,6 +44,9 @@ type Problem struct {
 	// Queued is how the queue stands, with ProblemExhausted: Place is the one that
 	// the request would have had.
 	Queued *Queued `json:"queued,omitempty"`
+
+	// ExitCode is that of the run, with ProblemCoalesced.
+	ExitCode *int `json:"exit_code,omitempty"`
 
 	// Of a resize, in units: how many more it needs and how many are free, with
 	// ProblemNoRoom; and how many the lease holds, also with ProblemStale.

@@ -56,6 +56,12 @@ func CheckKey(key string) error {
 	return check("key", key, MaxKey, notControl)
 }
 
+// CheckVariant reports why variant cannot say what a run does: it has 1 to
+// [MaxVariant] bytes of UTF-8, without control characters.
+func CheckVariant(variant string) error {
+	return check("variant", variant, MaxVariant, notControl)
+}
+
 // CheckItems reports why a request cannot be for so many items: at most [MaxItems].
 func CheckItems(items int) error {
 	if items < 0 || items > MaxItems {

@@ -55,6 +55,7 @@ func (g *ledger) wasMadeUp(name string) bool {
 type Place struct {
 	Place, Length int // 1 is next; waiters of the pool, this one included
 	Waited        time.Duration
+	Follows       string // the id of the request that it has joined, whose the place is; empty: none
 }
 
 // Place returns where a request waits; false if it does not. Unlike [Set.Status] it
@@ -65,7 +66,15 @@ func (s *Set) Place(now time.Duration, id string) (Place, bool) {
 	if r == nil || !r.queued() {
 		return Place{}, false
 	}
-	return Place{Place: r.pool.queue.index(r) + 1, Length: len(r.pool.queue), Waited: s.now - r.arrived}, true
+	at := Place{Length: len(r.pool.queue), Waited: s.now - r.arrived}
+	lead := r.lead()
+	if lead != r {
+		at.Follows = lead.ID
+	}
+	if lead.queued() {
+		at.Place = r.pool.queue.index(lead) + 1
+	}
+	return at, true
 }
 
 // OwnerOf returns who made a request that waits or holds leases; false if there

@@ -74,6 +74,9 @@ func (a *acquisition) run(ctx context.Context) (*Grant, error) {
 // waitContext returns the context that ends with the wait: as late as the answer to
 // it may come, if the proxy is known to give one then.
 func (a *acquisition) waitContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.request.Coalesce != "" {
+		return a.movableWait(ctx)
+	}
 	ctx, cancel := context.WithTimeout(ctx, a.request.Wait+answerTime)
 	wait, end := context.WithCancelCause(ctx)
 	early := time.AfterFunc(a.request.Wait+noAnswerTime, func() {
@@ -85,6 +88,18 @@ func (a *acquisition) waitContext(ctx context.Context) (context.Context, context
 		early.Stop()
 		end(nil)
 		cancel()
+	}
+}
+
+// movableWait is waitContext of a request whose wait may be over before it ends, since
+// it has joined a run. Its proxy is known to answer in time.
+func (a *acquisition) movableWait(ctx context.Context) (context.Context, context.CancelFunc) {
+	wait, end := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(a.request.Wait+answerTime, func() { end(context.DeadlineExceeded) })
+	a.waitEnd = func(left time.Duration) { timer.Reset(left + answerTime) }
+	return wait, func() {
+		timer.Stop()
+		end(nil)
 	}
 }
 

@@ -31,6 +31,10 @@ type acquisition struct {
 
 	last  attempt // the last one
 	watch watch   // of the one under way
+	// joined: it has joined a run that is under way. waitEnd moves the end of the
+	// context of the wait to so long from now.
+	joined  bool
+	waitEnd func(time.Duration)
 	// pending is set while the proxy may hold a grant or a waiter for this
 	// request, and has not been told that it is unwanted.
 	pending bool
@@ -97,6 +101,10 @@ func (r *Request) addUnits(v url.Values) {
 	if r.Items != nil {
 		v.Set(leaseapi.ParamItems, strconv.Itoa(*r.Items))
 	}
+	if r.Coalesce != "" {
+		v.Set(leaseapi.ParamCoalesce, r.Coalesce)
+		v.Set(leaseapi.ParamVariant, r.Variant)
+	}
 	if r.Overcommit {
 		v.Set(leaseapi.ParamOvercommit, strconv.FormatBool(true))
 	}
@@ -153,6 +161,7 @@ func (a *acquisition) note(place *leaseapi.Queued) {
 // queued notes the place of the request in the queue.
 func (a *acquisition) queued(place *leaseapi.Queued) {
 	a.note(place)
+	a.boundWait(place.Reason == leaseapi.WaitJoined)
 	a.lastWord = a.exhausted()
 	if a.request.OnQueued != nil {
 		a.request.OnQueued(*place)
@@ -169,6 +178,25 @@ func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
 		a.client.learn(Capabilities{wire: wireNames})
 	}
 }
+
+// boundWait lifts the bound of the wait while the request has joined a run that is
+// under way: its own wait is over, and the run takes as long as it takes. If the run
+// passes nothing on, and the request waits for another, its wait begins anew.
+func (a *acquisition) boundWait(joined bool) {
+	if joined == a.joined {
+		return
+	}
+	a.joined = joined
+	wait := a.request.Wait
+	if joined {
+		wait = unbounded
+	}
+	a.patience.end = Now().Add(wait)
+	a.waitEnd(wait)
+}
+
+// unbounded is longer than any run.
+const unbounded = 10 * 365 * 24 * time.Hour
 
 func (a *acquisition) exhausted() error {
 	return &ExhaustedError{Type: a.request.Type, Wait: a.request.Wait, Last: a.place}

@@ -33,6 +33,10 @@ var (
 	ErrRemoved = errors.New("request removed")
 	// ErrTwoStores: servers of one list answer from different stores.
 	ErrTwoStores = errors.New("the URLs lead to servers with different stores, which cannot be one proxy")
+	// ErrCoalesced: a run that the request joined has ended. See [CoalescedError].
+	ErrCoalesced = errors.New("another's run stood for the request")
+	// ErrSuperseded: a newer request took the place of this one.
+	ErrSuperseded = errors.New("superseded by a newer request")
 	// ErrOlder: the proxy is too old for what was asked for. Nothing was sent. See
 	// [OlderError].
 	ErrOlder = errors.New("the lease proxy is too old")
@@ -149,6 +153,19 @@ func (e *UnknownTypeError) Error() string { return fmt.Sprintf("%v %q", ErrUnkno
 
 // Is makes the error an [ErrUnknownType].
 func (e *UnknownTypeError) Is(target error) bool { return target == ErrUnknownType }
+
+// CoalescedError says how the run ended that a request joined. It is [ErrCoalesced].
+type CoalescedError struct {
+	RequestID string
+	ExitCode  int // of the command, which ended by itself
+}
+
+func (e *CoalescedError) Error() string {
+	return fmt.Sprintf("request %s joined a run, which ended with exit code %d", e.RequestID, e.ExitCode)
+}
+
+// Is makes the error an [ErrCoalesced].
+func (e *CoalescedError) Is(target error) bool { return target == ErrCoalesced }
 
 // OlderError says that a proxy does not know what a call needs. It is [ErrOlder].
 type OlderError struct {

@@ -1,6 +1,7 @@
 package proxyclient
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -18,6 +19,9 @@ type Request struct {
 	RequestID string        // made up if empty
 	TTL       time.Duration // asked for; zero: the pool's own
 	Wait      time.Duration // how long to queue; zero: take what is free, or fail
+	// Coalesce is how the request merges with others of its Key, as of
+	// [leaseapi.CoalesceJoin]; empty: it does not. Variant says what its run does.
+	Coalesce, Variant string
 	// Overcommit asks for the lease although the pool is full or paused.
 	Overcommit bool
 
@@ -47,6 +51,9 @@ func (r *Request) check() error {
 		if r.Count > 0 {
 			items = errors.New("a request has a count or items, not both")
 		}
+	}
+	if r.Coalesce != "" {
+		key = cmp.Or(key, leaseapi.CheckKey(r.Key), leaseapi.CheckVariant(r.Variant))
 	}
 	return join(leaseapi.CheckType(r.Type), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID), key, items)
 }

@@ -40,6 +40,12 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)
 	case o.is(leaseapi.ProblemRemoved):
 		return fmt.Errorf("%w: %s", ErrRemoved, o.text())
+	case o.is(leaseapi.ProblemSuperseded):
+		return fmt.Errorf("%w: request %s", ErrSuperseded, a.request.RequestID)
+	case o.is(leaseapi.ProblemCoalesced):
+		if p, _ := o.problem(); p.ExitCode != nil {
+			return &CoalescedError{RequestID: a.request.RequestID, ExitCode: *p.ExitCode}
+		}
 	case o.is(leaseapi.ProblemEnded):
 		p, _ := o.problem()
 		return &EndedError{RequestID: a.request.RequestID, Unconfirmed: p.Reason == leaseapi.ReasonUnconfirmed}

@@ -90,7 +90,7 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc) {
 			cut(errGone)
 			return
 		case pause < askAfter:
-			if err == nil && r.State == leaseapi.StateQueued {
+			if err == nil && (r.State == leaseapi.StateQueued || r.State == leaseapi.StateJoined) {
 				a.queued(placeOf(r))
 			}
 			return
@@ -107,6 +107,6 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc) {
 func placeOf(r leaseapi.RequestReply) *leaseapi.Queued {
 	return &leaseapi.Queued{
 		RequestID: r.RequestID, Place: r.Place, Length: r.Length, InUse: r.InUse, Capacity: r.Capacity, Limit: r.Limit,
-		Estimate: r.Estimate, EstimateMax: r.EstimateMax, Reason: r.Reason, Oldest: r.Oldest, Page: r.Page,
+		Estimate: r.Estimate, EstimateMax: r.EstimateMax, Reason: r.Reason, Oldest: r.Oldest, Page: r.Page, Follows: r.Follows,
 	}
 }

@@ -104,8 +104,15 @@ func ended(w http.ResponseWriter, err error) {
 	if errors.Is(err, pool.ErrUnconfirmed) {
 		reason = leaseapi.ReasonUnconfirmed
 	}
+	var exitCode *int
+	if merged, ok := errors.AsType[*pool.CoalescedError](err); ok {
+		typ = leaseapi.ProblemSuperseded
+		if code, ran := merged.Outcome.ExitCode(); ran {
+			typ, exitCode = leaseapi.ProblemCoalesced, &code
+		}
+	}
 	write(w, http.StatusGone, leaseapi.ContentTypeProblem, leaseapi.Problem{
-		Type: typ, Title: titles[typ], Status: http.StatusGone, Detail: err.Error(), Reason: reason,
+		Type: typ, Title: titles[typ], Status: http.StatusGone, Detail: err.Error(), Reason: reason, ExitCode: exitCode,
 	})
 }
 
@@ -156,6 +163,7 @@ func queuedReply(clock clock, id string, st pool.Status) leaseapi.Queued {
 		InUse:     st.InUse,
 		Capacity:  st.Capacity,
 		Limit:     limitOf(st.Limit, st.Capacity),
+		Follows:   st.Follows,
 		Reason:    reasonFor(st.Reason, st.KeyHolder),
 		Oldest:    oldestLease(clock, st),
 		Page:      page.RequestPath(id),

@@ -143,6 +143,8 @@ var titles = map[string]string{
 	leaseapi.ProblemNoStore:        "no store",
 	leaseapi.ProblemNotLeader:      "another server leads",
 	leaseapi.ProblemExhausted:      "nothing that fits is free",
+	leaseapi.ProblemCoalesced:      "another's run stood for it",
+	leaseapi.ProblemSuperseded:     "a newer request took its place",
 	leaseapi.ProblemNoRoom:         "not enough units are free",
 	leaseapi.ProblemTooMany:        "more than the pool has",
 	leaseapi.ProblemStale:          "the lease holds another number of units",

@@ -45,7 +45,7 @@ func newBatch(generation uint64) *batch {
 // somebody waits changes no answer, so none waits for it to be durable.
 func (b *batch) add(c pool.Change, calls []*call) {
 	b.changes = append(b.changes, c)
-	if c.Kind == pool.Queued {
+	if c.Kind == pool.Queued || c.Kind == pool.Joined {
 		b.arrived = min(b.arrived, c.Waiter.Arrived)
 	} else {
 		b.urgent = true

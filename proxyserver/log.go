@@ -42,10 +42,14 @@ func (l changeLog) changes(changes []pool.Change) {
 	}
 }
 
-// queued writes a line for a request that begins to wait, or has come back to its
-// place after a restart.
+// queued writes a line for a request that begins to wait, or to follow another, or has
+// come back to its place after a restart.
 func (l changeLog) queued(r pool.Request, at pool.Place) {
 	place, waiting := slog.Int("place", at.Place), slog.Int("waiting", at.Length)
+	if at.Follows != "" && at.Waited == 0 {
+		l.request("joined", r, slog.String("follows", at.Follows))
+		return
+	}
 	if at.Waited > 0 {
 		l.request("returned", r, place, waiting, slog.Duration("waited", round(at.Waited)))
 		return
@@ -58,8 +62,12 @@ func (l changeLog) drop(c pool.Change) {
 	waited := slog.Duration("waited", round(c.Took))
 	why := waitEnd(c.Err)
 	switch why {
-	case waitTimedOut, waitCancelled:
+	case waitTimedOut, waitCancelled, waitSuperseded:
 		l.request(string(why), *c.Request, waited)
+	case waitCoalesced:
+		merged, _ := errors.AsType[*pool.CoalescedError](c.Err)
+		code, _ := merged.Outcome.ExitCode()
+		l.request(string(why), *c.Request, waited, slog.Int("exit_code", code))
 	case waitGone:
 		l.request(string(waitCancelled), *c.Request, waited, slog.String("reason", "its client has gone"))
 	default:

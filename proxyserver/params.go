@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
 )
 
 // acquireParams is what an acquire asks for.
@@ -84,6 +85,7 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 var oursOnly = []string{
 	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
 	leaseapi.ParamWire, leaseapi.ParamKey, leaseapi.ParamItems, leaseapi.ParamOvercommit,
+	leaseapi.ParamCoalesce, leaseapi.ParamVariant,
 }
 
 // parseUnits reads the parameters of wire 3.
@@ -118,10 +120,31 @@ func (p *acquireParams) parseUnits(query url.Values) (err error) {
 			return invalid(leaseapi.ParamOvercommit)
 		}
 	}
+	if err := p.parseCoalesce(query); err != nil {
+		return err
+	}
 	if p.Weighted = p.wire >= wireUnits || p.HasItems; !p.Weighted {
 		p.Count = max(p.Count, 1)
 	}
 	return nil
+}
+
+// parseCoalesce reads how the request merges with others of its key.
+func (p *acquireParams) parseCoalesce(query url.Values) (err error) {
+	if !query.Has(leaseapi.ParamCoalesce) {
+		if query.Has(leaseapi.ParamVariant) {
+			return errors.New("a variant goes with coalesce")
+		}
+		return nil
+	}
+	if p.Coalesce, err = pool.ParseCoalesce(query.Get(leaseapi.ParamCoalesce)); err != nil {
+		return err
+	}
+	if p.Key == "" || p.Anonymous {
+		return errors.New("coalesce goes with a key and a request_id")
+	}
+	p.Variant = query.Get(leaseapi.ParamVariant)
+	return leaseapi.CheckVariant(p.Variant)
 }
 
 // wireUnits is the wire from which on a request means units by its count.

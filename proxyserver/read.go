@@ -47,6 +47,7 @@ func requestReply(clock clock, id string, st pool.Status, counted bool) leaseapi
 		InUse:     st.InUse,
 		Capacity:  st.Capacity,
 		Limit:     limitOf(st.Limit, st.Capacity),
+		Follows:   st.Follows,
 		Oldest:    oldestLease(clock, st),
 	}
 	reply.Estimate, reply.EstimateMax = estimates(st.Estimate, st.EstimateMax)

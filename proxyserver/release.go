@@ -70,6 +70,9 @@ func checkRelease(req leaseapi.ReleaseRequest) error {
 	if rest := len(req.Names) + len(req.Leases) + len(req.RequestIDs); req.All && (req.Owner == "" || req.Delay > 0 || rest > 0) {
 		return errors.New("all goes with owner, and with nothing else")
 	}
+	if code := req.ExitCode; code != nil && (req.Delay > 0 || *code < 0 || *code > 255) {
+		return errors.New("exit_code is 0 to 255, and does not go with delay")
+	}
 	if req.Delay > 0 && len(req.RequestIDs) > 0 {
 		return errors.New("delay does not go with request_ids")
 	}
@@ -117,6 +120,15 @@ func measured(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) poo
 	return held
 }
 
+// end releases the lease of ref, now or later, and passes on the exit code of its
+// command if req has it.
+func end(set *pool.Set, now time.Duration, ref pool.Ref, req leaseapi.ReleaseRequest) pool.Reason {
+	if req.ExitCode != nil {
+		return set.Finish(now, ref, pool.Exited(*req.ExitCode))
+	}
+	return set.Release(now, ref, time.Duration(req.Delay))
+}
+
 // release does what req asks for. Bare names come last: as in version 1, the first
 // that the server never had ends the call half-way, and is returned as unknown.
 func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (reply leaseapi.ReleaseReply, unknown string) {
@@ -126,7 +138,7 @@ func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (rep
 		reply.Released = append(reply.Released, set.Cancel(now, id)...)
 	}
 	for _, l := range req.Leases {
-		switch why := set.Release(now, pool.Ref{Name: l.Name, Generation: l.Generation}, delay); why {
+		switch why := end(set, now, pool.Ref{Name: l.Name, Generation: l.Generation}, req); why {
 		case "":
 			reply.Released = append(reply.Released, l.Name)
 		default:

@@ -55,7 +55,7 @@ func namesOf(leases []pool.Lease) []string {
 // poolOf translates the state of a pool, for people.
 func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 	wire := leaseapi.Pool{
-		Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, LockDelayed: p.LockDelayed, Waiting: p.Waiting,
+		Type: p.Type, Capacity: p.Capacity, InUse: p.InUse, LockDelayed: p.LockDelayed, Waiting: p.Waiting, Following: p.Following,
 		OldestWaiting: leaseapi.Duration(round(p.OldestWaiting)),
 		NextGrantIn:   leaseapi.Duration(round(p.NextGrantIn)),
 		Limit:         limitOf(p.Limit, p.Capacity),
@@ -105,15 +105,16 @@ func poolLease(clock clock, l pool.Lease, counted bool) leaseapi.PoolLease {
 func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 	token, owner := splitHolder(w.Owner)
 	wire := leaseapi.Waiter{
-		Place:  w.Place,
-		Owner:  owner,
-		Token:  token,
-		Count:  w.Units,
-		Key:    w.Key,
-		Age:    leaseapi.Duration(round(-clock.until(w.Arrived))),
-		Since:  clock.wall(w.Arrived),
-		Reason: reasonFor(w.Reason, w.KeyHolder),
-		Away:   w.Away,
+		Place:   w.Place,
+		Owner:   owner,
+		Token:   token,
+		Count:   w.Units,
+		Key:     w.Key,
+		Follows: w.Follows,
+		Age:     leaseapi.Duration(round(-clock.until(w.Arrived))),
+		Since:   clock.wall(w.Arrived),
+		Reason:  reasonFor(w.Reason, w.KeyHolder),
+		Away:    w.Away,
 	}
 	if !w.Anonymous {
 		wire.RequestID = w.ID

@@ -116,8 +116,8 @@ func (t *term) leave(r *request, c *call) outcome {
 // unless a later call said that it may wait on.
 func (t *term) endSlice(r *request, c *call) outcome {
 	return t.endWait(r.ID, c, func(set *pool.Set, now time.Duration) (outcome, bool) {
-		if now >= t.waiting[r.ID].until {
-			set.Withdraw(now, r.ID)
+		// What joined a run under way does not withdraw: its wait is over.
+		if now >= t.waiting[r.ID].until && set.Withdraw(now, r.ID) {
 			return outcome{}, true
 		}
 		st, _ := set.Status(now, r.ID)

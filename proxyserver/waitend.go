@@ -15,13 +15,21 @@ const (
 	waitGone         waitEnding = "gone"         // its client did not come back
 	waitRemoved      waitEnding = "removed"      // by an operator
 	waitReconfigured waitEnding = "reconfigured" // the pool cannot serve it any longer
+	waitCoalesced    waitEnding = "coalesced"    // the run that it joined has ended
+	waitSuperseded   waitEnding = "superseded"   // by a newer request
 )
 
-var waitEndings = []waitEnding{waitTimedOut, waitCancelled, waitGone, waitRemoved, waitReconfigured}
+var waitEndings = []waitEnding{waitTimedOut, waitCancelled, waitGone, waitRemoved, waitReconfigured, waitCoalesced, waitSuperseded}
 
 // waitEnd returns how a wait ended whose connections were told err.
 func waitEnd(err error) waitEnding {
 	_, removed := errors.AsType[*pool.RemovedError](err)
+	if merged, ok := errors.AsType[*pool.CoalescedError](err); ok {
+		if _, ran := merged.Outcome.ExitCode(); ran {
+			return waitCoalesced
+		}
+		return waitSuperseded
+	}
 	switch {
 	case err == nil:
 		return waitGone

@@ -75,6 +75,9 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	if peak, known := command.Peak(); known {
 		s.reportPeak(lease, peak)
 	}
+	if lease != nil && s.Request.Coalesce != "" && end.byItself() && ctx.Err() == nil {
+		lease.Exited(end.Status.Code)
+	}
 	return end, nil
 }
 

@@ -55,6 +55,10 @@ type End struct {
 
 func (e End) stopped() bool { return e.Lost || e.Stopped != 0 }
 
+// byItself tells whether the command ended by itself: neither by a signal nor because
+// leasectl stopped it.
+func (e End) byItself() bool { return !e.stopped() && e.Status.Signal == 0 }
+
 // StopMargin is how long before the end of its lease the command's group must be
 // dead: for a late timer, and for clocks that do not run quite alike.
 const StopMargin = 2 * time.Second

@@ -25,6 +25,7 @@ type execOptions struct {
 	parentDeath      syscall.Signal
 	conflictExitCode int
 	anyTTL           bool // the user named none
+	coalesce         coalesceOptions
 }
 
 func newExecCommand(a *app) *cobra.Command {
@@ -65,6 +66,7 @@ if the lease was lost and the command was stopped.`,
 	flags.Var(signalValue(&o.parentDeath, syscall.SIGTERM), "parent-death", "signal that the command gets if leasectl is killed (Linux)")
 	flags.Var(intValue(&o.conflictExitCode, exitNoLease, 0, 255), "conflict-exit-code", "exit code when no lease was to be had in time")
 	o.shared.bind(flags)
+	o.coalesce.bind(flags)
 	require(flags, "type")
 	return cmd
 }
@@ -73,6 +75,9 @@ if the lease was lost and the command was stopped.`,
 // together.
 func (o *execOptions) complete() error {
 	if err := o.take.check(); err != nil {
+		return err
+	}
+	if err := o.coalesce.check(o); err != nil {
 		return err
 	}
 	if o.onLost == "" {
@@ -112,6 +117,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 		return execError{err}
 	}
 	request.Shared = o.shared.request(o.anyTTL)
+	o.coalesce.request(&request, args)
 	end, err := supervisor.Run(ctx, a.holder, supervisor.Options{
 		Args:         args,
 		Environment:  os.Environ(),
@@ -131,6 +137,10 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 		Listening:    a.listening,
 		Report:       a,
 	})
+	if joined, ok := errors.AsType[*proxyclient.CoalescedError](err); ok {
+		a.Notef("%v: %s is not run again", joined, args[0])
+		return statusError{code: joined.ExitCode}
+	}
 	if err != nil {
 		return o.conflict(err)
 	}

@@ -23,6 +23,7 @@ const (
 	exitStore         = 74
 	exitNoLease       = 75
 	exitLost          = 76
+	exitSuperseded    = 77
 	exitExecFailure   = 125
 	exitNotExecutable = 126
 	exitNotFound      = 127
@@ -40,6 +41,7 @@ var exitTable = []struct {
 	{child.ErrNotFound, exitNotFound},
 	{child.ErrNotExecutable, exitNotExecutable},
 	{proxyclient.ErrUnknownType, exitUnknownType},
+	{proxyclient.ErrSuperseded, exitSuperseded},
 	{proxyclient.ErrExhausted, exitNoLease},
 	{proxyclient.ErrNoRoom, exitNoLease},
 	{proxyclient.ErrOlder, exitUnreachable},
@@ -59,6 +61,7 @@ var exitMeanings = [][2]string{
 	{"74", "serve: the store failed (full disk, I/O error, its file damaged, removed or replaced)"},
 	{"75", "no lease within --wait-timeout; resize: not enough units are free"},
 	{"76", "exec: the lease was lost, the command was stopped"},
+	{"77", "exec: superseded by a newer run of its key (--coalesce latest)"},
 	{"125", "exec: any other failure of its own"},
 	{"126, 127", "exec: the command cannot be executed, was not found"},
 	{"128+n", "signal n ended it; exec: or the command"},

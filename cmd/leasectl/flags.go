@@ -45,7 +45,7 @@ const proxyVariable = "LEASE_PROXY_SERVER_URL"
 
 // notFromEnvironment are the flags without a variable: they must not leak into
 // a leasectl that runs inside another's child, or make a script wait for good.
-var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "key", "overcommit", "watch", "all",
+var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "key", "overcommit", "coalesce", "variant", "watch", "all",
 	"shared", "max-uses", "max-age", "linger"}
 
 // bindEnvironment gives every flag that was not set on the command line the

@@ -13,7 +13,7 @@ import (
 // as flags of one name mean one thing in all commands. A flag that is in none
 // stands under Flags.
 var flagGroupsOf = []struct{ heading, flags string }{
-	{"Lease", "type count items key overcommit handle scope jitter wait-timeout ttl release-after optional owner-pid conflict-exit-code"},
+	{"Lease", "type count items key coalesce variant overcommit handle scope jitter wait-timeout ttl release-after optional owner-pid conflict-exit-code"},
 	{"Command", "attempts retry-on on-lost"},
 	{"Shared lease", "shared max-uses max-age linger"},
 	{"Signals", "grace-period parent-death"},

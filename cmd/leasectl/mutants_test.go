@@ -42,7 +42,7 @@ var mutantList = []mutant{
 		"./proxyserver", "TestWaitersBecomeDurable", false},
 	{"who was granted a lease waits in the store", "proxyserver/store/record/queue.go", "if !c.WasQueued {", "if true {",
 		"./proxyserver", "TestWaitersBecomeDurable", false},
-	{"an arrival costs a commit", "proxyserver/commit.go", "if c.Kind == pool.Queued {", "if b.arrived = min(b.arrived, c.Waiter.Arrived); false {",
+	{"an arrival costs a commit", "proxyserver/commit.go", "if c.Kind == pool.Queued || c.Kind == pool.Joined {", "if b.arrived = min(b.arrived, c.Waiter.Arrived); false {",
 		"./proxyserver", "TestWaitersBecomeDurable", false},
 	{"an arrival waits for somebody else's commit", "proxyserver/term.go", "busyEvery = time.Second", "busyEvery = time.Hour",
 		"./proxyserver", "TestWaitersBecomeDurable", false},

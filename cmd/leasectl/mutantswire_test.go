@@ -20,7 +20,7 @@ var wireMutants = []mutant{
 		"./holder", "TestResize", true},
 	{"a failed resize leaves the handle wrong", "holder/resize.go", "errors.Join(err, tx.Save())", "err",
 		"./holder", "TestResize", false},
-	{"a peak is told of the next lease too", "holder/used.go", "p.byRequest[request]; known", `p.byRequest[request]; known || len(p.byRequest) > 0`,
+	{"a peak is told of the next lease too", "holder/owed.go", "ending := h.endings.of(o.RequestID)\n", "ending := h.endings.of(o.RequestID)\n\t\tfor _, e := range h.endings.byRequest {\n\t\t\tending = e\n\t\t}\n",
 		"./holder", "TestPeakGoesWithRelease", false},
 	{"a job whose name begins like ours is ours", "holder/ask.go", `q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner)`, `len(q.Reason) > len(l.record.Owner) && q.Reason[:len("key held by job-1")] == leaseapi.WaitKey+leaseapi.HeldBy+l.record.Owner`,
 		"./holder", "TestHeldByYourself", false},

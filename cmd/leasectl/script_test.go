@@ -93,6 +93,7 @@ const patience = 60 * time.Second
 //	waitfor text PATH           the file has content
 //	waitfor nofile PATH         it is not there
 //	waitfor waiting TYPE N      N requests wait at $PROXY
+//	waitfor following TYPE N    N requests have joined others at $PROXY
 //	waitfor inuse TYPE N        N leases are held at $PROXY
 //
 // and what waitForServer knows.
@@ -118,7 +119,7 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 			_, err := os.Stat(ts.MkAbs(args[1]))
 			return (err == nil) == (args[0] == "file")
 		}
-	case len(args) == 3 && (args[0] == "waiting" || args[0] == "inuse"):
+	case len(args) == 3 && (args[0] == "waiting" || args[0] == "following" || args[0] == "inuse"):
 		n, err := strconv.Atoi(args[2])
 		ts.Check(err)
 		so = func() bool {
@@ -126,8 +127,11 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 			if p.Capacity == 0 {
 				ts.Fatalf("the proxy has no pool %q", args[1])
 			}
-			if args[0] == "waiting" {
+			switch args[0] {
+			case "waiting":
 				return p.Waiting == n
+			case "following":
+				return p.Following == n
 			}
 			return p.InUse == n
 		}

@@ -29,7 +29,7 @@ func poolTable(pools []leaseapi.Pool) string {
 		if p.LockDelayed > 0 { // held by nobody, but in use
 			next = strings.TrimPrefix(next+", ", "-, ") + strconv.Itoa(p.LockDelayed) + " with a lock delay"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", leaseapi.Printable(p.Type), inUse(p), p.Waiting, oldest, next)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", leaseapi.Printable(p.Type), inUse(p), waiting(p), oldest, next)
 	}
 	w.Flush()
 	extras := extraColumns(pools)
@@ -46,6 +46,14 @@ func inUse(p leaseapi.Pool) string {
 		return fmt.Sprintf("%d/%d of %d", p.InUse, p.Limit, p.Capacity)
 	}
 	return fmt.Sprintf("%d/%d", p.InUse, p.Capacity)
+}
+
+// waiting is how many wait in the queue of a pool, and how many have joined another.
+func waiting(p leaseapi.Pool) string {
+	if p.Following > 0 {
+		return fmt.Sprintf("%d, %d joined", p.Waiting, p.Following)
+	}
+	return strconv.Itoa(p.Waiting)
 }
 
 // columns are those that only some pools have something to say in.
@@ -136,7 +144,7 @@ func waiterRows(pools []leaseapi.Pool, extras columns) (rows []string) {
 		for _, w := range p.Waiters {
 			rows = append(rows, row(strconv.Itoa(w.Place), p.Type)+"\t"+extras.waiter(cmp.Or(w.Key, "-"))+row(age(w.Age), strconv.Itoa(w.Count), reasonOf(w), ownerOf(w.Owner, w.Token), cmp.Or(w.RequestID, "-")))
 		}
-		if more := p.Waiting - len(p.Waiters); more > 0 && len(p.Waiters) > 0 {
+		if more := p.Waiting + p.Following - len(p.Waiters); more > 0 && len(p.Waiters) > 0 {
 			rows = append(rows, row("…", p.Type, fmt.Sprintf("and %d more", more)))
 		}
 	}
@@ -159,6 +167,9 @@ func ownerOf(owner, token string) string {
 }
 
 func reasonOf(w leaseapi.Waiter) string {
+	if w.Follows != "" {
+		w.Reason = leaseapi.WaitJoined + " " + w.Follows
+	}
 	if w.Away {
 		return strings.TrimSpace(w.Reason + " (away)")
 	}

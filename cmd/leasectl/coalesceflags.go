@@ -1,0 +1,53 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// coalesceOptions are the flags that say how exec merges with others of its key.
+type coalesceOptions struct {
+	mode    string // "": it does not
+	variant string // "": the command line
+}
+
+func (o *coalesceOptions) bind(flags *pflag.FlagSet) {
+	flags.Var(choiceValue(&o.mode, "", leaseapi.CoalesceJoin, leaseapi.CoalesceOnce, leaseapi.CoalesceLatest), "coalesce", "with --key: merge with another exec of that key instead of running too: join ends with the run of the last that waits; once also with one under way; latest takes the place of the last that waits")
+	flags.Var(textValue(&o.variant, leaseapi.CheckVariant, fmt.Sprintf("a variant of 1 to %d bytes", leaseapi.MaxVariant)), "variant", "with --coalesce: what the run does, such as a revision (default: a hash of the command line)")
+}
+
+// check refuses what does not go with runs that several execs share.
+func (o *coalesceOptions) check(exec *execOptions) error {
+	switch {
+	case o.mode == "" && o.variant != "":
+		return usagef("--variant goes with --coalesce")
+	case o.mode == "":
+		return nil
+	case exec.take.key == "":
+		return usagef("--coalesce %s goes with --key: say what is the same in the runs that merge", o.mode)
+	case exec.attempts > 1:
+		return usagef("--coalesce %s does not go with --attempts: others end with the exit code of one run", o.mode)
+	case exec.take.releaseAfter > 0:
+		return usagef("--coalesce %s does not go with --release-after: others wait for the end of the run", o.mode)
+	}
+	return nil
+}
+
+// request adds to r how a run of args merges with others.
+func (o *coalesceOptions) request(r *holder.Request, args []string) {
+	if o.mode == "" {
+		return
+	}
+	r.Coalesce, r.Variant = o.mode, o.variant
+	if r.Variant == "" {
+		sum := sha256.Sum256([]byte(strings.Join(args, "\x00")))
+		r.Variant = hex.EncodeToString(sum[:])
+	}
+}

@@ -1,0 +1,37 @@
+package holder
+
+import (
+	"sync"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// ending is what is known of the command of a lease at its end.
+type ending struct {
+	peak     *leaseapi.Peak // nil: not measured
+	exitCode *int           // nil: it did not end by itself, or nobody asks
+}
+
+// endings are those of leases that were not given back yet, by request id. They go
+// with the release, whichever part of this process sends it.
+type endings struct {
+	mu        sync.Mutex
+	byRequest map[string]ending
+}
+
+func (e *endings) note(request string, change func(*ending)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.byRequest == nil {
+		e.byRequest = make(map[string]ending)
+	}
+	noted := e.byRequest[request]
+	change(&noted)
+	e.byRequest[request] = noted
+}
+
+func (e *endings) of(request string) ending {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.byRequest[request]
+}
