@@ -24,17 +24,17 @@ func (o *coalesceOptions) bind(flags *pflag.FlagSet) {
 }
 
 // check refuses what does not go with runs that several execs share.
-func (o *coalesceOptions) check(exec *execOptions) error {
+func (o *coalesceOptions) check(take *takeOptions, attempts int) error {
 	switch {
 	case o.mode == "" && o.variant != "":
 		return usagef("--variant goes with --coalesce")
 	case o.mode == "":
 		return nil
-	case exec.take.key == "":
+	case take.key == "":
 		return usagef("--coalesce %s goes with --key: say what is the same in the runs that merge", o.mode)
-	case exec.attempts > 1:
+	case attempts > 1:
 		return usagef("--coalesce %s does not go with --attempts: others end with the exit code of one run", o.mode)
-	case exec.take.releaseAfter > 0:
+	case take.releaseAfter > 0:
 		return usagef("--coalesce %s does not go with --release-after: others wait for the end of the run", o.mode)
 	}
 	return nil

@@ -77,7 +77,7 @@ func (o *execOptions) complete() error {
 	if err := o.take.check(); err != nil {
 		return err
 	}
-	if err := o.coalesce.check(o); err != nil {
+	if err := o.coalesce.check(&o.take, o.attempts); err != nil {
 		return err
 	}
 	if o.onLost == "" {

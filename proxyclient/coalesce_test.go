@@ -1,0 +1,53 @@
+package proxyclient
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// A request that joined a run waits for its end, however long, and ends with its exit
+// code; if it has to wait for a run of its own, its wait begins anew.
+func TestCoalesced(t *testing.T) {
+	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
+	said := func(status int, body string, delay time.Duration) fault {
+		return fault{status: status, body: body, delay: delay, header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
+	}
+	joined := said(202, `{"request_id":"R","reason":"joined","follows":"L"}`, 25*time.Second)
+	queued := said(202, `{"request_id":"R","place":1,"length":1,"reason":"full"}`, 25*time.Second)
+	ended := said(410, `{"type":"urn:leasectl:problem:coalesced","exit_code":4}`, 0)
+	request := Request{Type: "t", Key: "k", Coalesce: leaseapi.CoalesceOnce, Variant: "v", RequestID: "R", Wait: 30 * time.Second}
+	bubble(t, "joined", func(t *testing.T) {
+		c, _ := serve(t, nil, health, joined, joined, joined, joined, ended)
+		_, err := c.Acquire(t.Context(), request)
+		want(t, err, ErrCoalesced)
+		if e, ok := errors.AsType[*CoalescedError](err); !ok || e.ExitCode != 4 {
+			t.Errorf("error %v", err)
+		}
+	})
+	bubble(t, "waits again", func(t *testing.T) {
+		c, _ := serve(t, newOurs(t), health, joined, joined, queued, queued, queued)
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), request)
+		want(t, err, ErrExhausted)
+		if d := time.Since(start); d < 90*time.Second || d > 3*time.Minute {
+			t.Errorf("took %s", d)
+		}
+	})
+	bubble(t, "superseded", func(t *testing.T) {
+		c, _ := serve(t, nil, health, said(410, `{"type":"urn:leasectl:problem:superseded"}`, 0))
+		_, err := c.Acquire(t.Context(), request)
+		want(t, err, ErrSuperseded)
+	})
+	bubble(t, "without a key", func(t *testing.T) {
+		c, m := serve(t, nil)
+		r := request
+		r.Key = ""
+		if _, err := c.Acquire(t.Context(), r); err == nil || m.dials != 0 {
+			t.Errorf("error %v after %d dials", err, m.dials)
+		}
+	})
+}
