@@ -32,6 +32,12 @@ var wireMutants = []mutant{
 		"./proxyserver", "TestUnitsOfRequests", false},
 	{"a name that a counted pool would make up is taken", "proxyserver/config/pools.go", "\tp.checkMadeUp()\n", "",
 		"./proxyserver/config", "TestParsePoolsErrors", false},
+	{"who joined a run ends with its wait", "proxyserver/wait.go", "now >= t.waiting[r.ID].until && set.Withdraw(now, r.ID)", "now >= t.waiting[r.ID].until && (set.Withdraw(now, r.ID) || true)",
+		"./proxyserver", "TestCoalesce", false},
+	{"an exit code is not passed on", "proxyserver/release.go", "if req.ExitCode != nil {", "if false {",
+		"./proxyserver", "TestThousandArrivals", false},
+	{"a client that joined a run gives up when its wait is over", "proxyclient/acquisition.go", "\ta.boundWait(place.Reason == leaseapi.WaitJoined)\n", "",
+		"./proxyclient", "TestCoalesced", false},
 	{"a cgroup that others use tells of the command", "trap/child/peak.go", "strings.TrimSpace(string(members)) == strconv.Itoa(pid)", "len(members) > 0",
 		"./trap/child", "TestPeakOfCgroup", false},
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,11 +53,15 @@ func measureKeys(ctx context.Context, w *world) ([]result, error) {
 		lanes = append(lanes, nine.rate/one.rate)
 	}
 	speedup := result{What: "9 lanes beside one", Unit: factor, Ours: median("leasectl", lanes), Limit: atLeast(8.5)}
+	burst, err := measureBurst(ctx, w)
+	if err != nil {
+		return nil, err
+	}
 	killed, err := w.killTenth(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return append([]result{backlog, speedup}, killed...), nil
+	return slices.Concat([]result{backlog, speedup}, burst, killed), nil
 }
 
 // keyed is what a backlog of requests with keys came to.

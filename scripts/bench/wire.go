@@ -33,16 +33,22 @@ func (w *wire) send(method, target, body string) error {
 
 // answer waits for the answer to what was sent.
 func (w *wire) answer() (text []byte, err error) {
+	status, text, err := w.anyAnswer()
+	if err == nil && status >= 300 {
+		err = fmt.Errorf("%d %s: %s", status, http.StatusText(status), text)
+	}
+	return text, err
+}
+
+// anyAnswer is answer for one who expects errors, too.
+func (w *wire) anyAnswer() (status int, text []byte, err error) {
 	resp, err := http.ReadResponse(w.r, nil)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
 	text, err = io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode >= 300 {
-		err = fmt.Errorf("%s: %s", resp.Status, text)
-	}
-	return text, err
+	return resp.StatusCode, text, err
 }
 
 func (w *wire) call(method, target, body string) ([]byte, error) {

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+const burstRequests = 1000
+
+// burst is what a thousand requests for a key came to that came while one ran.
+type burst struct {
+	memory float64       // bytes of the server for each
+	took   time.Duration // from the end of the run before to the last answer, without their own run
+	runs   int
+	told   int // that ended with the exit code of another's run
+}
+
+// measureBurst is what requests cost that join a run, beside those that only wait.
+func measureBurst(ctx context.Context, w *world) ([]result, error) {
+	joined, err := w.burst(ctx, url.Values{leaseapi.ParamKey: {"k"}, leaseapi.ParamCoalesce: {leaseapi.CoalesceJoin}, leaseapi.ParamVariant: {"v"}})
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := w.burst(ctx, url.Values{})
+	if err != nil {
+		return nil, err
+	}
+	one := func(name string, value float64) measure { return measure{Name: name, Value: value, Values: 1} }
+	runs := result{What: fmt.Sprintf("runs for a burst of %d requests of a key that runs", burstRequests), Ours: one("leasectl", float64(joined.runs)), Limit: atMost(1)}
+	told := result{What: "… that end with its exit code", Ours: one("leasectl", float64(joined.told)), Limit: atLeast(burstRequests - 1)}
+	took := result{What: "… until all have", Unit: inSeconds, Ours: one("leasectl", joined.took.Seconds()), Peers: []measure{one("one after the other", waiting.took.Seconds())}}
+	memory := result{What: "… server memory for each", Unit: inBytes, Ours: one("leasectl", joined.memory), Peers: []measure{one("one that waits", waiting.memory)}}
+	return []result{runs, told, took, memory}, nil
+}
+
+// burst lets the requests come while one of the pool runs, and then lets them end.
+func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error) {
+	s, err := w.serve(ctx, "--pool", "one=1")
+	if err != nil {
+		return b, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	holder, err := dial(s.addr)
+	if err != nil {
+		return b, err
+	}
+	defer holder.close()
+	if err := holder.pair("one"); err != nil {
+		return b, err
+	}
+	asks.Set(leaseapi.ParamType, "one")
+	asks.Set(leaseapi.ParamWait, "1h")
+	asks.Set(leaseapi.ParamWire, "3")
+	first, err := holder.ask(asks, "first")
+	if err != nil {
+		return b, err
+	}
+	if err := json.Unmarshal(first.text, &first.granted); err != nil {
+		return b, err
+	}
+	before, err := s.usage()
+	if err != nil {
+		return b, err
+	}
+	var clients queue
+	defer func() { clients.close() }()
+	answers := make(chan answered, burstRequests)
+	var running sync.WaitGroup
+	defer running.Wait()
+	for i := range burstRequests {
+		c, err := dial(s.addr)
+		if err != nil {
+			return b, err
+		}
+		clients = append(clients, c)
+		running.Go(func() {
+			a, err := c.ask(asks, fmt.Sprint("r", i))
+			a.err = err
+			if err == nil && a.status == http.StatusOK {
+				if a.err = json.Unmarshal(a.text, &a.granted); a.err == nil {
+					a.err = c.finish(a.granted.Leases[0], 7)
+				}
+			}
+			answers <- a
+		})
+	}
+	err = await(ctx, startTime, func() (bool, error) {
+		time.Sleep(20 * time.Millisecond)
+		p, err := holder.pool()
+		return p.Waiting+p.Following == burstRequests, err
+	})
+	if err != nil {
+		clients.close()
+		return b, err
+	}
+	full, err := s.usage()
+	if err != nil {
+		clients.close()
+		return b, err
+	}
+	b.memory = (full.memory - before.memory) / burstRequests
+	begin := time.Now()
+	if err := holder.finish(first.granted.Leases[0], 0); err != nil {
+		clients.close()
+		return b, err
+	}
+	running.Wait()
+	b.took = time.Since(begin)
+	for range burstRequests {
+		a := <-answers
+		switch {
+		case a.err != nil:
+			err = errors.Join(err, a.err)
+		case a.status == http.StatusOK:
+			b.runs++
+		case strings.Contains(string(a.text), `"exit_code":7`):
+			b.told++
+		}
+	}
+	return b, err
+}
+
+// answered is the answer to a request with an id.
+type answered struct {
+	status  int
+	text    []byte
+	granted leaseapi.AcquireReply
+	err     error
+}
+
+// ask sends a request until it is granted or has ended.
+func (w *wire) ask(asks url.Values, id string) (a answered, err error) {
+	query := url.Values{leaseapi.ParamRequestID: {id}}
+	for name, values := range asks {
+		query[name] = values
+	}
+	for {
+		if err := w.send(http.MethodPost, leaseapi.PathAcquire+"?"+query.Encode(), ""); err != nil {
+			return a, err
+		}
+		if a.status, a.text, err = w.anyAnswer(); err != nil || a.status != http.StatusAccepted {
+			return a, err
+		}
+	}
+}
+
+// finish gives back what a run held that ended by itself.
+func (w *wire) finish(l leaseapi.Lease, code int) error {
+	body, err := json.Marshal(leaseapi.ReleaseRequest{Leases: []leaseapi.Lease{{Name: l.Name, Generation: l.Generation}}, ExitCode: &code})
+	if err != nil {
+		return err
+	}
+	_, err = w.call(http.MethodPost, leaseapi.PathRelease, string(body))
+	return err
+}
