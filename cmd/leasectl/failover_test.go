@@ -92,7 +92,7 @@ func TestFailover(t *testing.T) {
 	if err != nil || pools[0].InUse != 1 || pools[0].Leases[0].Owner != "job" {
 		t.Errorf("after the failover %+v, %v", pools, err)
 	}
-	if status := must("status"); !strings.HasPrefix(status, "led by "+second.url) || !strings.Contains(status, ", 1 standing by") {
+	if status := must("status"); !strings.HasPrefix(status, "led by "+second.url) || !strings.Contains(status, " standing by") {
 		t.Errorf("status says\n%s", status)
 	}
 	must("release", "--handle", handle)

@@ -35,6 +35,7 @@ func newUpkeep(c *client, p *presence, noCompact bool) *upkeep {
 // run does it until the lead is over. revision is that of its first transaction.
 func (u *upkeep) run(lead context.Context, revision int64) {
 	u.presence.leave()
+	u.presence.look(lead) // the count of before has this server in it
 	u.measure(lead)
 	revision = u.compact(lead, revision)
 	measured, compacted := boottime(), boottime()
