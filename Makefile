@@ -43,7 +43,7 @@ clean:
 # The comparison with what one would use instead. ROW=name runs one row.
 SHELLS += $(wildcard scripts/bench/peers/*.sh)
 
-.PHONY: bench bench-deps herd-picture
+.PHONY: bench bench-deps herd-picture adapt-picture
 
 bench: build bin/bench ## how fast, how small, how flat, beside its peers; exit code 1 if a budget is missed
 	bin/bench/bench -leasectl bin/leasectl -json bin/bench.json $(if $(ROW),-row $(ROW))
@@ -55,6 +55,10 @@ bench-deps: ## the peers that Debian has, and hyperfine for a second opinion; ne
 herd-picture: bin/bench ## docs/herd.svg, from the simulation
 	mkdir -p docs
 	bin/bench/bench -picture docs/herd.svg
+
+adapt-picture: bin/bench ## docs/adapt.svg, from the simulation
+	mkdir -p docs
+	bin/bench/bench -adapt-picture docs/adapt.svg
 
 .PHONY: bin/bench
 bin/bench:

@@ -46,5 +46,6 @@
 // recover.go, settle.go (what the killed left); keeper.go (the background
 // process); release.go, late.go, giveback.go, owed.go (giving back); holder.go
 // (the parts of a Holder); journal.go, keepers.go, dial.go, local.go, address.go,
-// socket.go, list.go, errors.go, queue.go, report.go, ending.go.
+// socket.go, list.go, errors.go, queue.go, report.go, ending.go. What the account
+// said: tell.go beside lease.go, and outcome.go.
 package holder

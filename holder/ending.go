@@ -10,6 +10,7 @@ import (
 type ending struct {
 	peak     *leaseapi.Peak // nil: not measured
 	exitCode *int           // nil: it did not end by itself, or nobody asks
+	outcome  Outcome        // what the account said
 }
 
 // endings are those of leases that were not given back yet, by request id. They go

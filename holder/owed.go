@@ -76,7 +76,7 @@ func (h *Holder) releaseRequest(o lockfile.Owed) leaseapi.ReleaseRequest {
 	req := proxyclient.Releasing(wireLeases(o.Leases), owner)
 	if len(req.Leases) > 0 {
 		ending := h.endings.of(o.RequestID)
-		req.Peak, req.ExitCode = ending.peak, ending.exitCode
+		req.Peak, req.ExitCode, req.Report = ending.peak, ending.exitCode, ending.outcome.report(o.RequestID)
 	}
 	return req
 }

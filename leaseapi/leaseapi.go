@@ -86,7 +86,7 @@ const (
 	MaxRenewEvery = 30 * time.Second
 	// EndedKept is how long the server remembers a request id that ended, if
 	// fewer than a million end in that time.
-	EndedKept = time.Hour
+	EndedKept = 2 * time.Hour
 )
 
 // Limits on what a peer may send; both sides enforce them.
@@ -203,6 +203,9 @@ type ReleaseRequest struct {
 	// ExitCode is that of the command of Leases, which ended by itself: requests that
 	// joined this one end with it. Without it they do not. It does not go with Delay.
 	ExitCode *int `json:"exit_code,omitempty"`
+	// Report is what is said of a lease that ends with this release, or ended before.
+	// Servers before wire 3 ignore it. It never fails the release.
+	Report *ReportRequest `json:"report,omitempty"`
 }
 
 // ReleaseReply is the answer 200 to a release with a field of ours in it.
@@ -313,6 +316,24 @@ type Pool struct {
 	// Peaks are of the last leases of a counted pool that were released with a peak;
 	// nil: there were none since the server began.
 	Peaks *Peaks `json:"peaks,omitempty"`
+	// Adapt: the limit moves with what holders report. Wall is the limit at which it was
+	// last cut, if it has not passed that since, and Moved the last move.
+	Adapt bool       `json:"adapt,omitempty"`
+	Wall  int        `json:"wall,omitempty"`
+	Moved *LimitMove `json:"limit_moved,omitempty"`
+	// Tally is what was reported of the leases of the pool, by limit, ascending.
+	Tally []Tally `json:"tally,omitempty"`
+}
+
+// LimitMove is the last move of the limit of a pool.
+type LimitMove struct {
+	From   int       `json:"from"`
+	To     int       `json:"to"`
+	At     time.Time `json:"at"`
+	Age    Duration  `json:"age"`
+	Owner  string    `json:"owner,omitempty"`  // whose report it was
+	Token  string    `json:"token,omitempty"`  // name of the token of that lease
+	Detail string    `json:"detail,omitempty"` // of the report
 }
 
 // Waiter is one request that is not granted yet.

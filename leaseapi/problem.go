@@ -21,6 +21,7 @@ const (
 	ProblemNoRoom         = "urn:leasectl:problem:no-room"     // 409, to a resize: fewer units are free than it needs
 	ProblemTooMany        = "urn:leasectl:problem:too-many"    // 400, to a resize: more than the pool's capacity
 	ProblemStale          = "urn:leasectl:problem:stale"       // 409, to a resize: the lease holds other units than it says
+	ProblemNoLease        = "urn:leasectl:problem:no-lease"    // 409, to a report: the request has, and had, no lease
 	ProblemNotCounted     = "urn:leasectl:problem:not-counted" // 409, to a resize: the lease is of a listed pool, or the pool does not say what items cost
 )
 

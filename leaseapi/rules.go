@@ -70,6 +70,23 @@ func CheckItems(items int) error {
 	return nil
 }
 
+// CheckDetail reports why detail cannot be that of a report: it has at most
+// [MaxDetail] bytes of UTF-8, without control characters. It may be empty.
+func CheckDetail(detail string) error {
+	if detail == "" {
+		return nil
+	}
+	return check("detail", detail, MaxDetail, notControl)
+}
+
+// CheckOutcome reports why outcome is none.
+func CheckOutcome(outcome string) error {
+	if outcome != OutcomeOK && outcome != OutcomeThrottled {
+		return fmt.Errorf("outcome %q: want %s or %s", outcome, OutcomeOK, OutcomeThrottled)
+	}
+	return nil
+}
+
 // CheckReason reports why reason cannot be an operator's reason: it has 1 to
 // [MaxReason] bytes of UTF-8, without control characters.
 func CheckReason(reason string) error {

@@ -1,6 +1,9 @@
 package pool
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // calendar is when the model expects something to happen by itself. What was
 // put off since stays in it, and is passed over when it is due.
@@ -134,6 +137,12 @@ func (m *model) settle(due []entry) {
 	}
 	if len(m.expected)+len(m.told) > 0 {
 		m.fail("%+v should be noted, and %+v was", m.expected, m.told)
+	}
+	for _, c := range slices.Concat(m.telling, m.adapting) {
+		m.fail("%+v, %+v should have been noted", c.Reported, c.Reports)
+	}
+	for id := range m.settling {
+		m.fail("%s should be remembered", id)
 	}
 	for name := range m.locking {
 		m.fail("%s should be locked", name)

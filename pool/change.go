@@ -29,24 +29,29 @@ const (
 	Named                  // Naming counts from now on
 	Paused                 // an operator has stopped a pool, or changed why: Pause
 	Resumed                // Pause is over
+	Told                   // Reported counts: Leases are as they are afterwards, or Ended is
+	Adapted                // Reports count from now on; without a Limit and a Tally: there are none any longer
 )
 
 // Change is one thing that a call changed. The comments of the fields name the
 // kinds that use them; in other changes they are zero. What is rare is a pointer,
 // which keeps the others small.
 type Change struct {
-	Kind   Kind
-	ID     string  // the request; with Granted and Dropped, also that of a request that cannot be repeated
-	Leases []Lease // Granted
-	Lease  Lease   // Renewed, Extended, Delayed, Resized, Broken, Done: as it is afterwards
-	Before int     // Resized: units
-	Reason Reason  // Done
-	Ended  Ended   // Remembered, Forgotten
-	Waiter *Waiter // Queued, Joined, Missed, Returned: as it is afterwards
-	Locked *Locked // LockBegun, LockOver
-	Pacing *Pacing // Paced
-	Naming *Naming // Named
-	Pause  *Pause  // Paused, Resumed
+	Kind     Kind
+	ID       string    // the request; with Granted and Dropped, also that of a request that cannot be repeated
+	Leases   []Lease   // Granted
+	Lease    Lease     // Renewed, Extended, Delayed, Resized, Broken, Done: as it is afterwards
+	Before   int       // Resized: units
+	Reason   Reason    // Done
+	Ended    Ended     // Remembered, Forgotten
+	Waiter   *Waiter   // Queued, Joined, Missed, Returned: as it is afterwards
+	Locked   *Locked   // LockBegun, LockOver
+	Pacing   *Pacing   // Paced
+	Naming   *Naming   // Named
+	Pause    *Pause    // Paused, Resumed
+	Reported *Reported // Told
+	Reports  *Reports  // Adapted
+	Moved    bool      // Adapted: Reports.Moved has just happened
 	// WasQueued: with Granted and Dropped, the request has been Queued and has an
 	// id, so a store has it among its waiters.
 	WasQueued bool

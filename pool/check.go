@@ -32,6 +32,12 @@ func (c Config) Check() error {
 	if c.Pace < 0 {
 		errs = append(errs, errors.New("the pace is negative"))
 	}
+	if c.Hold < 0 {
+		errs = append(errs, errors.New("the hold is negative"))
+	}
+	if c.Adapt != nil {
+		errs = append(errs, c.Adapt.check(c.Capacity()))
+	}
 	if c.LockDelay < 0 {
 		errs = append(errs, errors.New("the lock delay is negative"))
 	}

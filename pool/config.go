@@ -44,6 +44,12 @@ type Config struct {
 	// whatever is free is granted at once. See [AutoPace].
 	Pace time.Duration
 
+	// Adapt makes the pool find its limit; nil: the limit is the capacity. With it and
+	// with Hold, how long a lease is held as a rule, the pace follows the limit, as
+	// [AutoPace] has it, and Pace is not used.
+	Adapt *Adapt
+	Hold  time.Duration
+
 	// LockDelay is for how long a name is not granted again whose lease expired,
 	// or was broken and not released: what its last holder still has under way
 	// has time to land. Until then the name counts as in use.

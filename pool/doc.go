@@ -48,9 +48,9 @@
 //
 //   - restore.go: a Set from a snapshot and back; reconfigure.go
 //   - stall.go: what a restart and a stall make up for
-//   - acquire.go, wait.go, hold.go, resize.go, break.go, pause.go, remove.go,
-//     status.go, listing.go, lookup.go: the calls. Each advances the Set and then changes or reads its
-//     ledger.
+//   - acquire.go, wait.go, hold.go, resize.go, break.go, pause.go, remove.go, report.go,
+//     status.go, listing.go, lookup.go: the calls. Each advances the Set and then
+//     changes or reads its ledger.
 //   - set.go: what happens by itself when its time has come
 //   - grant.go, lock.go, waiter.go: how the ledger changes: a lease begins and ends,
 //     and so does a lock delay; a waiter comes, is missed and goes
@@ -58,16 +58,17 @@
 //     granted leases, gives way or ends; merge.go: whom a request joins
 //   - place.go, key.go: a place in the queue; who holds a key and who waits for it, and
 //     so which waiters may be next
+//   - settle.go: what reports of leases do to the limit of their pool
 //   - ledger.go: the state of a Set, and the list of its changes
 //   - pool.go: a pool, its names, leases and requests, which refer to each other
 //   - estimate.go: why a waiter waits, and for how long; outlook.go: when leases
 //     are expected to end
-//   - limit.go, stock.go, pace.go, history.go, ended.go, recalled.go, ordered.go,
-//     timer.go: one idea each, which knows nothing of pools: how many units may be in
-//     use, free names, the time between grants, how long leases were held, ended ids,
-//     names that are remembered for a while, a heap, times at which something is due
+//   - adapt.go, limit.go, stock.go, pace.go, history.go, ended.go, recalled.go,
+//     ordered.go, timer.go: one idea each, which knows nothing of pools: how reports move a limit,
+//     how many units may be in use, free names, the time between grants, how long
+//     leases were held, ended ids, names that are remembered for a while, a heap, times at which something is due
 //   - check.go, units.go: what is wrong with a configuration, and how many units a
 //     request takes of a pool
-//   - config.go, cost.go, names.go, lease.go, outcome.go, request.go, coalesce.go,
+//   - config.go, cost.go, names.go, lease.go, outcome.go, account.go, request.go, coalesce.go,
 //     owner.go, change.go: what callers pass in and get back
 package pool

@@ -5,15 +5,14 @@ import "time"
 // tombstones are the ended request ids, in the order in which they are
 // forgotten, which is the order in which they ended.
 type tombstones struct {
-	ids     map[string]bool   // whether they are unconfirmed
-	removed map[string]string // of those that an operator removed: why
-	merged  map[string]Outcome
-	order   []Ended
-	limit   int
+	ids       map[string]int // how many ended before, over all time
+	order     []Ended
+	forgotten int // how many were in order, and are not any longer
+	limit     int
 }
 
 func newTombstones() tombstones {
-	return tombstones{ids: make(map[string]bool), removed: make(map[string]string), merged: make(map[string]Outcome), limit: MaxEnded}
+	return tombstones{ids: make(map[string]int), limit: MaxEnded}
 }
 
 // surplus returns how many must be forgotten before one more may be remembered.
@@ -32,28 +31,26 @@ func (t *tombstones) has(id string) bool {
 	return ok
 }
 
+// get returns the one with an id that has ended. It is valid until the next push.
+func (t *tombstones) get(id string) *Ended { return &t.order[t.ids[id]-t.forgotten] }
+
 // why returns the error of an acquire with an id that has ended.
 func (t *tombstones) why(id string) error {
-	if reason := t.removed[id]; reason != "" {
-		return &RemovedError{reason}
+	e := t.get(id)
+	if e.Removed != "" {
+		return &RemovedError{e.Removed}
 	}
-	if outcome := t.merged[id]; outcome != 0 {
-		return &CoalescedError{outcome}
+	if e.Outcome != 0 {
+		return &CoalescedError{e.Outcome}
 	}
-	if t.ids[id] {
+	if e.Unconfirmed {
 		return ErrUnconfirmed
 	}
 	return ErrEnded
 }
 
 func (t *tombstones) push(e Ended) {
-	if e.Removed != "" {
-		t.removed[e.ID] = e.Removed
-	}
-	if e.Outcome != 0 {
-		t.merged[e.ID] = e.Outcome
-	}
-	t.ids[e.ID] = e.Unconfirmed
+	t.ids[e.ID] = t.forgotten + len(t.order)
 	t.order = append(t.order, e)
 }
 
@@ -70,8 +67,7 @@ func (t *tombstones) pop() Ended {
 	e := t.order[0]
 	t.order[0] = Ended{} // let go of its id
 	t.order = t.order[1:]
+	t.forgotten++
 	delete(t.ids, e.ID)
-	delete(t.removed, e.ID)
-	delete(t.merged, e.ID)
 	return e
 }

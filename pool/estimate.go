@@ -71,7 +71,7 @@ func (g *ledger) estimate(p *pool, before int, r *request) (likely, most time.Du
 	}
 	if !r.Overcommit {
 		// In floats, since a pace may be as long as a duration can be.
-		paced := time.Duration(min(float64(p.dueIn(g.now))+float64(p.Pace)*float64(before), float64(longestEstimate)))
+		paced := time.Duration(min(float64(p.dueIn(g.now))+float64(p.pace())*float64(before), float64(longestEstimate)))
 		likely, most = max(likely, paced), max(most, paced)
 	}
 	return min(likely, longestEstimate), min(most, longestEstimate)

@@ -65,7 +65,7 @@ func (g *ledger) grant(r *request, wasQueued bool) {
 		g.named[p.Type] = p.stock.last
 		g.note(Change{Kind: Named, Naming: &Naming{Type: p.Type, Last: p.stock.last}})
 	}
-	if p.Pace > 0 {
+	if p.pace() > 0 {
 		p.pacing = Pacing{Type: p.Type, Generation: p.rhythm.generation, Start: p.rhythm.start, Count: p.rhythm.count}
 		pacing := p.pacing
 		g.note(Change{Kind: Paced, Pacing: &pacing})
@@ -130,6 +130,7 @@ func (g *ledger) expire(l *lease) {
 
 // end ends a lease. The request ends with the last of its leases.
 func (g *ledger) end(l *lease, why Reason) {
+	g.noteUse(l)
 	g.timers.remove(&l.timer)
 	l.pool.held.remove(l)
 	l.pool.heldUnits -= l.Units
@@ -161,7 +162,7 @@ func (g *ledger) end(l *lease, why Reason) {
 	r.lost = r.lost || why != Released
 	if len(r.leases) == 0 {
 		delete(g.requests, r.ID)
-		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired})
+		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired, Lease: g.settle(r, l.Lease, why)})
 		g.conclude(r)
 	}
 }

@@ -19,17 +19,18 @@ const (
 	// or a stall, holds back those behind it: clients try again every few
 	// seconds, and come back in any order.
 	HoldBack = 10 * time.Second
-	// EndedKept is how long an ended request id is remembered: longer than
-	// any copy of the request can be under way.
-	EndedKept = time.Hour
+	// EndedKept is how long an ended request id is remembered, and what was held with
+	// it: longer than any copy of the request can be under way, and long enough for a
+	// job that outlives its lease to report of it.
+	EndedKept = 2 * time.Hour
 	// MaxEnded is how many are remembered at most; beyond it those that ended
-	// first are forgotten before their time. An id of 32 bytes takes 120 bytes
-	// of memory and 135 in a store, so that an hour of 10,000 requests a second,
-	// or a client that cancels ids which it makes up, would take 4 GB of each. A
-	// million take 120 MB, half of what a full queue does. They are an hour at
-	// 270 requests a second, or 100 seconds at 10,000, which is still longer
-	// than a copy is under way; and if one does come later, what it gets is
-	// provisional.
+	// first are forgotten before their time. An id of 32 bytes takes 230 bytes
+	// of memory, with an owner of 70 bytes 300, and as many in a store, so that two
+	// hours of 10,000 requests a second, or a client that cancels ids which it makes
+	// up, would take 20 GB of each. A million take 300 MB, no more than a full queue
+	// does. They are two hours at 140 requests a second, or 100 seconds at 10,000,
+	// which is still longer than a copy is under way; and if one does come later,
+	// what it gets is provisional.
 	MaxEnded = 1_000_000
 )
 
@@ -53,7 +54,8 @@ type Lease struct {
 	Weighted   bool
 	Overcommit bool
 
-	Provisional bool // nobody renewed it yet
+	Outcome     AccountOutcome // what was said of its request so far
+	Provisional bool           // nobody renewed it yet
 	// Extended: a restart or a stall gave it its full TTL again, and nobody
 	// renewed it since. The next one does not move Expires.
 	Extended bool
@@ -124,8 +126,9 @@ type Ended struct {
 	// Unconfirmed says that it was granted, and expired before a renewal confirmed
 	// it: nobody gave it back or cancelled it.
 	Unconfirmed bool
-	Outcome     Outcome // of the request that it had merged with; zero: it ended otherwise
-	Removed     string  // why an operator took it off the queue; empty: nobody did
+	Outcome     Outcome    // of the request that it had merged with; zero: it ended otherwise
+	Removed     string     // why an operator took it off the queue; empty: nobody did
+	Lease       EndedLease // what it held last; zero: nothing
 }
 
 // Pause is a pool that an operator has stopped.
@@ -173,4 +176,5 @@ type Snapshot struct {
 	Paced      []Pacing
 	Named      []Naming
 	Pauses     []Pause
+	Reports    []Reports
 }

@@ -1,7 +1,74 @@
 package pool
 
-// limit says how many units of a pool may be in use. It is the capacity.
-type limit struct{ capacity int }
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// limit says how many units of a pool may be in use: the capacity, unless the pool
+// adapts. The zero limit is of a pool that is configured no more.
+type limit struct {
+	capacity int
+	adapt    *Adapt
+	reports  Reports // without a Type: there were none
+}
+
+// configure takes up the settings of a pool. What was reported stays.
+func (l *limit) configure(c Config) { l.capacity, l.adapt = c.Capacity(), c.Adapt }
 
 // now returns the limit as it is now.
-func (l limit) now() int { return l.capacity }
+func (l *limit) now() int {
+	if l.adapt == nil {
+		return l.capacity
+	}
+	now := cmp.Or(l.reports.Limit, l.adapt.Start, l.capacity)
+	return min(max(now, l.floor()), l.capacity)
+}
+
+// floor returns the least limit of a pool that adapts.
+func (l *limit) floor() int { return min(max(l.adapt.Floor, 1), l.capacity) }
+
+// throttled counts a lease that ran at a limit and was throttled; newest is the
+// generation that was granted last.
+func (l *limit) throttled(now time.Duration, e EndedLease, newest uint64) {
+	l.tally(e.Limit).Throttled++
+	if l.adapt != nil {
+		l.reports.Limit = l.now() // its bounds may have changed since
+		l.reports.throttled(now, e.Generation, newest, l.floor())
+	}
+}
+
+// endedOK counts a lease that ended without being throttled.
+func (l *limit) endedOK(e EndedLease, newest uint64) {
+	l.tally(e.Limit).OK++
+	if l.adapt != nil && e.Full {
+		l.reports.Limit = l.now()
+		l.reports.endedOK(e.Units, e.Generation, newest, l.capacity)
+	}
+}
+
+// takeBack takes back an endedOK.
+func (l *limit) takeBack(e EndedLease) {
+	l.tally(e.Limit).OK--
+	if l.adapt != nil && e.Full {
+		l.reports.takeBack(e.Units)
+	}
+}
+
+// tally returns what is counted at a limit.
+func (l *limit) tally(limit int) *Tally {
+	all := &l.reports.Tally
+	i, found := slices.BinarySearchFunc(*all, limit, func(t Tally, limit int) int { return cmp.Compare(t.Limit, limit) })
+	if !found {
+		if len(*all) == MaxTally { // the furthest is at one of the ends
+			if first, last := (*all)[0].Limit, (*all)[MaxTally-1].Limit; limit-first > last-limit {
+				*all, i = slices.Delete(*all, 0, 1), i-1
+			} else {
+				*all, i = (*all)[:MaxTally-1], min(i, MaxTally-1)
+			}
+		}
+		*all = slices.Insert(*all, i, Tally{Limit: limit})
+	}
+	return &(*all)[i]
+}

@@ -30,6 +30,10 @@ func (m *model) apply(changes []Change) {
 			if m.isEnded[c.Ended.ID] != nil || c.Ended.Until != m.now+modelEndedKept {
 				m.fail("remembered %+v", c.Ended)
 			}
+			if c.Ended.Lease != m.settling[c.Ended.ID] {
+				m.fail("remembered %+v, want %+v", c.Ended.Lease, m.settling[c.Ended.ID])
+			}
+			delete(m.settling, c.Ended.ID)
 			if c.Ended.Removed != m.removing[c.Ended.ID] {
 				m.fail("remembered %+v, want it removed because of %q", c.Ended, m.removing[c.Ended.ID])
 			}
@@ -75,6 +79,10 @@ func (m *model) apply(changes []Change) {
 			if _, paused := m.pauses[c.Pause.Type]; paused {
 				m.fail("resumed %+v", c.Pause)
 			}
+		case Told:
+			m.applyTold(c)
+		case Adapted:
+			m.applyAdapted(c)
 		default:
 			m.fail("change %+v", c)
 		}
@@ -127,13 +135,13 @@ func (m *model) applyGrant(c Change) {
 	if len(c.Leases) != leases || c.Took != m.now-r.arrived {
 		m.fail("%s got %d names after %v, want %d after %v", c.ID, len(c.Leases), c.Took, leases, m.now-r.arrived)
 	}
-	if p.Pace > 0 && p.due() > 0 && p.due() < m.now {
+	if p.gap() > 0 && p.due() > 0 && p.due() < m.now {
 		m.count("granted late")
 	}
 	if !p.hasNext {
 		p.since = m.now
 	}
-	p.start, p.spent = max(p.due(), p.since, m.now-p.Pace/2), r.units
+	p.start, p.spent = max(p.due(), p.since, m.now-p.gap()/2), r.units
 	names := m.nextNames(p, leases)
 	for i, l := range c.Leases {
 		m.generation++
@@ -149,7 +157,7 @@ func (m *model) applyGrant(c Change) {
 		}
 		m.hold(want, p, r)
 	}
-	if p.Pace > 0 {
+	if p.gap() > 0 {
 		p.paced = Pacing{Type: p.Type, Generation: m.generation, Start: p.start, Count: p.spent}
 	}
 }
@@ -228,6 +236,7 @@ func (m *model) applyDone(c Change) {
 	m.leases[l.index], last.index = last, l.index
 	m.leases = m.leases[:len(m.leases)-1]
 	m.held--
+	m.uses(l)
 	p := m.pools[l.Type]
 	p.inUse -= l.Units
 	delay := p.LockDelay
@@ -247,6 +256,7 @@ func (m *model) applyDone(c Change) {
 		r.lost = r.lost || c.Reason != Released
 		if len(r.leases) == 0 {
 			delete(m.requests, r.ID)
+			m.settles(r, l.Lease, c.Reason)
 			m.conclude(r)
 		}
 	}

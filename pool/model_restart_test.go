@@ -18,12 +18,16 @@ type disk struct {
 	paced   map[string]Pacing
 	pauses  map[string]Pause
 	named   map[string]int
+	reports map[string]Reports
 	granted map[string]bool // ids that were granted, until they are forgotten
 }
 
 func newDiskOf(snap Snapshot) *disk {
 	d := &disk{leases: map[string]Lease{}, granted: map[string]bool{}, pauses: map[string]Pause{},
-		waiters: map[string]Waiter{}, locked: map[string]Locked{}, paced: map[string]Pacing{}, named: map[string]int{}}
+		waiters: map[string]Waiter{}, locked: map[string]Locked{}, paced: map[string]Pacing{}, named: map[string]int{}, reports: map[string]Reports{}}
+	for _, r := range snap.Reports {
+		d.reports[r.Type] = r
+	}
 	for _, w := range snap.Waiters {
 		d.waiters[w.ID] = w
 	}
@@ -85,6 +89,18 @@ func (d *disk) commit(now time.Duration, failf func(format string, args ...any),
 			d.locked[c.Locked.Name] = *c.Locked
 		case LockOver:
 			delete(d.locked, c.Locked.Name)
+		case Told:
+			for _, l := range c.Leases {
+				d.leases[l.Name] = l
+			}
+			if len(c.Leases) == 0 {
+				d.Ended[lastEnded(d.Ended, c.Ended.ID)] = c.Ended
+			}
+		case Adapted:
+			d.reports[c.Reports.Type] = *c.Reports
+			if len(c.Reports.Tally) == 0 {
+				delete(d.reports, c.Reports.Type)
+			}
 		case Paced:
 			d.paced[c.Pacing.Type] = *c.Pacing
 			if c.Pacing.Count == 0 {
@@ -116,6 +132,9 @@ func (d *disk) snapshot(rand *rand.Rand) Snapshot {
 	for _, pause := range d.pauses {
 		snap.Pauses = append(snap.Pauses, pause)
 	}
+	for _, reports := range d.reports {
+		snap.Reports = append(snap.Reports, reports)
+	}
 	slices.SortFunc(snap.Leases, func(a, b Lease) int { return cmp.Compare(a.Name, b.Name) })
 	snap.Waiters = slices.SortedFunc(maps.Values(d.waiters), func(a, b Waiter) int { return cmp.Compare(b.Arrival, a.Arrival) })
 	snap.Locked = slices.SortedFunc(maps.Values(d.locked), func(a, b Locked) int { return cmp.Compare(a.Name, b.Name) })
@@ -134,6 +153,7 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		requests: map[string]*modelRequest{}, isEnded: map[string]error{}, pauses: map[string]Pause{},
 		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, removing: map[string]string{}, locking: map[string]Locked{},
 		outcomes: map[string]Outcome{}, superseded: map[string]*modelRequest{},
+		settling:   map[string]EndedLease{},
 		generation: snap.Generation, named: map[string]int{},
 	}
 	for _, n := range snap.Named {
@@ -148,6 +168,12 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		p := m.somePool(paced.Type)
 		p.paced, p.start, p.spent = paced, paced.Start, paced.Count
 	}
+	slices.SortFunc(snap.Reports, func(a, b Reports) int { return cmp.Compare(a.Type, b.Type) })
+	for _, reports := range snap.Reports {
+		p := m.somePool(reports.Type)
+		p.reports = reports
+		p.reports.Tally = slices.Clone(reports.Tally)
+	}
 	for _, l := range snap.Leases {
 		p := m.somePool(l.Type)
 		if l.Generation > p.paced.Generation {
@@ -157,6 +183,7 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		if r == nil && l.RequestID != "" {
 			r = &modelRequest{pool: p, Request: Request{ID: l.RequestID, Type: l.Type, Owner: l.Owner,
 				Count: l.Count, Items: l.Items, HasItems: l.HasItems, Weighted: l.Weighted, Key: l.Key, Coalesce: l.Coalesce, Variant: l.Variant, Overcommit: l.Overcommit}}
+			r.said = l.Outcome
 		}
 		m.hold(l, p, r)
 	}
@@ -222,7 +249,7 @@ func (m *model) configure(configs []Config) {
 			m.order = append(m.order, p)
 		}
 		p.Config, p.gone, p.dirty = c, false, true
-		p.limit = p.capacity()
+		p.relimit()
 		for _, name := range c.Names {
 			m.name(name).pool = p
 		}

@@ -38,6 +38,9 @@ type model struct {
 	leaving  map[string]error       // waiters that leave now, and what they are told
 	removing map[string]string      // ids that an operator removes now, and why
 	locking  map[string]Locked      // names that are locked now
+	settling map[string]EndedLease  // by request, of which the last lease has ended
+	telling  []Change               // reports that count
+	adapting []Change               // what reports do
 	sizing   *modelLease            // a lease that has another size now
 	outcomes map[string]Outcome     // of requests that end now since they merged with another
 	expected []note                 // what is noted of waiters now, in this order
@@ -64,6 +67,7 @@ type modelPool struct {
 	active    int           // how many of them are active, followers of those that wait included
 	hasNext   bool          // one of those can be next
 	since     time.Duration // since when
+	reports   Reports
 
 	start time.Duration // of the pace, as rhythm has it
 	spent int
@@ -109,7 +113,9 @@ type modelRequest struct {
 	active      bool
 	activeUntil time.Duration
 	keptUntil   time.Duration
-	missed      bool          // since a restart or a stall
+	missed      bool // since a restart or a stall
+	said        AccountOutcome
+	full        bool
 	leases      []*modelLease // none while it waits
 	joins       *modelRequest // whom it joins when it is noted
 	takes       uint64        // the arrival whose place it takes then; zero: its own
@@ -126,7 +132,7 @@ const (
 	modelProvisional = 30 * time.Second
 	modelPlaceKept   = 60 * time.Second
 	modelHoldBack    = 10 * time.Second
-	modelEndedKept   = time.Hour
+	modelEndedKept   = 2 * time.Hour
 )
 
 // ttl is that of a lease of p for which want was asked.
@@ -159,7 +165,7 @@ func (l *modelLease) isMeant(ref Ref) bool {
 	return ref.Owner == "" || ref.Owner == l.Owner
 }
 
-func (p *modelPool) due() time.Duration { return p.start + time.Duration(p.spent)*p.Pace }
+func (p *modelPool) due() time.Duration { return p.start + time.Duration(p.spent)*p.gap() }
 
 func (p *modelPool) place(r *modelRequest) int {
 	return sort.Search(len(p.queue), func(i int) bool { return !stands(p.queue[i], r) })

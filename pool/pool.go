@@ -112,15 +112,23 @@ func (p *pool) never(r *request) error {
 	return nil
 }
 
+// pace returns the least time between two grants as it is now.
+func (p *pool) pace() time.Duration {
+	if p.Adapt != nil && p.Hold > 0 {
+		return AutoPace(p.Hold, p.limit.now())
+	}
+	return p.Pace
+}
+
 // due returns when the pace allows the next grant.
-func (p *pool) due() time.Duration { return p.rhythm.due(p.Pace) }
+func (p *pool) due() time.Duration { return p.rhythm.due(p.pace()) }
 
 // dueIn returns how long the pace still delays the next grant.
 func (p *pool) dueIn(now time.Duration) time.Duration { return max(0, p.due()-now) }
 
 // spend notes a grant of units at now, of which the last lease has generation.
 func (p *pool) spend(now time.Duration, units int, generation uint64) {
-	p.rhythm.spend(p.Pace, p.nextSince, now, units, generation)
+	p.rhythm.spend(p.pace(), p.nextSince, now, units, generation)
 }
 
 // byGrant returns what is held of p in the order of its grants.
@@ -233,6 +241,9 @@ type request struct {
 	present   int      // how many of it and them are there, while it stands in the queue
 	outcome   Outcome  // of its run, for them
 	lost      bool     // a lease of it ended otherwise than by a release
+
+	said AccountOutcome // of its leases, so far
+	full bool           // one of them has ended while the pool was in full use
 }
 
 func (r *request) queued() bool { return len(r.leases) == 0 }

@@ -34,14 +34,15 @@ func (g *ledger) configure(configs []Config) {
 		for _, name := range p.Names {
 			g.slots[name].pool = nil
 		}
-		p.Config, p.retired, p.limit = Config{Type: p.Type}, true, limit{}
+		p.Config, p.retired = Config{Type: p.Type}, true
+		p.limit.configure(p.Config)
 	}
 	g.pools = nil
 	for _, c := range configs {
 		p, _ := g.pool(c.Type)
 		p.Config, p.retired = c.withDefaults(), false
 		p.Names = slices.Clone(c.Names) // the next configure reads them
-		p.limit = limit{capacity: c.Capacity()}
+		p.limit.configure(p.Config)
 		g.pools = append(g.pools, p)
 		for _, name := range p.Names {
 			g.slot(name).pool = p
@@ -64,6 +65,9 @@ func (g *ledger) configure(configs []Config) {
 		delete(g.types, p.Type)
 		if p.pacing.Count > 0 {
 			g.note(Change{Kind: Paced, Pacing: &Pacing{Type: p.Type}})
+		}
+		if p.limit.reports.Type != "" {
+			g.note(Change{Kind: Adapted, Reports: &Reports{Type: p.Type}})
 		}
 		return true
 	})

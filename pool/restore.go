@@ -50,6 +50,10 @@ func (s *Set) Snapshot() Snapshot {
 		if p.pacing.Count > 0 {
 			snap.Paced = append(snap.Paced, p.pacing)
 		}
+		if reports := p.limit.reports; reports.Type != "" {
+			reports.Tally = slices.Clone(reports.Tally)
+			snap.Reports = append(snap.Reports, reports)
+		}
 	}
 	for typ, last := range s.named {
 		snap.Named = append(snap.Named, Naming{Type: typ, Last: last})
@@ -72,6 +76,13 @@ func (g *ledger) restore(snapshot Snapshot) error {
 		p := g.restorePool(paced.Type)
 		p.pacing = paced
 		p.rhythm = rhythm{start: paced.Start, count: paced.Count, generation: paced.Generation}
+	}
+	for _, reports := range slices.SortedFunc(slices.Values(snapshot.Reports), func(a, b Reports) int { return cmp.Compare(a.Type, b.Type) }) {
+		if reports.Type == "" {
+			return fmt.Errorf("reports %+v are incomplete", reports)
+		}
+		reports.Tally = slices.Clone(reports.Tally)
+		g.restorePool(reports.Type).limit.reports = reports
 	}
 	for _, n := range snapshot.Named {
 		g.named[n.Type] = n.Last
@@ -202,7 +213,7 @@ func (g *ledger) hold(l Lease) {
 	var r *request
 	if l.RequestID != "" {
 		if r = g.requests[l.RequestID]; r == nil {
-			r = &request{Request: l.Asked(), pool: p}
+			r = &request{Request: l.Asked(), pool: p, said: l.Outcome}
 			g.requests[r.ID] = r
 		}
 	}

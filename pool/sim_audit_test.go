@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -135,6 +136,18 @@ func (m *sim) auditRest(d *disk) {
 		if d.paced[p.Type] != p.paced {
 			m.failf("durable is pace %+v, want %+v", d.paced[p.Type], p.paced)
 		}
+	}
+	reported := 0
+	for _, p := range m.pools {
+		if p.reports.Type != "" {
+			reported++
+		}
+		if got := d.reports[p.Type]; !reflect.DeepEqual(got, p.reports) {
+			m.failf("durable is %+v, want %+v", got, p.reports)
+		}
+	}
+	if reported != len(d.reports) {
+		m.failf("reports of %d pools are durable, want %d", len(d.reports), reported)
 	}
 	if !maps.Equal(d.named, m.named) {
 		m.failf("durable is %v of made-up names, want %v", d.named, m.named)

@@ -26,7 +26,9 @@ func (m *sim) act() {
 		m.strangerActs()
 	case n < 8:
 		m.operatorActs()
-	case n < 10:
+	case n < 14:
+		m.somebodyReports()
+	case n < 16:
 		m.status()
 	case n < 40 && len(m.soon) > 0:
 		i := m.rand.IntN(len(m.soon))
@@ -179,6 +181,9 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 			m.renew(ref(l.Lease), ttl)
 		}
 	case n < 70:
+		if n < 60 {
+			m.report(Report{RequestID: r.ID, Outcome: OutcomeOK})
+		}
 		for len(r.leases) > 0 {
 			m.releaseTwice(ref(r.leases[0].Lease), 0)
 		}

@@ -59,7 +59,7 @@ func (m *sim) healing() (most time.Duration) {
 		for _, r := range p.queue {
 			units += r.units
 		}
-		most = max(most, p.due()-m.now+time.Duration(units)*p.Pace)
+		most = max(most, p.due()-m.now+time.Duration(units)*p.gap())
 	}
 	for _, n := range m.names {
 		if n.lock != nil {

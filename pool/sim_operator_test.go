@@ -131,7 +131,22 @@ func (m *sim) someConfigs() []Config {
 	if len(all) == 0 {
 		return m.world.configs
 	}
+	for i := range all {
+		m.readapt(&all[i])
+	}
 	return all
+}
+
+// readapt lets the limit of a pool adapt, or not, at times, and keeps its bounds valid.
+func (m *sim) readapt(c *Config) {
+	switch n := m.rand.IntN(8); {
+	case n == 0:
+		c.Adapt = nil
+	case n < 3 || c.Adapt != nil && max(c.Adapt.Floor, c.Adapt.Start) > c.Capacity():
+		c.Adapt = &Adapt{Floor: 1 + m.rand.IntN(c.Capacity())}
+		c.Adapt.Start = c.Adapt.Floor + m.rand.IntN(1+c.Capacity()-c.Adapt.Floor)
+		c.Hold = time.Duration(m.rand.IntN(2)*c.Capacity()) * s
+	}
 }
 
 // stall stops the server for d, in which the clock goes on.

@@ -32,9 +32,9 @@ var few = world{
 	large:  1,
 	configs: []Config{
 		{Type: "one", Names: numbered("one", 1), MaxWaiters: 3},
-		{Type: "few", Names: numbered("few", 3), MaxTTL: 2 * time.Minute, Pace: 2 * s, LockDelay: 15 * s},
-		{Type: "more", Names: numbered("more", 7), DefaultTTL: time.Minute, V1TTL: 3 * time.Minute, MaxWaiters: 20},
-		{Type: "units", Units: 12, Unknown: 3, Cost: simCost, Overcommit: 4, LockDelay: 3 * s, MaxWaiters: 12},
+		{Type: "few", Names: numbered("few", 3), MaxTTL: 2 * time.Minute, Pace: 2 * s, LockDelay: 15 * s, Adapt: &Adapt{}},
+		{Type: "more", Names: numbered("more", 7), DefaultTTL: time.Minute, V1TTL: 3 * time.Minute, MaxWaiters: 20, Adapt: &Adapt{Floor: 2, Start: 4}, Hold: 7 * s},
+		{Type: "units", Units: 12, Unknown: 3, Cost: simCost, Overcommit: 4, LockDelay: 3 * s, MaxWaiters: 12, Adapt: &Adapt{}},
 	},
 	keys:         2,
 	pace:         2 * s,
@@ -52,7 +52,7 @@ var thousands = world{
 	owners: 4_000,
 	large:  50,
 	configs: []Config{
-		{Type: "many", Names: numbered("many", 400)},
+		{Type: "many", Names: numbered("many", 400), Adapt: &Adapt{Floor: 200, Start: 300}, Hold: 10 * s},
 		{Type: "paced", Names: numbered("paced", 50), Pace: 500 * time.Millisecond},
 		{Type: "strict", Names: numbered("strict", 100), MaxTTL: time.Minute, MaxWaiters: 300, LockDelay: s},
 		{Type: "short", Names: numbered("short", 20), DefaultTTL: time.Minute, Pace: 20 * time.Millisecond},

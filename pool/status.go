@@ -142,6 +142,11 @@ type PoolStatus struct {
 	Paused        *Pause         // nil: it grants
 	Leases        []Lease        // what is held longest comes first
 	Waiters       []WaiterStatus // in the order of the queue, and then the followers: the first [ListedWaiters]
+	// What was reported of its leases: see [Reports].
+	Adapt bool // the limit moves with it
+	Wall  int
+	Moved Move
+	Tally []Tally
 }
 
 // ListedWaiters is how many waiters of a pool [Set.Pools] lists: what people read,
@@ -254,6 +259,8 @@ func (s *Set) totals(p *pool) PoolStatus {
 		InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following,
 		NextGrantIn: p.dueIn(s.now),
 	}
+	reports := p.limit.reports
+	st.Adapt, st.Wall, st.Moved, st.Tally = p.Adapt != nil, reports.Wall, reports.Moved, slices.Clone(reports.Tally)
 	if pause, ok := s.pauses[p.Type]; ok {
 		st.Paused = &pause
 	}

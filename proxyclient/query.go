@@ -86,6 +86,11 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 		for i := range p.Leases {
 			makePrintable(&p.Leases[i])
 		}
+		if m := p.Moved; m != nil {
+			for _, s := range []*string{&m.Owner, &m.Token, &m.Detail} {
+				*s = leaseapi.Printable(*s)
+			}
+		}
 		for i := range p.Waiters {
 			w := &p.Waiters[i]
 			for _, s := range []*string{&w.Owner, &w.Token, &w.Key, &w.Reason} {

@@ -349,7 +349,7 @@ func TestSeveralConnections(t *testing.T) {
 	})
 }
 
-// Ended and cancelled ids are remembered for an hour, also unseen ones.
+// Ended and cancelled ids are remembered for two hours, also unseen ones.
 func TestTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})

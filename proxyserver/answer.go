@@ -148,6 +148,7 @@ var titles = map[string]string{
 	leaseapi.ProblemNoRoom:         "not enough units are free",
 	leaseapi.ProblemTooMany:        "more than the pool has",
 	leaseapi.ProblemStale:          "the lease holds another number of units",
+	leaseapi.ProblemNoLease:        "the request has no lease",
 	leaseapi.ProblemNotCounted:     "the lease cannot be resized",
 }
 

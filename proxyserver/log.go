@@ -34,6 +34,12 @@ func (l changeLog) changes(changes []pool.Change) {
 			l.end(c)
 		case pool.Dropped:
 			l.drop(c)
+		case pool.Told:
+			l.report(*c.Reported)
+		case pool.Adapted:
+			if c.Moved {
+				l.limitMoved(*c.Reports)
+			}
 		case pool.Paused:
 			l.Info("paused", "type", c.Pause.Type, "reason", c.Pause.Reason)
 		case pool.Resumed:
@@ -182,4 +188,33 @@ func slogOvercommit(is bool) slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.Bool("overcommit", true)
+}
+
+// report writes a line for what a holder said.
+func (l changeLog) report(r pool.Reported) {
+	token, owner := splitHolder(r.Owner)
+	l.LogAttrs(context.Background(), slog.LevelInfo, "reported",
+		slog.String("owner", owner), slogToken(token), slog.String("type", r.Type),
+		slog.String("outcome", r.Outcome.String()), slogDetail(r.Detail), slog.Int("limit", r.Limit),
+		slog.Uint64("generation", r.Generation), slog.String("request_id", r.RequestID))
+}
+
+// limitMoved writes a line for a move of a limit, with the report that decided it.
+func (l changeLog) limitMoved(r pool.Reports) {
+	token, owner := splitHolder(r.Moved.Owner)
+	what, why := "limit raised", "as many leases as the limit ended ok"
+	if r.Moved.To < r.Moved.From {
+		what, why = "limit cut", "leases were throttled"
+	}
+	l.LogAttrs(context.Background(), slog.LevelInfo, what,
+		slog.String("type", r.Type), slog.Int("from", r.Moved.From), slog.Int("to", r.Moved.To), slog.Int("wall", r.Wall),
+		slog.String("reason", why), slog.String("owner", owner), slogToken(token), slogDetail(r.Moved.Detail))
+}
+
+// slogDetail is left out by handlers if there is none.
+func slogDetail(detail string) slog.Attr {
+	if detail == "" {
+		return slog.Attr{}
+	}
+	return slog.String("detail", detail)
 }

@@ -30,6 +30,8 @@ type poolMetrics struct {
 	wait, hold                         promtext.Histogram
 	waitsEnded                         map[waitEnding]uint64 // without a lease
 	overcommits, grown, shrunk         uint64
+	reportsOK, reportsThrottled        uint64
+	cuts, rises                        uint64
 	peaks                              peaks
 }
 
@@ -83,6 +85,24 @@ func (m *metrics) configured(pools []pool.Config) {
 	}
 }
 
+// reported counts a report.
+func (p *poolMetrics) reported(outcome pool.AccountOutcome) {
+	if outcome == pool.OutcomeThrottled {
+		p.reportsThrottled++
+	} else {
+		p.reportsOK++
+	}
+}
+
+// moved counts a move of the limit.
+func (p *poolMetrics) moved(m pool.Move) {
+	if m.To < m.From {
+		p.cuts++
+	} else {
+		p.rises++
+	}
+}
+
 // changed counts what has become durable.
 func (m *metrics) changed(changes []pool.Change) {
 	m.mu.Lock()
@@ -101,6 +121,12 @@ func (m *metrics) changed(changes []pool.Change) {
 				p.grown++
 			} else {
 				p.shrunk++
+			}
+		case pool.Told:
+			m.pool(c.Reported.Type).reported(c.Reported.Outcome)
+		case pool.Adapted:
+			if c.Moved {
+				m.pool(c.Reports.Type).moved(c.Reports.Moved)
 			}
 		case pool.Dropped:
 			m.pool(c.Request.Type).waitsEnded[waitEnd(c.Err)]++

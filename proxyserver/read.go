@@ -83,6 +83,7 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 		if p.Units {
 			all[i].Peaks = h.metrics.peaksOf(p.Type)
 		}
+		addReports(t.clock, &all[i], p)
 	}
 	page, next := pageOf(all, from, limit)
 	answer(w, http.StatusOK, leaseapi.PoolsReply{Pools: page.pools, Next: next, Leader: h.leader()})

@@ -38,6 +38,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 				reply = releaseAll(set, now, c.owns(req.Owner))
 			} else {
 				ended = measured(set, now, req)
+				c.reportReleased(set, now, req.Report)
 				reply, unknown = release(set, now, req)
 			}
 		}

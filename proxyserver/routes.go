@@ -90,6 +90,7 @@ var routes = map[string]route{
 	leaseapi.PathRelease: {method: http.MethodPost, serve: (*handler).serveRelease},
 	leaseapi.PathRenew:   {method: http.MethodPost, serve: (*handler).serveRenew},
 	leaseapi.PathResize:  {method: http.MethodPost, serve: (*handler).serveResize},
+	leaseapi.PathReport:  {method: http.MethodPost, serve: (*handler).serveReport},
 	leaseapi.PathBreak:   {method: http.MethodPost, serve: (*handler).serveBreak},
 	leaseapi.PathRemove:  {method: http.MethodPost, serve: (*handler).serveRemove},
 	leaseapi.PathPause:   {method: http.MethodPost, serve: (*handler).servePause},

@@ -115,6 +115,7 @@ func (m *metrics) write(t *promtext.Text) {
 		t.Sample("leasectl_resizes_total", promtext.Labels{"type", typ, "how", "grown"}, float64(m.pools[typ].grown))
 		t.Sample("leasectl_resizes_total", promtext.Labels{"type", typ, "how", "shrunk"}, float64(m.pools[typ].shrunk))
 	}
+	m.writeReports(t, types)
 	m.writePeaks(t, types)
 	t.Family("leasectl_refusals_total", "counter", "Calls refused; the type is empty if there is none, or no such one.")
 	for _, k := range slices.SortedFunc(maps.Keys(m.refusals), func(a, b refusalKey) int {

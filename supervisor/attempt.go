@@ -56,6 +56,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 		lost, cause = kept.Done(), func() error { return context.Cause(kept) }
 	}
 	s.Report.Flush()
+	testimony := s.witness(lease)
 	command, err := child.Start(child.Command{
 		Path:        s.path,
 		Args:        s.Args,
@@ -70,8 +71,10 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 		return End{}, err
 	}
 	s.Report.Debugf("attempt %d: process %d runs %s", n, command.Pid(), s.path)
+	testimony.begin(ctx)
 	w := watch{Options: s.Options, command: command, signals: s.signals.heard, grace: grace, lost: lost, cause: cause}
 	end := w.untilEnd()
+	testimony.end(ctx, end)
 	if peak, known := command.Peak(); known {
 		s.reportPeak(lease, peak)
 	}
@@ -79,6 +82,15 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 		lease.Exited(end.Status.Code)
 	}
 	return end, nil
+}
+
+// witness begins to find out, before the command starts. It is nil if nobody asks, or
+// there is no lease to tell of.
+func (s *supervisor) witness(lease *holder.Lease) *testimony {
+	if lease == nil || !s.Witness.asked() {
+		return nil
+	}
+	return newTestimony(s.Witness, lease, s.Report)
 }
 
 // reportPeak says how much memory the command used, and leaves it to the lease for

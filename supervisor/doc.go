@@ -16,6 +16,6 @@
 //     may have put its own into the handle.
 //
 // Its files, from the public down: supervisor.go (Run), attempt.go (one attempt:
-// a lease, a command), watch.go (one command and what befalls it), signals.go,
-// environment.go, options.go.
+// a lease, a command), watch.go (one command and what befalls it), witness.go (what
+// the account says to it), signals.go, environment.go, options.go.
 package supervisor

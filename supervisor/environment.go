@@ -10,7 +10,7 @@ import (
 
 // leaseVariables tell a command about its lease. Those of an outer leasectl are
 // not passed on: they are about another lease.
-var leaseVariables = []string{"LEASECTL_STATE", "LEASECTL_HANDLE", "LEASECTL_NAMES", "LEASECTL_GENERATION", "LEASECTL_UNITS", "LEASED_RESOURCE"}
+var leaseVariables = []string{"LEASECTL_STATE", "LEASECTL_HANDLE", "LEASECTL_NAMES", "LEASECTL_GENERATION", "LEASECTL_UNITS", "LEASECTL_REQUEST_ID", "LEASED_RESOURCE"}
 
 // UsesVariable tells a leasectl below which uses of shared leases it runs under. Unlike
 // the others it is passed on by all.
@@ -37,6 +37,9 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 	}
 	names := lease.Names()
 	env = append(env, "LEASECTL_HANDLE="+lease.Handle(), "LEASECTL_NAMES="+strings.Join(names, ","))
+	if id := lease.RequestID(); id != "" {
+		env = append(env, "LEASECTL_REQUEST_ID="+id)
+	}
 	if generation := lease.Generation(); generation != 0 {
 		env = append(env, "LEASECTL_GENERATION="+strconv.FormatUint(generation, 10))
 	}

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"os"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -31,6 +32,8 @@ type Options struct {
 	DryRun       bool          // run the command without asking for a lease
 	Optional     bool          // run the command also if no lease is to be had
 
+	Witness Witness // what the account says, for the proxy
+
 	Attempts    int           // how often to run the command, at least 1
 	RetryOn     []int         // exit codes of the command after which it is run again
 	GracePeriod time.Duration // from TERM to KILL
@@ -42,6 +45,17 @@ type Options struct {
 	Listening <-chan struct{}
 	Report    Reporter
 }
+
+// Witness says how to find out what the account said to the command: throttled, or
+// ok. The zero Witness does not.
+type Witness struct {
+	Log         string         // a file to follow; empty: none
+	Throttled   *regexp.Regexp // of its lines; with Log
+	ThrottledOn []int          // exit codes of the command that mean it
+}
+
+// asked reports whether there is anything to find out.
+func (w Witness) asked() bool { return w.Log != "" || len(w.ThrottledOn) > 0 }
 
 // End is how a run ended.
 type End struct {

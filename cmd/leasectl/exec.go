@@ -26,6 +26,7 @@ type execOptions struct {
 	conflictExitCode int
 	anyTTL           bool // the user named none
 	coalesce         coalesceOptions
+	witness          supervisor.Witness
 }
 
 func newExecCommand(a *app) *cobra.Command {
@@ -67,6 +68,9 @@ if the lease was lost and the command was stopped.`,
 	flags.Var(intValue(&o.conflictExitCode, exitNoLease, 0, 255), "conflict-exit-code", "exit code when no lease was to be had in time")
 	o.shared.bind(flags)
 	o.coalesce.bind(flags)
+	flags.StringVar(&o.witness.Log, "in-log", "", "a log of the command to look for --throttled-match in; it may not be there yet")
+	flags.Var(regexpValue(&o.witness.Throttled), "throttled-match", "a line of --in-log that matches says that the account throttles the command; none says ok")
+	flags.Var(codesValue(&o.witness.ThrottledOn), "throttled-on", "exit codes of the command that say that the account throttled it; others say ok")
 	require(flags, "type")
 	return cmd
 }
@@ -94,6 +98,9 @@ func (o *execOptions) complete() error {
 	if needed := o.grace + supervisor.StopMargin; o.onLost == "term" && o.take.ttl*2/3 <= needed {
 		return usagef("--ttl %s: too short for --grace-period %s: a lost lease must leave time to stop the command: want a TTL of more than %s",
 			leaseapi.Duration(o.take.ttl), leaseapi.Duration(o.grace), leaseapi.Duration(needed*3/2))
+	}
+	if (o.witness.Log == "") != (o.witness.Throttled == nil) {
+		return usagef("--in-log goes with --throttled-match: say in which file to look, and for what")
 	}
 	if len(o.retryOn) == 0 && o.attempts > 1 {
 		return usagef("--attempts %d goes with --retry-on: say which exit codes are worth another attempt, such as --retry-on 4", o.attempts)
@@ -127,6 +134,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 		ParentDeath:  o.parentDeath,
 		Request:      request,
 		ReleaseAfter: o.take.releaseAfter,
+		Witness:      o.witness,
 		DryRun:       a.proxy.unset(),
 		Optional:     o.take.optional,
 		Attempts:     o.attempts,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ const proxyVariable = "LEASE_PROXY_SERVER_URL"
 
 // notFromEnvironment are the flags without a variable: they must not leak into
 // a leasectl that runs inside another's child, or make a script wait for good.
-var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "key", "overcommit", "coalesce", "variant", "watch", "all",
+var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "key", "overcommit", "coalesce", "variant", "in-log", "throttled-match", "throttled-on", "detail", "watch", "all",
 	"shared", "max-uses", "max-age", "linger"}
 
 // bindEnvironment gives every flag that was not set on the command line the
@@ -273,6 +274,27 @@ func codesValue(p *[]int, def ...int) pflag.Value {
 				codes = append(codes, code)
 			}
 			*p = codes
+			return nil
+		},
+	}
+}
+
+// regexpValue takes a regular expression.
+func regexpValue(p **regexp.Regexp) pflag.Value {
+	return value{
+		kind: "regexp",
+		format: func() string {
+			if *p == nil {
+				return ""
+			}
+			return (*p).String()
+		},
+		set: func(s string) error {
+			re, err := regexp.Compile(s)
+			if err != nil {
+				return fmt.Errorf("want a regular expression (RE2): %w", err)
+			}
+			*p = re
 			return nil
 		},
 	}

@@ -17,6 +17,7 @@ var flagGroupsOf = []struct{ heading, flags string }{
 	{"Command", "attempts retry-on on-lost"},
 	{"Shared lease", "shared max-uses max-age linger"},
 	{"Signals", "grace-period parent-death"},
+	{"Account", "in-log throttled-match throttled-on"},
 	{otherFlags, ""},
 	{"Proxy", "proxy pool owner token-file ca"},
 	{"Output", "output quiet verbose help version"},

@@ -18,7 +18,7 @@ const module = "github.com/leasectl/leasectl/"
 var mayImport = map[string][]string{
 	"cmd/leasectl":     {"holder", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
 	"holder":           {"leaseapi", "lockfile", "proxyclient", "trap/process"},
-	"supervisor":       {"holder", "leaseapi", "trap", "trap/child", "trap/process"},
+	"supervisor":       {"holder", "leaseapi", "supervisor/follow", "trap", "trap/child", "trap/process"},
 	"leaseapi":         {},
 	"lockfile":         {"leaseapi"},
 	"pool":             {"leaseapi"},
@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"trap/child":       {"trap", "trap/internal/sys"},
 	"trap/process":     {"trap", "trap/internal/sys"},
 
+	"supervisor/follow":     {},
 	"trap/internal/sys":     {},
 	"trap/internal/testenv": {"trap/internal/sys"},
 

@@ -95,6 +95,7 @@ func commands() map[string]func(*app) *cobra.Command {
 		"release":    newReleaseCommand,
 		"reacquire":  newReacquireCommand,
 		"renew":      newRenewCommand,
+		"report":     newReportCommand,
 		"exec":       newExecCommand,
 		"keeper":     newKeeperCommand,
 		"recover":    newRecoverCommand,

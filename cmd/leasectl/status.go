@@ -67,7 +67,7 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 			Shared []holder.SharedRound `json:"shared,omitempty"`
 		}{all, shared})
 	}
-	return a.print("%s%s%s", leaderLine(all.Leader, time.Now()), poolTable(all.Pools), sharedTable(shared))
+	return a.print("%s%s%s", leaderLine(all.Leader, time.Now()), statusText(all.Pools), sharedTable(shared))
 }
 
 // handleStatus shows what a handle holds, and what its proxy knows of that.

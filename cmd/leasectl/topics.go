@@ -39,6 +39,7 @@ var commandVariables = [][2]string{
 	{"LEASECTL_NAMES", "the names, separated by commas"},
 	{"LEASECTL_GENERATION", "a number that grows with every grant of a proxy: a fencing token"},
 	{"LEASED_RESOURCE", "the name, if it is one"},
+	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},
 	{"LEASECTL_UNITS", "how many units the lease was granted of a counted pool"},
 	{"LEASECTL_USES", "with --shared: which uses the command runs under, for a leasectl inside of it"},
 }

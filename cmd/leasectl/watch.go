@@ -73,7 +73,7 @@ func (w *poolWatch) show(pools []leaseapi.Pool, now time.Time) error {
 	w.trouble = time.Time{}
 	if w.live {
 		w.begun = true
-		return w.app.print("%s%s%s%s", homeAndClear, now.Format(time.DateTime), "\n\n", poolTable(pools))
+		return w.app.print("%s%s%s%s", homeAndClear, now.Format(time.DateTime), "\n\n", statusText(pools))
 	}
 	before := w.pools
 	w.pools = make(map[string]leaseapi.Pool, len(pools))

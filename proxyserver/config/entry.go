@@ -28,6 +28,7 @@ type entry struct {
 	numbered                          *yaml.Node // min-count or max-count, whichever came first
 	minCount, maxCount                int
 	units, unknown, cost              *yaml.Node
+	adapt                             adapt
 	onlyUnits                         *yaml.Node // the first key that has a meaning with units only
 }
 
@@ -46,7 +47,9 @@ func (p *poolsParser) parseEntry(node *yaml.Node) {
 	if p.checkTogether(&e); !ok() {
 		return
 	}
-	if e.auto != nil {
+	if e.auto != nil && e.Adapt != nil {
+		e.Hold = e.holdTime
+	} else if e.auto != nil {
 		e.Pace = pool.AutoPace(e.holdTime, e.Capacity())
 	}
 	if err := e.Check(); err != nil { // the pools have the last word
@@ -107,6 +110,7 @@ func (p *poolsParser) readKeys(e *entry) {
 		"unit":        ofUnits(func(key, value *yaml.Node) { e.Unit = p.unit(key, value) }),
 		"cost":        ofUnits(func(key, value *yaml.Node) { e.cost = key; e.Cost = p.parseCost(value) }),
 		"unknown":     ofUnits(func(key, value *yaml.Node) { e.unknown = key; e.Unknown = p.number(key, value, 1) }),
+		"adapt":       func(_, value *yaml.Node) { e.Adapt, e.adapt = p.parseAdapt(value) },
 		"overcommit":  ofUnits(func(key, value *yaml.Node) { e.Overcommit = p.number(key, value, 0) }),
 		"lifespan":    meaningless,
 		"config":      meaningless,
@@ -132,6 +136,7 @@ func (p *poolsParser) checkTogether(e *entry) {
 	if e.onlyUnits != nil && e.units == nil {
 		p.errorf(e.onlyUnits, "%s has no meaning without units", e.onlyUnits.Value)
 	}
+	p.checkAdapt(e.Adapt, e.Capacity(), e.adapt)
 	if e.MaxTTL > 0 && e.DefaultTTL > e.MaxTTL {
 		p.errorf(e.defaultTTL, "default_ttl %v is above max_ttl %v", e.DefaultTTL, e.MaxTTL)
 	}

@@ -27,7 +27,8 @@ import (
 //	  max_waiters: 10000
 //	  lock_delay: 15s           # what was not released is not granted again for that long
 //	  pace: auto                # the least time between two grants, such as 24s;
-//	  hold: 20m                 # auto is how long a lease is held / the capacity
+//	  hold: 20m                 # auto is how long a lease is held / the limit
+//	  adapt: {floor: 8, start: 20} # the limit moves with what holders report
 //	- type: mem
 //	  units: 8192               # a counted pool: a lease holds as many as it asks for
 //	  unit: 1Mi                 # what a unit is, for people

@@ -45,7 +45,12 @@ resources:
   overcommit: 1024
   hold: 8192s
   pace: auto
-- {type: calls, units: 10}
+- {type: calls, units: 10, adapt: {}}
+- type: finds
+  max-count: 32
+  hold: 20m
+  pace: auto
+  adapt: {floor: 8, start: 20}
 `
 	got, warnings, err := ParsePools("boskos.yaml", []byte(file))
 	if err != nil {
@@ -60,7 +65,8 @@ resources:
 		{Type: "even", Pace: 24 * time.Second},
 		{Type: "mem", Units: 8192, Unit: "1Mi", Unknown: 512, Overcommit: 1024, Pace: time.Second,
 			Cost: &pool.Cost{Base: decimal(t, "128"), PerItem: decimal(t, "0.2"), RoundTo: 32, Min: 160}},
-		{Type: "calls", Units: 10},
+		{Type: "calls", Units: 10, Adapt: &pool.Adapt{}},
+		{Type: "finds", Names: pool.Numbered("finds", 32), Hold: 20 * time.Minute, Adapt: &pool.Adapt{Floor: 8, Start: 20}},
 	}
 	for i := range 50 {
 		want[5].Names = append(want[5].Names, fmt.Sprintf("even-%d", i))
@@ -191,6 +197,12 @@ func TestParsePoolsErrors(t *testing.T) {
 		{"ttl without unit", entry("  max_ttl: 90"), "c:4:12: max_ttl is not a duration such as 90s, 30m or 4h"},
 		{"ttl zero", entry("  default_ttl: 0s"), "c:4:16: default_ttl 0s is not positive"},
 		{"ttl above the maximum", entry("  default_ttl: 2h", "  max_ttl: 1h"), "c:4:3: default_ttl 2h0m0s is above max_ttl 1h0m0s"},
+		{"adapt a number", entry("  adapt: 8"), "c:4:10: adapt is a number, not a mapping"},
+		{"adapt with another key", entry("  adapt: {ceiling: 8}"), `c:4:11: key "ceiling" is not known`},
+		{"floor zero", entry("  adapt: {floor: 0}"), "c:4:18: floor 0 is less than 1"},
+		{"floor above the pool", entry("  adapt: {floor: 2}"), "c:4:18: floor 2 is above the capacity of 1"},
+		{"start above the pool", entry("  adapt: {start: 2}"), "c:4:18: start 2 is above the capacity of 1"},
+		{"start below the floor", "resources:\n- type: t\n  units: 9\n  adapt: {start: 2, floor: 3}\n", "c:4:18: start 2 is below floor 3"},
 		{"units and names", entry("  units: 3"), "c:4:3: a resource has units, or names or counts, not both"},
 		{"units and counts", "resources:\n- type: t\n  max-count: 3\n  units: 3\n", "c:4:3: a resource has units, or names or counts, not both"},
 		{"units zero", "resources:\n- type: t\n  units: 0\n", "c:3:10: units 0 is less than 1"},

@@ -6,6 +6,7 @@
 //
 //	bench -leasectl bin/leasectl [-row NAME] [-json FILE]
 //	bench -picture FILE
+//	bench -adapt-picture FILE
 //
 // It exits with 1 if a budget is missed or a row cannot be measured. The
 // programs that it compares with are in peers, and must be built beside it.
@@ -39,6 +40,7 @@ type options struct {
 	row      string
 	json     string
 	picture  string
+	adapt    string // another picture
 	bare     string
 	dir      string
 	job      time.Duration
@@ -53,6 +55,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.row, "row", "", "measure this row only, or those that begin with it")
 	flags.StringVar(&o.json, "json", "", "write the results to this file, too")
 	flags.StringVar(&o.picture, "picture", "", "write the picture of the herd to this file, and measure nothing")
+	flags.StringVar(&o.adapt, "adapt-picture", "", "write the picture of a limit that finds itself to this file, and measure nothing")
 	flags.StringVar(&o.bare, "bare", "", "serve as the bare peer of this name: "+strings.Join(bareNames(), ", "))
 	flags.StringVar(&o.dir, "dir", "", "directory of a bare peer's data")
 	flags.DurationVar(&o.job, "job", 0, "be a job of a row, for so long")
@@ -72,6 +75,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = serveBare(o.bare, o.dir, stderr)
 	case o.picture != "":
 		err = writePicture(o.picture)
+	case o.adapt != "":
+		err = writeAdaptPicture(o.adapt)
 	default:
 		err = interruptible(func(ctx context.Context) error { return measureAll(ctx, o, stdout, stderr) })
 	}

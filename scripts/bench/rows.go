@@ -35,6 +35,7 @@ var rows = []row{
 	{"weights", "jobs that ask for what they need, in a budget of memory", measureWeights},
 	{"local", "start of --proxy local", measureLocal},
 	{"shared", "one lease for many commands of a machine", measureShared},
+	{"adapt", "a limit that finds itself, simulated", measureAdapt},
 	{"herd-sim", "250 jobs on 50 leases of 20 minutes, simulated", measureHerdSimulated},
 	{"herd-real", "250 jobs on 50 leases, real processes at 1:600", measureHerdReal},
 }

@@ -15,10 +15,11 @@ import (
 //
 //	e UNTIL ID   an ended request; UNTIL is 8 bytes, so the keys are in the order
 //	             in which ids are remembered and forgotten. The payload says how
-//	             it ended if that matters, and is mostly empty.
+//	             it ended, and what it held: see reports.go.
 //	l NAME       a lease that is held: a leaseRecord, as JSON
 //	s TYPE       a pool that an operator has stopped: a pauseRecord, as JSON
 //	d, n, p, w   see queue.go
+//	r            see reports.go
 const (
 	keyEnded = 'e'
 	keyLease = 'l'
@@ -36,6 +37,7 @@ type leaseRecord struct {
 	Granted     time.Duration `json:"granted"`
 	ReleaseAt   time.Duration `json:"release_at,omitempty"`
 	Provisional bool          `json:"provisional,omitempty"`
+	Outcome     string        `json:"outcome,omitempty"`
 	Broken      string        `json:"broken,omitempty"`
 	Extended    bool          `json:"extended,omitempty"`
 	Expires     time.Duration `json:"expires,omitempty"` // of a lease that is broken or extended; a restart gives any other its full TTL again
@@ -51,10 +53,8 @@ type pauseRecord struct {
 func Write(t Table, c pool.Change) error {
 	switch c.Kind {
 	case pool.Granted:
-		for _, l := range c.Leases {
-			if err := putLease(t, l); err != nil {
-				return err
-			}
+		if err := putLeases(t, c.Leases); err != nil {
+			return err
 		}
 		return deleteWaiter(t, c)
 	case pool.Renewed, pool.Extended, pool.Delayed, pool.Resized, pool.Broken:
@@ -62,15 +62,27 @@ func Write(t Table, c pool.Change) error {
 	case pool.Done:
 		return t.Delete(leaseKey(c.Lease.Name))
 	case pool.Remembered:
-		return t.Put(endedKey(c.Ended), endedValue(c.Ended))
+		return putEnded(t, c.Ended)
 	case pool.Forgotten:
 		return t.Delete(endedKey(c.Ended))
 	case pool.Paused:
 		return putJSON(t, pauseKey(c.Pause.Type), pauseRecord{Reason: c.Pause.Reason, Since: c.Pause.Since})
 	case pool.Resumed:
 		return t.Delete(pauseKey(c.Pause.Type))
+	case pool.Told:
+		return writeTold(t, c)
+	case pool.Adapted:
+		return writeReports(t, *c.Reports)
 	}
 	return writeQueue(t, c)
+}
+
+// writeTold writes what was said of leases, or of one that has ended.
+func writeTold(t Table, c pool.Change) error {
+	if len(c.Leases) == 0 {
+		return putEnded(t, c.Ended)
+	}
+	return putLeases(t, c.Leases)
 }
 
 // Add adds what a record says to snap. Its key is not empty.
@@ -83,26 +95,13 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 		}
 		snap.Leases = append(snap.Leases, l.lease(string(rest)))
 	case kind == keyEnded && len(rest) > 8:
-		removed, _ := strings.CutPrefix(string(payload), removedPrefix)
-		if removed == string(payload) {
-			removed = ""
+		e, err := ended(rest, payload)
+		if err != nil {
+			return err
 		}
-		var outcome pool.Outcome
-		if text, ok := strings.CutPrefix(string(payload), outcomePrefix); ok {
-			n, err := strconv.ParseInt(text, 10, 32)
-			if err != nil {
-				return err
-			}
-			outcome = pool.Outcome(n)
-		}
-		snap.Ended = append(snap.Ended, pool.Ended{
-			ID:    string(rest[8:]),
-			Until: time.Duration(binary.BigEndian.Uint64(rest)),
-
-			Unconfirmed: string(payload) == "unconfirmed",
-			Outcome:     outcome,
-			Removed:     removed,
-		})
+		snap.Ended = append(snap.Ended, e)
+	case kind == keyReports:
+		return addReports(snap, string(rest), payload)
 	case kind == keyPause:
 		var p pauseRecord
 		if err := json.Unmarshal(payload, &p); err != nil {
@@ -116,8 +115,29 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 }
 
 // IsEnded reports whether the record under key is a request that has ended. A
-// server has many of them, and never changes one until it forgets it.
+// server has many of them, and hardly changes one until it forgets it: only if it is
+// told of a lease that has ended.
 func IsEnded(key []byte) bool { return key[0] == keyEnded }
+
+// ended returns the ended request of a key without its kind.
+func ended(key, payload []byte) (pool.Ended, error) {
+	e := pool.Ended{ID: string(key[8:]), Until: time.Duration(binary.BigEndian.Uint64(key))}
+	if held, err := addEndedLease(&e, payload); held {
+		return e, err
+	}
+	e.Unconfirmed = string(payload) == "unconfirmed"
+	if why, removed := strings.CutPrefix(string(payload), removedPrefix); removed {
+		e.Removed = why
+	}
+	if text, ok := strings.CutPrefix(string(payload), outcomePrefix); ok {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return e, err
+		}
+		e.Outcome = pool.Outcome(n)
+	}
+	return e, nil
+}
 
 func (r leaseRecord) lease(name string) pool.Lease {
 	return pool.Lease{
@@ -125,8 +145,17 @@ func (r leaseRecord) lease(name string) pool.Lease {
 		RequestID: r.RequestID, Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted,
 		Key: r.Key, Coalesce: r.Coalesce, Variant: r.Variant, Overcommit: r.Overcommit, Units: max(r.Units, 1),
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
-		Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
+		Outcome: pool.OutcomeOf(r.Outcome), Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
 	}
+}
+
+func putLeases(t Table, leases []pool.Lease) error {
+	for _, l := range leases {
+		if err := putLease(t, l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func putLease(t Table, l pool.Lease) error {
@@ -134,7 +163,7 @@ func putLease(t Table, l pool.Lease) error {
 		Type: l.Type, Generation: l.Generation, Owner: l.Owner,
 		RequestID: l.RequestID, asked: askedBy(l.Asked()),
 		TTL: l.TTL, Granted: l.Granted, ReleaseAt: l.ReleaseAt, Provisional: l.Provisional,
-		Broken: l.Broken, Extended: l.Extended,
+		Outcome: l.Outcome.String(), Broken: l.Broken, Extended: l.Extended,
 	}
 	if l.Broken != "" || l.Extended {
 		r.Expires = l.Expires
@@ -154,17 +183,27 @@ func endedKey(e pool.Ended) []byte {
 	return append(key, e.ID...)
 }
 
-// endedValue is empty for most, as it always was in older stores.
-func endedValue(e pool.Ended) []byte {
-	switch {
-	case e.Unconfirmed:
-		return []byte("unconfirmed")
-	case e.Removed != "":
-		return []byte(removedPrefix + e.Removed)
-	case e.Outcome != 0:
-		return []byte(outcomePrefix + strconv.Itoa(int(e.Outcome)))
+func putEnded(t Table, e pool.Ended) error {
+	value, err := endedValue(e)
+	if err != nil {
+		return err
 	}
-	return nil
+	return t.Put(endedKey(e), value)
+}
+
+// endedValue is empty for a request that held no lease, as most were in older stores.
+func endedValue(e pool.Ended) ([]byte, error) {
+	switch {
+	case e.Lease.Type != "":
+		return endedLease(e)
+	case e.Unconfirmed:
+		return []byte("unconfirmed"), nil
+	case e.Removed != "":
+		return []byte(removedPrefix + e.Removed), nil
+	case e.Outcome != 0:
+		return []byte(outcomePrefix + strconv.Itoa(int(e.Outcome))), nil
+	}
+	return nil, nil
 }
 
 // removedPrefix begins the value of a request that an operator removed; why

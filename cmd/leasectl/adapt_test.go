@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// standIn is an account, for those who are connected to it. It ends each after a hold,
+// and throttles the newest of them while there are more than it bears.
+type standIn struct {
+	bears int
+	hold  time.Duration
+
+	mu        sync.Mutex
+	jobs      int // at once
+	all       int // that there ever were
+	throttled int
+}
+
+// serve is the account on a port, until the test ends.
+func (a *standIn) serve(t *testing.T) (port int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { a.bear(conn) })
+		}
+	})
+	t.Cleanup(func() { l.Close(); serving.Wait() })
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func (a *standIn) bear(conn net.Conn) {
+	defer conn.Close()
+	end := time.After(a.hold)
+	a.mu.Lock()
+	a.jobs, a.all = a.jobs+1, a.all+1
+	throttles := a.jobs > a.bears
+	if throttles {
+		a.throttled++
+	}
+	a.mu.Unlock()
+	if throttles {
+		fmt.Fprintln(conn, "level=error msg=\"Throttling: Rate exceeded\"")
+	}
+	<-end
+	a.mu.Lock()
+	a.jobs--
+	a.mu.Unlock()
+}
+
+// seen returns how many jobs there were so far, and how many were throttled.
+func (a *standIn) seen() (jobs, throttled int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all, a.throttled
+}
+
+// TestLimitFindsItself lets real processes run against an account that bears four, at
+// 1:600: a hold of 20 minutes takes two seconds. The limit comes down from six, by
+// what exec reads in the logs of the jobs, and what is granted then is throttled no
+// more.
+func TestLimitFindsItself(t *testing.T) {
+	t.Parallel()
+	program := build(t, "")
+	pools := filepath.Join(t.TempDir(), "pools.yaml")
+	const config = "resources:\n- {type: install, max-count: 8, adapt: {floor: 2, start: 6}}\n"
+	if err := os.WriteFile(pools, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldOf(t, program, "--config", pools)
+	a := &standIn{bears: 4, hold: 2 * time.Second}
+	job := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%d && while read -r line <&3; do echo "$line" >>"$0"; done`, a.serve(t))
+
+	const jobs = 19 // six, five and four at once, and four more
+	var running sync.WaitGroup
+	defer running.Wait()
+	for i := range jobs {
+		log := w.path(fmt.Sprint("log-", i))
+		cmd := w.command("exec", "--type", "install", "--in-log", log, "--throttled-match", "Throttling|RequestLimitExceeded",
+			"--", "bash", "-c", job, log)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		running.Go(func() {
+			if code := exitCode(cmd.Wait()); code != 0 {
+				t.Errorf("a job ended with exit code %d", code)
+			}
+		})
+	}
+	w.await("the limit to come down", func() bool { return w.pool("install").Limit == 4 })
+	running.Wait()
+	jobsSeen, throttled := a.seen()
+	p := w.pool("install")
+	if p.Limit != 4 || p.Wall != 5 || p.Moved == nil || p.Moved.From != 5 || p.Moved.Detail != `level=error msg="Throttling: Rate exceeded"` {
+		t.Errorf("the limit is %+v, moved %+v", p, p.Moved)
+	}
+	// Two of the first six, one of the next five, and who began before a report of
+	// these had arrived.
+	if jobsSeen != jobs || throttled < 2 || throttled > 8 {
+		t.Errorf("of %d jobs %d were throttled", jobsSeen, throttled)
+	}
+	ok, said := 0, 0
+	for _, t := range p.Tally {
+		ok, said = ok+t.OK, said+t.Throttled
+	}
+	if said != throttled || ok+said != jobs {
+		t.Errorf("reported are %d ok and %d throttled, of %d and %d", ok, said, jobs-throttled, throttled)
+	}
+}

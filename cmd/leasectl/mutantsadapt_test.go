@@ -1,0 +1,63 @@
+package main
+
+// adaptMutants are bugs of the limit that finds itself, and of the reports that move
+// it.
+var adaptMutants = []mutant{
+	// The rules.
+	{"one throttled lease cuts a large limit", "pool/adapt.go", "if alone && a.Limit >= surelyBelow {", "if alone && a.Limit >= 1000 {",
+		"./pool", "TestCut", true},
+	{"all that ran together cut one after the other", "pool/adapt.go", "if generation <= a.Cut {", "if false {",
+		"./pool", "TestOneCutForAllThatRanTogether", false},
+	{"one lease throttled twice is two", "pool/adapt.go", "a.Suspect == generation ||", "",
+		"./pool", "TestCut", false},
+	{"a limit falls below its floor", "pool/adapt.go", "to := max(floor, ", "to := max(0, ",
+		"./pool", "TestCut", false},
+	{"a cut is rounded down", "pool/adapt.go", "(a.Limit+moveBy-1)/moveBy", "max(1, a.Limit/moveBy)",
+		"./pool", "TestCut", false},
+	{"a limit runs into the wall each time", "pool/adapt.go", "if to = min(to, a.Wall-1); to <= a.Limit {", "if false {",
+		"./pool", "TestWall", false},
+	{"a failure at the wall costs nothing", "pool/adapt.go", "a.Gate = min(2*max(a.Gate, firstGate), lastGate)", "",
+		"./pool", "TestWall", false},
+	{"leases from before the step pass the wall", "pool/adapt.go", "if a.atWall() && generation <= a.Risen {", "if false {",
+		"./pool", "TestWall", false},
+	{"a limit rises above the capacity", "pool/adapt.go", "if to = min(to, capacity); to > a.Limit {", "if to > a.Limit {",
+		"./pool", "TestRise", false},
+
+	// What counts.
+	{"a lease in an idle pool raises the limit", "pool/settle.go", "full(l.pool.inUse(), l.pool.limit.now())", "true",
+		"./pool", "TestLimitRises", false},
+	{"an expiry raises the limit", "pool/settle.go", "r.full && why == Released", "r.full",
+		"./pool", "TestLastWord", false},
+	{"who waits hears nothing of a higher limit", "pool/settle.go", "\t\tg.touch(p)\n", "",
+		"./pool", "TestLimitRises", false},
+	{"a report counts twice", "pool/report.go", "case before.Outcome == said.Outcome || before", "case before",
+		"./pool", "TestReportsCountOnce", false},
+	{"ok beats throttled", "pool/report.go", "case r.said == said.Outcome || r.said == OutcomeThrottled:", "case r.said == said.Outcome:",
+		"./pool", "TestLastWord", false},
+	{"an ok that was throttled stays ok", "pool/report.go", "p.limit.takeBack(before)", "",
+		"./pool", "TestReportsCountOnce", false},
+	{"a restart forgets what was said", "pool/restore.go", ", said: l.Outcome", "",
+		"./pool", "TestReportsCountOnce", false},
+	{"a restart forgets the limit", "pool/restore.go", ".limit.reports = reports", ".limit.reports = Reports{}",
+		"./pool", "TestLimitIsDurable", false},
+	{"the pace does not follow the limit", "pool/pool.go", "return AutoPace(p.Hold, p.limit.now())", "return AutoPace(p.Hold, p.Capacity())",
+		"./pool", "TestPaceFollowsLimit", false},
+	{"a late report is not stored", "proxyserver/store/record/record.go", "\t\treturn putEnded(t, c.Ended)\n\t}\n\treturn putLeases", "\t\treturn nil\n\t}\n\treturn putLeases",
+		"./proxyserver/store/bolt", "TestCommitAndLoadReports", false},
+	{"anybody reports of any lease", "proxyserver/report.go", "known && !c.may(owner)", "known && !c.may(owner) && false",
+		"./proxyserver", "TestReportsTakeTheTokenOfTheLease", false},
+	{"a report that is not valid fails a release", "proxyserver/report.go", "if req != nil && checkReport(*req) == nil && ", "if req != nil && *req != (leaseapi.ReportRequest{}) && checkReport(*req).Error() != \"\" && ",
+		"./proxyserver", "TestReportsTakeTheTokenOfTheLease", false},
+
+	// Logs.
+	{"what a log had before counts", "supervisor/follow/follow.go", "l.offset = l.before.Size()", "l.offset = 0",
+		"./supervisor/follow", "TestLogOfAnEarlierRun", false},
+	{"a truncated log is read no more", "supervisor/follow/follow.go", "if info.Size() < l.offset {", "if false {",
+		"./supervisor/follow", "TestLogThatBeginsAnew", false},
+	{"the rest of a rotated log is lost", "supervisor/follow/follow.go", "if l.read() || l.lines.end() {", "if false {",
+		"./supervisor/follow", "TestRestOfAReplacedLog", false},
+	{"a long line takes as much memory", "supervisor/follow/lines.go", "line[:min(len(line), MaxLine-len(l.rest))]...", "line...",
+		"./supervisor/follow", "TestLongLines", false},
+	{"a line in pieces is none", "supervisor/follow/lines.go", "if len(l.rest) > 0 || !whole {", "if !whole {",
+		"./supervisor/follow", "TestPieces", false},
+}

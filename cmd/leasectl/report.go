@@ -1,0 +1,103 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+type reportOptions struct {
+	handle string
+	detail string
+}
+
+func newReportCommand(a *app) *cobra.Command {
+	o := new(reportOptions)
+	cmd := &cobra.Command{
+		Use:   "report (throttled | ok) [--handle HANDLE]",
+		Short: "say what the account said to the holder of a lease",
+		Long: `Report tells the proxy that the account has throttled the holder of a lease, or
+that it has not: throttled at once, ok when the lease ends. A pool with adapt moves
+its limit by that, and any pool counts it. The first word about a lease counts, but
+throttled beats ok. A lease that has ended is remembered for two hours.
+
+Without --handle it is the lease of leasectl exec, as its command sees it. Without
+a lease there is nothing to report, and that is success.`,
+		Example:   `  grep -q RequestLimitExceeded install.log && leasectl report throttled`,
+		ValidArgs: []string{leaseapi.OutcomeThrottled, leaseapi.OutcomeOK},
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("want one argument: %s or %s", leaseapi.OutcomeThrottled, leaseapi.OutcomeOK)
+			}
+			if err := leaseapi.CheckOutcome(args[0]); err != nil {
+				return usageError{err}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.report(cmd.Context(), o, holder.Outcome{Word: args[0], Detail: o.detail})
+		},
+	}
+	flags := cmd.Flags()
+	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed (default: $LEASECTL_HANDLE)")
+	flags.StringVar(&o.detail, "detail", "", "what the account said, for people")
+	return cmd
+}
+
+func (a *app) report(ctx context.Context, o *reportOptions, outcome holder.Outcome) error {
+	record, why, err := a.reported(cmp.Or(o.handle, os.Getenv("LEASECTL_HANDLE")), o.handle == "")
+	switch {
+	case err != nil:
+		return err
+	case why != "":
+		a.Notef("%s: nothing is reported", why)
+		return nil
+	}
+	counts, err := a.holder.Report(ctx, record, outcome)
+	if err != nil {
+		return err
+	}
+	if counts {
+		a.Notef("reported %s", outcome.Word)
+	} else {
+		a.Notef("the proxy was told before, and counts that")
+	}
+	return nil
+}
+
+// reported returns the record of the lease that is meant, or why there is none. The
+// lease of exec may have ended before its command: the request tells it then.
+func (a *app) reported(path string, ofExec bool) (r holder.Record, why string, err error) {
+	if path == "" {
+		if state := os.Getenv("LEASECTL_STATE"); state != "" {
+			return r, "the command runs without a lease (" + state + ")", nil
+		}
+		return r, "there is no --handle, and no leasectl exec around", nil
+	}
+	handle, err := holder.OpenHandle(path)
+	if err != nil {
+		return r, "", err
+	}
+	r, err = handle.Read()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+		if ofExec {
+			r.RequestID = os.Getenv("LEASECTL_REQUEST_ID")
+		}
+	}
+	switch {
+	case err != nil:
+	case a.holder.ProxyOf(r) == "":
+		why = "no proxy is set (--proxy or $" + proxyVariable + ")"
+	case r.RequestID == "":
+		why = "handle " + handle.Path() + " says nothing of a lease that can be reported of"
+	}
+	return r, why, err
+}

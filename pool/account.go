@@ -1,0 +1,98 @@
+package pool
+
+import (
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// AccountOutcome is what the holder of a lease says the account said.
+type AccountOutcome uint8
+
+// The outcomes. A lease of which nobody says anything has none, and moves no limit.
+const (
+	NoOutcome        AccountOutcome = iota
+	OutcomeOK                       // nothing was throttled; it counts when the lease has ended
+	OutcomeThrottled                // it counts at once, and beats OutcomeOK
+)
+
+// String returns the word of an outcome; none has an empty one.
+func (o AccountOutcome) String() string {
+	switch o {
+	case OutcomeOK:
+		return leaseapi.OutcomeOK
+	case OutcomeThrottled:
+		return leaseapi.OutcomeThrottled
+	}
+	return ""
+}
+
+// OutcomeOf returns the outcome of a word; [NoOutcome] if it is of none.
+func OutcomeOf(word string) AccountOutcome {
+	switch word {
+	case leaseapi.OutcomeOK:
+		return OutcomeOK
+	case leaseapi.OutcomeThrottled:
+		return OutcomeThrottled
+	}
+	return NoOutcome
+}
+
+// Report is what a holder says of the leases of one request. They count as one:
+// they ran together, and one holder saw what became of them.
+type Report struct {
+	RequestID string
+	Outcome   AccountOutcome
+	Detail    string // for people; may be empty
+}
+
+// Reported is a report that counts.
+type Reported struct {
+	Report
+	Type       string
+	Owner      string
+	Generation uint64 // of a lease of the request
+	Limit      int    // of the pool when it counted
+}
+
+// EndedLease is what a report has to know of a lease that has ended.
+type EndedLease struct {
+	Type, Owner string
+	Generation  uint64
+	Units       int
+	Limit       int            // of the pool when the lease ended
+	Full        bool           // it was released, and ended while the pool was in full use
+	Outcome     AccountOutcome // what was said of it so far
+}
+
+// reported is said of l.
+func (l EndedLease) reported(said Report) *Reported {
+	return &Reported{Report: said, Type: l.Type, Owner: l.Owner, Generation: l.Generation, Limit: l.Limit}
+}
+
+// Reports is what was reported of the leases of a pool, and what came of it.
+type Reports struct {
+	Type string
+	Adaptation
+	Moved Move    // the last one
+	Tally []Tally // by limit, ascending; at most [MaxTally]
+}
+
+// Move is one move of a limit. The zero Move says that there was none.
+type Move struct {
+	At       time.Duration // on the lease clock
+	From, To int
+	Owner    string // whose report it was
+	Detail   string // of the report
+}
+
+// Tally is how many requests were reported to have ended ok, and to have been
+// throttled, at one limit of a pool.
+type Tally struct {
+	Limit         int
+	OK, Throttled int
+}
+
+// MaxTally is how many limits a pool counts reports for. Beyond it the limit goes
+// that is furthest from the one that is reported.
+const MaxTally = 64

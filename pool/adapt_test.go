@@ -1,0 +1,192 @@
+package pool
+
+import (
+	"testing"
+	"time"
+)
+
+// tested is a limit that the test moves; each lease has the next generation.
+type tested struct {
+	*testing.T
+	Adaptation
+	now             time.Duration
+	newest          uint64
+	floor, capacity int
+}
+
+func adapting(t *testing.T, start int) *tested {
+	return &tested{T: t, Adaptation: Adaptation{Limit: start}, floor: 8, capacity: 64}
+}
+
+// report is that the account throttles a lease that was granted just now.
+func (a *tested) report() {
+	a.newest++
+	a.throttled(a.now, a.newest, a.newest, a.floor)
+}
+
+// cut is that it throttles two.
+func (a *tested) cut() { a.report(); a.report() }
+
+// ok is that n leases of one unit end well, which were granted just now.
+func (a *tested) ok(n int) {
+	for range n {
+		a.newest++
+		a.endedOK(1, a.newest, a.newest, a.capacity)
+	}
+}
+
+func (a *tested) want(limit int) {
+	a.Helper()
+	if a.Limit != limit {
+		a.Fatalf("the limit is %d, want %d", a.Limit, limit)
+	}
+}
+
+// A cut takes two different leases within five minutes, and one below a limit of 10.
+func TestCut(t *testing.T) {
+	a := adapting(t, 32)
+	a.report()
+	a.throttled(a.now, a.newest, a.newest, a.floor) // the same again
+	a.want(32)
+	a.now += throttledWindow + 1
+	a.report()
+	a.want(32)
+	a.now += throttledWindow
+	a.report()
+	a.want(28)
+
+	a = adapting(t, 10)
+	a.report()
+	a.want(10)
+	a.report()
+	a.want(9)
+	a.report()
+	a.want(8)
+	a.report()
+	a.want(8) // the floor
+}
+
+// All that ran together cut once: what was granted before the last cut cuts no more.
+func TestOneCutForAllThatRanTogether(t *testing.T) {
+	a := adapting(t, 32)
+	a.newest = 32
+	for generation := range a.newest {
+		a.throttled(a.now, generation+1, a.newest, a.floor)
+	}
+	a.want(28)
+	a.report()
+	a.want(28) // one of the new ones
+	a.throttled(a.now, 5, a.newest, a.floor)
+	a.want(28) // with an old one
+	a.report()
+	a.want(25)
+}
+
+// The limit rises by a tenth for each as many units that ended well, and a cut begins
+// anew.
+func TestRise(t *testing.T) {
+	a := adapting(t, 20)
+	a.ok(19)
+	a.want(20)
+	a.ok(1)
+	a.want(22)
+	a.ok(22)
+	a.want(24)
+	a.endedOK(23, 1, 1, a.capacity)
+	a.report()
+	a.want(24)
+	a.ok(1)
+	a.want(26) // one throttled lease alone changes nothing
+	a.ok(20)
+	a.cut()
+	a.want(23)
+	a.ok(22)
+	a.want(23)
+	a.ok(1)
+	a.want(25)
+	for range 9 {
+		a.ok(20 * 64)
+	}
+	a.want(64) // the capacity
+	a = adapting(t, 1)
+	a.ok(1)
+	a.want(2) // at least by one
+}
+
+// A limit stops one below the wall, reaches it after four times as many leases, and
+// after twice as many with each failure. What is older than the step to the wall
+// does not say that the account bears it.
+func TestWall(t *testing.T) {
+	a := adapting(t, 32)
+	a.cut()
+	a.want(28)
+	for _, gate := range []int{4, 8, 16, 16} {
+		a.ok(28)
+		a.want(30)
+		a.ok(30)
+		a.want(31)
+		a.ok(gate*31 - 1)
+		a.want(31)
+		a.ok(1)
+		a.want(32)
+		a.endedOK(100, a.Risen, a.newest, a.capacity)
+		a.want(32)
+		a.cut()
+		a.want(28)
+	}
+	a.ok(28 + 30 + 16*31)
+	a.want(32)
+	a.ok(31)
+	a.want(32)
+	a.ok(1)
+	a.want(35) // it has passed
+	a.cut()
+	a.want(31)
+	a.ok(31)
+	a.want(34)
+	a.ok(4*34 - 1)
+	a.want(34)
+	a.ok(1)
+	a.want(35)
+}
+
+// A cut below the wall moves the wall, and keeps the gate.
+func TestLowerWall(t *testing.T) {
+	a := adapting(t, 32)
+	a.cut()
+	a.ok(28 + 30 + 4*31)
+	a.want(32)
+	a.cut() // the gate is 8 now
+	a.cut()
+	a.want(25)
+	a.ok(25)
+	a.want(27)
+	a.ok(8*27 - 1)
+	a.want(27)
+	a.ok(1)
+	a.want(28)
+}
+
+func TestTakeBack(t *testing.T) {
+	a := adapting(t, 20)
+	a.ok(19)
+	a.takeBack(30)
+	a.ok(19)
+	a.want(20)
+	a.ok(1)
+	a.want(22)
+}
+
+func TestAdaptCheck(t *testing.T) {
+	for _, test := range []struct {
+		Adapt
+		valid bool
+	}{
+		{Adapt{}, true}, {Adapt{Floor: 8, Start: 20}, true}, {Adapt{Floor: 32}, true}, {Adapt{Start: 32}, true},
+		{Adapt{Floor: 33}, false}, {Adapt{Start: 33}, false}, {Adapt{Floor: -1}, false}, {Adapt{Start: -1}, false}, {Adapt{Floor: 9, Start: 8}, false},
+	} {
+		if err := test.check(32); (err == nil) != test.valid {
+			t.Errorf("%+v: %v", test.Adapt, err)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package pool
+
+import (
+	"reflect"
+	"slices"
+	"time"
+)
+
+// The rules of reports, and of the limit that they move, said once more.
+
+// gap is the least time between two grants.
+func (p *modelPool) gap() time.Duration {
+	if p.Adapt == nil || p.Hold == 0 {
+		return p.Pace
+	}
+	return p.Hold / time.Duration(p.limit)
+}
+
+// relimit makes the limit what settings and reports say.
+func (p *modelPool) relimit() {
+	p.limit = p.capacity()
+	if p.Adapt == nil {
+		return
+	}
+	switch {
+	case p.reports.Limit > 0:
+		p.limit = p.reports.Limit
+	case p.Adapt.Start > 0:
+		p.limit = p.Adapt.Start
+	}
+	p.limit = min(max(1, p.Adapt.Floor, p.limit), p.capacity())
+}
+
+// hears counts a report, and says what has to be durable then.
+func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome AccountOutcome, wasOK bool) {
+	if p == nil || p.gone {
+		return
+	}
+	i := slices.IndexFunc(p.reports.Tally, func(t Tally) bool { return t.Limit == l.Limit })
+	if i < 0 {
+		p.reports.Tally = append(p.reports.Tally, Tally{Limit: l.Limit})
+		slices.SortFunc(p.reports.Tally, func(a, b Tally) int { return a.Limit - b.Limit })
+		for len(p.reports.Tally) > 64 { // away with the one that is furthest
+			if first := p.reports.Tally[0].Limit; l.Limit-first > p.reports.Tally[64].Limit-l.Limit {
+				p.reports.Tally = p.reports.Tally[1:]
+			} else {
+				p.reports.Tally = p.reports.Tally[:64]
+			}
+		}
+		i = slices.IndexFunc(p.reports.Tally, func(t Tally) bool { return t.Limit == l.Limit })
+	}
+	if wasOK {
+		p.reports.Tally[i].OK--
+		if p.Adapt != nil && l.Full {
+			p.reports.OK = max(0, p.reports.OK-l.Units)
+		}
+	}
+	from := p.limit
+	if outcome == OutcomeThrottled {
+		p.reports.Tally[i].Throttled++
+		if p.Adapt != nil {
+			p.reports.Limit = p.limit
+			m.suspect(p, l.Generation)
+		}
+	} else {
+		p.reports.Tally[i].OK++
+		if p.Adapt != nil && l.Full {
+			p.reports.Limit = p.limit
+			m.trust(p, l)
+		}
+	}
+	p.reports.Type = p.Type
+	if p.relimit(); p.limit != from {
+		p.reports.Moved = Move{At: m.now, From: from, To: p.limit, Owner: l.Owner, Detail: detail}
+		p.dirty = true
+		m.count(map[bool]string{true: "limit cut", false: "limit raised"}[p.limit < from])
+	}
+	want := p.reports
+	want.Tally = slices.Clone(want.Tally)
+	m.adapting = append(m.adapting, Change{Kind: Adapted, Reports: &want, Moved: p.limit != from})
+}
+
+// suspect: two leases that are newer than the last cut, within five minutes, cut the
+// limit by a tenth, rounded up; below 10, one does.
+func (m *model) suspect(p *modelPool, generation uint64) {
+	a := &p.reports.Adaptation
+	if generation <= a.Cut {
+		return
+	}
+	second := a.Suspect > 0 && a.Suspect != generation && m.now <= a.SuspectAt+5*time.Minute
+	if p.limit >= 10 && !second {
+		a.Suspect, a.SuspectAt = generation, m.now
+		return
+	}
+	a.Suspect, a.SuspectAt, a.OK, a.Cut = 0, 0, 0, m.generation
+	down := p.limit / 10
+	if p.limit%10 > 0 {
+		down++
+	}
+	if to := max(1, p.Adapt.Floor, p.limit-down); to < p.limit {
+		if a.Wall != 0 && a.Wall <= p.limit {
+			a.Gate = map[int]int{0: 8, 8: 16, 16: 16}[a.Gate]
+			m.count("gate doubled")
+		}
+		a.Wall, a.Limit = p.limit, to
+	}
+}
+
+// trust: as many units as the limit raise it by a tenth, but only four times as many
+// or more let it reach the wall; and those that began there let it pass.
+func (m *model) trust(p *modelPool, l EndedLease) {
+	a := &p.reports.Adaptation
+	there := a.Wall != 0 && a.Wall <= p.limit
+	if there && l.Generation <= a.Risen {
+		return
+	}
+	need, to := p.limit, p.limit+max(1, p.limit/10)
+	switch {
+	case a.Wall == p.limit+1:
+		need, to = p.limit*max(4, a.Gate), a.Wall
+	case a.Wall > p.limit:
+		to = min(to, a.Wall-1)
+	}
+	if a.OK += l.Units; a.OK < need {
+		return
+	}
+	a.OK = need
+	if there {
+		a.Wall, a.Gate = 0, 0
+		m.count("wall passed")
+	}
+	if to = min(to, p.capacity()); to > p.limit {
+		a.Limit, a.OK, a.Risen = to, 0, m.generation
+	}
+}
+
+// uses notes whether a lease that ends now ran while its pool was in full use.
+func (m *model) uses(l *modelLease) {
+	p := m.pools[l.Type]
+	_, paused := m.pauses[l.Type]
+	if l.request != nil && !paused && float64(p.inUse+p.locked) >= 0.9*float64(p.limit) {
+		l.request.full = true
+	}
+}
+
+// settles is what is remembered of the last lease of a request.
+func (m *model) settles(r *modelRequest, l Lease, why Reason) {
+	p := m.pools[l.Type]
+	e := EndedLease{Type: l.Type, Owner: l.Owner, Generation: l.Generation, Units: max(1, l.Count), Limit: p.limit,
+		Full: r.full && why == Released, Outcome: r.said}
+	if p.Units > 0 && l.Weighted {
+		e.Units = l.Units
+	}
+	if r.said == OutcomeOK {
+		m.hears(p, e, "", OutcomeOK, false)
+	}
+	m.settling[r.ID] = e
+}
+
+// applyTold: a report counts that was made.
+func (m *model) applyTold(c Change) {
+	if len(m.telling) == 0 || !reflect.DeepEqual(c, m.telling[0]) {
+		m.fail("told %+v of %+v and %+v, want %+v", c.Reported, c.Leases, c.Ended, m.telling)
+	}
+	m.telling = m.telling[1:]
+	m.count("told " + c.Reported.Outcome.String())
+}
+
+// applyAdapted: reports are durable when they count.
+func (m *model) applyAdapted(c Change) {
+	if m.pools[c.Reports.Type] == nil {
+		if !reflect.DeepEqual(*c.Reports, Reports{Type: c.Reports.Type}) {
+			m.fail("adapted %+v, which is no pool", c.Reports)
+		}
+		return
+	}
+	if len(m.adapting) == 0 || !reflect.DeepEqual(c, m.adapting[0]) {
+		m.fail("adapted %+v, want %+v", c.Reports, m.adapting)
+	}
+	m.adapting = m.adapting[1:]
+}
+
+// report says what became of a lease.
+func (m *sim) report(said Report) {
+	m.logf("report %+v", said)
+	r := m.requests[said.RequestID]
+	i := -1
+	if r == nil && m.isEnded[said.RequestID] != nil {
+		i = lastEnded(m.ended, said.RequestID)
+	}
+	var want error
+	counts := false
+	switch {
+	case r == nil && i < 0:
+		want = ErrUnknownRequest
+	case r != nil && (r.queued || r.Anonymous), r == nil && m.ended[i].Lease == EndedLease{}:
+		want = ErrNoLease
+	case r != nil:
+		if counts = r.said == NoOutcome || r.said == OutcomeOK && said.Outcome == OutcomeThrottled; counts {
+			m.tells(r, said)
+		}
+	default:
+		was := m.ended[i].Lease.Outcome
+		if counts = was == NoOutcome || was == OutcomeOK && said.Outcome == OutcomeThrottled; counts {
+			m.count("told late")
+			l := m.ended[i].Lease
+			m.ended[i].Lease.Outcome = said.Outcome
+			m.telling = append(m.telling, Change{Kind: Told, Ended: m.ended[i],
+				Reported: &Reported{Report: said, Type: l.Type, Owner: l.Owner, Generation: l.Generation, Limit: l.Limit}})
+			m.hears(m.pools[l.Type], l, said.Detail, said.Outcome, was == OutcomeOK)
+		}
+	}
+	m.do(func(now time.Duration) {
+		got, err := m.set.Report(now, said)
+		if m.mustBe(err, want); got != counts {
+			m.failf("the report counts: %v, want %v", got, counts)
+		}
+	})
+}
+
+// lastEnded returns where an id is among ended; most that are asked for ended lately.
+func lastEnded(ended []Ended, id string) int {
+	for i := len(ended) - 1; i >= 0; i-- {
+		if ended[i].ID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// tells is a report of a lease that is held.
+func (m *model) tells(r *modelRequest, said Report) {
+	r.said = said.Outcome
+	var leases []Lease
+	for _, l := range r.leases {
+		l.Outcome = said.Outcome
+		leases = append(leases, l.Lease)
+	}
+	p, last := m.pools[r.leases[0].Type], leases[len(leases)-1]
+	m.telling = append(m.telling, Change{Kind: Told, Leases: leases,
+		Reported: &Reported{Report: said, Type: p.Type, Owner: last.Owner, Generation: last.Generation, Limit: p.limit}})
+	if said.Outcome == OutcomeThrottled {
+		m.hears(p, EndedLease{Owner: last.Owner, Generation: last.Generation, Limit: p.limit}, said.Detail, said.Outcome, false)
+	}
+}
+
+// somebodyReports says something of a lease that is held, was held, or never was.
+func (m *sim) somebodyReports() {
+	said := Report{RequestID: "nobody", Outcome: OutcomeOK}
+	switch n := m.rand.IntN(20); {
+	case n < 14 && len(m.leases) > 0:
+		said.RequestID = m.leases[m.rand.IntN(len(m.leases))].RequestID
+	case n < 19 && len(m.ended) > 0:
+		said.RequestID = m.ended[len(m.ended)-1-m.rand.IntN(min(20, len(m.ended)))].ID
+	}
+	if m.rand.IntN(8) == 0 {
+		said.Outcome, said.Detail = OutcomeThrottled, "Throttling"
+	}
+	m.remember(func() { m.report(said) })
+	m.report(said)
+}

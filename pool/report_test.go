@@ -1,0 +1,212 @@
+package pool
+
+import (
+	"errors"
+	"testing"
+)
+
+// adaptive is a pool of ten names whose limit starts at four.
+func adaptive(t *testing.T) *Set {
+	t.Helper()
+	return with(t, Config{Type: "t", Names: numbered("t", 10), Adapt: &Adapt{Floor: 2, Start: 4}})
+}
+
+func say(t *testing.T, set *Set, id string, outcome AccountOutcome, counts bool) {
+	t.Helper()
+	if got, err := set.Report(0, Report{RequestID: id, Outcome: outcome, Detail: "said of " + id}); err != nil || got != counts {
+		t.Fatalf("%s of %s counts: %v, %v; want %v", outcome, id, got, err, counts)
+	}
+}
+
+func status(set *Set) PoolStatus { return set.Totals(0)[0] }
+
+// A pool grants up to its limit. A throttled lease cuts it, what is held stays, and
+// more is granted only below it.
+func TestLimit(t *testing.T) {
+	set := adaptive(t)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		if l, err := set.Acquire(0, req(id)); err != nil || len(l) != 1 {
+			t.Fatalf("%s got %v, %v", id, l, err)
+		}
+	}
+	if l, err := set.Acquire(0, req("e")); err != nil || l != nil {
+		t.Fatalf("beyond the limit came %v, %v", l, err)
+	}
+	say(t, set, "b", OutcomeThrottled, true)
+	if st := status(set); st.Limit != 3 || st.InUse != 4 || st.Wall != 4 ||
+		st.Moved != (Move{From: 4, To: 3, Detail: "said of b"}) {
+		t.Fatalf("the pool is %+v", st)
+	}
+	say(t, set, "a", OutcomeThrottled, true) // ran together with b
+	if st := status(set); st.Limit != 3 {
+		t.Fatalf("the limit is %d", st.Limit)
+	}
+	set.Cancel(0, "a")
+	if st := status(set); st.InUse != 3 || st.Waiting != 1 {
+		t.Fatalf("the pool is %+v", st)
+	}
+	set.Cancel(0, "b")
+	if st := status(set); st.InUse != 3 || st.Waiting != 0 {
+		t.Fatalf("the pool is %+v", st)
+	}
+}
+
+// What ends ok while the pool is in full use raises the limit, and who waits is
+// granted what that frees. What is not said, expires, or ends while little is in use,
+// moves nothing.
+func TestLimitRises(t *testing.T) {
+	set := adaptive(t)
+	ids := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"}
+	for _, id := range ids {
+		set.Acquire(0, req(id))
+	}
+	end := func(id string, limit int) {
+		t.Helper()
+		set.Release(0, Ref{Name: set.requests[id].leases[0].Name}, 0)
+		if st := status(set); st.Limit != limit {
+			t.Fatalf("after %s the limit is %d, want %d", id, st.Limit, limit)
+		}
+	}
+	end("a", 4) // nothing was said
+	for _, id := range []string{"b", "c", "d"} {
+		say(t, set, id, OutcomeOK, true)
+		end(id, 4)
+	}
+	say(t, set, "a", OutcomeOK, true) // late
+	if st := status(set); st.Limit != 5 || st.InUse != 5 || st.Waiting != 0 || st.Moved.From != 4 {
+		t.Fatalf("the pool is %+v", st)
+	}
+	end("e", 5)
+	for _, id := range []string{"f", "g", "h"} { // at four, three and two of five
+		say(t, set, id, OutcomeOK, true)
+		end(id, 5)
+	}
+	if r := set.Snapshot().Reports[0]; r.OK != 0 || len(r.Tally) != 2 || r.Tally[0] != (Tally{4, 4, 0}) || r.Tally[1] != (Tally{5, 3, 0}) {
+		t.Errorf("reported is %+v", r)
+	}
+	say(t, set, "i", OutcomeOK, true)
+	set.Advance(ProvisionalTTL)
+	if r := set.Snapshot().Reports[0]; r.OK != 0 || r.Tally[1].OK != 4 {
+		t.Errorf("after an expiry, reported is %+v", r)
+	}
+}
+
+// A report counts once, and throttled beats ok, also long after the lease has ended,
+// and over restarts.
+func TestReportsCountOnce(t *testing.T) {
+	config := Config{Type: "t", Names: numbered("t", 1)}
+	set := with(t, config)
+	restart := func() {
+		t.Helper()
+		var err error
+		if set, err = New([]Config{config}, set.Snapshot()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tally := func(want Tally) {
+		t.Helper()
+		if got := status(set).Tally; len(got) != 1 || got[0] != want {
+			t.Fatalf("the tally is %+v, want %+v", got, want)
+		}
+	}
+	refused := func(id string, want error) {
+		t.Helper()
+		if _, err := set.Report(0, Report{RequestID: id, Outcome: OutcomeOK}); !errors.Is(err, want) {
+			t.Errorf("a report of %s: %v, want %v", id, err, want)
+		}
+	}
+	must(t, set, 0, Request{ID: "a", Type: "t", Owner: "owner"}, "t-0")
+	set.Acquire(0, req("b"))
+	refused("x", ErrUnknownRequest)
+	refused("b", ErrNoLease)
+	say(t, set, "a", OutcomeOK, true)
+	restart()
+	say(t, set, "a", OutcomeOK, false)
+	set.Cancel(0, "a")
+	tally(Tally{1, 1, 0})
+	restart()
+	say(t, set, "a", OutcomeOK, false)
+	say(t, set, "a", OutcomeThrottled, true)
+	tally(Tally{1, 0, 1})
+	restart()
+	say(t, set, "a", OutcomeThrottled, false)
+	say(t, set, "a", OutcomeOK, false)
+	tally(Tally{1, 0, 1})
+	set.Cancel(0, "gone")
+	refused("gone", ErrNoLease)
+	if _, err := set.Report(0, Report{RequestID: "a", Outcome: 7}); !errors.Is(err, ErrOutcome) {
+		t.Errorf("an outcome that is none: %v", err)
+	}
+	if owner, ok := set.HolderOf(0, "a"); !ok || owner != "owner" {
+		t.Errorf("a was held by %q, %v", owner, ok)
+	}
+	set.Advance(EndedKept - 1)
+	say(t, set, "a", OutcomeThrottled, false)
+	set.Advance(EndedKept)
+	refused("a", ErrUnknownRequest)
+}
+
+// Throttled is the last word about a lease that is held. One that expires in full use
+// moves nothing, whatever was said of it.
+func TestLastWord(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 2), Adapt: &Adapt{Start: 1}})
+	must(t, set, 0, req("a"), "t-0")
+	say(t, set, "a", OutcomeThrottled, true)
+	say(t, set, "a", OutcomeOK, false)
+	set.Cancel(0, "a")
+	must(t, set, 0, req("b"), "t-1")
+	say(t, set, "b", OutcomeOK, true)
+	set.Advance(ProvisionalTTL)
+	if st := status(set); st.InUse != 0 || st.Limit != 1 || st.Tally[0] != (Tally{1, 1, 1}) {
+		t.Errorf("the pool is %+v", st)
+	}
+}
+
+// Limit, wall and gate outlive a restart, and the bounds of another configuration hold.
+func TestLimitIsDurable(t *testing.T) {
+	set := adaptive(t)
+	must(t, set, 0, req("a"), "t-0")
+	say(t, set, "a", OutcomeThrottled, true)
+	snap := set.Snapshot()
+	for _, test := range []struct {
+		names int
+		adapt *Adapt
+		want  int
+	}{{10, &Adapt{Floor: 2, Start: 9}, 3}, {10, &Adapt{Floor: 5}, 5}, {2, &Adapt{}, 2}, {10, nil, 10}} {
+		back, err := New([]Config{{Type: "t", Names: numbered("t", test.names), Adapt: test.adapt}}, snap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st := status(back); st.Limit != test.want || st.Wall != 4 {
+			t.Errorf("%+v: the limit is %d with wall %d, want %d", test, st.Limit, st.Wall, test.want)
+		}
+	}
+}
+
+// The pace follows the limit.
+func TestPaceFollowsLimit(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 10), Adapt: &Adapt{Start: 4}, Hold: 60 * s})
+	must(t, set, 0, req("a"), "t-0")
+	if st := status(set); st.NextGrantIn != 15*s {
+		t.Errorf("the next grant is in %v", st.NextGrantIn)
+	}
+	say(t, set, "a", OutcomeThrottled, true)
+	if st := status(set); st.NextGrantIn != 20*s {
+		t.Errorf("after the cut the next grant is in %v", st.NextGrantIn)
+	}
+}
+
+// A pool counts for so many limits at most: the furthest go.
+func TestTallyIsBounded(t *testing.T) {
+	var l limit
+	for i := range 2 * MaxTally {
+		l.tally(i+1).OK++
+	}
+	if got := l.reports.Tally; len(got) != MaxTally || got[0].Limit != MaxTally+1 {
+		t.Errorf("%d limits from %d on", len(got), got[0].Limit)
+	}
+	l.tally(1).OK++
+	if got := l.reports.Tally; len(got) != MaxTally || got[0].Limit != 1 || got[MaxTally-1].Limit != 2*MaxTally-1 {
+		t.Errorf("%d limits from %d to %d", len(got), got[0].Limit, got[MaxTally-1].Limit)
+	}
+}

@@ -1,0 +1,46 @@
+package pool
+
+import "slices"
+
+// noteUse notes whether l, which is about to end, was held while its pool was in full
+// use.
+func (g *ledger) noteUse(l *lease) {
+	if r := l.request; r != nil {
+		r.full = r.full || !g.paused(l.pool) && full(l.pool.inUse(), l.pool.limit.now())
+	}
+}
+
+// settle returns what is remembered of the last lease of r, which has ended, and
+// counts it if it was said to be ok.
+func (g *ledger) settle(r *request, l Lease, why Reason) EndedLease {
+	p := r.pool
+	e := EndedLease{
+		Type: p.Type, Owner: r.Owner, Generation: l.Generation, Units: max(l.Count, 1), Limit: p.limit.now(),
+		Full: r.full && why == Released, Outcome: r.said,
+	}
+	if l.Weighted && p.counted() {
+		e.Units = l.Units
+	}
+	if e.Outcome == OutcomeOK {
+		g.count(p, e, "", func() { p.limit.endedOK(e, g.generation) })
+	}
+	return e
+}
+
+// count lets the limit of p take up a report of l.
+func (g *ledger) count(p *pool, l EndedLease, detail string, take func()) {
+	if p.retired {
+		return
+	}
+	from := p.limit.now()
+	take()
+	to, reports := p.limit.now(), &p.limit.reports
+	reports.Type = p.Type
+	if to != from {
+		reports.Moved = Move{At: g.now, From: from, To: to, Owner: l.Owner, Detail: detail}
+		g.touch(p)
+	}
+	now := *reports
+	now.Tally = slices.Clone(now.Tally)
+	g.note(Change{Kind: Adapted, Reports: &now, Moved: to != from})
+}

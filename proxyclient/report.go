@@ -1,0 +1,42 @@
+package proxyclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// ErrNoLease is the error of a report of a request that holds no lease, and held none.
+var ErrNoLease = errors.New("the proxy knows of no lease to report of")
+
+// Report tells the proxy what the account said to the holder of a lease, and returns
+// whether that counts: see [leaseapi.ReportReply]. It tries again until ctx ends, or
+// until there was no good answer for too long ([ErrUnreachable]): a second copy
+// changes nothing.
+//
+// Errors are [ErrUnknownRequest] if the proxy has forgotten the lease, [ErrNoLease],
+// and [ErrOlder] if it takes no reports.
+func (c *Client) Report(ctx context.Context, r leaseapi.ReportRequest) (counts bool, err error) {
+	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
+	if err := c.ensureUnits(ctx, "a report", p); err != nil {
+		return false, fmt.Errorf("report: %w", err)
+	}
+	o := c.do(ctx, post(leaseapi.PathReport, r, idempotent{misrouted: true}), p)
+	var reply leaseapi.ReportReply
+	switch {
+	case o.err != nil:
+		err = c.failure(ctx, o, p)
+	case o.StatusCode == http.StatusOK && o.decode(&reply) == nil:
+		return reply.Counts, nil
+	case o.is(leaseapi.ProblemUnknownRequest):
+		err = fmt.Errorf("%w %s: it was forgotten, or is of another proxy", ErrUnknownRequest, r.RequestID)
+	case o.is(leaseapi.ProblemNoLease):
+		err = &reworded{text: o.text(), err: ErrNoLease}
+	default:
+		err = c.failure(ctx, o, p)
+	}
+	return false, fmt.Errorf("report: %w", err)
+}

@@ -1,0 +1,38 @@
+package proxyclient
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// Each answer to a report, and a lost one, which is sent again. A proxy that takes no
+// reports is sent none.
+func TestReport(t *testing.T) {
+	said := func(status int, p leaseapi.Problem) fault {
+		return fault{status: status, body: `{"type":"` + p.Type + `","title":"why"}`, header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
+	}
+	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
+	for name, tt := range map[string]struct {
+		faults []fault
+		counts bool
+		err    error
+	}{
+		"counts":    {[]fault{health, {status: 200, body: `{"counts":true}`}}, true, nil},
+		"again":     {[]fault{health, {status: 200, body: `{"counts":false}`}}, false, nil},
+		"forgotten": {[]fault{health, said(404, leaseapi.Problem{Type: leaseapi.ProblemUnknownRequest})}, false, ErrUnknownRequest},
+		"no lease":  {[]fault{health, said(409, leaseapi.Problem{Type: leaseapi.ProblemNoLease})}, false, ErrNoLease},
+		"lost":      {[]fault{health, {status: 502, body: "x"}, {status: 200, body: `{"counts":true}`}}, true, nil},
+		"wire 2":    {[]fault{{status: 200, body: `{"status":"ok","wire":2}`}}, false, ErrOlder},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			c, _ := serve(t, nil, tt.faults...)
+			counts, err := c.Report(t.Context(), leaseapi.ReportRequest{RequestID: "R", Outcome: leaseapi.OutcomeOK})
+			if !errors.Is(err, tt.err) || counts != tt.counts {
+				t.Errorf("it counts: %v, error %v", counts, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package proxyserver
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+)
+
+func (h *handler) serveReport(c caller, w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	var req leaseapi.ReportRequest
+	err := json.Unmarshal(body, &req)
+	if err != nil {
+		err = fmt.Errorf("the body is not valid: %w", err)
+	} else {
+		err = checkReport(req)
+	}
+	if err != nil {
+		badRequest(w, err)
+		return
+	}
+	var counts bool
+	var refused, forbidden error
+	err = h.term().do(func(set *pool.Set, now time.Duration) {
+		if forbidden = c.mayReport(set, now, req); forbidden == nil {
+			counts, refused = report(set, now, req)
+		}
+	})
+	switch err := cmp.Or(err, forbidden); {
+	case err != nil:
+		h.refuseCall(w, err)
+	case errors.Is(refused, pool.ErrUnknownRequest):
+		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+req.RequestID+" is known")
+	case refused != nil:
+		problem(w, http.StatusConflict, leaseapi.ProblemNoLease, refused.Error())
+	default:
+		answer(w, http.StatusOK, leaseapi.ReportReply{Counts: counts})
+	}
+}
+
+func checkReport(req leaseapi.ReportRequest) error {
+	return cmp.Or(leaseapi.CheckRequestID(req.RequestID), leaseapi.CheckOutcome(req.Outcome), leaseapi.CheckDetail(req.Detail))
+}
+
+// mayReport reports why c may not say anything of a lease: another token holds it, or
+// held it.
+func (c caller) mayReport(set *pool.Set, now time.Duration, req leaseapi.ReportRequest) error {
+	if owner, known := set.HolderOf(now, req.RequestID); known && !c.may(owner) {
+		return forbiddenError(fmt.Sprintf("request %q was made with another token", req.RequestID))
+	}
+	return nil
+}
+
+func report(set *pool.Set, now time.Duration, req leaseapi.ReportRequest) (bool, error) {
+	return set.Report(now, pool.Report{RequestID: req.RequestID, Outcome: pool.OutcomeOf(req.Outcome), Detail: req.Detail})
+}
+
+// reportReleased takes what a release says of its lease, if it may. What cannot be
+// taken is of no concern to the release: the lease is to end.
+func (c caller) reportReleased(set *pool.Set, now time.Duration, req *leaseapi.ReportRequest) {
+	if req != nil && checkReport(*req) == nil && c.mayReport(set, now, *req) == nil {
+		report(set, now, *req)
+	}
+}
+
+// addReports adds to the state of a pool what was reported of its leases.
+func addReports(clock clock, wire *leaseapi.Pool, p pool.PoolStatus) {
+	wire.Adapt, wire.Wall = p.Adapt, p.Wall
+	if m := p.Moved; m != (pool.Move{}) {
+		token, owner := splitHolder(m.Owner)
+		wire.Moved = &leaseapi.LimitMove{
+			From: m.From, To: m.To, Owner: owner, Token: token, Detail: m.Detail,
+			At: clock.wall(m.At), Age: leaseapi.Duration(round(-clock.until(m.At))),
+		}
+	}
+	for _, t := range p.Tally {
+		wire.Tally = append(wire.Tally, leaseapi.Tally(t))
+	}
+}

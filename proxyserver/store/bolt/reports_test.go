@@ -1,0 +1,58 @@
+package bolt
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+)
+
+// Limits, and what was reported of leases that are held and of those that have ended,
+// are there when the store is opened again, with every field.
+func TestCommitAndLoadReports(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	lease := pool.Lease{Name: "n", Type: "t", Generation: 3, RequestID: "r", Count: 1, Units: 1, TTL: time.Hour}
+	told := lease
+	told.Outcome = pool.OutcomeOK
+	ended := pool.Ended{ID: "e", Until: 9, Unconfirmed: true, Lease: pool.EndedLease{Type: "t", Owner: "red\x00me", Generation: 2, Units: 4, Limit: 5, Full: true}}
+	toldLate := ended
+	toldLate.Lease.Outcome = pool.OutcomeThrottled
+	cancelled, removed := pool.Ended{ID: "c", Until: 10}, pool.Ended{ID: "d", Until: 11, Removed: "{why}"}
+	full := pool.Reports{
+		Type: "t", Adaptation: pool.Adaptation{Limit: 1, Wall: 2, Gate: 3, OK: 4, Cut: 5, Risen: 6, Suspect: 7, SuspectAt: 8},
+		Moved: pool.Move{At: 9, From: 10, To: 11, Owner: "me", Detail: "why"}, Tally: []pool.Tally{{Limit: 12, OK: 13, Throttled: 14}, {Limit: 15}},
+	}
+	small := pool.Reports{Type: "t", Tally: []pool.Tally{{Limit: 1, OK: 1}}}
+	gone := pool.Reports{Type: "gone", Tally: small.Tally}
+	for _, changes := range [][]pool.Change{
+		{
+			{Kind: pool.Granted, ID: "r", Leases: []pool.Lease{lease}}, {Kind: pool.Remembered, Ended: ended},
+			{Kind: pool.Remembered, Ended: cancelled}, {Kind: pool.Remembered, Ended: removed},
+			{Kind: pool.Adapted, Reports: &small}, {Kind: pool.Adapted, Reports: &gone},
+		},
+		{
+			{Kind: pool.Told, Leases: []pool.Lease{told}, Reported: &pool.Reported{}}, {Kind: pool.Told, Ended: toldLate, Reported: &pool.Reported{}},
+			{Kind: pool.Adapted, Reports: &full}, {Kind: pool.Adapted, Reports: &pool.Reports{Type: "gone"}},
+		},
+	} {
+		if err := s.Commit(store.Batch{Clock: 4, Generation: 9, Changes: changes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := mustOpen(t, dir).Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := pool.Snapshot{
+		Clock: 4, Generation: 9, Leases: []pool.Lease{told}, Ended: []pool.Ended{toldLate, cancelled, removed}, Reports: []pool.Reports{full},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("loaded\n%+v\nwant\n%+v", got, want)
+	}
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"cmp"
+	"container/heap"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// account is what a pool protects, and what comes to it. Nobody tells the pool what
+// the account bears: the holders report what it throttles.
+//
+// While more jobs hold than the account bears, it throttles each of them with
+// probability min(1, abrupt × (in use − bears) / bears) a minute, once.
+type account struct {
+	name   string
+	bears  []int   // in equal parts of the time; nil: 32, 20 and 45
+	abrupt float64 // zero: 0.4
+	spread float64 // σ of the logarithm of the holds; zero: all are alike
+
+	atEnd    bool    // a job reports when its lease ends; else two minutes after it was throttled
+	mistaken float64 // part of the jobs that report throttling which there was not
+	bursts   bool    // a hundred jobs every five hours; else 1.6 times as many as the account bears
+	floor    int     // of the limit; zero: 8
+
+	throttled, used *limit // the budgets
+}
+
+const (
+	accountTime  = 4 * 24 * time.Hour
+	accountNames = 64 // of the pool that adapts
+	accountStart = 20 // its first limit
+	accountHold  = 20 * time.Minute
+	accountTick  = 15 * time.Second // how often it is drawn whom the account throttles
+	accountWait  = time.Hour        // how long a job waits for a lease
+	reportDelay  = 2 * time.Minute
+	burstEvery   = 5 * time.Hour
+	burstJobs    = 100
+	overdemand   = 1.6
+	usualAbrupt  = 0.4
+	usualFloor   = 8
+)
+
+// accounts are the rows of the table; the first is in the picture.
+var accounts = []account{
+	{name: "bears 32, then 20, then 45", throttled: atMost(2), used: atLeast(0.90)},
+	{name: "2 % false reports", mistaken: 0.02, throttled: atMost(2), used: atLeast(0.85)},
+	{name: "ten times as abrupt", abrupt: 10 * usualAbrupt, throttled: atMost(3), used: atLeast(0.90)},
+	{name: "holds that vary", spread: 0.4, throttled: atMost(4), used: atLeast(0.84)},
+	{name: "reports only at the lease's end", atEnd: true, throttled: atMost(5), used: atLeast(0.90)},
+	{name: "bears 4", bears: []int{4}, floor: 2, throttled: atMost(8), used: atLeast(0.93)},
+	{name: "bursts of 100 every five hours", bursts: true, throttled: atMost(3)},
+}
+
+// bearsAt is how many jobs the account bears at a time.
+func (a account) bearsAt(at time.Duration) int {
+	bears := a.bears
+	if bears == nil {
+		bears = []int{32, 20, 45}
+	}
+	return bears[min(int(at*time.Duration(len(bears))/accountTime), len(bears)-1)]
+}
+
+// tenant is a job that asks for a lease and uses the account.
+type tenant struct {
+	id                 string
+	lease              pool.Lease
+	throttled, accused bool // by the account; by mistake
+}
+
+// accountRun is one run of an account with a pool.
+type accountRun struct {
+	account
+	set    *pool.Set
+	random *rand.Rand
+	now    time.Duration
+	events events
+	jobs   map[string]*tenant // by request
+	holds  []*tenant          // in the order of their grants
+
+	granted, hit int     // jobs: that got a lease, and of those, that were throttled
+	used         float64 // sum over the ticks of what was in use, as a part of what the account bears
+	ticks        int
+	trace        []moment
+}
+
+// moment is what the picture shows of each tick.
+type moment struct{ bears, limit, hit int }
+
+// throttledPercent is how many of the jobs were throttled.
+func (r *accountRun) throttledPercent() float64 { return 100 * float64(r.hit) / float64(r.granted) }
+
+// usedPart is how much of what the account bears was in use, on average over the time.
+func (r *accountRun) usedPart() float64 { return r.used / float64(r.ticks) }
+
+// event is something that happens at a time.
+type event struct {
+	at     time.Duration
+	serial int // events of one time happen in the order in which they were made
+	do     func() error
+}
+
+// events are those to come, as a heap.
+type events struct {
+	all    []event
+	serial int
+}
+
+func (e *events) Len() int { return len(e.all) }
+func (e *events) Less(i, j int) bool {
+	a, b := e.all[i], e.all[j]
+	return a.at < b.at || a.at == b.at && a.serial < b.serial
+}
+func (e *events) Swap(i, j int) { e.all[i], e.all[j] = e.all[j], e.all[i] }
+func (e *events) Push(x any)    { e.all = append(e.all, x.(event)) }
+func (e *events) Pop() any {
+	last := e.all[len(e.all)-1]
+	e.all = e.all[:len(e.all)-1]
+	return last
+}
+
+// at puts off do.
+func (r *accountRun) at(at time.Duration, do func() error) {
+	r.events.serial++
+	heap.Push(&r.events, event{at, r.events.serial, do})
+}
+
+// simulate runs the account with a pool that adapts, or has a fixed limit, from a
+// seed.
+func (a account) simulate(seed uint64, fixed int) (*accountRun, error) {
+	c := pool.Config{Type: "install", Names: pool.Numbered("install", accountNames), Adapt: &pool.Adapt{Floor: cmp.Or(a.floor, usualFloor), Start: accountStart}, Hold: accountHold}
+	if fixed > 0 {
+		c = pool.Config{Type: "install", Names: pool.Numbered("install", fixed), Pace: pool.AutoPace(accountHold, fixed)}
+	}
+	set, err := pool.New([]pool.Config{c}, pool.Snapshot{})
+	if err != nil {
+		return nil, err
+	}
+	r := &accountRun{account: a, set: set, random: rand.New(rand.NewPCG(seed, 16)), jobs: make(map[string]*tenant)}
+	r.at(0, r.arrive)
+	r.at(accountTick, r.tick)
+	for r.now < accountTime {
+		if due, ok := set.Next(); ok && due < r.events.all[0].at {
+			r.now = due
+			set.Advance(r.now)
+		} else {
+			e := heap.Pop(&r.events).(event)
+			r.now = e.at
+			if err := e.do(); err != nil {
+				return nil, err
+			}
+		}
+		r.begin()
+	}
+	return r, nil
+}
+
+// arrive lets jobs come, and says when the next do.
+func (r *accountRun) arrive() error {
+	jobs, next := 1, time.Duration(0)
+	if r.bursts {
+		jobs, next = burstJobs, burstEvery
+	} else {
+		rate := overdemand * float64(r.bearsAt(r.now)) / float64(accountHold)
+		next = time.Duration(r.random.ExpFloat64() / rate)
+	}
+	for range jobs {
+		id := fmt.Sprint(len(r.jobs))
+		r.jobs[id] = &tenant{id: id}
+		leases, err := r.set.Acquire(r.now, pool.Request{ID: id, Type: "install", TTL: 24 * time.Hour})
+		if err != nil {
+			return err
+		}
+		if leases == nil {
+			r.at(r.now+accountWait, func() error { r.set.Withdraw(r.now, id); return nil })
+		}
+	}
+	r.at(r.now+next, r.arrive)
+	return nil
+}
+
+// begin begins the holds of those that were granted a lease.
+func (r *accountRun) begin() {
+	for _, c := range r.set.Drain() {
+		if c.Kind != pool.Granted {
+			continue
+		}
+		j := r.jobs[c.ID]
+		j.lease = c.Leases[0]
+		r.holds = append(r.holds, j)
+		r.granted++
+		r.set.Renew(r.now, j.ref(), 0)
+		hold := accountHold
+		if r.spread > 0 {
+			hold = time.Duration(float64(hold) * math.Exp(r.spread*r.random.NormFloat64()))
+		}
+		if j.accused = r.random.Float64() < r.mistaken; j.accused && !r.atEnd {
+			r.at(r.now+time.Duration(r.random.Float64()*float64(hold)), func() error { return r.report(j, pool.OutcomeThrottled) })
+		}
+		r.at(r.now+hold, func() error { return r.end(j) })
+	}
+}
+
+func (j *tenant) ref() pool.Ref { return pool.Ref{Name: j.lease.Name, Generation: j.lease.Generation} }
+
+// end ends the hold of j.
+func (r *accountRun) end(j *tenant) error {
+	for i := range r.holds {
+		if r.holds[i] == j {
+			r.holds = append(r.holds[:i], r.holds[i+1:]...)
+			break
+		}
+	}
+	outcome := pool.OutcomeOK
+	if j.accused || r.atEnd && j.throttled {
+		outcome = pool.OutcomeThrottled
+	}
+	if !j.throttled || r.atEnd {
+		if err := r.report(j, outcome); err != nil {
+			return err
+		}
+	}
+	r.set.Release(r.now, j.ref(), 0)
+	return nil
+}
+
+func (r *accountRun) report(j *tenant, outcome pool.AccountOutcome) error {
+	_, err := r.set.Report(r.now, pool.Report{RequestID: j.id, Outcome: outcome})
+	return err
+}
+
+// tick draws whom the account throttles, and measures how it is used.
+func (r *accountRun) tick() error {
+	bears, inUse := r.bearsAt(r.now), len(r.holds)
+	r.used += float64(min(inUse, bears)) / float64(bears)
+	r.ticks++
+	hit := r.hit
+	p := min(1, cmp.Or(r.abrupt, usualAbrupt)*float64(inUse-bears)/float64(bears)) * accountTick.Minutes()
+	for _, j := range r.holds {
+		if !j.throttled && r.random.Float64() < p {
+			j.throttled = true
+			r.hit++
+			if !r.atEnd && !j.accused {
+				r.at(r.now+reportDelay, func() error { return r.report(j, pool.OutcomeThrottled) })
+			}
+		}
+	}
+	r.trace = append(r.trace, moment{bears, r.set.Totals(r.now)[0].Limit, r.hit - hit})
+	r.at(r.now+accountTick, r.tick)
+	return nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Measures of the picture of a limit that finds itself, beside those of the herd.
+const (
+	mostInUse = 64 // what the axis shows of units
+	mostHit   = 60 // and of jobs that are throttled in an hour
+)
+
+// writeAdaptPicture writes docs/adapt.svg, or wherever it is wanted.
+func writeAdaptPicture(path string) error {
+	svg, err := adaptPicture()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(svg), 0o644); err != nil {
+		return fmt.Errorf("write the picture: %w", err)
+	}
+	return nil
+}
+
+// adaptPicture draws the first account of the table with each pool: what it bears,
+// the limit, and how many jobs it throttles.
+func adaptPicture() (string, error) {
+	var b strings.Builder
+	limits := append(append([]int{}, fixedLimits...), 0) // from bad to good
+	height := len(limits)*(chartHeight+chartGap) + bottomMargin
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13" fill="#24292f">`+"\n", pictureWidth, height)
+	fmt.Fprintf(&b, "<title>What an account bears, the limit of its pool, and the jobs that it throttles: three fixed limits, and one that finds itself</title>\n")
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", pictureWidth, height)
+	for i, fixed := range limits {
+		r, err := accounts[0].simulate(accountSeeds[0], fixed)
+		if err != nil {
+			return "", err
+		}
+		r.chart(&b, i, fixed)
+	}
+	bottom := height - bottomMargin
+	for day := range int(accountTime/(24*time.Hour)) + 1 {
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" font-size="11">%d</text>`+"\n", acrossTime(time.Duration(day)*24*time.Hour), bottom+16, day)
+	}
+	fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">days. Grey: what the account bears. Blue: the limit. Red: jobs that are throttled in an hour, %d or more at the top</text>`+"\n</svg>\n",
+		acrossTime(accountTime/2), bottom+36, mostHit)
+	return b.String(), nil
+}
+
+// acrossTime is where a time stands.
+func acrossTime(at time.Duration) float64 {
+	return leftMargin + float64(at)/float64(accountTime)*(pictureWidth-leftMargin-rightMargin)
+}
+
+// chart draws one run, below those before it.
+func (r *accountRun) chart(b *strings.Builder, i, fixed int) {
+	base := (i + 1) * (chartHeight + chartGap)
+	up := func(units float64) float64 { return float64(base) - units/mostInUse*chartHeight }
+	name := "adapt"
+	if fixed > 0 {
+		name = fmt.Sprintf("fixed %d", fixed)
+	}
+	fmt.Fprintf(b, `<text x="%d" y="%.1f"><tspan font-weight="bold">%s</tspan>: %.1f %% of the jobs are throttled; %.0f %% of what the account bears is in use</text>`+"\n",
+		leftMargin, up(mostInUse)-12, name, r.throttledPercent(), 100*r.usedPart())
+	for _, y := range []float64{0, mostInUse / 2, mostInUse} {
+		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#d0d7de"/><text x="%d" y="%.1f" text-anchor="end" font-size="11">%.0f</text>`+"\n",
+			leftMargin, up(y), pictureWidth-rightMargin, leftMargin-6, up(y)+4, y)
+	}
+	r.area(b, up)
+	r.bars(b, base)
+	r.line(b, up)
+}
+
+// area draws what the account bears.
+func (r *accountRun) area(b *strings.Builder, up func(float64) float64) {
+	fmt.Fprintf(b, `<path fill="#afb8c1" fill-opacity="0.5" d="M%d %.1f`, leftMargin, up(0))
+	r.steps(b, up, func(m moment) int { return m.bears })
+	fmt.Fprintf(b, "V%.1fz\"/>\n", up(0))
+}
+
+// line draws the limit.
+func (r *accountRun) line(b *strings.Builder, up func(float64) float64) {
+	fmt.Fprintf(b, `<path fill="none" stroke="#0969da" stroke-width="1.5" d="M%d %.1f`, leftMargin, up(float64(r.trace[0].limit)))
+	r.steps(b, up, func(m moment) int { return m.limit })
+	fmt.Fprintf(b, "\"/>\n")
+}
+
+// steps draws a number that changes now and then.
+func (r *accountRun) steps(b *strings.Builder, up func(float64) float64, value func(moment) int) {
+	last := -1
+	for i, m := range r.trace {
+		if v := value(m); v != last {
+			fmt.Fprintf(b, "H%.1fV%.1f", acrossTime(time.Duration(i)*accountTick), up(float64(v)))
+			last = v
+		}
+	}
+	fmt.Fprintf(b, "H%.1f", acrossTime(accountTime))
+}
+
+// bars draws how many jobs were throttled in each hour.
+func (r *accountRun) bars(b *strings.Builder, base int) {
+	perHour := int(time.Hour / accountTick)
+	width := (acrossTime(time.Hour) - acrossTime(0)) * barFill
+	fmt.Fprintf(b, `<path fill="#cf222e" fill-opacity="0.7" d="`)
+	for i := 0; i < len(r.trace); i += perHour {
+		hit := 0
+		for _, m := range r.trace[i:min(i+perHour, len(r.trace))] {
+			hit += m.hit
+		}
+		if hit > 0 {
+			top := float64(base) - min(float64(hit)/mostHit, 1)*chartHeight
+			fmt.Fprintf(b, "M%.1f %dV%.1fh%.1fV%dz", acrossTime(time.Duration(i)*accountTick), base, top, width, base)
+		}
+	}
+	fmt.Fprintf(b, "\"/>\n")
+}

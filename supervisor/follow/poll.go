@@ -1,0 +1,16 @@
+package follow
+
+import (
+	"context"
+	"time"
+)
+
+// pollEvery is how often a log is looked at if nothing says when it changes.
+const pollEvery = 500 * time.Millisecond
+
+// pause returns after d, or when ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
+}

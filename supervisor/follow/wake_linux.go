@@ -1,0 +1,102 @@
+package follow
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// waker says when a log may have changed.
+type waker struct {
+	path  string
+	queue *os.File // of inotify(7); nil: there is none
+	polls bool     // something could not be watched
+	read  []byte
+}
+
+func newWaker(path string) *waker {
+	w := &waker{path: path, polls: true}
+	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
+	if err == nil {
+		w.queue = os.NewFile(uintptr(fd), "inotify")
+		w.read = make([]byte, 4<<10) // one event and the longest name take less
+	}
+	return w
+}
+
+const (
+	fileEvents = syscall.IN_MODIFY | syscall.IN_ATTRIB | syscall.IN_MOVE_SELF | syscall.IN_DELETE_SELF
+	// dirEvents are of the log's directory, or of the nearest above it that is there.
+	dirEvents = syscall.IN_CREATE | syscall.IN_MOVED_TO | syscall.IN_MOVED_FROM | syscall.IN_DELETE |
+		syscall.IN_MOVE_SELF | syscall.IN_DELETE_SELF | syscall.IN_ONLYDIR
+)
+
+// arm makes changes from now on end a wait. Watching again what is watched already
+// changes nothing, and what is gone is watched no more.
+func (w *waker) arm() {
+	if w.queue == nil {
+		return
+	}
+	w.polls = remote(w.path)
+	w.watch(w.path, fileEvents)
+	// A directory may be made between a failure and the next watch: then the one
+	// above it says so.
+	for dir := filepath.Dir(w.path); w.watch(dir, dirEvents) == syscall.ENOENT && dir != filepath.Dir(dir); {
+		dir = filepath.Dir(dir)
+	}
+}
+
+func (w *waker) watch(path string, events uint32) error {
+	conn, err := w.queue.SyscallConn()
+	if err != nil {
+		return err
+	}
+	if e := conn.Control(func(fd uintptr) { _, err = syscall.InotifyAddWatch(int(fd), path, events) }); e != nil {
+		return e
+	}
+	if err == syscall.ENOSPC || err == syscall.ENOMEM {
+		w.polls = true
+	}
+	return err
+}
+
+// wait returns when something has changed since arm, or ctx has ended. What has
+// changed may be of no concern.
+func (w *waker) wait(ctx context.Context) {
+	if w.polls {
+		pause(ctx, pollEvery)
+		return
+	}
+	stop := context.AfterFunc(ctx, func() { w.queue.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	w.queue.Read(w.read)
+	// A program writes its log in many small pieces: they are read together.
+	pause(ctx, gather)
+}
+
+// gather is how long pieces of a log are waited for, once one was written.
+const gather = 50 * time.Millisecond
+
+func (w *waker) close() {
+	if w.queue != nil {
+		w.queue.Close()
+	}
+}
+
+// remote reports whether others may write to the file system of a log that is there:
+// inotify does not hear of what they do.
+func remote(path string) bool {
+	var fs syscall.Statfs_t
+	if syscall.Statfs(path, &fs) != nil {
+		if syscall.Statfs(filepath.Dir(path), &fs) != nil {
+			return false
+		}
+	}
+	switch uint32(fs.Type) {
+	case 0x6969, 0x517B, 0xFF534D42, 0xFE534D42, 0x65735546, 0x00C36400, 0x01021997:
+		return true // NFS, SMB, CIFS, SMB2, FUSE, Ceph, 9P: statfs(2)
+	}
+	return false
+}
