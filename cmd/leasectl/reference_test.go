@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+)
+
+var docsDir = flag.String("docs", "", "write docs/commands.md anew, and the man pages and completions of a release into this directory")
+
+// docs/commands.md is what the help of the commands says. With -docs DIR this test
+// writes it, and what a release has in DIR/man and DIR/completions: all of it comes
+// from the command tree, and no program that is installed pays for the libraries.
+func TestCommandReference(t *testing.T) {
+	const reference = "../../docs/commands.md"
+	want := commandReference(t)
+	dir := *docsDir
+	if dir == "" {
+		dir = t.TempDir()
+		got, err := os.ReadFile(reference)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Error("docs/commands.md is not what the help says: run make docs")
+		}
+	} else if err := os.WriteFile(reference, want, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	writeManPages(t, filepath.Join(dir, "man"))
+	writeCompletions(t, filepath.Join(dir, "completions"))
+}
+
+// shownCommands are the commands that the help lists, in its order.
+func shownCommands(t *testing.T) []*cobra.Command {
+	t.Helper()
+	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
+	root.InitDefaultHelpCmd()
+	var shown []*cobra.Command
+	for _, cmd := range root.Commands() {
+		if cmd.IsAvailableCommand() && cmd.Name() != "help" && cmd.Name() != "completion" {
+			shown = append(shown, cmd)
+		}
+	}
+	if len(shown) < 15 {
+		t.Fatalf("the help lists %d commands only", len(shown))
+	}
+	return shown
+}
+
+func commandReference(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	b.WriteString("# Commands\n\nThis page is `leasectl help COMMAND` of each command; `make docs` writes it.\n")
+	for _, cmd := range shownCommands(t) {
+		var help bytes.Buffer
+		cmd.SetOut(&help)
+		if err := cmd.Help(); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", cmd.Name(), strings.TrimSpace(help.String()))
+	}
+	return b.Bytes()
+}
+
+func writeManPages(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// A release says the date of its commit; two builds of one source are the same.
+	const date = "SOURCE_DATE_EPOCH"
+	if os.Getenv(date) == "" {
+		t.Setenv(date, "0")
+	}
+	header := &doc.GenManHeader{Section: "1", Source: "leasectl", Manual: "leasectl"}
+	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
+	root.DisableAutoGenTag = true
+	if err := doc.GenManTree(root, header, dir); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "leasectl-exec.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(page, []byte("grace-period")) {
+		t.Error("the man page of exec has nothing of --grace-period")
+	}
+}
+
+func writeCompletions(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
+	for name, write := range map[string]func(path string) error{
+		"leasectl.bash": func(path string) error { return root.GenBashCompletionFileV2(path, true) },
+		"_leasectl":     root.GenZshCompletionFile,
+		"leasectl.fish": func(path string) error { return root.GenFishCompletionFile(path, true) },
+	} {
+		if err := write(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// checksums is the file that sha256sum -c reads.
+const checksums = "SHA256SUMS"
+
+// contents are the files of an archive beside the program, from the tree or from
+// what was put together in work.
+func contents(work string) (map[string]string, error) {
+	files := map[string]string{"README.md": "README.md", "LICENSE": "LICENSE", "NOTICES": filepath.Join(work, "NOTICES")}
+	for _, dir := range []string{"man", "completions"} {
+		entries, err := os.ReadDir(filepath.Join(work, dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			files[dir+"/"+e.Name()] = filepath.Join(work, dir, e.Name())
+		}
+	}
+	return files, nil
+}
+
+// writeArchive writes what somebody without a package manager unpacks.
+func writeArchive(b binary, s source, work, out string) (err error) {
+	files, err := contents(work)
+	if err != nil {
+		return err
+	}
+	files["leasectl"] = b.path
+	f, err := os.Create(filepath.Join(out, b.name(s)+".tar.gz"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	zip, err := gzip.NewWriterLevel(f, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	archive := tar.NewWriter(zip)
+	for _, name := range sortedKeys(files) {
+		if err := addFile(archive, s, b.name(s)+"/"+name, files[name]); err != nil {
+			return err
+		}
+	}
+	return errors.Join(archive.Close(), zip.Close())
+}
+
+// addFile adds a file that belongs to root and has the date of the commit.
+func addFile(archive *tar.Writer, s source, name, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	mode := int64(0o644)
+	if strings.HasSuffix(name, "/leasectl") {
+		mode = 0o755
+	}
+	err = archive.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(text)), ModTime: s.date, Format: tar.FormatPAX})
+	if err != nil {
+		return err
+	}
+	_, err = archive.Write(text)
+	return err
+}
+
+// writeChecksums writes the sums of all files of the release.
+func writeChecksums(out string) error {
+	entries, err := os.ReadDir(out) // sorted
+	if err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, e := range entries {
+		f, err := os.Open(filepath.Join(out, e.Name()))
+		if err != nil {
+			return err
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, f)
+		f.Close()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sum.Sum(nil), e.Name())
+	}
+	return os.WriteFile(filepath.Join(out, checksums), []byte(sums.String()), 0o644)
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// placed is where the packages put what an archive has beside the program. The
+// manual is packed by the package manager's own rules elsewhere; here it is plain.
+func placed(name string) string {
+	switch dir, base, _ := strings.Cut(name, "/"); {
+	case dir == "man":
+		return "/usr/share/man/man1/" + base
+	case base == "leasectl.bash":
+		return "/usr/share/bash-completion/completions/leasectl"
+	case base == "_leasectl":
+		return "/usr/share/zsh/vendor-completions/_leasectl"
+	case base == "leasectl.fish":
+		return "/usr/share/fish/vendor_completions.d/leasectl.fish"
+	default:
+		return "/usr/share/doc/leasectl/" + name
+	}
+}
+
+// writePackages writes a .deb and a .rpm of b.
+func writePackages(b binary, s source, work, out string) error {
+	files, err := contents(work)
+	if err != nil {
+		return err
+	}
+	type info struct {
+		Mode  int       `json:"mode"`
+		MTime time.Time `json:"mtime"`
+	}
+	type content struct {
+		Src  string `json:"src"`
+		Dst  string `json:"dst"`
+		Info info   `json:"file_info"`
+	}
+	list := []content{{b.path, "/usr/bin/leasectl", info{0o755, s.date}}}
+	for _, name := range sortedKeys(files) {
+		list = append(list, content{files[name], placed(name), info{0o644, s.date}})
+	}
+	// JSON is YAML, which is what nfpm reads.
+	config, err := json.Marshal(map[string]any{
+		"name": "leasectl", "platform": b.system, "arch": b.arch, "version": s.version, "mtime": s.date,
+		"section": "admin", "maintainer": "The leasectl authors <https://github.com/leasectl/leasectl>", "license": "Apache-2.0",
+		"homepage":    "https://github.com/leasectl/leasectl",
+		"description": "leases for CI steps that share an account\nTakes a lease from an HTTP lease proxy before a step does what a shared\naccount can bear only so often, and gives it back however the step ends.",
+		"contents":    list,
+	})
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(work, b.arch+".json")
+	if err := os.WriteFile(path, config, 0o644); err != nil {
+		return err
+	}
+	for _, kind := range []string{"deb", "rpm"} {
+		target := filepath.Join(out, b.name(s)+"."+kind)
+		if err := call(s.environment(), "go", "tool", "-modfile=scripts/dist/nfpm.mod", "nfpm", "package", "--config", path, "--packager", kind, "--target", target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
