@@ -3,9 +3,13 @@
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 GO      ?= go
-SHELLS   = $(wildcard .ci/run scripts/*.sh scripts/examples/*.sh)
+SHELLS   = $(wildcard .ci/run scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh)
 
-.PHONY: build demo test test-browser mutants lint check clean
+.DEFAULT_GOAL = build
+.PHONY: help build demo test test-browser mutants lint check clean docs dist dist-check
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 build: ## a static binary at bin/leasectl
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.buildVersion=$(VERSION)' -o bin/leasectl ./cmd/leasectl
@@ -37,8 +41,17 @@ lint: ## format, vet (also for macOS), staticcheck, shellcheck
 check: lint ## lint, and the tests under the race detector
 	$(MAKE) test RACE=-race
 
+docs: ## docs/commands.md, from the help of the commands
+	$(GO) test -count=1 ./cmd/leasectl -run '^TestCommandReference$$' -docs bin/docs
+
+dist: ## a release in dist/: archives, packages, what is linked in, checksums; needs git
+	$(GO) run ./scripts/dist -o dist
+
+dist-check: dist ## use that release: install it, run it on other machines, as an image; needs root and Debian
+	scripts/dist/check.sh dist
+
 clean:
-	rm -rf bin
+	rm -rf bin dist
 
 # The comparison with what one would use instead. ROW=name runs one row.
 SHELLS += $(wildcard scripts/bench/peers/*.sh)
