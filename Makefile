@@ -42,7 +42,7 @@ check: lint ## lint, and the tests under the race detector
 	$(MAKE) test RACE=-race
 
 docs: ## docs/commands.md, from the help of the commands
-	$(GO) test -count=1 ./cmd/leasectl -run '^TestCommandReference$$' -docs bin/docs
+	$(GO) test -count=1 ./cmd/leasectl -run '^TestCommandReference$$' -docs $(CURDIR)/bin/docs
 
 dist: ## a release in dist/: archives, packages, what is linked in, checksums; needs git
 	$(GO) run ./scripts/dist -o dist
