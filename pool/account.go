@@ -6,18 +6,18 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// AccountOutcome is what the holder of a lease says the account said.
-type AccountOutcome uint8
+// Outcome is what the holder of a lease says the account said.
+type Outcome uint8
 
 // The outcomes. A lease of which nobody says anything has none, and moves no limit.
 const (
-	NoOutcome        AccountOutcome = iota
-	OutcomeOK                       // nothing was throttled; it counts when the lease has ended
-	OutcomeThrottled                // it counts at once, and beats OutcomeOK
+	NoOutcome        Outcome = iota
+	OutcomeOK                // nothing was throttled; it counts when the lease has ended
+	OutcomeThrottled         // it counts at once, and beats OutcomeOK
 )
 
 // String returns the word of an outcome; none has an empty one.
-func (o AccountOutcome) String() string {
+func (o Outcome) String() string {
 	switch o {
 	case OutcomeOK:
 		return leaseapi.OutcomeOK
@@ -28,7 +28,7 @@ func (o AccountOutcome) String() string {
 }
 
 // OutcomeOf returns the outcome of a word; [NoOutcome] if it is of none.
-func OutcomeOf(word string) AccountOutcome {
+func OutcomeOf(word string) Outcome {
 	switch word {
 	case leaseapi.OutcomeOK:
 		return OutcomeOK
@@ -42,7 +42,7 @@ func OutcomeOf(word string) AccountOutcome {
 // they ran together, and one holder saw what became of them.
 type Report struct {
 	RequestID string
-	Outcome   AccountOutcome
+	Outcome   Outcome
 	Detail    string // for people; may be empty
 }
 
@@ -60,9 +60,9 @@ type EndedLease struct {
 	Type, Owner string
 	Generation  uint64
 	Units       int
-	Limit       int            // of the pool when the lease ended
-	Full        bool           // it was released, and ended while the pool was in full use
-	Outcome     AccountOutcome // what was said of it so far
+	Limit       int     // of the pool when the lease ended
+	Full        bool    // it was released, and ended while the pool was in full use
+	Outcome     Outcome // what was said of it so far
 }
 
 // reported is said of l.

@@ -129,7 +129,7 @@ func (m *model) settle(due []entry) {
 	for l := range m.ending {
 		m.fail("%+v should have ended, as was asked", l.Lease)
 	}
-	for id := range m.outcomes {
+	for id := range m.results {
 		m.fail("%s should be remembered as merged", id)
 	}
 	for id := range m.superseded {

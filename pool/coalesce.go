@@ -10,7 +10,7 @@ type Coalesce uint8
 // The modes; zero: it merges with none.
 const (
 	// Join joins the last waiter of its key, if that is Join or Once and has its
-	// Variant: so it ends with the outcome of a run that began after it came.
+	// Variant: so it ends with the result of a run that began after it came.
 	Join Coalesce = iota + 1
 	// Once does likewise, or, if nobody waits, joins the run under way.
 	Once

@@ -266,7 +266,7 @@ func (c *crowd) joined(m *member) bool {
 func (c *crowd) ask(m *member) {
 	m.attached = true
 	_, err := c.set.Acquire(c.now, m.Request)
-	if told := new(CoalescedError); errors.As(err, &told) && m.state == told.Outcome.String() {
+	if told := new(CoalescedError); errors.As(err, &told) && m.state == told.Result.String() {
 		return
 	}
 	if err != nil {
@@ -282,14 +282,14 @@ func (c *crowd) finish(m *member) {
 			joined = append(joined, other)
 		}
 	}
-	outcome := Exited(int(m.ID[1]))
-	if why := c.set.Finish(c.now, ref(m.lease), outcome); why != "" {
+	result := Exited(int(m.ID[1]))
+	if why := c.set.Finish(c.now, ref(m.lease), result); why != "" {
 		c.fail("%s finishes: %s", m.ID, why)
 	}
 	m.state = memberOver
 	c.follow()
 	for _, other := range joined {
-		if other.state != outcome.String() {
+		if other.state != result.String() {
 			c.fail("%s had joined the run of %s, and is %q", other.ID, m.ID, other.state)
 		}
 		c.merged++
@@ -348,7 +348,7 @@ func (c *crowd) follow() {
 			}
 			if m.state = memberOver; change.Err != nil {
 				if told := new(CoalescedError); errors.As(change.Err, &told) {
-					m.state = told.Outcome.String()
+					m.state = told.Result.String()
 				}
 			}
 			if m.state == Superseded.String() {

@@ -12,13 +12,13 @@ func merging(id string, mode Coalesce, variant string) Request {
 	return Request{ID: id, Type: "t", Owner: "owner of " + id, Key: "k", Coalesce: mode, Variant: variant}
 }
 
-// told expects that the request has ended by the outcome of another's run, and is told
+// told expects that the request has ended by the result of another's run, and is told
 // so whenever it asks.
-func told(t testing.TB, set *Set, now time.Duration, q Request, want Outcome) {
+func told(t testing.TB, set *Set, now time.Duration, q Request, want Result) {
 	t.Helper()
 	for range 2 {
 		_, err := set.Acquire(now, q)
-		if e := new(CoalescedError); !errors.As(err, &e) || e.Outcome != want || !errors.Is(err, ErrEnded) {
+		if e := new(CoalescedError); !errors.As(err, &e) || e.Result != want || !errors.Is(err, ErrEnded) {
 			t.Fatalf("%s is told %v, want that %v", q.ID, err, want)
 		}
 	}
@@ -31,7 +31,7 @@ func follows(t testing.TB, set *Set, now time.Duration, id, leader string, state
 	}
 }
 
-func finish(t testing.TB, set *Set, now time.Duration, name string, o Outcome) {
+func finish(t testing.TB, set *Set, now time.Duration, name string, o Result) {
 	t.Helper()
 	if why := set.Finish(now, Ref{Name: name}, o); why != "" {
 		t.Fatalf("finish of %s: %s", name, why)
@@ -184,9 +184,9 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
-// Of a request for several names, a run passes its outcome on when it has given all
+// Of a request for several names, a run passes its result on when it has given all
 // back, and none if one was lost.
-func TestOutcomeOfSeveralNames(t *testing.T) {
+func TestResultOfSeveralNames(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		set := one(t, 2)
 		a := merging("a", Once, "v")

@@ -8,7 +8,7 @@
 //   - The first waiter that is there (see [Set.Detach]), and whose key nobody holds, is
 //     next; while it does not fit, nobody overtakes it. So a request for many units
 //     is not overtaken by requests for few, and a busy key holds up nobody else.
-//   - A request that joined another has the outcome of a run that began after it came,
+//   - A request that joined another has the result of a run that began after it came,
 //     unless it asked for less (see [Coalesce]), or a turn of its own. It is answered
 //     once, and the same answer whenever it asks again.
 //   - A request id is granted at most once, also over a restart from a
@@ -69,6 +69,6 @@
 //     leases were held, ended ids, names that are remembered for a while, a heap, times at which something is due
 //   - check.go, units.go: what is wrong with a configuration, and how many units a
 //     request takes of a pool
-//   - config.go, cost.go, names.go, lease.go, outcome.go, account.go, request.go, coalesce.go,
+//   - config.go, cost.go, names.go, lease.go, result.go, account.go, request.go, coalesce.go,
 //     owner.go, change.go: what callers pass in and get back
 package pool

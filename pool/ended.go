@@ -40,8 +40,8 @@ func (t *tombstones) why(id string) error {
 	if e.Removed != "" {
 		return &RemovedError{e.Removed}
 	}
-	if e.Outcome != 0 {
-		return &CoalescedError{e.Outcome}
+	if e.Result != 0 {
+		return &CoalescedError{e.Result}
 	}
 	if e.Unconfirmed {
 		return ErrUnconfirmed

@@ -2,7 +2,7 @@ package pool
 
 import "slices"
 
-// A follower is a request that waits for the outcome of another, its leader, which
+// A follower is a request that waits for the result of another, its leader, which
 // waits or has leases. Whoever is there of a leader that waits and its followers
 // takes their turn.
 
@@ -34,7 +34,7 @@ func (g *ledger) unfollow(r *request) {
 // supersede makes r, which comes, wait in the place of last.
 func (g *ledger) supersede(last, r *request) {
 	g.drop(last, &CoalescedError{Superseded})
-	g.remember(Ended{ID: last.ID, Outcome: Superseded})
+	g.remember(Ended{ID: last.ID, Result: Superseded})
 	r.arrival = last.arrival
 }
 
@@ -70,16 +70,16 @@ func (g *ledger) drop(r *request, err error) {
 }
 
 // conclude ends what r, which has no lease any more, did for its followers: they have
-// the outcome of its run, if it passed one on; or else the oldest of them waits at the
+// the result of its run, if it passed one on; or else the oldest of them waits at the
 // place that its own arrival gives it, and the others follow that one.
 func (g *ledger) conclude(r *request) {
-	if r.outcome == 0 || r.lost {
+	if r.result == 0 || r.lost {
 		g.promote(r)
 		return
 	}
 	for _, f := range slices.Clone(r.followers) {
-		g.drop(f, &CoalescedError{r.outcome})
-		g.remember(Ended{ID: f.ID, Outcome: r.outcome})
+		g.drop(f, &CoalescedError{r.result})
+		g.remember(Ended{ID: f.ID, Result: r.result})
 	}
 }
 

@@ -68,12 +68,12 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 }
 
 // Finish is [Set.Release] without a delay, of a lease whose command ended by itself,
-// with that outcome. It is passed on to the requests that joined its request, when the
+// with that result. It is passed on to the requests that joined its request, when the
 // last of its leases has ended so; of one that was broken it is not.
-func (s *Set) Finish(now time.Duration, ref Ref, outcome Outcome) Reason {
+func (s *Set) Finish(now time.Duration, ref Ref, result Result) Reason {
 	s.Advance(now)
 	if sl := s.slots[ref.Name]; sl != nil && sl.lease != nil && ref.matches(sl.lease.Lease) && sl.lease.request != nil {
-		sl.lease.request.outcome = outcome
+		sl.lease.request.result = result
 		sl.lease.request.lost = sl.lease.request.lost || sl.lease.Broken != ""
 	}
 	return s.Release(now, ref, 0)

@@ -54,8 +54,8 @@ type Lease struct {
 	Weighted   bool
 	Overcommit bool
 
-	Outcome     AccountOutcome // what was said of its request so far
-	Provisional bool           // nobody renewed it yet
+	Outcome     Outcome // what was said of its request so far
+	Provisional bool    // nobody renewed it yet
 	// Extended: a restart or a stall gave it its full TTL again, and nobody
 	// renewed it since. The next one does not move Expires.
 	Extended bool
@@ -126,7 +126,7 @@ type Ended struct {
 	// Unconfirmed says that it was granted, and expired before a renewal confirmed
 	// it: nobody gave it back or cancelled it.
 	Unconfirmed bool
-	Outcome     Outcome    // of the request that it had merged with; zero: it ended otherwise
+	Result      Result     // of the request that it had merged with; zero: it ended otherwise
 	Removed     string     // why an operator took it off the queue; empty: nobody did
 	Lease       EndedLease // what it held last; zero: nothing
 }

@@ -37,10 +37,10 @@ func (m *model) apply(changes []Change) {
 			if c.Ended.Removed != m.removing[c.Ended.ID] {
 				m.fail("remembered %+v, want it removed because of %q", c.Ended, m.removing[c.Ended.ID])
 			}
-			if c.Ended.Outcome != m.outcomes[c.Ended.ID] {
-				m.fail("remembered %+v, want %d as its outcome", c.Ended, m.outcomes[c.Ended.ID])
+			if c.Ended.Result != m.results[c.Ended.ID] {
+				m.fail("remembered %+v, want %d as its result", c.Ended, m.results[c.Ended.ID])
 			}
-			delete(m.outcomes, c.Ended.ID)
+			delete(m.results, c.Ended.ID)
 			delete(m.removing, c.Ended.ID)
 			m.ends(c.Ended)
 		case Forgotten:
@@ -269,8 +269,8 @@ func (m *model) ends(e Ended) {
 	if e.Removed != "" {
 		m.isEnded[e.ID] = &RemovedError{e.Removed}
 	}
-	if e.Outcome != 0 {
-		m.isEnded[e.ID] = &CoalescedError{e.Outcome}
+	if e.Result != 0 {
+		m.isEnded[e.ID] = &CoalescedError{e.Result}
 	}
 }
 

@@ -120,14 +120,14 @@ func (m *model) takeTurn(f *modelRequest) {
 
 // conclude is what becomes of those that joined r, which has no lease any more.
 func (m *model) conclude(r *modelRequest) {
-	if r.outcome == 0 || r.lost {
+	if r.result == 0 || r.lost {
 		m.promote(r)
 		return
 	}
 	for _, f := range r.followers {
 		m.count("coalesced")
-		m.leaving[f.ID] = &CoalescedError{r.outcome}
-		m.outcomes[f.ID] = r.outcome
+		m.leaving[f.ID] = &CoalescedError{r.result}
+		m.results[f.ID] = r.result
 	}
 }
 
@@ -206,7 +206,7 @@ func (m *model) restorePlace(r *modelRequest, w Waiter) {
 	switch {
 	case lead != nil && lead.queued && r.Coalesce == Latest:
 		m.superseded[lead.ID] = lead
-		m.outcomes[lead.ID] = Superseded
+		m.results[lead.ID] = Superseded
 		m.leave(lead)
 		m.enter(r)
 		m.reorder(r, lead.arrival)

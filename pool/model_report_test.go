@@ -32,7 +32,7 @@ func (p *modelPool) relimit() {
 }
 
 // hears counts a report, and says what has to be durable then.
-func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome AccountOutcome, wasOK bool) {
+func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome Outcome, wasOK bool) {
 	if p == nil || p.gone {
 		return
 	}

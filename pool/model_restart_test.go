@@ -152,7 +152,7 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		pools: map[string]*modelPool{}, names: map[string]*modelName{},
 		requests: map[string]*modelRequest{}, isEnded: map[string]error{}, pauses: map[string]Pause{},
 		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, removing: map[string]string{}, locking: map[string]Locked{},
-		outcomes: map[string]Outcome{}, superseded: map[string]*modelRequest{},
+		results: map[string]Result{}, superseded: map[string]*modelRequest{},
 		settling:   map[string]EndedLease{},
 		generation: snap.Generation, named: map[string]int{},
 	}

@@ -42,7 +42,7 @@ type model struct {
 	telling  []Change               // reports that count
 	adapting []Change               // what reports do
 	sizing   *modelLease            // a lease that has another size now
-	outcomes map[string]Outcome     // of requests that end now since they merged with another
+	results  map[string]Result      // of requests that end now since they merged with another
 	expected []note                 // what is noted of waiters now, in this order
 	told     []*Waiter              // who was noted to follow another, which the grant that follows explains
 	// superseded: waiters that a restart superseded, and that are noted as gone next.
@@ -114,16 +114,16 @@ type modelRequest struct {
 	activeUntil time.Duration
 	keptUntil   time.Duration
 	missed      bool // since a restart or a stall
-	said        AccountOutcome
+	said        Outcome
 	full        bool
 	leases      []*modelLease // none while it waits
 	joins       *modelRequest // whom it joins when it is noted
 	takes       uint64        // the arrival whose place it takes then; zero: its own
 	leader      *modelRequest
 	followers   []*modelRequest
-	outcome     Outcome // of its run
-	lost        bool    // a lease of it ended otherwise than by a release
-	index       int     // in model.waiters
+	result      Result // of its run
+	lost        bool   // a lease of it ended otherwise than by a release
+	index       int    // in model.waiters
 }
 
 // The times that hold for every pool, and what follows from a configuration,

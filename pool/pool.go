@@ -239,11 +239,11 @@ type request struct {
 	leader    *request // whose run stands for its own; nil: none's does
 	followers queue    // those that have it as their leader
 	present   int      // how many of it and them are there, while it stands in the queue
-	outcome   Outcome  // of its run, for them
+	result    Result   // of its run, for them
 	lost      bool     // a lease of it ended otherwise than by a release
 
-	said AccountOutcome // of its leases, so far
-	full bool           // one of them has ended while the pool was in full use
+	said Outcome // of its leases, so far
+	full bool    // one of them has ended while the pool was in full use
 }
 
 func (r *request) queued() bool { return len(r.leases) == 0 }

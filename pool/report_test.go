@@ -11,7 +11,7 @@ func adaptive(t *testing.T) *Set {
 	return with(t, Config{Type: "t", Names: numbered("t", 10), Adapt: &Adapt{Floor: 2, Start: 4}})
 }
 
-func say(t *testing.T, set *Set, id string, outcome AccountOutcome, counts bool) {
+func say(t *testing.T, set *Set, id string, outcome Outcome, counts bool) {
 	t.Helper()
 	if got, err := set.Report(0, Report{RequestID: id, Outcome: outcome, Detail: "said of " + id}); err != nil || got != counts {
 		t.Fatalf("%s of %s counts: %v, %v; want %v", outcome, id, got, err, counts)

@@ -139,7 +139,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 			m.count("superseded")
 			asking.takes = partner.arrival
 			m.leaving[partner.ID] = &CoalescedError{Superseded}
-			m.outcomes[partner.ID] = Superseded
+			m.results[partner.ID] = Superseded
 		} else if asking.joins = partner; partner != nil {
 			m.count("joined")
 		}
@@ -287,8 +287,8 @@ func (m *sim) release(ref Ref, delay time.Duration) {
 }
 
 // finish releases a lease whose command ended by itself.
-func (m *sim) finish(ref Ref, outcome Outcome) {
-	m.logf("finish %+v: %d", ref, outcome)
+func (m *sim) finish(ref Ref, result Result) {
+	m.logf("finish %+v: %d", ref, result)
 	n := m.names[ref.Name]
 	want := Reason("")
 	switch {
@@ -299,12 +299,12 @@ func (m *sim) finish(ref Ref, outcome Outcome) {
 		want = Other
 	default:
 		if r := n.lease.request; r != nil {
-			r.outcome, r.lost = outcome, r.lost || n.lease.Broken != ""
+			r.result, r.lost = result, r.lost || n.lease.Broken != ""
 		}
 		m.ending[n.lease] = Released
 	}
 	m.do(func(now time.Duration) {
-		if why := m.set.Finish(now, ref, outcome); why != want {
+		if why := m.set.Finish(now, ref, result); why != want {
 			m.failf("finish of %+v: %q, want %q", ref, why, want)
 		}
 	})

@@ -210,11 +210,11 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 
 // finishAll ends a run whose command ended by itself, and says so twice.
 func (m *sim) finishAll(r *modelRequest) {
-	outcome := Exited(m.rand.IntN(256))
+	result := Exited(m.rand.IntN(256))
 	for len(r.leases) > 0 {
 		at := ref(r.leases[0].Lease)
-		m.remember(func() { m.finish(at, outcome) })
-		m.finish(at, outcome)
+		m.remember(func() { m.finish(at, result) })
+		m.finish(at, result)
 	}
 }
 

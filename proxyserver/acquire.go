@@ -107,7 +107,7 @@ func ended(w http.ResponseWriter, err error) {
 	var exitCode *int
 	if merged, ok := errors.AsType[*pool.CoalescedError](err); ok {
 		typ = leaseapi.ProblemSuperseded
-		if code, ran := merged.Outcome.ExitCode(); ran {
+		if code, ran := merged.Result.ExitCode(); ran {
 			typ, exitCode = leaseapi.ProblemCoalesced, &code
 		}
 	}

@@ -72,7 +72,7 @@ func (l changeLog) drop(c pool.Change) {
 		l.request(string(why), *c.Request, waited)
 	case waitCoalesced:
 		merged, _ := errors.AsType[*pool.CoalescedError](c.Err)
-		code, _ := merged.Outcome.ExitCode()
+		code, _ := merged.Result.ExitCode()
 		l.request(string(why), *c.Request, waited, slog.Int("exit_code", code))
 	case waitGone:
 		l.request(string(waitCancelled), *c.Request, waited, slog.String("reason", "its client has gone"))

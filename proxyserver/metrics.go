@@ -86,7 +86,7 @@ func (m *metrics) configured(pools []pool.Config) {
 }
 
 // reported counts a report.
-func (p *poolMetrics) reported(outcome pool.AccountOutcome) {
+func (p *poolMetrics) reported(outcome pool.Outcome) {
 	if outcome == pool.OutcomeThrottled {
 		p.reportsThrottled++
 	} else {

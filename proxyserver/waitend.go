@@ -25,7 +25,7 @@ var waitEndings = []waitEnding{waitTimedOut, waitCancelled, waitGone, waitRemove
 func waitEnd(err error) waitEnding {
 	_, removed := errors.AsType[*pool.RemovedError](err)
 	if merged, ok := errors.AsType[*pool.CoalescedError](err); ok {
-		if _, ran := merged.Outcome.ExitCode(); ran {
+		if _, ran := merged.Result.ExitCode(); ran {
 			return waitCoalesced
 		}
 		return waitSuperseded

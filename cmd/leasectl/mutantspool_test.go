@@ -50,11 +50,11 @@ var poolMutants = []mutant{
 		"./proxyserver/store/bolt", "TestFormat2", false},
 
 	// Coalescing.
-	{"a run that failed passes its outcome on", "pool/follower.go", "if r.outcome == 0 || r.lost {", "if r.outcome == 0 {",
-		"./pool", "TestOutcomeOfSeveralNames", false},
-	{"a broken run passes its outcome on", "pool/hold.go", "sl.lease.request.lost || sl.lease.Broken != \"\"", "sl.lease.request.lost",
+	{"a run that failed passes its result on", "pool/follower.go", "if r.result == 0 || r.lost {", "if r.result == 0 {",
+		"./pool", "TestResultOfSeveralNames", false},
+	{"a broken run passes its result on", "pool/hold.go", "sl.lease.request.lost || sl.lease.Broken != \"\"", "sl.lease.request.lost",
 		"./pool", "TestPromotion", false},
-	{"followers of a run that failed are forgotten", "pool/follower.go", "\tif r.outcome == 0 || r.lost {\n\t\tg.promote(r)\n", "\tif r.outcome == 0 || r.lost {\n",
+	{"followers of a run that failed are forgotten", "pool/follower.go", "\tif r.result == 0 || r.lost {\n\t\tg.promote(r)\n", "\tif r.result == 0 || r.lost {\n",
 		"./pool", "TestPromotion", true},
 	{"a run that has begun is passed as a fresh one", "pool/merge.go", "} else if r.Coalesce != Once {", "} else if r.Coalesce == 0 {",
 		"./pool", "TestJoin", true},
@@ -76,6 +76,6 @@ var poolMutants = []mutant{
 		"./pool", "TestFollowersOutliveRestart", true},
 	{"who joins another at a restart is not noted so", "pool/restore.go", "\t\tg.noteWaiter(Joined, r)\n", "",
 		"./pool", "TestSimulation/few", false},
-	{"what a follower was told is forgotten at a restart", "proxyserver/store/record/record.go", "\tcase e.Outcome != 0:\n", "\tcase false:\n",
+	{"what a follower was told is forgotten at a restart", "proxyserver/store/record/record.go", "\tcase e.Result != 0:\n", "\tcase false:\n",
 		"./proxyserver/store/bolt", "TestCommitAndLoadQueue", false},
 }

@@ -228,7 +228,7 @@ func (r *accountRun) end(j *tenant) error {
 	return nil
 }
 
-func (r *accountRun) report(j *tenant, outcome pool.AccountOutcome) error {
+func (r *accountRun) report(j *tenant, outcome pool.Outcome) error {
 	_, err := r.set.Report(r.now, pool.Report{RequestID: j.id, Outcome: outcome})
 	return err
 }

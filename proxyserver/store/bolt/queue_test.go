@@ -51,8 +51,8 @@ func TestCommitAndLoadQueue(t *testing.T) {
 			{Kind: pool.Extended, Lease: extended},
 			{Kind: pool.Granted, ID: "s", Leases: []pool.Lease{small}}, {Kind: pool.Resized, Lease: resized, Before: 512},
 			{Kind: pool.Joined, Waiter: waiter("joined", 9)},
-			{Kind: pool.Remembered, Ended: pool.Ended{ID: "told", Until: 9, Outcome: pool.Exited(3)}},
-			{Kind: pool.Remembered, Ended: pool.Ended{ID: "took", Until: 9, Outcome: pool.Superseded}},
+			{Kind: pool.Remembered, Ended: pool.Ended{ID: "told", Until: 9, Result: pool.Exited(3)}},
+			{Kind: pool.Remembered, Ended: pool.Ended{ID: "took", Until: 9, Result: pool.Superseded}},
 			{Kind: pool.Named, Naming: &pool.Naming{Type: "t", Last: 6}}, {Kind: pool.Named, Naming: &pool.Naming{Type: "t", Last: 7}},
 		},
 	} {
@@ -70,7 +70,7 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	slices.SortFunc(snap.Waiters, func(a, b pool.Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	want := pool.Snapshot{
 		Clock: 4, Generation: 9, Leases: []pool.Lease{extended, resized}, Waiters: []pool.Waiter{full, *waiter("back", 8), *waiter("joined", 9)},
-		Ended:  []pool.Ended{{ID: "told", Until: 9, Outcome: pool.Exited(3)}, {ID: "took", Until: 9, Outcome: pool.Superseded}},
+		Ended:  []pool.Ended{{ID: "told", Until: 9, Result: pool.Exited(3)}, {ID: "took", Until: 9, Result: pool.Superseded}},
 		Locked: []pool.Locked{lock}, Paced: []pool.Pacing{pace},
 		Named: []pool.Naming{{Type: "t", Last: 7}},
 	}

@@ -129,12 +129,12 @@ func ended(key, payload []byte) (pool.Ended, error) {
 	if why, removed := strings.CutPrefix(string(payload), removedPrefix); removed {
 		e.Removed = why
 	}
-	if text, ok := strings.CutPrefix(string(payload), outcomePrefix); ok {
+	if text, ok := strings.CutPrefix(string(payload), resultPrefix); ok {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
 			return e, err
 		}
-		e.Outcome = pool.Outcome(n)
+		e.Result = pool.Result(n)
 	}
 	return e, nil
 }
@@ -200,8 +200,8 @@ func endedValue(e pool.Ended) ([]byte, error) {
 		return []byte("unconfirmed"), nil
 	case e.Removed != "":
 		return []byte(removedPrefix + e.Removed), nil
-	case e.Outcome != 0:
-		return []byte(outcomePrefix + strconv.Itoa(int(e.Outcome))), nil
+	case e.Result != 0:
+		return []byte(resultPrefix + strconv.Itoa(int(e.Result))), nil
 	}
 	return nil, nil
 }
@@ -210,6 +210,6 @@ func endedValue(e pool.Ended) ([]byte, error) {
 // follows.
 const removedPrefix = "removed: "
 
-// outcomePrefix begins the value of a request that merged with another; the number
-// of its outcome follows.
-const outcomePrefix = "outcome: "
+// resultPrefix begins the value of a request that merged with another; the number
+// of its result follows.
+const resultPrefix = "result: "
