@@ -108,6 +108,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		log.Info(fmt.Sprintf("listening on %s (process %d)", o.urlOf(l), os.Getpid()))
 	}
 	set.logStart(o)
+	a.messages.flush() // who finds that it serves may read there what and where
 	if o.localOf != "" {
 		process.Ready(nil)
 	}
