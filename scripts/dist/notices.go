@@ -15,11 +15,11 @@ import (
 var licenseFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS)([.-].*)?$`)
 
 // writeNotices writes work/NOTICES: which modules are linked into b, and their
-// licenses. Those ask for it, and some say where the source is to be had: at the
-// address that is the module's path.
+// licenses. Those ask for it, and some ask to say where the source is: it is published
+// under the module's name.
 func writeNotices(b binary, work string) error {
 	var text strings.Builder
-	text.WriteString("leasectl is one static program. These modules are linked into it, unchanged; the source of\neach is to be had under its name and version, as from https://proxy.golang.org.\n")
+	text.WriteString("leasectl is one static program. These modules are linked into it, unchanged; the source of\neach is published under its name and version.\n")
 	deps := b.info.Deps
 	sort.Slice(deps, func(i, j int) bool { return deps[i].Path < deps[j].Path })
 	for _, dep := range deps {
