@@ -22,3 +22,13 @@ func UnitBytes(unit string) (bytes int64, ok bool) {
 	}
 	return n * factor, true
 }
+
+// InUnits writes an amount of memory in the unit of a pool, rounded up; in MiB if that
+// unit is something else than memory.
+func InUnits(bytes int64, unit string) string {
+	size, memory := UnitBytes(unit)
+	if !memory {
+		return strconv.FormatInt((bytes+1<<20-1)>>20, 10) + "Mi"
+	}
+	return strconv.FormatInt((bytes+size-1)/size, 10)
+}

@@ -101,7 +101,11 @@ func (v viewer) pool(typ string, part pool.Part) (page.Page, int) {
 	case !known:
 		return page.Message("Not found", "There is no pool of type "+typ+".", "/", "All pools"), http.StatusNotFound
 	}
-	return view.Pool(page.Pool{PoolStatus: p, Waits: v.past.waits(typ)}, part, v.past.day(v.clock.read(), p)), http.StatusOK
+	shown := page.Pool{PoolStatus: p, Waits: v.past.waits(typ)}
+	if p.Units {
+		shown.Peaks = v.metrics.peaksOf(typ)
+	}
+	return view.Pool(shown, part, v.past.day(v.clock.read(), p)), http.StatusOK
 }
 
 func (v viewer) request(id string) (page.Page, int) {

@@ -230,6 +230,13 @@ func TestPeaks(t *testing.T) {
 	if got := pools[0].Peaks; got == nil || *got != want {
 		t.Errorf("peaks %+v, want %+v", got, want)
 	}
+	b := &browser{peer: p}
+	if text := b.page("/ui/pools/mem"); !strings.Contains(text, "of 3 leases whose commands") || !strings.Contains(text, `data-label="Max"><div>30<`) {
+		t.Errorf("the page does not show them:\n%s", text)
+	}
+	if text := b.page("/ui/pools/q"); strings.Contains(text, "Asked and used") {
+		t.Errorf("the page shows peaks of names:\n%s", text)
+	}
 	if pools[1].Peaks != nil {
 		t.Errorf("peaks of names: %+v", pools[1].Peaks)
 	}

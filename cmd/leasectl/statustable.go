@@ -98,13 +98,7 @@ func peakRows(pools []leaseapi.Pool) (rows []string) {
 		if p.Peaks == nil {
 			continue
 		}
-		bytes, memory := leaseapi.UnitBytes(p.Unit)
-		used := func(n int64) string {
-			if !memory {
-				return strconv.FormatInt((n+1<<20-1)>>20, 10) + "Mi"
-			}
-			return strconv.FormatInt((n+bytes-1)/bytes, 10)
-		}
+		used := func(n int64) string { return leaseapi.InUnits(n, p.Unit) }
 		asked := func(n int64) string { return strconv.FormatInt(n, 10) }
 		a, u := p.Peaks.Asked, p.Peaks.Used
 		rows = append(rows, row(p.Type, cmp.Or(p.Unit, "-"), strconv.Itoa(p.Peaks.Leases),

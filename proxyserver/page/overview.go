@@ -3,6 +3,7 @@ package page
 import (
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
@@ -10,11 +11,12 @@ import (
 // PoolsAPage is how many pools the overview lists at a time.
 const PoolsAPage = 100
 
-// Pool is a pool, and how long those who were granted a lease of it in the last
-// day had waited.
+// Pool is a pool, how long those who were granted a lease of it in the last day had
+// waited, and what leases of a counted one asked for and used.
 type Pool struct {
 	pool.PoolStatus
 	Waits Waits
+	Peaks *leaseapi.Peaks // nil: nothing is known
 }
 
 // Waits is how long requests waited.
