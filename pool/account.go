@@ -86,6 +86,17 @@ type Move struct {
 	Detail   string // of the report
 }
 
+// Cut reports whether the limit fell.
+func (m Move) Cut() bool { return m.To < m.From }
+
+// Why says for people why the limit moved.
+func (m Move) Why() string {
+	if m.Cut() {
+		return "leases were throttled"
+	}
+	return "as many leases as the limit ended ok"
+}
+
 // Tally is how many requests were reported to have ended ok, and to have been
 // throttled, at one limit of a pool.
 type Tally struct {

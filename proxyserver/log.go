@@ -199,16 +199,22 @@ func (l changeLog) report(r pool.Reported) {
 		slog.Uint64("generation", r.Generation), slog.String("request_id", r.RequestID))
 }
 
+// The words of a move, in the log and among the events of the status page.
+const limitCut, limitRaised = "limit cut", "limit raised"
+
+func moveWord(m pool.Move) string {
+	if m.Cut() {
+		return limitCut
+	}
+	return limitRaised
+}
+
 // limitMoved writes a line for a move of a limit, with the report that decided it.
 func (l changeLog) limitMoved(r pool.Reports) {
 	token, owner := splitHolder(r.Moved.Owner)
-	what, why := "limit raised", "as many leases as the limit ended ok"
-	if r.Moved.To < r.Moved.From {
-		what, why = "limit cut", "leases were throttled"
-	}
-	l.LogAttrs(context.Background(), slog.LevelInfo, what,
+	l.LogAttrs(context.Background(), slog.LevelInfo, moveWord(r.Moved),
 		slog.String("type", r.Type), slog.Int("from", r.Moved.From), slog.Int("to", r.Moved.To), slog.Int("wall", r.Wall),
-		slog.String("reason", why), slog.String("owner", owner), slogToken(token), slogDetail(r.Moved.Detail))
+		slog.String("reason", r.Moved.Why()), slog.String("owner", owner), slogToken(token), slogDetail(r.Moved.Detail))
 }
 
 // slogDetail is left out by handlers if there is none.

@@ -96,7 +96,7 @@ func (p *poolMetrics) reported(outcome pool.Outcome) {
 
 // moved counts a move of the limit.
 func (p *poolMetrics) moved(m pool.Move) {
-	if m.To < m.From {
+	if m.Cut() {
 		p.cuts++
 	} else {
 		p.rises++

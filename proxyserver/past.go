@@ -131,6 +131,8 @@ func eventOf(c pool.Change) (page.Event, bool) {
 		e := leaseEvent("resized", c.Lease)
 		e.Detail = fmt.Sprintf("from %d to %d units", c.Before, c.Lease.Units)
 		return e, true
+	case pool.Adapted:
+		return moveEvent(c.Reports.Type, c.Reports.Moved), c.Moved
 	case pool.Paused:
 		return page.Event{What: "paused", Type: c.Pause.Type, Detail: c.Pause.Reason}, true
 	case pool.Resumed:
@@ -141,7 +143,7 @@ func eventOf(c pool.Change) (page.Event, bool) {
 
 // eventWords are those of all events.
 func eventWords() []string {
-	words := []string{"granted", string(pool.Released), string(pool.Expired), "breaking", "broken", "resized", "paused", "resumed"}
+	words := []string{"granted", string(pool.Released), string(pool.Expired), "breaking", "broken", "resized", limitCut, limitRaised, "paused", "resumed"}
 	for _, end := range waitEndings {
 		words = append(words, string(end))
 	}
@@ -154,6 +156,15 @@ func leaseEvent(what string, leases ...pool.Lease) page.Event {
 		What: what, Type: first.Type, Holder: first.Owner, RequestID: first.RequestID,
 		Names: namesOf(leases[:min(len(leases), mostNames)]), NameCount: len(leases),
 	}
+}
+
+// moveEvent is of a move of a limit, with whose report decided it.
+func moveEvent(typ string, m pool.Move) page.Event {
+	e := page.Event{What: moveWord(m), Type: typ, Holder: m.Owner, Detail: fmt.Sprintf("from %d to %d: %s", m.From, m.To, m.Why())}
+	if m.Detail != "" {
+		e.Detail += ": " + m.Detail
+	}
+	return e
 }
 
 func (p *poolPast) started(minute int64, count int) {

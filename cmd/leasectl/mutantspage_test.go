@@ -37,4 +37,12 @@ var pageMutants = []mutant{
 		"./proxyserver", "TestPeaks", false},
 	{"what is used is rounded down", "leaseapi/unit.go", "(bytes+size-1)/size", "bytes/size",
 		"./proxyserver/page", "TestPeaks", false},
+	{"a limit moves without an event", "proxyserver/past.go", "c.Reports.Moved), c.Moved", "c.Reports.Moved), c.Moved && false",
+		"./proxyserver", "TestLimitOnThePage", false},
+	{"each report is a move of the limit", "proxyserver/past.go", "c.Reports.Moved), c.Moved", "c.Reports.Moved), true",
+		"./proxyserver", "TestLimitOnThePage", false},
+	{"a rise is a cut", "pool/account.go", "return m.To < m.From", "return m.To != m.From",
+		"./proxyserver/page", "TestLimitThatMoves", false},
+	{"a page hides what was reported", "proxyserver/page/limit.go", "case len(p.Tally) > 0:", "case len(p.Tally) > 1000:",
+		"./proxyserver/page", "TestReportsByLimit", false},
 }

@@ -12,6 +12,7 @@ func (v View) Pool(p Pool, part pool.Part, day Day) Page {
 	here := query(PoolPath(p.Type), "place", number(part.AfterPlace), "generation", utoaOrNone(part.AfterGeneration))
 	page := Page{Title: p.Type, Live: query("/ui/live", "of", here)}
 	page.add("state", func(b *markup.Builder) { v.poolState(b, p) })
+	page.add("limit", func(b *markup.Builder) { v.limit(b, p.PoolStatus) })
 	page.add("peaks", func(b *markup.Builder) { peaks(b, p) })
 	page.add("charts", func(b *markup.Builder) { day.charts(b) })
 	page.add("queue", func(b *markup.Builder) { v.queue(b, p.PoolStatus, part) })
