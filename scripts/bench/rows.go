@@ -30,6 +30,7 @@ var rows = []row{
 	{"pairs-etcd-takeover", "from the end of a leader to the first answer of the next", measureTakeOver},
 	{"waiters-1000", "1,000 blocked waiters", waitersOf(1_000)},
 	{"waiters-10000", "10,000 blocked waiters", waitersOf(10_000)},
+	{"page", "the status page, and work beside ten that are open", measurePage},
 	{"drain", "10,000 waiters drained through a pool of 50", measureDrain},
 	{"keys", "many requests over a few keys; a limit under KILLs", measureKeys},
 	{"weights", "jobs that ask for what they need, in a budget of memory", measureWeights},
