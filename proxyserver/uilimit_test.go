@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/leasectl/leasectl/pool"
 )
@@ -58,4 +60,23 @@ func TestLimitOnThePage(t *testing.T) {
 	if text := b.page("/ui/events?type=fixed"); strings.Contains(text, `<span class="what">`) {
 		t.Errorf("a fixed limit moved:\n%s", text)
 	}
+}
+
+// A cut is a step in the chart of the pool.
+func TestCutInTheChart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		adapts := quota(2)
+		adapts.Adapt = &pool.Adapt{}
+		p := start(t, Options{Pools: []pool.Config{adapts}})
+		time.Sleep(100 * time.Second)
+		p.granted("type=q&request_id=r&ttl=1h")
+		if got := p.do("POST", "/lease/report", `{"request_id":"r","outcome":"throttled"}`); got.status != 200 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if text := (&browser{peer: p}).page("/ui/pools/q"); !strings.Contains(text, `class="line" d="M56 8H57V54H60"`) {
+			t.Errorf("%s", text)
+		}
+	})
 }

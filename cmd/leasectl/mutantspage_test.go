@@ -45,4 +45,8 @@ var pageMutants = []mutant{
 		"./proxyserver/page", "TestLimitThatMoves", false},
 	{"a page hides what was reported", "proxyserver/page/limit.go", "case len(p.Tally) > 0:", "case len(p.Tally) > 1000:",
 		"./proxyserver/page", "TestReportsByLimit", false},
+	{"a cut is no step in the chart", "proxyserver/past.go", "int32(p.Limit)", "int32(p.Capacity)",
+		"./proxyserver", "TestCutInTheChart", false},
+	{"a page shows peaks of the wrong rank", "proxyserver/page/peaks.go", "q.P50, q.P95, q.Max", "q.P50, q.Max, q.P95",
+		"./proxyserver/page", "TestPeaks", false},
 }

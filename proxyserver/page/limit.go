@@ -21,7 +21,7 @@ func (v View) limit(b *markup.Builder, p pool.PoolStatus) {
 func (v View) moved(b *markup.Builder, p pool.PoolStatus) {
 	b.Put(`<h2>Limit</h2><dl class="facts"><div><dt>Limit</dt><dd>{} of {}</dd></div>`, itoa(p.Limit), itoa(p.Capacity))
 	if p.Wall > 0 {
-		b.Put(`<div><dt>Last cut at</dt><dd>{}</dd></div>`, itoa(p.Wall))
+		b.Put(`<div><dt>Wall</dt><dd>{}</dd></div>`, itoa(p.Wall))
 	}
 	m := p.Moved
 	if m == (pool.Move{}) {

@@ -18,13 +18,13 @@ func limit(v page.View, p pool.PoolStatus) string {
 // The page of a pool that adapts says why its limit moved last, and by whose report.
 func TestLimitThatMoves(t *testing.T) {
 	p := pool.PoolStatus{Adapt: true, Capacity: 32, Limit: 20, Tally: []pool.Tally{{Limit: 22, Throttled: 2}}}
-	if got := limit(view(false), p); !strings.Contains(got, "20 of 32") || !strings.Contains(got, ">never<") || strings.Contains(got, "Last cut at") {
+	if got := limit(view(false), p); !strings.Contains(got, "20 of 32") || !strings.Contains(got, ">never<") || strings.Contains(got, "Wall") {
 		t.Errorf("a limit that never moved:\n%s", got)
 	}
 	p.Wall, p.Moved = 22, pool.Move{At: 40 * time.Second, From: 22, To: 20, Owner: "https://ci.example/job/1", Detail: "<slow down>"}
 	got := limit(view(false), p)
 	for _, want := range []string{
-		"Last cut at</dt><dd>22<", "from 22 to 20, <time", ">20 s ago<", "leases were throttled: <bdi>&lt;slow down&gt;</bdi>",
+		"Wall</dt><dd>22<", "from 22 to 20, <time", ">20 s ago<", "leases were throttled: <bdi>&lt;slow down&gt;</bdi>",
 		`href="https://ci.example/job/1"`,
 	} {
 		if !strings.Contains(got, want) {
