@@ -231,7 +231,7 @@ func TestPeaks(t *testing.T) {
 		t.Errorf("peaks %+v, want %+v", got, want)
 	}
 	b := &browser{peer: p}
-	if text := b.page("/ui/pools/mem"); !strings.Contains(text, "of 3 leases whose commands") || !strings.Contains(text, `data-label="Max"><div>30<`) {
+	if text := b.page("/ui/pools/mem"); !strings.Contains(text, "from 3 leases with") || !strings.Contains(text, `data-label="Max"><div>30<`) {
 		t.Errorf("the page does not show them:\n%s", text)
 	}
 	if text := b.page("/ui/pools/q"); strings.Contains(text, "Asked and used") {

@@ -13,7 +13,7 @@ func peaks(b *markup.Builder, p Pool) {
 	if p.Peaks == nil {
 		return
 	}
-	b.Put(`<h2>Asked and used</h2><p class="count">In {}, of {} whose commands said what they used</p>`,
+	b.Put(`<h2>Asked and used</h2><p class="count">In {}, from {} with a known peak</p>`,
 		unitsOf(p.PoolStatus), many(p.Peaks.Leases, "lease", "leases"))
 	t := newTable(b, "What leases of "+p.Type+" asked for and used", "Leases", "p50", "p95", "Max")
 	row := func(head string, q leaseapi.Quantiles, text func(int64) string) {

@@ -2,6 +2,8 @@ package browsertest
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -177,23 +179,50 @@ func TestKeyboardOnly(t *testing.T) {
 // Nothing is wider than a screen of 320 pixels, in light and in dark; every field
 // has a label, and every page one heading.
 func TestNarrowDarkAndLight(t *testing.T) {
-	s := serve(t, "install=2", "a-pool-with-a-long-name-as-they-are=3")
+	config := filepath.Join(t.TempDir(), "config")
+	pools := `resources:
+- {type: install, names: [install-0, install-1]}
+- {type: a-pool-with-a-long-name-as-they-are, names: [a-0, a-1, a-2]}
+- {type: adapts, names: [adapts-0, adapts-1], adapt: {}}
+- {type: mem, units: 8192, unit: 1Mi}
+`
+	if err := os.WriteFile(config, []byte(pools), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveWith(t, "--config", config)
 	long := "https://prow.example.com/view/gs/test-platform-results/logs/periodic-ci-openshift-release-master-nightly-4.22-e2e-aws-upgrade/1990000000000000001"
 	s.acquire("install", "first", long)
 	s.acquire("install", "second", "user@host")
 	s.queue("install", "third", long)
 	s.queue("install", "fourth", strings.Repeat("x", 400))
+	s.acquire("adapts", "throttled", long)
+	for _, id := range []string{"first", "throttled"} {
+		if status, text := s.call("/lease/report", fmt.Sprintf(`{"request_id":%q,"outcome":"throttled","detail":%q}`, id, strings.Repeat("x", 200))); status != 200 {
+			t.Fatalf("report: %d %s", status, text)
+		}
+	}
+	used := s.acquire("mem", "used", long)
+	if status, text := s.call("/lease/release", fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"peak":{"bytes":123456789,"source":"cgroup"}}`, used.Name, used.Generation)); status != 200 {
+		t.Fatalf("release: %d %s", status, text)
+	}
 	for _, width := range []int64{320, 1100} {
 		w := open(t, s, width).signIn(adminToken)
 		for _, scheme := range []string{"light", "dark"} {
 			w.scheme(scheme)
 			for name, path := range map[string]string{
-				"pools": "/", "pool": "/ui/pools/install", "request": "/ui/requests/third", "events": "/ui/events", "find": "/ui/find?q=prow", "break": "/ui/break?name=install-0&generation=1", "login": "/ui/login",
+				"pools": "/", "pool": "/ui/pools/install", "limit": "/ui/pools/adapts", "peaks": "/ui/pools/mem", "request": "/ui/requests/third", "events": "/ui/events", "find": "/ui/find?q=prow", "break": "/ui/break?name=install-0&generation=1", "login": "/ui/login",
 			} {
 				w.visit(path)
 				w.run(chromedp.WaitVisible("main"))
 				if name == "pool" {
 					w.shows("#queue", "xxx")
+					w.shows("#limit", "Throttled")
+				}
+				if name == "limit" {
+					w.shows("#limit", "from 2 to 1")
+				}
+				if name == "peaks" {
+					w.shows("#peaks", "118")
 				}
 				if got := eval[int64](w, `document.scrollingElement.scrollWidth`); got > width {
 					t.Errorf("%s is %d wide on a screen of %d", path, got, width)

@@ -55,15 +55,22 @@ func (l *logText) String() string {
 // serve starts a server with tokens and pools such as "install=2".
 func serve(t *testing.T, pools ...string) *server {
 	t.Helper()
+	var args []string
+	for _, p := range pools {
+		args = append(args, "--pool", p)
+	}
+	return serveWith(t, args...)
+}
+
+// serveWith starts one with arguments that name its pools.
+func serveWith(t *testing.T, args ...string) *server {
+	t.Helper()
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	text := fmt.Sprintf("oncall %s admin\nboard %s read\nci %s\n", adminToken, readToken, jobToken)
 	if err := os.WriteFile(tokens, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"serve", "--listen", "127.0.0.1:0", "--tokens", tokens}
-	for _, p := range pools {
-		args = append(args, "--pool", p)
-	}
+	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--tokens", tokens}, args...)
 	s := &server{t: t, log: new(logText)}
 	cmd := exec.Command(*program, args...)
 	cmd.Stderr = s.log
