@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -102,10 +101,6 @@ func getsid(pid int) (int, error) {
 // A shell that is killed by the end of its terminal, with its whole session,
 // does not take the keeper with it before the lease is back.
 func TestKeeperSurvivesHangUp(t *testing.T) {
-	// Started under nohup(1), the tests would hand on that hang-ups are ignored.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	w := newWorld(t, build(t, ""), "install=1")
 	shell := exec.Command("sh", "-c", w.program+` acquire --type install --handle h --owner-pid $$ >/dev/null; echo up; read line`)
 	shell.Dir, shell.Env = w.dir, w.env

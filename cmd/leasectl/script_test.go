@@ -6,8 +6,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,12 +23,24 @@ import (
 // run what was just compiled, under the race detector if the tests do.
 func TestMain(m *testing.M) {
 	os.Setenv(raceOptions, quickExit)
-	testscript.Main(m, map[string]func(){
+	testscript.Main(heardTests{m}, map[string]func(){
 		"leasectl": main,
 		"v1proxy":  versionOneProxy,
 		"v2proxy":  versionTwoProxy,
 		"makecert": makeCertificate,
 	})
+}
+
+// heardTests is the run of the tests, and of no program that they start.
+type heardTests struct{ *testing.M }
+
+// Run runs the tests. Under nohup(1) whatever they start would ignore hang-ups, as
+// long as the tests do.
+func (m heardTests) Run() int {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+	return m.M.Run()
 }
 
 // The race detector would let every process linger for a second.
