@@ -85,18 +85,23 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait) *leaseapi.Queued {
 	}
 	for _, p := range pools {
 		if p.Type == wait.Type {
-			return queueOf(p)
+			q := l.saysWho(*queueOf(p, l.record.Key))
+			return &q
 		}
 	}
 	return nil
 }
 
-// queueOf is what a pool says to one who has just left its queue.
-func queueOf(p leaseapi.Pool) *leaseapi.Queued {
+// queueOf is what a pool says to one who has just left its queue, where it waited
+// for a lease of key.
+func queueOf(p leaseapi.Pool, key string) *leaseapi.Queued {
 	q := &leaseapi.Queued{Place: p.Waiting + 1, Length: p.Waiting + 1, InUse: p.InUse, Capacity: p.Capacity, Limit: p.Limit}
 	for _, lease := range p.Leases {
 		if q.Oldest == nil || lease.Age > q.Oldest.Age {
 			q.Oldest = &lease
+		}
+		if key != "" && lease.Key == key {
+			q.Reason = leaseapi.WaitKey + leaseapi.HeldBy + holderOf(&lease)
 		}
 	}
 	return q

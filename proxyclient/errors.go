@@ -63,7 +63,11 @@ func (e *ExhaustedError) Error() string {
 	}
 	s := fmt.Sprintf("no lease of type %q within %s", e.Type, e.Wait)
 	if q := e.Last; q != nil {
-		s += fmt.Sprintf(" (place %d of %d, %d of %d in use)", q.Place, q.Length, q.InUse, q.Capacity)
+		reason := ""
+		if q.Reason != "" {
+			reason = q.Reason + ", "
+		}
+		s += fmt.Sprintf(" (place %d of %d, %s%d of %d in use)", q.Place, q.Length, reason, q.InUse, q.Capacity)
 	}
 	return s
 }
