@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -134,7 +135,7 @@ func (p *poolsParser) checkTogether(e *entry) {
 		p.errorf(e.at, "a resource has names, or min-count and max-count, or units")
 	}
 	if e.onlyUnits != nil && e.units == nil {
-		p.errorf(e.onlyUnits, "%s has no meaning without units", e.onlyUnits.Value)
+		p.errorf(e.onlyUnits, "%s has no meaning without units, %s", e.onlyUnits.Value, e.inUnits())
 	}
 	p.checkAdapt(e.Adapt, e.Capacity(), e.adapt)
 	if e.MaxTTL > 0 && e.DefaultTTL > e.MaxTTL {
@@ -157,6 +158,14 @@ func (e *entry) stock() string {
 		return "units"
 	}
 	return "names"
+}
+
+// inUnits says what to do about a key that only counted pools have.
+func (e *entry) inUnits() string {
+	if e.names != nil {
+		return "which a resource has instead of names"
+	}
+	return fmt.Sprintf("which a resource has instead of min-count and max-count: say units: %d", max(e.minCount, e.maxCount, 1))
 }
 
 // checkUnits checks the numbers of a counted pool against each other.
