@@ -161,10 +161,22 @@ func (w *window) signIn(token string) *window {
 	return w
 }
 
-// eval returns what a script says.
+// eval returns what a script says, which only looks. A page that is being left takes
+// the script with it: then it is asked of the next page.
 func eval[T any](w *window, script string) T {
 	w.t.Helper()
-	return get(w, chromedp.Evaluate[T](script))
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	for {
+		v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
+		switch {
+		case err == nil:
+			return v
+		case ctx.Err() != nil || !strings.Contains(err.Error(), "navigated") && !strings.Contains(err.Error(), "context"):
+			w.t.Fatalf("%v\n%s", err, w.server.log)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // text is what somebody reads in an element.
