@@ -38,7 +38,7 @@ var mayImport = map[string][]string{
 	"proxyserver/promtext":            {},
 	"proxyserver/store":               {"pool"},
 	"proxyserver/store/bolt":          {"pool", "proxyserver/store", "proxyserver/store/record"},
-	"proxyserver/store/etcd":          {"pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/etcd":          {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
 	"proxyserver/store/etcd/etcdtest": {},
 	"proxyserver/store/record":        {"pool"},
 	"proxyserver/page":                {"leaseapi", "pool", "proxyserver/page/markup"},

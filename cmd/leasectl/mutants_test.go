@@ -99,7 +99,7 @@ var mutantList = []mutant{
 	{"a lost answer is a failure", "proxyserver/store/etcd/lead.go", "case bytes.Equal(there.Value, meta):", "case false:",
 		"./proxyserver/store/etcd", "TestLostAnswers", false},
 	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {
-				began := boottime()
+				began := suspend.SinceBoot()
 				lease := map[string]string{"ID": "1", "TTL": "1"}
 				if err := e.call(ctx, "/v3/lease/keepalive", lease, &struct{}{}); err != nil {
 					return err
@@ -108,11 +108,11 @@ var mutantList = []mutant{
 				return nil
 			})`,
 		"./proxyserver/store/etcd", "TestOnlyTransactionsKeepTheLead", false},
-	{"a lead is valid from the answer on", "proxyserver/store/etcd/elector.go", "\tl.extend(began)\n\treturn nil\n", "\tl.extend(max(began, boottime()))\n\treturn nil\n",
+	{"a lead is valid from the answer on", "proxyserver/store/etcd/elector.go", "\tl.extend(began)\n\treturn nil\n", "\tl.extend(max(began, suspend.SinceBoot()))\n\treturn nil\n",
 		"./proxyserver/store/etcd", "TestValidFromTheStart", false},
 	{"a lead does not lapse", "proxyserver/store/etcd/lead.go", "if l.remaining() <= 0 {", "if false {",
 		"./proxyserver/store/etcd", "TestCutOff", false},
-	{"a standby does not wait for a TTL", "proxyserver/store/etcd/elector.go", "boottime()-since >= e.ttl", "boottime()-since >= 0",
+	{"a standby does not wait for a TTL", "proxyserver/store/etcd/elector.go", "suspend.SinceBoot()-since >= e.ttl", "suspend.SinceBoot()-since >= 0",
 		"./proxyserver/store/etcd", "TestCutOff", false},
 	{"a lead that was given up is waited for", "proxyserver/store/etcd/lead.go", "remove(l.client.leaderKey())", "get(l.client.leaderKey())",
 		"./proxyserver/store/etcd", "TestHandOver", false},

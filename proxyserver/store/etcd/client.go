@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi/suspend"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -36,10 +37,10 @@ func (c *client) noteTrouble(err error) {
 	defer c.trouble.Unlock()
 	first := c.trouble.text == ""
 	c.trouble.text = err.Error()
-	if !first && boottime()-c.trouble.logged < troubleEvery {
+	if !first && suspend.SinceBoot()-c.trouble.logged < troubleEvery {
 		return
 	}
-	c.trouble.logged = boottime()
+	c.trouble.logged = suspend.SinceBoot()
 	if noSpace(err) {
 		c.log.Error("no space: etcd takes no writes, so that nothing is granted or released: compact and defragment it, raise --quota-backend-bytes of etcd, and disarm its alarm", "error", err)
 		return

@@ -41,7 +41,7 @@
 // of the leader; table.go, ended.go and bundle.go say which records are
 // in which key;
 // client.go tries again, and gateway.go speaks to etcd, in the words of messages.go,
-// with url.go and tls.go below; clock_linux.go is the clock.
+// with url.go and tls.go below.
 //
 // etcd is spoken to over its JSON gateway (/v3/…, version 3.4 and later) with
 // net/http: its gRPC client would cost every command 1.4 ms at its start.

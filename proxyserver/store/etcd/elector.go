@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi/suspend"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -134,9 +135,9 @@ func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
 				return nil, err
 			}
 			if s.leader.ModRevision != watched {
-				watched, since = s.leader.ModRevision, boottime()
+				watched, since = s.leader.ModRevision, suspend.SinceBoot()
 			}
-			if watched == 0 || e.wrote(s.leader.Value) || boottime()-since >= e.ttl {
+			if watched == 0 || e.wrote(s.leader.Value) || suspend.SinceBoot()-since >= e.ttl {
 				l, err := e.take(ctx, s.leader)
 				switch {
 				case l != nil:
@@ -209,7 +210,7 @@ func (e *Elector) take(ctx context.Context, seen keyValue) (*lead, error) {
 		unchanged = compare{Key: e.leaderKey(), Target: compareCreate}
 	}
 	txn := txnRequest{Compare: []compare{unchanged}, Success: []operation{put(e.leaderKey(), l.value), get(e.metaKey())}}
-	began := boottime()
+	began := suspend.SinceBoot()
 	var reply txnResponse
 	err = within(ctx, e.ttl/4, func(ctx context.Context) error { return e.call(ctx, "/v3/kv/txn", txn, &reply) })
 	if err != nil || !reply.Succeeded {
@@ -273,7 +274,7 @@ func (e *Elector) keep(l *lead) error {
 func (l *lead) rewrite(ctx context.Context) error {
 	key := l.client.leaderKey()
 	txn := txnRequest{Compare: []compare{l.leaderKept()}, Success: []operation{put(key, l.value)}}
-	began := boottime()
+	began := suspend.SinceBoot()
 	var reply txnResponse
 	if err := l.client.call(ctx, "/v3/kv/txn", txn, &reply); err != nil {
 		return err

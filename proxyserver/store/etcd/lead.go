@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi/suspend"
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
@@ -35,7 +36,7 @@ type lead struct {
 	nonce  string // no other lead has it
 	value  []byte // of the leader's key, with the nonce
 
-	validUntil atomic.Int64 // by boottime
+	validUntil atomic.Int64 // by suspend.SinceBoot
 	ended      context.Context
 	end        context.CancelCauseFunc
 	running    sync.WaitGroup
@@ -68,7 +69,7 @@ func (l *lead) extend(began time.Duration) {
 
 // remaining is how long the lead is valid if it is not extended.
 func (l *lead) remaining() time.Duration {
-	return time.Duration(l.validUntil.Load()) - boottime()
+	return time.Duration(l.validUntil.Load()) - suspend.SinceBoot()
 }
 
 // errLapsed says that etcd has confirmed no transaction of the leader for a TTL.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi/suspend"
 )
 
 // presence tells the others that this server stands by, by a key of its own that
@@ -18,7 +20,7 @@ type presence struct {
 	value  []byte
 
 	mu    sync.Mutex
-	wrote time.Duration // by boottime; 0: the key is not there
+	wrote time.Duration // by suspend.SinceBoot; 0: the key is not there
 	seen  map[string]seen
 
 	count atomic.Int64 // of servers that stood by when it was last looked
@@ -42,7 +44,7 @@ func newPresence(c *client, url string) *presence {
 func (p *presence) stay(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := boottime(); p.wrote != 0 && now-p.wrote < p.client.ttl {
+	if now := suspend.SinceBoot(); p.wrote != 0 && now-p.wrote < p.client.ttl {
 		return
 	}
 	err := within(ctx, p.client.ttl/4, func(ctx context.Context) error {
@@ -51,7 +53,7 @@ func (p *presence) stay(ctx context.Context) {
 	if err != nil {
 		p.client.noteTrouble(err)
 	}
-	p.wrote = boottime()
+	p.wrote = suspend.SinceBoot()
 	p.countThem(ctx)
 }
 
@@ -90,7 +92,7 @@ func (p *presence) countThem(ctx context.Context) {
 	if err != nil {
 		return // whoever stands by is tried again
 	}
-	now := boottime()
+	now := suspend.SinceBoot()
 	there := make(map[string]seen, len(all.KVs))
 	for _, kv := range all.KVs {
 		s := p.seen[string(kv.Key)]

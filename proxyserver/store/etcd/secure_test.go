@@ -74,8 +74,12 @@ func TestCredentials(t *testing.T) {
 	if err := l.Close(); err != nil { // which ends what writes to the log
 		t.Error(err)
 	}
-	if strings.Contains(log.String(), "could not be compacted") {
-		t.Errorf("the log says\n%s", &log)
+	for line := range strings.Lines(log.String()) {
+		// While etcd was down its history could not be compacted; but etcd itself has
+		// nothing against it.
+		if strings.Contains(line, "could not be compacted") && strings.Contains(line, "etcdserver") {
+			t.Errorf("the log says\n%s", &log)
+		}
 	}
 }
 

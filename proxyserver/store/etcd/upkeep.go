@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi/suspend"
 )
 
 const (
@@ -38,10 +40,10 @@ func (u *upkeep) run(lead context.Context, revision int64) {
 	u.presence.look(lead) // the count of before has this server in it
 	u.measure(lead)
 	revision = u.compact(lead, revision)
-	measured, compacted := boottime(), boottime()
+	measured, compacted := suspend.SinceBoot(), suspend.SinceBoot()
 	for sleep(lead, u.ttl/4) == nil {
 		u.presence.look(lead)
-		now := boottime()
+		now := suspend.SinceBoot()
 		if now-measured >= measureEvery {
 			measured = now
 			u.measure(lead)
