@@ -30,11 +30,7 @@ func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 	if err := l.awaitGrantAnew(ctx, r); err != nil {
 		return nil, l.rollback(ctx, err)
 	}
-	err = l.recordGrant(ctx)
-	if err == nil && !r.Outlives && l.aged() {
-		err = l.confirm(ctx)
-	}
-	if err != nil {
+	if err := l.recordGrant(ctx); err != nil {
 		return nil, l.rollback(ctx, err)
 	}
 	return l, nil
@@ -164,24 +160,34 @@ func (l *Lease) stands(r lockfile.Record) bool {
 	return l.Is(r)
 }
 
-// awaitGrantAnew is awaitGrant, again under another request id whenever the lease
-// was granted, but ended before the answer came: nobody gave it back, so the
+// awaitGrantAnew is awaitFreshGrant, again under another request id whenever the
+// lease was granted, but ended before the answer came: nobody gave it back, so the
 // request still stands.
 func (l *Lease) awaitGrantAnew(ctx context.Context, r Request) error {
 	for {
-		begun := proxyclient.Now()
-		err := l.awaitGrant(ctx, r)
+		err := l.awaitFreshGrant(ctx, &r)
 		failpoint("acquire-answered")
 		if !endedUnconfirmed(err) {
 			return err
 		}
-		r.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(begun))
-		r.Jitter = 0
+		l.phase, l.grant = enqueued, nil
 		l.h.report.Notef("a lease was granted, and ended before the answer came: asking again")
 		if err := l.requestAnew(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+// awaitFreshGrant is awaitGrant, and asks once more if the answer is old: that gives
+// the grant its whole time again, or tells that it has ended. A second answer is
+// taken as it is, since a proxy may need long for each.
+func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
+	err := l.awaitGrant(ctx, r)
+	if err == nil && l.aged() {
+		l.h.report.Debugf("the answer is old: asking whether the lease still stands")
+		err = l.awaitGrant(ctx, r)
+	}
+	return err
 }
 
 // requestAnew gives the request another id: first in the journal, then in the
@@ -214,8 +220,9 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 }
 
 // awaitGrant asks the proxy and blocks until it grants, the wait timeout is
-// over, or another process takes the handle. No lock is held meanwhile.
-func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
+// over, or another process takes the handle. No lock is held meanwhile. In r it
+// leaves what remains of the wait, without the jitter.
+func (l *Lease) awaitGrant(ctx context.Context, r *Request) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
@@ -234,12 +241,15 @@ func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 		if err := proxyclient.Sleep(ctx, d); err != nil {
 			return err
 		}
+		r.Jitter = 0
 	}
-	grant, err := l.ask(ctx, r)
+	begun := proxyclient.Now()
+	grant, err := l.ask(ctx, *r)
+	r.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(begun))
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 		l.phase, l.grant, l.deadline = granted, grant, grant.Deadline()
-		l.h.sayGrant(grant, r)
+		l.h.sayGrant(grant, *r)
 		return nil
 	case cause == nil && endedUnconfirmed(err):
 		return err

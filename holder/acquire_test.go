@@ -97,12 +97,30 @@ func TestRollback(t *testing.T) {
 			released: []string{"lease1"},
 		},
 		{
-			name: "recorded: it cannot be confirmed",
+			name: "enqueued: the grant has ended, and asking anew is refused",
 			arrange: func(w *world, _ *Request) {
 				w.proxy.renewEvery = time.Nanosecond // the answer is late already
-				w.proxy.onRenew = lost
+				w.proxy.onAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+					switch w.proxy.asked() {
+					case 1:
+						return false
+					case 2:
+						return endedUnseen(out, r)
+					}
+					return unknownType(out, r)
+				}
 			},
-			want:     proxyclient.ErrLost,
+			want: proxyclient.ErrUnknownType,
+		},
+		{
+			name: "granted: the answer is old, and asking again is refused",
+			arrange: func(w *world, _ *Request) {
+				w.proxy.renewEvery = time.Nanosecond // the answer is late already
+				w.proxy.onAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+					return w.proxy.asked() > 1 && unknownType(out, r)
+				}
+			},
+			want:     proxyclient.ErrUnknownType,
 			released: []string{"lease1"},
 		},
 	} {

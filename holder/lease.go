@@ -109,8 +109,8 @@ func (l *Lease) Exited(code int) {
 // Is tells whether a handle's record is of this lease's request.
 func (l *Lease) Is(r lockfile.Record) bool { return r.RequestID == l.record.RequestID }
 
-// aged tells whether the grant took so long to arrive that it may end, or be due
-// for renewal, before its holder has done anything.
+// aged tells whether the grant took so long to arrive that it may have ended, or may
+// end before its holder has done anything.
 func (l *Lease) aged() bool {
 	return l.grant.Capabilities.Renews() && proxyclient.Now().Sub(l.grant.Asked) > min(l.grant.RenewEvery, leaseapi.ProvisionalTTL/3)
 }

@@ -109,14 +109,7 @@ func (s *sharing) begin(ctx context.Context, c choice) (*Lease, error) {
 // granted makes the round that of a lease that was acquired.
 func (s *sharing) granted(ctx context.Context, c choice, l *Lease) (*Lease, error) {
 	failpoint("round-granted")
-	var err error
-	if l.aged() {
-		err = l.confirm(ctx)
-	}
-	if err == nil {
-		err = s.recordRound(ctx, &c, l)
-	}
-	if err != nil {
+	if err := s.recordRound(ctx, &c, l); err != nil {
 		return nil, s.abandon(ctx, c, l.rollback(ctx, err))
 	}
 	failpoint("round-held")

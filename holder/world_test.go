@@ -105,6 +105,14 @@ func lost(w http.ResponseWriter, _ *http.Request) bool {
 	return true
 }
 
+// endedUnseen answers an acquire: its grant has ended, since nobody confirmed it.
+func endedUnseen(w http.ResponseWriter, _ *http.Request) bool {
+	w.Header().Set("Content-Type", leaseapi.ContentTypeProblem)
+	w.WriteHeader(http.StatusGone)
+	json.NewEncoder(w).Encode(leaseapi.Problem{Type: leaseapi.ProblemEnded, Status: http.StatusGone, Reason: leaseapi.ReasonUnconfirmed})
+	return true
+}
+
 // fails answers with an error that a client tries again.
 func fails(w http.ResponseWriter, _ *http.Request) bool {
 	http.Error(w, "no store", http.StatusInternalServerError)
@@ -121,6 +129,13 @@ func (p *proxy) released() (names []string) {
 		}
 	}
 	return names
+}
+
+// asked is how often it was asked for a lease.
+func (p *proxy) asked() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.acquires
 }
 
 func (p *proxy) renewed() int {

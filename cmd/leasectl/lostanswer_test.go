@@ -5,11 +5,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -117,6 +119,55 @@ func TestAcquireThroughCut(t *testing.T) {
 	if left, _ := filepath.Glob(w.path("state/intents/*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
+}
+
+// A client that was stopped while its lease was granted and ended again asks anew when
+// it goes on, in whichever way it is to hold the lease. Before, exec ended with 125.
+func TestStoppedWhileItsGrantEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
+	t.Parallel()
+	clients := [][]string{
+		{"exec", "--type", "install", "--", "true"},
+		{"exec", "--shared", "name", "--type", "install", "--", "true"},
+		{"acquire", "--type", "install", "--handle", "h"},
+	}
+	w := newWorld(t, build(t, ""), "install="+strconv.Itoa(len(clients)))
+	for i := range clients {
+		w.run(0, "acquire", "--type", "install", "--handle", w.path("before"+strconv.Itoa(i)))
+	}
+	waiting := make([]*exec.Cmd, len(clients))
+	said := make([]bytes.Buffer, len(clients))
+	for i, args := range clients {
+		waiting[i] = w.command(args...)
+		waiting[i].Stderr = &said[i]
+		if err := waiting[i].Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer waiting[i].Process.Kill()
+	}
+	w.await("all to wait", func() bool { return w.pool("install").Waiting == len(clients) })
+	for _, cmd := range waiting {
+		cmd.Process.Signal(syscall.SIGSTOP)
+	}
+	for i := range clients {
+		w.run(0, "release", "--handle", w.path("before"+strconv.Itoa(i)))
+	}
+	w.await("all to be granted", func() bool { return w.pool("install").InUse == len(clients) })
+	for begun := time.Now(); w.pool("install").InUse > 0; time.Sleep(100 * time.Millisecond) {
+		if time.Since(begun) > leaseapi.ProvisionalTTL+patience {
+			t.Fatal("the grants do not end")
+		}
+	}
+	for i, cmd := range waiting {
+		cmd.Process.Signal(syscall.SIGCONT)
+		if err := cmd.Wait(); err != nil || !strings.Contains(said[i].String(), "ended before the answer came") {
+			t.Errorf("%v: %v; it said:\n%s", clients[i], err, &said[i])
+		}
+	}
+	w.run(0, "release", "--handle", w.path("h"))
+	w.wantHeld()
 }
 
 // A proxy that answers 500 to everything is told of meanwhile, and given up within a

@@ -134,6 +134,12 @@ var mutantList = []mutant{
 		"./supervisor", "TestEndBeforeLoss", false},
 	{"a second TERM does not reach the command", "supervisor/watch.go", "\t\tw.command.Signal(sig)\n\t\treturn\n", "\t\treturn\n",
 		"./cmd/leasectl", "TestForwardedSignals", false},
+	{"an old answer is taken for a lease", "holder/acquire.go", "if err == nil && l.aged() {", "if false {",
+		"./holder", "TestAgedGrant", false},
+	{"a grant that has ended is given back", "holder/acquire.go", "\t\tl.phase, l.grant = enqueued, nil\n", "",
+		"./holder", "TestRollback", false},
+	{"the wait begins anew with each request", "holder/acquire.go", "\tr.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(begun))\n", "\t_ = begun\n",
+		"./holder", "TestWaitLeftForAskingAnew", false},
 	{"who gives a lease back has lost it", "holder/lease.go", "if denied && endedByRelease(lost.Lost) && l.givenBack() {", "if false {",
 		"./holder", "TestKeepGivenBack", false},
 

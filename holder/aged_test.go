@@ -1,0 +1,120 @@
+package holder
+
+import (
+	"net/http"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// A grant whose answer is old may have ended: its request is sent again, which
+// renews the grant, or tells that it has ended. Then the lease is asked for anew, in
+// whichever way it is to be held. Before, exec ended with 125.
+func TestAgedGrant(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		request Request
+		replace bool
+	}{
+		{name: "exec"},
+		{name: "exec, a further attempt", replace: true},
+		{name: "acquire", request: Request{Outlives: true}},
+		{name: "private", request: Request{Private: true}},
+		{name: "shared", request: Request{Shared: &Shared{Name: "s"}}},
+	} {
+		for _, ended := range []bool{false, true} {
+			t.Run(tt.name+map[bool]string{true: ", ended"}[ended], func(t *testing.T) {
+				w := newWorld(t)
+				r := tt.request
+				r.Type, r.Count, r.WaitTimeout, r.Handle = "t", 1, time.Second, w.handle("handle")
+				if tt.replace {
+					before, err := w.Acquire(within(t), r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					r.Replaces = before.Is
+				}
+				// asked are the request ids of this acquire. The grant of the first has
+				// ended when it is asked about again.
+				var asked []string
+				first := w.proxy.asked() + 1
+				w.proxy.renewEvery = time.Nanosecond // each answer is late already
+				w.proxy.onRenew = lost
+				w.proxy.onAcquire = func(out http.ResponseWriter, req *http.Request) bool {
+					asked = append(asked, req.FormValue(leaseapi.ParamRequestID))
+					return ended && len(asked) == 2 && endedUnseen(out, req)
+				}
+				l, err := w.Acquire(within(t), r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if w.proxy.renewed() > 0 {
+					t.Errorf("renewed %d times before it was recorded", w.proxy.renewed())
+				}
+				want := []string{asked[0], asked[0]}
+				if ended {
+					want = []string{asked[0], asked[0], l.record.RequestID, l.record.RequestID}
+				}
+				if !slices.Equal(asked, want) || ended && l.record.RequestID == asked[0] {
+					t.Errorf("asked as %v, and holds %s", asked, l.record.RequestID)
+				}
+				if r := w.record(l.handle); r.State != lockfile.StateHeld || r.RequestID != asked[len(asked)-1] {
+					t.Errorf("the handle says %+v", r)
+				}
+				if got := l.Generation(); got != uint64(first+len(asked)-1) {
+					t.Errorf("holds generation %d of the answers %d to %d, want the last", got, first, first+len(asked)-1)
+				}
+				wantEntry := 1
+				if r.Shared != nil {
+					wantEntry = 0 // the record of the shared lease says whose it is
+				}
+				if entries, _ := filepath.Glob(filepath.Join(w.dir, "intents", "*")); len(entries) != wantEntry {
+					t.Errorf("the journal has %v", entries)
+				}
+			})
+		}
+	}
+}
+
+// A proxy that takes long for each answer is asked again once, not for ever.
+func TestAgedGrantOfSlowProxy(t *testing.T) {
+	w := newWorld(t)
+	w.proxy.renewEvery = time.Nanosecond
+	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: time.Hour})
+	if err != nil || w.proxy.asked() != 2 {
+		t.Errorf("asked %d times: %v", w.proxy.asked(), err)
+	}
+	if _, err := l.Release(within(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A request under another id waits for the rest of the wait.
+func TestWaitLeftForAskingAnew(t *testing.T) {
+	w := newWorld(t)
+	const wait, spent = time.Hour, 20 * time.Millisecond
+	var waits []time.Duration
+	w.proxy.onAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+		left, err := time.ParseDuration(r.FormValue(leaseapi.ParamWait))
+		if err != nil {
+			t.Error(err)
+		}
+		waits = append(waits, left)
+		time.Sleep(spent)
+		return len(waits) == 1 && endedUnseen(out, r)
+	}
+	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: wait})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(waits) != 2 || waits[1] > wait-spent {
+		t.Errorf("asked to wait for %v", waits)
+	}
+	if _, err := l.Release(within(t)); err != nil {
+		t.Error(err)
+	}
+}
