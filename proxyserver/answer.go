@@ -97,6 +97,25 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	return body, true
 }
 
+// readJSON reads a body into req, and checks it. It answers an error itself; then ok
+// is false.
+func readJSON(w http.ResponseWriter, r *http.Request, req any, check func() error) (ok bool) {
+	body, ok := readBody(w, r)
+	if !ok {
+		return false
+	}
+	err := json.Unmarshal(body, req)
+	if err != nil {
+		err = fmt.Errorf("the body is not valid: %w", err)
+	} else {
+		err = check()
+	}
+	if err != nil {
+		badRequest(w, err)
+	}
+	return err == nil
+}
+
 // answer writes v as JSON, without a newline at its end.
 func answer(w http.ResponseWriter, status int, v any) {
 	write(w, status, "application/json", v)

@@ -1,9 +1,7 @@
 package proxyserver
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -16,20 +14,7 @@ func (h *handler) readOperation(c caller, what string, w http.ResponseWriter, r 
 		h.refuseCall(w, err)
 		return false
 	}
-	body, ok := readBody(w, r)
-	if !ok {
-		return false
-	}
-	err := json.Unmarshal(body, req)
-	if err != nil {
-		err = fmt.Errorf("the body is not valid: %w", err)
-	} else {
-		err = check()
-	}
-	if err != nil {
-		badRequest(w, err)
-	}
-	return err == nil
+	return readJSON(w, r, req, check)
 }
 
 func checkReason(reason string) error {

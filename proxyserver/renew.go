@@ -2,7 +2,6 @@ package proxyserver
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,17 +13,8 @@ import (
 
 func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 	t := h.term()
-	body, ok := readBody(w, r)
-	if !ok {
-		return
-	}
 	var req leaseapi.RenewRequest
-	if err := json.Unmarshal(body, &req); err != nil {
-		badRequest(w, fmt.Errorf("the body is not valid: %w", err))
-		return
-	}
-	if err := checkRenew(req); err != nil {
-		badRequest(w, err)
+	if !readJSON(w, r, &req, func() error { return checkRenew(req) }) {
 		return
 	}
 	var renewed []pool.Lease

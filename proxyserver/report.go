@@ -2,7 +2,6 @@ package proxyserver
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,24 +12,13 @@ import (
 )
 
 func (h *handler) serveReport(c caller, w http.ResponseWriter, r *http.Request) {
-	body, ok := readBody(w, r)
-	if !ok {
-		return
-	}
 	var req leaseapi.ReportRequest
-	err := json.Unmarshal(body, &req)
-	if err != nil {
-		err = fmt.Errorf("the body is not valid: %w", err)
-	} else {
-		err = checkReport(req)
-	}
-	if err != nil {
-		badRequest(w, err)
+	if !readJSON(w, r, &req, func() error { return checkReport(req) }) {
 		return
 	}
 	var counts bool
 	var refused, forbidden error
-	err = h.term().do(func(set *pool.Set, now time.Duration) {
+	err := h.term().do(func(set *pool.Set, now time.Duration) {
 		if forbidden = c.mayReport(set, now, req); forbidden == nil {
 			counts, refused = report(set, now, req)
 		}

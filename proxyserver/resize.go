@@ -2,9 +2,7 @@ package proxyserver
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -13,24 +11,13 @@ import (
 )
 
 func (h *handler) serveResize(c caller, w http.ResponseWriter, r *http.Request) {
-	body, ok := readBody(w, r)
-	if !ok {
-		return
-	}
 	var req leaseapi.ResizeRequest
-	err := json.Unmarshal(body, &req)
-	if err != nil {
-		err = fmt.Errorf("the body is not valid: %w", err)
-	} else {
-		err = checkResize(req)
-	}
-	if err != nil {
-		badRequest(w, err)
+	if !readJSON(w, r, &req, func() error { return checkResize(req) }) {
 		return
 	}
 	var lease pool.Lease
 	var refused, forbidden error
-	err = h.term().do(func(set *pool.Set, now time.Duration) {
+	err := h.term().do(func(set *pool.Set, now time.Duration) {
 		meant := leaseapi.Lease{Name: req.Name, Generation: req.Generation}
 		if forbidden = c.mayTouch(set, now, []leaseapi.Lease{meant}); forbidden == nil {
 			lease, refused = resize(set, now, req)
