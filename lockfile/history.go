@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +59,7 @@ func (h History) Of(name string) ([]Grant, error) {
 
 // All returns the newest grant of every name at each store.
 func (h History) All() ([]Grant, error) {
-	files, err := h.files()
+	files, err := byAge(string(h), "")
 	var all []Grant
 	errs := []error{err}
 	for _, f := range files {
@@ -253,39 +252,12 @@ func (h History) prunes(name string) bool {
 	return sha256.Sum256([]byte(name))[31]%64 == 0
 }
 
-type historyEntry struct {
-	path string
-	at   time.Time
-}
-
-// files returns the files, those that were written last first.
-func (h History) files() ([]historyEntry, error) {
-	if err := checkDir(string(h)); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		return nil, err
-	}
-	dir, err := os.ReadDir(string(h))
-	if err != nil {
-		return nil, err
-	}
-	var files []historyEntry
-	for _, f := range dir {
-		if info, err := f.Info(); err == nil && f.Type().IsRegular() { // else it was removed meanwhile
-			files = append(files, historyEntry{filepath.Join(string(h), f.Name()), info.ModTime()})
-		}
-	}
-	slices.SortFunc(files, func(a, b historyEntry) int { return b.at.Compare(a.at) })
-	return files, nil
-}
-
 // prune removes the files that are too old, or too many. What it cannot remove,
 // the next one does.
 func (h History) prune() {
-	files, _ := h.files()
+	files, _ := byAge(string(h), "")
 	for i, f := range files {
-		if i >= historyMost || time.Since(f.at) > historyKept {
+		if len(files)-i > historyMost || time.Since(f.at) > historyKept {
 			TryLock(f.path, func() error { return os.Remove(f.path) })
 		}
 	}

@@ -175,7 +175,7 @@ func TestHistoryPrune(t *testing.T) {
 		write(t, filepath.Join(string(h), fmt.Sprint(i)), "")
 	}
 	h.prune()
-	if files, err := h.files(); len(files) != historyMost || err != nil {
+	if files, err := byAge(string(h), ""); len(files) != historyMost || err != nil {
 		t.Errorf("%d files are left, %v", len(files), err)
 	}
 	if got, _ := h.Of("young"); len(got) > 0 {

@@ -10,8 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -212,23 +210,22 @@ func (e *Entry) write() error {
 // entry that cannot be read, or that a newer program wrote ([ErrNewer]), stays and
 // is in the error.
 func (j Journal) Dead(ctx context.Context, fn func(Intent) (settled bool)) error {
-	names, err := j.entries()
+	entries, err := byAge(string(j), intentSuffix)
 	if err != nil {
 		return fmt.Errorf("read journal %s: %w", j, err)
 	}
 	var errs []error
-	for _, name := range names {
+	for _, e := range entries {
 		if ctx.Err() != nil {
 			break
 		}
-		path := filepath.Join(string(j), name)
-		err := TryLock(path, func() error {
-			in, whole, err := readIntent(path)
+		err := TryLock(e.path, func() error {
+			in, whole, err := readIntent(e.path)
 			if err != nil {
 				return err
 			}
 			if !whole || fn(in) {
-				return os.Remove(path)
+				return os.Remove(e.path)
 			}
 			return nil
 		})
@@ -237,39 +234,6 @@ func (j Journal) Dead(ctx context.Context, fn func(Intent) (settled bool)) error
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// entries are the names of the files that are entries, the oldest first.
-func (j Journal) entries() ([]string, error) {
-	if err := checkDir(string(j)); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		return nil, err
-	}
-	dir, err := os.ReadDir(string(j))
-	if err != nil {
-		return nil, err
-	}
-	type file struct {
-		name string
-		at   time.Time
-	}
-	var files []file
-	for _, f := range dir {
-		if !strings.HasSuffix(f.Name(), intentSuffix) {
-			continue
-		}
-		if info, err := f.Info(); err == nil { // else it was settled meanwhile
-			files = append(files, file{f.Name(), info.ModTime()})
-		}
-	}
-	slices.SortStableFunc(files, func(a, b file) int { return a.at.Compare(b.at) })
-	names := make([]string, len(files))
-	for i, f := range files {
-		names[i] = f.name
-	}
-	return names, nil
 }
 
 // readIntent reads an entry whose lock is held. It is not whole if its process

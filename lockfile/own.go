@@ -7,7 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
+	"time"
 )
 
 // ownerOnly is the mode of every file this package creates, whatever the
@@ -89,6 +92,41 @@ func checkDir(dir string) error {
 		return fmt.Errorf("directory %s belongs to user %d, and this is user %d: use a directory of your own", dir, uid, os.Geteuid())
 	}
 	return nil
+}
+
+// filesIn returns what is in a directory that checkDir accepts, by name; nothing if
+// there is no directory.
+func filesIn(dir string) ([]fs.DirEntry, error) {
+	if err := checkDir(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return os.ReadDir(dir)
+}
+
+// agedFile is a file, and when it was last written.
+type agedFile struct {
+	path string
+	at   time.Time
+}
+
+// byAge returns the files of a directory whose names end in suffix, the
+// oldest first.
+func byAge(dir, suffix string) ([]agedFile, error) {
+	found, err := filesIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	var files []agedFile
+	for _, f := range found {
+		info, err := f.Info()
+		if err == nil && strings.HasSuffix(f.Name(), suffix) { // an error: it was removed meanwhile
+			files = append(files, agedFile{filepath.Join(dir, f.Name()), info.ModTime()})
+		}
+	}
+	slices.SortStableFunc(files, func(a, b agedFile) int { return a.at.Compare(b.at) })
+	return files, nil
 }
 
 // MakeDir makes the directory at path, with mode 0700, if it is missing; the

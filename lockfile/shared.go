@@ -31,13 +31,7 @@ type Shared string
 // SharedIn returns the shared leases of a directory. It is empty if the directory
 // is missing.
 func SharedIn(dir string) ([]Shared, error) {
-	if err := checkDir(dir); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("list shared leases: %w", err)
-	}
-	files, err := os.ReadDir(dir)
+	files, err := filesIn(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list shared leases: %w", err)
 	}

@@ -94,11 +94,11 @@ func TestSharedUses(t *testing.T) {
 		}
 		return nil
 	}))
-	if left := filesIn(t, dir); !slices.Equal(left, []string{"a.R1.2", "a.R1.renew", "a.json", "a.lock"}) {
+	if left := filesOf(t, dir); !slices.Equal(left, []string{"a.R1.2", "a.R1.renew", "a.json", "a.lock"}) {
 		t.Errorf("there are %v", left)
 	}
 	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { return errors.Join(tx.End(second), tx.Remove("R1")) }))
-	if left := filesIn(t, dir); len(left) > 0 {
+	if left := filesOf(t, dir); len(left) > 0 {
 		t.Errorf("%v are left", left)
 	}
 }
@@ -131,7 +131,7 @@ func TestSharedLeftovers(t *testing.T) {
 	for _, s := range found {
 		ok(t, s.Update(t.Context(), func(*SharedTx) error { return nil }))
 	}
-	if left := filesIn(t, dir); len(left) > 0 {
+	if left := filesOf(t, dir); len(left) > 0 {
 		t.Errorf("%v are left", left)
 	}
 	if found, err := SharedIn(filepath.Join(dir, "none")); err != nil || len(found) > 0 {
@@ -160,7 +160,7 @@ func TestRoundExpires(t *testing.T) {
 }
 
 // filesIn are the names of the files in a directory.
-func filesIn(t *testing.T, dir string) (names []string) {
+func filesOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	ok(t, err)

@@ -15,13 +15,7 @@ import (
 // Handles returns the handles in a directory, and those that killed processes
 // left a file of, by the names of the files. A handle itself may be gone.
 func Handles(dir string) ([]Handle, error) {
-	if err := checkDir(dir); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("list handles: %w", err)
-	}
-	files, err := os.ReadDir(dir)
+	files, err := filesIn(dir)
 	if err != nil {
 		return nil, fmt.Errorf("list handles: %w", err)
 	}
@@ -91,8 +85,8 @@ func isTemp(name string) bool {
 // written before old, and returns their paths. A process needs one for less than
 // a second.
 func SweepTemp(dir string, old time.Time) (removed []string, err error) {
-	files, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	files, err := filesIn(dir)
+	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
 	var errs []error
