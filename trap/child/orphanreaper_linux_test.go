@@ -21,6 +21,7 @@ func init() { modes["reaper"] = reaperMode }
 
 // reaperMode is a supervisor that inherits the orphans of its commands.
 func reaperMode(args []string) int {
+	killTime = 100 * time.Millisecond // in a namespace each stop takes all of it
 	if args[0] == "subreaper" {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			panic(err)

@@ -10,12 +10,13 @@ import (
 
 // killTime bounds the wait after SIGKILL, which takes effect within
 // milliseconds. A process that is alive after it is in uninterruptible I/O, or
-// another user's, and may stay so for good.
-const killTime = 2 * time.Second
+// another user's, and may stay so for good. Where the members of a group cannot be
+// listed, all of it goes by: a test shortens it.
+var killTime = 2 * time.Second
 
-// stop begins to end the group, unless its leader has been reaped. A goroutine waits for the end of the
-// group and sends SIGKILL to what is left after the grace period; it ends before
-// reap returns.
+// stop begins to end the group, unless its leader has been reaped. A goroutine waits
+// for the end of the group and sends SIGKILL to what is left after the grace period;
+// it ends before reap returns.
 func (g *group) stop(sig syscall.Signal, grace time.Duration) (begun bool) {
 	// SIGCONT, so that a stopped process sees the signal.
 	unpin, ok := g.pin(sig, syscall.SIGCONT)
