@@ -199,7 +199,7 @@ func TestChainHearsRareSignals(t *testing.T) {
 func TestChainAfterExit(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
 		argv, env := testenv.Self("exited", strconv.Itoa(int(sig)))
-		if s := wait(t, start(t, argv, env, nil, nil)); s.ExitStatus() != 3 {
+		if s := wait(t, testenv.Start(t, argv, env, nil, nil, nil)); s.ExitStatus() != 3 {
 			t.Errorf("%v: ended with %v", sig, s)
 		}
 	}
@@ -301,7 +301,7 @@ func TestChainOutlivesClosedOutput(t *testing.T) {
 		}
 		r.Close()
 		argv, env := testenv.Self("pipe", mode)
-		process := start(t, argv, env, nil, w)
+		process := testenv.Start(t, argv, env, nil, nil, w)
 		w.Close()
 		if got := wait(t, process); !want(got) {
 			t.Errorf("%s: ended with %+v", mode, got)

@@ -28,7 +28,7 @@ func TestDie(t *testing.T) {
 	} {
 		out, w := testenv.Report(t)
 		argv, env := testenv.Self("die", strconv.Itoa(int(sig)))
-		process := start(t, argv, env, nil, w)
+		process := testenv.Start(t, argv, env, nil, nil, w)
 		w.Close()
 		if s := wait(t, process); !s.Signaled() || s.Signal() != sig || s.CoreDump() {
 			t.Errorf("died of %+v, want %v", s, sig)
@@ -42,7 +42,7 @@ func TestDie(t *testing.T) {
 // A signal that does not end a process still ends Die.
 func TestDieOfAHarmlessSignal(t *testing.T) {
 	argv, env := testenv.Self("die", strconv.Itoa(int(syscall.SIGWINCH)))
-	if s := wait(t, start(t, argv, env, nil, nil)); s.ExitStatus() != 128+int(syscall.SIGWINCH) {
+	if s := wait(t, testenv.Start(t, argv, env, nil, nil, nil)); s.ExitStatus() != 128+int(syscall.SIGWINCH) {
 		t.Errorf("ended with %+v", s)
 	}
 }

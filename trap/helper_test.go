@@ -1,7 +1,6 @@
 package trap
 
 import (
-	"os"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -16,26 +15,6 @@ func TestMain(m *testing.M) {
 		"exited": exitedMode,
 		"pipe":   pipeMode,
 	})
-}
-
-// start starts a process and kills it at the end of the test.
-func start(t *testing.T, argv, env []string, stdout, stderr *os.File) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = env
-	if stdout != nil {
-		cmd.Stdout = stdout
-	}
-	if stderr != nil {
-		cmd.Stderr = stderr
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	testenv.Started(cmd.Process.Pid)
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	return cmd
 }
 
 // wait waits for the end of a process and says how it ended.

@@ -64,7 +64,7 @@ func TestInheritedIgnoredSignals(t *testing.T) {
 	out, w := testenv.Report(t)
 	events, env := testenv.Self("events")
 	argv := append(testenv.Shell(`trap '' HUP INT TSTP; exec "$0" "$@"`), events...)
-	process := start(t, argv, env, w, nil)
+	process := testenv.Start(t, argv, env, nil, w, nil)
 	w.Close()
 	out.Want("ready")
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGUSR1} {

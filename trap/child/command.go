@@ -2,7 +2,6 @@ package child
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"syscall"
@@ -17,7 +16,6 @@ type Command struct {
 	Path string
 	Args []string // Args[0] is the name that the command sees as its own
 	Env  []string // as in [os.Environ], which it is if nil
-	Dir  string   // where it runs; the current directory if empty
 
 	// Stdin, Stdout and Stderr are handed over without copying, so Wait does not
 	// depend on other processes that hold them. A nil one is /dev/null.
@@ -50,9 +48,6 @@ func Start(c Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDir(c.Dir); err != nil {
-		return nil, err
-	}
 	files, closeNull, err := sys.Descriptors(c.Stdin, c.Stdout, c.Stderr)
 	if err != nil {
 		return nil, err
@@ -67,7 +62,7 @@ func Start(c Command) (*Process, error) {
 	if c.Peak {
 		p.cgroup = cgroupOfOurOwn()
 	}
-	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	attr := &syscall.ProcAttr{Env: env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	setParentDeath(attr.Sys, c.ParentDeath)
 	if tty := p.group.tty; tty.eager(files[0], files[1]) {
 		attr.Sys.Foreground = true // done by the new process itself, before it can look
@@ -80,7 +75,7 @@ func Start(c Command) (*Process, error) {
 		return sys.StartProcess(path, c.Args, attr)
 	}, started)
 	if err := <-started; err != nil {
-		return nil, explain(path, c.Dir, err)
+		return nil, explain(path, err)
 	}
 	return p, nil
 }
@@ -91,24 +86,8 @@ func (c Command) path() (string, error) {
 	case c.Path != "":
 		return c.Path, nil
 	case strings.Contains(name, "/"):
-		return name, nil // relative to Dir, where the kernel looks
+		return name, nil
 	default:
 		return LookPath(name)
 	}
-}
-
-// checkDir tells a missing directory from a missing command: the kernel has one
-// error for both.
-func checkDir(dir string) error {
-	if dir == "" {
-		return nil
-	}
-	info, err := os.Stat(dir)
-	if err == nil && !info.IsDir() {
-		err = &os.PathError{Op: "chdir", Path: dir, Err: syscall.ENOTDIR}
-	}
-	if err != nil {
-		return fmt.Errorf("start in %s: %w", dir, err)
-	}
-	return nil
 }

@@ -30,10 +30,8 @@ func TestStartErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
-	other := errors.New("neither")
 	for _, test := range []struct {
 		name, path string // path: $PATH
-		dir        string
 		want       error
 		text       string
 		late       bool // LookPath cannot tell
@@ -51,18 +49,16 @@ func TestStartErrors(t *testing.T) {
 		{name: "./plain/x", want: ErrNotExecutable, text: "not a directory"},
 		{name: "./bare", want: ErrNotExecutable, text: "interpreter", late: true},
 		{name: "bare", path: dir, want: ErrNotExecutable, text: "interpreter", late: true},
-		{name: "/bin/sh", dir: "no-such-dir", want: other, text: "no-such-dir", late: true},
-		{name: "/bin/sh", dir: "plain", want: other, text: "not a directory", late: true},
 		{name: "nul\x00/", want: ErrNotExecutable},
 	} {
 		t.Setenv("PATH", test.path)
-		child, err := Start(Command{Args: []string{test.name}, Dir: test.dir})
+		child, err := Start(Command{Args: []string{test.name}})
 		if err == nil {
-			child.Kill()
+			child.Stop(syscall.SIGKILL, 0)
 			t.Errorf("%q in PATH %q: started", test.name, test.path)
 			continue
 		}
-		got := other
+		var got error
 		for _, sentinel := range []error{ErrNotFound, ErrNotExecutable} {
 			if errors.Is(err, sentinel) {
 				got = sentinel
@@ -98,11 +94,11 @@ func TestStartFindsInPath(t *testing.T) {
 	}
 	out, w := testenv.Report(t)
 	child := start(t, Command{
-		Args: []string{"found-in-path", "-c", `echo "$0|$PWD|$X"; pwd -P`},
-		Env:  []string{"X=y"}, Dir: "/", Stdout: w,
+		Args: []string{"found-in-path", "-c", `echo "$0|$X"`},
+		Env:  []string{"X=y"}, Stdout: w,
 	})
 	w.Close()
-	out.Want("found-in-path|/|y", "/")
+	out.Want("found-in-path|y")
 	if s := wait(t, child); s.ExitCode() != 0 {
 		t.Errorf("ended with %v", s)
 	}

@@ -33,9 +33,9 @@ func start(t *testing.T, c Command) *Process {
 	}
 	testenv.Started(p.Pid())
 	t.Cleanup(func() {
-		p.Kill()
+		p.Stop(syscall.SIGKILL, 0)
 		if t.Failed() {
-			syscall.Kill(-p.Pid(), syscall.SIGKILL) // whom a broken Kill has left
+			syscall.Kill(-p.Pid(), syscall.SIGKILL) // whom a broken Stop has left
 			return
 		}
 		wait(t, p)

@@ -29,7 +29,7 @@ var (
 func LookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		if err := checkExecutable(name); err != nil {
-			return "", explain(name, "", err)
+			return "", explain(name, err)
 		}
 		return name, nil
 	}
@@ -86,14 +86,11 @@ var execErrors = []syscall.Errno{
 }
 
 // explain turns the errno of a failed start into an error that says what is
-// wrong with the command. The path is relative to dir.
-func explain(path, dir string, err error) error {
+// wrong with the command.
+func explain(path string, err error) error {
 	errno, ok := err.(syscall.Errno)
 	switch {
 	case ok && errno == syscall.ENOENT:
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(dir, path)
-		}
 		if _, statErr := os.Stat(path); statErr == nil {
 			return fmt.Errorf("%w: %s is there, but the interpreter or loader that it names is not", ErrNotFound, path)
 		}

@@ -97,7 +97,7 @@ func TestCallersThreadMayEnd(t *testing.T) {
 	if child == nil {
 		t.FailNow()
 	}
-	t.Cleanup(func() { child.Kill() })
+	t.Cleanup(func() { child.Stop(syscall.SIGKILL, 0) })
 	in.Close()
 	w.Close()
 	out.Want("ready")

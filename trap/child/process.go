@@ -69,9 +69,6 @@ func (p *Process) Stop(sig syscall.Signal, grace time.Duration) (begun bool) {
 	return p.group.stop(sig, grace)
 }
 
-// Kill begins to end the child's group by SIGKILL: it is Stop without grace.
-func (p *Process) Kill() { p.Stop(syscall.SIGKILL, 0) }
-
 // Peak returns the peak memory of the command after its end; false before, if
 // [Command.Peak] was not set, or if the system does not tell.
 func (p *Process) Peak() (Peak, bool) {

@@ -124,7 +124,7 @@ func TestWaitIsForTheChildAlone(t *testing.T) {
 				t.Errorf("ended with %+v", s)
 			}
 			child.Stop(syscall.SIGTERM, 0)
-			child.Kill()
+			child.Stop(syscall.SIGKILL, 0)
 			if s := wait(t, child); s.Code != 3 {
 				t.Errorf("stop after the end: %+v", s)
 			}
@@ -152,7 +152,7 @@ func TestManyCallersAtOnce(t *testing.T) {
 				case 1:
 					child.Stop(syscall.SIGTERM, time.Hour)
 				case 2:
-					child.Kill()
+					child.Stop(syscall.SIGKILL, 0)
 				}
 				statuses[i] = child.Wait()
 			})

@@ -179,7 +179,7 @@ func TestDetachedDies(t *testing.T) {
 // What a process said before it ended counts, even if its end is noticed first
 // and somebody else still holds its pipe.
 func TestLastWordsAreHeard(t *testing.T) {
-	ended := start(t, testenv.Shell("exit 0"), nil, nil, nil)
+	ended := testenv.Start(t, testenv.Shell("exit 0"), nil, nil, nil, nil)
 	ended.Wait() // its id stands for a process that has ended
 	for message, want := range map[string]string{"+\x00": "", "-no port is free\x00": "no port is free", "": errSilent.Error(), "-no po": errSilent.Error()} {
 		for range 50 {
@@ -275,7 +275,7 @@ func starterMode([]string) int {
 func TestDetachedOutlivesItsStarter(t *testing.T) {
 	log, w := testenv.Report(t)
 	argv, env := testenv.Self("starter")
-	starter := start(t, argv, env, nil, w)
+	starter := testenv.Start(t, argv, env, nil, w, nil)
 	w.Close()
 	pid := testenv.Atoi(t, log.Next())
 	defer syscall.Kill(-pid, syscall.SIGKILL)

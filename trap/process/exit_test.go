@@ -30,7 +30,7 @@ func sleeper(t *testing.T) (pid int, end func()) {
 		t.Fatal(err)
 	}
 	out, w := testenv.Report(t)
-	start(t, testenv.Shell(`exec 3<&0; sh -c 'echo $$; exec cat' <&3 & exec 3<&-; exec sleep 1000`), nil, in, w)
+	testenv.Start(t, testenv.Shell(`exec 3<&0; sh -c 'echo $$; exec cat' <&3 & exec 3<&-; exec sleep 1000`), nil, in, w, nil)
 	in.Close()
 	return testenv.Atoi(t, out.Next()), func() { inW.Close() }
 }

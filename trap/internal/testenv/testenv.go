@@ -11,8 +11,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -45,15 +47,34 @@ func Self(mode string, args ...string) (argv, env []string) {
 	return append([]string{path}, args...), append(os.Environ(), ModeName+"="+mode, "GORACE=atexit_sleep_ms=0")
 }
 
-// Env is the command line of this binary in a mode, for a process whose own mode
-// is another.
-func Env(mode string, args ...string) (argv []string) {
-	argv, _ = Self(mode, args...)
-	return append([]string{"/usr/bin/env", ModeName + "=" + mode}, argv...)
-}
-
 // Shell is a command line of the system's shell.
 func Shell(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+// Start starts a process in a group of its own, which is killed at the end of the
+// test. A file that is nil is /dev/null.
+func Start(t *testing.T, argv, env []string, stdin, stdout, stderr *os.File) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.SysProcAttr = env, &syscall.SysProcAttr{Setpgid: true}
+	if stdin != nil { // a nil *os.File would be a reader
+		cmd.Stdin = stdin
+	}
+	if stdout != nil {
+		cmd.Stdout = stdout
+	}
+	if stderr != nil {
+		cmd.Stderr = stderr
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	Started(cmd.Process.Pid)
+	t.Cleanup(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+	})
+	return cmd
+}
 
 // Lines reads a process's report line by line.
 type Lines struct {
