@@ -40,7 +40,8 @@ var (
 	// ErrOlder: the proxy is too old for what was asked for. Nothing was sent. See
 	// [OlderError].
 	ErrOlder = errors.New("the lease proxy is too old")
-	// ErrNoRoom: fewer units are free than a lease was to grow by. See [NoRoomError].
+	// ErrNoRoom: fewer units are free than a lease was to grow by. The error that wraps
+	// it says how many, and what keeps the lease from growing.
 	ErrNoRoom = errors.New("not enough units are free")
 	// ErrTooMany: a lease was to grow beyond the capacity of its pool.
 	ErrTooMany = errors.New("more than the pool has")
@@ -184,26 +185,6 @@ func (e *OlderError) Error() string {
 
 // Is makes the error an [ErrOlder].
 func (e *OlderError) Is(target error) bool { return target == ErrOlder }
-
-// NoRoomError says that a lease cannot grow now. It is [ErrNoRoom].
-type NoRoomError struct {
-	Need, Free int // units that it is to grow by, and that are free
-	Held       int // units that it holds still
-	// Reason is what keeps it from growing, if that is not the number of free units;
-	// empty: it is.
-	Reason string
-}
-
-func (e *NoRoomError) Error() string {
-	text := fmt.Sprintf("need %d more, %d free; %d stay held", e.Need, e.Free, e.Held)
-	if e.Reason != "" {
-		text += ": " + shortLine(e.Reason)
-	}
-	return text
-}
-
-// Is makes the error an [ErrNoRoom].
-func (e *NoRoomError) Is(target error) bool { return target == ErrNoRoom }
 
 // StaleError says that a lease does not hold as many units as a resize believed.
 type StaleError struct {

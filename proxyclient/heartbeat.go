@@ -11,7 +11,7 @@ import (
 
 // Heartbeat keeps leases of leasectl's server from ending, by renewing them. It
 // treats them as one: they were granted together, and end together. Fill in the
-// first four fields and call Run.
+// first three fields and call Run.
 //
 // The leases are lost when the proxy says so, or when Deadline is over: from
 // then on the proxy may have granted them to somebody else. What uses the leases
@@ -19,7 +19,6 @@ import (
 type Heartbeat struct {
 	Client *Client
 	Leases []leaseapi.Lease
-	TTL    time.Duration // asked for with each renewal; zero leaves each its own
 	// Deadline is when the leases end unless they are renewed, as
 	// [Grant.Deadline] or an earlier [Renewal] says. Zero: not known; then it
 	// is taken to be a provisional grant's from the start of Run.
@@ -122,7 +121,7 @@ func (l *heartbeatLoop) startRenewal(ctx context.Context) {
 	ctx, l.cancel = context.WithCancelCause(ctx)
 	limit := l.limit
 	r := renewal{
-		client: l.Client, leases: l.Leases, ttl: l.TTL,
+		client: l.Client, leases: l.Leases,
 		patience: patience{limits: noLimits, onRetry: l.OnRetry, maxPause: maxPauseWithin(Until(limit))},
 		// After a stop of the process all timers are due, in any order: the
 		// pause before a further attempt may end before the loop wakes.

@@ -67,7 +67,7 @@ func TestHeartbeat(t *testing.T) {
 		newMachine(t)
 		s := newOurs(t)
 		c, _ := serve(t, s)
-		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, TTL: 5 * time.Minute, Margin: margin})
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
 		time.Sleep(1001 * time.Second)
 		b.stop(t)
 		if len(b.renewed) != 11 || s.renewed() != 11 || len(b.retries) != 0 {

@@ -15,9 +15,42 @@ import (
 // twice does nothing more. Errors are [errors.ErrUnsupported] if the proxy is of
 // version 1.
 
+// Break takes the lease of name away from its holder: its holder's renewals fail with
+// reason from then on; the name is free when it is released or its TTL ends, or at
+// once if now is set.
+//
+// It means the lease that was held when it began, however often it asks: a later
+// holder is never hit.
+func (c *Client) Break(ctx context.Context, name, reason string, now bool) (reply leaseapi.BreakReply, err error) {
+	pools, err := c.Pools(ctx)
+	if err != nil {
+		return reply, fmt.Errorf("break: %w", err)
+	}
+	req := leaseapi.BreakRequest{Name: name, Generation: generationOf(pools, name), Reason: reason, Now: now}
+	if req.Generation == 0 {
+		return reply, fmt.Errorf("break: nobody holds %q", name)
+	}
+	err = c.operate(ctx, "break", leaseapi.PathBreak, req, &reply)
+	makePrintable(&reply.Lease)
+	return reply, err
+}
+
+// generationOf returns the generation of name's lease; 0 if nobody holds it.
+func generationOf(pools []leaseapi.Pool, name string) uint64 {
+	for _, p := range pools {
+		for _, l := range p.Leases {
+			if l.Name == name {
+				return l.Generation
+			}
+		}
+	}
+	return 0
+}
+
 // Pause makes a pool grant nothing until [Client.Resume].
 func (c *Client) Pause(ctx context.Context, typ, reason string) (reply leaseapi.PauseReply, err error) {
-	return reply, c.operate(ctx, "pause", leaseapi.PathPause, leaseapi.PauseRequest{Type: typ, Reason: reason}, &reply)
+	err = c.operate(ctx, "pause", leaseapi.PathPause, leaseapi.PauseRequest{Type: typ, Reason: reason}, &reply)
+	return reply, err
 }
 
 // Resume ends a pause. Its reply has no reason if the pool was not paused.

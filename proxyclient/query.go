@@ -24,7 +24,7 @@ func (c *Client) Health(ctx context.Context) (leaseapi.Health, error) {
 }
 
 func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, err error) {
-	err = c.getWithin(ctx, leaseapi.PathHealth, &h, p)
+	err = c.get(ctx, leaseapi.PathHealth, &h, p)
 	if err == nil && h.Wire < wireIDs {
 		err = unsupported(leaseapi.PathHealth)
 	}
@@ -69,7 +69,7 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 	path := leaseapi.PathPools
 	for range maxPages {
 		var r leaseapi.PoolsReply
-		err := c.get(ctx, path, &r)
+		err := c.get(ctx, path, &r, &patience{limits: usualLimits})
 		if err == nil && r.Pools == nil {
 			err = unsupported(leaseapi.PathPools)
 		}
@@ -198,11 +198,7 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 
 // get reads path, which version 1 does not know, into v. Any JSON object fits
 // there, so the caller checks that it is the right one.
-func (c *Client) get(ctx context.Context, path string, v any) error {
-	return c.getWithin(ctx, path, v, &patience{limits: usualLimits})
-}
-
-func (c *Client) getWithin(ctx context.Context, path string, v any, p *patience) error {
+func (c *Client) get(ctx context.Context, path string, v any, p *patience) error {
 	o := c.do(ctx, query(path), p)
 	switch {
 	case o.err != nil:

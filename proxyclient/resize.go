@@ -39,7 +39,11 @@ func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patien
 	}
 	switch said, _ := o.problem(); said.Type {
 	case leaseapi.ProblemNoRoom:
-		return 0, &NoRoomError{Need: said.Need, Free: said.Free, Held: said.Held, Reason: said.Reason}
+		text := fmt.Sprintf("need %d more, %d free; %d stay held", said.Need, said.Free, said.Held)
+		if said.Reason != "" {
+			text += ": " + shortLine(said.Reason)
+		}
+		return 0, &reworded{text: text, err: ErrNoRoom}
 	case leaseapi.ProblemTooMany:
 		return 0, &reworded{text: o.text(), err: ErrTooMany}
 	case leaseapi.ProblemStale:
