@@ -60,7 +60,7 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt":                       {"proxyserver/store/bolt"},
 	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
 	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
-	"os/exec":                                {"trap/child", "proxyserver/store/etcd/etcdtest"},
+	"os/exec":                                {"trap/child", "trap/internal/testenv", "proxyserver/store/etcd/etcdtest"},
 	"os/signal":                              {"trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
 	"github.com/rogpeppe/go-internal/script": {},
 }

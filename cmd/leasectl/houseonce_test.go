@@ -36,9 +36,9 @@ var facts = []standsOnce{
 		is:   comparesGeneration,
 		in: []string{
 			"proxyclient/capabilities.go",
-			"proxyclient/operate.go",  // nobody holds the name
-			"lockfile/grant.go",     // are two grants one?
-			"pool/", "proxyserver/", // have no version-1 peer to ask: a request without a generation means the name
+			"proxyclient/operate.go", // nobody holds the name
+			"lockfile/grant.go",      // are two grants one?
+			"pool/", "proxyserver/",  // have no version-1 peer to ask: a request without a generation means the name
 		},
 	},
 	{
