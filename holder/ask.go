@@ -3,7 +3,6 @@ package holder
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 
@@ -37,7 +36,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		OnQueued:   func(q leaseapi.Queued) { wait.Tell(l.saysWho(q)) },
 		OnTrouble:  wait.Fail,
 		OnRetry: func(err error) {
-			if saysFull(err) {
+			if leaseapi.SaysExhausted(err.Error()) {
 				wait.Tell(leaseapi.Queued{Reason: leaseapi.WaitFull})
 			}
 			l.h.report.Debugf("%v: trying again", err)
@@ -107,12 +106,6 @@ func queueOf(p leaseapi.Pool, key string) *leaseapi.Queued {
 	return q
 }
 
-// saysFull recognises the error by which a version-1 proxy says that all leases
-// are taken.
-func saysFull(err error) bool {
-	return strings.Contains(err.Error(), leaseapi.TextExhausted) || strings.Contains(err.Error(), leaseapi.TextExhaustedOne)
-}
-
 // askForPlaceAfter is when a wait is worth a further request: most waits are
 // shorter. It is also the pause between two such requests.
 const askForPlaceAfter = 2 * time.Second
@@ -133,11 +126,7 @@ func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
 		case err != nil:
 			return // of version 1, for one
 		case state.State == leaseapi.StateQueued, state.State == leaseapi.StateJoined:
-			wait.Tell(l.saysWho(leaseapi.Queued{
-				Place: state.Place, Length: state.Length, Reason: state.Reason,
-				InUse: state.InUse, Capacity: state.Capacity, Limit: state.Limit, Follows: state.Follows, Oldest: state.Oldest,
-				Estimate: state.Estimate, EstimateMax: state.EstimateMax, Page: state.Page,
-			}))
+			wait.Tell(l.saysWho(state.Queued()))
 		}
 	}
 }

@@ -1,11 +1,6 @@
 package holder
 
-import (
-	"strings"
-	"unicode/utf8"
-
-	"github.com/leasectl/leasectl/leaseapi"
-)
+import "github.com/leasectl/leasectl/leaseapi"
 
 // Outcome is what the account said to the holder of a lease.
 type Outcome struct {
@@ -18,10 +13,5 @@ func (o Outcome) report(request string) *leaseapi.ReportRequest {
 	if o.Word == "" || request == "" {
 		return nil
 	}
-	detail := leaseapi.Printable(o.Detail)
-	for len(detail) > leaseapi.MaxDetail {
-		_, size := utf8.DecodeLastRuneInString(detail)
-		detail = detail[:len(detail)-size]
-	}
-	return &leaseapi.ReportRequest{RequestID: request, Outcome: o.Word, Detail: strings.TrimSpace(detail)}
+	return &leaseapi.ReportRequest{RequestID: request, Outcome: o.Word, Detail: leaseapi.Clip(o.Detail, leaseapi.MaxDetail)}
 }

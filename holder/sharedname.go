@@ -47,7 +47,7 @@ func (h *Holder) sharedName(r Request) (sharedName, error) {
 	if err != nil {
 		return sharedName{}, err
 	}
-	n := sharedName{h: h, boot: bootID(), space: processSpace(), asked: *r.Shared, shown: clip(r.Shared.Name, leaseapi.MaxName)}
+	n := sharedName{h: h, boot: bootID(), space: processSpace(), asked: *r.Shared, shown: leaseapi.Clip(r.Shared.Name, leaseapi.MaxName)}
 	key := digest(n.boot, n.space, strconv.Itoa(os.Getuid()), proxy, r.Type, r.Shared.Name)
 	n.file = lockfile.Shared(filepath.Join(h.sharedDir(), key))
 	n.wanted = lockfile.Round{
@@ -67,16 +67,7 @@ func sharedOwner(shown, key string) string {
 	if err != nil {
 		host = "unknown"
 	}
-	return clip(fmt.Sprintf("%s shared %s %s", clip(host, leaseapi.MaxName), key[:8], shown), leaseapi.MaxOwner)
-}
-
-// clip makes text printable and cuts it to so many bytes.
-func clip(text string, most int) string {
-	text = leaseapi.Printable(text)
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "")
-	}
-	return text
+	return leaseapi.Clip(fmt.Sprintf("%s shared %s %s", leaseapi.Clip(host, leaseapi.MaxName), key[:8], shown), leaseapi.MaxOwner)
 }
 
 // digest is a file name for any words: 128 bits of their hash.

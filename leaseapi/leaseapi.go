@@ -272,6 +272,14 @@ type RequestReply struct {
 	Leases []Lease  `json:"leases,omitempty"` // granted
 }
 
+// Queued returns what r says of a request that is queued, or has joined another.
+func (r RequestReply) Queued() Queued {
+	return Queued{
+		RequestID: r.RequestID, Place: r.Place, Length: r.Length, InUse: r.InUse, Capacity: r.Capacity, Limit: r.Limit,
+		Follows: r.Follows, Estimate: r.Estimate, EstimateMax: r.EstimateMax, Reason: r.Reason, Oldest: r.Oldest, Page: r.Page,
+	}
+}
+
 // Query parameters of GET [PathPools]. Its answers are pages.
 const (
 	ParamLimit = "limit" // of leases and waiters in the page; at most, and without it, [PageSize]

@@ -1,5 +1,7 @@
 package leaseapi
 
+import "strings"
+
 // ContentTypeProblem is the media type of RFC 9457, section 3. The errors of
 // version 1 are plain text; all that we added answers with a [Problem].
 const ContentTypeProblem = "application/problem+json"
@@ -74,6 +76,11 @@ const (
 	// and ours one that it has never had.
 	TextNoName = "no resource name"
 )
+
+// SaysExhausted reports whether a text of version 1 says that all leases are taken.
+func SaysExhausted(text string) bool {
+	return strings.Contains(text, TextExhausted) || strings.Contains(text, TextExhaustedOne)
+}
 
 // ReasonUnconfirmed in a [Problem]: the request was granted, and its leases ended
 // since no renewal confirmed them in time. Nobody gave them back.

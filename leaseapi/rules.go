@@ -128,3 +128,13 @@ func Printable(text string) string {
 	}
 	return strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(text, "?"))), " ")
 }
+
+// Clip returns the printable form of text, cut to at most so many bytes, and never
+// within a character.
+func Clip(text string, most int) string {
+	text = Printable(text)
+	if len(text) > most {
+		text = strings.TrimSpace(strings.ToValidUTF8(text[:most], ""))
+	}
+	return text
+}

@@ -62,3 +62,21 @@ func TestPrintable(t *testing.T) {
 		}
 	}
 }
+
+func TestClip(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"as it is", 8, "as it is"},
+		{"a\nlonger one", 8, "a longer"},
+		{"a  longer one", 2, "a"},
+		{"ab漢", 4, "ab"}, // a character has three bytes
+		{"ab漢", 5, "ab漢"},
+	} {
+		if got := Clip(test.text, test.most); got != test.want {
+			t.Errorf("Clip(%q, %d) = %q, want %q", test.text, test.most, got, test.want)
+		}
+	}
+}

@@ -134,7 +134,7 @@ func (a *acquisition) observe(o outcome) {
 				a.note(p.Queued)
 			}
 			a.lastWord = a.exhausted()
-		case saysExhausted(o.text()):
+		case leaseapi.SaysExhausted(o.text()):
 			a.lastWord = a.exhausted()
 		}
 	case queued:

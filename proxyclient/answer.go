@@ -142,13 +142,7 @@ func (a answer) passing() bool {
 // busy reports a failure that is the proxy's own word that it has nothing to
 // give now: it works as it should.
 func (a answer) busy() bool {
-	return a.is(leaseapi.ProblemQueueFull) || a.is(leaseapi.ProblemExhausted) || a.begins(leaseapi.TextAcquireFailed) && saysExhausted(string(a.body))
-}
-
-// saysExhausted reports whether a text of version 1 says that all leases are
-// taken: some servers write the plural, some the singular.
-func saysExhausted(text string) bool {
-	return strings.Contains(text, leaseapi.TextExhausted) || strings.Contains(text, leaseapi.TextExhaustedOne)
+	return a.is(leaseapi.ProblemQueueFull) || a.is(leaseapi.ProblemExhausted) || a.begins(leaseapi.TextAcquireFailed) && leaseapi.SaysExhausted(string(a.body))
 }
 
 // begins reports whether the body begins with text.

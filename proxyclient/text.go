@@ -3,7 +3,6 @@ package proxyclient
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -17,11 +16,7 @@ func shortLine(text string) string {
 	if len(text) <= maxText {
 		return leaseapi.Printable(text)
 	}
-	cut := maxText
-	for cut > maxText-utf8.UTFMax && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return leaseapi.Printable(text[:cut]) + "…"
+	return leaseapi.Clip(text, maxText) + "…"
 }
 
 func quoted(names []string) string {

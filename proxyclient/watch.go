@@ -91,7 +91,8 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc) {
 			return
 		case pause < askAfter:
 			if err == nil && (r.State == leaseapi.StateQueued || r.State == leaseapi.StateJoined) {
-				a.queued(placeOf(r))
+				place := r.Queued()
+				a.queued(&place)
 			}
 			return
 		case a.recognised():
@@ -100,13 +101,5 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc) {
 		}
 		// A proxy of version 1, or something that answers for it: both are waited for.
 		pause = min(2*pause, askAgain)
-	}
-}
-
-// placeOf is what the state of a queued request tells of its place.
-func placeOf(r leaseapi.RequestReply) *leaseapi.Queued {
-	return &leaseapi.Queued{
-		RequestID: r.RequestID, Place: r.Place, Length: r.Length, InUse: r.InUse, Capacity: r.Capacity, Limit: r.Limit,
-		Estimate: r.Estimate, EstimateMax: r.EstimateMax, Reason: r.Reason, Oldest: r.Oldest, Page: r.Page, Follows: r.Follows,
 	}
 }

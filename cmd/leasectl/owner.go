@@ -17,14 +17,14 @@ func detectOwner(env func(string) string) string {
 	if owner := ciOwner(env); owner != "" {
 		return owner
 	}
-	return trimOwner(userAtHost())
+	return leaseapi.Clip(userAtHost(), leaseapi.MaxOwner)
 }
 
 // ciOwner names the job by the variables of a CI system; "" if there are none.
 func ciOwner(env func(string) string) string {
 	for _, system := range ciSystems {
 		if name := system(env); name != "" {
-			return trimOwner(name)
+			return leaseapi.Clip(name, leaseapi.MaxOwner)
 		}
 	}
 	return ""
@@ -81,13 +81,4 @@ func join(sep string, words ...string) string {
 		}
 	}
 	return strings.Join(kept, sep)
-}
-
-// trimOwner keeps an owner within what the wire allows.
-func trimOwner(s string) string {
-	s = leaseapi.Printable(s)
-	if len(s) > leaseapi.MaxOwner {
-		s = strings.ToValidUTF8(s[:leaseapi.MaxOwner], "")
-	}
-	return s
 }
