@@ -1,6 +1,10 @@
 package pool
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
 
 // Coalesce is whether a request with a [Request.Key] merges with others of that key,
 // instead of waiting for a turn of its own. Only requests of one token merge (see
@@ -19,7 +23,7 @@ const (
 	Latest
 )
 
-var coalesceWords = [...]string{"", "join", "once", "latest"}
+var coalesceWords = [...]string{"", leaseapi.CoalesceJoin, leaseapi.CoalesceOnce, leaseapi.CoalesceLatest}
 
 // String returns the word for c, which is empty for zero.
 func (c Coalesce) String() string { return coalesceWords[c] }

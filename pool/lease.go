@@ -3,18 +3,19 @@ package pool
 import (
 	"strings"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Times that hold for every pool; see the package's clients for who relies on
-// them.
+// Times that hold for every pool. Clients rely on those of the wire.
 const (
 	// ProvisionalTTL is how long a grant lasts that nobody renewed yet: a
 	// grant whose answer was lost comes back by itself.
-	ProvisionalTTL = 30 * time.Second
+	ProvisionalTTL = leaseapi.ProvisionalTTL
 	// PlaceKept is how long a waiter keeps its place while no connection is
 	// attached to it: long enough for a client to come back over a bad network,
 	// which notices only after 30 s that its connection is gone.
-	PlaceKept = 60 * time.Second
+	PlaceKept = leaseapi.PlaceKept
 	// HoldBack is how long a waiter that did not come back yet after a restart,
 	// or a stall, holds back those behind it: clients try again every few
 	// seconds, and come back in any order.
@@ -22,7 +23,7 @@ const (
 	// EndedKept is how long an ended request id is remembered, and what was held with
 	// it: longer than any copy of the request can be under way, and long enough for a
 	// job that outlives its lease to report of it.
-	EndedKept = 2 * time.Hour
+	EndedKept = leaseapi.EndedKept
 	// MaxEnded is how many are remembered at most; beyond it those that ended
 	// first are forgotten before their time. An id of 32 bytes takes 230 bytes
 	// of memory, with an owner of 70 bytes 300, and as many in a store, so that two
@@ -104,20 +105,17 @@ type Reason string
 
 // The reasons, beside those of broken leases; see [Reason.Broken].
 const (
-	Expired  Reason = "expired"       // nobody renewed it in time
-	Released Reason = "released"      // by a release, a cancellation included
-	Other    Reason = "held-by-other" // it is, or was since, held under another generation or owner
-	Unknown  Reason = "unknown"       // there is no such name, or no memory of such a grant
+	Expired  Reason = leaseapi.ReasonExpired  // nobody renewed it in time
+	Released Reason = leaseapi.ReasonReleased // by a release, a cancellation included
+	Other    Reason = leaseapi.ReasonOther    // it is, or was since, held under another generation or owner
+	Unknown  Reason = leaseapi.ReasonUnknown  // there is no such name, or no memory of such a grant
 )
 
-// broken is what the reason of a broken lease begins with.
-const broken = "broken: "
-
-func brokenFor(why string) Reason { return Reason(broken + why) }
+func brokenFor(why string) Reason { return Reason(leaseapi.ReasonBroken + why) }
 
 // Broken reports whether r is that of a broken lease. Its text is then
-// "broken: " and the reason that the operator gave.
-func (r Reason) Broken() bool { return strings.HasPrefix(string(r), broken) }
+// [leaseapi.ReasonBroken] and the reason that the operator gave.
+func (r Reason) Broken() bool { return strings.HasPrefix(string(r), leaseapi.ReasonBroken) }
 
 // Ended is a request id that never gets a lease again.
 type Ended struct {

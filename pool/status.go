@@ -13,10 +13,10 @@ type State string
 
 // The states.
 const (
-	StateQueued  State = "queued"
-	StateJoined  State = "joined" // it waits for the end of another's run, which is under way
-	StateGranted State = "granted"
-	StateEnded   State = "ended"
+	StateQueued  State = leaseapi.StateQueued
+	StateJoined  State = leaseapi.StateJoined // it waits for the end of another's run, which is under way
+	StateGranted State = leaseapi.StateGranted
+	StateEnded   State = leaseapi.StateEnded
 )
 
 // Status is what is known of a request.

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -125,7 +126,7 @@ func (v viewer) request(id string) (page.Page, int) {
 	}
 	r.Events = v.past.find(page.EventsAPage, func(e page.Event) bool { return e.RequestID == id })
 	if (!known && len(r.Events) == 0) || leaseapi.CheckRequestID(id) != nil {
-		return page.Message("Not found", "No request "+id+" is known: it never came, or it ended more than an hour ago.", "/", "All pools"), http.StatusNotFound
+		return page.Message("Not found", fmt.Sprintf("No request %s is known: it never came, or it ended more than %s ago.", id, leaseapi.Duration(pool.EndedKept)), "/", "All pools"), http.StatusNotFound
 	}
 	return view.Request(r), http.StatusOK
 }

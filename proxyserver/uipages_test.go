@@ -116,7 +116,7 @@ func TestPageOfARequest(t *testing.T) {
 	if text := b.page("/ui/requests/second"); !strings.Contains(text, "It has ended") || !strings.Contains(text, "released") {
 		t.Errorf("ended:\n%s", text)
 	}
-	if r := b.ask("GET", "/ui/requests/third", ""); r.status != 404 {
+	if r := b.ask("GET", "/ui/requests/third", ""); r.status != 404 || !strings.Contains(r.body, "more than 2h ago") {
 		t.Errorf("of no request: %d", r.status)
 	}
 }

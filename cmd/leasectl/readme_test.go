@@ -9,10 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/pool"
 )
 
 // The README and the help say the same as the program: each command and flag
@@ -102,33 +98,5 @@ func checkExample(t *testing.T, root, cmd *cobra.Command) {
 				t.Errorf("%s: example has --%s, which %s has not", cmd.CommandPath(), name, target.CommandPath())
 			}
 		}
-	}
-}
-
-// What packages that may not import each other have to agree on.
-func TestSharedLimits(t *testing.T) {
-	long := strings.Repeat("n", leaseapi.MaxName)
-	for _, tt := range []struct {
-		name string
-		ok   bool
-	}{{long, true}, {long + "n", false}} {
-		pools := pool.Config{Type: "t", Names: []string{tt.name}}
-		if err := pools.Check(); (err == nil) != tt.ok {
-			t.Errorf("pool: a name of %d bytes: %v", len(tt.name), err)
-		}
-		handle, err := lockfile.OpenHandle(t.TempDir() + "/h")
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = handle.Update(t.Context(), func(tx *lockfile.Tx) error {
-			tx.Record = lockfile.Record{State: lockfile.StateHeld, Leases: []lockfile.Lease{{Name: tt.name}}}
-			return nil
-		})
-		if (err == nil) != tt.ok {
-			t.Errorf("lockfile: a name of %d bytes: %v", len(tt.name), err)
-		}
-	}
-	if pool.ProvisionalTTL != leaseapi.ProvisionalTTL || pool.PlaceKept != leaseapi.PlaceKept || pool.EndedKept != leaseapi.EndedKept {
-		t.Error("pool and leaseapi do not agree on the times of the wire")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/pool"
 )
 
 type resizeOptions struct {
@@ -33,7 +34,7 @@ two leases that hold and wait for each other would wait for ever.`,
 	flags := cmd.Flags()
 	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
 	bindItems(flags, &o.items)
-	flags.Var(intValue(&o.count, 0, 1, maxUnits), "count", "how many units the lease is to hold")
+	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many units the lease is to hold")
 	require(flags, "handle")
 	return cmd
 }

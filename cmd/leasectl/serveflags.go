@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/proxyserver"
 )
 
 // defaultListen is where serve listens if neither --listen nor --socket says.
@@ -36,7 +37,7 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.config, "config", "", "YAML file with the pools, as Boskos deployments have it")
 	flags.StringVar(&o.data, "data", "", "directory that keeps the leases over restarts, or etcd://HOST:PORT,…/PREFIX (default: in memory)")
 	o.etcd.bind(flags)
-	flags.Var(durationValue(&o.maxWait, 2*time.Hour, time.Second, 7*24*time.Hour), "max-wait", "how long an acquire without a request id may wait")
+	flags.Var(durationValue(&o.maxWait, proxyserver.DefaultMaxWait, time.Second, 7*24*time.Hour), "max-wait", "how long an acquire without a request id may wait")
 	flags.StringVar(&o.tokens, "tokens", "", "file with the tokens that clients must show one of")
 	flags.Var(choiceValue(&o.logFormat, "text", "text", "json"), "log-format", "how log lines are written: text or json")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "PEM file with the certificate for https, and those up to its authority")

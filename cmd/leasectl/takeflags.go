@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
 )
 
 // takeOptions are the flags of what takes leases: acquire, reacquire, exec.
@@ -34,12 +35,11 @@ const (
 	minTTL         = 10 * time.Second // below it a renewal every third leaves no room for a retry
 	defaultWait    = time.Hour
 	defaultExecTTL = 5 * time.Minute // of a lease that somebody renews
-	maxUnits       = 1_000_000_000   // no pool has more
 )
 
 func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(typeValue(&o.typ), "type", "type of the lease: which pool it comes from")
-	flags.Var(intValue(&o.count, 0, 1, maxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
+	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
 	bindItems(flags, &o.items)
 	flags.Var(textValue(&o.key, leaseapi.CheckKey, fmt.Sprintf("a key of 1 to %d bytes", leaseapi.MaxKey)), "key", "what the lease is for: no two leases of a pool have the same key, and waiting for it holds nobody else up")
 	flags.StringVar(&o.handle, "handle", "", "path of the handle to write (default: a new one in $LEASECTL_STATE_DIR)")
