@@ -30,7 +30,7 @@ const (
 	Paused                 // an operator has stopped a pool, or changed why: Pause
 	Resumed                // Pause is over
 	Told                   // Reported counts: Leases are as they are afterwards, or Ended is
-	Adapted                // Reports count from now on; without a Limit and a Tally: there are none any longer
+	Adapted                // Reports count from now on
 )
 
 // Change is one thing that a call changed. The comments of the fields name the

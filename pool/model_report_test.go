@@ -168,12 +168,6 @@ func (m *model) applyTold(c Change) {
 
 // applyAdapted: reports are durable when they count.
 func (m *model) applyAdapted(c Change) {
-	if m.pools[c.Reports.Type] == nil {
-		if !reflect.DeepEqual(*c.Reports, Reports{Type: c.Reports.Type}) {
-			m.fail("adapted %+v, which is no pool", c.Reports)
-		}
-		return
-	}
 	if len(m.adapting) == 0 || !reflect.DeepEqual(c, m.adapting[0]) {
 		m.fail("adapted %+v, want %+v", c.Reports, m.adapting)
 	}

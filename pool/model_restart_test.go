@@ -98,9 +98,6 @@ func (d *disk) commit(now time.Duration, failf func(format string, args ...any),
 			}
 		case Adapted:
 			d.reports[c.Reports.Type] = *c.Reports
-			if len(c.Reports.Tally) == 0 {
-				delete(d.reports, c.Reports.Type)
-			}
 		case Paced:
 			d.paced[c.Pacing.Type] = *c.Pacing
 			if c.Pacing.Count == 0 {
@@ -255,7 +252,7 @@ func (m *model) configure(configs []Config) {
 		}
 	}
 	for _, p := range order {
-		if p.gone && p.inUse+p.locked > 0 {
+		if p.gone && (p.inUse+p.locked > 0 || p.reports.Type != "") {
 			m.order = append(m.order, p)
 		} else if p.gone {
 			delete(m.pools, p.Type)

@@ -15,6 +15,8 @@ import (
 //     lease ends, then it is not granted again. Releasing it stays without
 //     error. One that is put into another pool meanwhile is granted there when
 //     it is free.
+//   - What was reported of the leases of a pool, and the limit that came of it, stay
+//     if its type is taken out and put back.
 //   - Those that wait for a pool that is gone are dropped with [ErrUnknownType],
 //     and those that want more than there is now with [ErrTooMany].
 func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
@@ -59,15 +61,12 @@ func (g *ledger) configure(configs []Config) {
 		g.touch(p)
 	}
 	g.pools = slices.DeleteFunc(g.pools, func(p *pool) bool {
-		if !p.over() {
+		if !p.over() || p.limit.reports.Type != "" {
 			return false
 		}
 		delete(g.types, p.Type)
 		if p.pacing.Count > 0 {
 			g.note(Change{Kind: Paced, Pacing: &Pacing{Type: p.Type}})
-		}
-		if p.limit.reports.Type != "" {
-			g.note(Change{Kind: Adapted, Reports: &Reports{Type: p.Type}})
 		}
 		return true
 	})

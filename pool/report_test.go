@@ -183,6 +183,31 @@ func TestLimitIsDurable(t *testing.T) {
 	}
 }
 
+// A limit is not forgotten by a configuration that leaves its pool out for a while,
+// over a restart or not.
+func TestLimitOutlivesItsPool(t *testing.T) {
+	set := adaptive(t)
+	configs := []Config{set.types["t"].Config}
+	must(t, set, 0, req("a"), "t-0")
+	say(t, set, "a", OutcomeThrottled, true)
+	set.Cancel(0, "a")
+	if err := set.Reconfigure(0, nil); err != nil || len(set.Totals(0)) != 0 {
+		t.Fatalf("without the pool there is %+v: %v", set.Totals(0), err)
+	}
+	restarted, err := New(nil, set.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, back := range map[string]*Set{"put back": set, "put back after a restart": restarted} {
+		if err := back.Reconfigure(0, configs); err != nil {
+			t.Fatal(err)
+		}
+		if st := status(back); st.Limit != 3 || st.Wall != 4 || st.Tally[0] != (Tally{4, 0, 1}) {
+			t.Errorf("%s: %+v", name, st)
+		}
+	}
+}
+
 // The pace follows the limit.
 func TestPaceFollowsLimit(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 10), Adapt: &Adapt{Start: 4}, Hold: 60 * s})

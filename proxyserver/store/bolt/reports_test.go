@@ -26,16 +26,15 @@ func TestCommitAndLoadReports(t *testing.T) {
 		Moved: pool.Move{At: 9, From: 10, To: 11, Owner: "me", Detail: "why"}, Tally: []pool.Tally{{Limit: 12, OK: 13, Throttled: 14}, {Limit: 15}},
 	}
 	small := pool.Reports{Type: "t", Tally: []pool.Tally{{Limit: 1, OK: 1}}}
-	gone := pool.Reports{Type: "gone", Tally: small.Tally}
 	for _, changes := range [][]pool.Change{
 		{
 			{Kind: pool.Granted, ID: "r", Leases: []pool.Lease{lease}}, {Kind: pool.Remembered, Ended: ended},
 			{Kind: pool.Remembered, Ended: cancelled}, {Kind: pool.Remembered, Ended: removed},
-			{Kind: pool.Adapted, Reports: &small}, {Kind: pool.Adapted, Reports: &gone},
+			{Kind: pool.Adapted, Reports: &small},
 		},
 		{
 			{Kind: pool.Told, Leases: []pool.Lease{told}, Reported: &pool.Reported{}}, {Kind: pool.Told, Ended: toldLate, Reported: &pool.Reported{}},
-			{Kind: pool.Adapted, Reports: &full}, {Kind: pool.Adapted, Reports: &pool.Reports{Type: "gone"}},
+			{Kind: pool.Adapted, Reports: &full},
 		},
 	} {
 		if err := s.Commit(store.Batch{Clock: 4, Generation: 9, Changes: changes}); err != nil {

@@ -53,12 +53,8 @@ type endedRecord struct {
 	Outcome     string `json:"outcome,omitempty"`
 }
 
-// writeReports writes what was reported of the leases of a pool; nothing of one that
-// is gone.
+// writeReports writes what was reported of the leases of a pool.
 func writeReports(t Table, r pool.Reports) error {
-	if len(r.Tally) == 0 {
-		return t.Delete(recordKey(keyReports, r.Type))
-	}
 	return putJSON(t, recordKey(keyReports, r.Type), reportsOf(r))
 }
 
