@@ -39,7 +39,7 @@ var adaptMutants = []mutant{
 	{"a restart forgets what was said", "pool/restore.go", ", said: l.Outcome", "",
 		"./pool", "TestReportsCountOnce", false},
 	{"a pool that is taken out and put back has forgotten its limit", "pool/reconfigure.go", "!p.over() || p.limit.reports.Type != \"\"", "!p.over()",
-		"./pool", "TestLimitOutlivesItsPool"},
+		"./pool", "TestLimitOutlivesItsPool", false},
 	{"a restart forgets the limit", "pool/restore.go", ".limit.reports = reports", ".limit.reports = Reports{}",
 		"./pool", "TestLimitIsDurable", false},
 	{"the pace does not follow the limit", "pool/pool.go", "return AutoPace(p.Hold, p.limit.now())", "return AutoPace(p.Hold, p.Capacity())",
