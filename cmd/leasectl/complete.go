@@ -20,11 +20,17 @@ const completionTime = time.Second
 // choices, types and names as the proxy has them, handles of the state directory.
 // Only a completion needs it, so other commands do without.
 func completeValues(root *cobra.Command, a *app) {
-	names := func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return beginning(typed, a.namesNow()), cobra.ShellCompDirectiveNoFileComp
+	root.InitDefaultHelpCmd() // cobra would make it later
+	arguments := map[string]cobra.CompletionFunc{
+		"break":  first(a.namesNow),
+		"pause":  first(a.typesNow),
+		"resume": first(a.typesNow),
+		"help":   first(func() []string { return helpWords(root) }),
+		"backup": nil, // files
+		"exec":   nil, // a command
+		"install-to": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
 	}
 	values := map[string]cobra.CompletionFunc{
 		"type": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -40,14 +46,34 @@ func completeValues(root *cobra.Command, a *app) {
 		"parent-death": cobra.FixedCompletions([]string{"TERM", "KILL", "INT", "HUP", "none"}, cobra.ShellCompDirectiveNoFileComp),
 	}
 	forEachCommand(root, func(cmd *cobra.Command) {
-		if cmd.Name() == "break" {
-			cmd.ValidArgsFunction = names
-		} else if cmd.Name() != "exec" && cmd != root && cmd.ValidArgs == nil {
+		if complete, takes := arguments[cmd.Name()]; takes {
+			cmd.ValidArgsFunction = complete
+		} else if cmd != root && cmd.ValidArgs == nil {
 			cmd.ValidArgsFunction = cobra.NoFileCompletions
 		}
 		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { completeFlag(cmd, f, values) })
 	})
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { completeFlag(root, f, values) })
+}
+
+// first completes the first argument with one of words, and no other.
+func first(words func() []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return beginning(typed, words()), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// helpWords are the commands and the topics.
+func helpWords(root *cobra.Command) (words []string) {
+	for _, cmd := range root.Commands() {
+		if cmd.IsAvailableCommand() || cmd.IsAdditionalHelpTopicCommand() {
+			words = append(words, cmd.Name()+"\t"+cmd.Short)
+		}
+	}
+	return words
 }
 
 func completeFlag(cmd *cobra.Command, f *pflag.Flag, values map[string]cobra.CompletionFunc) {
