@@ -2,7 +2,6 @@ package pool
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -22,8 +21,17 @@ var (
 	ErrConflict     = errors.New("the request id stands for another request")
 	// ErrUnconfirmed is an [ErrEnded] of a grant that nobody confirmed in time: its
 	// client may not have heard of it, and may ask under another id.
-	ErrUnconfirmed = fmt.Errorf("%w: its grant was not confirmed in time", ErrEnded)
+	ErrUnconfirmed error = unconfirmedError{}
 )
+
+// unconfirmedError is [ErrUnconfirmed]. (What fmt.Errorf makes of it would be made at
+// the start of every command, although only a server needs it.)
+type unconfirmedError struct{}
+
+func (unconfirmedError) Error() string {
+	return ErrEnded.Error() + ": its grant was not confirmed in time"
+}
+func (unconfirmedError) Is(target error) bool { return target == ErrEnded }
 
 // RemovedError says that an operator took the request off the queue. It is
 // [ErrEnded].

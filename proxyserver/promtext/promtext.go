@@ -51,7 +51,7 @@ func (t *Text) Bytes() []byte { return t.buf.Bytes() }
 
 // Family begins a family. Its kind is counter, gauge or histogram.
 func (t *Text) Family(name, kind, help string) {
-	t.buf.WriteString("# HELP " + name + " " + helpEscapes.Replace(help) + "\n")
+	t.buf.WriteString("# HELP " + name + " " + escapeHelp(help) + "\n")
 	t.buf.WriteString("# TYPE " + name + " " + kind + "\n")
 }
 
@@ -64,7 +64,7 @@ func (t *Text) Sample(name string, ls Labels, v float64) {
 		} else {
 			t.buf.WriteByte(',')
 		}
-		t.buf.WriteString(ls[i] + `="` + labelEscapes.Replace(ls[i+1]) + `"`)
+		t.buf.WriteString(ls[i] + `="` + escapeLabel(ls[i+1]) + `"`)
 	}
 	if len(ls) > 0 {
 		t.buf.WriteByte('}')
@@ -83,10 +83,13 @@ func (t *Text) Histogram(name string, ls Labels, h *Histogram) {
 	t.Sample(name+"_count", ls, float64(n))
 }
 
-var (
-	helpEscapes  = strings.NewReplacer(`\`, `\\`, "\n", `\n`)
-	labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
-)
+// No [strings.Replacer] for these: every command would make it at its start.
+
+func escapeHelp(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), "\n", `\n`)
+}
+
+func escapeLabel(s string) string { return strings.ReplaceAll(escapeHelp(s), `"`, `\"`) }
 
 func number(v float64) string {
 	if math.IsInf(v, 1) {

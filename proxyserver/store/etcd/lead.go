@@ -72,8 +72,18 @@ func (l *lead) remaining() time.Duration {
 	return time.Duration(l.validUntil.Load()) - suspend.SinceBoot()
 }
 
-// errLapsed says that etcd has confirmed no transaction of the leader for a TTL.
-var errLapsed = fmt.Errorf("%w: etcd has not confirmed it for --leader-ttl", store.ErrNotLeader)
+// over says why a lead is over. It is [store.ErrNotLeader]. (What fmt.Errorf makes of
+// that would be made at the start of every command.)
+type over string
+
+const (
+	errLapsed   over = "etcd has not confirmed it for --leader-ttl" // no transaction for a TTL
+	errDeposed  over = "another server has taken the lead"
+	errResigned over = "it has given up the lead"
+)
+
+func (e over) Error() string        { return store.ErrNotLeader.Error() + ": " + string(e) }
+func (e over) Is(target error) bool { return target == store.ErrNotLeader }
 
 // Holds implements [store.Lead]. Once it has failed, the lead is over for good.
 func (l *lead) Holds() error {
@@ -261,9 +271,6 @@ func (l *lead) write(ops []operation) error {
 	return l.damaged(errors.New("its meta was changed by another than the leader"))
 }
 
-// errDeposed says that another server has taken the lead.
-var errDeposed = fmt.Errorf("%w: another server has taken the lead", store.ErrNotLeader)
-
 // Close implements [store.Store]. It gives the lead up: the next server takes it
 // without waiting for its end.
 func (l *lead) Close() error {
@@ -285,5 +292,3 @@ func (l *lead) Close() error {
 	}
 	return nil
 }
-
-var errResigned = fmt.Errorf("%w: it has given up the lead", store.ErrNotLeader)
