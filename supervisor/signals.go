@@ -15,9 +15,10 @@ type signals struct {
 	heard     chan syscall.Signal
 }
 
-// rareAfter delays installing 35 handlers of signals that hardly anybody sends,
-// so that short commands do not pay for them.
-const rareAfter = 10 * time.Millisecond
+// rareAfter delays installing 35 handlers of signals that hardly anybody sends: a
+// millisecond of work, which a short command is not to pay for on a slow machine
+// either.
+const rareAfter = 100 * time.Millisecond
 
 // hear makes the chain listen to what is to be forwarded, while the lease is
 // being taken, until stop. ready is closed when the chain hears what asks leasectl
@@ -28,8 +29,8 @@ func hear(chain *trap.Chain, ready <-chan struct{}) (s *signals, stop func()) {
 	remove := chain.OnSignal(s.pass)
 	var listener sync.WaitGroup
 	listener.Go(func() {
+		<-ready // first those that the program waits for
 		chain.Listen(trap.Signals()...)
-		<-ready
 		close(listening)
 		late := time.NewTimer(rareAfter)
 		defer late.Stop()
