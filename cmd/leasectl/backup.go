@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
@@ -25,16 +26,14 @@ If the proxy asks for tokens, it takes one that is marked admin.`,
 	}
 }
 
-func (a *app) backup(ctx context.Context, path string) (err error) {
-	client, done, err := a.dialOperator(ctx, "nothing is copied")
-	if client == nil {
-		return err
-	}
-	defer done()
-	size, err := bolt.SaveBackup(path, func(w io.Writer) (int64, error) { return client.Backup(ctx, w) })
-	if err != nil {
-		return err
-	}
-	a.Notef("copied %d bytes to %s", size, path)
-	return nil
+func (a *app) backup(ctx context.Context, path string) error {
+	return a.operate(ctx, "nothing is copied", func(_ context.Context, client *proxyclient.Client) error {
+		// A large store takes longer than other operations.
+		size, err := bolt.SaveBackup(path, func(w io.Writer) (int64, error) { return client.Backup(ctx, w) })
+		if err != nil {
+			return err
+		}
+		a.Notef("copied %d bytes to %s", size, path)
+		return nil
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 type breakOptions struct {
@@ -42,20 +43,16 @@ func (a *app) breakLease(ctx context.Context, name string, o *breakOptions) erro
 	if o.reason == "" {
 		return usagef("no --reason: the holder will want to know why")
 	}
-	if a.proxy.unset() {
-		a.dryRun("dry run: nothing is broken")
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	client, err := a.holder.Dial(ctx, a.proxy.url)
-	if err != nil {
+	return a.operate(ctx, "nothing is broken", func(ctx context.Context, client *proxyclient.Client) error {
+		reply, err := client.Break(ctx, name, o.reason, o.now)
+		if err == nil {
+			a.sayBroken(reply)
+		}
 		return err
-	}
-	reply, err := client.Break(ctx, name, o.reason, o.now)
-	if err != nil {
-		return err
-	}
+	})
+}
+
+func (a *app) sayBroken(reply leaseapi.BreakReply) {
 	l := reply.Lease
 	holder := ""
 	if l.Owner != "" {
@@ -69,7 +66,6 @@ func (a *app) breakLease(ctx context.Context, name string, o *breakOptions) erro
 		when = ""
 	}
 	a.Notef("broke %s%s: it is free%s", l.Name, holder, when)
-	return nil
 }
 
 // inSeconds prints a duration without what is shorter than a second.

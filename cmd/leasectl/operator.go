@@ -6,18 +6,18 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// dialOperator returns a client for what operators do; nil in a dry run, in which
-// nothing happens, or with an error.
-func (a *app) dialOperator(ctx context.Context, nothing string) (client *proxyclient.Client, done func(), err error) {
+// operate calls do with a client for what operators do, within statusTimeout. In a dry
+// run it only says that nothing happens.
+func (a *app) operate(ctx context.Context, nothing string, do func(ctx context.Context, client *proxyclient.Client) error) error {
 	if a.proxy.unset() {
 		a.dryRun("dry run: %s", nothing)
-		return nil, nil, nil
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	client, err = a.holder.Dial(ctx, a.proxy.url)
+	client, err := a.holder.Dial(ctx, a.proxy.url)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	return client, client.Close, nil
+	return do(ctx, client)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 func newPauseCommand(a *app) *cobra.Command {
@@ -48,36 +49,26 @@ func (a *app) pause(ctx context.Context, typ, reason string) error {
 	if reason == "" {
 		return usagef("no --reason: those who wait will want to know why")
 	}
-	client, done, err := a.dialOperator(ctx, "nothing is paused")
-	if client == nil {
-		return err
-	}
-	defer done()
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	if _, err := client.Pause(ctx, typ, reason); err != nil {
-		return err
-	}
-	a.Notef("paused %s: it grants nothing until leasectl resume %s", typ, typ)
-	return nil
+	return a.operate(ctx, "nothing is paused", func(ctx context.Context, client *proxyclient.Client) error {
+		if _, err := client.Pause(ctx, typ, reason); err != nil {
+			return err
+		}
+		a.Notef("paused %s: it grants nothing until leasectl resume %s", typ, typ)
+		return nil
+	})
 }
 
 func (a *app) resume(ctx context.Context, typ string) error {
-	client, done, err := a.dialOperator(ctx, "nothing is resumed")
-	if client == nil {
-		return err
-	}
-	defer done()
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	reply, err := client.Resume(ctx, typ)
-	switch {
-	case err != nil:
-		return err
-	case reply.Since.IsZero():
-		a.Notef("%s was not paused", typ)
-	default:
-		a.Notef("resumed %s: it was paused for %s (%s)", typ, leaseapi.Duration(time.Since(reply.Since).Round(time.Second)), reply.Reason)
-	}
-	return nil
+	return a.operate(ctx, "nothing is resumed", func(ctx context.Context, client *proxyclient.Client) error {
+		reply, err := client.Resume(ctx, typ)
+		switch {
+		case err != nil:
+			return err
+		case reply.Since.IsZero():
+			a.Notef("%s was not paused", typ)
+		default:
+			a.Notef("resumed %s: it was paused for %s (%s)", typ, leaseapi.Duration(time.Since(reply.Since).Round(time.Second)), reply.Reason)
+		}
+		return nil
+	})
 }

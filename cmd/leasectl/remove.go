@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 func newRemoveCommand(a *app) *cobra.Command {
@@ -34,21 +35,16 @@ func (a *app) remove(ctx context.Context, id, reason string) error {
 	if reason == "" {
 		return usagef("no --reason: who waits will want to know why")
 	}
-	client, done, err := a.dialOperator(ctx, "nothing is removed")
-	if client == nil {
-		return err
-	}
-	defer done()
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	reply, err := client.Remove(ctx, id, reason)
-	if err != nil {
-		return err
-	}
-	holder := ""
-	if reply.Owner != "" {
-		holder = " of " + reply.Owner
-	}
-	a.Notef("removed %s%s from the queue", id, holder)
-	return nil
+	return a.operate(ctx, "nothing is removed", func(ctx context.Context, client *proxyclient.Client) error {
+		reply, err := client.Remove(ctx, id, reason)
+		if err != nil {
+			return err
+		}
+		holder := ""
+		if reply.Owner != "" {
+			holder = " of " + reply.Owner
+		}
+		a.Notef("removed %s%s from the queue", id, holder)
+		return nil
+	})
 }
