@@ -27,7 +27,7 @@ func TestHerds(t *testing.T) {
 				t.Fatalf("%s: a job comes, asks and starts at %v", h.name, j)
 			}
 		}
-		least, most := 1.0, 1.3
+		least, most := 1.0, 1.2
 		switch {
 		case h.jitter > 0:
 			least, most = 3.5, 5.5
