@@ -6,7 +6,7 @@ GO      ?= go
 SHELLS   = $(wildcard .ci/run scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh)
 
 .DEFAULT_GOAL = build
-.PHONY: help build demo test test-browser mutants lint check clean docs dist dist-check
+.PHONY: help build demo test test-browser page-picture mutants lint check clean docs dist dist-check
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -25,6 +25,10 @@ BROWSERTEST = proxyserver/page/browsertest
 
 test-browser: build ## the status page in Chromium; screenshots in bin/page. Needs the package chromium-headless-shell
 	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl -artefacts $(CURDIR)/bin/page
+
+page-picture: build ## docs/status-page.png, of a server with tokens that has run for a while: OF=URL TOKEN=… PAGE=/ui/pools/TYPE
+	cd $(BROWSERTEST) && $(GO) test -count=1 -run '^TestPicture$$' . -leasectl $(CURDIR)/bin/leasectl -picture $(CURDIR)/docs/status-page.png \
+	  -picture-of '$(OF)' -picture-token '$(TOKEN)' -picture-path '$(or $(PAGE),/)'
 
 mutants: ## put back each bug of a list; a test must notice it
 	$(GO) test -timeout 60m -run TestMutants -v ./cmd/leasectl -mutants
@@ -66,11 +70,9 @@ bench-deps: ## the peers that Debian has, and hyperfine for a second opinion; ne
 	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends util-linux parallel curl jq etcd-server etcd-client hyperfine
 
 herd-picture: bin/bench ## docs/herd.svg, from the simulation
-	mkdir -p docs
 	bin/bench/bench -picture docs/herd.svg
 
 adapt-picture: bin/bench ## docs/adapt.svg, from the simulation
-	mkdir -p docs
 	bin/bench/bench -adapt-picture docs/adapt.svg
 
 .PHONY: bin/bench
