@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
 )
 
 // ending is what is known of the command of a lease at its end.
@@ -35,4 +36,14 @@ func (e *endings) of(request string) ending {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.byRequest[request]
+}
+
+// notePeak makes the peak of a round, and that of its lease here, the larger of both.
+func (e *endings) notePeak(r *lockfile.Round) {
+	e.note(r.RequestID, func(own *ending) {
+		if own.peak != nil && (r.Peak == nil || own.peak.Bytes > r.Peak.Bytes) {
+			r.Peak = own.peak
+		}
+		own.peak = r.Peak
+	})
 }

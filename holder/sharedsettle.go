@@ -85,6 +85,7 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 		if r := tx.Round(id); r != nil && !tx.Live(r, 0) {
 			// From here on nobody joins it. Whoever finds it does the same again.
 			r.State, r.By, path = lockfile.RoundReleasing, 0, r.Handle
+			h.endings.notePeak(r)
 		}
 		return nil
 	})

@@ -31,7 +31,7 @@ func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
 			Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, AcquiredAt: r.Since,
 		},
 		grant: &proxyclient.Grant{
-			RequestID: r.RequestID, Leases: leases, TTL: r.Granted, RenewEvery: r.RenewEvery,
+			RequestID: r.RequestID, Leases: leases, Units: r.Units, TTL: r.Granted, RenewEvery: r.RenewEvery,
 			Capabilities: proxyclient.CapabilitiesOf(leases),
 		},
 	}
@@ -123,6 +123,9 @@ func (u *sharedUse) endUse(ctx context.Context) (last bool, err error) {
 	err = u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		u.ended = true
 		r := tx.Round(u.use.Round)
+		if r != nil {
+			u.h.endings.notePeak(r)
+		}
 		if r == nil || tx.Live(r, u.use.N) {
 			return tx.End(u.use)
 		}

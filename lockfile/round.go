@@ -3,6 +3,8 @@ package lockfile
 import (
 	"slices"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // RoundState says where a round stands.
@@ -47,6 +49,7 @@ type Round struct {
 	MaxAge  time.Duration `json:"max_age_ns,omitempty"` // a length; zero: any
 
 	Leases    []Lease       `json:"leases,omitempty"`
+	Units     int           `json:"units,omitempty"` // that the lease holds of a counted pool; zero: of a listed one
 	RequestID string        `json:"request_id,omitempty"`
 	Granted   time.Duration `json:"granted_ns,omitempty"` // the TTL, a length; zero: until it is released
 	Since     time.Time     `json:"since,omitzero"`       // for people
@@ -61,6 +64,10 @@ type Round struct {
 	Deadline   time.Duration `json:"deadline_ns,omitempty"`    // when the lease ends unless it is renewed; zero: never
 	Lingers    bool          `json:"lingers,omitempty"`        // its last user left the lease to end at Deadline
 	Lost       string        `json:"lost,omitempty"`           // why the lease is lost; "": it is not
+
+	// Peak is the largest of those that commands of uses which have ended had; nil: none
+	// was measured.
+	Peak *leaseapi.Peak `json:"peak,omitempty"`
 }
 
 // Names returns the names of the leases, in their order.

@@ -158,6 +158,8 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/shared_uses", false},
 	{"a shared lease is given back under its users", "holder/shareduse.go", "if r == nil || tx.Live(r, u.use.N) {", "if r == nil {",
 		"./cmd/leasectl", "TestScripts/shared", false},
+	{"a shared lease reports the memory of its last user only", "holder/shareduse.go", "\t\t\tu.h.endings.notePeak(r)\n", "",
+		"./cmd/leasectl", "TestScripts/units", false},
 	{"a newcomer waits for a dead one that was acquiring", "holder/sharedname.go", "return !n.file.Alive(r.ID, r.By)", "return false",
 		"./cmd/leasectl", "TestSharedFailpoints", false},
 	{"nobody renews for a user that is stopped", "holder/sharedkeep.go", "return min(half, (turn+k.limit())/2) + k.jitter", "return min(half, turn) + time.Hour",
