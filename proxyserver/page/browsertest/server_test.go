@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long anything may take: a loaded machine is slow.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // Tokens of the server.
 const (
@@ -136,22 +136,36 @@ func (s *server) acquire(typ, id, owner string) lease {
 	return l
 }
 
-// queue makes a job wait. What it is told comes over the channel.
+// queue makes a job wait, which comes back when it is told to. What it is told in the
+// end comes over the channel.
 func (s *server) queue(typ, id, owner string) <-chan string {
 	told := make(chan string, 1)
 	go func() {
-		req, _ := http.NewRequest("POST", s.url+"/lease/acquire?"+url.Values{"type": {typ}, "request_id": {id}, "owner": {owner}, "wait": {"1h"}}.Encode(), nil)
-		req.Header.Set("Authorization", "Bearer "+jobToken)
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			told <- err.Error()
-			return
+		for {
+			answer := s.ask(typ, id, owner)
+			if !strings.HasPrefix(answer, "202") {
+				told <- answer
+				return
+			}
 		}
-		defer resp.Body.Close()
-		text, _ := io.ReadAll(resp.Body)
-		told <- resp.Status + " " + string(text)
 	}()
 	return told
+}
+
+// ask asks for a lease once, and returns the status and the body of the answer.
+func (s *server) ask(typ, id, owner string) string {
+	req, err := http.NewRequest("POST", s.url+"/lease/acquire?"+url.Values{"type": {typ}, "request_id": {id}, "owner": {owner}, "wait": {"1h"}}.Encode(), nil)
+	if err != nil {
+		return err.Error()
+	}
+	req.Header.Set("Authorization", "Bearer "+jobToken)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	return resp.Status + " " + string(text)
 }
 
 func (s *server) release(l lease) {
