@@ -88,7 +88,7 @@ func TestSyncFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	word := make([]byte, 100)
-	said.SetReadDeadline(time.Now().Add(30 * time.Second))
+	said.SetReadDeadline(time.Now().Add(time.Minute))
 	n, err := said.Read(word)
 	if err != nil || !strings.HasPrefix(string(word[:n]), "broken") {
 		server.kill()

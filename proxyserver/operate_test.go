@@ -95,41 +95,43 @@ func TestBrokenOverRestart(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
-	p := start(t, durable(t, t.TempDir(), 1))
-	ready := func() leaseapi.Ready {
-		t.Helper()
-		return decode[leaseapi.Ready](t, p.do("GET", "/readyz", ""), 200)
-	}
-	if r := ready(); r.Status != "ok" || r.Warnings != nil {
-		t.Errorf("%+v", r)
-	}
-	p.server.Reloaded("tokens", errors.New("t:1: bad"))
-	p.server.Reloaded("config", errors.New("c:1:1: bad"))
-	p.server.Reloaded("config", errors.New("c:2:1: bad"))
-	if r := ready(); r.Status != "degraded" || strings.Join(r.Warnings, "|") != "config: not taken up: c:2:1: bad|tokens: not taken up: t:1: bad" {
-		t.Errorf("%+v", r)
-	}
-	tokens, err := config.ParseTokens("t", []byte("a secret-0123456789"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.server.SetTokens(tokens)
-	if r := ready(); r.Status != "degraded" || r.Warnings != nil {
-		t.Errorf("to somebody without a token: %+v", r)
-	}
-	p.server.SetTokens(nil)
-	p.server.Reloaded("tokens", nil)
-	p.server.Reloaded("config", nil)
-	if r := ready(); r.Status != "ok" || r.Warnings != nil {
-		t.Errorf("%+v", r)
-	}
+	synctest.Test(t, func(t *testing.T) { // no other commit comes before that of the end
+		p := start(t, durable(t, t.TempDir(), 1))
+		ready := func() leaseapi.Ready {
+			t.Helper()
+			return decode[leaseapi.Ready](t, p.do("GET", "/readyz", ""), 200)
+		}
+		if r := ready(); r.Status != "ok" || r.Warnings != nil {
+			t.Errorf("%+v", r)
+		}
+		p.server.Reloaded("tokens", errors.New("t:1: bad"))
+		p.server.Reloaded("config", errors.New("c:1:1: bad"))
+		p.server.Reloaded("config", errors.New("c:2:1: bad"))
+		if r := ready(); r.Status != "degraded" || strings.Join(r.Warnings, "|") != "config: not taken up: c:2:1: bad|tokens: not taken up: t:1: bad" {
+			t.Errorf("%+v", r)
+		}
+		tokens, err := config.ParseTokens("t", []byte("a secret-0123456789"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.server.SetTokens(tokens)
+		if r := ready(); r.Status != "degraded" || r.Warnings != nil {
+			t.Errorf("to somebody without a token: %+v", r)
+		}
+		p.server.SetTokens(nil)
+		p.server.Reloaded("tokens", nil)
+		p.server.Reloaded("config", nil)
+		if r := ready(); r.Status != "ok" || r.Warnings != nil {
+			t.Errorf("%+v", r)
+		}
 
-	p.server.store.Close()
-	p.acquire("type=q")
-	<-p.server.term.failed
-	if pr := decode[leaseapi.Problem](t, p.local("GET", "/readyz", ""), 503); pr.Type != leaseapi.ProblemUnavailable {
-		t.Errorf("after the store failed: %+v", pr)
-	}
+		p.server.store.Close()
+		p.acquire("type=q")
+		<-p.server.term.failed
+		if pr := decode[leaseapi.Problem](t, p.local("GET", "/readyz", ""), 503); pr.Type != leaseapi.ProblemUnavailable {
+			t.Errorf("after the store failed: %+v", pr)
+		}
+	})
 }
 
 // Those who wait for what a new configuration does not have are answered at

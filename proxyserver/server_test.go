@@ -219,7 +219,7 @@ func decode[T any](t testing.TB, r reply, status int) (v T) {
 // are not in a bubble.
 func eventually(t testing.TB, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); {
+	for deadline := time.Now().Add(time.Minute); !ok(); {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not happen")
 		}

@@ -210,38 +210,40 @@ func TestMemoryGenerationsDoNotRepeat(t *testing.T) {
 
 // A commit that fails ends the server; nobody is told what is not durable.
 func TestCommitFails(t *testing.T) {
-	dir := t.TempDir()
-	p := start(t, durable(t, dir, 2))
-	p.acquire("type=q&owner=kept&count=2")
-	waits := p.later(t.Context(), "type=q&request_id=w")
-	p.waitingFor(1)
-	waitsOn := p.later(t.Context(), "type=q")
-	p.waitingFor(2)
-	p.server.store.Close() // every later transaction fails
+	synctest.Test(t, func(t *testing.T) { // no other commit comes before
+		dir := t.TempDir()
+		p := start(t, durable(t, dir, 2))
+		p.acquire("type=q&owner=kept&count=2")
+		waits := p.later(t.Context(), "type=q&request_id=w")
+		p.waitingFor(1)
+		waitsOn := p.later(t.Context(), "type=q")
+		p.waitingFor(2)
+		p.server.store.Close() // every later transaction fails
 
-	unavailable := func(what string, r reply) {
-		t.Helper()
-		if pr := decode[leaseapi.Problem](t, r, 503); pr.Type != leaseapi.ProblemUnavailable {
-			t.Errorf("%s: %+v", what, pr)
+		unavailable := func(what string, r reply) {
+			t.Helper()
+			if pr := decode[leaseapi.Problem](t, r, 503); pr.Type != leaseapi.ProblemUnavailable {
+				t.Errorf("%s: %+v", what, pr)
+			}
 		}
-	}
-	unavailable("the release that failed", p.release(`{"names":["q-0"]}`))
-	unavailable("the waiter that it served", <-waits)
-	unavailable("the waiter behind that", <-waitsOn)
-	unavailable("acquire", p.local("POST", "/lease/acquire?type=q&request_id=x", ""))
-	unavailable("release", p.local("POST", "/lease/release", `{"names":["q-1"]}`))
-	for _, path := range []string{"/pools", "/lease/requests/w", "/healthz", "/readyz"} {
-		unavailable(path, p.local("GET", path, ""))
-	}
-	if err := <-p.served; !errors.Is(err, ErrStore) { // by itself
-		t.Errorf("Serve: %v", err)
-	}
-	p.served <- nil
+		unavailable("the release that failed", p.release(`{"names":["q-0"]}`))
+		unavailable("the waiter that it served", <-waits)
+		unavailable("the waiter behind that", <-waitsOn)
+		unavailable("acquire", p.local("POST", "/lease/acquire?type=q&request_id=x", ""))
+		unavailable("release", p.local("POST", "/lease/release", `{"names":["q-1"]}`))
+		for _, path := range []string{"/pools", "/lease/requests/w", "/healthz", "/readyz"} {
+			unavailable(path, p.local("GET", path, ""))
+		}
+		if err := <-p.served; !errors.Is(err, ErrStore) { // by itself
+			t.Errorf("Serve: %v", err)
+		}
+		p.served <- nil
 
-	p = start(t, durable(t, dir, 2))
-	if pools := p.pools(); pools[0].InUse != 2 || pools[0].Leases[0].Owner != "kept" {
-		t.Errorf("after a restart: %+v", pools)
-	}
+		p = start(t, durable(t, dir, 2))
+		if pools := p.pools(); pools[0].InUse != 2 || pools[0].Leases[0].Owner != "kept" {
+			t.Errorf("after a restart: %+v", pools)
+		}
+	})
 }
 
 // A server that cannot begin closes its store: with pools that are not valid, and

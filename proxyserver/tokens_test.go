@@ -22,7 +22,7 @@ func startWithTokens(t *testing.T, opts Options) (p, red, blue, ops *peer) {
 	opts.Tokens = tokens
 	p = start(t, opts)
 	// Whoever gets in who must not would wait for a lease, for hours.
-	p.http.Timeout = 30 * time.Second
+	p.http.Timeout = time.Minute
 	return p, withToken(p, "r-token-0123456789"), withToken(p, "b-token-0123456789"), withToken(p, "o-token-0123456789")
 }
 

@@ -142,7 +142,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 // gain makes e lead, which must not take longer than a slow machine needs.
 func gain(t testing.TB, e *Elector) *lead {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	l, err := e.Gain(ctx)
 	if err != nil {

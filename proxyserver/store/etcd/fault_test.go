@@ -17,7 +17,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen: CI is slow.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func granted(name string, generation uint64) pool.Change {
 	return pool.Change{Kind: pool.Granted, Leases: []pool.Lease{{
@@ -70,7 +70,7 @@ func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
 	w := newWire(t, c.Members[0].Host)
-	e := elector(t, Options{URL: w.url("lost-answers"), TTL: 10 * time.Second})
+	e := elector(t, Options{URL: w.url("lost-answers"), TTL: time.Minute}) // half of what keeps it is lost, too
 	l := gain(t, e)
 	load(t, l)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -100,7 +100,8 @@ func TestCutOff(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
 	w := newWire(t, c.Members[0].Host)
-	old := gain(t, elector(t, Options{URL: w.url("cut-off"), TTL: time.Second}))
+	const ttl = 3 * time.Second // in which a slow machine commits
+	old := gain(t, elector(t, Options{URL: w.url("cut-off"), TTL: ttl}))
 	load(t, old)
 	commit(t, old, granted("q-0", 1))
 	w.disturb(allLost)
@@ -108,7 +109,7 @@ func TestCutOff(t *testing.T) {
 	go func() {
 		failed <- old.Commit(store.Batch{Changes: []pool.Change{granted("q-1", 2)}, Generation: 2})
 	}()
-	next := gain(t, elector(t, Options{URL: c.URL("cut-off"), TTL: time.Second}))
+	next := gain(t, elector(t, Options{URL: c.URL("cut-off"), TTL: ttl}))
 	if until := time.Duration(old.validUntil.Load()); suspend.SinceBoot() < until {
 		t.Errorf("the next leader took the lead %v too early", until-suspend.SinceBoot())
 	}
@@ -208,7 +209,9 @@ func TestHandOver(t *testing.T) {
 	second := elector(t, Options{URL: c.URL("hand-over"), TTL: 3 * time.Second})
 	short, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
-	if l, err := second.Gain(short); err == nil {
+	if l, err := second.Gain(short); err == nil && first.remaining() <= 0 {
+		t.Skip("this machine is too slow to keep the lead")
+	} else if err == nil {
 		t.Errorf("%v took the lead from one that writes its key", l)
 	}
 	if l := second.Leader(); l.URL != "http://first" || l.Since.IsZero() || l.Standby != 1 {

@@ -47,10 +47,16 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	e := elector(t, Options{URL: c.URL("credentials"), TTL: 10 * time.Second, CredentialsFile: file, Log: slog.New(slog.NewTextHandler(&log, nil))})
-	short, cancel := context.WithTimeout(t.Context(), time.Second)
+	refused, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := e.Gain(short); err == nil || !strings.Contains(log.String(), "authentication failed") {
+	watched := writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte("authentication failed")) {
+			cancel()
+		}
+		return log.Write(p)
+	})
+	e := elector(t, Options{URL: c.URL("credentials"), TTL: 10 * time.Second, CredentialsFile: file, Log: slog.New(slog.NewTextHandler(watched, nil))})
+	if _, err := e.Gain(refused); err == nil || !strings.Contains(log.String(), "authentication failed") {
 		t.Errorf("with a wrong password: %v\n%s", err, &log)
 	}
 	if err := os.WriteFile(file, []byte("leases:secret of leases\n"), 0o600); err != nil {
@@ -155,7 +161,7 @@ func TestNoSpace(t *testing.T) {
 	c := etcdtest.Start(t, 1, "--quota-backend-bytes", "4000000")
 	lines := make(chan string, 1000)
 	log := slog.New(slog.NewTextHandler(lineWriter(lines), nil))
-	e := elector(t, Options{URL: c.URL("no-space"), TTL: 2 * time.Second, Log: log})
+	e := elector(t, Options{URL: c.URL("no-space"), TTL: 5 * time.Second, Log: log})
 	l := gain(t, e)
 	load(t, l)
 	do := func(path string, in any) error { return e.call(t.Context(), path, in, &struct{}{}) }
@@ -207,6 +213,10 @@ func TestNoSpace(t *testing.T) {
 	load(t, l)
 	commit(t, l, granted("q-1", 2))
 }
+
+type writerFunc func(p []byte) (int, error)
+
+func (w writerFunc) Write(p []byte) (int, error) { return w(p) }
 
 // lineWriter sends each line of a log, and drops those that nobody reads.
 type lineWriter chan string
