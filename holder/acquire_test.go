@@ -32,7 +32,7 @@ func TestPhases(t *testing.T) {
 			}
 			return false
 		}
-		l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: handle, Private: private, WaitTimeout: time.Second})
+		l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: handle, Private: private, WaitTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestHandOver(t *testing.T) {
 			w := newWorld(t)
 			w.proxy.onRenew = tt.onRenew
 			handle := w.handle("handle")
-			l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Second, Outlives: true})
+			l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Minute, Outlives: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,7 +234,7 @@ func TestHandOver(t *testing.T) {
 func TestReplace(t *testing.T) {
 	w := newWorld(t)
 	handle := w.handle("handle")
-	first := Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Second}
+	first := Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Minute}
 	if _, err := w.Acquire(within(t), first); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // kept acquires a lease and keeps it.
 func (w *world) kept(o KeepOptions) (l *Lease, kept context.Context, stop func()) {
 	w.t.Helper()
-	l, err := w.Acquire(within(w.t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), Private: true, WaitTimeout: time.Second})
+	l, err := w.Acquire(within(w.t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), Private: true, WaitTimeout: time.Minute})
 	if err != nil {
 		w.t.Fatal(err)
 	}

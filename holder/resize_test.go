@@ -68,7 +68,7 @@ func (p *countedPool) resize(w http.ResponseWriter, r *http.Request) {
 // take acquires a lease into a handle that others may know.
 func (w *world) take(r Request) *Lease {
 	w.t.Helper()
-	r.Type, r.Handle, r.WaitTimeout, r.Outlives = "t", w.handle("handle"), time.Second, true
+	r.Type, r.Handle, r.WaitTimeout, r.Outlives = "t", w.handle("handle"), time.Minute, true
 	l, err := w.Acquire(within(w.t), r)
 	if err != nil {
 		w.t.Fatal(err)
@@ -149,7 +149,7 @@ func TestPeakGoesWithRelease(t *testing.T) {
 	peak := leaseapi.Peak{Bytes: 7, Source: leaseapi.PeakOfProcess}
 	first := w.take(Request{})
 	first.Used(peak)
-	again, err := w.Acquire(within(t), Request{Type: "t", Handle: handle, WaitTimeout: time.Second, Replaces: Anything})
+	again, err := w.Acquire(within(t), Request{Type: "t", Handle: handle, WaitTimeout: time.Minute, Replaces: Anything})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -239,7 +239,7 @@ func (w *world) wantNothingLeft(handle lockfile.Handle, released ...string) {
 
 // within returns a context that ends the test's call if it hangs.
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

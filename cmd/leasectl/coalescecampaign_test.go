@@ -54,7 +54,11 @@ func TestCoalesceCampaign(t *testing.T) {
 				arrivals[i].kill()
 			}
 			living := slices.DeleteFunc(slices.Clone(arrivals), func(a *arrival) bool { return a.killed })
-			b.awaitStored(living)
+			var owners []string
+			for _, a := range living {
+				owners = append(owners, a.owner)
+			}
+			b.server.awaitStored(owners) // it is to find them when it starts again
 			b.server.restart()
 			b.awaitAll(living)
 
@@ -180,23 +184,6 @@ func (b *burst) awaitAll(arrivals []*arrival) {
 			here[w.Owner] = !w.Away
 		}
 		return !slices.ContainsFunc(arrivals, func(a *arrival) bool { return !here[a.owner] })
-	})
-}
-
-// awaitStored waits until the server's directory has them: those that wait are stored
-// a moment after they come, and the server is to find them when it starts again.
-func (b *burst) awaitStored(arrivals []*arrival) {
-	b.t.Helper()
-	b.await("all to be stored", func() bool {
-		var stored []byte
-		files, _ := filepath.Glob(filepath.Join(filepath.Dir(b.server.args[2]), "data", "*"))
-		for _, file := range files {
-			text, _ := os.ReadFile(file)
-			stored = append(stored, text...)
-		}
-		return !slices.ContainsFunc(arrivals, func(a *arrival) bool {
-			return !bytes.Contains(stored, []byte(`"`+a.owner+`"`))
-		})
 	})
 }
 

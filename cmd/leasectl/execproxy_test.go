@@ -77,32 +77,40 @@ exit 5`, orphan)
 }
 
 // A command shorter than a second costs two requests. A longer one has its lease
-// confirmed once, a second after its start.
+// confirmed once, a second after the grant.
 func TestConfirmLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
 	relay := w.relay()
-	w.run(0, "exec", "--type", "install", "--", "true")
-	if requests := relay.requests(""); len(requests) != 2 || requests[0].path != leaseapi.PathAcquire || requests[1].path != leaseapi.PathRelease {
-		t.Errorf("a short command made the requests %v", requests)
+	var short []seen
+	promptly(t, time.Second, func() time.Duration { // else it is no short command
+		before := len(relay.requests(""))
+		w.run(0, "exec", "--type", "install", "--", "true")
+		short = relay.requests("")[before:]
+		return short[len(short)-1].at.Sub(short[0].at)
+	})
+	if len(short) != 2 || short[0].path != leaseapi.PathAcquire || short[1].path != leaseapi.PathRelease {
+		t.Errorf("a short command made the requests %v", short)
 	}
 
-	started := w.path("started")
-	w.run(0, "exec", "--type", "install", "--", "sh", "-c", "touch "+started+"; sleep 3")
-	renewals := relay.requests(leaseapi.PathRenew)
-	if len(renewals) != 1 {
-		t.Fatalf("a command of 3 s made the renewals %v, want one", renewals)
-	}
-	info, err := os.Stat(started)
-	if err != nil {
+	before, confirmed := len(relay.requests("")), w.path("confirmed")
+	cmd := w.command("exec", "--type", "install", "--", "sh", "-c", "until test -e "+confirmed+"; do sleep 0.01; done")
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	asked := relay.requests(leaseapi.PathAcquire)[1].at
-	if after := renewals[0].at.Sub(asked); after < time.Second {
-		t.Errorf("confirmed %v after the request, want a second after the grant", after)
+	w.await("the confirmation, long before a renewal", func() bool { return len(relay.requests("")) >= before+2 })
+	if err := os.WriteFile(confirmed, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if after := renewals[0].at.Sub(info.ModTime()); after > 2500*time.Millisecond {
-		t.Errorf("confirmed %v after the start, which is near its end", after)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	long := relay.requests("")[before:]
+	if len(long) != 3 || long[1].path != leaseapi.PathRenew || long[2].path != leaseapi.PathRelease {
+		t.Fatalf("a longer command made the requests %v", long)
+	}
+	if after := long[1].at.Sub(long[0].at); after < time.Second {
+		t.Errorf("confirmed %v after the request, want a second after the grant", after)
 	}
 	w.wantHeld()
 }
@@ -121,11 +129,7 @@ func TestKillBeforeConfirmation(t *testing.T) {
 	if renewals := relay.requests(leaseapi.PathRenew); len(renewals) > 0 {
 		t.Skipf("the machine is so busy that the lease was confirmed before the KILL: %v", renewals)
 	}
-	begun := relay.requests(leaseapi.PathAcquire)[0].at
 	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
-	if took := time.Since(begun); took > leaseapi.ProvisionalTTL+10*time.Second {
-		t.Errorf("the lease was free after %v, want %v", took, leaseapi.ProvisionalTTL)
-	}
 	if lives(pid) {
 		t.Error("the command lives on")
 	}
@@ -136,15 +140,9 @@ func TestKillBeforeConfirmation(t *testing.T) {
 // they wait for a lease, while acquire confirms it, and while exec gives it back.
 func TestTermAgainstHungProxy(t *testing.T) {
 	t.Parallel()
-	// More than 3 s, for a busy machine, and less than two such times.
-	const most = 5 * time.Second
+	const most = 5 * time.Second // and less than two such times
 	program := build(t, "")
-	for _, tt := range []struct {
-		name       string
-		args       []string
-		silentFrom string
-		running    bool // the proxy falls silent when the command runs
-	}{
+	for _, tt := range []hungProxy{
 		{name: "queued", args: []string{"exec"}, silentFrom: leaseapi.PathAcquire},
 		{name: "queued with a handle", args: []string{"exec", "--handle", "h"}, silentFrom: leaseapi.PathAcquire},
 		{name: "running", args: []string{"exec"}, running: true},
@@ -153,37 +151,53 @@ func TestTermAgainstHungProxy(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, program, "install=1")
-			relay := w.relay()
-			relay.silentFrom.Store(&tt.silentFrom)
-			file := w.path("pid")
-			args := append(tt.args, "--type", "install")
-			if tt.args[0] == "exec" {
-				args = append(args, "--", "sh", "-c", "echo $$ >"+file+"; exec sleep 600")
-			}
-			cmd := w.command(args...)
-			var stderr bytes.Buffer
-			cmd.Stderr = &stderr
-			if tt.running {
-				w.child(cmd, file)
-				relay.silent.Store(true)
-			} else {
-				if err := cmd.Start(); err != nil {
-					t.Fatal(err)
-				}
-				defer cmd.Process.Kill()
-				w.await("it to ask", func() bool { return relay.taken.Load() > 0 })
-			}
-			begun := time.Now()
-			cmd.Process.Signal(syscall.SIGTERM)
-			code := exitCode(cmd.Wait())
-			if took := time.Since(begun); code != 128+int(syscall.SIGTERM) || took > most {
-				t.Errorf("exit code %d after %v\n%s", code, took, &stderr)
-			}
-			relay.silent.Store(false)
-			w.run(0, "recover")
-			w.run(0, "release", "--handle", "h")
-			w.wantHeld()
+			promptly(t, most, func() time.Duration { return tt.terminate(newWorld(t, program, "install=1")) })
 		})
 	}
+}
+
+// hungProxy is a command whose proxy falls silent, for good.
+type hungProxy struct {
+	name       string
+	args       []string
+	silentFrom string // from the first request for this path on
+	running    bool   // when the command of exec runs
+}
+
+// terminate sends TERM to the command when the proxy is silent, and returns how long it
+// took to end.
+func (p hungProxy) terminate(w *world) (took time.Duration) {
+	t := w.t
+	relay := w.relay()
+	relay.silentFrom.Store(&p.silentFrom)
+	file := w.path("pid")
+	args := append(p.args, "--type", "install")
+	if p.args[0] == "exec" {
+		args = append(args, "--", "sh", "-c", "echo $$ >"+file+"; exec sleep 600")
+	}
+	cmd := w.command(args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if p.running {
+		w.child(cmd, file)
+		relay.silent.Store(true)
+	} else {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Process.Kill()
+		w.await("it to ask", func() bool { return relay.taken.Load() > 0 })
+	}
+	begun := time.Now()
+	cmd.Process.Signal(syscall.SIGTERM)
+	code := exitCode(cmd.Wait())
+	took = time.Since(begun)
+	if code != 128+int(syscall.SIGTERM) {
+		t.Errorf("exit code %d after %v\n%s", code, took, &stderr)
+	}
+	relay.silent.Store(false)
+	w.run(0, "recover")
+	w.run(0, "release", "--handle", "h")
+	w.wantHeld()
+	return took
 }

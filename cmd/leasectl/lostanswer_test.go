@@ -19,8 +19,8 @@ import (
 )
 
 // swallow hands bytes on between clients and a world's proxy, but no answers on
-// connections that deaf is true of, counted from 0.
-func (w *world) swallow(deaf func(conn int, begun time.Time) bool) {
+// connections that isDeaf is true of when they begin, counted from 0.
+func (w *world) swallow(isDeaf func(conn int) bool) {
 	w.t.Helper()
 	proxy := strings.TrimPrefix(w.variable("LEASE_PROXY_SERVER_URL"), "unix://")
 	socket := filepath.Join(w.dir, "swallow.sock")
@@ -45,7 +45,7 @@ func (w *world) swallow(deaf func(conn int, begun time.Time) bool) {
 			mu.Lock()
 			open = append(open, client, server)
 			mu.Unlock()
-			begun := time.Now()
+			deaf := isDeaf(n)
 			relaying.Go(func() {
 				io.Copy(server, client)
 				server.Close()
@@ -53,15 +53,15 @@ func (w *world) swallow(deaf func(conn int, begun time.Time) bool) {
 			relaying.Go(func() {
 				answers := make([]byte, 64<<10)
 				for {
-					n2, err := server.Read(answers)
-					if n2 > 0 && !deaf(n, begun) {
-						client.Write(answers[:n2])
+					n, err := server.Read(answers)
+					if n > 0 && !deaf {
+						client.Write(answers[:n])
 					}
 					if err != nil {
 						break
 					}
 				}
-				if !deaf(n, begun) {
+				if !deaf {
 					client.Close()
 				} // else it stays open, as behind some balancers
 			})
@@ -80,34 +80,32 @@ func (w *world) swallow(deaf func(conn int, begun time.Time) bool) {
 }
 
 // A connection whose answers are swallowed costs half a minute, and the grant
-// that it carried. Before, it cost the whole wait.
+// that it carried. Before, it cost the whole wait, of an hour.
 func TestAcquireWithSwallowedAnswer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
-	w.swallow(func(conn int, _ time.Time) bool { return conn == 0 })
+	w.swallow(func(conn int) bool { return conn == 0 })
 	begun := time.Now()
 	w.run(0, "acquire", "--type", "install", "--handle", w.path("h"))
-	if took := time.Since(begun); took > 50*time.Second {
+	if took := time.Since(begun); took > 2*time.Minute {
 		t.Errorf("took %s", took)
 	}
 	w.run(0, "release", "--handle", w.path("h"))
 	w.wantHeld()
 }
 
-// A grant whose answer is lost in a cut of 33 s has ended when its client is back: it
-// asks anew in the same wait. Before, it was "released by another process".
+// A grant whose answer is lost in a cut has ended, after 30 s, when its client is back:
+// it asks anew in the same wait. Before, it was "released by another process".
 func TestAcquireThroughCut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
-	start := time.Now()
-	cut := 33 * time.Second
-	w.swallow(func(_ int, begun time.Time) bool { return begun.Sub(start) < cut })
+	w.swallow(func(int) bool { return !strings.Contains(w.log.String(), "msg=expired") })
 	out := w.run(0, "exec", "--type", "install", "--handle", w.path("h"), "--", "sh", "-c", "echo $LEASECTL_NAMES")
 	if out != "install-0\n" {
 		t.Errorf("the child said %q", out)
@@ -186,7 +184,7 @@ func TestAcquireFromProxyOfErrors(t *testing.T) {
 	cmd.Stderr = &stderr
 	begun := time.Now()
 	code := exitCode(cmd.Run())
-	if took := time.Since(begun); code != exitUnreachable || took < 55*time.Second || took > 75*time.Second {
+	if took := time.Since(begun); code != exitUnreachable || took < 55*time.Second || took > 2*time.Minute {
 		t.Errorf("exit code %d after %s", code, took)
 	}
 	lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")

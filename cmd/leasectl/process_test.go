@@ -141,6 +141,20 @@ func (w *world) run(code int, args ...string) string {
 	return stdout.String()
 }
 
+// promptly runs f, which returns for how long something took, up to three times. A
+// slow machine may be late once; what is wrong is late each time.
+func promptly(t *testing.T, most time.Duration, f func() time.Duration) {
+	t.Helper()
+	var took []time.Duration
+	for range 3 {
+		took = append(took, f())
+		if took[len(took)-1] <= most || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("it took %v, want %v at most", took, most)
+}
+
 // exitCode is the code that a process ended with, -1 if a signal ended it.
 func exitCode(err error) int {
 	var exit *exec.ExitError
@@ -235,9 +249,11 @@ func (w *world) wantHeld(names ...string) {
 	w.t.Helper()
 	slices.Sort(names)
 	var held []string
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if held = w.ledger().held(); slices.Equal(held, names) {
 			return
+		} else if w.t.Failed() {
+			break
 		}
 	}
 	w.t.Errorf("by the log %v are held, want %v", held, names)
@@ -271,7 +287,7 @@ func (w *world) processes() (pids []int) {
 
 // noneLeft fails the test if a process is left behind, which it kills.
 func (w *world) noneLeft() {
-	for end := time.Now().Add(10 * time.Second); len(w.processes()) > 0; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); len(w.processes()) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().Before(end) {
 			continue
 		}

@@ -34,11 +34,13 @@ func TestMain(m *testing.M) {
 // heardTests is the run of the tests, and of no program that they start.
 type heardTests struct{ *testing.M }
 
-// Run runs the tests. Under nohup(1) whatever they start would ignore hang-ups, as
-// long as the tests do.
+// Run runs the tests. Under nohup(1), or in the background of a script, whatever they
+// start would ignore hang-ups or interrupts, as long as the tests do.
 func (m heardTests) Run() int {
-	if signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
 	}
 	return m.M.Run()
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -104,6 +106,29 @@ func (r *restarted) release(leases []leaseapi.Lease, delay time.Duration) {
 	}
 }
 
+// awaitStored waits until the server's directory has the requests of all owners: those
+// that wait are stored a moment after they come.
+func (r *restarted) awaitStored(owners []string) {
+	r.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		var stored []byte
+		files, _ := filepath.Glob(filepath.Join(filepath.Dir(r.args[2]), "data", "*"))
+		for _, file := range files {
+			text, _ := os.ReadFile(file)
+			stored = append(stored, text...)
+		}
+		missing := slices.DeleteFunc(slices.Clone(owners), func(owner string) bool {
+			return bytes.Contains(stored, []byte(`"`+owner+`"`))
+		})
+		if len(missing) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("not stored: %v\n%s", missing, &r.log)
+		}
+	}
+}
+
 // After a KILL of the server the queue is in the order in which it was, although
 // its clients come back in any.
 func TestQueueKeepsItsOrderOverARestart(t *testing.T) {
@@ -136,7 +161,11 @@ func TestQueueKeepsItsOrderOverARestart(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	time.Sleep(3 * time.Second) // only who came in the last second may lose its order
+	var owners []string
+	for n := range waiters {
+		owners = append(owners, fmt.Sprint("w", n))
+	}
+	r.awaitStored(owners)
 	r.restart()
 	r.release(held, 0) // before they are all back
 	running.Wait()

@@ -84,7 +84,7 @@ func slowEnd() {
 		panic(err)
 	}
 	r.Read(make([]byte, 16))
-	p.Stop(syscall.SIGTERM, 500*time.Millisecond)
+	p.Stop(syscall.SIGTERM, 3*time.Second) // in the namespace all of it goes by
 	if s := p.Wait(); s.Code != 5 {
 		fmt.Printf("the slow command ended with %v\n", s)
 	}

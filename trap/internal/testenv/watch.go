@@ -12,7 +12,7 @@ import (
 
 // Patience is far above what any step takes on the slowest machine; it is only
 // ever waited for in full by a test that fails.
-const Patience = 25 * time.Second
+const Patience = time.Minute
 
 // grace lets a step that fails by itself say what it waited for.
 const grace = 3 * time.Second
