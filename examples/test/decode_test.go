@@ -1,0 +1,68 @@
+package test
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// decode decodes YAML into a type that knows every field of it.
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+}
+
+// documents are the parts of a YAML file.
+func documents(text string) []string { return regexp.MustCompile(`(?m)^---\n`).Split(text, -1) }
+
+// help is what leasectl help prints of a subject.
+func help(t *testing.T, subject string) string {
+	t.Helper()
+	out, err := exec.Command(*program, "help", subject).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// flagDefault is the default of a flag that is a duration.
+func flagDefault(t *testing.T, command, flag string) time.Duration {
+	t.Helper()
+	m := regexp.MustCompile(`(?m)--` + flag + ` duration .*\(default (\S+)\)$`).FindStringSubmatch(help(t, command))
+	if m == nil {
+		t.Fatalf("%s has no --%s with a default", command, flag)
+	}
+	d, err := time.ParseDuration(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var environment sync.Once
+var variables []string
+
+// leasectlVariables are the variables that leasectl reads.
+func leasectlVariables(t *testing.T) []string {
+	t.Helper()
+	environment.Do(func() { variables = regexp.MustCompile(`LEASECTL_\w+`).FindAllString(help(t, "environment"), -1) })
+	return variables
+}
+
+// flagsOf are the flags of a command line, without values.
+func flagsOf(args []string) (flags []string) {
+	for _, a := range args {
+		if strings.HasPrefix(a, "--") && a != "--" {
+			name, _, _ := strings.Cut(a, "=")
+			flags = append(flags, name)
+		}
+	}
+	return flags
+}
