@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/leasectl/leasectl/pool"
 )
@@ -23,10 +25,10 @@ func PoolsFrom(flag, file string, warn func(Warning), take func([]pool.Config) e
 }
 
 // TokensFrom returns the source that is a file of tokens: see [ParseTokens]. warn
-// is called if others than its owner may read the file.
+// is called if others than this process may read the file.
 func TokensFrom(flag, file string, warn func(Warning), take func(Tokens)) *Source {
 	return &Source{Name: flag, Files: []string{file}, Take: func(texts [][]byte) error {
-		if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o077 != 0 {
+		if info, err := os.Stat(file); err == nil && othersRead(info) {
 			warn(Warning{File: file, Text: fmt.Sprintf("its mode %#o lets others than its owner see the tokens: chmod 600", info.Mode().Perm())})
 		}
 		tokens, err := ParseTokens(file, texts[0])
@@ -36,6 +38,16 @@ func TokensFrom(flag, file string, warn func(Warning), take func(Tokens)) *Sourc
 		take(tokens)
 		return nil
 	}}
+}
+
+// othersRead reports whether others than this process may read a file. If another user owns
+// the file, its group is how this process was let in, as with a Secret of Kubernetes.
+func othersRead(info fs.FileInfo) bool {
+	others := fs.FileMode(0o077)
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+		others = 0o007
+	}
+	return info.Mode().Perm()&others != 0
 }
 
 // CertificateFrom returns the source that is a certificate and its key, in PEM,
