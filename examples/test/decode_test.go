@@ -3,7 +3,6 @@ package test
 import (
 	"os/exec"
 	"regexp"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +14,14 @@ import (
 func decode(t *testing.T, text string, into any) {
 	t.Helper()
 	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+}
+
+// decodeLoosely decodes those fields of YAML that a type knows.
+func decodeLoosely(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal([]byte(text), into); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 }
@@ -54,15 +61,4 @@ func leasectlVariables(t *testing.T) []string {
 	t.Helper()
 	environment.Do(func() { variables = regexp.MustCompile(`LEASECTL_\w+`).FindAllString(help(t, "environment"), -1) })
 	return variables
-}
-
-// flagsOf are the flags of a command line, without values.
-func flagsOf(args []string) (flags []string) {
-	for _, a := range args {
-		if strings.HasPrefix(a, "--") && a != "--" {
-			name, _, _ := strings.Cut(a, "=")
-			flags = append(flags, name)
-		}
-	}
-	return flags
 }

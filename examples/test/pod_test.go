@@ -79,7 +79,8 @@ func (p *pod) mount(mounts []corev1.VolumeMount) {
 	}
 }
 
-// inPod is a text of the manifest as the container sees it.
+// inPod is a word of the manifest as the container sees it: values stand for $(NAME), and a
+// path, of its own or after --FLAG=, is where its volume is.
 func (p *pod) inPod(text string, values map[string]string) string {
 	p.t.Helper()
 	for name, value := range values {
@@ -88,10 +89,15 @@ func (p *pod) inPod(text string, values map[string]string) string {
 	if strings.Contains(text, "$(") {
 		p.t.Fatalf("nobody sets what stands in %s", text)
 	}
-	for path, dir := range p.mounts {
-		text = strings.ReplaceAll(text, path+"/", dir+"/")
-		if strings.HasSuffix(text, path) {
-			text = strings.TrimSuffix(text, path) + dir
+	flag, path, ok := strings.Cut(text, "=")
+	if !ok {
+		flag, path = "", text
+	} else {
+		flag += "="
+	}
+	for mount, dir := range p.mounts {
+		if rest, ok := strings.CutPrefix(path, mount); ok && (rest == "" || rest[0] == '/') {
+			return flag + dir + rest
 		}
 	}
 	return text
@@ -169,7 +175,7 @@ func TestTekton(t *testing.T) {
 			p.mount(tools.VolumeMounts)
 			p.installsItself(tools.Command)
 			p.mount(install.VolumeMounts)
-			script := write(t, filepath.Join(p.dir, "script"), p.inPod(install.Script, values))
+			script := write(t, filepath.Join(p.dir, "script"), strings.ReplaceAll(install.Script, "/tools/", p.mounts["/tools"]+"/"))
 			before := s.granted("install")
 			out := p.run([]string{"sh", script}, p.variables(install.Env, values))
 			if s.granted("install")-before != tt.grants || !strings.Contains(out, "installs under") {

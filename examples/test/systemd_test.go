@@ -91,6 +91,9 @@ func TestUnitRuns(t *testing.T) {
 	await(t, "the new file is taken up", func() bool { return s.metric(`leasectl_capacity{type="install"}`) == 3 })
 
 	s.stop()
+	if log := s.log.String(); strings.Contains(log, "WARN") {
+		t.Errorf("the server is not content:\n%s", log)
+	}
 	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("stopped with exit code %d", code)
 	}

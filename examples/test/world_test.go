@@ -26,7 +26,7 @@ const patience = 60 * time.Second
 
 // tools are what the tests run, and the packages that have it.
 var tools = map[string]string{
-	"bash": "bash", "sh": "dash", "node": "nodejs", "etcd": "etcd-server",
+	"bash": "bash", "sh": "dash", "node": "nodejs", "etcd": "etcd-server", "etcdctl": "etcd-client", "cc": "gcc",
 	"promtool": "prometheus", "prometheus": "prometheus", "systemd-analyze": "systemd",
 }
 
