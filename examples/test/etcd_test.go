@@ -35,7 +35,7 @@ func startEtcd(t *testing.T, files secrets, prefix string) string {
 	defer log.Close()
 	cmd := exec.Command("etcd", "--data-dir", t.TempDir(), "--listen-client-urls", "https://"+at, "--advertise-client-urls", "https://"+at,
 		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers,
-		"--cert-file", files.cert, "--key-file", files.key, "--unsafe-no-fsync")
+		"--cert-file", files.cert, "--key-file", files.key, "--unsafe-no-fsync", "--bcrypt-cost", "4", "--logger", "zap", "--log-level", "warn")
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -54,7 +53,7 @@ func makeSecrets(t *testing.T, dir string) secrets {
 		ca:     write(t, filepath.Join(dir, "ca.crt"), certificate),
 		cert:   write(t, filepath.Join(dir, "tls.crt"), certificate),
 		key:    write(t, filepath.Join(dir, "tls.key"), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))),
-		tokens: write(t, filepath.Join(dir, "tokens"), fmt.Sprintf("oncall %s admin\nboard %s read\nci %s\n", adminToken, readToken, jobToken)),
+		tokens: writePrivate(t, filepath.Join(dir, "tokens"), fmt.Sprintf("oncall %s admin\nboard %s read\nci %s\n", adminToken, readToken, jobToken)),
 	}
 }
 
@@ -75,7 +74,7 @@ func secureServer(t *testing.T, args ...string) (*server, secrets) {
 	t.Helper()
 	files := makeSecrets(t, t.TempDir())
 	s := &server{t: t, token: readToken, client: files.httpClient(t)}
-	args = append([]string{"serve", "--listen", "127.0.0.1:0", "--tokens", files.tokens, "--tls-cert", files.cert, "--tls-key", files.key}, args...)
-	s.start(exec.Command(*program, args...))
+	args = append([]string{"--listen", "127.0.0.1:0", "--tokens", files.tokens, "--tls-cert", files.cert, "--tls-key", files.key}, args...)
+	s.start(serveCommand(args...))
 	return s, files
 }

@@ -64,6 +64,16 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
+// writePrivate writes a file that nobody else may read.
+func writePrivate(t *testing.T, path, text string) string {
+	t.Helper()
+	write(t, path, text)
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // await returns when ok does.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
@@ -107,8 +117,12 @@ type server struct {
 func serve(t *testing.T, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, client: &http.Client{Timeout: patience}}
-	s.start(exec.Command(*program, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...))
+	s.start(serveCommand(append([]string{"--listen", "127.0.0.1:0"}, args...)...))
 	return s
+}
+
+func serveCommand(args ...string) *exec.Cmd {
+	return exec.Command(*program, append([]string{"serve"}, args...)...)
 }
 
 // start runs cmd, which is a server, until the test ends. It returns when the server
