@@ -3,10 +3,10 @@
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 GO      ?= go
-SHELLS   = $(wildcard .ci/run scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh)
+SHELLS   = $(wildcard .ci/run scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL = build
-.PHONY: help build demo test test-browser page-picture mutants lint check clean docs dist dist-check
+.PHONY: help build demo test test-browser page-picture test-examples mutants lint check clean docs dist dist-check
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -30,6 +30,11 @@ page-picture: build ## docs/status-page.png, of a server with tokens that has ru
 	cd $(BROWSERTEST) && $(GO) test -count=1 -run '^TestPicture$$' . -leasectl $(CURDIR)/bin/leasectl -picture $(CURDIR)/docs/status-page.png \
 	  -picture-of '$(OF)' -picture-token '$(TOKEN)' -picture-path '$(or $(PAGE),/)'
 
+EXAMPLES = examples/test
+
+test-examples: build ## what is in examples/, as it will be used. Needs nodejs, etcd-server, etcd-client, systemd and, for Prometheus, prometheus
+	cd $(EXAMPLES) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl
+
 mutants: ## put back each bug of a list; a test must notice it
 	$(GO) test -timeout 60m -run TestMutants -v ./cmd/leasectl -mutants
 
@@ -39,6 +44,7 @@ lint: ## format, vet (also for macOS), staticcheck, shellcheck
 	GOOS=darwin $(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	cd $(BROWSERTEST) && $(GO) vet ./...
+	cd $(EXAMPLES) && $(GO) vet ./...
 	@command -v shellcheck >/dev/null || { echo "shellcheck is missing: install the package of that name"; exit 1; }
 	shellcheck --external-sources $(SHELLS)
 
