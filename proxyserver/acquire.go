@@ -127,6 +127,7 @@ func isRefusal(err error) bool {
 func answerRefusal(w http.ResponseWriter, clock clock, err error) {
 	e, _ := errors.AsType[*pool.ExhaustedError](err)
 	queued := queuedReply(clock, "", e.Status)
+	queued.Page = "" // the request is not in the queue: no page shows it
 	w.Header().Set("Retry-After", strconv.Itoa(int(max(time.Second, time.Duration(queued.Estimate))/time.Second)))
 	write(w, http.StatusServiceUnavailable, leaseapi.ContentTypeProblem, leaseapi.Problem{
 		Type: leaseapi.ProblemExhausted, Title: titles[leaseapi.ProblemExhausted],

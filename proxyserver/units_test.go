@@ -122,7 +122,7 @@ func TestRefusalTells(t *testing.T) {
 		q := pr.Queued
 		if pr.Type != leaseapi.ProblemExhausted || q == nil || q.Place != 1 || q.Length != 1 || q.InUse != 1 || q.Capacity != 1 ||
 			q.Reason != leaseapi.WaitFull || q.Oldest == nil || q.Oldest.Owner != "holder" || q.Oldest.Age != leaseapi.Duration(5*time.Second) ||
-			q.Estimate != leaseapi.Duration(15*time.Second) {
+			q.Estimate != leaseapi.Duration(15*time.Second) || q.Page != "" {
 			t.Errorf("%s", r.body)
 		}
 		if r.header.Get("Retry-After") == "" {

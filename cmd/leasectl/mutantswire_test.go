@@ -42,4 +42,6 @@ var wireMutants = []mutant{
 		"./proxyclient", "TestCoalesced", false},
 	{"a cgroup that others use tells of the command", "trap/child/peak.go", "strings.TrimSpace(string(members)) == strconv.Itoa(pid)", "len(members) > 0",
 		"./trap/child", "TestPeakOfCgroup", false},
+	{"a refusal names the page of no request", "proxyserver/acquire.go", "\tqueued.Page = \"\" // the request is not in the queue: no page shows it\n", "",
+		"./proxyserver", "TestRefusalTells", false},
 }
