@@ -6,109 +6,179 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
-// What the README and the pages of docs/ show is what happens. Blocks say by their
-// first line what they are for:
+// What the pages show is what happens. A block says by its first line what it is for:
 //
 //	```yaml file=NAME      is written to NAME
-//	```console run         each line after "$ " is run by bash; what follows, up to
-//	                       the next, is what it prints on stdout and stderr
+//	```console run         each line after "$ ", and the lines after "> " below it, are
+//	                       run by bash; what follows, up to the next, is what it prints
+//	                       on stdout and stderr
 //
-// The blocks of a section (##) share a directory, and a proxy with the pools of
-// pools.yaml if they have one. In what is printed … stands for anything.
+// Every other block of code is in docExceptions, with why it is not run.
+//
+// The blocks of a section (##) share a folder, and one shell up to the next file
+// pools.yaml, which begins a new proxy with these pools; without such a file the pool
+// is install=1. LEASE_PROXY_SERVER_URL is the proxy's socket, PROXY its address for
+// HTTP. In what is printed … stands for anything, any time of day for any other, and
+// /tmp/try for the folder.
 func TestDocs(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ran := 0
-	for _, page := range append(pages, "../../README.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
+	sections := make(map[string][]docBlock)
+	var order []string
+	for _, b := range allDocBlocks(t) {
+		if !b.runs() && b.file() == "" {
+			continue
 		}
-		for _, section := range strings.Split(string(text), "\n## ") {
-			heading, _, _ := strings.Cut(section, "\n")
-			blocks := docBlocks(section)
-			if len(blocks) == 0 {
-				continue
-			}
-			t.Run(filepath.Base(page)+"/"+strings.TrimLeft(heading, "# "), func(t *testing.T) { runDocs(t, blocks) })
-			ran++
+		name := filepath.Base(b.page) + "/" + b.section
+		if sections[name] == nil {
+			order = append(order, name)
 		}
+		sections[name] = append(sections[name], b)
 	}
-	if ran == 0 {
-		t.Error("no block is marked to be run")
+	if len(order) < 13 {
+		t.Errorf("found %d sections with blocks to run: the pages have more", len(order))
 	}
-}
-
-// docBlock is a block of code that is marked.
-type docBlock struct {
-	file string // that it is written to; "" if it is run
-	text string
-}
-
-var docFence = regexp.MustCompile("(?ms)^```(\\w+) (run|file=(\\S+))\n(.*?)^```$")
-
-func docBlocks(section string) (blocks []docBlock) {
-	for _, m := range docFence.FindAllStringSubmatch(section, -1) {
-		blocks = append(blocks, docBlock{file: m[3], text: m[4]})
+	for _, name := range order {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runSection(t, sections[name])
+		})
 	}
-	return blocks
 }
 
 // docCommand is a command line and what it prints.
 type docCommand struct{ line, prints string }
 
-func docCommands(t *testing.T, text string) (commands []docCommand) {
+func docCommands(t *testing.T, b docBlock) (commands []docCommand) {
 	t.Helper()
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(b.text) {
+		last := len(commands) - 1
 		if command, is := strings.CutPrefix(line, "$ "); is {
 			commands = append(commands, docCommand{line: command})
-			continue
+		} else if last < 0 {
+			t.Fatalf("%s begins with %q, not with a command", b, line)
+		} else if more, is := strings.CutPrefix(line, "> "); is && commands[last].prints == "" {
+			commands[last].line += more
+		} else {
+			commands[last].prints += line
 		}
-		if len(commands) == 0 {
-			t.Fatalf("the block begins with %q, not with a command", line)
-		}
-		commands[len(commands)-1].prints += line
 	}
 	return commands
 }
 
-func runDocs(t *testing.T, blocks []docBlock) {
+// runSection runs the blocks of a section: a shell for those between two changes of
+// the pools.
+func runSection(t *testing.T, blocks []docBlock) {
 	dir := t.TempDir()
-	env := os.Environ()
+	// The step of the pages installs with this.
+	installer := "#!/bin/sh\necho 'level=info msg=\"Creating infrastructure resources...\"'\necho 'level=info msg=\"Install complete!\"'\n"
+	writeDocFile(t, dir, "bin/openshift-install", installer, 0o700)
+	serve := []string{"--pool", "install=1"}
+	var commands []docCommand
 	for _, b := range blocks {
-		if b.file != "" {
-			if err := os.WriteFile(filepath.Join(dir, b.file), []byte(b.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if b.file == "pools.yaml" {
-				program, err := exec.LookPath("leasectl") // this test binary
-				if err != nil {
-					t.Fatal(err)
-				}
-				env = newWorldOf(t, program, "--config", filepath.Join(dir, b.file)).env
-			}
+		if b.file() == "pools.yaml" {
+			runShell(t, dir, serve, commands)
+			commands = nil
+			serve = []string{"--config", filepath.Join(dir, "pools.yaml")}
+		}
+		if b.file() != "" {
+			writeDocFile(t, dir, b.file(), b.text, 0o600)
 			continue
 		}
-		for _, c := range docCommands(t, b.text) {
-			cmd := exec.Command("bash", "-c", c.line)
-			cmd.Dir, cmd.Env = dir, env
-			out, err := cmd.CombinedOutput()
-			if !sameButEllipses(c.prints, string(out)) {
-				t.Errorf("$ %sprinted (%v)\n%swant\n%s", c.line, err, out, c.prints)
-			}
+		commands = append(commands, docCommands(t, b)...)
+	}
+	runShell(t, dir, serve, commands)
+}
+
+func writeDocFile(t *testing.T, dir, name, text string, mode os.FileMode) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runShell runs commands in one shell beside a new proxy, and compares what each
+// prints.
+func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
+	t.Helper()
+	if len(commands) == 0 {
+		return
+	}
+	const end = "\x1e" // what a command prints ends here
+	var script strings.Builder
+	for _, c := range commands {
+		if _, err := exec.LookPath("curl"); err != nil && strings.HasPrefix(c.line, "curl ") {
+			t.Skip("curl is missing")
+		}
+		fmt.Fprintf(&script, "%s\nprintf %q\n", strings.TrimSuffix(c.line, "\n"), end)
+	}
+	writeDocFile(t, dir, "bin/session.sh", script.String(), 0o600)
+	program, err := exec.LookPath("leasectl") // this test binary
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldOf(t, program, append(serve, "--listen", "127.0.0.1:0")...)
+	cmd := exec.Command("bash", filepath.Join(dir, "bin/session.sh"))
+	cmd.Dir = dir
+	cmd.Env = append(w.env, "PROXY="+httpAddress(t, w), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	stopLocal(t, w.path("state"))
+	printed := strings.Split(strings.ReplaceAll(string(out), dir, "/tmp/try"), end)
+	if len(printed) != len(commands)+1 {
+		t.Fatalf("the shell ended (%v) after %d of %d commands:\n%s", err, len(printed)-1, len(commands), out)
+	}
+	for i, c := range commands {
+		if !sameButEllipses(c.prints, printed[i]) {
+			t.Errorf("$ %sprinted\n%s\nwant\n%s\nproxy:\n%s", c.line, printed[i], c.prints, w.log)
 		}
 	}
 }
 
+// httpAddress is where a proxy that was told to listen on a free port does.
+func httpAddress(t *testing.T, w *world) string {
+	t.Helper()
+	address := regexp.MustCompile(`listening on (http://[^ "]+)`)
+	w.await("the proxy to listen on a port", func() bool { return address.MatchString(w.log.String()) })
+	return address.FindStringSubmatch(w.log.String())[1]
+}
+
+// stopLocal ends the proxy that --proxy local has started in a state directory.
+func stopLocal(t *testing.T, state string) {
+	t.Helper()
+	log, err := os.ReadFile(filepath.Join(state, "local.log"))
+	if os.IsNotExist(err) {
+		return
+	}
+	m := regexp.MustCompile(`listening on .*\(process (\d+)\)`).FindSubmatch(log)
+	if err != nil || m == nil {
+		t.Fatalf("no process id in the log of the local proxy (%v): %s", err, log)
+	}
+	pid, _ := strconv.Atoi(string(m[1]))
+	if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the local proxy does not stop")
+		}
+	}
+}
+
+var timeOfDay = regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`)
+
 // sameButEllipses compares with … in want for anything, and without white space at
 // the ends of lines.
 func sameButEllipses(want, got string) bool {
+	want, got = timeOfDay.ReplaceAllString(want, "TIME"), timeOfDay.ReplaceAllString(got, "TIME")
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "…", ".*")
 	return regexp.MustCompile("(?s)^" + pattern + "$").MatchString(strings.TrimSpace(got))
 }
@@ -121,6 +191,7 @@ func TestSameButEllipses(t *testing.T) {
 	}{
 		{"a … c\n", "a b c\n", true}, {"a … c\n", "a b d\n", false}, {"a.c", "abc", false},
 		{"…\nlast\n", "one\ntwo\nlast\n", true}, {"", "x", false}, {"a\nb\n", "a\n", false},
+		{"since 10:15:04", "since 23:59:59", true}, {"since 10:15:04", "since then", false},
 	} {
 		if got := sameButEllipses(tt.want, tt.got); got != tt.same {
 			t.Error(fmt.Sprint(i), tt)

@@ -10,7 +10,7 @@ import (
 	"github.com/leasectl/leasectl/trap/child"
 )
 
-// Each error has the exit code that the README promises, however deep it is
+// Each error has the exit code that is promised, however deep it is
 // wrapped, and whether or not exec is what failed.
 func TestExitStatus(t *testing.T) {
 	for _, tt := range []struct {

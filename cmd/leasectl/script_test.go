@@ -9,6 +9,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -54,11 +56,26 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	messages := &seenMessages{documented: documentedMessages(t), seen: make(map[string]bool)}
+	began := new(atomic.Int32)
+	all, err := filepath.Glob("../../testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // after all scenarios
+		if int(began.Load()) < len(all) || t.Failed() {
+			return
+		}
+		for _, stale := range messages.stale() {
+			t.Errorf("docs/troubleshooting.md has a message that no scenario has seen: %s", stale)
+		}
+	})
 	testscript.Run(t, testscript.Params{
 		Dir:                 "../../testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
+			began.Add(1)
 			env.Setenv("SCRIPTS", scripts)
 			env.Setenv(raceOptions, quickExit)
 			// Each scenario has a state directory and an owner of its own,
@@ -71,16 +88,18 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":   exits,
-			"waitfor": waitFor,
+			"exits":     messages.exits,
+			"explained": messages.explained,
+			"waitfor":   waitFor,
 		},
 	})
 }
 
-// exits runs a command and compares its exit code:
+// exits runs a command and compares its exit code. If it is leasectl that says why,
+// docs/troubleshooting.md must know the message.
 //
 //	exits 75 leasectl acquire --type full --wait-timeout 0
-func exits(ts *testscript.TestScript, neg bool, args []string) {
+func (s *seenMessages) exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE COMMAND [ARG…]")
 	}
@@ -96,6 +115,22 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+	if stderr := ts.ReadFile("stderr"); strings.Contains(stderr, "leasectl: ") {
+		s.check(ts, got, stderr)
+	}
+}
+
+// explained says that docs/troubleshooting.md has the message that is in stderr, of a
+// command that ended with a code:
+//
+//	explained 77
+func (s *seenMessages) explained(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: explained CODE")
+	}
+	code, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	s.check(ts, code, ts.ReadFile("stderr"))
 }
 
 // patience bounds what a scenario waits for. It is only ever reached by a test

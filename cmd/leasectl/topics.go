@@ -37,11 +37,11 @@ var commandVariables = [][2]string{
 	{"LEASECTL_STATE", "acquired; skipped in a dry run; degraded if the lease is optional and none was had"},
 	{"LEASECTL_HANDLE", "the path of the handle"},
 	{"LEASECTL_NAMES", "the names, separated by commas"},
-	{"LEASECTL_GENERATION", "a number that grows with every grant of a proxy: a fencing token"},
+	{"LEASECTL_GENERATION", "a number that grows with every grant of the proxy: a fencing token. Not set with a version-1 proxy"},
 	{"LEASED_RESOURCE", "the name, if it is one"},
 	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},
 	{"LEASECTL_UNITS", "how many units the lease was granted of a counted pool"},
-	{"LEASECTL_USES", "with --shared: which uses the command runs under, for a leasectl inside of it"},
+	{"LEASECTL_USES", "with --shared: which uses the command runs under, for a leasectl inside it"},
 }
 
 func environmentHelp(root *cobra.Command) string {

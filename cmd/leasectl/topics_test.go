@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 )
 
 // Each exit code that exitcode.go has is explained by leasectl help exit-codes,
-// and the README has the same table.
+// and docs/troubleshooting.md has the same table.
 func TestExitCodesAreExplained(t *testing.T) {
 	explained := make(map[int]bool)
 	for _, row := range exitMeanings {
@@ -36,25 +37,22 @@ func TestExitCodesAreExplained(t *testing.T) {
 		delete(codes, name)
 	}
 
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(readme), "\n## Exit codes\n")
-	table, _, _ = strings.Cut(table, "\n## ")
+	sameRows(t, "docs/troubleshooting.md", "code", exitMeanings)
+}
+
+// sameRows compares the table of a page whose first column is head with what the help
+// says. A link of the page stands for its text.
+func sameRows(t *testing.T, page, head string, want [][2]string) {
+	t.Helper()
+	_, table, _ := strings.Cut(readPage(t, page), "\n| "+head+" |")
+	table, _, _ = strings.Cut(table, "\n\n")
 	var rows [][2]string
 	for _, m := range regexp.MustCompile(`(?m)^\| (.*?) \| (.*) \|$`).FindAllStringSubmatch(table, -1) {
-		if m[1] != "code" {
-			rows = append(rows, [2]string{m[1], strings.ReplaceAll(m[2], "`", "")})
-		}
+		first := regexp.MustCompile(`\[(.*?)\]\(.*?\)`).ReplaceAllString(m[1], "$1")
+		rows = append(rows, [2]string{strings.ReplaceAll(first, "`", ""), strings.ReplaceAll(m[2], "`", "")})
 	}
-	if len(rows) != len(exitMeanings) {
-		t.Fatalf("the README has %d rows, leasectl help exit-codes %d", len(rows), len(exitMeanings))
-	}
-	for i, row := range rows {
-		if row != exitMeanings[i] {
-			t.Errorf("the README says %q, leasectl help exit-codes %q", row, exitMeanings[i])
-		}
+	if !slices.Equal(rows, want) {
+		t.Errorf("%s has the rows %q, and the help %q", page, rows, want)
 	}
 }
 
@@ -81,7 +79,8 @@ func exitConstants(t *testing.T) map[string]int {
 	return codes
 }
 
-// leasectl help environment has each flag's variable, and each that exec sets.
+// leasectl help environment has each flag's variable, and each that exec sets;
+// docs/using.md has the same table of those.
 func TestEnvironmentIsExplained(t *testing.T) {
 	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
 	text := environmentHelp(root)
@@ -107,4 +106,5 @@ func TestEnvironmentIsExplained(t *testing.T) {
 			t.Errorf("the topic does not have %s, which exec sets", name)
 		}
 	}
+	sameRows(t, "docs/using.md", "variable", commandVariables)
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The numbers that the README gives: a square wave without a pace, a good deal
+// The numbers that docs/limits.md gives: a square wave without a pace, a good deal
 // less of one with jitter, and an even stream with a pace.
 func TestHerds(t *testing.T) {
 	for _, h := range herds {
@@ -93,7 +93,7 @@ func TestReadStarts(t *testing.T) {
 	}
 }
 
-// The picture in the README is what the pools do now.
+// The picture in docs/limits.md is what the pools do now.
 func TestPicture(t *testing.T) {
 	svg, err := picture()
 	if err != nil {

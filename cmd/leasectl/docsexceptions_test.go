@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/proxyserver/config"
+)
+
+// docException is a block, or all blocks of a page, that TestDocs neither runs nor
+// writes to a file, and what is checked instead.
+type docException struct {
+	page, begins string // begins is the first line of the block; "" is any of the page
+	why          string
+	check        func(t *testing.T, b docBlock)
+}
+
+var docExceptions = []docException{
+	{
+		page: "docs/commands.md",
+		why:  "it is what the commands say of themselves",
+		// TestCommandReference compares all of the page.
+		check: func(t *testing.T, b docBlock) { testedBy(t, "cmd/leasectl/reference_test.go", "TestCommandReference") },
+	},
+	{
+		page: "README.md", begins: "tar -xzf leasectl_*_linux_amd64.tar.gz",
+		why: "it installs packages, as root",
+		// It unpacks an archive as make dist makes it, and knows the names of its files.
+		check: func(t *testing.T, b docBlock) { testedBy(t, "scripts/dist/install_test.go", "TestInstallLines") },
+	},
+	{
+		page: "README.md", begins: "$ make build                   # a static program, bin/leasectl",
+		why:   "CI builds, runs the demo and the tests: this is one of them",
+		check: madeFromClone,
+	},
+	{
+		page: "README.md", begins: `leasectl serve --listen :8370 --pool install=4 --data /var/lib/leasectl \`,
+		why:   "it serves until it is stopped, for everybody",
+		check: serves,
+	},
+	{
+		page: "docs/operating.md", begins: `leasectl serve --listen :8370 --config pools.yaml --data /var/lib/leasectl \`,
+		why:   "it serves until it is stopped, for everybody",
+		check: serves,
+	},
+	{
+		page: "docs/operating.md", begins: `leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem --tls-key key.pem \`,
+		why:   "it needs an etcd with certificates",
+		check: parses,
+	},
+	{
+		page: "docs/recipes.md", begins: "  adapt: {floor: 8, start: 32}",
+		why:   "it is a line to add to a pool",
+		check: addsToPool,
+	},
+	{
+		page: "docs/limits.md", begins: "$ make bench                # under ten minutes; make bench ROW=handoff runs one row",
+		why:   "it takes minutes, and its numbers are those of the machine",
+		check: madeFromClone,
+	},
+}
+
+// Every block of code that is not run is an exception, and every exception is of a
+// block that is there.
+func TestDocExceptions(t *testing.T) {
+	used := make([]bool, len(docExceptions))
+	for _, b := range allDocBlocks(t) {
+		if b.runs() || b.file() != "" {
+			continue
+		}
+		found := false
+		for i, e := range docExceptions {
+			if e.page == b.page && (e.begins == "" || e.begins == b.first()) {
+				found, used[i] = true, true
+				t.Run(filepath.Base(b.page)+"/"+b.section, func(t *testing.T) { e.check(t, b) })
+			}
+		}
+		if !found {
+			t.Errorf("%s: the block is neither run nor a file: mark it, or add an exception with what is checked instead:\n%s", b, b.text)
+		}
+	}
+	for i, e := range docExceptions {
+		if !used[i] || e.why == "" {
+			t.Errorf("%s has no block that begins with %q", e.page, e.begins)
+		}
+	}
+}
+
+// testedBy checks that a file has a test.
+func testedBy(t *testing.T, path, test string) {
+	t.Helper()
+	text, err := os.ReadFile("../../" + path)
+	if err != nil || !strings.Contains(string(text), "\nfunc "+test+"(t *testing.T) {") {
+		t.Errorf("%s has no %s (%v)", path, test, err)
+	}
+}
+
+// madeFromClone checks commands that build: make has the targets, and go install
+// finds a program.
+func madeFromClone(t *testing.T, b docBlock) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.text) {
+		words := strings.Fields(strings.TrimLeft(line, "$# "))
+		switch {
+		case words[0] == "make" && regexp.MustCompile(`(?m)^`+words[1]+`:`).Match(makefile):
+		case strings.HasPrefix(line, "$ go install ./"):
+			source, err := os.ReadFile(filepath.Join("../..", words[2], "main.go"))
+			if err != nil || !bytes.Contains(source, []byte("\npackage main\n")) {
+				t.Errorf("%s is no program (%v)", words[2], err)
+			}
+		default:
+			t.Errorf("%q: make has no such target", line)
+		}
+	}
+}
+
+// parses checks that leasectl takes the command line.
+func parses(t *testing.T, b docBlock) {
+	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
+	checkCommandLine(t, root, b.String(), strings.ReplaceAll(b.text, "\\\n", " "))
+}
+
+// serves runs a server as the block says, but on a free port of loopback and with a
+// directory of the test, until it listens.
+func serves(t *testing.T, b docBlock) {
+	parses(t, b)
+	dir := t.TempDir()
+	for name, text := range map[string]string{"tokens": "ci-jobs a-token-of-at-least-sixteen-bytes\n", "pools.yaml": "resources:\n- {type: install, min-count: 1, max-count: 1}\n"} {
+		writeDocFile(t, dir, name, text, 0o600)
+	}
+	if err := writeCertificate(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")); err != nil {
+		t.Fatal(err)
+	}
+	line := strings.NewReplacer("leasectl ", "exec leasectl ", ":8370", "127.0.0.1:0", "/var/lib/leasectl", "data").Replace(b.text)
+	cmd := exec.Command("bash", "-c", line)
+	log := new(journalLog)
+	cmd.Dir, cmd.Stderr = dir, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); !strings.Contains(log.String(), "msg=serving"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Errorf("it does not serve:\n%s", log)
+			break
+		}
+	}
+	cmd.Process.Signal(syscall.SIGINT)
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("serve: %v\n%s", err, log)
+	}
+}
+
+// addsToPool checks a line of YAML as a part of a pool.
+func addsToPool(t *testing.T, b docBlock) {
+	pools := "resources:\n- type: install\n  min-count: 32\n  max-count: 32\n" + b.text
+	if _, warnings, err := config.ParsePools("pools.yaml", []byte(pools)); err != nil || len(warnings) != 0 {
+		t.Error(err, warnings)
+	}
+}

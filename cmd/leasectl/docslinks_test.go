@@ -1,0 +1,106 @@
+package main
+
+import (
+	"os"
+	"path"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+var (
+	mdLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	mdHeading = regexp.MustCompile(`(?m)^#{1,6} (.*)$`)
+	mdFence   = regexp.MustCompile("(?ms)^```.*?^```$")
+	mdCode    = regexp.MustCompile("`[^`]+`")
+)
+
+// Every link between the pages leads to a file that is there, and to a heading that
+// is in it.
+func TestLinks(t *testing.T) {
+	links := 0
+	for _, page := range docPages(t) {
+		for _, m := range mdLink.FindAllStringSubmatch(mdFence.ReplaceAllString(readPage(t, page), ""), -1) {
+			target, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			links++
+			to := page
+			if target != "" {
+				to = path.Join(path.Dir(page), target)
+			}
+			if _, err := os.Stat("../../" + to); err != nil || strings.HasPrefix(to, "..") {
+				t.Errorf("%s: the link to %s leads nowhere", page, m[1])
+				continue
+			}
+			if anchor != "" && !anchors(readPage(t, to))[anchor] {
+				t.Errorf("%s: %s has no heading #%s", page, to, anchor)
+			}
+		}
+	}
+	if links < 30 {
+		t.Errorf("found %d links: the pages have more", links)
+	}
+}
+
+// anchors are the names by which the headings of a page are reached: lower case,
+// hyphens for spaces, without punctuation.
+func anchors(text string) map[string]bool {
+	names := make(map[string]bool)
+	for _, m := range mdHeading.FindAllStringSubmatch(mdFence.ReplaceAllString(text, ""), -1) {
+		names[strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1])] = true
+	}
+	return names
+}
+
+// foreignFlags are the flags of other programs that the pages name.
+var foreignFlags = map[string]string{
+	"auto-compaction-retention": "etcd", "quota-backend-bytes": "etcd", "prefix": "etcdctl",
+	"pretty-format": "lease__cat", "no-sandbox": "chromium",
+}
+
+// The command lines and flags that stand in the text of a page exist.
+func TestDocsNameWhatIs(t *testing.T) {
+	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
+	root.InitDefaultHelpCmd()
+	flags := make(map[string]bool)
+	everyCommand(root, func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
+		cmd.PersistentFlags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
+	})
+	flag := regexp.MustCompile(`(?:^|[^\w-])--([a-z][a-z0-9-]*)`)
+	for _, page := range docPages(t) {
+		for _, code := range mdCode.FindAllString(mdFence.ReplaceAllString(readPage(t, page), ""), -1) {
+			code = strings.Trim(strings.ReplaceAll(code, "\n", " "), "`")
+			if strings.HasPrefix(code, "leasectl ") {
+				checkCommandLine(t, root, page, code)
+			}
+			for _, m := range flag.FindAllStringSubmatch(code, -1) {
+				if !flags[m[1]] && foreignFlags[m[1]] == "" {
+					t.Errorf("%s: `%s`: no command has --%s", page, code, m[1])
+				}
+			}
+		}
+	}
+}
+
+// everyCommand is walk, with the hidden ones.
+func everyCommand(cmd *cobra.Command, f func(*cobra.Command)) {
+	f(cmd)
+	for _, sub := range cmd.Commands() {
+		everyCommand(sub, f)
+	}
+}
