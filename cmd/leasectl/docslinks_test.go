@@ -76,6 +76,7 @@ var foreignFlags = map[string]string{
 func TestDocsNameWhatIs(t *testing.T) {
 	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
 	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
 	flags := make(map[string]bool)
 	everyCommand(root, func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
