@@ -19,27 +19,40 @@ var (
 	mdCode    = regexp.MustCompile("`[^`]+`")
 )
 
+// pageLink is a link of a page to a file of ours.
+type pageLink struct {
+	text   string // as it stands there
+	to     string // the file
+	anchor string // the heading in it; may be empty
+}
+
+func pageLinks(t *testing.T, page string) (links []pageLink) {
+	t.Helper()
+	for _, m := range mdLink.FindAllStringSubmatch(mdFence.ReplaceAllString(readPage(t, page), ""), -1) {
+		target, anchor, _ := strings.Cut(m[1], "#")
+		if strings.Contains(target, "://") {
+			continue
+		}
+		to := page
+		if target != "" {
+			to = path.Join(path.Dir(page), target)
+		}
+		links = append(links, pageLink{m[1], to, anchor})
+	}
+	return links
+}
+
 // Every link between the pages leads to a file that is there, and to a heading that
 // is in it.
 func TestLinks(t *testing.T) {
 	links := 0
 	for _, page := range docPages(t) {
-		for _, m := range mdLink.FindAllStringSubmatch(mdFence.ReplaceAllString(readPage(t, page), ""), -1) {
-			target, anchor, _ := strings.Cut(m[1], "#")
-			if strings.Contains(target, "://") {
-				continue
-			}
+		for _, l := range pageLinks(t, page) {
 			links++
-			to := page
-			if target != "" {
-				to = path.Join(path.Dir(page), target)
-			}
-			if _, err := os.Stat("../../" + to); err != nil || strings.HasPrefix(to, "..") {
-				t.Errorf("%s: the link to %s leads nowhere", page, m[1])
-				continue
-			}
-			if anchor != "" && !anchors(readPage(t, to))[anchor] {
-				t.Errorf("%s: %s has no heading #%s", page, to, anchor)
+			if _, err := os.Stat("../../" + l.to); err != nil || strings.HasPrefix(l.to, "..") {
+				t.Errorf("%s: the link to %s leads nowhere", page, l.text)
+			} else if l.anchor != "" && !anchors(readPage(t, l.to))[l.anchor] {
+				t.Errorf("%s: %s has no heading #%s", page, l.to, l.anchor)
 			}
 		}
 	}
