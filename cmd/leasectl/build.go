@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// buildVersion is set by the linker in a release build.
-var buildVersion string
+// buildVersion and buildCommit are set by the linker: make says what git says, and need
+// not leave it to the go command, which builds nothing in a tree that git distrusts.
+var buildVersion, buildCommit string
 
 // version is the release, or what the go command knows of the source: a
 // pseudo-version, which has the commit in it, or the commit alone.
@@ -22,8 +23,11 @@ func version() string {
 }
 
 // commit is the whole id of the source's commit, with -dirty if it was changed
-// since; "" if the go command did not know it.
+// since; "" if nobody knew it at the build.
 func commit() string {
+	if buildCommit != "" {
+		return buildCommit
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

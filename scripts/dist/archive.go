@@ -7,18 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // checksums is the file that sha256sum -c reads.
 const checksums = "SHA256SUMS"
 
-// contents are the files of an archive beside the program, from the tree or from
-// what was put together in work.
-func contents(work string) (map[string]string, error) {
-	files := map[string]string{"README.md": "README.md", "LICENSE": "LICENSE", "NOTICES": filepath.Join(work, "NOTICES")}
+// contents are the files of an archive or a package by their names there, beside the
+// program: they are in the tree, or were put together in work.
+func contents(b binary, work string) (map[string]string, error) {
+	files := map[string]string{"README.md": "README.md", "LICENSE": "LICENSE", "NOTICES": b.notices()}
 	for _, dir := range []string{"man", "completions"} {
 		entries, err := os.ReadDir(filepath.Join(work, dir))
 		if err != nil {
@@ -32,12 +34,7 @@ func contents(work string) (map[string]string, error) {
 }
 
 // writeArchive writes what somebody without a package manager unpacks.
-func writeArchive(b binary, s source, work, out string) (err error) {
-	files, err := contents(work)
-	if err != nil {
-		return err
-	}
-	files["leasectl"] = b.path
+func writeArchive(b binary, s source, files map[string]string, out string) (err error) {
 	f, err := os.Create(filepath.Join(out, b.name(s)+".tar.gz"))
 	if err != nil {
 		return err
@@ -48,8 +45,12 @@ func writeArchive(b binary, s source, work, out string) (err error) {
 		return err
 	}
 	archive := tar.NewWriter(zip)
-	for _, name := range sortedKeys(files) {
-		if err := addFile(archive, s, b.name(s)+"/"+name, files[name]); err != nil {
+	top := b.name(s) + "/"
+	if err := addFile(archive, s, top+"leasectl", b.program(), 0o755); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := addFile(archive, s, top+name, files[name], 0o644); err != nil {
 			return err
 		}
 	}
@@ -57,14 +58,10 @@ func writeArchive(b binary, s source, work, out string) (err error) {
 }
 
 // addFile adds a file that belongs to root and has the date of the commit.
-func addFile(archive *tar.Writer, s source, name, path string) error {
+func addFile(archive *tar.Writer, s source, name, path string, mode int64) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
-	}
-	mode := int64(0o644)
-	if strings.HasSuffix(name, "/leasectl") {
-		mode = 0o755
 	}
 	err = archive.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(text)), ModTime: s.date, Format: tar.FormatPAX})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 // binary is leasectl, built for one system.
 type binary struct {
 	system, arch string // as Go names them
-	path         string
+	dir          string // of the program, and of what is made for this system only
 	info         *buildinfo.BuildInfo
 }
 
@@ -17,15 +17,22 @@ func (b binary) name(s source) string {
 	return "leasectl_" + s.version + "_" + b.system + "_" + b.arch
 }
 
-// build makes a static binary: nothing in it says where it was built.
-func build(s source, work, system, arch string) (binary, error) {
-	b := binary{system: system, arch: arch, path: filepath.Join(work, system+"-"+arch, "leasectl")}
-	env := s.environment("CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=")
-	err := call(env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.buildVersion="+s.version, "-o", b.path, "./cmd/leasectl")
+func (b binary) program() string { return filepath.Join(b.dir, "leasectl") }
+func (b binary) notices() string { return filepath.Join(b.dir, "NOTICES") }
+
+// build makes a static binary: nothing in it says where it was built. GOFLAGS is the
+// default, said aloud: an empty variable would leave it to the user's go env. More is
+// added to the environment.
+func build(s source, work, system, arch string, more ...string) (b binary, err error) {
+	b = binary{system: system, arch: arch, dir: filepath.Join(work, system+"-"+arch)}
+	env := append(s.environment("CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch,
+		"GOAMD64=v1", "GOARM64=v8.0", "GOPPC64=power8", "GOFIPS140=off", "GOFLAGS=-mod=readonly"), more...)
+	err = call(env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.buildVersion="+s.version+" -X main.buildCommit="+s.commit,
+		"-o", b.program(), "./cmd/leasectl")
 	if err != nil {
-		return binary{}, err
+		return b, err
 	}
-	b.info, err = buildinfo.ReadFile(b.path)
+	b.info, err = buildinfo.ReadFile(b.program())
 	return b, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"sort"
 	"strings"
 )
 
@@ -14,60 +13,70 @@ import (
 // that it asks to pass on.
 var licenseFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS)([.-].*)?$`)
 
-// writeNotices writes work/NOTICES: which modules are linked into b, and their
-// licenses. Those ask for it, and some ask to say where the source is: it is published
-// under the module's name.
-func writeNotices(b binary, work string) error {
+// writeNotices writes which modules are linked into b, and their licenses. Those ask
+// for it, and some ask to say where the source is: it is published under the module's
+// name.
+func writeNotices(b binary) error {
 	var text strings.Builder
 	text.WriteString("leasectl is one static program. These modules are linked into it, unchanged; the source of\neach is published under its name and version.\n")
-	deps := b.info.Deps
-	sort.Slice(deps, func(i, j int) bool { return deps[i].Path < deps[j].Path })
-	for _, dep := range deps {
-		if dep.Replace != nil {
-			return fmt.Errorf("%s is replaced: a release is made of published modules", dep.Path)
-		}
-		dir, err := moduleDir(dep.Path, dep.Version)
-		if err != nil {
+	dirs, err := moduleDirs(b)
+	if err != nil {
+		return err
+	}
+	for _, dep := range b.info.Deps { // sorted
+		if err := addNotice(&text, dep.Path+" "+dep.Version, dirs[dep.Path]); err != nil {
 			return err
-		}
-		texts, err := licenses(dir)
-		if err != nil {
-			return err
-		}
-		if len(texts) == 0 {
-			return fmt.Errorf("%s@%s has no license file", dep.Path, dep.Version)
-		}
-		fmt.Fprintf(&text, "\n%s\n%s %s\n%s\n", strings.Repeat("=", 80), dep.Path, dep.Version, strings.Repeat("=", 80))
-		for _, t := range texts {
-			text.WriteString("\n" + t + "\n")
 		}
 	}
 	root, err := output("go", "env", "GOROOT")
 	if err != nil {
 		return err
 	}
-	texts, err := licenses(root)
-	if err != nil {
+	if err := addNotice(&text, "Go's standard library and runtime, "+b.info.GoVersion, root); err != nil {
 		return err
 	}
-	fmt.Fprintf(&text, "\n%s\nGo's standard library and runtime, %s\n%s\n", strings.Repeat("=", 80), b.info.GoVersion, strings.Repeat("=", 80))
-	for _, t := range texts {
-		text.WriteString("\n" + t + "\n")
-	}
-	return os.WriteFile(filepath.Join(work, "NOTICES"), []byte(text.String()), 0o644)
+	return os.WriteFile(b.notices(), []byte(text.String()), 0o644)
 }
 
-// moduleDir returns where the go command keeps a module.
-func moduleDir(path, version string) (string, error) {
-	out, err := output("go", "mod", "download", "-json", path+"@"+version)
+// moduleDirs returns where the go command keeps the modules of b.
+func moduleDirs(b binary) (map[string]string, error) {
+	args := []string{"mod", "download", "-json"}
+	for _, dep := range b.info.Deps {
+		if dep.Replace != nil {
+			return nil, fmt.Errorf("%s is replaced: a release is made of published modules", dep.Path)
+		}
+		args = append(args, dep.Path+"@"+dep.Version)
+	}
+	out, err := output("go", args...)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal([]byte(out), &module); err != nil {
-		return "", fmt.Errorf("%s: %w", path, err)
+	dirs := make(map[string]string)
+	for list := json.NewDecoder(strings.NewReader(out)); list.More(); {
+		var module struct{ Path, Dir string }
+		if err := list.Decode(&module); err != nil {
+			return nil, fmt.Errorf("go mod download: %w", err)
+		}
+		dirs[module.Path] = module.Dir
 	}
-	return module.Dir, nil
+	return dirs, nil
+}
+
+// addNotice adds the license files of a directory, under a title.
+func addNotice(text *strings.Builder, title, dir string) error {
+	licenses, err := licenses(dir)
+	if err != nil {
+		return fmt.Errorf("%s: %w", title, err)
+	}
+	if len(licenses) == 0 {
+		return fmt.Errorf("%s: no license file in %s", title, dir)
+	}
+	line := strings.Repeat("=", 80)
+	fmt.Fprintf(text, "\n%s\n%s\n%s\n", line, title, line)
+	for _, l := range licenses {
+		text.WriteString("\n" + l + "\n")
+	}
+	return nil
 }
 
 // licenses returns the texts of the license files in dir.

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// placed is where the packages put what an archive has beside the program. The
-// manual is packed by the package manager's own rules elsewhere; here it is plain.
+// placed is where the packages put what an archive has beside the program.
 func placed(name string) string {
 	switch dir, base, _ := strings.Cut(name, "/"); {
 	case dir == "man":
@@ -28,11 +27,7 @@ func placed(name string) string {
 }
 
 // writePackages writes a .deb and a .rpm of b.
-func writePackages(b binary, s source, work, out string) error {
-	files, err := contents(work)
-	if err != nil {
-		return err
-	}
+func writePackages(b binary, s source, files map[string]string, out string) error {
 	type info struct {
 		Mode  int       `json:"mode"`
 		MTime time.Time `json:"mtime"`
@@ -42,8 +37,8 @@ func writePackages(b binary, s source, work, out string) error {
 		Dst  string `json:"dst"`
 		Info info   `json:"file_info"`
 	}
-	list := []content{{b.path, "/usr/bin/leasectl", info{0o755, s.date}}}
-	for _, name := range sortedKeys(files) {
+	list := []content{{b.program(), "/usr/bin/leasectl", info{0o755, s.date}}}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		list = append(list, content{files[name], placed(name), info{0o644, s.date}})
 	}
 	// JSON is YAML, which is what nfpm reads.
@@ -53,11 +48,12 @@ func writePackages(b binary, s source, work, out string) error {
 		"homepage":    "https://github.com/leasectl/leasectl",
 		"description": "leases for CI steps that share an account\nTakes a lease from an HTTP lease proxy before a step does what a shared\naccount can bear only so often, and gives it back however the step ends.",
 		"contents":    list,
+		"rpm":         map[string]string{"buildhost": "localhost"}, // else the name of this machine
 	})
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(work, b.arch+".json")
+	path := filepath.Join(b.dir, "nfpm.json")
 	if err := os.WriteFile(path, config, 0o644); err != nil {
 		return err
 	}
@@ -69,5 +65,3 @@ func writePackages(b binary, s source, work, out string) error {
 	}
 	return nil
 }
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,15 +30,21 @@ func writeSBOM(b binary, s source, out string) error {
 		Components []component `json:"components"`
 	}{Format: "CycloneDX", SpecVersion: "1.5", Version: 1}
 	bom.Metadata.Timestamp = s.date.Format(time.RFC3339)
-	bom.Metadata.Component = component{Type: "application", Name: "leasectl", Version: s.version, PURL: "pkg:golang/" + b.info.Main.Path + "@" + s.version}
+	bom.Metadata.Component = component{Type: "application", Name: "leasectl", Version: s.version, PURL: packageURL(b.info.Main.Path, s.version)}
 	std := b.info.GoVersion
-	bom.Components = append(bom.Components, component{Type: "library", Name: "std", Version: std, PURL: "pkg:golang/std@" + std})
+	bom.Components = append(bom.Components, component{Type: "library", Name: "std", Version: std, PURL: packageURL("std", std)})
 	for _, dep := range b.info.Deps {
-		bom.Components = append(bom.Components, component{Type: "library", Name: dep.Path, Version: dep.Version, PURL: "pkg:golang/" + dep.Path + "@" + dep.Version})
+		bom.Components = append(bom.Components, component{Type: "library", Name: dep.Path, Version: dep.Version, PURL: packageURL(dep.Path, dep.Version)})
 	}
 	text, err := json.MarshalIndent(bom, "", "  ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(out, b.name(s)+".cdx.json"), append(text, '\n'), 0o644)
+}
+
+// packageURL names a module as https://github.com/package-url/purl-spec says. A
+// version has no special character but +.
+func packageURL(module, version string) string {
+	return "pkg:golang/" + module + "@" + url.QueryEscape(version)
 }

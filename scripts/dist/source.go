@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -12,40 +14,102 @@ import (
 
 // source is the tree that a release is made of.
 type source struct {
-	version string // for people, and in file names
-	date    time.Time
+	version string    // for people, and in file names
+	commit  string    // its whole id
+	date    time.Time // of everything that a release dates
 }
 
-// readSource asks git which commit it is. A tree without a tag has a version that
-// sorts before every release.
+// isRelease reports whether the tree is that of a tag, without changes.
+func (s source) isRelease() bool {
+	return !strings.Contains(s.version, "+") && !strings.HasPrefix(s.version, "0.0.0-")
+}
+
+// readSource asks git which commit the working directory is. The date is that of the
+// commit, unless SOURCE_DATE_EPOCH says another one.
 func readSource() (source, error) {
-	stamp, err := output("git", "log", "-1", "--format=%ct")
+	inside, err := git("rev-parse", "--show-prefix")
+	if err != nil {
+		return source{}, fmt.Errorf("the version and the date of a release are those of its commit: %w", err)
+	}
+	if inside != "" {
+		return source{}, errors.New("this is not the top directory of its repository: the version would be of another program")
+	}
+	head, err := git("log", "-1", "--format=%H %ct")
 	if err != nil {
 		return source{}, err
 	}
-	seconds, err := strconv.ParseInt(stamp, 10, 64)
+	commit, committed, _ := strings.Cut(head, " ")
+	date, err := unixDate(committed)
 	if err != nil {
 		return source{}, fmt.Errorf("date of the commit: %w", err)
 	}
-	s := source{date: time.Unix(seconds, 0).UTC()}
-	if tag, err := output("git", "describe", "--tags", "--dirty", "--match", "v[0-9]*"); err == nil {
-		s.version = strings.TrimPrefix(tag, "v")
-		return s, nil
-	}
-	id, err := output("git", "describe", "--always", "--dirty", "--exclude", "*")
+	version, err := describe(commit, date)
 	if err != nil {
 		return source{}, err
 	}
-	s.version = "0.0.0-" + s.date.Format("20060102") + "." + id
-	return s, nil
+	if epoch := os.Getenv("SOURCE_DATE_EPOCH"); epoch != "" {
+		if date, err = unixDate(epoch); err != nil {
+			return source{}, fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
+		}
+	}
+	return source{version, commit, date}, nil
+}
+
+func unixDate(seconds string) (time.Time, error) {
+	n, err := strconv.ParseInt(seconds, 10, 64)
+	return time.Unix(n, 0).UTC(), err
+}
+
+// describe returns the version of the tree, as packages of Debian and Red Hat order
+// them:
+//
+//	1.2.3                          the tag v1.2.3
+//	1.2.3+5.g0123456789ab          five commits later
+//	0.0.0-20261122.g0123456789ab   no tag, or a clone too shallow to have it
+//
+// A tree with changes, or with files that git does not know, ends in dirty. The id has
+// twelve digits: git's default depends on how much the clone has.
+func describe(commit string, date time.Time) (string, error) {
+	var version string
+	if tag, err := git("describe", "--tags", "--long", "--abbrev=12", "--match", "v[0-9]*"); err == nil {
+		m := longDescription.FindStringSubmatch(tag)
+		if m == nil {
+			return "", fmt.Errorf("git describes the commit as %q", tag)
+		}
+		if version = m[1]; m[2] != "0" {
+			version += "+" + m[2] + "." + m[3]
+		}
+	} else {
+		version = "0.0.0-" + date.Format("20060102") + ".g" + commit[:min(len(commit), 12)]
+	}
+	changed, err := git("status", "--porcelain")
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case changed == "":
+		return version, nil
+	case strings.Contains(version, "+"):
+		return version + ".dirty", nil
+	default:
+		return version + "+dirty", nil
+	}
+}
+
+var longDescription = regexp.MustCompile(`^v(.+)-([0-9]+)-(g[0-9a-f]+)$`)
+
+// git runs git in the tree. It may be somebody else's, such as a clone that is mounted
+// into a container: whoever runs its makefile trusts it already. It is only read.
+func git(args ...string) (string, error) {
+	return output("git", append([]string{"--no-optional-locks", "-c", "safe.directory=*"}, args...)...)
 }
 
 // environment is that of every program that a release is made with.
 func (s source) environment(more ...string) []string {
-	return append(append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(s.date.Unix(), 10)), more...)
+	return append(append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(s.date.Unix(), 10), "TZ=UTC"), more...)
 }
 
-// output runs a program and returns the line that it prints.
+// output runs a program and returns what it prints, without white space around it.
 func output(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	var stderr bytes.Buffer
