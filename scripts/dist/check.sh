@@ -1,89 +1,212 @@
 #!/usr/bin/env bash
 # Uses a release as its users do: check.sh DIR. It installs and removes a package, so
-# it is for machines that are thrown away, as root: Debian with qemu-user, buildah, rpm.
+# it is for machines that are thrown away, as root; .ci/run says what it needs beside Go.
 set -o errexit -o nounset -o pipefail
 
 dist=$(cd "${1:?check.sh DIR}" && pwd)
 cd "$(dirname "$0")/../.."
-tree=$PWD
 work=$(mktemp -d)
+chmod 755 "$work" # other users run what is in it
 server=
 finish() {
-  if [[ -n $server ]]; then kill "$server" || true; fi
+  if [[ -n $server ]]; then stop; fi
   rm -rf "$work"
 }
 trap finish EXIT
 
 say() { printf 'check: %s\n' "$*"; }
+fail() { say "$*" >&2; exit 1; }
 only() { # the one file that a pattern names
   local files
   mapfile -t files < <(find "$dist" -maxdepth 1 -name "$1")
-  [[ ${#files[@]} == 1 ]] || { say "$1 names ${#files[@]} files" >&2; exit 1; }
+  ((${#files[@]} == 1)) || fail "$1 names ${#files[@]} files"
   printf '%s\n' "${files[0]}"
 }
+program() { echo "$work"/leasectl_*_"$1"/leasectl; } # program SYSTEM_ARCH: unpacked
 
-say "the checksums"
-(cd "$dist" && sha256sum --quiet --check SHA256SUMS)
+# The other build is as unlike the first as can be without another machine, and compiles
+# one target from nothing. The others differ from it in the compiler's target only.
+again() {
+  say "another directory, umask, time zone and language, and an empty cache, give the same bytes"
+  mkdir -p "$work/else where"
+  tar -c --exclude ./bin --exclude ./dist . | (umask 077 && tar -xC "$work/else where" --no-same-permissions --no-same-owner)
+  (
+    umask 077
+    cd "$work/else where"
+    TZ=Asia/Kathmandu LC_ALL=tr_TR.UTF-8 go run ./scripts/dist -o "$work/again" -afresh linux/amd64 >/dev/null
+  )
+  diff --recursive "$work/again" "$dist"
+  rm -rf "$work/else where" "$work/again"
+}
 
-say "another directory and an empty cache give the same bytes"
-git clone --quiet "$tree" "$work/elsewhere"
-(cd "$work/elsewhere" && GOCACHE="$work/cache" go run ./scripts/dist -o "$work/again" -targets linux/amd64)
-for file in "$work"/again/leasectl_*; do
-  cmp "$file" "$dist/${file##*/}"
-done
+# What is in an archive is static, and has the modules that the notices and the SBOM name.
+contents() { # contents SYSTEM_ARCH
+  local archive dir modules
+  archive=$(only "*_$1.tar.gz")
+  tar -xzf "$archive" -C "$work"
+  dir=$(dirname "$(program "$1")")
+  go version -m "$dir/leasectl" >"$work/info"
+  grep -q $'build\tCGO_ENABLED=0' "$work/info" || fail "$1 is not static"
+  modules=$(awk '$1 == "dep" { print $2 " " $3 }' "$work/info")
+  [[ -n $modules ]] || fail "$1 names no modules"
+  diff <(echo "$modules") <(sed -n 's/^\([a-z.]*\.[a-z]*\/[^ ]*\|[a-z.]*\.[a-z]*\) \(v[0-9][^ ]*\)$/\1 \2/p' "$dir/NOTICES") || fail "$1: NOTICES"
+  diff <(echo "$modules") <(sed -n 's/^ *"purl": "pkg:golang\/\(.*\)@\(v.*\)"$/\1 \2/p' "${archive%.tar.gz}.cdx.json") || fail "$1: SBOM"
+  say "$1: $(stat -c %s "$dir/leasectl") bytes, packed $(stat -c %s "$archive"), $(wc -l <<<"$modules") modules"
+}
 
-say "the package of Debian"
-dpkg --install "$(only '*_linux_amd64.deb')"
-leasectl version
-leasectl exec --proxy local --pool install=1 --type install -- true
-test -s /usr/share/man/man1/leasectl-exec.1
-bash -c 'source /usr/share/bash-completion/completions/leasectl'
-dpkg --remove leasectl
-[[ ! -e /usr/bin/leasectl ]]
+# Every command has a man page that groff has nothing to say about, and each shell reads
+# its completions.
+manual() {
+  local dir command warnings
+  dir=$(dirname "$(program linux_amd64)")
+  say "man pages and completions"
+  for command in $("$dir/leasectl" help | sed -n '/^Available Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p'); do
+    case $command in completion | help) continue ;; esac
+    [[ -s $dir/man/leasectl-$command.1 ]] || fail "no man page of $command"
+  done
+  [[ -n $command ]] || fail "the help lists no commands"
+  warnings=$(groff -K utf8 -T utf8 -man -ww -z "$dir"/man/*.1 2>&1)
+  [[ -z $warnings ]] || fail "groff: $warnings"
+  bash -c 'source "$1" && complete -p leasectl' bash "$dir/completions/leasectl.bash"
+  zsh -n "$dir/completions/_leasectl"
+  fish --no-execute "$dir/completions/leasectl.fish"
+}
 
-say "the package of Red Hat"
-rpm --query --package --list "$(only '*_linux_amd64.rpm')" | grep -x /usr/bin/leasectl
+debian() {
+  local package
+  say "the package of Debian"
+  for package in "$dist"/*.deb; do
+    dpkg-deb --field "$package" Package Version Architecture | paste -sd ' '
+    rm -rf "$work/deb"
+    dpkg-deb --extract "$package" "$work/deb"
+    package=${package##*_linux_}
+    cmp "$work/deb/usr/bin/leasectl" "$(program "linux_${package%.deb}")"
+  done
+  dpkg --install "$(only '*_linux_amd64.deb')"
+  leasectl version
+  leasectl exec --proxy local --pool install=1 --type install -- true
+  bash -c 'source /usr/share/bash-completion/completions/leasectl'
+  dpkg --remove leasectl
+  [[ ! -e /usr/bin/leasectl ]] || fail "the package leaves its program"
+}
+
+redhat() { # into a directory of its own: the package database of this machine is Debian's
+  local package root=$work/redhat
+  say "the package of Red Hat"
+  for package in "$dist"/*.rpm; do
+    rpm --query --package --queryformat '%{NAME} %{VERSION}-%{RELEASE} %{ARCH}, built on %{BUILDHOST}\n' "$package"
+    [[ $(rpm --query --package --queryformat '%{BUILDHOST}' "$package") == localhost ]] || fail "$package names the machine"
+    mkdir "$root"
+    rpm --install --root "$root" --nodeps --ignorearch --force-debian "$package"
+    rpm --verify --root "$root" leasectl
+    package=${package##*_linux_}
+    cmp "$root/usr/bin/leasectl" "$(program "linux_${package%.rpm}")"
+    rm -rf "$root"
+  done
+}
+
+serve() { # serve SOCKET COMMAND…: in the background, with a new store
+  local socket=$1
+  shift
+  rm -rf "$socket"
+  set -o monitor # a process group of its own
+  "$@" 2>"$work/serve.log" &
+  server=$!
+  set +o monitor
+  for ((i = 0; i < 1200; i++)); do
+    if [[ -S $socket ]]; then return; fi
+    if ! kill -0 "$server" 2>/dev/null; then break; fi
+    sleep 0.1
+  done
+  cat "$work/serve.log" >&2
+  fail "no server: $*"
+}
+stop() { # and wait for all that belongs to it
+  kill -- "-$server" || true
+  wait "$server" || true
+  while kill -0 -- "-$server" 2>/dev/null; do sleep 0.1; done
+  server=
+}
 
 # A native server and a client of another machine, and the other way round: the wire and
 # the handles are the same on all. (A store is not: bbolt writes in the byte order of its
 # machine.)
-tar -xzf "$(only '*_linux_amd64.tar.gz')" -C "$work"
-native=$(echo "$work"/leasectl_*_linux_amd64/leasectl)
-serve() { # serve COMMAND…: in the background, on a socket, with a new store
-  rm -rf "$work/socket" "$work/data"
-  "$@" serve --socket "$work/socket" --pool install=1 --data "$work/data" 2>"$work/serve.log" &
-  server=$!
-  for ((i = 0; i < 600; i++)); do
-    if [[ -S $work/socket ]]; then return; fi
-    sleep 0.1
-  done
-  cat "$work/serve.log"
-  exit 1
-}
-stop() { kill "$server"; wait "$server"; server=; }
-export LEASE_PROXY_SERVER_URL=unix://$work/socket LEASECTL_STATE_DIR=$work/state
-declare -A emulator=([arm64]=qemu-aarch64 [ppc64le]=qemu-ppc64le [s390x]=qemu-s390x)
-for arch in "${!emulator[@]}"; do
-  say "linux/$arch, under ${emulator[$arch]}"
-  tar -xzf "$(only "*_linux_$arch.tar.gz")" -C "$work"
-  foreign=("${emulator[$arch]}" "$work"/leasectl_*_linux_"$arch"/leasectl)
-  serve "$native"
-  handle=$("${foreign[@]}" acquire --type install --wait-timeout 5m)
+foreign() { # foreign ARCH EMULATOR
+  local native handle
+  native=$(program linux_amd64)
+  say "linux/$1, under $2"
+  set -- "$2" "$(program "linux_$1")"
+  export LEASE_PROXY_SERVER_URL=unix://$work/socket LEASECTL_STATE_DIR=$work/state
+  "$@" version
+  rm -rf "$work/data" && serve "$work/socket" "$native" serve --socket "$work/socket" --pool install=1 --data "$work/data"
+  handle=$("$@" acquire --type install --wait-timeout 5m)
   [[ $("$native" release --handle "$handle") == install-0 ]]
   stop
-  serve "${foreign[@]}"
+  rm -rf "$work/data" && serve "$work/socket" "$@" serve --socket "$work/socket" --pool install=1 --data "$work/data"
   handle=$("$native" acquire --type install --wait-timeout 5m)
-  [[ $("${foreign[@]}" release --handle "$handle") == install-0 ]]
+  [[ $("$@" release --handle "$handle") == install-0 ]]
   stop
-done
+  unset LEASE_PROXY_SERVER_URL LEASECTL_STATE_DIR
+}
 
-say "the image puts its program into a volume"
-tag=localhost/leasectl:check
-scripts/dist/image.sh "$native" "$tag"
-container=$(buildah --storage-driver vfs from "$tag")
-mkdir -m 777 "$work/tools"
-buildah --storage-driver vfs run --isolation chroot --volume "$work/tools:/tools" "$container" -- /leasectl install-to /tools
-"$work/tools/leasectl" version
-buildah --storage-driver vfs rm "$container" >/dev/null
-buildah --storage-driver vfs rmi "$tag" >/dev/null
-say "image of $(stat -c %s "$native") bytes, packed $(stat -c %s "$(only '*_linux_amd64.tar.gz')")"
+# The image from scratch, as an init container and as a server. Where no container can run,
+# its files are unpacked and run in a chroot.
+image() {
+  local native tag=localhost/leasectl:check container root blob url
+  native=$(program linux_amd64)
+  say "the image"
+  # Storage of its own: what the machine has in /var/lib/containers stays as it is.
+  printf '[storage]\ndriver = "vfs"\ngraphroot = "%s"\nrunroot = "%s"\n' "$work/images" "$work/run" >"$work/storage.conf"
+  export CONTAINERS_STORAGE_CONF=$work/storage.conf
+  scripts/dist/image.sh "$native" "$tag"
+  buildah push --quiet "$tag" "oci:$work/oci"
+  root=$work/root
+  mkdir "$root"
+  for blob in "$work"/oci/blobs/sha256/*; do
+    if gzip --test "$blob" 2>/dev/null; then tar -xzf "$blob" -C "$root"; fi
+  done
+  [[ $(cd "$root" && find . -type f) == ./leasectl ]] || fail "the image has more than the program, or less"
+  cmp "$root/leasectl" "$native"
+  say "the image is $(stat -c %s "$root/leasectl") bytes, $(cat "$work"/oci/blobs/sha256/* | wc -c) to pull"
+
+  container=$(buildah from "$tag")
+  if buildah run --isolation chroot "$container" -- /leasectl version; then
+    volume=$work/volume
+    inside() { buildah run --isolation chroot --user "$1" --volume "$volume:/volume" "$container" -- "${@:2}"; }
+  else
+    say "NO CONTAINER CAN RUN HERE: the files of the image run in a chroot"
+    volume=$root/volume
+    mkdir -p "$root/proc/self" && ln -s /leasectl "$root/proc/self/exe" # all of /proc that it reads
+    inside() { chroot --userspec "$1" "$root" "${@:2}"; }
+  fi
+  # A volume as a pod has it: of root, for everybody. The users: that of the image, and one
+  # that a cluster chose.
+  install -d -m 2777 "$volume"
+  inside 65532:65532 /leasectl install-to /volume/tools
+  inside 1000730000:0 /leasectl install-to /volume/other/tools
+  serve "$volume/socket" inside 1000730000:0 /leasectl serve --socket /volume/socket --pool install=1 --data /volume/data
+  # The step's container has other programs, and finds this one by its PATH.
+  url=unix://$volume/socket
+  for tools in "$volume/tools" "$volume/other/tools"; do
+    setpriv --reuid 1000730000 --regid 0 --clear-groups env --ignore-environment \
+      PATH="$tools:/usr/bin:/bin" LEASE_PROXY_SERVER_URL="$url" LEASECTL_STATE_DIR="$volume/state" \
+      leasectl exec --type install -- printenv LEASED_RESOURCE
+  done
+  stop
+  unset CONTAINERS_STORAGE_CONF
+}
+
+say "the checksums"
+(cd "$dist" && sha256sum --check --ignore-missing --quiet SHA256SUMS)
+for target in linux_amd64 linux_arm64 linux_ppc64le linux_s390x darwin_amd64 darwin_arm64; do
+  contents "$target"
+done
+manual
+debian
+redhat
+foreign arm64 qemu-aarch64
+foreign ppc64le qemu-ppc64le
+foreign s390x qemu-s390x
+image
+again
+say "all of it"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes an OCI image of a release: image.sh BINARY TAG. Buildah with vfs storage and
-# chroot isolation needs root, but no privileges of a container engine.
+# Makes an OCI image of a release's program: image.sh BINARY TAG; buildah push takes it to
+# a registry. vfs storage and chroot isolation need root, but no container engine and no
+# privileges of one. Two images of one program are the same.
 set -o errexit -o nounset -o pipefail
 
 binary=${1:?image.sh BINARY TAG} tag=${2:?image.sh BINARY TAG}
@@ -9,4 +10,4 @@ here=$(cd "$(dirname "$0")" && pwd)
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
 install -m 755 "$binary" "$context/leasectl"
-buildah --storage-driver vfs build --isolation chroot --timestamp "${SOURCE_DATE_EPOCH:-0}" --tag "$tag" --file "$here/Containerfile" "$context"
+STORAGE_DRIVER=${STORAGE_DRIVER:-vfs} buildah build --isolation chroot --timestamp "${SOURCE_DATE_EPOCH:-0}" --tag "$tag" --file "$here/Containerfile" "$context"
