@@ -9,7 +9,7 @@ GO      ?= go
 SHELLS   = $(wildcard .ci/run scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL = build
-.PHONY: help build demo test test-browser page-picture test-examples mutants lint check clean docs dist dist-check
+.PHONY: help build demo test test-browser page-picture test-examples mutants lint vuln check clean docs dist dist-check
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -52,7 +52,10 @@ lint: ## format, vet (also for macOS), staticcheck, shellcheck
 	@command -v shellcheck >/dev/null || { echo "shellcheck is missing: install the package of that name"; exit 1; }
 	shellcheck --external-sources $(SHELLS)
 
-check: lint ## lint, and the tests under the race detector
+vuln: ## govulncheck, if its database can be reached
+	$(GO) run ./scripts/vuln
+
+check: lint vuln ## lint, vuln, and the tests under the race detector
 	$(MAKE) test RACE=-race
 
 docs: ## docs/commands.md, from the help of the commands
