@@ -77,6 +77,7 @@ func TestUnitsOfRequests(t *testing.T) {
 		{"type=mem&wire=3&count=1", 1, 1, 3},
 		{"type=mem&wire=3", 1, 512, 3},
 		{"type=mem&wire=3&items=200", 1, 192, 3},
+		{"type=mem&wire=9&count=7&tides=high", 1, 7, 3}, // of a newer client
 		{"type=mem&items=0", 1, 128, 0},
 		{"type=mem&count=3", 3, 1, 0},
 		{"type=mem&count=1", 1, 512, 0}, // of wire 2, whose clients say 1 for nothing
@@ -87,7 +88,7 @@ func TestUnitsOfRequests(t *testing.T) {
 	} {
 		p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(2)}})
 		r := p.granted(tt.query + "&request_id=a")
-		if len(r.Names) != tt.names || r.Leases[0].Units != tt.units || (r.Wire != 0) != (tt.wire != 0) {
+		if len(r.Names) != tt.names || r.Leases[0].Units != tt.units || r.Wire != tt.wire {
 			t.Errorf("%s: %+v", tt.query, r)
 		}
 		again := p.granted(tt.query + "&request_id=a")

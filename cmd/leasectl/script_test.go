@@ -26,10 +26,11 @@ import (
 func TestMain(m *testing.M) {
 	os.Setenv(raceOptions, quickExit)
 	testscript.Main(heardTests{m}, map[string]func(){
-		"leasectl": main,
-		"v1proxy":  versionOneProxy,
-		"v2proxy":  versionTwoProxy,
-		"makecert": makeCertificate,
+		"leasectl":   main,
+		"v1proxy":    versionOneProxy,
+		"v2proxy":    versionTwoProxy,
+		"newerproxy": newerProxy,
+		"makecert":   makeCertificate,
 	})
 }
 
@@ -77,6 +78,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			began.Add(1)
 			env.Setenv("SCRIPTS", scripts)
+			env.Setenv("STORES", filepath.Join(scripts, "../proxyserver/store/bolt/testdata"))
 			env.Setenv(raceOptions, quickExit)
 			// Each scenario has a state directory and an owner of its own,
 			// whatever CI system the tests run in.

@@ -23,24 +23,29 @@ import (
 //
 //	v2proxy SOCKET TYPE N
 func versionTwoProxy() {
-	fmt.Fprintln(os.Stderr, serveWire2(os.Args[1], os.Args[2], os.Args[3]))
+	server, err := poolsOf(os.Args[2], os.Args[3])
+	if err == nil {
+		err = serveOn(os.Args[1], wire2{server})
+	}
+	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }
 
-func serveWire2(socket, typ, count string) error {
+// poolsOf is a server with count leases of one type.
+func poolsOf(typ, count string) (http.Handler, error) {
 	n, err := strconv.Atoi(count)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	server, err := proxyserver.New(proxyserver.Options{Pools: []pool.Config{{Type: typ, Names: pool.Numbered(typ, n)}}})
-	if err != nil {
-		return err
-	}
+	return proxyserver.New(proxyserver.Options{Pools: []pool.Config{{Type: typ, Names: pool.Numbered(typ, n)}}})
+}
+
+func serveOn(socket string, h http.Handler) error {
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		return err
 	}
-	return http.Serve(l, wire2{server})
+	return http.Serve(l, h)
 }
 
 // wire2 makes a server look and act like one of wire 2.

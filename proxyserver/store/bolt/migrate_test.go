@@ -134,6 +134,16 @@ func TestFormat2(t *testing.T) {
 	}
 }
 
+// Each earlier format is opened from a file that a program of its time wrote: whoever
+// raises the number keeps one, before no program writes it any more.
+func TestEveryFormatHasAFile(t *testing.T) {
+	for n := 1; n < format; n++ {
+		if _, err := os.Stat(fmt.Sprintf("testdata/format%d.db", n)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A store has an id of its own, and keeps it.
 func TestID(t *testing.T) {
 	dir := t.TempDir()

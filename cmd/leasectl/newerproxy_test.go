@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// newerProxy is what a server of a later wire may be, as far as docs/versions.md lets
+// it: it says wire 9, its answers have more fields, and some of its refusals are of
+// types that nobody knows today. It serves N leases of one type on a socket until it
+// is killed:
+//
+//	newerproxy SOCKET TYPE N
+func newerProxy() {
+	server, err := poolsOf(os.Args[2], os.Args[3])
+	if err == nil {
+		err = serveOn(os.Args[1], wire9{server})
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// wire9 makes a server look like one of wire 9.
+type wire9 struct{ server http.Handler }
+
+func (h wire9) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer := httptest.NewRecorder()
+	if r.URL.Query().Get(leaseapi.ParamType) == "moon" {
+		answer.Header().Set("Content-Type", "application/problem+json")
+		answer.WriteHeader(http.StatusUnprocessableEntity)
+		answer.WriteString(`{"type":"urn:leasectl:problem:eclipse","title":"eclipse","status":422,"detail":"the moon is not to be had today"}`)
+	} else {
+		h.server.ServeHTTP(answer, r)
+	}
+	maps.Copy(w.Header(), answer.Header())
+	body := answer.Body.Bytes()
+	var object map[string]any
+	if json.Unmarshal(body, &object) == nil {
+		if _, has := object["wire"]; has {
+			object["wire"] = 9
+		}
+		object["tides"] = map[string]any{"high": []int{6, 18}}
+		if more, err := json.Marshal(object); err == nil {
+			body = more
+		}
+	}
+	w.WriteHeader(answer.Code)
+	w.Write(body)
+}
