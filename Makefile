@@ -35,7 +35,7 @@ page-picture: build ## docs/status-page.png, of a server with tokens that has ru
 
 EXAMPLES = examples/test
 
-test-examples: build ## what is in examples/, as it will be used. Needs nodejs, etcd-server, etcd-client, systemd and, for Prometheus, prometheus
+test-examples: build ## what is in examples/, as it will be used. Needs nodejs, etcd, prometheus and systemd
 	cd $(EXAMPLES) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl
 
 mutants: ## put back each bug of a list; a test must notice it

@@ -1,19 +1,27 @@
 package test
 
 import (
+	"errors"
 	"os/exec"
 	"regexp"
 	"sync"
 	"testing"
 	"time"
 
+	kubernetesjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
-// decode decodes YAML into a type that knows every field of it.
+// decode decodes YAML into a type that knows every field of it, as a server of Kubernetes does
+// that is asked to be strict: case counts, and nothing stands twice.
 func decode(t *testing.T, text string, into any) {
 	t.Helper()
-	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+	asJSON, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	unknown, err := kubernetesjson.UnmarshalStrict(asJSON, into)
+	if err := errors.Join(append(unknown, err)...); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 }

@@ -142,12 +142,13 @@ type runner struct {
 	outputs map[string]string
 	state   map[string]string
 
-	full bool // nothing can be written to GITHUB_OUTPUT
+	full bool            // nothing can be written to GITHUB_OUTPUT
+	ends map[string]bool // delimiters that were used: none can be guessed
 }
 
 func newRunner(t *testing.T, inputs map[string]string) *runner {
 	t.Helper()
-	r := &runner{job: newJob(t), action: readAction(t), inputs: inputs, outputs: make(map[string]string), state: make(map[string]string)}
+	r := &runner{job: newJob(t), action: readAction(t), inputs: inputs, outputs: make(map[string]string), state: make(map[string]string), ends: make(map[string]bool)}
 	temp := filepath.Join(r.dir, "temp")
 	if err := os.Mkdir(temp, 0o755); err != nil {
 		t.Fatal(err)
@@ -198,6 +199,10 @@ func (r *runner) finish(script *run, want int) string {
 			if !ok {
 				continue
 			}
+			if r.ends[delimiter] {
+				r.t.Errorf("%s ends in %s, which has ended another value", name, delimiter)
+			}
+			r.ends[delimiter] = true
 			length := slices.Index(lines[i+1:], delimiter)
 			if length < 0 {
 				r.t.Fatalf("%s does not end in\n%s", name, text)
