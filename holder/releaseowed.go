@@ -101,13 +101,19 @@ func noteSending(tx *lockfile.Tx, deliveries []delivery) error {
 // or waits for. The record says so before the first release is sent, unless the
 // journal does, and is written if one fails; a handle that is left with nothing is
 // to be removed.
+//
+// If the record cannot be written, as on a full disk, a lease with a generation is
+// released all the same: whoever finds the old record releases it again, which does
+// nothing.
 func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
 	if all && unreleased(tx.Record) {
-		journaled := h.releasedIfKilled(tx.Record)
+		journaled, again := h.releasedIfKilled(tx.Record), safeAgain(tx.Record)
 		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owedBy(tx.Record)}
 		if !journaled {
-			if err := tx.Save(); err != nil {
+			if err := tx.Save(); err != nil && !again {
 				return nil, err
+			} else if err != nil {
+				h.report.Debugf("%v: releasing all the same", err)
 			}
 		}
 	}
@@ -126,8 +132,13 @@ func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, deci
 // the journal entry of this process, if it is killed: once or again, which is the
 // same where there are generations.
 func (h *Holder) releasedIfKilled(r lockfile.Record) bool {
-	return r.State == lockfile.StateHeld && len(r.Owed) == 0 && len(r.Leases) > 0 && !bare(r.Leases) &&
-		h.journal.endsWithUs(r.RequestID)
+	return safeAgain(r) && len(r.Owed) == 0 && h.journal.endsWithUs(r.RequestID)
+}
+
+// safeAgain tells whether to release what a handle holds twice is the same as once:
+// then its leases have generations.
+func safeAgain(r lockfile.Record) bool {
+	return r.State == lockfile.StateHeld && len(r.Leases) > 0 && !bare(r.Leases)
 }
 
 // settle follows what was given back: its journal entries go, and so do its

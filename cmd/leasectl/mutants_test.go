@@ -148,6 +148,8 @@ var mutantList = []mutant{
 		"./lockfile", "TestKilledBetweenSteps", false},
 	{"half a line of the history spoils the next", "lockfile/history.go", `append([]byte{'\n'}, text...)`, `append(text, '\n')`,
 		"./lockfile", "TestHistoryLog", false},
+	{"a full disk keeps a lease from being given back", "holder/releaseowed.go", "err != nil && !again", "err != nil",
+		"./cmd/leasectl", "TestScripts/full_disk", false},
 	{"a field of a record is not written", "lockfile/record.go", "\tto.string(\"store\", r.Store)\n", "",
 		"./lockfile", "TestEncodedFields", false},
 
