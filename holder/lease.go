@@ -177,21 +177,26 @@ func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, 
 	if l.part != nil {
 		return l.part.keep(ctx, o)
 	}
-	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var keeping sync.WaitGroup
-	keeping.Go(func() {
+	return keepWith(ctx, func(ctx context.Context, lose func(error)) {
 		due := ctx
 		if o.ReleaseAfter > 0 {
 			var cancel context.CancelFunc
 			due, cancel = context.WithDeadline(ctx, l.record.AcquiredAt.Add(o.ReleaseAfter))
 			defer cancel()
 		}
-		l.keepAlive(due, o, func(err error) { lose(lossOf(err)) })
+		l.keepAlive(due, o, lose)
 		if ctx.Err() == nil && due.Err() != nil {
 			l.releaseLate(ctx, o.ReleaseAfter)
 		}
 	})
+}
+
+// keepWith runs a keeper of a lease until stop is called, in the way of [Lease.Keep].
+func keepWith(ctx context.Context, run func(ctx context.Context, lose func(error))) (kept context.Context, stop func()) {
+	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var keeping sync.WaitGroup
+	keeping.Go(func() { run(ctx, func(err error) { lose(lossOf(err)) }) })
 	return kept, func() {
 		cancel()
 		keeping.Wait()
@@ -226,7 +231,7 @@ func (l *Lease) keepAlive(ctx context.Context, o KeepOptions, lose func(error)) 
 		}
 		lost, _ := errors.AsType[*proxyclient.LostError](err)
 		denied := lost != nil && len(lost.Lost) > 0 // the proxy has the last word
-		if denied && endedByRelease(lost.Lost) && l.givenBack() {
+		if denied && endedByRelease(lost.Lost) && l.GivenBack() {
 			l.h.report.Debugf("the lease was given back through its handle: its renewals end")
 			return
 		}
@@ -246,9 +251,9 @@ func endedByRelease(lost []leaseapi.Lost) bool {
 	})
 }
 
-// givenBack tells whether somebody gave the lease back through its handle. A handle
+// GivenBack tells whether somebody gave the lease back through its handle. A handle
 // that cannot be read says nothing of the kind.
-func (l *Lease) givenBack() bool {
+func (l *Lease) GivenBack() bool {
 	r, err := l.handle.Read()
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/proxyclient"
@@ -25,19 +24,6 @@ func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Conte
 		k := &roundKeeper{sharedUse: u, margin: o.Margin, lose: lose}
 		k.run(ctx, o.ConfirmAfter)
 	})
-}
-
-// keepWith runs a keeper of a lease until stop is called, in the way of [Lease.Keep].
-func keepWith(ctx context.Context, run func(ctx context.Context, lose func(error))) (kept context.Context, stop func()) {
-	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var keeping sync.WaitGroup
-	keeping.Go(func() { run(ctx, func(err error) { lose(lossOf(err)) }) })
-	return kept, func() {
-		cancel()
-		keeping.Wait()
-		lose(nil)
-	}
 }
 
 // roundKeeper watches over a round for one user, and renews it if that falls to

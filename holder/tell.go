@@ -43,6 +43,3 @@ func (l *Lease) RequestID() string {
 	}
 	return l.record.RequestID
 }
-
-// GivenBack tells whether somebody gave the lease back.
-func (l *Lease) GivenBack() bool { return l.givenBack() }

@@ -140,7 +140,7 @@ var mutantList = []mutant{
 		"./holder", "TestRollback", false},
 	{"the wait begins anew with each request", "holder/acquire.go", "\tr.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(begun))\n", "\t_ = begun\n",
 		"./holder", "TestWaitLeftForAskingAnew", false},
-	{"who gives a lease back has lost it", "holder/lease.go", "if denied && endedByRelease(lost.Lost) && l.givenBack() {", "if false {",
+	{"who gives a lease back has lost it", "holder/lease.go", "if denied && endedByRelease(lost.Lost) && l.GivenBack() {", "if false {",
 		"./holder", "TestKeepGivenBack", false},
 
 	// Files.
