@@ -32,7 +32,7 @@ func (p *pool) mergedInto(r *request) *request {
 	return other
 }
 
-// run returns the request that holds k, if it may pass on an result; nil: none does.
+// run returns the request that holds k, if it may pass on a result; nil: none does.
 func (k *key) run() *request {
 	if k.lease == nil || k.lease.request == nil || k.lease.request.lost {
 		return nil

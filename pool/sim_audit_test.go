@@ -192,7 +192,7 @@ func (m *sim) auditPools() {
 		}
 		got := pools[i]
 		i++
-		if got.Type != p.Type || got.Capacity != p.capacity() || got.Limit != p.limit || got.Units != (p.Units > 0) || got.InUse != p.inUse+p.locked || got.LockDelayed != p.locked || got.Waiting != len(p.queue) || got.Following != p.following ||
+		if got.Type != p.Type || got.Capacity != p.capacity() || got.Limit != p.limit || got.Counted != (p.Units > 0) || got.InUse != p.inUse+p.locked || got.LockDelayed != p.locked || got.Waiting != len(p.queue) || got.Following != p.following ||
 			got.NextGrantIn != max(0, p.due()-m.now) || len(got.Leases) != held {
 			m.failf("pool %+v, want %+v", got, p)
 		}

@@ -126,7 +126,7 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 // PoolStatus is the state of one pool.
 type PoolStatus struct {
 	Type          string
-	Units         bool           // it is a counted pool
+	Counted       bool           // it is a counted pool
 	Unit          string         // what a unit is, for people; may be empty
 	Capacity      int            // units; zero: configured no more, and its leases drain
 	Limit         int            // how many units may be in use now
@@ -255,7 +255,7 @@ func (s *Set) Totals(now time.Duration) []PoolStatus {
 // totals returns the state of p without leases and waiters.
 func (s *Set) totals(p *pool) PoolStatus {
 	st := PoolStatus{
-		Type: p.Type, Units: p.counted(), Unit: p.Unit, Capacity: p.Capacity(), Limit: p.limit.now(), Overcommit: p.Overcommit,
+		Type: p.Type, Counted: p.counted(), Unit: p.Unit, Capacity: p.Capacity(), Limit: p.limit.now(), Overcommit: p.Overcommit,
 		InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following,
 		NextGrantIn: p.dueIn(s.now),
 	}

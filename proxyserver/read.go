@@ -80,7 +80,7 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 	all := make([]leaseapi.Pool, len(pools))
 	for i, p := range pools {
 		all[i] = poolOf(t.clock, p)
-		if p.Units {
+		if p.Counted {
 			all[i].Peaks = h.metrics.peaksOf(p.Type)
 		}
 		addReports(t.clock, &all[i], p)

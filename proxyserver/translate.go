@@ -59,7 +59,7 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 		OldestWaiting: leaseapi.Duration(round(p.OldestWaiting)),
 		NextGrantIn:   leaseapi.Duration(round(p.NextGrantIn)),
 		Limit:         limitOf(p.Limit, p.Capacity),
-		Counted:       p.Units,
+		Counted:       p.Counted,
 		Unit:          p.Unit,
 		Overcommit:    p.Overcommit,
 		Leases:        make([]leaseapi.PoolLease, len(p.Leases)),
@@ -71,7 +71,7 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 		wire.Paused, wire.PausedSince = p.Paused.Reason, clock.wall(p.Paused.Since)
 	}
 	for i, l := range p.Leases {
-		wire.Leases[i] = poolLease(clock, l, p.Units)
+		wire.Leases[i] = poolLease(clock, l, p.Counted)
 	}
 	for _, w := range p.Waiters {
 		wire.Waiters = append(wire.Waiters, poolWaiter(clock, w))

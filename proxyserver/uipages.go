@@ -103,7 +103,7 @@ func (v viewer) pool(typ string, part pool.Part) (page.Page, int) {
 		return page.Message("Not found", "There is no pool of type "+typ+".", "/", "All pools"), http.StatusNotFound
 	}
 	shown := page.Pool{PoolStatus: p, Waits: v.past.waits(typ)}
-	if p.Units {
+	if p.Counted {
 		shown.Peaks = v.metrics.peaksOf(typ)
 	}
 	return view.Pool(shown, part, v.past.day(v.clock.read(), p)), http.StatusOK

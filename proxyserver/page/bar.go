@@ -33,7 +33,7 @@ func writeState(b *markup.Builder, p pool.PoolStatus) {
 func bar(b *markup.Builder, p pool.PoolStatus) {
 	whole := max(p.Capacity, p.InUse, 1)
 	b.Put(`<span class="use"><b>{}</b> of {}</span>`, itoa(p.InUse), itoa(p.Limit))
-	if p.Units {
+	if p.Counted {
 		b.Put(` <span class="note">{}</span>`, unitsOf(p))
 	}
 	if p.Limit != p.Capacity && p.Capacity > 0 {

@@ -29,7 +29,7 @@ func (v View) held(b *markup.Builder, p pool.PoolStatus, part pool.Part) {
 // leases writes a table of leases of p.
 func (v View) leases(b *markup.Builder, caption string, leases []pool.Lease, p pool.PoolStatus) {
 	heads := []string{"Name", "Owner"}
-	if p.Units {
+	if p.Counted {
 		heads = append(heads, "Units")
 	}
 	keys := slices.ContainsFunc(leases, func(l pool.Lease) bool { return l.Key != "" })
@@ -50,7 +50,7 @@ func (v View) leases(b *markup.Builder, caption string, leases []pool.Lease, p p
 		t.row(class)
 		t.cell("name", func(b *markup.Builder) { b.Put(`<bdi>{}</bdi>`, leaseapi.Printable(l.Name)) })
 		t.cell("who", func(b *markup.Builder) { v.owner(b, l.Owner) })
-		if p.Units {
+		if p.Counted {
 			t.text("num", itoa(l.Units))
 		}
 		if keys {

@@ -128,7 +128,7 @@ func TestNoOtherHost(t *testing.T) {
 // the bar shows a limit below the capacity.
 func TestUnitsAndKeys(t *testing.T) {
 	p := page.Pool{PoolStatus: pool.PoolStatus{
-		Type: "mem", Units: true, Unit: "1Mi", Capacity: 8192, Limit: 6000, InUse: 928, Waiting: 1,
+		Type: "mem", Counted: true, Unit: "1Mi", Capacity: 8192, Limit: 6000, InUse: 928, Waiting: 1,
 		Leases:  []pool.Lease{{Name: "mem-1", Owner: "holder<", Units: 928, Key: "obj<1", Overcommit: true}},
 		Waiters: []pool.WaiterStatus{{ID: "w", Place: 1, Units: 512, Key: "obj<1", KeyHolder: "holder<", Reason: "key"}},
 	}}

@@ -25,7 +25,7 @@ func TestPeaks(t *testing.T) {
 	for unit, want := range map[string]string{
 		"1Mi": "asked 20 30 40 ; used 10 21 50 ;", "2Mi": "asked 20 30 40 ; used 5 11 25 ;", "": "asked 20 30 40 ; used 10Mi 21Mi 50Mi ;",
 	} {
-		p := page.Pool{PoolStatus: pool.PoolStatus{Type: "mem", Units: true, Unit: unit}, Peaks: &leaseapi.Peaks{Leases: 3, Asked: asked, Used: used}}
+		p := page.Pool{PoolStatus: pool.PoolStatus{Type: "mem", Counted: true, Unit: unit}, Peaks: &leaseapi.Peaks{Leases: 3, Asked: asked, Used: used}}
 		if got := cells(text(view(false).Pool(p, pool.Part{}, page.Day{}), "peaks")); got != want {
 			t.Errorf("in units of %q: %s, want %s", unit, got, want)
 		}

@@ -33,7 +33,7 @@ func (v View) queue(b *markup.Builder, p pool.PoolStatus, part pool.Part) {
 
 // amount is the head of a column of counts, or of units.
 func amount(p pool.PoolStatus) string {
-	if p.Units {
+	if p.Counted {
 		return "Units"
 	}
 	return "Count"
