@@ -63,7 +63,7 @@ var facts = []standsOnce{
 	{
 		fact: "how a duration is printed",
 		is:   literals("0s", "m0s", "0m", "h0m"),
-		in:   []string{"leaseapi/leaseapi.go"},
+		in:   []string{"leaseapi/duration.go"},
 	},
 	{
 		fact: "how many leases a pool may have",

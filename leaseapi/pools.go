@@ -1,0 +1,100 @@
+package leaseapi
+
+import "time"
+
+// Query parameters of GET [PathPools]. Its answers are pages.
+const (
+	ParamLimit = "limit" // of leases and waiters in the page; at most, and without it, [PageSize]
+	ParamAfter = "after" // the Next of the page before; without it the first page
+)
+
+// PageSize is the most leases and waiters of a page, and the most pools. A page may
+// have fewer and still not be the last: it is well below [MaxBody].
+const PageSize = 500
+
+// PoolsReply is the answer to GET [PathPools]. A pool that does not fit into a page
+// goes on in the next, with the same type and other leases and waiters. Each page
+// is of its own moment.
+type PoolsReply struct {
+	Pools []Pool `json:"pools"`
+	Next  string `json:"next,omitempty"` // to send as [ParamAfter] for the next page; empty: this is the last
+
+	Leader *Leader `json:"leader,omitempty"` // nil: the server always leads
+}
+
+// Pool is the state of one pool.
+type Pool struct {
+	Type          string      `json:"type"`
+	Capacity      int         `json:"capacity"`             // in units
+	Limit         int         `json:"limit,omitempty"`      // units that may be in use now; zero: the capacity
+	InUse         int         `json:"in_use"`               // in units
+	Counted       bool        `json:"counted,omitempty"`    // a lease has a made-up name, and as many units as it asked for
+	Unit          string      `json:"unit,omitempty"`       // what a unit is, for people
+	Overcommit    int         `json:"overcommit,omitempty"` // units that may be in use beyond the limit
+	Waiting       int         `json:"waiting"`
+	Following     int         `json:"following,omitempty"`      // requests that have joined one that waits, or runs
+	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the waiter that waits longest
+	LockDelayed   int         `json:"lock_delayed,omitempty"`   // part of in_use: held by nobody, but not granted yet after a lease that was not released
+	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
+	NextGrantAt   time.Time   `json:"next_grant_at,omitzero"`   // the same, by the server's clock
+	Paused        string      `json:"paused,omitempty"`         // why an operator has stopped the pool; empty: nobody has
+	PausedSince   time.Time   `json:"paused_since,omitzero"`
+	Leases        []PoolLease `json:"leases"`
+	// Waiters are in the order of the queue, and then those that Following counts: the
+	// first 1,000 of all.
+	Waiters []Waiter `json:"waiters,omitempty"`
+	// Peaks are of the last leases of a counted pool that were released with a peak;
+	// nil: there were none since the server began.
+	Peaks *Peaks `json:"peaks,omitempty"`
+	// Adapt: the limit moves with what holders report. Wall is the limit at which it was
+	// last cut, if it has not passed that since, and Moved the last move.
+	Adapt bool       `json:"adapt,omitempty"`
+	Wall  int        `json:"wall,omitempty"`
+	Moved *LimitMove `json:"limit_moved,omitempty"`
+	// Tally is what was reported of the leases of the pool, by limit, ascending.
+	Tally []Tally `json:"tally,omitempty"`
+}
+
+// LimitMove is the last move of the limit of a pool.
+type LimitMove struct {
+	From   int       `json:"from"`
+	To     int       `json:"to"`
+	At     time.Time `json:"at"`
+	Age    Duration  `json:"age"`
+	Owner  string    `json:"owner,omitempty"`  // whose report it was
+	Token  string    `json:"token,omitempty"`  // name of the token of that lease
+	Detail string    `json:"detail,omitempty"` // of the report
+}
+
+// Waiter is one request that is not granted yet.
+type Waiter struct {
+	RequestID string    `json:"request_id,omitempty"` // empty: of a version-1 client
+	Place     int       `json:"place"`                // 1 is next
+	Owner     string    `json:"owner,omitempty"`
+	Token     string    `json:"token,omitempty"` // name of the token it was asked for with
+	Count     int       `json:"count"`           // in units
+	Key       string    `json:"key,omitempty"`
+	Follows   string    `json:"follows,omitempty"` // the id of the request that it has joined
+	Age       Duration  `json:"age"`
+	Since     time.Time `json:"since"`
+	Reason    string    `json:"reason,omitempty"` // why it waits
+	Away      bool      `json:"away,omitempty"`   // its client is not connected: others go first
+
+	Estimate    Duration `json:"estimate,omitempty"` // as in [Queued]
+	EstimateMax Duration `json:"estimate_max,omitempty"`
+}
+
+// Reasons why a request waits. Clients print them as they are: newer
+// servers may have others.
+const (
+	WaitFull   = "full"   // all names are in use
+	WaitPaced  = "paced"  // the pace holds the next grant back
+	WaitWants  = "wants"  // " N" follows: fewer are free than the request asks for
+	WaitBehind = "behind" // only its place: what is free goes to those before it
+	WaitKey    = "key"    // another request holds the key; [HeldBy] and its owner follow, if it has one
+	WaitJoined = "joined" // it waits for the end of another request's run
+	WaitPaused = "paused" // an operator has paused the pool; ": " and the reason follow
+)
+
+// HeldBy is between [WaitKey] and the owner of the lease that has the key.
+const HeldBy = " held by "
