@@ -4,11 +4,19 @@
 //
 // This package is flags, environment, printing and exit codes; the life of a
 // lease is in package holder, and what exec does around its command in package
-// supervisor. Each command stands in the file of its name. From the top down:
-// main.go, root.go (the program: its commands, its end), a file a command
-// (serve goes on in listen.go, settings.go and reload.go), and what they share:
-// takeflags.go, pidflags.go, exitcode.go, app.go (streams and messages),
-// waitline.go, messengerlog.go, messenger.go, proxyflags.go, flags.go.
+// supervisor. From the top down:
+//
+//   - main.go and root.go: the program, its commands, its end, its exit code (exitcode.go);
+//   - a file for each command, of its name (reacquire is in acquire.go, resume in
+//     pause.go, and keeper.go is what acquire starts); serve goes on in listen.go,
+//     settings.go, reload.go, serveflags.go, servelog.go and serveetcd.go, status in
+//     statustable.go, statuslimits.go, statusshared.go and watch.go;
+//   - what commands share: takeflags.go, sharedflags.go and coalesceflags.go (of what
+//     takes a lease), operator.go and askpools.go (of calls that do not), pidflags.go,
+//     args.go, owner.go;
+//   - app.go (streams and messages), waitline.go, messengerlog.go, messenger.go;
+//   - proxyflags.go, poolflags.go, flagvalues.go, flags.go (flags from the environment);
+//   - help.go, topics.go, complete.go, build.go (the version), stack.go.
 package main
 
 import (

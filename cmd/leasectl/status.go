@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,10 @@ func newStatusCommand(a *app) *cobra.Command {
 		Short: "show who holds what, who waits, and since when",
 		Long: `Status prints the pools of the proxy with their leases, or with --handle what
 one handle holds and what the proxy knows of it. Leases that commands of this
-machine share (exec --shared) are listed with their rounds and uses. With --watch it goes on until
-it is interrupted: on a terminal it shows the table anew, elsewhere it prints a
-line for each change, or with --output json the pool after each change.`,
+machine share (exec --shared) are listed with their rounds and uses. With --watch
+it goes on until it is interrupted: on a terminal it shows the table anew,
+elsewhere it prints a line for each change, or with --output json the pool after
+each change.`,
 		Example: `  leasectl status --type install --watch
   leasectl status --proxy http://127.0.0.1:8370 --output json`,
 		Args: noArgsBut("type"),
@@ -68,6 +70,14 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 		}{all, shared})
 	}
 	return a.print("%s%s%s", leaderLine(all.Leader, time.Now()), statusText(all.Pools), sharedTable(shared))
+}
+
+// leaderLine says which of several servers leads; "" if there is only one.
+func leaderLine(l *leaseapi.Leader, now time.Time) string {
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf("led by %s for %s, %d standing by\n\n", cmp.Or(l.URL, "a server without --advertise"), age(leaseapi.Duration(max(0, now.Sub(l.Since)))), l.Standby)
 }
 
 // handleStatus shows what a handle holds, and what its proxy knows of that.

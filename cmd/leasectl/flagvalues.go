@@ -1,0 +1,273 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// value is a flag value made of two functions. The error of set says what is allowed;
+// flagError puts the flag and the value in front of it.
+type value struct {
+	set    func(string) error
+	format func() string
+	kind   string
+	words  []string // all that it takes; nil: more than can be listed
+}
+
+func (v value) Set(s string) error { return v.set(s) }
+func (v value) String() string {
+	if v.format == nil { // pflag asks a zero value for its default
+		return ""
+	}
+	return v.format()
+}
+func (v value) Type() string { return v.kind }
+
+// handleValue takes the path of a handle that is there. A variable that is empty
+// since the acquire failed is no handle.
+func handleValue(p *string) pflag.Value {
+	return value{
+		kind:   "path",
+		format: func() string { return *p },
+		set: func(s string) error {
+			if s == "" {
+				return errors.New("want the path that acquire printed: if a variable has it, it is empty")
+			}
+			*p = s
+			return nil
+		},
+	}
+}
+
+// namesValue takes names, separated by commas.
+func namesValue(p *[]string) pflag.Value {
+	return value{
+		kind:   "names",
+		format: func() string { return strings.Join(*p, ",") },
+		set: func(s string) error {
+			// A comma at the end is that of tr '\n' ',' <HANDLE.
+			for name := range strings.SplitSeq(strings.TrimSuffix(s, ","), ",") {
+				if leaseapi.CheckName(name) != nil {
+					return errors.New("want names separated by commas")
+				}
+				*p = append(*p, name)
+			}
+			return nil
+		},
+	}
+}
+
+// hostsValue takes names of hosts, separated by commas, without scheme or port.
+func hostsValue(p *[]string) pflag.Value {
+	return value{
+		kind:   "names",
+		format: func() string { return strings.Join(*p, ",") },
+		set: func(s string) error {
+			for host := range strings.SplitSeq(s, ",") {
+				if host == "" || strings.ContainsAny(host, "/:@?#[] ") && net.ParseIP(host) == nil {
+					return errors.New("want names of hosts, without scheme or port, separated by commas")
+				}
+				*p = append(*p, host)
+			}
+			return nil
+		},
+	}
+}
+
+// durationValue takes a duration in Go's syntax, from low to high.
+func durationValue(p *time.Duration, def, low, high time.Duration) pflag.Value {
+	*p = def
+	return value{
+		kind: "duration",
+		format: func() string {
+			if *p == 0 { // none, which pflag does not know of a duration
+				return ""
+			}
+			return leaseapi.Duration(*p).String()
+		},
+		set: func(s string) error {
+			d, err := time.ParseDuration(s)
+			if err != nil || d < low || d > high {
+				return fmt.Errorf("want a duration from %s to %s, such as 90s, 20m or 1h30m", leaseapi.Duration(low), leaseapi.Duration(high))
+			}
+			*p = d
+			return nil
+		},
+	}
+}
+
+// intValue takes a whole number from low to high.
+func intValue(p *int, def, low, high int) pflag.Value {
+	*p = def
+	return value{
+		kind:   "int",
+		format: func() string { return strconv.Itoa(*p) },
+		set: func(s string) error {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < low || n > high {
+				if high == math.MaxInt32 {
+					return fmt.Errorf("want a whole number from %d on", low)
+				}
+				return fmt.Errorf("want a whole number from %d to %d", low, high)
+			}
+			*p = n
+			return nil
+		},
+	}
+}
+
+// itemsValue takes a number of items; negative is none.
+func itemsValue(p *int) pflag.Value {
+	*p = -1
+	return value{
+		kind: "int",
+		format: func() string {
+			if *p < 0 {
+				return ""
+			}
+			return strconv.Itoa(*p)
+		},
+		set: func(s string) error {
+			n, err := strconv.Atoi(s)
+			if err != nil || n < 0 || n > leaseapi.MaxItems {
+				return fmt.Errorf("want a whole number from 0 to %d", leaseapi.MaxItems)
+			}
+			*p = n
+			return nil
+		},
+	}
+}
+
+// choiceValue takes one of a few words.
+func choiceValue(p *string, def string, words ...string) pflag.Value {
+	*p = def
+	return value{
+		kind:   strings.Join(words, "|"),
+		words:  words,
+		format: func() string { return *p },
+		set: func(s string) error {
+			if !slices.Contains(words, s) {
+				return fmt.Errorf("want %s", strings.Join(words, " or "))
+			}
+			*p = s
+			return nil
+		},
+	}
+}
+
+// codesValue takes exit codes, separated by commas.
+func codesValue(p *[]int, def ...int) pflag.Value {
+	*p = def
+	return value{
+		kind: "codes",
+		format: func() string {
+			words := make([]string, len(*p))
+			for i, code := range *p {
+				words[i] = strconv.Itoa(code)
+			}
+			return strings.Join(words, ",")
+		},
+		set: func(s string) error {
+			var codes []int
+			for word := range strings.SplitSeq(s, ",") {
+				code, err := strconv.Atoi(strings.TrimSpace(word))
+				if err != nil || code < 1 || code > 255 {
+					return errors.New("want exit codes from 1 to 255, separated by commas, such as 4,5")
+				}
+				codes = append(codes, code)
+			}
+			*p = codes
+			return nil
+		},
+	}
+}
+
+// regexpValue takes a regular expression.
+func regexpValue(p **regexp.Regexp) pflag.Value {
+	return value{
+		kind: "regexp",
+		format: func() string {
+			if *p == nil {
+				return ""
+			}
+			return (*p).String()
+		},
+		set: func(s string) error {
+			re, err := regexp.Compile(s)
+			if err != nil {
+				return fmt.Errorf("want a regular expression (RE2): %w", err)
+			}
+			*p = re
+			return nil
+		},
+	}
+}
+
+// signalValue takes a signal by name, with or without SIG, or by number; none
+// is 0.
+func signalValue(p *syscall.Signal, def syscall.Signal) pflag.Value {
+	*p = def
+	return value{
+		kind: "signal",
+		format: func() string {
+			if *p == 0 {
+				return "none"
+			}
+			return strings.TrimPrefix(unix.SignalName(*p), "SIG")
+		},
+		set: func(s string) error {
+			name := strings.ToUpper(s)
+			if name == "NONE" {
+				*p = 0
+				return nil
+			}
+			if sig := unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG")); sig != 0 {
+				*p = sig
+				return nil
+			}
+			if n, err := strconv.Atoi(s); err == nil && n > 0 && unix.SignalName(syscall.Signal(n)) != "" {
+				*p = syscall.Signal(n)
+				return nil
+			}
+			return errors.New("want a signal such as TERM, SIGINT or 15, or none")
+		},
+	}
+}
+
+// typeValue takes the type of a pool.
+func typeValue(p *string) pflag.Value {
+	return textValue(p, leaseapi.CheckType, fmt.Sprintf("a type of 1 to %d bytes", leaseapi.MaxName))
+}
+
+// reasonValue takes the reason of an operator.
+func reasonValue(p *string) pflag.Value {
+	return textValue(p, leaseapi.CheckReason, fmt.Sprintf("a reason of 1 to %d bytes", leaseapi.MaxReason))
+}
+
+// textValue takes text that ends up in a request and in other people's logs.
+func textValue(p *string, check func(string) error, what string) pflag.Value {
+	return value{
+		kind:   "string",
+		format: func() string { return *p },
+		set: func(s string) error {
+			if check(s) != nil {
+				return fmt.Errorf("want %s without line breaks or control characters", what)
+			}
+			*p = s
+			return nil
+		},
+	}
+}
