@@ -184,8 +184,8 @@ func (r *recovery) rounds(ctx context.Context) error {
 			released, err := r.h.releaseRound(ctx, file, dead.ID)
 			r.noteSilence(dead.Proxy, err)
 			r.failed(err)
-			if act := roundAction(name, dead, released); err == nil {
-				r.actions = append(r.actions, act)
+			if err == nil {
+				r.actions = append(r.actions, roundAction(name, dead, released))
 			}
 		}
 		// A kill may have left the other files of a record that is gone: Update removes
@@ -231,18 +231,35 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 	if !due(record) {
 		return nil
 	}
-	for _, o := range record.Owed {
-		if id := unconfirmedID(o); slices.Contains(r.forget, id) && !r.has(func(a Action) bool { return a.ID == id }) {
-			if _, err := r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return unconfirmedID(o) == id }); err != nil {
-				return err
-			}
-			r.actions = append(r.actions, Action{Result: Forgotten, ID: id, Handle: handle.Path(), Names: o.Names(),
-				Message: fmt.Sprintf("forgotten: %s of handle %s", strings.Join(o.Names(), ", "), handle.Path())})
-		}
+	if err := r.forgetUnconfirmed(ctx, handle, record.Owed); err != nil {
+		return err
 	}
 	if record, err = handle.Read(); err != nil || !due(record) {
 		return nil
 	}
+	return r.releaseOwed(ctx, handle, record)
+}
+
+// forgetUnconfirmed drops what a handle owes and is to be forgotten, but for what the
+// journal had too.
+func (r *recovery) forgetUnconfirmed(ctx context.Context, handle lockfile.Handle, owed []lockfile.Owed) error {
+	for _, o := range owed {
+		id := unconfirmedID(o)
+		if !slices.Contains(r.forget, id) || r.has(func(a Action) bool { return a.ID == id }) {
+			continue
+		}
+		if _, err := r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return unconfirmedID(o) == id }); err != nil {
+			return err
+		}
+		r.actions = append(r.actions, Action{Result: Forgotten, ID: id, Handle: handle.Path(), Names: o.Names(),
+			Message: fmt.Sprintf("forgotten: %s of handle %s", strings.Join(o.Names(), ", "), handle.Path())})
+	}
+	return nil
+}
+
+// releaseOwed gives back what a handle owes, of which record was the last that was
+// read.
+func (r *recovery) releaseOwed(ctx context.Context, handle lockfile.Handle, record lockfile.Record) error {
 	proxy := proxyOwed(record)
 	if err := r.silent[proxy]; err != nil {
 		return err
@@ -251,7 +268,7 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 	defer cancel()
 	var done settlement
 	var owed []lockfile.Owed
-	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
+	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !due(tx.Record) {
 			return nil // somebody was faster
 		}
@@ -293,7 +310,7 @@ func handleAction(handle lockfile.Handle, record lockfile.Record, done settlemen
 	case len(done.released) > 0:
 		act.Result = Released
 		act.Message = fmt.Sprintf("released %s: handle %s owed it", strings.Join(done.released, ", "), handle.Path())
-	case err == nil && record.State == lockfile.StateReleasing:
+	case err == nil:
 		act.Result = Removed
 		act.Message = fmt.Sprintf("removed handle %s: nothing was left to release", handle.Path())
 	}
