@@ -74,28 +74,30 @@ func allDocBlocks(t *testing.T) (blocks []docBlock) {
 	return blocks
 }
 
-var anyFence = regexp.MustCompile("^ {0,3}(```|~~~)")
+var mdBlock = regexp.MustCompile("^( *)(```|~~~)(.*)$")
 
-// docBlocks finds the blocks of code of a page. A block that is not closed, or that
-// is one by its indentation alone, would not be seen by who looks for fences: that
-// is an error.
+// docBlocks finds the blocks of code of a page, also those within lists, whose
+// indentation is not part of them. A block that is not closed, or that is one by its
+// indentation alone, would not be seen by who looks for fences: that is an error.
 func docBlocks(page, text string) (blocks []docBlock, err error) {
 	var open *docBlock
-	section, blank := "", false
+	section, indent, blank := "", "", false
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
 		line = strings.TrimSuffix(line, "\n")
+		fence := mdBlock.FindStringSubmatch(line)
 		switch {
-		case open != nil && line == "```":
+		case open != nil && line == indent+"```":
 			blocks = append(blocks, *open)
 			open = nil
 		case open != nil:
-			open.text += line + "\n"
-		case strings.HasPrefix(line, "```"):
-			open = &docBlock{page: page, section: section, line: n, info: line[3:]}
-		case anyFence.MatchString(line):
-			return nil, fmt.Errorf("%s:%d: begin a block with ``` at the beginning of the line", page, n)
+			open.text += strings.TrimPrefix(line, indent) + "\n"
+		case fence != nil && fence[2] == "```" && len(fence[1]) < 4:
+			indent = fence[1]
+			open = &docBlock{page: page, section: section, line: n, info: fence[3]}
+		case fence != nil:
+			return nil, fmt.Errorf("%s:%d: begin a block with ```, at most three spaces to the right", page, n)
 		case blank && (strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t")):
 			return nil, fmt.Errorf("%s:%d: a block without a fence: no test would see it", page, n)
 		case strings.HasPrefix(line, "## "):
@@ -111,11 +113,11 @@ func docBlocks(page, text string) (blocks []docBlock, err error) {
 
 // Every block of code is seen, and one that hides is an error.
 func TestDocBlocks(t *testing.T) {
-	blocks, err := docBlocks("p", "# P\n## S\n```bash run\n$ a\n```\n\n- x\n```yaml file=f\n## b\n```\n")
-	if err != nil || len(blocks) != 2 || !blocks[0].runs() || blocks[1].file() != "f" || blocks[1].text != "## b\n" || blocks[1].section != "S" {
+	blocks, err := docBlocks("p", "# P\n## S\n```bash run\n$ a\n```\n\n- x\n```yaml file=f\n## b\n```\n1. y\n\n   ```sh\n   z\n   ```\n")
+	if err != nil || len(blocks) != 3 || blocks[2].text != "z\n" || !blocks[0].runs() || blocks[1].file() != "f" || blocks[1].text != "## b\n" || blocks[1].section != "S" {
 		t.Errorf("%v, %+v", err, blocks)
 	}
-	for _, hidden := range []string{"```bash\nx\n", "a\n\n    $ b\n", "a\n\n\tb\n", "~~~\nx\n~~~\n", "  ```bash\n  x\n  ```\n"} {
+	for _, hidden := range []string{"```bash\nx\n", "a\n\n    $ b\n", "a\n\n\tb\n", "~~~\nx\n~~~\n", "    ```bash\n    x\n    ```\n", "  ```bash\n  x\n```\n"} {
 		if blocks, err := docBlocks("p", hidden); err == nil {
 			t.Errorf("no error for %q: %+v", hidden, blocks)
 		}

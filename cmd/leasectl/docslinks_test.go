@@ -15,7 +15,7 @@ import (
 var (
 	mdLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	mdHeading = regexp.MustCompile(`(?m)^#{1,6} (.*)$`)
-	mdFence   = regexp.MustCompile("(?ms)^```.*?^```$")
+	mdFence   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
 	mdCode    = regexp.MustCompile("`[^`]+`")
 )
 
