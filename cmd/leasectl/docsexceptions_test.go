@@ -92,7 +92,7 @@ func TestDocExceptions(t *testing.T) {
 		}
 	}
 	for i, e := range docExceptions {
-		if _, err := os.Stat("../../" + e.page); err == nil && !used[i] || e.why == "" {
+		if !used[i] || e.why == "" {
 			t.Errorf("%s has no block that begins with %q", e.page, e.begins)
 		}
 	}

@@ -20,7 +20,14 @@ const checksums = "SHA256SUMS"
 // contents are the files of an archive or a package by their names there, beside the
 // program: they are in the tree, or were put together in work.
 func contents(b binary, work string) (map[string]string, error) {
-	files := map[string]string{"README.md": "README.md", "LICENSE": "LICENSE", "NOTICES": b.notices()}
+	files := map[string]string{"NOTICES": b.notices()}
+	read, err := pages()
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range read {
+		files[filepath.ToSlash(path)] = path
+	}
 	for _, dir := range []string{"man", "completions"} {
 		entries, err := os.ReadDir(filepath.Join(work, dir))
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -48,18 +47,16 @@ func TestInstallLines(t *testing.T) {
 		}
 	}
 
-	// An archive with the program where those of make dist have it.
 	dir := t.TempDir()
-	top := binary{system: "linux", arch: "amd64"}.name(s)
-	if err := os.Mkdir(filepath.Join(dir, top), 0o755); err != nil {
+	b := binary{system: "linux", arch: "amd64", dir: t.TempDir()}
+	if err := os.WriteFile(b.program(), []byte("#!/bin/sh\necho installed\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, top, "leasectl"), []byte("#!/bin/sh\necho installed\n"), 0o755); err != nil {
+	if err := writeArchive(b, s, nil, dir); err != nil {
 		t.Fatal(err)
 	}
 	script, _, _ := strings.Cut(block, "\n\n") // the packages stand below
-	script = strings.ReplaceAll(script, "/usr/local/bin/", ".")
-	cmd := exec.Command("bash", "-ec", "tar -czf "+top+".tar.gz "+top+"\nrm -r "+top+"\n"+script+"\n./leasectl")
+	cmd := exec.Command("bash", "-ec", strings.ReplaceAll(script, "/usr/local/bin/", ".")+"\n./leasectl")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "installed\n" {
 		t.Errorf("the README's lines: %v\n%s", err, out)
