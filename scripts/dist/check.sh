@@ -84,7 +84,9 @@ debian() {
   done
   dpkg --install "$(only '*_linux_amd64.deb')"
   leasectl version
-  leasectl exec --proxy local --pool install=1 --type install -- true
+  serve "$work/socket" leasectl serve --socket "$work/socket" --pool install=1
+  leasectl exec --proxy "unix://$work/socket" --type install -- printenv LEASED_RESOURCE
+  stop
   bash -c 'source /usr/share/bash-completion/completions/leasectl'
   dpkg --remove leasectl
   [[ ! -e /usr/bin/leasectl ]] || fail "the package leaves its program"
@@ -152,13 +154,16 @@ foreign() { # foreign ARCH EMULATOR
 # The image from scratch, as an init container and as a server. Where no container can run,
 # its files are unpacked and run in a chroot.
 image() {
-  local native tag=localhost/leasectl:check container root blob url
+  local native tag=localhost/leasectl:check id container root blob url
   native=$(program linux_amd64)
   say "the image"
   # Storage of its own: what the machine has in /var/lib/containers stays as it is.
   printf '[storage]\ndriver = "vfs"\ngraphroot = "%s"\nrunroot = "%s"\n' "$work/images" "$work/run" >"$work/storage.conf"
   export CONTAINERS_STORAGE_CONF=$work/storage.conf
   scripts/dist/image.sh "$native" "$tag"
+  id=$(buildah images --quiet --no-trunc "$tag")
+  scripts/dist/image.sh "$native" "$tag" >/dev/null 2>&1
+  [[ $(buildah images --quiet --no-trunc "$tag") == "$id" ]] || fail "another image of the same program is another"
   buildah push --quiet "$tag" "oci:$work/oci"
   root=$work/root
   mkdir "$root"
