@@ -87,16 +87,8 @@ func startPrometheus(t *testing.T, s *server, files secrets) *server {
 	at := fmt.Sprintf("127.0.0.1:%d", freePort(t, "127.0.0.1"))
 	cmd := exec.Command("prometheus", "--config.file", "prometheus.yml", "--storage.tsdb.path", "data", "--web.listen-address", at)
 	cmd.Dir = dir
-	p := &server{t: t, url: "http://" + at, client: s.client, log: new(logText), cmd: cmd, ended: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = p.log, p.log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		cmd.Wait()
-		close(p.ended)
-	}()
-	t.Cleanup(p.stop)
+	p := &server{t: t, url: "http://" + at, client: s.client}
+	p.launch(cmd)
 	await(t, "Prometheus is ready", func() bool { status, _ := p.get("/-/ready"); return status == 200 })
 	return p
 }
