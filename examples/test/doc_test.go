@@ -3,7 +3,7 @@
 // dashboard by Prometheus.
 //
 // It is a module of its own, so that the product does not depend on Kubernetes' types. The tests
-// skip nothing: a tool that is not installed is a failure that names its package.
+// skip nothing: a tool that is not installed is a failure that names its package. They need Linux.
 //
 //	make test-examples
 package test
