@@ -116,7 +116,7 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 	const end = "\x1e" // what a command prints ends here
 	var script strings.Builder
 	for _, c := range commands {
-		if _, err := exec.LookPath("curl"); err != nil && strings.HasPrefix(c.line, "curl ") {
+		if _, err := exec.LookPath("curl"); err != nil && strings.Contains(c.line, "curl ") {
 			t.Skip("curl is missing")
 		}
 		fmt.Fprintf(&script, "%s\nprintf %q\n", strings.TrimSuffix(c.line, "\n"), end)
