@@ -39,13 +39,18 @@
 //
 // # The files, from the public down
 //
-// take.go (which kind of lease); shared.go, sharedbegin.go, sharedchoice.go,
-// sharednested.go, sharedkeep.go, shareduse.go, sharedsettle.go, sharedname.go,
-// sharedstatus.go (one lease of many commands);
-// acquire.go, ask.go, request.go, handover.go, resize.go, lease.go (the life of a lease);
-// recover.go, settle.go (what the killed left); keeper.go (the background
-// process); release.go, late.go, giveback.go, owed.go (giving back); holder.go
-// (the parts of a Holder); journal.go, keepers.go, dial.go, local.go, address.go,
-// socket.go, list.go, errors.go, queue.go, report.go, ending.go. What the account
-// said: tell.go beside lease.go, and outcome.go.
+//   - take.go: which kind of lease;
+//   - shared.go, sharedbegin.go, sharedchoice.go, sharednested.go, sharedkeep.go,
+//     shareduse.go, sharedsettle.go, sharedname.go, sharedstatus.go: one lease of many
+//     commands;
+//   - acquire.go, await.go, ask.go, request.go, handover.go, resize.go, lease.go: the
+//     life of a lease; tell.go and outcome.go: what the account said; ending.go: how the
+//     command ended;
+//   - recover.go, recoverhandles.go, recovery.go, settle.go: what the killed left;
+//   - keeper.go, keepers.go: the background process;
+//   - detached.go, release.go, releaseall.go, late.go, giveback.go, named.go, releaseowed.go, send.go,
+//     owed.go: giving back;
+//   - holder.go: the parts of a Holder: journal.go, history.go, list.go, statedir.go (its
+//     files), dial.go, address.go, local.go, socket.go, machine_*.go (its proxy);
+//   - errors.go, queue.go, report.go, failpoint_*.go.
 package holder

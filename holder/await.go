@@ -1,0 +1,145 @@
+package holder
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// stands tells by its record whether the handle still waits for this lease.
+func (l *Lease) stands(r lockfile.Record) bool {
+	if l.private {
+		return r.State == ""
+	}
+	return l.Is(r)
+}
+
+// awaitGrantAnew is awaitFreshGrant, again under another request id whenever the
+// lease was granted, but ended before the answer came: nobody gave it back, so the
+// request still stands.
+func (l *Lease) awaitGrantAnew(ctx context.Context, r Request) error {
+	for {
+		err := l.awaitFreshGrant(ctx, &r)
+		failpoint("acquire-answered")
+		if !endedUnconfirmed(err) {
+			return err
+		}
+		l.phase, l.grant = enqueued, nil
+		l.h.report.Notef("a lease was granted, and ended before the answer came: asking again")
+		if err := l.requestAnew(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// awaitFreshGrant is awaitGrant, and asks once more if the answer is old: that gives
+// the grant its whole time again, or tells that it has ended. A second answer is
+// taken as it is, since a proxy may need long for each.
+func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
+	err := l.awaitGrant(ctx, r)
+	if err == nil && l.aged() {
+		l.h.report.Debugf("the answer is old: asking whether the lease still stands")
+		err = l.awaitGrant(ctx, r)
+	}
+	return err
+}
+
+// requestAnew gives the request another id: first in the journal, then in the
+// handle if that still waits for it.
+func (l *Lease) requestAnew(ctx context.Context) error {
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	old, next := l.record.RequestID, l.record
+	next.RequestID = rand.Text()
+	if err := l.h.journal.begin(ctx, intentOf(next.RequestID, l.kind, l.handle, next)); err != nil {
+		return err
+	}
+	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if !l.stands(tx.Record) {
+			return ErrSuperseded
+		}
+		if !l.private {
+			tx.Record = next
+		}
+		return nil
+	})
+	if err != nil {
+		l.h.journal.settle(next.RequestID) // nothing was sent
+		return err
+	}
+	l.record = next
+	l.h.journal.settle(old) // it has ended
+	failpoint("request-anew")
+	return nil
+}
+
+// awaitGrant asks the proxy and blocks until it grants, the wait timeout is
+// over, or another process takes the handle. No lock is held meanwhile. In r it
+// leaves what remains of the wait, without the jitter.
+func (l *Lease) awaitGrant(ctx context.Context, r *Request) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	defer watch.Wait()
+	defer cancel(nil)
+	if !l.private {
+		watch.Go(func() {
+			if l.handle.Watch(ctx, l.stands) == nil {
+				cancel(ErrSuperseded)
+			}
+		})
+	}
+	<-l.h.listening
+	if r.Jitter > 0 {
+		d := mathrand.N(r.Jitter + 1)
+		l.h.report.Notef("jitter: asking for the lease in %s", leaseapi.Duration(d.Round(time.Second)))
+		if err := proxyclient.Sleep(ctx, d); err != nil {
+			return err
+		}
+		r.Jitter = 0
+	}
+	begun := proxyclient.Now()
+	grant, err := l.ask(ctx, *r)
+	r.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(begun))
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+		l.phase, l.grant, l.deadline = granted, grant, grant.Deadline()
+		l.h.sayGrant(grant, *r)
+		return nil
+	case cause == nil && endedUnconfirmed(err):
+		return err
+	case errors.Is(err, proxyclient.ErrEnded):
+		return ErrSuperseded // a release of the handle says so to the proxy first
+	case cause != nil && errors.Is(err, proxyclient.ErrUnconfirmed):
+		return fmt.Errorf("%w: %w", cause, err)
+	case cause != nil:
+		return cause
+	}
+	return err
+}
+
+// endedUnconfirmed tells whether a request was granted and nobody heard of it.
+func endedUnconfirmed(err error) bool {
+	ended, ok := errors.AsType[*proxyclient.EndedError](err)
+	return ok && ended.Unconfirmed
+}
+
+// sayGrant says what was granted, and that it is less than what was asked for.
+func (h *Holder) sayGrant(g *proxyclient.Grant, r Request) {
+	for _, lease := range g.Leases {
+		h.report.Debugf("granted %s, generation %d, TTL %s", lease.Name, lease.Generation, leaseapi.Duration(g.TTL))
+	}
+	if g.Units > 0 {
+		h.report.Debugf("it holds %d units", g.Units)
+	}
+	if g.TTL > 0 && g.TTL < r.TTL {
+		h.report.Notef("the lease has a TTL of %s, not the %s that were asked for: the proxy allows no more for type %q", leaseapi.Duration(g.TTL), leaseapi.Duration(r.TTL), r.Type)
+	}
+}

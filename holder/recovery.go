@@ -1,0 +1,90 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// leftoverAge is how old a file of no handle must be to be removed: nothing that
+// is still going on takes a day.
+const leftoverAge = 24 * time.Hour
+
+// Action is something that [Holder.Recover] did or found.
+type Action struct {
+	Result  Result    `json:"result"`
+	ID      string    `json:"id,omitempty"` // of the journal entry
+	Handle  string    `json:"handle,omitempty"`
+	Names   []string  `json:"names,omitempty"`
+	Type    string    `json:"type,omitempty"`
+	Count   int       `json:"count,omitempty"`
+	Proxy   string    `json:"proxy,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	Path    string    `json:"path,omitempty"`
+	Message string    `json:"message"`
+}
+
+// Result says what became of what a killed run left.
+type Result string
+
+// Results of actions.
+const (
+	Released    Result = "released"
+	Withdrawn   Result = "withdrawn"
+	Kept        Result = "kept"
+	Unconfirmed Result = "unconfirmed" // nobody can know; it stays in the journal
+	Forgotten   Result = "forgotten"
+	Removed     Result = "removed" // a file
+)
+
+// recovery is one Recover.
+type recovery struct {
+	settling
+	forget []string
+
+	actions  []Action
+	failures []error
+	silent   map[string]error // proxies that did not answer: each is asked once
+}
+
+func (r *recovery) failed(err error) {
+	if err != nil {
+		r.failures = append(r.failures, err)
+	}
+}
+
+func (r *recovery) has(is func(Action) bool) bool { return slices.ContainsFunc(r.actions, is) }
+
+func (r *recovery) removed(path, what string) {
+	r.actions = append(r.actions, Action{Result: Removed, Path: path, Message: "removed " + what})
+}
+
+func (r *recovery) noteSilence(proxy string, err error) {
+	if isUnreachable(err) {
+		r.silent[proxy] = err
+	}
+}
+
+// forgetOwed drops what is owed from a handle, and says whether there was any.
+func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, which func(lockfile.Owed) bool) (found bool, err error) {
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if found = slices.ContainsFunc(tx.Owed, which); !found {
+			return nil
+		}
+		if tx.Owed = slices.DeleteFunc(tx.Owed, which); len(tx.Owed) == 0 && tx.State == lockfile.StateReleasing {
+			tx.Record = lockfile.Record{}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// isUnreachable tells whether a proxy gave no answer, or not soon enough.
+func isUnreachable(err error) bool { return errors.Is(err, proxyclient.ErrUnreachable) }
