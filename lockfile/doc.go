@@ -28,17 +28,18 @@
 //
 // # Formats
 //
-// HANDLE.json, each entry of a [Journal] and the record of a [Shared] lease say in "format" which form they are
-// written in. Files without it are of format 0, which programs wrote before there
-// were numbers; it means the same as 1. Format 2 is that of a record that owes
-// names, since programs of format 1 expect no names file beside it. (The field is
-// not called version, since leasectl and the wire have versions of their own.)
+// HANDLE.json, each entry of a [Journal] and the record of a [Shared] lease say in
+// "format" which form they are written in. Files without it are of format 0, which
+// programs wrote before there were numbers; it means the same as 1. Format 2 is that of
+// a record that owes names, since programs of format 1 expect no names file beside it.
+// (The field is not called version, since leasectl and the wire have versions of their
+// own.)
 //
-// A program reads its own format and those before it, and writes the oldest one
-// that says all: an older file stays as it is until its record changes. A program skips fields that it
-// does not know, and loses them with the next change of the record. So a new field
-// needs a new number only if an older program that loses it could lose a lease or
-// end one of somebody else.
+// A program reads its own format and those before it, and writes the oldest one that
+// says all: an older file stays as it is until its record changes. A program skips
+// fields that it does not know, and loses them with the next change of the record. So a
+// new field needs a new number only if an older program that loses it could lose a
+// lease or end one of somebody else.
 //
 // A file of a greater number is refused with [ErrNewer], and is never written or
 // removed: [Handle.Update] does not call its function, [Journal.Dead] hands the

@@ -17,12 +17,11 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Shared is the path, without its suffixes, of the record of a shared lease: one
-// lease that commands of a machine hold together. PATH.json has its rounds, and
-// PATH.lock is the lock under which they change; PATH.new is the record that is
-// about to replace PATH.json. A use is a file PATH.ROUND.N that
-// its process has locked: a free one, or none, is a dead user. PATH.ROUND.renew is
-// locked by the user that renews the round.
+// Shared is the path, without its suffixes, of the record of a shared lease: one lease
+// that commands of a machine hold together. PATH.json has its rounds, and PATH.lock is
+// the lock under which they change; PATH.new is the record that is about to replace
+// PATH.json. A use is a file PATH.ROUND.N that its process has locked: a free one, or
+// none, is a dead user. PATH.ROUND.renew is locked by the user that renews the round.
 //
 // Every file but the record is named by the record, and goes before its mention
 // there does. So a kill at any point leaves no file that nobody finds.
@@ -148,27 +147,29 @@ const newSuffix = ".new"
 
 // Save writes the rounds now rather than when fn returns.
 func (tx *SharedTx) Save() error {
-	path := string(tx.shared)
-	steps, data := []change{remove(path + newSuffix), remove(path + jsonSuffix)}, []byte(nil)
-	if len(tx.Rounds) > 0 {
-		var err error
-		if data, err = tx.encode(); err == nil && !bytes.Equal(data, tx.saved) {
-			// Under the lock one name will do, so that a kill leaves no other.
-			err = writeNew(path+newSuffix, data)
-		}
-		if err != nil {
-			return fmt.Errorf("write shared lease: %w", err)
-		}
-		steps = []change{rename(path+newSuffix, path+jsonSuffix)}
-	}
-	if data != nil && bytes.Equal(data, tx.saved) {
-		return nil
-	}
-	if err := apply(steps...); err != nil {
+	data, err := tx.replace()
+	if err != nil {
 		return fmt.Errorf("write shared lease: %w", err)
 	}
 	tx.saved = data
 	return nil
+}
+
+// replace makes the record on disk that of tx, and returns it; nil: there is none.
+func (tx *SharedTx) replace() ([]byte, error) {
+	path := string(tx.shared)
+	if len(tx.Rounds) == 0 {
+		return nil, apply(remove(path+newSuffix), remove(path+jsonSuffix))
+	}
+	data, err := tx.encode()
+	if err != nil || bytes.Equal(data, tx.saved) {
+		return data, err
+	}
+	// Under the lock one name will do, so that a kill leaves no other.
+	if err := writeNew(path+newSuffix, data); err != nil {
+		return nil, err
+	}
+	return data, apply(rename(path+newSuffix, path+jsonSuffix))
 }
 
 func (tx *SharedTx) encode() ([]byte, error) {

@@ -6,9 +6,9 @@ import (
 )
 
 // Acquire returns the leases of a request, or none if it is queued, or has joined
-// another (see [Coalesce]). A request that waits so has then one more connection attached; [Set.Detach] is its
-// counterpart. A grant appears as [Granted] among the changes, whether it was
-// made here or later.
+// another (see [Coalesce]). A request that waits so has then one more connection
+// attached; [Set.Detach] is its counterpart. A grant appears as [Granted] among the
+// changes, whether it was made here or later.
 //
 // Asked again, a request that was granted gets the same leases, as far as they
 // have not ended, and [ProvisionalTTL] more to confirm them if it has not yet,

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Acquire blocks until the leases are granted, for Wait, and for at most eight
-// seconds more if the proxy does not answer (a second more, if it is not known to
-// be leasectl's own). If ctx ends before, it takes the
-// request back, for at most three seconds, and returns the cause. (Giving back
-// leases that it got and cannot hand over may take ten seconds.)
+// Acquire blocks until the leases are granted, for Wait, and for at most eight seconds
+// more if the proxy does not answer (a second more, if it is not known to be leasectl's
+// own). If ctx ends before, it takes the request back, for at most three seconds, and
+// returns the cause. (Giving back leases that it got and cannot hand over may take ten
+// seconds.)
 //
 // Errors are [ErrUnknownType], [ErrEnded], [ErrExhausted], [ErrOlder], [ErrUnreachable]
-// (since its last good answer the proxy refused connections for 30 s, or was silent
-// for a minute, or for Wait if that is shorter; or gave errors for a minute), or
-// the proxy's own words. A first request that stays without an answer for 30 s is
-// asked about on another connection: leasectl's server is then sent it again, one
-// of version 1 is waited for. Whether the end of the wait is [ErrExhausted] is decided by the
-// proxy's last answer: that the request is queued, or that nothing is free; or
-// none yet, as a version-1 proxy answers only with a grant. If that answer was
-// a failure, it is the error. Any error may be [ErrUnconfirmed] as well.
+// (since its last good answer the proxy refused connections for 30 s, or was silent for
+// a minute, or for Wait if that is shorter; or gave errors for a minute), or the
+// proxy's own words. A first request that stays without an answer for 30 s is asked
+// about on another connection: leasectl's server is then sent it again, one of version
+// 1 is waited for. Whether the end of the wait is [ErrExhausted] is decided by the
+// proxy's last answer: that the request is queued, or that nothing is free; or none
+// yet, as a version-1 proxy answers only with a grant. If that answer was a failure, it
+// is the error. Any error may be [ErrUnconfirmed] as well.
 func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if r.RequestID == "" {
 		r.RequestID = rand.Text()

@@ -54,9 +54,8 @@ func (c *Client) ensureUnits(ctx context.Context, what string, p *patience) erro
 // maxPages bounds what a peer can make Pools read: half a million leases.
 const maxPages = 1000
 
-// Pools returns the state of all pools, page after page: each is of its own moment.
-// The error is [errors.ErrUnsupported] if
-// the proxy is of version 1.
+// Pools returns the state of all pools, page after page: each is of its own moment. The
+// error is [errors.ErrUnsupported] if the proxy is of version 1.
 func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 	all, err := c.Overview(ctx)
 	return all.Pools, err

@@ -13,9 +13,9 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// A waiting user is told what for, at which place, why, who has held longest, for
-// how long still, and which page of the proxy shows it: every 30 s on a new line in a log, on a terminal every
-// second in the same one.
+// A waiting user is told what for, at which place, why, who has held longest, for how
+// long still, and which page of the proxy shows it: every 30 s on a new line in a log,
+// on a terminal every second in the same one.
 const (
 	// firstReport is when a wait is worth a line: most waits are shorter.
 	firstReport = 2 * time.Second

@@ -84,10 +84,10 @@ func rangeEnd(prefix []byte) []byte {
 // answer at once.
 const retryPause = 20 * time.Millisecond
 
-// retry runs attempt until it succeeds, is [refused], finds the lead over, or ctx
-// ends; then it returns the cause of that. An attempt that hangs is given up after a quarter of the TTL,
-// so that another member is asked while the lead holds; later ones get more time,
-// because etcd may be slow.
+// retry runs attempt until it succeeds, is [refused], finds the lead over, or ctx ends;
+// then it returns the cause of that. An attempt that hangs is given up after a quarter
+// of the TTL, so that another member is asked while the lead holds; later ones get more
+// time, because etcd may be slow.
 func (c *client) retry(ctx context.Context, attempt func(context.Context) error) error {
 	for limit := c.ttl / 4; ; limit = min(2*limit, c.ttl) {
 		err := within(ctx, limit, attempt)

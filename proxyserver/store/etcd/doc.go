@@ -36,10 +36,9 @@
 //
 // # Inside
 //
-// From the top down: elector.go gains and keeps the lead, with upkeep.go (history
-// and size of the database) and presence.go (who stands by); lead.go is the store
-// of the leader; table.go, ended.go and bundle.go say which records are
-// in which key;
+// From the top down: elector.go gains and keeps the lead, with upkeep.go (history and
+// size of the database) and presence.go (who stands by); lead.go is the store of the
+// leader; table.go, ended.go and bundle.go say which records are in which key;
 // client.go tries again, and gateway.go speaks to etcd, in the words of messages.go,
 // with url.go and tls.go below.
 //
