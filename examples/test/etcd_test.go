@@ -2,7 +2,6 @@ package test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -12,19 +11,15 @@ import (
 
 const etcdPassword = "etcd-password-0123456789"
 
-// freePort returns a port of ip that is free at the moment, and that the kernel gives to no
-// connection meanwhile: those are from 32768 on.
+// freePort returns a port of ip that is free at the moment.
 func freePort(t *testing.T, ip string) int {
 	t.Helper()
-	for range 1000 {
-		port := 20000 + rand.IntN(12000)
-		if l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", ip, port)); err == nil {
-			l.Close()
-			return port
-		}
+	l, err := net.Listen("tcp", ip+":0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return 0
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // startEtcd starts etcd with TLS, and a user leasectl who may touch nothing but prefix. It
