@@ -27,7 +27,7 @@ func build(s source, work, system, arch string, more ...string) (b binary, err e
 	b = binary{system: system, arch: arch, dir: filepath.Join(work, system+"-"+arch)}
 	env := append(s.environment("CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch,
 		"GOAMD64=v1", "GOARM64=v8.0", "GOPPC64=power8", "GOFIPS140=off", "GOFLAGS=-mod=readonly"), more...)
-	err = call(env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.buildVersion="+s.version+" -X main.buildCommit="+s.commit,
+	err = call(env, "go", "build", "-tags", "nethttpomithttp2", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.buildVersion="+s.version+" -X main.buildCommit="+s.commit,
 		"-o", b.program(), "./cmd/leasectl")
 	if err != nil {
 		return b, err
