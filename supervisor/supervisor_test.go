@@ -43,8 +43,10 @@ func (c *calls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		})
 	case what == "release":
 		json.NewEncoder(w).Encode(leaseapi.ReleaseReply{Released: []string{"a"}})
-	default:
+	case what == "renew":
 		json.NewEncoder(w).Encode(leaseapi.RenewReply{TTL: leaseapi.Duration(5 * time.Minute), RenewEvery: leaseapi.Duration(time.Minute)})
+	default:
+		http.NotFound(w, r)
 	}
 }
 
