@@ -43,6 +43,24 @@ func start(t *testing.T, c Command) *Process {
 	return p
 }
 
+// startHearing starts the child that says which signals it hears, and waits until it
+// does. It would end with its input, which stays open until the end of the test.
+func startHearing(t *testing.T) (*Process, *testenv.Lines) {
+	t.Helper()
+	out, w := testenv.Report(t)
+	in, inW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { inW.Close() })
+	argv, env := testenv.Self("signals")
+	child := start(t, Command{Args: argv, Env: env, Stdin: in, Stdout: w})
+	in.Close()
+	w.Close()
+	out.Want("ready")
+	return child, out
+}
+
 // wait is Wait that fails instead of blocking forever.
 func wait(t *testing.T, p *Process) Status {
 	t.Helper()

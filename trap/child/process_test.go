@@ -169,17 +169,7 @@ func TestManyCallersAtOnce(t *testing.T) {
 // A child that is stopped without a terminal stays stopped, stops nobody else,
 // and can be continued.
 func TestStoppedWithoutTerminal(t *testing.T) {
-	out, w := testenv.Report(t)
-	in, inW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer inW.Close()
-	argv, env := testenv.Self("signals")
-	child := start(t, Command{Args: argv, Env: env, Stdin: in, Stdout: w})
-	in.Close()
-	w.Close()
-	out.Want("ready")
+	child, out := startHearing(t)
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGTTIN} {
 		child.Signal(sig)
 		child.Signal(syscall.SIGUSR1)

@@ -147,17 +147,7 @@ func TestKillLeavesNobody(t *testing.T) {
 
 // A stopped group sees the signal.
 func TestStopWakesAStoppedGroup(t *testing.T) {
-	out, w := testenv.Report(t)
-	in, inW, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer inW.Close()
-	argv, env := testenv.Self("signals")
-	child := start(t, Command{Args: argv, Env: env, Stdin: in, Stdout: w})
-	in.Close()
-	w.Close()
-	out.Want("ready")
+	child, out := startHearing(t)
 	child.Signal(syscall.SIGSTOP)
 	if s := stop(t, child, syscall.SIGTERM, time.Hour); s.Code != 0 || s.Signal != 0 {
 		t.Errorf("ended with %v, not by its own handler", s)
