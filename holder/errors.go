@@ -65,6 +65,8 @@ func Describe(err error) string {
 		return err.Error() + ": leasectl status lists the types that the proxy has"
 	case errors.As(err, &older):
 		return err.Error() + ": go without it, or " + renewal(older.Proxy)
+	case errors.Is(err, proxyclient.ErrNoToken):
+		return err.Error() + ": name the file with it with --token-file"
 	case aboutCertificate(err) != "":
 		return err.Error() + aboutCertificate(err)
 	case errors.As(err, &unreachable) && unreachable.Refused:

@@ -29,7 +29,7 @@ func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action
 	r.sweep()
 	for _, id := range forget {
 		if !r.has(func(a Action) bool { return a.Result == Forgotten && a.ID == id }) {
-			r.failed(fmt.Errorf("--forget %s: no such request of a dead process", id))
+			r.failed(fmt.Errorf("--forget %s: no such request of a dead process: leasectl recover lists them", id))
 		}
 	}
 	return r.actions, r.failures

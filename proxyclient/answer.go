@@ -115,7 +115,7 @@ func (a answer) err() error {
 		return fmt.Errorf("the proxy answered %s: %s", a.Status, a.text())
 	case a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden:
 		if a.Request.Header.Get("Authorization") == "" {
-			return fmt.Errorf("the proxy wants a token (%s)", a.Status)
+			return fmt.Errorf("%w (%s)", ErrNoToken, a.Status)
 		}
 		return fmt.Errorf("the proxy refused the token (%s)", a.Status)
 	case a.StatusCode/100 == 3:

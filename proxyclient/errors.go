@@ -47,6 +47,8 @@ var (
 	ErrTooMany = errors.New("more than the pool has")
 	// ErrNotCounted: a lease of a listed pool cannot be resized.
 	ErrNotCounted = errors.New("not of a counted pool")
+	// ErrNoToken: the proxy wants a token, and the client has none.
+	ErrNoToken = errors.New("the proxy wants a token")
 	// ErrUnknownRequest: the proxy knows request ids, but not this one.
 	ErrUnknownRequest = errors.New("unknown request")
 )
