@@ -24,8 +24,8 @@ type Store struct {
 	file   *os.File // the database's
 	opened os.FileInfo
 	path   string
-	id     string
-	size   int64 // of the file when it was last looked at; bbolt never cuts it
+	meta   metaRecord // as the last commit left it; a commit that fails leaves it unknown
+	size   int64      // of the file when it was last looked at; bbolt never cuts it
 }
 
 var _ store.Store = (*Store)(nil)
@@ -78,7 +78,7 @@ func (s *Store) begin() error {
 			return err
 		}
 	}
-	s.id = content.meta.ID
+	s.meta = content.meta
 	return s.look()
 }
 
@@ -102,18 +102,23 @@ func (s *Store) Load() (pool.Snapshot, error) {
 	if err != nil {
 		return pool.Snapshot{}, s.explain("load", err)
 	}
+	s.meta = content.meta
 	return content.snapshot, nil
 }
 
 // ID implements [store.Store]. It is known before Load, too.
-func (s *Store) ID() string { return s.id }
+func (s *Store) ID() string { return s.meta.ID }
 
 // Commit implements [store.Store]. It fails with [store.ErrGone] if the file is
 // not under its path before or after the transaction.
 func (s *Store) Commit(b store.Batch) error {
 	err := s.look() // before bbolt touches memory that may not be there
+	meta := s.meta
 	if err == nil {
-		err = s.update(func(tx *bolt.Tx) error { return write(tx, b) })
+		err = s.update(func(tx *bolt.Tx) (err error) {
+			meta, err = write(tx, meta, b)
+			return err
+		})
 	}
 	if err == nil {
 		err = s.look()
@@ -121,6 +126,7 @@ func (s *Store) Commit(b store.Batch) error {
 	if err != nil {
 		return s.explain("commit to", err)
 	}
+	s.meta = meta
 	return nil
 }
 

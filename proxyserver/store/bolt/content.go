@@ -10,19 +10,18 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store/record"
 )
 
-// write writes what one commit changes.
-func write(tx *bolt.Tx, batch store.Batch) error {
-	t, err := openTable(tx)
-	if err != nil {
-		return err
-	}
-	for _, c := range batch.Changes {
-		if err := record.Write(t, c); err != nil {
-			return err
+// write writes what one commit changes. It takes the meta record as the commit
+// before left it, and returns how it is now.
+func write(tx *bolt.Tx, meta metaRecord, batch store.Batch) (metaRecord, error) {
+	t := &table{bucket: tx.Bucket(bucket), meta: meta}
+	for i := range batch.Changes {
+		if err := record.Write(t, batch.Changes[i]); err != nil {
+			return meta, err
 		}
 	}
 	t.meta.Clock, t.meta.Generation = batch.Clock, batch.Generation
-	return t.finish(tx)
+	err := t.finish(tx)
+	return t.meta, err
 }
 
 // reader takes up records, one after the other, and counts them.

@@ -206,10 +206,12 @@ func TestDamagedStore(t *testing.T) {
 			if err := initialize(tx); err != nil {
 				return err
 			}
-			table, err := openTable(tx)
+			b := tx.Bucket(bucket)
+			meta, err := decodeMeta(b.Get(metaKey))
 			if err != nil {
 				return err
 			}
+			table := &table{b, meta}
 			err = errors.Join(record.Write(table, granted), edit(table.bucket, &table.meta))
 			return errors.Join(err, table.finish(tx))
 		})

@@ -92,12 +92,6 @@ type table struct {
 	meta   metaRecord
 }
 
-func openTable(tx *bolt.Tx) (*table, error) {
-	b := tx.Bucket(bucket)
-	meta, err := decodeMeta(b.Get(metaKey))
-	return &table{b, meta}, err
-}
-
 // Put implements [record.Table].
 func (t *table) Put(key, payload []byte) error {
 	if err := t.uncount(key); err != nil {
