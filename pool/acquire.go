@@ -8,7 +8,8 @@ import (
 // Acquire returns the leases of a request, or none if it is queued, or has joined
 // another (see [Coalesce]). A request that waits so has then one more connection
 // attached; [Set.Detach] is its counterpart. A grant appears as [Granted] among the
-// changes, whether it was made here or later.
+// changes, with the same leases, whether it was made here or later; the caller must
+// not change them.
 //
 // Asked again, a request that was granted gets the same leases, as far as they
 // have not ended, and [ProvisionalTTL] more to confirm them if it has not yet,
@@ -47,12 +48,12 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 		if p.next.Len() == 0 {
 			p.nextSince = s.now
 		}
-		s.grant(r, false)
+		leases := s.grant(r, false)
 		if p.next.Len() > 0 { // an overcommit overtook them
 			s.touch(p)
 		}
 		s.serve()
-		return r.values(), nil
+		return leases, nil
 	}
 	if q.Try {
 		return nil, &ExhaustedError{s.prospect(r)}

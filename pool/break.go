@@ -39,7 +39,7 @@ func (s *Set) Break(now time.Duration, name, reason string, immediately bool) (L
 		s.end(l, brokenFor(l.Broken))
 		s.serve()
 	case l.Broken != before:
-		s.note(Change{Kind: Broken, Lease: l.Lease})
+		s.note(Broken).Lease = l.Lease
 	}
 	return l.Lease, nil
 }

@@ -65,7 +65,8 @@ func (g *ledger) drop(r *request, err error) {
 	}
 	g.deregister(r)
 	g.touch(r.pool) // it may have been in the way
-	g.note(Change{Kind: Dropped, ID: r.ID, Request: &r.Request, Err: err, WasQueued: !r.Anonymous, Took: g.now - r.arrived})
+	c := g.note(Dropped)
+	c.ID, c.Request, c.Err, c.WasQueued, c.Took = r.ID, &r.Request, err, !r.Anonymous, g.now - r.arrived
 	g.promote(r)
 }
 

@@ -39,8 +39,9 @@ func (g *ledger) serve() {
 	g.touched = g.touched[:0]
 }
 
-// grant gives r, which fits and is not queued, or no more, its leases.
-func (g *ledger) grant(r *request, wasQueued bool) {
+// grant gives r, which fits and is not queued, or no more, its leases, and returns
+// them as the change has them.
+func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 	p := r.pool
 	r.TTL = p.ttl(r.TTL) // the maximum may have changed while it waited
 	id, ttl := r.ID, ProvisionalTTL
@@ -60,16 +61,19 @@ func (g *ledger) grant(r *request, wasQueued bool) {
 			TTL: r.TTL, Granted: g.now, Expires: later(g.now, ttl), Provisional: !r.Anonymous,
 		}, g.slot(name), p, r)
 	}
-	g.note(Change{Kind: Granted, ID: r.ID, Leases: r.values(), WasQueued: wasQueued && !r.Anonymous, Took: g.now - r.arrived})
+	leases := r.values()
+	c := g.note(Granted)
+	c.ID, c.Leases, c.WasQueued, c.Took = r.ID, leases, wasQueued && !r.Anonymous, g.now-r.arrived
 	if p.stock.counted {
 		g.named[p.Type] = p.stock.last
-		g.note(Change{Kind: Named, Naming: &Naming{Type: p.Type, Last: p.stock.last}})
+		g.note(Named).Naming = &Naming{Type: p.Type, Last: p.stock.last}
 	}
 	if p.pace() > 0 {
 		p.pacing = Pacing{Type: p.Type, Generation: p.rhythm.generation, Start: p.rhythm.start, Count: p.rhythm.count}
 		pacing := p.pacing
-		g.note(Change{Kind: Paced, Pacing: &pacing})
+		g.note(Paced).Pacing = &pacing
 	}
+	return leases
 }
 
 // install makes l the lease of its name, granted to r if that is still known.
@@ -96,7 +100,7 @@ func (g *ledger) renew(l *lease, ttl time.Duration, durable bool) {
 	l.Expires, l.Extended = later(g.now, ttl), false
 	g.schedule(&l.timer, l.Ends())
 	if durable {
-		g.note(Change{Kind: Renewed, Lease: l.Lease})
+		g.note(Renewed).Lease = l.Lease
 	}
 }
 
@@ -113,7 +117,7 @@ func (g *ledger) extend(l *lease) {
 	}
 	l.Expires, l.Extended = later(g.now, ttl), true
 	g.schedule(&l.timer, l.Ends())
-	g.note(Change{Kind: Extended, Lease: l.Lease})
+	g.note(Extended).Lease = l.Lease
 }
 
 // expire ends a lease whose time is over.
@@ -146,7 +150,9 @@ func (g *ledger) end(l *lease, why Reason) {
 	if !l.Provisional && l.Broken == "" {
 		l.pool.past.add(took)
 	}
-	g.note(Change{Kind: Done, Lease: l.Lease, Reason: why, Took: took})
+	c := g.note(Done)
+	c.Lease = l.Lease
+	c.Reason, c.Took = why, took
 	if delay := l.lockDelay(); why != Released && delay > 0 {
 		g.lock(sl, l.pool, Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.Key, Until: later(g.now, delay)})
 	} else {

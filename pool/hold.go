@@ -63,7 +63,7 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	l.pool.outlook.spoil()
 	l.Provisional = false // a client that puts the release off has received the grant
 	s.schedule(&l.timer, l.Ends())
-	s.note(Change{Kind: Delayed, Lease: l.Lease})
+	s.note(Delayed).Lease = l.Lease
 	return ""
 }
 

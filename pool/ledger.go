@@ -1,6 +1,9 @@
 package pool
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // ledger is the state of a Set: who has what, who waits, what is due, and what has
 // changed since the last [Set.Drain].
@@ -90,11 +93,11 @@ func (g *ledger) remember(e Ended) {
 	}
 	e.Until = later(g.now, EndedKept)
 	g.ended.push(e)
-	g.note(Change{Kind: Remembered, Ended: e})
+	g.note(Remembered).Ended = e
 }
 
 // forget forgets the id that ended first.
-func (g *ledger) forget() { g.note(Change{Kind: Forgotten, Ended: g.ended.pop()}) }
+func (g *ledger) forget() { g.note(Forgotten).Ended = g.ended.pop() }
 
 // paused reports whether an operator has stopped p.
 func (g *ledger) paused(p *pool) bool {
@@ -113,5 +116,13 @@ func (g *ledger) due(p *pool, r *request) time.Duration {
 	return p.due()
 }
 
-// note adds c to what Drain returns.
-func (g *ledger) note(c Change) { g.changes = append(g.changes, c) }
+// note adds a change to what Drain returns, which its caller fills in at once. It is
+// made in its place: a change is so large that to pass it on would double the stacks
+// of those who wait.
+func (g *ledger) note(kind Kind) *Change {
+	n := len(g.changes)
+	g.changes = slices.Grow(g.changes, 1)[:n+1]
+	c := &g.changes[n]
+	*c = Change{Kind: kind}
+	return c
+}

@@ -33,7 +33,7 @@ func (g *ledger) recall(sl *slot) {
 // lock begins the lock delay of a name, after a lease of p.
 func (g *ledger) lock(sl *slot, p *pool, l Locked) {
 	g.restoreLock(sl, p, l)
-	g.note(Change{Kind: LockBegun, Locked: &l})
+	g.note(LockBegun).Locked = &l
 }
 
 // restoreLock is lock without a change.
@@ -51,7 +51,7 @@ func (g *ledger) unlock(l *lock) {
 	l.slot.lock = nil
 	l.pool.locked -= l.Units
 	g.touch(l.pool)
-	g.note(Change{Kind: LockOver, Locked: &l.Locked})
+	g.note(LockOver).Locked = &l.Locked
 	g.free(l.slot)
 	g.freeKey(l.pool, l.Key, nil)
 }

@@ -24,7 +24,7 @@ func (s *Set) Pause(now time.Duration, typ, reason string) (Pause, error) {
 	}
 	if pause != before {
 		s.pauses[typ] = pause
-		s.note(Change{Kind: Paused, Pause: &pause})
+		s.note(Paused).Pause = &pause
 	}
 	s.touch(p) // its timer is of no use
 	s.serve()
@@ -45,7 +45,7 @@ func (s *Set) Resume(now time.Duration, typ string) (Pause, bool, error) {
 		return Pause{}, false, nil
 	}
 	delete(s.pauses, typ)
-	s.note(Change{Kind: Resumed, Pause: &pause})
+	s.note(Resumed).Pause = &pause
 	if p != nil {
 		s.touch(p)
 	}

@@ -67,5 +67,5 @@ func (g *ledger) deactivate(r *request) {
 // noteWaiter notes a change of r.
 func (g *ledger) noteWaiter(kind Kind, r *request) {
 	w := r.waiter()
-	g.note(Change{Kind: kind, Waiter: &w})
+	g.note(kind).Waiter = &w
 }

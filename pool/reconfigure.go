@@ -66,7 +66,7 @@ func (g *ledger) configure(configs []Config) {
 		}
 		delete(g.types, p.Type)
 		if p.pacing.Count > 0 {
-			g.note(Change{Kind: Paced, Pacing: &Pacing{Type: p.Type}})
+			g.note(Paced).Pacing = &Pacing{Type: p.Type}
 		}
 		return true
 	})

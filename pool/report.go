@@ -56,7 +56,8 @@ func (g *ledger) report(said Report) (bool, error) {
 	}
 	p := r.pool
 	l := EndedLease{Type: p.Type, Owner: r.Owner, Generation: r.leases[len(r.leases)-1].Generation, Limit: p.limit.now()}
-	g.note(Change{Kind: Told, Leases: r.values(), Reported: l.reported(said)})
+	c := g.note(Told)
+	c.Leases, c.Reported = r.values(), l.reported(said)
 	if said.Outcome == OutcomeThrottled {
 		g.count(p, l, said.Detail, func() { p.limit.throttled(g.now, l, g.generation) })
 	}
@@ -74,7 +75,9 @@ func (g *ledger) reportEnded(said Report) (bool, error) {
 		return false, nil
 	}
 	e.Lease.Outcome = said.Outcome
-	g.note(Change{Kind: Told, Ended: *e, Reported: before.reported(said)})
+	c := g.note(Told)
+	c.Ended = *e
+	c.Reported = before.reported(said)
 	if p := g.types[before.Type]; p != nil {
 		g.count(p, before, said.Detail, func() {
 			if said.Outcome == OutcomeOK {

@@ -124,5 +124,7 @@ func (g *ledger) resize(l *lease, units int) {
 	l.Units = units
 	l.pool.outlook.spoil()
 	g.touch(l.pool)
-	g.note(Change{Kind: Resized, Lease: l.Lease, Before: before})
+	c := g.note(Resized)
+	c.Lease = l.Lease
+	c.Before = before
 }

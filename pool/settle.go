@@ -42,5 +42,6 @@ func (g *ledger) count(p *pool, l EndedLease, detail string, take func()) {
 	}
 	now := *reports
 	now.Tally = slices.Clone(now.Tally)
-	g.note(Change{Kind: Adapted, Reports: &now, Moved: to != from})
+	c := g.note(Adapted)
+	c.Reports, c.Moved = &now, to != from
 }
