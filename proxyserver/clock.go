@@ -36,6 +36,7 @@ type suspended struct {
 	total func() time.Duration // since the machine booted
 	first time.Duration        // total when the clock was started
 	slept atomic.Int64         // as the clock has it
+	asked atomic.Int64         // when total was called last, as time since the start without suspends
 }
 
 // startClock starts it at base; read is [time.Now] if it is nil, and total
@@ -55,9 +56,16 @@ func (c clock) now() time.Duration {
 }
 
 // wake puts the clock forward by a suspend since the last call. Only this does, so
-// that whoever acts by the clock can see that it was one.
+// that whoever acts by the clock can see that it was one. A suspend is noticed up to
+// [suspend.Shortest] late, as if it had been that much later: to ask the system takes
+// longer than most calls of the pools.
 func (c clock) wake() {
 	s := c.suspended
+	awake := c.read().Sub(c.start)
+	if last := s.asked.Load(); last > 0 && awake-time.Duration(last) < suspend.Shortest {
+		return
+	}
+	s.asked.Store(int64(awake))
 	if slept := s.total() - s.first; slept-time.Duration(s.slept.Load()) >= suspend.Shortest {
 		s.slept.Store(int64(slept))
 	}
