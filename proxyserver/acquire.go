@@ -14,34 +14,49 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
+// serveAcquire keeps its frame small, and so does what it calls to wait: the stack of
+// a waiter is most of what it costs, and is doubled if it does not suffice once.
 func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
 	t := h.term()
+	p, ok := h.readAcquire(c, w, r)
+	if !ok {
+		return
+	}
+	h.concludeAcquire(w, r, t, p, t.acquire(r.Context(), &p.request))
+}
+
+// readAcquire returns what an acquire asks for. It answers one that asks for nothing,
+// or for what cannot be, itself; then ok is false.
+func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) (p *acquireParams, ok bool) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil { // url.Values would leave out what is not valid
 		h.metrics.refused("", "bad-request")
 		badRequest(w, fmt.Errorf("the query is not valid: %w", err))
-		return
+		return nil, false
 	}
-	p, ok := parseAcquire(w, query)
-	if !ok {
+	if p, ok = parseAcquire(w, query); !ok {
 		h.metrics.refused(p.Type, "bad-request")
-		return
+		return nil, false
 	}
 	p.Owner = holder(c.token, p.Owner)
 	// Only once the body is read does net/http watch the connection, and end
 	// the context when the client goes.
 	if _, ok := readBody(w, r); !ok {
-		return
+		return nil, false
 	}
 	if p.nothing {
 		answer(w, http.StatusOK, leaseapi.AcquireReply{Names: []string{}})
-		return
+		return nil, false
 	}
 	p.crowded = h.connections.crowded()
-	refuseToWait := p.crowded && p.Anonymous && !p.Try
-	p.Try = p.Try || refuseToWait // it would keep its connection for as long as it waits
-	out := t.acquire(r.Context(), &p.request)
-	if refuseToWait && errors.Is(out.err, pool.ErrExhausted) {
+	p.refuseToWait = p.crowded && p.Anonymous && !p.Try
+	p.Try = p.Try || p.refuseToWait // it would keep its connection for as long as it waits
+	return p, true
+}
+
+// concludeAcquire answers an acquire of t, unless its client has gone.
+func (h *handler) concludeAcquire(w http.ResponseWriter, r *http.Request, t *term, p *acquireParams, out outcome) {
+	if p.refuseToWait && errors.Is(out.err, pool.ErrExhausted) {
 		out.err = fmt.Errorf("%w: too many connections", pool.ErrQueueFull)
 	}
 	// A client without a request id that is gone cannot be told, nor come

@@ -19,7 +19,8 @@ type acquireParams struct {
 	ours bool // it has a parameter that version 1 does not have
 	wire int  // that it relies on; zero: it does not say
 
-	nothing bool // a count of 0: it asks for no leases at all
+	nothing      bool // a count of 0: it asks for no leases at all
+	refuseToWait bool // there are too many connections
 }
 
 // parseAcquire reads the parameters of an acquire. After a count of 0 it ignores

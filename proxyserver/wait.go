@@ -34,8 +34,15 @@ type request struct {
 // acquire returns the outcome of r, which is durable; with errSlice r is still
 // queued. It blocks until then, or until ctx ends.
 func (t *term) acquire(ctx context.Context, r *request) outcome {
-	var out outcome
-	var c *call       // nil: r does not have to wait
+	out, c := t.ask(r)
+	if c == nil {
+		return out
+	}
+	return t.await(ctx, r, c)
+}
+
+// ask returns the outcome of r, or, if r has to wait, what waits for it.
+func (t *term) ask(r *request) (out outcome, c *call) {
 	var at pool.Place // of r, if it waits
 	var known = true  // it has waited before, since this server began
 	err := t.do(func(set *pool.Set, now time.Duration) {
@@ -53,16 +60,13 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 			t.waiting.attach(r.ID, c, until(now, r.wait))
 		}
 	})
-	switch {
-	case err != nil:
-		return outcome{err: err}
-	case c == nil:
-		return out
+	if err != nil {
+		return outcome{err: err}, nil
 	}
 	if !known {
 		t.log.queued(r.Request, at)
 	}
-	return t.await(ctx, r, c)
+	return out, c
 }
 
 // anonymousID is the id under which the pools know a request that has none. No
