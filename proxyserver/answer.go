@@ -19,22 +19,28 @@ const bodyTime = 10 * time.Second
 // answer, so it cuts no wait.
 const writeTime = 30 * time.Second
 
+// writeSlack is how much more time there may be, so that the time of a busy connection
+// need not be set anew with each answer.
+const writeSlack = 5 * time.Second
+
 // answerWriter bounds the time in which an answer must be read, and says in it whose
 // it is.
 type answerWriter struct {
 	http.ResponseWriter
-	storeID func() string // empty: not known yet
-	begun   bool
+	connection *connection
+	storeID    func() string // empty: not known yet
+	begun      bool
 }
 
 // newAnswerWriter returns one for the answer to r. The bound of the connection's
 // last answer, which may be over, stands until this one begins: nothing is written
 // before, but to a client that asks whether it may send a body.
-func (h *handler) newAnswerWriter(w http.ResponseWriter, r *http.Request) *answerWriter {
+func (h *handler) newAnswerWriter(rw http.ResponseWriter, r *http.Request) *answerWriter {
+	w := &answerWriter{ResponseWriter: rw, connection: connectionOf(r), storeID: h.storeID}
 	if r.Header.Get("Expect") != "" {
-		http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a recorder in a test has none
+		w.SetWriteDeadline(time.Time{})
 	}
-	return &answerWriter{ResponseWriter: w, storeID: h.storeID}
+	return w
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -50,13 +56,22 @@ func (w *answerWriter) Write(p []byte) (int, error) {
 }
 
 func (w *answerWriter) begin() {
-	if !w.begun {
-		w.begun = true
-		if id := w.storeID(); id != "" {
-			w.Header().Set(leaseapi.HeaderStore, id) // only now, so that no waiter has a header
-		}
-		http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTime))
+	if w.begun {
+		return
 	}
+	w.begun = true
+	if id := w.storeID(); id != "" {
+		w.Header().Set(leaseapi.HeaderStore, id) // only now, so that no waiter has a header
+	}
+	if least := time.Now().Add(writeTime); w.connection.writeBy.Before(least) {
+		w.SetWriteDeadline(least.Add(writeSlack))
+	}
+}
+
+// SetWriteDeadline serves [http.ResponseController].
+func (w *answerWriter) SetWriteDeadline(by time.Time) error {
+	w.connection.writeBy = by
+	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(by) // a recorder in a test has none
 }
 
 // Unwrap serves [http.ResponseController].
@@ -79,7 +94,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	if a, ok := w.(*answerWriter); ok {
 		inner = a.ResponseWriter // else the reader could not close the connection
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(inner, r.Body, leaseapi.MaxBody))
+	body, err := readAll(inner, r)
 	if err == nil {
 		// After an error the deadline stays: net/http reads what is left of
 		// the body, and must not wait for it either.
@@ -96,6 +111,20 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	}
 	return body, true
 }
+
+// readAll reads the body of r, of at most [leaseapi.MaxBody].
+func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > 0 && r.ContentLength <= usualBody {
+		body := make([]byte, r.ContentLength)
+		_, err := io.ReadFull(r.Body, body) // which has no more
+		return body, err
+	}
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, leaseapi.MaxBody))
+}
+
+// usualBody is up to which size there is room for a body at once. A client that
+// announces a larger one may not send it.
+const usualBody = 4 << 10
 
 // readJSON reads a body into req, and checks it. It answers an error itself; then ok
 // is false.

@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,16 +14,6 @@ import (
 // can be given the address of this server, so that the browser takes the two for
 // one; then the Host is the page's.
 
-// onLoopback is the key of a context's value that says whether the listener of a
-// request is on loopback. Elsewhere a server may have any name.
-type onLoopback struct{}
-
-// listenerContext marks the requests of a listener.
-func listenerContext(l net.Listener) context.Context {
-	a, ok := l.Addr().(*net.TCPAddr)
-	return context.WithValue(context.Background(), onLoopback{}, ok && a.IP.IsLoopback())
-}
-
 // fromBrowser reports why r is, or may be, one that a page of another origin sent.
 func (h *handler) fromBrowser(r *http.Request) error {
 	if *h.tokens.Load() != nil {
@@ -33,7 +22,8 @@ func (h *handler) fromBrowser(r *http.Request) error {
 	if err := h.crossOrigin.Check(r); err != nil {
 		return forbiddenError(fmt.Sprintf("a page of another origin sent this: %v", err))
 	}
-	if here, _ := r.Context().Value(onLoopback{}).(bool); here && !h.isOurs(r.Host) {
+	// Elsewhere than on loopback a server may have any name.
+	if connectionOf(r).onLoopback && !h.isOurs(r.Host) {
 		return forbiddenError(fmt.Sprintf("host %q is not this server, which listens on loopback: use localhost or its address, or name it to serve with --host", r.Host))
 	}
 	return nil
@@ -42,6 +32,9 @@ func (h *handler) fromBrowser(r *http.Request) error {
 // isOurs reports whether host, with or without a port, names a server on loopback.
 // A browser always names one.
 func (h *handler) isOurs(host string) bool {
+	if host == "localhost" || host == "" { // as most say, at no cost
+		return true
+	}
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

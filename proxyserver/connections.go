@@ -2,10 +2,12 @@ package proxyserver
 
 import (
 	"container/list"
+	"context"
 	"net"
 	"net/http"
 	"sync"
 	"syscall"
+	"time"
 )
 
 const (
@@ -39,19 +41,49 @@ type connections struct {
 	most int
 
 	mu   sync.Mutex
-	open map[net.Conn]*list.Element // nil: it has a request
-	idle *list.List                 // of net.Conn, that which is idle for longest first
+	open map[net.Conn]*connection
+	idle *list.List // of net.Conn, that which is idle for longest first
 
 	closedIdle, refused uint64 // idle ones closed for others; new ones for which there was no room
 }
 
+// connection is one that is open.
+type connection struct {
+	idle       *list.Element // in the list of those; nil: it has a request
+	onLoopback bool          // its listener is
+
+	writeBy time.Time // until when answers must be read, as it was told last; of its requests alone
+}
+
+// connectionKey is the key of a context's value: the *connection of a request.
+type connectionKey struct{}
+
 func newConnections(most int) *connections {
-	return &connections{most: most, open: make(map[net.Conn]*list.Element), idle: list.New()}
+	return &connections{most: most, open: make(map[net.Conn]*connection), idle: list.New()}
+}
+
+// context makes the requests of conn know their connection.
+func (c *connections) context(ctx context.Context, conn net.Conn) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.open[conn]; known != nil {
+		return context.WithValue(ctx, connectionKey{}, known)
+	}
+	return ctx // it was closed for another one
+}
+
+// connectionOf returns the connection of a request; in a test that has none, one that
+// is nowhere.
+func connectionOf(r *http.Request) *connection {
+	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+		return c
+	}
+	return new(connection)
 }
 
 // accepted counts a new connection. It returns the one to close for it; nil if
 // there is room.
-func (c *connections) accepted(conn net.Conn) (excess net.Conn) {
+func (c *connections) accepted(conn net.Conn, onLoopback bool) (excess net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.open) >= c.most {
@@ -65,7 +97,7 @@ func (c *connections) accepted(conn net.Conn) (excess net.Conn) {
 		}
 	}
 	if excess != conn {
-		c.open[conn] = c.idle.PushBack(conn)
+		c.open[conn] = &connection{idle: c.idle.PushBack(conn), onLoopback: onLoopback}
 	}
 	return excess
 }
@@ -81,28 +113,27 @@ func (c *connections) crowded() bool {
 func (c *connections) state(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, open := c.open[conn]
-	if !open {
+	known := c.open[conn]
+	if known == nil {
 		return // it was closed for another one
 	}
 	switch state {
 	case http.StateActive, http.StateIdle:
-		if at != nil {
-			c.idle.Remove(at)
-			at = nil
+		if known.idle != nil {
+			c.idle.Remove(known.idle)
+			known.idle = nil
 		}
 		if state == http.StateIdle {
-			at = c.idle.PushBack(conn)
+			known.idle = c.idle.PushBack(conn)
 		}
-		c.open[conn] = at
 	case http.StateClosed, http.StateHijacked:
 		c.forget(conn)
 	}
 }
 
 func (c *connections) forget(conn net.Conn) {
-	if at := c.open[conn]; at != nil {
-		c.idle.Remove(at)
+	if known := c.open[conn]; known != nil && known.idle != nil {
+		c.idle.Remove(known.idle)
 	}
 	delete(c.open, conn)
 }
@@ -111,6 +142,13 @@ func (c *connections) forget(conn net.Conn) {
 type limited struct {
 	net.Listener
 	connections *connections
+	onLoopback  bool
+}
+
+// limit makes l a listener whose connections are counted.
+func (c *connections) limit(l net.Listener) net.Listener {
+	a, ok := l.Addr().(*net.TCPAddr)
+	return limited{l, c, ok && a.IP.IsLoopback()}
 }
 
 // Accept implements [net.Listener].
@@ -120,7 +158,7 @@ func (l limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		excess := l.connections.accepted(conn)
+		excess := l.connections.accepted(conn, l.onLoopback)
 		if excess != nil {
 			excess.Close()
 		}

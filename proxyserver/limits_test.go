@@ -102,7 +102,7 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 			if n := len(p.server.handler.connections.view()); n != 1 {
 				t.Errorf("%d connections before the time is over", n)
 			}
-			time.Sleep(2 * time.Second)
+			time.Sleep(2*time.Second + writeSlack)
 			synctest.Wait()
 			if n := len(p.server.handler.connections.view()); n != 0 {
 				t.Errorf("after %v the client that does not read is still connected", time.Since(begin))

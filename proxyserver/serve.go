@@ -51,7 +51,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	broken := make(chan error, len(listeners))
 	running.Go(func() { s.handler.watchCertificate(ctx) })
 	for _, l := range listeners {
-		l = limited{l, s.handler.connections}
+		l = s.handler.connections.limit(l)
 		running.Go(func() {
 			if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				broken <- fmt.Errorf("serve on %v: %w", l.Addr(), err)

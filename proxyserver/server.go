@@ -129,7 +129,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.handler.connections = newConnections(opts.MaxConnections)
 	s.http.ConnState = s.connState
-	s.http.BaseContext = listenerContext
+	s.http.ConnContext = s.handler.connections.context
 	s.handler.live.init(opts.MaxConnections)
 	s.http.RegisterOnShutdown(s.handler.live.stop)
 	return s, nil
