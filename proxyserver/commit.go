@@ -43,8 +43,8 @@ func newBatch(generation uint64) *batch {
 
 // add notes a change, and the calls that learn of it when it is durable. That
 // somebody waits changes no answer, so none waits for it to be durable.
-func (b *batch) add(c pool.Change, calls []*call) {
-	b.changes = append(b.changes, c)
+func (b *batch) add(c *pool.Change, calls []*call) {
+	b.changes = append(b.changes, *c)
 	if c.Kind == pool.Queued || c.Kind == pool.Joined {
 		b.arrived = min(b.arrived, c.Waiter.Arrived)
 	} else {
@@ -107,11 +107,15 @@ func (c *committer) awaitCommit(b *batch) error {
 		return c.failure()
 	case c.commitSem <- struct{}{}:
 	}
-	defer func() { <-c.commitSem }()
 	select {
 	case <-b.done:
+		<-c.commitSem
 	default:
 		c.commit() // nobody else commits, so b is the open batch
+		go func() {
+			defer func() { <-c.commitSem }() // the next commit begins then, so lines of the log are in order
+			c.note(b)
+		}()
 	}
 	return b.err
 }
@@ -168,13 +172,7 @@ func (c *committer) commit() {
 		c.fail(b.err)
 	}
 	c.mu.Unlock()
-	c.announce(b)
-	if cap(b.changes) <= roomKept {
-		clear(b.changes) // let go of what they refer to
-		c.mu.Lock()
-		c.room = b.changes[:0]
-		c.mu.Unlock()
-	}
+	c.tell(b)
 }
 
 // roomKept is for how many changes a batch gets room that another one used before.
@@ -210,9 +208,9 @@ func (c *committer) storeFailed(err error) error {
 	return err
 }
 
-// announce tells everybody what became of b: metrics before the calls, whose
-// clients might look at them, and the log last.
-func (c *committer) announce(b *batch) {
+// tell tells the calls what became of b, and before them the metrics, which their
+// clients might look at.
+func (c *committer) tell(b *batch) {
 	if b.err == nil {
 		c.metrics.changed(b.changes)
 	}
@@ -223,11 +221,20 @@ func (c *committer) announce(b *batch) {
 		d.send()
 	}
 	close(b.done)
-	// The lines are written before the next commit begins, so they are in order.
-	// To let it begin first, and write them meanwhile, was not measurably faster.
+}
+
+// note writes down what b changed, for people. No answer waits for that. It is called
+// once for each commit, before the next one begins.
+func (c *committer) note(b *batch) {
 	if b.err == nil {
 		c.past.changed(c.clock, b.changes)
 		c.changed.Add(1)
 		c.log.changes(b.changes)
+	}
+	if cap(b.changes) <= roomKept {
+		clear(b.changes) // let go of what they refer to
+		c.mu.Lock()
+		c.room = b.changes[:0]
+		c.mu.Unlock()
 	}
 }

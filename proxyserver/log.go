@@ -20,8 +20,8 @@ func (l changeLog) changes(changes []pool.Change) {
 	if !l.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	for _, c := range changes {
-		switch c.Kind {
+	for i := range changes {
+		switch c := &changes[i]; c.Kind {
 		case pool.Granted:
 			l.grant(c)
 		case pool.Delayed:
@@ -64,7 +64,7 @@ func (l changeLog) queued(r pool.Request, at pool.Place) {
 }
 
 // drop writes a line for a waiter that left the queue without a lease.
-func (l changeLog) drop(c pool.Change) {
+func (l changeLog) drop(c *pool.Change) {
 	waited := slog.Duration("waited", round(c.Took))
 	why := waitEnd(c.Err)
 	switch why {
@@ -102,7 +102,7 @@ func (l changeLog) request(what string, r pool.Request, attrs ...slog.Attr) {
 	l.LogAttrs(context.Background(), slog.LevelInfo, what, append(all, attrs...)...)
 }
 
-func (l changeLog) grant(c pool.Change) {
+func (l changeLog) grant(c *pool.Change) {
 	names := make([]string, len(c.Leases))
 	generations := make([]uint64, len(c.Leases))
 	for i, granted := range c.Leases {
@@ -117,7 +117,7 @@ func (l changeLog) grant(c pool.Change) {
 		slogUnits(first.Units), slogKey(first.Key), slogOvercommit(first.Overcommit))
 }
 
-func (l changeLog) end(c pool.Change) {
+func (l changeLog) end(c *pool.Change) {
 	held := slog.Duration("held", round(c.Took))
 	if c.Reason.Broken() {
 		l.lease("broken", c.Lease, held, slog.String("reason", c.Lease.Broken))
@@ -144,12 +144,12 @@ func (l changeLog) lease(what string, lease pool.Lease, attrs ...slog.Attr) {
 
 func (l changeLog) leaseAt(level slog.Level, what string, lease pool.Lease, attrs ...slog.Attr) {
 	token, owner := splitHolder(lease.Owner)
-	attrs = append([]slog.Attr{
+	all := append(make([]slog.Attr, 0, 12), // which is not on the heap
 		slog.String("owner", owner), slogToken(token), slog.String("type", lease.Type),
 		slog.Any("names", []string{lease.Name}), slog.Any("generations", []uint64{lease.Generation}),
 		slog.String("request_id", lease.RequestID),
-	}, attrs...)
-	l.LogAttrs(context.Background(), level, what, attrs...)
+	)
+	l.LogAttrs(context.Background(), level, what, append(all, attrs...)...)
 }
 
 // slogToken is left out by handlers if no token was used.

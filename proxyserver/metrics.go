@@ -107,8 +107,8 @@ func (p *poolMetrics) moved(m pool.Move) {
 func (m *metrics) changed(changes []pool.Change) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, c := range changes {
-		switch c.Kind {
+	for i := range changes {
+		switch c := &changes[i]; c.Kind {
 		case pool.Granted:
 			p := m.pool(c.Leases[0].Type)
 			p.grants += uint64(len(c.Leases))

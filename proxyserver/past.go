@@ -78,7 +78,8 @@ func (h *past) changed(c clock, changes []pool.Change) {
 	defer h.mu.Unlock()
 	now := c.read()
 	h.turn(now)
-	for _, change := range changes {
+	for i := range changes {
+		change := &changes[i]
 		if e, ok := eventOf(change); ok {
 			e.At = now
 			h.add(e)
@@ -102,7 +103,7 @@ func (h *past) add(e page.Event) {
 }
 
 // eventOf returns the event of a change; false if it is none.
-func eventOf(c pool.Change) (page.Event, bool) {
+func eventOf(c *pool.Change) (page.Event, bool) {
 	switch c.Kind {
 	case pool.Granted:
 		e := leaseEvent("granted", c.Leases...)

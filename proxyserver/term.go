@@ -178,7 +178,9 @@ func (t *term) totals() []pool.PoolStatus {
 // collect moves what changed to the open batch, but for requests that begin to wait
 // and are not stored: of these nothing is durable, and nobody has to hear.
 func (t *term) collect() {
-	for _, c := range t.set.Drain() {
+	changes := t.set.Drain()
+	for i := range changes {
+		c := &changes[i] // a copy costs more than most of what is done with it
 		if c.Kind == pool.Queued && (c.Waiter.Anonymous || !t.durable()) {
 			continue
 		}

@@ -41,6 +41,7 @@ func (t *term) end() error {
 	t.finished = true
 	t.mu.Unlock()
 	t.commit()
+	t.note(last)
 	if errors.Is(err, errStopping) {
 		err = last.err
 	}
@@ -75,7 +76,7 @@ func (t *term) giveBackLast(leases []pool.Lease) error {
 	now := t.clock.now()
 	for _, l := range leases {
 		if held, ok := t.set.Held(still, l.Name); ok && held.Generation == l.Generation {
-			t.open.add(pool.Change{Kind: pool.Done, Lease: l, Reason: pool.Released, Took: now - l.Granted}, nil)
+			t.open.add(&pool.Change{Kind: pool.Done, Lease: l, Reason: pool.Released, Took: now - l.Granted}, nil)
 		}
 	}
 	return nil

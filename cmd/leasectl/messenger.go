@@ -31,13 +31,15 @@ type messenger struct {
 	written chan struct{} // closed when the last message is written
 	late    *time.Timer   // makes the writer write the lines of a log; nil: there is none
 
-	text bytes.Buffer // what is written next; of the writer alone
+	text  bytes.Buffer // what is written next; of the writer alone, like the next
+	shown bool         // a live line is on the terminal
 
 	mu      sync.Mutex
 	wrote   time.Time // when the writer last began
 	delayed bool      // late is set
 	queue   []message
-	limit   int          // of queue
+	writing int          // how many were taken off the queue, and are not written yet
+	limit   int          // of both
 	dropped int          // since the last message that was queued
 	lost    int          // in all
 	log     slog.Handler // formats what is said of those dropped; nil: there is no log
@@ -45,9 +47,9 @@ type messenger struct {
 
 // message is one thing to do at stderr.
 type message struct {
-	line    string        // to print; "" is none
-	record  *slog.Record  // to print as log formats it; nil is none
-	log     slog.Handler  // writes to the messenger's text
+	line    string       // to print; "" is none
+	log     slog.Handler // formats record into the messenger's text; nil: there is none
+	record  slog.Record
 	live    string        // to show as the live line; "" clears it
 	written chan struct{} // if not nil, closed when the message's turn comes
 	last    bool          // nothing is written after it
@@ -57,7 +59,7 @@ const (
 	// queueSize is far more lines than a command says in a row.
 	queueSize = 256
 	// logSize is how many lines of a server may wait: a second of its busiest
-	// time, and some 5 MB.
+	// time, and some 8 MB.
 	logSize = 16 << 10
 	// logDelay is for how long the lines of a busy log are collected, to be written
 	// at once. To wake the writer for each of them costs as much as to answer a call,
@@ -65,6 +67,8 @@ const (
 	logDelay = 5 * time.Millisecond
 	// linesAtOnce is how many lines are written at once at most: some 100 KB.
 	linesAtOnce = 256
+	// roomKept is for how many messages the room is kept that a full queue needed.
+	roomKept = 1024
 	// flushTime is what order is worth: it delays a command once if nobody
 	// reads stderr.
 	flushTime = 100 * time.Millisecond
@@ -117,13 +121,13 @@ func (m *messenger) send(msg message) {
 	m.begin.Do(func() { go m.write() })
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.put(msg)
+	m.put(&msg)
 	m.wake()
 }
 
 // sendLater queues a line of a log, which is written together with those that
 // follow soon.
-func (m *messenger) sendLater(msg message) {
+func (m *messenger) sendLater(msg *message) {
 	m.begin.Do(func() { go m.write() })
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,14 +144,14 @@ func (m *messenger) sendLater(msg message) {
 }
 
 // put queues msg if there is room. The caller holds m.mu.
-func (m *messenger) put(msg message) {
-	if len(m.queue) >= m.limit && !msg.last {
+func (m *messenger) put(msg *message) {
+	if len(m.queue)+m.writing >= m.limit && !msg.last {
 		m.dropped++
 		m.lost++
 		return
 	}
 	m.mark()
-	m.queue = append(m.queue, msg)
+	m.queue = append(m.queue, *msg)
 }
 
 // wake makes the writer look at the queue.
@@ -168,14 +172,14 @@ func (m *messenger) mark() {
 	if m.log != nil {
 		r := slog.NewRecord(time.Now(), slog.LevelWarn, "lines were dropped here: nobody read stderr", 0)
 		r.AddAttrs(slog.Int("lines", m.dropped))
-		msg = message{record: &r, log: m.log}
+		msg = message{record: r, log: m.log}
 	}
 	m.queue = append(m.queue, msg)
 	m.dropped = 0
 }
 
-// next takes messages off the queue, up to the first that is more than a line. It
-// blocks until there is one, and uses the room of those before.
+// next takes the messages off the queue, and leaves it room for those to come. It
+// blocks until there is one.
 func (m *messenger) next(room []message) []message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,55 +196,67 @@ func (m *messenger) next(room []message) []message {
 		m.mu.Lock()
 	}
 	m.wrote = time.Now()
-	n := 1
-	for n < min(len(m.queue), linesAtOnce) && m.queue[n-1].isLine() {
-		n++
-	}
-	next := append(room[:0], m.queue[:n]...)
-	clear(m.queue[:n])
-	m.queue = m.queue[n:]
+	next := m.queue
+	m.queue, m.writing = room, len(next)
 	return next
 }
 
-func (msg message) isLine() bool { return msg.line != "" || msg.record != nil }
+func (msg *message) isLine() bool { return msg.line != "" || msg.log != nil }
 
 // write does what is in the queue, up to the last message.
 func (m *messenger) write() {
 	defer close(m.written)
 	<-m.ready
-	shown := false
-	var next []message
+	var room []message
 	for {
-		next = m.next(next)
-		if shown {
-			m.text.WriteString(eraseLine)
-			shown = false
+		next := m.next(room)
+		for done := 0; done < len(next); {
+			n := done + 1
+			for n < min(len(next), done+linesAtOnce) && next[n-1].isLine() {
+				n++
+			}
+			m.writeAtOnce(next[done:n])
+			m.mu.Lock()
+			m.writing = len(next) - n
+			m.mu.Unlock()
+			if next[n-1].last {
+				return
+			}
+			done = n
 		}
-		for _, msg := range next {
-			m.format(msg)
-		}
-		if m.text.Len() > 0 {
-			m.text.WriteTo(m.out) // there is nobody to tell of an error
-		}
-		m.text.Reset()
-		last := next[len(next)-1]
-		shown = last.live != ""
-		if last.written != nil {
-			close(last.written)
-		}
-		if last.last {
-			return
+		clear(next) // let go of what they refer to
+		if room = next[:0]; cap(room) > roomKept {
+			room = nil
 		}
 	}
 }
 
+// writeAtOnce does messages of which all but the last are lines.
+func (m *messenger) writeAtOnce(messages []message) {
+	if m.shown {
+		m.text.WriteString(eraseLine)
+	}
+	for i := range messages {
+		m.format(&messages[i])
+	}
+	if m.text.Len() > 0 {
+		m.text.WriteTo(m.out) // there is nobody to tell of an error
+	}
+	m.text.Reset()
+	last := messages[len(messages)-1]
+	m.shown = last.live != ""
+	if last.written != nil {
+		close(last.written)
+	}
+}
+
 // format adds what msg prints to the text.
-func (m *messenger) format(msg message) {
+func (m *messenger) format(msg *message) {
 	switch {
 	case msg.line != "":
 		fmt.Fprintln(&m.text, msg.line)
-	case msg.record != nil:
-		msg.log.Handle(context.Background(), *msg.record) // a buffer takes all
+	case msg.log != nil:
+		msg.log.Handle(context.Background(), msg.record) // a buffer takes all
 	case msg.live != "":
 		m.text.WriteString(m.fit(msg.live))
 	}

@@ -171,7 +171,7 @@ func idle(t *testing.T, m *messenger) {
 	inTime(t, "what was said", func() {
 		for left := 1; left > 0; time.Sleep(time.Millisecond) {
 			m.mu.Lock()
-			left = len(m.queue)
+			left = len(m.queue) + m.writing
 			m.mu.Unlock()
 		}
 		written := make(chan struct{})

@@ -27,7 +27,7 @@ func newLogHandler(m *messenger, of func(w io.Writer) slog.Handler) logHandler {
 
 // Handle implements [slog.Handler]. It never fails.
 func (h logHandler) Handle(_ context.Context, r slog.Record) error {
-	h.messages.sendLater(message{record: &r, log: h.Handler})
+	h.messages.sendLater(&message{record: r, log: h.Handler})
 	return nil
 }
 
