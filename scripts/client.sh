@@ -25,9 +25,10 @@ case ${BASH_VERSION-} in
 esac
 
 # lease__acquire (-t|--type) TYPE [(-c|--count) N] [--scope step|test]
-# [--jitter Ns|Nm] takes N leases (1 unless told), all or none, and prints the
-# path of their handle without a newline. It queues until it has them. With a
-# jitter it first waits a random time of up to that.
+# [--jitter Ns|Nm] takes N leases, all or none, and prints the path of their handle
+# without a newline. Without a count it takes 1, or of a counted pool as many units as
+# that takes for what is unknown. It queues until it has them. With a jitter it first
+# waits a random time of up to that.
 #
 # In scope test, the default, the names are also added to $SHARED_DIR/leases.
 # The leases outlive the shell. They end when they are released, by the handle,
@@ -36,13 +37,14 @@ esac
 # Returns 2 if there is no such type. A count of 0 prints nothing. Without
 # LEASE_PROXY_SERVER_URL it prints LEASE_PROXY_SERVER_URL-not-set-dry-run-mode.
 lease__acquire() {
-  local lease__type='' lease__count=1 lease__scope=test lease__jitter='' lease__given=''
+  local lease__type='' lease__count='' lease__scope=test lease__jitter='' lease__given=''
   lease__parse lease__acquire 'type count scope jitter' "$@" || return 1
   if [[ -z $lease__type ]]; then
     lease__fail lease__acquire '--type: name the type of the lease to take'
     return 1
   fi
-  if [[ -z $lease__count || $lease__count == *[!0-9]* ]]; then
+  if [[ $lease__given == *' count '* ]] &&
+    [[ -z $lease__count || $lease__count == *[!0-9]* ]]; then
     lease__fail lease__acquire "--count $lease__count: want a whole number"
     return 1
   fi
@@ -60,7 +62,7 @@ lease__acquire() {
     printf 'LEASE_PROXY_SERVER_URL-not-set-dry-run-mode\n'
     return 0
   fi
-  if [[ -z ${lease__count//0/} ]]; then
+  if [[ -n $lease__count && -z ${lease__count//0/} ]]; then
     return 0
   fi
   if [[ $lease__scope == test && -z ${SHARED_DIR-} ]]; then
@@ -70,7 +72,10 @@ lease__acquire() {
 
   # leasectl prints the handle itself: if nobody reads it any more, it gives the
   # lease back, where a printf here would die of SIGPIPE and leave it.
-  set -- --type="$lease__type" --count="$lease__count" --scope="$lease__scope"
+  set -- --type="$lease__type" --scope="$lease__scope"
+  if [[ -n $lease__count ]]; then
+    set -- "$@" --count="$lease__count"
+  fi
   if [[ -n $lease__jitter ]]; then
     set -- "$@" --jitter="$lease__jitter"
   fi
