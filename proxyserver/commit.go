@@ -112,10 +112,12 @@ func (c *committer) awaitCommit(b *batch) error {
 		<-c.commitSem
 	default:
 		c.commit() // nobody else commits, so b is the open batch
+		// It is started before those are told who waited, so that they run before it.
 		go func() {
 			defer func() { <-c.commitSem }() // the next commit begins then, so lines of the log are in order
 			c.note(b)
 		}()
+		b.deliver()
 	}
 	return b.err
 }
@@ -151,8 +153,8 @@ func (c *committer) panicked(cause any) error {
 	return fmt.Errorf("%w: %v", errPanicked, cause)
 }
 
-// commit makes the open batch durable, and then sends its deliveries. The caller
-// holds commitSem.
+// commit makes the open batch durable. The caller holds commitSem, and calls note and
+// deliver then.
 func (c *committer) commit() {
 	c.mu.Lock()
 	b := c.open
@@ -172,7 +174,10 @@ func (c *committer) commit() {
 		c.fail(b.err)
 	}
 	c.mu.Unlock()
-	c.tell(b)
+	if b.err == nil {
+		c.metrics.changed(b.changes) // before the calls, whose clients might look at them
+	}
+	close(b.done)
 }
 
 // roomKept is for how many changes a batch gets room that another one used before.
@@ -208,19 +213,15 @@ func (c *committer) storeFailed(err error) error {
 	return err
 }
 
-// tell tells the calls what became of b, and before them the metrics, which their
-// clients might look at.
-func (c *committer) tell(b *batch) {
-	if b.err == nil {
-		c.metrics.changed(b.changes)
-	}
+// deliver tells the calls that wait what became of b. It does not look at what b
+// changed: note may be done with that already.
+func (b *batch) deliver() {
 	for _, d := range b.deliveries {
 		if b.err != nil {
 			d.outcome = outcome{err: b.err}
 		}
 		d.send()
 	}
-	close(b.done)
 }
 
 // note writes down what b changed, for people. No answer waits for that. It is called

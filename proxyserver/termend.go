@@ -41,6 +41,7 @@ func (t *term) end() error {
 	t.finished = true
 	t.mu.Unlock()
 	t.commit()
+	last.deliver()
 	t.note(last)
 	if errors.Is(err, errStopping) {
 		err = last.err
