@@ -123,7 +123,9 @@ func TestAttempts(t *testing.T) {
 func TestOptional(t *testing.T) {
 	for _, optional := range []bool{true, false} {
 		ran := filepath.Join(t.TempDir(), "ran")
-		end, err := run(t, &calls{refuse: true}, `test "$LEASECTL_STATE" = degraded && touch `+ran, func(o *Options) { o.Optional = optional })
+		end, err := run(t, &calls{refuse: true}, `test "$LEASECTL_STATE" = degraded && touch `+ran, func(o *Options) {
+			o.Optional, o.Request.WaitTimeout = optional, time.Second // which is waited, in vain
+		})
 		if _, missing := os.Stat(ran); (missing == nil) != optional || (err == nil) != optional || end.Status.Code != 0 {
 			t.Errorf("optional %t: %+v, %v; ran: %t", optional, end, err, missing == nil)
 		}
