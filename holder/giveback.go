@@ -75,6 +75,34 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 	return released, nil
 }
 
+// cleaned tells whether what a record of this process held is still to be given back
+// when its handle is gone, or has another request: this machine does not know that it
+// was given back, and to release it by its generation changes nothing then. A lease
+// without a generation may be somebody else's by now.
+func (h *Holder) cleaned(r lockfile.Record) bool {
+	return safeAgain(r) && !h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.of(r.Proxy)))
+}
+
+// giveBackCleaned gives back what a record of this process held, if its handle was
+// cleaned up by somebody who did not mean the lease.
+func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (released []string, err error) {
+	if h.cleaned(r) {
+		ctx, cancel := releaseContext(ctx)
+		defer cancel()
+		released, err = h.send(ctx, "", &delivery{leaseOwed(r), h.dialer.of(r.Proxy)})
+	}
+	if err == nil && safeAgain(r) {
+		h.settle([]lockfile.Owed{leaseOwed(r)})
+	}
+	return released, err
+}
+
+// leaseOwed is the lease that a record holds.
+func leaseOwed(r lockfile.Record) lockfile.Owed {
+	owed := owedBy(r)
+	return owed[len(owed)-1]
+}
+
 // listUnconfirmed writes down in the journal, by name, what no release settles, for
 // recover to list until it is forgotten.
 func (h *Holder) listUnconfirmed(ctx context.Context, handle lockfile.Handle, owed []lockfile.Owed) {

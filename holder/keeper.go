@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -27,9 +28,10 @@ type keeper struct {
 	h       *Holder
 	handle  lockfile.Handle
 	request string
-	ended   <-chan error  // the owner process is gone; nil: there is none
-	changed chan struct{} // the handle may have
-	renewed chan error    // the renewals are over
+	record  lockfile.Record // as it was in the handle at first
+	ended   <-chan error    // the owner process is gone; nil: there is none
+	changed chan struct{}   // the handle may have
+	renewed chan error      // the renewals are over
 }
 
 // Keep is the keeper of a handle's request: it runs until the lease is given
@@ -51,6 +53,7 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	if !ok {
 		return ErrSuperseded
 	}
+	k.record = record
 	client, err := h.dialer.dial(ctx, h.dialer.of(record.Proxy))
 	if err != nil {
 		return err
@@ -84,9 +87,13 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	return err
 }
 
-// mine reads the handle and tells whether it still holds the keeper's request.
+// mine reads the handle and tells whether it still holds the keeper's request. Who
+// cleans the handle up does not mean the lease, as long as its owner lives.
 func (k *keeper) mine() (lockfile.Record, bool) {
 	r, err := k.handle.Read()
+	if errors.Is(err, fs.ErrNotExist) && k.h.cleaned(k.record) {
+		return k.record, true
+	}
 	return r, err == nil && r.State == lockfile.StateHeld && r.RequestID == k.request
 }
 
@@ -249,7 +256,10 @@ func (k *keeper) beginRelease(ctx context.Context, held lockfile.Record) {
 func (k *keeper) tryGiveBack(ctx context.Context) error {
 	ctx, cancel := boundRelease(ctx, keeperTry)
 	defer cancel()
-	_, err := k.h.giveBack(ctx, k.handle, k.owes)
+	released, err := k.h.giveBack(ctx, k.handle, k.owes)
+	if err == nil && len(released) == 0 {
+		_, err = k.h.giveBackCleaned(ctx, k.record)
+	}
 	return err
 }
 

@@ -137,14 +137,31 @@ func (l *Lease) confirm(ctx context.Context) error {
 }
 
 // Release gives this lease back, and returns the names that were released: none
-// if it was given back before, or its handle has another request. It takes at
+// if it was given back before. A handle that is gone, and that nobody is known to have
+// given back, was cleaned up by somebody who did not mean the lease. It takes at
 // most [ReleaseTimeout], and 3 s once ctx has ended, which does not end it. Of a
 // shared lease it ends this process's use; the last user gives the lease back.
 func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.leave(ctx)
 	}
-	return l.h.giveBack(ctx, l.handle, l.Is)
+	released, err = l.h.giveBack(ctx, l.handle, l.Is)
+	if err != nil || len(released) > 0 {
+		return released, err
+	}
+	return l.h.giveBackCleaned(ctx, l.record)
+}
+
+// ReleaseCleaned is [Lease.Release] if the handle is gone, and else does nothing: before
+// another lease is acquired into the handle, which gives back what that holds.
+func (l *Lease) ReleaseCleaned(ctx context.Context) (released []string, err error) {
+	if l.part != nil {
+		return nil, nil
+	}
+	if _, err := l.handle.Read(); !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return l.h.giveBackCleaned(ctx, l.record)
 }
 
 // KeepOptions say how [Lease.Keep] keeps a lease.

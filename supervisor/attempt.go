@@ -113,6 +113,9 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 	if attempt > 1 {
 		r.Private = false // the attempt before may have written it
 		r.Replaces = s.replaces
+		if s.lease != nil {
+			s.sayReleased(s.lease.ReleaseCleaned(ctx))
+		}
 	}
 	lease, err := s.h.Acquire(ctx, r)
 	switch {
@@ -155,7 +158,10 @@ func (s *supervisor) giveBack(ctx context.Context) {
 	if s.lease == nil {
 		return
 	}
-	released, err := s.lease.Release(ctx)
+	s.sayReleased(s.lease.Release(ctx))
+}
+
+func (s *supervisor) sayReleased(released []string, err error) {
 	if err != nil {
 		s.Report.Failf("%v", err)
 	} else if len(released) > 0 {
