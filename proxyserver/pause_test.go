@@ -1,7 +1,10 @@
 package proxyserver
 
 import (
+	"bufio"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,6 +165,33 @@ func TestBackupAndRestore(t *testing.T) {
 	if pl := back.pools()[0]; pl.Paused != "drill" || pl.InUse != 1 {
 		t.Errorf("restored %+v", pl)
 	}
+}
+
+// A backup may be read for longer than any other answer.
+func TestSlowBackup(t *testing.T) {
+	dir := t.TempDir() // outside of the bubble
+	synctest.Test(t, func(t *testing.T) {
+		kept, err := bolt.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, Store: kept})
+		client, err := p.pipes.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		io.WriteString(client, "POST "+leaseapi.PathBackup+" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
+		time.Sleep(2 * (writeTime + writeSlack))
+		resp, err := http.ReadResponse(bufio.NewReader(client), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != resp.ContentLength {
+			t.Errorf("%d of %d bytes, %v", n, resp.ContentLength, err)
+		}
+	})
 }
 
 // While a slow client reads a backup, the server goes on.
