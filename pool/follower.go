@@ -66,7 +66,7 @@ func (g *ledger) drop(r *request, err error) {
 	g.deregister(r)
 	g.touch(r.pool) // it may have been in the way
 	c := g.note(Dropped)
-	c.ID, c.Request, c.Err, c.WasQueued, c.Took = r.ID, &r.Request, err, !r.Anonymous, g.now - r.arrived
+	c.ID, c.Request, c.Err, c.WasQueued, c.Took = r.ID, &r.Request, err, !r.Anonymous, g.now-r.arrived
 	g.promote(r)
 }
 
