@@ -149,7 +149,7 @@ type PoolStatus struct {
 	Tally []Tally
 }
 
-// ListedWaiters is how many waiters of a pool [Set.Pools] lists: what people read,
+// ListedWaiters is how many waiters of a pool [Set.Waiters] lists: what people read,
 // and a bound on what an answer for a full queue takes.
 const ListedWaiters = 1000
 
@@ -173,18 +173,6 @@ type WaiterStatus struct {
 	// absence does.
 	Reason                string
 	Estimate, EstimateMax time.Duration // as in [Status]
-}
-
-// Pools returns the state of every pool, in the order of the configuration;
-// after them those which are configured no more but have leases.
-func (s *Set) Pools(now time.Duration) []PoolStatus {
-	all := s.Totals(now)
-	for i := range all {
-		p := s.types[all[i].Type]
-		all[i].Leases = p.leases()
-		all[i].Waiters = s.waiters(p, 0, ListedWaiters)
-	}
-	return all
 }
 
 // waiters lists part of those that wait for p; see [Set.Waiters].
@@ -239,8 +227,9 @@ func (p *pool) listed() queue {
 	return all
 }
 
-// Totals is [Set.Pools] without leases and waiters, which takes no longer for many
-// of them than for few.
+// Totals returns the state of every pool without its leases and waiters, in the order
+// of the configuration; after them those which are configured no more but have leases.
+// It takes no longer for many leases and waiters than for few.
 func (s *Set) Totals(now time.Duration) []PoolStatus {
 	s.Advance(now)
 	var all []PoolStatus

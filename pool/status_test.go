@@ -3,7 +3,20 @@ package pool
 import (
 	"slices"
 	"testing"
+	"time"
 )
+
+// Pools returns the state of every pool with its leases and waiters, as [Set.Totals]
+// orders them.
+func (s *Set) Pools(now time.Duration) []PoolStatus {
+	all := s.Totals(now)
+	for i := range all {
+		p := s.types[all[i].Type]
+		all[i].Leases = p.leases()
+		all[i].Waiters = s.waiters(p, 0, ListedWaiters)
+	}
+	return all
+}
 
 func TestStatus(t *testing.T) {
 	set := one(t, 2)

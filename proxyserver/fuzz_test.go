@@ -76,9 +76,9 @@ func (f *fuzzed) check(w *httptest.ResponseRecorder) {
 	if s.term.haltErr != nil {
 		f.t.Errorf("the server has closed: %v", s.term.haltErr)
 	}
-	for _, p := range s.term.set.Pools(0) {
-		if p.InUse > p.Capacity || p.InUse != len(p.Leases) {
-			f.t.Errorf("%+v", p)
+	for _, p := range s.term.set.Totals(0) {
+		if leases := s.term.set.Leases(0, p.Type, 0, p.InUse+1); p.InUse > p.Capacity || p.InUse != len(leases) {
+			f.t.Errorf("%+v, %+v", p, leases)
 		}
 	}
 	if len(s.term.waiting) > 0 {
@@ -168,7 +168,7 @@ func FuzzWithoutToken(f *testing.F) {
 		held := func() pool.Lease {
 			s.server.term.mu.Lock()
 			defer s.server.term.mu.Unlock()
-			return s.server.term.set.Pools(0)[0].Leases[0]
+			return s.server.term.set.Leases(0, "q", 0, 1)[0]
 		}
 		before := held()
 		s.token = token
