@@ -174,8 +174,10 @@ func (c *committer) commit() {
 		c.fail(b.err)
 	}
 	c.mu.Unlock()
-	if b.err == nil {
-		c.metrics.changed(b.changes) // before the calls, whose clients might look at them
+	if b.err == nil { // before the calls, whose clients might look at both
+		c.metrics.changed(b.changes)
+		c.past.changed(c.clock, b.changes)
+		c.changed.Add(1)
 	}
 	close(b.done)
 }
@@ -224,12 +226,10 @@ func (b *batch) deliver() {
 	}
 }
 
-// note writes down what b changed, for people. No answer waits for that. It is called
-// once for each commit, before the next one begins.
+// note logs what b changed. No answer waits for that. It is called once for each
+// commit, before the next one begins.
 func (c *committer) note(b *batch) {
 	if b.err == nil {
-		c.past.changed(c.clock, b.changes)
-		c.changed.Add(1)
 		c.log.changes(b.changes)
 	}
 	if cap(b.changes) <= roomKept {
