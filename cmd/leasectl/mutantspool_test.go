@@ -4,7 +4,7 @@ package main
 var poolMutants = []mutant{
 	{"a pool that is touched while it is served is never served again", "pool/grant.go", "for i := 0; i < len(g.touched); i++ { // a grant may touch more\n\t\tp := g.touched[i]\n", "for _, p := range g.touched {\n",
 		"./pool", "TestSimulation/few", false},
-	{"who waits for a key that an overcommit took is still next", "pool/acquire.go", "\t\ts.serve()\n\t\treturn r.values(), nil\n", "\t\treturn r.values(), nil\n",
+	{"who waits for a key that an overcommit took is still next", "pool/acquire.go", "\t\ts.serve()\n\t\treturn leases, nil\n", "\t\treturn leases, nil\n",
 		"./pool", "TestSimulation", false},
 	{"the pace of an overcommit does not delay the next", "pool/acquire.go", "if p.next.Len() > 0 { // an overcommit overtook them", "if false {",
 		"./pool", "TestSimulation/few", false},
