@@ -112,14 +112,23 @@ func (c *committer) awaitCommit(b *batch) error {
 		<-c.commitSem
 	default:
 		c.commit() // nobody else commits, so b is the open batch
+		if len(b.deliveries) == 0 {
+			c.endCommit(b)
+			break
+		}
 		// It is started before those are told who waited, so that they run before it.
-		go func() {
-			defer func() { <-c.commitSem }() // the next commit begins then, so lines of the log are in order
-			c.note(b)
-		}()
+		// It costs as much as what it does, so it is for them only.
+		go c.endCommit(b)
 		b.deliver()
 	}
 	return b.err
+}
+
+// endCommit logs what b changed, and then lets the next commit begin: so the lines of
+// the log are in order.
+func (c *committer) endCommit(b *batch) {
+	defer func() { <-c.commitSem }()
+	c.note(b)
 }
 
 // fail makes err why every call is refused from now on, and tells all who wait.
@@ -226,8 +235,8 @@ func (b *batch) deliver() {
 	}
 }
 
-// note logs what b changed. No answer waits for that. It is called once for each
-// commit, before the next one begins.
+// note logs what b changed. Who waited for a lease does not wait for that. It is
+// called once for each commit, before the next one begins.
 func (c *committer) note(b *batch) {
 	if b.err == nil {
 		c.log.changes(b.changes)
