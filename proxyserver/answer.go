@@ -19,28 +19,19 @@ const bodyTime = 10 * time.Second
 // answer, so it cuts no wait.
 const writeTime = 30 * time.Second
 
-// writeSlack is how much more time there may be, so that the time of a busy connection
-// need not be set anew with each answer.
-const writeSlack = 5 * time.Second
-
 // answerWriter bounds the time in which an answer must be read, and says in it whose
 // it is.
 type answerWriter struct {
 	http.ResponseWriter
-	connection *connection
-	storeID    func() string // empty: not known yet
-	begun      bool
+	storeID func() string // empty: not known yet
+	begun   bool
+	writeBy time.Time // until when the answer must be read, as a handler said; zero: none has
 }
 
-// newAnswerWriter returns one for the answer to r. The bound of the connection's
-// last answer, which may be over, stands until this one begins: nothing is written
-// before, but to a client that asks whether it may send a body.
-func (h *handler) newAnswerWriter(rw http.ResponseWriter, r *http.Request) *answerWriter {
-	w := &answerWriter{ResponseWriter: rw, connection: connectionOf(r), storeID: h.storeID}
-	if r.Header.Get("Expect") != "" {
-		w.SetWriteDeadline(time.Time{})
-	}
-	return w
+// newAnswerWriter returns one for an answer. Before it begins there is no bound:
+// net/http takes that of the connection's last answer back at its end.
+func (h *handler) newAnswerWriter(rw http.ResponseWriter) *answerWriter {
+	return &answerWriter{ResponseWriter: rw, storeID: h.storeID}
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -63,14 +54,14 @@ func (w *answerWriter) begin() {
 	if id := w.storeID(); id != "" {
 		w.Header().Set(leaseapi.HeaderStore, id) // only now, so that no waiter has a header
 	}
-	if least := time.Now().Add(writeTime); w.connection.writeBy.Before(least) {
-		w.SetWriteDeadline(least.Add(writeSlack))
+	if least := time.Now().Add(writeTime); w.writeBy.Before(least) {
+		w.SetWriteDeadline(least)
 	}
 }
 
 // SetWriteDeadline serves [http.ResponseController].
 func (w *answerWriter) SetWriteDeadline(by time.Time) error {
-	w.connection.writeBy = by
+	w.writeBy = by
 	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(by) // a recorder in a test has none
 }
 

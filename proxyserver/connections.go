@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"sync"
 	"syscall"
-	"time"
 )
 
 const (
@@ -51,8 +50,6 @@ type connections struct {
 type connection struct {
 	idle       *list.Element // in the list of those; nil: it has a request
 	onLoopback bool          // its listener is
-
-	writeBy time.Time // until when answers must be read, as it was told last; of its requests alone
 }
 
 // connectionKey is the key of a context's value: the *connection of a request.

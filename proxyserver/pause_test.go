@@ -182,7 +182,7 @@ func TestSlowBackup(t *testing.T) {
 		}
 		defer client.Close()
 		io.WriteString(client, "POST "+leaseapi.PathBackup+" HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n")
-		time.Sleep(2 * (writeTime + writeSlack))
+		time.Sleep(2 * writeTime)
 		resp, err := http.ReadResponse(bufio.NewReader(client), nil)
 		if err != nil {
 			t.Fatal(err)

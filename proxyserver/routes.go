@@ -11,7 +11,7 @@ import (
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w := h.newAnswerWriter(rw, r)
+	w := h.newAnswerWriter(rw)
 	defer h.recoverCall(w)
 	path := r.URL.Path
 	if boskosPaths[path] {

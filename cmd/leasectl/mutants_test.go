@@ -54,7 +54,7 @@ var mutantList = []mutant{
 		"./proxyserver", "TestSuspendedMachine", false},
 	{"who comes back after a restart is queued again", "proxyserver/log.go", "if at.Waited > 0 {", "if false {",
 		"./proxyserver", "TestLogOfAReturnedWaiter", false},
-	{"a backup must be read as fast as any answer", "proxyserver/answer.go", "; w.connection.writeBy.Before(least) {", "; true {",
+	{"a backup must be read as fast as any answer", "proxyserver/answer.go", "; w.writeBy.Before(least) {", "; true {",
 		"./proxyserver", "TestSlowBackup", false},
 	{"a page of /pools makes the whole list", "proxyserver/poolpages.go", "left := limit + 1", "left := limit + 1<<20",
 		"./proxyserver", "TestWaiterMemory", false},
