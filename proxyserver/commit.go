@@ -107,17 +107,23 @@ func (c *committer) awaitCommit(b *batch) error {
 		return c.failure()
 	case c.commitSem <- struct{}{}:
 	}
+	handedOn := false
+	defer func() { // after a panic too, or the term could not end
+		if !handedOn {
+			<-c.commitSem
+		}
+	}()
 	select {
 	case <-b.done:
-		<-c.commitSem
 	default:
 		c.commit() // nobody else commits, so b is the open batch
 		if len(b.deliveries) == 0 {
-			c.endCommit(b)
+			c.note(b)
 			break
 		}
 		// It is started before those are told who waited, so that they run before it.
 		// It costs as much as what it does, so it is for them only.
+		handedOn = true
 		go c.endCommit(b)
 		b.deliver()
 	}
@@ -125,9 +131,17 @@ func (c *committer) awaitCommit(b *batch) error {
 }
 
 // endCommit logs what b changed, and then lets the next commit begin: so the lines of
-// the log are in order.
+// the log are in order. Nobody else notices if it panics.
 func (c *committer) endCommit(b *batch) {
-	defer func() { <-c.commitSem }()
+	defer func() {
+		if cause := recover(); cause != nil {
+			err := c.panicked(cause)
+			c.mu.Lock()
+			c.fail(err)
+			c.mu.Unlock()
+		}
+		<-c.commitSem
+	}()
 	c.note(b)
 }
 

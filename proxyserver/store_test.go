@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -390,4 +391,49 @@ func TestStoreGoneWhileIdle(t *testing.T) {
 		}
 		p.served <- nil
 	})
+}
+
+// So is what counts a commit, and what logs it for those who waited.
+func TestPanicAfterACommit(t *testing.T) {
+	for _, part := range []string{"metrics", "log"} {
+		t.Run(part, func(t *testing.T) {
+			opts := Options{Pools: []pool.Config{quota(1)}}
+			if part == "log" {
+				opts.Log = slog.New(panicsAt{slog.DiscardHandler, "released"})
+			}
+			p := start(t, opts)
+			p.acquire("type=q")
+			waits := p.later(t.Context(), "type=q")
+			p.waitingFor(1)
+			if part == "metrics" {
+				m := p.server.term.metrics
+				m.mu.Lock()
+				m.pools = nil
+				m.mu.Unlock()
+			}
+			p.do("POST", "/lease/release", `{"names":["q-0"]}`)
+			<-waits
+			if err := <-p.served; !errors.Is(err, errPanicked) {
+				t.Errorf("Serve: %v", err)
+			}
+			p.served <- nil
+		})
+	}
+}
+
+// panicsAt is a handler of a log that panics at a message.
+type panicsAt struct {
+	slog.Handler
+	message string
+}
+
+func (h panicsAt) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h panicsAt) WithAttrs([]slog.Attr) slog.Handler { return h }
+
+func (h panicsAt) Handle(_ context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, h.message) {
+		panic(h.message)
+	}
+	return nil
 }
