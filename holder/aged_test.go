@@ -118,3 +118,26 @@ func TestWaitLeftForAskingAnew(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A lease that was granted at the end of the wait, whose old answer is checked while
+// the proxy has a moment of trouble.
+func TestAgedGrantAtTheEndOfTheWait(t *testing.T) {
+	w := newWorld(t)
+	w.proxy.renewEvery = time.Nanosecond
+	w.proxy.onAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+		switch w.proxy.asked() {
+		case 1:
+			time.Sleep(250 * time.Millisecond)
+			return false
+		case 2, 3:
+			out.WriteHeader(http.StatusBadGateway) // for a second
+			return true
+		}
+		return false
+	}
+	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Release(within(t))
+}

@@ -47,7 +47,10 @@ func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
 	err := l.awaitGrant(ctx, r)
 	if err == nil && l.aged() {
 		l.h.report.Debugf("the answer is old: asking whether the lease still stands")
-		err = l.awaitGrant(ctx, r)
+		once := *r
+		once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL) // it waits for no lease, but for the proxy
+		err = l.awaitGrant(ctx, &once)
+		r.WaitTimeout = min(r.WaitTimeout, once.WaitTimeout)
 	}
 	return err
 }
