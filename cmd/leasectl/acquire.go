@@ -66,6 +66,7 @@ type acquireOptions struct {
 
 func (o *acquireOptions) bind(flags *pflag.FlagSet) {
 	o.takeOptions.bind(flags)
+	flags.Lookup("ttl").Usage = "how long the lease lasts after its last renewal (default: the pool's; 5m with --owner-pid)"
 	bindOwnerPID(flags, &o.ownerPID, "keep the lease as long as this process lives, such as $$, and release it when it ends")
 }
 

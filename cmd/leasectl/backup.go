@@ -15,9 +15,10 @@ func newBackupCommand(a *app) *cobra.Command {
 		Use:   "backup FILE",
 		Short: "copy the store of a running proxy",
 		Long: `Backup writes the store of the proxy to FILE, as it is at this moment, while the
-proxy goes on. FILE is replaced when the copy is complete, and on disk. To restore it, put it
-into an empty directory under the name leases.db, and serve with --data
-DIRECTORY: what was granted or released since the copy was made is not in it.
+proxy goes on. FILE is replaced when the copy is complete and on disk. Reading the copy
+may take ten minutes. To restore it, put it into an empty directory under the name
+leases.db, and serve with --data DIRECTORY. Grants and releases since the copy was
+made are not in it.
 
 If the proxy asks for tokens, it takes one that is marked admin.`,
 		Example: `  leasectl backup leases-backup.db --proxy http://127.0.0.1:8370`,

@@ -59,6 +59,7 @@ if the lease was lost and the command was stopped.`,
 	flags.SetInterspersed(false)
 	o.take.bind(flags)
 	o.take.bindOvercommit(flags)
+	flags.Lookup("ttl").Usage = "how long the lease lasts after its last renewal (default: 5m, or longer if --grace-period is long)"
 	flags.Lookup("release-after").Usage = "release the lease this long after it was acquired, while the command goes on"
 	flags.Var(intValue(&o.attempts, 1, 1, 1000), "attempts", "how often to run the command, as long as its exit code is one of --retry-on")
 	flags.Var(codesValue(&o.retryOn), "retry-on", "exit codes of the command after which the lease is taken anew and the command run again")

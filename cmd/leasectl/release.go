@@ -31,15 +31,16 @@ func newReleaseCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release (--handle HANDLE | --names A,B | --scope test | --all)",
 		Short: "give leases back",
-		Long: `Release gives leases back and prints their names. What is given back already is
-success. With --delay it waits first: killed meanwhile, the lease stays; if the
-shell that started it is gone, it releases at once. With --delay and --detach it
-returns at once and the proxy releases when the time has come, or a process in
-the background if the proxy is of version 1.
+		Long: `Release gives leases back and prints their names. Releasing again does nothing, and
+is no error. With --delay it says on stderr what it releases and when, and waits. If
+it is killed meanwhile, the lease stays; if the shell that started it ends, it
+releases at once. With --delay and --detach it returns at once, and the proxy
+releases when the time has come, or a process in the background if the proxy is of
+version 1.
 
-Names mean the newest lease of that name that this owner got here before the
-command began. What is known to be over, or somebody else's, is said and left
-alone: a stale name never ends a successor's lease.
+A name means the newest lease of that name that this owner got on this machine
+before the command began. If the name is a later lease's by now, release says so and
+changes nothing: an old name never ends a successor's lease.
 
 With --all it gives back all that an owner holds at the proxy, and withdraws what
 it waits for: the owner of the CI system's variables, or the one of --owner.`,

@@ -24,8 +24,8 @@ are kept in --data, or in memory without it. It stops on TERM or INT and keeps
 the leases for its next start. Messages go to stderr, one line per event.
 
 Its files (--config, --tokens, --tls-cert, --tls-key) are read again when
-they change, within a few seconds, or at once on HUP. What cannot be taken up is
-logged, shown by /readyz, and changes nothing.
+they change, within a few seconds, or at once on HUP. An invalid file is rejected
+and the old settings stay; the log and /readyz say why.
 
 With --data etcd://HOST:PORT,…/PREFIX any number of servers share their leases: one
 leads, and the others refuse calls and say who does. When the leader dies, stops

@@ -46,7 +46,7 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(choiceValue(&o.scope, "step", "step", "test"), "scope", "step, or test: also list the names in $SHARED_DIR/leases for later steps")
 	flags.Var(durationValue(&o.jitter, 0, 0, maxTime), "jitter", "wait a random time of up to this before asking")
 	flags.Var(durationValue(&o.waitTimeout, defaultWait, 0, maxTime), "wait-timeout", "how long to queue; 0 asks once")
-	flags.Var(durationValue(&o.ttl, 0, minTTL, maxTime), "ttl", "how long the lease lasts after its last renewal (default: the pool's)")
+	flags.Var(durationValue(&o.ttl, 0, minTTL, maxTime), "ttl", "how long the lease lasts after its last renewal")
 	flags.Var(durationValue(&o.releaseAfter, 0, time.Second, maxTime), "release-after", "release the lease this long after it was acquired, whatever happens")
 	flags.BoolVar(&o.optional, "optional", false, "go on without a lease if none is to be had, and say so")
 }
