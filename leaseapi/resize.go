@@ -6,9 +6,10 @@ package leaseapi
 type ResizeRequest struct {
 	Name       string `json:"name"`
 	Generation uint64 `json:"generation"`
-	// From is how many units its caller believes that the lease holds, so that a
-	// late copy of the request changes nothing: 409, [ProblemStale]. A repeat of one
-	// that was done is success.
+	// From is how many units its caller believes that the lease holds. If it holds
+	// another number, nothing is changed: 409, [ProblemStale]. So a late copy of the
+	// request does nothing, unless the lease has come to hold exactly From again. A
+	// repeat of one that was done is success.
 	From int `json:"from"`
 
 	Count int  `json:"count,omitempty"`
