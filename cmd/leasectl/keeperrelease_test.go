@@ -73,7 +73,14 @@ func (w *world) keeperInVain() (r *relay, handle string, keeper int) {
 	keeper = w.keeperPID(handle)
 	r.silent.Store(true)
 	kill()
-	w.await("the keeper to try", func() bool { return r.taken.Load() > 0 })
+	h, err := lockfile.OpenHandle(handle)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.await("the keeper to try", func() bool { // what the relay took may be a renewal
+		record, err := h.Read()
+		return r.taken.Load() > 0 && err == nil && record.State == lockfile.StateReleasing
+	})
 	return r, handle, keeper
 }
 

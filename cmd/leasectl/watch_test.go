@@ -76,11 +76,13 @@ func TestStatusWatch(t *testing.T) {
 	w.run(0, "acquire", "--type", "install", "--handle", "h", "--owner", "job-7")
 	w.run(0, "acquire", "--type", "other", "--handle", "o")
 	text.awaitText("install: install-0 is held by job-7 (1 of 1 in use, 0 waiting)\n")
+	objects.awaitText("install-0 is held by job-7") // each looks at times of its own
 	waiter := w.command("acquire", "--type", "install", "--owner", "job-8")
 	if err := waiter.Start(); err != nil {
 		t.Fatal(err)
 	}
 	text.awaitText("install: job-8 waits for 1 at place 1: full (1 of 1 in use, 1 waiting)\n")
+	objects.awaitText("job-8 waits for 1 at place 1")
 	waiter.Process.Signal(syscall.SIGINT)
 	waiter.Wait()
 	text.awaitText("install: job-8 waits no more, after ")
