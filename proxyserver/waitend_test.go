@@ -34,13 +34,18 @@ func TestWaitEnds(t *testing.T) {
 		time.Sleep(leaseapi.SliceTime)
 		synctest.Wait()
 		wait("owner=late&request_id=a&wait=15s")
+		// Who is answered need not wait for the log.
 		p.release(`{"request_ids":["b"]}`)
+		synctest.Wait()
 		p.do("POST", leaseapi.PathRemove, `{"request_id":"c","reason":"drill"}`)
+		synctest.Wait()
 		if err := p.server.SetPools([]pool.Config{quota(1)}); err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait()
 		wait("owner=leaves&request_id=e&wait=20s")
 		p.do("POST", leaseapi.PathPause, `{"type":"q","reason":"throttled"}`)
+		synctest.Wait()
 		p.do("POST", leaseapi.PathResume, `{"type":"q"}`)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
