@@ -121,8 +121,8 @@ func (c *committer) awaitCommit(b *batch) error {
 			c.note(b)
 			break
 		}
-		// It is started before those are told who waited, so that they run before it.
-		// It costs as much as what it does, so it is for them only.
+		// The scheduler runs those who waited before the log's goroutine, which it was
+		// given first. To start one costs as much as to log: without waiters none is.
 		handedOn = true
 		go c.endCommit(b)
 		b.deliver()
@@ -131,7 +131,7 @@ func (c *committer) awaitCommit(b *batch) error {
 }
 
 // endCommit logs what b changed, and then lets the next commit begin: so the lines of
-// the log are in order. Nobody else notices if it panics.
+// the log are in order. It recovers a panic itself, since it has no caller that could.
 func (c *committer) endCommit(b *batch) {
 	defer func() {
 		if cause := recover(); cause != nil {
