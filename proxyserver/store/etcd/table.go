@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -60,6 +61,9 @@ func (t *table) Put(key, payload []byte) error {
 	open := &t.request
 	if record.IsEnded(key) {
 		open = &t.ending
+		if t.ended.mayHave(key) { // it was told of its lease since
+			t.ended.forget(key)
+		}
 	}
 	if *open == nil || (*open).size > maxBundle {
 		*open = &bundle{number: t.next}
@@ -151,10 +155,12 @@ func (t *table) flush() []write {
 
 // seal moves a bundle of ended ids to those that do not change.
 func (t *table) seal(b *bundle, value []byte) {
+	last := ""
 	for _, e := range b.entries {
 		delete(t.places, e.key)
+		last = max(last, e.key)
 	}
-	t.ended.add(b.number, value)
+	t.ended.add(b.number, value, last)
 }
 
 // shrink drops the entries of b that were deleted, when they are most of it.
@@ -184,24 +190,42 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 	t.keys++
 	t.next = max(t.next, number+1)
 	b := &bundle{number: number, stored: true}
-	ended := false
+	var lastEnded []byte // the greatest key of a request that has ended; nil: there is none
 	err := eachEntry(kv.Value, func(key, payload []byte) error {
-		if ended = record.IsEnded(key); !ended {
-			if _, twice := t.places[string(key)]; twice {
-				return fmt.Errorf("record %q is there twice", key)
-			}
-			t.places[string(key)] = place{b, b.add(entry{string(key), string(payload)})}
+		if _, twice := t.places[string(key)]; twice {
+			return fmt.Errorf("record %q is there twice", key)
 		}
 		if err := record.Add(snap, key, payload); err != nil {
 			return fmt.Errorf("record %q: %w", key, err)
+		}
+		if !record.IsEnded(key) {
+			t.places[string(key)] = place{b, b.add(entry{string(key), string(payload)})}
+			return nil
+		}
+		if bytes.Compare(key, lastEnded) > 0 {
+			lastEnded = append(lastEnded[:0], key...)
+		}
+		if t.ended.mayHave(key) {
+			t.ended.forget(key)
+			dropOlder(snap)
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("key %q: %w", kv.Key, err)
 	}
-	if ended {
-		t.ended.add(number, kv.Value)
+	if lastEnded != nil {
+		t.ended.add(number, kv.Value, string(lastEnded))
 	}
 	return nil
+}
+
+// dropOlder drops what snap had of the last request that has ended in it. Earlier
+// programs left that in etcd when a report came after the lease had ended.
+func dropOlder(snap *pool.Snapshot) {
+	last := len(snap.Ended) - 1
+	id := snap.Ended[last].ID
+	if older := slices.IndexFunc(snap.Ended, func(e pool.Ended) bool { return e.ID == id }); older < last {
+		snap.Ended = slices.Delete(snap.Ended, older, older+1)
+	}
 }
