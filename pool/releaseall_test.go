@@ -41,3 +41,27 @@ func TestReleaseAll(t *testing.T) {
 		t.Errorf("again: released %v, withdrew %d", names, withdrawn)
 	}
 }
+
+// A follower that the pool can never serve by now is taken off with its leader, once.
+func TestReleaseAllOfAFollowerThatIsTooLarge(t *testing.T) {
+	set := counted(t, 10)
+	run := merging("run", Join, "v")
+	run.Owner = "you"
+	must(t, set, 0, run, "t-1")
+	leader, follower := merging("leader", Join, "v"), merging("follower", Join, "v")
+	follower.Count, follower.Weighted = 5, true
+	leader.Owner, follower.Owner = "me", "me"
+	acquire(t, set, 0, leader)
+	acquire(t, set, 0, follower)
+	if err := set.Reconfigure(0, []Config{{Type: "t", Units: 3}}); err != nil {
+		t.Fatal(err)
+	}
+	if names, withdrawn := set.ReleaseAll(s, func(owner string) bool { return owner == "me" }); len(names) > 0 || withdrawn != 2 {
+		t.Errorf("released %v, withdrew %d", names, withdrawn)
+	}
+	for _, q := range []Request{leader, follower} {
+		if _, err := set.Acquire(s, q); !errors.Is(err, ErrEnded) {
+			t.Errorf("%s: %v", q.ID, err)
+		}
+	}
+}

@@ -1,8 +1,10 @@
 package pool
 
 import (
+	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -210,6 +212,42 @@ func (m *sim) cancel(id string) {
 	}
 	if m.isEnded[id] == nil {
 		m.failf("%s was cancelled and is not remembered", id)
+	}
+}
+
+// releaseAll releases all that owners with that last digit hold and wait for.
+func (m *sim) releaseAll(digit string) {
+	m.logf("release all of owners with a %s", digit)
+	meant := func(owner string) bool { return strings.HasSuffix(owner, digit) }
+	var waiting []*modelRequest
+	for _, r := range m.waiters {
+		if meant(r.Owner) {
+			m.leaving[r.ID] = ErrEnded
+			waiting = append(waiting, r)
+		}
+	}
+	var held []*modelLease
+	for _, l := range m.leases {
+		if meant(l.Owner) {
+			m.ending[l] = Released
+			held = append(held, l)
+		}
+	}
+	slices.SortFunc(held, func(a, b *modelLease) int { return cmp.Compare(a.Generation, b.Generation) })
+	var want, names []string
+	for _, l := range held {
+		want = append(want, l.Name)
+	}
+	var withdrawn int
+	m.do(func(now time.Duration) { names, withdrawn = m.set.ReleaseAll(now, meant) })
+	if !slices.Equal(names, want) || withdrawn != len(waiting) {
+		m.failf("all of owners with a %s: released %q, want %q; withdrew %d, want %d", digit, names, want, withdrawn, len(waiting))
+	}
+	for _, r := range waiting {
+		m.count("all released")
+		if !r.Anonymous && m.isEnded[r.ID] == nil {
+			m.failf("%s was taken off with all of its owner and is not remembered", r.ID)
+		}
 	}
 }
 

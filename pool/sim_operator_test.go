@@ -31,13 +31,15 @@ func (m *sim) operate() {
 // operatorActs does one of the things that an operator does to leases, waiters
 // and pools.
 func (m *sim) operatorActs() {
-	switch n := m.rand.IntN(4); {
-	case n < 2:
+	switch n := m.rand.IntN(40); {
+	case n < 20:
 		m.breakSomething()
-	case n < 3:
+	case n < 30:
 		m.removeSomebody()
-	default:
+	case n < 39:
 		m.pauseOrResume()
+	default:
+		m.releaseAll(fmt.Sprint(m.rand.IntN(10)))
 	}
 }
 

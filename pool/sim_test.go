@@ -62,7 +62,7 @@ func TestSimulation(t *testing.T) {
 		"granted at once", "granted later", "granted late", "overtaken", "expired", "released", "broken", "dropped",
 		"renewal lost", "stale release", "delayed", "asked again", "copies", "crashes of owners", "clock jumps",
 		"reconfigurations", "restarts", "crashes", "lost grants", "stalls", "missed", "returned", "locked",
-		"removed", "asked again after a removal", "paused",
+		"removed", "all released", "asked again after a removal", "paused",
 		"told ok", "told throttled", "told late", "limit cut", "limit raised", "gate doubled", "wall passed", ErrNoLease.Error(),
 		ErrConflict.Error(), ErrEnded.Error(), ErrExhausted.Error(), ErrQueueFull.Error(),
 		ErrUnknownType.Error(), ErrTooMany.Error(), ErrNotHeld.Error(), ErrUnknownName.Error(),

@@ -50,6 +50,8 @@ var poolMutants = []mutant{
 		"./proxyserver/store/bolt", "TestFormat2", false},
 
 	// Coalescing.
+	{"release --all makes a leader of a follower that goes", "pool/releaseall.go", "cmp.Compare(b.arrival, a.arrival)", "cmp.Compare(a.arrival, b.arrival)",
+		"./pool", "TestReleaseAllOfAFollowerThatIsTooLarge", false},
 	{"a run that failed passes its result on", "pool/follower.go", "if r.result == 0 || r.lost {", "if r.result == 0 {",
 		"./pool", "TestResultOfSeveralNames", false},
 	{"a broken run passes its result on", "pool/hold.go", "sl.lease.request.lost || sl.lease.Broken != \"\"", "sl.lease.request.lost",
