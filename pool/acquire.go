@@ -30,19 +30,20 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 		return nil, ErrUnknownType
 	}
 	units, err := p.unitsOf(q)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case units > p.Capacity():
-		return nil, p.tooMany(units)
-	case q.Overcommit && p.Overcommit == 0:
-		return nil, ErrNoOvercommit
 	}
 	if q.Anonymous && q.TTL <= 0 {
 		q.TTL = p.V1TTL
 	}
 	q.TTL = p.ttl(q.TTL)
 	r := &request{Request: q, units: units, pool: p, arrived: s.now, arrival: s.arrivals + 1}
+	if err := p.never(r); err != nil {
+		return nil, err
+	}
+	if q.Overcommit && p.Overcommit == 0 {
+		return nil, ErrNoOvercommit
+	}
 	other := p.mergedInto(r)
 	if (other == nil || q.Try) && s.atOnce(p, r) {
 		if p.next.Len() == 0 {

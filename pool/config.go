@@ -10,8 +10,8 @@ const (
 	// DefaultMaxWaiters bounds memory: 10,000 waiters are more jobs than any
 	// pool serves in a day.
 	DefaultMaxWaiters = 10_000
-	// MaxCapacity is the most names one pool may have: beyond it a typing error is
-	// likelier than a wish.
+	// MaxCapacity is the most names one pool may have, and the most leases that one
+	// request gets: beyond it a typing error is likelier than a wish.
 	MaxCapacity = 100_000
 )
 

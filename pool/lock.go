@@ -41,6 +41,7 @@ func (g *ledger) restoreLock(sl *slot, p *pool, l Locked) {
 	sl.lock = &lock{Locked: l, slot: sl, pool: p}
 	sl.lock.timer.on = sl.lock
 	p.locked += l.Units
+	p.locks++
 	g.holdKey(p, l.Key, nil)
 	g.schedule(&sl.lock.timer, l.Until)
 }
@@ -50,6 +51,7 @@ func (g *ledger) unlock(l *lock) {
 	g.timers.remove(&l.timer)
 	l.slot.lock = nil
 	l.pool.locked -= l.Units
+	l.pool.locks--
 	g.touch(l.pool)
 	g.note(LockOver).Locked = &l.Locked
 	g.free(l.slot)

@@ -37,7 +37,9 @@ type pool struct {
 	pacing Pacing // what is durable of it: the last grant while there was a pace
 	timer  timer  // armed while only the pace delays the waiter that is next
 
-	locked int // units that the lock delay keeps from being granted, after leases of this pool
+	// What the lock delay keeps from being granted, after leases of this pool.
+	locked int // units
+	locks  int // names
 }
 
 // newPool returns a retired pool.
@@ -71,7 +73,19 @@ func (p *pool) ceiling(overcommit bool) int {
 // free returns how many units can be granted. What was taken out of the
 // configuration counts as long as it is in use: with enough of that it is negative.
 func (p *pool) free(overcommit bool) int {
-	return min(p.stock.most(), p.ceiling(overcommit)-p.inUse())
+	units := p.ceiling(overcommit) - p.inUse()
+	if p.counted() {
+		return units
+	}
+	return min(units, p.namesLeft())
+}
+
+// namesLeft returns how many leases can be granted beside those that are held.
+func (p *pool) namesLeft() int {
+	if p.counted() {
+		return lastMadeUp - p.held.Len() - p.locks
+	}
+	return len(p.stock.free)
 }
 
 // hasRoom reports whether units may be in use beside inUse others. What is above
@@ -82,7 +96,7 @@ func (p *pool) hasRoom(units, inUse int, overcommit bool) bool {
 
 // fits reports whether there is room for r beside what is in use.
 func (p *pool) fits(r *request) bool {
-	return p.names(r) <= p.stock.most() && p.hasRoom(r.units, p.inUse(), r.Overcommit)
+	return p.names(r) <= p.namesLeft() && p.hasRoom(r.units, p.inUse(), r.Overcommit)
 }
 
 // names returns how many leases r gets.
@@ -108,6 +122,8 @@ func (p *pool) never(r *request) error {
 		return ErrUnknownType
 	case r.units > p.Capacity():
 		return p.tooMany(r.units)
+	case p.names(r) > MaxCapacity:
+		return fmt.Errorf("%w: %d leases of one unit asked for, and a request gets %d at the most", ErrTooMany, p.names(r), MaxCapacity)
 	}
 	return nil
 }

@@ -1,7 +1,5 @@
 package pool
 
-import "math"
-
 // stock is the names that a pool can grant. A listed pool has those that nobody
 // holds; the one that is free longest comes first. A counted pool makes them up.
 type stock struct {
@@ -10,14 +8,6 @@ type stock struct {
 	counted bool
 	typ     string
 	last    int // the K of the last name TYPE-K that was made up
-}
-
-// most returns how many names there are.
-func (st *stock) most() int {
-	if st.counted {
-		return math.MaxInt
-	}
-	return len(st.free)
 }
 
 // take takes out count names; there must be as many. None is made up that is used.

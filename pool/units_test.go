@@ -282,3 +282,24 @@ func TestListedBecomesCounted(t *testing.T) {
 		t.Errorf("%d in use, want 5", n)
 	}
 }
+
+// A request for more names than one pool may have is refused: a counted pool makes up
+// no more, and in one answer they would not fit.
+func TestTooManyMadeUpNames(t *testing.T) {
+	set := counted(t, MaxUnits)
+	refuse(t, set, 0, Request{ID: "v1", Type: "t", Count: MaxCapacity + 1}, ErrTooMany)
+	must(t, set, 0, weighs("weighs", MaxUnits), "t-1")
+}
+
+// A counted pool grants no more names than it can tell apart: those that are held, or
+// that the lock delay keeps, are not made up again.
+func TestMadeUpNamesRunOut(t *testing.T) {
+	p := counted(t, MaxUnits).types["t"]
+	r := &request{Request: Request{Count: 2}, units: 2, pool: p}
+	for free, fits := range map[int]bool{2: true, 1: false, 0: false} {
+		p.locks = lastMadeUp - free
+		if p.fits(r) != fits {
+			t.Errorf("with %d names left, two fit: %t", free, !fits)
+		}
+	}
+}
