@@ -50,7 +50,8 @@ func (l *limit) endedOK(e EndedLease, newest uint64) {
 
 // takeBack takes back an endedOK.
 func (l *limit) takeBack(e EndedLease) {
-	l.tally(e.Limit).OK--
+	t := l.tally(e.Limit)
+	t.OK = max(0, t.OK-1) // zero: the count was forgotten
 	if l.adapt != nil && e.Full {
 		l.reports.takeBack(e.Units)
 	}

@@ -235,3 +235,13 @@ func TestTallyIsBounded(t *testing.T) {
 		t.Errorf("%d limits from %d to %d", len(got), got[0].Limit, got[MaxTally-1].Limit)
 	}
 }
+
+// A report that takes another back leaves no count below zero, though the limit that it
+// counts for was forgotten meanwhile.
+func TestTallyTakenBack(t *testing.T) {
+	var l limit
+	l.takeBack(EndedLease{Limit: 7})
+	if got := l.reports.Tally[0]; got.OK != 0 {
+		t.Errorf("the tally is %+v", got)
+	}
+}
