@@ -45,12 +45,11 @@ func (s *Server) leadOnce(ctx context.Context, running *sync.WaitGroup) error {
 	if err != nil {
 		return cmp.Or(standby.failure(), err)
 	}
-	t, err := s.begin(lead)
-	if err != nil {
+	if err := s.beginTerm(lead); err != nil {
 		return errors.Join(err, lead.Close())
 	}
 	s.lead = lead
-	s.setTerm(t)
+	t := s.term
 	s.handler.log.Info("this server leads", "url", s.election.Leader().URL)
 	s.runTerm(ctx, lead.Over(), running)
 	if ctx.Err() != nil {
@@ -59,7 +58,7 @@ func (s *Server) leadOnce(ctx context.Context, running *sync.WaitGroup) error {
 	if err := lead.Holds(); err != nil {
 		t.lose(err)
 	}
-	s.setTerm(standbyTerm(s.election, s.handler.metrics, s.handler.log))
+	s.setTerm(standbyTerm(s.terms))
 	t.end() // its error is that of the failure
 	return errors.Join(t.failure(), lead.Close())
 }

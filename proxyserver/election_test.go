@@ -22,6 +22,7 @@ type votes struct {
 	closed      atomic.Bool    // Close was called
 	fatal       chan error     // ends Gain
 	other       store.Leader   // what Leader says
+	loading     func()         // is called by Load of a lead; nil: nothing is
 }
 
 func newVotes(t *testing.T) *votes {
@@ -75,6 +76,13 @@ func (l *fakeLead) Over() <-chan struct{} { return l.over }
 func (l *fakeLead) Close() error { l.closed.Store(true); return nil }
 
 func (l *fakeLead) Check() error { return l.Holds() }
+
+func (l *fakeLead) Load() (pool.Snapshot, error) {
+	if l.loading != nil {
+		l.loading()
+	}
+	return l.Store.Load()
+}
 
 func (l *fakeLead) Commit(b store.Batch) error {
 	if l.lapsed.Load() {
@@ -215,6 +223,29 @@ func TestPoolsOfAStandby(t *testing.T) {
 			t.Errorf("capacity %d, want 3", n)
 		}
 	})
+}
+
+// Pools that change while a server begins to lead are those of the term that begins.
+func TestPoolsOfATermThatBegins(t *testing.T) {
+	v := newVotes(t)
+	p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: v})
+	taken := make(chan error, 1)
+	v.loading = func() {
+		go func() { taken <- p.server.SetPools([]pool.Config{quota(3)}) }()
+		select {
+		case err := <-taken:
+			taken <- err
+		case <-time.After(50 * time.Millisecond): // it waits for the term
+		}
+	}
+	v.won <- &fakeLead{votes: v, over: make(chan struct{})}
+	eventually(t, func() bool { return p.do("GET", "/pools", "").status == 200 })
+	if err := <-taken; err != nil {
+		t.Error(err)
+	}
+	if n := p.pools()[0].Capacity; n != 3 {
+		t.Errorf("capacity %d, want 3", n)
+	}
 }
 
 // What makes it impossible to lead ever ends the server, and so does a call that

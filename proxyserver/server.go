@@ -64,15 +64,17 @@ type Options struct {
 type Server struct {
 	handler  handler
 	http     http.Server
-	term     *term
-	store    store.Store                         // nil: in memory, or in etcd
-	election store.Election                      // nil: this server always leads
-	lead     store.Lead                          // the last one; nil: there was none
-	begin    func(st store.Store) (*term, error) // begins a term from what st holds
-	idle     *idleness                           // nil: the server does not stop by itself
+	store    store.Store    // nil: in memory, or in etcd
+	election store.Election // nil: this server always leads
+	idle     *idleness      // nil: the server does not stop by itself
 	hide     func() (unhide func(), err error)
+	terms    termOptions // of each term
 
-	poolsMu sync.Mutex
+	// Of New, and then of Serve.
+	term *term
+	lead store.Lead // the last one; nil: there was none
+
+	poolsMu sync.Mutex    // held while a term begins, too
 	pools   []pool.Config // that the next term begins with
 }
 
@@ -92,19 +94,14 @@ func New(opts Options) (*Server, error) {
 	}
 	s.handler.leaf, s.handler.droppedLines = opts.Leaf, opts.DroppedLines
 	s.SetTokens(opts.Tokens)
-	of := termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
+	s.terms = termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
 	if opts.Idle != nil {
 		s.idle, s.hide = newIdleness(opts.Idle.After), opts.Idle.Hide
-		of.busy = s.idle.setBusy
+		s.terms.busy = s.idle.setBusy
 	}
-	s.begin = func(st store.Store) (*term, error) { return beginTerm(s.configured(), st, of) }
-	var err error
 	if s.election != nil {
-		s.setTerm(standbyTerm(s.election, s.handler.metrics, opts.Log))
-	} else if s.term, err = s.begin(opts.Store); err == nil {
-		s.setTerm(s.term)
-	}
-	if err != nil {
+		s.setTerm(standbyTerm(s.terms))
+	} else if err := s.beginTerm(opts.Store); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.handler.storeID, s.handler.election = s.idOfStore(), s.election
@@ -163,11 +160,16 @@ func (s *Server) setTerm(t *term) {
 	s.handler.current.Store(t)
 }
 
-// configured returns the pools that the next term begins with.
-func (s *Server) configured() []pool.Config {
-	s.poolsMu.Lock()
+// beginTerm begins a term from what st holds, and makes calls be answered from it.
+func (s *Server) beginTerm(st store.Store) error {
+	s.poolsMu.Lock() // or the term might miss a change that found no leader
 	defer s.poolsMu.Unlock()
-	return s.pools
+	t, err := beginTerm(s.pools, st, s.terms)
+	if err != nil {
+		return err
+	}
+	s.setTerm(t)
+	return nil
 }
 
 // idOfStore returns what tells the id of the store.

@@ -43,15 +43,13 @@ type term struct {
 
 // termOptions are what a term needs beside the pools and the store.
 type termOptions struct {
-	maxWait time.Duration
-	metrics *metrics
-	log     *slog.Logger
-	now     func() time.Time // nil: [time.Now]
-	busy    func(n int)
-
+	maxWait   time.Duration
+	metrics   *metrics
+	log       *slog.Logger
+	busy      func(n int)          // as term.busy
+	now       func() time.Time     // nil: [time.Now]
 	suspended func() time.Duration // nil: [suspend.Total]
-
-	election store.Election // nil: this server always leads
+	election  store.Election       // nil: this server always leads
 }
 
 // beginTerm begins a term from what st holds; nil: from nothing, in memory. What a

@@ -124,6 +124,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestReportOfAnEndedLease", false},
 	{"whether a server leads is not asked after the answer was made", "proxyserver/term.go", "return t.stillLeads()", "return nil",
 		"./proxyserver", "TestAnswersOfALeadThatHasLapsed", true},
+	{"pools that change while a term begins are lost", "proxyserver/server.go", "\ts.poolsMu.Lock() // or the term might miss a change that found no leader\n\tdefer s.poolsMu.Unlock()\n", "",
+		"./proxyserver", "TestPoolsOfATermThatBegins", false},
 	{"a server that lost the lead ends", "proxyserver/election.go", "case err != nil && !errors.Is(err, store.ErrNotLeader):", "case err != nil:",
 		"./proxyserver", "TestLeadsInTurns", false},
 	{"an election ends a wait", "proxyclient/patience.go", "election := o.notLeader() && !p.end.IsZero()", "election := false",
