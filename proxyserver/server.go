@@ -87,12 +87,18 @@ func New(opts Options) (*Server, error) {
 	if opts.MaxWait == 0 {
 		opts.MaxWait = DefaultMaxWait
 	}
-	s := &Server{store: opts.Store, election: opts.Election, pools: opts.Pools}
-	s.handler.log, s.handler.version, s.handler.metrics = opts.Log, opts.Version, newMetrics()
+	if opts.MaxConnections == 0 {
+		opts.MaxConnections = mostConnections()
+	}
+	s := &Server{store: opts.Store, election: opts.Election, pools: opts.Pools, handler: handler{
+		log: opts.Log, version: opts.Version, metrics: newMetrics(), election: opts.Election,
+		leaf: opts.Leaf, droppedLines: opts.DroppedLines, connections: newConnections(opts.MaxConnections),
+	}}
 	for _, host := range opts.Hosts {
 		s.handler.hosts = append(s.handler.hosts, strings.ToLower(host))
 	}
-	s.handler.leaf, s.handler.droppedLines = opts.Leaf, opts.DroppedLines
+	s.handler.live.init(opts.MaxConnections)
+	s.handler.metrics.configured(opts.Pools)
 	s.SetTokens(opts.Tokens)
 	s.terms = termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
 	if opts.Idle != nil {
@@ -104,16 +110,22 @@ func New(opts Options) (*Server, error) {
 	} else if err := s.beginTerm(opts.Store); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.handler.storeID, s.handler.election = s.idOfStore(), s.election
-	s.handler.metrics.configured(opts.Pools)
+	s.handler.storeID = s.idOfStore()
+	s.initHTTP(opts.Log)
+	return s, nil
+}
+
+func (s *Server) initHTTP(log *slog.Logger) {
 	// A connection carries one request at a time: one that breaks is one
 	// client that has gone.
 	var onlyHTTP1 http.Protocols
 	onlyHTTP1.SetHTTP1(true)
 	s.http = http.Server{
-		Handler:   &s.handler,
-		Protocols: &onlyHTTP1,
-		ErrorLog:  slog.NewLogLogger(opts.Log.Handler(), slog.LevelWarn),
+		Handler:     &s.handler,
+		Protocols:   &onlyHTTP1,
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ConnState:   s.connState,
+		ConnContext: s.handler.connections.context,
 		// No WriteTimeout and no ReadTimeout: both would cut a long wait. The
 		// time for headers bounds a TLS handshake too, bodyTime the rest of a
 		// request, and writeTime an answer.
@@ -121,15 +133,7 @@ func New(opts Options) (*Server, error) {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10, // all parameters at their longest, escaped, are 3 KiB
 	}
-	if opts.MaxConnections == 0 {
-		opts.MaxConnections = mostConnections()
-	}
-	s.handler.connections = newConnections(opts.MaxConnections)
-	s.http.ConnState = s.connState
-	s.http.ConnContext = s.handler.connections.context
-	s.handler.live.init(opts.MaxConnections)
 	s.http.RegisterOnShutdown(s.handler.live.stop)
-	return s, nil
 }
 
 // connState tells who counts connections.
