@@ -32,12 +32,13 @@ type look struct {
 	stop chan bool     // holds one: what the asker decided
 }
 
-func newGate(l net.Listener, connected func()) (*gate, error) {
+// newGate returns the gate before accepts, which is l, or wraps it.
+func newGate(l, accepts net.Listener, connected func()) (*gate, error) {
 	deadline, ok := l.(interface{ SetDeadline(time.Time) error })
 	if !ok {
 		return nil, fmt.Errorf("stop when idle: listener %v (%T) has no deadlines", l.Addr(), l)
 	}
-	return &gate{Listener: l, deadline: deadline, connected: connected, looks: make(chan look, 1)}, nil
+	return &gate{Listener: accepts, deadline: deadline, connected: connected, looks: make(chan look, 1)}, nil
 }
 
 // look returns when Accept has found a client or none, or when ctx is done. The

@@ -31,6 +31,8 @@ type socket struct {
 	back    atomic.Int32
 
 	onHide func() // before the socket is renamed
+	most   int    // connections of each server; zero: as many as may be
+	latest *Server
 }
 
 func newSocket(t *testing.T) *socket {
@@ -52,16 +54,19 @@ func (s *socket) start(after time.Duration) (served <-chan error) {
 		return nil
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	srv, err := New(Options{Pools: []pool.Config{quota(2)}, Idle: &Idle{After: after, Hide: s.hide}})
+	srv, err := New(Options{Pools: []pool.Config{quota(2)}, MaxConnections: s.most, Idle: &Idle{After: after, Hide: s.hide}})
 	if err != nil {
 		s.t.Error(err)
 		return nil
 	}
 	s.started.Add(1)
+	s.latest = srv
 	ch := make(chan error, 1)
 	s.servers.Go(func() {
-		ch <- srv.Serve(context.Background(), l)
-		s.lock.Unlock() // which hide took
+		ch <- srv.Serve(s.t.Context(), l)
+		if s.t.Context().Err() == nil {
+			s.lock.Unlock() // which hide took
+		}
 	})
 	return ch
 }
@@ -143,6 +148,48 @@ func TestNotIdle(t *testing.T) {
 	c.CloseIdleConnections()
 	if err := <-served; err != nil {
 		t.Errorf("Serve: %v", err)
+	}
+}
+
+// A connection that there was no room for does not keep the server.
+func TestIdleAfterARefusal(t *testing.T) {
+	s := newSocket(t)
+	s.most = 1
+	s.lock.Lock()
+	served := s.start(10 * time.Millisecond)
+	var busy []net.Conn
+	for range s.most + spareConnections {
+		nc, err := net.Dial("unix", s.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(nc, "POST /lease/release HTTP/1.0\r\nContent-Length: 2\r\n\r\n") // and no body
+		busy = append(busy, nc)
+		eventually(t, func() bool { // its request has begun
+			c := s.latest.handler.connections
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.open) == len(busy) && c.idle.Len() == 0
+		})
+	}
+	refused, err := net.Dial("unix", s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(refused); len(text) > 0 || err != nil {
+		t.Errorf("one connection too many: %q, %v", text, err)
+	}
+	for _, nc := range append(busy, refused) {
+		nc.Close()
+	}
+	s.lock.Unlock()
+	select {
+	case err := <-served:
+		if err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("nobody is there, and the server goes on")
 	}
 }
 
@@ -311,7 +358,8 @@ func TestConnectionAtTheDeadline(t *testing.T) {
 	}
 	server, client := net.Pipe()
 	defer client.Close()
-	g, err := newGate(&lateListener{past: make(chan struct{}), conn: server}, s.idle.connected)
+	l := &lateListener{past: make(chan struct{}), conn: server}
+	g, err := newGate(l, l, s.idle.connected)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,15 +33,17 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	defer cancel()
 
 	var gates []*gate
-	if s.idle != nil {
-		for i, l := range listeners {
-			g, err := newGate(l, s.idle.connected)
-			if err != nil {
-				return errors.Join(err, closeAll(listeners), s.Close())
-			}
-			listeners[i] = g
-			gates = append(gates, g)
+	for i, l := range listeners {
+		listeners[i] = s.handler.connections.limit(l)
+		if s.idle == nil {
+			continue
 		}
+		g, err := newGate(l, listeners[i], s.idle.connected)
+		if err != nil {
+			return errors.Join(err, closeAll(listeners), s.Close())
+		}
+		listeners[i] = g
+		gates = append(gates, g)
 	}
 	if s.store == nil && s.election == nil {
 		s.handler.log.Warn("state is in memory only: a restart loses all leases")
@@ -51,7 +53,6 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	broken := make(chan error, len(listeners))
 	running.Go(func() { s.handler.watchCertificate(ctx) })
 	for _, l := range listeners {
-		l = s.handler.connections.limit(l)
 		running.Go(func() {
 			if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				broken <- fmt.Errorf("serve on %v: %w", l.Addr(), err)
