@@ -139,7 +139,7 @@ func TestLeadsInTurns(t *testing.T) {
 		if l := health.Leader; l == nil || l.URL != "http://other" || l.Leads || !health.Durable {
 			t.Errorf("health %+v", health)
 		}
-		if text := p.do("GET", "/metrics", "").body; !strings.Contains(text, "leasectl_leader 0\n") || !strings.Contains(text, "leasectl_standby 1\n") {
+		if text := p.do("GET", "/metrics", "").body; !strings.Contains(text, "leasectl_leader 0\n") || !strings.Contains(text, "leasectl_standby 1\n") || !strings.Contains(text, "leasectl_durable 1\n") {
 			t.Errorf("metrics %s", text)
 		}
 

@@ -37,6 +37,9 @@ type handler struct {
 // every call.
 func (h *handler) term() *term { return h.current.Load() }
 
+// durable reports whether leases outlive the process, whoever leads.
+func (h *handler) durable() bool { return h.election != nil || h.term().durable() }
+
 // leader says who leads; nil if that is always this server.
 func (h *handler) leader() *leaseapi.Leader {
 	if h.election == nil {

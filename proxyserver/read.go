@@ -98,6 +98,6 @@ func (h *handler) serveHealth(_ caller, w http.ResponseWriter, _ *http.Request) 
 		return
 	}
 	answer(w, http.StatusOK, leaseapi.Health{
-		Status: "ok", Wire: leaseapi.Wire, Version: h.version, Durable: t.durable() || h.election != nil, Store: h.storeID(), Leader: h.leader(),
+		Status: "ok", Wire: leaseapi.Wire, Version: h.version, Durable: h.durable(), Store: h.storeID(), Leader: h.leader(),
 	})
 }

@@ -29,7 +29,7 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 	t.Family("leasectl_ready", "gauge", "Whether the server grants and releases: 1 or 0.")
 	t.Sample("leasectl_ready", nil, oneIf(err == nil))
 	t.Family("leasectl_durable", "gauge", "Whether leases outlive the server: 1 or 0.")
-	t.Sample("leasectl_durable", nil, oneIf(term.durable()))
+	t.Sample("leasectl_durable", nil, oneIf(h.durable()))
 	if err == nil {
 		writePools(&t, totals)
 	}

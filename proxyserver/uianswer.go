@@ -43,7 +43,7 @@ func (h *handler) message(w http.ResponseWriter, r *http.Request, status int, ti
 // write answers with a page.
 func (h *handler) write(w http.ResponseWriter, r *http.Request, c caller, status int, p page.Page) {
 	text := p.Document(page.Frame{
-		Server: r.Host, Version: h.version, Durable: h.term().durable(),
+		Server: r.Host, Version: h.version, Durable: h.durable(),
 		Tokens: h.asksForTokens(), User: c.token, Query: r.URL.Query().Get("q"),
 	})
 	if status == http.StatusServiceUnavailable {

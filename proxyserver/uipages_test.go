@@ -147,7 +147,7 @@ func TestPageOfAStandby(t *testing.T) {
 	withVotes(t, func(t *testing.T, p *peer, v *votes) {
 		b := &browser{peer: p}
 		r := b.ask("GET", "/ui/pools/q", "")
-		if r.status != 503 || !strings.Contains(r.body, `<a href="http://other/ui/pools/q">http://other</a>`) {
+		if r.status != 503 || !strings.Contains(r.body, `<a href="http://other/ui/pools/q">http://other</a>`) || strings.Contains(r.body, "in memory only") {
 			t.Errorf("%d %s", r.status, r.body)
 		}
 		l := v.win()

@@ -128,6 +128,8 @@ var mutantList = []mutant{
 		"./proxyserver", "TestAnswersOfALeadThatHasLapsed", true},
 	{"pools that change while a term begins are lost", "proxyserver/server.go", "\ts.poolsMu.Lock() // or the term might miss a change that found no leader\n\tdefer s.poolsMu.Unlock()\n", "",
 		"./proxyserver", "TestPoolsOfATermThatBegins", false},
+	{"the page of a standby says that its state is in memory only", "proxyserver/handler.go", "return h.election != nil || h.term().durable()", "return h.term().durable()",
+		"./proxyserver", "TestPageOfAStandby", false},
 	{"a server that lost the lead ends", "proxyserver/election.go", "case err != nil && !errors.Is(err, store.ErrNotLeader):", "case err != nil:",
 		"./proxyserver", "TestLeadsInTurns", false},
 	{"an election ends a wait", "proxyclient/patience.go", "election := o.notLeader() && !p.end.IsZero()", "election := false",
