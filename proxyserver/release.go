@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,22 +30,23 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 	var reply leaseapi.ReleaseReply
 	var ended pool.Lease // of which the peak is
 	unknown := ""
-	var forbidden error
-	err := h.term().do(func(set *pool.Set, now time.Duration) {
-		if forbidden = c.mayRelease(set, now, req); forbidden == nil {
-			if req.All {
-				reply = releaseAll(set, now, c.owns(req.Owner))
-			} else {
-				ended = measured(set, now, req)
-				c.reportReleased(set, now, req.Report)
-				reply, unknown = release(set, now, req)
-			}
+	err := h.term().attempt(func(set *pool.Set, now time.Duration) error {
+		if err := c.mayRelease(set, now, req); err != nil {
+			return err
 		}
+		if req.All {
+			reply = releaseAll(set, now, c.owns(req.Owner))
+			return nil
+		}
+		ended = measured(set, now, req)
+		c.reportReleased(set, now, req.Report)
+		reply, unknown = release(set, now, req)
+		return nil
 	})
-	if err == nil && forbidden == nil && ended.Name != "" {
+	if err == nil && ended.Name != "" {
 		h.metrics.peak(ended.Type, ended.Units, *req.Peak)
 	}
-	switch err := cmp.Or(err, forbidden); {
+	switch {
 	case err != nil:
 		h.refuseCall(w, err)
 	case unknown != "":

@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,10 +18,9 @@ func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 	}
 	var renewed []pool.Lease
 	var lost []leaseapi.Lost
-	var forbidden error
-	err := t.do(func(set *pool.Set, now time.Duration) {
-		if forbidden = c.mayTouch(set, now, req.Leases); forbidden != nil {
-			return
+	err := t.attempt(func(set *pool.Set, now time.Duration) error {
+		if err := c.mayTouch(set, now, req.Leases); err != nil {
+			return err
 		}
 		for _, l := range req.Leases {
 			lease, why := set.Renew(now, pool.Ref{Name: l.Name, Generation: l.Generation}, time.Duration(req.TTL))
@@ -32,8 +30,9 @@ func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 			}
 			renewed = append(renewed, lease)
 		}
+		return nil
 	})
-	switch err := cmp.Or(err, forbidden); {
+	switch {
 	case err != nil:
 		h.refuseCall(w, err)
 	case len(lost) > 0:

@@ -17,21 +17,21 @@ func (h *handler) serveReport(c caller, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	var counts bool
-	var refused, forbidden error
-	err := h.term().do(func(set *pool.Set, now time.Duration) {
-		if forbidden = c.mayReport(set, now, req); forbidden == nil {
-			counts, refused = report(set, now, req)
+	err := h.term().attempt(func(set *pool.Set, now time.Duration) (err error) {
+		if err = c.mayReport(set, now, req); err == nil {
+			counts, err = report(set, now, req)
 		}
+		return err
 	})
-	switch err := cmp.Or(err, forbidden); {
-	case err != nil:
-		h.refuseCall(w, err)
-	case errors.Is(refused, pool.ErrUnknownRequest):
-		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+req.RequestID+" is known")
-	case refused != nil:
-		problem(w, http.StatusConflict, leaseapi.ProblemNoLease, refused.Error())
-	default:
+	switch {
+	case err == nil:
 		answer(w, http.StatusOK, leaseapi.ReportReply{Counts: counts})
+	case errors.Is(err, pool.ErrUnknownRequest):
+		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+req.RequestID+" is known")
+	case errors.Is(err, pool.ErrNoLease):
+		problem(w, http.StatusConflict, leaseapi.ProblemNoLease, err.Error())
+	default:
+		h.refuseCall(w, err)
 	}
 }
 

@@ -16,14 +16,16 @@ func (h *handler) serveResize(c caller, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	var lease pool.Lease
-	var refused, forbidden error
-	err := h.term().do(func(set *pool.Set, now time.Duration) {
+	var refused error
+	err := h.term().attempt(func(set *pool.Set, now time.Duration) error {
 		meant := leaseapi.Lease{Name: req.Name, Generation: req.Generation}
-		if forbidden = c.mayTouch(set, now, []leaseapi.Lease{meant}); forbidden == nil {
-			lease, refused = resize(set, now, req)
+		if err := c.mayTouch(set, now, []leaseapi.Lease{meant}); err != nil {
+			return err
 		}
+		lease, refused = resize(set, now, req)
+		return nil
 	})
-	switch err := cmp.Or(err, forbidden); {
+	switch {
 	case err != nil:
 		h.refuseCall(w, err)
 	case refused != nil:

@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"cmp"
 	"crypto/rand"
 	"crypto/x509"
 	"errors"
@@ -202,12 +201,11 @@ func (s *Server) SetTokens(tokens config.Tokens) { s.handler.tokens.Store(&token
 func (s *Server) SetPools(pools []pool.Config) error {
 	s.poolsMu.Lock()
 	defer s.poolsMu.Unlock()
-	var refused error
-	err := s.handler.term().do(func(set *pool.Set, now time.Duration) { refused = set.Reconfigure(now, pools) })
+	err := s.handler.term().attempt(func(set *pool.Set, now time.Duration) error { return set.Reconfigure(now, pools) })
 	if errors.Is(err, store.ErrNotLeader) {
 		_, err = pool.New(pools, pool.Snapshot{}) // the next term begins with them
 	}
-	if err := cmp.Or(err, refused); err != nil {
+	if err != nil {
 		return err
 	}
 	s.pools = pools

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"log/slog"
 	"sync"
 	"time"
@@ -107,6 +108,14 @@ func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
 		return t.stillLeads()
 	}
 	return t.awaitCommit(b)
+}
+
+// attempt is do with an op that may refuse what it is asked for. It returns the error of
+// op, unless the term has one.
+func (t *term) attempt(op func(set *pool.Set, now time.Duration) error) error {
+	var refused error
+	err := t.do(func(set *pool.Set, now time.Duration) { refused = op(set, now) })
+	return cmp.Or(err, refused)
 }
 
 // stillLeads reports whether an answer holds that waits for no commit. It is asked
