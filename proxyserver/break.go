@@ -11,12 +11,11 @@ import (
 )
 
 func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
-	t := h.term()
 	var req leaseapi.BreakRequest
 	if !h.readOperation(c, "to break a lease", w, r, &req, func() error { return checkBreak(req) }) {
 		return
 	}
-	l, locked, ended, failed, err := h.breakLease(c, req)
+	reply, failed, err := h.breakLease(c, req)
 	switch {
 	case err != nil:
 		unavailable(w, err)
@@ -25,26 +24,31 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	case failed != nil:
 		problem(w, http.StatusConflict, leaseapi.ProblemNotHeld, failed.Error())
 	default:
-		reply := leaseapi.BreakReply{Lease: poolLease(t.clock, l, false), Ended: ended}
-		if ended && locked.Until > 0 {
-			reply.FreeIn = leaseapi.Duration(round(max(0, t.clock.until(locked.Until))))
-			reply.FreeAt = t.clock.wall(locked.Until)
-		}
 		answer(w, http.StatusOK, reply)
 	}
 }
 
-// breakLease does what req asks for, and notes who did it. locked is the lock delay
-// that keeps the name; failed is why nothing was done; err is the term's.
-func (h *handler) breakLease(c caller, req leaseapi.BreakRequest) (l pool.Lease, locked pool.Locked, ended bool, failed, err error) {
-	err = h.term().do(func(set *pool.Set, now time.Duration) {
+// breakLease does what req asks for, and notes who did it. failed is why nothing was
+// done; err is the term's.
+func (h *handler) breakLease(c caller, req leaseapi.BreakRequest) (reply leaseapi.BreakReply, failed, err error) {
+	var l pool.Lease
+	var ended bool
+	var locked pool.Locked // the lock delay that keeps the name; zero: none does
+	t := h.term()
+	err = t.do(func(set *pool.Set, now time.Duration) {
 		l, ended, failed = breakLease(set, now, req)
 		locked, _ = set.Locked(now, req.Name)
 	})
-	if err == nil && failed == nil {
-		h.logOperation(c, "break", "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
+	if err != nil || failed != nil {
+		return reply, failed, err
 	}
-	return l, locked, ended, failed, err
+	h.logOperation(c, "break", "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
+	reply = leaseapi.BreakReply{Lease: poolLease(t.clock, l, false), Ended: ended}
+	if ended && locked.Until > 0 {
+		reply.FreeIn = leaseapi.Duration(round(max(0, t.clock.until(locked.Until))))
+		reply.FreeAt = t.clock.wall(locked.Until)
+	}
+	return reply, nil, nil
 }
 
 func checkBreak(req leaseapi.BreakRequest) error {

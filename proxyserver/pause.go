@@ -20,18 +20,20 @@ func (h *handler) servePause(c caller, w http.ResponseWriter, r *http.Request) {
 	if !h.readOperation(c, "to pause a pool", w, r, &req, check) {
 		return
 	}
-	pause, failed, err := h.pause(c, req)
-	h.answerPause(w, h.term().clock, req.Type, pause, true, err, failed)
+	reply, failed, err := h.pause(c, req)
+	answerPause(w, reply, failed, err)
 }
 
 // pause does what req asks for, and notes who did it. failed is why nothing was
 // done; err is the term's.
-func (h *handler) pause(c caller, req leaseapi.PauseRequest) (pause pool.Pause, failed, err error) {
-	err = h.term().do(func(set *pool.Set, now time.Duration) { pause, failed = set.Pause(now, req.Type, req.Reason) })
+func (h *handler) pause(c caller, req leaseapi.PauseRequest) (reply leaseapi.PauseReply, failed, err error) {
+	var pause pool.Pause
+	t := h.term()
+	err = t.do(func(set *pool.Set, now time.Duration) { pause, failed = set.Pause(now, req.Type, req.Reason) })
 	if err == nil && failed == nil {
 		h.logOperation(c, "pause", "type", req.Type, "reason", req.Reason)
 	}
-	return pause, failed, err
+	return pauseReply(t.clock, req.Type, pause), failed, err
 }
 
 func (h *handler) serveResume(c caller, w http.ResponseWriter, r *http.Request) {
@@ -39,13 +41,15 @@ func (h *handler) serveResume(c caller, w http.ResponseWriter, r *http.Request) 
 	if !h.readOperation(c, "to resume a pool", w, r, &req, func() error { return leaseapi.CheckType(req.Type) }) {
 		return
 	}
-	pause, paused, failed, err := h.resume(c, req, "")
-	h.answerPause(w, h.term().clock, req.Type, pause, paused, err, failed)
+	reply, failed, err := h.resume(c, req, "")
+	answerPause(w, reply, failed, err)
 }
 
 // resume does what req asks for, and notes who did it, and why if that was said.
-func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (pause pool.Pause, paused bool, failed, err error) {
-	err = h.term().do(func(set *pool.Set, now time.Duration) { pause, paused, failed = set.Resume(now, req.Type) })
+func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (reply leaseapi.PauseReply, failed, err error) {
+	var pause pool.Pause
+	t := h.term()
+	err = t.do(func(set *pool.Set, now time.Duration) { pause, _, failed = set.Resume(now, req.Type) })
 	if err == nil && failed == nil {
 		attrs := []any{"type", req.Type}
 		if reason != "" {
@@ -53,20 +57,26 @@ func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (p
 		}
 		h.logOperation(c, "resume", attrs...)
 	}
-	return pause, paused, failed, err
+	return pauseReply(t.clock, req.Type, pause), failed, err
 }
 
-func (h *handler) answerPause(w http.ResponseWriter, clock clock, typ string, pause pool.Pause, paused bool, err, failed error) {
+// pauseReply tells of a pause of the pool of a type; the zero Pause: there is, and was,
+// none.
+func pauseReply(clock clock, typ string, pause pool.Pause) leaseapi.PauseReply {
+	reply := leaseapi.PauseReply{Type: typ}
+	if pause != (pool.Pause{}) {
+		reply.Reason, reply.Since = pause.Reason, clock.wall(pause.Since)
+	}
+	return reply
+}
+
+func answerPause(w http.ResponseWriter, reply leaseapi.PauseReply, failed, err error) {
 	switch {
 	case err != nil:
 		unavailable(w, err)
 	case failed != nil:
-		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownType, fmt.Sprintf("there is no pool of type %q", typ))
+		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownType, fmt.Sprintf("there is no pool of type %q", reply.Type))
 	default:
-		reply := leaseapi.PauseReply{Type: typ}
-		if paused {
-			reply.Reason, reply.Since = pause.Reason, clock.wall(pause.Since)
-		}
 		answer(w, http.StatusOK, reply)
 	}
 }

@@ -20,7 +20,7 @@ func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) 
 	if !h.readOperation(c, "to remove a waiter", w, r, &req, check) {
 		return
 	}
-	removed, failed, err := h.remove(c, req)
+	reply, failed, err := h.remove(c, req)
 	switch {
 	case err != nil:
 		unavailable(w, err)
@@ -31,17 +31,14 @@ func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) 
 	case failed != nil:
 		problem(w, http.StatusGone, leaseapi.ProblemEnded, failed.Error())
 	default:
-		token, owner := splitHolder(removed.Owner)
-		answer(w, http.StatusOK, leaseapi.RemoveReply{
-			RequestID: req.RequestID, Type: removed.Type, Owner: owner, Token: token, Count: removed.Count,
-		})
+		answer(w, http.StatusOK, reply)
 	}
 }
 
 // remove does what req asks for, and notes who did it. A second copy of the request
-// succeeds, too, with an empty request. failed is why nothing was done; err is the
-// term's.
-func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (removed pool.Request, failed, err error) {
+// succeeds, too. failed is why nothing was done; err is the term's.
+func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (reply leaseapi.RemoveReply, failed, err error) {
+	var removed pool.Request // zero: an earlier copy of req removed it
 	err = h.term().do(func(set *pool.Set, now time.Duration) {
 		removed, failed = set.Remove(now, req.RequestID, req.Reason)
 	})
@@ -51,5 +48,7 @@ func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (removed pool.Req
 	if err == nil && failed == nil {
 		h.logOperation(c, "remove", "request_id", req.RequestID, "reason", req.Reason)
 	}
-	return removed, failed, err
+	token, owner := splitHolder(removed.Owner)
+	reply = leaseapi.RemoveReply{RequestID: req.RequestID, Type: removed.Type, Owner: owner, Token: token, Count: removed.Count}
+	return reply, failed, err
 }

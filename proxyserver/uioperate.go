@@ -40,7 +40,7 @@ var operations = map[string]operation{
 		text: func(q url.Values) string { return "The pool " + q.Get("type") + " grants again, at its pace." },
 		back: func(_ *handler, q url.Values) string { return page.PoolPath(q.Get("type")) },
 		do: func(h *handler, c caller, form url.Values) (failed, err error) {
-			_, _, failed, err = h.resume(c, leaseapi.ResumeRequest{Type: form.Get("type")}, form.Get("reason"))
+			_, failed, err = h.resume(c, leaseapi.ResumeRequest{Type: form.Get("type")}, form.Get("reason"))
 			return failed, err
 		},
 	},
@@ -67,7 +67,7 @@ var operations = map[string]operation{
 				return err, nil
 			}
 			req := leaseapi.BreakRequest{Name: form.Get("name"), Generation: generation, Reason: form.Get("reason"), Now: form.Get("now") == "true"}
-			_, _, _, failed, err = h.breakLease(c, req)
+			_, failed, err = h.breakLease(c, req)
 			return failed, err
 		},
 	},
