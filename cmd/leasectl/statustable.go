@@ -26,12 +26,16 @@ func poolTable(pools []leaseapi.Pool) string {
 		if p.NextGrantIn > 0 { // the pace holds it back
 			next = "in " + age(p.NextGrantIn)
 		}
+		if p.Paused != "" {
+			next = "when resumed"
+		}
 		if p.LockDelayed > 0 { // held by nobody, but in use
 			next = strings.TrimPrefix(next+", ", "-, ") + strconv.Itoa(p.LockDelayed) + " with a lock delay"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", leaseapi.Printable(p.Type), inUse(p), waiting(p), oldest, next)
 	}
 	w.Flush()
+	section(&text, w, "PAUSED\tFOR\tREASON", pausedRows(pools))
 	extras := extraColumns(pools)
 	section(&text, w, "LEASE\tTYPE\t"+extras.lease("UNITS", "KEY")+"HELD FOR\tENDS IN\tOWNER", leaseRows(pools, extras))
 	section(&text, w, "PLACE\tTYPE\t"+extras.waiter("KEY")+"WAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools, extras))
@@ -54,6 +58,16 @@ func waiting(p leaseapi.Pool) string {
 		return fmt.Sprintf("%d, %d joined", p.Waiting, p.Following)
 	}
 	return strconv.Itoa(p.Waiting)
+}
+
+// pausedRows are the pools that an operator has stopped, for how long, and why.
+func pausedRows(pools []leaseapi.Pool) (rows []string) {
+	for _, p := range pools {
+		if p.Paused != "" {
+			rows = append(rows, row(p.Type, age(leaseapi.Duration(time.Since(p.PausedSince))), p.Paused))
+		}
+	}
+	return rows
 }
 
 // columns are those that only some pools have something to say in.

@@ -172,6 +172,12 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 	if old.Capacity != 0 && old.Capacity != p.Capacity {
 		lines = append(lines, fmt.Sprintf("capacity %d, before %d", p.Capacity, old.Capacity))
 	}
+	switch {
+	case p.Paused != "" && p.Paused != old.Paused:
+		lines = append(lines, "is paused: "+p.Paused)
+	case p.Paused == "" && old.Paused != "":
+		lines = append(lines, "is resumed")
+	}
 	return lines
 }
 

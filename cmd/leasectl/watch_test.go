@@ -91,6 +91,10 @@ func TestStatusWatch(t *testing.T) {
 	w.run(0, "release", "--handle", "h")
 	text.awaitText("install: install-0 of job-7 has ended, held for ")
 	objects.awaitText("has ended")
+	w.run(0, "pause", "install", "--reason", "the account is throttled")
+	text.awaitText("install: is paused: the account is throttled (0 of 1 in use, 0 waiting)\n")
+	w.run(0, "resume", "install")
+	text.awaitText("install: is resumed (0 of 1 in use, 0 waiting)\n")
 	text.ends(syscall.SIGINT, 130)
 	objects.ends(syscall.SIGTERM, 143)
 
