@@ -10,13 +10,32 @@ import (
 )
 
 // flagError words an error of the flag parser: the flag, the value, what is
-// allowed.
-func flagError(err error) error {
+// allowed; of a flag that the command does not have, which ones were probably meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		if similar := similarFlags(cmd.Flags(), unknown.GetSpecifiedName()); len(similar) > 0 {
+			return usagef("%w: did you mean --%s", err, strings.Join(similar, " or --"))
+		}
+		return usagef("%w: %s --help lists the flags", err, cmd.CommandPath())
+	}
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
 		return usageError{err}
 	}
 	return usagef("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), allowed(invalid.GetFlag(), invalid.Unwrap()))
+}
+
+// similarFlags are the flags whose name is part of the one that was typed, or has it
+// as a part: --timeout for --wait-timeout.
+func similarFlags(flags *pflag.FlagSet, typed string) (similar []string) {
+	typed = strings.ReplaceAll(typed, "_", "-")
+	flags.VisitAll(func(f *pflag.Flag) {
+		if len(typed) > 2 && !f.Hidden && (strings.Contains(f.Name, typed) || strings.Contains(typed, f.Name)) {
+			similar = append(similar, f.Name)
+		}
+	})
+	return similar
 }
 
 // allowed replaces the errors of strconv, which say what failed but not what

@@ -25,6 +25,55 @@ var flagGroupsOf = []struct{ heading, flags string }{
 
 const otherFlags = "Flags"
 
+// commandGroupsOf are the groups of commands in the help, each in its order. A command
+// that is in none stands in the last.
+var commandGroupsOf = []struct{ heading, commands string }{
+	{"Work under a lease", "exec acquire release reacquire renew resize report"},
+	{"Look, and clean up", "status cat recover"},
+	{"Run a proxy", "serve pause resume break remove backup"},
+	{"Other commands", "shell install-to version completion help"},
+}
+
+// commandGroup is the number of a command's group, and its place in that.
+func commandGroup(name string) (group, place int) {
+	for i, g := range commandGroupsOf {
+		if place := slices.Index(strings.Fields(g.commands), name); place >= 0 {
+			return i, place
+		}
+	}
+	return len(commandGroupsOf) - 1, 0
+}
+
+// commandGroups are the commands below cmd with their headings.
+func commandGroups(cmd *cobra.Command) string {
+	groups := make([][]*cobra.Command, len(commandGroupsOf))
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			group, _ := commandGroup(sub.Name())
+			groups[group] = append(groups[group], sub)
+		}
+	}
+	var text strings.Builder
+	for i, group := range groups {
+		slices.SortStableFunc(group, func(a, b *cobra.Command) int {
+			_, placeOfA := commandGroup(a.Name())
+			_, placeOfB := commandGroup(b.Name())
+			return placeOfA - placeOfB
+		})
+		heading := commandGroupsOf[i].heading
+		if cmd.HasParent() { // those of completion
+			heading = "Commands"
+		}
+		if len(group) > 0 {
+			text.WriteString("\n" + heading + ":\n")
+		}
+		for _, sub := range group {
+			fmt.Fprintf(&text, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
+		}
+	}
+	return text.String()
+}
+
 // headingOf is the group of a flag.
 func headingOf(flag string) string {
 	for _, g := range flagGroupsOf {
@@ -56,22 +105,18 @@ func usage(cmd *cobra.Command) error {
 	if cmd.HasExample() {
 		fmt.Fprintf(&text, "\nExamples:\n%s\n", cmd.Example)
 	}
-	list := func(heading string, wanted func(*cobra.Command) bool) {
+	text.WriteString(commandGroups(cmd))
+	if cmd.HasHelpSubCommands() {
+		text.WriteString("\nTopics:\n")
 		for _, sub := range cmd.Commands() {
-			if wanted(sub) {
-				if heading != "" {
-					fmt.Fprintf(&text, "\n%s:\n", heading)
-					heading = ""
-				}
+			if sub.IsAdditionalHelpTopicCommand() {
 				fmt.Fprintf(&text, "  %-*s %s\n", sub.NamePadding(), sub.Name(), sub.Short)
 			}
 		}
 	}
-	list("Available Commands", (*cobra.Command).IsAvailableCommand)
-	list("Topics", (*cobra.Command).IsAdditionalHelpTopicCommand)
 	text.WriteString(flagGroups(cmd))
 	if cmd.HasAvailableSubCommands() {
-		fmt.Fprintf(&text, "\n%s help COMMAND says more of a command, or of a topic.\n", cmd.Root().Name())
+		fmt.Fprintf(&text, "\n%s help COMMAND, or help TOPIC, says more.\n", cmd.Root().Name())
 	}
 	_, err := fmt.Fprint(cmd.OutOrStderr(), text.String())
 	return err

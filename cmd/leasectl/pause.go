@@ -28,6 +28,7 @@ If the proxy asks for tokens, it takes one that is marked admin.`,
 		},
 	}
 	cmd.Flags().Var(reasonValue(&reason), "reason", "what those who wait are told")
+	require(cmd.Flags(), "reason")
 	return cmd
 }
 

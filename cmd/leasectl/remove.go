@@ -25,6 +25,7 @@ If the proxy asks for tokens, it takes one that is marked admin.`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.remove(cmd.Context(), args[0], reason) },
 	}
 	cmd.Flags().Var(reasonValue(&reason), "reason", "what its user is told")
+	require(cmd.Flags(), "reason")
 	return cmd
 }
 

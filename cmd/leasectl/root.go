@@ -43,7 +43,7 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := signalled(ctx, root.ExecuteContext(ctx))
-	if err != nil && isCobraUsage(err) {
+	if err != nil && !errors.As(err, new(usageError)) && isCobraUsage(err) {
 		err = usageError{mistyped(err)}
 	}
 	status := exitStatus(err)
@@ -122,10 +122,16 @@ func newRootCommand(a *app, args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "leasectl",
 		Short: "take, hold and give back leases of a shared account in CI steps",
-		Long: `leasectl takes a lease from an HTTP lease proxy before a CI step does what a
-shared account can only bear so often, holds it while the step needs it, and
-gives it back however the step ends.`,
-		Example: `  leasectl exec --proxy local --pool install=2 --type install -- ./install.sh`,
+		Long: `leasectl limits how many CI jobs do the same thing at once. A job takes a lease
+from a pool of the lease proxy, works, and gives the lease back. If no lease is
+free, the job waits for its turn. leasectl exec does all of that around a command.`,
+		Example: `  # Try it: a proxy on this machine, and a pool of two leases.
+  leasectl exec --proxy local --pool install=2 --type install -- ./install.sh
+  leasectl status --proxy local
+
+  # In a job: where the proxy is, and the command that needs a lease.
+  export LEASE_PROXY_SERVER_URL=https://leases.example:8370
+  leasectl exec --type install -- ./install.sh`,
 
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -149,7 +155,7 @@ gives it back however the step ends.`,
 			return cmd.Help()
 		},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	root.SetFlagErrorFunc(flagError)
 
 	// A mistyped command is cobra's to find, so Args is not set: then its flags
 	// are not looked at first.
