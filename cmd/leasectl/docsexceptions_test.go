@@ -56,7 +56,7 @@ var docExceptions = []docException{
 		check: serves,
 	},
 	{
-		page: "docs/operating.md", begins: `leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem --tls-key key.pem \`,
+		page: "docs/etcd.md", begins: `leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem --tls-key key.pem \`,
 		why:   "it needs an etcd with certificates",
 		check: parses,
 	},

@@ -25,7 +25,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// The picture in docs/operating.md is what the pools do now.
+// The picture in docs/pools.md is what the pools do now.
 func TestAdaptPicture(t *testing.T) {
 	svg, err := adaptPicture()
 	if err != nil {
