@@ -109,7 +109,7 @@ func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Gr
 	case given.RequestID != "": // of a list, from a version-1 proxy
 		switch {
 		case known && given.RequestID == newest.RequestID && !newest.GivenBack.IsZero():
-			return g, "it is given back"
+			return g, "it was given back before"
 		case known && given.RequestID != newest.RequestID && newest.At.After(given.At):
 			return g, again
 		}
@@ -123,7 +123,7 @@ func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Gr
 	case newest.Owner != owner:
 		return byName, ""
 	case namesOnly && !newest.GivenBack.IsZero():
-		return g, "it is given back"
+		return g, "it was given back before"
 	}
 	return newest, ""
 }

@@ -24,7 +24,7 @@ func (h *Holder) send(ctx context.Context, held string, d *delivery) (released [
 		d.owed.Leases = slices.DeleteFunc(slices.Clone(all), func(l lockfile.Lease) bool {
 			over := h.history.over(l, d.owed, store)
 			if over {
-				h.report.Notef("%s is not released: it is given back", l.Name)
+				h.report.Notef("%s is not released: it was given back before", l.Name)
 			}
 			return over
 		})

@@ -124,7 +124,7 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 		s.Report.Notef("acquired %s for %s", strings.Join(lease.Names(), ", "), lease.Owner())
 		return lease, stateAcquired, nil
 	case s.Optional && holder.Denied(ctx, err):
-		s.Report.Failf("no lease of type %q, %s runs without: %s", r.Type, s.Args[0], holder.Describe(err))
+		s.Report.Failf("%s runs without a lease: %s", s.Args[0], holder.Describe(err))
 		return nil, stateDegraded, nil
 	}
 	return nil, "", err

@@ -142,7 +142,7 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		if !o.optional || !holder.Denied(ctx, err) {
 			return err
 		}
-		a.Failf("no lease of type %q, going on without: %s", o.typ, holder.Describe(err))
+		a.Failf("going on without a lease: %s", holder.Describe(err))
 		return a.printHandle(o, handle, nil)
 	}
 	err = lease.HandOver(ctx, holder.HandOver{ReleaseAfter: o.releaseAfter, Owner: o.ownerPID}, func() error {

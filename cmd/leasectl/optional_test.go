@@ -91,7 +91,7 @@ func TestOptional(t *testing.T) {
 			begun := time.Now()
 			why, out := w.goesOn(7, env("exec"), append(append([]string{"exec"}, take...), "--", "sh", "-c",
 				`echo "$LEASECTL_STATE:$LEASECTL_HANDLE$LEASECTL_NAMES$LEASED_RESOURCE"; exit 7`))
-			if out != "degraded:\n" || !strings.Contains(why, "sh runs without: ") || !strings.Contains(why, tt.says) {
+			if out != "degraded:\n" || !strings.Contains(why, "sh runs without a lease: ") || !strings.Contains(why, tt.says) {
 				t.Errorf("%s: exec: stdout %q, stderr %q: want %q", tt.name, out, why, tt.says)
 			}
 			t.Logf("%s: %v: %s", tt.name, time.Since(begun).Round(time.Millisecond), why)
@@ -99,7 +99,7 @@ func TestOptional(t *testing.T) {
 		all.Go(func() {
 			handle := w.path(fmt.Sprintf("h%d", i))
 			why, out := w.goesOn(0, env("acquire"), append([]string{"acquire", "--handle", handle}, take...))
-			if out != handle+"\n" || !strings.Contains(why, "going on without: ") || !strings.Contains(why, tt.says) {
+			if out != handle+"\n" || !strings.Contains(why, "going on without a lease: ") || !strings.Contains(why, tt.says) {
 				t.Errorf("%s: acquire: stdout %q, stderr %q: want %q", tt.name, out, why, tt.says)
 			}
 			if exists(handle) || exists(handle+".json") {
