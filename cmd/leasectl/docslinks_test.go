@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -108,6 +109,37 @@ func TestDocsNameWhatIs(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The metrics that the pages name are written by the server, and the alerts are in the
+// examples.
+func TestDocsNameMetricsThatAre(t *testing.T) {
+	var source strings.Builder
+	paths, err := filepath.Glob("../../proxyserver/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(paths, "../../examples/prometheus/alerts.yaml") {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	found := 0
+	for _, page := range docPages(t) {
+		for _, code := range mdCode.FindAllString(mdFence.ReplaceAllString(readPage(t, page), ""), -1) {
+			for _, name := range regexp.MustCompile(`\bleasectl_[a-z_0-9]+\b|\bLeases?[A-Z][A-Za-z]+\b`).FindAllString(code, -1) {
+				found++
+				if !strings.Contains(source.String(), `"`+name+`"`) && !strings.Contains(source.String(), "alert: "+name+"\n") {
+					t.Errorf("%s: there is no metric or alert %s", page, name)
+				}
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("found %d metrics and alerts: the pages have more", found)
 	}
 }
 
