@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
-	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
@@ -256,18 +255,11 @@ func (k *keeper) beginRelease(ctx context.Context, held lockfile.Record) {
 func (k *keeper) tryGiveBack(ctx context.Context) error {
 	ctx, cancel := boundRelease(ctx, keeperTry)
 	defer cancel()
-	released, err := k.h.giveBack(ctx, k.handle, k.owes)
+	released, err := k.h.giveBack(ctx, k.handle, func(r lockfile.Record) bool { return owes(r, k.request) })
 	if err == nil && len(released) == 0 {
 		_, err = k.h.giveBackCleaned(ctx, k.record)
 	}
 	return err
-}
-
-// owes tells whether a handle has the keeper's lease, or has begun to give it
-// back. A handle that has a newer request too is looked after by others.
-func (k *keeper) owes(r lockfile.Record) bool {
-	return r.RequestID == k.request || r.State == lockfile.StateReleasing &&
-		slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == k.request })
 }
 
 // rest blocks for d, or until somebody says that the handle has changed. It

@@ -145,7 +145,7 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.leave(ctx)
 	}
-	released, err = l.h.giveBack(ctx, l.handle, l.Is)
+	released, err = l.h.giveBack(ctx, l.handle, func(r lockfile.Record) bool { return owes(r, l.record.RequestID) })
 	if err != nil || len(released) > 0 {
 		return released, err
 	}

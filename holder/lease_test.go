@@ -165,3 +165,23 @@ func TestEndedByRelease(t *testing.T) {
 		}
 	}
 }
+
+// A release that failed is made good by the next one of the same lease: the handle,
+// which owes it by then, is gone after it.
+func TestReleaseAfterAFailedOne(t *testing.T) {
+	w := newWorld(t)
+	w.proxy.onRelease = func(out http.ResponseWriter, _ *http.Request) bool {
+		out.WriteHeader(http.StatusForbidden)
+		return true
+	}
+	l, _, stop := w.kept(KeepOptions{ConfirmAfter: time.Hour})
+	defer stop()
+	if released, err := l.Release(within(t)); err == nil {
+		t.Fatalf("released %v, want an error", released)
+	}
+	w.proxy.onRelease = nil
+	if _, err := l.Release(within(t)); err != nil {
+		t.Error(err)
+	}
+	w.wantNothingLeft(l.handle, "lease1", "lease1")
+}

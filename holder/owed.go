@@ -29,6 +29,13 @@ func owedBy(r lockfile.Record) []lockfile.Owed {
 	return owed
 }
 
+// owes tells whether a handle's record has the lease of a request, or has begun to
+// give it back. A handle that has a newer request too is looked after by others.
+func owes(r lockfile.Record, request string) bool {
+	return r.RequestID == request || r.State == lockfile.StateReleasing &&
+		slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == request })
+}
+
 // unreleased tells whether a record has something that nobody has begun to give
 // back.
 func unreleased(r lockfile.Record) bool {

@@ -168,6 +168,8 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/full_disk", false},
 	{"a command that removes its handle keeps its lease", "holder/lease.go", "return released, err\n\t}\n\treturn l.h.giveBackCleaned(ctx, l.record)\n", "return released, err\n\t}\n\treturn nil, nil\n",
 		"./cmd/leasectl", "TestScripts/exec_cleaned", false},
+	{"a release that failed is not made good at the end of exec", "holder/owed.go", "|| r.State == lockfile.StateReleasing &&\n", "|| false &&\n",
+		"./holder", "TestReleaseAfterAFailedOne", true},
 	{"a keeper leaves its owner when the handle is cleaned up", "holder/keeper.go", "&& k.h.cleaned(k.record)", "&& false",
 		"./cmd/leasectl", "TestKeeperOutlivesItsHandle", false},
 	{"a keeper does not give back what it has no handle of", "holder/keeper.go", "len(released) == 0", "len(released) > 0",
