@@ -12,8 +12,9 @@ import (
 	"github.com/leasectl/leasectl/supervisor/follow"
 )
 
-// reportTime bounds what a report costs the end of a run: it is for later runs.
-const reportTime = 3 * time.Second
+// reportTime bounds what a report costs the end of a run: it is for later runs. A test
+// shortens it.
+var reportTime = 3 * time.Second
 
 // testimony is what one attempt finds out. Its lease carries it to the proxy with the
 // release. What is found in the log is told at once, too.
@@ -27,9 +28,9 @@ type testimony struct {
 	abort     context.CancelFunc // of telling
 	following sync.WaitGroup
 
-	// Of the log; valid when following is over.
-	throttled bool
-	told      bool // the proxy has it
+	// Of following; to be read when that is over.
+	found holder.Outcome // in the log; zero: nothing
+	told  bool           // the proxy has it
 }
 
 func newTestimony(w Witness, lease *holder.Lease, report Reporter) *testimony {
@@ -57,11 +58,10 @@ func (t *testimony) begin(ctx context.Context) {
 		if !found {
 			return
 		}
-		outcome := holder.Outcome{Word: leaseapi.OutcomeThrottled, Detail: line}
-		t.throttled = true
-		t.lease.Tell(outcome)
+		t.found = holder.Outcome{Word: leaseapi.OutcomeThrottled, Detail: line}
+		t.lease.Tell(t.found)
 		t.report.Notef("the account throttles: %.200s", leaseapi.Printable(line))
-		_, err := t.lease.Report(telling, outcome)
+		_, err := t.lease.Report(telling, t.found)
 		if t.told = err == nil; !t.told && telling.Err() == nil {
 			t.report.Notef("%v: it goes with the release", err)
 		}
@@ -69,40 +69,41 @@ func (t *testimony) begin(ctx context.Context) {
 }
 
 // end notes what the end of the command says, for the release of its lease. If that
-// has happened already, the proxy is told now.
+// has happened already, the proxy is told now. It takes at most reportTime.
 func (t *testimony) end(ctx context.Context, end End) {
 	if t == nil {
 		return
 	}
-	wasOK := t.log != nil && len(t.ThrottledOn) == 0 // it went with an earlier release
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
+	defer cancel()
 	if t.log != nil {
 		t.stop()
 		if !t.lease.GivenBack() {
 			t.abort() // the release tells it
 		}
+		context.AfterFunc(ctx, t.abort) // at the latest when this call is over
 		t.following.Wait()
-		t.abort()
 	}
-	outcome := holder.Outcome{Word: leaseapi.OutcomeOK}
-	switch code := end.Status.Code; {
-	case t.throttled && t.told:
-		return
-	case t.throttled:
-		outcome.Word = leaseapi.OutcomeThrottled
-	case end.Status.Signal == 0 && !end.stopped() && slices.Contains(t.ThrottledOn, code):
-		outcome = holder.Outcome{Word: leaseapi.OutcomeThrottled, Detail: fmt.Sprintf("exit code %d", code)}
-	case end.Status.Signal != 0 || end.stopped():
-		outcome = holder.Outcome{} // it did not get far enough to tell
-	}
-	if !t.throttled {
-		t.lease.Tell(outcome)
-	}
-	if outcome.Word == "" || outcome.Word == leaseapi.OutcomeOK && wasOK || !t.lease.GivenBack() {
+	outcome := t.outcome(end)
+	t.lease.Tell(outcome)
+	wasOK := t.log != nil && len(t.ThrottledOn) == 0 // it went with an earlier release
+	if t.told || outcome.Word == "" || outcome.Word == leaseapi.OutcomeOK && wasOK || !t.lease.GivenBack() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
-	defer cancel()
 	if _, err := t.lease.Report(ctx, outcome); err != nil {
 		t.report.Failf("%v", err)
 	}
+}
+
+// outcome is what the log and the end of the command say.
+func (t *testimony) outcome(end End) holder.Outcome {
+	switch {
+	case t.found.Word != "":
+		return t.found
+	case !end.byItself():
+		return holder.Outcome{} // it did not get far enough to tell
+	case slices.Contains(t.ThrottledOn, end.Status.Code):
+		return holder.Outcome{Word: leaseapi.OutcomeThrottled, Detail: fmt.Sprintf("exit code %d", end.Status.Code)}
+	}
+	return holder.Outcome{Word: leaseapi.OutcomeOK}
 }
