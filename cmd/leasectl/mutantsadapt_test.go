@@ -54,7 +54,7 @@ var adaptMutants = []mutant{
 	// Logs.
 	{"the end of exec waits for a proxy that takes no report", "supervisor/witness.go", "\t\tcontext.AfterFunc(ctx, t.abort) // at the latest when this call is over\n", "",
 		"./supervisor", "TestSilentProxyAfterALateRelease", false},
-	{"what a log had before counts", "supervisor/follow/follow.go", "l.offset = l.before.Size()", "l.offset = 0",
+	{"what a log had before counts", "supervisor/follow/follow.go", "l.offset, _ = l.file.Seek(0, io.SeekEnd)", "l.file.Seek(0, io.SeekEnd)",
 		"./supervisor/follow", "TestLogOfAnEarlierRun", false},
 	{"a truncated log is read no more", "supervisor/follow/follow.go", "if info.Size() < l.offset {", "if false {",
 		"./supervisor/follow", "TestLogThatBeginsAnew", false},

@@ -1,7 +1,7 @@
 // Package follow reads what is written to a log, line by line, while it is written.
 //
-//   - The log need not be there yet, nor its directory. What it holds when a [Log] is
-//     made is not looked at: it is of an earlier run.
+//   - The log need not be there yet, nor its directory. What can be read of it when
+//     a [Log] is made is not looked at: it is of an earlier run.
 //   - A log that begins anew, because it was truncated or replaced, is read from its
 //     beginning; of one that was replaced, the rest is read first. One that was
 //     truncated and is longer again before anybody looked cannot be told from one

@@ -2,6 +2,7 @@ package follow
 
 import (
 	"context"
+	"io"
 	"os"
 	"syscall"
 )
@@ -9,18 +10,18 @@ import (
 // Log is a file that somebody may write to.
 type Log struct {
 	path   string
-	before os.FileInfo // what was there when the Log was made; nil: nothing
 	lines  lines
 	file   *os.File // nil: it is not there, or is no regular file
-	offset int64
+	offset int64    // of what was not read yet
 }
 
 // New returns the log at a path as it is now: only what is written from now on is
-// looked at.
+// looked at. What is there stays open until Find returns, so that no later file can pass
+// for it.
 func New(path string) *Log {
 	l := &Log{path: path}
-	if info, err := os.Stat(path); err == nil {
-		l.before = info
+	if info, err := os.Stat(path); err == nil && l.open(info) {
+		l.offset, _ = l.file.Seek(0, io.SeekEnd)
 	}
 	return l
 }
@@ -56,11 +57,7 @@ func (l *Log) look() bool {
 		}
 		l.close()
 	}
-	if err != nil {
-		l.before = nil
-		return false
-	}
-	if l.file == nil && !l.open(now) {
+	if l.file == nil && (err != nil || !l.open(now)) {
 		return false
 	}
 	return l.read()
@@ -76,10 +73,6 @@ func (l *Log) open(now os.FileInfo) bool {
 		return false
 	}
 	l.file, l.offset = file, 0
-	if l.before != nil && sameFile(file, l.before) {
-		l.offset = l.before.Size()
-	}
-	l.before = nil
 	return true
 }
 

@@ -106,6 +106,23 @@ func TestLogOfAnEarlierRun(t *testing.T) {
 	s.wants("THROTTLED now")
 }
 
+// A log that is removed, and written again, is another one, even if the file system gives
+// it the number of the first.
+func TestLogThatIsRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	add(t, path, "fine\n")
+	log := New(path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	add(t, path, "THROTTLED\n")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if line, ok := log.Find(ended, func(line []byte) bool { return len(line) > 0 }); line != "THROTTLED" {
+		t.Errorf("found %q, %t", line, ok)
+	}
+}
+
 // A log that is truncated, or replaced by another, is read from its beginning.
 func TestLogThatBeginsAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
