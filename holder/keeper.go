@@ -27,7 +27,7 @@ type keeper struct {
 	h       *Holder
 	handle  lockfile.Handle
 	request string
-	record  lockfile.Record // as it was in the handle at first
+	record  lockfile.Record // as the handle last had it
 	ended   <-chan error    // the owner process is gone; nil: there is none
 	changed chan struct{}   // the handle may have
 	renewed chan error      // the renewals are over
@@ -48,8 +48,11 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 		return err
 	}
 	defer stopListening()
-	record, ok := k.mine()
-	if !ok {
+	record, err := handle.Read()
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case !k.holds(record):
 		return ErrSuperseded
 	}
 	k.record = record
@@ -86,29 +89,41 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	return err
 }
 
-// mine reads the handle and tells whether it still holds the keeper's request. Who
-// cleans the handle up does not mean the lease, as long as its owner lives.
-func (k *keeper) mine() (lockfile.Record, bool) {
+// holds tells whether a handle's record holds the keeper's request.
+func (k *keeper) holds(r lockfile.Record) bool {
+	return r.State == lockfile.StateHeld && r.RequestID == k.request
+}
+
+// mine reads the handle and tells whether the lease is still to be looked after. Who
+// cleans the handle up does not mean the lease, as long as its owner lives. A handle
+// that cannot be read says nothing of it.
+func (k *keeper) mine() bool {
 	r, err := k.handle.Read()
-	if errors.Is(err, fs.ErrNotExist) && k.h.cleaned(k.record) {
-		return k.record, true
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return k.h.cleaned(k.record)
+	case err != nil:
+		k.h.report.Debugf("%v", err)
+		return true
 	}
-	return r, err == nil && r.State == lockfile.StateHeld && r.RequestID == k.request
+	if k.holds(r) {
+		k.record = r
+	}
+	return k.holds(r)
 }
 
 // wait blocks until the lease is to be given back, which it reports as due, or
 // there is nothing left to look after.
 func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 	for {
-		r, ok := k.mine()
-		if !ok {
+		if !k.mine() {
 			return false, nil
 		}
-		due := !r.ReleaseAt.IsZero() && bare(r.Leases)
+		due := !k.record.ReleaseAt.IsZero() && bare(k.record.Leases)
 		if !due && k.ended == nil {
 			return false, nil // the late release was taken back, or is the proxy's
 		}
-		late := time.NewTimer(time.Until(r.ReleaseAt))
+		late := time.NewTimer(time.Until(k.record.ReleaseAt))
 		if !due {
 			late.Stop()
 		}
