@@ -30,9 +30,9 @@ type dialer struct {
 	stateDir string
 	report   Reporter
 
-	mu      sync.Mutex
-	clients map[string]*proxyclient.Client
-	done    []func()
+	mu      sync.Mutex                     // guards the rest, also while dial starts a local proxy
+	clients map[string]*proxyclient.Client // by the name of their proxy
+	done    []func()                       // for close, after the clients
 }
 
 // running returns the client of a proxy that runs: it starts none.
@@ -44,6 +44,8 @@ func (d *dialer) running(proxy string) (*proxyclient.Client, error) {
 	if a.local != "" {
 		a.socket = localProxy{dir: a.local}.socket()
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	return d.open(a)
 }
 
@@ -151,7 +153,7 @@ func (d *dialer) token() (string, error) {
 	return strings.TrimSpace(string(token)), nil
 }
 
-// open makes a client.
+// open makes a client. The caller holds d.mu.
 func (d *dialer) open(a address) (*proxyclient.Client, error) {
 	options := proxyclient.Options{URL: a.url, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version}
 	var err error

@@ -28,7 +28,7 @@
 // From there it is [Lease.Keep] and [Lease.Release], for a lease that lives as
 // long as the process, or [Lease.HandOver], for one that outlives it.
 //
-// Giving back is two steps under the handle's lock: the record says that the
+// Giving back is three steps under the handle's lock: the record says that the
 // leases are owed; the proxy is told; the handle goes. A kill in between leaves
 // a handle that says what it owes, and the next release of it settles that.
 //
