@@ -42,18 +42,16 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	if err := context.Cause(ctx); err != nil {
 		return End{}, err // a signal came between the grant and now
 	}
-	var lost <-chan struct{} // never, without a lease
-	cause := func() error { return nil }
-	grace := s.GracePeriod
+	kept, grace := context.Background(), s.GracePeriod // without a lease none is lost
 	if lease != nil {
 		grace = s.graceWithin(lease)
-		kept, stop := lease.Keep(ctx, holder.KeepOptions{
+		var stop func()
+		kept, stop = lease.Keep(ctx, holder.KeepOptions{
 			Margin:       grace + StopMargin,
 			ConfirmAfter: confirmAfter,
 			ReleaseAfter: s.ReleaseAfter,
 		})
 		defer stop()
-		lost, cause = kept.Done(), func() error { return context.Cause(kept) }
 	}
 	s.Report.Flush()
 	testimony := s.witness(lease)
@@ -72,7 +70,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	}
 	s.Report.Debugf("attempt %d: process %d runs %s", n, command.Pid(), s.path)
 	testimony.begin(ctx)
-	w := watch{Options: s.Options, command: command, signals: s.signals.heard, grace: grace, lost: lost, cause: cause}
+	w := watch{Options: s.Options, command: command, signals: s.signals.heard, kept: kept, grace: grace}
 	end := w.untilEnd()
 	testimony.end(ctx, end)
 	if peak, known := command.Peak(); known {

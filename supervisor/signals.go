@@ -52,7 +52,7 @@ func (s *signals) pass(e trap.Event) error {
 	if sig, ok := e.Signal.(syscall.Signal); ok {
 		select {
 		case s.heard <- sig:
-		default: // 64 unread signals: the command is being stopped already
+		default: // nobody waits: no command runs, or one that has 64 others to get
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"syscall"
 	"time"
@@ -14,9 +15,8 @@ type watch struct {
 	Options
 	command *child.Process
 	signals <-chan syscall.Signal // to forward
+	kept    context.Context       // ends when the lease is lost, and says why
 	grace   time.Duration         // after a lost lease
-	lost    <-chan struct{}       // the lease is
-	cause   func() error          // why it is
 
 	end End // what the command is stopped for, if it is
 }
@@ -24,13 +24,14 @@ type watch struct {
 // untilEnd forwards every signal to the command's group until the command ends.
 // TERM, INT and a lost lease also bound its end by the grace period.
 func (w *watch) untilEnd() End {
+	lost := w.kept.Done()
 	for {
 		select {
 		case sig := <-w.signals:
 			w.forward(sig)
-		case <-w.lost:
-			w.lost = nil
-			w.loseLease()
+		case <-lost:
+			lost = nil
+			w.loseLease(context.Cause(w.kept))
 		case <-w.command.Done():
 			w.end.Status = w.command.Wait()
 			return w.end
@@ -49,9 +50,8 @@ func (w *watch) forward(sig syscall.Signal) {
 	w.command.Stop(sig, w.GracePeriod)
 }
 
-// loseLease stops the command, or says that it goes on.
-func (w *watch) loseLease() {
-	err := w.cause()
+// loseLease stops the command, or says that it goes on, when its lease is lost by err.
+func (w *watch) loseLease(err error) {
 	if w.WarnOnLost {
 		w.Report.Failf("%v: the command goes on without it", err)
 		return

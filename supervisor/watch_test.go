@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"os"
 	"testing"
@@ -13,8 +14,8 @@ import (
 // A command that ended by itself was not stopped for the lease that is lost by then:
 // both are seen at once when leasectl goes on after a stop.
 func TestEndBeforeLoss(t *testing.T) {
-	lost := make(chan struct{})
-	close(lost)
+	kept, lose := context.WithCancelCause(t.Context())
+	lose(&holder.Loss{Err: errors.New("lost"), Over: true})
 	for range 20 {
 		command, err := child.Start(child.Command{Args: []string{"sh", "-c", "exit 7"}, Stderr: os.Stderr})
 		if err != nil {
@@ -23,8 +24,7 @@ func TestEndBeforeLoss(t *testing.T) {
 		command.Wait()
 		w := watch{
 			Options: Options{Report: silent{}, GracePeriod: time.Second},
-			command: command, lost: lost,
-			cause: func() error { return &holder.Loss{Err: errors.New("lost"), Over: true} },
+			command: command, kept: kept,
 		}
 		if end := w.untilEnd(); end.Lost || end.Status.Code != 7 {
 			t.Fatalf("the run ended as %+v, want the command's exit code 7", end)
