@@ -12,9 +12,9 @@ import (
 // HandOver says who looks after a lease that outlives the process that took it.
 type HandOver struct {
 	ReleaseAfter time.Duration // from now on; zero: when somebody releases it
-	// Owner is a process: as long as it lives the lease is renewed, and when it
+	// OwnerPID is a process: as long as it lives the lease is renewed, and when it
 	// ends the lease is released. Zero: nobody renews it.
-	Owner int
+	OwnerPID int
 }
 
 // HandOver leaves the lease to its handle, and so to the handle's readers. deliver
@@ -39,7 +39,7 @@ func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) 
 // it back late if that was asked for: the proxy where it can, else a keeper.
 func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 	if o.ReleaseAfter > 0 && !l.grant.Capabilities.ReleasesLate() {
-		return l.h.delayByKeeper(ctx, l.handle, l.record, o.Owner, o.ReleaseAfter)
+		return l.h.delayByKeeper(ctx, l.handle, l.record, o.OwnerPID, o.ReleaseAfter)
 	}
 	if err := l.confirm(ctx); err != nil {
 		return err
@@ -51,11 +51,11 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 			return err
 		}
 	}
-	if o.Owner == 0 {
+	if o.OwnerPID == 0 {
 		return nil
 	}
 	failpoint("keeper-unstarted")
-	return l.h.keepers.start(ctx, l.handle, l.record.RequestID, o.Owner)
+	return l.h.keepers.start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
 }
 
 // ProcessLives tells whether there is a process with that id.

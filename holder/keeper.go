@@ -34,14 +34,14 @@ type keeper struct {
 }
 
 // Keep is the keeper of a handle's request: it runs until the lease is given
-// back, by itself or others, or lost. owner is the process whose life the lease
-// is for; zero: none. ready is called when it watches.
-func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request string, owner int, ready func()) error {
+// back, by itself or others, or lost. ownerPID is the process whose life the
+// lease is for; zero: none. ready is called when it watches.
+func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request string, ownerPID int, ready func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	k := &keeper{h: h, handle: handle, request: request, changed: make(chan struct{}, 1), renewed: make(chan error, 1)}
-	if owner != 0 {
-		k.ended = process.WatchExit(ctx, owner)
+	if ownerPID != 0 {
+		k.ended = process.WatchExit(ctx, ownerPID)
 	}
 	stopListening, err := k.listen(ctx)
 	if err != nil {

@@ -30,7 +30,7 @@ const keeperStart = 20 * time.Second
 
 // start starts a keeper for what a handle holds, and returns when it watches
 // the owner process; 0 is none.
-func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request string, owner int) error {
+func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request string, ownerPID int) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the program to start a keeper with: %w", err)
@@ -41,7 +41,7 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 	if err := lockfile.MakeDir(k.dir()); err != nil {
 		return fmt.Errorf("start a keeper: %w", err)
 	}
-	args, err := k.arguments(handle, request, owner)
+	args, err := k.arguments(handle, request, ownerPID)
 	if err != nil {
 		return fmt.Errorf("start a keeper: %w", err)
 	}
@@ -63,10 +63,10 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 
 // arguments are the command line of a keeper. Paths in it are absolute, since it
 // runs in another directory.
-func (k *keepers) arguments(handle lockfile.Handle, request string, owner int) ([]string, error) {
+func (k *keepers) arguments(handle lockfile.Handle, request string, ownerPID int) ([]string, error) {
 	args := []string{"keeper", "--handle", handle.Path(), "--request", request}
-	if owner != 0 {
-		args = append(args, "--owner-pid", strconv.Itoa(owner))
+	if ownerPID != 0 {
+		args = append(args, "--owner-pid", strconv.Itoa(ownerPID))
 	}
 	if k.owner != "" {
 		args = append(args, "--owner", k.owner)

@@ -18,12 +18,12 @@ import (
 // Delay says how a release is put off.
 type Delay struct {
 	Time time.Duration // zero: at once
-	// Owner is the process that wants a delayed release: when it is gone, the
+	// OwnerPID is the process that wants a delayed release: when it is gone, the
 	// release is done at once. Zero: the one that started this process.
-	Owner int
-	// Caller is a process whose end before the owner's cancels a delayed
+	OwnerPID int
+	// CallerPID is a process whose end before the owner's cancels a delayed
 	// release; zero: none.
-	Caller int
+	CallerPID int
 }
 
 // wait blocks for the delay. It returns early when the owner process is gone,
@@ -32,8 +32,8 @@ type Delay struct {
 // cause if that ends it.
 func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Context) error) error {
 	waitOwner := process.WaitParent
-	if d.Owner != 0 {
-		waitOwner = func(ctx context.Context) error { return process.WaitExit(ctx, d.Owner) }
+	if d.OwnerPID != 0 {
+		waitOwner = func(ctx context.Context) error { return process.WaitExit(ctx, d.OwnerPID) }
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	var watches sync.WaitGroup
@@ -46,13 +46,13 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 	}
 	end(ErrSuperseded, watch)
 	end(errOwnerGone, waitOwner)
-	if d.Caller != 0 {
-		end(ErrCallerGone, func(ctx context.Context) error { return process.WaitExit(ctx, d.Caller) })
+	if d.CallerPID != 0 {
+		end(ErrCallerGone, func(ctx context.Context) error { return process.WaitExit(ctx, d.CallerPID) })
 	}
 	err := proxyclient.Sleep(inner, d.Time)
 	cancel(nil)
 	watches.Wait()
-	if errors.Is(err, errOwnerGone) && d.Caller != 0 && process.WaitExit(inner, d.Caller) == nil {
+	if errors.Is(err, errOwnerGone) && d.CallerPID != 0 && process.WaitExit(inner, d.CallerPID) == nil {
 		// The caller waits for us as long as it lives, so it was killed, which
 		// means to cancel. (With inner at its end WaitExit only looks.)
 		err = ErrCallerGone
@@ -102,9 +102,9 @@ func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfi
 }
 
 // delayByKeeper has a keeper release a handle's lease after delay, which a
-// version-1 proxy cannot do. owner is the process that the keeper is to watch,
+// version-1 proxy cannot do. ownerPID is the process that the keeper is to watch,
 // or 0. An earlier keeper of the same lease does it, if there is one.
-func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lockfile.Record, owner int, delay time.Duration) error {
+func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ownerPID int, delay time.Duration) error {
 	at := time.Now().Add(delay).Round(time.Millisecond)
 	request := ""
 	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
@@ -126,9 +126,9 @@ func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lo
 		}
 		return nil
 	})
-	if err == nil && request != "" && (owner != 0 || !h.keepers.tell(request)) {
+	if err == nil && request != "" && (ownerPID != 0 || !h.keepers.tell(request)) {
 		failpoint("keeper-unstarted")
-		err = h.keepers.start(ctx, handle, request, owner)
+		err = h.keepers.start(ctx, handle, request, ownerPID)
 	}
 	if err != nil {
 		return fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)

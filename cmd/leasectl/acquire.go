@@ -145,7 +145,7 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		a.Failf("going on without a lease: %s", holder.Describe(err))
 		return a.printHandle(o, handle, nil)
 	}
-	err = lease.HandOver(ctx, holder.HandOver{ReleaseAfter: o.releaseAfter, Owner: o.ownerPID}, func() error {
+	err = lease.HandOver(ctx, holder.HandOver{ReleaseAfter: o.releaseAfter, OwnerPID: o.ownerPID}, func() error {
 		return a.printHandle(o, handle, lease.Names())
 	})
 	if err == nil {

@@ -8,9 +8,9 @@ import (
 )
 
 type keeperOptions struct {
-	handle  string
-	request string
-	owner   int
+	handle   string
+	request  string
+	ownerPID int
 }
 
 func newKeeperCommand(a *app) *cobra.Command {
@@ -23,7 +23,7 @@ func newKeeperCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			handle, err := holder.OpenHandle(o.handle)
 			if err == nil {
-				err = a.holder.Keep(cmd.Context(), handle, o.request, o.owner, func() { process.Ready(nil) })
+				err = a.holder.Keep(cmd.Context(), handle, o.request, o.ownerPID, func() { process.Ready(nil) })
 			}
 			if err != nil {
 				process.Ready(err) // if nobody was told that it is ready
@@ -33,7 +33,7 @@ func newKeeperCommand(a *app) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.handle, "handle", "", "")
 	cmd.Flags().StringVar(&o.request, "request", "", "")
-	bindOwnerPID(cmd.Flags(), &o.owner, "")
+	bindOwnerPID(cmd.Flags(), &o.ownerPID, "")
 	for _, name := range []string{"request", "owner-pid"} {
 		cmd.Flags().Lookup(name).Hidden = true // and not from the environment
 	}

@@ -16,14 +16,14 @@ import (
 )
 
 type releaseOptions struct {
-	handle string
-	names  []string
-	scope  string
-	delay  time.Duration
-	detach bool
-	all    bool
-	owner  int // process that wants a delayed release; 0: the one that started us
-	caller int // process whose end cancels a delayed release; 0: none
+	handle    string
+	names     []string
+	scope     string
+	delay     time.Duration
+	detach    bool
+	all       bool
+	ownerPID  int // process that wants a delayed release; 0: the one that started us
+	callerPID int // process whose end cancels a delayed release; 0: none
 }
 
 func newReleaseCommand(a *app) *cobra.Command {
@@ -52,7 +52,7 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 			if flags := cmd.Flags(); o.handle != "" || len(o.names) > 0 || o.all {
 				o.scope = ifTyped(flags.Lookup("scope"), o.scope)
 			}
-			o.owner = ifTyped(cmd.Flags().Lookup("owner-pid"), o.owner)
+			o.ownerPID = ifTyped(cmd.Flags().Lookup("owner-pid"), o.ownerPID)
 			if o.delay == 0 {
 				o.detach = ifTyped(cmd.Flags().Lookup("detach"), o.detach)
 			}
@@ -72,8 +72,8 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 	flags.BoolVar(&o.all, "all", false, "all that an owner holds and waits for at the proxy")
 	flags.Var(durationValue(&o.delay, 0, 0, maxTime), "delay", "release after this time")
 	flags.BoolVar(&o.detach, "detach", false, "with --delay: return at once, the release happens by itself")
-	bindOwnerPID(flags, &o.owner, "with --delay: release at once when this process is gone (default: the one that started leasectl)")
-	flags.Var(intValue(&o.caller, 0, 1, math.MaxInt32), "caller-pid", "")
+	bindOwnerPID(flags, &o.ownerPID, "with --delay: release at once when this process is gone (default: the one that started leasectl)")
+	flags.Var(intValue(&o.callerPID, 0, 1, math.MaxInt32), "caller-pid", "")
 	// A shell function that runs in the background has a process of its own
 	// between the step's shell and us, and to kill that one is to cancel.
 	flags.Lookup("caller-pid").Hidden = true
@@ -93,10 +93,10 @@ func (a *app) release(ctx context.Context, o *releaseOptions) error {
 	switch {
 	case o.detach && o.delay == 0:
 		return usagef("--detach goes with --delay")
-	case o.owner != 0 && (o.delay == 0 || o.detach):
+	case o.ownerPID != 0 && (o.delay == 0 || o.detach):
 		return usagef("--owner-pid goes with --delay, and not with --detach")
 	}
-	if err := checkOwnerPID(o.owner); err != nil {
+	if err := checkOwnerPID(o.ownerPID); err != nil {
 		return err
 	}
 	if o.handle != "" {
@@ -107,7 +107,7 @@ func (a *app) release(ctx context.Context, o *releaseOptions) error {
 
 // putOff is how the flags put a release off.
 func (o *releaseOptions) putOff() holder.Delay {
-	return holder.Delay{Time: o.delay, Owner: o.owner, Caller: o.caller}
+	return holder.Delay{Time: o.delay, OwnerPID: o.ownerPID, CallerPID: o.callerPID}
 }
 
 // releaseHandle gives back what a handle holds, now or later.
@@ -173,7 +173,7 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 
 // releaseAll gives back all that an owner holds and waits for.
 func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Flag) error {
-	if o.handle != "" || len(o.names) > 0 || o.scope != "" || o.delay > 0 || o.detach || o.owner != 0 {
+	if o.handle != "" || len(o.names) > 0 || o.scope != "" || o.delay > 0 || o.detach || o.ownerPID != 0 {
 		return usagef("--all goes with none of --handle, --names, --scope, --delay, --detach and --owner-pid")
 	}
 	who := a.owner
