@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -15,11 +13,8 @@ func statusText(pools []leaseapi.Pool) string { return poolTable(pools) + limitT
 
 // limitTable is what people see of limits that move, and of what was reported.
 func limitTable(pools []leaseapi.Pool) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	section(&text, w, "LIMIT OF\tLIMIT\tWALL\tMOVED\tWHEN\tREPORT OF\tDETAIL", limitRows(pools))
-	section(&text, w, "REPORTS OF\tLIMIT\tOK\tTHROTTLED", tallyRows(pools))
-	return text.String()
+	return section("LIMIT OF\tLIMIT\tWALL\tMOVED\tWHEN\tREPORT OF\tDETAIL", limitRows(pools)) +
+		section("REPORTS OF\tLIMIT\tOK\tTHROTTLED", tallyRows(pools))
 }
 
 // limitRows are the limits that move with what holders report: at which limit the

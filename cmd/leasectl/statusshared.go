@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
@@ -41,7 +40,5 @@ func sharedTable(rounds []holder.SharedRound) string {
 		names := cmp.Or(strings.Join(r.Names, ","), string(r.State))
 		rows = append(rows, row(r.Name, r.Type, names, r.Round[:min(len(r.Round), 8)], uses, strconv.Itoa(r.Users), since))
 	}
-	var text strings.Builder
-	section(&text, tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0), "SHARED HERE AS\tTYPE\tLEASE\tROUND\tUSES\tUSERS\tSINCE", rows)
-	return text.String()
+	return section("SHARED HERE AS\tTYPE\tLEASE\tROUND\tUSES\tUSERS\tSINCE", rows)
 }

@@ -14,9 +14,7 @@ import (
 
 // poolTable is what people see: the pools, then the leases that are held.
 func poolTable(pools []leaseapi.Pool) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "TYPE\tIN USE\tWAITING\tOLDEST WAIT\tNEXT GRANT")
+	var rows []string
 	for _, p := range pools {
 		oldest := "-"
 		if p.Waiting > 0 {
@@ -32,15 +30,14 @@ func poolTable(pools []leaseapi.Pool) string {
 		if p.LockDelayed > 0 { // held by nobody, but in use
 			next = strings.TrimPrefix(next+", ", "-, ") + strconv.Itoa(p.LockDelayed) + " with a lock delay"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", leaseapi.Printable(p.Type), inUse(p), waiting(p), oldest, next)
+		rows = append(rows, row(p.Type, inUse(p), waiting(p), oldest, next))
 	}
-	w.Flush()
-	section(&text, w, "PAUSED\tFOR\tREASON", pausedRows(pools))
 	extras := extraColumns(pools)
-	section(&text, w, "LEASE\tTYPE\t"+extras.lease("UNITS", "KEY")+"HELD FOR\tENDS IN\tOWNER", leaseRows(pools, extras))
-	section(&text, w, "PLACE\tTYPE\t"+extras.waiter("KEY")+"WAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools, extras))
-	section(&text, w, "PEAKS OF\tUNIT\tLEASES\tASKED P50\tP95\tMAX\tUSED P50\tP95\tMAX", peakRows(pools))
-	return text.String()
+	return table("TYPE\tIN USE\tWAITING\tOLDEST WAIT\tNEXT GRANT", rows) +
+		section("PAUSED\tFOR\tREASON", pausedRows(pools)) +
+		section("LEASE\tTYPE\t"+extras.lease("UNITS", "KEY")+"HELD FOR\tENDS IN\tOWNER", leaseRows(pools, extras)) +
+		section("PLACE\tTYPE\t"+extras.waiter("KEY")+"WAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools, extras)) +
+		section("PEAKS OF\tUNIT\tLEASES\tASKED P50\tP95\tMAX\tUSED P50\tP95\tMAX", peakRows(pools))
 }
 
 // inUse is how much of a pool is in use, of how much that may be, and of how much
@@ -121,17 +118,24 @@ func peakRows(pools []leaseapi.Pool) (rows []string) {
 	return rows
 }
 
-// section adds rows with a heading, if there are any.
-func section(text *strings.Builder, w *tabwriter.Writer, heading string, rows []string) {
-	if len(rows) == 0 {
-		return
-	}
-	text.WriteByte('\n')
+// table lines up the columns of rows below a heading.
+func table(heading string, rows []string) string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, heading)
 	for _, row := range rows {
 		fmt.Fprintln(w, row)
 	}
 	w.Flush()
+	return text.String()
+}
+
+// section is a table below others; "" if it has no rows.
+func section(heading string, rows []string) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	return "\n" + table(heading, rows)
 }
 
 func leaseRows(pools []leaseapi.Pool, extras columns) (rows []string) {
@@ -207,32 +211,29 @@ func endsIn(l leaseapi.PoolLease) string {
 }
 
 func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	row := func(name, value string) {
+	var rows []string
+	add := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(w, "%s\t%s\n", name, leaseapi.Printable(value))
+			rows = append(rows, row(name, value))
 		}
 	}
-	row("handle", path)
-	row("state", string(r.State))
-	row("type", r.Type)
-	row("names", strings.Join(r.NamesInFile(), ", "))
-	row("key", r.Key)
+	add("state", string(r.State))
+	add("type", r.Type)
+	add("names", strings.Join(r.NamesInFile(), ", "))
+	add("key", r.Key)
 	if r.Units > 0 {
-		row("units", strconv.Itoa(r.Units))
+		add("units", strconv.Itoa(r.Units))
 	}
-	row("owner", r.Owner)
-	row("proxy", r.Proxy)
+	add("owner", r.Owner)
+	add("proxy", r.Proxy)
 	if !r.AcquiredAt.IsZero() {
-		row("acquired", r.AcquiredAt.Format(time.RFC3339))
+		add("acquired", r.AcquiredAt.Format(time.RFC3339))
 	}
 	for _, l := range known {
-		row("ends", fmt.Sprintf("%s in %s", l.Name, endsIn(l)))
+		add("ends", fmt.Sprintf("%s in %s", l.Name, endsIn(l)))
 	}
 	if known != nil && len(known) < len(r.Leases) && r.State == holder.StateHeld {
-		row("ends", fmt.Sprintf("%d of %d leases are not known to the proxy as this handle's", len(r.Leases)-len(known), len(r.Leases)))
+		add("ends", fmt.Sprintf("%d of %d leases are not known to the proxy as this handle's", len(r.Leases)-len(known), len(r.Leases)))
 	}
-	w.Flush()
-	return text.String()
+	return table(row("handle", path), rows)
 }
