@@ -49,32 +49,43 @@ func Denied(ctx context.Context, err error) bool {
 // Describe says what failed, and what to do next where that does not depend on
 // the command.
 func Describe(err error) string {
-	var exhausted *proxyclient.ExhaustedError
-	var forgotten *proxyclient.UnconfirmedReleaseError
-	var unknown *proxyclient.UnknownTypeError
-	var unreachable *proxyclient.UnreachableError
-	var older *proxyclient.OlderError
-	switch {
-	case errors.As(err, &forgotten):
-		return err.Error() // which says what to do
-	case errors.Is(err, proxyclient.ErrUnconfirmed):
-		return err.Error() + ": leasectl recover gives it back, or lists it if the proxy cannot say"
-	case errors.As(err, &exhausted):
+	exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err)
+	if ok && !errors.Is(err, proxyclient.ErrUnconfirmed) {
 		return describeExhausted(exhausted, time.Now())
-	case errors.As(err, &unknown) && unknown.Capabilities.RequestIDs(): // version 1 has no list
-		return err.Error() + ": leasectl status lists the types that the proxy has"
-	case errors.As(err, &older):
-		return err.Error() + ": go without it, or " + renewal(older.Proxy)
-	case errors.Is(err, proxyclient.ErrNoToken):
-		return err.Error() + ": name the file with it with --token-file"
-	case aboutCertificate(err) != "":
-		return err.Error() + aboutCertificate(err)
-	case errors.As(err, &unreachable) && unreachable.Refused:
-		return err.Error() + ": is it running, and is --proxy right?"
-	case errors.As(err, &unreachable) && !unreachable.Errors:
-		return err.Error() + ": it may be overloaded, or --proxy may be something else's address"
 	}
-	return err.Error()
+	return err.Error() + whatNext(err)
+}
+
+// whatNext is what to do about an error, to be added to its text; "" if that says it, or
+// nobody knows.
+func whatNext(err error) string {
+	_, forgotten := errors.AsType[*proxyclient.UnconfirmedReleaseError](err)
+	unknown, isUnknown := errors.AsType[*proxyclient.UnknownTypeError](err)
+	older, isOlder := errors.AsType[*proxyclient.OlderError](err)
+	unreachable, isUnreachable := errors.AsType[*proxyclient.UnreachableError](err)
+	_, wrongName := errors.AsType[x509.HostnameError](err)
+	_, wrongAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	switch {
+	case forgotten:
+		return ""
+	case errors.Is(err, proxyclient.ErrUnconfirmed):
+		return ": leasectl recover gives it back, or lists it if the proxy cannot say"
+	case isUnknown && unknown.Capabilities.RequestIDs(): // version 1 has no list
+		return ": leasectl status lists the types that the proxy has"
+	case isOlder:
+		return ": go without it, or " + renewal(older.Proxy)
+	case errors.Is(err, proxyclient.ErrNoToken):
+		return ": name the file with it with --token-file"
+	case wrongName:
+		return ": use a name of the certificate in --proxy"
+	case wrongAuthority:
+		return ": name the file with the certificate of its authority with --ca"
+	case isUnreachable && unreachable.Refused:
+		return ": is it running, and is --proxy right?"
+	case isUnreachable && !unreachable.Errors:
+		return ": it may be overloaded, or --proxy may be something else's address"
+	}
+	return ""
 }
 
 // describeExhausted says what the queue was like at the end of a wait, as far as
@@ -115,16 +126,4 @@ func inBrackets(text, note string) string {
 		return text
 	}
 	return text + " (" + note + ")"
-}
-
-// aboutCertificate says what to do about a certificate that is not trusted; ""
-// if err is about something else.
-func aboutCertificate(err error) string {
-	if _, names := errors.AsType[x509.HostnameError](err); names {
-		return ": use a name of the certificate in --proxy"
-	}
-	if _, authority := errors.AsType[x509.UnknownAuthorityError](err); authority {
-		return ": name the file with the certificate of its authority with --ca"
-	}
-	return ""
 }

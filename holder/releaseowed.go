@@ -46,11 +46,9 @@ func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decisi
 	failpoint("release-unsent")
 	for len(deliveries) > 0 {
 		d := deliveries[0]
-		var names []string
-		var forgotten *proxyclient.UnconfirmedReleaseError
-		names, err = h.send(ctx, tx.Path(), &d)
+		names, err := h.send(ctx, tx.Path(), &d)
 		released = append(released, names...)
-		if errors.As(err, &forgotten) {
+		if forgotten, ok := errors.AsType[*proxyclient.UnconfirmedReleaseError](err); ok {
 			d.owed.Leases = slices.DeleteFunc(d.owed.Leases, func(l lockfile.Lease) bool { return !slices.Contains(forgotten.Names, l.Name) })
 			d.owed.Unconfirmed = true
 			unconfirmed = append(unconfirmed, d.owed)

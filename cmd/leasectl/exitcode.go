@@ -73,12 +73,10 @@ func exitStatus(err error) int {
 	if err == nil {
 		return 0
 	}
-	var status statusError
-	if errors.As(err, &status) {
-		return int(status.code)
+	if status, ok := errors.AsType[statusError](err); ok {
+		return status.code
 	}
-	var sig signalError
-	if errors.As(err, &sig) {
+	if sig, ok := errors.AsType[signalError](err); ok {
 		return 128 + int(sig.Signal)
 	}
 	for _, row := range exitTable {
@@ -127,8 +125,9 @@ func (e signalError) Error() string { return "ended by signal: " + e.Signal.Stri
 // signalled returns err, and if it says no more than that ctx was cancelled, the
 // signal that did it too.
 func signalled(ctx context.Context, err error) error {
-	var sig signalError
-	if errors.Is(err, context.Canceled) && !errors.As(err, &sig) && errors.As(context.Cause(ctx), &sig) {
+	_, said := errors.AsType[signalError](err)
+	sig, did := errors.AsType[signalError](context.Cause(ctx))
+	if errors.Is(err, context.Canceled) && did && !said {
 		return fmt.Errorf("%w: %w", sig, err)
 	}
 	return err

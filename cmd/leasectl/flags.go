@@ -12,15 +12,14 @@ import (
 // flagError words an error of the flag parser: the flag, the value, what is
 // allowed; of a flag that the command does not have, which ones were probably meant.
 func flagError(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if similar := similarFlags(cmd.Flags(), unknown.GetSpecifiedName()); len(similar) > 0 {
 			return usagef("%w: did you mean --%s", err, strings.Join(similar, " or --"))
 		}
 		return usagef("%w: %s --help lists the flags", err, cmd.CommandPath())
 	}
-	var invalid *pflag.InvalidValueError
-	if !errors.As(err, &invalid) {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
 		return usageError{err}
 	}
 	return usagef("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), allowed(invalid.GetFlag(), invalid.Unwrap()))
@@ -75,8 +74,7 @@ func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 		}
 		if err := cmd.Flags().Set(f.Name, value); err != nil {
 			cause := err
-			var invalid *pflag.InvalidValueError
-			if errors.As(err, &invalid) {
+			if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 				cause = allowed(f, invalid.Unwrap())
 			}
 			failed = usagef("%s=%q: %w", name, value, cause)

@@ -57,8 +57,7 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	if err := a.chain.Exit(status); err != nil {
 		a.Failf("%v", err)
 	}
-	var sig dieOf
-	if errors.As(err, &sig) {
+	if sig, ok := errors.AsType[dieOf](err); ok {
 		a.close()
 		trap.Die(syscall.Signal(sig))
 	}

@@ -49,8 +49,7 @@ func (a *app) watchStatus(ctx context.Context, typ string) error {
 // watched is the end of a watch by a signal: the exit code says so, and there is
 // nothing to say beside it.
 func watched(ctx context.Context) error {
-	var sig signalError
-	if errors.As(context.Cause(ctx), &sig) {
+	if sig, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
 		return statusError{code: 128 + int(sig.Signal)}
 	}
 	return context.Cause(ctx)
