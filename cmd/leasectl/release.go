@@ -120,9 +120,9 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if a.proxy.unset() {
 			a.dryRun("dry run: nothing is released")
-			return a.printReleased(nil)
+		} else {
+			a.Notef("handle %s does not exist: it was released, or never acquired: nothing to release", handle.Path())
 		}
-		a.Notef("handle %s does not exist: it was released, or never acquired: nothing to release", handle.Path())
 		return a.printReleased(nil)
 	}
 	if err != nil {
@@ -130,11 +130,11 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 	}
 	if a.holder.ProxyOf(record) == "" {
 		a.dryRun("dry run: it would release %s", strings.Join(record.NamesInFile(), ", "))
-		return nil
+		return a.printReleased(nil)
 	}
 	a.holder.NoticeKeeper(handle, record)
 	if o.detach {
-		return a.holder.ReleaseDetached(ctx, handle, record, o.delay)
+		return a.printedNone(a.holder.ReleaseDetached(ctx, handle, record, o.delay))
 	}
 	released, err := a.holder.Release(ctx, handle, record, o.putOff())
 	if err != nil {
@@ -158,11 +158,11 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 	switch {
 	case a.proxy.unset():
 		a.dryRun("dry run: it would release %s", strings.Join(named.Names(), ", "))
-		return nil
+		return a.printReleased(nil)
 	case len(named.Names()) == 0:
 		return a.printReleased(nil)
 	case o.detach:
-		return a.holder.ReleaseNamedDetached(ctx, named, o.delay)
+		return a.printedNone(a.holder.ReleaseNamedDetached(ctx, named, o.delay))
 	}
 	released, err := a.holder.ReleaseNamed(ctx, named, o.putOff())
 	if err == nil || len(released) > 0 {
@@ -190,7 +190,7 @@ func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Fl
 	}
 	if a.proxy.unset() {
 		a.dryRun("dry run: it would release all that %s holds and waits for", who)
-		return nil
+		return a.printReleased(nil)
 	}
 	released, withdrawn, err := a.holder.ReleaseAll(ctx, who)
 	if err != nil {
@@ -200,6 +200,17 @@ func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Fl
 	return a.printReleased(released)
 }
 
+// printedNone prints that nothing is released yet, unless err says that a late release
+// failed.
+func (a *app) printedNone(err error) error {
+	if err != nil {
+		return err
+	}
+	return a.printReleased(nil)
+}
+
+// printReleased prints names on stdout; for a script that reads JSON, also that there are
+// none.
 func (a *app) printReleased(names []string) error {
 	if a.output == "json" {
 		return a.printJSON(struct {
