@@ -41,7 +41,7 @@
 //
 //   - take.go: which kind of lease;
 //   - shared.go, sharedbegin.go, sharedchoice.go, sharednested.go, sharedkeep.go,
-//     shareduse.go, sharedsettle.go, sharedname.go, sharedstatus.go: one lease of many
+//     shareduse.go, sharedsettle.go, sharedlease.go, sharedstatus.go: one lease of many
 //     commands;
 //   - acquire.go, await.go, ask.go, request.go, handover.go, resize.go, lease.go: the
 //     life of a lease; tell.go and outcome.go: what the account said; ending.go: how the

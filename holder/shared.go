@@ -17,11 +17,11 @@ import (
 
 // acquireShared joins a round of a shared lease, or begins one.
 func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
-	name, err := h.sharedName(r)
+	lease, err := h.sharedLease(r)
 	if err != nil {
 		return nil, err
 	}
-	s := &sharing{sharedName: name, request: r, begun: proxyclient.Now()}
+	s := &sharing{sharedLease: lease, request: r, begun: proxyclient.Now()}
 	if l, err := s.nested(); l != nil || err != nil {
 		return l, err
 	}

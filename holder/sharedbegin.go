@@ -15,7 +15,7 @@ import (
 
 // sharing is the acquire of one shared lease.
 type sharing struct {
-	sharedName
+	sharedLease
 	request Request
 	begun   proxyclient.Instant
 	missed  bool // this one has waited for another user's step
@@ -69,7 +69,7 @@ func (s *sharing) joined(c choice) *Lease {
 // leaseOf is the lease of a use.
 func (s *sharing) leaseOf(c choice) *Lease {
 	s.noticeVersionOne(c.round)
-	return roundLease(s.h, c.round, &sharedUse{sharedName: s.sharedName, use: c.use, round: c.round})
+	return roundLease(s.h, c.round, &sharedUse{sharedLease: s.sharedLease, use: c.use, round: c.round})
 }
 
 // begin takes the lease of a round that this process has written down.
@@ -180,7 +180,7 @@ func (s *sharing) joinBehind(ctx context.Context, c choice) (*Lease, error) {
 // user left it to linger, or was killed. Nil: its lease has ended.
 func (s *sharing) revive(ctx context.Context, c choice) (*Lease, error) {
 	failpoint("round-revived")
-	u := &sharedUse{sharedName: s.sharedName, use: c.use, round: c.round}
+	u := &sharedUse{sharedLease: s.sharedLease, use: c.use, round: c.round}
 	renewing, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()
 	err := u.renew(renewing, c.round)

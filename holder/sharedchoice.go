@@ -27,14 +27,14 @@ const (
 
 // chooseIn decides by the record what a newcomer does. It changes nothing but to
 // forget dead users.
-func (n sharedName) chooseIn(tx *lockfile.SharedTx) (choice, error) {
+func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 	var newest *lockfile.Round
 	for i := range tx.Rounds {
 		r := &tx.Rounds[i]
-		if n.finished(tx, r) {
+		if l.finished(tx, r) {
 			return choice{do: settleRound, round: *r}, nil
 		}
-		if r.State != lockfile.RoundReleasing && !n.over(r) {
+		if r.State != lockfile.RoundReleasing && !l.over(r) {
 			newest = r
 		}
 	}
@@ -42,18 +42,18 @@ func (n sharedName) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 		return choice{do: beginRound}, nil
 	}
 	live := tx.Live(newest, 0)
-	conflict := n.conflict(*newest)
+	conflict := l.conflict(*newest)
 	switch {
-	case !live && (conflict != nil || newest.Expired(n.now())):
+	case !live && (conflict != nil || newest.Expired(l.now())):
 		return choice{do: settleRound, round: *newest}, nil
 	case conflict != nil:
 		return choice{}, conflict
 	case newest.State != lockfile.RoundHeld && live:
 		return choice{do: awaitRound, round: *newest}, nil
-	case newest.Expired(n.now()) && (newest.Closed(n.now()) || renews(*newest)):
+	case newest.Expired(l.now()) && (newest.Closed(l.now()) || renews(*newest)):
 		// A version-1 proxy is not asked whether a lease is free: it cannot say no.
 		c := choice{do: beginRound}
-		if !newest.Closed(n.now()) {
+		if !newest.Closed(l.now()) {
 			c.behind = newest.ID
 		}
 		return c, nil
@@ -64,15 +64,15 @@ func (n sharedName) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 }
 
 // conflict says what a newcomer wants otherwise than a round has it.
-func (n sharedName) conflict(r lockfile.Round) error {
+func (l sharedLease) conflict(r lockfile.Round) error {
 	const how = "shared lease %q: its round %s, and this command wants %s: take another NAME, or the same value"
-	switch w := n.wanted; {
+	switch w := l.wanted; {
 	case describeCount(w) != describeCount(r):
-		return invalidf(how, n.shown, "has "+describeCount(r), describeCount(w))
-	case w.TTL != r.TTL && !n.asked.AnyTTL:
-		return invalidf(how, n.shown, "has --ttl "+leaseapi.Duration(r.TTL).String(), "--ttl "+leaseapi.Duration(w.TTL).String())
+		return invalidf(how, l.shown, "has "+describeCount(r), describeCount(w))
+	case w.TTL != r.TTL && !l.asked.AnyTTL:
+		return invalidf(how, l.shown, "has --ttl "+leaseapi.Duration(r.TTL).String(), "--ttl "+leaseapi.Duration(w.TTL).String())
 	case w.Token != r.Token:
-		return invalidf(how, n.shown, "was begun with "+describeToken(r), describeToken(w))
+		return invalidf(how, l.shown, "was begun with "+describeToken(r), describeToken(w))
 	}
 	return nil
 }

@@ -13,26 +13,26 @@ import (
 
 // nested returns the part of a command that runs under a user of the same shared
 // lease: it belongs to that use. Nil: there is no such user.
-func (n sharedName) nested() (*Lease, error) {
-	for use := range strings.SplitSeq(n.asked.Within, ",") {
+func (l sharedLease) nested() (*Lease, error) {
+	for use := range strings.SplitSeq(l.asked.Within, ",") {
 		words := strings.Split(use, "/")
-		if len(words) != 3 || words[0] != n.key() {
+		if len(words) != 3 || words[0] != l.key() {
 			continue
 		}
-		record, err := n.file.Read()
+		record, err := l.file.Read()
 		if err != nil {
 			return nil, err
 		}
 		number, _ := strconv.Atoi(words[2])
 		r := record.Round(words[1])
-		if r == nil || n.over(r) || !n.file.Alive(r.ID, number) {
+		if r == nil || l.over(r) || !l.file.Alive(r.ID, number) {
 			continue // it has ended, and left this process behind
 		}
-		if err := n.conflict(*r); err != nil {
+		if err := l.conflict(*r); err != nil {
 			return nil, err
 		}
-		n.h.report.Notef("within %s", describeUse(n.shown, *r, number))
-		return roundLease(n.h, *r, &nestedUse{sharedName: n, round: r.ID}), nil
+		l.h.report.Notef("within %s", describeUse(l.shown, *r, number))
+		return roundLease(l.h, *r, &nestedUse{sharedLease: l, round: r.ID}), nil
 	}
 	return nil, nil
 }
@@ -40,7 +40,7 @@ func (n sharedName) nested() (*Lease, error) {
 // nestedUse is the part of a command within another's use: it only hears of a lost
 // lease. It is a [part].
 type nestedUse struct {
-	sharedName
+	sharedLease
 	round string
 }
 

@@ -38,9 +38,9 @@ func (h *Holder) deadRounds(file lockfile.Shared) (dead []lockfile.Round) {
 		h.report.Debugf("%v", err)
 		return nil
 	}
-	n := h.sharedOf(file)
+	l := h.sharedOf(file)
 	for _, r := range record.Rounds {
-		if n.deserted(record, r) {
+		if l.deserted(record, r) {
 			dead = append(dead, r)
 		}
 	}
@@ -48,17 +48,17 @@ func (h *Holder) deadRounds(file lockfile.Shared) (dead []lockfile.Round) {
 }
 
 // sharedOf is the shared lease of a record that was found.
-func (h *Holder) sharedOf(file lockfile.Shared) sharedName {
-	return sharedName{h: h, file: file, boot: bootID(), space: processSpace()}
+func (h *Holder) sharedOf(file lockfile.Shared) sharedLease {
+	return sharedLease{h: h, file: file, boot: bootID(), space: processSpace()}
 }
 
 // deserted tells whether no user of a round lives, nor is one expected to come.
-func (n sharedName) deserted(record lockfile.SharedRecord, r lockfile.Round) bool {
-	if r.Lingers && record.Boot == n.boot && !n.over(&r) {
+func (l sharedLease) deserted(record lockfile.SharedRecord, r lockfile.Round) bool {
+	if r.Lingers && record.Boot == l.boot && !l.over(&r) {
 		return false
 	}
 	for _, use := range r.Users {
-		if n.file.Alive(r.ID, use) {
+		if l.file.Alive(r.ID, use) {
 			return false
 		}
 	}
@@ -79,7 +79,6 @@ func (h *Holder) settleRound(ctx context.Context, file lockfile.Shared, id strin
 func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id string) (released []string, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	n := h.sharedOf(file)
 	var path string
 	err = file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if r := tx.Round(id); r != nil && !tx.Live(r, 0) {
@@ -103,5 +102,5 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 	}
 	writing, done := writeContext(ctx)
 	defer done()
-	return released, errors.Join(err, n.file.Update(writing, func(tx *lockfile.SharedTx) error { return tx.Remove(id) }))
+	return released, errors.Join(err, file.Update(writing, func(tx *lockfile.SharedTx) error { return tx.Remove(id) }))
 }

@@ -14,7 +14,7 @@ import (
 
 // sharedUse is this command's part in a round. It is a [part].
 type sharedUse struct {
-	sharedName
+	sharedLease
 	use   *lockfile.Use
 	round lockfile.Round // as it was when the use was reserved, or renewed since
 	ended bool

@@ -18,9 +18,9 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// sharedName is a shared lease, by all that must be the same for two commands to
+// sharedLease is a shared lease, by all that must be the same for two commands to
 // share one, and what this command wants of it.
-type sharedName struct {
+type sharedLease struct {
 	h      *Holder
 	file   lockfile.Shared
 	boot   string         // that the times of the record count from
@@ -33,31 +33,31 @@ type sharedName struct {
 // sharedDir is where the records of shared leases stand.
 func (h *Holder) sharedDir() string { return filepath.Join(h.stateDir, "shared") }
 
-// sharedName returns the shared lease that a request is for.
-func (h *Holder) sharedName(r Request) (sharedName, error) {
+// sharedLease returns the shared lease that a request is for.
+func (h *Holder) sharedLease(r Request) (sharedLease, error) {
 	proxy := r.Proxy
 	if proxy == "" {
 		proxy = h.dialer.URL
 	}
 	proxy, err := h.dialer.name(proxy)
 	if err != nil {
-		return sharedName{}, err
+		return sharedLease{}, err
 	}
 	token, err := h.dialer.token()
 	if err != nil {
-		return sharedName{}, err
+		return sharedLease{}, err
 	}
-	n := sharedName{h: h, boot: bootID(), space: processSpace(), asked: *r.Shared, shown: leaseapi.Clip(r.Shared.Name, leaseapi.MaxName)}
-	key := digest(n.boot, n.space, strconv.Itoa(os.Getuid()), proxy, r.Type, r.Shared.Name)
-	n.file = lockfile.Shared(filepath.Join(h.sharedDir(), key))
-	n.wanted = lockfile.Round{
-		Type: r.Type, Count: r.Count, Items: r.Items, Proxy: proxy, TTL: r.TTL, Owner: sharedOwner(n.shown, key),
+	l := sharedLease{h: h, boot: bootID(), space: processSpace(), asked: *r.Shared, shown: leaseapi.Clip(r.Shared.Name, leaseapi.MaxName)}
+	key := digest(l.boot, l.space, strconv.Itoa(os.Getuid()), proxy, r.Type, r.Shared.Name)
+	l.file = lockfile.Shared(filepath.Join(h.sharedDir(), key))
+	l.wanted = lockfile.Round{
+		Type: r.Type, Count: r.Count, Items: r.Items, Proxy: proxy, TTL: r.TTL, Owner: sharedOwner(l.shown, key),
 		MaxUses: r.Shared.MaxUses, Bound: r.Shared.MaxUses + r.Shared.MaxUses*r.Shared.Percent/100, MaxAge: r.Shared.MaxAge,
 	}
 	if token != "" {
-		n.wanted.Token, n.wanted.TokenFile = digest(key, token)[:8], h.dialer.TokenFile
+		l.wanted.Token, l.wanted.TokenFile = digest(key, token)[:8], h.dialer.TokenFile
 	}
-	return n, nil
+	return l, nil
 }
 
 // sharedOwner is who holds a shared lease: no job, but this machine under the NAME.
@@ -80,17 +80,17 @@ func digest(words ...string) string {
 }
 
 // key names the shared lease in the environment of its users.
-func (n sharedName) key() string { return filepath.Base(string(n.file)) }
+func (l sharedLease) key() string { return filepath.Base(string(l.file)) }
 
 // now is the time that records count in.
-func (n sharedName) now() time.Duration { return proxyclient.Now().SinceBoot() }
+func (l sharedLease) now() time.Duration { return proxyclient.Now().SinceBoot() }
 
 // makeDir makes the directory of the record, or says why it cannot be used.
-func (n sharedName) makeDir() error {
-	if err := makeStateDir(n.h.stateDir); err != nil {
+func (l sharedLease) makeDir() error {
+	if err := makeStateDir(l.h.stateDir); err != nil {
 		return err
 	}
-	return lockfile.MakeDir(n.h.sharedDir())
+	return lockfile.MakeDir(l.h.sharedDir())
 }
 
 // writeContext is for writing down what was done: the time of ctx may have gone by
@@ -101,15 +101,15 @@ func writeContext(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // finished tells whether a round is over and nobody is left to give its lease back.
 // Whatever it waits for was for a dead user to do.
-func (n sharedName) finished(tx *lockfile.SharedTx, r *lockfile.Round) bool {
+func (l sharedLease) finished(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 	if r.State == lockfile.RoundAcquiring || r.State == lockfile.RoundReleasing {
-		return !n.file.Alive(r.ID, r.By)
+		return !l.file.Alive(r.ID, r.By)
 	}
-	return (n.over(r) || tx.Boot != n.boot) && !tx.Live(r, 0)
+	return (l.over(r) || tx.Boot != l.boot) && !tx.Live(r, 0)
 }
 
 // over tells whether the lease of a round has ended, or may have.
-func (n sharedName) over(r *lockfile.Round) bool { return r.Over(n.now()) || givenBack(r) }
+func (l sharedLease) over(r *lockfile.Round) bool { return r.Over(l.now()) || givenBack(r) }
 
 // givenBack tells whether somebody else gave the lease of a round back through its
 // handle.
