@@ -19,8 +19,7 @@ func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 	}
 	failpoint("intent-written")
 	if err := l.enqueueInHandle(ctx, r.Replaces); err != nil {
-		h.journal.settle(l.record.RequestID) // nothing was sent
-		return nil, err
+		return nil, l.rollback(ctx, err)
 	}
 	l.phase = enqueued
 	failpoint("request-in-handle")
@@ -109,7 +108,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 			return err
 		}
 		owed = owedBy(tx.Record)
-		tx.Record = l.record
+		tx.Record, l.inHandle = l.record, true
 		tx.Owed = owed
 		if len(owed) == 0 {
 			return nil
@@ -195,8 +194,13 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	var failed error
+	unclear := errors.Is(err, proxyclient.ErrUnconfirmed)
 	switch l.phase {
 	case intended:
+		unclear = false // nothing was sent
+		if l.inHandle {
+			_, failed = l.h.giveBack(ctx, l.handle, l.Is)
+		}
 	case enqueued: // at the proxy the client has taken the request back
 		if !l.private {
 			failed = l.forget(ctx)
@@ -210,7 +214,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	case recorded: // if the handle was taken over, its new owner releases these names
 		_, failed = l.Release(ctx)
 	}
-	if failed != nil || errors.Is(err, proxyclient.ErrUnconfirmed) {
+	if failed != nil || unclear {
 		l.h.journal.leave(l.record.RequestID)
 	} else {
 		l.h.journal.settle(l.record.RequestID)

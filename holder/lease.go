@@ -29,6 +29,9 @@ type Lease struct {
 	// private: nobody else has been told of the handle, so it is not written
 	// before it has names.
 	private bool
+	// inHandle: the handle was to be written with the request. If that failed halfway, as
+	// on a disk that fills up, it may have the request, and owe what it had before.
+	inHandle bool
 	// deadline is when the lease ends unless it is renewed before; zero: never.
 	deadline proxyclient.Instant
 	part     part // nil: the lease is this process's alone

@@ -71,7 +71,7 @@ func (p *proxy) release(w http.ResponseWriter, r *http.Request) {
 	if p.onRelease != nil && p.onRelease(w, r) {
 		return
 	}
-	released := request.Names
+	released := append([]string{}, request.Names...) // not null: it is ours
 	for _, l := range request.Leases {
 		released = append(released, l.Name)
 	}

@@ -150,6 +150,8 @@ var mutantList = []mutant{
 		"./supervisor", "TestEndBeforeLoss", false},
 	{"a second TERM does not reach the command", "supervisor/watch.go", "\t\tw.command.Signal(sig)\n\t\treturn\n", "\t\treturn\n",
 		"./cmd/leasectl", "TestForwardedSignals", false},
+	{"a request in a handle that was written halfway is forgotten", "holder/acquire.go", "tx.Record, l.inHandle = l.record, true", "tx.Record = l.record",
+		"./holder", "TestHandleWrittenHalfway", false},
 	{"an old answer is taken for a lease", "holder/await.go", "if err == nil && l.aged() {", "if false {",
 		"./holder", "TestAgedGrant", false},
 	{"a grant that has ended is given back", "holder/await.go", "\t\tl.phase, l.grant = enqueued, nil\n", "",

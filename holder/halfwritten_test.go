@@ -1,0 +1,43 @@
+package holder
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A disk that fills up while a handle is written leaves the handle with a request that
+// was never sent. Recover settles it: before, the handle stayed for good, since
+// nothing in the journal led to it.
+func TestHandleWrittenHalfway(t *testing.T) {
+	w := newWorld(t)
+	r := Request{Type: "t", Count: 1, WaitTimeout: time.Second, Handle: w.handle("handle")}
+	before, err := w.Acquire(within(t), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// No rename goes over a folder that has something in it.
+	inTheWay := r.Handle.Path() + ".lock.json"
+	w.proxy.onRelease = func(http.ResponseWriter, *http.Request) bool {
+		os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700)
+		return false
+	}
+	r.Replaces = before.Is
+	if _, err := w.Acquire(within(t), r); err == nil {
+		t.Fatal("acquired into a handle that cannot be written")
+	}
+	if asked := w.proxy.asked(); asked != 1 {
+		t.Errorf("asked for %d leases, want 1: the second could not be written down", asked)
+	}
+	before.Release(within(t)) // as exec does at its end
+	w.proxy.onRelease = nil
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if _, failures := w.Recover(within(t), nil); len(failures) > 0 {
+		t.Error(failures)
+	}
+	w.wantNothingLeft(r.Handle, "lease1", "lease1")
+}
