@@ -3,6 +3,8 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -102,13 +104,17 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 		return err
 	}
 	proxy := a.proxy.url
-	if record, err := handle.Read(); err == nil { // else it is gone, or taking it anew says what is wrong
+	record, err := handle.Read()
+	switch {
+	case err == nil:
 		a.holder.NoticeKeeper(handle, record)
 		if o.typ == "" {
 			o.typ = record.Type
 			o.repeat(record)
 		}
 		proxy = a.holder.ProxyOf(record)
+	case o.typ == "" && !errors.Is(err, fs.ErrNotExist):
+		return err // not that the type is missing
 	}
 	return a.acquireInto(ctx, o, handle, proxy, holder.Anything)
 }
