@@ -11,9 +11,18 @@ func bootID() string {
 	return string(bytes.TrimSpace(boot))
 }
 
-// processSpace names the processes that see each other: the PID namespace, in which
-// containers on one volume differ.
+// processSpace names the processes that see each other and whose clocks agree: the PID
+// namespace, in which containers on one volume differ, and the time namespace, unless
+// that is the machine's first. In another one CLOCK_BOOTTIME has an offset of its own
+// (time_namespaces(7)), and the deadline of a round would mean another moment.
 func processSpace() string {
-	namespace, _ := os.Readlink("/proc/self/ns/pid")
-	return namespace
+	space, _ := os.Readlink("/proc/self/ns/pid")
+	if clocks, _ := os.Readlink("/proc/self/ns/time"); clocks != firstTimeSpace {
+		space += clocks
+	}
+	return space
 }
+
+// firstTimeSpace is the time namespace that a machine boots with (PROC_TIME_INIT_INO
+// of the kernel).
+const firstTimeSpace = "time:[4026531834]"

@@ -152,6 +152,8 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestForwardedSignals", false},
 	{"what is wrong with a handle is that it has no type", "cmd/leasectl/acquire.go", `case o.typ == "" && !errors.Is(err, fs.ErrNotExist):`, `case o.typ == "" && errors.Is(err, fs.ErrInvalid):`,
 		"./cmd/leasectl", "TestScripts/newer", false},
+	{"commands whose clocks differ share a lease", "holder/machine_linux.go", "clocks != firstTimeSpace {", "clocks == \"\" {",
+		"./cmd/leasectl", "TestSharedBetweenTimeNamespaces", false},
 	{"a request in a handle that was written halfway is forgotten", "holder/acquire.go", "tx.Record, l.inHandle = l.record, true", "tx.Record = l.record",
 		"./holder", "TestHandleWrittenHalfway", false},
 	{"an old answer is taken for a lease", "holder/await.go", "if err == nil && l.aged() {", "if false {",

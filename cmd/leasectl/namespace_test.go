@@ -3,6 +3,7 @@ package main
 import (
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -51,4 +52,27 @@ func TestJournalBetweenPIDNamespaces(t *testing.T) {
 	if n := w.pool("install").InUse; n != 0 {
 		t.Errorf("%d leases are still held", n)
 	}
+}
+
+// Two time namespaces are two machines to a shared lease: the deadline in its record is
+// a time since boot, which their clocks do not agree on. Before, a command that joined from
+// the other side never renewed, and went on after its lease had ended.
+func TestSharedBetweenTimeNamespaces(t *testing.T) {
+	t.Parallel()
+	unshare := []string{"unshare", "--time", "--fork", "--kill-child", "--boottime", "1000000"}
+	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no time namespaces here: %v: %s", err, out)
+	}
+	w := newWorld(t, build(t, ""), "one=2")
+	hold := shared("S", nil, "sleep 600")
+	here, there := w.command(hold...), w.command(hold...)
+	there.Path, there.Args = "/usr/bin/env", append(append([]string{"env"}, unshare...), there.Args...)
+	for _, cmd := range []*exec.Cmd{there, here} {
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { cmd.Process.Signal(syscall.SIGKILL); cmd.Wait() }()
+		w.await("a command to run", func() bool { return w.pool("one").InUse > 0 })
+	}
+	w.await("each to have a lease of its own", func() bool { return w.pool("one").InUse == 2 })
 }
