@@ -251,7 +251,7 @@ func (l *Lease) keepAlive(ctx context.Context, o KeepOptions, lose func(error)) 
 		}
 		lost, _ := errors.AsType[*proxyclient.LostError](err)
 		denied := lost != nil && len(lost.Lost) > 0 // the proxy has the last word
-		if denied && endedByRelease(lost.Lost) && l.GivenBack() {
+		if denied && mayBeReleased(lost.Lost) && l.releasedByOthers(lost.Lost) {
 			l.h.report.Debugf("the lease was given back through its handle: its renewals end")
 			return
 		}
@@ -263,22 +263,38 @@ func (l *Lease) keepAlive(ctx context.Context, o KeepOptions, lose func(error)) 
 	}
 }
 
-// endedByRelease tells whether leases may have ended by a release: a broken one, or
+// mayBeReleased tells whether leases may have ended by a release: a broken one, or
 // one that expired, is lost whatever its handle says.
-func endedByRelease(lost []leaseapi.Lost) bool {
+func mayBeReleased(lost []leaseapi.Lost) bool {
 	return !slices.ContainsFunc(lost, func(l leaseapi.Lost) bool {
 		return l.Reason == leaseapi.ReasonExpired || strings.HasPrefix(l.Reason, leaseapi.ReasonBroken)
 	})
 }
 
-// GivenBack tells whether somebody gave the lease back through its handle. A handle
-// that cannot be read says nothing of the kind.
+// releasedByOthers tells whether a lease that the proxy denies was given back by
+// somebody who meant it. If the handle is gone and the proxy says that the lease was
+// released, this machine need not remember the release: on a full disk it cannot.
+func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
+	if l.GivenBack() {
+		return true
+	}
+	_, err := l.handle.Read()
+	return errors.Is(err, fs.ErrNotExist) &&
+		!slices.ContainsFunc(lost, func(l leaseapi.Lost) bool { return l.Reason != leaseapi.ReasonReleased })
+}
+
+// GivenBack tells whether somebody gave the lease back through its handle. Removing
+// the handle is not giving back, and nor is acquiring another lease into its path
+// after that. A handle that cannot be read says nothing of the kind.
 func (l *Lease) GivenBack() bool {
 	r, err := l.handle.Read()
-	if err != nil {
-		return errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err == nil && l.Is(r):
+		return r.State != lockfile.StateHeld
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return !l.h.cleaned(l.record)
 	}
-	return !l.Is(r) || r.State != lockfile.StateHeld
+	return false
 }
 
 // releaseLate gives the lease back while its holder goes on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,7 +153,7 @@ func TestReleaseContext(t *testing.T) {
 }
 
 // A lease that was broken or expired is lost although its handle is gone.
-func TestEndedByRelease(t *testing.T) {
+func TestMayBeReleased(t *testing.T) {
 	for reason, want := range map[string]bool{
 		leaseapi.ReasonReleased:           true,
 		leaseapi.ReasonOther:              true, // released, and granted again
@@ -160,8 +161,8 @@ func TestEndedByRelease(t *testing.T) {
 		leaseapi.ReasonExpired:            false,
 		leaseapi.ReasonBroken + "testing": false,
 	} {
-		if got := endedByRelease([]leaseapi.Lost{{Reason: reason}}); got != want {
-			t.Errorf("%q: ended by a release: %t, want %t", reason, got, want)
+		if got := mayBeReleased([]leaseapi.Lost{{Reason: reason}}); got != want {
+			t.Errorf("%q: may have been released: %t, want %t", reason, got, want)
 		}
 	}
 }
@@ -184,4 +185,48 @@ func TestReleaseAfterAFailedOne(t *testing.T) {
 		t.Error(err)
 	}
 	w.wantNothingLeft(l.handle, "lease1", "lease1")
+}
+
+// Removing the handle of a lease is not giving it back, and nor is acquiring another
+// lease into its path: its holder hears when the proxy no longer knows it. If the
+// proxy says that it was released, somebody gave it back and removed the handle.
+func TestKeepCleaned(t *testing.T) {
+	for _, tt := range []struct {
+		name, reason string
+		again        bool // another lease is acquired into the path
+		lost         bool
+	}{
+		{"unknown", leaseapi.ReasonUnknown, false, true},
+		{"somebody else's", leaseapi.ReasonOther, false, true},
+		{"unknown, another lease in its path", leaseapi.ReasonUnknown, true, true},
+		{"released", leaseapi.ReasonReleased, false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			cleaned := make(chan struct{})
+			w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+				<-cleaned
+				return lostBecause(out, tt.reason)
+			}
+			l, kept, stop := w.kept(KeepOptions{})
+			defer stop()
+			for _, suffix := range []string{"", ".json", ".lock"} {
+				os.Remove(l.Handle() + suffix)
+			}
+			if tt.again {
+				if _, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: time.Minute}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			close(cleaned)
+			for end := time.Now().Add(20 * time.Second); kept.Err() == nil && !w.report.said("given back through its handle"); time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("neither lost nor given back")
+				}
+			}
+			if isLost := kept.Err() != nil; isLost != tt.lost {
+				t.Errorf("lost: %t (%v), want %t", isLost, context.Cause(kept), tt.lost)
+			}
+		})
+	}
 }

@@ -96,11 +96,16 @@ func reply(w http.ResponseWriter, status int, v any) {
 
 // lost answers a renewal of lease1: it is lost.
 func lost(w http.ResponseWriter, _ *http.Request) bool {
+	return lostBecause(w, leaseapi.ReasonReleased)
+}
+
+// lostBecause is lost with another reason.
+func lostBecause(w http.ResponseWriter, reason string) bool {
 	w.Header().Set("Content-Type", leaseapi.ContentTypeProblem)
 	w.WriteHeader(http.StatusGone)
 	json.NewEncoder(w).Encode(leaseapi.Problem{
 		Type: leaseapi.ProblemLost, Status: http.StatusGone,
-		Lost: []leaseapi.Lost{{Lease: leaseapi.Lease{Name: "lease1", Generation: 1}, Reason: leaseapi.ReasonReleased}},
+		Lost: []leaseapi.Lost{{Lease: leaseapi.Lease{Name: "lease1", Generation: 1}, Reason: reason}},
 	})
 	return true
 }

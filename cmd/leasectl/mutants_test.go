@@ -162,7 +162,7 @@ var mutantList = []mutant{
 		"./holder", "TestRollback", false},
 	{"the wait begins anew with each request", "holder/await.go", "\tr.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(begun))\n", "\t_ = begun\n",
 		"./holder", "TestWaitLeftForAskingAnew", false},
-	{"who gives a lease back has lost it", "holder/lease.go", "if denied && endedByRelease(lost.Lost) && l.GivenBack() {", "if false {",
+	{"who gives a lease back has lost it", "holder/lease.go", "if denied && mayBeReleased(lost.Lost) && l.releasedByOthers(lost.Lost) {", "if false {",
 		"./holder", "TestKeepGivenBack", false},
 
 	// Files.
@@ -172,6 +172,10 @@ var mutantList = []mutant{
 		"./lockfile", "TestHistoryLog", false},
 	{"a full disk keeps a lease from being given back", "holder/releaseowed.go", "err != nil && !again", "err != nil && (!again || again)",
 		"./cmd/leasectl", "TestScripts/full_disk", false},
+	{"who removes a handle has given its lease back", "holder/lease.go", "return !l.h.cleaned(l.record)", "return true",
+		"./holder", "TestKeepCleaned", false},
+	{"a release that this machine could not note is a loss", "holder/lease.go", "return errors.Is(err, fs.ErrNotExist) &&", "return false &&",
+		"./holder", "TestKeepCleaned", false},
 	{"a command that removes its handle keeps its lease", "holder/lease.go", "return released, err\n\t}\n\treturn l.h.giveBackCleaned(ctx, l.record)\n", "return released, err\n\t}\n\treturn nil, nil\n",
 		"./cmd/leasectl", "TestScripts/exec_cleaned", false},
 	{"a release that failed is not made good at the end of exec", "holder/owed.go", "|| r.State == lockfile.StateReleasing &&\n", "|| false &&\n",
