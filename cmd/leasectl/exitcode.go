@@ -47,6 +47,7 @@ var exitTable = []struct {
 	{proxyclient.ErrOlder, exitUnreachable},
 	{proxyclient.ErrUnreachable, exitUnreachable},
 	{proxyserver.ErrStore, exitStore},
+	{store.ErrOpen, exitStore},
 	{store.ErrDamaged, exitStore},
 	{errExec, exitExecFailure},
 }
@@ -58,7 +59,7 @@ var exitMeanings = [][2]string{
 	{"2", "the proxy has no such lease type"},
 	{"64", "wrong usage: the message names the flag, the value and what is allowed"},
 	{"69", "the proxy does not answer (30 s, or the wait timeout if that is shorter), or is too old for what was asked: nothing was sent"},
-	{"74", "serve: the store failed (full disk, I/O error, its file damaged, removed or replaced)"},
+	{"74", "serve: the store failed, or cannot be opened (full disk, I/O error; damaged, removed, replaced, in use, of a newer format)"},
 	{"75", "no lease within --wait-timeout; resize: not enough units are free"},
 	{"76", "exec: the lease was lost, the command was stopped"},
 	{"77", "exec: superseded by a newer run of its key (--coalesce latest)"},

@@ -172,6 +172,8 @@ var mutantList = []mutant{
 		"./lockfile", "TestHistoryLog", false},
 	{"a full disk keeps a lease from being given back", "holder/releaseowed.go", "err != nil && !again", "err != nil && (!again || again)",
 		"./cmd/leasectl", "TestScripts/full_disk", false},
+	{"a store that cannot be opened is any failure", "cmd/leasectl/exitcode.go", "\t{store.ErrOpen, exitStore},\n", "",
+		"./cmd/leasectl", "TestScripts/newer_store", false},
 	{"who removes a handle has given its lease back", "holder/lease.go", "return !l.h.cleaned(l.record)", "return true",
 		"./holder", "TestKeepCleaned", false},
 	{"a release that this machine could not note is a loss", "holder/lease.go", "return errors.Is(err, fs.ErrNotExist) &&", "return false &&",

@@ -13,6 +13,9 @@ import (
 )
 
 var (
+	// ErrOpen is the error of a store that a server cannot begin with. The error that
+	// wraps it says why.
+	ErrOpen = errors.New("open store")
 	// ErrInUse is the error of opening a store that another server uses.
 	ErrInUse = errors.New("another server uses it")
 	// ErrDamaged is the error of a store whose content is not what was committed.

@@ -32,12 +32,12 @@ var _ store.Store = (*Store)(nil)
 
 // Open opens the store in dir. It makes the directory, with mode 0700, and the
 // file if they are not there. It waits up to a second for another server to end,
-// and then fails with [store.ErrInUse]; a damaged file is [store.ErrDamaged]. The
-// caller must close the store.
+// and then fails with [store.ErrInUse]; a damaged file is [store.ErrDamaged]. Every
+// error is [store.ErrOpen]. The caller must close the store.
 func Open(dir string) (*Store, error) {
 	s := &Store{path: filepath.Join(dir, File)}
 	if err := s.open(dir); err != nil {
-		return nil, s.explain("open", err)
+		return nil, s.explain(store.ErrOpen, err)
 	}
 	return s, nil
 }
@@ -82,15 +82,21 @@ func (s *Store) begin() error {
 	return s.look()
 }
 
-// explain says what to do about an error.
-func (s *Store) explain(operation string, err error) error {
+// What fails besides opening.
+var (
+	errCommit = errors.New("commit to store")
+	errCheck  = errors.New("check store")
+)
+
+// explain says which operation failed, and what to do about it.
+func (s *Store) explain(operation, err error) error {
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		err = store.ErrInUse
+		err = fmt.Errorf("%w: stop that server, or name another directory with --data", store.ErrInUse)
 	case errors.Is(err, store.ErrDamaged):
 		err = fmt.Errorf("%w: it stays as it is: put a backup in its place, or move it away to start without leases", err)
 	}
-	return fmt.Errorf("%s store %s: %w", operation, s.path, err)
+	return fmt.Errorf("%w %s: %w", operation, s.path, err)
 }
 
 // Load implements [store.Store].
@@ -100,7 +106,7 @@ func (s *Store) Load() (pool.Snapshot, error) {
 		err = s.look()
 	}
 	if err != nil {
-		return pool.Snapshot{}, s.explain("load", err)
+		return pool.Snapshot{}, s.explain(store.ErrOpen, err)
 	}
 	s.meta = content.meta
 	return content.snapshot, nil
@@ -124,7 +130,7 @@ func (s *Store) Commit(b store.Batch) error {
 		err = s.look()
 	}
 	if err != nil {
-		return s.explain("commit to", err)
+		return s.explain(errCommit, err)
 	}
 	s.meta = meta
 	return nil
@@ -145,7 +151,7 @@ func (s *Store) update(f func(tx *bolt.Tx) error) (err error) {
 // Check implements [store.Store].
 func (s *Store) Check() error {
 	if err := s.look(); err != nil {
-		return s.explain("check", err)
+		return s.explain(errCheck, err)
 	}
 	return nil
 }

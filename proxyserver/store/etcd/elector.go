@@ -173,7 +173,7 @@ func (e *Elector) understand(s state) error {
 		return fmt.Errorf("%s: %w: %w", e.metaKey(), store.ErrDamaged, err)
 	}
 	if meta.Format > format || meta.Format < 1 {
-		return fmt.Errorf("store %s: it has format %d, and this program knows format %d: use the program that made it", e.prefix, meta.Format, format)
+		return fmt.Errorf("%w %s: it has format %d, and this program knows format %d: use the program that made it", store.ErrOpen, e.prefix, meta.Format, format)
 	}
 	e.noteID(meta.ID)
 	return nil

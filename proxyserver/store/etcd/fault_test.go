@@ -311,7 +311,7 @@ func TestRefused(t *testing.T) {
 	if err := e.call(t.Context(), "/v3/kv/put", putRequest{Key: e.metaKey(), Value: []byte(`{"format":99}`)}, &struct{}{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Gain(t.Context()); err == nil || !strings.Contains(err.Error(), "format 99") {
+	if _, err := e.Gain(t.Context()); !errors.Is(err, store.ErrOpen) || !strings.Contains(err.Error(), "format 99") {
 		t.Errorf("a later format: %v", err)
 	}
 }
