@@ -49,6 +49,8 @@ var (
 	ErrNotCounted = errors.New("not of a counted pool")
 	// ErrNoToken: the proxy wants a token, and the client has none.
 	ErrNoToken = errors.New("the proxy wants a token")
+	// ErrNotHeld: nobody holds what an operator would take away.
+	ErrNotHeld = errors.New("nobody holds")
 	// ErrUnknownRequest: the proxy knows request ids, but not this one.
 	ErrUnknownRequest = errors.New("unknown request")
 )

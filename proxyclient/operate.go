@@ -2,6 +2,7 @@ package proxyclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,8 +13,9 @@ import (
 
 // What operators do. Like [Client.Pools] the calls try again until ctx ends, or
 // until there was no HTTP answer for 30 s ([ErrUnreachable]); a copy that arrives
-// twice does nothing more. Errors are [errors.ErrUnsupported] if the proxy is of
-// version 1.
+// twice does nothing more. What the proxy does not know, or nobody holds, is
+// [ErrUnknownType], [ErrUnknownRequest] or [ErrNotHeld]. Errors are
+// [errors.ErrUnsupported] if the proxy is of version 1.
 
 // Break takes the lease of name away from its holder: its holder's renewals fail with
 // reason from then on; the name is free when it is released or its TTL ends, or at
@@ -28,7 +30,7 @@ func (c *Client) Break(ctx context.Context, name, reason string, now bool) (repl
 	}
 	req := leaseapi.BreakRequest{Name: name, Generation: generationOf(pools, name), Reason: reason, Now: now}
 	if req.Generation == 0 {
-		return reply, fmt.Errorf("break: nobody holds %q", name)
+		return reply, fmt.Errorf("break: %w %q", ErrNotHeld, name)
 	}
 	err = c.operate(ctx, "break", leaseapi.PathBreak, req, &reply)
 	makePrintable(&reply.Lease)
@@ -49,13 +51,13 @@ func generationOf(pools []leaseapi.Pool, name string) uint64 {
 
 // Pause makes a pool grant nothing until [Client.Resume].
 func (c *Client) Pause(ctx context.Context, typ, reason string) (reply leaseapi.PauseReply, err error) {
-	err = c.operate(ctx, "pause", leaseapi.PathPause, leaseapi.PauseRequest{Type: typ, Reason: reason}, &reply)
+	err = c.operatePool(ctx, "pause", leaseapi.PathPause, typ, leaseapi.PauseRequest{Type: typ, Reason: reason}, &reply)
 	return reply, err
 }
 
 // Resume ends a pause. Its reply has no reason if the pool was not paused.
 func (c *Client) Resume(ctx context.Context, typ string) (reply leaseapi.PauseReply, err error) {
-	err = c.operate(ctx, "resume", leaseapi.PathResume, leaseapi.ResumeRequest{Type: typ}, &reply)
+	err = c.operatePool(ctx, "resume", leaseapi.PathResume, typ, leaseapi.ResumeRequest{Type: typ}, &reply)
 	reply.Reason = leaseapi.Printable(reply.Reason)
 	return reply, err
 }
@@ -63,8 +65,20 @@ func (c *Client) Resume(ctx context.Context, typ string) (reply leaseapi.PauseRe
 // Remove takes a waiter off the queue: its client is told reason.
 func (c *Client) Remove(ctx context.Context, requestID, reason string) (reply leaseapi.RemoveReply, err error) {
 	err = c.operate(ctx, "remove", leaseapi.PathRemove, leaseapi.RemoveRequest{RequestID: requestID, Reason: reason}, &reply)
+	if errors.Is(err, ErrUnknownRequest) {
+		err = fmt.Errorf("%w %s", err, requestID)
+	}
 	reply.Owner, reply.Token, reply.Type = leaseapi.Printable(reply.Owner), leaseapi.Printable(reply.Token), leaseapi.Printable(reply.Type)
 	return reply, err
+}
+
+// operatePool is operate for the pool of a type.
+func (c *Client) operatePool(ctx context.Context, what, path, typ string, req, reply any) error {
+	err := c.operate(ctx, what, path, req, reply)
+	if errors.Is(err, ErrUnknownType) {
+		return fmt.Errorf("%s: %w", what, &UnknownTypeError{Type: typ, Capabilities: Capabilities{wire: wireIDs}})
+	}
+	return err
 }
 
 func (c *Client) operate(ctx context.Context, what, path string, req, reply any) error {
@@ -78,6 +92,10 @@ func (c *Client) operate(ctx context.Context, what, path string, req, reply any)
 		return nil
 	case o.misrouted():
 		err = unsupported(path)
+	case o.is(leaseapi.ProblemUnknownType):
+		err = ErrUnknownType
+	case o.is(leaseapi.ProblemUnknownRequest):
+		err = ErrUnknownRequest
 	default:
 		err = c.failure(ctx, o, &p)
 	}

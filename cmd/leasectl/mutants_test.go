@@ -174,6 +174,8 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/full_disk", false},
 	{"a store that cannot be opened is any failure", "cmd/leasectl/exitcode.go", "\t{store.ErrOpen, exitStore},\n", "",
 		"./cmd/leasectl", "TestScripts/newer_store", false},
+	{"a pause of an unknown type is any failure", "proxyclient/operate.go", "if errors.Is(err, ErrUnknownType) {", "if false {",
+		"./cmd/leasectl", "TestScripts/server_operate", false},
 	{"who removes a handle has given its lease back", "holder/lease.go", "return !l.h.cleaned(l.record)", "return true",
 		"./holder", "TestKeepCleaned", false},
 	{"a release that this machine could not note is a loss", "holder/lease.go", "return errors.Is(err, fs.ErrNotExist) &&", "return false &&",

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -19,5 +21,16 @@ func (a *app) operate(ctx context.Context, nothing string, do func(ctx context.C
 	if err != nil {
 		return err
 	}
-	return do(ctx, client)
+	return whereToLook(do(ctx, client))
+}
+
+// whereToLook adds to an error of something that is not there where it would be.
+func whereToLook(err error) error {
+	switch {
+	case errors.Is(err, proxyclient.ErrUnknownRequest):
+		return fmt.Errorf("%w: leasectl status lists the requests that wait", err)
+	case errors.Is(err, proxyclient.ErrNotHeld):
+		return fmt.Errorf("%w: leasectl status lists the leases that are held", err)
+	}
+	return err
 }
