@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 		leases = owed[0].Leases
 	}
 	who := "the proxy"
-	err = delayByProxy(ctx, client, handle, wireLeases(leases), owner, delay)
+	gone, err := delayByProxy(ctx, client, handle, wireLeases(leases), owner, delay)
 	if errors.Is(err, errors.ErrUnsupported) {
 		who = "a process in the background"
 		err = h.delayByKeeper(ctx, handle, r, 0, delay)
@@ -49,8 +50,20 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 	if err != nil {
 		return err
 	}
-	h.report.Notef("%s releases %s in %s", who, strings.Join(r.Names(), ", "), leaseapi.Duration(delay))
+	h.sayPutOff(who, r.Names(), gone, delay)
 	return nil
+}
+
+// sayPutOff says who releases which of names later: not those that are over.
+func (h *Holder) sayPutOff(who string, names []string, over []leaseapi.Lost, delay time.Duration) {
+	names = slices.Clone(names)
+	for _, l := range over {
+		h.report.Notef("the lease of %s is over already (%s): nothing to release", l.Name, leaseapi.Printable(l.Reason))
+		names = slices.DeleteFunc(names, func(name string) bool { return name == l.Name })
+	}
+	if len(names) > 0 {
+		h.report.Notef("%s releases %s in %s", who, strings.Join(names, ", "), leaseapi.Duration(delay))
+	}
 }
 
 // ReleaseNamedDetached leaves the release of names to the proxy, which does it
@@ -74,9 +87,7 @@ func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.D
 		if err != nil {
 			return fmt.Errorf("release %s: %w", describeOwed(o), err)
 		}
-		for _, lost := range reply.Stale {
-			h.report.Notef("%s is not released: %s", lost.Name, lost.Reason)
-		}
+		h.sayPutOff("the proxy", o.Names(), slices.Concat(reply.Over, reply.Stale), delay)
 	}
 	return nil
 }

@@ -73,27 +73,38 @@ func sameGrant(a, b lockfile.Record) bool {
 	return a.RequestID == b.RequestID && slices.Equal(a.Names(), b.Names())
 }
 
+// delayByProxy is [delayByProxy] for a lease that was just acquired: it is lost if it
+// is over already.
+func (l *Lease) delayByProxy(ctx context.Context, delay time.Duration) error {
+	over, err := delayByProxy(ctx, l.client, l.handle, l.grant.Leases, l.record.Owner, delay)
+	if err == nil && len(over) > 0 {
+		err = fmt.Errorf("put the release off by %s: %s: %w (%s)", leaseapi.Duration(delay), over[0].Name, proxyclient.ErrLost, over[0].Reason)
+	}
+	return err
+}
+
 // delayByProxy asks the proxy to end leases by itself after delay, and notes in
-// the handle when that will be. It is [errors.ErrUnsupported] with a version-1
-// proxy.
-func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfile.Handle, leases []leaseapi.Lease, owner string, delay time.Duration) error {
+// the handle when that will be. It returns those that are over already, and why. It
+// is [errors.ErrUnsupported] with a version-1 proxy.
+func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfile.Handle, leases []leaseapi.Lease, owner string, delay time.Duration) (over []leaseapi.Lost, err error) {
 	request := proxyclient.Releasing(leases, owner)
 	request.Delay = leaseapi.Duration(delay)
 	begun := time.Now()
 	reply, err := client.Release(ctx, request)
 	if err != nil {
-		return fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
+		return nil, fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
 	}
-	if len(reply.Stale) > 0 && time.Since(begun) >= delay {
+	over = slices.Concat(reply.Over, reply.Stale)
+	if len(over) > 0 && time.Since(begun) >= delay {
 		// The answer to an earlier attempt was lost. The lease has ended, and not
 		// sooner than it was to.
-		return nil
+		return nil, nil
 	}
-	if len(reply.Stale) > 0 {
-		return fmt.Errorf("put the release off by %s: %s: %w (%s)", leaseapi.Duration(delay), reply.Stale[0].Name, proxyclient.ErrLost, reply.Stale[0].Reason)
+	if len(over) == len(leases) {
+		return over, nil
 	}
 	at := time.Now().Add(delay).Round(time.Second)
-	return handle.Update(ctx, func(tx *lockfile.Tx) error {
+	return over, handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State == lockfile.StateHeld && slices.Equal(wireLeases(tx.Leases), leases) {
 			tx.ReleaseAt = at
 		}

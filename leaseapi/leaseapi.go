@@ -181,6 +181,7 @@ type ReleaseRequest struct {
 type ReleaseReply struct {
 	Released []string `json:"released"`        // ended, or already free; with a delay: put off
 	Stale    []Lost   `json:"stale,omitempty"` // not ended, since they are another's by now
+	Over     []Lost   `json:"over,omitempty"`  // with a delay: those of Released that had ended before, and why
 
 	// All says that the server knows of [ReleaseRequest.All] and did it. Withdrawn
 	// is how many requests it took off the queue.

@@ -107,6 +107,7 @@ func (r *nameRelease) settle(o outcome, names []string) {
 	}
 	r.released(reply.Released)
 	r.reply.Stale = append(r.reply.Stale, reply.Stale...)
+	r.reply.Over = append(r.reply.Over, reply.Over...)
 }
 
 // try sends one request.

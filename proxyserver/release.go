@@ -139,17 +139,21 @@ func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (rep
 		reply.Released = append(reply.Released, set.Cancel(now, id)...)
 	}
 	for _, l := range req.Leases {
-		switch why := end(set, now, pool.Ref{Name: l.Name, Generation: l.Generation}, req); why {
+		ref := pool.Ref{Name: l.Name, Generation: l.Generation}
+		switch why := end(set, now, ref, req); why {
 		case "":
 			reply.Released = append(reply.Released, l.Name)
+			reply.Over = append(reply.Over, over(set, now, ref, delay)...)
 		default:
 			reply.Stale = append(reply.Stale, leaseapi.Lost{Lease: l, Reason: string(why)})
 		}
 	}
 	for _, name := range req.Names {
-		switch why := set.Release(now, refOf(set, now, name, req.Owner), delay); why {
+		ref := refOf(set, now, name, req.Owner)
+		switch why := set.Release(now, ref, delay); why {
 		case "":
 			reply.Released = append(reply.Released, name)
+			reply.Over = append(reply.Over, over(set, now, ref, delay)...)
 		case pool.Unknown:
 			return reply, name
 		default:
@@ -157,4 +161,13 @@ func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (rep
 		}
 	}
 	return reply, ""
+}
+
+// over returns the lease of ref, whose release was put off, if it had ended before.
+func over(set *pool.Set, now time.Duration, ref pool.Ref, delay time.Duration) []leaseapi.Lost {
+	if _, held := set.Held(now, ref.Name); held || delay == 0 {
+		return nil
+	}
+	_, why := set.Renew(now, ref, 0) // which changes nothing of a lease that has ended
+	return []leaseapi.Lost{{Lease: leaseapi.Lease{Name: ref.Name, Generation: ref.Generation}, Reason: string(why)}}
 }

@@ -176,6 +176,8 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/newer_store", false},
 	{"a pause of an unknown type is any failure", "proxyclient/operate.go", "if errors.Is(err, ErrUnknownType) {", "if false {",
 		"./cmd/leasectl", "TestScripts/server_operate", false},
+	{"a lease that is over is released later", "proxyserver/release.go", "; held || delay == 0 {", "; held || true {",
+		"./cmd/leasectl", "TestScripts/late_release", false},
 	{"who removes a handle has given its lease back", "holder/lease.go", "return !l.h.cleaned(l.record)", "return true",
 		"./holder", "TestKeepCleaned", false},
 	{"a release that this machine could not note is a loss", "holder/lease.go", "return errors.Is(err, fs.ErrNotExist) &&", "return false &&",
