@@ -70,7 +70,7 @@ func whatNext(err error) string {
 		return ""
 	case errors.Is(err, proxyclient.ErrUnconfirmed):
 		return ": leasectl recover gives it back, or lists it if the proxy cannot say"
-	case isUnknown && unknown.Capabilities.RequestIDs(): // version 1 has no list
+	case isUnknown && unknown.Listed: // version 1 has no list
 		return ": leasectl status lists the types that the proxy has"
 	case isOlder:
 		return ": go without it, or " + renewal(older.Proxy)

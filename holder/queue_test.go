@@ -80,7 +80,7 @@ func TestDescribe(t *testing.T) {
 		{fmt.Errorf("%w: %w", proxyclient.ErrUnreachable, x509.UnknownAuthorityError{}), []string{"unknown authority", "--ca"}},
 		{x509.HostnameError{Certificate: new(x509.Certificate), Host: "proxy"}, []string{"a name of the certificate in --proxy"}},
 		{&proxyclient.UnreachableError{Proxy: "http://proxy", Refused: true, Err: errors.New("refused")}, []string{"is it running, and is --proxy right?"}},
-		{&proxyclient.UnknownTypeError{Type: "install", Capabilities: proxyclient.CapabilitiesOf([]leaseapi.Lease{{Name: "a", Generation: 1}})}, []string{"leasectl status lists the types"}},
+		{&proxyclient.UnknownTypeError{Type: "install", Listed: true}, []string{"leasectl status lists the types"}},
 	} {
 		rest := Describe(tt.err)
 		for _, want := range tt.want {

@@ -154,8 +154,8 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 // UnknownTypeError says that the proxy has no pool of a type. It is
 // [ErrUnknownType].
 type UnknownTypeError struct {
-	Type         string
-	Capabilities Capabilities // of the proxy, if it has shown any
+	Type   string
+	Listed bool // the proxy lists the types that it has
 }
 
 func (e *UnknownTypeError) Error() string { return fmt.Sprintf("%v %q", ErrUnknownType, e.Type) }

@@ -76,7 +76,7 @@ func (c *Client) Remove(ctx context.Context, requestID, reason string) (reply le
 func (c *Client) operatePool(ctx context.Context, what, path, typ string, req, reply any) error {
 	err := c.operate(ctx, what, path, req, reply)
 	if errors.Is(err, ErrUnknownType) {
-		return fmt.Errorf("%s: %w", what, &UnknownTypeError{Type: typ, Capabilities: Capabilities{wire: wireIDs}})
+		return fmt.Errorf("%s: %w", what, &UnknownTypeError{Type: typ, Listed: true})
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 	switch {
 	case o.StatusCode == http.StatusNotFound && o.begins(leaseapi.TextAcquireFailed) && strings.Contains(string(o.body), leaseapi.TextUnknownType):
 		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for what to tell the user
-		return &UnknownTypeError{Type: a.request.Type, Capabilities: can}
+		return &UnknownTypeError{Type: a.request.Type, Listed: can.RequestIDs()}
 	case o.misrouted():
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)
 	case o.is(leaseapi.ProblemRemoved):

@@ -28,7 +28,7 @@ func (a *app) askPoolsOf(ctx context.Context, proxy, typ string) (leaseapi.Pools
 	}
 	of := slices.DeleteFunc(slices.Clone(all.Pools), func(p leaseapi.Pool) bool { return p.Type != typ })
 	if len(of) == 0 {
-		return all, fmt.Errorf("%s: %w %q: leasectl status without --type lists the types that the proxy has", proxy, proxyclient.ErrUnknownType, typ)
+		return all, fmt.Errorf("%s: %w", proxy, &proxyclient.UnknownTypeError{Type: typ, Listed: true})
 	}
 	all.Pools = of
 	return all, nil
