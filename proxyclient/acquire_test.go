@@ -162,3 +162,18 @@ func checkHeld(t *testing.T, g *Grant, err error, held, count, queued int) {
 		t.Errorf("%d still queued after %v", queued, err)
 	}
 }
+
+// That a type is unknown is said soon, also by a proxy that then does not say what
+// else it can do.
+func TestUnknownTypeOfSilentProxy(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		unknown := fault{status: 404, body: `Failed to acquire lease "t": resource type not found`}
+		c, _ := serve(t, newVersion1(t), unknown, hanging, hanging)
+		begun := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		want(t, err, ErrUnknownType)
+		if took := time.Since(begun); took > cancelTime {
+			t.Errorf("took %s", took)
+		}
+	})
+}

@@ -48,6 +48,12 @@ const bodyTime = 10 * time.Second
 // readAnswer reads the body of r and closes it. An error means that the answer
 // is incomplete, or longer than any that a proxy has reason to send.
 func readAnswer(r *http.Response) (answer, error) {
+	if r.StatusCode == http.StatusSwitchingProtocols {
+		// What follows is no body, but another protocol, whose end never comes.
+		r.Body.Close()
+		r.Body = http.NoBody
+		return answer{Response: r}, nil
+	}
 	hung := time.AfterFunc(bodyTime, func() { r.Body.Close() })
 	body, err := io.ReadAll(io.LimitReader(r.Body, leaseapi.MaxBody+1))
 	hung.Stop()

@@ -41,6 +41,11 @@ type faultRow struct {
 	renew   error // ours only: version 1 has none
 }
 
+// final tells whether the fault is an answer that no repetition changes.
+func (r faultRow) final() bool {
+	return r.ours.err == errAny && r.v1.err == errAny && r.relOurs.err == errAny && r.renew == errAny
+}
+
 // faultRows is every kind of fault, once. (A synctest bubble begins on
 // 2000-01-01.)
 func faultRows() []faultRow {
@@ -72,6 +77,8 @@ func faultRows() []faultRow {
 		{"202 of another request", fault{status: 202, body: `{"request_id":"other"}`}, granted, unconfirmed(0), ignored, believed, errAny},
 		{"no content", fault{status: 204}, granted, unconfirmed(0), ignored, believed, errAny},
 		{"redirect", fault{status: 307, header: http.Header{"Location": {"https://elsewhere.test/"}}}, failed, failed, stays, stays, errAny},
+		{"101", switched, failed, failed, stays, stays, errAny},
+		{"103, without end", hints, granted, unconfirmed(0), back, back, nil},
 		{"400", status(400), failed, failed, stays, stays, errAny},
 		{"401", status(401), failed, failed, stays, stays, errAny},
 		{"404 of something else", fault{status: 404, body: "<html>not found</html>"}, failed, failed, back, back, nil},
@@ -120,8 +127,12 @@ func TestFault(t *testing.T) {
 				begun := time.Now()
 				line[i+1] = c.try(t, row)
 				asked := row.f.header.Get("Retry-After") != "" && c.name != "acquire/version 1" // which is not sent again
-				if took := time.Since(begun); asked && took < 2*time.Second {
+				took := time.Since(begun)
+				if asked && took < 2*time.Second {
 					t.Errorf("took %s, though a pause of 2 s was asked for", took)
+				}
+				if row.final() && took > 0 {
+					t.Errorf("took %s, though the answer is final", took)
 				}
 			})
 		}

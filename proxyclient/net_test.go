@@ -53,6 +53,8 @@ const (
 	stalled        // not at all, but the second half of the body never comes
 	endless        // not at all, and the body has no end
 	notHTTP        // after an answer in another language
+	switching      // not at all: it speaks another protocol from now on, and waits to be spoken to
+	hinting        // not at all, and hints come instead of an answer, without end
 )
 
 var (
@@ -66,6 +68,8 @@ var (
 	endlessAnswer = fault{cut: endless}
 	hanging       = fault{hang: true}
 	otherLanguage = fault{cut: notHTTP}
+	switched      = fault{cut: switching}
+	hints         = fault{cut: hinting}
 	garbage       = fault{status: 200, body: `{"names":["a"`}
 	garbageDone   = fault{status: 200, body: `{"names":["a"`, done: true}
 	htmlPage      = fault{status: 200, body: "<!DOCTYPE html><p>log in</p>"}
@@ -205,6 +209,18 @@ func (m *memory) handle(w http.ResponseWriter, r *http.Request) {
 		}
 		io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n")
 		c.Close()
+	case f.cut == switching:
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		io.Copy(io.Discard, c)
+		c.Close()
+	case f.cut == hinting:
+		for r.Context().Err() == nil {
+			w.WriteHeader(http.StatusEarlyHints)
+		}
 	case f.cut == endless:
 		for r.Context().Err() == nil {
 			w.Write(make([]byte, 64<<10))

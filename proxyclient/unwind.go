@@ -34,9 +34,11 @@ func (a *acquisition) handOver(ctx context.Context, o outcome) (*Grant, error) {
 func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 	switch {
 	case o.StatusCode == http.StatusNotFound && o.begins(leaseapi.TextAcquireFailed) && strings.Contains(string(o.body), leaseapi.TextUnknownType):
+		ctx, cancel := context.WithTimeout(ctx, cancelTime)
+		defer cancel()
 		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for what to tell the user
 		return &UnknownTypeError{Type: a.request.Type, Listed: can.RequestIDs()}
-	case o.misrouted():
+	case o.misrouted() || o.StatusCode == http.StatusSwitchingProtocols:
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)
 	case o.is(leaseapi.ProblemRemoved):
 		return fmt.Errorf("%w: %s", ErrRemoved, o.text())
