@@ -2,7 +2,8 @@ package proxyserver
 
 import "time"
 
-// alarm is a timer on the lease clock.
+// alarm is a timer on the lease clock. The mutex of the committer guards it, but for
+// the timer's channel.
 type alarm struct {
 	timer *time.Timer
 	at    time.Duration // when it rings; never: it is not set

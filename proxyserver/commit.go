@@ -73,7 +73,7 @@ type committer struct {
 	metrics  *metrics
 	log      changeLog
 	past     *past
-	changed  atomic.Uint64 // counts commits with changes
+	changed  atomic.Uint64 // counts commits, also those that only save the clock
 
 	commitSem chan struct{} // holds a value while somebody commits
 	failed    chan struct{} // closed by fail

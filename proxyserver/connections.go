@@ -39,7 +39,7 @@ const spareConnections = otherDescriptors / 2
 type connections struct {
 	most int
 
-	mu   sync.Mutex
+	mu   sync.Mutex // guards what follows
 	open map[net.Conn]*connection
 	idle *list.List // of net.Conn, that which is idle for longest first
 
@@ -128,6 +128,7 @@ func (c *connections) state(conn net.Conn, state http.ConnState) {
 	}
 }
 
+// forget lets go of one that is closed. The caller holds c.mu.
 func (c *connections) forget(conn net.Conn) {
 	if known := c.open[conn]; known != nil && known.idle != nil {
 		c.idle.Remove(known.idle)

@@ -23,7 +23,7 @@ type gate struct {
 	connected func() // is called with each connection before Accept returns it
 
 	looks chan look // holds one: what Accept is asked
-	asked look      // by the last call of look
+	asked look      // by the last call of look; used by its caller alone
 }
 
 // look is asked of Accept.

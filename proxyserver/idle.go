@@ -27,10 +27,10 @@ type idleness struct {
 	after time.Duration
 	timer *time.Timer // fires when the server may have been idle for long enough
 
-	mu    sync.Mutex
-	busy  int       // leases and waiters
-	conns int       // open connections
-	since time.Time // when the last of them went; zero: there are some
+	mu    sync.Mutex // guards what follows, and that timer and since fit together
+	busy  int        // leases and waiters
+	conns int        // open connections
+	since time.Time  // when the last of them went; zero: there are some
 }
 
 // newIdleness returns one that counts from the first [idleness.setBusy] on.
@@ -66,6 +66,7 @@ func (i *idleness) connState(_ net.Conn, state http.ConnState) {
 	i.update()
 }
 
+// update notes since when nobody needs the server. The caller holds i.mu.
 func (i *idleness) update() {
 	switch {
 	case i.busy+i.conns > 0:

@@ -28,8 +28,8 @@ type live struct {
 	most    int
 	stopped chan struct{} // closed when the server stops
 
-	mu      sync.Mutex
-	count   int // of connections
+	mu      sync.Mutex // guards what follows; never held while a page is made
+	count   int        // of connections
 	watched map[livePage]*liveParts
 }
 
@@ -43,11 +43,11 @@ type livePage struct {
 type liveParts struct {
 	watchers int // guarded by live.mu
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards what follows; held while the page is made
 	parts   []page.Part
 	status  int
 	made    time.Time
-	changed uint64 // commits when it was made
+	changed uint64 // term.changed when it was made
 }
 
 func (l *live) init(connections int) {

@@ -12,7 +12,7 @@ import (
 // metrics are the server's counts since it started. Grants and ends of leases
 // count when they are durable.
 type metrics struct {
-	mu            sync.Mutex
+	mu            sync.Mutex              // guards all that follows
 	pools         map[string]*poolMetrics // by type
 	refusals      map[refusalKey]uint64
 	commitSeconds promtext.Histogram

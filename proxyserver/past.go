@@ -26,7 +26,7 @@ const (
 type past struct {
 	started time.Time // by the wall clock
 
-	mu     sync.Mutex
+	mu     sync.Mutex   // guards what follows
 	minute int64        // the present one, since 1970; it does not go back
 	events []page.Event // a ring: event number n is at (n - 1) % mostEvents
 	last   uint64       // number of the last event
@@ -56,8 +56,8 @@ func newPast(c clock) *past {
 	return h
 }
 
-// turn makes the minute of now the present one. The caller holds h.mu, as with all
-// that follow.
+// turn makes the minute of now the present one. The caller holds h.mu, as with of and
+// add.
 func (h *past) turn(now time.Time) { h.minute = max(h.minute, now.Unix()/60) }
 
 func (h *past) of(typ string) *poolPast {
@@ -120,11 +120,12 @@ func eventOf(c *pool.Change) (page.Event, bool) {
 		}
 		return e, true
 	case pool.Dropped:
-		e := page.Event{What: string(waitEnd(c.Err)), Type: c.Request.Type, Holder: c.Request.Owner, Took: c.Took}
+		end := waitEnd(c.Err)
+		e := page.Event{What: string(end), Type: c.Request.Type, Holder: c.Request.Owner, Took: c.Took}
 		if !c.Request.Anonymous {
 			e.RequestID = c.Request.ID
 		}
-		if waitEnd(c.Err) == waitRemoved || waitEnd(c.Err) == waitReconfigured {
+		if end == waitRemoved || end == waitReconfigured {
 			e.Detail = reasonOf(c.Err)
 		}
 		return e, true

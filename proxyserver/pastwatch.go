@@ -7,15 +7,12 @@ func (h *past) watch(stop <-chan struct{}, t *term) {
 	for {
 		now := t.clock.read()
 		h.levels(now, t.totals())
-		turn := time.NewTimer(now.Truncate(time.Minute).Add(time.Minute).Sub(now))
 		select {
 		case <-stop:
-			turn.Stop()
 			return
 		case <-t.failed:
-			turn.Stop()
 			return
-		case <-turn.C:
+		case <-time.After(now.Truncate(time.Minute).Add(time.Minute).Sub(now)):
 		}
 	}
 }

@@ -29,17 +29,18 @@ const (
 // holds, and when it has ended another may begin. The HTTP front outlives it.
 type term struct {
 	committer
-	set     *pool.Set
-	lead    store.Lead // nil: nothing can end the term but the server
-	maxWait time.Duration
-	busy    func(n int)   // is called with the number of leases and waiters after each change; nil: nobody asks
-	alarm   alarm         // rings when the pools have something to do
-	keeping bool          // keepTime runs
-	ran     time.Duration // lease clock of the last call
+	lead     store.Lead // nil: nothing can end the term but the server
+	maxWait  time.Duration
+	busy     func(n int)   // is called with the number of leases and waiters after each change; nil: nobody asks
+	version1 version1Watch // keepTime alone uses it
 
+	// Guarded by committer.mu.
+	set           *pool.Set
+	alarm         alarm         // rings when the pools have something to do; keepTime waits for it without the lock
+	keeping       bool          // keepTime runs
+	ran           time.Duration // lease clock of the last call
 	lastAnonymous uint64        // number of the last request without an id
 	finished      bool          // the last commit is under way, or over
-	version1      version1Watch // of keepTime
 }
 
 // termOptions are what a term needs beside the pools and the store.
@@ -183,7 +184,8 @@ func (t *term) totals() []pool.PoolStatus {
 }
 
 // collect moves what changed to the open batch, but for requests that begin to wait
-// and are not stored: of these nothing is durable, and nobody has to hear.
+// and are not stored: of these nothing is durable, and nobody has to hear. The caller
+// holds t.mu, as with all that follow but keepTime.
 func (t *term) collect() {
 	changes := t.set.Drain()
 	for i := range changes {

@@ -25,7 +25,7 @@ const crowdedSlice = time.Second
 
 // request is what an acquire asks of the pools.
 type request struct {
-	pool.Request               // Once if it has no request id
+	pool.Request               // Anonymous if it has no request id
 	wait         time.Duration // how long it may wait from now on; negative: it does not say
 	crowded      bool          // its connection is needed for others
 	counted      bool          // its pool is a counted one; set by acquire
@@ -120,7 +120,7 @@ func (t *term) leave(r *request, c *call) outcome {
 // unless a later call said that it may wait on.
 func (t *term) endSlice(r *request, c *call) outcome {
 	return t.endWait(r.ID, c, func(set *pool.Set, now time.Duration) (outcome, bool) {
-		// What joined a run under way does not withdraw: its wait is over.
+		// A request that joined a run under way is not withdrawn: its wait is over.
 		if now >= t.waiting[r.ID].until && set.Withdraw(now, r.ID) {
 			return outcome{}, true
 		}

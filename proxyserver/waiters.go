@@ -41,7 +41,8 @@ type waiter struct {
 	until time.Duration // the end of the wait on the lease clock, by what the latest call said
 }
 
-// waiters are all queued requests that had a call, by request id.
+// waiters are all queued requests that had a call, by request id. The mutex of the
+// committer guards them.
 type waiters map[string]*waiter
 
 // attach makes c wait for the request id.

@@ -26,7 +26,7 @@ var wireMutants = []mutant{
 		"./holder", "TestHeldByYourself", false},
 	{"a short wait for a key does not say who holds it", "holder/ask.go", `if key != "" && lease.Key == key {`, "if false {",
 		"./cmd/leasectl", "TestScripts/key", false},
-	{"another token resizes a lease", "proxyserver/resize.go", "forbidden = c.mayTouch(set, now, []leaseapi.Lease{meant}); forbidden == nil", "true || c.mayTouch(set, now, []leaseapi.Lease{meant}) == forbidden",
+	{"another token resizes a lease", "proxyserver/resize.go", "err := c.mayTouch(set, now, []leaseapi.Lease{meant}); err != nil", "err := c.mayTouch(set, now, []leaseapi.Lease{meant}); false",
 		"./proxyserver", "TestUnitsWithTokens", false},
 	{"the peaks of names count", "proxyserver/release.go", " || !set.Counted(held.Type)", "",
 		"./proxyserver", "TestPeaks", false},

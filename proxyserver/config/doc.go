@@ -10,7 +10,7 @@
 //
 //	sources := []*config.Source{
 //		config.PoolsFrom("config", "pools.yaml", warn, takePools),
-//		config.TokensFrom("tokens", "tokens.txt", server.SetTokens),
+//		config.TokensFrom("tokens", "tokens.txt", warn, server.SetTokens),
 //	}
 //	if err := config.Start(sources); err != nil {
 //		return err

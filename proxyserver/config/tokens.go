@@ -106,8 +106,8 @@ func parseToken(fields []string) (Token, error) {
 	return Token{Name: fields[0], Role: role, sum: sha256.Sum256([]byte(fields[1]))}, nil
 }
 
-// checkTokenName refuses what could not be printed before an owner, which is
-// written beside it in logs, tables and records.
+// checkTokenName refuses a name that could not stand before an owner in logs, tables
+// and records.
 func checkTokenName(name string) error {
 	if len(name) > maxTokenName {
 		return fmt.Errorf("the name is %d bytes long: at most %d", len(name), maxTokenName)

@@ -1,5 +1,5 @@
-// Package store says what of a lease server is durable. A [Store] keeps it:
-// package bolt does so in a directory.
+// Package store says what of a lease server is durable. A [Store] keeps it: package
+// bolt does so in a directory, and package etcd for several servers, with an [Election].
 //
 // A server without a Store keeps its state in memory only.
 package store

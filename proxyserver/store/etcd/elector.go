@@ -39,7 +39,7 @@ type Elector struct {
 	upkeep   *upkeep
 	presence *presence
 	leader   atomic.Pointer[store.Leader] // nil: it is not known
-	own      [][]byte                     // values of the leader's key that leads of this process wrote, all over by now
+	own      [][]byte                     // values of the leader's key that leads of this process wrote, all over by now; Gain alone uses it
 }
 
 var (
