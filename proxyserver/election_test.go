@@ -18,6 +18,7 @@ import (
 // votes is an election that a test decides.
 type votes struct {
 	store.Store                // that all servers share
+	id          string         // of the store, which may be read while a lead uses it
 	won         chan *fakeLead // gained by who stands by
 	closed      atomic.Bool    // Close was called
 	fatal       chan error     // ends Gain
@@ -26,8 +27,11 @@ type votes struct {
 }
 
 func newVotes(t *testing.T) *votes {
-	return &votes{Store: openStore(t, t.TempDir()), won: make(chan *fakeLead), fatal: make(chan error), other: store.Leader{URL: "http://other", Standby: 1}}
+	shared := openStore(t, t.TempDir())
+	return &votes{Store: shared, id: shared.ID(), won: make(chan *fakeLead), fatal: make(chan error), other: store.Leader{URL: "http://other", Standby: 1}}
 }
+
+func (v *votes) ID() string { return v.id }
 
 func (v *votes) Gain(ctx context.Context) (store.Lead, error) {
 	select {
