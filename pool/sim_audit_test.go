@@ -239,8 +239,8 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 		if r.waiter().Follows != w.Follows {
 			m.failf("%s lists %+v, want that it follows %+v", p.Type, w, r.leader)
 		}
-		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner || w.Count != r.Count ||
-			w.Units != r.units || w.Key != r.Key || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" || w.Overcommit != r.Overcommit ||
+		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner ||
+			w.Units != r.units || w.Key != r.Key || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" ||
 			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || w.Reason != m.reason(p, r) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
 			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, m.reason(p, r))
 		}
@@ -295,7 +295,6 @@ func (m *sim) status() {
 	want := Status{
 		State: StateQueued, Place: p.place(r) + 1, Length: len(p.queue), InUse: p.inUse + p.locked, Capacity: p.capacity(),
 		Limit: p.limit, Units: r.units, Key: r.Key,
-		Waited: m.now - r.arrived, NextGrantIn: max(0, p.due()-m.now),
 	}
 	if st.Oldest != nil != (p.inUse > 0) || st.Oldest != nil && m.names[st.Oldest.Name].lease.Lease != *st.Oldest {
 		m.failf("oldest of %s is %+v", p.Type, st.Oldest)
@@ -307,7 +306,7 @@ func (m *sim) status() {
 		m.failf("%s waits because of %q, want %q", r.ID, st.Reason, m.reason(p, r))
 	}
 	if !ok || st.State != want.State || st.Place != want.Place || st.Length != want.Length || st.InUse != want.InUse ||
-		st.Capacity != want.Capacity || st.Limit != want.Limit || st.Units != want.Units || st.Key != want.Key || st.Waited != want.Waited || st.NextGrantIn != want.NextGrantIn {
+		st.Capacity != want.Capacity || st.Limit != want.Limit || st.Units != want.Units || st.Key != want.Key {
 		m.failf("status of %s is %+v, want %+v", r.ID, st, want)
 	}
 }

@@ -34,9 +34,7 @@ type Status struct {
 	Reason                 string        // why it waits: see [WaiterStatus]
 	Estimate               time.Duration // how long it may still take if leases are held as long as usual
 	EstimateMax            time.Duration // and if they are held as long as the longest lately; zero: unknown, both
-	NextGrantIn            time.Duration // how long the pace holds back the pool's next grant; zero: it does not
-	Waited                 time.Duration
-	Oldest                 *Lease // the lease of the pool that is held longest; nil if none is
+	Oldest                 *Lease        // the lease of the pool that is held longest; nil if none is
 
 	Why error // ended: what an Acquire with the id is told
 }
@@ -65,13 +63,13 @@ func (g *ledger) standing(r *request) Status {
 			State: StateJoined, Length: len(p.queue), Follows: lead.ID,
 			InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
 			Units: r.units, Key: r.Key, KeyHolder: p.keyHolder(r.Key),
-			Waited: g.now - r.arrived, Reason: leaseapi.WaitJoined, Oldest: p.oldest(),
+			Reason: leaseapi.WaitJoined, Oldest: p.oldest(),
 		}
 	}
 	place := p.queue.index(lead) + 1
 	st := g.describe(lead, place, len(p.queue), p.before(lead, place))
 	if lead != r {
-		st.Follows, st.Units, st.Waited = lead.ID, r.units, g.now-r.arrived
+		st.Follows, st.Units = lead.ID, r.units
 	}
 	return st
 }
@@ -105,10 +103,8 @@ func (g *ledger) describe(r *request, place, length, before int) Status {
 		Place: place, Length: length,
 		InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
 		Units: r.units, Key: r.Key, KeyHolder: p.keyHolder(r.Key),
-		NextGrantIn: p.dueIn(g.now),
-		Waited:      g.now - r.arrived,
-		Reason:      g.reason(p, r),
-		Oldest:      p.oldest(),
+		Reason: g.reason(p, r),
+		Oldest: p.oldest(),
 	}
 	st.Estimate, st.EstimateMax = g.estimate(p, before, r)
 	return st
@@ -155,18 +151,16 @@ const ListedWaiters = 1000
 
 // WaiterStatus is a request that waits, for people.
 type WaiterStatus struct {
-	ID         string // as [Request] has it
-	Anonymous  bool
-	Place      int    // 1 is next; those of followers come after the last of the queue
-	Follows    string // the id of the request that it has joined; empty: it stands in the queue itself
-	Owner      string
-	Count      int // as [Request] has it
-	Units      int // how many it wants
-	Key        string
-	KeyHolder  string // the owner of a lease that holds the key; empty if none does
-	Overcommit bool
-	Arrived    time.Duration
-	Away       bool // it is granted nothing until its client comes back
+	ID        string // as [Request] has it
+	Anonymous bool
+	Place     int    // 1 is next; those of followers come after the last of the queue
+	Follows   string // the id of the request that it has joined; empty: it stands in the queue itself
+	Owner     string
+	Units     int // how many it wants
+	Key       string
+	KeyHolder string // the owner of a lease that holds the key; empty if none does
+	Arrived   time.Duration
+	Away      bool // it is granted nothing until its client comes back
 
 	// Reason is why it waits: one of the Wait constants of package leaseapi, and
 	// what they say that follows; after WaitKey, nothing. Empty if only its client's
@@ -200,8 +194,8 @@ func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 // others want before units.
 func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStatus {
 	w := WaiterStatus{
-		ID: r.ID, Anonymous: r.Anonymous, Place: place, Owner: r.Owner, Count: r.Count, Units: r.units,
-		Key: r.Key, KeyHolder: p.keyHolder(r.Key), Overcommit: r.Overcommit,
+		ID: r.ID, Anonymous: r.Anonymous, Place: place, Owner: r.Owner, Units: r.units,
+		Key: r.Key, KeyHolder: p.keyHolder(r.Key),
 		Arrived: r.arrived, Away: r.away(),
 	}
 	if r.leader != nil {

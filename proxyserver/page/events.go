@@ -49,8 +49,8 @@ func (f Filter) Matches(e Event, owner string) bool {
 // [EventsAPage]. whats and types are what one can choose, since is when the server
 // started.
 func (v View) Events(events []Event, f Filter, whats, types []string, since time.Time) Page {
-	here := query("/ui/events", "what", f.What, "type", f.Type, "q", f.Query, "before", utoaOrNone(f.Before))
-	p := Page{Title: "Events", Live: query("/ui/live", "of", here)}
+	here := query("/ui/events", "what", f.What, "type", f.Type, "q", f.Query, "before", number(f.Before))
+	p := Page{Title: "Events", Live: livePath(here)}
 	p.add("filter", func(b *markup.Builder) { f.form(b, whats, types) })
 	p.Parts[0].Fixed = true
 	p.add("events", func(b *markup.Builder) {

@@ -5,10 +5,6 @@ import (
 	"strings"
 )
 
-// UI is what the paths of all pages begin with, but for that of the first, which is
-// a slash.
-const UI = "/ui/"
-
 // link returns where text leads; false if it is no URL of http or https.
 func link(text string) (string, bool) {
 	if !strings.HasPrefix(text, "https://") && !strings.HasPrefix(text, "http://") {
@@ -43,7 +39,7 @@ func Local(path string) *url.URL {
 }
 
 // IsPage reports whether path is of a page, or of what belongs to one.
-func IsPage(path string) bool { return path == "/" || strings.HasPrefix(path, UI) }
+func IsPage(path string) bool { return path == "/" || strings.HasPrefix(path, "/ui/") }
 
 // PoolPath is the path of the page of a pool.
 func PoolPath(typ string) string {
@@ -55,6 +51,17 @@ func PoolPath(typ string) string {
 
 // RequestPath is the path of the page of a request.
 func RequestPath(id string) string { return "/ui/requests/" + url.PathEscape(id) }
+
+// livePath is the path of the changes of the page at path.
+func livePath(path string) string { return query("/ui/live", "of", path) }
+
+// number is n for a query, which leaves out zero.
+func number[N int | uint64](n N) string {
+	if n == 0 {
+		return ""
+	}
+	return utoa(uint64(n))
+}
 
 // query returns path with a query of names and values by turns; an empty value is
 // left out.

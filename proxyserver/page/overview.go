@@ -35,7 +35,7 @@ func (w Waits) write(b *markup.Builder) {
 
 // Overview shows all pools: those that follow the first after of them.
 func (v View) Overview(pools []Pool, after int) Page {
-	p := Page{Title: "Pools", Live: query("/ui/live", "of", query("/", "after", number(after)))}
+	p := Page{Title: "Pools", Live: livePath(query("/", "after", number(after)))}
 	p.add("pools", func(b *markup.Builder) { v.pools(b, pools, after) })
 	return p
 }
@@ -88,12 +88,4 @@ func (v View) nextGrant(b *markup.Builder, p pool.PoolStatus) {
 	default:
 		b.Put(`at once`)
 	}
-}
-
-// number is n for a query, which leaves out zero.
-func number(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return itoa(n)
 }

@@ -9,8 +9,8 @@ import (
 // Pool shows one pool: part says which of its leases and waiters p has. There may be
 // one more of each than [RowsAPage]: so the page knows that more follow.
 func (v View) Pool(p Pool, part pool.Part, day Day) Page {
-	here := query(PoolPath(p.Type), "place", number(part.AfterPlace), "generation", utoaOrNone(part.AfterGeneration))
-	page := Page{Title: p.Type, Live: query("/ui/live", "of", here)}
+	here := query(PoolPath(p.Type), "place", number(part.AfterPlace), "generation", number(part.AfterGeneration))
+	page := Page{Title: p.Type, Live: livePath(here)}
 	page.add("state", func(b *markup.Builder) { v.poolState(b, p) })
 	page.add("limit", func(b *markup.Builder) { v.limit(b, p.PoolStatus) })
 	page.add("peaks", func(b *markup.Builder) { peaks(b, p) })
@@ -21,13 +21,6 @@ func (v View) Pool(p Pool, part pool.Part, day Day) Page {
 		b.Put(`<p><a href="{}">Events of this pool</a></p>`, query("/ui/events", "type", p.Type))
 	})
 	return page
-}
-
-func utoaOrNone(n uint64) string {
-	if n == 0 {
-		return ""
-	}
-	return utoa(n)
 }
 
 func (v View) poolState(b *markup.Builder, p Pool) {

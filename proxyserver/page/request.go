@@ -20,7 +20,7 @@ type Request struct {
 
 // Request shows where a request stands.
 func (v View) Request(r Request) Page {
-	page := Page{Title: "Request " + r.ID, Live: query("/ui/live", "of", RequestPath(r.ID))}
+	page := Page{Title: "Request " + r.ID, Live: livePath(RequestPath(r.ID))}
 	page.add("request", func(b *markup.Builder) {
 		switch r.Status.State {
 		case pool.StateQueued, pool.StateJoined:

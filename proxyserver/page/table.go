@@ -60,9 +60,7 @@ func (t *table) end() {
 	t.b.Put("</tbody></table>\n")
 }
 
-// more writes a link to the next piece of a list; an empty href: there is none.
+// more writes a link to the next piece of a list.
 func more(b *markup.Builder, href, text string) {
-	if href != "" {
-		b.Put(`<p class="more"><a href="{}">{}</a></p>`, href, text)
-	}
+	b.Put(`<p class="more"><a href="{}">{}</a></p>`, href, text)
 }

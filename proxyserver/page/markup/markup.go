@@ -55,6 +55,3 @@ func (b *Builder) Add(h HTML) { b.buf.WriteString(h.text) }
 
 // HTML returns what was added.
 func (b *Builder) HTML() HTML { return HTML{b.buf.String()} }
-
-// Len returns how many bytes were added.
-func (b *Builder) Len() int { return b.buf.Len() }

@@ -9,17 +9,15 @@ type header struct {
 }
 
 type keyValue struct {
-	Key            []byte `json:"key"`
-	Value          []byte `json:"value"`
-	CreateRevision int64  `json:"create_revision,string"`
-	ModRevision    int64  `json:"mod_revision,string"`
+	Key         []byte `json:"key"`
+	Value       []byte `json:"value"`
+	ModRevision int64  `json:"mod_revision,string"`
 }
 
 type rangeRequest struct {
 	Key      []byte `json:"key"`
 	RangeEnd []byte `json:"range_end,omitempty"`
 	Limit    int64  `json:"limit,string,omitempty"`
-	Revision int64  `json:"revision,string,omitempty"`
 }
 
 type rangeResponse struct {
@@ -55,11 +53,10 @@ const (
 
 // compare demands that a property of a key equals what is given.
 type compare struct {
-	Key            []byte `json:"key"`
-	Target         string `json:"target"`
-	Value          []byte `json:"value,omitempty"`
-	CreateRevision int64  `json:"create_revision,string,omitempty"`
-	ModRevision    int64  `json:"mod_revision,string,omitempty"`
+	Key         []byte `json:"key"`
+	Target      string `json:"target"`
+	Value       []byte `json:"value,omitempty"`
+	ModRevision int64  `json:"mod_revision,string,omitempty"`
 }
 
 // operation is one of its fields.
