@@ -38,9 +38,9 @@
 //
 // [Set.Drain] returns what the calls changed as a list of [Change]: the caller
 // makes them durable, tells those concerned, and logs them. A caller that answers
-// only when the changes are durable, but for [Queued], may start again from the last durable state:
-// nobody was told of the grants that are lost then, and their request ids, if they
-// come again, get others.
+// only when the changes are durable, but for [Queued], may start again from the last
+// durable state: nobody was told of the grants that are lost then, and their request
+// ids, if they come again, get others.
 //
 // # The files
 //
@@ -48,9 +48,9 @@
 //
 //   - restore.go: a Set from a snapshot and back; reconfigure.go
 //   - stall.go: what a restart and a stall make up for
-//   - acquire.go, wait.go, hold.go, resize.go, break.go, pause.go, remove.go, report.go,
-//     status.go, listing.go, lookup.go: the calls. Each advances the Set and then
-//     changes or reads its ledger.
+//   - acquire.go, wait.go, hold.go, resize.go, break.go, pause.go, remove.go, releaseall.go,
+//     report.go: the calls that change something; listing.go, status.go, lookup.go: those
+//     that tell. Each advances the Set and then changes or reads its ledger.
 //   - set.go: what happens by itself when its time has come
 //   - grant.go, lock.go, waiter.go: how the ledger changes: a lease begins and ends,
 //     and so does a lock delay; a waiter comes, is missed and goes
@@ -64,9 +64,10 @@
 //   - estimate.go: why a waiter waits, and for how long; outlook.go: when leases
 //     are expected to end
 //   - adapt.go, limit.go, stock.go, pace.go, history.go, ended.go, recalled.go,
-//     ordered.go, timer.go: one idea each, which knows nothing of pools: how reports move a limit,
-//     how many units may be in use, free names, the time between grants, how long
-//     leases were held, ended ids, names that are remembered for a while, a heap, times at which something is due
+//     ordered.go, timer.go: one idea each, which knows nothing of pools: how reports move
+//     a limit, how many units may be in use, free names, the time between grants, how
+//     long leases were held, ended ids, names that are remembered for a while, a heap,
+//     times at which something is due
 //   - check.go, units.go: what is wrong with a configuration, and how many units a
 //     request takes of a pool
 //   - config.go, cost.go, names.go, lease.go, result.go, account.go, request.go, coalesce.go,

@@ -1,10 +1,32 @@
 package pool
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
+
+// Part is which leases and waiters of a pool somebody looks at.
+type Part struct {
+	AfterGeneration uint64 // of leases: the first of them follows this generation
+	Leases          int    // at most
+	AfterPlace      int    // of waiters: the first of them follows this place
+	Waiters         int    // at most
+}
+
+// Pool returns the state of one pool with a part of its leases and waiters, beyond
+// [ListedWaiters] too; false if there is no pool of this type.
+func (s *Set) Pool(now time.Duration, typ string, part Part) (PoolStatus, bool) {
+	s.Advance(now)
+	p := s.types[typ]
+	if p == nil || p.over() {
+		return PoolStatus{}, false
+	}
+	st := s.totals(p)
+	_, st.LongestHold = p.past.spread()
+	st.Leases = s.Leases(now, typ, part.AfterGeneration, part.Leases)
+	st.Waiters = s.waiters(p, part.AfterPlace, part.Waiters)
+	return st, true
+}
 
 // Leases returns at most so many leases of a type, of those whose generation is
 // greater than after, what is held longest first. It makes no more than it returns,
@@ -21,12 +43,8 @@ func (s *Set) Leases(now time.Duration, typ string, after uint64, most int) []Le
 			held = append(held, l)
 		}
 	}
-	slices.SortFunc(held, func(a, b *lease) int { return cmp.Compare(a.Generation, b.Generation) })
-	part := make([]Lease, min(len(held), most))
-	for i := range part {
-		part[i] = held[i].Lease
-	}
-	return part
+	slices.SortFunc(held, compareGrants)
+	return valuesOf(held[:min(len(held), most)])
 }
 
 // Waiters returns at most so many waiters of a type, of those at places after the
@@ -39,4 +57,43 @@ func (s *Set) Waiters(now time.Duration, typ string, after, most int) []WaiterSt
 		return nil
 	}
 	return s.waiters(p, after, min(most, ListedWaiters-after))
+}
+
+// Found is what [Set.Find] found: a lease, or a waiter.
+type Found struct {
+	Type   string
+	Lease  *Lease
+	Waiter *WaiterStatus
+}
+
+// Find returns the leases and waiters that match, pool by pool, in the order of
+// [Set.Pool]; most of them at most. match is given an owner, and a name for a
+// lease, or the empty string for a waiter. It looks at all of them.
+func (s *Set) Find(now time.Duration, most int, match func(owner, requestID, name string) bool) (found []Found) {
+	s.Advance(now)
+	for _, p := range s.pools {
+		for _, l := range p.byGrant() {
+			if len(found) == most {
+				return found
+			}
+			if match(l.Owner, l.RequestID, l.Name) {
+				value := l.Lease
+				found = append(found, Found{Type: p.Type, Lease: &value})
+			}
+		}
+		for i, r := range p.listed() {
+			if len(found) == most {
+				return found
+			}
+			if match(r.Owner, r.ID, "") {
+				before := 0
+				if r.leader == nil {
+					before = p.before(r, i+1)
+				}
+				w := s.waiterStatus(p, r, i+1, before)
+				found = append(found, Found{Type: p.Type, Waiter: &w})
+			}
+		}
+	}
+	return found
 }

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -32,16 +31,16 @@ func (s *Set) Locked(now time.Duration, name string) (Locked, bool) {
 // nor about to be released: a client may work on under such a lease, and lose it.
 func (s *Set) Unrenewed(now, parts time.Duration) []Lease {
 	s.Advance(now)
-	var leases []Lease
+	var ending []*lease
 	for _, p := range s.pools {
-		for l := range p.all {
+		for _, l := range p.held.items {
 			if l.RequestID == "" && l.ReleaseAt == 0 && l.Broken == "" && l.Expires-s.now <= l.TTL/parts {
-				leases = append(leases, l)
+				ending = append(ending, l)
 			}
 		}
 	}
-	slices.SortFunc(leases, func(a, b Lease) int { return cmp.Compare(a.Generation, b.Generation) })
-	return leases
+	slices.SortFunc(ending, compareGrants)
+	return valuesOf(ending)
 }
 
 // wasMadeUp reports whether a counted pool has, or may have, made up such a name: of
@@ -77,15 +76,14 @@ func (s *Set) Place(now time.Duration, id string) (Place, bool) {
 	return at, true
 }
 
-// OwnerOf returns who made a request that waits or holds leases; false if there
-// is no such request, or it has ended.
-func (s *Set) OwnerOf(now time.Duration, id string) (string, bool) {
+// Request returns a request that waits or holds leases, and when it arrived; false
+// if there is no such request, or it has ended.
+func (s *Set) Request(now time.Duration, id string) (r Request, arrived time.Duration, ok bool) {
 	s.Advance(now)
-	r := s.requests[id]
-	if r == nil {
-		return "", false
+	if req := s.requests[id]; req != nil {
+		return req.Request, req.arrived, true
 	}
-	return r.Owner, true
+	return Request{}, 0, false
 }
 
 // Counted reports whether the pool of a type makes up a name for each lease.

@@ -50,14 +50,14 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"second", "third"} { // granted, queued
-		if owner, ok := s.OwnerOf(now, id); !ok || owner != "of "+id {
-			t.Errorf("%s is of %q, %v", id, owner, ok)
+		if q, _, ok := s.Request(now, id); !ok || q.Owner != "of "+id {
+			t.Errorf("%s is %+v, %v", id, q, ok)
 		}
 	}
 	s.Cancel(now, "third")
 	for _, id := range []string{"third", "never"} {
-		if owner, ok := s.OwnerOf(now, id); ok {
-			t.Errorf("%s is of %q", id, owner)
+		if q, _, ok := s.Request(now, id); ok {
+			t.Errorf("%s is %+v", id, q)
 		}
 	}
 	s.Acquire(now, Request{ID: "fourth", Type: "t"})

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"sort"
@@ -32,7 +33,7 @@ type endings []ending
 
 // put puts the endings in order.
 func (e endings) put() {
-	slices.SortFunc(e, func(a, b ending) int { return int(min(max(a.at-b.at, -1), 1)) })
+	slices.SortFunc(e, func(a, b ending) int { return cmp.Compare(a.at, b.at) })
 	sum := 0
 	for i := range e {
 		sum += e[i].units

@@ -32,17 +32,17 @@ func (s *Set) Pause(now time.Duration, typ, reason string) (Pause, error) {
 }
 
 // Resume ends a pause: what is free goes to those who wait, in their order and at
-// the pool's pace. It returns the pause that it ended, or false if the pool was
+// the pool's pace. It returns the pause that it ended, which is zero if the pool was
 // not paused, or [ErrUnknownType] if there is neither a pool nor a pause.
-func (s *Set) Resume(now time.Duration, typ string) (Pause, bool, error) {
+func (s *Set) Resume(now time.Duration, typ string) (Pause, error) {
 	s.Advance(now)
 	pause, paused := s.pauses[typ]
 	p := s.types[typ]
 	switch {
 	case !paused && (p == nil || p.retired):
-		return Pause{}, false, ErrUnknownType
+		return Pause{}, ErrUnknownType
 	case !paused:
-		return Pause{}, false, nil
+		return Pause{}, nil
 	}
 	delete(s.pauses, typ)
 	s.note(Resumed).Pause = &pause
@@ -50,5 +50,5 @@ func (s *Set) Resume(now time.Duration, typ string) (Pause, bool, error) {
 		s.touch(p)
 	}
 	s.serve()
-	return pause, true, nil
+	return pause, nil
 }

@@ -31,12 +31,12 @@ func TestPause(t *testing.T) {
 	if p.Paused == nil || *p.Paused != (Pause{Type: "t", Reason: "the account is throttled", Since: 1 * s}) {
 		t.Errorf("pool %+v", p)
 	}
-	if _, ok, err := set.Resume(6*s, "t"); !ok || err != nil {
-		t.Fatal(ok, err)
+	if pause, err := set.Resume(6*s, "t"); pause != *p.Paused || err != nil {
+		t.Fatal(pause, err)
 	}
 	changed(t, set, "resumed t", "granted b [t-1]", "granted c [t-0]")
-	if _, ok, err := set.Resume(6*s, "t"); ok || err != nil {
-		t.Errorf("twice: %v, %v", ok, err)
+	if pause, err := set.Resume(6*s, "t"); pause != (Pause{}) || err != nil {
+		t.Errorf("twice: %v, %v", pause, err)
 	}
 }
 
@@ -61,14 +61,14 @@ func TestPauseLasts(t *testing.T) {
 	if _, err := set.Pause(3*s, "none", "drill"); !errors.Is(err, ErrUnknownType) {
 		t.Errorf("no such type: %v", err)
 	}
-	if _, _, err := set.Resume(3*s, "none"); !errors.Is(err, ErrUnknownType) {
+	if _, err := set.Resume(3*s, "none"); !errors.Is(err, ErrUnknownType) {
 		t.Errorf("no such type: %v", err)
 	}
 	if err := set.Reconfigure(4*s, configs[1:]); err != nil { // who is gone can be resumed, too
 		t.Fatal(err)
 	}
-	if _, ok, err := set.Resume(5*s, "t"); !ok || err != nil {
-		t.Errorf("resume: %v, %v", ok, err)
+	if pause, err := set.Resume(5*s, "t"); pause.Reason != "drill" || err != nil {
+		t.Errorf("resume: %v, %v", pause, err)
 	}
 }
 

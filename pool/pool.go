@@ -149,9 +149,7 @@ func (p *pool) spend(now time.Duration, units int, generation uint64) {
 
 // byGrant returns what is held of p in the order of its grants.
 func (p *pool) byGrant() []*lease {
-	leases := slices.Clone(p.held.items)
-	slices.SortFunc(leases, func(a, b *lease) int { return cmp.Compare(a.Generation, b.Generation) })
-	return leases
+	return slices.SortedFunc(slices.Values(p.held.items), compareGrants)
 }
 
 // waiters returns all that wait: the followers of those that have leases, in the order
@@ -178,11 +176,6 @@ func (p *pool) all(yield func(Lease) bool) {
 			return
 		}
 	}
-}
-
-// leases returns the leases of p in the order of their grants.
-func (p *pool) leases() []Lease {
-	return slices.SortedFunc(p.all, func(a, b Lease) int { return cmp.Compare(a.Generation, b.Generation) })
 }
 
 // slot is a name and who has it. After a change of the configuration the lease
@@ -228,6 +221,18 @@ type lease struct {
 	request *request // nil for an anonymous one, after a restart
 	timer   timer
 	pos     int // in pool.held
+}
+
+// compareGrants orders leases as they were granted.
+func compareGrants(a, b *lease) int { return cmp.Compare(a.Generation, b.Generation) }
+
+// valuesOf returns leases as they are now.
+func valuesOf(held []*lease) []Lease {
+	leases := make([]Lease, len(held))
+	for i, l := range held {
+		leases[i] = l.Lease
+	}
+	return leases
 }
 
 // request is a request that waits, or was granted and has leases left.
@@ -312,13 +317,7 @@ func (r *request) waiter() Waiter {
 }
 
 // values returns the leases of r as they are now.
-func (r *request) values() []Lease {
-	leases := make([]Lease, len(r.leases))
-	for i, l := range r.leases {
-		leases[i] = l.Lease
-	}
-	return leases
-}
+func (r *request) values() []Lease { return valuesOf(r.leases) }
 
 // queue is the waiters of a pool, each [ahead] of the next.
 type queue []*request

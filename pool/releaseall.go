@@ -33,7 +33,7 @@ func (s *Set) ReleaseAll(now time.Duration, meant func(owner string) bool) (name
 			held = append(held, sl.lease)
 		}
 	}
-	slices.SortFunc(held, func(a, b *lease) int { return cmp.Compare(a.Generation, b.Generation) })
+	slices.SortFunc(held, compareGrants)
 	for _, l := range held {
 		names = append(names, l.Name)
 		s.end(l, Released)

@@ -56,8 +56,8 @@ func (s *Set) Units(q Request) (int, error) {
 // the pool is paused; and with [ErrTooMany] beyond the capacity. A lease that holds
 // as many as asked for already is left as it is, and with a from that is wrong
 // otherwise it is [ErrStale]: so a late copy of a call does nothing, unless the lease
-// has come to hold exactly from again. A lease of a pool that has names is [ErrListed], one that has ended, or is to be given back
-// because it was broken, a [LostError].
+// has come to hold exactly from again. A lease of a pool that has names is [ErrListed],
+// one that has ended, or is to be given back because it was broken, a [LostError].
 func (s *Set) Resize(now time.Duration, ref Ref, from, to int) (Lease, error) {
 	s.Advance(now)
 	to = max(to, 1)

@@ -41,7 +41,7 @@ func New(configs []Config, snapshot Snapshot) (*Set, error) {
 func (s *Set) Snapshot() Snapshot {
 	snap := Snapshot{Clock: s.now, Generation: s.generation, Ended: slices.Clone(s.ended.order)}
 	for _, p := range s.pools {
-		snap.Leases = append(snap.Leases, p.leases()...)
+		snap.Leases = append(snap.Leases, valuesOf(p.byGrant())...)
 		for _, r := range p.waiters() {
 			if !r.Anonymous {
 				snap.Waiters = append(snap.Waiters, r.waiter())

@@ -12,7 +12,7 @@ func (s *Set) Pools(now time.Duration) []PoolStatus {
 	all := s.Totals(now)
 	for i := range all {
 		p := s.types[all[i].Type]
-		all[i].Leases = p.leases()
+		all[i].Leases = valuesOf(p.byGrant())
 		all[i].Waiters = s.waiters(p, 0, ListedWaiters)
 	}
 	return all

@@ -71,7 +71,7 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.Releas
 		return nil
 	}
 	for _, id := range req.RequestIDs {
-		if h, ok := set.OwnerOf(now, id); ok && !c.may(h) {
+		if q, _, known := set.Request(now, id); known && !c.may(q.Owner) {
 			return forbiddenError(fmt.Sprintf("request %q was made with another token", id))
 		}
 	}

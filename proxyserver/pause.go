@@ -49,7 +49,7 @@ func (h *handler) serveResume(c caller, w http.ResponseWriter, r *http.Request) 
 func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (reply leaseapi.PauseReply, failed, err error) {
 	var pause pool.Pause
 	t := h.term()
-	err = t.do(func(set *pool.Set, now time.Duration) { pause, _, failed = set.Resume(now, req.Type) })
+	err = t.do(func(set *pool.Set, now time.Duration) { pause, failed = set.Resume(now, req.Type) })
 	if err == nil && failed == nil {
 		attrs := []any{"type", req.Type}
 		if reason != "" {

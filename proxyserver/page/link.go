@@ -55,14 +55,6 @@ func RequestPath(id string) string { return "/ui/requests/" + url.PathEscape(id)
 // livePath is the path of the changes of the page at path.
 func livePath(path string) string { return query("/ui/live", "of", path) }
 
-// number is n for a query, which leaves out zero.
-func number[N int | uint64](n N) string {
-	if n == 0 {
-		return ""
-	}
-	return utoa(uint64(n))
-}
-
 // query returns path with a query of names and values by turns; an empty value is
 // left out.
 func query(path string, pairs ...string) string {

@@ -100,6 +100,14 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 func utoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
+// number is n for a query, which leaves out zero.
+func number[N int | uint64](n N) string {
+	if n == 0 {
+		return ""
+	}
+	return utoa(uint64(n))
+}
+
 // many is n with a noun.
 func many(n int, one, more string) string {
 	if n == 1 {
