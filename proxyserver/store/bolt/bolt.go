@@ -20,12 +20,11 @@ const File = "leases.db"
 
 // Store is a [store.Store] in a directory. [Open] makes one.
 type Store struct {
-	db     *bolt.DB
-	file   *os.File // the database's
-	opened os.FileInfo
-	path   string
-	meta   metaRecord // as the last commit left it; a commit that fails leaves it unknown
-	size   int64      // of the file when it was last looked at; bbolt never cuts it
+	db    *bolt.DB
+	file  *os.File // the database's
+	place place    // of file when it was last looked at; bbolt never cuts it
+	path  string
+	meta  metaRecord // as the last commit left it; a commit that fails leaves it unknown
 }
 
 var _ store.Store = (*Store)(nil)
@@ -54,7 +53,9 @@ func (s *Store) open(dir string) (err error) {
 	if s.db, s.file, err = open(s.path, false); err != nil {
 		return err
 	}
-	if s.opened, err = s.file.Stat(); err == nil {
+	info, err := s.file.Stat()
+	if err == nil {
+		s.place = placeOf(info)
 		err = s.begin()
 	}
 	if err != nil {
@@ -158,20 +159,20 @@ func (s *Store) Check() error {
 
 // look compares the file under the store's path with the open one.
 func (s *Store) look() error {
-	there, err := os.Stat(s.path)
+	there, err := lookAt(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: it, or its directory, was removed or moved", store.ErrGone)
 	}
 	if err != nil {
 		return err
 	}
-	if !os.SameFile(there, s.opened) {
+	if !there.sameFile(s.place) {
 		return fmt.Errorf("%w: another file is in its place", store.ErrGone)
 	}
-	if there.Size() < s.size {
-		return fmt.Errorf("%w: it was cut from %d to %d bytes", store.ErrDamaged, s.size, there.Size())
+	if there.size < s.place.size {
+		return fmt.Errorf("%w: it was cut from %d to %d bytes", store.ErrDamaged, s.place.size, there.size)
 	}
-	s.size = there.Size()
+	s.place.size = there.size
 	return nil
 }
 

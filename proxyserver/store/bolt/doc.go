@@ -20,6 +20,7 @@
 // file before it is used, load.go reads it as a whole, content.go
 // writes and reads what package record says, table.go counts the records and seals
 // them with checksums, pages.go finds them in the file, and options.go opens it.
+// place.go tells which file is under the store's path.
 //
 // To read, the package does not use bbolt, which trusts its file: on a damaged page
 // bbolt panics, partly in a goroutine of its own, and where a file was cut short
