@@ -9,7 +9,7 @@
 //   - main.go and root.go: the program, its commands, its end, its exit code (exitcode.go);
 //   - a file for each command, of its name (reacquire is in acquire.go, resume in
 //     pause.go, and keeper.go is what acquire starts); serve goes on in listen.go,
-//     settings.go, reload.go, serveflags.go, servelog.go and serveetcd.go, status in
+//     settings.go, reload.go, serveflags.go, servelog.go, serveetcd.go and ballast.go, status in
 //     statustable.go, statuslimits.go, statusshared.go and watch.go;
 //   - what commands share: takeflags.go, sharedflags.go and coalesceflags.go (of what
 //     takes a lease), operator.go and askpools.go (of calls that do not), pidflags.go,

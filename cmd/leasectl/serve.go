@@ -113,6 +113,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		process.Ready(nil)
 	}
 	defer set.keepUp(ctx)()
+	defer holdBallast()()
 	err = set.server.Serve(ctx, listeners...)
 	logStop(ctx, log, err)
 	return err

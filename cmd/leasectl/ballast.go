@@ -1,0 +1,16 @@
+package main
+
+import "runtime"
+
+// ballastSize is how much garbage a server makes at least before the runtime collects
+// it. The runtime does so when the heap has doubled, or at 4 MiB. A busy server has a
+// smaller heap, and its stacks would be scanned ten to twenty times a second.
+const ballastSize = 16 << 20
+
+// holdBallast makes the heap larger by memory that nobody touches, so that it never is
+// resident. A larger GOGC would do the same for a small heap, but the heap of a server
+// with many waiters would grow to a multiple. The caller calls release at the end.
+func holdBallast() (release func()) {
+	ballast := make([]byte, ballastSize)
+	return func() { runtime.KeepAlive(ballast) }
+}
