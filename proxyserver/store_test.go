@@ -354,6 +354,20 @@ func TestPanicOutsideOfThePools(t *testing.T) {
 	p.served <- nil
 }
 
+// So is what is done for a waiter on another stack than its own.
+func TestPanicAside(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{quota(1)}, Log: slog.New(panicsAt{slog.DiscardHandler, "queued"})})
+	p.acquire("type=q")
+	p.server.term.lastWaits.Store(true)
+	if r := p.acquire("type=q"); r.status != 503 || !strings.Contains(r.body, errPanicked.Error()) {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if err := <-p.served; !errors.Is(err, errPanicked) {
+		t.Errorf("Serve: %v", err)
+	}
+	p.served <- nil
+}
+
 // bad is a store whose commit panics if it holds a change.
 type bad struct{ store.Store }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -40,6 +41,7 @@ type term struct {
 	keeping       bool          // keepTime runs
 	ran           time.Duration // lease clock of the last call
 	lastAnonymous uint64        // number of the last request without an id
+	lastWaits     atomic.Bool   // the last acquire has to wait: the next one probably, too
 	finished      bool          // the last commit is under way, or over
 }
 

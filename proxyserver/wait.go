@@ -34,11 +34,32 @@ type request struct {
 // acquire returns the outcome of r, which is durable; with errSlice r is still
 // queued. It blocks until then, or until ctx ends.
 func (t *term) acquire(ctx context.Context, r *request) outcome {
-	out, c := t.ask(r)
+	ask := t.ask
+	if t.lastWaits.Load() {
+		ask = t.askAside
+	}
+	out, c := ask(r)
 	if c == nil {
 		return out
 	}
 	return t.await(ctx, r, c)
+}
+
+// askAside is ask on the stack of another goroutine, for an r that will wait. To
+// decide takes more stack than to wait, and a stack that has grown stays as it is.
+func (t *term) askAside(r *request) (out outcome, c *call) {
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		defer func() { // the caller could not
+			if cause := recover(); cause != nil {
+				out, c = outcome{err: t.failCall(cause)}, nil
+			}
+		}()
+		out, c = t.ask(r)
+	}()
+	<-asked
+	return out, c
 }
 
 // ask returns the outcome of r, or, if r has to wait, what waits for it.
@@ -58,6 +79,9 @@ func (t *term) ask(r *request) (out outcome, c *call) {
 			known = t.waiting[r.ID] != nil
 			r.wait = t.waitOf(r, at.Waited)
 			t.waiting.attach(r.ID, c, until(now, r.wait))
+		}
+		if waits := c != nil; waits != t.lastWaits.Load() {
+			t.lastWaits.Store(waits)
 		}
 	})
 	if err != nil {

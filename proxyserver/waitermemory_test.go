@@ -47,7 +47,7 @@ func TestWaiterMemory(t *testing.T) {
 	p.waitingFor(n)
 	each := int(inUse()-before) / n
 	t.Logf("%d bytes for each waiter, %d for a page", each, page())
-	if most := 48 << 10; each > most { // 26 KiB, with 1 KiB of its client; twice the stack if a deep call meets the race detector
+	if most := 48 << 10; each > most { // 24 KiB, with 1 KiB of its client; twice the stack if a deep call meets the race detector
 		t.Errorf("a waiter takes %d bytes, more than %d", each, most)
 	}
 	if got, most := page(), 100<<10; got > most { // 20 KiB
