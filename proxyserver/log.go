@@ -2,8 +2,12 @@ package proxyserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/leasectl/leasectl/pool"
 )
@@ -99,18 +103,18 @@ func (l changeLog) request(what string, r pool.Request, attrs ...slog.Attr) {
 		slog.String("owner", owner), slogToken(token), slog.String("type", r.Type),
 		slogCount(r), slog.String("request_id", id), slogKey(r.Key), slogOvercommit(r.Overcommit),
 	)
-	l.LogAttrs(context.Background(), slog.LevelInfo, what, append(all, attrs...)...)
+	l.write(slog.LevelInfo, what, append(all, attrs...)...)
 }
 
 func (l changeLog) grant(c *pool.Change) {
-	names := make([]string, len(c.Leases))
-	generations := make([]uint64, len(c.Leases))
+	names := make(logNames, len(c.Leases))
+	generations := make(logGenerations, len(c.Leases))
 	for i, granted := range c.Leases {
 		names[i], generations[i] = granted.Name, granted.Generation
 	}
 	first := c.Leases[0]
 	token, owner := splitHolder(first.Owner)
-	l.LogAttrs(context.Background(), slog.LevelInfo, "granted",
+	l.write(slog.LevelInfo, "granted",
 		slog.String("owner", owner), slogToken(token), slog.String("type", first.Type),
 		slog.Any("names", names), slog.Any("generations", generations),
 		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)),
@@ -146,10 +150,52 @@ func (l changeLog) leaseAt(level slog.Level, what string, lease pool.Lease, attr
 	token, owner := splitHolder(lease.Owner)
 	all := append(make([]slog.Attr, 0, 12), // which is not on the heap
 		slog.String("owner", owner), slogToken(token), slog.String("type", lease.Type),
-		slog.Any("names", []string{lease.Name}), slog.Any("generations", []uint64{lease.Generation}),
+		slog.Any("names", logNames{lease.Name}), slog.Any("generations", logGenerations{lease.Generation}),
 		slog.String("request_id", lease.RequestID),
 	)
-	l.LogAttrs(context.Background(), level, what, append(all, attrs...)...)
+	l.write(level, what, append(all, attrs...)...)
+}
+
+// write is LogAttrs of the logger, but for where in the code a line is from: to find
+// that out takes longer than to make the line.
+func (l changeLog) write(level slog.Level, what string, attrs ...slog.Attr) {
+	ctx, handler := context.Background(), l.Handler()
+	if !handler.Enabled(ctx, level) {
+		return
+	}
+	r := slog.NewRecord(time.Now(), level, what, 0)
+	r.AddAttrs(attrs...)
+	handler.Handle(ctx, r)
+}
+
+// logNames and logGenerations are lists as the handlers of slog write any other, but
+// without reflection.
+type (
+	logNames       []string
+	logGenerations []uint64
+)
+
+// MarshalText implements [encoding.TextMarshaler], for lines of text.
+func (n logNames) MarshalText() ([]byte, error) { return []byte("[" + strings.Join(n, " ") + "]"), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (n logNames) MarshalJSON() ([]byte, error) { return json.Marshal([]string(n)) }
+
+// MarshalText implements [encoding.TextMarshaler], for lines of text.
+func (g logGenerations) MarshalText() ([]byte, error) { return g.list(' '), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (g logGenerations) MarshalJSON() ([]byte, error) { return g.list(','), nil }
+
+func (g logGenerations) list(between byte) []byte {
+	text := []byte{'['}
+	for i, generation := range g {
+		if i > 0 {
+			text = append(text, between)
+		}
+		text = strconv.AppendUint(text, generation, 10)
+	}
+	return append(text, ']')
 }
 
 // slogToken is left out by handlers if no token was used.
@@ -193,7 +239,7 @@ func slogOvercommit(is bool) slog.Attr {
 // report writes a line for what a holder said.
 func (l changeLog) report(r pool.Reported) {
 	token, owner := splitHolder(r.Owner)
-	l.LogAttrs(context.Background(), slog.LevelInfo, "reported",
+	l.write(slog.LevelInfo, "reported",
 		slog.String("owner", owner), slogToken(token), slog.String("type", r.Type),
 		slog.String("outcome", r.Outcome.String()), slogDetail(r.Detail), slog.Int("limit", r.Limit),
 		slog.Uint64("generation", r.Generation), slog.String("request_id", r.RequestID))
@@ -212,7 +258,7 @@ func moveWord(m pool.Move) string {
 // limitMoved writes a line for a move of a limit, with the report that decided it.
 func (l changeLog) limitMoved(r pool.Reports) {
 	token, owner := splitHolder(r.Moved.Owner)
-	l.LogAttrs(context.Background(), slog.LevelInfo, moveWord(r.Moved),
+	l.write(slog.LevelInfo, moveWord(r.Moved),
 		slog.String("type", r.Type), slog.Int("from", r.Moved.From), slog.Int("to", r.Moved.To), slog.Int("wall", r.Wall),
 		slog.String("reason", r.Moved.Why()), slog.String("owner", owner), slogToken(token), slogDetail(r.Moved.Detail))
 }
