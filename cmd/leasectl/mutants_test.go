@@ -38,6 +38,8 @@ var mutantList = []mutant{
 		"./pool", "TestFurtherRestartsGiveWaitersNoMoreTime", true},
 	{"who has come back is missed still", "pool/waiter.go", "\t\tr.missed = false\n", "",
 		"./pool", "TestRestoredQueue", false},
+	{"a quote in an owner ends its text", "proxyserver/store/record/object.go", `c == '"' || `, "",
+		"./proxyserver/store/record", "TestLeaseText", false},
 	{"waiters are not stored", "proxyserver/store/record/queue.go", "if c.Waiter.Anonymous {", "if true {",
 		"./proxyserver", "TestWaitersBecomeDurable", false},
 	{"who was granted a lease waits in the store", "proxyserver/store/record/queue.go", "if !c.WasQueued {", "if true {",

@@ -3,7 +3,6 @@ package bolt
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"time"
@@ -11,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/record"
 )
 
 // All records are in one bucket, so that a commit writes few pages.
@@ -129,8 +129,20 @@ func (t *table) uncount(key []byte) error {
 // finish writes the meta record.
 func (t *table) finish(tx *bolt.Tx) error {
 	t.meta.Transaction = tx.ID()
-	payload, err := json.Marshal(t.meta)
-	return errors.Join(err, t.bucket.Put(metaKey, seal(metaKey, payload)))
+	return t.bucket.Put(metaKey, seal(metaKey, t.meta.text()))
+}
+
+// text is the record as JSON.
+func (m *metaRecord) text() []byte {
+	o := record.NewObject()
+	o.Int("format", int64(m.Format))
+	o.String("id", m.ID)
+	o.Int("clock", int64(m.Clock))
+	o.Uint("generation", m.Generation)
+	o.Int("transaction", int64(m.Transaction))
+	o.Int("records", int64(m.Records))
+	o.Uint("sum", m.Sum)
+	return o.End()
 }
 
 // describe names a record for people.

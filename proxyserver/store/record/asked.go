@@ -21,3 +21,17 @@ func askedBy(q pool.Request) asked {
 		Key: q.Key, Coalesce: q.Coalesce, Variant: q.Variant, Overcommit: q.Overcommit,
 	}
 }
+
+// write adds the fields to the record that a is part of.
+func (a *asked) write(o *Object) {
+	o.Int("count", int64(a.Count))
+	o.IntIf("items", int64(a.Items))
+	o.TrueIf("has_items", a.HasItems)
+	o.TrueIf("weighted", a.Weighted)
+	o.StringIf("key", a.Key)
+	if a.Coalesce != 0 {
+		o.String("coalesce", a.Coalesce.String())
+	}
+	o.StringIf("variant", a.Variant)
+	o.TrueIf("overcommit", a.Overcommit)
+}

@@ -58,7 +58,7 @@ func Write(t Table, c pool.Change) error {
 		}
 		return deleteWaiter(t, c)
 	case pool.Renewed, pool.Extended, pool.Delayed, pool.Resized, pool.Broken:
-		return putLease(t, c.Lease)
+		return putLease(t, &c.Lease)
 	case pool.Done:
 		return t.Delete(leaseKey(c.Lease.Name))
 	case pool.Remembered:
@@ -150,15 +150,15 @@ func (r leaseRecord) lease(name string) pool.Lease {
 }
 
 func putLeases(t Table, leases []pool.Lease) error {
-	for _, l := range leases {
-		if err := putLease(t, l); err != nil {
+	for i := range leases {
+		if err := putLease(t, &leases[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func putLease(t Table, l pool.Lease) error {
+func putLease(t Table, l *pool.Lease) error {
 	r := leaseRecord{
 		Type: l.Type, Generation: l.Generation, Owner: l.Owner,
 		RequestID: l.RequestID, asked: askedBy(l.Asked()),
@@ -171,7 +171,27 @@ func putLease(t Table, l pool.Lease) error {
 	if l.Units > 1 {
 		r.Units = l.Units
 	}
-	return putJSON(t, leaseKey(l.Name), r)
+	return t.Put(leaseKey(l.Name), r.text())
+}
+
+// text is the record as JSON.
+func (r *leaseRecord) text() []byte {
+	o := NewObject()
+	o.String("type", r.Type)
+	o.Uint("generation", r.Generation)
+	o.StringIf("owner", r.Owner)
+	o.StringIf("request_id", r.RequestID)
+	r.asked.write(&o)
+	o.IntIf("units", int64(r.Units))
+	o.Int("ttl", int64(r.TTL))
+	o.Int("granted", int64(r.Granted))
+	o.IntIf("release_at", int64(r.ReleaseAt))
+	o.TrueIf("provisional", r.Provisional)
+	o.StringIf("outcome", r.Outcome)
+	o.StringIf("broken", r.Broken)
+	o.TrueIf("extended", r.Extended)
+	o.IntIf("expires", int64(r.Expires))
+	return o.End()
 }
 
 func leaseKey(name string) []byte { return append([]byte{keyLease}, name...) }
