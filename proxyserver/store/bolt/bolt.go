@@ -24,6 +24,7 @@ type Store struct {
 	file  *os.File // the database's
 	place place    // of file when it was last looked at; bbolt never cuts it
 	path  string
+	id    string
 	meta  metaRecord // as the last commit left it; a commit that fails leaves it unknown
 }
 
@@ -79,7 +80,7 @@ func (s *Store) begin() error {
 			return err
 		}
 	}
-	s.meta = content.meta
+	s.meta, s.id = content.meta, content.meta.ID
 	return s.look()
 }
 
@@ -113,8 +114,9 @@ func (s *Store) Load() (pool.Snapshot, error) {
 	return content.snapshot, nil
 }
 
-// ID implements [store.Store]. It is known before Load, too.
-func (s *Store) ID() string { return s.meta.ID }
+// ID implements [store.Store]. It is known before Load, too, and may be called at
+// any time.
+func (s *Store) ID() string { return s.id }
 
 // Commit implements [store.Store]. It fails with [store.ErrGone] if the file is
 // not under its path before or after the transaction.
