@@ -11,11 +11,8 @@ import (
 // dieMode dies of a signal that a chain listens to.
 func dieMode(args []string) int {
 	NewChain(Signals()...)
-	sig := syscall.Signal(0)
-	for _, digit := range args[0] {
-		sig = sig*10 + syscall.Signal(digit-'0')
-	}
-	Die(sig)
+	sig, _ := strconv.Atoi(args[0])
+	Die(syscall.Signal(sig))
 	return 1
 }
 

@@ -19,7 +19,7 @@ type Process struct {
 	group     *group
 	wantsPeak bool
 	cgroup    string        // that it has to itself, if its peak is wanted; "" if none
-	done      chan struct{} // closed after the last write of the rest
+	done      chan struct{} // closed when the child has ended, and the fields below are written
 	status    Status
 	peak      Peak
 }
@@ -119,6 +119,6 @@ func (p *Process) supervise(start func() (pid int, err error), started chan<- er
 	if p.wantsPeak {
 		p.peak = peakOf(p.cgroup, int64(usage.Maxrss)*maxRSSUnit)
 	}
-	close(p.done) // before the rest, which callers of Wait need not wait for
+	close(p.done) // first: no caller of Wait waits for the forwarding of signals to end
 	signals.stop(&forwarding)
 }

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"sync"
 	"syscall"
 	"time"
 
@@ -38,19 +39,10 @@ func WatchExit(ctx context.Context, pid int) <-chan error {
 		return ended
 	}
 	watching := make(chan struct{})
+	begun := sync.OnceFunc(func() { close(watching) })
 	go func() {
-		first := true
-		err := sys.AwaitExit(ctx, pid, func() bool {
-			if first {
-				first = false
-				close(watching)
-			}
-			return true
-		}, exitPoll)
-		if first {
-			close(watching) // it ended before AwaitExit asked
-		}
-		ended <- err
+		defer begun() // it ended before AwaitExit asked
+		ended <- sys.AwaitExit(ctx, pid, func() bool { begun(); return true }, exitPoll)
 	}()
 	<-watching
 	return ended
