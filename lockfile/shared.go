@@ -75,16 +75,20 @@ func (s Shared) Read() (SharedRecord, error) {
 func (s Shared) read() (r SharedRecord, data []byte, err error) {
 	path := string(s) + jsonSuffix
 	data, err = readOwn(path)
-	if err == nil {
-		err = checkFormat(data)
-	}
+	var doc sharedDoc
 	if err == nil && len(data) > 0 {
-		err = json.Unmarshal(data, &r)
+		err = unmarshal(data, &doc, &doc.Format)
 	}
 	if err != nil {
 		return SharedRecord{}, nil, fmt.Errorf("read shared lease %s: %w", path, err)
 	}
-	return r, data, nil
+	return doc.SharedRecord, data, nil
+}
+
+// sharedDoc is a record as it stands on disk.
+type sharedDoc struct {
+	Format int `json:"format"`
+	SharedRecord
 }
 
 // SharedTx is a shared lease under its lock, inside [Shared.Update].
@@ -173,10 +177,7 @@ func (tx *SharedTx) replace() ([]byte, error) {
 }
 
 func (tx *SharedTx) encode() ([]byte, error) {
-	data, err := json.Marshal(struct {
-		Format int `json:"format"`
-		SharedRecord
-	}{plainFormat, tx.SharedRecord})
+	data, err := json.Marshal(sharedDoc{plainFormat, tx.SharedRecord})
 	return append(data, '\n'), err
 }
 
