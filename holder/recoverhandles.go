@@ -2,7 +2,9 @@ package holder
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -39,8 +41,12 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 	if err := r.forgetUnconfirmed(ctx, handle, record.Owed); err != nil {
 		return err
 	}
-	if record, err = handle.Read(); err != nil || !due(record) {
-		return nil
+	record, err = handle.Read()
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !due(record) {
+		return nil // nothing else was owed
+	}
+	if err != nil {
+		return err
 	}
 	return r.releaseOwed(ctx, handle, record)
 }
