@@ -136,8 +136,8 @@ func (k *keepers) state(request string) keeperState {
 // there is one.
 func (k *keepers) tell(request string) bool { return k.state(request) == keeperAlive }
 
-// dismiss ends the keeper of a request that is given back, and removes what a
-// killed one left.
+// dismiss ends the keeper of a request that is given back: the look at its state makes
+// it look at its handle. It also removes what a killed one left.
 func (k *keepers) dismiss(request string) {
 	if k.state(request) == keeperKilled {
 		os.Remove(k.socket(request))

@@ -98,14 +98,11 @@ func (r *recovery) rounds(ctx context.Context) error {
 		return err
 	}
 	for _, file := range files {
-		name := ""
-		for _, dead := range r.h.deadRounds(file) {
+		name, rounds := r.h.deadRounds(file)
+		for _, dead := range rounds {
 			if err := r.silent[dead.Proxy]; err != nil {
 				r.failed(err)
 				continue
-			}
-			if record, err := file.Read(); err == nil {
-				name = record.Name
 			}
 			released, err := r.h.releaseRound(ctx, file, dead.ID)
 			r.noteSilence(dead.Proxy, err)

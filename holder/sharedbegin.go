@@ -192,7 +192,7 @@ func (s *sharing) revive(ctx context.Context, c choice) (*Lease, error) {
 		switch {
 		case r == nil:
 			return errors.New("the record of the shared lease was removed meanwhile")
-		case lost: // a dead user's round, for whoever comes next: for us
+		case lost: // to be settled, as a round whose users are dead: by this process, which chooses anew
 			r.State = lockfile.RoundReleasing
 			return tx.End(c.use)
 		case err != nil:

@@ -20,7 +20,8 @@ func (h *Holder) settleRounds(ctx context.Context, proxy string) {
 		h.report.Debugf("%v", err)
 	}
 	for _, file := range files {
-		for _, r := range h.deadRounds(file) {
+		_, dead := h.deadRounds(file)
+		for _, r := range dead {
 			if r.Proxy == proxy && ctx.Err() == nil {
 				if err := h.settleRound(ctx, file, r.ID); err != nil {
 					h.report.Debugf("%v", err)
@@ -30,13 +31,13 @@ func (h *Holder) settleRounds(ctx context.Context, proxy string) {
 	}
 }
 
-// deadRounds returns the rounds of a shared lease that nobody uses, as a look
-// without the lock shows them. One that lingers has its time.
-func (h *Holder) deadRounds(file lockfile.Shared) (dead []lockfile.Round) {
+// deadRounds returns the NAME of a shared lease and its rounds that nobody uses, as a
+// look without the lock shows them. One that lingers has its time.
+func (h *Holder) deadRounds(file lockfile.Shared) (name string, dead []lockfile.Round) {
 	record, err := file.Read()
 	if err != nil {
 		h.report.Debugf("%v", err)
-		return nil
+		return "", nil
 	}
 	l := h.sharedOf(file)
 	for _, r := range record.Rounds {
@@ -44,7 +45,7 @@ func (h *Holder) deadRounds(file lockfile.Shared) (dead []lockfile.Round) {
 			dead = append(dead, r)
 		}
 	}
-	return dead
+	return record.Name, dead
 }
 
 // sharedOf is the shared lease of a record that was found.
