@@ -49,7 +49,7 @@ func (r *recovery) intents(ctx context.Context) error {
 		}
 		ctx, cancel := releaseContext(ctx)
 		defer cancel()
-		done, err := r.settle(ctx, in)
+		done, err := r.settleIntent(ctx, in)
 		if err != nil {
 			r.noteSilence(in.Proxy, err)
 			r.failed(fmt.Errorf("%s: %w", describeIntent(in), err))

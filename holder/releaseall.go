@@ -81,7 +81,7 @@ func (t *tidying) intents(ctx context.Context) {
 		if in.Owner != t.owner || s.proxyOf(in.Proxy) == "" {
 			return false
 		}
-		done, err := s.settle(ctx, in)
+		done, err := s.settleIntent(ctx, in)
 		t.said(err)
 		return err == nil && !done.unconfirmed
 	}))

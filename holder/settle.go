@@ -32,7 +32,7 @@ func (h *Holder) settleOwn(ctx context.Context, proxy string) {
 		if !sameProxy(in.Proxy, proxy) {
 			return false
 		}
-		done, err := s.settle(ctx, in)
+		done, err := s.settleIntent(ctx, in)
 		switch {
 		case err != nil:
 			h.report.Debugf("journal: %s: %v", describeIntent(in), err)
@@ -74,10 +74,10 @@ var (
 	errUncertain = errors.New("it may have been released before")
 )
 
-// settle settles one intent, whose lock the caller holds. The handle decides,
+// settleIntent settles one intent, whose lock the caller holds. The handle decides,
 // under its lock: if it has the request, what it says counts. A handle that
 // does not have it has given it up, or never got it.
-func (s *settling) settle(ctx context.Context, in lockfile.Intent) (done settlement, err error) {
+func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done settlement, err error) {
 	if len(in.Unconfirmed) > 0 {
 		return settlement{unconfirmed: true}, nil // until it is forgotten
 	}

@@ -58,7 +58,7 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 	for len(req.Names) > 0 {
 		t := r.try(ctx, req)
 		if t.o.err == nil && t.o.StatusCode/100 == 2 && !t.o.foreign() {
-			r.settle(t.o, req.Names)
+			r.succeeded(t.o, req.Names)
 			return later, failed, nil
 		}
 		at := stoppedAt(t.o, req.Names)
@@ -71,15 +71,15 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 			later, failed = append(later, name), t.o.failed()
 			r.client.released.set([]string{name}, attempted) // nobody knows how far the release came
 		} else {
-			r.judge(ctx, name, t)
+			r.noteUnknown(ctx, name, t)
 		}
 		req.Names = req.Names[at+1:]
 	}
 	return later, failed, nil
 }
 
-// judge says what it means that the proxy does not know a name.
-func (r *nameRelease) judge(ctx context.Context, name string, t *nameTry) {
+// noteUnknown decides what it means that the proxy does not know a name.
+func (r *nameRelease) noteUnknown(ctx context.Context, name string, t *nameTry) {
 	if can, err := r.client.identify(ctx, rand.Text(), r.patience); err == nil && can.ChecksOwners() {
 		// Ours says so of what it has never had.
 		r.refused = append(r.refused, &reworded{text: fmt.Sprintf("the proxy has no lease %q", name), err: t.o.failed()})
@@ -98,9 +98,9 @@ func (r *nameRelease) released(names []string) {
 	r.client.released.set(names, released)
 }
 
-// settle notes a success: our server's reply, or that of version 1, which has
+// succeeded notes a success: our server's reply, or that of version 1, which has
 // released all names.
-func (r *nameRelease) settle(o outcome, names []string) {
+func (r *nameRelease) succeeded(o outcome, names []string) {
 	reply, ours := o.releaseReply()
 	if !ours {
 		reply.Released = names

@@ -25,14 +25,15 @@ func noArgsBut(flag string) cobra.PositionalArgs {
 			return nil
 		}
 		flag := flag
-		if cmd.Flags().Lookup("names") != nil && flag == "names" && isFile(args[0]) {
+		if cmd.Flags().Lookup("names") != nil && flag == "names" && looksLikeFile(args[0]) {
 			flag = "handle"
 		}
 		return usagef("%s accepts no arguments, found %q: did you mean --%s %s", cmd.CommandPath(), args[0], flag, args[0])
 	}
 }
 
-func isFile(path string) bool {
+// looksLikeFile tells whether a word is the path of a file, or is typed like one.
+func looksLikeFile(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil || strings.Contains(path, "/") && errors.Is(err, fs.ErrNotExist)
 }

@@ -151,7 +151,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 		return statusError{code: joined.ExitCode}
 	}
 	if err != nil {
-		return o.conflict(err)
+		return o.failure(err)
 	}
 	return ending(end)
 }
@@ -172,9 +172,9 @@ func ending(end supervisor.End) error {
 	return nil
 }
 
-// conflict gives "no lease in time" the exit code that the user asked for, and
+// failure gives "no lease in time" the exit code that the user asked for, and
 // every failure that has none the one of a wrapper that failed.
-func (o *execOptions) conflict(err error) error {
+func (o *execOptions) failure(err error) error {
 	if errors.Is(err, proxyclient.ErrExhausted) {
 		return statusError{code: o.conflictExitCode, err: err}
 	}
