@@ -1,18 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -81,7 +80,7 @@ func TestKeeperInheritsNothing(t *testing.T) {
 			t.Errorf("descriptor %d is %q, %v: want %s", fd, target, err, os.DevNull)
 		}
 	}
-	if session, err := getsid(pid); err != nil || session != pid {
+	if session, err := unix.Getsid(pid); err != nil || session != pid {
 		t.Errorf("session %d, %v: want its own, %d", session, err, pid)
 	}
 	if dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || dir != "/" {
@@ -89,44 +88,6 @@ func TestKeeperInheritsNothing(t *testing.T) {
 	}
 	kill()
 	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
-}
-
-func getsid(pid int) (int, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	return strconv.Atoi(fields[3]) // state, ppid, pgrp, session: proc(5)
-}
-
-// A shell that is killed by the end of its terminal, with its whole session,
-// does not take the keeper with it before the lease is back.
-func TestKeeperSurvivesHangUp(t *testing.T) {
-	w := newWorld(t, build(t, ""), "install=1")
-	shell := exec.Command("sh", "-c", w.program+` acquire --type install --handle h --owner-pid $$ >/dev/null; echo up; read line`)
-	shell.Dir, shell.Env = w.dir, w.env
-	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	stdin, err := shell.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stdin.Close()
-	stdout, err := shell.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stdout.Read(make([]byte, 3)); err != nil {
-		t.Fatal(err)
-	}
-	pid := w.keeperPID(w.path("h"))
-	syscall.Kill(-shell.Process.Pid, syscall.SIGHUP)
-	shell.Wait()
-	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
-	w.await("the keeper to end", func() bool { return !lives(pid) })
 }
 
 // A hundred keepers sleep until the next renewal. A thread of theirs that wakes,

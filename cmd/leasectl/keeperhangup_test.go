@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/creack/pty"
@@ -48,4 +49,33 @@ func TestKeeperOutlivesShellAndTerminal(t *testing.T) {
 	kill()
 	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
 	w.await("the keeper to end", func() bool { return !lives(keeper) })
+}
+
+// A shell that is killed by the end of its terminal, with its whole session,
+// does not take the keeper with it before the lease is back.
+func TestKeeperGivesBackAfterAHangUp(t *testing.T) {
+	w := newWorld(t, build(t, ""), "install=1")
+	shell := exec.Command("sh", "-c", w.program+` acquire --type install --handle h --owner-pid $$ >/dev/null; echo up; read line`)
+	shell.Dir, shell.Env = w.dir, w.env
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	stdin, err := shell.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	stdout, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 3)); err != nil {
+		t.Fatal(err)
+	}
+	pid := w.keeperPID(w.path("h"))
+	syscall.Kill(-shell.Process.Pid, syscall.SIGHUP)
+	shell.Wait()
+	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
+	w.await("the keeper to end", func() bool { return !lives(pid) })
 }
