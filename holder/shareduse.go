@@ -16,7 +16,7 @@ import (
 type sharedUse struct {
 	sharedLease
 	use   *lockfile.Use
-	round lockfile.Round // as it was when the use was reserved, or renewed since
+	round lockfile.Round // as last read; keep's until that is stopped, then leave's
 	ended bool
 }
 

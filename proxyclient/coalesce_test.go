@@ -28,6 +28,15 @@ func TestCoalesced(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+	bubble(t, "joined after an answer was lost, and asked about beside the next attempt", func(t *testing.T) {
+		late := ended
+		late.delay = 20 * time.Second
+		c, _ := serve(t, nil, health, badGateway, late, fault{status: 200, body: `{"request_id":"R","state":"joined","reason":"joined","follows":"L"}`})
+		r := request
+		r.Wait = 5 * time.Second // which a run may outlast
+		_, err := c.Acquire(t.Context(), r)
+		want(t, err, ErrCoalesced)
+	})
 	bubble(t, "waits again", func(t *testing.T) {
 		c, _ := serve(t, newOurs(t), health, joined, joined, queued, queued, queued)
 		start := time.Now()
