@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
@@ -117,7 +118,7 @@ func (k *keeper) mine() bool {
 func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 	for {
 		if !k.mine() {
-			return false, nil
+			return k.replaced(), nil
 		}
 		due := !k.record.ReleaseAt.IsZero() && bare(k.record.Leases)
 		if !due && k.ended == nil {
@@ -133,6 +134,14 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 			return due, err
 		}
 	}
+}
+
+// replaced tells whether the handle was removed, and another lease acquired into its
+// path, so that nobody but the keeper can give the keeper's lease back.
+func (k *keeper) replaced() bool {
+	r, err := k.handle.Read()
+	owed := slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == k.request })
+	return err == nil && r.RequestID != k.request && !owed && k.h.cleaned(k.record)
 }
 
 // event blocks until something happens, and tells whether that is the end.

@@ -189,6 +189,28 @@ func switches(t *testing.T, pids []int) (n int) {
 	return n
 }
 
+// A keeper whose handle is removed, and whose owner acquires into the same path again,
+// gives the first lease back: nobody else can. Before, the second acquire waited for
+// the TTL of the first lease, which nobody used.
+func TestKeeperOfReplacedHandle(t *testing.T) {
+	t.Parallel()
+	w := newWorldOf(t, build(t, ""), "--config", shortTTL(t, 3*sharedTTL))
+	relay := w.relay()
+	owner, _ := w.owner()
+	handle := w.path("h")
+	acquire := []string{"acquire", "--type", "one", "--handle", handle, "--wait-timeout", "1m", "--owner-pid", strconv.Itoa(owner)}
+	w.run(0, acquire...)
+	keeper := w.keeperPID(handle)
+	for _, suffix := range []string{"", ".json", ".lock"} {
+		os.Remove(handle + suffix)
+	}
+	w.run(0, acquire...)
+	if releases := relay.requests(leaseapi.PathRelease); len(releases) != 1 {
+		t.Errorf("the releases are %v, want the keeper's", releases)
+	}
+	w.await("the first keeper to end", func() bool { return !lives(keeper) })
+}
+
 // A keeper whose handle is cleaned up, as with a workspace, keeps the lease for its
 // owner all the same, and gives it back when that ends. Before, it left both to the TTL.
 func TestKeeperOutlivesItsHandle(t *testing.T) {

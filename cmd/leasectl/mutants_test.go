@@ -186,6 +186,8 @@ var mutantList = []mutant{
 		"./proxyclient", "TestFault", false},
 	{"an unknown type waits for what the proxy can do", "proxyclient/unwind.go", "\t\tctx, cancel := context.WithTimeout(ctx, cancelTime)\n\t\tdefer cancel()\n\t\tcan, _", "\t\tcan, _",
 		"./proxyclient", "TestUnknownTypeOfSilentProxy", false},
+	{"a keeper of a replaced handle leaves its lease", "holder/keeper.go", "return k.replaced(), nil", "return false, nil",
+		"./cmd/leasectl", "TestKeeperOfReplacedHandle", false},
 	{"who removes a handle has given its lease back", "holder/lease.go", "return !l.h.cleaned(l.record)", "return true",
 		"./holder", "TestKeepCleaned", false},
 	{"a release that this machine could not note is a loss", "holder/lease.go", "return errors.Is(err, fs.ErrNotExist) &&", "return false &&",
