@@ -8,7 +8,7 @@ import (
 
 // Why a Resize changes nothing.
 var (
-	ErrListed = errors.New("the pool has names, and a lease of it is one")
+	ErrListed = errors.New("leases of this pool are names: only those of a counted pool can be resized")
 	ErrStale  = errors.New("the lease holds another number of units than was said")
 	ErrNoRoom = errors.New("there is no room to grow")
 	ErrLost   = errors.New("the lease is lost")

@@ -40,9 +40,12 @@ func newReacquireCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reacquire --handle HANDLE",
 		Short: "give a lease back and take a new one into the same handle",
-		Long: `Reacquire cancels a pending release of the handle, gives its lease back and
-queues for a new one, as one step: no other process sees a handle without
-either. If the handle is gone it is an acquire.`,
+		Long: `Reacquire replaces the lease of a handle: it cancels a late release of the old
+lease, gives the old lease back, queues for a new one, and writes that into the
+same handle. It asks for the same type, count and key, of the same proxy, unless
+flags say otherwise. Meanwhile the handle always has the old lease or the new
+request, so that no other process takes the handle for free. If the handle does
+not exist, reacquire is an acquire, and needs --type.`,
 		Example: `  leasectl reacquire --handle "$handle" --type install`,
 		Args:    noArgsBut("handle"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -62,17 +62,32 @@ func shownCommands(t *testing.T) []*cobra.Command {
 
 func commandReference(t *testing.T) []byte {
 	t.Helper()
+	shown := shownCommands(t)
+	inherited := strings.TrimSpace(flagGroups(flagless(shown[0].Root())))
 	var b bytes.Buffer
-	b.WriteString("# Commands\n\nThis page is `leasectl help COMMAND` of each command; `make docs` writes it.\n")
-	for _, cmd := range shownCommands(t) {
+	b.WriteString("# Commands\n\nThis page is `leasectl help COMMAND` of each command; `make docs` writes it. Each command also has the\n" +
+		"[flags of all commands](#flags-of-all-commands), which stand here once.\n")
+	for _, cmd := range shown {
 		var help bytes.Buffer
 		cmd.SetOut(&help)
 		if err := cmd.Help(); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", cmd.Name(), strings.TrimSpace(help.String()))
+		own, ok := strings.CutSuffix(strings.TrimSpace(help.String()), inherited)
+		if !ok {
+			t.Errorf("the help of %s does not end with the flags of all commands", cmd.Name())
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n```text\n%s\n```\n", cmd.Name(), strings.TrimSpace(own))
 	}
+	fmt.Fprintf(&b, "\n## Flags of all commands\n\n```text\n%s\n```\n", inherited)
 	return b.Bytes()
+}
+
+// flagless returns a command below root that has no flags but those of all commands.
+func flagless(root *cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: "flagless"}
+	root.AddCommand(cmd)
+	return cmd
 }
 
 func writeManPages(t *testing.T, dir string) {

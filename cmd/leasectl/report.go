@@ -22,14 +22,15 @@ func newReportCommand(a *app) *cobra.Command {
 	o := new(reportOptions)
 	cmd := &cobra.Command{
 		Use:   "report (throttled | ok) [--handle HANDLE]",
-		Short: "say what the account said to the holder of a lease",
-		Long: `Report tells the proxy that the account has throttled the holder of a lease, or
-that it has not: throttled at once, ok when the lease ends. A pool with adapt moves
-its limit by that, and any pool counts it. The first word about a lease counts, but
-throttled beats ok. A lease that has ended is remembered for two hours.
+		Short: "tell the proxy whether the account throttled the work of a lease",
+		Long: `Report tells the proxy whether the cloud account throttled the work that a lease
+is for. Every pool counts the reports; a pool with adapt also lowers and raises
+its limit by them. Report throttled as soon as you see it; an ok counts when the
+lease ends. Of several reports for one lease the first counts, but throttled
+replaces ok. A lease can be reported for until two hours after its end.
 
-Without --handle it is the lease of leasectl exec, as its command sees it. Without
-a lease there is nothing to report, and that is success.`,
+Without --handle, report is for the lease of the leasectl exec that it runs under.
+If there is no such lease, as in a dry run, report says so and exits with 0.`,
 		Example:   `  grep -q RequestLimitExceeded install.log && leasectl report throttled`,
 		ValidArgs: []string{leaseapi.OutcomeThrottled, leaseapi.OutcomeOK},
 		Args: func(_ *cobra.Command, args []string) error {
@@ -47,7 +48,7 @@ a lease there is nothing to report, and that is success.`,
 	}
 	flags := cmd.Flags()
 	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed (default: $LEASECTL_HANDLE)")
-	flags.StringVar(&o.detail, "detail", "", "what the account said, for people")
+	flags.StringVar(&o.detail, "detail", "", "what the account said; operators read it in the log")
 	return cmd
 }
 
@@ -86,7 +87,8 @@ func (a *app) reported(path string, ofExec bool) (r holder.Record, why string, e
 		return r, "", err
 	}
 	r, err = handle.Read()
-	if errors.Is(err, fs.ErrNotExist) {
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
 		err = nil
 		if ofExec {
 			r.RequestID = os.Getenv("LEASECTL_REQUEST_ID")
@@ -96,8 +98,10 @@ func (a *app) reported(path string, ofExec bool) (r holder.Record, why string, e
 	case err != nil:
 	case a.holder.ProxyOf(r) == "":
 		why = "no proxy is set (--proxy or $" + proxyVariable + ")"
+	case r.RequestID == "" && missing:
+		why = "handle " + handle.Path() + " does not exist"
 	case r.RequestID == "":
-		why = "handle " + handle.Path() + " says nothing of a lease that can be reported of"
+		why = "handle " + handle.Path() + " does not say which lease it is for"
 	}
 	return r, why, err
 }

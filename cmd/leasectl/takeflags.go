@@ -41,7 +41,7 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(typeValue(&o.typ), "type", "type of the lease: which pool it comes from")
 	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
 	bindItems(flags, &o.items)
-	flags.Var(textValue(&o.key, leaseapi.CheckKey, fmt.Sprintf("a key of 1 to %d bytes", leaseapi.MaxKey)), "key", "what the lease is for: no two leases of a pool have the same key, and waiting for it holds nobody else up")
+	flags.Var(textValue(&o.key, leaseapi.CheckKey, fmt.Sprintf("a key of 1 to %d bytes", leaseapi.MaxKey)), "key", "what the lease is for; two leases of a pool never have the same key at once, and a request that waits for its key delays no others")
 	flags.StringVar(&o.handle, "handle", "", "path of the handle to write (default: a new one in $LEASECTL_STATE_DIR)")
 	flags.Var(choiceValue(&o.scope, "step", "step", "test"), "scope", "step, or test: also list the names in $SHARED_DIR/leases for later steps")
 	flags.Var(durationValue(&o.jitter, 0, 0, maxTime), "jitter", "wait a random time of up to this before asking")
@@ -53,7 +53,7 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 
 // bindItems binds the flag from which a counted pool makes units.
 func bindItems(flags *pflag.FlagSet, items *int) {
-	flags.Var(itemsValue(items), "items", "how many things the lease is for: the cost of a counted pool makes units of it")
+	flags.Var(itemsValue(items), "items", "how many items the lease is for; the cost setting of a counted pool says how many units that is")
 }
 
 // saidItems is the value of --items; nil if it was not said.
@@ -66,7 +66,7 @@ func saidItems(items int) *int {
 
 // bindOvercommit binds the flag that takes a lease of a full pool.
 func (o *takeOptions) bindOvercommit(flags *pflag.FlagSet) {
-	flags.BoolVar(&o.overcommit, "overcommit", false, "take the lease although the pool is full or paused, as far as its overcommit goes: for work that must not wait, and counts all the same")
+	flags.BoolVar(&o.overcommit, "overcommit", false, "take the lease even if the pool is full or paused, up to its overcommit setting; the lease counts as in use; for work that must not wait, such as deprovisioning")
 }
 
 func (o *takeOptions) check() error {
