@@ -22,7 +22,9 @@ set -o errexit -o nounset -o pipefail
       what = value("msg")
       if (what == "granted") what = "gets the lease after " value("waited")
       else if (what == "release delayed") what = "is to give it back in " value("delay") ", whatever happens"
-      else what = "gives it back after " value("held")
+      else if (what == "queued") what = "waits, at place " value("place")
+      else if (what == "released") what = "gives it back after " value("held")
+      else next
       printf "%.3f %s %s\n", clock[1] * 3600 + clock[2] * 60 + clock[3], value("owner"), what
     }
   ' "$2"

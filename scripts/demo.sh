@@ -54,7 +54,7 @@ chmod +x "$work/bin/openshift-install"
 # succeeds sooner, so the lease goes back at the end.
 run_step() {
   local name=$1 status=0
-  event "$name" queued
+  event "$name" begins
   LEASECTL_OWNER=$name LEASE_HOLD=500ms \
     "$here/step-example.sh" >"$work/$name.log" 2>&1 || status=$?
   event "$name" "ended with exit code $status"
