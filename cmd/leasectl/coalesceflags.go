@@ -19,7 +19,7 @@ type coalesceOptions struct {
 }
 
 func (o *coalesceOptions) bind(flags *pflag.FlagSet) {
-	flags.Var(choiceValue(&o.mode, "", leaseapi.CoalesceJoin, leaseapi.CoalesceOnce, leaseapi.CoalesceLatest), "coalesce", "with --key: merge with another exec of that key instead of running too: join ends with the run of the last that waits; once also with one under way; latest takes the place of the last that waits")
+	flags.Var(choiceValue(&o.mode, "", leaseapi.CoalesceJoin, leaseapi.CoalesceOnce, leaseapi.CoalesceLatest), "coalesce", "with --key: merge with another exec of that key: join ends with the run of the last that waits; once does so too, or with a run that is under way; latest replaces the last that waits")
 	flags.Var(textValue(&o.variant, leaseapi.CheckVariant, fmt.Sprintf("a variant of 1 to %d bytes", leaseapi.MaxVariant)), "variant", "with --coalesce: what the run does, such as a revision (default: a hash of the command line)")
 }
 

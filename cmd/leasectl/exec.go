@@ -35,10 +35,12 @@ func newExecCommand(a *app) *cobra.Command {
 		Use:   "exec --type TYPE [flags] -- COMMAND [ARG…]",
 		Short: "run a command while holding a lease",
 		Long: `Exec takes a lease, runs the command, renews the lease as long as the command
-runs, and gives it back however the command ends. Its exit code is the
-command's, 128+n if signal n ended it; 75 if no lease was to be had in time, 76
-if the lease was lost and the command was stopped.`,
-		Example: `  leasectl exec --type install --release-after 20m --attempts 5 --retry-on 4 -- openshift-install create cluster`,
+runs, and gives it back however the command ends. If no lease is free, it queues
+for an hour, or for --wait-timeout. Its exit code is the command's, or 128+n if
+signal n ended it; 75 if it got no lease in time; 76 if the lease was lost and the
+command was stopped.`,
+		Example: `  leasectl exec --type install -- ./install.sh
+  leasectl exec --type install --optional --release-after 20m --attempts 5 --retry-on 4 -- openshift-install create cluster`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("no command: put it after --, such as leasectl exec --type T -- make test")
