@@ -98,7 +98,7 @@ func (h *Holder) Renew(ctx context.Context, r lockfile.Record, ttl time.Duration
 	}
 	renewal, err := client.Renew(ctx, wireLeases(r.Leases), ttl)
 	if err != nil {
-		return 0, fmt.Errorf("renew %s: %w", strings.Join(r.Names(), ", "), err)
+		return 0, err // it says what was tried, and names what is lost
 	}
 	return renewal.TTL, nil
 }
