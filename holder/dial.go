@@ -155,7 +155,7 @@ func (d *dialer) token() (string, error) {
 
 // open makes a client. The caller holds d.mu.
 func (d *dialer) open(a address) (*proxyclient.Client, error) {
-	options := proxyclient.Options{URL: a.url, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version}
+	options := proxyclient.Options{URL: a.url, TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version}
 	var err error
 	if options.Token, err = d.token(); err != nil {
 		return nil, err

@@ -2,14 +2,10 @@ package proxyclient
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -22,7 +18,10 @@ import (
 type Options struct {
 	URL       string // as ParseURLs takes it
 	Token     string // sent as a bearer token (RFC 6750) if not empty
-	CAFile    string // PEM file; with https, its certificates are trusted instead of the system's
+	TokenFile string // read for another token when the proxy refuses Token; none if empty
+	// CAFile is a PEM file: with https, its certificates are trusted instead of the
+	// system's. It is read again when they do not vouch for the proxy.
+	CAFile    string
 	UserAgent string // "leasectl" if empty
 }
 
@@ -32,9 +31,8 @@ type Client struct {
 	name      string // the URLs as they may be shown
 	servers   servers
 	socket    bool // it is a socket, which no browser reaches
-	token     string
 	userAgent string
-	transport *http.Transport
+	credentials
 
 	wire     atomic.Int64 // of the Capabilities that the proxy has shown
 	released releasedNames
@@ -113,14 +111,11 @@ func newClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("URL: %w", err)
 	}
-	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, errors.New("the token holds white space or characters outside ASCII")
+	if err := checkToken(o.Token); err != nil {
+		return nil, err
 	}
-	c := &Client{
-		token:     o.Token,
-		userAgent: o.UserAgent,
-		transport: newTransport(),
-	}
+	c := &Client{userAgent: o.UserAgent}
+	c.token, c.tokenFile, c.transport = o.Token, o.TokenFile, newTransport()
 	if c.userAgent == "" {
 		c.userAgent = "leasectl"
 	}
@@ -139,11 +134,9 @@ func newClient(o Options) (*Client, error) {
 	}
 	secure := slices.ContainsFunc(urls, func(u *url.URL) bool { return u.Scheme == "https" })
 	if secure && o.CAFile != "" {
-		roots, err := readRoots(o.CAFile)
-		if err != nil {
+		if err := c.trust(o.CAFile); err != nil {
 			return nil, err
 		}
-		c.transport.TLSClientConfig = &tls.Config{RootCAs: roots}
 	}
 	return c, nil
 }
@@ -163,19 +156,7 @@ func (c *Client) pageURL(path string) string {
 }
 
 // Close drops the idle connections. The client stays usable.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
-
-func readRoots(path string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read CA: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read CA: %s: no certificate in PEM form", path)
-	}
-	return roots, nil
-}
+func (c *Client) Close() { c.current().CloseIdleConnections() }
 
 func dialer() *net.Dialer {
 	return &net.Dialer{

@@ -52,12 +52,13 @@ type exchange struct {
 	patience *patience
 	sending  sending
 	last     outcome
+	trusted  *http.Transport // of the attempt, as the client has it
 
 	// With several servers:
 	server  int      // index of the one that is asked
 	asked   int      // servers in this round, which ends with a pause
 	standby *outcome // in this round: what one said that does not lead
-	walking bool     // the next attempt goes to another server, and at once
+	walking bool     // the next attempt is made at once: at another server, or with what was replaced
 }
 
 // do makes attempts until the policy of the call or p says that it is enough,
@@ -71,13 +72,8 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	if err := x.begin(req.Request); err != nil {
 		return outcome{err: err, asked: x.last.asked}
 	}
-	transport := c.transport
-	if q.fresh {
-		transport = transport.Clone()
-		transport.DisableKeepAlives = true
-	}
 	rc := retryablehttp.Client{
-		HTTPClient:   &http.Client{Transport: transport, Timeout: q.timeout, CheckRedirect: noRedirects},
+		HTTPClient:   &http.Client{Transport: &x, Timeout: q.timeout, CheckRedirect: noRedirects},
 		RetryMax:     math.MaxInt, // policy, patience and context say when it is enough
 		CheckRetry:   x.end,
 		Backoff:      x.pause,
@@ -104,9 +100,6 @@ func (c *Client) newRequest(ctx context.Context, q call) (*retryablehttp.Request
 		return nil, err
 	}
 	req.Header.Set("User-Agent", c.userAgent)
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
-	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -115,10 +108,22 @@ func (c *Client) newRequest(ctx context.Context, q call) (*retryablehttp.Request
 
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
+// RoundTrip implements [http.RoundTripper].
+func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !x.call.fresh {
+		return x.trusted.RoundTrip(req)
+	}
+	once := x.trusted.Clone()
+	once.DisableKeepAlives = true
+	return once.RoundTrip(req)
+}
+
 // begin prepares an attempt.
 func (x *exchange) begin(req *http.Request) error {
 	x.sending.begin()
 	x.last.asked = Now()
+	x.trusted = x.client.current()
+	x.client.show(req)
 	if x.client.servers.several() {
 		if err := x.choose(req); err != nil {
 			return err
@@ -150,7 +155,8 @@ func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (boo
 	walk := x.client.servers.several() && ctx.Err() == nil && x.walk(o)
 	// Both are asked each time, since both keep count.
 	mayRepeat := x.call.repeat.mayRepeat(o)
-	if x.walking = walk && mayRepeat; x.walking {
+	x.walking = walk && mayRepeat || ctx.Err() == nil && x.client.replaced(o, x.trusted)
+	if x.walking {
 		return true, nil
 	}
 	if x.standby != nil {

@@ -119,7 +119,8 @@ func (c *Client) backup(ctx context.Context, w io.Writer) (size int64, err error
 		return 0, err
 	}
 	s.begin()
-	client := http.Client{Transport: c.transport, CheckRedirect: noRedirects}
+	c.show(req.Request)
+	client := http.Client{Transport: c.current(), CheckRedirect: noRedirects}
 	resp, err := client.Do(req.Request)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s: %w", ErrUnreachable, c.name, withoutURL(ctx, err, 0))

@@ -2,6 +2,10 @@ package main
 
 // wireMutants are bugs of what wire 3 brought, outside of the pools.
 var wireMutants = []mutant{
+	{"a token that was replaced is never shown", "proxyclient/credentials.go", `return sent.Get("Authorization") != "Bearer "+token`, "return false",
+		"./proxyclient", "TestReplacedToken", false},
+	{"an authority that was replaced is never trusted", "proxyclient/credentials.go", "err != nil || bytes.Equal(text, c.ca)", "err != nil || !bytes.Equal(text, nil)",
+		"./proxyclient", "TestReplacedAuthority", false},
 	{"a key is sent to a proxy that ignores it", "proxyclient/acquire.go", `if what := a.request.needsUnits(); what != "" {`, `if what := a.request.needsUnits(); false {`,
 		"./proxyclient", "TestUnitsAreAskedFor", true},
 	{"what an answer proved is taken for all that the proxy knows", "proxyclient/query.go", "case err == nil && h.Wire < wireUnits:", "case false:",

@@ -1,0 +1,118 @@
+package proxyclient
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+)
+
+// credentials are what a client shows to its proxy, and whom it trusts. A command may
+// run for hours. Meanwhile a token or an authority may be replaced, in the same file,
+// and the old one end. So once the proxy refuses the token, or its certificate is of an
+// unknown authority, the file is read again.
+type credentials struct {
+	tokenFile, caFile string
+
+	mu        sync.Mutex // guards the rest once the client is in use
+	token     string
+	ca        []byte // as caFile had it; nil: the system's authorities are trusted
+	transport *http.Transport
+}
+
+// trust makes the authorities of a PEM file the only ones.
+func (c *credentials) trust(path string) error {
+	text, roots, err := readRoots(path)
+	if err != nil {
+		return err
+	}
+	c.caFile, c.ca = path, text
+	c.transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	return nil
+}
+
+// show puts the token of the moment into a request.
+func (c *credentials) show(req *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+}
+
+// current returns the transport that trusts whom the file names.
+func (c *credentials) current() *http.Transport {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.transport
+}
+
+// replaced reports whether an attempt failed for what has been replaced since, so that it
+// is to be made again, at once. Nothing was carried out: the proxy refused it, or was not
+// spoken to. used is the transport of the attempt.
+func (c *credentials) replaced(o outcome, used *http.Transport) bool {
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err); untrusted {
+		return c.replacedRoots(used)
+	}
+	return o.err == nil && o.StatusCode == http.StatusUnauthorized && c.replacedToken(o.Request.Header)
+}
+
+func (c *credentials) replacedToken(sent http.Header) bool {
+	if c.tokenFile == "" {
+		return false
+	}
+	text, err := os.ReadFile(c.tokenFile)
+	token := strings.TrimSpace(string(text))
+	if err != nil || token == "" || checkToken(token) != nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.token = token
+	return sent.Get("Authorization") != "Bearer "+token
+}
+
+func (c *credentials) replacedRoots(used *http.Transport) bool {
+	if c.caFile == "" {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.transport != used {
+		return true // by another call
+	}
+	text, roots, err := readRoots(c.caFile)
+	if err != nil || bytes.Equal(text, c.ca) {
+		return false
+	}
+	c.ca, c.transport = text, used.Clone()
+	c.transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	used.CloseIdleConnections()
+	return true
+}
+
+// checkToken says what is wrong with a token.
+func checkToken(token string) error {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the token holds white space or characters outside ASCII")
+	}
+	return nil
+}
+
+// readRoots reads a PEM file of authorities.
+func readRoots(path string) (text []byte, roots *x509.CertPool, err error) {
+	text, err = os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read CA: %w", err)
+	}
+	roots = x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, nil, fmt.Errorf("read CA: %s: no certificate in PEM form", path)
+	}
+	return text, roots, nil
+}
