@@ -78,7 +78,9 @@ func TestReplacedAuthority(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(grant))
 	srv.Config.ErrorLog = discard
 	srv.Config.SetKeepAlivesEnabled(false) // what is connected would stay so
-	srv.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.Load(), nil }}
+	srv.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		return &tls.Config{Certificates: []tls.Certificate{*certificate.Load()}}, nil
+	}}
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	rotate := func() {
 		c := selfSigned(t)
@@ -88,7 +90,6 @@ func TestReplacedAuthority(t *testing.T) {
 		}
 	}
 	rotate()
-	srv.TLS.Certificates = []tls.Certificate{*certificate.Load()}
 	srv.StartTLS()
 	defer srv.Close()
 	c, err := New(Options{URL: srv.URL, CAFile: file})

@@ -40,15 +40,17 @@ func newGateway(a Address, secure *secure, credentials string) *gateway {
 	// request, and not all.
 	var onlyHTTP1 http.Protocols
 	onlyHTTP1.SetHTTP1(true)
-	g.http.Transport = &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-		TLSClientConfig:     secure.config(),
-		TLSHandshakeTimeout: 5 * time.Second,
+	transport := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: dialTime}).DialContext,
 		Protocols:           &onlyHTTP1,
 		MaxIdleConnsPerHost: 8,
 		IdleConnTimeout:     time.Minute,
 		DisableCompression:  true,
 	}
+	if secure != nil {
+		transport.DialTLSContext = secure.dial
+	}
+	g.http.Transport = transport
 	return g
 }
 

@@ -3,10 +3,14 @@ package etcd
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"log/slog"
+	"math/big"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -128,6 +132,41 @@ func TestTLS(t *testing.T) {
 	if _, err := Open(Options{URL: url, CAFile: key}); err == nil {
 		t.Error("a key was taken for an authority")
 	}
+
+	// The file of authorities may be replaced, as the others may.
+	trusted, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := filepath.Join(dir, "later")
+	if err := os.WriteFile(later, otherAuthority(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := elector(t, Options{URL: url, CAFile: later, CertFile: cert, KeyFile: key})
+	if _, err := e.look(t.Context()); err == nil {
+		t.Error("with another authority etcd answered")
+	}
+	if err := os.WriteFile(later, trusted, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.look(t.Context()); err != nil {
+		t.Errorf("after the authority was replaced: %v", err)
+	}
+}
+
+// otherAuthority is a certificate that has signed nothing.
+func otherAuthority(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func TestParseURL(t *testing.T) {
