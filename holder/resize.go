@@ -59,24 +59,33 @@ func resizable(handle lockfile.Handle, r lockfile.Record) error {
 	return nil
 }
 
-// resize asks the proxy, and writes into tx's record how many units the lease holds.
-// If they are not what the record says, a resize was killed before it could write
-// them down: the lock of the handle is held, so no other is under way.
+// maxResyncs is how often a resize begins anew because the handle was wrong. One is
+// enough: another means that the answer to a resize was lost that found no room.
+const maxResyncs = 3
+
+// resize asks the proxy, and writes into tx's record what the lease holds. If that is
+// not what the record says, a resize was killed before it could write it down: the
+// lock of the handle is held, so no other is under way.
 func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *lockfile.Tx, to Size) (units int, err error) {
 	lease := tx.Leases[0]
-	request := leaseapi.ResizeRequest{
-		Name: lease.Name, Generation: lease.Generation, From: tx.Units, Count: to.Count, Items: to.Items,
-	}
-	units, err = client.Resize(ctx, request)
-	if stale, ok := errors.AsType[*proxyclient.StaleError](err); ok && stale.Held > 0 {
-		h.report.Debugf("%s holds %d units, not %d: resizing from there", lease.Name, stale.Held, tx.Units)
-		tx.Units, request.From = stale.Held, stale.Held
-		units, err = client.Resize(ctx, request)
+	for resyncs := 0; ; resyncs++ {
+		request := leaseapi.ResizeRequest{
+			Name: lease.Name, Generation: lease.Generation, From: tx.Units, After: new(tx.Resizes), Count: to.Count, Items: to.Items,
+		}
+		var now leaseapi.ResizeReply
+		now, err = client.Resize(ctx, request)
+		if now.Units > 0 {
+			tx.Units, tx.Resizes = now.Units, now.Resizes
+		}
+		if _, stale := errors.AsType[*proxyclient.StaleError](err); !stale || now.Units == 0 || resyncs == maxResyncs {
+			break
+		}
+		h.report.Debugf("%s holds %d units after %d resizes, not %d after %d: resizing from there",
+			lease.Name, now.Units, now.Resizes, request.From, *request.After)
 	}
 	switch {
 	case err == nil:
-		tx.Units = units
-		return units, nil
+		return tx.Units, nil
 	case errors.Is(err, proxyclient.ErrTooMany), errors.Is(err, proxyclient.ErrNotCounted):
 		err = invalidError{err}
 	}

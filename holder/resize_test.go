@@ -43,6 +43,8 @@ func (w *world) counted(units, free, wire int) *countedPool {
 type countedPool struct {
 	units, free int
 	asked       []leaseapi.ResizeRequest
+	counts      bool // resizes, as older servers do not
+	resizes     int
 }
 
 func (p *countedPool) resize(w http.ResponseWriter, r *http.Request) {
@@ -52,16 +54,21 @@ func (p *countedPool) resize(w http.ResponseWriter, r *http.Request) {
 	problem := func(typ string) {
 		w.Header().Set("Content-Type", leaseapi.ContentTypeProblem)
 		w.WriteHeader(http.StatusConflict)
-		json.NewEncoder(w).Encode(leaseapi.Problem{Type: typ, Held: p.units, Need: req.Count - p.units, Free: p.free})
+		json.NewEncoder(w).Encode(leaseapi.Problem{Type: typ, Held: p.units, Need: req.Count - p.units, Free: p.free, Resizes: p.resizes})
 	}
 	switch {
-	case req.From != p.units && req.Count != p.units:
+	case req.From != p.units && req.Count != p.units, p.counts && *req.After != p.resizes:
 		problem(leaseapi.ProblemStale)
+		return
+	case p.counts:
+		p.resizes++
+	}
+	switch {
 	case req.Count > p.units+p.free:
 		problem(leaseapi.ProblemNoRoom)
 	default:
 		p.units, p.free = req.Count, p.free+p.units-req.Count
-		reply(w, http.StatusOK, leaseapi.ResizeReply{Units: p.units})
+		reply(w, http.StatusOK, leaseapi.ResizeReply{Units: p.units, Resizes: p.resizes})
 	}
 }
 
@@ -113,6 +120,27 @@ func TestResize(t *testing.T) {
 		t.Errorf("the handle is gone, and a resize says %v", err)
 	}
 	w.wantNothingLeft(l.handle, "lease1")
+}
+
+// A resize says after which it comes, as the answer to the last one said, also to one
+// for which there was no room. A handle that does not know asks once more.
+func TestResizeSaysAfter(t *testing.T) {
+	w := newWorld(t)
+	p := w.counted(512, 100, leaseapi.Wire)
+	p.counts = true
+	l := w.take(Request{})
+	for asked, to := range []int{600, 700, 700, 200} {
+		w.Resize(within(t), l.handle, Size{Count: to})
+		last := p.asked[len(p.asked)-1]
+		if r := w.record(l.handle); len(p.asked) != asked+1 || *last.After != asked || r.Resizes != asked+1 {
+			t.Errorf("to %d: asked %d times, at last after %d; the handle says %d", to, len(p.asked), *last.After, r.Resizes)
+		}
+	}
+	p.resizes = 7 // of a resize that was killed before it could write
+	units, err := w.Resize(within(t), l.handle, Size{Count: 300})
+	if r := w.record(l.handle); err != nil || units != 300 || r.Units != 300 || r.Resizes != 8 || len(p.asked) != 6 {
+		t.Errorf("%d units, %v; asked %d times, the handle says %+v", units, err, len(p.asked), r)
+	}
 }
 
 // Nothing is asked of a proxy that knows no units, nor for handles that have none.

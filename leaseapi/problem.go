@@ -22,7 +22,7 @@ const (
 	ProblemSuperseded     = "urn:leasectl:problem:superseded"  // 410, to an acquire: a newer request took its place
 	ProblemNoRoom         = "urn:leasectl:problem:no-room"     // 409, to a resize: fewer units are free than it needs
 	ProblemTooMany        = "urn:leasectl:problem:too-many"    // 400, to a resize: more than the pool's capacity
-	ProblemStale          = "urn:leasectl:problem:stale"       // 409, to a resize: the lease holds other units than it says
+	ProblemStale          = "urn:leasectl:problem:stale"       // 409, to a resize: the lease holds other units than it says, or was resized since
 	ProblemNoLease        = "urn:leasectl:problem:no-lease"    // 409, to a report: the request has, and had, no lease
 	ProblemNotCounted     = "urn:leasectl:problem:not-counted" // 409, to a resize: the lease is of a listed pool, or the pool does not say what items cost
 )
@@ -52,10 +52,13 @@ type Problem struct {
 	ExitCode *int `json:"exit_code,omitempty"`
 
 	// Of a resize, in units: how many more it needs and how many are free, with
-	// ProblemNoRoom; and how many the lease holds, also with ProblemStale.
+	// ProblemNoRoom; and how many the lease holds, also with ProblemStale. Resizes is
+	// as in a [ResizeReply].
 	Need int `json:"need,omitempty"`
 	Free int `json:"free,omitempty"`
 	Held int `json:"held,omitempty"`
+
+	Resizes int `json:"resizes,omitempty"`
 }
 
 // Texts that clients of version 1 look for.

@@ -7,10 +7,14 @@ type ResizeRequest struct {
 	Name       string `json:"name"`
 	Generation uint64 `json:"generation"`
 	// From is how many units its caller believes that the lease holds. If it holds
-	// another number, nothing is changed: 409, [ProblemStale]. So a late copy of the
-	// request does nothing, unless the lease has come to hold exactly From again. A
-	// repeat of one that was done is success.
+	// another number, nothing is changed: 409, [ProblemStale].
 	From int `json:"from"`
+	// After is the last Resizes of this lease that its caller was told; 0 if none. If
+	// the lease was resized since, nothing is changed: 409, [ProblemStale]. So a late
+	// copy of a request does nothing, and a repeat of the last one that was done is
+	// success. Older clients do not say it, and older servers ignore it: then a late
+	// copy does something if the lease has come to hold exactly From again.
+	After *int `json:"after,omitempty"`
 
 	Count int  `json:"count,omitempty"`
 	Items *int `json:"items,omitempty"` // instead of Count
@@ -19,6 +23,9 @@ type ResizeRequest struct {
 // ResizeReply is the answer 200 to a resize.
 type ResizeReply struct {
 	Units int `json:"units"` // that the lease holds now
+	// Resizes is how many resizes of this lease were decided, those without room
+	// included; 0: the server does not count them. The next request says it.
+	Resizes int `json:"resizes,omitempty"`
 }
 
 // Peak is the most memory that a command and its descendants used.

@@ -69,9 +69,10 @@ type Record struct {
 	Items     int    `json:"items,omitempty"` // likewise, if HasItems is set
 	HasItems  bool   `json:"has_items,omitempty"`
 	Key       string `json:"key,omitempty"`
-	Units     int    `json:"units,omitempty"` // that the lease holds of a counted pool; zero: of a listed one
-	Proxy     string `json:"proxy,omitempty"` // URL
-	Store     string `json:"store,omitempty"` // of the proxy; see [Grant]
+	Units     int    `json:"units,omitempty"`   // that the lease holds of a counted pool; zero: of a listed one
+	Resizes   int    `json:"resizes,omitempty"` // of it, as the proxy counts them
+	Proxy     string `json:"proxy,omitempty"`   // URL
+	Store     string `json:"store,omitempty"`   // of the proxy; see [Grant]
 
 	TTL    time.Duration `json:"ttl,omitempty"` // travels as its string, "5m0s"
 	Leases []Lease       `json:"leases,omitempty"`
@@ -115,6 +116,7 @@ func (r Record) appendTo(to *object) {
 	to.bool("has_items", r.HasItems)
 	to.string("key", r.Key)
 	to.int("units", r.Units)
+	to.int("resizes", r.Resizes)
 	to.string("proxy", r.Proxy)
 	to.string("store", r.Store)
 	list(to, "leases", r.Leases, Lease.appendTo)

@@ -21,7 +21,7 @@ const (
 	Missed                 // Waiter has to come back, after a restart or a stall
 	Returned               // Waiter has come back
 	Dropped                // the waiter ID is off the queue without a lease
-	Resized                // Lease has another number of units; it had Before
+	Resized                // a resize of Lease was decided; it had Before units, as many as now if it was refused
 	Broken                 // Lease was taken away by an operator; it is held until it is Done
 	LockBegun              // Locked is not granted for a while, although nobody holds it
 	LockOver               // Locked may be granted again

@@ -44,6 +44,7 @@ type Lease struct {
 
 	RequestID string // empty if the request cannot be repeated
 	Units     int    // how many of the pool it holds; more than 1 only in a counted pool, see [Set.Resize]
+	Resizes   int    // how many resizes of it were decided, those that were refused included
 
 	// What the request said; see [Request].
 	Count      int

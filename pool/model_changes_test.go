@@ -16,7 +16,7 @@ func (m *model) apply(changes []Change) {
 				m.fail("changed to %+v, want %v", c.Lease, n)
 			}
 		case Resized:
-			if l := m.sizing; l == nil || l.Lease != c.Lease || c.Before == c.Lease.Units {
+			if l := m.sizing; l == nil || l.Lease != c.Lease || c.Before != m.sizedFrom {
 				m.fail("resized to %+v, want %+v", c.Lease, l)
 			}
 			m.sizing = nil

@@ -33,18 +33,19 @@ type model struct {
 	times      calendar
 
 	// What the call under way allows.
-	asking   *modelRequest          // a request that is not known yet
-	ending   map[*modelLease]Reason // leases that end now, and why
-	leaving  map[string]error       // waiters that leave now, and what they are told
-	removing map[string]string      // ids that an operator removes now, and why
-	locking  map[string]Locked      // names that are locked now
-	settling map[string]EndedLease  // by request, of which the last lease has ended
-	telling  []Change               // reports that count
-	adapting []Change               // what reports do
-	sizing   *modelLease            // a lease that has another size now
-	results  map[string]Result      // of requests that end now since they merged with another
-	expected []note                 // what is noted of waiters now, in this order
-	told     []*Waiter              // who was noted to follow another, which the grant that follows explains
+	asking    *modelRequest          // a request that is not known yet
+	ending    map[*modelLease]Reason // leases that end now, and why
+	leaving   map[string]error       // waiters that leave now, and what they are told
+	removing  map[string]string      // ids that an operator removes now, and why
+	locking   map[string]Locked      // names that are locked now
+	settling  map[string]EndedLease  // by request, of which the last lease has ended
+	telling   []Change               // reports that count
+	adapting  []Change               // what reports do
+	sizing    *modelLease            // a lease of which a resize was decided
+	sizedFrom int                    // units it had before
+	results   map[string]Result      // of requests that end now since they merged with another
+	expected  []note                 // what is noted of waiters now, in this order
+	told      []*Waiter              // who was noted to follow another, which the grant that follows explains
 	// superseded: waiters that a restart superseded, and that are noted as gone next.
 	superseded map[string]*modelRequest
 

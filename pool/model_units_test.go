@@ -192,9 +192,10 @@ func (m *model) isHolder(p *modelPool, key, owner string) bool {
 }
 
 // resize is what happens to a lease that is to hold another number of units: to
-// shrink always succeeds, and to grow takes nothing from who is next.
-func (m *sim) resize(ref Ref, from, to int) {
-	m.logf("resize %+v from %d to %d", ref, from, to)
+// shrink always succeeds, and to grow takes nothing from who is next. A caller that says
+// after which resize its own comes is not mistaken for an earlier one.
+func (m *sim) resize(ref Ref, r Resizing) {
+	m.logf("resize %+v from %d to %d%s", ref, r.From, r.To, saidAfter(r))
 	n := m.names[ref.Name]
 	var want error
 	wantUnits := 0
@@ -206,43 +207,62 @@ func (m *sim) resize(ref Ref, from, to int) {
 		p := m.pools[l.Type]
 		beside := p.inUse + p.locked - l.Units
 		first := p.first()
-		switch {
+		wantUnits = l.Units
+		decided := true
+		switch last := r.After != nil && *r.After == l.Resizes-1; {
 		case p.Units == 0 && l.Units == 1:
-			want = ErrListed
-		case to == l.Units:
-		case from != l.Units:
-			want = ErrStale
-		case to < l.Units:
+			want, decided = ErrListed, false
+		case r.To == l.Units && (last || r.After == nil):
+			decided = false
+		case r.From != l.Units:
+			want, decided = ErrStale, false
+		case r.After != nil && *r.After != l.Resizes:
+			want, decided = ErrStale, false
+			m.count("a copy of a resize came late")
+		case r.To < l.Units:
 			m.count("shrunk")
+		case r.To == l.Units:
+			m.count("resized to what it held")
 		case l.Broken != "":
 			want = ErrLost
-		case to > p.capacity():
+		case r.To > p.capacity():
 			want = ErrTooMany
-		case m.isPaused(p), beside+to > p.limit && beside > 0:
+		case m.isPaused(p), beside+r.To > p.limit && beside > 0:
 			want = ErrNoRoom
-		case first != nil && !p.hasRoom(cmp.Or(first.turn(), first), beside+to):
+		case first != nil && !p.hasRoom(cmp.Or(first.turn(), first), beside+r.To):
 			want = ErrNoRoom
 			m.count("a growth would take what is next")
 		default:
 			m.count("grown")
 		}
-		if wantUnits = l.Units; want == nil && to != l.Units {
+		if decided {
 			m.sizing = l
-			p.inUse += to - l.Units
-			l.Units, wantUnits = to, to
+			m.sizedFrom = l.Units
+			l.Resizes++
+		}
+		if want == nil && r.To != l.Units {
+			p.inUse += r.To - l.Units
+			l.Units, wantUnits = r.To, r.To
 			p.dirty = true
 		}
 	}
 	m.do(func(now time.Duration) {
-		l, err := m.set.Resize(now, ref, from, to)
+		l, err := m.set.Resize(now, ref, r)
 		m.mustBe(err, want)
-		if want == nil && l.Units != wantUnits {
+		if l.Units != wantUnits && want != ErrLost && want != ErrListed {
 			m.failf("resized to %d units, want %d", l.Units, wantUnits)
 		}
 	})
 	if m.sizing != nil {
-		m.failf("%+v was not noted to have another size", m.sizing.Lease)
+		m.failf("%+v was not noted as resized", m.sizing.Lease)
 	}
+}
+
+func saidAfter(r Resizing) string {
+	if r.After == nil {
+		return ""
+	}
+	return fmt.Sprintf(" after %d", *r.After)
 }
 
 func (m *model) isPaused(p *modelPool) bool {

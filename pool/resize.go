@@ -9,7 +9,7 @@ import (
 // Why a Resize changes nothing.
 var (
 	ErrListed = errors.New("leases of this pool are names: only those of a counted pool can be resized")
-	ErrStale  = errors.New("the lease holds another number of units than was said")
+	ErrStale  = errors.New("the lease holds another number of units than was said, or was resized since")
 	ErrNoRoom = errors.New("there is no room to grow")
 	ErrLost   = errors.New("the lease is lost")
 )
@@ -47,20 +47,45 @@ func (s *Set) Units(q Request) (int, error) {
 	return p.unitsOf(q)
 }
 
-// Resize makes the lease that ref means, which holds from units, hold to units; less
-// than 1 counts as 1. It is done at once or not at all, since leases that held and
-// waited for each other would do so forever, and it changes nothing else of the lease.
+// Resizing is what a [Set.Resize] asks for.
+type Resizing struct {
+	From int // how many units the lease holds, as far as the caller knows
+	To   int // how many it is to hold; less than 1 counts as 1
+	// After is the last count of resizes that the caller knows; see [Lease]. Nil: it
+	// knows none, as older clients do not.
+	After *int
+}
+
+// repeats reports whether r, which asks for as many units as l holds, was done before.
+// Without a count nothing tells a repeat from a resize to the same number of units.
+func (r Resizing) repeats(l Lease) bool {
+	return r.To == l.Units && (r.After == nil || *r.After == l.Resizes-1)
+}
+
+// follows reports whether r was made for l as it is now.
+func (r Resizing) follows(l Lease) bool {
+	return r.From == l.Units && (r.After == nil || *r.After == l.Resizes)
+}
+
+// Resize makes the lease that ref means hold another number of units. It is done at
+// once or not at all, since leases that held and waited for each other would do so
+// forever, and it changes nothing else of the lease.
 //
 // To hold less always succeeds. To hold more fails with a [NoRoomError] if there are
 // not as many free, or the waiter that is next would not fit afterwards any more, or
-// the pool is paused; and with [ErrTooMany] beyond the capacity. A lease that holds
-// as many as asked for already is left as it is, and with a from that is wrong
-// otherwise it is [ErrStale]: so a late copy of a call does nothing, unless the lease
-// has come to hold exactly from again. A lease of a pool that has names is [ErrListed],
-// one that has ended, or is to be given back because it was broken, a [LostError].
-func (s *Set) Resize(now time.Duration, ref Ref, from, to int) (Lease, error) {
+// the pool is paused; and with [ErrTooMany] beyond the capacity.
+//
+// Each resize that is decided counts, refusals included, so a late copy of any of them
+// does nothing: it is [ErrStale], like a resize whose From is wrong. A repeat of the
+// last one that was done succeeds. Of a caller that knows no count a late copy does
+// nothing either, unless the lease has come to hold exactly From again.
+//
+// A lease of a pool that has names is [ErrListed], one that has ended, or is to be given
+// back because it was broken, a [LostError]. Beside the other errors the lease is as
+// it is now.
+func (s *Set) Resize(now time.Duration, ref Ref, r Resizing) (Lease, error) {
 	s.Advance(now)
-	to = max(to, 1)
+	r.To = max(r.To, 1)
 	sl := s.slots[ref.Name]
 	if sl == nil {
 		return Lease{}, &LostError{Unknown}
@@ -72,17 +97,18 @@ func (s *Set) Resize(now time.Duration, ref Ref, from, to int) (Lease, error) {
 	switch {
 	case !l.pool.counted() && l.Units == 1:
 		return Lease{}, ErrListed
-	case to == l.Units:
+	case r.repeats(l.Lease):
 		return l.Lease, nil
-	case from != l.Units:
+	case !r.follows(l.Lease):
 		return l.Lease, ErrStale
 	}
-	if to > from {
-		if err := s.mayGrow(l, to); err != nil {
+	if r.To > l.Units {
+		if err := s.mayGrow(l, r.To); err != nil {
+			s.resize(l, l.Units)
 			return l.Lease, err
 		}
 	}
-	s.resize(l, to)
+	s.resize(l, r.To)
 	s.serve()
 	return l.Lease, nil
 }
@@ -117,13 +143,16 @@ func (g *ledger) mayGrow(l *lease, units int) error {
 	return nil
 }
 
-// resize makes l hold as many units as that.
+// resize makes l hold as many units as that, and counts the resize.
 func (g *ledger) resize(l *lease, units int) {
 	before := l.Units
-	l.pool.heldUnits += units - before
-	l.Units = units
-	l.pool.outlook.spoil()
-	g.touch(l.pool)
+	l.Resizes++
+	if units != before {
+		l.pool.heldUnits += units - before
+		l.Units = units
+		l.pool.outlook.spoil()
+		g.touch(l.pool)
+	}
 	c := g.note(Resized)
 	c.Lease = l.Lease
 	c.Before = before

@@ -8,7 +8,7 @@ import (
 
 func mustResize(t testing.TB, set *Set, now time.Duration, r Ref, from, to int) {
 	t.Helper()
-	if l, err := set.Resize(now, r, from, to); err != nil || l.Units != to {
+	if l, err := set.Resize(now, r, Resizing{From: from, To: to}); err != nil || l.Units != to {
 		t.Fatalf("resize of %s from %d to %d: %+v, %v", r.Name, from, to, l, err)
 	}
 }
@@ -16,7 +16,7 @@ func mustResize(t testing.TB, set *Set, now time.Duration, r Ref, from, to int) 
 func refuseResize(t testing.TB, set *Set, now time.Duration, r Ref, from, to int, want error) {
 	t.Helper()
 	before := set.Totals(now)[0].InUse
-	if _, err := set.Resize(now, r, from, to); !errors.Is(err, want) {
+	if _, err := set.Resize(now, r, Resizing{From: from, To: to}); !errors.Is(err, want) {
 		t.Fatalf("resize of %s from %d to %d: %v, want error %v", r.Name, from, to, err, want)
 	}
 	if after := set.Totals(now)[0].InUse; after != before {
@@ -29,7 +29,7 @@ func TestResize(t *testing.T) {
 	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
 	must(t, set, 0, weighs("b", 4), "t-2")
 	mustResize(t, set, 0, a, 4, 6)
-	_, err := set.Resize(0, a, 6, 9)
+	_, err := set.Resize(0, a, Resizing{From: 6, To: 9})
 	if e, ok := err.(*NoRoomError); !ok || *e != (NoRoomError{Need: 3, Free: 0, Held: 6}) {
 		t.Fatalf("error %+v", err)
 	}
@@ -63,6 +63,44 @@ func TestResizeAgain(t *testing.T) {
 	refuseResize(t, set, 0, a, 4, 8, ErrStale)
 }
 
+// Of a caller that says after which resize its own comes, a copy never does anything,
+// however late it is, and whatever the lease holds meanwhile. A repeat of the last one
+// that was done succeeds, also after a restart.
+func TestResizeCounts(t *testing.T) {
+	set := counted(t, 10)
+	lease := must(t, set, 0, weighs("a", 4), "t-1")[0]
+	must(t, set, 0, weighs("b", 1), "t-2")
+	step := func(after, from, to, resizes, units int, want error) {
+		t.Helper()
+		l, err := set.Resize(0, ref(lease), Resizing{From: from, To: to, After: &after})
+		if !errors.Is(err, want) || l.Resizes != resizes || l.Units != units {
+			t.Fatalf("after %d, from %d to %d: %d units, %d resizes, %v; want %d, %d, %v", after, from, to, l.Units, l.Resizes, err, units, resizes, want)
+		}
+	}
+	step(0, 4, 8, 1, 8, nil)
+	set, err := New([]Config{{Type: "t", Units: 10}}, set.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set.Drain()
+	step(0, 4, 8, 1, 8, nil) // its answer was lost
+	changed(t, set)
+	step(1, 8, 4, 2, 4, nil)
+	set.Drain()
+	step(0, 4, 8, 2, 4, ErrStale) // a late copy of the first; the lease holds 4 again
+	changed(t, set)
+	step(2, 4, 10, 3, 4, ErrNoRoom)
+	changed(t, set, "resized t-1 to 4")
+	set.Release(0, Ref{Name: "t-2"}, 0)
+	step(2, 4, 10, 3, 4, ErrStale) // a late copy, for which there is room by now
+	step(3, 4, 11, 4, 4, ErrTooMany)
+	step(4, 4, 4, 5, 4, nil) // as many as before: what came before it is over
+	step(4, 4, 4, 5, 4, nil)
+	step(4, 4, 6, 5, 4, ErrStale)
+	step(9, 4, 6, 5, 4, ErrStale)
+	step(9, 4, 4, 5, 4, ErrStale)
+}
+
 // What a lease grew by, or gave back, is so after a restart; nothing else of it has
 // changed.
 func TestResizeOutlivesRestart(t *testing.T) {
@@ -74,7 +112,7 @@ func TestResizeOutlivesRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := must(t, set, 1*s, weighs("a", 4), "t-1")[0]
-	a.Units, a.Expires, a.Extended = 7, got.Expires, got.Extended
+	a.Units, a.Resizes, a.Expires, a.Extended = 7, 1, got.Expires, got.Extended
 	if got != a || inUse(set, 1*s) != 7 {
 		t.Errorf("%+v, want %+v", got, a)
 	}
@@ -92,7 +130,7 @@ func TestGrowthDoesNotOvertake(t *testing.T) {
 	waits := weighs("waits", 5)
 	must(t, set, 0, waits)
 	refuseResize(t, set, 0, a, 4, 5, ErrNoRoom)
-	if _, err := set.Resize(0, a, 4, 5); !err.(*NoRoomError).Waiting {
+	if _, err := set.Resize(0, a, Resizing{From: 4, To: 5}); !err.(*NoRoomError).Waiting {
 		t.Errorf("%+v", err)
 	}
 	set.Detach(0, "waits", 0)
@@ -116,7 +154,7 @@ func TestGrowthOfWhatIsStopped(t *testing.T) {
 	set := counted(t, 10)
 	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
 	set.Pause(0, "t", "drill")
-	if _, err := set.Resize(0, a, 4, 5); err == nil || err.(*NoRoomError).Paused != "drill" {
+	if _, err := set.Resize(0, a, Resizing{From: 4, To: 5}); err == nil || err.(*NoRoomError).Paused != "drill" {
 		t.Errorf("%+v", err)
 	}
 	mustResize(t, set, 0, a, 4, 3)

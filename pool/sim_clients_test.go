@@ -225,12 +225,15 @@ func (m *sim) resizeOne(l Lease) {
 	if m.rand.IntN(2) == 0 {
 		to = max(1, l.Units+m.rand.IntN(5)-2)
 	}
-	from := l.Units
+	r := Resizing{From: l.Units, To: to}
 	if m.rand.IntN(8) == 0 {
-		from++
+		r.From++
 	}
-	m.remember(func() { m.resize(ref(l), from, to) })
-	m.resize(ref(l), from, to)
+	if m.rand.IntN(4) > 0 { // else it is an older client
+		r.After = new(l.Resizes)
+	}
+	m.remember(func() { m.resize(ref(l), r) })
+	m.resize(ref(l), r)
 }
 
 func (m *sim) releaseTwice(ref Ref, delay time.Duration) {

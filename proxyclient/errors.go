@@ -190,7 +190,8 @@ func (e *OlderError) Error() string {
 // Is makes the error an [ErrOlder].
 func (e *OlderError) Is(target error) bool { return target == ErrOlder }
 
-// StaleError says that a lease does not hold as many units as a resize believed.
+// StaleError says that a lease does not hold as many units as a resize believed, or was
+// resized since.
 type StaleError struct {
 	Held int // units that it holds
 }

@@ -111,7 +111,7 @@ func faultRows() []faultRow {
 // held afterwards is what the client says. A pause that was asked for is kept.
 // The table of what came of it is in the log.
 func TestFault(t *testing.T) {
-	const calls = 5
+	const calls = 6
 	var table [][calls + 1]string
 	for _, row := range faultRows() {
 		line := [calls + 1]string{row.name}
@@ -121,7 +121,7 @@ func TestFault(t *testing.T) {
 		}{
 			{"acquire/ours", acquireOurs}, {"acquire/version 1", acquireVersion1},
 			{"release/ours", releaseOurs}, {"release/version 1", releaseVersion1},
-			{"renew/ours", renewOurs},
+			{"renew/ours", renewOurs}, {"resize/ours", resizeOurs},
 		} {
 			bubble(t, row.name+"/"+c.name, func(t *testing.T) {
 				begun := time.Now()
@@ -139,10 +139,10 @@ func TestFault(t *testing.T) {
 		table = append(table, line)
 	}
 	var text strings.Builder
-	const format = "%-42s %-20s %-20s %-12s %-12s %s\n"
-	fmt.Fprintf(&text, format, "fault", "acquire, ours", "acquire, version 1", "rel., ours", "rel., v. 1", "renew")
+	const format = "%-42s %-20s %-20s %-12s %-12s %-6s %s\n"
+	fmt.Fprintf(&text, format, "fault", "acquire, ours", "acquire, version 1", "rel., ours", "rel., v. 1", "renew", "resize")
 	for _, line := range table {
-		fmt.Fprintf(&text, format, line[0], line[1], line[2], line[3], line[4], line[5])
+		fmt.Fprintf(&text, format, line[0], line[1], line[2], line[3], line[4], line[5], line[6])
 	}
 	t.Logf("\n%s", &text)
 }
@@ -222,6 +222,28 @@ func renewOurs(t *testing.T, row faultRow) string {
 	r, err := c.Renew(releaseTimeout(t), leases, time.Minute)
 	if err == nil && (r.TTL != 5*time.Minute || s.renewed() == 0) {
 		t.Errorf("renewed %+v after %d renewals", r, s.renewed())
+	}
+	word := came(t, err, row.renew, 0, 0)
+	word, _, _ = strings.Cut(word, ",")
+	return word
+}
+
+// resizeOurs is one resize, which is done once, whatever became of its answer, and a
+// copy of it that comes later, which does nothing.
+func resizeOurs(t *testing.T, row faultRow) string {
+	s := newOurs(t)
+	s.units = 10
+	c, _ := serve(t, s, fault{}, row.f) // it asks which wire first
+	grow := leaseapi.ResizeRequest{Name: "a", Generation: 7, From: 10, After: new(0), Count: 20}
+	now, err := c.Resize(releaseTimeout(t), grow)
+	if err == nil && now != (leaseapi.ResizeReply{Units: 20, Resizes: 1}) {
+		t.Errorf("resized %+v", now)
+	}
+	if now, err := c.Resize(releaseTimeout(t), leaseapi.ResizeRequest{Name: "a", Generation: 7, From: s.units, After: new(s.resizes), Count: 10}); err != nil || now.Units != 10 {
+		t.Errorf("resized back: %+v, %v", now, err)
+	}
+	if _, late := c.Resize(releaseTimeout(t), grow); late == nil || s.units != 10 {
+		t.Errorf("a late copy: %v; the lease holds %d units", late, s.units)
 	}
 	word := came(t, err, row.renew, 0, 0)
 	word, _, _ = strings.Cut(word, ",")

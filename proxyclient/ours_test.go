@@ -36,6 +36,7 @@ type ours struct {
 	wire     int             // that it speaks; zero: [leaseapi.Wire]
 	units    int             // of each lease, which is of a counted pool; zero: of a listed one
 	healths  int             // how often it was asked for its health
+	resizes  int             // of its lease that it decided
 }
 
 type waiter struct {
@@ -69,6 +70,8 @@ func (s *ours) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.give(w, r)
 	case path == leaseapi.PathRenew && r.Method == http.MethodPost:
 		s.renew(w)
+	case path == leaseapi.PathResize && r.Method == http.MethodPost:
+		s.resize(w, r)
 	case strings.HasPrefix(path, leaseapi.PathRequests) && r.Method == http.MethodGet:
 		s.request(w, strings.TrimPrefix(path, leaseapi.PathRequests))
 	case path == leaseapi.PathHealth:
@@ -276,6 +279,23 @@ func (s *ours) renew(w http.ResponseWriter) {
 	}
 	answerJSON(w, 200, leaseapi.RenewReply{TTL: leaseapi.Duration(s.ttl), RenewEvery: leaseapi.Duration(s.ttl / 3),
 		ReleaseAt: s.release})
+}
+
+// resize makes its lease hold other units, of which enough are free.
+func (s *ours) resize(w http.ResponseWriter, r *http.Request) {
+	var req leaseapi.ResizeRequest
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+		s.t.Error(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if *req.After == s.resizes {
+		s.units, s.resizes = req.Count, s.resizes+1
+	} else if *req.After != s.resizes-1 || req.Count != s.units {
+		problem(w, http.StatusConflict, leaseapi.Problem{Type: leaseapi.ProblemStale, Held: s.units, Resizes: s.resizes})
+		return
+	}
+	answerJSON(w, http.StatusOK, leaseapi.ResizeReply{Units: s.units, Resizes: s.resizes})
 }
 
 func (s *ours) request(w http.ResponseWriter, id string) {

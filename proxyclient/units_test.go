@@ -192,30 +192,33 @@ func TestRefusalTells(t *testing.T) {
 func TestResize(t *testing.T) {
 	request := leaseapi.ResizeRequest{Name: "a", Generation: 7, From: 512, Count: 1536}
 	said := func(status int, p leaseapi.Problem) fault {
-		return fault{status: status, body: `{"type":"` + p.Type + `","detail":"why","need":1024,"free":512,"held":928}`,
+		return fault{status: status, body: `{"type":"` + p.Type + `","detail":"why","need":1024,"free":512,"held":928,"resizes":3}`,
 			header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
 	}
 	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
-	done := fault{status: 200, body: `{"units":1536}`}
+	done := fault{status: 200, body: `{"units":1536,"resizes":3}`}
+	grown, asBefore := leaseapi.ResizeReply{Units: 1536, Resizes: 3}, leaseapi.ResizeReply{Units: 928, Resizes: 3}
+	var none leaseapi.ResizeReply
 	for name, tt := range map[string]struct {
 		faults []fault
 		want   error
 		text   string
+		now    leaseapi.ResizeReply
 	}{
-		"done":        {[]fault{health, done}, nil, ""},
-		"lost answer": {[]fault{health, lostRequest, done}, nil, ""},
-		"no room":     {[]fault{health, said(409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom})}, ErrNoRoom, "resize: need 1024 more, 512 free; 928 stay held"},
-		"too many":    {[]fault{health, said(400, leaseapi.Problem{Type: leaseapi.ProblemTooMany})}, ErrTooMany, "resize: why"},
-		"listed":      {[]fault{health, said(409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted})}, ErrNotCounted, "resize: why"},
-		"lost lease":  {[]fault{health, said(410, leaseapi.Problem{Type: leaseapi.ProblemLost})}, ErrLost, ""},
-		"wire 2":      {[]fault{{status: 200, body: `{"status":"ok","wire":2}`}}, ErrOlder, ""},
-		"nonsense":    {[]fault{health, {status: 200, body: `{"units":0}`}}, errAny, ""},
+		"done":        {[]fault{health, done}, nil, "", grown},
+		"lost answer": {[]fault{health, lostRequest, done}, nil, "", grown},
+		"no room":     {[]fault{health, said(409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom})}, ErrNoRoom, "resize: need 1024 more, 512 free; 928 stay held", asBefore},
+		"too many":    {[]fault{health, said(400, leaseapi.Problem{Type: leaseapi.ProblemTooMany})}, ErrTooMany, "resize: why", asBefore},
+		"listed":      {[]fault{health, said(409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted})}, ErrNotCounted, "resize: why", none},
+		"lost lease":  {[]fault{health, said(410, leaseapi.Problem{Type: leaseapi.ProblemLost})}, ErrLost, "", none},
+		"wire 2":      {[]fault{{status: 200, body: `{"status":"ok","wire":2}`}}, ErrOlder, "", none},
+		"nonsense":    {[]fault{health, {status: 200, body: `{"units":0}`}}, errAny, "", none},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			c, m := serve(t, nil, tt.faults...)
-			units, err := c.Resize(t.Context(), request)
-			if (err == nil) != (tt.want == nil) || tt.want != errAny && !errors.Is(err, tt.want) || err == nil && units != 1536 {
-				t.Errorf("got %d, %v", units, err)
+			now, err := c.Resize(t.Context(), request)
+			if (err == nil) != (tt.want == nil) || tt.want != errAny && !errors.Is(err, tt.want) || now != tt.now {
+				t.Errorf("got %+v, %v, want %+v", now, err, tt.now)
 			}
 			if tt.text != "" && err.Error() != tt.text {
 				t.Errorf("error %q, want %q", err, tt.text)

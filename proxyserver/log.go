@@ -31,7 +31,9 @@ func (l changeLog) changes(changes []pool.Change) {
 		case pool.Delayed:
 			l.lease("release delayed", c.Lease, slog.Duration("delay", round(l.clock.until(c.Lease.ReleaseAt))))
 		case pool.Resized:
-			l.lease("resized", c.Lease, slog.Int("units", c.Lease.Units), slog.Int("before", c.Before))
+			if c.Lease.Units != c.Before {
+				l.lease("resized", c.Lease, slog.Int("units", c.Lease.Units), slog.Int("before", c.Before))
+			}
 		case pool.Broken:
 			l.lease("breaking", c.Lease, slog.String("reason", c.Lease.Broken), slog.Duration("ends_in", round(l.clock.until(c.Lease.Ends()))))
 		case pool.Done:

@@ -119,7 +119,7 @@ func (m *metrics) changed(changes []pool.Change) {
 		case pool.Resized:
 			if p := m.pool(c.Lease.Type); c.Lease.Units > c.Before {
 				p.grown++
-			} else {
+			} else if c.Lease.Units < c.Before {
 				p.shrunk++
 			}
 		case pool.Told:

@@ -132,7 +132,7 @@ func eventOf(c *pool.Change) (page.Event, bool) {
 	case pool.Resized:
 		e := leaseEvent("resized", c.Lease)
 		e.Detail = fmt.Sprintf("from %d to %d units", c.Before, c.Lease.Units)
-		return e, true
+		return e, c.Lease.Units != c.Before
 	case pool.Adapted:
 		return moveEvent(c.Reports.Type, c.Reports.Moved), c.Moved
 	case pool.Paused:

@@ -31,7 +31,7 @@ func (h *handler) serveResize(c caller, w http.ResponseWriter, r *http.Request) 
 	case refused != nil:
 		h.refuseResize(w, req, lease, refused)
 	default:
-		answer(w, http.StatusOK, leaseapi.ResizeReply{Units: lease.Units})
+		answer(w, http.StatusOK, leaseapi.ResizeReply{Units: lease.Units, Resizes: lease.Resizes})
 	}
 }
 
@@ -39,8 +39,8 @@ func checkResize(req leaseapi.ResizeRequest) error {
 	switch {
 	case (req.Count == 0) == (req.Items == nil):
 		return errors.New("want one of count and items")
-	case req.Count < 0 || req.From < 0:
-		return errors.New("count and from must not be negative")
+	case req.Count < 0 || req.From < 0 || req.After != nil && *req.After < 0:
+		return errors.New("count, from and after must not be negative")
 	case req.Items != nil:
 		if err := leaseapi.CheckItems(*req.Items); err != nil {
 			return err
@@ -60,12 +60,12 @@ func resize(set *pool.Set, now time.Duration, req leaseapi.ResizeRequest) (pool.
 		}
 		to = units
 	}
-	return set.Resize(now, pool.Ref{Name: req.Name, Generation: req.Generation}, req.From, to)
+	return set.Resize(now, pool.Ref{Name: req.Name, Generation: req.Generation}, pool.Resizing{From: req.From, To: to, After: req.After})
 }
 
 // refuseResize answers a resize that changed nothing.
 func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest, lease pool.Lease, err error) {
-	p := leaseapi.Problem{Status: http.StatusConflict, Detail: err.Error(), Held: lease.Units}
+	p := leaseapi.Problem{Status: http.StatusConflict, Detail: err.Error(), Held: lease.Units, Resizes: lease.Resizes}
 	switch noRoom, _ := errors.AsType[*pool.NoRoomError](err); {
 	case noRoom != nil:
 		p.Type, p.Need, p.Free, p.Held = leaseapi.ProblemNoRoom, noRoom.Need, noRoom.Free, noRoom.Held
@@ -81,7 +81,7 @@ func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest
 		if lost, ok := errors.AsType[*pool.LostError](err); ok {
 			reason = string(lost.Reason)
 		}
-		p.Type, p.Status, p.Held = leaseapi.ProblemLost, http.StatusGone, 0
+		p.Type, p.Status, p.Held, p.Resizes = leaseapi.ProblemLost, http.StatusGone, 0, 0
 		p.Lost = []leaseapi.Lost{{Lease: leaseapi.Lease{Name: req.Name, Generation: req.Generation}, Reason: reason}}
 	}
 	p.Title = titles[p.Type]

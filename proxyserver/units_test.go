@@ -57,6 +57,8 @@ func TestWire3(t *testing.T) {
 			status: 400, contentType: typeProblem, problem: leaseapi.ProblemBadRequest, body: "want one of count and items"},
 		{name: "resize of no generation", method: "POST", target: "/lease/resize", send: `{"name":"mem-9","from":1,"count":2}`,
 			status: 400, contentType: typeProblem, problem: leaseapi.ProblemBadRequest, body: `lease "mem-9" has no generation`},
+		{name: "resize after less than none", method: "POST", target: "/lease/resize", send: `{"name":"mem-9","generation":9,"from":1,"count":2,"after":-1}`,
+			status: 400, contentType: typeProblem, problem: leaseapi.ProblemBadRequest, body: "count, from and after must not be negative"},
 		{name: "resize by GET", method: "GET", target: "/lease/resize", status: 405, contentType: typeProblem, allow: "POST",
 			problem: leaseapi.ProblemMethod, body: "/lease/resize takes POST, not GET"},
 	})
@@ -167,15 +169,17 @@ func TestResize(t *testing.T) {
 	refused := func(r reply, status int, want leaseapi.Problem) {
 		t.Helper()
 		pr := decode[leaseapi.Problem](t, r, status)
-		if pr.Type != want.Type || pr.Need != want.Need || pr.Free != want.Free || pr.Held != want.Held || pr.Reason != want.Reason || pr.Title == "" {
+		if pr.Type != want.Type || pr.Need != want.Need || pr.Free != want.Free || pr.Held != want.Held || want.Resizes > 0 && pr.Resizes != want.Resizes || pr.Reason != want.Reason || pr.Title == "" {
 			t.Errorf("%s, want %+v", r.body, want)
 		}
 	}
 	resized(512, `"count":768`, 768)
 	resized(512, `"count":768`, 768) // a second copy
-	resized(768, `"items":10`, 160)
+	resized(768, `"after":1,"items":10`, 160)
+	refused(resize(l, 160, `"after":0,"count":768`), 409, leaseapi.Problem{Type: leaseapi.ProblemStale, Held: 160, Resizes: 2})
 	refused(resize(l, 512, `"count":768`), 409, leaseapi.Problem{Type: leaseapi.ProblemStale, Held: 160}) // a late one
 	refused(resize(l, 160, `"count":769`), 409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom, Need: 609, Free: 608, Held: 160})
+	refused(resize(l, 160, `"after":2,"count":159`), 409, leaseapi.Problem{Type: leaseapi.ProblemStale, Held: 160, Resizes: 3})
 	refused(resize(l, 160, `"count":1025`), 400, leaseapi.Problem{Type: leaseapi.ProblemTooMany, Held: 160})
 	refused(resize(name, 1, `"count":2`), 409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted})
 	refused(resize(name, 1, `"items":2`), 409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted, Held: 1})

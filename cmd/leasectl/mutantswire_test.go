@@ -22,7 +22,7 @@ var wireMutants = []mutant{
 		"./proxyclient", "TestRequestsAsBefore", false},
 	{"a refusal is taken for a failure", "proxyclient/classify.go", "case o.is(leaseapi.ProblemExhausted), o", "case o",
 		"./proxyclient", "TestRefusalTells", false},
-	{"a handle that is wrong about its units can never be resized", "holder/resize.go", "ok && stale.Held > 0", "false && ok",
+	{"a handle that is wrong about its units can never be resized", "holder/resize.go", "!stale || now.Units == 0", "stale || now.Units == 0",
 		"./holder", "TestResize", true},
 	{"a failed resize leaves the handle wrong", "holder/resize.go", "errors.Join(err, tx.Save())", "err",
 		"./holder", "TestResize", false},

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // A relay stands between clients and a world's proxy.
@@ -61,11 +63,9 @@ func (w *world) relayAnswers(answers func(*http.Request) bool) *relay {
 	proxy := w.variable("LEASE_PROXY_SERVER_URL")
 	r := &relay{answers: answers}
 	hand := &httputil.ReverseProxy{
-		Rewrite:  func(p *httputil.ProxyRequest) { p.SetURL(&url.URL{Scheme: "http", Host: "proxy"}) },
-		ErrorLog: log.New(io.Discard, "", 0),
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(proxy, "unix://"))
-		}, DisableKeepAlives: true},
+		Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(&url.URL{Scheme: "http", Host: "proxy"}) },
+		ErrorLog:  log.New(io.Discard, "", 0),
+		Transport: unixTransport(strings.TrimPrefix(proxy, "unix://")),
 	}
 	var address string
 	address, r.close = w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
@@ -83,13 +83,23 @@ func (w *world) relayAnswers(answers func(*http.Request) bool) *relay {
 		}
 		if r.answers != nil && !r.answers(req) {
 			hand.ServeHTTP(httptest.NewRecorder(), req)
-			time.Sleep(2 * time.Second) // longer than any delay of a test's release
+			if req.URL.Path == leaseapi.PathRelease {
+				time.Sleep(2 * time.Second) // longer than any delay of a test's release
+			}
 			panic(http.ErrAbortHandler)
 		}
 		hand.ServeHTTP(out, req)
 	}))
 	w.env = append(w.env, "LEASE_PROXY_SERVER_URL="+address)
 	return r
+}
+
+// unixTransport takes each request to whoever listens on socket, over a connection of
+// its own.
+func unixTransport(socket string) *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}, DisableKeepAlives: true}
 }
 
 // listen serves h on a socket until it is closed, or the test ends. The address

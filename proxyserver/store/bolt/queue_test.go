@@ -36,7 +36,7 @@ func TestCommitAndLoadQueue(t *testing.T) {
 		Items: 9, HasItems: true, Weighted: true, Key: "j", Coalesce: pool.Once, Variant: "v", Overcommit: true, Units: 512,
 	}
 	resized := small
-	resized.Units = 256
+	resized.Units, resized.Resizes = 256, 3
 	for _, changes := range [][]pool.Change{
 		{
 			{Kind: pool.Queued, Waiter: waiter("granted", 1)}, {Kind: pool.Queued, Waiter: waiter("dropped", 2)},

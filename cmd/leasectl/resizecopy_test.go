@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// A resize whose answer is lost is repeated, and done once. A copy of any resize that
+// comes later, as something between client and server may send it, does nothing: also
+// if the lease holds as many units as before the resize again, and if there is room by
+// now for one that was refused. Before, both made the lease grow.
+func TestLateCopyOfResize(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(config, []byte("resources: [{type: mem, units: 64}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldOf(t, build(t, ""), "--config", config)
+	direct := w.variable("LEASE_PROXY_SERVER_URL")
+	var mu sync.Mutex
+	var resizes [][]byte // the bodies, as they came by
+	w.relayAnswers(func(req *http.Request) bool {
+		if req.URL.Path != leaseapi.PathResize {
+			return true
+		}
+		body, _ := io.ReadAll(req.Body)
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		mu.Lock()
+		defer mu.Unlock()
+		resizes = append(resizes, body)
+		return len(resizes) > 1
+	})
+	resize := func(code int, count, want string) {
+		t.Helper()
+		if out := w.run(code, "resize", "--handle", w.path("h"), "--count", count); out != want {
+			t.Errorf("resize to %s printed %q, want %q", count, out, want)
+		}
+	}
+	w.run(0, "acquire", "--type", "mem", "--count", "10", "--handle", w.path("h"))
+	w.run(0, "acquire", "--type", "mem", "--count", "40", "--handle", w.path("other"))
+	resize(0, "20", "20\n")
+	resize(0, "10", "10\n")
+	resize(75, "50", "")
+	w.run(0, "release", "--handle", w.path("other"))
+	if len(resizes) != 4 || !bytes.Equal(resizes[0], resizes[1]) {
+		t.Fatalf("sent %s: want the first, whose answer was lost, twice", bytes.Join(resizes, []byte(", ")))
+	}
+	if grown := strings.Count(w.log.String(), "units=20 before=10"); grown != 1 {
+		t.Errorf("the lease grew %d times\n%s", grown, w.log)
+	}
+	client := &http.Client{Transport: unixTransport(strings.TrimPrefix(direct, "unix://"))}
+	for _, body := range resizes {
+		answer, err := client.Post("http://proxy"+leaseapi.PathResize, "application/json", bytes.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p leaseapi.Problem
+		if err := json.NewDecoder(answer.Body).Decode(&p); err != nil || p.Type != leaseapi.ProblemStale || p.Held != 10 || p.Resizes != 3 {
+			t.Errorf("a late copy of %s: %d %+v, %v", body, answer.StatusCode, p, err)
+		}
+		answer.Body.Close()
+		if used := w.pool("mem").InUse; used != 10 {
+			t.Errorf("after a late copy of %s %d units are in use", body, used)
+		}
+	}
+	resize(0, "64", "64\n")
+	w.run(0, "release", "--handle", w.path("h"))
+	w.wantHeld()
+}
