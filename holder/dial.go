@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -101,7 +102,7 @@ func isStoreID(store string) bool { return !strings.Contains(store, "://") }
 func (d *dialer) parse(proxy string) (address, error) {
 	a, err := parseAddress(proxy, d.stateDir)
 	if err != nil {
-		return a, invalidf("--proxy %q: %w", proxy, err)
+		return a, invalidf("--proxy %q: %w", leaseapi.Shorten(proxy), err)
 	}
 	return a, nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"path/filepath"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -79,7 +80,7 @@ func (h *Holder) ProxyOf(r lockfile.Record) string { return h.dialer.of(r.Proxy)
 func OpenHandle(path string) (lockfile.Handle, error) {
 	handle, err := lockfile.OpenHandle(path)
 	if err != nil {
-		return handle, invalidf("--handle %q: %w", path, err)
+		return handle, invalidf("--handle %q: %w", leaseapi.Shorten(path), err)
 	}
 	return handle, nil
 }

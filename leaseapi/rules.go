@@ -82,7 +82,7 @@ func CheckDetail(detail string) error {
 // CheckOutcome reports why outcome is none.
 func CheckOutcome(outcome string) error {
 	if outcome != OutcomeOK && outcome != OutcomeThrottled {
-		return fmt.Errorf("outcome %q: want %s or %s", outcome, OutcomeOK, OutcomeThrottled)
+		return fmt.Errorf("outcome %q: want %s or %s", Shorten(outcome), OutcomeOK, OutcomeThrottled)
 	}
 	return nil
 }
@@ -137,4 +137,18 @@ func Clip(text string, most int) string {
 		text = strings.TrimSpace(strings.ToValidUTF8(text[:most], ""))
 	}
 	return text
+}
+
+// Shorten returns text as an error may show it that refuses it. Text that could be a
+// name or a type is whole; of longer text it is the beginning, and an ellipsis.
+func Shorten(text string) string {
+	const whole, shown = 256, 60
+	if len(text) <= whole {
+		return text
+	}
+	end := shown
+	for end > shown-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
 }

@@ -80,3 +80,21 @@ func TestClip(t *testing.T) {
 		}
 	}
 }
+
+// A text that could be a name is shown whole, a longer one by its beginning, and never by
+// half a character.
+func TestShorten(t *testing.T) {
+	name := strings.Repeat("ü", MaxName/2)
+	for text, want := range map[string]string{
+		"":                          "",
+		name:                        name,
+		name + "xx":                 name + "xx",
+		name + "xü":                 strings.Repeat("ü", 30) + "…",
+		"x" + name + "ü":            "x" + strings.Repeat("ü", 29) + "…",
+		strings.Repeat("\x80", 300): strings.Repeat("\x80", 56) + "…",
+	} {
+		if got := Shorten(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -41,7 +41,10 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if err := p.never(r); err != nil {
 		return nil, err
 	}
-	if q.Overcommit && p.Overcommit == 0 {
+	switch {
+	case q.Overcommit && !p.counted():
+		return nil, ErrNamesOvercommit
+	case q.Overcommit && p.Overcommit == 0:
 		return nil, ErrNoOvercommit
 	}
 	other := p.mergedInto(r)

@@ -32,7 +32,7 @@ func TestOvercommit(t *testing.T) {
 	set.Pause(0, "t", "drill")
 	must(t, set, 0, urgent("u4"), "t-7")
 	refuse(t, counted(t, 2), 0, urgent("u"), ErrNoOvercommit)
-	refuse(t, one(t, 2), 0, urgent("u"), ErrNoOvercommit)
+	refuse(t, one(t, 2), 0, urgent("u"), ErrNamesOvercommit)
 }
 
 // An overcommit waits for its key, and then goes before others that wait for it.

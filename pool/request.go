@@ -14,7 +14,7 @@ var (
 	ErrNoCost = errors.New("the pool has no cost, so a number of items says nothing here: say how many units")
 	// ErrNoOvercommit is the error of a request that may exceed the limit, of a pool
 	// that lets nobody exceed it.
-	ErrNoOvercommit = errors.New("the pool has no overcommit: an operator can set how many units that is")
+	ErrNoOvercommit = errors.New("the pool has no overcommit: ask without it, or let an operator set overcommit: N, the units above the limit, in its configuration")
 	ErrQueueFull    = errors.New("too many requests wait for this pool")
 	ErrExhausted    = errors.New("no lease was free within the wait")
 	ErrEnded        = errors.New("the request has ended or was cancelled")
@@ -22,6 +22,9 @@ var (
 	// ErrUnconfirmed is an [ErrEnded] of a grant that nobody confirmed in time: its
 	// client may not have heard of it, and may ask under another id.
 	ErrUnconfirmed error = unconfirmedError{}
+	// ErrNamesOvercommit is the [ErrNoOvercommit] of a listed pool, which has no more
+	// names than it has.
+	ErrNamesOvercommit error = namesOvercommitError{}
 )
 
 // unconfirmedError is [ErrUnconfirmed]. (What fmt.Errorf makes of it would be made at
@@ -32,6 +35,14 @@ func (unconfirmedError) Error() string {
 	return ErrEnded.Error() + ": its grant was not confirmed in time"
 }
 func (unconfirmedError) Is(target error) bool { return target == ErrEnded }
+
+// namesOvercommitError is [ErrNamesOvercommit], as unconfirmedError is [ErrUnconfirmed].
+type namesOvercommitError struct{}
+
+func (namesOvercommitError) Error() string {
+	return "there is no overcommit of names, only of a pool that has units: ask without it, or let an operator configure units: N in the place of the names"
+}
+func (namesOvercommitError) Is(target error) bool { return target == ErrNoOvercommit }
 
 // RemovedError says that an operator took the request off the queue. It is
 // [ErrEnded].

@@ -30,7 +30,7 @@ func (c *Client) Break(ctx context.Context, name, reason string, now bool) (repl
 	}
 	req := leaseapi.BreakRequest{Name: name, Generation: generationOf(pools, name), Reason: reason, Now: now}
 	if req.Generation == 0 {
-		return reply, fmt.Errorf("break: %w %q", ErrNotHeld, name)
+		return reply, fmt.Errorf("break: %w %q", ErrNotHeld, leaseapi.Shorten(name))
 	}
 	err = c.operate(ctx, "break", leaseapi.PathBreak, req, &reply)
 	makePrintable(&reply.Lease)

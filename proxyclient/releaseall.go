@@ -17,14 +17,14 @@ func (c *Client) ReleaseAll(ctx context.Context, owner string) (leaseapi.Release
 	request := leaseapi.ReleaseRequest{Owner: owner, All: true}
 	o := c.do(ctx, post(leaseapi.PathRelease, request, idempotent{misrouted: true}), &p)
 	if o.err != nil || o.StatusCode/100 != 2 || o.foreign() {
-		return leaseapi.ReleaseReply{}, fmt.Errorf("release all of %s: %w", owner, c.failure(ctx, o, &p))
+		return leaseapi.ReleaseReply{}, fmt.Errorf("release all of %s: %w", leaseapi.Shorten(owner), c.failure(ctx, o, &p))
 	}
 	reply, ours := o.releaseReply()
 	switch {
 	case !ours:
-		return leaseapi.ReleaseReply{}, fmt.Errorf("release all of %s: %w", owner, unsupported("owners"))
+		return leaseapi.ReleaseReply{}, fmt.Errorf("release all of %s: %w", leaseapi.Shorten(owner), unsupported("owners"))
 	case !reply.All:
-		return leaseapi.ReleaseReply{}, fmt.Errorf("release all of %s: %w", owner, errOlderServer)
+		return leaseapi.ReleaseReply{}, fmt.Errorf("release all of %s: %w", leaseapi.Shorten(owner), errOlderServer)
 	}
 	return reply, nil
 }

@@ -78,7 +78,7 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 		if status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", retryAfter)
 		}
-		http.Error(w, fmt.Sprintf("%s%q: %s", leaseapi.TextAcquireFailed, p.Type, text), status)
+		http.Error(w, fmt.Sprintf("%s%q: %s", leaseapi.TextAcquireFailed, leaseapi.Shorten(p.Type), text), status)
 	}
 	switch err := out.err; {
 	case err == nil:

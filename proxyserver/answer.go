@@ -126,7 +126,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, req any, check func() erro
 	}
 	err := json.Unmarshal(body, req)
 	if err != nil {
-		err = fmt.Errorf("the body is not valid: %w", err)
+		err = errors.New("the body is not valid: " + leaseapi.Shorten(err.Error()))
 	} else {
 		err = check()
 	}

@@ -20,7 +20,7 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		unavailable(w, err)
 	case errors.Is(failed, pool.ErrUnknownName):
-		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownName, fmt.Sprintf("the server has never had a lease %q", req.Name))
+		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownName, fmt.Sprintf("the server has never had a lease %q", leaseapi.Shorten(req.Name)))
 	case failed != nil:
 		problem(w, http.StatusConflict, leaseapi.ProblemNotHeld, failed.Error())
 	default:

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // A server without tokens does what anybody asks who can connect. A web page in
@@ -24,7 +26,7 @@ func (h *handler) fromBrowser(r *http.Request) error {
 	}
 	// Elsewhere than on loopback a server may have any name.
 	if connectionOf(r).onLoopback && !h.isOurs(r.Host) {
-		return forbiddenError(fmt.Sprintf("host %q is not this server, which listens on loopback: use localhost or its address, or name it to serve with --host", r.Host))
+		return forbiddenError(fmt.Sprintf("host %q is not this server, which listens on loopback: use localhost or its address, or name it to serve with --host", leaseapi.Shorten(r.Host)))
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func parseAcquire(w http.ResponseWriter, query url.Values) (p *acquireParams, ok
 	if raw := query.Get(leaseapi.ParamCount); raw != "" {
 		n, err := strconv.ParseUint(raw, 10, strconv.IntSize)
 		if err != nil {
-			http.Error(w, fmt.Sprintf("parameter %q is not valid: %s", leaseapi.ParamCount, raw), http.StatusBadRequest)
+			http.Error(w, fmt.Sprintf("parameter %q is not valid: %s", leaseapi.ParamCount, leaseapi.Shorten(raw)), http.StatusBadRequest)
 			return p, false
 		}
 		if p.Count = int(min(n, math.MaxInt)); p.Count == 0 {
@@ -92,7 +92,7 @@ var oursOnly = []string{
 // parseUnits reads the parameters of wire 3.
 func (p *acquireParams) parseUnits(query url.Values) (err error) {
 	invalid := func(name string) error {
-		return fmt.Errorf("parameter %q is not valid: %s", name, query.Get(name))
+		return fmt.Errorf("parameter %q is not valid: %s", name, leaseapi.Shorten(query.Get(name)))
 	}
 	if query.Has(leaseapi.ParamWire) {
 		if p.wire, err = strconv.Atoi(query.Get(leaseapi.ParamWire)); err != nil || p.wire < 1 {
@@ -138,7 +138,7 @@ func (p *acquireParams) parseCoalesce(query url.Values) (err error) {
 		}
 		return nil
 	}
-	if p.Coalesce, err = pool.ParseCoalesce(query.Get(leaseapi.ParamCoalesce)); err != nil {
+	if p.Coalesce, err = pool.ParseCoalesce(leaseapi.Shorten(query.Get(leaseapi.ParamCoalesce))); err != nil {
 		return err
 	}
 	if p.Key == "" || p.Anonymous {
@@ -157,7 +157,7 @@ func parseDuration(name string, query url.Values) (time.Duration, error) {
 		err = notNegative(name, d)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("parameter %q is not valid: %w", name, err)
+		return 0, fmt.Errorf("parameter %q is not valid: %s", name, leaseapi.Shorten(err.Error()))
 	}
 	return d, nil
 }

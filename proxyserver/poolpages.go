@@ -51,7 +51,7 @@ func pageParams(query url.Values) (from position, limit int, err error) {
 	limit = leaseapi.PageSize
 	if raw := query.Get(leaseapi.ParamLimit); raw != "" {
 		if limit, err = strconv.Atoi(raw); err != nil || limit < 1 {
-			return from, 0, fmt.Errorf("parameter %q is not valid: %s", leaseapi.ParamLimit, raw)
+			return from, 0, fmt.Errorf("parameter %q is not valid: %s", leaseapi.ParamLimit, leaseapi.Shorten(raw))
 		}
 		limit = min(limit, leaseapi.PageSize)
 	}

@@ -20,7 +20,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 		return
 	}
 	if err := json.Unmarshal(body, &req); err != nil {
-		http.Error(w, fmt.Sprintf("the body is not valid: %v", err), http.StatusBadRequest)
+		http.Error(w, "the body is not valid: "+leaseapi.Shorten(err.Error()), http.StatusBadRequest)
 		return
 	}
 	if err := checkRelease(req); err != nil {
@@ -96,7 +96,7 @@ func checkRelease(req leaseapi.ReleaseRequest) error {
 func checkLeases(leases []leaseapi.Lease) error {
 	for _, l := range leases {
 		if l.Generation == 0 {
-			return fmt.Errorf("lease %q has no generation", l.Name)
+			return fmt.Errorf("lease %q has no generation", leaseapi.Shorten(l.Name))
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
@@ -89,7 +90,7 @@ func (h *handler) fromElsewhere(r *http.Request) error {
 	if h.asksForTokens() || h.isOurs(r.Host) || isLocalAddress(r) {
 		return nil
 	}
-	return fmt.Errorf("host %q is not known to this server, which asks for no tokens: use its address, or start it with --host and this name", r.Host)
+	return fmt.Errorf("host %q is not known to this server, which asks for no tokens: use its address, or start it with --host and this name", leaseapi.Shorten(r.Host))
 }
 
 // isLocalAddress reports whether the host of r is the address that r came to, or r

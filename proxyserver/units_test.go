@@ -47,7 +47,7 @@ func TestWire3(t *testing.T) {
 		{name: "overcommit of letters", method: "POST", target: "/lease/acquire?type=mem&overcommit=yes", status: 400, contentType: typeProblem,
 			problem: leaseapi.ProblemBadRequest, body: `parameter "overcommit" is not valid: yes`},
 		{name: "overcommit of names", method: "POST", target: "/lease/acquire?type=q&wire=3&overcommit=true", status: 400, contentType: typeText,
-			body: failed("q", pool.ErrNoOvercommit.Error())},
+			body: failed("q", pool.ErrNamesOvercommit.Error())},
 		{name: "more than there is", method: "POST", target: "/lease/acquire?type=mem&wire=3&count=1025", status: 400, contentType: typeText,
 			body: failed("mem", "the pool can never give that many: 1025 asked for, 1024 there")},
 		{name: "nothing at all", method: "POST", target: "/lease/acquire?type=mem&wire=3&count=0", status: 200, contentType: typeJSON, body: `{"names":[]}`},

@@ -78,7 +78,17 @@ func (a *app) Debugf(format string, args ...any) {
 // message says one line on stderr, without waiting for it to be written. It may
 // contain text of a peer, so it is made printable.
 func (a *app) message(format string, args ...any) {
-	a.messages.say("leasectl: " + leaseapi.Printable(fmt.Sprintf(format, args...)))
+	a.messages.say("leasectl: " + abridge(leaseapi.Printable(fmt.Sprintf(format, args...))))
+}
+
+// abridge leaves out the middle of a message that is too long to be read, such as of a
+// path of 64 KiB: it begins with what failed, and ends with why.
+func abridge(text string) string {
+	const most, head, tail = 4096, 1024, 512
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:head], "") + " … " + strings.ToValidUTF8(text[len(text)-tail:], "")
 }
 
 // Flush waits for a moment until what was said is written.

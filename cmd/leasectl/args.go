@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // noArgs refuses arguments that are no flags.
@@ -14,7 +16,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usagef("%s accepts no arguments, found %q", cmd.CommandPath(), args[0])
+	return usagef("%s accepts no arguments, found %q", cmd.CommandPath(), leaseapi.Shorten(args[0]))
 }
 
 // noArgsBut is noArgs for a command that takes what was typed as the value of a
@@ -28,7 +30,7 @@ func noArgsBut(flag string) cobra.PositionalArgs {
 		if cmd.Flags().Lookup("names") != nil && flag == "names" && looksLikeFile(args[0]) {
 			flag = "handle"
 		}
-		return usagef("%s accepts no arguments, found %q: did you mean --%s %s", cmd.CommandPath(), args[0], flag, args[0])
+		return usagef("%s accepts no arguments, found %q: did you mean --%s %s", cmd.CommandPath(), leaseapi.Shorten(args[0]), flag, leaseapi.Shorten(args[0]))
 	}
 }
 
@@ -47,13 +49,14 @@ func oneArg(what, example string) cobra.PositionalArgs {
 		case 1:
 			return nil
 		}
-		return usagef("%s accepts one argument, %s, found %q too", cmd.CommandPath(), what, args[1])
+		return usagef("%s accepts one argument, %s, found %q too", cmd.CommandPath(), what, leaseapi.Shorten(args[1]))
 	}
 }
 
 // mistyped words cobra's error of a command that there is none of on one line.
 func mistyped(err error) error {
 	text, suggested, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+	text = leaseapi.Shorten(text)
 	if !found {
 		return errors.New(text + ": leasectl help lists the commands")
 	}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // flagError words an error of the flag parser: the flag, the value, what is
@@ -14,15 +16,15 @@ import (
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if similar := similarFlags(cmd.Flags(), unknown.GetSpecifiedName()); len(similar) > 0 {
-			return usagef("%w: did you mean --%s", err, strings.Join(similar, " or --"))
+			return usagef("%s: did you mean --%s", leaseapi.Shorten(err.Error()), strings.Join(similar, " or --"))
 		}
-		return usagef("%w: %s --help lists the flags", err, cmd.CommandPath())
+		return usagef("%s: %s --help lists the flags", leaseapi.Shorten(err.Error()), cmd.CommandPath())
 	}
 	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
-		return usageError{err}
+		return usagef("%s", leaseapi.Shorten(err.Error()))
 	}
-	return usagef("--%s %q: %w", invalid.GetFlag().Name, invalid.GetValue(), allowed(invalid.GetFlag(), invalid.Unwrap()))
+	return usagef("--%s %q: %w", invalid.GetFlag().Name, leaseapi.Shorten(invalid.GetValue()), allowed(invalid.GetFlag(), invalid.Unwrap()))
 }
 
 // similarFlags are the flags whose name is part of the one that was typed, or has it
@@ -77,7 +79,7 @@ func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 			if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 				cause = allowed(f, invalid.Unwrap())
 			}
-			failed = usagef("%s=%q: %w", name, value, cause)
+			failed = usagef("%s=%q: %w", name, leaseapi.Shorten(value), cause)
 		}
 		f.Annotations = map[string][]string{annotation: {name}}
 	})
