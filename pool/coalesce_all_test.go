@@ -130,7 +130,7 @@ func (c *crowd) String() string {
 			fmt.Fprintf(&b, " %t%t", m.came < other.came, m.came < other.began)
 		}
 		if r := c.set.requests[m.ID]; r != nil {
-			fmt.Fprintf(&b, " missed=%t there=%t/%d until=%v/%v", r.missed, r.there, r.present, r.activeUntil-c.now, r.keptUntil-c.now)
+			fmt.Fprintf(&b, " missed=%t active=%t/%d until=%v/%v", r.missed, r.active, r.activeCount, r.activeUntil-c.now, r.keptUntil-c.now)
 			if r.leader != nil {
 				b.WriteString(" follows " + r.leader.ID)
 			}

@@ -206,7 +206,7 @@ func TestResultOfSeveralNames(t *testing.T) {
 	}
 }
 
-// While a leader is away, a follower that is there takes its turn, and then the leader
+// While a leader is away, an active follower takes its turn, and then the leader
 // follows that one.
 func TestAbsentLeader(t *testing.T) {
 	set := one(t, 1)

@@ -5,7 +5,7 @@
 //   - No grant or growth makes the units in use exceed the limit of their pool, but
 //     for one larger lease alone, and for what the pool's overcommit allows.
 //   - The units of one request are granted together or not at all.
-//   - The first waiter that is there (see [Set.Detach]), and whose key nobody holds, is
+//   - The first active waiter (see [Set.Detach]) whose key nobody holds is
 //     next; while it does not fit, nobody overtakes it. So a request for many units
 //     is not overtaken by requests for few, and a busy key holds up nobody else.
 //   - A request that joined another has the result of a run that began after it came,

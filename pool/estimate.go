@@ -87,7 +87,7 @@ func (g *ledger) refresh(p *pool) {
 // keyFreed returns how long it takes until the key is free that r waits for; false
 // if nobody knows, as if others wait for it before r.
 func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok bool) {
-	if first, there := r.key.active.first(); there && ahead(first, r) {
+	if first, ok := r.key.active.first(); ok && ahead(first, r) {
 		return 0, 0, false
 	}
 	l := r.key.lease

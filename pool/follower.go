@@ -3,8 +3,8 @@ package pool
 import "slices"
 
 // A follower is a request that waits for the result of another, its leader, which
-// waits or has leases. Whoever is there of a leader that waits and its followers
-// takes their turn.
+// waits or has leases. While the leader waits, the first of them that is active takes
+// their turn.
 
 // join makes r, which comes, a follower of lead.
 func (g *ledger) join(lead, r *request) {
@@ -93,14 +93,14 @@ func (g *ledger) promote(r *request) {
 	first := r.followers[0]
 	first.leader, first.followers, r.followers = nil, r.followers[1:], nil
 	p.following--
-	first.present = 0
+	first.activeCount = 0
 	for _, f := range append(queue{first}, first.followers...) {
-		if f.there {
-			first.present++
+		if f.active {
+			first.activeCount++
 		}
 	}
 	g.line(first)
-	if first.present > 0 {
+	if first.activeCount > 0 {
 		g.enter(first)
 	}
 	g.noteWaiter(Queued, first)

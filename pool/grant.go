@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// serve grants what can be granted in the pools that were touched. The first waiter
-// that is there, and whose key nobody holds, is next; while it does not fit, nobody
+// serve grants what can be granted in the pools that were touched. The first active
+// waiter whose key nobody holds is next; while it does not fit, nobody
 // overtakes it. Nor does anybody while all of its are missed, or the pace delays it, or
 // the pool is paused.
 func (g *ledger) serve() {

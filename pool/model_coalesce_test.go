@@ -26,13 +26,13 @@ func (r *modelRequest) group() []*modelRequest {
 	return append([]*modelRequest{r}, r.followers...)
 }
 
-// holdsPlace says whether anybody of the group of r is there, or missed.
+// holdsPlace says whether anybody of the group of r is active, or missed.
 func (r *modelRequest) holdsPlace() bool {
 	return r.active || slices.ContainsFunc(r.followers, func(f *modelRequest) bool { return f.active })
 }
 
 // turn is who is granted leases when it is the turn of r: r itself, or the first
-// follower that is there; nil if none is.
+// active follower; nil if none is.
 func (r *modelRequest) turn() *modelRequest {
 	if r == nil {
 		return nil

@@ -41,13 +41,13 @@ func (m *model) mayGo(r *modelRequest) bool {
 }
 
 // isNext says whether r, which has just come and waits if it is not next, is the
-// first waiter that is there and whose key nobody holds.
+// first active waiter whose key nobody holds.
 func (p *modelPool) isNext(r *modelRequest) bool {
 	first := p.first()
 	return p.keys[r.Key] == 0 && (first == nil || r.Overcommit && !first.Overcommit)
 }
 
-// first returns the first waiter that is there, and whose key nobody holds.
+// first returns the first active waiter whose key nobody holds.
 func (p *modelPool) first() *modelRequest {
 	if p.active == 0 {
 		return nil

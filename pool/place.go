@@ -10,7 +10,7 @@ func (g *ledger) register(r *request) {
 
 // deregister is the counterpart of register.
 func (g *ledger) deregister(r *request) {
-	r.there = false
+	r.active = false
 	g.timers.remove(&r.timer)
 	delete(g.requests, r.ID)
 	g.waiting--
@@ -41,9 +41,9 @@ func (g *ledger) unline(r *request) {
 // activate says that r holds its place against those behind it.
 func (g *ledger) activate(r *request) {
 	lead := r.lead()
-	if !r.there {
-		r.there = true
-		lead.present++
+	if !r.active {
+		r.active = true
+		lead.activeCount++
 	}
 	if lead.queued() {
 		g.enter(lead)
@@ -53,12 +53,12 @@ func (g *ledger) activate(r *request) {
 
 // deactivate is the counterpart of activate.
 func (g *ledger) deactivate(r *request) {
-	if !r.there {
+	if !r.active {
 		return
 	}
-	r.there = false
+	r.active = false
 	lead := r.lead()
-	if lead.present--; lead.present == 0 && lead.queued() {
+	if lead.activeCount--; lead.activeCount == 0 && lead.queued() {
 		g.exit(lead)
 	}
 	g.touch(r.pool) // it may have been in the way

@@ -249,7 +249,7 @@ type request struct {
 	attached    int
 	activeUntil time.Duration
 	keptUntil   time.Duration
-	there       bool // it holds its place against those behind it
+	active      bool // it holds its place against those behind it
 	missed      bool // nobody has come back for it since a restart or a stall: it holds back, and is not granted
 	timer       timer
 	nextPos     int // in pool.next
@@ -257,11 +257,11 @@ type request struct {
 
 	leases []*lease // those that have not ended; none while it waits
 
-	leader    *request // whose run stands for its own; nil: none's does
-	followers queue    // those that have it as their leader
-	present   int      // how many of it and them are there, while it stands in the queue
-	result    Result   // of its run, for them
-	lost      bool     // a lease of it ended otherwise than by a release
+	leader      *request // whose run stands for its own; nil: none's does
+	followers   queue    // those that have it as their leader
+	activeCount int      // of it and them, while it stands in the queue
+	result      Result   // of its run, for them
+	lost        bool     // a lease of it ended otherwise than by a release
 
 	said Outcome // of its leases, so far
 	full bool    // one of them has ended while the pool was in full use
@@ -279,7 +279,7 @@ func ahead(a, b *request) bool {
 }
 
 // away reports whether r is granted nothing until its client comes back.
-func (r *request) away() bool { return r.missed || !r.there }
+func (r *request) away() bool { return r.missed || !r.active }
 
 // lead returns the request that stands in the queue for r, or runs for it.
 func (r *request) lead() *request {
@@ -290,14 +290,13 @@ func (r *request) lead() *request {
 }
 
 // turn returns who is granted leases when it is the turn of r, which stands in the
-// queue: r itself, or while it is away the first follower that is there; nil if none
-// is.
+// queue: r itself, or while it is away its first active follower; nil if none is.
 func (r *request) turn() *request {
-	if r.there && !r.missed {
+	if r.active && !r.missed {
 		return r
 	}
 	for _, f := range r.followers {
-		if f.there && !f.missed {
+		if f.active && !f.missed {
 			return f
 		}
 	}

@@ -9,7 +9,7 @@ func (g *ledger) enqueue(r *request) {
 }
 
 // miss makes r wait for its client, which could not reach the server for a while,
-// unless it is there, or has been missed before.
+// unless a connection is attached to it, or it has been missed before.
 func (g *ledger) miss(r *request) {
 	if r.attached > 0 || r.missed {
 		return

@@ -32,7 +32,7 @@ var mutantList = []mutant{
 		"./pool", "TestRestoredQueue", true},
 	{"nobody holds back who overtakes after a restart", "pool/lease.go", "HoldBack = 10 * time.Second", "HoldBack = 0 * time.Second",
 		"./pool", "TestRestoredQueue", false},
-	{"who is missed is granted leases", "pool/pool.go", "if r.there && !r.missed {", "if r.there {",
+	{"who is missed is granted leases", "pool/pool.go", "if r.active && !r.missed {", "if r.active {",
 		"./pool", "TestRestoredQueue", false},
 	{"each restart gives the absent a minute more", "pool/waiter.go", "if r.attached > 0 || r.missed {", "if r.attached > 0 {",
 		"./pool", "TestFurtherRestartsGiveWaitersNoMoreTime", true},

@@ -84,7 +84,7 @@ var poolMutants = []mutant{
 		"./pool", "TestWhoMerges", false},
 	{"a request joins one without an id", "pool/merge.go", " || other.Anonymous:", ":",
 		"./pool", "TestSimulation/few", false},
-	{"an absent leader holds back its followers", "pool/pool.go", "\t\tif f.there && !f.missed {\n", "\t\tif f.there && !f.missed && false {\n",
+	{"an absent leader holds back its followers", "pool/pool.go", "\t\tif f.active && !f.missed {\n", "\t\tif f.active && !f.missed && false {\n",
 		"./pool", "TestAbsentLeader", false},
 	{"a follower whose run has begun times out", "pool/wait.go", " || !r.lead().queued() {", " {",
 		"./pool", "TestOnce", false},
