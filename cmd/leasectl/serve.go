@@ -36,7 +36,10 @@ With --tokens, clients must show a token of that file (their --token-file), and
 nobody renews or ends a lease that was acquired with a token of another name.
 Each line has a name, a token of 16 bytes or more, and admin if it may operate
 the server (break, remove, pause, resume, backup) or read if it may only look; a
-# begins a comment.`,
+# begins a comment.
+
+The .deb and the .rpm have a systemd unit, leasectl.service, which runs serve with
+the files in /etc/leasectl. Installing them neither enables nor starts it.`,
 		Example: `  leasectl serve --listen 127.0.0.1:0 --pool install=2 --data ./leases
   leasectl serve --listen :8370 --config pools.yaml --data ./leases \
     --tokens tokens --tls-cert cert.pem --tls-key key.pem

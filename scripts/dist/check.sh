@@ -88,8 +88,35 @@ debian() {
   leasectl exec --proxy "unix://$work/socket" --type install -- printenv LEASED_RESOURCE
   stop
   bash -c 'source /usr/share/bash-completion/completions/leasectl'
+  unit
   dpkg --remove leasectl
-  [[ ! -e /usr/bin/leasectl ]] || fail "the package leaves its program"
+  [[ ! -e /usr/bin/leasectl && ! -e $unit ]] || fail "the package leaves its program or its unit"
+  [[ -e /etc/leasectl/pools.yaml ]] || fail "removing the package removes its settings"
+  touch /etc/leasectl/tokens
+  dpkg --purge leasectl
+  [[ ! -e /etc/leasectl/pools.yaml && ! -e /var/lib/leasectl && ! -L $wanted ]] || fail "a purge leaves settings, leases or an enabled unit"
+  [[ -e /etc/leasectl/tokens ]] || fail "a purge removes what the administrator wrote"
+  rm -r /etc/leasectl
+}
+
+# What the package of Debian has for a server: a unit that systemd accepts and that waits to
+# be enabled, its user, and pools that can be served.
+unit=/usr/lib/systemd/system/leasectl.service
+wanted=/etc/systemd/system/multi-user.target.wants/leasectl.service
+unit() {
+  local complaints
+  say "the unit"
+  [[ ! -e $wanted ]] || fail "the package enables its unit"
+  if pgrep --exact --euid leasectl leasectl; then fail "the package starts the server"; fi
+  complaints=$(systemd-analyze verify --man=no "$unit" 2>&1)
+  [[ -z $complaints ]] || fail "systemd-analyze: $complaints"
+  serve "$work/socket" leasectl serve --socket "$work/socket" --config /etc/leasectl/pools.yaml
+  leasectl exec --proxy "unix://$work/socket" --type install -- printenv LEASED_RESOURCE
+  stop
+  # As after systemctl enable --now.
+  install -d -o leasectl -m 700 /var/lib/leasectl
+  install -d "${wanted%/*}"
+  ln -s "$unit" "$wanted"
 }
 
 redhat() { # into a directory of its own: the package database of this machine is Debian's
@@ -101,6 +128,8 @@ redhat() { # into a directory of its own: the package database of this machine i
     mkdir "$root"
     rpm --install --root "$root" --nodeps --ignorearch --force-debian "$package"
     rpm --verify --root "$root" leasectl
+    cmp "$root$unit" examples/systemd/leasectl.service
+    rpm --query --root "$root" --configfiles leasectl | grep -qx /etc/leasectl/pools.yaml || fail "$package: pools.yaml is no setting"
     package=${package##*_linux_}
     cmp "$root/usr/bin/leasectl" "$(program "linux_${package%.rpm}")"
     rm -rf "$root"

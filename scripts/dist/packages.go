@@ -26,6 +26,25 @@ func placed(name string) string {
 	}
 }
 
+// unitFiles are what the packages have for a server under systemd: by their paths in
+// the tree, where they go. They are installed, and neither enabled nor started.
+var unitFiles = map[string]string{
+	"examples/systemd/leasectl.service": "/usr/lib/systemd/system/leasectl.service",
+	"examples/systemd/sysusers.conf":    "/usr/lib/sysusers.d/leasectl.conf",
+	"examples/systemd/pools.yaml":       "/etc/leasectl/pools.yaml",
+}
+
+// packageScripts are what a package manager runs. That of Red Hat makes the user and
+// reloads systemd by itself.
+var packageScripts = map[string]map[string]string{
+	"deb": {
+		"postinstall": "scripts/dist/deb-postinst.sh",
+		"preremove":   "scripts/dist/deb-prerm.sh",
+		"postremove":  "scripts/dist/deb-postrm.sh",
+	},
+	"rpm": {"preremove": "scripts/dist/rpm-preun.sh"},
+}
+
 // writePackages writes a .deb and a .rpm of b.
 func writePackages(b binary, s source, files map[string]string, out string) error {
 	type info struct {
@@ -35,11 +54,23 @@ func writePackages(b binary, s source, files map[string]string, out string) erro
 	type content struct {
 		Src  string `json:"src"`
 		Dst  string `json:"dst"`
+		Type string `json:"type,omitempty"`
 		Info info   `json:"file_info"`
 	}
-	list := []content{{b.program(), "/usr/bin/leasectl", info{0o755, s.date}}}
+	list := []content{{b.program(), "/usr/bin/leasectl", "", info{0o755, s.date}}}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		list = append(list, content{files[name], placed(name), info{0o644, s.date}})
+		list = append(list, content{files[name], placed(name), "", info{0o644, s.date}})
+	}
+	for _, path := range slices.Sorted(maps.Keys(unitFiles)) {
+		kind := ""
+		if strings.HasPrefix(unitFiles[path], "/etc/") {
+			kind = "config|noreplace" // what an administrator wrote there stays
+		}
+		list = append(list, content{path, unitFiles[path], kind, info{0o644, s.date}})
+	}
+	overrides := make(map[string]any)
+	for kind, scripts := range packageScripts {
+		overrides[kind] = map[string]any{"scripts": scripts}
 	}
 	// JSON is YAML, which is what nfpm reads.
 	config, err := json.Marshal(map[string]any{
@@ -48,6 +79,7 @@ func writePackages(b binary, s source, files map[string]string, out string) erro
 		"homepage":    "https://github.com/leasectl/leasectl",
 		"description": "leases for CI steps that share an account\nTakes a lease from an HTTP lease proxy before a step does what a shared\naccount can bear only so often, and gives it back however the step ends.",
 		"contents":    list,
+		"overrides":   overrides,
 		"rpm":         map[string]string{"buildhost": "localhost"}, // else the name of this machine
 	})
 	if err != nil {

@@ -1,0 +1,11 @@
+#!/bin/sh
+# A purge also removes the leases, and that the unit was enabled. Tokens and certificates
+# in /etc/leasectl are the administrator's, and stay.
+set -e
+if [ "$1" = purge ]; then
+  rm -rf /var/lib/leasectl
+  rm -f /etc/systemd/system/multi-user.target.wants/leasectl.service
+fi
+if [ -d /run/systemd/system ]; then
+  systemctl --system daemon-reload || true
+fi
