@@ -43,6 +43,17 @@ func (p *Page) add(id string, write func(b *markup.Builder)) {
 // Document returns the whole page.
 func (p Page) Document(f Frame) string {
 	var b markup.Builder
+	p.head(&b)
+	b.Put("<body>\n")
+	f.header(&b)
+	p.main(&b)
+	f.footer(&b)
+	b.Put("</body>\n</html>\n")
+	return b.HTML().String()
+}
+
+// head says what the page needs beside itself.
+func (p Page) head(b *markup.Builder) {
 	b.Put(`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -62,9 +73,12 @@ func (p Page) Document(f Frame) string {
 		b.Put(`<script src="{}" defer></script>
 `, Script.Path())
 	}
-	b.Put(`</head>
-<body>
-<a class="skip" href="#main">Skip to the content</a>
+	b.Put("</head>\n")
+}
+
+// header has the ways to other pages: by name, by search, and to sign in.
+func (f Frame) header(b *markup.Builder) {
+	b.Put(`<a class="skip" href="#main">Skip to the content</a>
 <header>
 <nav aria-label="Pages"><a class="brand" href="/">leases</a> <a href="/ui/events">Events</a></nav>
 <form role="search" action="/ui/find"><label class="hidden" for="q">Find my job</label><input id="q" name="q" type="search" maxlength="1024" placeholder="Find my job: its URL, or a part of its owner" value="{}" autocomplete="off"><button>Find</button></form>
@@ -77,8 +91,12 @@ func (p Page) Document(f Frame) string {
 		b.Put(`<a class="user" href="/ui/login">Sign in</a>
 `)
 	}
-	b.Put(`</header>
-<main id="main"`)
+	b.Put("</header>\n")
+}
+
+// main has the title and the parts.
+func (p Page) main(b *markup.Builder) {
+	b.Put(`<main id="main"`)
 	if p.Live != "" {
 		b.Put(` data-live="{}"`, p.Live)
 	}
@@ -87,25 +105,23 @@ func (p Page) Document(f Frame) string {
 	if p.Live != "" {
 		b.Put(`<p id="live" role="status"></p>`)
 	}
-	b.Put(`</div>
-`)
+	b.Put("</div>\n")
 	for _, part := range p.Parts {
 		b.Put(`<section id="{}">`, part.ID)
 		b.Add(part.HTML)
-		b.Put(`</section>
-`)
+		b.Put("</section>\n")
 	}
-	b.Put(`</main>
-<footer><p>leasectl {}`, f.Version)
+	b.Put("</main>\n")
+}
+
+// footer says what serves the page.
+func (f Frame) footer(b *markup.Builder) {
+	b.Put(`<footer><p>leasectl {}`, f.Version)
 	if f.Server != "" {
 		b.Put(` on {}`, f.Server)
 	}
 	if !f.Durable {
 		b.Put(` · state is in memory only: a restart loses all leases`)
 	}
-	b.Put(`</p></footer>
-</body>
-</html>
-`)
-	return b.HTML().String()
+	b.Put("</p></footer>\n")
 }
