@@ -106,6 +106,19 @@ func writeDocFile(t *testing.T, dir, name, text string, mode os.FileMode) {
 	}
 }
 
+// need skips t where a program is not installed. In CI, where all of them are, t fails.
+func need(t *testing.T, program string) {
+	t.Helper()
+	_, err := exec.LookPath(program)
+	switch {
+	case err == nil:
+	case os.Getenv("CI") == "true":
+		t.Fatalf("%s is missing: install the package of that name", program)
+	default:
+		t.Skipf("%s is missing: install the package of that name", program)
+	}
+}
+
 // runShell runs commands in one shell beside a new proxy, and compares what each
 // prints.
 func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
@@ -116,8 +129,8 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 	const end = "\x1e" // what a command prints ends here
 	var script strings.Builder
 	for _, c := range commands {
-		if _, err := exec.LookPath("curl"); err != nil && strings.Contains(c.line, "curl ") {
-			t.Skip("curl is missing")
+		if strings.Contains(c.line, "curl ") {
+			need(t, "curl")
 		}
 		fmt.Fprintf(&script, "%s\nprintf %q\n", strings.TrimSuffix(c.line, "\n"), end)
 	}
