@@ -47,6 +47,9 @@ func oneArg(what, example string) cobra.PositionalArgs {
 		case 0:
 			return usagef("%s needs %s, such as %s", cmd.CommandPath(), what, example)
 		case 1:
+			if args[0] == "" {
+				return usagef("%s needs %s, and it is empty: if a variable has it, that is empty", cmd.CommandPath(), what)
+			}
 			return nil
 		}
 		return usagef("%s accepts one argument, %s, found %q too", cmd.CommandPath(), what, leaseapi.Shorten(args[1]))
