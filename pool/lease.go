@@ -77,6 +77,9 @@ func (l Lease) Ends() time.Duration {
 	return l.Expires
 }
 
+// OfVersion1 reports whether nobody renews l: its client does not know its id.
+func (l Lease) OfVersion1() bool { return l.RequestID == "" }
+
 // Asked returns the request that l was granted to, as far as it is durable.
 func (l Lease) Asked() Request {
 	return Request{

@@ -34,7 +34,7 @@ func (s *Set) Unrenewed(now, parts time.Duration) []Lease {
 	var ending []*lease
 	for _, p := range s.pools {
 		for _, l := range p.held.items {
-			if l.RequestID == "" && l.ReleaseAt == 0 && l.Broken == "" && l.Expires-s.now <= l.TTL/parts {
+			if l.OfVersion1() && l.ReleaseAt == 0 && l.Broken == "" && l.Expires-s.now <= l.TTL/parts {
 				ending = append(ending, l)
 			}
 		}

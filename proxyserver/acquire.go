@@ -38,7 +38,7 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		h.metrics.refused(p.Type, "bad-request")
 		return nil, false
 	}
-	p.Owner = holder(c.token, p.Owner)
+	p.Owner = pool.BindOwner(c.token, p.Owner)
 	// Only once the body is read does net/http watch the connection, and end
 	// the context when the client goes.
 	if _, ok := readBody(w, r); !ok {

@@ -55,7 +55,7 @@ func (c caller) mayOperate(what string) error {
 // may reports whether c may act on a lease or request of h: it was acquired with
 // a token of the same name, or while the server asked for no tokens.
 func (c caller) may(h string) bool {
-	token, _ := splitHolder(h)
+	token, _ := pool.SplitOwner(h)
 	return c.token == "" || token == "" || token == c.token
 }
 
@@ -77,7 +77,7 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.Releas
 	}
 	for _, name := range req.Names {
 		l, held := set.Held(now, name)
-		_, owner := splitHolder(l.Owner)
+		_, owner := pool.SplitOwner(l.Owner)
 		// A name that another owner than the given one holds is stale, not
 		// forbidden: its former holder may not know yet that its lease ended.
 		if held && !c.may(l.Owner) && (req.Owner == "" || req.Owner == owner) {
@@ -91,7 +91,7 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.Releas
 // owner that c may act on.
 func (c caller) owns(owner string) func(holder string) bool {
 	return func(h string) bool {
-		_, of := splitHolder(h)
+		_, of := pool.SplitOwner(h)
 		return of == owner && c.may(h)
 	}
 }
@@ -119,8 +119,8 @@ func refOf(set *pool.Set, now time.Duration, name, owner string) pool.Ref {
 		return pool.Ref{Name: name}
 	}
 	l, _ := set.Held(now, name)
-	token, _ := splitHolder(l.Owner) // another token's was refused by mayRelease
-	return pool.Ref{Name: name, Owner: holder(token, owner)}
+	token, _ := pool.SplitOwner(l.Owner) // another token's was refused by mayRelease
+	return pool.Ref{Name: name, Owner: pool.BindOwner(token, owner)}
 }
 
 // refuseCall answers a call that is forbidden, or that the term did not do.

@@ -96,14 +96,14 @@ func reasonOf(err error) string {
 }
 
 func (l changeLog) request(what string, r pool.Request, attrs ...slog.Attr) {
-	token, owner := splitHolder(r.Owner)
+	token, owner := pool.SplitOwner(r.Owner)
 	id := r.ID
 	if r.Anonymous {
 		id = ""
 	}
 	all := append(make([]slog.Attr, 0, 12), // which is not on the heap
-		slog.String("owner", owner), slogToken(token), slog.String("type", r.Type),
-		slogCount(r), slog.String("request_id", id), slogKey(r.Key), slogOvercommit(r.Overcommit),
+		slog.String("owner", owner), slogText("token", token), slog.String("type", r.Type),
+		slogCount(r), slog.String("request_id", id), slogText("key", r.Key), slogOvercommit(r.Overcommit),
 	)
 	l.write(slog.LevelInfo, what, append(all, attrs...)...)
 }
@@ -115,12 +115,12 @@ func (l changeLog) grant(c *pool.Change) {
 		names[i], generations[i] = granted.Name, granted.Generation
 	}
 	first := c.Leases[0]
-	token, owner := splitHolder(first.Owner)
+	token, owner := pool.SplitOwner(first.Owner)
 	l.write(slog.LevelInfo, "granted",
-		slog.String("owner", owner), slogToken(token), slog.String("type", first.Type),
+		slog.String("owner", owner), slogText("token", token), slog.String("type", first.Type),
 		slog.Any("names", names), slog.Any("generations", generations),
 		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)),
-		slogUnits(first.Units), slogKey(first.Key), slogOvercommit(first.Overcommit))
+		slogUnits(first.Units), slogText("key", first.Key), slogOvercommit(first.Overcommit))
 }
 
 func (l changeLog) end(c *pool.Change) {
@@ -129,7 +129,7 @@ func (l changeLog) end(c *pool.Change) {
 		l.lease("broken", c.Lease, held, slog.String("reason", c.Lease.Broken))
 		return
 	}
-	if c.Reason == pool.Expired && ofVersion1(c.Lease) {
+	if c.Reason == pool.Expired && c.Lease.OfVersion1() {
 		l.leaseAt(slog.LevelWarn, string(c.Reason), c.Lease, held,
 			slog.String("reason", "a version-1 client does not renew: it may still work: v1_ttl of the pool is for how long"))
 		return
@@ -149,9 +149,9 @@ func (l changeLog) lease(what string, lease pool.Lease, attrs ...slog.Attr) {
 }
 
 func (l changeLog) leaseAt(level slog.Level, what string, lease pool.Lease, attrs ...slog.Attr) {
-	token, owner := splitHolder(lease.Owner)
+	token, owner := pool.SplitOwner(lease.Owner)
 	all := append(make([]slog.Attr, 0, 12), // which is not on the heap
-		slog.String("owner", owner), slogToken(token), slog.String("type", lease.Type),
+		slog.String("owner", owner), slogText("token", token), slog.String("type", lease.Type),
 		slog.Any("names", logNames{lease.Name}), slog.Any("generations", logGenerations{lease.Generation}),
 		slog.String("request_id", lease.RequestID),
 	)
@@ -200,12 +200,39 @@ func (g logGenerations) list(between byte) []byte {
 	return append(text, ']')
 }
 
-// slogToken is left out by handlers if no token was used.
-func slogToken(name string) slog.Attr {
-	if name == "" {
+// report writes a line for what a holder said.
+func (l changeLog) report(r pool.Reported) {
+	token, owner := pool.SplitOwner(r.Owner)
+	l.write(slog.LevelInfo, "reported",
+		slog.String("owner", owner), slogText("token", token), slog.String("type", r.Type),
+		slog.String("outcome", r.Outcome.String()), slogText("detail", r.Detail), slog.Int("limit", r.Limit),
+		slog.Uint64("generation", r.Generation), slog.String("request_id", r.RequestID))
+}
+
+// The words of a move, in the log and among the events of the status page.
+const limitCut, limitRaised = "limit cut", "limit raised"
+
+func moveWord(m pool.Move) string {
+	if m.Cut() {
+		return limitCut
+	}
+	return limitRaised
+}
+
+// limitMoved writes a line for a move of a limit, with the report that decided it.
+func (l changeLog) limitMoved(r pool.Reports) {
+	token, owner := pool.SplitOwner(r.Moved.Owner)
+	l.write(slog.LevelInfo, moveWord(r.Moved),
+		slog.String("type", r.Type), slog.Int("from", r.Moved.From), slog.Int("to", r.Moved.To), slog.Int("wall", r.Wall),
+		slog.String("reason", r.Moved.Why()), slog.String("owner", owner), slogText("token", token), slogText("detail", r.Moved.Detail))
+}
+
+// slogText is left out by handlers if the text is empty.
+func slogText(key, text string) slog.Attr {
+	if text == "" {
 		return slog.Attr{}
 	}
-	return slog.String("token", name)
+	return slog.String(key, text)
 }
 
 // slogCount is what a request asks for, as it says.
@@ -224,51 +251,9 @@ func slogUnits(units int) slog.Attr {
 	return slog.Int("units", units)
 }
 
-func slogKey(key string) slog.Attr {
-	if key == "" {
-		return slog.Attr{}
-	}
-	return slog.String("key", key)
-}
-
 func slogOvercommit(is bool) slog.Attr {
 	if !is {
 		return slog.Attr{}
 	}
 	return slog.Bool("overcommit", true)
-}
-
-// report writes a line for what a holder said.
-func (l changeLog) report(r pool.Reported) {
-	token, owner := splitHolder(r.Owner)
-	l.write(slog.LevelInfo, "reported",
-		slog.String("owner", owner), slogToken(token), slog.String("type", r.Type),
-		slog.String("outcome", r.Outcome.String()), slogDetail(r.Detail), slog.Int("limit", r.Limit),
-		slog.Uint64("generation", r.Generation), slog.String("request_id", r.RequestID))
-}
-
-// The words of a move, in the log and among the events of the status page.
-const limitCut, limitRaised = "limit cut", "limit raised"
-
-func moveWord(m pool.Move) string {
-	if m.Cut() {
-		return limitCut
-	}
-	return limitRaised
-}
-
-// limitMoved writes a line for a move of a limit, with the report that decided it.
-func (l changeLog) limitMoved(r pool.Reports) {
-	token, owner := splitHolder(r.Moved.Owner)
-	l.write(slog.LevelInfo, moveWord(r.Moved),
-		slog.String("type", r.Type), slog.Int("from", r.Moved.From), slog.Int("to", r.Moved.To), slog.Int("wall", r.Wall),
-		slog.String("reason", r.Moved.Why()), slog.String("owner", owner), slogToken(token), slogDetail(r.Moved.Detail))
-}
-
-// slogDetail is left out by handlers if there is none.
-func slogDetail(detail string) slog.Attr {
-	if detail == "" {
-		return slog.Attr{}
-	}
-	return slog.String("detail", detail)
 }

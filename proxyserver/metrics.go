@@ -138,7 +138,7 @@ func (m *metrics) changed(changes []pool.Change) {
 				p.breaks++
 			case c.Reason == pool.Expired:
 				p.expiries++
-				if ofVersion1(c.Lease) {
+				if c.Lease.OfVersion1() {
 					p.v1Expiries++
 				}
 			default:

@@ -48,7 +48,7 @@ func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (reply leaseapi.R
 	if err == nil && failed == nil {
 		h.logOperation(c, "remove", "request_id", req.RequestID, "reason", req.Reason)
 	}
-	token, owner := splitHolder(removed.Owner)
+	token, owner := pool.SplitOwner(removed.Owner)
 	reply = leaseapi.RemoveReply{RequestID: req.RequestID, Type: removed.Type, Owner: owner, Token: token, Count: removed.Count}
 	return reply, failed, err
 }

@@ -64,7 +64,7 @@ func (c caller) reportReleased(set *pool.Set, now time.Duration, req *leaseapi.R
 func addReports(clock clock, wire *leaseapi.Pool, p pool.PoolStatus) {
 	wire.Adapt, wire.Wall = p.Adapt, p.Wall
 	if m := p.Moved; m != (pool.Move{}) {
-		token, owner := splitHolder(m.Owner)
+		token, owner := pool.SplitOwner(m.Owner)
 		wire.Moved = &leaseapi.LimitMove{
 			From: m.From, To: m.To, Owner: owner, Token: token, Detail: m.Detail,
 			At: clock.wall(m.At), Age: leaseapi.Duration(round(-clock.until(m.At))),

@@ -37,7 +37,7 @@ func reasonFor(reason, keyHolder string) string {
 	if reason != leaseapi.WaitKey || keyHolder == "" {
 		return reason
 	}
-	token, owner := splitHolder(keyHolder)
+	token, owner := pool.SplitOwner(keyHolder)
 	if owner == "" && token != "" {
 		owner = "token " + token
 	}
@@ -81,7 +81,7 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 
 // poolLease translates a lease for people, with times by the wall clock.
 func poolLease(clock clock, l pool.Lease, counted bool) leaseapi.PoolLease {
-	token, owner := splitHolder(l.Owner)
+	token, owner := pool.SplitOwner(l.Owner)
 	wire := leaseapi.PoolLease{
 		Lease:       leaseOf(l, counted),
 		Key:         l.Key,
@@ -103,7 +103,7 @@ func poolLease(clock clock, l pool.Lease, counted bool) leaseapi.PoolLease {
 
 // poolWaiter translates a waiter for people, with times by the wall clock.
 func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
-	token, owner := splitHolder(w.Owner)
+	token, owner := pool.SplitOwner(w.Owner)
 	wire := leaseapi.Waiter{
 		Place:   w.Place,
 		Owner:   owner,

@@ -59,7 +59,7 @@ type viewer struct {
 func (v viewer) at(now time.Duration) page.View {
 	// Rounded, so that a time which has not moved is the same text.
 	zero := v.clock.read().Add(-v.clock.now()).Round(100 * time.Millisecond)
-	return page.View{Clock: page.Clock{Now: now, Zero: zero, Live: v.live}, Who: splitHolder, Operator: v.operator}
+	return page.View{Clock: page.Clock{Now: now, Zero: zero, Live: v.live}, Operator: v.operator}
 }
 
 // look runs op on the pools. It returns the view of that time, or a page that says
@@ -137,7 +137,7 @@ func (v viewer) find(text string) (page.Page, int) {
 		if strings.TrimSpace(text) != "" {
 			matches := page.Matches(text)
 			found = set.Find(now, page.FoundAPage+1, func(holder, id, name string) bool {
-				_, owner := splitHolder(holder)
+				_, owner := pool.SplitOwner(holder)
 				return matches(owner, id, name)
 			})
 		}
@@ -163,9 +163,6 @@ func (v viewer) events(q url.Values) (page.Page, int) {
 	if f.Type != "" && !slices.Contains(types, f.Type) {
 		types = append(types, f.Type)
 	}
-	found := v.past.find(page.EventsAPage+1, func(e page.Event) bool {
-		_, owner := splitHolder(e.Holder)
-		return f.Matches(e, owner)
-	})
+	found := v.past.find(page.EventsAPage+1, f.Matches)
 	return view.Events(found, f, eventWords(), types, v.past.started), http.StatusOK
 }

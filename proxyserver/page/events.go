@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
@@ -18,7 +19,7 @@ type Event struct {
 	At        time.Time
 	What      string // in a word, as the log has it
 	Type      string
-	Holder    string
+	Holder    string   // the owner as package pool has it, with the token
 	Names     []string // the first of them
 	NameCount int
 	RequestID string // empty: it has none
@@ -33,8 +34,8 @@ type Filter struct {
 	Before     uint64 // only events with a lower number; zero: all
 }
 
-// Matches reports whether f lets e through, whose owner is owner.
-func (f Filter) Matches(e Event, owner string) bool {
+// Matches reports whether f lets e through.
+func (f Filter) Matches(e Event) bool {
 	if f.What != "" && f.What != e.What || f.Type != "" && f.Type != e.Type || f.Before > 0 && e.Number >= f.Before {
 		return false
 	}
@@ -42,6 +43,7 @@ func (f Filter) Matches(e Event, owner string) bool {
 		return true
 	}
 	matches := Matches(f.Query)
+	_, owner := pool.SplitOwner(e.Holder)
 	return matches(owner, e.RequestID, "") || slices.ContainsFunc(e.Names, func(name string) bool { return matches("", "", name) })
 }
 
@@ -112,7 +114,7 @@ func (v View) events(b *markup.Builder, events []Event) {
 		})
 		t.cell("who", func(b *markup.Builder) {
 			if e.Holder != "" {
-				v.owner(b, e.Holder)
+				writeOwner(b, e.Holder)
 			}
 		})
 		t.cell("why", func(b *markup.Builder) { b.Put(`<bdi>{}</bdi>`, e.remark()) })

@@ -65,9 +65,9 @@ func (v View) found(t *table, f pool.Found) {
 	t.row("")
 	t.cell("who", func(b *markup.Builder) {
 		if f.Lease != nil {
-			v.owner(b, f.Lease.Owner)
+			writeOwner(b, f.Lease.Owner)
 		} else {
-			v.owner(b, f.Waiter.Owner)
+			writeOwner(b, f.Waiter.Owner)
 		}
 	})
 	t.cell("name", func(b *markup.Builder) { b.Put(`<a href="{}"><bdi>{}</bdi></a>`, PoolPath(f.Type), f.Type) })

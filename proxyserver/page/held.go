@@ -49,7 +49,7 @@ func (v View) leases(b *markup.Builder, caption string, leases []pool.Lease, p p
 		}
 		t.row(class)
 		t.cell("name", func(b *markup.Builder) { b.Put(`<bdi>{}</bdi>`, leaseapi.Printable(l.Name)) })
-		t.cell("who", func(b *markup.Builder) { v.owner(b, l.Owner) })
+		t.cell("who", func(b *markup.Builder) { writeOwner(b, l.Owner) })
 		if p.Counted {
 			t.text("num", itoa(l.Units))
 		}
@@ -73,7 +73,7 @@ func (v View) leases(b *markup.Builder, caption string, leases []pool.Lease, p p
 // renewed writes when a lease was renewed.
 func (v View) renewed(b *markup.Builder, l pool.Lease) {
 	switch at := l.Expires - l.TTL; {
-	case l.RequestID == "":
+	case l.OfVersion1():
 		b.Put(`<span class="none">never (version 1)</span>`)
 	case l.Provisional:
 		b.Put(`<span class="none">not yet</span>`)

@@ -35,7 +35,7 @@ func (v View) moved(b *markup.Builder, p pool.PoolStatus) {
 		b.Put(`: <bdi>{}</bdi>`, leaseapi.Printable(m.Detail))
 	}
 	b.Put(`</dd></div><div><dt>By the report of</dt><dd>`)
-	v.owner(b, m.Owner)
+	writeOwner(b, m.Owner)
 	b.Put(`</dd></div></dl>`)
 }
 

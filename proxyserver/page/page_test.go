@@ -20,11 +20,10 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// view is at a minute past noon; an owner is who holds.
+// view is at a minute past noon.
 func view(live bool) page.View {
 	return page.View{
 		Clock: page.Clock{Now: time.Minute, Zero: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), Live: live},
-		Who:   func(holder string) (string, string) { return "", holder },
 	}
 }
 

@@ -60,13 +60,13 @@ func (v View) waiters(b *markup.Builder, waiters []pool.WaiterStatus, p pool.Poo
 			}
 			b.Put(`<a href="{}" title="request {}">{}</a>`, RequestPath(w.ID), w.ID, itoa(w.Place))
 		})
-		t.cell("who", func(b *markup.Builder) { v.owner(b, w.Owner) })
+		t.cell("who", func(b *markup.Builder) { writeOwner(b, w.Owner) })
 		t.cell("num", func(b *markup.Builder) { v.lasts(b, w.Arrived) })
 		t.text("num", itoa(w.Units))
 		if keys {
 			t.cell("key", func(b *markup.Builder) { writeKey(b, w.Key) })
 		}
-		t.cell("why", func(b *markup.Builder) { v.reason(b, w.Reason, w.KeyHolder, w.Follows, w.Away) })
+		t.cell("why", func(b *markup.Builder) { writeReason(b, w.Reason, w.KeyHolder, w.Follows, w.Away) })
 		t.cell("num", func(b *markup.Builder) { v.estimate(b, w.Estimate, w.EstimateMax) })
 		if v.Operator {
 			t.cell("operate", func(b *markup.Builder) {
@@ -81,15 +81,15 @@ func (v View) waiters(b *markup.Builder, waiters []pool.WaiterStatus, p pool.Poo
 
 func writeKey(b *markup.Builder, key string) { b.Put(`<bdi>{}</bdi>`, leaseapi.Printable(key)) }
 
-// reason writes why a request waits, whose key keyHolder holds, or which follows
+// writeReason writes why a request waits, whose key keyHolder holds, or which follows
 // another one.
-func (v View) reason(b *markup.Builder, reason, keyHolder, follows string, away bool) {
+func writeReason(b *markup.Builder, reason, keyHolder, follows string, away bool) {
 	switch {
 	case follows != "":
 		b.Put(`joined <a href="{}">another request</a>, and ends as that does`, RequestPath(follows))
 	case reason == leaseapi.WaitKey && keyHolder != "":
 		b.Put("key held by ")
-		v.owner(b, keyHolder)
+		writeOwner(b, keyHolder)
 	case reason != "":
 		b.Put("{}", leaseapi.Printable(reason))
 	}

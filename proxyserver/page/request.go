@@ -50,7 +50,7 @@ func (v View) queued(b *markup.Builder, r Request) {
 			itoa(st.Place), itoa(st.Length), PoolPath(r.Type), r.Type)
 	}
 	b.Put(`<dl class="facts"><div><dt>Why it waits</dt><dd>`)
-	v.reason(b, st.Reason, st.KeyHolder, st.Follows, st.Reason == "")
+	writeReason(b, st.Reason, st.KeyHolder, st.Follows, st.Reason == "")
 	b.Put(`</dd></div><div><dt>Its turn comes</dt><dd>`)
 	v.estimate(b, st.Estimate, st.EstimateMax)
 	b.Put(`</dd></div><div><dt>Waits for</dt><dd>`)
@@ -64,11 +64,11 @@ func (v View) queued(b *markup.Builder, r Request) {
 	b.Put(`<div class="wide"><dt>In use</dt><dd>`)
 	bar(b, r.Pool)
 	b.Put(`</dd></div><div class="wide"><dt>Owner</dt><dd>`)
-	v.owner(b, r.Owner)
+	writeOwner(b, r.Owner)
 	b.Put(`</dd></div>`)
 	if l := st.Oldest; l != nil {
 		b.Put(`<div class="wide"><dt>Held longest by</dt><dd>`)
-		v.owner(b, l.Owner)
+		writeOwner(b, l.Owner)
 		b.Put(`, for `)
 		v.lasts(b, l.Granted)
 		b.Put(`</dd></div>`)

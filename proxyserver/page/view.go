@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
@@ -71,16 +72,12 @@ func Span(d time.Duration) string {
 // View is for whom a page is made, and when.
 type View struct {
 	Clock
-	// Who splits a holder, as package pool knows it, into the name of its token and
-	// its owner.
-	Who func(holder string) (token, owner string)
-	// Operator shows what only an operator may do.
-	Operator bool
+	Operator bool // show what only an operator may do
 }
 
-// owner writes who holds or waits, as a link to its job if it is one.
-func (v View) owner(b *markup.Builder, holder string) {
-	token, owner := v.Who(holder)
+// writeOwner writes who holds or waits, with the token, as a link to its job if it is one.
+func writeOwner(b *markup.Builder, holder string) {
+	token, owner := pool.SplitOwner(holder)
 	text := leaseapi.Printable(owner)
 	href, ok := link(owner)
 	switch {
