@@ -35,13 +35,14 @@ type term struct {
 	busy     func(n int)   // is called with the number of leases and waiters after each change; nil: nobody asks
 	version1 version1Watch // keepTime alone uses it
 
+	lastWaits atomic.Bool // the last acquire has to wait: the next one probably, too
+
 	// Guarded by committer.mu.
 	set           *pool.Set
 	alarm         alarm         // rings when the pools have something to do; keepTime waits for it without the lock
 	keeping       bool          // keepTime runs
 	ran           time.Duration // lease clock of the last call
 	lastAnonymous uint64        // number of the last request without an id
-	lastWaits     atomic.Bool   // the last acquire has to wait: the next one probably, too
 	finished      bool          // the last commit is under way, or over
 }
 

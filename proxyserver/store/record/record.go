@@ -61,15 +61,15 @@ func Write(t Table, c pool.Change) error {
 	case pool.Renewed, pool.Extended, pool.Delayed, pool.Resized, pool.Broken:
 		return putLease(t, &c.Lease)
 	case pool.Done:
-		return t.Delete(leaseKey(c.Lease.Name))
+		return t.Delete(recordKey(keyLease, c.Lease.Name))
 	case pool.Remembered:
 		return putEnded(t, c.Ended)
 	case pool.Forgotten:
 		return t.Delete(endedKey(c.Ended))
 	case pool.Paused:
-		return putJSON(t, pauseKey(c.Pause.Type), pauseRecord{Reason: c.Pause.Reason, Since: c.Pause.Since})
+		return putJSON(t, recordKey(keyPause, c.Pause.Type), pauseRecord{Reason: c.Pause.Reason, Since: c.Pause.Since})
 	case pool.Resumed:
-		return t.Delete(pauseKey(c.Pause.Type))
+		return t.Delete(recordKey(keyPause, c.Pause.Type))
 	case pool.Told:
 		return writeTold(t, c)
 	case pool.Adapted:
@@ -172,7 +172,7 @@ func putLease(t Table, l *pool.Lease) error {
 	if l.Units > 1 {
 		r.Units = l.Units
 	}
-	return t.Put(leaseKey(l.Name), r.text())
+	return t.Put(recordKey(keyLease, l.Name), r.text())
 }
 
 // text is the record as JSON.
@@ -194,10 +194,6 @@ func (r *leaseRecord) text() []byte {
 	o.IntIf("expires", int64(r.Expires))
 	return o.End()
 }
-
-func leaseKey(name string) []byte { return append([]byte{keyLease}, name...) }
-
-func pauseKey(typ string) []byte { return append([]byte{keyPause}, typ...) }
 
 func endedKey(e pool.Ended) []byte {
 	key := binary.BigEndian.AppendUint64([]byte{keyEnded}, uint64(e.Until))

@@ -8,9 +8,10 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// r TYPE       what was reported of the leases of a pool, and its limit: a
+// Keys of what is written here, and of what the records are:
 //
-//	reportsRecord, as JSON
+//	r TYPE       what was reported of the leases of a pool, and its limit: a
+//	             reportsRecord, as JSON
 const keyReports = 'r'
 
 type reportsRecord struct {
