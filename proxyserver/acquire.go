@@ -80,6 +80,7 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 		}
 		http.Error(w, fmt.Sprintf("%s%q: %s", leaseapi.TextAcquireFailed, leaseapi.Shorten(p.Type), text), status)
 	}
+	exhausted, _ := errors.AsType[*pool.ExhaustedError](out.err)
 	switch err := out.err; {
 	case err == nil:
 		answer(w, http.StatusOK, acquireReply(clock, p, out.leases))
@@ -91,8 +92,8 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 		refuse(http.StatusNotFound, leaseapi.TextUnknownType)
 	case errors.Is(err, pool.ErrTooMany), errors.Is(err, pool.ErrNoCost), errors.Is(err, pool.ErrNoOvercommit):
 		refuse(http.StatusBadRequest, err.Error())
-	case p.wire >= wireUnits && isRefusal(err):
-		answerRefusal(w, clock, err)
+	case p.wire >= wireUnits && exhausted != nil:
+		answerExhausted(w, clock, exhausted)
 	case errors.Is(err, pool.ErrExhausted):
 		refuse(http.StatusInternalServerError, fmt.Sprintf("%s: %s within %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, round(out.took)))
 	case errors.Is(err, pool.ErrQueueFull) && !p.ours:
@@ -102,7 +103,7 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	case errors.Is(err, pool.ErrQueueFull):
 		problem(w, http.StatusServiceUnavailable, leaseapi.ProblemQueueFull, err.Error())
 	case errors.Is(err, pool.ErrEnded):
-		ended(w, err)
+		answerEnded(w, err)
 	case errors.Is(err, pool.ErrConflict):
 		problem(w, http.StatusConflict, leaseapi.ProblemConflict, err.Error())
 	default:
@@ -110,43 +111,32 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	}
 }
 
-// ended answers an acquire with an id that will not get a lease any more.
-func ended(w http.ResponseWriter, err error) {
-	typ, reason := leaseapi.ProblemEnded, ""
+// answerEnded answers an acquire with an id that will not get a lease any more.
+func answerEnded(w http.ResponseWriter, err error) {
+	p := leaseapi.Problem{Type: leaseapi.ProblemEnded, Status: http.StatusGone, Detail: err.Error()}
 	if _, removed := errors.AsType[*pool.RemovedError](err); removed {
-		typ = leaseapi.ProblemRemoved
+		p.Type = leaseapi.ProblemRemoved
 	}
 	if errors.Is(err, pool.ErrUnconfirmed) {
-		reason = leaseapi.ReasonUnconfirmed
+		p.Reason = leaseapi.ReasonUnconfirmed
 	}
-	var exitCode *int
 	if merged, ok := errors.AsType[*pool.CoalescedError](err); ok {
-		typ = leaseapi.ProblemSuperseded
+		p.Type = leaseapi.ProblemSuperseded
 		if code, ran := merged.Result.ExitCode(); ran {
-			typ, exitCode = leaseapi.ProblemCoalesced, &code
+			p.Type, p.ExitCode = leaseapi.ProblemCoalesced, &code
 		}
 	}
-	write(w, http.StatusGone, leaseapi.ContentTypeProblem, leaseapi.Problem{
-		Type: typ, Title: titles[typ], Status: http.StatusGone, Detail: err.Error(), Reason: reason, ExitCode: exitCode,
-	})
+	writeProblem(w, p)
 }
 
-// isRefusal reports whether err says where a request would stand that does not wait.
-func isRefusal(err error) bool {
-	_, is := errors.AsType[*pool.ExhaustedError](err)
-	return is
-}
-
-// answerRefusal tells a request that does not wait how the queue stands: it needs
+// answerExhausted tells a request that does not wait how the queue stands: it needs
 // not ask, nor queue, to know when to try again.
-func answerRefusal(w http.ResponseWriter, clock clock, err error) {
-	e, _ := errors.AsType[*pool.ExhaustedError](err)
-	queued := queuedReply(clock, "", e.Status)
+func answerExhausted(w http.ResponseWriter, clock clock, err *pool.ExhaustedError) {
+	queued := queuedReply(clock, "", err.Status)
 	queued.Page = "" // the request is not in the queue: no page shows it
 	w.Header().Set("Retry-After", strconv.Itoa(int(max(time.Second, time.Duration(queued.Estimate))/time.Second)))
-	write(w, http.StatusServiceUnavailable, leaseapi.ContentTypeProblem, leaseapi.Problem{
-		Type: leaseapi.ProblemExhausted, Title: titles[leaseapi.ProblemExhausted],
-		Status: http.StatusServiceUnavailable, Detail: err.Error(), Queued: &queued,
+	writeProblem(w, leaseapi.Problem{
+		Type: leaseapi.ProblemExhausted, Status: http.StatusServiceUnavailable, Detail: err.Error(), Queued: &queued,
 	})
 }
 

@@ -152,13 +152,17 @@ func write(w http.ResponseWriter, status int, contentType string, v any) {
 	w.Write(body) // an error means that the client has gone
 }
 
-func problem(w http.ResponseWriter, status int, typ, detail string, lost ...leaseapi.Lost) {
-	if status == http.StatusServiceUnavailable {
+func problem(w http.ResponseWriter, status int, typ, detail string) {
+	writeProblem(w, leaseapi.Problem{Type: typ, Status: status, Detail: detail})
+}
+
+// writeProblem answers with p, under the title of its type.
+func writeProblem(w http.ResponseWriter, p leaseapi.Problem) {
+	if p.Status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", retryAfter)
 	}
-	write(w, status, leaseapi.ContentTypeProblem, leaseapi.Problem{
-		Type: typ, Title: titles[typ], Status: status, Detail: detail, Lost: lost,
-	})
+	p.Title = titles[p.Type]
+	write(w, p.Status, leaseapi.ContentTypeProblem, p)
 }
 
 // titles are the texts that all problems of a type share.
@@ -206,13 +210,11 @@ func unavailable(w http.ResponseWriter, err error) {
 
 // notLeader tells a client who leads. It forwards nothing.
 func notLeader(w http.ResponseWriter, leader string) {
-	p := leaseapi.Problem{
-		Type: leaseapi.ProblemNotLeader, Title: titles[leaseapi.ProblemNotLeader], Status: http.StatusServiceUnavailable,
-		Detail: "this server does not lead, and nobody is known to: try again soon", Leader: leader,
+	detail := "this server does not lead, and nobody is known to: try again soon"
+	if leader != "" {
+		detail = fmt.Sprintf("this server does not lead: %s does", leader)
 	}
-	if p.Leader != "" {
-		p.Detail = fmt.Sprintf("this server does not lead: %s does", p.Leader)
-	}
-	w.Header().Set("Retry-After", retryAfter)
-	write(w, p.Status, leaseapi.ContentTypeProblem, p)
+	writeProblem(w, leaseapi.Problem{
+		Type: leaseapi.ProblemNotLeader, Status: http.StatusServiceUnavailable, Detail: detail, Leader: leader,
+	})
 }

@@ -36,8 +36,10 @@ func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.refuseCall(w, err)
 	case len(lost) > 0:
-		problem(w, http.StatusGone, leaseapi.ProblemLost,
-			fmt.Sprintf("%d of %d leases are lost; the others were renewed", len(lost), len(req.Leases)), lost...)
+		writeProblem(w, leaseapi.Problem{
+			Type: leaseapi.ProblemLost, Status: http.StatusGone, Lost: lost,
+			Detail: fmt.Sprintf("%d of %d leases are lost; the others were renewed", len(lost), len(req.Leases)),
+		})
 	default:
 		answer(w, http.StatusOK, renewReply(t.clock, renewed))
 	}

@@ -84,9 +84,8 @@ func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest
 		p.Type, p.Status, p.Held, p.Resizes = leaseapi.ProblemLost, http.StatusGone, 0, 0
 		p.Lost = []leaseapi.Lost{{Lease: leaseapi.Lease{Name: req.Name, Generation: req.Generation}, Reason: reason}}
 	}
-	p.Title = titles[p.Type]
 	h.metrics.refused(lease.Type, resizeRefusals[p.Type])
-	write(w, p.Status, leaseapi.ContentTypeProblem, p)
+	writeProblem(w, p)
 }
 
 // whyNoRoom says what else than the number of free units keeps a lease from growing.
