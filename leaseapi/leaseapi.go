@@ -6,8 +6,8 @@
 // optional: a version-1 peer never sees a field it does not know, because the
 // server only adds to an answer when the request carried a parameter of ours.
 //
-// The package holds no behaviour beyond encoding, and imports nothing of this
-// module.
+// The package has no behaviour beyond encoding and the rules of what names and texts
+// may be, and imports nothing of this module.
 package leaseapi
 
 import "time"

@@ -52,10 +52,11 @@ func (c caller) mayOperate(what string) error {
 	return forbiddenError(what + " takes a token that is marked admin")
 }
 
-// may reports whether c may act on a lease or request of h: it was acquired with
-// a token of the same name, or while the server asked for no tokens.
-func (c caller) may(h string) bool {
-	token, _ := pool.SplitOwner(h)
+// may reports whether c may act on a lease or request of holder, which is an owner as
+// the pools know it: it was acquired with a token of the same name, or while the server
+// asked for no tokens.
+func (c caller) may(holder string) bool {
+	token, _ := pool.SplitOwner(holder)
 	return c.token == "" || token == "" || token == c.token
 }
 
@@ -87,12 +88,12 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.Releas
 	return c.mayTouch(set, now, req.Leases)
 }
 
-// owns returns which holders a release of all that owner has is about: those of that
-// owner that c may act on.
+// owns returns a function that reports whether a holder is owner, with a token that c
+// may act for.
 func (c caller) owns(owner string) func(holder string) bool {
-	return func(h string) bool {
-		_, of := pool.SplitOwner(h)
-		return of == owner && c.may(h)
+	return func(holder string) bool {
+		_, of := pool.SplitOwner(holder)
+		return of == owner && c.may(holder)
 	}
 }
 

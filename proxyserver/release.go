@@ -28,7 +28,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 		return
 	}
 	var reply leaseapi.ReleaseReply
-	var ended pool.Lease // of which the peak is
+	var ended pool.Lease // that req has the peak of; zero: none
 	unknown := ""
 	err := h.term().attempt(func(set *pool.Set, now time.Duration) error {
 		if err := c.mayRelease(set, now, req); err != nil {

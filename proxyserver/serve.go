@@ -10,13 +10,11 @@ import (
 	"time"
 )
 
-// drainTime is how long a stop waits for answers that are being written; far
-// below the time between TERM and KILL anywhere.
-const drainTime = 5 * time.Second
-
-// handOverTime is how long a leader that stops waits for answers that are being
-// written. It is short, since the next leader waits for it.
-const handOverTime = 500 * time.Millisecond
+// How long a stop waits for answers that are being written.
+const (
+	drainTime    = 5 * time.Second        // far below the time between TERM and KILL anywhere
+	handOverTime = 500 * time.Millisecond // of a server that shares its store: the next leader waits for it
+)
 
 // Serve answers on all listeners until ctx is done or the server is idle for
 // long enough, and closes them. Then it grants nothing: a waiting acquire with a
@@ -67,7 +65,11 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	failed := s.serveTerms(ctx, &running)
 	cancel()
 	s.term.halt()
-	drain, done := context.WithTimeout(context.WithoutCancel(ctx), s.drainTime())
+	limit := drainTime
+	if s.election != nil {
+		limit = handOverTime
+	}
+	drain, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer done()
 	if err := s.http.Shutdown(drain); err != nil {
 		s.http.Close() // a client that has not read its answer by now does not get it
@@ -116,12 +118,4 @@ func closeAll(listeners []net.Listener) error {
 		errs = append(errs, l.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// drainTime is how long a stop waits for answers that are being written.
-func (s *Server) drainTime() time.Duration {
-	if s.election != nil {
-		return handOverTime
-	}
-	return drainTime
 }

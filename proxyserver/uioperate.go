@@ -92,7 +92,7 @@ func (h *handler) serveOperation(c caller, op operation, w http.ResponseWriter, 
 			return
 		}
 		back := op.back(h, form) // before it is done: afterwards nobody may hold the name
-		failed, err := error(nil), error(nil)
+		var failed, err error
 		if failed = checkReason(form.Get("reason")); failed == nil {
 			failed, err = op.do(h, c, form)
 		}

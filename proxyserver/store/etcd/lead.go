@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -172,32 +173,35 @@ func (l *lead) Commit(b store.Batch) error {
 func (l *lead) commit(b store.Batch) error {
 	l.meta.Clock, l.meta.Generation = b.Clock, b.Generation
 	from := 0
-	for i := range len(b.Steps) + 1 {
-		to := len(b.Changes)
-		if i < len(b.Steps) {
-			to = b.Steps[i]
+	for _, to := range append(slices.Clone(b.Steps), len(b.Changes)) {
+		if err := l.collect(b.Changes[from:to]); err != nil {
+			return err
 		}
-		step := b.Changes[from:to]
 		from = to
-		whole := l.table.fits(len(step))
-		if !whole && len(l.table.changed) > 0 {
+	}
+	return l.flush()
+}
+
+// collect adds a step to the table. It writes first what the table has, if the step
+// would not fit beside that.
+func (l *lead) collect(step []pool.Change) error {
+	if !l.table.fits(len(step)) && len(l.table.changed) > 0 {
+		if err := l.flush(); err != nil {
+			return err
+		}
+	}
+	whole := l.table.fits(len(step))
+	for _, c := range step {
+		if !whole && !l.table.fits(1) {
 			if err := l.flush(); err != nil {
 				return err
 			}
-			whole = l.table.fits(len(step))
 		}
-		for _, c := range step {
-			if !whole && !l.table.fits(1) {
-				if err := l.flush(); err != nil {
-					return err
-				}
-			}
-			if err := l.table.add(c); err != nil {
-				return err
-			}
+		if err := l.table.add(c); err != nil {
+			return err
 		}
 	}
-	return l.flush()
+	return nil
 }
 
 // flush writes what the table has collected: in one transaction, unless the
