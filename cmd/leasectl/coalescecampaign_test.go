@@ -168,11 +168,7 @@ func (a *arrival) want(code int) {
 
 func (b *burst) await(what string, so func() bool) {
 	b.t.Helper()
-	for end := time.Now().Add(patience); !so(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			b.t.Fatalf("waited in vain for %s\n%s", what, &b.server.log)
-		}
-	}
+	await(b.t, &b.server.log, what, so)
 }
 
 // awaitAll waits until the server knows all of them, and they are connected.

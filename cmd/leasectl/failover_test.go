@@ -53,14 +53,10 @@ func TestFailover(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := r.client()
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		if pools, err := client.Pools(t.Context()); err == nil && pools[0].Waiting == 1 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("nobody waits")
-		}
-	}
+	await(t, &first.log, "a waiter", func() bool {
+		pools, err := client.Pools(t.Context())
+		return err == nil && pools[0].Waiting == 1
+	})
 
 	standby := r.servers[1]
 	if standby == first {
@@ -132,15 +128,10 @@ func TestHandOver(t *testing.T) {
 	if took > patience/2 {
 		t.Errorf("the first answer took %v", took)
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	await(t, &first.log, "the late release", func() bool {
 		pools, err := client.Pools(t.Context())
-		if err == nil && pools[0].InUse == 1 && pools[0].Leases[0].Lease == g.Leases[1] {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the late release did not come: %+v, %v", pools, err)
-		}
-	}
+		return err == nil && pools[0].InUse == 1 && pools[0].Leases[0].Lease == g.Leases[1]
+	})
 	first.start()
 	for _, s := range r.servers {
 		if s != first {

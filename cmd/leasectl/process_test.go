@@ -111,14 +111,19 @@ func newWorldOf(t *testing.T, program string, serve ...string) *world {
 	return w
 }
 
-// await blocks until something is so.
-func (w *world) await(what string, so func() bool) {
-	w.t.Helper()
+// await blocks until something is so. Where it never is, the log may say why.
+func await(t *testing.T, log fmt.Stringer, what string, so func() bool) {
+	t.Helper()
 	for end := time.Now().Add(patience); !so(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			w.t.Fatalf("waited in vain for %s\n%s", what, w.log)
+			t.Fatalf("waited in vain for %s\n%s", what, log)
 		}
 	}
+}
+
+func (w *world) await(what string, so func() bool) {
+	w.t.Helper()
+	await(w.t, w.log, what, so)
 }
 
 // command is leasectl with args, in the world's folder.

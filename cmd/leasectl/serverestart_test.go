@@ -72,17 +72,16 @@ func (r *restarted) context() context.Context {
 }
 
 // pool is the first pool.
-func (r *restarted) pool() leaseapi.Pool {
+func (r *restarted) pool() (pool leaseapi.Pool) {
 	r.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	await(r.t, &r.log, "the server to answer", func() bool {
 		pools, err := r.client.Pools(r.context())
 		if err == nil {
-			return pools[0]
+			pool = pools[0]
 		}
-		if time.Now().After(end) {
-			r.t.Fatalf("the server does not answer: %v\n%s", err, &r.log)
-		}
-	}
+		return err == nil
+	})
+	return pool
 }
 
 // hold acquires a lease and confirms it.
@@ -110,23 +109,15 @@ func (r *restarted) release(leases []leaseapi.Lease, delay time.Duration) {
 // that wait are stored a moment after they come.
 func (r *restarted) awaitStored(owners []string) {
 	r.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	await(r.t, &r.log, "all owners to be stored", func() bool {
 		var stored []byte
 		files, _ := filepath.Glob(filepath.Join(filepath.Dir(r.args[2]), "data", "*"))
 		for _, file := range files {
 			text, _ := os.ReadFile(file)
 			stored = append(stored, text...)
 		}
-		missing := slices.DeleteFunc(slices.Clone(owners), func(owner string) bool {
-			return bytes.Contains(stored, []byte(`"`+owner+`"`))
-		})
-		if len(missing) == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			r.t.Fatalf("not stored: %v\n%s", missing, &r.log)
-		}
-	}
+		return !slices.ContainsFunc(owners, func(owner string) bool { return !bytes.Contains(stored, []byte(`"`+owner+`"`)) })
+	})
 }
 
 // After a KILL of the server the queue is in the order in which it was, although

@@ -40,20 +40,11 @@ func startServe(t *testing.T, program, before string, args ...string) *served {
 	go func() { s.exit <- exitCode(s.cmd.Wait()) }()
 	t.Cleanup(func() { s.cmd.Process.Kill() })
 	listening := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
-	s.await("it to listen", func() bool {
+	await(t, s.log, "it to listen", func() bool {
 		s.url = listening.FindString(s.log.String())
 		return s.url != ""
 	})
 	return s
-}
-
-func (s *served) await(what string, so func() bool) {
-	s.t.Helper()
-	for end := time.Now().Add(patience); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			s.t.Fatalf("waited in vain for %s\n%s", what, s.log)
-		}
-	}
 }
 
 // call returns status and body of the answer to a POST.

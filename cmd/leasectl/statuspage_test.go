@@ -29,7 +29,7 @@ func TestWaitLineNamesThePage(t *testing.T) {
 	defer cmd.Wait()
 	defer cmd.Process.Signal(syscall.SIGTERM)
 	address := regexp.MustCompile(`waiting [0-9]s for a lease of type "q": place 1 of 1, .*; (` + s.url + `/ui/requests/[A-Z0-9]+)\n`)
-	s.await("the line", func() bool { return address.MatchString(stderr.String()) })
+	await(t, &stderr, "the line", func() bool { return address.MatchString(stderr.String()) })
 	resp, err := http.Get(address.FindStringSubmatch(stderr.String())[1])
 	if err != nil {
 		t.Fatal(err)
