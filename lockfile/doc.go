@@ -70,4 +70,12 @@
 //     renaming a temporary file leaves it, as .NAME.tmp and digits, beside the
 //     file NAME it was for. Nothing reads it.
 //   - Linux and macOS only.
+//
+// # The source
+//
+// From the public down: sweep.go (what killed processes left of handles); shared.go and
+// round.go; journal.go; history.go and filetime_*.go; list.go and listtext.go; grant.go (a
+// name as it was granted); watch.go, update.go, plan.go (in which steps files change),
+// handle.go, wrote.go and record.go (a handle); then names.go, format.go and object.go
+// (text), lock.go, atomic.go, dir.go and own.go (files).
 package lockfile

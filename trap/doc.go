@@ -27,4 +27,6 @@
 //	err := chain.Exit(status)
 //
 // Package child runs a command, package process deals with other processes.
+//
+// Its files: chain.go; signals*.go, which signals there are; die_*.go.
 package trap
