@@ -148,11 +148,19 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.leave(ctx)
 	}
-	released, err = l.h.giveBack(ctx, l.handle, func(r lockfile.Record) bool { return owes(r, l.record.RequestID) })
+	released, err = l.h.giveBack(ctx, l.handle, l.isToGiveBack)
 	if err != nil || len(released) > 0 {
 		return released, err
 	}
 	return l.h.giveBackCleaned(ctx, l.record)
+}
+
+// isToGiveBack tells by its record whether a handle has the lease, or owes it since a
+// release failed. A name that a version-1 proxy may have released is left to recover: it
+// may be another's by now.
+func (l *Lease) isToGiveBack(r lockfile.Record) bool {
+	return l.Is(r) || owes(r, l.record.RequestID) &&
+		!slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return bare(o.Leases) && !o.Unsent })
 }
 
 // ReleaseCleaned is [Lease.Release] if the handle is gone, and else does nothing: before

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -228,5 +229,31 @@ func TestKeepCleaned(t *testing.T) {
 				t.Errorf("lost: %t (%v), want %t", isLost, context.Cause(kept), tt.lost)
 			}
 		})
+	}
+}
+
+// A release of a name that a version-1 proxy may have carried out is not sent again:
+// the name may be another's by then.
+func TestReleaseAfterAFailedOneOfVersionOne(t *testing.T) {
+	w := newWorld(t)
+	w.proxy.onAcquire = func(out http.ResponseWriter, _ *http.Request) bool {
+		reply(out, http.StatusOK, map[string][]string{"names": {"a"}})
+		return true
+	}
+	w.proxy.onRelease = fails
+	l, _, stop := w.kept(KeepOptions{})
+	defer stop()
+	ctx, cancel := boundRelease(within(t), 200*time.Millisecond)
+	defer cancel()
+	if released, err := l.Release(ctx); err == nil {
+		t.Fatalf("released %v, want an error", released)
+	}
+	w.proxy.onRelease = nil
+	sent := len(w.proxy.releases)
+	if released, err := l.Release(within(t)); err != nil || len(released) > 0 || len(w.proxy.releases) != sent {
+		t.Errorf("released %v again, %v", released, err)
+	}
+	if r := w.record(l.handle); r.State != lockfile.StateReleasing {
+		t.Errorf("the handle says %+v, want what it owes", r)
 	}
 }

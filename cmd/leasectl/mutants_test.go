@@ -200,6 +200,8 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestKeeperOutlivesItsHandle", false},
 	{"a keeper leaves its owner when the handle cannot be read", "holder/keeper.go", "\t\treturn true\n\t}\n\tif k.holds(r) {", "\t\treturn false\n\t}\n\tif k.holds(r) {",
 		"./holder", "TestKeeperOfAnUnreadableHandle", false},
+	{"exec releases a name again that may be another's", "holder/lease.go", "return bare(o.Leases) && !o.Unsent", "return false",
+		"./holder", "TestReleaseAfterAFailedOneOfVersionOne", true},
 	{"a keeper does not give back what it has no handle of", "holder/keeper.go", "len(released) == 0", "len(released) > 0",
 		"./cmd/leasectl", "TestKeeperOutlivesItsHandle", false},
 	{"a field of a record is not written", "lockfile/record.go", "\tto.string(\"store\", r.Store)\n", "",
