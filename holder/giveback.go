@@ -23,56 +23,66 @@ func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func
 func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, meant func(lockfile.Record) Named) (released []string, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	var owed, unconfirmed []lockfile.Owed
-	intent := ""
-	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.State == "" || !same(tx.Record) {
-			return nil
+	var g givingBack
+	err = handle.Update(ctx, func(tx *lockfile.Tx) (err error) {
+		if tx.State != "" && same(tx.Record) {
+			g, err = h.giveBackLocked(ctx, handle, tx, meant)
 		}
-		if bareHandle(tx.Record) {
-			var err error
-			if tx.Record, err = h.identify(ctx, meant(tx.Record)); err != nil {
-				return fmt.Errorf("%w: handle %s is left as it is: release it again", err, handle.Path())
-			}
-		}
-		if err := h.leftToKeeper(tx.Record); err != nil {
-			return err
-		}
-		if tx.RequestID == "" && tx.State == lockfile.StateHeld {
-			tx.RequestID = rand.Text() // of a copied handle: what is owed is known by an id
-		}
-		<-h.listening
-		owed = owedBy(tx.Record)
-		intent = h.beginRelease(ctx, handle, tx.Record)
-		failpoint("release-in-journal")
-		var err error
-		if released, err = h.releaseAll(ctx, tx, true, h.toTheirProxies); err != nil {
-			var sendable []lockfile.Owed
-			if sendable, unconfirmed = splitUnconfirmed(tx.Owed); len(sendable) == 0 {
-				return err
-			}
-			unconfirmed = nil // listed when nothing else is left
-			return fmt.Errorf("%w: handle %s keeps what is owed: release it again, or run leasectl recover", err, handle.Path())
-		}
-		return nil
+		return err
 	})
-	if err != nil && len(unconfirmed) > 0 {
-		h.journal.settle(intent)
-		h.settle(owed)
-		h.listUnconfirmed(ctx, handle, unconfirmed)
-		return released, fmt.Errorf("%w: look there, and then run leasectl recover --forget %s", err, unconfirmedID(unconfirmed[0]))
+	if err != nil && len(g.unconfirmed) > 0 {
+		h.journal.settle(g.intent)
+		h.settle(g.owed)
+		h.listUnconfirmed(ctx, handle, g.unconfirmed)
+		return g.released, fmt.Errorf("%w: look there, and then run leasectl recover --forget %s", err, unconfirmedID(g.unconfirmed[0]))
 	}
 	if err != nil {
-		h.journal.leave(intent)
-		return released, err
+		h.journal.leave(g.intent)
+		return g.released, err
 	}
 	failpoint("handle-removed")
-	h.settle(owed)
-	h.journal.settle(intent)
-	for _, name := range released {
+	h.settle(g.owed)
+	h.journal.settle(g.intent)
+	for _, name := range g.released {
 		h.report.Debugf("released %s", name)
 	}
-	return released, nil
+	return g.released, nil
+}
+
+// givingBack is what one giveBack has done under the lock of its handle.
+type givingBack struct {
+	intent      string          // its journal entry; "" is none
+	owed        []lockfile.Owed // before
+	released    []string
+	unconfirmed []lockfile.Owed // all that is owed after it, and no release settles; nil: something else is, or nothing
+}
+
+// giveBackLocked is giveBack under the lock of the handle.
+func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx *lockfile.Tx, meant func(lockfile.Record) Named) (g givingBack, err error) {
+	if bareHandle(tx.Record) {
+		if tx.Record, err = h.identify(ctx, meant(tx.Record)); err != nil {
+			return g, fmt.Errorf("%w: handle %s is left as it is: release it again", err, handle.Path())
+		}
+	}
+	if err := h.leftToKeeper(tx.Record); err != nil {
+		return g, err
+	}
+	if tx.RequestID == "" && tx.State == lockfile.StateHeld {
+		tx.RequestID = rand.Text() // of a copied handle: what is owed is known by an id
+	}
+	<-h.listening
+	g.owed = owedBy(tx.Record)
+	g.intent = h.beginRelease(ctx, handle, tx.Record)
+	failpoint("release-in-journal")
+	if g.released, err = h.releaseAll(ctx, tx, true, h.toTheirProxies); err == nil {
+		return g, nil
+	}
+	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
+	if len(sendable) == 0 {
+		g.unconfirmed = unconfirmed
+		return g, err
+	}
+	return g, fmt.Errorf("%w: handle %s keeps what is owed: release it again, or run leasectl recover", err, handle.Path())
 }
 
 // cleaned tells whether what a record of this process held is still to be given back

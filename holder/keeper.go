@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
@@ -76,14 +77,11 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	failpoint("keeper-ready")
 
 	renewing, stopRenewing := context.WithCancel(ctx)
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		k.keepAlive(renewing, client, record)
-	}()
+	var renewals sync.WaitGroup
+	renewals.Go(func() { k.keepAlive(renewing, client, record) })
 	due, err := k.wait(ctx)
 	stopRenewing()
-	<-stopped
+	renewals.Wait()
 	if due && err == nil {
 		err = k.giveBack(ctx, record)
 	}
