@@ -31,7 +31,7 @@ var commandGroupsOf = []struct{ heading, commands string }{
 	{"Work under a lease", "exec acquire release reacquire renew resize report"},
 	{"Look, and clean up", "status cat recover"},
 	{"Run a proxy", "serve pause resume break remove backup"},
-	{"Other commands", "shell install-to version completion help"},
+	{"Do other things", "shell install-to version completion help"},
 }
 
 // commandGroup is the number of a command's group, and its place in that.

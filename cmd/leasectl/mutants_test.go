@@ -58,6 +58,8 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/server_operate", false},
 	{"a watch does not say that a pool is paused", "cmd/leasectl/watch.go", "p.Paused != \"\" && p.Paused != old.Paused", "false",
 		"./cmd/leasectl", "TestStatusWatch", false},
+	{"a mistyped flag is not answered with the one that was meant", "cmd/leasectl/flags.go", "if len(typed) > 2 && ", "if false && ",
+		"./cmd/leasectl", "TestScripts/usage_hints", false},
 	{"a suspend is no stall", "proxyserver/clock.go", "\t\ts.slept.Store(int64(slept))\n", "",
 		"./proxyserver", "TestSuspendedMachine", false},
 	{"who comes back after a restart is queued again", "proxyserver/log.go", "if at.Waited > 0 {", "if false {",

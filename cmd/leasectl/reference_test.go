@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,7 +67,16 @@ func commandReference(t *testing.T) []byte {
 	inherited := strings.TrimSpace(flagGroups(flagless(shown[0].Root())))
 	var b bytes.Buffer
 	b.WriteString("# Commands\n\nThis page is `leasectl help COMMAND` of each command; `make docs` writes it. Each command also has the\n" +
-		"[flags of all commands](#flags-of-all-commands), which stand here once.\n")
+		"[flags of all commands](#flags-of-all-commands), which stand here once.\n\n| to | commands |\n|---|---|\n")
+	for _, g := range commandGroupsOf {
+		var links []string
+		for _, name := range strings.Fields(g.commands) {
+			if slices.ContainsFunc(shown, func(c *cobra.Command) bool { return c.Name() == name }) {
+				links = append(links, fmt.Sprintf("[%[1]s](#%[1]s)", name))
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", strings.ToLower(g.heading), strings.Join(links, ", "))
+	}
 	for _, cmd := range shown {
 		var help bytes.Buffer
 		cmd.SetOut(&help)
