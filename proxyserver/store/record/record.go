@@ -184,6 +184,7 @@ func (r *leaseRecord) text() []byte {
 	o.StringIf("request_id", r.RequestID)
 	r.asked.write(&o)
 	o.IntIf("units", int64(r.Units))
+	o.IntIf("resizes", int64(r.Resizes))
 	o.Int("ttl", int64(r.TTL))
 	o.Int("granted", int64(r.Granted))
 	o.IntIf("release_at", int64(r.ReleaseAt))
