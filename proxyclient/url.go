@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 var (
 	errURL   = errors.New("want http://HOST, https://HOST, unix:///PATH")
 	errList  = errors.New("want http://HOST,http://HOST,… or https:// in a list of URLs")
+	errPort  = errors.New("want a port of 1 to 65535")
 	errQuery = fmt.Errorf("has a query or a fragment: %w", errURL)
 )
 
@@ -35,10 +37,18 @@ func ParseURL(s string) (*url.URL, error) {
 	switch {
 	case !web && !socket:
 		return nil, errURL
+	case web && !validPort(u.Port()):
+		return nil, errPort
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, errQuery
 	}
 	return u, nil
+}
+
+// validPort reports whether a server may have the port; "" is the one of the scheme.
+func validPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil && n > 0
 }
 
 // ParseURLs understands the addresses of the servers of one lease proxy, of which

@@ -252,6 +252,11 @@ func typeValue(p *string) pflag.Value {
 	return textValue(p, leaseapi.CheckType, fmt.Sprintf("a type of 1 to %d bytes", leaseapi.MaxName))
 }
 
+// ownerValue takes the name of an owner; empty, it is found out.
+func ownerValue(p *string) pflag.Value {
+	return textValue(p, leaseapi.CheckOwner, fmt.Sprintf("an owner of at most %d bytes", leaseapi.MaxOwner))
+}
+
 // reasonValue takes the reason of an operator.
 func reasonValue(p *string) pflag.Value {
 	return textValue(p, leaseapi.CheckReason, fmt.Sprintf("a reason of 1 to %d bytes", leaseapi.MaxReason))

@@ -84,6 +84,24 @@ func headingOf(flag string) string {
 	return otherFlags
 }
 
+// refuseUnknown makes help and completion, which cobra adds by itself, fail for a command
+// or shell that there is none of. By itself cobra prints the help, and succeeds.
+func refuseUnknown(root *cobra.Command, args ...string) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd(args...)
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				_, _, err := root.Find(args)
+				return err
+			}
+		case "completion":
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
+}
+
 // require says in the help that a command needs these flags. The command checks
 // that itself, with what to do.
 func require(flags *pflag.FlagSet, names ...string) {

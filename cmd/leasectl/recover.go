@@ -29,7 +29,12 @@ A version-1 proxy cannot say what became of a request. Such a request is listed
 as unconfirmed, with exit code 1, until --forget names it.`,
 		Example: `  leasectl recover`,
 		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.recover(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("forget") && len(o.forget) == 0 {
+				return usagef("--forget wants the id of a request: if a variable has it, it is empty")
+			}
+			return a.recover(cmd.Context(), o)
+		},
 	}
 	cmd.Flags().StringSliceVar(&o.forget, "forget", nil, "ids of unconfirmed requests that were looked after by hand")
 	return cmd

@@ -163,7 +163,7 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 
 	flags := root.PersistentFlags()
 	a.proxy.bind(flags)
-	flags.StringVar(&a.owner, "owner", "", "who holds the lease; the same for every process of a job (default: from the CI system's variables, else user@host)")
+	flags.Var(ownerValue(&a.owner), "owner", "who holds the lease; the same for every process of a job (default: from the CI system's variables, else user@host)")
 	flags.Var(choiceValue(&a.output, "text", "text", "json"), "output", "how data is printed: text or json")
 	flags.BoolVar(&a.quiet, "quiet", false, "print errors only")
 	flags.BoolVar(&a.verbose, "verbose", false, "print each step")
@@ -180,5 +180,6 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 	}
 	root.AddCommand(newTopics()...)
 	root.CompletionOptions.HiddenDefaultCmd = false
+	refuseUnknown(root, args...)
 	return root
 }
