@@ -3,7 +3,6 @@ package holder
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -14,11 +13,7 @@ import (
 func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) {
 	wait := &Wait{Type: r.Type, RequestID: l.record.RequestID, Begun: time.Now()}
 	defer l.h.report.Waiting(wait)()
-	asking, stop := context.WithCancel(ctx)
-	var asked sync.WaitGroup
-	defer asked.Wait()
-	defer stop()
-	asked.Go(func() { l.askForPlace(asking, wait) })
+	defer proxyclient.After(ctx, askForPlaceAfter, func(ctx context.Context) { l.askForPlace(ctx, wait) })()
 	l.h.report.Debugf("asking %s for a lease of type %q for %s, request %s", l.record.Proxy, r.Type, l.record.Owner, l.record.RequestID)
 	failpoint("acquire-unsent")
 	grant, err := l.client.Acquire(ctx, proxyclient.Request{
@@ -114,7 +109,7 @@ const askForPlaceAfter = 2 * time.Second
 // only after its first slice. It asks again while the proxy fails: the answer
 // shows that it is back, a slice earlier than the acquire does.
 func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
-	for proxyclient.Sleep(ctx, askForPlaceAfter) == nil {
+	for ; ctx.Err() == nil; proxyclient.Sleep(ctx, askForPlaceAfter) {
 		if _, at := wait.Queued(); !at.IsZero() && wait.Trouble().Err == nil {
 			continue
 		}

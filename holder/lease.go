@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -205,54 +204,56 @@ func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, 
 	if l.part != nil {
 		return l.part.keep(ctx, o)
 	}
-	return keepWith(ctx, func(ctx context.Context, lose func(error)) {
+	releaseAt := l.record.AcquiredAt.Add(o.ReleaseAfter)
+	after := o.ConfirmAfter
+	if o.ReleaseAfter > 0 {
+		after = min(after, time.Until(releaseAt))
+	}
+	return keepWith(ctx, after, func(ctx context.Context, lose func(error)) {
 		due := ctx
 		if o.ReleaseAfter > 0 {
 			var cancel context.CancelFunc
-			due, cancel = context.WithDeadline(ctx, l.record.AcquiredAt.Add(o.ReleaseAfter))
+			due, cancel = context.WithDeadline(ctx, releaseAt)
 			defer cancel()
 		}
-		l.keepAlive(due, o, lose)
+		l.keepAlive(due, o.Margin, lose)
 		if ctx.Err() == nil && due.Err() != nil {
 			l.releaseLate(ctx, o.ReleaseAfter)
 		}
 	})
 }
 
-// keepWith runs a keeper of a lease until stop is called, in the way of [Lease.Keep].
-func keepWith(ctx context.Context, run func(ctx context.Context, lose func(error))) (kept context.Context, stop func()) {
+// keepWith runs a keeper of a lease, from after on until stop is called, in the way of
+// [Lease.Keep].
+func keepWith(ctx context.Context, after time.Duration, run func(ctx context.Context, lose func(error))) (kept context.Context, stop func()) {
 	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var keeping sync.WaitGroup
-	keeping.Go(func() { run(ctx, func(err error) { lose(lossOf(err)) }) })
+	end := proxyclient.After(context.WithoutCancel(ctx), after, func(ctx context.Context) {
+		run(ctx, func(err error) { lose(lossOf(err)) })
+	})
 	return kept, func() {
-		cancel()
-		keeping.Wait()
+		end()
 		lose(nil)
 	}
 }
 
 // keepAlive renews the lease until ctx ends. It goes on after a loss as long as
 // the proxy may still know the lease.
-func (l *Lease) keepAlive(ctx context.Context, o KeepOptions, lose func(error)) {
+func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(error)) {
 	defer func() { <-ctx.Done() }()
 	if !l.grant.Capabilities.Renews() {
 		return // its leases last until they are released
-	}
-	if proxyclient.Sleep(ctx, o.ConfirmAfter) != nil {
-		return
 	}
 	heartbeat := proxyclient.Heartbeat{
 		Client:   l.client,
 		Leases:   l.grant.Leases,
 		Deadline: l.deadline,
-		Margin:   o.Margin,
+		Margin:   margin,
 		OnRetry:  func(err error) { l.h.report.Debugf("%v: trying again", err) },
 		OnRenew: func(r proxyclient.Renewal) {
 			l.h.report.Debugf("renewed %s for %s", strings.Join(l.Names(), ", "), leaseapi.Duration(r.TTL))
 		},
 	}
-	for {
+	for ctx.Err() == nil {
 		err := heartbeat.Run(ctx)
 		if err == nil || ctx.Err() != nil {
 			return // the proxy has released it, as somebody told it to with a delay

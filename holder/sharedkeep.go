@@ -20,7 +20,7 @@ var errGivenBack = fmt.Errorf("%w: given back through its handle", proxyclient.E
 
 // keep implements [part]. See [Lease.Keep].
 func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
-	return keepWith(ctx, func(ctx context.Context, lose func(error)) {
+	return keepWith(ctx, 0, func(ctx context.Context, lose func(error)) {
 		k := &roundKeeper{sharedUse: u, margin: o.Margin, lose: lose}
 		k.run(ctx, o.ConfirmAfter)
 	})

@@ -49,8 +49,8 @@ func (u *nestedUse) uses() string { return u.asked.Within }
 func (u *nestedUse) leave(context.Context) ([]string, error) { return nil, nil }
 
 func (u *nestedUse) keep(ctx context.Context, _ KeepOptions) (kept context.Context, stop func()) {
-	return keepWith(ctx, func(ctx context.Context, lose func(error)) {
-		for proxyclient.Sleep(ctx, sharedWatch) == nil {
+	return keepWith(ctx, sharedWatch, func(ctx context.Context, lose func(error)) {
+		for ; ctx.Err() == nil; proxyclient.Sleep(ctx, sharedWatch) {
 			if err := u.lost(); err != nil {
 				lose(err)
 				return

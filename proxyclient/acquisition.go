@@ -29,8 +29,8 @@ type acquisition struct {
 	// it is asked for one at a time, with nothing but version 1's parameters.
 	oneByOne bool
 
-	last  attempt // the last one
-	watch watch   // of the one under way
+	last    attempt // the last one
+	unwatch func()  // ends the questions about the one under way; nil: there are none
 	// joined: it has joined a run that is under way. waitEnd moves the end of the
 	// context of the wait to so long from now.
 	joined  bool
@@ -61,9 +61,17 @@ func (a *acquisition) next() step { return a.last.kind.next(a.recognised()) }
 
 // mayRepeat implements [repeatPolicy].
 func (a *acquisition) mayRepeat(o outcome) bool {
-	a.watch.end()
+	a.endWatch()
 	a.observe(o)
 	return a.next() == retry
+}
+
+// endWatch follows the attempt, and waits for what asked about it.
+func (a *acquisition) endWatch() {
+	if a.unwatch != nil {
+		a.unwatch()
+		a.unwatch = nil
+	}
 }
 
 // prepare writes the query, with what remains of the wait.

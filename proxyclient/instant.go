@@ -2,6 +2,7 @@ package proxyclient
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi/suspend"
@@ -63,5 +64,30 @@ func Sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// After calls fn on a goroutine of its own when d is over, by the clock of Go's
+// timers, unless stop is called or ctx ends before. The context of fn ends with ctx, and
+// with stop, which waits for fn. Calling stop again does nothing.
+//
+// Until d is over there is no goroutine, since each costs a short command some ten
+// microseconds: most of what is put off here never happens.
+func After(ctx context.Context, d time.Duration, fn func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Add(1)
+	timer := time.AfterFunc(d, func() {
+		defer running.Done()
+		if ctx.Err() == nil {
+			fn(ctx)
+		}
+	})
+	return func() {
+		cancel()
+		if timer.Stop() {
+			running.Done()
+		}
+		running.Wait()
 	}
 }

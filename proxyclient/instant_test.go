@@ -66,3 +66,44 @@ func TestSleep(t *testing.T) {
 		}
 	})
 }
+
+func TestAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var began, ended time.Duration
+		start := time.Now()
+		after := func(ctx context.Context) (stop func()) {
+			began, ended = 0, 0
+			return After(ctx, time.Second, func(ctx context.Context) {
+				began = time.Since(start)
+				<-ctx.Done()
+				time.Sleep(time.Second)
+				ended = time.Since(start)
+			})
+		}
+		stop := after(t.Context())
+		stop()
+		stop()
+		time.Sleep(time.Minute)
+		if began != 0 {
+			t.Error("it was begun after it was stopped")
+		}
+
+		start = time.Now()
+		stop = after(t.Context())
+		time.Sleep(3 * time.Second)
+		stop() // also ends its context
+		if began != time.Second || ended != 4*time.Second {
+			t.Errorf("begun after %s, waited for until %s", began, ended)
+		}
+		stop()
+
+		ctx, cancel := context.WithCancel(t.Context())
+		stop = after(ctx)
+		cancel()
+		time.Sleep(time.Minute)
+		stop()
+		if began != 0 {
+			t.Error("it was begun after its context had ended")
+		}
+	})
+}

@@ -37,12 +37,13 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	defer cut(nil)
 	q := post(leaseapi.PathAcquire, nil, a)
 	q.prepare = func(req *http.Request) error {
+		a.endWatch()
 		if !a.oneByOne { // without an id there is nothing to ask about
-			a.watch.begin(ctx, func(ctx context.Context) { a.ask(ctx, cut) })
+			a.watch(ctx, cut)
 		}
 		return a.prepare(req)
 	}
-	defer a.watch.end()
+	defer a.endWatch()
 	q.timeout = 0 // version 1 blocks until it grants
 	if a.recognised() {
 		q.timeout = sliceTime
@@ -61,9 +62,9 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	return o
 }
 
-// ask asks about the attempt that begins now until ctx ends with it, and cuts it
-// short if it leads nowhere.
-func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc) {
+// watch has the attempt that begins now asked about until endWatch is called or ctx
+// ends.
+func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc) {
 	if a.client.known().NamesOnly() {
 		return // it is waited for
 	}
@@ -74,7 +75,13 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc) {
 		}
 		pause = askInTrouble
 	}
-	for Sleep(ctx, pause) == nil {
+	a.unwatch = After(ctx, pause, func(ctx context.Context) { a.ask(ctx, cut, begun, pause) })
+}
+
+// ask asks about an attempt until ctx ends with it, and cuts it short if it leads
+// nowhere. pause has passed since it begun.
+func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc, begun Instant, pause time.Duration) {
+	for {
 		if pause >= askAfter {
 			a.patience.suspect(begun)
 		}
@@ -101,5 +108,8 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc) {
 		}
 		// A proxy of version 1, or something that answers for it: both are waited for.
 		pause = min(2*pause, askAgain)
+		if Sleep(ctx, pause) != nil {
+			return
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
@@ -28,9 +27,7 @@ const (
 
 // showWait tells of a wait until stop is called.
 func showWait(w *holder.Wait, m *messenger) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var shown sync.WaitGroup
-	shown.Go(func() {
+	return proxyclient.After(context.Background(), firstReport, func(ctx context.Context) {
 		if m.live {
 			tellOfWait(ctx, w, liveEvery, liveLine(w, m))
 			m.show("")
@@ -38,7 +35,6 @@ func showWait(w *holder.Wait, m *messenger) (stop func()) {
 			tellOfWait(ctx, w, logEvery, m.say)
 		}
 	})
-	return func() { cancel(); shown.Wait() }
 }
 
 // liveLine shows a line below the others. A terminal that is too narrow for it
@@ -55,12 +51,9 @@ func liveLine(w *holder.Wait, m *messenger) func(string) {
 	}
 }
 
-// tellOfWait calls tell with how the wait stands until ctx ends: first when the
-// wait is worth it and something is known, then every so often.
+// tellOfWait calls tell with how the wait stands until ctx ends: first when something
+// is known, then every so often.
 func tellOfWait(ctx context.Context, w *holder.Wait, every time.Duration, tell func(string)) {
-	if proxyclient.Sleep(ctx, firstReport) != nil {
-		return
-	}
 	select {
 	case <-w.Heard():
 	case <-ctx.Done():
