@@ -99,7 +99,6 @@ func (l *Lease) awaitGrant(ctx context.Context, r *Request) error {
 			}
 		})
 	}
-	<-l.h.listening
 	if r.Jitter > 0 {
 		d := mathrand.N(r.Jitter + 1)
 		l.h.report.Notef("jitter: asking for the lease in %s", leaseapi.Duration(d.Round(time.Second)))

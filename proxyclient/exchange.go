@@ -28,6 +28,7 @@ type call struct {
 	// prepare completes the request just before each attempt, or stops it;
 	// may be nil.
 	prepare func(*http.Request) error
+	ready   <-chan struct{} // closed when an attempt may be written; nil: at once
 }
 
 // quickTime is how long one attempt may stay without answer where there is
@@ -64,7 +65,7 @@ type exchange struct {
 // do makes attempts until the policy of the call or p says that it is enough,
 // or ctx ends. It returns the outcome of the last one.
 func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
-	x := exchange{client: c, call: q, patience: p}
+	x := exchange{client: c, call: q, patience: p, sending: sending{ready: q.ready}}
 	req, err := c.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace()), q)
 	if err != nil {
 		return outcome{err: err}

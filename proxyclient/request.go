@@ -25,6 +25,10 @@ type Request struct {
 	// Overcommit asks for the lease although the pool is full or paused.
 	Overcommit bool
 
+	// Ready is closed when the request may be sent. Until then it is only connected,
+	// since that takes as long as what most programs have to do first. Nil: at once.
+	Ready <-chan struct{}
+
 	// OnQueued is called whenever the proxy said where in the queue the
 	// request is, OnRetry before a failed attempt is made again. OnTrouble is
 	// called with the last failure and the time since when there was no good

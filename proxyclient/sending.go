@@ -42,13 +42,19 @@ func tracked(dial dialFunc) dialFunc {
 // Without a connection (the dial, the TLS handshake or a proxy's CONNECT failed)
 // nothing of the request has left. http.Transport returns an error only after
 // its writer has ended, so the connection's record is final then.
-type sending struct{ conn net.Conn }
+type sending struct {
+	conn  net.Conn
+	ready <-chan struct{} // closed when a request may be written; nil: at once
+}
 
 func (s *sending) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		s.conn = info.Conn
 		if c := s.tracked(); c != nil {
 			c.wrote.Store(false)
+		}
+		if s.ready != nil {
+			<-s.ready
 		}
 	}}
 }

@@ -43,6 +43,7 @@ func (a *acquisition) send(ctx context.Context) outcome {
 		}
 		return a.prepare(req)
 	}
+	q.ready = a.request.Ready
 	defer a.endWatch()
 	q.timeout = 0 // version 1 blocks until it grants
 	if a.recognised() {

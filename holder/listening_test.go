@@ -1,0 +1,63 @@
+package holder
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Nothing is sent before the program hears the signals that ask it to end, but it
+// connects: that takes as long as installing the handlers.
+func TestNothingIsSentBeforeListening(t *testing.T) {
+	for _, private := range []bool{true, false} {
+		w := newWorld(t)
+		listening := make(chan struct{})
+		w.listening = listening
+		w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+			select {
+			case <-listening:
+			default:
+				t.Error("asked before the handlers were there")
+			}
+			return false
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		accepted := &acceptListener{Listener: l, first: make(chan struct{})}
+		server := &http.Server{Handler: w.proxy.Config.Handler}
+		go server.Serve(accepted)
+		t.Cleanup(func() { server.Close() })
+		w.dialer.URL = "http://" + l.Addr().String()
+
+		acquired := make(chan error, 1)
+		go func() {
+			_, err := w.Acquire(within(t), Request{Type: "t", Handle: w.handle("h"), Private: private, WaitTimeout: time.Minute})
+			acquired <- err
+		}()
+		if private { // any other request waits already before it is written into the handle
+			<-accepted.first
+		}
+		time.Sleep(20 * time.Millisecond) // for a request that is sent too early to arrive
+		close(listening)
+		if err := <-acquired; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// acceptListener tells of its first connection.
+type acceptListener struct {
+	net.Listener
+	once  sync.Once
+	first chan struct{}
+}
+
+func (l *acceptListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	l.once.Do(func() { close(l.first) })
+	return c, err
+}
