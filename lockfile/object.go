@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // object builds the text of a JSON object, key by key; fields with zero values are
@@ -30,7 +31,25 @@ func (o *object) string(key, value string) {
 		return
 	}
 	o.key(key)
-	o.value(json.Marshal(value))
+	if !plain(value) {
+		o.value(json.Marshal(value))
+		return
+	}
+	o.text = append(o.text, '"')
+	o.text = append(append(o.text, value...), '"')
+}
+
+// plain reports whether encoding/json escapes nothing in a string.
+func plain(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c < ' ' || c >= utf8.RuneSelf:
+			return false
+		case c == '"' || c == '\\' || c == '<' || c == '>' || c == '&':
+			return false
+		}
+	}
+	return true
 }
 
 func (o *object) int(key string, value int) {

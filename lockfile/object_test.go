@@ -42,6 +42,28 @@ func TestEncodedFields(t *testing.T) {
 	}
 }
 
+// A string is written as encoding/json writes it, whatever stands in it.
+func TestEncodedStrings(t *testing.T) {
+	check := func(s string) {
+		t.Helper()
+		var o object
+		o.string("key", s)
+		got, err := o.end()
+		ok(t, err)
+		want, err := json.Marshal(map[string]string{"key": s})
+		ok(t, err)
+		if string(got) != string(want) {
+			t.Errorf("%q is written as %s, want %s", s, got, want)
+		}
+	}
+	for c := range 256 {
+		check("a" + string([]byte{byte(c)}) + "b")
+		check(string(rune(c)))
+	}
+	check("/tmp/leasectl-0/lease-AB.json~ {}[]'`^|")
+	check("\u2028\u2029\ufffd\U0001f600")
+}
+
 // setFields gives each field of v another value, none of them zero.
 func setFields(v reflect.Value, n *int) {
 	*n++
