@@ -96,27 +96,24 @@ func (r *release) identified(ctx context.Context, req leaseapi.ReleaseRequest) e
 	if req.Delay > 0 && len(req.RequestIDs) > 0 {
 		return errors.New("a release by request id cannot be put off")
 	}
-	o := r.client.do(ctx, post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: r.unfinished}), &r.patience)
+	var reply leaseapi.ReleaseReply
+	var ours bool
+	// unfinished reports a success that was no release: a login page, or, for a server
+	// that is known to be ours, anything but its reply.
+	unfinished := func(a answer) bool {
+		reply, ours = a.releaseReply()
+		return a.foreign() || !ours && r.client.known().RequestIDs()
+	}
+	o := r.client.do(ctx, post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: unfinished}), &r.patience)
 	if o.err != nil || o.StatusCode/100 != 2 || o.foreign() {
 		return r.client.failure(ctx, o, &r.patience)
 	}
-	reply, ours := o.releaseReply()
 	if !ours {
 		return fmt.Errorf("%w by this proxy: the release of %s (it answered %s and ignored them)",
 			errors.ErrUnsupported, describe(req), o.Status)
 	}
 	r.reply = reply
 	return nil
-}
-
-// unfinished reports a success that was no release: a login page, or, for a
-// server that is known to be ours, anything but its reply.
-func (r *release) unfinished(a answer) bool {
-	if a.foreign() {
-		return true
-	}
-	_, ours := a.releaseReply()
-	return !ours && r.client.known().RequestIDs()
 }
 
 func describe(req leaseapi.ReleaseRequest) string {

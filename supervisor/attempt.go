@@ -70,6 +70,9 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	}
 	s.Report.Debugf("attempt %d: process %d runs %s", n, command.Pid(), s.path)
 	testimony.begin(ctx)
+	if lease != nil {
+		lease.PrepareRelease() // beside the command, since somebody may wait for its end
+	}
 	w := watch{Options: s.Options, command: command, signals: s.signals.heard, kept: kept, grace: grace}
 	end := w.untilEnd()
 	testimony.end(ctx, end)
