@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/trap"
+	"github.com/leasectl/leasectl/trap/child"
 )
 
 // signals are what leasectl hears while it runs commands.
 type signals struct {
 	chain     *trap.Chain
-	listening <-chan struct{} // closed when all is heard that people send
+	listening <-chan struct{} // closed when all is heard that people send, and a child can be started
 	heard     chan syscall.Signal
 }
 
@@ -31,6 +32,7 @@ func hear(chain *trap.Chain, ready <-chan struct{}) (s *signals, stop func()) {
 	listener.Go(func() {
 		<-ready // first those that the program waits for
 		chain.Listen(trap.Signals()...)
+		child.Prepare()
 		close(listening)
 		late := time.NewTimer(rareAfter)
 		defer late.Stop()

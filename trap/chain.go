@@ -49,6 +49,7 @@ type Chain struct {
 	changed  sync.Cond   // pending, onSignal or closed changed
 	pending  []os.Signal // arrived and not handled yet, each once
 	closed   bool        // Exit is over: the pending signals are the last
+	serves   bool        // dispatch runs, since there was a signal
 	lastID   int
 	onSignal []handler
 	onExit   []handler
@@ -76,7 +77,6 @@ func NewChain(signals ...os.Signal) *Chain {
 		c.Listen(signals...)
 	}
 	c.ends.Go(c.receive)
-	c.ends.Go(c.dispatch)
 	return c
 }
 
@@ -179,6 +179,10 @@ func (c *Chain) queue(sig os.Signal) {
 	}
 	c.pending = append(c.pending, sig)
 	c.changed.Broadcast()
+	if !c.serves {
+		c.serves = true
+		c.ends.Go(c.dispatch)
+	}
 }
 
 // dispatch runs the handlers for each signal.

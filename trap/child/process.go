@@ -88,12 +88,10 @@ func (p *Process) supervise(start func() (pid int, err error), started chan<- er
 	defer runtime.UnlockOSThread()
 	defer p.group.tty.close()
 
-	// Catching signals takes as long as the start, so both run at once. A SIGTSTP
-	// that arrives before it is caught stops this process as if there were no child.
-	caught := make(chan jobSignals)
-	go func() { caught <- catchJobSignals() }()
+	// A SIGTSTP that arrives before it is caught stops this process as if there were
+	// no child.
+	signals := catchJobSignals()
 	pid, err := start()
-	signals := <-caught
 	var forwarding sync.WaitGroup
 	if err != nil {
 		signals.stop(&forwarding)
