@@ -61,7 +61,11 @@ var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "
 // empty.
 func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 	var failed error
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+	flags := cmd.Flags()
+	sorted := flags.SortFlags
+	flags.SortFlags = false // their order means nothing here
+	defer func() { flags.SortFlags = sorted }()
+	flags.VisitAll(func(f *pflag.Flag) {
 		name := variableOf(f)
 		if f.Changed || name == "" || failed != nil {
 			return
