@@ -92,11 +92,16 @@ func (j *journal) covers(owed ...lockfile.Owed) bool {
 	return true
 }
 
-// endsWithUs tells whether an open entry of this process says that its request, and
-// what that was granted, are for the life of the process.
-func (j *journal) endsWithUs(id string) bool {
+// releasesAfterUs tells whether an open entry of this process says that what a request
+// was granted is released when the process is dead: it was for the life of the process,
+// or is being released.
+func (j *journal) releasesAfterUs(request string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e := j.entries[id]
-	return e != nil && e.Kind() == lockfile.KindExec
+	for _, e := range j.entries {
+		if kind := e.Kind(); e.Request() == request && (kind == lockfile.KindExec || kind == lockfile.KindRelease) {
+			return true
+		}
+	}
+	return false
 }

@@ -105,7 +105,7 @@ func noteSending(tx *lockfile.Tx, deliveries []delivery) error {
 // nothing.
 func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
 	if all && unreleased(tx.Record) {
-		journaled, again := h.releasedIfKilled(tx.Record), safeAgain(tx.Record)
+		journaled, again := h.releasedIfKilled(tx), safeAgain(tx.Record)
 		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owedBy(tx.Record)}
 		if !journaled {
 			if err := tx.Save(); err != nil && !again {
@@ -128,9 +128,11 @@ func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, deci
 
 // releasedIfKilled tells whether all that a handle holds is released by whoever finds
 // the journal entry of this process, if it is killed: once or again, which is the
-// same where there are generations.
-func (h *Holder) releasedIfKilled(r lockfile.Record) bool {
-	return safeAgain(r) && len(r.Owed) == 0 && h.journal.endsWithUs(r.RequestID)
+// same where there are generations. The entry names the request, so the handle on
+// disk must say that it is of that request.
+func (h *Holder) releasedIfKilled(tx *lockfile.Tx) bool {
+	return safeAgain(tx.Record) && len(tx.Owed) == 0 &&
+		tx.RequestOnDisk() == tx.RequestID && h.journal.releasesAfterUs(tx.RequestID)
 }
 
 // safeAgain tells whether to release what a handle holds twice is the same as once:

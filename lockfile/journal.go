@@ -171,6 +171,9 @@ func checkFormatOf(f *os.File) error {
 // Kind returns what the process is about to do.
 func (e *Entry) Kind() Kind { return e.intent.Kind }
 
+// Request returns the id of the request that the entry is about.
+func (e *Entry) Request() string { return e.intent.Request }
+
 // Settle removes the entry: nothing is left to do.
 func (e *Entry) Settle() error {
 	if err := os.Remove(e.path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -19,6 +19,7 @@ type Tx struct {
 	nowhere bool   // there is no directory, hence no lock and no handle
 	onDisk  files  // as read, and as written since
 	saved   []byte // Record as it is on disk, encoded; nil: write it in any case
+	request string // RequestID of the Record on disk
 }
 
 // Update is the one way to change a handle: it locks it, reads it, calls fn,
@@ -58,6 +59,10 @@ func (h Handle) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 // Path returns the path of the handle.
 func (tx *Tx) Path() string { return tx.handle.path }
 
+// RequestOnDisk returns the id of the request that the record on disk is about, as it
+// was read or saved last; "" if there is no such record or id, as in a bare handle.
+func (tx *Tx) RequestOnDisk() string { return tx.request }
+
 func (h Handle) lock(ctx context.Context) (unlock func() error, err error) {
 	// First, so that not even a lock file is put into a directory of another user.
 	if err := checkDir(filepath.Dir(h.path)); err != nil {
@@ -77,6 +82,7 @@ func (tx *Tx) read() (err error) {
 	if err != nil {
 		return fmt.Errorf("read handle %s: %w", tx.handle.path, err)
 	}
+	tx.request = tx.RequestID
 	if tx.onDisk.next != nil {
 		return nil // a killed process left its change unfinished: Save finishes it
 	}
@@ -119,7 +125,7 @@ func (tx *Tx) Save() error {
 	if err != nil {
 		return fmt.Errorf("write handle %s: %w", tx.handle.path, err)
 	}
-	tx.onDisk, tx.saved = tx.onDisk.after(tx.handle, steps), record
+	tx.onDisk, tx.saved, tx.request = tx.onDisk.after(tx.handle, steps), record, tx.RequestID
 	tx.handle.wrote.note(tx.Record, record)
 	return nil
 }
