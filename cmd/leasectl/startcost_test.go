@@ -52,7 +52,8 @@ func TestProcessors(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := false
-		for lines := bufio.NewScanner(stderr); !found && lines.Scan(); {
+		lines := bufio.NewScanner(stderr)
+		for n := 0; n < 40 && !found && lines.Scan(); n++ {
 			// The first line is of before main.
 			found = strings.HasPrefix(lines.Text(), "SCHED ") && !strings.HasPrefix(lines.Text(), "SCHED 0ms") && strings.Contains(lines.Text(), c.want)
 		}

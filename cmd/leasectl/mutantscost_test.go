@@ -1,0 +1,16 @@
+package main
+
+// costMutants are bugs of what makes commands cheap: what is put off, done beside
+// something else, or left out.
+var costMutants = []mutant{
+	{"a request is sent before signals are heard", "proxyclient/sending.go", "\t\t\t<-s.ready\n", "",
+		"./holder", "TestNothingIsSentBeforeListening", false},
+	{"what was put off is not waited for", "proxyclient/instant.go", "\t\trunning.Wait()\n", "",
+		"./proxyclient", "TestAfter", false},
+	{"a journal entry says what a bare handle owes", "holder/releaseowed.go", "tx.RequestOnDisk() == tx.RequestID && ", "",
+		"./holder", "TestReleaseIsWrittenDownOnce", false},
+	{"a string is written without its escapes", "lockfile/object.go", "c == '<' || ", "",
+		"./lockfile", "TestEncodedStrings", false},
+	{"a server runs on one processor", "cmd/leasectl/serve.go", "\tallProcessors()\n", "",
+		"./cmd/leasectl", "TestProcessors", false},
+}
