@@ -190,7 +190,7 @@ var titles = map[string]string{
 	leaseapi.ProblemSuperseded:     "a newer request took its place",
 	leaseapi.ProblemNoRoom:         "not enough units are free",
 	leaseapi.ProblemTooMany:        "more than the pool has",
-	leaseapi.ProblemStale:          "the lease holds another number of units",
+	leaseapi.ProblemStale:          "the lease holds another number of units, or was resized since",
 	leaseapi.ProblemNoLease:        "the request has no lease",
 	leaseapi.ProblemNotCounted:     "the lease cannot be resized",
 }
