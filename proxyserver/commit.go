@@ -142,6 +142,7 @@ func (c *committer) endCommit(b *batch) {
 		}
 		<-c.commitSem
 	}()
+	growStack(0)
 	c.note(b)
 }
 
@@ -261,4 +262,13 @@ func (c *committer) note(b *batch) {
 		c.room = b.changes[:0]
 		c.mu.Unlock()
 	}
+}
+
+// growStack makes the stack of a new goroutine as large as the pools and the log need,
+// at once. Otherwise it would double twice on the way, with more frames to copy.
+//
+//go:noinline
+func growStack(i int) byte {
+	var room [5 << 10]byte
+	return room[i]
 }

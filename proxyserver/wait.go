@@ -56,6 +56,7 @@ func (t *term) askAside(r *request) (out outcome, c *call) {
 				out, c = outcome{err: t.failCall(cause)}, nil
 			}
 		}()
+		growStack(0)
 		out, c = t.ask(r)
 	}()
 	<-asked
