@@ -73,11 +73,10 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 		return a.lastWord
 	case a.lastWord != nil:
 		return a.notWithin(a.lastWord)
-	case failed && !a.patience.answered():
-		// The wait is as long as the silence may be, and began a moment before.
-		return a.client.unreachable(ctx, o.err, &a.patience)
 	case failed:
-		return a.notWithin(o.err)
+		// The wait is as long as the silence may be, and began a moment before. A part of
+		// an answer says no more than silence.
+		return a.client.unreachable(ctx, o.err, &a.patience)
 	}
 	return a.exhausted() // the request was waiting for its answer
 }
