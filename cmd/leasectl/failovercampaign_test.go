@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -25,8 +26,8 @@ var (
 )
 
 // TestFailoverCampaign sends KILL and STOP, past the leader's TTL, to the server that
-// leads and to members of etcd, and cuts the network between them, alone and
-// together, while clients acquire, renew and release, and others look who holds what
+// leads and to members of etcd, cuts the network between them, and has etcd fill up, be
+// compacted, and ask for passwords, alone and together, while clients acquire, renew and release, and others look who holds what
 // at every server. What all of them saw is as if the calls had been made one after
 // the other by one server that never failed; no name is held by two at a time; and
 // when everything is healed, every client is served and nothing is held.
@@ -43,7 +44,13 @@ func TestFailoverCampaign(t *testing.T) {
 		t.Run(fmt.Sprintf("etcd of %d", members), func(t *testing.T) {
 			t.Parallel()
 			t.Logf("seed %d, %d rounds", seed, *failoverRounds)
-			c := &failoverCampaign{t: t, replicas: startReplicas(t, program, members, len(heldNames{}.names)), random: rand.New(rand.NewPCG(seed, uint64(members)))}
+			c := &failoverCampaign{t: t, replicas: startReplicas(t, program, members, len(heldNames{}.names), "--data-credentials", credentialsFile(t)),
+				random: rand.New(rand.NewPCG(seed, uint64(members)))}
+			var hosts []string
+			for _, m := range c.etcd.Members {
+				hosts = append(hosts, m.Host)
+			}
+			c.admin = newEtcdAdmin(t, hosts)
 			for round := range *failoverRounds {
 				if c.round(round); t.Failed() {
 					return
@@ -58,6 +65,7 @@ func TestFailoverCampaign(t *testing.T) {
 type failoverCampaign struct {
 	t *testing.T
 	*replicas
+	admin  *etcdAdmin
 	random *rand.Rand
 	calls  int
 	reads  int
@@ -132,13 +140,17 @@ func (c *failoverCampaign) disturb(leader *replica, during func()) (what string)
 				s.cut(false)
 			}
 		}},
+		{"etcd is full", c.admin.fill, c.admin.makeRoom},
+		{"the history of etcd is compacted", c.admin.compact, func() {}},
+		{"etcd asks for passwords", c.admin.lock, c.admin.unlock},
 	}
 	first := c.random.IntN(len(faults))
 	chosen := faults[first : first+1]
 	if second := c.random.IntN(len(faults)); second/3 != first/3 && c.random.IntN(2) == 0 {
-		chosen = append(chosen[:1:1], faults[second]) // one of a server and one of etcd
+		// One of a server, of etcd, and of who looks after etcd, who needs it to be there.
+		chosen = append(faults[min(first, second):][:1:1], faults[max(first, second)])
 	}
-	for _, f := range chosen {
+	for _, f := range slices.Backward(chosen) {
 		what += f.name + "; "
 		f.do()
 	}

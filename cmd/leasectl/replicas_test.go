@@ -40,7 +40,7 @@ const replicaTTL = time.Second
 
 // startReplicas starts etcd with so many members, and three servers with the pool
 // q of n leases. They end with the test.
-func startReplicas(t *testing.T, program string, members, n int) *replicas {
+func startReplicas(t *testing.T, program string, members, n int, more ...string) *replicas {
 	t.Helper()
 	r := &replicas{t: t, etcd: etcdtest.Start(t, members)}
 	for i := range 3 {
@@ -55,6 +55,7 @@ func startReplicas(t *testing.T, program string, members, n int) *replicas {
 		s.url = "http://" + host
 		s.args = []string{program, "serve", "--listen", host, "--advertise", s.url, "--pool", fmt.Sprintf("q=%d", n),
 			"--data", "etcd://" + strings.Join(hosts, ",") + "/leases", "--leader-ttl", replicaTTL.String()}
+		s.args = append(s.args, more...)
 		r.servers = append(r.servers, s)
 		s.start()
 		if i == 0 {

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// etcdAdmin is who looks after the etcd of a campaign: it fills up, its history is
+// compacted by somebody else, and it begins to ask for passwords, or ends to. What it
+// does it undoes, whatever else befalls etcd meanwhile.
+type etcdAdmin struct {
+	t       *testing.T
+	members []string // HOST:PORT
+	token   string
+}
+
+const adminPassword = "secret-of-root"
+
+// credentialsFile is what servers show that etcd once it asks.
+func credentialsFile(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(path, []byte("root:"+adminPassword+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// newEtcdAdmin prepares an etcd, which does not ask for passwords yet.
+func newEtcdAdmin(t *testing.T, members []string) *etcdAdmin {
+	a := &etcdAdmin{t: t, members: members}
+	for path, body := range map[string]string{"auth/user/add": `{"name":"root","password":"` + adminPassword + `"}`, "auth/role/add": `{"name":"root"}`} {
+		a.insist(path, body)
+	}
+	a.insist("auth/user/grant", `{"user":"root","role":"root"}`)
+	return a
+}
+
+// try asks one member after the other, until one does it.
+func (a *etcdAdmin) try(path, body string) (answer []byte, err error) {
+	client := http.Client{Timeout: time.Second}
+	for _, host := range a.members {
+		req, _ := http.NewRequest(http.MethodPost, "http://"+host+"/v3/"+path, bytes.NewReader([]byte(body)))
+		if a.token != "" {
+			req.Header.Set("Authorization", a.token)
+		}
+		var resp *http.Response
+		if resp, err = client.Do(req); err != nil {
+			continue
+		}
+		answer, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err == nil && (resp.StatusCode == http.StatusOK || bytes.Contains(answer, []byte("already exists"))) {
+			return answer, nil // if it exists, the answer to an earlier try was late
+		}
+		err = fmt.Errorf("%s: %s %s", path, resp.Status, answer)
+	}
+	return nil, err
+}
+
+func (a *etcdAdmin) insist(path, body string) []byte {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		answer, err := a.try(path, body)
+		if err == nil {
+			return answer
+		}
+		if time.Now().After(end) {
+			a.t.Fatal(err)
+		}
+	}
+}
+
+// fill makes etcd refuse writes, as at its quota.
+func (a *etcdAdmin) fill() { a.try("maintenance/alarm", `{"action":1,"alarm":1}`) }
+
+// makeRoom ends that.
+func (a *etcdAdmin) makeRoom() {
+	for {
+		var list struct {
+			Alarms []struct {
+				MemberID string `json:"memberID"`
+			} `json:"alarms"`
+		}
+		if err := json.Unmarshal(a.insist("maintenance/alarm", `{}`), &list); err != nil {
+			a.t.Error(err)
+		}
+		if len(list.Alarms) == 0 {
+			return
+		}
+		for _, alarm := range list.Alarms {
+			a.insist("maintenance/alarm", `{"action":2,"alarm":1,"memberID":"`+cmp.Or(alarm.MemberID, "0")+`"}`)
+		}
+	}
+}
+
+// compact forgets all history, as somebody else may.
+func (a *etcdAdmin) compact() {
+	var status struct {
+		Header struct {
+			Revision string `json:"revision"`
+		} `json:"header"`
+	}
+	if answer, err := a.try("maintenance/status", `{}`); err == nil && json.Unmarshal(answer, &status) == nil {
+		a.try("kv/compaction", `{"revision":"`+status.Header.Revision+`","physical":true}`)
+	}
+}
+
+// lock makes etcd ask for passwords.
+func (a *etcdAdmin) lock() { a.try("auth/enable", `{}`) }
+
+// unlock ends that.
+func (a *etcdAdmin) unlock() {
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		a.token = ""
+		answer, err := a.try("auth/authenticate", `{"name":"root","password":"`+adminPassword+`"}`)
+		if err != nil && bytes.Contains([]byte(err.Error()), []byte("not enabled")) {
+			return
+		}
+		var login struct{ Token string }
+		if err == nil && json.Unmarshal(answer, &login) == nil {
+			a.token = login.Token
+			_, err = a.try("auth/disable", `{}`)
+		}
+		if err == nil {
+			a.token = ""
+			return
+		}
+		if time.Now().After(end) {
+			a.t.Fatal(err)
+		}
+	}
+}
