@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+var (
+	stormFor     = flag.Duration("storm-for", 2*time.Second, "how long TestStormCampaign lasts: 5m, for a whole campaign")
+	stormClients = flag.Int("storm-clients", 8, "clients at once of TestStormCampaign: 64, for a whole campaign")
+	stormSeed    = flag.Uint64("storm-seed", 0, "seed of TestStormCampaign; 0 takes one")
+)
+
+const (
+	stormTTL = 10 * time.Second
+	// stormCalm is the shortest storm in which the server is also stopped for longer
+	// than a TTL.
+	stormCalm = time.Minute
+)
+
+// stormPools have all that a pool can have.
+const stormPools = `resources:
+- {type: install, state: free, names: [i-0, i-1, i-2, i-3], pace: 5ms, lock_delay: 100ms, adapt: {floor: 2}}
+- {type: deploy, state: free, names: [d-0, d-1, d-2, d-3, d-4, d-5]}
+- {type: shared, state: free, names: [s-0, s-1, s-2, s-3]}
+- {type: mem, units: 100, overcommit: 20, cost: {base: 5, per_item: 0.5}, unknown: 10}
+`
+
+// TestStormCampaign has clients use all that leasectl can do at once, a tenth of which
+// are killed, while their server is killed, also as it starts, terminated, stopped, and
+// runs out of disk, while its pools are changed under it, and while the network cuts
+// answers at any byte, drops requests and delivers them twice. No name and no key is held
+// by two; exit codes are those of the commands, but where the proxy was not reached; and
+// when all is healed, every client ends, nothing is held, and recover leaves no file.
+//
+//	go test -run TestStormCampaign -storm-for 5m -storm-clients 64 -timeout 1h ./cmd/leasectl
+func TestStormCampaign(t *testing.T) {
+	t.Parallel()
+	seed := *stormSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d, %v", seed, *stormFor)
+	s := newStorm(t, build(t, ""), seed)
+	ctx, rest := context.WithTimeout(t.Context(), *stormFor)
+	defer rest()
+	var clients sync.WaitGroup
+	for n := range *stormClients {
+		clients.Go(func() { s.work(ctx, n, rand.New(rand.NewPCG(seed, uint64(n)+10))) })
+	}
+	s.network.bad.Store(5)
+	s.rage(ctx, rand.New(rand.NewPCG(seed, 1)))
+	s.network.bad.Store(0)
+	clients.Wait()
+	s.check()
+}
+
+// storm is a run of the campaign.
+type storm struct {
+	*world
+	socket  string // of the server
+	network *badNetwork
+	server  *exec.Cmd
+	did     map[string]int
+
+	mu    sync.Mutex
+	codes map[string]int // how often each command ended with each code
+}
+
+func newStorm(t *testing.T, program string, seed uint64) *storm {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "leasectl-test-") // short, for sockets in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	s := &storm{
+		world:  &world{t: t, program: filepath.Join(dir, "leasectl"), dir: dir, log: new(journalLog)},
+		socket: filepath.Join(dir, "s"), did: make(map[string]int), codes: make(map[string]int),
+	}
+	if err := os.Link(program, s.program); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"names", "keys"} {
+		if err := os.Mkdir(s.path(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	between := s.path("n")
+	s.env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEASE") }),
+		"LEASECTL_STATE_DIR="+s.path("state"), "LEASE_PROXY_SERVER_URL=unix://"+between)
+	if s.client, err = proxyclient.New(proxyclient.Options{URL: "unix://" + s.socket}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.client.Close)
+	s.configure(stormPools)
+	s.start()
+	t.Cleanup(func() {
+		s.kill()
+		s.noneLeft()
+	})
+	s.network = newBadNetwork(t, between, s.socket, rand.New(rand.NewPCG(seed, 2)))
+	return s
+}
+
+func (s *storm) start() {
+	s.server = exec.Command(s.program, "serve", "--socket", s.socket, "--data", s.path("data"), "--config", s.path("pools.yaml"))
+	s.server.Env, s.server.Stderr = s.env, s.log
+	if err := s.server.Start(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *storm) kill() {
+	s.server.Process.Kill()
+	s.server.Wait()
+}
+
+// configure gives the server other pools.
+func (s *storm) configure(text string) {
+	next := s.path("pools.next")
+	err := os.WriteFile(next, []byte(text), 0o600)
+	if err == nil {
+		err = os.Rename(next, s.path("pools.yaml"))
+	}
+	if err != nil {
+		s.t.Error(err)
+	}
+	if s.server != nil {
+		s.server.Process.Signal(syscall.SIGHUP)
+	}
+}
+
+// fill lets no file of the server grow beyond most bytes, nor change behind them, which
+// is worse than a disk that is full.
+func (s *storm) fill(most uint64) {
+	limit := unix.Rlimit{Cur: most, Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(s.server.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil && err != unix.ESRCH {
+		s.t.Error(err)
+	}
+}
+
+// rage does one bad thing after the other until ctx ends.
+func (s *storm) rage(ctx context.Context, random *rand.Rand) {
+	wait := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
+	stop := func(least, most time.Duration) {
+		s.server.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(least)
+		wait(most - least)
+		s.server.Process.Signal(syscall.SIGCONT)
+	}
+	faults := []struct {
+		name string
+		do   func()
+	}{
+		{"killed", func() { s.kill(); wait(300 * time.Millisecond); s.start() }},
+		{"killed as it starts", func() {
+			for range 1 + random.IntN(4) {
+				s.kill()
+				s.start()
+				wait(40 * time.Millisecond)
+			}
+		}},
+		{"terminated", func() { s.server.Process.Signal(syscall.SIGTERM); s.server.Wait(); s.start() }},
+		{"stopped", func() { stop(0, 800*time.Millisecond) }},
+		{"full", func() { s.fill(uint64(random.IntN(40000))); wait(500 * time.Millisecond); s.kill(); s.start() }},
+		{"other pools", func() {
+			mem := strings.Index(stormPools, "- {type: mem")
+			s.configure([]string{
+				strings.Replace(stormPools, ", d-4, d-5", "", 1), stormPools[:mem], strings.Replace(stormPools, "units: 100", "units: 60", 1),
+			}[random.IntN(3)])
+			wait(400 * time.Millisecond)
+			s.configure(stormPools)
+		}},
+		{"bad network", func() {
+			s.network.bad.Store(int64(10 + random.IntN(60)))
+			wait(1500 * time.Millisecond)
+			s.network.bad.Store(5)
+		}},
+		{"stopped for long", func() { stop(stormTTL, stormTTL+2*time.Second) }},
+	}
+	if *stormFor < stormCalm {
+		faults = faults[:len(faults)-1]
+	}
+	for ctx.Err() == nil {
+		f := faults[random.IntN(len(faults))]
+		s.did[f.name]++
+		f.do()
+		wait(500 * time.Millisecond)
+	}
+}
+
+// check looks at what is left when all clients are done.
+func (s *storm) check() {
+	s.t.Logf("%d requests, %d of them disturbed; the server was %v; %v", s.network.requests.Load(), s.network.disturbed.Load(), s.did, s.codes)
+	s.run(0, "recover")
+	for _, pool := range []string{"install", "deploy", "shared", "mem"} {
+		s.await("nothing to be held or waited for in "+pool, func() bool { p := s.pool(pool); return p.InUse+p.Waiting == 0 })
+	}
+	s.run(0, "recover")
+	err := filepath.WalkDir(s.path("state"), func(path string, d os.DirEntry, err error) error {
+		// A file that a KILL left half written is removed when it is old.
+		if err == nil && !d.IsDir() && filepath.Base(filepath.Dir(path)) != "history" && !strings.HasPrefix(d.Name(), ".") {
+			s.t.Errorf("left: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		s.t.Error(err)
+	}
+}
