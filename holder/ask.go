@@ -13,7 +13,6 @@ import (
 func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) {
 	wait := &Wait{Type: r.Type, RequestID: l.record.RequestID, Begun: time.Now()}
 	defer l.h.report.Waiting(wait)()
-	defer proxyclient.After(ctx, prepareAfter, func(context.Context) { proxyclient.Prepare() })()
 	defer proxyclient.After(ctx, askForPlaceAfter, func(ctx context.Context) { l.askForPlace(ctx, wait) })()
 	l.h.report.Debugf("asking %s for a lease of type %q for %s, request %s", l.record.Proxy, r.Type, l.record.Owner, l.record.RequestID)
 	failpoint("acquire-unsent")
@@ -30,6 +29,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		TTL:        r.TTL,
 		Wait:       r.WaitTimeout,
 		Ready:      l.h.listening,
+		OnSent:     r.OnSent,
 		OnQueued:   func(q leaseapi.Queued) { wait.Tell(l.saysWho(q)) },
 		OnTrouble:  wait.Fail,
 		OnRetry: func(err error) {
@@ -102,11 +102,6 @@ func queueOf(p leaseapi.Pool, key string) *leaseapi.Queued {
 	}
 	return q
 }
-
-// prepareAfter is when a wait is one behind others: the next answer starts a command,
-// so what follows from it is made ready. A request that is answered at once pays
-// nothing for that.
-const prepareAfter = 20 * time.Millisecond
 
 // askForPlaceAfter is when a wait is worth a further request: most waits are
 // shorter. It is also the pause between two such requests.

@@ -162,10 +162,6 @@ func (l *Lease) isToGiveBack(r lockfile.Record) bool {
 		!slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return bare(o.Leases) && !o.Unsent })
 }
 
-// PrepareRelease does ahead what the first Release of a process has to do, for a caller
-// that has nothing else to do before it.
-func (l *Lease) PrepareRelease() { proxyclient.Prepare() }
-
 // ReleaseCleaned is [Lease.Release] if the handle is gone, and else does nothing: before
 // another lease is acquired into the handle, which gives back what that holds.
 func (l *Lease) ReleaseCleaned(ctx context.Context) (released []string, err error) {

@@ -36,6 +36,7 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 		onTrouble: r.OnTrouble,
 	}}
 	g, err := a.run(ctx)
+	a.preparing.Wait()
 	if err != nil {
 		return nil, fmt.Errorf("acquire: %w", err)
 	}

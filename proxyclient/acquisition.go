@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -29,8 +30,10 @@ type acquisition struct {
 	// it is asked for one at a time, with nothing but version 1's parameters.
 	oneByOne bool
 
-	last    attempt // the last one
-	unwatch func()  // ends the questions about the one under way; nil: there are none
+	last      attempt // the last one
+	unwatch   func()  // ends the questions about the one under way; nil: there are none
+	firstSent sync.Once
+	preparing sync.WaitGroup // for the answer
 	// joined: it has joined a run that is under way. waitEnd moves the end of the
 	// context of the wait to so long from now.
 	joined  bool
@@ -64,6 +67,14 @@ func (a *acquisition) mayRepeat(o outcome) bool {
 	a.endWatch()
 	a.observe(o)
 	return a.next() == retry
+}
+
+// sent follows the request, and precedes the answer: this process has time meanwhile.
+func (a *acquisition) sent() {
+	a.firstSent.Do(func() { a.preparing.Go(prepareJSON) })
+	if a.request.OnSent != nil {
+		a.request.OnSent()
+	}
 }
 
 // endWatch follows the attempt, and waits for what asked about it.

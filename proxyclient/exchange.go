@@ -29,6 +29,7 @@ type call struct {
 	// may be nil.
 	prepare func(*http.Request) error
 	ready   <-chan struct{} // closed when an attempt may be written; nil: at once
+	onSent  func()          // called when an attempt is written, and not after the call; may be nil
 }
 
 // quickTime is how long one attempt may stay without answer where there is
@@ -65,7 +66,8 @@ type exchange struct {
 // do makes attempts until the policy of the call or p says that it is enough,
 // or ctx ends. It returns the outcome of the last one.
 func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
-	x := exchange{client: c, call: q, patience: p, sending: sending{ready: q.ready}}
+	x := exchange{client: c, call: q, patience: p, sending: sending{ready: q.ready, onSent: q.onSent}}
+	defer x.sending.end()
 	req, err := c.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace()), q)
 	if err != nil {
 		return outcome{err: err}

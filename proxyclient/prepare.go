@@ -6,11 +6,10 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Prepare builds the tables that encoding/json builds of a type when it meets it first:
-// of the answer to an acquire, of a release, and of its answer. They take a tenth of a
-// millisecond, so a program that waits for something else calls it meanwhile. Calling
-// it again takes a microsecond.
-func Prepare() {
+// prepareJSON builds the tables that encoding/json builds of a type when it meets it
+// first: of the answer to an acquire, of the release that follows one day, and of its
+// answer. They take a tenth of a millisecond, and a microsecond the next time.
+func prepareJSON() {
 	// No error is of interest: it would be that of the real text, later.
 	_ = json.Unmarshal([]byte(`{"leases":[{}]}`), new(leaseapi.AcquireReply))
 	_, _ = json.Marshal(leaseapi.ReleaseRequest{})

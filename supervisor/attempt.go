@@ -13,10 +13,11 @@ import (
 // supervisor is one run: its attempts, one after the other.
 type supervisor struct {
 	Options
-	h       *holder.Holder
-	path    string        // of the command's file
-	lease   *holder.Lease // that is ours to give back; nil: none
-	signals *signals
+	h        *holder.Holder
+	path     string        // of the command's file
+	lease    *holder.Lease // that is ours to give back; nil: none
+	signals  *signals
+	prepared *preparation
 }
 
 // States of the lease, as the command sees them in LEASECTL_STATE.
@@ -37,7 +38,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	if err != nil {
 		return End{}, err
 	}
-	<-s.signals.listening
+	s.prepared.wait()
 	s.signals.drop()
 	if err := context.Cause(ctx); err != nil {
 		return End{}, err // a signal came between the grant and now
@@ -70,9 +71,6 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	}
 	s.Report.Debugf("attempt %d: process %d runs %s", n, command.Pid(), s.path)
 	testimony.begin(ctx)
-	if lease != nil {
-		lease.PrepareRelease() // beside the command, since somebody may wait for its end
-	}
 	w := watch{Options: s.Options, command: command, signals: s.signals.heard, kept: kept, grace: grace}
 	end := w.untilEnd()
 	testimony.end(ctx, end)
@@ -111,6 +109,7 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 		return nil, stateSkipped, nil
 	}
 	r := s.Request
+	r.OnSent = s.prepared.begin
 	if attempt > 1 {
 		r.Private = false // the attempt before may have written it
 		r.Replaces = s.replaces

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/trap"
-	"github.com/leasectl/leasectl/trap/child"
 )
 
 // signals are what leasectl hears while it runs commands.
 type signals struct {
-	chain     *trap.Chain
-	listening <-chan struct{} // closed when all is heard that people send, and a child can be started
-	heard     chan syscall.Signal
+	chain *trap.Chain
+	heard chan syscall.Signal
+	rare  *time.Timer // installs the handlers of rare signals; nil: those of others are not there yet
+	late  sync.WaitGroup
 }
 
 // rareAfter delays installing 35 handlers of signals that hardly anybody sends: a
@@ -21,32 +21,29 @@ type signals struct {
 // either.
 const rareAfter = 100 * time.Millisecond
 
-// hear makes the chain listen to what is to be forwarded, while the lease is
-// being taken, until stop. ready is closed when the chain hears what asks leasectl
-// to end, which may be later.
-func hear(chain *trap.Chain, ready <-chan struct{}) (s *signals, stop func()) {
-	listening, end := make(chan struct{}), make(chan struct{})
-	s = &signals{chain: chain, listening: listening, heard: make(chan syscall.Signal, 64)}
+// hear takes what the chain hears until stop is called, which is not to be called
+// while listen runs.
+func hear(chain *trap.Chain) (s *signals, stop func()) {
+	s = &signals{chain: chain, heard: make(chan syscall.Signal, 64)}
 	remove := chain.OnSignal(s.pass)
-	var listener sync.WaitGroup
-	listener.Go(func() {
-		<-ready // first those that the program waits for
-		chain.Listen(trap.Signals()...)
-		child.Prepare()
-		close(listening)
-		late := time.NewTimer(rareAfter)
-		defer late.Stop()
-		select {
-		case <-late.C:
-			chain.Listen(trap.RareSignals()...)
-		case <-end:
-		}
-	})
 	return s, func() {
-		close(end)
-		listener.Wait()
+		if s.rare != nil && s.rare.Stop() {
+			s.late.Done()
+		}
+		s.late.Wait()
 		remove()
 	}
+}
+
+// listen makes the chain hear what is to be forwarded. It returns when all is heard
+// that people send.
+func (s *signals) listen() {
+	s.chain.Listen(trap.Signals()...)
+	s.late.Add(1)
+	s.rare = time.AfterFunc(rareAfter, func() {
+		defer s.late.Done()
+		s.chain.Listen(trap.RareSignals()...)
+	})
 }
 
 // pass hands a signal to the watch of the command.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/trap/child"
@@ -30,9 +31,11 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 	if os.Getpid() == 1 {
 		defer process.ReapOrphans()()
 	}
-	signals, stop := hear(o.Signals, o.Listening)
+	signals, stop := hear(o.Signals)
 	defer stop()
-	s := &supervisor{Options: o, h: h, path: path, signals: signals}
+	s := &supervisor{Options: o, h: h, path: path, signals: signals, prepared: newPreparation(signals, o.Listening)}
+	defer s.prepared.end()
+	defer time.AfterFunc(prepareAfter, s.prepared.begin).Stop()
 	for attempt := 1; ; attempt++ {
 		end, err := s.attempt(ctx, attempt)
 		again := err == nil && !end.stopped() && attempt < o.Attempts &&
