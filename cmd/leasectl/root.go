@@ -39,6 +39,9 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		completeValues(root, a)
 	}
+	if len(args) > 1 && (args[0] == "help" || args[0] == "completion") {
+		refuseUnknown(root, args...)
+	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -180,6 +183,5 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 	}
 	root.AddCommand(newTopics()...)
 	root.CompletionOptions.HiddenDefaultCmd = false
-	refuseUnknown(root, args...)
 	return root
 }
