@@ -47,7 +47,7 @@ func (d *dialer) running(proxy string) (*proxyclient.Client, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.open(a)
+	return d.open(a, nil)
 }
 
 // close ends all clients.
@@ -120,18 +120,19 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	name := a.String()
+	var revive func(context.Context) error
 	if a.local != "" {
 		// Each time: it may have stopped since.
 		local := localProxy{dir: a.local, pools: d.Pools, report: d.report}
 		if err := local.ensure(ctx); err != nil {
 			return nil, err
 		}
-		a.socket = local.socket()
+		a.socket, revive = local.socket(), local.ensure
 	}
 	if client := d.clients[name]; client != nil {
 		return client, nil
 	}
-	client, err := d.open(a)
+	client, err := d.open(a, revive)
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +156,8 @@ func (d *dialer) token() (string, error) {
 }
 
 // open makes a client. The caller holds d.mu.
-func (d *dialer) open(a address) (*proxyclient.Client, error) {
-	options := proxyclient.Options{URL: a.url, TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version}
+func (d *dialer) open(a address, revive func(context.Context) error) (*proxyclient.Client, error) {
+	options := proxyclient.Options{URL: a.url, TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive}
 	var err error
 	if options.Token, err = d.token(); err != nil {
 		return nil, err

@@ -2,13 +2,16 @@ package proxyclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -23,6 +26,11 @@ type Options struct {
 	// system's. It is read again when they do not vouch for the proxy.
 	CAFile    string
 	UserAgent string // "leasectl" if empty
+	// Revive is called when nobody listens on the socket of the URL, before it is
+	// connected to once more: a proxy that its clients start may have been killed. It may
+	// block until that proxy listens, and is called from several goroutines; nil: nobody
+	// starts the proxy.
+	Revive func(context.Context) error
 }
 
 // Client speaks to one proxy, which may be several servers of which one leads. It is
@@ -128,9 +136,7 @@ func newClient(o Options) (*Client, error) {
 	if u := urls[0]; u.Scheme == "unix" {
 		c.servers.bases[0], c.socket = "http://localhost", true
 		c.transport.Proxy = nil
-		c.transport.DialContext = tracked(func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer().DialContext(ctx, "unix", u.Path)
-		})
+		c.transport.DialContext = tracked(dialSocket(u.Path, o.Revive))
 	}
 	secure := slices.ContainsFunc(urls, func(u *url.URL) bool { return u.Scheme == "https" })
 	if secure && o.CAFile != "" {
@@ -164,6 +170,20 @@ func dialer() *net.Dialer {
 		// A request may wait for hours without a byte on the wire. The probes
 		// break the connection half a minute after its peer has gone.
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+	}
+}
+
+// dialSocket connects to the socket at path, whatever the address.
+func dialSocket(path string, revive func(context.Context) error) dialFunc {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := dialer().DialContext(ctx, "unix", path)
+		if revive == nil || !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist) {
+			return conn, err
+		}
+		if failed := revive(ctx); failed != nil {
+			return nil, failed
+		}
+		return dialer().DialContext(ctx, "unix", path)
 	}
 }
 

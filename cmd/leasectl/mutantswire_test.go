@@ -2,6 +2,8 @@ package main
 
 // wireMutants are bugs of what wire 3 brought, outside of the pools.
 var wireMutants = []mutant{
+	{"nobody starts a killed local proxy anew", "holder/dial.go", "a.socket, revive = local.socket(), local.ensure", "a.socket, revive = local.socket(), nil",
+		"./cmd/leasectl", "TestKilledLocalProxy", false},
 	{"a part of an answer is contact", "proxyclient/unwind.go", "\tcase failed:\n", "\tcase failed && a.patience.answered():\n\t\treturn a.notWithin(o.err)\n\tcase failed:\n",
 		"./proxyclient", "TestPartOfAnAnswer", false},
 	{"the authorities of etcd are read once", "proxyserver/store/etcd/gateway.go", "\t\ttransport.DialTLSContext = secure.dial\n", "\t\ttransport.TLSClientConfig, _ = secure.config()\n",

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// Who holds a lease of the local proxy, or waits for one, starts it anew when it was killed.
+// Before, only the next command did: without one, those who waited ended with exit
+// code 69, and those who held lost their lease.
+func TestKilledLocalProxy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "unused=1")
+	exec := func(script string) (wait func() int) {
+		var stderr bytes.Buffer
+		cmd := w.command("exec", "--proxy", "local", "--pool", "install=1", "--type", "install", "--", "sh", "-c", script)
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill() })
+		return func() int {
+			code := exitCode(cmd.Wait())
+			t.Logf("%s", &stderr)
+			return code
+		}
+	}
+	holds := exec("touch holds; until test -e go; do sleep 0.01; done; exit 3")
+	w.await("a command to hold the lease", func() bool { _, err := os.Stat(w.path("holds")); return err == nil })
+	waits := exec("exit 4")
+	w.await("another to wait", func() bool {
+		return bytes.Contains([]byte(w.run(0, "status", "--proxy", "local", "--output", "json")), []byte(`"waiting": 1`))
+	})
+
+	before := w.localServer()
+	syscall.Kill(before, syscall.SIGKILL)
+	w.await("the local proxy to be started anew", func() bool { now := w.localServer(); return now != 0 && now != before })
+	if err := os.WriteFile(w.path("go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if codes := []int{holds(), waits()}; !slices.Equal(codes, []int{3, 4}) {
+		t.Errorf("the commands ended with %v, want 3 and 4", codes)
+	}
+	syscall.Kill(w.localServer(), syscall.SIGTERM)
+}
+
+// localServer is the process of the local proxy; 0 if there is none.
+func (w *world) localServer() int {
+	for _, pid := range w.processes() {
+		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(line, []byte("\x00--local-of\x00")) {
+			return pid
+		}
+	}
+	return 0
+}
