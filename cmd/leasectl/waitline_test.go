@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // refused is the error of a proxy that does not run.
@@ -64,8 +65,11 @@ func TestTellOfWait(t *testing.T) {
 				w.Tell(leaseapi.Queued{Place: 1})
 			}()
 			var said []time.Duration
-			tellOfWait(ctx, w, logEvery, func(string) { said = append(said, time.Since(begun)) })
-			synctest.Wait()
+			stop := proxyclient.After(ctx, firstReport, func(ctx context.Context) {
+				tellOfWait(ctx, w, logEvery, func(string) { said = append(said, time.Since(begun)) })
+			})
+			<-ctx.Done()
+			stop()
 			if len(said) != len(tt.want) {
 				t.Fatalf("heard after %v: said at %v, want %v", tt.heard, said, tt.want)
 			}
