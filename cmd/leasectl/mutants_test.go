@@ -54,6 +54,8 @@ var mutantList = []mutant{
 	// What a server says and counts, and what a machine that sleeps does to it.
 	{"a connection that was refused keeps a server that is idle", "proxyserver/serve.go", "newGate(l, listeners[i], s.idle.connected)\n\t\tif err != nil {\n\t\t\treturn errors.Join(err, closeAll(listeners), s.Close())\n\t\t}\n\t\tlisteners[i] = g\n", "newGate(l, l, s.idle.connected)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tlisteners[i] = s.handler.connections.limit(g)\n",
 		"./proxyserver", "TestIdleAfterARefusal", false},
+	{"a server keeps its token after etcd asks for no passwords any more", "proxyserver/store/etcd/gateway.go", " && !asksForNobody(err) {", " {",
+		"./proxyserver/store/etcd", "TestCredentials", false},
 	{"status does not say that a pool is paused", "cmd/leasectl/statustable.go", "\t\tif p.Paused != \"\" {\n\t\t\trows", "\t\tif false {\n\t\t\trows",
 		"./cmd/leasectl", "TestScripts/server_operate", false},
 	{"a watch does not say that a pool is paused", "cmd/leasectl/watch.go", "p.Paused != \"\" && p.Paused != old.Paused", "false",

@@ -135,8 +135,15 @@ func unauthenticated(err error) bool {
 	return ok && (e.Code == codeUnauthenticated || e.Code == codeInvalid && strings.Contains(e.Message, "user name is empty"))
 }
 
-// authenticate returns a new token in the place of one that etcd refused. The file
-// is read each time, so that a password may change.
+// asksForNobody reports that etcd asks for no passwords any more. Until version 3.5 it
+// refuses an old token all the same, but takes requests that have none.
+func asksForNobody(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && e.Code == codePrecondition && strings.Contains(e.Message, "not enabled")
+}
+
+// authenticate returns a new token in the place of one that etcd refused, or "" if none
+// is needed any more. The file is read each time, so that a password may change.
 func (g *gateway) authenticate(ctx context.Context, base, old string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,7 +161,7 @@ func (g *gateway) authenticate(ctx context.Context, base, old string) (string, e
 	var reply struct {
 		Token string `json:"token"`
 	}
-	if err := g.post(ctx, base, "/v3/auth/authenticate", "", body, &reply); err != nil {
+	if err := g.post(ctx, base, "/v3/auth/authenticate", "", body, &reply); err != nil && !asksForNobody(err) {
 		return "", err
 	}
 	g.token = reply.Token

@@ -113,6 +113,7 @@ type failure struct {
 const (
 	codeInvalid         = 3
 	codeExhausted       = 8
+	codePrecondition    = 9
 	codeOutOfRange      = 11
 	codeUnauthenticated = 16
 )
