@@ -13,4 +13,8 @@ var costMutants = []mutant{
 		"./lockfile", "TestEncodedStrings", false},
 	{"a server runs on one processor", "cmd/leasectl/serve.go", "\tallProcessors()\n", "",
 		"./cmd/leasectl", "TestProcessors", false},
+	{"who asked is told of a request after the call", "proxyclient/sending.go", "\ts.onSent = nil\n", "",
+		"./proxyclient", "TestOnSent", false},
+	{"a run is prepared after its end", "supervisor/prepare.go", "\tp.once.Do(func() {})\n", "",
+		"./supervisor", "TestPreparation", false},
 }
