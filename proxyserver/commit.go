@@ -3,6 +3,7 @@ package proxyserver
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -126,6 +127,7 @@ func (c *committer) awaitCommit(b *batch) error {
 		handedOn = true
 		go c.endCommit(b)
 		b.deliver()
+		runtime.Gosched() // a waiter runs next, and answers before this call does
 	}
 	return b.err
 }
