@@ -117,7 +117,8 @@ func (c *committer) awaitCommit(b *batch) error {
 	select {
 	case <-b.done:
 	default:
-		c.commit() // nobody else commits, so b is the open batch
+		runtime.Gosched() // calls that can be decided now join the batch
+		c.commit()        // nobody else commits, so b is the open batch
 		if len(b.deliveries) == 0 {
 			c.note(b)
 			break
