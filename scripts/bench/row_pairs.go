@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -49,7 +50,10 @@ func pairsOf(clients int) func(context.Context, *world) ([]result, error) {
 			defer func() { err = errors.Join(err, a.server.stop()) }()
 		}
 		for round := range pairRounds + 1 {
-			for _, a := range all {
+			// In a random order: etcd goes on writing for a while, which nobody should
+			// meet in each round.
+			for _, i := range rand.Perm(len(all)) {
+				a := all[i]
 				if a.missing != "" {
 					continue
 				}
