@@ -16,7 +16,7 @@
 //     args.go, owner.go;
 //   - app.go (streams and messages), waitline.go, messengerlog.go, messenger.go;
 //   - proxyflags.go, poolflags.go, flagvalues.go, flags.go (flags from the environment);
-//   - help.go, topics.go, complete.go, build.go (the version), processors.go, stack.go.
+//   - help.go, topics.go, complete.go, build.go (the version), stack.go.
 package main
 
 import (
@@ -24,7 +24,6 @@ import (
 )
 
 func main() {
-	oneProcessor()
 	growStack(0)
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

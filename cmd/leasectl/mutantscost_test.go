@@ -11,8 +11,6 @@ var costMutants = []mutant{
 		"./holder", "TestReleaseIsWrittenDownOnce", false},
 	{"a string is written without its escapes", "lockfile/object.go", "c == '<' || ", "",
 		"./lockfile", "TestEncodedStrings", false},
-	{"a server runs on one processor", "cmd/leasectl/serve.go", "\tallProcessors()\n", "",
-		"./cmd/leasectl", "TestProcessors", false},
 	{"who asked is told of a request after the call", "proxyclient/sending.go", "\ts.onSent = nil\n", "",
 		"./proxyclient", "TestOnSent", false},
 	{"a run is prepared after its end", "supervisor/prepare.go", "\tp.once.Do(func() {})\n", "",

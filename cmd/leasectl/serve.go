@@ -64,7 +64,6 @@ the files in /etc/leasectl. Installing them neither enables nor starts it.`,
 // serve runs until the context ends. The process that started it in the
 // background is told when it serves, or why it does not.
 func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
-	allProcessors()
 	if o.localOf != "" {
 		defer func() {
 			if err != nil {
