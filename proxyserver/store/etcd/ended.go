@@ -5,9 +5,8 @@ import "slices"
 // endedIDs are the ended request ids that etcd has, in bundles as they are encoded:
 // there may be a million ids, and no record of one changes until it is forgotten.
 type endedIDs struct {
-	bundles   []endedBundle   // in the order in which the ids ended, which is that in which they are forgotten
+	bundles   []endedBundle   // mostly in the order in which the ids ended, which is that in which they are forgotten
 	forgotten map[string]bool // keys of records to delete with the next transaction
-	last      string          // the greatest key of a record in bundles, so far
 }
 
 // endedBundle is a bundle as etcd has it.
@@ -16,15 +15,9 @@ type endedBundle struct {
 	value  []byte
 }
 
-// add adds a bundle whose records have keys up to last.
-func (e *endedIDs) add(number uint64, value []byte, last string) {
+func (e *endedIDs) add(number uint64, value []byte) {
 	e.bundles = append(e.bundles, endedBundle{number, value})
-	e.last = max(e.last, last)
 }
-
-// mayHave reports whether a bundle may have a record with that key. Keys begin with the
-// time until which an id is remembered, so that of an id which ends now is beyond all.
-func (e *endedIDs) mayHave(key []byte) bool { return string(key) <= e.last }
 
 func (e *endedIDs) forget(key []byte) {
 	if e.forgotten == nil {

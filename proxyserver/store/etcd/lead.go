@@ -144,6 +144,7 @@ func (l *lead) Load() (pool.Snapshot, error) {
 			break
 		}
 	}
+	l.table.dropOlder(&snap)
 	if l.table.keys != l.meta.Keys {
 		return snap, l.damaged(fmt.Errorf("it has %d keys, and should have %d", l.table.keys, l.meta.Keys))
 	}

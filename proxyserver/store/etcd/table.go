@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -28,6 +27,12 @@ type table struct {
 
 	ended endedIDs
 
+	// While it is loaded: the greatest key of an ended id in the bundles so far, and
+	// where the snapshot has those that it may have before, too.
+	lastEnded string
+	again     map[string]int
+
+	told    bool // the change is a report: a record of an ended id takes the place of one
 	changed []*bundle
 	bytes   int     // that they take at most
 	request *bundle // collects the records of one change; nil: none yet
@@ -41,12 +46,12 @@ type place struct {
 }
 
 func newTable(prefix string) *table {
-	return &table{prefix: []byte(prefix), places: make(map[string]place)}
+	return &table{prefix: []byte(prefix), places: make(map[string]place), again: make(map[string]int)}
 }
 
 // add takes up what one change makes of the records.
 func (t *table) add(c pool.Change) error {
-	t.request = nil
+	t.request, t.told = nil, c.Kind == pool.Told
 	return record.Write(t, c)
 }
 
@@ -61,7 +66,7 @@ func (t *table) Put(key, payload []byte) error {
 	open := &t.request
 	if record.IsEnded(key) {
 		open = &t.ending
-		if t.ended.mayHave(key) { // it was told of its lease since
+		if t.told {
 			t.ended.forget(key)
 		}
 	}
@@ -155,12 +160,10 @@ func (t *table) flush() []write {
 
 // seal moves a bundle of ended ids to those that do not change.
 func (t *table) seal(b *bundle, value []byte) {
-	last := ""
 	for _, e := range b.entries {
 		delete(t.places, e.key)
-		last = max(last, e.key)
 	}
-	t.ended.add(b.number, value, last)
+	t.ended.add(b.number, value)
 }
 
 // shrink drops the entries of b that were deleted, when they are most of it.
@@ -181,7 +184,8 @@ func (t *table) keyOf(number uint64) []byte {
 	return fmt.Appendf(slices.Clip(t.prefix), "%016x", number)
 }
 
-// load takes up a key that etcd has, and adds what it says to snap.
+// load takes up a key that etcd has, and adds what it says to snap. After the last one
+// the caller calls dropOlder.
 func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 	var number uint64
 	if _, err := fmt.Sscanf(string(kv.Key[len(t.prefix):]), "%016x", &number); err != nil {
@@ -190,7 +194,7 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 	t.keys++
 	t.next = max(t.next, number+1)
 	b := &bundle{number: number, stored: true}
-	var lastEnded []byte // the greatest key of a request that has ended; nil: there is none
+	last := "" // the greatest key of an ended id; empty: there is none
 	err := eachEntry(kv.Value, func(key, payload []byte) error {
 		if _, twice := t.places[string(key)]; twice {
 			return fmt.Errorf("record %q is there twice", key)
@@ -202,30 +206,40 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 			t.places[string(key)] = place{b, b.add(entry{string(key), string(payload)})}
 			return nil
 		}
-		if bytes.Compare(key, lastEnded) > 0 {
-			lastEnded = append(lastEnded[:0], key...)
+		// Most keys are beyond all before, since they begin with the time until which an
+		// id is remembered. That of one which was told of its lease late is not.
+		if string(key) <= t.lastEnded {
+			i := len(snap.Ended) - 1
+			t.again[snap.Ended[i].ID] = i
 		}
-		if t.ended.mayHave(key) {
-			t.ended.forget(key)
-			dropOlder(snap)
-		}
+		last = max(last, string(key))
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("key %q: %w", kv.Key, err)
 	}
-	if lastEnded != nil {
-		t.ended.add(number, kv.Value, string(lastEnded))
+	if last != "" {
+		t.ended.add(number, kv.Value)
+		t.lastEnded = max(t.lastEnded, last)
 	}
 	return nil
 }
 
-// dropOlder drops what snap had of the last request that has ended in it. Earlier
-// programs left that in etcd when a report came after the lease had ended.
-func dropOlder(snap *pool.Snapshot) {
-	last := len(snap.Ended) - 1
-	id := snap.Ended[last].ID
-	if older := slices.IndexFunc(snap.Ended, func(e pool.Ended) bool { return e.ID == id }); older < last {
-		snap.Ended = slices.Delete(snap.Ended, older, older+1)
+// dropOlder drops what snap has of a request that has ended before its last record.
+// Earlier programs left that in etcd when a report came after the lease had ended.
+func (t *table) dropOlder(snap *pool.Snapshot) {
+	if len(t.again) == 0 {
+		return
 	}
+	at := -1
+	snap.Ended = slices.DeleteFunc(snap.Ended, func(e pool.Ended) bool {
+		at++
+		last, again := t.again[e.ID]
+		older := again && at < last
+		if older {
+			t.ended.forget(record.EndedKey(e))
+		}
+		return older
+	})
+	t.again = nil
 }

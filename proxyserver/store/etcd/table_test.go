@@ -43,6 +43,7 @@ func (k keys) load(t *testing.T) (*table, pool.Snapshot) {
 			t.Fatal(err)
 		}
 	}
+	loaded.dropOlder(&snap)
 	return loaded, snap
 }
 
@@ -89,5 +90,30 @@ func TestReportOfAnEndedLease(t *testing.T) {
 	}
 	if len(k) > 0 {
 		t.Errorf("%d keys are left of requests that are forgotten", len(k))
+	}
+}
+
+// A request that has ended stays remembered with every new leader, even if its record
+// comes after one that is remembered longer: it was told of its lease late, or many
+// ended at one time, and were too many for one key.
+func TestEndedStaysRemembered(t *testing.T) {
+	remembered := func(id string, until time.Duration) pool.Change {
+		return pool.Change{Kind: pool.Remembered, Ended: pool.Ended{ID: id, Until: until}}
+	}
+	told := pool.Change{Kind: pool.Told, Reported: &pool.Reported{}, Ended: pool.Ended{
+		ID: "a", Until: 1, Lease: pool.EndedLease{Type: "q", Generation: 1, Units: 1, Limit: 1, Outcome: pool.OutcomeOK},
+	}}
+	k, table := make(keys), newTable("/records/")
+	k.commit(t, table, remembered("a", 1))
+	k.commit(t, table, remembered("z", 2))
+	k.commit(t, table, remembered("y", 2))
+	k.commit(t, table, told)
+	for range 2 {
+		var snap pool.Snapshot
+		if table, snap = k.load(t); len(snap.Ended) != 3 {
+			t.Fatalf("ended are %+v", snap.Ended)
+		}
+		k.commit(t, table, remembered("later", 3))
+		k.commit(t, table, pool.Change{Kind: pool.Forgotten, Ended: pool.Ended{ID: "later", Until: 3}})
 	}
 }

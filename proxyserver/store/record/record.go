@@ -65,7 +65,7 @@ func Write(t Table, c pool.Change) error {
 	case pool.Remembered:
 		return putEnded(t, c.Ended)
 	case pool.Forgotten:
-		return t.Delete(endedKey(c.Ended))
+		return t.Delete(EndedKey(c.Ended))
 	case pool.Paused:
 		return putJSON(t, recordKey(keyPause, c.Pause.Type), pauseRecord{Reason: c.Pause.Reason, Since: c.Pause.Since})
 	case pool.Resumed:
@@ -196,7 +196,8 @@ func (r *leaseRecord) text() []byte {
 	return o.End()
 }
 
-func endedKey(e pool.Ended) []byte {
+// EndedKey is the key of the record of e.
+func EndedKey(e pool.Ended) []byte {
 	key := binary.BigEndian.AppendUint64([]byte{keyEnded}, uint64(e.Until))
 	return append(key, e.ID...)
 }
@@ -206,7 +207,7 @@ func putEnded(t Table, e pool.Ended) error {
 	if err != nil {
 		return err
 	}
-	return t.Put(endedKey(e), value)
+	return t.Put(EndedKey(e), value)
 }
 
 // endedValue is empty for a request that held no lease, as most were in older stores.
