@@ -105,3 +105,11 @@ func (j *journal) releasesAfterUs(request string) bool {
 	}
 	return false
 }
+
+// releasing tells whether some process of this machine is giving back what a handle got
+// by a request, or was killed over it.
+func (j *journal) releasing(handle lockfile.Handle, request string) bool {
+	return j.file().Contains(func(in lockfile.Intent) bool {
+		return in.Kind == lockfile.KindRelease && in.Handle == handle.Path() && in.Request == request
+	})
+}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
-	"slices"
 	"sync"
 	"time"
 
@@ -138,8 +137,7 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 // path, so that nobody but the keeper can give the keeper's lease back.
 func (k *keeper) replaced() bool {
 	r, err := k.handle.Read()
-	owed := slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == k.request })
-	return err == nil && r.RequestID != k.request && !owed && k.h.cleaned(k.record)
+	return err == nil && r.RequestID != k.request && !isOwed(r, k.request) && k.h.cleaned(k.record)
 }
 
 // event blocks until something happens, and tells whether that is the end.

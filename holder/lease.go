@@ -295,9 +295,15 @@ func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
 // GivenBack tells whether somebody gave the lease back through its handle. Removing
 // the handle is not giving back, and nor is acquiring another lease into its path
 // after that. A handle that cannot be read says nothing of the kind.
+//
+// A release that has begun counts: the proxy knows of it before the handle is gone, and
+// the process that makes it may have been killed in between.
 func (l *Lease) GivenBack() bool {
+	begun := l.h.journal.releasing(l.handle, l.record.RequestID) // first: its entry goes after the handle
 	r, err := l.handle.Read()
 	switch {
+	case begun || err == nil && isOwed(r, l.record.RequestID):
+		return true
 	case err == nil && l.Is(r):
 		return r.State != lockfile.StateHeld
 	case err == nil || errors.Is(err, fs.ErrNotExist):

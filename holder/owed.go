@@ -32,8 +32,13 @@ func owedBy(r lockfile.Record) []lockfile.Owed {
 // owes tells whether a handle's record has the lease of a request, or has begun to
 // give it back. A handle that has a newer request too is looked after by others.
 func owes(r lockfile.Record, request string) bool {
-	return r.RequestID == request || r.State == lockfile.StateReleasing &&
-		slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == request })
+	return r.RequestID == request || r.State == lockfile.StateReleasing && isOwed(r, request)
+}
+
+// isOwed tells whether somebody has begun to give the lease of a request back, and a
+// handle's record still has that to do.
+func isOwed(r lockfile.Record, request string) bool {
+	return slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == request })
 }
 
 // unreleased tells whether a record has something that nobody has begun to give

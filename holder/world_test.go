@@ -164,16 +164,21 @@ func newWorld(t *testing.T) *world {
 	if err := lockfile.MakeDir(dir); err != nil {
 		t.Fatal(err)
 	}
-	p := newProxy(t)
+	w := &world{t: t, proxy: newProxy(t), dir: dir, report: new(report)}
+	w.Holder = w.otherProcess()
+	return w
+}
+
+// otherProcess returns the holder of another process of the job.
+func (w *world) otherProcess() *Holder {
 	listening := make(chan struct{})
 	close(listening)
-	said := new(report)
 	h := New(Options{
-		StateDir: dir, Owner: "job-1", Report: said, Listening: listening,
-		Proxy: ProxyOptions{URL: p.URL, Version: "test"},
+		StateDir: w.dir, Owner: "job-1", Report: w.report, Listening: listening,
+		Proxy: ProxyOptions{URL: w.proxy.URL, Version: "test"},
 	})
-	t.Cleanup(h.Close)
-	return &world{Holder: h, t: t, proxy: p, dir: dir, report: said}
+	w.t.Cleanup(h.Close)
+	return h
 }
 
 // report is a Reporter that remembers.

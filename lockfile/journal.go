@@ -239,8 +239,20 @@ func (j Journal) Dead(ctx context.Context, fn func(Intent) (settled bool)) error
 	return errors.Join(errs...)
 }
 
-// readIntent reads an entry whose lock is held. It is not whole if its process
-// died before Begin returned.
+// Contains reports whether fn says so of one of the intents, of processes that live or
+// are dead. It takes no locks, and passes over entries that cannot be read.
+func (j Journal) Contains(fn func(Intent) bool) bool {
+	entries, _ := byAge(string(j), intentSuffix)
+	for _, e := range entries {
+		if in, whole, err := readIntent(e.path); err == nil && whole && fn(in) {
+			return true
+		}
+	}
+	return false
+}
+
+// readIntent reads an entry. It is not whole if its process died before Begin
+// returned, or has not come that far: who holds the lock of the entry knows which.
 func readIntent(path string) (in Intent, whole bool, err error) {
 	data, err := readOwn(path)
 	if err != nil {

@@ -1,0 +1,61 @@
+package holder
+
+import (
+	"context"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A release tells the proxy before it removes the handle. A renewal that the proxy denies
+// in between does not find the lease lost, whether the journal or the handle says what is
+// being done, nor does one after a release that failed.
+func TestKeepWhileGivenBack(t *testing.T) {
+	for _, tt := range []struct {
+		name      string
+		noJournal bool
+	}{
+		{"in the journal", false},
+		{"in the handle", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) { testKeepWhileGivenBack(t, tt.noJournal) })
+	}
+}
+
+func testKeepWhileGivenBack(t *testing.T, noJournal bool) {
+	w := newWorld(t)
+	told := make(chan struct{})
+	w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+		<-told
+		return lost(out, r)
+	}
+	l, kept, stop := w.kept(KeepOptions{})
+	defer stop()
+	tell := sync.OnceFunc(func() { close(told) })
+	w.proxy.onRelease = func(http.ResponseWriter, *http.Request) bool {
+		tell()
+		for end := time.Now().Add(20 * time.Second); kept.Err() == nil && !w.report.said("given back through its handle"); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Error("neither lost nor given back")
+				break
+			}
+		}
+		return false
+	}
+	other := w.otherProcess()
+	if noJournal {
+		other.journal.stateDir = filepath.Join(w.dir, "none", "none") // cannot be made
+	}
+	if _, err := other.Release(within(t), l.handle, l.record, Delay{}); err != nil {
+		t.Error(err)
+	}
+	if kept.Err() != nil {
+		t.Errorf("lost: %v, want given back", context.Cause(kept))
+	}
+	if _, err := l.Release(within(t)); err != nil { // at the end of the run
+		t.Error(err)
+	}
+	w.wantNothingLeft(l.handle, "lease1")
+}
