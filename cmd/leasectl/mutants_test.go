@@ -200,7 +200,7 @@ var mutantList = []mutant{
 		"./holder", "TestKeepWhileGivenBack", false},
 	{"who removes a handle has given its lease back", "holder/lease.go", "return !l.h.cleaned(l.record)", "return true",
 		"./holder", "TestKeepCleaned", false},
-	{"a release that this machine could not note is a loss", "holder/lease.go", "return errors.Is(err, fs.ErrNotExist) &&", "return false &&",
+	{"a release that this machine could not note is a loss", "holder/lease.go", "return errors.Is(err, fs.ErrNotExist) &&", "return err == nil &&",
 		"./holder", "TestKeepCleaned", false},
 	{"a command that removes its handle keeps its lease", "holder/lease.go", "return released, err\n\t}\n\treturn l.h.giveBackCleaned(ctx, l.record)\n", "return released, err\n\t}\n\treturn nil, nil\n",
 		"./cmd/leasectl", "TestScripts/exec_cleaned", false},
