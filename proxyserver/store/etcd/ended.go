@@ -11,13 +11,30 @@ type endedIDs struct {
 
 // endedBundle is a bundle as etcd has it.
 type endedBundle struct {
-	number uint64
-	value  []byte
+	number      uint64
+	value       []byte
+	first, last string // the least and the greatest of its keys, or of those that it had
 }
 
-func (e *endedIDs) add(number uint64, value []byte) {
-	e.bundles = append(e.bundles, endedBundle{number, value})
+// cover notes that b has a record with that key.
+func (b *endedBundle) cover(key string) {
+	if b.last == "" || key < b.first {
+		b.first = key
+	}
+	b.last = max(b.last, key)
 }
+
+// mayHave reports whether b may have a record with one of keys.
+func (b *endedBundle) mayHave(keys map[string]bool) bool {
+	for key := range keys {
+		if b.first <= key && key <= b.last {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *endedIDs) add(b endedBundle) { e.bundles = append(e.bundles, b) }
 
 func (e *endedIDs) forget(key []byte) {
 	if e.forgotten == nil {
@@ -27,10 +44,14 @@ func (e *endedIDs) forget(key []byte) {
 }
 
 // flush returns the bundles that have changed because ids were forgotten. One that is
-// empty by now has no value. Mostly it looks at the first bundle only.
+// empty by now has no value. It decodes few: ids are forgotten from the first bundle on,
+// and where else a key could be is known.
 func (e *endedIDs) flush() (changed []endedBundle) {
 	for i := 0; i < len(e.bundles) && len(e.forgotten) > 0; i++ {
 		b := &e.bundles[i]
+		if !b.mayHave(e.forgotten) {
+			continue
+		}
 		left, before := &bundle{}, len(e.forgotten)
 		// An error is impossible: the value was encoded here, or read when it was loaded.
 		_ = eachEntry(b.value, func(key, payload []byte) error {

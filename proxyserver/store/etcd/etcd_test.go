@@ -175,6 +175,7 @@ func sorted(s pool.Snapshot) pool.Snapshot {
 	s.Ended = slices.SortedFunc(slices.Values(s.Ended), func(a, b pool.Ended) int { return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID)) })
 	s.Waiters = slices.SortedFunc(slices.Values(s.Waiters), func(a, b pool.Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	s.Locked = slices.SortedFunc(slices.Values(s.Locked), func(a, b pool.Locked) int { return cmp.Compare(a.Name, b.Name) })
+	s.Reports = slices.SortedFunc(slices.Values(s.Reports), func(a, b pool.Reports) int { return cmp.Compare(a.Type, b.Type) })
 	return s
 }
 
@@ -252,7 +253,14 @@ func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) 
 	}
 	l, ok := pick()
 	ref := pool.Ref{Name: l.Name, Generation: l.Generation}
-	switch n := random.IntN(10); {
+	ended := set.Snapshot().Ended
+	switch n := random.IntN(11); {
+	case n > 9 && len(ended) > 0: // a report that comes late
+		outcome := pool.OutcomeOK
+		if random.IntN(2) == 0 {
+			outcome = pool.OutcomeThrottled
+		}
+		set.Report(now, pool.Report{RequestID: ended[random.IntN(len(ended))].ID, Outcome: outcome})
 	case n < 4 || !ok:
 		typ := "a"
 		if n%2 == 0 {

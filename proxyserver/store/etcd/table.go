@@ -160,10 +160,14 @@ func (t *table) flush() []write {
 
 // seal moves a bundle of ended ids to those that do not change.
 func (t *table) seal(b *bundle, value []byte) {
+	sealed := endedBundle{number: b.number, value: value}
 	for _, e := range b.entries {
-		delete(t.places, e.key)
+		if e.key != "" {
+			delete(t.places, e.key)
+			sealed.cover(e.key)
+		}
 	}
-	t.ended.add(b.number, value)
+	t.ended.add(sealed)
 }
 
 // shrink drops the entries of b that were deleted, when they are most of it.
@@ -194,7 +198,7 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 	t.keys++
 	t.next = max(t.next, number+1)
 	b := &bundle{number: number, stored: true}
-	last := "" // the greatest key of an ended id; empty: there is none
+	ended := endedBundle{number: number, value: kv.Value}
 	err := eachEntry(kv.Value, func(key, payload []byte) error {
 		if _, twice := t.places[string(key)]; twice {
 			return fmt.Errorf("record %q is there twice", key)
@@ -212,15 +216,15 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 			i := len(snap.Ended) - 1
 			t.again[snap.Ended[i].ID] = i
 		}
-		last = max(last, string(key))
+		ended.cover(string(key))
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("key %q: %w", kv.Key, err)
 	}
-	if last != "" {
-		t.ended.add(number, kv.Value)
-		t.lastEnded = max(t.lastEnded, last)
+	if ended.last != "" {
+		t.ended.add(ended)
+		t.lastEnded = max(t.lastEnded, ended.last)
 	}
 	return nil
 }
