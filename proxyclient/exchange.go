@@ -55,6 +55,7 @@ type exchange struct {
 	sending  sending
 	last     outcome
 	trusted  *http.Transport // of the attempt, as the client has it
+	http     http.Client     // that makes the attempt
 
 	// With several servers:
 	server  int      // index of the one that is asked
@@ -66,7 +67,11 @@ type exchange struct {
 // do makes attempts until the policy of the call or p says that it is enough,
 // or ctx ends. It returns the outcome of the last one.
 func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
-	x := exchange{client: c, call: q, patience: p, sending: sending{ready: q.ready, onSent: q.onSent}}
+	x := exchange{
+		client: c, call: q, patience: p,
+		sending: sending{ready: q.ready, onSent: q.onSent},
+		http:    http.Client{Timeout: q.timeout, CheckRedirect: noRedirects},
+	}
 	defer x.sending.end()
 	req, err := c.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace()), q)
 	if err != nil {
@@ -76,7 +81,7 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 		return outcome{err: err, asked: x.last.asked}
 	}
 	rc := retryablehttp.Client{
-		HTTPClient:   &http.Client{Transport: &x, Timeout: q.timeout, CheckRedirect: noRedirects},
+		HTTPClient:   &x.http,
 		RetryMax:     math.MaxInt, // policy, patience and context say when it is enough
 		CheckRetry:   x.end,
 		Backoff:      x.pause,
@@ -111,14 +116,15 @@ func (c *Client) newRequest(ctx context.Context, q call) (*retryablehttp.Request
 
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// RoundTrip implements [http.RoundTripper].
-func (x *exchange) RoundTrip(req *http.Request) (*http.Response, error) {
+// transport is what makes the attempt. It is no [http.RoundTripper] of our own: for the
+// timeout of one that it does not know http.Client has two goroutines more.
+func (x *exchange) transport() *http.Transport {
 	if !x.call.fresh {
-		return x.trusted.RoundTrip(req)
+		return x.trusted
 	}
 	once := x.trusted.Clone()
 	once.DisableKeepAlives = true
-	return once.RoundTrip(req)
+	return once
 }
 
 // begin prepares an attempt.
@@ -126,6 +132,7 @@ func (x *exchange) begin(req *http.Request) error {
 	x.sending.begin()
 	x.last.asked = Now()
 	x.trusted = x.client.current()
+	x.http.Transport = x.transport()
 	x.client.show(req)
 	if x.client.servers.several() {
 		if err := x.choose(req); err != nil {
