@@ -27,12 +27,13 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("--%s %q: %w", invalid.GetFlag().Name, leaseapi.Shorten(invalid.GetValue()), allowed(invalid.GetFlag(), invalid.Unwrap()))
 }
 
-// similarFlags are the flags whose name is part of the one that was typed, or has it
-// as a part: --timeout for --wait-timeout.
+// similarFlags are the flags whose name has what was typed as a part, as --wait-timeout
+// has --timeout, or whose words are among those that were typed, as --owner is of
+// --lease-owner.
 func similarFlags(flags *pflag.FlagSet, typed string) (similar []string) {
 	typed = strings.ReplaceAll(typed, "_", "-")
 	flags.VisitAll(func(f *pflag.Flag) {
-		if len(typed) > 2 && !f.Hidden && (strings.Contains(f.Name, typed) || strings.Contains(typed, f.Name)) {
+		if len(typed) > 2 && !f.Hidden && (strings.Contains(f.Name, typed) || strings.Contains("-"+typed+"-", "-"+f.Name+"-")) {
 			similar = append(similar, f.Name)
 		}
 	})
