@@ -69,7 +69,8 @@ func (a *acquisition) mayRepeat(o outcome) bool {
 	return a.next() == retry
 }
 
-// sent follows the request, and precedes the answer: this process has time meanwhile.
+// sent is called when an attempt has been written: until the answer comes this process
+// has nothing else to do.
 func (a *acquisition) sent() {
 	a.firstSent.Do(func() { a.preparing.Go(prepareJSON) })
 	if a.request.OnSent != nil {
@@ -77,7 +78,8 @@ func (a *acquisition) sent() {
 	}
 }
 
-// endWatch follows the attempt, and waits for what asked about it.
+// endWatch ends the questions about an attempt that is over, and waits for the one that
+// is being asked.
 func (a *acquisition) endWatch() {
 	if a.unwatch != nil {
 		a.unwatch()

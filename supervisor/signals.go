@@ -12,7 +12,7 @@ import (
 type signals struct {
 	chain *trap.Chain
 	heard chan syscall.Signal
-	rare  *time.Timer // installs the handlers of rare signals; nil: those of others are not there yet
+	rare  *time.Timer // installs the handlers of rare signals; nil: listen was not called
 	late  sync.WaitGroup
 }
 

@@ -124,9 +124,10 @@ var unheard struct {
 	channels []chan os.Signal
 }
 
-// Prepare does ahead what the first [Start] has to do for job control, and what takes
-// as long as starting a process. A program that does other things before it starts its
-// first command calls it beside them. A ^Z in the microseconds of this call may be lost.
+// Prepare installs the signal handlers of job control, as the first [Start] would, which
+// takes as long as starting a process. A program that waits for something before it starts
+// its first command calls Prepare meanwhile. A ^Z in the microseconds of this call may be
+// lost.
 func Prepare() { catchJobSignals().stop(new(sync.WaitGroup)) }
 
 func catchJobSignals() jobSignals {
