@@ -3,8 +3,8 @@ package pool
 import "slices"
 
 // A follower is a request that waits for the result of another, its leader, which
-// waits or has leases. While the leader waits, the first of them that is active takes
-// their turn.
+// waits or has leases. When the leader's turn comes, the leases go to the first active
+// one of it and its followers.
 
 // join makes r, which comes, a follower of lead.
 func (g *ledger) join(lead, r *request) {

@@ -6,9 +6,9 @@ import (
 )
 
 // serve grants what can be granted in the pools that were touched. The first active
-// waiter whose key nobody holds is next; while it does not fit, nobody
-// overtakes it. Nor does anybody while all of its are missed, or the pace delays it, or
-// the pool is paused.
+// waiter whose key nobody holds is next; while it does not fit, nobody overtakes it.
+// Nor does anybody while all of its are missed, or the pace delays it, or the pool is
+// paused.
 func (g *ledger) serve() {
 	for i := 0; i < len(g.touched); i++ { // a grant may touch more
 		p := g.touched[i]

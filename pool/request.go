@@ -22,8 +22,8 @@ var (
 	// ErrUnconfirmed is an [ErrEnded] of a grant that nobody confirmed in time: its
 	// client may not have heard of it, and may ask under another id.
 	ErrUnconfirmed error = unconfirmedError{}
-	// ErrNamesOvercommit is the [ErrNoOvercommit] of a listed pool, which has no more
-	// names than it has.
+	// ErrNamesOvercommit is the [ErrNoOvercommit] of a listed pool: there are no names
+	// above those in its list.
 	ErrNamesOvercommit error = namesOvercommitError{}
 )
 

@@ -81,8 +81,8 @@ func (r Resizing) follows(l Lease) bool {
 // nothing either, unless the lease has come to hold exactly From again.
 //
 // A lease of a pool that has names is [ErrListed], one that has ended, or is to be given
-// back because it was broken, a [LostError]. Beside the other errors the lease is as
-// it is now.
+// back because it was broken, a [LostError]. With any other error it returns the lease
+// as it is.
 func (s *Set) Resize(now time.Duration, ref Ref, r Resizing) (Lease, error) {
 	s.Advance(now)
 	r.To = max(r.To, 1)

@@ -123,8 +123,9 @@ func (c *committer) awaitCommit(b *batch) error {
 			c.note(b)
 			break
 		}
-		// The scheduler runs those who waited before the log's goroutine, which it was
-		// given first. To start one costs as much as to log: without waiters none is.
+		// The scheduler runs next what became ready last: so whoever waited, or the last
+		// of them, answers before the log is written. Without waiters no goroutine is
+		// started, since that costs as much as to log.
 		handedOn = true
 		go c.endCommit(b)
 		b.deliver()

@@ -69,7 +69,7 @@ type Server struct {
 	hide     func() (unhide func(), err error)
 	terms    termOptions // of each term
 
-	// Of New, and then of Serve.
+	// Used by New, and then by Serve alone.
 	term *term
 	lead store.Lead // the last one; nil: there was none
 

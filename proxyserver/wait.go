@@ -46,7 +46,8 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 }
 
 // askAside is ask on the stack of another goroutine, for an r that will wait. To
-// decide takes more stack than to wait, and a stack that has grown stays as it is.
+// decide takes more stack than to wait, and a stack that has grown is hardly ever made
+// smaller.
 func (t *term) askAside(r *request) (out outcome, c *call) {
 	asked := make(chan struct{})
 	go func() {

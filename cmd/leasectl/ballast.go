@@ -3,8 +3,8 @@ package main
 import "runtime"
 
 // ballastSize is how much garbage a server makes at least before the runtime collects
-// it. The runtime does so when the heap has doubled, or at 4 MiB. A busy server has a
-// smaller heap, and its stacks would be scanned ten to twenty times a second.
+// it. The runtime collects when the heap has doubled, but not below 4 MiB. The heap of a
+// busy server is that small, so its stacks would be scanned ten to twenty times a second.
 const ballastSize = 16 << 20
 
 // holdBallast makes the heap larger by memory that nobody touches, so that it never is

@@ -43,7 +43,7 @@ type lead struct {
 	running    sync.WaitGroup
 	closed     bool
 
-	// Of Load and Commit, of which only one runs at a time.
+	// Used by Load and Commit alone, of which one runs at a time.
 	meta         metaRecord
 	metaRevision int64 // of meta's last change; 0: there is no meta
 	commits      int
