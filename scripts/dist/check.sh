@@ -57,14 +57,14 @@ contents() { # contents SYSTEM_ARCH
 # Every command has a man page that groff has nothing to say about, and each shell reads
 # its completions.
 manual() {
-  local dir command warnings
+  local dir command='' warnings
   dir=$(dirname "$(program linux_amd64)")
   say "man pages and completions"
-  for command in $("$dir/leasectl" help | sed -n '/^Available Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p'); do
+  for command in $("$dir/leasectl" __complete '' 2>/dev/null | sed -n 's/^\([a-z-]*\)\t.*/\1/p'); do
     case $command in completion | help) continue ;; esac
     [[ -s $dir/man/leasectl-$command.1 ]] || fail "no man page of $command"
   done
-  [[ -n $command ]] || fail "the help lists no commands"
+  [[ -n $command ]] || fail "there are no commands"
   warnings=$(groff -K utf8 -T utf8 -man -ww -z "$dir"/man/*.1 2>&1)
   [[ -z $warnings ]] || fail "groff: $warnings"
   bash -c 'source "$1" && complete -p leasectl' bash "$dir/completions/leasectl.bash"
