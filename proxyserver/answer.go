@@ -152,6 +152,11 @@ func write(w http.ResponseWriter, status int, contentType string, v any) {
 	w.Write(body) // an error means that the client has gone
 }
 
+// problem answers with a problem that has nothing but its type and a text. It is not
+// inlined, or the frames above each waiter would have room for a [leaseapi.Problem], and
+// its stack would be twice as large.
+//
+//go:noinline
 func problem(w http.ResponseWriter, status int, typ, detail string) {
 	writeProblem(w, leaseapi.Problem{Type: typ, Status: status, Detail: detail})
 }
