@@ -50,6 +50,7 @@
 // From the top down: operate, acquire (each, unwind, watch, acquisition, prepare,
 // grant, classify, request), release (names, releaseall), heartbeat (schedule, renew),
 // resize, report, query; then exchange, which makes every call, with policy (may it be
-// repeated?), patience (for how long?) and failure; then client, credentials, answer, errors, and at
-// the bottom url, servers, sending, released, text, capabilities, boot and instant.
+// repeated?), patience (for how long?) and failure; then client, credentials, answer,
+// errors, and at the bottom url, servers, sending, released, text, capabilities, boot
+// and instant.
 package proxyclient

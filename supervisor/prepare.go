@@ -27,20 +27,21 @@ func newPreparation(s *signals, ready <-chan struct{}) *preparation {
 	}}
 }
 
-// begin begins it, unless it has begun. It does not block.
+// begin starts the preparation, unless that was done. It does not block.
 func (p *preparation) begin() { p.once.Do(func() { p.done.Go(p.do) }) }
 
-// prepareAfter is when a run is prepared although the proxy could not be asked yet, so
-// that a signal that nobody handles does not end a leasectl that waits for it.
+// prepareAfter is when a run is prepared although the proxy could not be asked yet. A
+// leasectl that waits for its proxy must not be ended by a USR1, say, which ends whoever
+// does not handle it.
 const prepareAfter = 100 * time.Millisecond
 
-// end waits for its end, and keeps it from beginning.
+// end waits for a preparation that has begun, and keeps one that has not from beginning.
 func (p *preparation) end() {
 	p.once.Do(func() {})
 	p.done.Wait()
 }
 
-// wait waits for its end, and begins it if the proxy was not asked.
+// wait begins the preparation if the proxy was not asked, and waits for its end.
 func (p *preparation) wait() {
 	p.begin()
 	p.done.Wait()

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -95,7 +94,6 @@ wait`
 		t.Errorf("the cgroup had %d MiB at most", together)
 	}
 	other := exec.Command("sleep", "100")
-	other.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
 	}
