@@ -71,5 +71,5 @@
 //   - check.go, units.go: what is wrong with a configuration, and how many units a
 //     request takes of a pool
 //   - config.go, cost.go, names.go, lease.go, result.go, account.go, request.go, coalesce.go,
-//     owner.go, change.go: what callers pass in and get back
+//     owner.go, change.go, waitend.go: what callers pass in and get back
 package pool

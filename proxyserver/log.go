@@ -72,16 +72,16 @@ func (l changeLog) queued(r pool.Request, at pool.Place) {
 // drop writes a line for a waiter that left the queue without a lease.
 func (l changeLog) drop(c *pool.Change) {
 	waited := slog.Duration("waited", round(c.Took))
-	why := waitEnd(c.Err)
+	why := c.WaitEnd()
 	switch why {
-	case waitTimedOut, waitCancelled, waitSuperseded:
+	case pool.WaitTimedOut, pool.WaitCancelled, pool.WaitSuperseded:
 		l.request(string(why), *c.Request, waited)
-	case waitCoalesced:
+	case pool.WaitCoalesced:
 		merged, _ := errors.AsType[*pool.CoalescedError](c.Err)
 		code, _ := merged.Result.ExitCode()
 		l.request(string(why), *c.Request, waited, slog.Int("exit_code", code))
-	case waitGone:
-		l.request(string(waitCancelled), *c.Request, waited, slog.String("reason", "its client has gone"))
+	case pool.WaitGone:
+		l.request(string(pool.WaitCancelled), *c.Request, waited, slog.String("reason", "its client has gone"))
 	default:
 		l.request(string(why), *c.Request, waited, slog.String("reason", reasonOf(c.Err)))
 	}

@@ -28,7 +28,7 @@ type poolMetrics struct {
 	grants, releases, expiries, breaks uint64
 	v1Ending, v1Expiries               uint64 // of leases that version-1 clients hold
 	wait, hold                         promtext.Histogram
-	waitsEnded                         map[waitEnding]uint64 // without a lease
+	waitsEnded                         map[pool.WaitEnd]uint64 // without a lease
 	overcommits, grown, shrunk         uint64
 	reportsOK, reportsThrottled        uint64
 	cuts, rises                        uint64
@@ -68,7 +68,7 @@ func (m *metrics) pool(typ string) *poolMetrics {
 	if p == nil {
 		p = &poolMetrics{
 			wait: promtext.NewHistogram(waitBounds), hold: promtext.NewHistogram(holdBounds),
-			waitsEnded: make(map[waitEnding]uint64),
+			waitsEnded: make(map[pool.WaitEnd]uint64),
 		}
 		m.pools[typ] = p
 	}
@@ -129,7 +129,7 @@ func (m *metrics) changed(changes []pool.Change) {
 				m.pool(c.Reports.Type).moved(c.Reports.Moved)
 			}
 		case pool.Dropped:
-			m.pool(c.Request.Type).waitsEnded[waitEnd(c.Err)]++
+			m.pool(c.Request.Type).waitsEnded[c.WaitEnd()]++
 		case pool.Done:
 			p := m.pool(c.Lease.Type)
 			p.hold.Observe(c.Took.Seconds())

@@ -106,7 +106,7 @@ func (m *metrics) write(t *promtext.Text) {
 	}
 	t.Family("leasectl_waits_ended_total", "counter", "Requests that left the queue without a lease.")
 	for _, typ := range types {
-		for _, end := range waitEndings {
+		for _, end := range pool.WaitEnds {
 			t.Sample("leasectl_waits_ended_total", promtext.Labels{"type", typ, "how", string(end)}, float64(m.pools[typ].waitsEnded[end]))
 		}
 	}

@@ -120,12 +120,12 @@ func eventOf(c *pool.Change) (page.Event, bool) {
 		}
 		return e, true
 	case pool.Dropped:
-		end := waitEnd(c.Err)
+		end := c.WaitEnd()
 		e := page.Event{What: string(end), Type: c.Request.Type, Holder: c.Request.Owner, Took: c.Took}
 		if !c.Request.Anonymous {
 			e.RequestID = c.Request.ID
 		}
-		if end == waitRemoved || end == waitReconfigured {
+		if end == pool.WaitRemoved || end == pool.WaitReconfigured {
 			e.Detail = reasonOf(c.Err)
 		}
 		return e, true
@@ -146,7 +146,7 @@ func eventOf(c *pool.Change) (page.Event, bool) {
 // eventWords are those of all events.
 func eventWords() []string {
 	words := []string{"granted", string(pool.Released), string(pool.Expired), "breaking", "broken", "resized", limitCut, limitRaised, "paused", "resumed"}
-	for _, end := range waitEndings {
+	for _, end := range pool.WaitEnds {
 		words = append(words, string(end))
 	}
 	return words
