@@ -30,12 +30,12 @@ func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request)
 func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) (p *acquireParams, ok bool) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil { // url.Values would leave out what is not valid
-		h.metrics.refused("", "bad-request")
+		h.metrics.Refused("", "bad-request")
 		badRequest(w, fmt.Errorf("the query is not valid: %w", err))
 		return nil, false
 	}
 	if p, ok = parseAcquire(w, query); !ok {
-		h.metrics.refused(p.Type, "bad-request")
+		h.metrics.Refused(p.Type, "bad-request")
 		return nil, false
 	}
 	p.Owner = pool.BindOwner(c.token, p.Owner)
@@ -73,7 +73,7 @@ func (h *handler) concludeAcquire(w http.ResponseWriter, r *http.Request, t *ter
 
 // answerAcquire answers an acquire in the words of version 1 where it has some.
 func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquireParams, out outcome) {
-	h.metrics.refused(p.Type, refusal(out.err))
+	h.metrics.Refused(p.Type, refusal(out.err))
 	refuse := func(status int, text string) {
 		if status == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", retryAfter)

@@ -24,7 +24,7 @@ type caller struct {
 func (h *handler) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bool) {
 	c, ok = h.identify(r)
 	if !ok {
-		h.metrics.refused("", "unauthorized")
+		h.metrics.Refused("", "unauthorized")
 		w.Header().Set("WWW-Authenticate", `Bearer realm="leases"`) // RFC 9110, section 11.6.1
 		problem(w, http.StatusUnauthorized, leaseapi.ProblemUnauthorized, "a token that the server knows is needed")
 	}
@@ -127,7 +127,7 @@ func refOf(set *pool.Set, now time.Duration, name, owner string) pool.Ref {
 // refuseCall answers a call that is forbidden, or that the term did not do.
 func (h *handler) refuseCall(w http.ResponseWriter, err error) {
 	if f, ok := errors.AsType[forbiddenError](err); ok {
-		h.metrics.refused("", "forbidden")
+		h.metrics.Refused("", "forbidden")
 		problem(w, http.StatusForbidden, leaseapi.ProblemForbidden, string(f))
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -71,7 +72,7 @@ type committer struct {
 	store    store.Store    // nil: in memory
 	election store.Election // nil: this server always leads
 	clock    clock
-	metrics  *metrics
+	metrics  *metrics.Counts
 	log      changeLog
 	past     *past
 	changed  atomic.Uint64 // counts commits, also those that only save the clock
@@ -203,7 +204,7 @@ func (c *committer) commit() {
 	}
 	c.mu.Unlock()
 	if b.err == nil { // before the calls, whose clients might look at both
-		c.metrics.changed(b.changes)
+		c.metrics.Changed(b.changes)
 		c.past.changed(c.clock, b.changes)
 		c.changed.Add(1)
 	}
@@ -225,7 +226,7 @@ func (c *committer) save(b *batch, now time.Duration) (err error) {
 	}()
 	began := time.Now()
 	err = c.store.Commit(store.Batch{Changes: b.changes, Steps: b.steps, Clock: now, Generation: b.generation})
-	c.metrics.committed(len(b.changes), time.Since(began), err)
+	c.metrics.Committed(len(b.changes), time.Since(began), err)
 	if err != nil {
 		err = c.storeFailed(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -20,7 +21,7 @@ type handler struct {
 	storeID  func() string            // of the store; in memory one of its own
 	election store.Election           // nil: this server always leads
 	leaf     func() *x509.Certificate // nil: no TLS
-	metrics  *metrics
+	metrics  *metrics.Counts
 	tokens   atomic.Pointer[config.Tokens]
 	warnings warnings
 

@@ -1,217 +1,82 @@
 package proxyserver
 
 import (
-	"sync"
+	"net/http"
+	"runtime"
 	"time"
 
-	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/promtext"
+	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// metrics are the server's counts since it started. Grants and ends of leases
-// count when they are durable.
-type metrics struct {
-	mu            sync.Mutex              // guards all that follows
-	pools         map[string]*poolMetrics // by type
-	refusals      map[refusalKey]uint64
-	commitSeconds promtext.Histogram
-	commitChanges promtext.Histogram
-	commitErrors  uint64
-	stalls        uint64
-	reloads       map[reloadKey]uint64
+// serveMetrics answers even when the store has failed: an operator looks at the
+// metrics then.
+func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request) {
+	term := h.term()
+	var totals []pool.PoolStatus
+	err := term.do(func(set *pool.Set, now time.Duration) { totals = set.Totals(now) })
+	var t promtext.Text
+	t.Family("leasectl_build_info", "gauge", "The version of the server, and of Go; always 1.")
+	t.Sample("leasectl_build_info", promtext.Labels{"version", h.version, "goversion", runtime.Version()}, 1)
+	metrics.WriteProcess(&t)
+	h.writeCertificate(&t)
+	h.writeLeader(&t)
+	t.Family("leasectl_ready", "gauge", "Whether the server grants and releases: 1 or 0.")
+	t.Sample("leasectl_ready", nil, promtext.Bool(err == nil))
+	t.Family("leasectl_durable", "gauge", "Whether leases outlive the server: 1 or 0.")
+	t.Sample("leasectl_durable", nil, promtext.Bool(h.durable()))
+	if err == nil {
+		metrics.WritePools(&t, totals)
+	}
+	h.metrics.Write(&t)
+	h.connections.write(&t)
+	if h.droppedLines != nil {
+		t.Family("leasectl_log_lines_dropped_total", "counter", "Lines of the log that were lost, since nobody read them.")
+		t.Sample("leasectl_log_lines_dropped_total", nil, float64(h.droppedLines()))
+	}
+	writeWarnings(&t, h.allWarnings())
+	w.Header().Set("Content-Type", promtext.ContentType)
+	w.Write(t.Bytes())
 }
 
-// poolMetrics counts leases: a grant of three counts three times, so that grants
-// equal the ends plus the leases in use. Only waits are counted by request.
-type poolMetrics struct {
-	grants, releases, expiries, breaks uint64
-	v1Ending, v1Expiries               uint64 // of leases that version-1 clients hold
-	wait, hold                         promtext.Histogram
-	waitsEnded                         map[pool.WaitEnd]uint64 // without a lease
-	overcommits, grown, shrunk         uint64
-	reportsOK, reportsThrottled        uint64
-	cuts, rises                        uint64
-	peaks                              peaks
+// write writes how many connections there are, and how many there was no room for.
+func (c *connections) write(t *promtext.Text) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.Family("leasectl_connections", "gauge", "Open connections.")
+	t.Sample("leasectl_connections", nil, float64(len(c.open)))
+	t.Family("leasectl_connections_most", "gauge", "How many connections may be open.")
+	t.Sample("leasectl_connections_most", nil, float64(c.most))
+	t.Family("leasectl_connections_closed_total", "counter", "Connections that were closed because there were too many: idle ones for others, and new ones if all had a request.")
+	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "idle"}, float64(c.closedIdle))
+	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "new"}, float64(c.refused))
 }
 
-type refusalKey struct{ typ, reason string }
-
-type reloadKey struct {
-	source string
-	ok     bool
-}
-
-// Bounds of the histograms' buckets, in seconds but for changes. A wait is
-// anything from a hand-off to a night; a lease is held for minutes to hours; a
-// commit takes what an fsync takes, from a fast disk to one that hangs.
-var (
-	waitBounds    = []float64{0.01, 0.1, 1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400}
-	holdBounds    = []float64{1, 10, 60, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800}
-	commitBounds  = []float64{0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5}
-	changesBounds = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
-)
-
-func newMetrics() *metrics {
-	return &metrics{
-		pools:         make(map[string]*poolMetrics),
-		refusals:      make(map[refusalKey]uint64),
-		commitSeconds: promtext.NewHistogram(commitBounds),
-		commitChanges: promtext.NewHistogram(changesBounds),
-		reloads:       make(map[reloadKey]uint64),
+// writeWarnings writes the warnings that /readyz shows.
+func writeWarnings(t *promtext.Text, all []warning) {
+	t.Family("leasectl_warning", "gauge", "What the server works on without, by its source: 1 while it lasts.")
+	for _, w := range all {
+		t.Sample("leasectl_warning", promtext.Labels{"source", w.source}, 1)
 	}
 }
 
-// pool returns what is counted for a type. The caller holds m.mu.
-func (m *metrics) pool(typ string) *poolMetrics {
-	p := m.pools[typ]
-	if p == nil {
-		p = &poolMetrics{
-			wait: promtext.NewHistogram(waitBounds), hold: promtext.NewHistogram(holdBounds),
-			waitsEnded: make(map[pool.WaitEnd]uint64),
-		}
-		m.pools[typ] = p
-	}
-	return p
-}
-
-// configured makes the series of pools begin at zero, so that a first event is
-// an increase. A series of a pool that is gone stays.
-func (m *metrics) configured(pools []pool.Config) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, c := range pools {
-		m.pool(c.Type)
-	}
-}
-
-// reported counts a report.
-func (p *poolMetrics) reported(outcome pool.Outcome) {
-	if outcome == pool.OutcomeThrottled {
-		p.reportsThrottled++
-	} else {
-		p.reportsOK++
-	}
-}
-
-// moved counts a move of the limit.
-func (p *poolMetrics) moved(m pool.Move) {
-	if m.Cut() {
-		p.cuts++
-	} else {
-		p.rises++
-	}
-}
-
-// changed counts what has become durable.
-func (m *metrics) changed(changes []pool.Change) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range changes {
-		switch c := &changes[i]; c.Kind {
-		case pool.Granted:
-			p := m.pool(c.Leases[0].Type)
-			p.grants += uint64(len(c.Leases))
-			p.wait.Observe(c.Took.Seconds())
-			if c.Leases[0].Overcommit {
-				p.overcommits += uint64(len(c.Leases))
-			}
-		case pool.Resized:
-			if p := m.pool(c.Lease.Type); c.Lease.Units > c.Before {
-				p.grown++
-			} else if c.Lease.Units < c.Before {
-				p.shrunk++
-			}
-		case pool.Told:
-			m.pool(c.Reported.Type).reported(c.Reported.Outcome)
-		case pool.Adapted:
-			if c.Moved {
-				m.pool(c.Reports.Type).moved(c.Reports.Moved)
-			}
-		case pool.Dropped:
-			m.pool(c.Request.Type).waitsEnded[c.WaitEnd()]++
-		case pool.Done:
-			p := m.pool(c.Lease.Type)
-			p.hold.Observe(c.Took.Seconds())
-			switch {
-			case c.Reason.Broken():
-				p.breaks++
-			case c.Reason == pool.Expired:
-				p.expiries++
-				if c.Lease.OfVersion1() {
-					p.v1Expiries++
-				}
-			default:
-				p.releases++
-			}
-		}
-	}
-}
-
-// version1Ending counts a lease that nobody can renew and that is about to end.
-func (m *metrics) version1Ending(typ string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pool(typ).v1Ending++
-}
-
-// committed counts a transaction with n changes.
-func (m *metrics) committed(n int, took time.Duration, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err != nil {
-		m.commitErrors++
+// writeLeader writes who leads, of servers that share a store.
+func (h *handler) writeLeader(t *promtext.Text) {
+	l := h.leader()
+	if l == nil {
 		return
 	}
-	m.commitSeconds.Observe(took.Seconds())
-	m.commitChanges.Observe(float64(n))
-}
-
-// refused counts a call that was refused, unless the reason is empty. All types
-// that do not exist count as the empty one: callers could make up any number.
-func (m *metrics) refused(typ, reason string) {
-	if reason == "" {
-		return
+	one := func(name, help string, value float64) {
+		t.Family(name, "gauge", help)
+		t.Sample(name, nil, value)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.pools[typ] == nil {
-		typ = ""
+	one("leasectl_leader", "Whether this server leads: 1 or 0.", promtext.Bool(l.Leads))
+	one("leasectl_standby", "Servers that stand by, as far as this server knows.", float64(l.Standby))
+	if m, ok := h.election.(store.Measurer); ok && l.Leads {
+		total, used := m.Size()
+		one("leasectl_store_bytes", "Size of the database that has the leases, with what else is in it.", float64(total))
+		one("leasectl_store_used_bytes", "How much of that is in use.", float64(used))
 	}
-	m.refusals[refusalKey{typ, reason}]++
-}
-
-// peak counts what the command of a lease used that held units.
-func (m *metrics) peak(typ string, units int, peak leaseapi.Peak) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pool(typ).peaks.add(units, peak.Bytes)
-}
-
-// peaksOf returns the peaks of the leases of a type; nil if there are none.
-func (m *metrics) peaksOf(typ string) *leaseapi.Peaks {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.pool(typ).peaks.summary()
-}
-
-// stalled counts a time in which the server stood still.
-func (m *metrics) stalled() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.stalls++
-}
-
-func (m *metrics) reloaded(source string, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.reloads[reloadKey{source, ok}]++
-}
-
-// oneIf is how a condition stands in a gauge.
-func oneIf(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -81,7 +81,7 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 	for i, p := range pools {
 		all[i] = poolOf(t.clock, p)
 		if p.Counted {
-			all[i].Peaks = h.metrics.peaksOf(p.Type)
+			all[i].Peaks = h.metrics.Peaks(p.Type)
 		}
 		addReports(t.clock, &all[i], p)
 	}

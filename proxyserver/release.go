@@ -44,7 +44,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 		return nil
 	})
 	if err == nil && ended.Name != "" {
-		h.metrics.peak(ended.Type, ended.Units, *req.Peak)
+		h.metrics.Peak(ended.Type, ended.Units, *req.Peak)
 	}
 	switch {
 	case err != nil:

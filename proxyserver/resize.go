@@ -84,7 +84,7 @@ func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest
 		p.Type, p.Status, p.Held, p.Resizes = leaseapi.ProblemLost, http.StatusGone, 0, 0
 		p.Lost = []leaseapi.Lost{{Lease: leaseapi.Lease{Name: req.Name, Generation: req.Generation}, Reason: reason}}
 	}
-	h.metrics.refused(lease.Type, resizeRefusals[p.Type])
+	h.metrics.Refused(lease.Type, resizeRefusals[p.Type])
 	writeProblem(w, p)
 }
 

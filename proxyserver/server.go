@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -90,14 +91,14 @@ func New(opts Options) (*Server, error) {
 		opts.MaxConnections = mostConnections()
 	}
 	s := &Server{store: opts.Store, election: opts.Election, pools: opts.Pools, handler: handler{
-		log: opts.Log, version: opts.Version, metrics: newMetrics(), election: opts.Election,
+		log: opts.Log, version: opts.Version, metrics: metrics.New(), election: opts.Election,
 		leaf: opts.Leaf, droppedLines: opts.DroppedLines, connections: newConnections(opts.MaxConnections),
 	}}
 	for _, host := range opts.Hosts {
 		s.handler.hosts = append(s.handler.hosts, strings.ToLower(host))
 	}
 	s.handler.live.init(opts.MaxConnections)
-	s.handler.metrics.configured(opts.Pools)
+	s.handler.metrics.Configured(opts.Pools)
 	s.SetTokens(opts.Tokens)
 	s.terms = termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
 	if opts.Idle != nil {
@@ -209,7 +210,7 @@ func (s *Server) SetPools(pools []pool.Config) error {
 		return err
 	}
 	s.pools = pools
-	s.handler.metrics.configured(pools)
+	s.handler.metrics.Configured(pools)
 	return nil
 }
 
@@ -217,7 +218,7 @@ func (s *Server) SetPools(pools []pool.Config) error {
 // if they were taken up, else why everything stays as it was. It goes to the log,
 // to the metrics, and as long as it lasts to [leaseapi.PathReady].
 func (s *Server) Reloaded(source string, err error) {
-	s.handler.metrics.reloaded(source, err == nil)
+	s.handler.metrics.Reloaded(source, err == nil)
 	if err != nil {
 		s.handler.log.Error("reload failed: everything stays as it was", "source", source, "error", err)
 		s.handler.warnings.set(source, "not taken up: "+err.Error())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
@@ -289,7 +290,7 @@ func TestTermEndsAndAnotherBegins(t *testing.T) {
 			t.Error(err)
 		}
 
-		next, err := beginTerm([]pool.Config{quota(1)}, p.server.store, termOptions{metrics: newMetrics(), log: slog.New(slog.DiscardHandler), maxWait: time.Hour})
+		next, err := beginTerm([]pool.Config{quota(1)}, p.server.store, termOptions{metrics: metrics.New(), log: slog.New(slog.DiscardHandler), maxWait: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -420,10 +421,10 @@ func TestPanicAfterACommit(t *testing.T) {
 			waits := p.later(t.Context(), "type=q")
 			p.waitingFor(1)
 			if part == "metrics" {
-				m := p.server.term.metrics
-				m.mu.Lock()
-				m.pools = nil
-				m.mu.Unlock()
+				term := p.server.term
+				term.commitSem <- struct{}{} // or a commit might use them
+				*term.metrics = metrics.Counts{}
+				<-term.commitSem
 			}
 			p.do("POST", "/lease/release", `{"names":["q-0"]}`)
 			<-waits

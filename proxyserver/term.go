@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -49,7 +50,7 @@ type term struct {
 // termOptions are what a term needs beside the pools and the store.
 type termOptions struct {
 	maxWait   time.Duration
-	metrics   *metrics
+	metrics   *metrics.Counts
 	log       *slog.Logger
 	busy      func(n int)          // as term.busy
 	now       func() time.Time     // nil: [time.Now]
@@ -163,7 +164,7 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err err
 	now := t.clock.now()
 	if late := now - max(t.alarm.at, t.ran); t.keeping && late > lateBy {
 		t.log.Warn("the server stood still: leases have their full TTL again, and waiters a minute to come back", "for", round(late))
-		t.metrics.stalled()
+		t.metrics.Stalled()
 		t.set.Stalled(now)
 	}
 	t.ran = now

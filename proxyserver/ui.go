@@ -32,7 +32,7 @@ func (h *handler) serveUI(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(name, value)
 	}
 	if err := h.fromElsewhere(r); err != nil {
-		h.metrics.refused("", "forbidden")
+		h.metrics.Refused("", "forbidden")
 		h.message(w, r, http.StatusForbidden, "Not from here", err.Error())
 		return
 	}

@@ -43,7 +43,7 @@ func (h *handler) serveLogin(w http.ResponseWriter, r *http.Request) {
 	next := page.Local(form.Get("next")).RequestURI()
 	t, ok := h.tokens.Load().Find("Bearer " + form.Get("token"))
 	if !ok {
-		h.metrics.refused("", "unauthorized")
+		h.metrics.Refused("", "unauthorized")
 		h.write(w, r, caller{}, http.StatusUnauthorized, page.Login("", "", next, "The server does not know this token."))
 		return
 	}

@@ -76,7 +76,7 @@ var operations = map[string]operation{
 func (h *handler) serveOperation(c caller, op operation, w http.ResponseWriter, r *http.Request) {
 	formHeaders(w)
 	if !h.operates(c) {
-		h.metrics.refused("", "forbidden")
+		h.metrics.Refused("", "forbidden")
 		text := "This takes a token that is marked admin."
 		if !h.asksForTokens() {
 			text = "A server without tokens only shows: start it with --tokens, or use leasectl."

@@ -104,7 +104,7 @@ func (v viewer) pool(typ string, part pool.Part) (page.Page, int) {
 	}
 	shown := page.Pool{PoolStatus: p, Waits: v.past.waits(typ)}
 	if p.Counted {
-		shown.Peaks = v.metrics.peaksOf(typ)
+		shown.Peaks = v.metrics.Peaks(typ)
 	}
 	return view.Pool(shown, part, v.past.day(v.clock.read(), p)), http.StatusOK
 }

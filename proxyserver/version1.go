@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/metrics"
 )
 
 // A client of version 1 does not renew: its lease ends after the pool's v1_ttl,
@@ -35,7 +36,7 @@ func (v *version1Watch) look(set *pool.Set, now time.Duration) []pool.Lease {
 }
 
 // warn tells of the leases that look returned, once of each.
-func (v *version1Watch) warn(ending []pool.Lease, m *metrics, log changeLog) {
+func (v *version1Watch) warn(ending []pool.Lease, m *metrics.Counts, log changeLog) {
 	if ending == nil {
 		return
 	}
@@ -43,7 +44,7 @@ func (v *version1Watch) warn(ending []pool.Lease, m *metrics, log changeLog) {
 	for _, l := range ending {
 		still[l.Generation] = true
 		if !v.warned[l.Generation] {
-			m.version1Ending(l.Type)
+			m.Version1Ending(l.Type)
 			log.version1Ending(l)
 		}
 	}

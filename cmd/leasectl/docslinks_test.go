@@ -116,11 +116,15 @@ func TestDocsNameWhatIs(t *testing.T) {
 // examples.
 func TestDocsNameMetricsThatAre(t *testing.T) {
 	var source strings.Builder
-	paths, err := filepath.Glob("../../proxyserver/*.go")
-	if err != nil {
-		t.Fatal(err)
+	paths := []string{"../../examples/prometheus/alerts.yaml"}
+	for _, pattern := range []string{"../../proxyserver/*.go", "../../proxyserver/metrics/*.go"} {
+		matches, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, matches...)
 	}
-	for _, path := range append(paths, "../../examples/prometheus/alerts.yaml") {
+	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"lockfile":         {"leaseapi"},
 	"pool":             {"leaseapi"},
 	"proxyclient":      {"leaseapi", "leaseapi/suspend"},
-	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/page", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
+	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/metrics", "proxyserver/page", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
 	"leaseapi/suspend": {},
 	"scripts":          {},
 	"trap":             {"trap/internal/sys"},
@@ -35,6 +35,7 @@ var mayImport = map[string][]string{
 	"trap/internal/testenv": {"trap/internal/sys"},
 
 	"proxyserver/config":              {"leaseapi", "pool"},
+	"proxyserver/metrics":             {"leaseapi", "pool", "proxyserver/promtext"},
 	"proxyserver/promtext":            {},
 	"proxyserver/store":               {"pool"},
 	"proxyserver/store/bolt":          {"pool", "proxyserver/store", "proxyserver/store/record"},

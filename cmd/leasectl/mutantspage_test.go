@@ -33,7 +33,7 @@ var pageMutants = []mutant{
 	{"a live page changes with the time alone", "proxyserver/page/view.go", "if c.Live {", "if false {",
 		"./proxyserver/page", "TestLivePartsStayTheSame", false},
 
-	{"a page shows no peaks", "proxyserver/uipages.go", "shown.Peaks = v.metrics.peaksOf(typ)", "_ = v.metrics",
+	{"a page shows no peaks", "proxyserver/uipages.go", "shown.Peaks = v.metrics.Peaks(typ)", "_ = v.metrics",
 		"./proxyserver", "TestPeaks", false},
 	{"what is used is rounded down", "leaseapi/unit.go", "(bytes+size-1)/size", "bytes/size",
 		"./proxyserver/page", "TestPeaks", false},

@@ -72,6 +72,14 @@ func (t *Text) Sample(name string, ls Labels, v float64) {
 	t.buf.WriteString(" " + number(v) + "\n")
 }
 
+// Bool is how a condition stands in a gauge: 1 or 0.
+func Bool(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // Histogram writes the samples of h. Its buckets are cumulative in the text.
 func (t *Text) Histogram(name string, ls Labels, h *Histogram) {
 	var n uint64

@@ -1,4 +1,4 @@
-package proxyserver
+package metrics
 
 import (
 	"os"
@@ -14,10 +14,10 @@ import (
 // processStarted is when the program began, as near as it can tell.
 var processStarted = time.Now()
 
-// writeProcess writes what dashboards expect of every Go program, under the names
+// WriteProcess writes what dashboards expect of every Go program, under the names
 // that prometheus/client_golang gives it. What the system does not tell is left
 // out: on macOS, what /proc says.
-func writeProcess(t *promtext.Text) {
+func WriteProcess(t *promtext.Text) {
 	one := func(name, kind, help string, v float64) {
 		t.Family(name, kind, help)
 		t.Sample(name, nil, v)

@@ -1,64 +1,18 @@
-package proxyserver
+package metrics
 
 import (
 	"cmp"
 	"maps"
-	"net/http"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
 
-// serveMetrics answers even when the store has failed: an operator looks at the
-// metrics then.
-func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request) {
-	term := h.term()
-	var totals []pool.PoolStatus
-	err := term.do(func(set *pool.Set, now time.Duration) { totals = set.Totals(now) })
-	var t promtext.Text
-	t.Family("leasectl_build_info", "gauge", "The version of the server, and of Go; always 1.")
-	t.Sample("leasectl_build_info", promtext.Labels{"version", h.version, "goversion", runtime.Version()}, 1)
-	writeProcess(&t)
-	h.writeCertificate(&t)
-	h.writeLeader(&t)
-	t.Family("leasectl_ready", "gauge", "Whether the server grants and releases: 1 or 0.")
-	t.Sample("leasectl_ready", nil, oneIf(err == nil))
-	t.Family("leasectl_durable", "gauge", "Whether leases outlive the server: 1 or 0.")
-	t.Sample("leasectl_durable", nil, oneIf(h.durable()))
-	if err == nil {
-		writePools(&t, totals)
-	}
-	h.metrics.write(&t)
-	h.connections.write(&t)
-	if h.droppedLines != nil {
-		t.Family("leasectl_log_lines_dropped_total", "counter", "Lines of the log that were lost, since nobody read them.")
-		t.Sample("leasectl_log_lines_dropped_total", nil, float64(h.droppedLines()))
-	}
-	writeWarnings(&t, h.allWarnings())
-	w.Header().Set("Content-Type", promtext.ContentType)
-	w.Write(t.Bytes())
-}
-
-// write writes how many connections there are, and how many there was no room for.
-func (c *connections) write(t *promtext.Text) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t.Family("leasectl_connections", "gauge", "Open connections.")
-	t.Sample("leasectl_connections", nil, float64(len(c.open)))
-	t.Family("leasectl_connections_most", "gauge", "How many connections may be open.")
-	t.Sample("leasectl_connections_most", nil, float64(c.most))
-	t.Family("leasectl_connections_closed_total", "counter", "Connections that were closed because there were too many: idle ones for others, and new ones if all had a request.")
-	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "idle"}, float64(c.closedIdle))
-	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "new"}, float64(c.refused))
-}
-
-// writePools writes how many leases are held, and how many requests wait.
-func writePools(t *promtext.Text, totals []pool.PoolStatus) {
+// WritePools writes how many leases are held, and how many requests wait.
+func WritePools(t *promtext.Text, totals []pool.PoolStatus) {
 	gauge := func(name, help string, value func(pool.PoolStatus) float64) {
 		t.Family(name, "gauge", help)
 		for _, p := range totals {
@@ -73,28 +27,28 @@ func writePools(t *promtext.Text, totals []pool.PoolStatus) {
 	gauge("leasectl_following", "Requests that have joined one that waits, or runs.", func(p pool.PoolStatus) float64 { return float64(p.Following) })
 	gauge("leasectl_oldest_waiting_seconds", "How long the first in the queue has waited.", func(p pool.PoolStatus) float64 { return p.OldestWaiting.Seconds() })
 	gauge("leasectl_oldest_held_seconds", "How long the lease has been held that is held longest.", func(p pool.PoolStatus) float64 { return p.OldestHeld.Seconds() })
-	gauge("leasectl_paused", "Whether an operator has paused the pool: 1 or 0.", func(p pool.PoolStatus) float64 { return oneIf(p.Paused != nil) })
+	gauge("leasectl_paused", "Whether an operator has paused the pool: 1 or 0.", func(p pool.PoolStatus) float64 { return promtext.Bool(p.Paused != nil) })
 	gauge("leasectl_next_grant_seconds", "How long the pace holds back the next grant.", func(p pool.PoolStatus) float64 { return p.NextGrantIn.Seconds() })
 }
 
-// write writes all that was counted.
-func (m *metrics) write(t *promtext.Text) {
+// Write writes all that was counted.
+func (m *Counts) Write(t *promtext.Text) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	types := slices.Sorted(maps.Keys(m.pools))
-	counter := func(name, help string, value func(*poolMetrics) uint64) {
+	counter := func(name, help string, value func(*poolCounts) uint64) {
 		t.Family(name, "counter", help)
 		for _, typ := range types {
 			t.Sample(name, promtext.Labels{"type", typ}, float64(value(m.pools[typ])))
 		}
 	}
-	counter("leasectl_grants_total", "Leases granted.", func(p *poolMetrics) uint64 { return p.grants })
-	counter("leasectl_releases_total", "Leases ended by a release.", func(p *poolMetrics) uint64 { return p.releases })
-	counter("leasectl_expiries_total", "Leases that nobody renewed in time.", func(p *poolMetrics) uint64 { return p.expiries })
-	counter("leasectl_v1_ending_total", "Leases of version-1 clients, which do not renew, nine tenths of whose TTL were over.", func(p *poolMetrics) uint64 { return p.v1Ending })
-	counter("leasectl_v1_expiries_total", "Leases of version-1 clients, which do not renew, that ended with their TTL.", func(p *poolMetrics) uint64 { return p.v1Expiries })
-	counter("leasectl_overcommits_total", "Leases granted to requests with overcommit.", func(p *poolMetrics) uint64 { return p.overcommits })
-	counter("leasectl_breaks_total", "Leases ended by an operator.", func(p *poolMetrics) uint64 { return p.breaks })
+	counter("leasectl_grants_total", "Leases granted.", func(p *poolCounts) uint64 { return p.grants })
+	counter("leasectl_releases_total", "Leases ended by a release.", func(p *poolCounts) uint64 { return p.releases })
+	counter("leasectl_expiries_total", "Leases that nobody renewed in time.", func(p *poolCounts) uint64 { return p.expiries })
+	counter("leasectl_v1_ending_total", "Leases of version-1 clients, which do not renew, nine tenths of whose TTL were over.", func(p *poolCounts) uint64 { return p.v1Ending })
+	counter("leasectl_v1_expiries_total", "Leases of version-1 clients, which do not renew, that ended with their TTL.", func(p *poolCounts) uint64 { return p.v1Expiries })
+	counter("leasectl_overcommits_total", "Leases granted to requests with overcommit.", func(p *poolCounts) uint64 { return p.overcommits })
+	counter("leasectl_breaks_total", "Leases ended by an operator.", func(p *poolCounts) uint64 { return p.breaks })
 
 	t.Family("leasectl_wait_seconds", "histogram", "How long requests that were granted had waited.")
 	for _, typ := range types {
@@ -134,8 +88,27 @@ func (m *metrics) write(t *promtext.Text) {
 	m.writeReloads(t)
 }
 
+// writeReports writes what holders said, and what that did to the limits.
+func (m *Counts) writeReports(t *promtext.Text, types []string) {
+	write := func(name, help, label string, values func(*poolCounts) map[string]uint64) {
+		t.Family(name, "counter", help)
+		for _, typ := range types {
+			of := values(m.pools[typ])
+			for _, value := range slices.Sorted(maps.Keys(of)) {
+				t.Sample(name, promtext.Labels{"type", typ, label, value}, float64(of[value]))
+			}
+		}
+	}
+	write("leasectl_reports_total", "What holders said of their leases, as far as it counts.", "outcome", func(p *poolCounts) map[string]uint64 {
+		return map[string]uint64{leaseapi.OutcomeOK: p.reportsOK, leaseapi.OutcomeThrottled: p.reportsThrottled}
+	})
+	write("leasectl_limit_moves_total", "Moves of the limit of a pool that adapts.", "how", func(p *poolCounts) map[string]uint64 {
+		return map[string]uint64{"cut": p.cuts, "rise": p.rises}
+	})
+}
+
 // writePeaks writes what the last leases of counted pools asked for, and used.
-func (m *metrics) writePeaks(t *promtext.Text, types []string) {
+func (m *Counts) writePeaks(t *promtext.Text, types []string) {
 	write := func(name, help string, of func(*leaseapi.Peaks) leaseapi.Quantiles) {
 		t.Family(name, "gauge", help)
 		for _, typ := range types {
@@ -151,23 +124,15 @@ func (m *metrics) writePeaks(t *promtext.Text, types []string) {
 	write("leasectl_used_bytes", "Peak memory of the commands of the same leases.", func(p *leaseapi.Peaks) leaseapi.Quantiles { return p.Used })
 }
 
-func (m *metrics) writeReloads(t *promtext.Text) {
+func (m *Counts) writeReloads(t *promtext.Text) {
 	t.Family("leasectl_reloads_total", "counter", "Files that were read again, by whether they were taken up.")
 	for _, k := range slices.SortedFunc(maps.Keys(m.reloads), func(a, b reloadKey) int {
-		return cmp.Or(strings.Compare(a.source, b.source), cmp.Compare(oneIf(a.ok), oneIf(b.ok)))
+		return cmp.Or(strings.Compare(a.source, b.source), cmp.Compare(promtext.Bool(a.ok), promtext.Bool(b.ok)))
 	}) {
 		result := "error"
 		if k.ok {
 			result = "ok"
 		}
 		t.Sample("leasectl_reloads_total", promtext.Labels{"source", k.source, "result", result}, float64(m.reloads[k]))
-	}
-}
-
-// writeWarnings writes the warnings that /readyz shows.
-func writeWarnings(t *promtext.Text, all []warning) {
-	t.Family("leasectl_warning", "gauge", "What the server works on without, by its source: 1 while it lasts.")
-	for _, w := range all {
-		t.Sample("leasectl_warning", promtext.Labels{"source", w.source}, 1)
 	}
 }
