@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// failure returns the error of a call that came to no success.
+// failure returns the error of a call that came to no success. If its time ended in the
+// middle of an attempt, what the proxy answered before is its last word.
 func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	err := o.failed()
-	if !hopeless(o.err) && (p.exhausted() || o.err != nil && timedOut(ctx) && !p.answered()) {
-		return c.unreachable(ctx, err, p)
+	if !hopeless(o.err) && (p.exhausted() || o.err != nil && timedOut(ctx) && !(o.cut && p.answered())) {
+		return c.unreachable(ctx, o, p)
 	}
 	return because(err, ctx)
 }
@@ -36,12 +37,13 @@ func timedOut(ctx context.Context) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
-// unreachable is the error for a proxy that gave no good answer. err is why the
-// last attempt failed; it says nothing of the proxy if ctx cut the attempt short.
-func (c *Client) unreachable(ctx context.Context, err error, p *patience) error {
+// unreachable is the error for a proxy that gave no good answer. o is its last attempt,
+// which says nothing of the proxy if ctx cut it short.
+func (c *Client) unreachable(ctx context.Context, o outcome, p *patience) error {
+	err := o.failed()
 	u := &UnreachableError{Proxy: c.name, Err: err}
 	if t, is := p.troubled(); is {
-		u.Refused, u.Errors = t.refused, t.errors
+		u.Refused, u.Errors = t.refused, t.errors && o.err == nil
 	}
 	if ctx.Err() == nil {
 		return u

@@ -37,7 +37,7 @@ func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 // stands in the reply as stale. The reply also counts beside an error: it says
 // what was released all the same.
 //
-// If ctx ends by a deadline without any HTTP answer, the error is
+// If ctx ends by a deadline and the last attempt got no HTTP answer, the error is
 // [ErrUnreachable]. A version-1 proxy ignores what it does not know, so where
 // leases with generations, request ids or a delay are given to one, the error is
 // [errors.ErrUnsupported], and nothing was done for these.

@@ -86,6 +86,27 @@ func TestRelease(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+	bubble(t, "failing, and then without an answer", func(t *testing.T) {
+		faults := slices.Repeat([]fault{lostRequest}, 100) // more than there is time for
+		faults[0] = status(503)
+		c, _ := serve(t, newOurs(t), faults...)
+		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Leases: []leaseapi.Lease{{Name: "a", Generation: 7}}})
+		want(t, err, ErrUnreachable, context.DeadlineExceeded)
+	})
+	bubble(t, "failing, and slowly", func(t *testing.T) {
+		for _, pause := range []time.Duration{time.Second, 1700 * time.Millisecond, 3 * time.Second} {
+			c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(pause)
+				http.Error(w, "no store", http.StatusServiceUnavailable)
+			}))
+			_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Leases: []leaseapi.Lease{{Name: "a", Generation: 7}}})
+			want(t, err, context.DeadlineExceeded)
+			if errors.Is(err, ErrUnreachable) {
+				t.Errorf("answers after %s: error %v", pause, err)
+			}
+			time.Sleep(pause) // for the handler of an attempt that was cut
+		}
+	})
 	bubble(t, "refused for good", func(t *testing.T) {
 		c, m := serve(t, newVersion1(t), status(400))
 		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a"}})

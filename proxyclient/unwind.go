@@ -76,7 +76,7 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 	case failed:
 		// The wait is as long as the silence may be, and began a moment before. A part of
 		// an answer says no more than silence.
-		return a.client.unreachable(ctx, o.err, &a.patience)
+		return a.client.unreachable(ctx, o, &a.patience)
 	}
 	return a.exhausted() // the request was waiting for its answer
 }
