@@ -43,8 +43,8 @@
 //
 //   - server.go, serve.go, and idle.go with gate.go: the life of a process.
 //     election.go begins and ends the terms of a server that shares its store.
-//   - routes.go and handler.go, with a file for each call: the HTTP front. It lives
-//     as long as the process.
+//   - routes.go and handler.go, with a file for each call that has its name (health.go has
+//     /readyz too, pause.go /pools/resume): the HTTP front. It lives as long as the process.
 //   - ui.go, with uipages.go, uioperate.go, uilogin.go and uilive.go: the status page,
 //     which package page renders. session.go, live.go and past.go have what it keeps:
 //     who is signed in, who looks, and what happened in this term.

@@ -227,7 +227,7 @@ func (l changeLog) limitMoved(r pool.Reports) {
 		slog.String("reason", r.Moved.Why()), slog.String("owner", owner), slogText("token", token), slogText("detail", r.Moved.Detail))
 }
 
-// slogText is left out by handlers if the text is empty.
+// slogText is left out by [changeLog.write] if the text is empty.
 func slogText(key, text string) slog.Attr {
 	if text == "" {
 		return slog.Attr{}

@@ -1,16 +1,13 @@
 package proxyserver
 
 import (
-	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/page"
-	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
 func (h *handler) serveRequest(_ caller, w http.ResponseWriter, r *http.Request) {
@@ -58,46 +55,4 @@ func requestReply(clock clock, id string, st pool.Status, counted bool) leaseapi
 		reply.Names, reply.Leases = namesOf(st.Leases), leasesOf(st.Leases, counted)
 	}
 	return reply
-}
-
-func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	var from position
-	var limit int
-	if err == nil {
-		from, limit, err = pageParams(query)
-	}
-	if err != nil {
-		badRequest(w, err)
-		return
-	}
-	t := h.term()
-	var pools []pool.PoolStatus
-	if err := t.do(func(set *pool.Set, now time.Duration) { pools = listed(set, now, from, limit) }); err != nil {
-		unavailable(w, err)
-		return
-	}
-	all := make([]leaseapi.Pool, len(pools))
-	for i, p := range pools {
-		all[i] = poolOf(t.clock, p)
-		if p.Counted {
-			all[i].Peaks = h.metrics.Peaks(p.Type)
-		}
-		addReports(t.clock, &all[i], p)
-	}
-	page, next := pageOf(all, from, limit)
-	answer(w, http.StatusOK, leaseapi.PoolsReply{Pools: page.pools, Next: next, Leader: h.leader()})
-}
-
-// serveHealth says that the process lives, and which wire it speaks. It asks
-// nothing of the store. A server that has failed is about to end.
-func (h *handler) serveHealth(_ caller, w http.ResponseWriter, _ *http.Request) {
-	t := h.term()
-	if err := t.failure(); err != nil && !errors.Is(err, store.ErrNotLeader) {
-		unavailable(w, err)
-		return
-	}
-	answer(w, http.StatusOK, leaseapi.Health{
-		Status: "ok", Wire: leaseapi.Wire, Version: h.version, Durable: h.durable(), Store: h.storeID(), Leader: h.leader(),
-	})
 }

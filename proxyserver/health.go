@@ -1,12 +1,27 @@
 package proxyserver
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
 )
+
+// serveHealth says that the process lives, and which wire it speaks. It asks
+// nothing of the store. A server that has failed is about to end.
+func (h *handler) serveHealth(_ caller, w http.ResponseWriter, _ *http.Request) {
+	t := h.term()
+	if err := t.failure(); err != nil && !errors.Is(err, store.ErrNotLeader) {
+		unavailable(w, err)
+		return
+	}
+	answer(w, http.StatusOK, leaseapi.Health{
+		Status: "ok", Wire: leaseapi.Wire, Version: h.version, Durable: h.durable(), Store: h.storeID(), Leader: h.leader(),
+	})
+}
 
 // serveReady says whether the server grants and releases. It waits for the commit
 // that is under way, so with a store that hangs the server is not ready.
