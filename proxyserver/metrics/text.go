@@ -50,6 +50,20 @@ func (m *Counts) Write(t *promtext.Text) {
 	counter("leasectl_overcommits_total", "Leases granted to requests with overcommit.", func(p *poolCounts) uint64 { return p.overcommits })
 	counter("leasectl_breaks_total", "Leases ended by an operator.", func(p *poolCounts) uint64 { return p.breaks })
 
+	m.writeWaits(t, types)
+	m.writeResizes(t, types)
+	m.writeReports(t, types)
+	m.writePeaks(t, types)
+	m.writeRefusals(t)
+	m.writeCommits(t)
+	t.Family("leasectl_stalls_total", "counter", "Times in which the server stood still for more than a second.")
+	t.Sample("leasectl_stalls_total", nil, float64(m.stalls))
+	m.writeReloads(t)
+}
+
+// writeWaits writes how long requests waited, how long leases were held, and how waits
+// ended without a lease.
+func (m *Counts) writeWaits(t *promtext.Text, types []string) {
 	t.Family("leasectl_wait_seconds", "histogram", "How long requests that were granted had waited.")
 	for _, typ := range types {
 		t.Histogram("leasectl_wait_seconds", promtext.Labels{"type", typ}, &m.pools[typ].wait)
@@ -64,28 +78,14 @@ func (m *Counts) Write(t *promtext.Text) {
 			t.Sample("leasectl_waits_ended_total", promtext.Labels{"type", typ, "how", string(end)}, float64(m.pools[typ].waitsEnded[end]))
 		}
 	}
+}
+
+func (m *Counts) writeResizes(t *promtext.Text, types []string) {
 	t.Family("leasectl_resizes_total", "counter", "Leases of counted pools that hold another number of units since.")
 	for _, typ := range types {
 		t.Sample("leasectl_resizes_total", promtext.Labels{"type", typ, "how", "grown"}, float64(m.pools[typ].grown))
 		t.Sample("leasectl_resizes_total", promtext.Labels{"type", typ, "how", "shrunk"}, float64(m.pools[typ].shrunk))
 	}
-	m.writeReports(t, types)
-	m.writePeaks(t, types)
-	t.Family("leasectl_refusals_total", "counter", "Calls refused; the type is empty if there is none, or no such one.")
-	for _, k := range slices.SortedFunc(maps.Keys(m.refusals), func(a, b refusalKey) int {
-		return cmp.Or(strings.Compare(a.typ, b.typ), strings.Compare(a.reason, b.reason))
-	}) {
-		t.Sample("leasectl_refusals_total", promtext.Labels{"type", k.typ, "reason", k.reason}, float64(m.refusals[k]))
-	}
-	t.Family("leasectl_commit_seconds", "histogram", "How long it took to make changes durable.")
-	t.Histogram("leasectl_commit_seconds", nil, &m.commitSeconds)
-	t.Family("leasectl_commit_changes", "histogram", "Changes that became durable together.")
-	t.Histogram("leasectl_commit_changes", nil, &m.commitChanges)
-	t.Family("leasectl_commit_errors_total", "counter", "Commits that failed: after the first, the server waits for a restart.")
-	t.Sample("leasectl_commit_errors_total", nil, float64(m.commitErrors))
-	t.Family("leasectl_stalls_total", "counter", "Times in which the server stood still for more than a second.")
-	t.Sample("leasectl_stalls_total", nil, float64(m.stalls))
-	m.writeReloads(t)
 }
 
 // writeReports writes what holders said, and what that did to the limits.
@@ -122,6 +122,24 @@ func (m *Counts) writePeaks(t *promtext.Text, types []string) {
 	}
 	write("leasectl_asked_units", "Units that the last leases of a counted pool had asked for.", func(p *leaseapi.Peaks) leaseapi.Quantiles { return p.Asked })
 	write("leasectl_used_bytes", "Peak memory of the commands of the same leases.", func(p *leaseapi.Peaks) leaseapi.Quantiles { return p.Used })
+}
+
+func (m *Counts) writeRefusals(t *promtext.Text) {
+	t.Family("leasectl_refusals_total", "counter", "Calls refused; the type is empty if there is none, or no such one.")
+	for _, k := range slices.SortedFunc(maps.Keys(m.refusals), func(a, b refusalKey) int {
+		return cmp.Or(strings.Compare(a.typ, b.typ), strings.Compare(a.reason, b.reason))
+	}) {
+		t.Sample("leasectl_refusals_total", promtext.Labels{"type", k.typ, "reason", k.reason}, float64(m.refusals[k]))
+	}
+}
+
+func (m *Counts) writeCommits(t *promtext.Text) {
+	t.Family("leasectl_commit_seconds", "histogram", "How long it took to make changes durable.")
+	t.Histogram("leasectl_commit_seconds", nil, &m.commitSeconds)
+	t.Family("leasectl_commit_changes", "histogram", "Changes that became durable together.")
+	t.Histogram("leasectl_commit_changes", nil, &m.commitChanges)
+	t.Family("leasectl_commit_errors_total", "counter", "Commits that failed: after the first, the server waits for a restart.")
+	t.Sample("leasectl_commit_errors_total", nil, float64(m.commitErrors))
 }
 
 func (m *Counts) writeReloads(t *promtext.Text) {
