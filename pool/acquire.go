@@ -25,28 +25,11 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if s.ended.has(q.ID) {
 		return nil, s.ended.why(q.ID)
 	}
-	p := s.types[q.Type]
-	if p == nil || p.retired {
-		return nil, ErrUnknownType
-	}
-	units, err := p.unitsOf(q)
+	r, err := s.newRequest(q)
 	if err != nil {
 		return nil, err
 	}
-	if q.Anonymous && q.TTL <= 0 {
-		q.TTL = p.V1TTL
-	}
-	q.TTL = p.ttl(q.TTL)
-	r := &request{Request: q, units: units, pool: p, arrived: s.now, arrival: s.arrivals + 1}
-	if err := p.never(r); err != nil {
-		return nil, err
-	}
-	switch {
-	case q.Overcommit && !p.counted():
-		return nil, ErrNamesOvercommit
-	case q.Overcommit && p.Overcommit == 0:
-		return nil, ErrNoOvercommit
-	}
+	p := r.pool
 	other := p.mergedInto(r)
 	if (other == nil || q.Try) && s.atOnce(p, r) {
 		if p.next.Len() == 0 {
@@ -80,6 +63,34 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 		return nil, nil
 	}
 	return r.values(), nil
+}
+
+// newRequest returns q as a request to its pool, and changes nothing. An error says why
+// the pool can never grant it.
+func (s *Set) newRequest(q Request) (*request, error) {
+	p := s.types[q.Type]
+	if p == nil || p.retired {
+		return nil, ErrUnknownType
+	}
+	units, err := p.unitsOf(q)
+	if err != nil {
+		return nil, err
+	}
+	if q.Anonymous && q.TTL <= 0 {
+		q.TTL = p.V1TTL
+	}
+	q.TTL = p.ttl(q.TTL)
+	r := &request{Request: q, units: units, pool: p, arrived: s.now, arrival: s.arrivals + 1}
+	if err := p.never(r); err != nil {
+		return nil, err
+	}
+	switch {
+	case q.Overcommit && !p.counted():
+		return nil, ErrNamesOvercommit
+	case q.Overcommit && p.Overcommit == 0:
+		return nil, ErrNoOvercommit
+	}
+	return r, nil
 }
 
 // atOnce reports whether r, which has just come, is next and can be granted.
