@@ -11,7 +11,7 @@ import (
 
 // ask sends the request, and reports the wait.
 func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) {
-	wait := &Wait{Type: r.Type, RequestID: l.record.RequestID, Begun: time.Now()}
+	wait := &Wait{Type: r.Type, Begun: time.Now()}
 	defer l.h.report.Waiting(wait)()
 	defer proxyclient.After(ctx, askForPlaceAfter, func(ctx context.Context) { l.askForPlace(ctx, wait) })()
 	l.h.report.Debugf("asking %s for a lease of type %q for %s, request %s", l.record.Proxy, r.Type, l.record.Owner, l.record.RequestID)

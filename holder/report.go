@@ -20,9 +20,8 @@ type Reporter interface {
 // Wait is a request in its queue, as far as the proxy has told. It is safe for
 // concurrent use.
 type Wait struct {
-	Type      string
-	RequestID string
-	Begun     time.Time
+	Type  string
+	Begun time.Time
 
 	mu      sync.Mutex
 	queued  leaseapi.Queued

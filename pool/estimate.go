@@ -31,9 +31,9 @@ func (g *ledger) reason(p *pool, r *request) string {
 	return leaseapi.WaitBehind
 }
 
-// before returns how many units those ahead of r want, which is at place, but for
-// those whose key is busy: they hold nobody up.
-func (p *pool) before(r *request, place int) (units int) {
+// before returns how many units those ahead of a place want, but for those whose key is
+// busy: they hold nobody up.
+func (p *pool) before(place int) (units int) {
 	if p.wanted == len(p.queue) && len(p.keys) == 0 {
 		return place - 1 // one each, as nearly always; a queue may be long
 	}

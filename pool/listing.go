@@ -88,7 +88,7 @@ func (s *Set) Find(now time.Duration, most int, match func(owner, requestID, nam
 			if match(r.Owner, r.ID, "") {
 				before := 0
 				if r.leader == nil {
-					before = p.before(r, i+1)
+					before = p.before(i + 1)
 				}
 				w := s.waiterStatus(p, r, i+1, before)
 				found = append(found, Found{Type: p.Type, Waiter: &w})

@@ -67,7 +67,7 @@ func (g *ledger) standing(r *request) Status {
 		}
 	}
 	place := p.queue.index(lead) + 1
-	st := g.describe(lead, place, len(p.queue), p.before(lead, place))
+	st := g.describe(lead, place, len(p.queue), p.before(place))
 	if lead != r {
 		st.Follows, st.Units = lead.ID, r.units
 	}
@@ -90,7 +90,7 @@ func (g *ledger) prospect(r *request) Status {
 	p := r.pool
 	place := p.queue.search(r) + 1
 	r.key = p.keys[r.Key]
-	st := g.describe(r, place, len(p.queue)+1, p.before(r, place))
+	st := g.describe(r, place, len(p.queue)+1, p.before(place))
 	st.Reason = cmp.Or(st.Reason, leaseapi.WaitBehind)
 	return st
 }
@@ -179,7 +179,7 @@ func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 	part := make([]WaiterStatus, 0, min(len(listed)-after, most))
 	before := 0
 	if after < len(p.queue) {
-		before = p.before(p.queue[after], after+1)
+		before = p.before(after + 1)
 	}
 	for i, r := range listed[after : after+cap(part)] {
 		part = append(part, g.waiterStatus(p, r, after+i+1, before))

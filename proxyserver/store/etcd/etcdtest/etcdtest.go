@@ -21,7 +21,6 @@ import (
 // Cluster is etcd with one member or more.
 type Cluster struct {
 	Members []*Member
-	dir     string
 }
 
 // Member is a process of etcd.
@@ -121,7 +120,7 @@ func start(dir string, members int, more ...string) (*Cluster, error) {
 	for i, peer := range peers {
 		initial = append(initial, fmt.Sprintf("m%d=http://%s", i, peer))
 	}
-	c := &Cluster{dir: dir}
+	c := new(Cluster)
 	for i := range members {
 		data := filepath.Join(dir, fmt.Sprintf("m%d", i))
 		m := &Member{Host: clients[i], log: data + ".log", args: []string{
