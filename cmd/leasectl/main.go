@@ -8,9 +8,8 @@
 //
 //   - main.go and root.go: the program, its commands, its end, its exit code (exitcode.go);
 //   - a file for each command, of its name (reacquire is in acquire.go, resume in
-//     pause.go, and keeper.go is what acquire starts); serve goes on in listen.go,
-//     settings.go, reload.go, serveflags.go, servelog.go, serveetcd.go and ballast.go, status in
-//     statustable.go, statuslimits.go, statusshared.go and watch.go;
+//     pause.go, and keeper.go is what acquire starts); serve and status go on in the
+//     files that begin with their name;
 //   - what commands share: takeflags.go, sharedflags.go and coalesceflags.go (of what
 //     takes a lease), operator.go and askpools.go (of calls that do not), pidflags.go,
 //     args.go, owner.go;

@@ -58,7 +58,7 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestCredentials", false},
 	{"status does not say that a pool is paused", "cmd/leasectl/statustable.go", "\t\tif p.Paused != \"\" {\n\t\t\trows", "\t\tif false {\n\t\t\trows",
 		"./cmd/leasectl", "TestScripts/server_operate", false},
-	{"a watch does not say that a pool is paused", "cmd/leasectl/watch.go", "p.Paused != \"\" && p.Paused != old.Paused", "false",
+	{"a watch does not say that a pool is paused", "cmd/leasectl/statuswatch.go", "p.Paused != \"\" && p.Paused != old.Paused", "false",
 		"./cmd/leasectl", "TestStatusWatch", false},
 	{"a mistyped flag is not answered with the one that was meant", "cmd/leasectl/flags.go", "if len(typed) > 2 && ", "if false && ",
 		"./cmd/leasectl", "TestScripts/usage_hints", false},
