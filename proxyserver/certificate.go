@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
 
 // A certificate that ends soon is warned of in time for a person to act, and once
@@ -94,13 +93,4 @@ func (h *handler) watchCertificate(ctx context.Context) {
 		case <-ticker.C:
 		}
 	}
-}
-
-func (h *handler) writeCertificate(t *promtext.Text) {
-	leaf := h.certificate()
-	if leaf == nil {
-		return
-	}
-	t.Family("leasectl_certificate_expiry_seconds", "gauge", "When the certificate ends, in seconds since 1970.")
-	t.Sample("leasectl_certificate_expiry_seconds", nil, float64(leaf.NotAfter.Unix()))
 }

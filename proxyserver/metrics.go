@@ -62,6 +62,15 @@ func writeWarnings(t *promtext.Text, all []warning) {
 	}
 }
 
+func (h *handler) writeCertificate(t *promtext.Text) {
+	leaf := h.certificate()
+	if leaf == nil {
+		return
+	}
+	t.Family("leasectl_certificate_expiry_seconds", "gauge", "When the certificate ends, in seconds since 1970.")
+	t.Sample("leasectl_certificate_expiry_seconds", nil, float64(leaf.NotAfter.Unix()))
+}
+
 // writeLeader writes who leads, of servers that share a store.
 func (h *handler) writeLeader(t *promtext.Text) {
 	l := h.leader()
