@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 type changeLog struct {
 	*slog.Logger
 	clock clock
+	now   time.Time // of the lines of a batch; zero: each has its own
 }
 
 // changes writes a line for every grant and every end of a lease that became
@@ -24,6 +26,7 @@ func (l changeLog) changes(changes []pool.Change) {
 	if !l.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
+	l.now = time.Now()
 	for i := range changes {
 		switch c := &changes[i]; c.Kind {
 		case pool.Granted:
@@ -165,8 +168,12 @@ func (l changeLog) write(level slog.Level, what string, attrs ...slog.Attr) {
 	if !handler.Enabled(ctx, level) {
 		return
 	}
-	r := slog.NewRecord(time.Now(), level, what, 0)
-	r.AddAttrs(attrs...)
+	now := l.now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	r := slog.NewRecord(now, level, what, 0)
+	r.AddAttrs(slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Key == "" })...) // a record has room for five
 	handler.Handle(ctx, r)
 }
 
