@@ -155,3 +155,27 @@ func TestMetaText(t *testing.T) {
 		}
 	}
 }
+
+// To delete what is not there changes nothing of the records before and after it.
+func TestDeleteOfNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	lease := func(name string) pool.Lease {
+		return pool.Lease{Name: name, Type: "t", Generation: 1, Count: 1, Units: 1, TTL: 1}
+	}
+	for _, changes := range [][]pool.Change{
+		{{Kind: pool.Granted, Leases: []pool.Lease{lease("b"), lease("d")}}},
+		{{Kind: pool.Done, Lease: lease("a")}, {Kind: pool.Done, Lease: lease("c")}, {Kind: pool.Done, Lease: lease("e")}},
+	} {
+		if err := s.Commit(store.Batch{Generation: 1, Changes: changes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := mustOpen(t, dir).Load()
+	if want := []pool.Lease{lease("b"), lease("d")}; err != nil || !reflect.DeepEqual(snap.Leases, want) {
+		t.Errorf("%v; loaded %+v, want %+v", err, snap.Leases, want)
+	}
+}

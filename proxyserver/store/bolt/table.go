@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -94,8 +95,10 @@ type table struct {
 
 // Put implements [record.Table].
 func (t *table) Put(key, payload []byte) error {
-	if err := t.uncount(key); err != nil {
-		return err
+	if old := t.bucket.Get(key); old != nil {
+		if err := t.uncount(key, old); err != nil {
+			return err
+		}
 	}
 	value := seal(key, payload)
 	t.meta.Records++
@@ -105,18 +108,19 @@ func (t *table) Put(key, payload []byte) error {
 
 // Delete implements [record.Table].
 func (t *table) Delete(key []byte) error {
-	if err := t.uncount(key); err != nil {
-		return err
-	}
-	return t.bucket.Delete(key)
-}
-
-// uncount takes the record with that key, if there is one, out of the counts.
-func (t *table) uncount(key []byte) error {
-	old := t.bucket.Get(key)
-	if old == nil {
+	c := t.bucket.Cursor() // so that bbolt searches once
+	found, old := c.Seek(key)
+	if !bytes.Equal(found, key) {
 		return nil
 	}
+	if err := t.uncount(key, old); err != nil {
+		return err
+	}
+	return c.Delete()
+}
+
+// uncount takes the record with that key out of the counts.
+func (t *table) uncount(key, old []byte) error {
 	_, sum, err := unseal(key, old)
 	if err != nil {
 		return fmt.Errorf("%w: bucket %q: %s: %w", store.ErrDamaged, bucket, describe(key), err)
