@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
@@ -117,7 +118,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 			return err
 		}
 		failpoint("replaced-in-handle")
-		released, err := l.h.releaseOwed(ctx, tx, l.h.toTheirProxies)
+		released, err := l.h.releaseOwedOnce(ctx, tx)
 		var sendable []lockfile.Owed
 		if sendable, unconfirmed = splitUnconfirmed(tx.Owed); len(sendable) == 0 {
 			tx.Owed, err = nil, nil // no release of the handle settles what is unconfirmed
@@ -132,6 +133,9 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	})
 	if err == nil {
 		l.h.listUnconfirmed(ctx, l.handle, unconfirmed)
+		if len(unconfirmed) > 0 {
+			l.h.report.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(namesOf(unconfirmed), ", "))
+		}
 		l.h.settle(owed)
 	}
 	return err

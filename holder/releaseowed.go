@@ -66,6 +66,38 @@ func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decisi
 	return released, failed
 }
 
+// releaseOwedOnce is releaseOwed for a caller who wants the handle free, and no second
+// release: what may be somebody else's by now stays as unconfirmed.
+func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
+	for i, o := range tx.Owed {
+		proxy := h.dialer.of(o.Proxy)
+		if proxy == "" {
+			continue // releaseOwed says so
+		}
+		anothers, err := h.mayBeAnothers(ctx, o, proxy)
+		if err != nil {
+			return nil, fmt.Errorf("release %s: %w", describeOwed(o), err)
+		}
+		tx.Owed[i].Unconfirmed = o.Unconfirmed || anothers
+	}
+	return h.releaseOwed(ctx, tx, h.toTheirProxies)
+}
+
+// mayBeAnothers tells whether what is owed to a proxy may be somebody else's by now: a
+// release of it may have arrived, and the proxy, of version 1, would release the name
+// whoever holds it.
+func (h *Holder) mayBeAnothers(ctx context.Context, o lockfile.Owed, proxy string) (bool, error) {
+	if !bare(o.Leases) || o.Unsent {
+		return false, nil
+	}
+	client, err := h.dialer.dial(ctx, proxy)
+	if err != nil {
+		return false, err
+	}
+	can, err := client.Capabilities(ctx)
+	return err == nil && !can.ChecksOwners(), err
+}
+
 // splitUnconfirmed returns what may be sent, and what may not.
 func splitUnconfirmed(owed []lockfile.Owed) (sendable, unconfirmed []lockfile.Owed) {
 	for _, o := range owed {

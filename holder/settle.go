@@ -168,28 +168,16 @@ func (s *settling) decide(ctx context.Context, owed []lockfile.Owed) (deliveries
 		if proxy == "" {
 			return deliveries, fmt.Errorf("release %s: %w", describeOwed(o), errOtherProxy)
 		}
-		if bare(o.Leases) && !o.Unsent {
-			old, err := s.versionOne(ctx, proxy)
-			if err != nil {
-				return deliveries, err
-			}
-			if old {
-				return deliveries, errUncertain
-			}
+		anothers, err := s.h.mayBeAnothers(ctx, o, proxy)
+		if err != nil {
+			return deliveries, err
+		}
+		if anothers {
+			return deliveries, errUncertain
 		}
 		deliveries = append(deliveries, delivery{o, proxy})
 	}
 	return deliveries, nil
-}
-
-// versionOne tells whether a proxy knows names only.
-func (s *settling) versionOne(ctx context.Context, proxy string) (bool, error) {
-	client, err := s.h.dialer.dial(ctx, proxy)
-	if err != nil {
-		return false, err
-	}
-	can, err := client.Capabilities(ctx)
-	return err == nil && !can.ChecksOwners(), err
 }
 
 // withdraw ends whatever a request got or waits for, by its id.

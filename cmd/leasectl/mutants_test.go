@@ -212,6 +212,8 @@ var mutantList = []mutant{
 		"./holder", "TestKeeperOfAnUnreadableHandle", false},
 	{"exec releases a name again that may be another's", "holder/lease.go", "return bare(o.Leases) && !o.Unsent", "return false",
 		"./holder", "TestReleaseAfterAFailedOneOfVersionOne", true},
+	{"reacquire releases a name again that may be another's", "holder/acquire.go", "releaseOwedOnce(ctx, tx)", "releaseOwed(ctx, tx, l.h.toTheirProxies)",
+		"./cmd/leasectl", "TestScripts/reacquire_unconfirmed", false},
 	{"a keeper does not give back what it has no handle of", "holder/keeper.go", "len(released) == 0", "len(released) > 0",
 		"./cmd/leasectl", "TestKeeperOutlivesItsHandle", false},
 	{"a field of a record is not written", "lockfile/record.go", "\tto.string(\"store\", r.Store)\n", "",
