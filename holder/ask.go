@@ -1,8 +1,10 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -41,7 +43,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 	})
 	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
 		if exhausted.Last == nil {
-			exhausted.Last = l.lastQueue(ctx, wait)
+			exhausted.Last = l.lastQueue(ctx, wait, r)
 		} else {
 			*exhausted.Last = l.saysWho(*exhausted.Last)
 		}
@@ -64,7 +66,7 @@ const lookBackTime = time.Second
 
 // lastQueue is how the queue stood at the end of a wait: as the proxy last said,
 // or as its pools say now. Nil: it did not say.
-func (l *Lease) lastQueue(ctx context.Context, wait *Wait) *leaseapi.Queued {
+func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.Queued {
 	if q, at := wait.Queued(); q.Capacity > 0 {
 		if q.Oldest != nil {
 			oldest := *q.Oldest
@@ -81,24 +83,43 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait) *leaseapi.Queued {
 	}
 	for _, p := range pools {
 		if p.Type == wait.Type {
-			q := l.saysWho(*queueOf(p, l.record.Key))
+			q := l.saysWho(*queueOf(p, r))
 			return &q
 		}
 	}
 	return nil
 }
 
-// queueOf is what a pool says to one who has just left its queue, where it waited
-// for a lease of key.
-func queueOf(p leaseapi.Pool, key string) *leaseapi.Queued {
+// queueOf is what a pool says to one who has just left its queue, where request r
+// waited.
+func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
 	q := &leaseapi.Queued{Place: p.Waiting + 1, Length: p.Waiting + 1, InUse: p.InUse, Capacity: p.Capacity, Limit: p.Limit}
+	var keyHeld string
 	for _, lease := range p.Leases {
 		if q.Oldest == nil || lease.Age > q.Oldest.Age {
 			q.Oldest = &lease
 		}
-		if key != "" && lease.Key == key {
-			q.Reason = leaseapi.WaitKey + leaseapi.HeldBy + holderOf(&lease)
+		if r.Key != "" && lease.Key == r.Key {
+			keyHeld = leaseapi.WaitKey + leaseapi.HeldBy + holderOf(&lease)
 		}
+	}
+	limit := cmp.Or(p.Limit, p.Capacity)
+	if r.Overcommit {
+		limit += p.Overcommit
+	}
+	switch { // in the order of the server, which says it to those who wait
+	case p.Paused != "" && !r.Overcommit:
+		q.Reason = leaseapi.WaitPaused + ": " + p.Paused
+	case keyHeld != "":
+		q.Reason = keyHeld
+	case p.InUse >= limit:
+		q.Reason = leaseapi.WaitFull
+	case p.Waiting == 0 && r.Items == nil && r.Count > limit-p.InUse:
+		q.Reason = leaseapi.WaitWants + " " + strconv.Itoa(r.Count)
+	case p.NextGrantIn > 0 && !r.Overcommit:
+		q.Reason = leaseapi.WaitPaced
+	case p.Waiting > 0:
+		q.Reason = leaseapi.WaitBehind
 	}
 	return q
 }

@@ -38,7 +38,7 @@ var wireMutants = []mutant{
 		"./holder", "TestPeakGoesWithRelease", false},
 	{"a job whose name begins like ours is ours", "holder/ask.go", `q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner)`, `len(q.Reason) > len(l.record.Owner) && q.Reason[:len("key held by job-1")] == leaseapi.WaitKey+leaseapi.HeldBy+l.record.Owner`,
 		"./holder", "TestHeldByYourself", false},
-	{"a short wait for a key does not say who holds it", "holder/ask.go", `if key != "" && lease.Key == key {`, "if false {",
+	{"a short wait for a key does not say who holds it", "holder/ask.go", `if r.Key != "" && lease.Key == r.Key {`, "if false {",
 		"./cmd/leasectl", "TestScripts/key", false},
 	{"another token resizes a lease", "proxyserver/resize.go", "err := c.mayTouch(set, now, []leaseapi.Lease{meant}); err != nil", "err := c.mayTouch(set, now, []leaseapi.Lease{meant}); false",
 		"./proxyserver", "TestUnitsWithTokens", false},

@@ -1,0 +1,7 @@
+package main
+
+// commandMutants are bugs of what commands say, refuse and return.
+var commandMutants = []mutant{
+	{"a short wait ends without a reason", "holder/ask.go", "case p.InUse >= limit:", "case false:",
+		"./holder", "TestQueueOf", false},
+}

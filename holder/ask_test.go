@@ -1,0 +1,34 @@
+package holder
+
+import (
+	"testing"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// Who has just left the queue of a pool is told why it waited, as the server tells those
+// who still wait.
+func TestQueueOf(t *testing.T) {
+	keyed := []leaseapi.PoolLease{{Owner: "job-7", Key: "k"}}
+	for _, tt := range []struct {
+		pool    leaseapi.Pool
+		request Request
+		want    string
+	}{
+		{leaseapi.Pool{Capacity: 2, InUse: 2}, Request{}, "full"},
+		{leaseapi.Pool{Capacity: 9, Limit: 2, InUse: 2}, Request{}, "full"},
+		{leaseapi.Pool{Capacity: 2, InUse: 2, NextGrantIn: 1}, Request{}, "full"},
+		{leaseapi.Pool{Capacity: 2, InUse: 2, Paused: "drill", Leases: keyed}, Request{Key: "k"}, "paused: drill"},
+		{leaseapi.Pool{Capacity: 2, InUse: 2, Leases: keyed}, Request{Key: "k"}, "key held by job-7"},
+		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: keyed}, Request{Key: "other"}, ""},
+		{leaseapi.Pool{Capacity: 2, InUse: 1, NextGrantIn: 1, Waiting: 1}, Request{Count: 2}, "paced"},
+		{leaseapi.Pool{Capacity: 9, InUse: 7, NextGrantIn: 1}, Request{Count: 5}, "wants 5"},
+		{leaseapi.Pool{Capacity: 2, InUse: 1, Waiting: 1}, Request{}, "behind"},
+		{leaseapi.Pool{Capacity: 2, InUse: 2, Overcommit: 1, Paused: "drill"}, Request{Overcommit: true}, ""},
+		{leaseapi.Pool{Capacity: 2, InUse: 3, Overcommit: 1, NextGrantIn: 1}, Request{Overcommit: true}, "full"},
+	} {
+		if got := queueOf(tt.pool, tt.request).Reason; got != tt.want {
+			t.Errorf("%+v to %+v: reason %q, want %q", tt.pool, tt.request, got, tt.want)
+		}
+	}
+}
