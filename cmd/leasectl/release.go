@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -196,8 +198,41 @@ func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Fl
 	if err != nil {
 		return err
 	}
-	a.Notef("released %d and withdrew %d waiting requests of %s", len(released), withdrawn, who)
+	why := ""
+	if len(released)+withdrawn == 0 {
+		why = a.whyNothing(ctx, who)
+	}
+	a.Notef("released %d and withdrew %d waiting requests of %s%s", len(released), withdrawn, who, why)
 	return a.printReleased(released)
+}
+
+// whyNothing says why nothing of an owner was released although it has something: a
+// token gives back what was acquired with it, and nothing else. It is empty if the
+// owner has nothing, or the proxy does not say.
+func (a *app) whyNothing(ctx context.Context, owner string) string {
+	all, err := a.askPools(ctx, a.proxy.url)
+	if err != nil {
+		a.Debugf("%v", err)
+		return ""
+	}
+	var tokens []string
+	for _, p := range all.Pools {
+		for _, l := range p.Leases {
+			if l.Owner == owner && l.Token != "" {
+				tokens = append(tokens, l.Token)
+			}
+		}
+		for _, w := range p.Waiters {
+			if w.Owner == owner && w.Token != "" {
+				tokens = append(tokens, w.Token)
+			}
+		}
+	}
+	if len(tokens) == 0 {
+		return ""
+	}
+	slices.Sort(tokens)
+	return fmt.Sprintf(": what %s has is of another token: %s", owner, strings.Join(slices.Compact(tokens), ", "))
 }
 
 // printedNone prints that nothing is released yet, unless err says that a late release
