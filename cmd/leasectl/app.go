@@ -119,6 +119,22 @@ func (a *app) print(format string, args ...any) error {
 	return nil
 }
 
+// helpOutput is where cobra writes its help, without a look whether that fails.
+type helpOutput struct {
+	*app
+	failed error // of the first write that did
+}
+
+func (o *helpOutput) Write(text []byte) (int, error) {
+	if o.failed == nil {
+		o.failed = o.print("%s", text)
+	}
+	if o.failed != nil {
+		return 0, o.failed
+	}
+	return len(text), nil
+}
+
 // printLines prints one line each, in one write.
 func (a *app) printLines(lines []string) error {
 	if len(lines) == 0 {

@@ -20,6 +20,11 @@ func TestClosedOutput(t *testing.T) {
 		{args: []string{"exec"}, want: exitUsage},
 		{args: []string{"acquire", "--type", "x"}},
 		{stdout: true, args: []string{"acquire", "--type", "x"}, want: exitFailure},
+		{stdout: true, args: []string{"version"}, want: exitFailure},
+		{stdout: true, args: []string{"help"}, want: exitFailure},
+		{stdout: true, args: []string{"exec", "--help"}, want: exitFailure},
+		{stdout: true, args: []string{"help", "exit-codes"}, want: exitFailure},
+		{stdout: true, args: []string{"completion", "bash"}, want: exitFailure},
 	} {
 		for range 20 {
 			r, closed, err := os.Pipe()

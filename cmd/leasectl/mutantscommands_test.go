@@ -4,4 +4,6 @@ package main
 var commandMutants = []mutant{
 	{"a short wait ends without a reason", "holder/ask.go", "case p.InUse >= limit:", "case false:",
 		"./holder", "TestQueueOf", false},
+	{"help that nobody could read is success", "cmd/leasectl/root.go", "\t\terr = help.failed\n", "",
+		"./cmd/leasectl", "TestClosedOutput", false},
 }

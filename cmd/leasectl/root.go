@@ -36,6 +36,9 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	})
 
 	root := newRootCommand(a, args...)
+	help := &helpOutput{app: a}
+	root.SetOut(help)
+	root.SetErr(stderr)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		completeValues(root, a)
 	}
@@ -43,9 +46,10 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 		refuseUnknown(root, args...)
 	}
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
 	err := signalled(ctx, root.ExecuteContext(ctx))
+	if err == nil {
+		err = help.failed
+	}
 	if err != nil && !errors.As(err, new(usageError)) && isCobraUsage(err) {
 		err = usageError{mistyped(err)}
 	}
