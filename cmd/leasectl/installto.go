@@ -43,12 +43,13 @@ func installTo(dir string) (path string, err error) {
 		return "", err
 	}
 	defer from.Close()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
+	err = os.MkdirAll(dir, 0o755)
+	var to *os.File
+	if err == nil {
+		to, err = os.CreateTemp(dir, ".leasectl.*.new")
 	}
-	to, err := os.CreateTemp(dir, ".leasectl.*.new")
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%w: name a directory in which files can be made, such as /tools", err)
 	}
 	defer func() {
 		if err != nil {
