@@ -1,6 +1,7 @@
 package proxyclient
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -8,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -68,6 +70,29 @@ func TestReplacedToken(t *testing.T) {
 		if _, err := c.Renew(t.Context(), []leaseapi.Lease{{Name: "a", Generation: 1}}, 0); err == nil || !strings.Contains(err.Error(), "refused the token") {
 			t.Errorf("with %q in the file: %v", text, err)
 		}
+	}
+}
+
+// A token file that has another token each time that one is refused, as of an agent that
+// renews what the proxy does not take, is no reason to ask without a pause.
+func TestTokenThatIsReplacedAgainAndAgain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	refused := 0
+	c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refused++
+		if err := os.WriteFile(file, fmt.Appendf(nil, "token-%d", refused), 0o600); err != nil {
+			t.Error(err)
+		}
+		http.Error(w, "no", http.StatusUnauthorized)
+	}))
+	c.token, c.tokenFile = "token-0", file
+	ctx, cancel := context.WithTimeout(t.Context(), 3*minPause)
+	defer cancel()
+	if _, err := c.Renew(ctx, []leaseapi.Lease{{Name: "a", Generation: 1}}, 0); err == nil {
+		t.Error("renewed")
+	}
+	if refused > 5 {
+		t.Errorf("asked %d times within three pauses", refused)
 	}
 }
 

@@ -62,6 +62,8 @@ type exchange struct {
 	asked   int      // servers in this round, which ends with a pause
 	standby *outcome // in this round: what one said that does not lead
 	walking bool     // the next attempt is made at once: at another server, or with what was replaced
+
+	replaced bool // the last attempt failed for what was replaced since
 }
 
 // do makes attempts until the policy of the call or p says that it is enough,
@@ -165,7 +167,9 @@ func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (boo
 	walk := x.client.servers.several() && ctx.Err() == nil && x.walk(o)
 	// Both are asked each time, since both keep count.
 	mayRepeat := x.call.repeat.mayRepeat(o)
-	x.walking = walk && mayRepeat || ctx.Err() == nil && x.client.replaced(o, x.trusted)
+	replaced := ctx.Err() == nil && x.client.replaced(o, x.trusted)
+	x.walking = walk && mayRepeat || replaced && !x.replaced // twice in a row: after a pause
+	x.replaced, mayRepeat = replaced, mayRepeat || replaced
 	if x.walking {
 		return true, nil
 	}

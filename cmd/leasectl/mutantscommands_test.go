@@ -6,4 +6,6 @@ var commandMutants = []mutant{
 		"./holder", "TestQueueOf", false},
 	{"help that nobody could read is success", "cmd/leasectl/root.go", "\t\terr = help.failed\n", "",
 		"./cmd/leasectl", "TestClosedOutput", false},
+	{"a token that is replaced at each refusal is shown without a pause", "proxyclient/exchange.go", "replaced && !x.replaced //", "replaced //",
+		"./proxyclient", "TestTokenThatIsReplacedAgainAndAgain", false},
 }
