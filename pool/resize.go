@@ -81,8 +81,8 @@ func (r Resizing) follows(l Lease) bool {
 // nothing either, unless the lease has come to hold exactly From again.
 //
 // A lease of a pool that has names is [ErrListed], one that has ended, or is to be given
-// back because it was broken, a [LostError]. With any other error it returns the lease
-// as it is.
+// back because it was broken, a [LostError]. Beside an error it returns the lease as it
+// is, unless that has ended.
 func (s *Set) Resize(now time.Duration, ref Ref, r Resizing) (Lease, error) {
 	s.Advance(now)
 	r.To = max(r.To, 1)
@@ -96,7 +96,7 @@ func (s *Set) Resize(now time.Duration, ref Ref, r Resizing) (Lease, error) {
 	}
 	switch {
 	case !l.pool.counted() && l.Units == 1:
-		return Lease{}, ErrListed
+		return l.Lease, ErrListed
 	case r.repeats(l.Lease):
 		return l.Lease, nil
 	case !r.follows(l.Lease):

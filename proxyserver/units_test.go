@@ -181,7 +181,7 @@ func TestResize(t *testing.T) {
 	refused(resize(l, 160, `"count":769`), 409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom, Need: 609, Free: 608, Held: 160})
 	refused(resize(l, 160, `"after":2,"count":159`), 409, leaseapi.Problem{Type: leaseapi.ProblemStale, Held: 160, Resizes: 3})
 	refused(resize(l, 160, `"count":1025`), 400, leaseapi.Problem{Type: leaseapi.ProblemTooMany, Held: 160})
-	refused(resize(name, 1, `"count":2`), 409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted})
+	refused(resize(name, 1, `"count":2`), 409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted, Held: 1})
 	refused(resize(name, 1, `"items":2`), 409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted, Held: 1})
 	p.do("POST", "/pools/pause", `{"type":"mem","reason":"moving"}`)
 	refused(resize(l, 160, `"count":161`), 409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom, Need: 1, Free: 608, Held: 160, Reason: "paused: moving"})
@@ -192,7 +192,7 @@ func TestResize(t *testing.T) {
 	metrics := p.do("GET", "/metrics", "").body
 	for _, line := range []string{
 		`leasectl_resizes_total{type="mem",how="grown"} 1`, `leasectl_resizes_total{type="mem",how="shrunk"} 2`,
-		`leasectl_refusals_total{type="mem",reason="no-room"} 2`, `leasectl_limit{type="mem"} 1024`, `leasectl_in_use{type="mem"} 256`,
+		`leasectl_refusals_total{type="mem",reason="no-room"} 2`, `leasectl_refusals_total{type="q",reason="not-counted"} 2`, `leasectl_limit{type="mem"} 1024`, `leasectl_in_use{type="mem"} 256`,
 	} {
 		if !strings.Contains(metrics, line+"\n") {
 			t.Errorf("no %s", line)

@@ -8,4 +8,6 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestClosedOutput", false},
 	{"a token that is replaced at each refusal is shown without a pause", "proxyclient/exchange.go", "replaced && !x.replaced //", "replaced //",
 		"./proxyclient", "TestTokenThatIsReplacedAgainAndAgain", false},
+	{"a resize of a name counts as one of no pool", "pool/resize.go", "return l.Lease, ErrListed", "return Lease{}, ErrListed",
+		"./proxyserver", "TestResize", false},
 }
