@@ -26,9 +26,16 @@ type Handle struct {
 	wrote *wrote // by this process
 }
 
+// Names are of at most 255 bytes, and paths of 4,096. The longest name beside a handle
+// is that of a temporary file with its next record.
+const (
+	maxHandleName = 255 - len("."+nextSuffix+".tmp4294967295")
+	maxHandlePath = 4095 - (255 - maxHandleName)
+)
+
 // OpenHandle returns the handle at path, a file that need not exist. It
 // refuses the empty path, a directory, a symlink, a file of another user, and
-// names that end in .lock or .json.
+// names that end in .lock or .json, or are too long.
 func OpenHandle(path string) (Handle, error) {
 	if path == "" {
 		return Handle{}, errors.New("open handle: the path is empty")
@@ -44,6 +51,12 @@ func OpenHandle(path string) (Handle, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return Handle{}, fmt.Errorf("open handle: %w", err)
+	}
+	if n := len(filepath.Base(abs)); n > maxHandleName {
+		return Handle{}, fmt.Errorf("open handle: the name of the file has %d bytes: choose one of at most %d", n, maxHandleName)
+	}
+	if len(abs) > maxHandlePath {
+		return Handle{}, fmt.Errorf("open handle: the path has %d bytes: choose one of at most %d", len(abs), maxHandlePath)
 	}
 	// Early, so that a mistake shows before anything is acquired; what
 	// counts is the check of each file when it is opened.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -37,6 +38,8 @@ func TestOpenHandle(t *testing.T) {
 		{"dangling", "", "is a symlink"},
 		{"file.json", "", "ends in .json"},
 		{"file.lock", "", "ends in .lock"},
+		{strings.Repeat("a", 5000), "", "the name of the file has 5000 bytes: choose one of at most 230"},
+		{strings.Repeat("dir/", 2000) + "a", "", "bytes: choose one of at most 4070"},
 	} {
 		h, err := OpenHandle(tt.path)
 		if tt.says != "" {
@@ -47,6 +50,23 @@ func TestOpenHandle(t *testing.T) {
 			t.Errorf("%q: path %q, error %v, want path %q", tt.path, h.Path(), err, tt.want)
 		}
 	}
+}
+
+// The longest name has room for those of the files beside it.
+func TestLongestHandle(t *testing.T) {
+	if _, err := OpenHandle(strings.Repeat("a", maxHandleName+1)); err == nil {
+		t.Error("a longer one is accepted")
+	}
+	h, err := OpenHandle(filepath.Join(t.TempDir(), strings.Repeat("a", maxHandleName)))
+	ok(t, err)
+	ok(t, h.Update(t.Context(), func(tx *Tx) error {
+		tx.Record = Record{State: StateQueued, RequestID: "a"}
+		return tx.Save()
+	}))
+	ok(t, h.Update(t.Context(), func(tx *Tx) error {
+		tx.Record = Record{State: StateHeld, RequestID: "a", Leases: []Lease{{Name: "t-0", Generation: 1}}}
+		return nil
+	}))
 }
 
 // The meaning of the files together, for each content that each may have.
