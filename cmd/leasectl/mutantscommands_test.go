@@ -1,6 +1,7 @@
 package main
 
-// commandMutants are bugs of what commands say, refuse and return.
+// commandMutants are bugs of what commands say, refuse and return, and of calls that
+// hold up others.
 var commandMutants = []mutant{
 	{"a short wait ends without a reason", "holder/ask.go", "case p.InUse >= limit:", "case false:",
 		"./holder", "TestQueueOf", false},
@@ -10,4 +11,6 @@ var commandMutants = []mutant{
 		"./proxyclient", "TestTokenThatIsReplacedAgainAndAgain", false},
 	{"a resize of a name counts as one of no pool", "pool/resize.go", "return l.Lease, ErrListed", "return Lease{}, ErrListed",
 		"./proxyserver", "TestResize", false},
+	{"a member of etcd that hangs holds up every request", "proxyserver/store/etcd/gateway.go", "case <-ctx.Done():", "case <-context.Background().Done():",
+		"./proxyserver/store/etcd", "TestHangingAuthentication", false},
 }

@@ -24,6 +24,8 @@ type gateway struct {
 	http        http.Client
 	credentials string // path of a file with user:password; empty: none are needed
 
+	authenticating chan struct{} // has room for the one request that gets a new token
+
 	mu    sync.Mutex
 	token string // of the last authentication
 }
@@ -32,7 +34,7 @@ type gateway struct {
 const maxResponse = 1 << 30
 
 func newGateway(a Address, secure *secure, credentials string) *gateway {
-	g := &gateway{credentials: credentials}
+	g := &gateway{credentials: credentials, authenticating: make(chan struct{}, 1)}
 	for _, host := range a.Hosts {
 		g.bases = append(g.bases, a.scheme()+host)
 	}
@@ -115,9 +117,7 @@ func (g *gateway) send(ctx context.Context, path string, body []byte, out any) e
 // sendTo sends a request to one member, and once more after it has authenticated
 // if that was missing.
 func (g *gateway) sendTo(ctx context.Context, base, path string, body []byte, out any) error {
-	g.mu.Lock()
-	token := g.token
-	g.mu.Unlock()
+	token := g.lastToken()
 	err := g.post(ctx, base, path, token, body, out)
 	if g.credentials == "" || !unauthenticated(err) {
 		return err
@@ -145,10 +145,14 @@ func asksForNobody(err error) bool {
 // authenticate returns a new token in the place of one that etcd refused, or "" if none
 // is needed any more. The file is read each time, so that a password may change.
 func (g *gateway) authenticate(ctx context.Context, base, old string) (string, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.token != old { // somebody was faster
-		return g.token, nil
+	select {
+	case g.authenticating <- struct{}{}:
+		defer func() { <-g.authenticating }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+	if token := g.lastToken(); token != old { // somebody was faster
+		return token, nil
 	}
 	user, password, err := readCredentials(g.credentials)
 	if err != nil {
@@ -164,8 +168,16 @@ func (g *gateway) authenticate(ctx context.Context, base, old string) (string, e
 	if err := g.post(ctx, base, "/v3/auth/authenticate", "", body, &reply); err != nil && !asksForNobody(err) {
 		return "", err
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.token = reply.Token
 	return g.token, nil
+}
+
+func (g *gateway) lastToken() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.token
 }
 
 // readCredentials reads a file that holds user:password.

@@ -1,0 +1,61 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A member that hangs while it authenticates one request holds up the others for as
+// long as they have, and no longer.
+func TestHangingAuthentication(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/auth/authenticate"):
+			close(asked) // twice would be a panic
+			<-answer
+			w.Write([]byte(`{"token":"new"}`))
+		case r.Header.Get("Authorization") != "new":
+			w.WriteHeader(http.StatusUnauthorized)
+			w.Write([]byte(`{"code":16,"message":"invalid auth token"}`))
+		default:
+			w.Write([]byte(`{}`))
+		}
+	}))
+	defer srv.Close()
+	file := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(file, []byte("leasectl:secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := newGateway(Address{Hosts: []string{strings.TrimPrefix(srv.URL, "http://")}}, nil, file)
+	put := func(ctx context.Context) error { return g.call(ctx, "/v3/kv/put", struct{}{}, &struct{}{}) }
+	first := make(chan error, 1)
+	go func() { first <- put(t.Context()) }()
+	<-asked
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	second := make(chan error, 1)
+	go func() { second <- put(ctx) }()
+	select {
+	case err := <-second:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the second request: %v", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the second request waits for the first")
+	}
+	close(answer)
+	if err := <-first; err != nil {
+		t.Errorf("the first request: %v", err)
+	}
+	if err := put(t.Context()); err != nil {
+		t.Errorf("with the new token: %v", err)
+	}
+}
