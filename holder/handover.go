@@ -47,7 +47,7 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 	if o.ReleaseAfter > 0 {
 		ctx, cancel := context.WithTimeout(ctx, leaseapi.ProvisionalTTL)
 		defer cancel()
-		if err := l.delayByProxy(ctx, o.ReleaseAfter); err != nil {
+		if err := l.delayRelease(ctx, o.ReleaseAfter); err != nil {
 			return err
 		}
 	}

@@ -73,9 +73,9 @@ func sameGrant(a, b lockfile.Record) bool {
 	return a.RequestID == b.RequestID && slices.Equal(a.Names(), b.Names())
 }
 
-// delayByProxy is [delayByProxy] for a lease that was just acquired: it is lost if it
+// delayRelease is [delayByProxy] for a lease that was just acquired: it is lost if it
 // is over already.
-func (l *Lease) delayByProxy(ctx context.Context, delay time.Duration) error {
+func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
 	over, err := delayByProxy(ctx, l.client, l.handle, l.grant.Leases, l.record.Owner, delay)
 	if err == nil && len(over) > 0 {
 		err = fmt.Errorf("put the release off by %s: %s: %w (%s)", leaseapi.Duration(delay), over[0].Name, proxyclient.ErrLost, over[0].Reason)

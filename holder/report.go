@@ -23,12 +23,12 @@ type Wait struct {
 	Type  string
 	Begun time.Time
 
-	mu      sync.Mutex
-	queued  leaseapi.Queued
-	at      time.Time
-	trouble Trouble
-	heard   chan struct{} // closed when there is something to tell; see Heard
-	closed  bool
+	mu       sync.Mutex
+	queued   leaseapi.Queued
+	at       time.Time
+	trouble  Trouble
+	news     chan struct{} // closed when there is something to tell; see Heard
+	announce sync.Once     // closes it
 }
 
 // Trouble is why a proxy does not answer, or fails, while a request waits.
@@ -57,10 +57,15 @@ func (w *Wait) Trouble() Trouble {
 func (w *Wait) Heard() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.heard == nil {
-		w.heard = make(chan struct{})
+	return w.newsLocked()
+}
+
+// newsLocked returns the channel, which the zero Wait has not. w.mu is held.
+func (w *Wait) newsLocked() chan struct{} {
+	if w.news == nil {
+		w.news = make(chan struct{})
 	}
-	return w.heard
+	return w.news
 }
 
 // Tell takes what the proxy says of the queue.
@@ -83,13 +88,5 @@ func (w *Wait) Fail(err error, since time.Time) {
 	}
 }
 
-// hear closes heard, once. w.mu is held.
-func (w *Wait) hear() {
-	if w.heard == nil {
-		w.heard = make(chan struct{})
-	}
-	if !w.closed {
-		w.closed = true
-		close(w.heard)
-	}
-}
+// hear says that there is something to tell. w.mu is held.
+func (w *Wait) hear() { w.announce.Do(func() { close(w.newsLocked()) }) }

@@ -95,12 +95,12 @@ type burst struct {
 	t      *testing.T
 	dir    string
 	mode   string
-	server *restarted
+	server *durableServer
 	all    []*arrival
 }
 
 func newBurst(t *testing.T, program, mode string) *burst {
-	b := &burst{t: t, dir: t.TempDir(), mode: mode, server: newRestarted(t, program, "--pool", "q=3")}
+	b := &burst{t: t, dir: t.TempDir(), mode: mode, server: newDurableServer(t, program, "--pool", "q=3")}
 	// The nth run makes run-n, waits for go-n and ends with exit code 10 + n.
 	script := `n=1
 until mkdir "run-$n" 2>/dev/null; do n=$((n + 1)); done

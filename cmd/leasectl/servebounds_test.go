@@ -112,7 +112,7 @@ func metricsOf(t *testing.T, client *http.Client, url string) string {
 // Without tokens a server on loopback answers to its own names only, and to those of
 // --host.
 func TestServeHosts(t *testing.T) {
-	s := startServe(t, build(t, ""), "", "--host", "leases.test,Other.test", "--host", "third.test")
+	s := startServer(t, build(t, ""), "", "--host", "leases.test,Other.test", "--host", "third.test")
 	for host, want := range map[string]int{
 		"leases.test": 200, "other.test": 200, "third.test:80": 200, "localhost": 200, "evil.test": 403, "test": 403,
 	} {
@@ -134,7 +134,7 @@ func TestServeHosts(t *testing.T) {
 
 // Idle clients, more than there are descriptors, keep nobody out.
 func TestServeWithFewDescriptors(t *testing.T) {
-	s := startServe(t, build(t, ""), "ulimit -n 64")
+	s := startServer(t, build(t, ""), "ulimit -n 64")
 	address := strings.TrimPrefix(s.url, "http://")
 	for range 200 {
 		c, err := net.Dial("tcp", address)

@@ -18,8 +18,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// restarted is a durable server that is killed and started again.
-type restarted struct {
+// durableServer is a `leasectl serve` with a store, which is killed and started again.
+type durableServer struct {
 	t       *testing.T
 	program string
 	args    []string
@@ -28,7 +28,7 @@ type restarted struct {
 	cmd     *exec.Cmd
 }
 
-func newRestarted(t *testing.T, program string, args ...string) *restarted {
+func newDurableServer(t *testing.T, program string, args ...string) *durableServer {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "leasectl-test-") // short, for the socket in it
 	if err != nil {
@@ -36,7 +36,7 @@ func newRestarted(t *testing.T, program string, args ...string) *restarted {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
-	r := &restarted{t: t, program: program, args: append([]string{"serve", "--socket", socket, "--data", filepath.Join(dir, "data")}, args...)}
+	r := &durableServer{t: t, program: program, args: append([]string{"serve", "--socket", socket, "--data", filepath.Join(dir, "data")}, args...)}
 	if r.client, err = proxyclient.New(proxyclient.Options{URL: "unix://" + socket}); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func newRestarted(t *testing.T, program string, args ...string) *restarted {
 }
 
 // start starts the server, and returns when it answers.
-func (r *restarted) start() {
+func (r *durableServer) start() {
 	r.t.Helper()
 	r.cmd = exec.Command(r.program, r.args...)
 	r.cmd.Stderr = &r.log
@@ -58,21 +58,21 @@ func (r *restarted) start() {
 }
 
 // restart kills the server and starts it again.
-func (r *restarted) restart() {
+func (r *durableServer) restart() {
 	r.t.Helper()
 	r.cmd.Process.Kill()
 	r.cmd.Wait()
 	r.start()
 }
 
-func (r *restarted) context() context.Context {
+func (r *durableServer) context() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	r.t.Cleanup(cancel)
 	return ctx
 }
 
 // pool is the first pool.
-func (r *restarted) pool() (pool leaseapi.Pool) {
+func (r *durableServer) pool() (pool leaseapi.Pool) {
 	r.t.Helper()
 	await(r.t, &r.log, "the server to answer", func() bool {
 		pools, err := r.client.Pools(r.context())
@@ -85,7 +85,7 @@ func (r *restarted) pool() (pool leaseapi.Pool) {
 }
 
 // hold acquires a lease and confirms it.
-func (r *restarted) hold(ttl time.Duration) []leaseapi.Lease {
+func (r *durableServer) hold(ttl time.Duration) []leaseapi.Lease {
 	r.t.Helper()
 	g, err := r.client.Acquire(r.context(), proxyclient.Request{Type: r.pool().Type, Count: 1, Owner: "holder", TTL: ttl, Wait: patience})
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *restarted) hold(ttl time.Duration) []leaseapi.Lease {
 	return g.Leases
 }
 
-func (r *restarted) release(leases []leaseapi.Lease, delay time.Duration) {
+func (r *durableServer) release(leases []leaseapi.Lease, delay time.Duration) {
 	r.t.Helper()
 	req := leaseapi.ReleaseRequest{Leases: leases, Delay: leaseapi.Duration(delay)}
 	if _, err := r.client.Release(r.context(), req); err != nil {
@@ -107,7 +107,7 @@ func (r *restarted) release(leases []leaseapi.Lease, delay time.Duration) {
 
 // awaitStored waits until the server's directory has the requests of all owners: those
 // that wait are stored a moment after they come.
-func (r *restarted) awaitStored(owners []string) {
+func (r *durableServer) awaitStored(owners []string) {
 	r.t.Helper()
 	await(r.t, &r.log, "all owners to be stored", func() bool {
 		var stored []byte
@@ -125,7 +125,7 @@ func (r *restarted) awaitStored(owners []string) {
 func TestQueueKeepsItsOrderOverARestart(t *testing.T) {
 	t.Parallel()
 	const waiters = 16
-	r := newRestarted(t, build(t, ""), "--pool", "q=1")
+	r := newDurableServer(t, build(t, ""), "--pool", "q=1")
 	held := r.hold(time.Hour)
 	var mu sync.Mutex
 	var order []int
@@ -187,7 +187,7 @@ func TestRestartsKeepNothingDeadAlive(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRestarted(t, program, "--pool", "q=1")
+			r := newDurableServer(t, program, "--pool", "q=1")
 			leases := r.hold(tt.ttl)
 			if tt.delay > 0 {
 				r.release(leases, tt.delay)
@@ -214,7 +214,7 @@ func TestPaceOutlivesARestart(t *testing.T) {
 	if err := os.WriteFile(config, []byte("resources: [{type: q, names: [a, b, c], pace: 1h}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := newRestarted(t, build(t, ""), "--config", config)
+	r := newDurableServer(t, build(t, ""), "--config", config)
 	r.release(r.hold(0), 0)
 	for range 2 {
 		r.restart()
@@ -229,7 +229,7 @@ func TestPaceOutlivesARestart(t *testing.T) {
 // the lease is its holder's still, and nobody who waits gets it.
 func TestStall(t *testing.T) {
 	t.Parallel()
-	r := newRestarted(t, build(t, ""), "--pool", "q=1")
+	r := newDurableServer(t, build(t, ""), "--pool", "q=1")
 	const ttl = 4 * time.Second
 	held := r.hold(ttl)
 	ctx, leave := context.WithCancel(r.context())

@@ -17,8 +17,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// served is a `leasectl serve` of a test's own.
-type served struct {
+// testServer is a `leasectl serve` that may end by itself.
+type testServer struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	log  *journalLog
@@ -26,11 +26,11 @@ type served struct {
 	exit chan int
 }
 
-// startServe runs the program with serve and args on a free port, through a shell
+// startServer runs the program with serve and args on a free port, through a shell
 // that does before first; "" is nothing.
-func startServe(t *testing.T, program, before string, args ...string) *served {
+func startServer(t *testing.T, program, before string, args ...string) *testServer {
 	t.Helper()
-	s := &served{t: t, log: new(journalLog), exit: make(chan int, 1)}
+	s := &testServer{t: t, log: new(journalLog), exit: make(chan int, 1)}
 	script := before + "\nexec \"$@\""
 	s.cmd = exec.Command("sh", append([]string{"-c", script, "sh", program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=2"}, args...)...)
 	s.cmd.Stderr = s.log
@@ -48,7 +48,7 @@ func startServe(t *testing.T, program, before string, args ...string) *served {
 }
 
 // call returns status and body of the answer to a POST.
-func (s *served) call(target string) (int, string, error) {
+func (s *testServer) call(target string) (int, string, error) {
 	resp, err := http.Post(s.url+target, "", nil)
 	if err != nil {
 		return 0, "", err
@@ -59,7 +59,7 @@ func (s *served) call(target string) (int, string, error) {
 }
 
 // grant acquires a name, which it must get.
-func (s *served) grant() string {
+func (s *testServer) grant() string {
 	s.t.Helper()
 	status, body, err := s.call(leaseapi.PathAcquire + "?type=q")
 	if err != nil || status != http.StatusOK {
@@ -70,7 +70,7 @@ func (s *served) grant() string {
 
 // ends waits for the exit, with that code and a line that holds says, and without
 // a stack trace.
-func (s *served) ends(code int, says string) {
+func (s *testServer) ends(code int, says string) {
 	s.t.Helper()
 	select {
 	case got := <-s.exit:
@@ -103,7 +103,7 @@ func TestServeNoticesThatItsStoreIsGone(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, asked %v", c.name, asked), func(t *testing.T) {
 				t.Parallel()
 				data := filepath.Join(t.TempDir(), "data")
-				s := startServe(t, program, "", "--data", data)
+				s := startServer(t, program, "", "--data", data)
 				s.grant()
 				if err := c.do(data); err != nil {
 					t.Fatal(err)
@@ -125,11 +125,11 @@ func TestServeNoticesThatItsStoreIsGone(t *testing.T) {
 func TestSecondServerOnThePath(t *testing.T) {
 	program := build(t, "")
 	data := filepath.Join(t.TempDir(), "data")
-	first := startServe(t, program, "", "--data", data)
+	first := startServer(t, program, "", "--data", data)
 	if err := os.Rename(data, data+".old"); err != nil {
 		t.Fatal(err)
 	}
-	second := startServe(t, program, "", "--data", data)
+	second := startServer(t, program, "", "--data", data)
 	name := second.grant()
 	first.ends(74, "it is gone")
 	if again := second.grant(); again == name {
@@ -143,12 +143,12 @@ func TestServeWithAFullDisk(t *testing.T) {
 	program := build(t, "")
 	data := filepath.Join(t.TempDir(), "data")
 	// Blocks of 512 bytes. The shell ignores SIGXFSZ, so writes fail with EFBIG.
-	s := startServe(t, program, "trap '' XFSZ; ulimit -f 128", "--data", data)
+	s := startServer(t, program, "trap '' XFSZ; ulimit -f 128", "--data", data)
 	held := s.grant()
 	s.fill()
 	s.ends(74, "file too large")
 
-	again := startServe(t, program, "", "--data", data)
+	again := startServer(t, program, "", "--data", data)
 	if other := again.grant(); other == held {
 		t.Errorf("%s was granted twice", held)
 	}
@@ -161,7 +161,7 @@ func TestServeOnAFullFileSystem(t *testing.T) {
 	if out, err := exec.Command("sh", "-c", alone+` "$0" true`, data).CombinedOutput(); err != nil {
 		t.Skipf("no file system of its own for a process here: %v: %s", err, out)
 	}
-	s := startServe(t, build(t, ""), "exec "+alone+` "`+data+`" "$@"`, "--data", data)
+	s := startServer(t, build(t, ""), "exec "+alone+` "`+data+`" "$@"`, "--data", data)
 	s.grant()
 	s.fill()
 	s.ends(74, "no space left on device")
@@ -169,7 +169,7 @@ func TestServeOnAFullFileSystem(t *testing.T) {
 
 // fill has ids remembered, each of which takes room that does not come back, until
 // there is none. The call that does not fit is refused.
-func (s *served) fill() {
+func (s *testServer) fill() {
 	s.t.Helper()
 	status := http.StatusOK
 	for i := 0; status == http.StatusOK; i++ {
@@ -189,7 +189,7 @@ func (s *served) fill() {
 func TestServeRefusesADamagedStore(t *testing.T) {
 	program := build(t, "")
 	data := filepath.Join(t.TempDir(), "data")
-	s := startServe(t, program, "", "--data", data)
+	s := startServer(t, program, "", "--data", data)
 	resp, err := http.Post(s.url+leaseapi.PathAcquire+"?type=q&owner=somebody", "", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 // browser can reach the proxy.
 func TestWaitLineNamesThePage(t *testing.T) {
 	program := build(t, "")
-	s := startServe(t, program, "")
+	s := startServer(t, program, "")
 	s.grant()
 	s.grant()
 	var stderr journalLog
