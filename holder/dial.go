@@ -28,8 +28,9 @@ type ProxyOptions struct {
 // releases in the same process share a connection.
 type dialer struct {
 	ProxyOptions
-	stateDir string
-	report   Reporter
+	stateDir  string
+	report    Reporter
+	listening <-chan struct{}
 
 	mu      sync.Mutex                     // guards the rest, also while dial starts a local proxy
 	clients map[string]*proxyclient.Client // by the name of their proxy
@@ -157,7 +158,7 @@ func (d *dialer) token() (string, error) {
 
 // open makes a client. The caller holds d.mu.
 func (d *dialer) open(a address, revive func(context.Context) error) (*proxyclient.Client, error) {
-	options := proxyclient.Options{URL: a.url, TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive}
+	options := proxyclient.Options{URL: a.url, TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive, Ready: d.listening}
 	var err error
 	if options.Token, err = d.token(); err != nil {
 		return nil, err

@@ -70,10 +70,12 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 	if tx.RequestID == "" && tx.State == lockfile.StateHeld {
 		tx.RequestID = rand.Text() // of a copied handle: what is owed is known by an id
 	}
-	<-h.listening
 	g.owed = owedBy(tx.Record)
 	g.intent = h.beginRelease(ctx, handle, tx.Record)
 	failpoint("release-in-journal")
+	if !h.releasedIfKilled(tx) {
+		<-h.listening // the handle is written before the release is sent
+	}
 	if g.released, err = h.releaseAll(ctx, tx, true, h.toTheirProxies); err == nil {
 		return g, nil
 	}

@@ -3,9 +3,12 @@ package holder
 import (
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
 )
 
 // Nothing is sent before the program hears the signals that ask it to end, but it
@@ -14,7 +17,7 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 	for _, private := range []bool{true, false} {
 		w := newWorld(t)
 		listening := make(chan struct{})
-		w.listening = listening
+		w.Holder = w.processThat(listening)
 		w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
 			select {
 			case <-listening:
@@ -44,6 +47,53 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // for a request that is sent too early to arrive
 		close(listening)
 		if err := <-acquired; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A release says in the journal what it is about to do, and connects, before the program
+// hears the signals that ask it to end; a handle that it must write first waits.
+func TestNoReleaseIsSentBeforeListening(t *testing.T) {
+	for _, bare := range []bool{false, true} {
+		w := newWorld(t)
+		handle := w.handle("h")
+		l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: handle, Outlives: true, WaitTimeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.HandOver(within(t), HandOver{}, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if bare {
+			if err := os.Remove(handle.Path() + ".json"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		listening := make(chan struct{})
+		w.proxy.onRelease = func(http.ResponseWriter, *http.Request) bool {
+			select {
+			case <-listening:
+			default:
+				t.Error("released before the handlers were there")
+			}
+			return false
+		}
+		later := w.processThat(listening)
+		released := make(chan error, 1)
+		go func() {
+			_, err := later.giveBack(within(t), handle, Anything)
+			released <- err
+		}()
+		for w.journalEntries() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(20 * time.Millisecond) // for what comes too early
+		if got := w.record(handle).State; got != lockfile.StateHeld {
+			t.Errorf("before the handlers were there the handle became %s", got)
+		}
+		close(listening)
+		if err := <-released; err != nil {
 			t.Fatal(err)
 		}
 	}

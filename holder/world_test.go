@@ -173,6 +173,11 @@ func newWorld(t *testing.T) *world {
 func (w *world) otherProcess() *Holder {
 	listening := make(chan struct{})
 	close(listening)
+	return w.processThat(listening)
+}
+
+// processThat is otherProcess with one that hears signals when listening is closed.
+func (w *world) processThat(listening <-chan struct{}) *Holder {
 	h := New(Options{
 		StateDir: w.dir, Owner: "job-1", Report: w.report, Listening: listening,
 		Proxy: ProxyOptions{URL: w.proxy.URL, Version: "test"},

@@ -31,6 +31,9 @@ type Options struct {
 	// block until that proxy listens, and is called from several goroutines; nil: nobody
 	// starts the proxy.
 	Revive func(context.Context) error
+	// Ready is closed when requests may be sent. Until then the client only connects,
+	// since that takes as long as what most programs have to do first. Nil: at once.
+	Ready <-chan struct{}
 }
 
 // Client speaks to one proxy, which may be several servers of which one leads. It is
@@ -40,6 +43,7 @@ type Client struct {
 	servers   servers
 	socket    bool // it is a socket, which no browser reaches
 	userAgent string
+	ready     <-chan struct{}
 	credentials
 
 	wire     atomic.Int64 // of the Capabilities that the proxy has shown
@@ -122,7 +126,7 @@ func newClient(o Options) (*Client, error) {
 	if err := checkToken(o.Token); err != nil {
 		return nil, err
 	}
-	c := &Client{userAgent: o.UserAgent}
+	c := &Client{userAgent: o.UserAgent, ready: o.Ready}
 	c.token, c.tokenFile, c.transport = o.Token, o.TokenFile, newTransport()
 	if c.userAgent == "" {
 		c.userAgent = "leasectl"

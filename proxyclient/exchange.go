@@ -28,8 +28,7 @@ type call struct {
 	// prepare completes the request just before each attempt, or stops it;
 	// may be nil.
 	prepare func(*http.Request) error
-	ready   <-chan struct{} // closed when an attempt may be written; nil: at once
-	onSent  func()          // called when an attempt is written, and not after the call; may be nil
+	onSent  func() // called when an attempt is written, and not after the call; may be nil
 }
 
 // quickTime is how long one attempt may stay without answer where there is
@@ -71,7 +70,7 @@ type exchange struct {
 func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	x := exchange{
 		client: c, call: q, patience: p,
-		sending: sending{ready: q.ready, onSent: q.onSent},
+		sending: sending{ready: c.ready, onSent: q.onSent},
 		http:    http.Client{Timeout: q.timeout, CheckRedirect: noRedirects},
 	}
 	defer x.sending.end()

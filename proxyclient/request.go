@@ -25,10 +25,6 @@ type Request struct {
 	// Overcommit asks for the lease although the pool is full or paused.
 	Overcommit bool
 
-	// Ready is closed when the request may be sent. Until then it is only connected,
-	// since that takes as long as what most programs have to do first. Nil: at once.
-	Ready <-chan struct{}
-
 	// OnSent is called when an attempt has been sent: until the answer comes the caller
 	// has time for what it is to do then. It must not block, and is not called after
 	// Acquire has returned. It may be nil.

@@ -78,8 +78,8 @@ var endings = []os.Signal{syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT, sysc
 
 // listenLater are the commands that may start before signal handlers are
 // installed, which takes as long as all that these commands do until then. They
-// wait for it before they write a handle that others know, or ask the proxy for
-// something; a signal that ends them earlier leaves at most a journal entry for which
+// wait for it before they write a handle that others know, or send the proxy
+// anything; a signal that ends them earlier leaves at most a journal entry for which
 // nothing was sent.
 var listenLater = []string{"acquire", "exec", "release"}
 
