@@ -5,6 +5,8 @@ package main
 var costMutants = []mutant{
 	{"a request is sent before signals are heard", "proxyclient/sending.go", "\t\t\t<-s.ready\n", "",
 		"./holder", "TestNothingIsSentBeforeListening", false},
+	{"a release writes its handle before signals are heard", "holder/giveback.go", "\t\t<-h.listening // ", "\t\t// ",
+		"./holder", "TestNoReleaseIsSentBeforeListening", false},
 	{"what was put off is not waited for", "proxyclient/instant.go", "\t\trunning.Wait()\n", "",
 		"./proxyclient", "TestAfter", false},
 	{"a journal entry says what a bare handle owes", "holder/releaseowed.go", "tx.RequestOnDisk() == tx.RequestID && ", "",
