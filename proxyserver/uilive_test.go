@@ -108,7 +108,8 @@ func TestLive(t *testing.T) {
 		}
 		for range 100 { // of each second, ten
 			p.release(`{"names":["q-0"]}`)
-			p.granted("type=q&request_id=" + num(uint64(time.Now().UnixNano())))
+			id := num(uint64(time.Now().UnixNano()))
+			p.granted("type=q&request_id=" + id + "&owner=" + id) // the page shows the owner, and no part of a second
 			time.Sleep(100 * time.Millisecond)
 		}
 		synctest.Wait()
