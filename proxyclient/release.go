@@ -37,10 +37,10 @@ func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 // stands in the reply as stale. The reply also counts beside an error: it says
 // what was released all the same.
 //
-// If ctx ends by a deadline and the last attempt got no HTTP answer, the error is
-// [ErrUnreachable]. A version-1 proxy ignores what it does not know, so where
-// leases with generations, request ids or a delay are given to one, the error is
-// [errors.ErrUnsupported], and nothing was done for these.
+// If ctx ends by a deadline after an attempt that failed without an HTTP answer, or
+// before any came, the error is [ErrUnreachable]. A version-1 proxy ignores what it
+// does not know, so where leases with generations, request ids or a delay are given to
+// one, the error is [errors.ErrUnsupported], and nothing was done for these.
 //
 // If a version-1 proxy does not know a name, somebody else has released it; but if
 // an earlier release of it got an error, or no answer, the error is an
