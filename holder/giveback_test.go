@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -22,14 +21,8 @@ func TestReleaseIsWrittenDownOnce(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
-			handle := w.handle("handle")
-			l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: handle, Outlives: true, WaitTimeout: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := l.HandOver(within(t), HandOver{}, func() error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			l := w.take(Request{Count: 1})
+			handle := l.handle
 			if tt.bare {
 				if err := os.Remove(handle.Path() + ".json"); err != nil {
 					t.Fatal(err)

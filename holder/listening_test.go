@@ -57,14 +57,7 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	for _, bare := range []bool{false, true} {
 		w := newWorld(t)
-		handle := w.handle("h")
-		l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: handle, Outlives: true, WaitTimeout: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.HandOver(within(t), HandOver{}, func() error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		handle := w.take(Request{Count: 1}).handle
 		if bare {
 			if err := os.Remove(handle.Path() + ".json"); err != nil {
 				t.Fatal(err)

@@ -71,14 +71,14 @@ func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decisi
 func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
 	for i, o := range tx.Owed {
 		proxy := h.dialer.of(o.Proxy)
-		if proxy == "" {
-			continue // releaseOwed says so
+		if proxy == "" || o.Unconfirmed {
+			continue // of no proxy: releaseOwed says so
 		}
 		anothers, err := h.mayBeAnothers(ctx, o, proxy)
 		if err != nil {
 			return nil, fmt.Errorf("release %s: %w", describeOwed(o), err)
 		}
-		tx.Owed[i].Unconfirmed = o.Unconfirmed || anothers
+		tx.Owed[i].Unconfirmed = anothers
 	}
 	return h.releaseOwed(ctx, tx, h.toTheirProxies)
 }

@@ -72,20 +72,6 @@ func (p *countedPool) resize(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// take acquires a lease into a handle that others may know.
-func (w *world) take(r Request) *Lease {
-	w.t.Helper()
-	r.Type, r.Handle, r.WaitTimeout, r.Outlives = "t", w.handle("handle"), time.Minute, true
-	l, err := w.Acquire(within(w.t), r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := l.HandOver(within(w.t), HandOver{}, func() error { return nil }); err != nil {
-		w.t.Fatal(err)
-	}
-	return l
-}
-
 // A resize is what the handle says afterwards, also when it failed, and when the
 // handle was wrong before: an earlier one may have been killed before it could write.
 func TestResize(t *testing.T) {

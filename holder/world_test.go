@@ -258,3 +258,17 @@ func within(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// take acquires a lease into a handle that others may know.
+func (w *world) take(r Request) *Lease {
+	w.t.Helper()
+	r.Type, r.Handle, r.WaitTimeout, r.Outlives = "t", w.handle("handle"), time.Minute, true
+	l, err := w.Acquire(within(w.t), r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := l.HandOver(within(w.t), HandOver{}, func() error { return nil }); err != nil {
+		w.t.Fatal(err)
+	}
+	return l
+}

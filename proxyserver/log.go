@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +16,6 @@ import (
 type changeLog struct {
 	*slog.Logger
 	clock clock
-	now   time.Time // of the lines of a batch; zero: each has its own
 }
 
 // changes writes a line for every grant and every end of a lease that became
@@ -26,7 +24,6 @@ func (l changeLog) changes(changes []pool.Change) {
 	if !l.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	l.now = time.Now()
 	for i := range changes {
 		switch c := &changes[i]; c.Kind {
 		case pool.Granted:
@@ -168,12 +165,8 @@ func (l changeLog) write(level slog.Level, what string, attrs ...slog.Attr) {
 	if !handler.Enabled(ctx, level) {
 		return
 	}
-	now := l.now
-	if now.IsZero() {
-		now = time.Now()
-	}
-	r := slog.NewRecord(now, level, what, 0)
-	r.AddAttrs(slices.DeleteFunc(attrs, func(a slog.Attr) bool { return a.Key == "" })...) // a record has room for five
+	r := slog.NewRecord(time.Now(), level, what, 0)
+	r.AddAttrs(attrs...)
 	handler.Handle(ctx, r)
 }
 
@@ -234,7 +227,7 @@ func (l changeLog) limitMoved(r pool.Reports) {
 		slog.String("reason", r.Moved.Why()), slog.String("owner", owner), slogText("token", token), slogText("detail", r.Moved.Detail))
 }
 
-// slogText is left out by [changeLog.write] if the text is empty.
+// slogText is left out by handlers if the text is empty.
 func slogText(key, text string) slog.Attr {
 	if text == "" {
 		return slog.Attr{}

@@ -79,7 +79,7 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 	}
 	t := &term{
 		committer: committer{
-			store: st, election: opts.election, clock: clock, metrics: opts.metrics, log: changeLog{Logger: opts.log, clock: clock}, past: newPast(clock),
+			store: st, election: opts.election, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock}, past: newPast(clock),
 			commitSem: make(chan struct{}, 1), failed: make(chan struct{}),
 			waiting: make(waiters), open: open, saved: saved,
 		},
