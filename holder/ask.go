@@ -30,7 +30,6 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		RequestID:  l.record.RequestID,
 		TTL:        r.TTL,
 		Wait:       r.WaitTimeout,
-		OnSent:     r.OnSent,
 		OnQueued:   func(q leaseapi.Queued) { wait.Tell(l.saysWho(q)) },
 		OnTrouble:  wait.Fail,
 		OnRetry: func(err error) {

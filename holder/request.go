@@ -34,11 +34,6 @@ type Request struct {
 	Coalesce, Variant string
 	Overcommit        bool // take the lease although the pool is full or paused
 
-	// OnSent is called when the proxy has been asked: until the answer comes the caller
-	// has time for what it is to do then. It is called for each attempt, and never if
-	// nobody had to be asked. It must not block, and may be nil.
-	OnSent func()
-
 	// Shared says that the lease is one that commands of this machine hold
 	// together, and has a handle of its own; nil: it is this process's alone.
 	Shared *Shared

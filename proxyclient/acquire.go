@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -35,8 +36,10 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 		onRetry:   r.OnRetry,
 		onTrouble: r.OnTrouble,
 	}}
+	var prepared sync.WaitGroup
+	prepared.Go(prepareJSON) // while the proxy is asked
 	g, err := a.run(ctx)
-	a.preparing.Wait()
+	prepared.Wait()
 	if err != nil {
 		return nil, fmt.Errorf("acquire: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -30,10 +29,8 @@ type acquisition struct {
 	// it is asked for one at a time, with nothing but version 1's parameters.
 	oneByOne bool
 
-	last      attempt // the last one
-	unwatch   func()  // ends the questions about the one under way; nil: there are none
-	firstSent sync.Once
-	preparing sync.WaitGroup // for the answer
+	last    attempt // the last one
+	unwatch func()  // ends the questions about the one under way; nil: there are none
 	// joined: it has joined a run that is under way. waitEnd moves the end of the
 	// context of the wait to so long from now.
 	joined  bool
@@ -67,15 +64,6 @@ func (a *acquisition) mayRepeat(o outcome) bool {
 	a.endWatch()
 	a.observe(o)
 	return a.next() == retry
-}
-
-// sent is called when an attempt has been written: until the answer comes this process
-// has nothing else to do.
-func (a *acquisition) sent() {
-	a.firstSent.Do(func() { a.preparing.Go(prepareJSON) })
-	if a.request.OnSent != nil {
-		a.request.OnSent()
-	}
 }
 
 // endWatch ends the questions about an attempt that is over, and waits for the one that

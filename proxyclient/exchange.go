@@ -28,7 +28,6 @@ type call struct {
 	// prepare completes the request just before each attempt, or stops it;
 	// may be nil.
 	prepare func(*http.Request) error
-	onSent  func() // called when an attempt is written, and not after the call; may be nil
 }
 
 // quickTime is how long one attempt may stay without answer where there is
@@ -70,10 +69,9 @@ type exchange struct {
 func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	x := exchange{
 		client: c, call: q, patience: p,
-		sending: sending{ready: c.ready, onSent: q.onSent},
+		sending: sending{ready: c.ready},
 		http:    http.Client{Timeout: q.timeout, CheckRedirect: noRedirects},
 	}
-	defer x.sending.end()
 	req, err := c.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace()), q)
 	if err != nil {
 		return outcome{err: err}

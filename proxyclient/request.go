@@ -25,11 +25,6 @@ type Request struct {
 	// Overcommit asks for the lease although the pool is full or paused.
 	Overcommit bool
 
-	// OnSent is called when an attempt has been sent: until the answer comes the caller
-	// has time for what it is to do then. It must not block, and is not called after
-	// Acquire has returned. It may be nil.
-	OnSent func()
-
 	// OnQueued is called whenever the proxy said where in the queue the
 	// request is, OnRetry before a failed attempt is made again. OnTrouble is
 	// called with the last failure and the time since when there was no good

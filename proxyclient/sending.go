@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http/httptrace"
-	"sync"
 	"sync/atomic"
 )
 
@@ -46,9 +45,6 @@ func tracked(dial dialFunc) dialFunc {
 type sending struct {
 	conn  net.Conn
 	ready <-chan struct{} // closed when a request may be written; nil: at once
-
-	mu     sync.Mutex
-	onSent func() // called when a request is written; nil: nobody is to be told any more
 }
 
 func (s *sending) trace() *httptrace.ClientTrace {
@@ -62,22 +58,7 @@ func (s *sending) trace() *httptrace.ClientTrace {
 				<-s.ready
 			}
 		},
-		// On a goroutine of the transport, which may be late.
-		WroteRequest: func(httptrace.WroteRequestInfo) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.onSent != nil {
-				s.onSent()
-			}
-		},
 	}
-}
-
-// end follows the last attempt: nobody is told of a request any more.
-func (s *sending) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.onSent = nil
 }
 
 // begin forgets the attempt before.

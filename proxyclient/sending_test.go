@@ -47,20 +47,3 @@ func TestSending(t *testing.T) {
 	got(&s, client)
 	expect(true, "a connection that nobody tracked")
 }
-
-// Who asks is told when the request has left, also if the answer is a failure that
-// another attempt follows, and not after the call.
-func TestOnSent(t *testing.T) {
-	s := sending{}
-	told := 0
-	s.onSent = func() { told++ }
-	trace := s.trace()
-	trace.WroteRequest(httptrace.WroteRequestInfo{})
-	s.begin()
-	trace.WroteRequest(httptrace.WroteRequestInfo{})
-	s.end()
-	trace.WroteRequest(httptrace.WroteRequestInfo{})
-	if told != 2 {
-		t.Errorf("told %d times of two requests before the end", told)
-	}
-}

@@ -43,7 +43,6 @@ func (a *acquisition) send(ctx context.Context) outcome {
 		}
 		return a.prepare(req)
 	}
-	q.onSent = a.sent
 	defer a.endWatch()
 	q.timeout = 0 // version 1 blocks until it grants
 	if a.recognised() {

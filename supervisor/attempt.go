@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
@@ -17,7 +18,7 @@ type supervisor struct {
 	path     string        // of the command's file
 	lease    *holder.Lease // that is ours to give back; nil: none
 	signals  *signals
-	prepared *preparation
+	prepared sync.WaitGroup // of what the command needs beside a lease
 }
 
 // States of the lease, as the command sees them in LEASECTL_STATE.
@@ -38,7 +39,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	if err != nil {
 		return End{}, err
 	}
-	s.prepared.wait()
+	s.prepared.Wait()
 	s.signals.drop()
 	if err := context.Cause(ctx); err != nil {
 		return End{}, err // a signal came between the grant and now
@@ -109,7 +110,6 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 		return nil, stateSkipped, nil
 	}
 	r := s.Request
-	r.OnSent = s.prepared.begin
 	if attempt > 1 {
 		r.Private = false // the attempt before may have written it
 		r.Replaces = s.replaces

@@ -17,5 +17,5 @@
 //
 // Its files, from the public down: supervisor.go (Run), attempt.go (one attempt:
 // a lease, a command), watch.go (one command and what befalls it), witness.go (what
-// the account says to it), prepare.go, signals.go, environment.go, options.go.
+// the account says to it), signals.go, environment.go, options.go.
 package supervisor

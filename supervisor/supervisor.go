@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/trap/child"
@@ -33,9 +32,9 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 	}
 	signals, stop := hear(o.Signals)
 	defer stop()
-	s := &supervisor{Options: o, h: h, path: path, signals: signals, prepared: newPreparation(signals, o.Listening)}
-	defer s.prepared.end()
-	defer time.AfterFunc(prepareAfter, s.prepared.begin).Stop()
+	s := &supervisor{Options: o, h: h, path: path, signals: signals}
+	s.prepared.Go(s.prepare)
+	defer s.prepared.Wait()
 	for attempt := 1; ; attempt++ {
 		end, err := s.attempt(ctx, attempt)
 		again := err == nil && !end.stopped() && attempt < o.Attempts &&
@@ -49,6 +48,15 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 		}
 		s.Report.Notef("attempt %d of %d ended with exit code %d: taking the lease anew", attempt, o.Attempts, end.Status.Code)
 	}
+}
+
+// prepare does what a run needs before its first command starts and what depends on no
+// lease, while the proxy is asked for one: it installs handlers of signals. What asks
+// leasectl to end comes first, since no request is sent before.
+func (s *supervisor) prepare() {
+	<-s.Listening
+	s.signals.listen()
+	child.Prepare()
 }
 
 // ended returns a context like ctx that is over, so that a release takes no longer

@@ -144,3 +144,28 @@ func TestNoSuchCommand(t *testing.T) {
 		t.Errorf("%v; the proxy was asked for %v", err, c.made)
 	}
 }
+
+// A command starts only when the signals are heard that are forwarded to it, however
+// soon its lease is granted.
+func TestStartsPrepared(t *testing.T) {
+	started := filepath.Join(t.TempDir(), "started")
+	listening, granted := make(chan struct{}), make(chan struct{})
+	c := &calls{answer: func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/acquire") {
+			defer close(granted)
+		}
+		return false
+	}}
+	go func() {
+		defer close(listening)
+		<-granted
+		time.Sleep(50 * time.Millisecond) // in which the command would start
+		if _, err := os.Lstat(started); err == nil {
+			t.Error("the command was started before")
+		}
+	}()
+	end, err := run(t, c, "touch "+started, func(o *Options) { o.Listening = listening })
+	if err != nil || end.Status.ExitCode() != 0 {
+		t.Errorf("ended with %v, %v", end.Status, err)
+	}
+}

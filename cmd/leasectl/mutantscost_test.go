@@ -13,8 +13,6 @@ var costMutants = []mutant{
 		"./holder", "TestReleaseIsWrittenDownOnce", false},
 	{"a string is written without its escapes", "lockfile/object.go", "c == '<' || ", "",
 		"./lockfile", "TestEncodedStrings", false},
-	{"who asked is told of a request after the call", "proxyclient/sending.go", "\ts.onSent = nil\n", "",
-		"./proxyclient", "TestOnSent", false},
-	{"a run is prepared after its end", "supervisor/prepare.go", "\tp.once.Do(func() {})\n", "",
-		"./supervisor", "TestPreparation", false},
+	{"a command starts before its signals are heard", "supervisor/attempt.go", "\ts.prepared.Wait()\n", "",
+		"./supervisor", "TestStartsPrepared", false},
 }
