@@ -20,7 +20,7 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 	var t promtext.Text
 	t.Family("leasectl_build_info", "gauge", "The version of the server, and of Go; always 1.")
 	t.Sample("leasectl_build_info", promtext.Labels{"version", h.version, "goversion", runtime.Version()}, 1)
-	metrics.WriteProcess(&t)
+	h.metrics.WriteProcess(&t)
 	h.writeCertificate(&t)
 	h.writeLeader(&t)
 	t.Family("leasectl_ready", "gauge", "Whether the server grants and releases: 1 or 0.")

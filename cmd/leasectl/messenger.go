@@ -26,6 +26,7 @@ type messenger struct {
 	live  bool            // out is a terminal that can write over a line
 
 	begin   sync.Once
+	writer  sync.WaitGroup // of write, which nobody can wait for
 	end     sync.Once
 	more    chan struct{} // holds one when queue is to be written
 	written chan struct{} // closed when the last message is written
@@ -118,7 +119,7 @@ func (m *messenger) close() {
 }
 
 func (m *messenger) send(msg message) {
-	m.begin.Do(func() { go m.write() })
+	m.begin.Do(func() { m.writer.Go(m.write) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.put(&msg)
@@ -128,7 +129,7 @@ func (m *messenger) send(msg message) {
 // sendLater queues a line of a log, which is written together with those that
 // follow soon.
 func (m *messenger) sendLater(msg *message) {
-	m.begin.Do(func() { go m.write() })
+	m.begin.Do(func() { m.writer.Go(m.write) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.put(msg)

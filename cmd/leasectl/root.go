@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -19,10 +20,11 @@ import (
 func run(args []string, stdin, stdout, stderr *os.File) int {
 	a := newApp(stdin, stdout, stderr)
 	defer a.close()
-	go func() {
+	var listens sync.WaitGroup
+	listens.Go(func() {
 		a.chain.Listen(endings...)
 		close(a.listening)
-	}()
+	})
 
 	// A broken pipe on stdout is an error of the write, to be handled where
 	// the write is: a handle that nobody read is a lease to give back.
@@ -60,7 +62,7 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	if err != nil && err.Error() != "" {
 		a.Failf("%s", holder.Describe(err))
 	}
-	<-a.listening
+	listens.Wait()
 	if err := a.chain.Exit(status); err != nil {
 		a.Failf("%v", err)
 	}

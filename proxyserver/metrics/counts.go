@@ -11,6 +11,8 @@ import (
 
 // Counts are those of a server since it started. [New] makes them.
 type Counts struct {
+	started time.Time
+
 	mu            sync.Mutex             // guards all that follows
 	pools         map[string]*poolCounts // by type
 	refusals      map[refusalKey]uint64
@@ -54,6 +56,7 @@ var (
 // New returns counts that are all zero.
 func New() *Counts {
 	return &Counts{
+		started:       time.Now(),
 		pools:         make(map[string]*poolCounts),
 		refusals:      make(map[refusalKey]uint64),
 		commitSeconds: promtext.NewHistogram(commitBounds),

@@ -11,13 +11,10 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
 
-// processStarted is when the program began, as near as it can tell.
-var processStarted = time.Now()
-
 // WriteProcess writes what dashboards expect of every Go program, under the names
 // that prometheus/client_golang gives it. What the system does not tell is left
 // out: on macOS, what /proc says.
-func WriteProcess(t *promtext.Text) {
+func (m *Counts) WriteProcess(t *promtext.Text) {
 	one := func(name, kind, help string, v float64) {
 		t.Family(name, kind, help)
 		t.Sample(name, nil, v)
@@ -32,7 +29,7 @@ func WriteProcess(t *promtext.Text) {
 	one("go_memstats_heap_alloc_bytes", "gauge", "Bytes of the heap that are in use.", float64(memory.HeapAlloc))
 	one("go_memstats_sys_bytes", "gauge", "Bytes that Go has from the system.", float64(memory.Sys))
 	one("go_gc_cycles_total", "counter", "Garbage collections.", float64(memory.NumGC))
-	one("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", float64(processStarted.UnixMilli())/1000)
+	one("process_start_time_seconds", "gauge", "When the server started, in seconds since 1970.", float64(m.started.UnixMilli())/1000)
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) == nil {
 		cpu := time.Duration(used.Utime.Nano() + used.Stime.Nano())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/leasectl/leasectl/trap/internal/sys"
@@ -69,11 +70,14 @@ func Start(c Command) (*Process, error) {
 		attr.Sys.Ctty = tty.fd
 	}
 	started := make(chan error)
-	go p.supervise(func() (int, error) {
-		sys.ForkLock.RLock()
-		defer sys.ForkLock.RUnlock()
-		return sys.StartProcess(path, c.Args, attr)
-	}, started)
+	var supervision sync.WaitGroup // nobody waits for it: see Process.Done
+	supervision.Go(func() {
+		p.supervise(func() (int, error) {
+			sys.ForkLock.RLock()
+			defer sys.ForkLock.RUnlock()
+			return sys.StartProcess(path, c.Args, attr)
+		}, started)
+	})
 	if err := <-started; err != nil {
 		return nil, explain(path, err)
 	}
