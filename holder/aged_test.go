@@ -141,3 +141,25 @@ func TestAgedGrantAtTheEndOfTheWait(t *testing.T) {
 	}
 	l.Release(within(t))
 }
+
+// What is asked again is the same request, also one that says no count: a proxy refuses
+// another one with its id.
+func TestAgedGrantIsAskedForAlike(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Second, time.Hour} {
+		w := newWorld(t)
+		w.proxy.renewEvery = time.Nanosecond // each answer is late already
+		var asked []string
+		w.proxy.onAcquire = func(_ http.ResponseWriter, req *http.Request) bool {
+			q := req.URL.Query()
+			q.Del(leaseapi.ParamWait)
+			asked = append(asked, q.Encode())
+			return false
+		}
+		if _, err := w.Acquire(within(t), Request{Type: "t", WaitTimeout: wait, Handle: w.handle("handle")}); err != nil {
+			t.Fatal(err)
+		}
+		if len(asked) != 2 || asked[0] != asked[1] {
+			t.Errorf("wait %s: asked %q", wait, asked)
+		}
+	}
+}

@@ -44,11 +44,14 @@ func (l *Lease) awaitGrantAnew(ctx context.Context, r Request) error {
 // the grant its whole time again, or tells that it has ended. A second answer is
 // taken as it is, since a proxy may need long for each.
 func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
+	waits := r.WaitTimeout > 0
 	err := l.awaitGrant(ctx, r)
 	if err == nil && l.aged() {
 		l.h.report.Debugf("the answer is old: asking whether the lease still stands")
 		once := *r
-		once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL) // it waits for no lease, but for the proxy
+		if waits { // one that does not says so again: its id is of the same request only
+			once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL) // it waits for no lease, but for the proxy
+		}
 		err = l.awaitGrant(ctx, &once)
 		r.WaitTimeout = min(r.WaitTimeout, once.WaitTimeout)
 	}

@@ -79,7 +79,7 @@ func (a *acquisition) endWatch() {
 func (a *acquisition) prepare(req *http.Request) error {
 	r := &a.request
 	v := url.Values{leaseapi.ParamType: {r.Type}}
-	if r.Items == nil {
+	if r.Count > 0 || !r.saysWire() {
 		v.Set(leaseapi.ParamCount, strconv.Itoa(a.count()))
 	}
 	if !a.oneByOne {

@@ -108,7 +108,7 @@ func (s *ours) acquire(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	id := q.Get(leaseapi.ParamRequestID)
 	count, err := 1, error(nil)
-	if !q.Has(leaseapi.ParamItems) {
+	if q.Has(leaseapi.ParamCount) || !q.Has(leaseapi.ParamWire) {
 		count, err = strconv.Atoi(q.Get(leaseapi.ParamCount))
 	}
 	if s.units > 0 {

@@ -77,6 +77,7 @@ func (r *Request) needsUnits() string {
 
 // saysWire tells whether the request says which wire it relies on: it means units
 // by its count, or wants to be told why it is refused. Older proxies ignore that.
+// With it a count of one is one unit, so what was not said is not sent.
 func (r *Request) saysWire() bool {
 	return r.needsUnits() != "" || r.Count > 0 || r.Wait == 0
 }
