@@ -37,7 +37,8 @@ func (v value) String() string {
 func (v value) Type() string { return v.kind }
 
 // handleValue takes the path of a handle that is there. A variable that is empty
-// since the acquire failed is no handle.
+// since the acquire failed is no handle. Of two handles none is passed over: its
+// lease would stay.
 func handleValue(p *string) pflag.Value {
 	return value{
 		kind:   "path",
@@ -45,6 +46,9 @@ func handleValue(p *string) pflag.Value {
 		set: func(s string) error {
 			if s == "" {
 				return errors.New("want the path that acquire printed: if a variable has it, it is empty")
+			}
+			if *p != "" && *p != s {
+				return errors.New("want one handle: run the command once for each")
 			}
 			*p = s
 			return nil
