@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,7 +54,8 @@ func measureHandOffExec(ctx context.Context, w *world) (_ []result, err error) {
 	}
 	holders := make([]*held, len(all))
 	for round := range handOffExecRounds + 1 {
-		for i, a := range all {
+		for _, i := range rand.Perm(len(all)) { // as in race
+			a := all[i]
 			if a.missing != "" {
 				continue
 			}
