@@ -49,8 +49,10 @@ func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
 	if err == nil && l.aged() {
 		l.h.report.Debugf("the answer is old: asking whether the lease still stands")
 		once := *r
-		if waits { // one that does not says so again: its id is of the same request only
-			once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL) // it waits for no lease, but for the proxy
+		// Now it waits for no lease, but for the proxy. One that does not wait says so
+		// again: in other words it would be another request, under the id of this one.
+		if waits {
+			once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL)
 		}
 		err = l.awaitGrant(ctx, &once)
 		r.WaitTimeout = min(r.WaitTimeout, once.WaitTimeout)
