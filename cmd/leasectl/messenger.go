@@ -26,7 +26,7 @@ type messenger struct {
 	live  bool            // out is a terminal that can write over a line
 
 	begin   sync.Once
-	writer  sync.WaitGroup // of write, which nobody can wait for
+	writer  sync.WaitGroup // of write, which nobody waits for: see stack.go
 	end     sync.Once
 	more    chan struct{} // holds one when queue is to be written
 	written chan struct{} // closed when the last message is written

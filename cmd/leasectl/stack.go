@@ -8,6 +8,10 @@ package main
 // A stack's size is a power of two, so for more than half of 32 KiB it gets all of them,
 // and what is not in room is not touched.
 //
+// For the same reason what each command starts is started by [sync.WaitGroup.Go], also
+// where a go statement would do: the runtime reads the name of the function that a
+// goroutine begins with, and so 64 KiB of the program for each package that has one.
+//
 //go:noinline
 func growStack(i int) byte {
 	var room [16 << 10]byte

@@ -70,7 +70,9 @@ func Start(c Command) (*Process, error) {
 		attr.Sys.Ctty = tty.fd
 	}
 	started := make(chan error)
-	var supervision sync.WaitGroup // nobody waits for it: see Process.Done
+	// Nobody waits for it. A go statement would have the runtime read the name of this
+	// function, and so a part of the program that is read for nothing else.
+	var supervision sync.WaitGroup
 	supervision.Go(func() {
 		p.supervise(func() (int, error) {
 			sys.ForkLock.RLock()
