@@ -19,6 +19,7 @@ type group struct {
 	tty *terminal
 
 	mu       sync.Mutex
+	sent     uint64    // a bit for each signal that the group was sent by us
 	pins     int       // stops that still need the id
 	unpinned sync.Cond // pins became 0
 	reaped   bool
@@ -40,6 +41,7 @@ func (g *group) signal(sig syscall.Signal) error {
 	if sig == syscall.SIGCONT {
 		g.tty.lend(g.id)
 	}
+	g.sent |= 1 << sig
 	return g.kill(sig)
 }
 
@@ -63,6 +65,7 @@ func (g *group) pin(signals ...syscall.Signal) (unpin func(), ok bool) {
 	}
 	g.pins++
 	for _, sig := range signals {
+		g.sent |= 1 << sig
 		g.kill(sig)
 	}
 	return func() {
@@ -91,6 +94,11 @@ func (g *group) reap() (Status, unix.Rusage) {
 	if hadTerminal && status.Signal != 0 {
 		// As a shell does. A command that exits may have meant to change them.
 		g.tty.restoreModes()
+	}
+	if hadTerminal && g.sent&(1<<status.Signal) == 0 && (status.Signal == syscall.SIGINT || status.Signal == syscall.SIGQUIT) {
+		// From a key, which would have reached our group without the child's: a script
+		// that waits for us ends only if it got the signal itself.
+		syscall.Kill(0, status.Signal)
 	}
 	return status, usage
 }

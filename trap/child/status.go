@@ -16,7 +16,9 @@ type Status struct {
 	// Terminal says that the child had a controlling terminal, whose keys send
 	// SIGINT and SIGQUIT. If one of these ended the child, its starter should end by
 	// the same signal (trap.Die): a shell that runs a script goes on after an exit
-	// code of 130, and stops after a death by SIGINT.
+	// code of 130, and stops after a death by SIGINT if it got one as well. So if the
+	// child was the foreground, and nobody sent it the signal with [Process.Signal] or
+	// [Process.Stop], the starter's own group was sent it, too, as by the key.
 	Terminal bool
 }
 

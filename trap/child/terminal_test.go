@@ -32,6 +32,27 @@ func TestKeysThatKill(t *testing.T) {
 	}
 }
 
+// A key that kills the command ends the script that waits for the wrapper, as if it
+// waited for the command. The script goes on if the command handled the key, or if
+// the signal came from somewhere else.
+func TestKeysThatKillInAScript(t *testing.T) {
+	for _, test := range []struct {
+		command    []string
+		keys, want string
+	}{
+		{testenv.Shell(echoes), ctrlC, "killed SIGINT job's echo"},
+		{conts("handles INT"), ctrlC, "exited 9 job's echo"},
+		{testenv.Shell("echo ready; kill -s INT $PPID; " + echoes), "", "exited 130 job's echo"},
+	} {
+		s := newSession(t, "script", true, test.command...)
+		s.shows("ready")
+		s.typed(test.keys)
+		if got := s.reports.Next(); got != test.want {
+			t.Errorf("%q: %s, want %s", test.command, got, test.want)
+		}
+	}
+}
+
 // After ^Z the shell has a stopped job and a sane terminal; after fg the command
 // goes on, reads what is typed, and ends as it would have.
 func TestStopAndForeground(t *testing.T) {
