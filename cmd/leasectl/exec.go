@@ -13,6 +13,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/supervisor"
+	"github.com/leasectl/leasectl/trap/child"
 )
 
 type execOptions struct {
@@ -153,7 +154,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 		return statusError{code: joined.ExitCode}
 	}
 	if err != nil {
-		return o.failure(err)
+		return o.failure(signalled(ctx, err))
 	}
 	return ending(end)
 }
@@ -164,10 +165,10 @@ func ending(end supervisor.End) error {
 	switch {
 	case end.Lost:
 		return statusError{code: exitLost}
+	case status.Terminal && isKey(status.Signal) && (end.Stopped == 0 || end.Stopped == status.Signal):
+		return dieOf{sig: status.Signal}
 	case end.Stopped != 0:
 		return statusError{code: 128 + int(end.Stopped)}
-	case status.Terminal && (status.Signal == syscall.SIGINT || status.Signal == syscall.SIGQUIT):
-		return dieOf(status.Signal)
 	case status.ExitCode() != 0:
 		return statusError{code: status.ExitCode()}
 	}
@@ -175,10 +176,14 @@ func ending(end supervisor.End) error {
 }
 
 // failure gives "no lease in time" the exit code that the user asked for, and
-// every failure that has none the one of a wrapper that failed.
+// every failure that has none the one of a wrapper that failed. A key of the terminal
+// ends exec as it would have ended the command.
 func (o *execOptions) failure(err error) error {
 	if errors.Is(err, proxyclient.ErrExhausted) {
 		return statusError{code: o.conflictExitCode, err: err}
+	}
+	if sig, ok := errors.AsType[signalError](err); ok && isKey(sig.Signal) && child.OnTerminal() {
+		return dieOf{sig.Signal, execError{err}}
 	}
 	return execError{err}
 }

@@ -135,7 +135,20 @@ func signalled(ctx context.Context, err error) error {
 }
 
 // dieOf asks run to end the program by a signal instead of an exit code, so
-// that the shell sees what it would have seen without leasectl.
-type dieOf syscall.Signal
+// that the shell sees what it would have seen without leasectl. A shell's exit code
+// for it is the same 128+n.
+type dieOf struct {
+	sig syscall.Signal
+	err error // to be said; may be nil
+}
 
-func (e dieOf) Error() string { return "" }
+func (e dieOf) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+func (e dieOf) Unwrap() error { return e.err }
+
+// isKey tells whether a key of the terminal sends the signal, to end what runs there.
+func isKey(sig syscall.Signal) bool { return sig == syscall.SIGINT || sig == syscall.SIGQUIT }

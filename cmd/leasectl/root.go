@@ -66,9 +66,9 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	if err := a.chain.Exit(status); err != nil {
 		a.Failf("%v", err)
 	}
-	if sig, ok := errors.AsType[dieOf](err); ok {
+	if d, ok := errors.AsType[dieOf](err); ok {
 		a.close()
-		trap.Die(syscall.Signal(sig))
+		trap.Die(d.sig)
 	}
 	return status
 }

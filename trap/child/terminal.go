@@ -19,6 +19,14 @@ type terminal struct {
 	child *term.State // of the child, when it last lost the terminal
 }
 
+// OnTerminal tells whether this process has a controlling terminal, whose keys send
+// SIGINT and SIGQUIT: see [Status].
+func OnTerminal() bool {
+	t := openTerminal()
+	t.close()
+	return t != nil
+}
+
 // openTerminal returns nil if there is no terminal, or if our group has no number
 // because it belongs to another PID namespace.
 func openTerminal() *terminal {
