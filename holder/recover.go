@@ -104,11 +104,11 @@ func (r *recovery) rounds(ctx context.Context) error {
 				r.failed(err)
 				continue
 			}
-			released, err := r.h.releaseRound(ctx, file, dead.ID)
+			released, lingered, err := r.h.releaseRound(ctx, file, dead.ID)
 			r.noteSilence(dead.Proxy, err)
 			r.failed(err)
 			if err == nil {
-				r.actions = append(r.actions, roundAction(name, dead, released))
+				r.actions = append(r.actions, roundAction(name, dead, released, lingered))
 			}
 		}
 		// A kill may have left the other files of a record that is gone: Update removes
@@ -119,10 +119,10 @@ func (r *recovery) rounds(ctx context.Context) error {
 }
 
 // roundAction is what became of a round that nobody uses.
-func roundAction(name string, round lockfile.Round, released []string) Action {
+func roundAction(name string, round lockfile.Round, released []string, lingered bool) Action {
 	act := Action{Result: Released, Handle: round.Handle, Names: released, Type: round.Type, Count: round.Count, Proxy: round.Proxy, Since: round.Since}
 	act.Message = fmt.Sprintf("released %s: the users of shared lease %q were killed", strings.Join(released, ", "), name)
-	if len(released) == 0 {
+	if len(released) == 0 || lingered {
 		act.Result, act.Message = Removed, fmt.Sprintf("removed a round of shared lease %q: its lease has ended", name)
 	}
 	return act

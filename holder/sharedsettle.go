@@ -69,28 +69,33 @@ func (l sharedLease) deserted(record lockfile.SharedRecord, r lockfile.Round) bo
 // settleRound gives back the lease of a round that nobody uses, and removes it. A
 // round that somebody has joined meanwhile is left alone.
 func (h *Holder) settleRound(ctx context.Context, file lockfile.Shared, id string) error {
-	released, err := h.releaseRound(ctx, file, id)
-	if len(released) > 0 {
-		h.report.Notef("released %s: the users of its shared lease were killed", strings.Join(released, ", "))
+	released, lingered, err := h.releaseRound(ctx, file, id)
+	switch names := strings.Join(released, ", "); {
+	case names == "":
+	case lingered:
+		h.report.Debugf("released %s: it lingered, and nobody came", names)
+	default:
+		h.report.Notef("released %s: the users of its shared lease were killed", names)
 	}
 	return err
 }
 
-// releaseRound is settleRound without a word. It returns what was released.
-func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id string) (released []string, err error) {
+// releaseRound is settleRound without a word. It returns what was released, and whether
+// the last user had left it to end by itself.
+func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id string) (released []string, lingered bool, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	var path string
 	err = file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if r := tx.Round(id); r != nil && !tx.Live(r, 0) {
 			// From here on nobody joins it. Whoever finds it does the same again.
-			r.State, r.By, path = lockfile.RoundReleasing, 0, r.Handle
+			r.State, r.By, path, lingered = lockfile.RoundReleasing, 0, r.Handle, r.Lingers
 			h.endings.notePeak(r)
 		}
 		return nil
 	})
 	if err != nil || path == "" {
-		return nil, err
+		return nil, lingered, err
 	}
 	failpoint("round-condemned")
 	handle, err := OpenHandle(path)
@@ -99,9 +104,9 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 	}
 	failpoint("round-settled")
 	if err != nil && stillHeld(handle) {
-		return released, fmt.Errorf("shared lease %s: %w", file, err)
+		return released, lingered, fmt.Errorf("shared lease %s: %w", file, err)
 	}
 	writing, done := writeContext(ctx)
 	defer done()
-	return released, errors.Join(err, file.Update(writing, func(tx *lockfile.SharedTx) error { return tx.Remove(id) }))
+	return released, lingered, errors.Join(err, file.Update(writing, func(tx *lockfile.SharedTx) error { return tx.Remove(id) }))
 }
