@@ -44,8 +44,13 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.SharedList != "" && string(r.SharedList) == r.Handle.Path() {
-		return nil, invalidf("--handle %q: that is the list of the names of all handles: choose another file", r.Handle.Path())
+	if r.SharedList != "" {
+		if string(r.SharedList) == r.Handle.Path() {
+			return nil, invalidf("--handle %q: that is the list of the names of all handles: choose another file", r.Handle.Path())
+		}
+		if err := CanList(ctx, r.SharedList); err != nil {
+			return nil, err
+		}
 	}
 	client, err := h.dialer.dial(ctx, proxy)
 	if err != nil {

@@ -3,6 +3,7 @@ package holder
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -86,13 +87,23 @@ func TestRollback(t *testing.T) {
 			released: []string{"lease1"},
 		},
 		{
-			name: "recorded: the list cannot be written",
+			name: "intended: the list cannot be written",
 			arrange: func(w *world, r *Request) {
-				dir := filepath.Join(w.dir, "leases")
-				if err := os.Mkdir(dir, 0o700); err != nil {
-					t.Fatal(err)
+				r.SharedList = lockfile.List(filepath.Join(w.dir, "nowhere", "leases"))
+			},
+			want: fs.ErrNotExist,
+		},
+		{
+			name: "recorded: the list cannot be written any more",
+			arrange: func(w *world, r *Request) {
+				list := filepath.Join(w.dir, "leases")
+				r.SharedList = lockfile.List(list)
+				w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+					if err := os.Mkdir(list, 0o700); err != nil {
+						t.Error(err)
+					}
+					return false
 				}
-				r.SharedList = lockfile.List(dir)
 			},
 			released: []string{"lease1"},
 		},

@@ -25,8 +25,8 @@ const (
 var ErrNewer = lockfile.ErrNewer
 
 // SharedList returns the list of names in sharedDir, the directory that the
-// steps of a test share. It is an error if names could not be added to it later.
-func SharedList(ctx context.Context, sharedDir string) (List, error) {
+// steps of a test share. Whether it can be written is what [CanList] finds out.
+func SharedList(sharedDir string) (List, error) {
 	if sharedDir == "" {
 		return "", invalidf("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")
 	}
@@ -34,9 +34,13 @@ func SharedList(ctx context.Context, sharedDir string) (List, error) {
 	if err != nil {
 		return "", fmt.Errorf("--scope test: %w", err)
 	}
-	list := List(filepath.Join(dir, "leases"))
+	return List(filepath.Join(dir, "leases")), nil
+}
+
+// CanList returns an error if names could not be added to a list later.
+func CanList(ctx context.Context, list List) error {
 	if err := list.CanAppend(ctx); err != nil {
-		return "", fmt.Errorf("--scope test: %w", err)
+		return fmt.Errorf("--scope test: %w", err)
 	}
-	return list, nil
+	return nil
 }

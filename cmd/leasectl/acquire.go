@@ -141,7 +141,7 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		a.dryRun("dry run: no lease of type %q is taken", o.typ)
 		return a.printHandle(o, handle, nil)
 	}
-	request, err := o.request(ctx, handle)
+	request, err := o.request(handle)
 	if err != nil {
 		return err
 	}

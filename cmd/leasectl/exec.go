@@ -124,7 +124,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 	var request holder.Request
 	if a.proxy.unset() {
 		a.dryRun("dry run: %s runs without a lease", args[0])
-	} else if request, err = o.take.request(ctx, handle); err != nil {
+	} else if request, err = o.take.request(handle); err != nil {
 		return execError{err}
 	}
 	request.Shared = o.shared.request(o.anyTTL)

@@ -149,7 +149,10 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 	named := a.holder.Named(o.names)
 	if o.scope == "test" {
-		list, err := sharedList(ctx)
+		list, err := sharedList()
+		if err == nil {
+			err = holder.CanList(ctx, list)
+		}
 		if err != nil {
 			return err
 		}

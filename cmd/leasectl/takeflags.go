@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"time"
@@ -80,7 +79,7 @@ func (o *takeOptions) check() error {
 }
 
 // request is what the flags ask for, into a handle that was opened for them.
-func (o *takeOptions) request(ctx context.Context, handle holder.Handle) (holder.Request, error) {
+func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 	r := holder.Request{
 		Type:        o.typ,
 		Count:       o.count,
@@ -95,12 +94,12 @@ func (o *takeOptions) request(ctx context.Context, handle holder.Handle) (holder
 	}
 	var err error
 	if o.scope == "test" {
-		r.SharedList, err = sharedList(ctx)
+		r.SharedList, err = sharedList()
 	}
 	return r, err
 }
 
 // sharedList is the list of the names that outlive the step.
-func sharedList(ctx context.Context) (holder.List, error) {
-	return holder.SharedList(ctx, os.Getenv("SHARED_DIR"))
+func sharedList() (holder.List, error) {
+	return holder.SharedList(os.Getenv("SHARED_DIR"))
 }
