@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -71,8 +72,13 @@ func hasRoom(dir string, size int64) error {
 
 // SaveBackup writes a backup to path with read, which returns its size. It gets its
 // name when it is complete and on disk: an earlier backup is better than half of a
-// new one. It returns when the name is on disk, too.
+// new one. It returns when the name is on disk, too. A symlink stays, and what it leads to
+// is replaced. Anything else than a file is refused before read is called.
 func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (size int64, err error) {
+	path, err = backupFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("backup: %w", err)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new") // mode 0600
 	if err != nil {
 		return 0, fmt.Errorf("backup: %w", err)
@@ -93,4 +99,19 @@ func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (si
 		return size, fmt.Errorf("backup: %w", err)
 	}
 	return size, syncDir(filepath.Dir(path))
+}
+
+// backupFile returns the file that path means. The rename at the end would replace a
+// device or a pipe, /dev/stdout for one.
+func backupFile(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path, nil
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", fmt.Errorf("%s is not a regular file (%s): name a file to write or replace", path, info.Mode().Type())
+	}
+	return filepath.EvalSymlinks(path)
 }

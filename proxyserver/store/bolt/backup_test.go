@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 )
 
@@ -36,5 +37,38 @@ func TestSaveBackup(t *testing.T) {
 		if files, _ := os.ReadDir(dir); len(files) != 1 {
 			t.Errorf("after %s: %v", c.text, files)
 		}
+	}
+}
+
+// A backup goes to a file: a device, a pipe or a directory is refused before anything is
+// read, and stays. A link stays too, and what it leads to is replaced.
+func TestSaveBackupPlace(t *testing.T) {
+	dir := t.TempDir()
+	file, link, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink("file", link), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	write := func(w io.Writer) (int64, error) {
+		read++
+		n, err := io.WriteString(w, "copy")
+		return int64(n), err
+	}
+	for _, path := range []string{pipe, dir, "/dev/null/backup"} {
+		if _, err := SaveBackup(path, write); err == nil || read > 0 {
+			t.Errorf("%s: %v, read %d times", path, err, read)
+		}
+	}
+	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		t.Errorf("the pipe is %v, %v", info, err)
+	}
+	if _, err := SaveBackup(link, write); err != nil {
+		t.Fatal(err)
+	}
+	if to, err := os.Readlink(link); err != nil || to != "file" {
+		t.Errorf("the link leads to %q, %v", to, err)
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "copy" {
+		t.Errorf("behind the link is %q, %v", got, err)
 	}
 }
