@@ -192,7 +192,15 @@ func TestParseURL(t *testing.T) {
 		{"etcd://user:secret@a/p", "", ""},
 		{"http://a/p", "", ""},
 		{"etcd://a/p?x", "", ""},
+		{"https://a:2379/p", "", ""},
+		{"ETCD://a/p", "", ""},
+		{"etcd://a:0/p", "", ""},
+		{"etcd://a:65536/p", "", ""},
+		{"etcd://a:client/p", "", ""},
 	} {
+		if !IsURL(tt.url) {
+			t.Errorf("%s is taken for a directory", tt.url)
+		}
 		a, err := ParseURL(tt.url)
 		if (err != nil) != (tt.hosts == "") || err == nil && (strings.Join(a.Hosts, " ") != tt.hosts || a.Prefix != tt.prefix) {
 			t.Errorf("%s: %+v, %v", tt.url, a, err)

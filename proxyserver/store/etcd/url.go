@@ -3,16 +3,16 @@ package etcd
 import (
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 )
 
 // defaultPort is where etcd listens for clients.
 const defaultPort = "2379"
 
-// IsURL reports whether s is meant for [ParseURL].
-func IsURL(s string) bool {
-	return strings.HasPrefix(s, "etcd://") || strings.HasPrefix(s, "etcds://")
-}
+// IsURL reports whether s is meant for [ParseURL], which refuses other URLs than etcd's: as
+// a directory, one that begins with https:// would be taken without a word.
+func IsURL(s string) bool { return strings.Contains(s, "://") }
 
 // Address is where a store is in etcd.
 type Address struct {
@@ -45,7 +45,8 @@ func ParseURL(s string) (Address, error) {
 			name, port = strings.Trim(host, "[]"), defaultPort
 			host = net.JoinHostPort(name, port)
 		}
-		if name == "" || port == "" || strings.ContainsAny(name, " []/?#") {
+		number, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || number == 0 || name == "" || strings.ContainsAny(name, " []/?#") {
 			return wrong(fmt.Sprintf("%q is no host", host))
 		}
 		a.Hosts = append(a.Hosts, host)
