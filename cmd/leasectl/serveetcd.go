@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -55,8 +56,20 @@ func (o *etcdOptions) check(data string, flags *pflag.FlagSet) error {
 	if o.advertise == "" {
 		return nil
 	}
-	if _, err := proxyclient.ParseURL(o.advertise); err != nil {
+	return checkAdvertised(o.advertise)
+}
+
+// checkAdvertised refuses what is not one URL, or has a password in it: everybody who asks
+// is told it.
+func checkAdvertised(advertised string) error {
+	u, err := proxyclient.ParseURL(advertised)
+	switch {
+	case err != nil:
 		return usagef("--advertise: %v", err)
+	case strings.Count(advertised, "://") != 1: // neither HOST:PORT nor a list, as --proxy may be
+		return usagef("--advertise: want one URL, of this server: http://HOST or https://HOST")
+	case u.User != nil:
+		return usagef("--advertise: want a URL without a user or a password: everybody who asks is told it")
 	}
 	return nil
 }

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// What --advertise says is told to everybody who asks, and clients and browsers go there:
+// it is one URL, and has no password in it.
+func TestAdvertise(t *testing.T) {
+	for url, valid := range map[string]bool{
+		"":                                true,
+		"http://leases-0:8370":            true,
+		"https://leases-0.example/proxy":  true,
+		"leases-0:8370":                   false,
+		"http://leases-0,http://leases-1": false,
+		"http://leases-0,http://leases-0": false,
+		"https://user:secret@leases-0":    false,
+		"https://user@leases-0":           false,
+		"https://":                        false,
+	} {
+		o := etcdOptions{advertise: url}
+		err := o.check("etcd://127.0.0.1/leases", pflag.NewFlagSet("serve", pflag.ContinueOnError))
+		if (err == nil) != valid {
+			t.Errorf("%q: %v", url, err)
+		}
+		if err != nil && (!strings.HasPrefix(err.Error(), "--advertise") || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
