@@ -164,11 +164,23 @@ func (g *ledger) end(l *lease, why Reason) {
 	if r == nil || r.Anonymous {
 		return
 	}
-	r.leases = slices.DeleteFunc(r.leases, func(other *lease) bool { return other == l })
+	r.removeLease(l)
 	r.lost = r.lost || why != Released
 	if len(r.leases) == 0 {
 		delete(g.requests, r.ID)
 		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired, Lease: g.settle(r, l.Lease, why)})
 		g.conclude(r)
 	}
+}
+
+// removeLease takes out a lease of r, which has ended. At the head, where most end, it moves
+// nothing.
+func (r *request) removeLease(l *lease) {
+	i, _ := slices.BinarySearchFunc(r.leases, l, compareGrants)
+	if i > 0 {
+		r.leases = slices.Delete(r.leases, i, i+1)
+		return
+	}
+	r.leases[0] = nil // let go of it
+	r.leases = r.leases[1:]
 }

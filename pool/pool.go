@@ -255,7 +255,7 @@ type request struct {
 	nextPos     int // in pool.next
 	keyPos      int // in key.active
 
-	leases []*lease // those that have not ended; none while it waits
+	leases []*lease // those that have not ended, as they were granted; none while it waits
 
 	leader      *request // whose run stands for its own; nil: none's does
 	followers   queue    // those that have it as their leader
