@@ -2,6 +2,8 @@ package bolt
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -15,7 +17,13 @@ import (
 func write(tx *bolt.Tx, meta metaRecord, batch store.Batch) (metaRecord, error) {
 	t := &table{bucket: tx.Bucket(bucket), meta: meta}
 	for i := range batch.Changes {
-		if err := record.Write(t, batch.Changes[i]); err != nil {
+		c := &batch.Changes[i]
+		if !slices.IsSortedFunc(c.Leases, byName) {
+			sorted := *c
+			sorted.Leases = slices.SortedFunc(slices.Values(c.Leases), byName)
+			c = &sorted
+		}
+		if err := record.Write(t, *c); err != nil {
 			return meta, err
 		}
 	}
@@ -23,6 +31,10 @@ func write(tx *bolt.Tx, meta metaRecord, batch store.Batch) (metaRecord, error) 
 	err := t.finish(tx)
 	return t.meta, err
 }
+
+// byName orders leases by their keys. bbolt makes pages of what a transaction adds only at
+// its end, and each key moves those after it: in another order 80,000 took half a minute.
+func byName(a, b pool.Lease) int { return strings.Compare(a.Name, b.Name) }
 
 // reader takes up records, one after the other, and counts them.
 type reader struct {
