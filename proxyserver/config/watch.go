@@ -26,7 +26,11 @@ func Watch(ctx context.Context, sources []*Source, now <-chan struct{}, report f
 		case <-ticker.C:
 		}
 		for _, s := range sources {
-			if tried, err := s.look(must); tried {
+			tried, err := s.look(must)
+			if ctx.Err() != nil {
+				return // the server stops, and has perhaps refused it for that
+			}
+			if tried {
 				report(s.Name, err)
 			}
 		}

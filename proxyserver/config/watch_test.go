@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,4 +75,27 @@ func TestWatch(t *testing.T) {
 		time.Sleep(10 * lookEvery)
 		expect()
 	})
+}
+
+// What fails since the server stops is not reported, nor is anything after it read.
+func TestWatchOfAStop(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var taken []string
+	source := func(name string) *Source {
+		return &Source{Name: name, Files: []string{file}, Take: func([][]byte) error {
+			taken = append(taken, name)
+			cancel()
+			return errors.New("the server is stopping")
+		}}
+	}
+	now := make(chan struct{}, 1)
+	now <- struct{}{}
+	Watch(ctx, []*Source{source("a"), source("b")}, now, func(source string, err error) { t.Errorf("%s: %v", source, err) })
+	if !slices.Equal(taken, []string{"a"}) {
+		t.Errorf("taken: %q", taken)
+	}
 }
