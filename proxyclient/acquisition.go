@@ -32,7 +32,7 @@ type acquisition struct {
 	last    attempt // the last one
 	unwatch func()  // ends the questions about the one under way; nil: there are none
 	// joined: it has joined a run that is under way. waitEnd moves the end of the
-	// context of the wait to so long from now.
+	// context of the wait to so long from now; nil if the request does not coalesce.
 	joined  bool
 	waitEnd func(time.Duration)
 	// pending is set while the proxy may hold a grant or a waiter for this
@@ -192,7 +192,7 @@ func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
 // under way: its own wait is over, and the run takes as long as it takes. If the run
 // passes nothing on, and the request waits for another, its wait begins anew.
 func (a *acquisition) boundWait(joined bool) {
-	if joined == a.joined {
+	if joined == a.joined || a.waitEnd == nil { // who does not coalesce joins nothing
 		return
 	}
 	a.joined = joined

@@ -47,6 +47,16 @@ func TestCoalesced(t *testing.T) {
 		}
 		time.Sleep(time.Minute) // the server has not seen that the last one was cut
 	})
+	bubble(t, "joined by a proxy that was not asked for it", func(t *testing.T) {
+		c, _ := serve(t, newOurs(t), joined, joined, joined)
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", RequestID: "R", Wait: 30 * time.Second})
+		want(t, err, ErrExhausted)
+		if d := time.Since(start); d > time.Minute {
+			t.Errorf("took %s", d)
+		}
+		time.Sleep(time.Minute) // the server has not seen that the last one was cut
+	})
 	bubble(t, "superseded", func(t *testing.T) {
 		c, _ := serve(t, nil, health, said(410, `{"type":"urn:leasectl:problem:superseded"}`, 0))
 		_, err := c.Acquire(t.Context(), request)
