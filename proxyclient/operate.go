@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -113,12 +112,10 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (size int64, err error
 }
 
 func (c *Client) backup(ctx context.Context, w io.Writer) (size int64, err error) {
-	var s sending
-	req, err := c.newRequest(httptrace.WithClientTrace(ctx, s.trace()), post(leaseapi.PathBackup, nil, idempotent{}))
+	req, err := c.newRequest(ctx, post(leaseapi.PathBackup, nil, idempotent{}))
 	if err != nil {
 		return 0, err
 	}
-	s.begin()
 	c.show(req.Request)
 	client := http.Client{Transport: c.current(), CheckRedirect: noRedirects}
 	resp, err := client.Do(req.Request)
