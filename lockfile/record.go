@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // State says where a handle stands.
@@ -195,7 +197,7 @@ type fields Record
 type document struct {
 	Format int `json:"format"`
 	fields
-	TTL duration `json:"ttl"` // hides that of fields
+	TTL leaseapi.Duration `json:"ttl"` // hides that of fields
 }
 
 func (d document) record() Record {
@@ -241,14 +243,5 @@ func (r Record) check() error {
 	for _, owed := range r.Owed {
 		err = errors.Join(err, checkNames(owed.Names()))
 	}
-	return err
-}
-
-// duration is a [time.Duration] that travels as its string.
-type duration time.Duration
-
-func (d *duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	*d = duration(v)
 	return err
 }
