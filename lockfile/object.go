@@ -25,7 +25,7 @@ func (o *object) key(key string) {
 	o.text = append(append(o.text, key...), '"', ':')
 }
 
-// text adds a string, escaped as encoding/json does it.
+// string adds a string, escaped as encoding/json does it.
 func (o *object) string(key, value string) {
 	if value == "" {
 		return

@@ -15,8 +15,8 @@ type ledger struct {
 
 	pools    []*pool          // as configured, and retired ones after them
 	types    map[string]*pool // the same
-	slots    map[string]*slot // all names that are or were configured or held, but for
-	recalled recalled         // those in no pool that ended too long ago
+	slots    map[string]*slot // by name, all that are or were configured or held, but for the forgotten
+	recalled recalled         // the slots to forget first
 	named    map[string]int   // by type, the last name that was made up; also of types that are configured no more
 	requests map[string]*request
 	ended    tombstones

@@ -222,13 +222,13 @@ func (t *term) setAlarm(now time.Duration) {
 // commitDue returns when the open batch is to be committed although no answer waits
 // for it.
 func (t *term) commitDue(now time.Duration) time.Duration {
+	if !t.durable() {
+		return never
+	}
 	held, waiting := t.set.Busy()
 	saved, arrivals := t.saved, until(t.open.arrived, busyEvery)
 	if t.open.urgent || t.open.saveClock { // somebody commits it
 		saved, arrivals = now, never
-	}
-	if !t.durable() {
-		return never
 	}
 	every := idleEvery
 	if held+waiting > 0 {
