@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -109,7 +108,7 @@ func (f *fencedTxns) commit(ops []string) error {
 
 // pairs returns how many puts and deletions of a key of each client's own there are
 // a second.
-func (f *fencedTxns) pairs(_ context.Context, clients int, window time.Duration) (float64, error) {
+func (f *fencedTxns) pairs(clients int, window time.Duration) (float64, error) {
 	var done atomic.Int64
 	var running sync.WaitGroup
 	failed := make(chan error, clients)

@@ -74,9 +74,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case o.bare != "":
 		err = serveBare(o.bare, o.dir, stderr)
 	case o.picture != "":
-		err = writePicture(o.picture)
+		err = writePicture(o.picture, picture)
 	case o.adapt != "":
-		err = writeAdaptPicture(o.adapt)
+		err = writePicture(o.adapt, adaptPicture)
 	default:
 		err = interruptible(func(ctx context.Context) error { return measureAll(ctx, o, stdout, stderr) })
 	}
@@ -113,7 +113,7 @@ func measureAll(ctx context.Context, o options, stdout, stderr io.Writer) (err e
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(w.dir)) }()
 
-	report := newReport(w)
+	report := newReport()
 	for _, row := range chosen {
 		begin := time.Now()
 		fmt.Fprintf(stderr, "bench: %s …", row.name)

@@ -26,9 +26,10 @@ const (
 	mostStarts  = 50
 )
 
-// writePicture writes docs/herd.svg, or wherever it is wanted.
-func writePicture(path string) error {
-	svg, err := picture()
+// writePicture writes what draw returns: docs/herd.svg, docs/adapt.svg, or wherever it
+// is wanted.
+func writePicture(path string, draw func() (string, error)) error {
+	svg, err := draw()
 	if err != nil {
 		return err
 	}

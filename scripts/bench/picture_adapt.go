@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"time"
 )
@@ -12,18 +11,6 @@ const (
 	mostInUse = 64 // what the axis shows of units
 	mostHit   = 60 // and of jobs that are throttled in an hour
 )
-
-// writeAdaptPicture writes docs/adapt.svg, or wherever it is wanted.
-func writeAdaptPicture(path string) error {
-	svg, err := adaptPicture()
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, []byte(svg), 0o644); err != nil {
-		return fmt.Errorf("write the picture: %w", err)
-	}
-	return nil
-}
 
 // adaptPicture draws the first account of the table with each pool: what it bears,
 // the limit, and how many jobs it throttles.

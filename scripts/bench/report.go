@@ -21,7 +21,7 @@ type report struct {
 	Results []result  `json:"results"`
 }
 
-func newReport(*world) *report {
+func newReport() *report {
 	r := &report{Began: time.Now(), CPUs: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
 		r.Load, _, _ = strings.Cut(string(load), " ")

@@ -63,7 +63,7 @@ func pairsEtcdOf(clients int) func(context.Context, *world) ([]result, error) {
 			if err != nil {
 				return nil, err
 			}
-			bareRate, err := bare.pairs(ctx, clients, pairWindow)
+			bareRate, err := bare.pairs(clients, pairWindow)
 			if err != nil {
 				return nil, err
 			}

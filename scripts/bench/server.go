@@ -60,7 +60,7 @@ func (w *world) serveTLS(ctx context.Context, args ...string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := w.serve(ctx, append(args, "--tls-cert", cert, "--tls-key", key, "--token-file", tokens)...)
+	s, err := w.serve(ctx, append(args, "--tls-cert", cert, "--tls-key", key, "--tokens", tokens)...)
 	if err == nil {
 		s.env = []string{"LEASECTL_CA=" + cert, "LEASECTL_TOKEN_FILE=" + token}
 	}
