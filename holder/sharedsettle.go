@@ -22,7 +22,7 @@ func (h *Holder) settleRounds(ctx context.Context, proxy string) {
 	for _, file := range files {
 		_, dead := h.deadRounds(file)
 		for _, r := range dead {
-			if r.Proxy == proxy && ctx.Err() == nil {
+			if sameProxy(r.Proxy, proxy) && ctx.Err() == nil {
 				if err := h.settleRound(ctx, file, r.ID); err != nil {
 					h.report.Debugf("%v", err)
 				}

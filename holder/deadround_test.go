@@ -1,0 +1,52 @@
+package holder
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// What the dead users of a shared lease left at a proxy is given back by the next
+// shared lease there, also if that reaches the proxy by one of its URLs alone.
+func TestDeadRoundOfAListedProxy(t *testing.T) {
+	w := newWorld(t)
+	proxy := w.proxy.URL + ",http://127.0.0.1:1"
+	left := w.handle("left")
+	err := left.Update(t.Context(), func(tx *lockfile.Tx) error {
+		tx.Record = lockfile.Record{
+			State: lockfile.StateHeld, RequestID: "dead", Owner: "job-1", Type: "t", Proxy: proxy,
+			Leases: []lockfile.Lease{{Name: "left", Generation: 7}},
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(w.dir, "shared")
+	if err := lockfile.MakeDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	err = lockfile.Shared(filepath.Join(dir, "dead")).Update(t.Context(), func(tx *lockfile.SharedTx) error {
+		tx.Name = "dead"
+		tx.Rounds = []lockfile.Round{{
+			ID: "R1", State: lockfile.RoundHeld, Handle: left.Path(), Type: "t", Proxy: proxy, RequestID: "dead",
+			Leases: []lockfile.Lease{{Name: "left", Generation: 7}},
+		}}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Shared: &Shared{Name: "s"}, Handle: w.handle("handle")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.proxy.released(); !slices.Equal(got, []string{"left"}) {
+		t.Errorf("released %q", got)
+	}
+	if _, err := l.Release(within(t)); err != nil {
+		t.Error(err)
+	}
+}
