@@ -38,8 +38,6 @@ func dead(t *testing.T, j Journal, settle bool) (ids []string) {
 	return ids
 }
 
-func init() { children["journal"] = childJournal }
-
 // childJournal begins an entry and holds it until it is killed.
 func childJournal(args []string) error {
 	e, err := Journal(args[0]).Begin(context.Background(), Intent{ID: args[1], Kind: KindExec})

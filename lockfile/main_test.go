@@ -17,6 +17,7 @@ import (
 var children = map[string]func(args []string) error{
 	"count":     childCount,
 	"hold":      childHold,
+	"journal":   childJournal,
 	"churn":     childChurn,
 	"full-disk": childFullDisk,
 	"stranger":  childStranger,

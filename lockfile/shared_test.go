@@ -94,12 +94,12 @@ func TestSharedUses(t *testing.T) {
 		}
 		return nil
 	}))
-	if left := filesOf(t, dir); !slices.Equal(left, []string{"a.R1.2", "a.R1.renew", "a.json", "a.lock"}) {
-		t.Errorf("there are %v", left)
+	if left := ls(t, dir); left != "a.R1.2 a.R1.renew a.json a.lock" {
+		t.Errorf("there are %s", left)
 	}
 	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { return errors.Join(tx.End(second), tx.Remove("R1")) }))
-	if left := filesOf(t, dir); len(left) > 0 {
-		t.Errorf("%v are left", left)
+	if left := ls(t, dir); left != "" {
+		t.Errorf("%s are left", left)
 	}
 }
 
@@ -131,8 +131,8 @@ func TestSharedLeftovers(t *testing.T) {
 	for _, s := range found {
 		ok(t, s.Update(t.Context(), func(*SharedTx) error { return nil }))
 	}
-	if left := filesOf(t, dir); len(left) > 0 {
-		t.Errorf("%v are left", left)
+	if left := ls(t, dir); left != "" {
+		t.Errorf("%s are left", left)
 	}
 	if found, err := SharedIn(filepath.Join(dir, "none")); err != nil || len(found) > 0 {
 		t.Errorf("without a directory: %v, %v", found, err)
@@ -157,15 +157,4 @@ func TestRoundExpires(t *testing.T) {
 			t.Errorf("%+v: expired %t, closed %t", tt.round, expired, closed)
 		}
 	}
-}
-
-// filesIn are the names of the files in a directory.
-func filesOf(t *testing.T, dir string) (names []string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	ok(t, err)
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names
 }
