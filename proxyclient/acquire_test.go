@@ -42,18 +42,12 @@ func TestAcquireFaults(t *testing.T) {
 		want(t, err)
 	})
 	bubble(t, "the kind of the proxy is asked for once", func(t *testing.T) {
-		asked := 0
-		s := newOurs(t, "a")
-		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
-				asked++
-			}
-			s.ServeHTTP(w, r)
-		}), badGateway, fault{}, badGateway, badGateway)
+		h := &counting{Handler: newOurs(t, "a")}
+		c, _ := serve(t, h, badGateway, fault{}, badGateway, badGateway)
 		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
 		want(t, err)
-		if asked != 1 {
-			t.Errorf("asked %d times", asked)
+		if h.asked != 1 {
+			t.Errorf("asked %d times", h.asked)
 		}
 	})
 }

@@ -89,18 +89,18 @@ func TestQueries(t *testing.T) {
 		}
 	})
 	bubble(t, "another's 404", func(t *testing.T) {
-		foreign := func(t *testing.T, typ string) http.Handler {
+		foreign := func(typ string) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				problem(w, 404, leaseapi.Problem{Type: typ})
 			})
 		}
-		c, _ := serve(t, foreign(t, "about:blank"))
+		c, _ := serve(t, foreign("about:blank"))
 		_, err := c.RequestState(t.Context(), "id")
 		want(t, err, errors.ErrUnsupported)
 		if c.known().Known() {
 			t.Error("taken for ours")
 		}
-		c, _ = serve(t, foreign(t, leaseapi.ProblemNotFound))
+		c, _ = serve(t, foreign(leaseapi.ProblemNotFound))
 		if _, err := c.Pools(t.Context()); err == nil || errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("one of ours that lacks the path: %v", err)
 		}

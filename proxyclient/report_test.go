@@ -2,7 +2,6 @@ package proxyclient
 
 import (
 	"errors"
-	"net/http"
 	"testing"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -11,9 +10,6 @@ import (
 // Each answer to a report, and a lost one, which is sent again. A proxy that takes no
 // reports is sent none.
 func TestReport(t *testing.T) {
-	said := func(status int, p leaseapi.Problem) fault {
-		return fault{status: status, body: `{"type":"` + p.Type + `","title":"why"}`, header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
-	}
 	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
 	for name, tt := range map[string]struct {
 		faults []fault
@@ -22,8 +18,8 @@ func TestReport(t *testing.T) {
 	}{
 		"counts":    {[]fault{health, {status: 200, body: `{"counts":true}`}}, true, nil},
 		"again":     {[]fault{health, {status: 200, body: `{"counts":false}`}}, false, nil},
-		"forgotten": {[]fault{health, said(404, leaseapi.Problem{Type: leaseapi.ProblemUnknownRequest})}, false, ErrUnknownRequest},
-		"no lease":  {[]fault{health, said(409, leaseapi.Problem{Type: leaseapi.ProblemNoLease})}, false, ErrNoLease},
+		"forgotten": {[]fault{health, problemFault(404, leaseapi.ProblemUnknownRequest)}, false, ErrUnknownRequest},
+		"no lease":  {[]fault{health, problemFault(409, leaseapi.ProblemNoLease)}, false, ErrNoLease},
 		"lost":      {[]fault{health, {status: 502, body: "x"}, {status: 200, body: `{"counts":true}`}}, true, nil},
 		"wire 2":    {[]fault{{status: 200, body: `{"status":"ok","wire":2}`}}, false, ErrOlder},
 	} {

@@ -63,12 +63,10 @@ func TestHeartbeatSuspended(t *testing.T) {
 		m, _, net, b := run(t, append([]fault{{}}, down...)...)
 		time.Sleep(110 * time.Second) // in the middle of the retries
 		m.suspend(time.Hour, false)   // so that the next attempt's timer is the first
-		net.mu.Lock()
-		before := net.dials
-		net.mu.Unlock()
+		before := net.dialled()
 		<-b.done
-		if before < 5 || net.dials != before {
-			t.Errorf("%d attempts before, %d after", before, net.dials)
+		if after := net.dialled(); before < 5 || after != before {
+			t.Errorf("%d attempts before, %d after", before, after)
 		}
 	})
 	bubble(t, "before it runs", func(t *testing.T) {

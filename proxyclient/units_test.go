@@ -191,8 +191,8 @@ func TestRefusalTells(t *testing.T) {
 // Each answer to a resize, and a lost one.
 func TestResize(t *testing.T) {
 	request := leaseapi.ResizeRequest{Name: "a", Generation: 7, From: 512, Count: 1536}
-	said := func(status int, p leaseapi.Problem) fault {
-		return fault{status: status, body: `{"type":"` + p.Type + `","detail":"why","need":1024,"free":512,"held":928,"resizes":3}`,
+	said := func(status int, typ string) fault {
+		return fault{status: status, body: `{"type":"` + typ + `","detail":"why","need":1024,"free":512,"held":928,"resizes":3}`,
 			header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
 	}
 	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
@@ -207,10 +207,10 @@ func TestResize(t *testing.T) {
 	}{
 		"done":        {[]fault{health, done}, nil, "", grown},
 		"lost answer": {[]fault{health, lostRequest, done}, nil, "", grown},
-		"no room":     {[]fault{health, said(409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom})}, ErrNoRoom, "resize: need 1024 more, 512 free; 928 stay held", asBefore},
-		"too many":    {[]fault{health, said(400, leaseapi.Problem{Type: leaseapi.ProblemTooMany})}, ErrTooMany, "resize: why", asBefore},
-		"listed":      {[]fault{health, said(409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted})}, ErrNotCounted, "resize: why", none},
-		"lost lease":  {[]fault{health, said(410, leaseapi.Problem{Type: leaseapi.ProblemLost})}, ErrLost, "", none},
+		"no room":     {[]fault{health, said(409, leaseapi.ProblemNoRoom)}, ErrNoRoom, "resize: need 1024 more, 512 free; 928 stay held", asBefore},
+		"too many":    {[]fault{health, said(400, leaseapi.ProblemTooMany)}, ErrTooMany, "resize: why", asBefore},
+		"listed":      {[]fault{health, said(409, leaseapi.ProblemNotCounted)}, ErrNotCounted, "resize: why", none},
+		"lost lease":  {[]fault{health, said(410, leaseapi.ProblemLost)}, ErrLost, "", none},
 		"wire 2":      {[]fault{{status: 200, body: `{"status":"ok","wire":2}`}}, ErrOlder, "", none},
 		"nonsense":    {[]fault{health, {status: 200, body: `{"units":0}`}}, errAny, "", none},
 	} {
@@ -229,7 +229,7 @@ func TestResize(t *testing.T) {
 		})
 	}
 	bubble(t, "stale", func(t *testing.T) {
-		c, _ := serve(t, nil, health, said(409, leaseapi.Problem{Type: leaseapi.ProblemStale}))
+		c, _ := serve(t, nil, health, said(409, leaseapi.ProblemStale))
 		_, err := c.Resize(t.Context(), request)
 		if stale, ok := errors.AsType[*StaleError](err); !ok || stale.Held != 928 {
 			t.Errorf("error %v", err)
