@@ -144,7 +144,7 @@ func TestRollback(t *testing.T) {
 				t.Errorf("error %v, want %v", err, tt.want)
 			}
 			if other := w.record(handle); other.RequestID == "other" {
-				w.remove(handle) // and nobody else did
+				w.write(handle, lockfile.Record{}) // nobody else removed it
 			} else if errors.Is(tt.want, ErrHeld) || errors.Is(tt.want, ErrSuperseded) {
 				t.Errorf("the other process's handle is changed: %+v", other)
 			}
@@ -156,24 +156,7 @@ func TestRollback(t *testing.T) {
 // put writes another process's request into a handle.
 func (w *world) put(handle lockfile.Handle, request string) {
 	w.t.Helper()
-	err := handle.Update(w.t.Context(), func(tx *lockfile.Tx) error {
-		tx.Record = lockfile.Record{State: lockfile.StateQueued, RequestID: request, Proxy: w.proxy.URL}
-		return nil
-	})
-	if err != nil {
-		w.t.Error(err)
-	}
-}
-
-func (w *world) remove(handle lockfile.Handle) {
-	w.t.Helper()
-	err := handle.Update(w.t.Context(), func(tx *lockfile.Tx) error {
-		tx.Record = lockfile.Record{}
-		return nil
-	})
-	if err != nil {
-		w.t.Error(err)
-	}
+	w.write(handle, lockfile.Record{State: lockfile.StateQueued, RequestID: request, Proxy: w.proxy.URL})
 }
 
 // If giving back fails too, the journal keeps the request, unlocked, for the next

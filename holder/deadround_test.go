@@ -14,25 +14,16 @@ func TestDeadRoundOfAListedProxy(t *testing.T) {
 	w := newWorld(t)
 	proxy := w.proxy.URL + ",http://127.0.0.1:1"
 	left := w.handle("left")
-	err := left.Update(t.Context(), func(tx *lockfile.Tx) error {
-		tx.Record = lockfile.Record{
-			State: lockfile.StateHeld, RequestID: "dead", Owner: "job-1", Type: "t", Proxy: proxy,
-			Leases: []lockfile.Lease{{Name: "left", Generation: 7}},
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	leases := []lockfile.Lease{{Name: "left", Generation: 7}}
+	w.write(left, lockfile.Record{State: lockfile.StateHeld, RequestID: "dead", Owner: "job-1", Type: "t", Proxy: proxy, Leases: leases})
 	dir := filepath.Join(w.dir, "shared")
 	if err := lockfile.MakeDir(dir); err != nil {
 		t.Fatal(err)
 	}
-	err = lockfile.Shared(filepath.Join(dir, "dead")).Update(t.Context(), func(tx *lockfile.SharedTx) error {
+	err := lockfile.Shared(filepath.Join(dir, "dead")).Update(t.Context(), func(tx *lockfile.SharedTx) error {
 		tx.Name = "dead"
 		tx.Rounds = []lockfile.Round{{
-			ID: "R1", State: lockfile.RoundHeld, Handle: left.Path(), Type: "t", Proxy: proxy, RequestID: "dead",
-			Leases: []lockfile.Lease{{Name: "left", Generation: 7}},
+			ID: "R1", State: lockfile.RoundHeld, Handle: left.Path(), Type: "t", Proxy: proxy, RequestID: "dead", Leases: leases,
 		}}
 		return nil
 	})

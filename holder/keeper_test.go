@@ -14,13 +14,7 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	handle := w.handle("handle")
 	hold := func(request string) {
 		t.Helper()
-		err := handle.Update(within(t), func(tx *lockfile.Tx) error {
-			tx.Record = lockfile.Record{State: lockfile.StateHeld, RequestID: request, Leases: []lockfile.Lease{{Name: "lease1", Generation: 1}}}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.write(handle, lockfile.Record{State: lockfile.StateHeld, RequestID: request, Leases: []lockfile.Lease{{Name: "lease1", Generation: 1}}})
 	}
 	hold("request-1")
 	k := keeper{h: w.Holder, handle: handle, request: "request-1"}

@@ -25,6 +25,18 @@ func (w *world) kept(o KeepOptions) (l *Lease, kept context.Context, stop func()
 	return l, kept, stop
 }
 
+// awaitDenied waits until a lease that the proxy does not renew any more is found lost, or
+// given back.
+func (w *world) awaitDenied(kept context.Context) {
+	w.t.Helper()
+	for end := time.Now().Add(20 * time.Second); kept.Err() == nil && !w.report.said("given back through its handle"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Error("neither lost nor given back")
+			return
+		}
+	}
+}
+
 // A lease that the proxy has given to somebody else ends its context, with the
 // loss as the cause.
 func TestKeepLoss(t *testing.T) {
@@ -57,11 +69,7 @@ func TestKeepGivenBack(t *testing.T) {
 		t.Error(err)
 	}
 	close(released)
-	for end := time.Now().Add(20 * time.Second); !w.report.said("given back through its handle"); time.Sleep(time.Millisecond) {
-		if kept.Err() != nil || time.Now().After(end) {
-			t.Fatalf("the context ended with %v; no renewal found the lease given back", context.Cause(kept))
-		}
-	}
+	w.awaitDenied(kept)
 	if kept.Err() != nil {
 		t.Errorf("the context ended with %v, want no loss", context.Cause(kept))
 	}
@@ -220,11 +228,7 @@ func TestKeepCleaned(t *testing.T) {
 				}
 			}
 			close(cleaned)
-			for end := time.Now().Add(20 * time.Second); kept.Err() == nil && !w.report.said("given back through its handle"); time.Sleep(time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatal("neither lost nor given back")
-				}
-			}
+			w.awaitDenied(kept)
 			if isLost := kept.Err() != nil; isLost != tt.lost {
 				t.Errorf("lost: %t (%v), want %t", isLost, context.Cause(kept), tt.lost)
 			}

@@ -138,14 +138,9 @@ func TestResizeRefused(t *testing.T) {
 		t.Errorf("a proxy of wire 2: %v", err)
 	}
 	two := w.handle("two")
-	err := two.Update(within(t), func(tx *lockfile.Tx) error {
-		tx.Record = w.record(l.handle)
-		tx.Leases = append(tx.Leases, lockfile.Lease{Name: "b", Generation: 9})
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := w.record(l.handle)
+	r.Leases = append(r.Leases, lockfile.Lease{Name: "b", Generation: 9})
+	w.write(two, r)
 	if _, err := w.Resize(within(t), two, Size{Count: 1}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("two leases: %v", err)
 	}

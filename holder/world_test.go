@@ -220,13 +220,21 @@ func (w *world) handle(name string) lockfile.Handle {
 	return h
 }
 
+// write writes a record into a handle, as another process does; the zero Record removes it.
+func (w *world) write(h lockfile.Handle, r lockfile.Record) {
+	w.t.Helper()
+	if err := h.Update(w.t.Context(), func(tx *lockfile.Tx) error { tx.Record = r; return nil }); err != nil {
+		w.t.Error(err)
+	}
+}
+
 // record is what a handle says; the zero Record if it is gone.
 func (w *world) record(h lockfile.Handle) lockfile.Record {
 	r, _ := h.Read()
 	return r
 }
 
-// journal counts the entries of the journal, of living and dead processes.
+// journalEntries counts the entries of the journal, of living and dead processes.
 func (w *world) journalEntries() int {
 	entries, _ := filepath.Glob(filepath.Join(w.dir, "intents", "*"))
 	return len(entries)

@@ -31,13 +31,13 @@ func TestSilentProxyAfterALateRelease(t *testing.T) {
 		return false
 	}}
 	script := `while test -e "$LEASECTL_HANDLE"; do sleep 0.01; done; echo throttled >"` + log + `"`
-	var ended time.Time
+	var begun time.Time
 	end, err := run(t, c, script, func(o *Options) {
 		o.ReleaseAfter = time.Millisecond
 		o.Witness = Witness{Log: log, Throttled: regexp.MustCompile("throttled")}
-		ended = time.Now()
+		begun = time.Now()
 	})
-	if took := time.Since(ended); took > 5*time.Second || err != nil || end.Status.Code != 0 {
+	if took := time.Since(begun); took > 5*time.Second || err != nil || end.Status.Code != 0 {
 		t.Errorf("it took %v: %+v, %v", took, end, err)
 	}
 }
