@@ -27,6 +27,26 @@ func mustOpen(t *testing.T, dir string) *Store {
 	return s
 }
 
+// kept returns what a store holds when it is opened again after these commits.
+func kept(t *testing.T, commits ...[]pool.Change) pool.Snapshot {
+	t.Helper()
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	for _, changes := range commits {
+		if err := s.Commit(store.Batch{Clock: 4, Generation: 9, Changes: changes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	snap, err := mustOpen(t, dir).Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
 // What was committed, and nothing else, is there when the store is opened again:
 // every field of a lease that outlives a server, ids, the clock and the generation.
 func TestCommitAndLoad(t *testing.T) {
@@ -159,25 +179,15 @@ func TestMetaText(t *testing.T) {
 
 // To delete what is not there changes nothing of the records before and after it.
 func TestDeleteOfNothing(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, dir)
 	lease := func(name string) pool.Lease {
 		return pool.Lease{Name: name, Type: "t", Generation: 1, Count: 1, Units: 1, TTL: 1}
 	}
-	for _, changes := range [][]pool.Change{
-		{{Kind: pool.Granted, Leases: []pool.Lease{lease("b"), lease("d")}}},
-		{{Kind: pool.Done, Lease: lease("a")}, {Kind: pool.Done, Lease: lease("c")}, {Kind: pool.Done, Lease: lease("e")}},
-	} {
-		if err := s.Commit(store.Batch{Generation: 1, Changes: changes}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	snap, err := mustOpen(t, dir).Load()
-	if want := []pool.Lease{lease("b"), lease("d")}; err != nil || !reflect.DeepEqual(snap.Leases, want) {
-		t.Errorf("%v; loaded %+v, want %+v", err, snap.Leases, want)
+	snap := kept(t,
+		[]pool.Change{{Kind: pool.Granted, Leases: []pool.Lease{lease("b"), lease("d")}}},
+		[]pool.Change{{Kind: pool.Done, Lease: lease("a")}, {Kind: pool.Done, Lease: lease("c")}, {Kind: pool.Done, Lease: lease("e")}},
+	)
+	if want := []pool.Lease{lease("b"), lease("d")}; !reflect.DeepEqual(snap.Leases, want) {
+		t.Errorf("loaded %+v, want %+v", snap.Leases, want)
 	}
 }
 

@@ -8,14 +8,11 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
 // Who waits, what has a lock delay, and the last grants of pools with a pace are
 // there when the store is opened again, with every field; and what is over is not.
 func TestCommitAndLoadQueue(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, dir)
 	full := pool.Waiter{
 		Request: pool.Request{ID: "full", Type: "t", Count: 2, Items: 8, HasItems: true, Weighted: true, Key: "k", Coalesce: pool.Latest, Variant: "v", Overcommit: true, Owner: "red\x00me", TTL: time.Hour},
 		Units:   3, Follows: "s",
@@ -37,14 +34,14 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	}
 	resized := small
 	resized.Units, resized.Resizes = 256, 3
-	for _, changes := range [][]pool.Change{
-		{
+	snap := kept(t,
+		[]pool.Change{
 			{Kind: pool.Queued, Waiter: waiter("granted", 1)}, {Kind: pool.Queued, Waiter: waiter("dropped", 2)},
 			{Kind: pool.Queued, Waiter: anonymous}, {Kind: pool.Queued, Waiter: waiter("full", 7)}, {Kind: pool.Missed, Waiter: missed},
 			{Kind: pool.LockBegun, Locked: &over}, {Kind: pool.LockBegun, Locked: &lock},
 			{Kind: pool.Paced, Pacing: &pool.Pacing{Type: "t", Generation: 1, Start: 1, Count: 1}}, {Kind: pool.Paced, Pacing: &pool.Pacing{Type: "u", Count: 1}},
 		},
-		{
+		[]pool.Change{
 			{Kind: pool.Missed, Waiter: &full}, {Kind: pool.Returned, Waiter: waiter("back", 8)},
 			{Kind: pool.Granted, ID: "granted", WasQueued: true}, {Kind: pool.Dropped, ID: "dropped", WasQueued: true}, {Kind: pool.Dropped, ID: anonymous.ID},
 			{Kind: pool.LockOver, Locked: &over}, {Kind: pool.Paced, Pacing: &pace}, {Kind: pool.Paced, Pacing: &pool.Pacing{Type: "u"}},
@@ -55,18 +52,7 @@ func TestCommitAndLoadQueue(t *testing.T) {
 			{Kind: pool.Remembered, Ended: pool.Ended{ID: "took", Until: 9, Result: pool.Superseded}},
 			{Kind: pool.Named, Naming: &pool.Naming{Type: "t", Last: 6}}, {Kind: pool.Named, Naming: &pool.Naming{Type: "t", Last: 7}},
 		},
-	} {
-		if err := s.Commit(store.Batch{Clock: 4, Generation: 9, Changes: changes}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	snap, err := mustOpen(t, dir).Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	)
 	slices.SortFunc(snap.Waiters, func(a, b pool.Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	want := pool.Snapshot{
 		Clock: 4, Generation: 9, Leases: []pool.Lease{extended, resized}, Waiters: []pool.Waiter{full, *waiter("back", 8), *waiter("joined", 9)},

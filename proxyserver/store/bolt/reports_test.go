@@ -6,14 +6,11 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
 // Limits, and what was reported of leases that are held and of those that have ended,
 // are there when the store is opened again, with every field.
 func TestCommitAndLoadReports(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, dir)
 	lease := pool.Lease{Name: "n", Type: "t", Generation: 3, RequestID: "r", Count: 1, Units: 1, TTL: time.Hour}
 	told := lease
 	told.Outcome = pool.OutcomeOK
@@ -26,28 +23,17 @@ func TestCommitAndLoadReports(t *testing.T) {
 		Moved: pool.Move{At: 9, From: 10, To: 11, Owner: "me", Detail: "why"}, Tally: []pool.Tally{{Limit: 12, OK: 13, Throttled: 14}, {Limit: 15}},
 	}
 	small := pool.Reports{Type: "t", Tally: []pool.Tally{{Limit: 1, OK: 1}}}
-	for _, changes := range [][]pool.Change{
-		{
+	got := kept(t,
+		[]pool.Change{
 			{Kind: pool.Granted, ID: "r", Leases: []pool.Lease{lease}}, {Kind: pool.Remembered, Ended: ended},
 			{Kind: pool.Remembered, Ended: cancelled}, {Kind: pool.Remembered, Ended: removed},
 			{Kind: pool.Adapted, Reports: &small},
 		},
-		{
+		[]pool.Change{
 			{Kind: pool.Told, Leases: []pool.Lease{told}, Reported: &pool.Reported{}}, {Kind: pool.Told, Ended: toldLate, Reported: &pool.Reported{}},
 			{Kind: pool.Adapted, Reports: &full},
 		},
-	} {
-		if err := s.Commit(store.Batch{Clock: 4, Generation: 9, Changes: changes}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := mustOpen(t, dir).Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	)
 	want := pool.Snapshot{
 		Clock: 4, Generation: 9, Leases: []pool.Lease{told}, Ended: []pool.Ended{toldLate, cancelled, removed}, Reports: []pool.Reports{full},
 	}

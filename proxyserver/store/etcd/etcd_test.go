@@ -179,13 +179,6 @@ func sorted(s pool.Snapshot) pool.Snapshot {
 	return s
 }
 
-func numbered(typ string, n int) (names []string) {
-	for i := range n {
-		names = append(names, fmt.Sprintf("%s-%d", typ, i))
-	}
-	return names
-}
-
 // What the pools do, in batches of any size, is what the next leader loads.
 func TestCommitAndLoad(t *testing.T) {
 	t.Parallel()
@@ -197,8 +190,8 @@ func TestCommitAndLoad(t *testing.T) {
 	}
 	id := l.ID()
 	configs := []pool.Config{
-		{Type: "a", Names: numbered("a", 300)},
-		{Type: "b", Names: numbered("b", 5), LockDelay: time.Second, Pace: time.Second},
+		{Type: "a", Names: pool.Numbered("a", 300)},
+		{Type: "b", Names: pool.Numbered("b", 5), LockDelay: time.Second, Pace: time.Second},
 	}
 	set, err := pool.New(configs, pool.Snapshot{})
 	if err != nil {
