@@ -174,10 +174,7 @@ func TestBreakOutlivesRestart(t *testing.T) {
 	for _, l := range []Lease{a, b, c} {
 		mustBreak(t, set, 10*s, l.Name, false)
 	}
-	back, err := New([]Config{{Type: "t", Names: numbered("t", 3)}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := restarted(t, set, Config{Type: "t", Names: numbered("t", 3)})
 	for _, l := range []Lease{a, b, c} {
 		if _, why := back.Renew(20*s, ref(l), 0); why != "broken: drill" {
 			t.Errorf("renewal of %s: %q", l.Name, why)

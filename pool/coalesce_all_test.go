@@ -241,8 +241,7 @@ func (c *crowd) come(id, key, variant string) {
 	c.all = append(c.all, m)
 	c.ask(m)
 	c.follow()
-	_, known := c.set.Status(c.now, id)
-	st, _ := c.set.Status(c.now, id)
+	st, known := c.set.Status(c.now, id)
 	switch {
 	case !known:
 		c.fail("%s came, and is not known", id)

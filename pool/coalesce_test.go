@@ -97,10 +97,7 @@ func TestLatest(t *testing.T) {
 	if w := set.Snapshot().Waiters; len(w) != 2 {
 		t.Errorf("durable are %+v", w)
 	}
-	set, err := New([]Config{{Type: "t", Names: numbered("t", 1)}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	set = restarted(t, set, Config{Type: "t", Names: numbered("t", 1)})
 	told(t, set, 0, merging("b", Latest, "2"), Superseded)
 	told(t, set, 0, merging("c", Latest, "3"), Superseded)
 	must(t, set, 0, merging("d", Latest, "3"))
@@ -258,10 +255,7 @@ func TestFollowersOutliveRestart(t *testing.T) {
 	set := with(t, config)
 	restart := func() {
 		t.Helper()
-		var err error
-		if set, err = New([]Config{config}, set.Snapshot()); err != nil {
-			t.Fatal(err)
-		}
+		set = restarted(t, set, config)
 	}
 	must(t, set, 0, merging("a", Join, "v"), "n")
 	must(t, set, 0, merging("b", Join, "v"))
@@ -291,16 +285,12 @@ func TestFollowersOfAPoolThatChanged(t *testing.T) {
 	must(t, set, 0, large)
 	must(t, set, 0, small)
 	set.Drain()
-	if err := set.Reconfigure(0, []Config{{Type: "t", Units: 4}}); err != nil {
-		t.Fatal(err)
-	}
+	mustReconfigure(t, set, 0, Config{Type: "t", Units: 4})
 	set.Cancel(0, "a")
 	changed(t, set, "released t-1", "remembered a", "joined small",
 		"dropped large: the pool can never give that many: 10 asked for, 4 there", "granted small [t-2]")
 	must(t, set, 0, func() Request { q := small; q.ID = "last"; return q }())
-	if err := set.Reconfigure(0, []Config{{Type: "u", Units: 4}}); err != nil {
-		t.Fatal(err)
-	}
+	mustReconfigure(t, set, 0, Config{Type: "u", Units: 4})
 	set.Drain()
 	set.Cancel(0, "small")
 	changed(t, set, "released t-2", "remembered small", "dropped last: there is no pool of this type")

@@ -36,10 +36,7 @@ func TestEndedIDsAreBounded(t *testing.T) {
 		t.Errorf("what a late copy got is %+v, and does not come back by itself", l[0])
 	}
 
-	back, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := restarted(t, set, Config{Type: "t", Names: numbered("t", 2)})
 	back.ended.limit = 2 // fewer than are there, as after a change of the limit
 	back.Cancel(2*s, "d")
 	for id, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
@@ -59,10 +56,7 @@ func TestEndedUnconfirmed(t *testing.T) {
 	late := ProvisionalTTL + s
 	refuse(t, set, late, req("unheard"), ErrUnconfirmed)
 	refuse(t, set, late, req("back"), ErrEnded)
-	back, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := restarted(t, set, Config{Type: "t", Names: numbered("t", 2)})
 	for id, want := range map[string]bool{"unheard": true, "back": false} {
 		if _, err := back.Acquire(late, req(id)); errors.Is(err, ErrUnconfirmed) != want || !errors.Is(err, ErrEnded) {
 			t.Errorf("%s: %v", id, err)

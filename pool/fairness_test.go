@@ -72,7 +72,7 @@ func TestLargeRequestInSlicesIsNotStarved(t *testing.T) {
 	}
 }
 
-// acquire acquires, whatever comes of it.
+// acquire acquires, and expects leases or a place in the queue.
 func acquire(t testing.TB, set *Set, now time.Duration, q Request) {
 	t.Helper()
 	if _, err := set.Acquire(now, q); err != nil {

@@ -79,10 +79,7 @@ func TestKeyOutlivesRestart(t *testing.T) {
 	firmly := keyed("a", "k")
 	must(t, set, 0, firmly, "t-0")
 	must(t, set, 0, keyed("b", "k"))
-	set, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	set = restarted(t, set, Config{Type: "t", Names: numbered("t", 2)})
 	must(t, set, 0, keyed("b", "k"))
 	must(t, set, 0, firmly, "t-0")
 	refuse(t, set, 0, keyed("a", "l"), ErrConflict)

@@ -67,9 +67,7 @@ func TestLockDelayOverAReconfiguration(t *testing.T) {
 	set.Drain()
 	set.Advance(30 * s)
 	changed(t, set, "expired t-0", "locked t-0", "expired t-1", "locked t-1", "expired t-2", "locked t-2")
-	if err := set.Reconfigure(31*s, []Config{{Type: "t", Names: []string{"t-0"}}, {Type: "u", Names: []string{"t-1"}}}); err != nil {
-		t.Fatal(err)
-	}
+	mustReconfigure(t, set, 31*s, Config{Type: "t", Names: []string{"t-0"}}, Config{Type: "u", Names: []string{"t-1"}})
 	must(t, set, 31*s, req("d"))
 	must(t, set, 31*s, Request{ID: "e", Type: "u"})
 	if p := set.Totals(31 * s)[0]; p.InUse != 3 || p.Capacity != 1 {

@@ -169,16 +169,14 @@ func TestPaceOutlivesRestart(t *testing.T) {
 	firm(t, set, 1*s, "a", "t-0")
 	must(t, set, 11*s, Request{ID: "b", Type: "t", Count: 3, Anonymous: true}, "t-1", "t-2", "t-3")
 	set.Release(12*s, Ref{Name: "t-2"}, 0)
-	back, err := New([]Config{config}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := restarted(t, set, config)
 	firm(t, back, 13*s, "c")
 	nextIs(t, back, 41*s)
 
 	// A clock that was saved before the lease was does not stop the pool.
 	snap := Snapshot{Clock: 5 * s, Leases: []Lease{{Name: "t-0", Type: "t", Generation: 1, TTL: hour, Granted: 3 * hour}}}
-	if back, err = New([]Config{config}, snap); err != nil {
+	back, err := New([]Config{config}, snap)
+	if err != nil {
 		t.Fatal(err)
 	}
 	firm(t, back, 5*s, "c")

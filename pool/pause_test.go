@@ -47,16 +47,9 @@ func TestPauseLasts(t *testing.T) {
 	if _, err := set.Pause(1*s, "t", "drill"); err != nil {
 		t.Fatal(err)
 	}
-	if err := set.Reconfigure(2*s, configs[1:]); err != nil {
-		t.Fatal(err)
-	}
-	set, err := New(configs[1:], set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := set.Reconfigure(2*s, configs); err != nil {
-		t.Fatal(err)
-	}
+	mustReconfigure(t, set, 2*s, configs[1:]...)
+	set = restarted(t, set, configs[1:]...)
+	mustReconfigure(t, set, 2*s, configs...)
 	must(t, set, 3*s, req("a"))
 	if _, err := set.Pause(3*s, "none", "drill"); !errors.Is(err, ErrUnknownType) {
 		t.Errorf("no such type: %v", err)
@@ -64,9 +57,7 @@ func TestPauseLasts(t *testing.T) {
 	if _, err := set.Resume(3*s, "none"); !errors.Is(err, ErrUnknownType) {
 		t.Errorf("no such type: %v", err)
 	}
-	if err := set.Reconfigure(4*s, configs[1:]); err != nil { // who is gone can be resumed, too
-		t.Fatal(err)
-	}
+	mustReconfigure(t, set, 4*s, configs[1:]...) // who is gone can be resumed, too
 	if pause, err := set.Resume(5*s, "t"); pause.Reason != "drill" || err != nil {
 		t.Errorf("resume: %v, %v", pause, err)
 	}
@@ -104,10 +95,7 @@ func TestRemove(t *testing.T) {
 	if _, err := set.Remove(3*s, "x", "x"); !errors.Is(err, ErrUnknownRequest) {
 		t.Errorf("one that never was: %v", err)
 	}
-	back, err := New([]Config{{Type: "t", Names: numbered("t", 1)}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := restarted(t, set, Config{Type: "t", Names: numbered("t", 1)})
 	_, err = back.Acquire(3*s, req("b"))
 	removed(back, err)
 	back.Advance(4*s + EndedKept)

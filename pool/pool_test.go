@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 )
 
 const s = time.Second
@@ -23,6 +25,16 @@ func with(t testing.TB, configs ...Config) *Set {
 		t.Fatal(err)
 	}
 	return set
+}
+
+// restarted returns what a server with these pools finds of what a Set leaves.
+func restarted(t rapid.TB, set *Set, configs ...Config) *Set {
+	t.Helper()
+	back, err := New(configs, set.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back
 }
 
 func numbered(typ string, n int) []string {

@@ -172,10 +172,7 @@ func TestPropertyIdempotentID(t *testing.T) {
 			},
 			func() {
 				follow()
-				var err error
-				if set, err = New([]Config{config}, set.Snapshot()); err != nil {
-					t.Fatal(err)
-				}
+				set = restarted(t, set, config)
 			},
 		)
 	})

@@ -16,10 +16,7 @@ func restart(t *testing.T, set *Set, now time.Duration) *Set {
 		configs = append(configs, p.Config)
 	}
 	set.Drain()
-	back, err := New(configs, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := restarted(t, set, configs...)
 	return back
 }
 
@@ -85,10 +82,7 @@ func TestRestoredWaitersAreDismissed(t *testing.T) {
 	must(t, set, 0, Request{ID: "large", Type: "t", Count: 2})
 	must(t, set, 0, req("small"))
 	must(t, set, 0, Request{ID: "gone", Type: "u"})
-	back, err := New([]Config{{Type: "t", Names: []string{"t-0"}}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := restarted(t, set, Config{Type: "t", Names: []string{"t-0"}})
 	var dropped []string
 	for _, w := range words(back.Drain()) {
 		if strings.HasPrefix(w, "dropped") {

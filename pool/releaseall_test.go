@@ -53,9 +53,7 @@ func TestReleaseAllOfAFollowerThatIsTooLarge(t *testing.T) {
 	leader.Owner, follower.Owner = "me", "me"
 	acquire(t, set, 0, leader)
 	acquire(t, set, 0, follower)
-	if err := set.Reconfigure(0, []Config{{Type: "t", Units: 3}}); err != nil {
-		t.Fatal(err)
-	}
+	mustReconfigure(t, set, 0, Config{Type: "t", Units: 3})
 	if names, withdrawn := set.ReleaseAll(s, func(owner string) bool { return owner == "me" }); len(names) > 0 || withdrawn != 2 {
 		t.Errorf("released %v, withdrew %d", names, withdrawn)
 	}

@@ -98,10 +98,7 @@ func TestReportsCountOnce(t *testing.T) {
 	set := with(t, config)
 	restart := func() {
 		t.Helper()
-		var err error
-		if set, err = New([]Config{config}, set.Snapshot()); err != nil {
-			t.Fatal(err)
-		}
+		set = restarted(t, set, config)
 	}
 	tally := func(want Tally) {
 		t.Helper()
@@ -194,11 +191,7 @@ func TestLimitOutlivesItsPool(t *testing.T) {
 	if err := set.Reconfigure(0, nil); err != nil || len(set.Totals(0)) != 0 {
 		t.Fatalf("without the pool there is %+v: %v", set.Totals(0), err)
 	}
-	restarted, err := New(nil, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, back := range map[string]*Set{"put back": set, "put back after a restart": restarted} {
+	for name, back := range map[string]*Set{"put back": set, "put back after a restart": restarted(t, set)} {
 		if err := back.Reconfigure(0, configs); err != nil {
 			t.Fatal(err)
 		}

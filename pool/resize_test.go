@@ -78,10 +78,7 @@ func TestResizeCounts(t *testing.T) {
 		}
 	}
 	step(0, 4, 8, 1, 8, nil)
-	set, err := New([]Config{{Type: "t", Units: 10}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	set = restarted(t, set, Config{Type: "t", Units: 10})
 	set.Drain()
 	step(0, 4, 8, 1, 8, nil) // its answer was lost
 	changed(t, set)
@@ -107,10 +104,7 @@ func TestResizeOutlivesRestart(t *testing.T) {
 	set := counted(t, 10)
 	a := must(t, set, 0, weighs("a", 4), "t-1")[0]
 	mustResize(t, set, 1*s, ref(a), 4, 7)
-	set, err := New([]Config{{Type: "t", Units: 10}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	set = restarted(t, set, Config{Type: "t", Units: 10})
 	got := must(t, set, 1*s, weighs("a", 4), "t-1")[0]
 	a.Units, a.Resizes, a.Expires, a.Extended = 7, 1, got.Expires, got.Extended
 	if got != a || inUse(set, 1*s) != 7 {

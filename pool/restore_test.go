@@ -21,10 +21,7 @@ func TestRestoreTimes(t *testing.T) {
 	must(t, set, 40*s, Request{ID: "once", Type: "t", Anonymous: true}, "t-3")
 	must(t, set, 40*s, req("waits"))
 
-	back, err := New([]Config{{Type: "t", Names: numbered("t", 4)}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := restarted(t, set, Config{Type: "t", Names: numbered("t", 4)})
 	for name, want := range map[string]time.Duration{
 		"t-0": 40*s + time.Minute, "t-1": hour, "t-2": 40*s + ProvisionalTTL, "t-3": 40*s + DefaultTTL,
 	} {
@@ -44,10 +41,7 @@ func TestRestoreEndedAndGenerations(t *testing.T) {
 	set := one(t, 1)
 	last := must(t, set, 10*s, req("a"), "t-0")[0].Generation
 	set.Cancel(10*s, "a")
-	back, err := New([]Config{{Type: "t", Names: numbered("t", 1)}}, set.Snapshot())
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := restarted(t, set, Config{Type: "t", Names: numbered("t", 1)})
 	refuse(t, back, 10*s+EndedKept-1, req("a"), ErrEnded)
 	if got := must(t, back, 20*s, req("b"), "t-0")[0].Generation; got <= last {
 		t.Errorf("generation %d after %d", got, last)
@@ -55,7 +49,8 @@ func TestRestoreEndedAndGenerations(t *testing.T) {
 
 	// The counter may have been saved before the lease was.
 	snap := Snapshot{Generation: 3, Leases: []Lease{{Name: "t-0", Type: "t", Generation: 5, TTL: s}}}
-	if back, err = New([]Config{{Type: "t", Names: numbered("t", 2)}}, snap); err != nil {
+	back, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, snap)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got := must(t, back, 0, req("b"), "t-1")[0].Generation; got != 6 {

@@ -100,10 +100,7 @@ func TestUnitsAreFixedAtFirst(t *testing.T) {
 	must(t, set, 0, items)
 
 	config.Unknown, config.Cost = 50, &Cost{}
-	var err error
-	if set, err = New([]Config{config}, set.Snapshot()); err != nil {
-		t.Fatal(err)
-	}
+	set = restarted(t, set, config)
 	must(t, set, 0, unknown)
 	must(t, set, 0, items)
 	refuse(t, set, 0, Request{ID: "items", Type: "t", Weighted: true, Items: 6, HasItems: true}, ErrConflict)
@@ -132,10 +129,7 @@ func TestMadeUpNamesDoNotComeBack(t *testing.T) {
 	set.Cancel(0, "b")
 	restart := func(configs ...Config) {
 		t.Helper()
-		var err error
-		if set, err = New(configs, set.Snapshot()); err != nil {
-			t.Fatal(err)
-		}
+		set = restarted(t, set, configs...)
 	}
 	restart(config)
 	must(t, set, 0, req("c"), "t-3")
@@ -236,10 +230,7 @@ func TestLockDelayCoversUnitsAndKey(t *testing.T) {
 	q.Key = "k"
 	must(t, set, 0, q, "t-1")
 	set.Break(0, "t-1", "drill", true)
-	var err error
-	if set, err = New([]Config{config}, set.Snapshot()); err != nil {
-		t.Fatal(err)
-	}
+	set = restarted(t, set, config)
 	must(t, set, 1*s, weighs("units", 5))
 	other := weighs("key", 1)
 	other.Key = "k"
@@ -257,25 +248,13 @@ func TestLockDelayCoversUnitsAndKey(t *testing.T) {
 func TestListedBecomesCounted(t *testing.T) {
 	set := one(t, 3)
 	must(t, set, 0, Request{ID: "a", Type: "t", Count: 2}, "t-0", "t-1")
-	reconfigure := func(c Config) {
-		t.Helper()
-		if err := set.Reconfigure(0, []Config{c}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reconfigure(Config{Type: "t", Units: 6})
+	mustReconfigure(t, set, 0, Config{Type: "t", Units: 6})
 	must(t, set, 0, Request{ID: "b", Type: "t", Count: 2}, "t-2", "t-3") // t-1 is held
 	must(t, set, 0, weighs("c", 2), "t-4")
 	must(t, set, 0, req("d"))
-	reconfigure(Config{Type: "t", Names: numbered("t", 6)})
+	mustReconfigure(t, set, 0, Config{Type: "t", Names: numbered("t", 6)})
 	set.Cancel(0, "a")
-	held := func() (names []string) {
-		for _, l := range set.Pools(0)[0].Leases {
-			names = append(names, l.Name)
-		}
-		return names
-	}
-	if got, want := held(), []string{"t-2", "t-3", "t-4", "t-5"}; !slices.Equal(got, want) {
+	if got, want := namesOf(set.Pools(0)[0].Leases), []string{"t-2", "t-3", "t-4", "t-5"}; !slices.Equal(got, want) {
 		t.Errorf("%q are held, want %q", got, want)
 	}
 	if n := inUse(set, 0); n != 5 {
