@@ -37,7 +37,7 @@ func TestLargeRequestBlocksThoseBehind(t *testing.T) {
 	changed(t, set, "released t-1", "remembered b", "granted large [t-0 t-1]")
 }
 
-// A waiter whose connection broke keeps its place for 30 s and holds nobody up.
+// A waiter whose connection broke keeps its place for a minute and holds nobody up.
 func TestAbsentWaiterIsSkippedAndKeepsItsPlace(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")
@@ -49,7 +49,7 @@ func TestAbsentWaiterIsSkippedAndKeepsItsPlace(t *testing.T) {
 	set.Release(2*s, Ref{Name: "t-0"}, 0)
 	changed(t, set, "released t-0", "remembered a", "granted c [t-0]")
 	must(t, set, 3*s, req("d"))
-	must(t, set, 30*s, req("b")) // back within its 30 s, and before d
+	must(t, set, 30*s, req("b")) // back within its minute, and before d
 	if st, _ := set.Status(30*s, "b"); st.Place != 1 {
 		t.Fatalf("b is at place %d, want 1", st.Place)
 	}

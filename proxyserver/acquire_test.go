@@ -100,7 +100,7 @@ func TestGrantIsProvisional(t *testing.T) {
 		if l := p.pools()[0].Leases[0]; !l.Provisional || time.Duration(l.ExpiresIn) != 30*time.Second {
 			t.Errorf("%+v", l)
 		}
-		r := p.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(a.Leases[0].Generation)+`}]}`)
+		r := p.do("POST", "/lease/renew", withLeases(a.Leases[0]))
 		got := decode[leaseapi.RenewReply](t, r, 200)
 		if time.Duration(got.TTL) != 5*time.Minute || time.Duration(got.RenewEvery) != 30*time.Second ||
 			!got.ExpiresAt.Equal(time.Now().Add(5*time.Minute)) || !got.ReleaseAt.IsZero() {
@@ -151,8 +151,7 @@ func TestDelayedRelease(t *testing.T) {
 		if again := p.granted("type=q&request_id=b&count=2"); !again.ExpiresAt.Equal(time.Now().Add(10 * time.Second)) {
 			t.Errorf("again %+v", again)
 		}
-		both := `{"leases":[{"name":"q-1","generation":` + num(b[0].Generation) + `},{"name":"q-2","generation":` + num(b[1].Generation) + `}]}`
-		got = decode[leaseapi.RenewReply](t, p.do("POST", "/lease/renew", both), 200)
+		got = decode[leaseapi.RenewReply](t, p.do("POST", "/lease/renew", withLeases(b...)), 200)
 		if first := time.Now().Add(10 * time.Second); !got.ExpiresAt.Equal(first) || !got.ReleaseAt.Equal(first) {
 			t.Errorf("renewed both %+v", got)
 		}
@@ -192,7 +191,7 @@ func TestBrokenConnection(t *testing.T) {
 		}
 		time.Sleep(leaseapi.PlaceKept)
 		if r := p.do("GET", "/lease/requests/r", ""); r.status != 404 {
-			t.Errorf("after 30 s the request is %d %s", r.status, r.body)
+			t.Errorf("after a minute the request is %d %s", r.status, r.body)
 		}
 	})
 }
@@ -360,7 +359,7 @@ func TestTombstones(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 		if r := p.do("GET", "/lease/requests/a", ""); r.status != 404 {
-			t.Errorf("after an hour it is %d %s", r.status, r.body)
+			t.Errorf("after two hours it is %d %s", r.status, r.body)
 		}
 	})
 }

@@ -104,14 +104,6 @@ func (w *wire) call(target, body string) (string, error) {
 	return w.answer()
 }
 
-func names(n int) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = "n-" + strconv.Itoa(i)
-	}
-	return all
-}
-
 // BenchmarkPairs is acquire and release, as version 1 and with a request id,
 // in memory and durable, with and without a log, by 1, 16 and 64 clients; and
 // for comparison a handler that does nothing but write to bbolt, in its two ways.
@@ -119,7 +111,7 @@ func BenchmarkPairs(b *testing.B) {
 	for _, clients := range []int{1, 16, 64} {
 		ours := func(name, data, ask string, logs bool) {
 			b.Run(fmt.Sprintf("%s/%d", name, clients), func(b *testing.B) {
-				opts := Options{Pools: []pool.Config{{Type: "q", Names: names(64)}}}
+				opts := Options{Pools: []pool.Config{{Type: "q", Names: pool.Numbered("n", 64)}}}
 				if data != "" {
 					opts.Store = openStore(b, b.TempDir())
 				}
@@ -163,7 +155,7 @@ func bareBolt(b *testing.B, write func(*bolt.DB, func(*bolt.Tx) error) error) ht
 		b.Fatal(err)
 	}
 	var mu sync.Mutex
-	free := names(64)
+	free := pool.Numbered("n", 64)
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()

@@ -104,15 +104,20 @@ func TestCampaign(t *testing.T) {
 		*kills, *killJobs, len(l.generations), up+time.Since(server.begun), time.Since(begun), delay-left)
 }
 
+// askPools returns what a server in another process says of its pools.
+func askPools(t *testing.T, client *http.Client) []leaseapi.Pool {
+	t.Helper()
+	got, err := insist(t.Context(), client, "GET", "/pools", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decode[leaseapi.PoolsReply](t, got, 200).Pools
+}
+
 // campaignWaiting returns how many requests wait.
 func campaignWaiting(t *testing.T, client *http.Client) (n int) {
 	t.Helper()
-	var pools leaseapi.PoolsReply
-	got, err := insist(t.Context(), client, "GET", "/pools", "")
-	if err != nil || json.Unmarshal([]byte(got.body), &pools) != nil {
-		t.Fatalf("pools: %s, %v", got.body, err)
-	}
-	for _, p := range pools.Pools {
+	for _, p := range askPools(t, client) {
 		n += p.Waiting
 	}
 	return n
@@ -141,12 +146,7 @@ func passTime(t *testing.T, dir string, d time.Duration) {
 func healed(t *testing.T, client *http.Client) {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		var pools leaseapi.PoolsReply
-		last, err := insist(t.Context(), client, "GET", "/pools", "")
-		if err != nil || json.Unmarshal([]byte(last.body), &pools) != nil {
-			t.Fatalf("when all clients are done: %s, %v", last.body, err)
-		}
-		busy := slices.DeleteFunc(pools.Pools, func(p leaseapi.Pool) bool {
+		busy := slices.DeleteFunc(askPools(t, client), func(p leaseapi.Pool) bool {
 			return (p.Type == "clock" || p.InUse == 0) && p.Waiting == 0
 		})
 		if len(busy) == 0 {

@@ -36,7 +36,7 @@ func campaignPools() []pool.Config {
 	return []pool.Config{
 		{Type: "q", Names: []string{"a", "b", "c", "d", "e"}}, // there is a queue for it
 		{Type: "clock", Names: []string{"clock"}},
-		{Type: "wide", Names: names(64)}, // and nobody has to wait for it
+		{Type: "wide", Names: pool.Numbered("n", 64)}, // and nobody has to wait for it
 	}
 }
 

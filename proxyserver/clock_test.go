@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -85,7 +83,7 @@ func TestWallClockJumps(t *testing.T) {
 				dir := t.TempDir()
 				var log bytes.Buffer
 				opts := Options{
-					Pools: []pool.Config{quota(4), {Type: "paced", Names: names(3), Pace: time.Minute}},
+					Pools: []pool.Config{quota(4), {Type: "paced", Names: pool.Numbered("n", 3), Pace: time.Minute}},
 					Store: openStore(t, dir),
 					Log:   slog.New(slog.NewJSONHandler(&log, nil)),
 					now:   w.now,
@@ -177,21 +175,17 @@ func secondLife(t *testing.T, opts Options) (generations []uint64) {
 
 // events returns what the log says of leases, with the time since begun.
 func events(t *testing.T, log *bytes.Buffer, begun time.Time) (all []string) {
-	for d := json.NewDecoder(log); ; {
-		var line struct {
-			Time  time.Time
-			Msg   string
-			Names []string
-		}
-		if err := d.Decode(&line); errors.Is(err, io.EOF) {
-			return sorted(all)
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	type line struct {
+		Time  time.Time
+		Msg   string
+		Names []string
+	}
+	for _, line := range logLines[line](t, log.String()) {
 		if line.Names != nil && line.Msg != "ending" { // a warning, within seconds of its time
 			all = append(all, fmt.Sprint(line.Time.Sub(begun).Round(10*time.Millisecond), " ", line.Msg, " ", line.Names))
 		}
 	}
+	return sorted(all)
 }
 
 func sorted(s []string) []string { return slices.Sorted(slices.Values(s)) }
@@ -204,7 +198,7 @@ func TestGenerationsInMemoryAfterTheWallClockWasSetBack(t *testing.T) {
 		seen := make(map[uint64]time.Duration)
 		for _, off := range []time.Duration{0, -time.Hour, time.Hour, -time.Minute, -35 * 365 * 24 * time.Hour} {
 			w.set(off)
-			p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: names(50)}}, now: w.now})
+			p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: pool.Numbered("n", 50)}}, now: w.now})
 			last := uint64(0)
 			for _, l := range p.granted("type=q&owner=me&count=50").Leases {
 				if before, again := seen[l.Generation]; again || l.Generation <= last {

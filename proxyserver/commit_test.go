@@ -139,10 +139,9 @@ func TestPanicHalfWay(t *testing.T) {
 			t.Errorf("problem %+v", pr)
 		}
 	}
-	if err := <-p.served; !errors.Is(err, errPanicked) { // by itself
+	if err := p.ended(); !errors.Is(err, errPanicked) { // by itself
 		t.Errorf("Serve: %v", err)
 	}
-	p.served <- nil
 }
 
 // Many clients, some of which go away and come back, never hold a name

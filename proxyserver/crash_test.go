@@ -174,7 +174,7 @@ func killRound(t *testing.T, dir string, round int, after time.Duration) []*told
 				}
 				g.asked = true
 				r, err = p.try(t.Context(), "POST", "/lease/release",
-					fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}]}`, g.lease.Name, g.lease.Generation))
+					withLeases(g.lease))
 				if err != nil {
 					return
 				}

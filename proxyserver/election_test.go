@@ -180,7 +180,7 @@ func TestAnswersOfALeadThatHasLapsed(t *testing.T) {
 	withVotes(t, func(t *testing.T, p *peer, v *votes) {
 		l := v.win()
 		g := p.granted("type=q&request_id=a").Leases[0]
-		renew := `{"leases":[{"name":"q-0","generation":` + num(g.Generation) + `}]}`
+		renew := withLeases(g)
 		p.do("POST", "/lease/renew", renew) // makes it firm; the next one changes nothing durable
 		synctest.Wait()
 		err := p.server.handler.term().do(func(*pool.Set, time.Duration) { l.lose() })
@@ -274,10 +274,9 @@ func TestCannotLead(t *testing.T) {
 				p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: v})
 				synctest.Wait()
 				tt.do(p, v)
-				if err := <-p.served; !errors.Is(err, tt.want) {
+				if err := p.ended(); !errors.Is(err, tt.want) {
 					t.Errorf("Serve: %v, want %v", err, tt.want)
 				}
-				p.served <- nil
 			})
 		})
 	}

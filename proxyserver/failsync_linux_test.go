@@ -95,7 +95,7 @@ func TestSyncFails(t *testing.T) {
 		// TestSyncFailsAfterWrites then shows the same, but for the process
 		t.Skipf("this system has no seccomp filters for us: %q, %v", word[:n], err)
 	}
-	release := `{"leases":[{"name":"a","generation":` + strconv.FormatUint(grant.Leases[0].Generation, 10) + `}]}`
+	release := withLeases(grant.Leases[0])
 	for _, c := range []struct{ method, target, body string }{
 		{"POST", "/lease/acquire?type=q&request_id=second", ""}, // its commit fails
 		{"POST", "/lease/acquire?type=q&request_id=third", ""},
@@ -131,7 +131,7 @@ func TestSyncFailsAfterWrites(t *testing.T) {
 	waits := p.later(t.Context(), "type=q&request_id=w")
 	p.waitingFor(1)
 	loseSyncs(t, filepath.Join(dir, bolt.File))
-	release := `{"leases":[{"name":"q-0","generation":` + num(kept[0].Generation) + `}]}`
+	release := withLeases(kept[0])
 	for _, c := range []struct{ method, target, body string }{
 		{"POST", "/lease/release", release}, // its commit fails
 		{"POST", "/lease/release", release},

@@ -19,7 +19,7 @@ import (
 // no slice is long enough for ten to become free.
 func TestLargeRequestInSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: names(50)}}})
+		p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: pool.Numbered("n", 50)}}})
 		const (
 			every = 5 * time.Second
 			held  = 400 * time.Second // so they would use 80 of 50, and five become free in a slice
@@ -150,7 +150,7 @@ func TestAllLeaveWhileTheyAreGranted(t *testing.T) {
 	} {
 		t.Run(c.query, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: names(50)}}, Store: openStore(t, t.TempDir())})
+				p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: pool.Numbered("n", 50)}}, Store: openStore(t, t.TempDir())})
 				ctx, leave := context.WithCancel(t.Context())
 				p.server.term.commitSem <- struct{}{} // a commit that takes long
 				for n := range 50 {

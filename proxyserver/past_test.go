@@ -21,7 +21,7 @@ func TestPastByTheMinute(t *testing.T) {
 		}
 		time.Sleep(100 * time.Second)
 		p.granted("type=q&request_id=a&count=2&ttl=4h")
-		p.do("POST", "/lease/renew", fmt.Sprintf(`{"leases":[%s]}`, leaseBody(p, 0)))
+		p.do("POST", "/lease/renew", withLeases(p.pools()[0].Leases[0].Lease))
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		d := day()
@@ -43,12 +43,6 @@ func TestPastByTheMinute(t *testing.T) {
 			t.Error("after a day they still say when they began")
 		}
 	})
-}
-
-// leaseBody is the i-th lease of the first pool, for a renewal.
-func leaseBody(p *peer, i int) string {
-	l := p.pools()[0].Leases[i]
-	return fmt.Sprintf(`{"name":%q,"generation":%d}`, l.Name, l.Generation)
 }
 
 // What is kept of a pool that never stays the same is bounded.

@@ -13,7 +13,7 @@ import (
 // The pages together hold every pool, lease and waiter once and in order, and none
 // is longer than clients read.
 func TestPoolPages(t *testing.T) {
-	wide := pool.Config{Type: "wide.pool", Names: names(1300)}
+	wide := pool.Config{Type: "wide.pool", Names: pool.Numbered("n", 1300)}
 	p := start(t, Options{Pools: []pool.Config{quota(2), {Type: "empty", Names: []string{"e"}}, wide}})
 	p.granted("type=q&count=2&owner=a") // firm at once, however slow this is
 	owner := url.QueryEscape(strings.Repeat("<", leaseapi.MaxOwner))

@@ -134,7 +134,7 @@ func TestStall(t *testing.T) {
 				var log logText
 				p := start(t, Options{Pools: []pool.Config{quota(1)}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 				l := p.granted("type=q&request_id=a&ttl=60s").Leases[0]
-				p.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(l.Generation)+`}]}`)
+				p.do("POST", "/lease/renew", withLeases(l))
 				time.Sleep(60*time.Second - time.Millisecond)
 				p.server.term.mu.Lock()
 				p.server.term.alarm.at = p.server.term.clock.now() + time.Millisecond
@@ -170,7 +170,7 @@ func TestSuspendedMachine(t *testing.T) {
 		opts.suspended = func() time.Duration { return time.Duration(slept.Load()) }
 		p := start(t, opts)
 		l := p.granted("type=q&request_id=a&ttl=5m").Leases[0]
-		p.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(l.Generation)+`}]}`)
+		p.do("POST", "/lease/renew", withLeases(l))
 		p.granted("type=q&owner=late")
 		p.release(`{"names":["q-1"],"delay":"30m"}`)
 		time.Sleep(4 * time.Minute)

@@ -32,7 +32,7 @@ const (
 func BenchmarkDurableRatio(b *testing.B) {
 	for _, clients := range []int{1, 16, 64} {
 		b.Run(strconv.Itoa(clients), func(b *testing.B) {
-			_, ours := ourServer(b, Options{Pools: []pool.Config{{Type: "q", Names: names(64)}}, Store: openStore(b, b.TempDir())})
+			_, ours := ourServer(b, Options{Pools: []pool.Config{{Type: "q", Names: pool.Numbered("n", 64)}}, Store: openStore(b, b.TempDir())})
 			update := bareServer(b, bareBolt(b, func(db *bolt.DB, f func(*bolt.Tx) error) error { return db.Update(f) }))
 			batch := bareServer(b, bareBolt(b, func(db *bolt.DB, f func(*bolt.Tx) error) error { return db.Batch(f) }))
 			for b.Loop() {
@@ -116,7 +116,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 	for _, data := range []bool{false, true} {
 		b.Run(fmt.Sprintf("durable=%v", data), func(b *testing.B) {
-			opts := Options{Pools: []pool.Config{{Type: "q", Names: names(50)}}}
+			opts := Options{Pools: []pool.Config{{Type: "q", Names: pool.Numbered("n", 50)}}}
 			if data {
 				opts.Store = openStore(b, b.TempDir())
 			}
@@ -209,7 +209,7 @@ func drainRate(b *testing.B, s *Server, addr string, n int) float64 {
 		time.Sleep(time.Millisecond)
 	}
 	begin := time.Now()
-	if _, err := holder.call("/lease/release", `{"names":["`+strings.Join(names(50), `","`)+`"]}`); err != nil {
+	if _, err := holder.call("/lease/release", `{"names":["`+strings.Join(pool.Numbered("n", 50), `","`)+`"]}`); err != nil {
 		b.Fatal(err)
 	}
 	waiters.Wait()

@@ -17,25 +17,24 @@ func TestReportWire(t *testing.T) {
 	waits := p.later(ctx, "type=q&request_id=waits&wait=1h")
 	p.waitingFor(1)
 	defer func() { p.stop(); <-waits }()
-	report := func(body string) string { return body }
 	runWire(t, p, []wireCase{
-		{name: "no JSON", method: "POST", target: "/lease/report", send: report(`x`), status: 400, contentType: typeProblem,
+		{name: "no JSON", method: "POST", target: "/lease/report", send: `x`, status: 400, contentType: typeProblem,
 			problem: leaseapi.ProblemBadRequest, body: "the body is not valid: invalid character 'x' looking for beginning of value"},
-		{name: "no outcome", method: "POST", target: "/lease/report", send: report(`{"request_id":"held"}`), status: 400, contentType: typeProblem,
+		{name: "no outcome", method: "POST", target: "/lease/report", send: `{"request_id":"held"}`, status: 400, contentType: typeProblem,
 			problem: leaseapi.ProblemBadRequest, body: `outcome "": want ok or throttled`},
-		{name: "no request", method: "POST", target: "/lease/report", send: report(`{"outcome":"ok"}`), status: 400, contentType: typeProblem,
+		{name: "no request", method: "POST", target: "/lease/report", send: `{"outcome":"ok"}`, status: 400, contentType: typeProblem,
 			problem: leaseapi.ProblemBadRequest, body: "request_id is empty"},
-		{name: "control characters", method: "POST", target: "/lease/report", send: report(`{"request_id":"held","outcome":"ok","detail":"a\u0007"}`), status: 400, contentType: typeProblem,
+		{name: "control characters", method: "POST", target: "/lease/report", send: `{"request_id":"held","outcome":"ok","detail":"a\u0007"}`, status: 400, contentType: typeProblem,
 			problem: leaseapi.ProblemBadRequest, body: `detail "a\a" contains '\a'`},
-		{name: "not known", method: "POST", target: "/lease/report", send: report(`{"request_id":"x","outcome":"ok"}`), status: 404, contentType: typeProblem,
+		{name: "not known", method: "POST", target: "/lease/report", send: `{"request_id":"x","outcome":"ok"}`, status: 404, contentType: typeProblem,
 			problem: leaseapi.ProblemUnknownRequest, body: "no request x is known"},
-		{name: "waits", method: "POST", target: "/lease/report", send: report(`{"request_id":"waits","outcome":"ok"}`), status: 409, contentType: typeProblem,
+		{name: "waits", method: "POST", target: "/lease/report", send: `{"request_id":"waits","outcome":"ok"}`, status: 409, contentType: typeProblem,
 			problem: leaseapi.ProblemNoLease, body: "the request has no lease, and had none"},
 		{name: "by GET", method: "GET", target: "/lease/report", status: 405, contentType: typeProblem, allow: "POST",
 			problem: leaseapi.ProblemMethod, body: "/lease/report takes POST, not GET"},
-		{name: "counts", method: "POST", target: "/lease/report", send: report(`{"request_id":"held","outcome":"throttled","detail":"slow down"}`),
+		{name: "counts", method: "POST", target: "/lease/report", send: `{"request_id":"held","outcome":"throttled","detail":"slow down"}`,
 			status: 200, contentType: typeJSON, body: `{"counts":true}`},
-		{name: "again", method: "POST", target: "/lease/report", send: report(`{"request_id":"held","outcome":"ok"}`),
+		{name: "again", method: "POST", target: "/lease/report", send: `{"request_id":"held","outcome":"ok"}`,
 			status: 200, contentType: typeJSON, body: `{"counts":false}`},
 	})
 }

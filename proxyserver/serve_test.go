@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net"
@@ -118,13 +117,7 @@ func TestLog(t *testing.T) {
 			Delay            time.Duration
 		}
 		var got []line
-		for d := json.NewDecoder(strings.NewReader(log.String())); ; {
-			var l line
-			if err := d.Decode(&l); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
+		for _, l := range logLines[line](t, log.String()) {
 			if l.Owner != "" {
 				got = append(got, l)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -70,13 +71,7 @@ type peer struct {
 }
 
 // quota has the names q-0, q-1 and so on.
-func quota(n int) pool.Config {
-	c := pool.Config{Type: "q"}
-	for i := range n {
-		c.Names = append(c.Names, "q-"+string(rune('0'+i)))
-	}
-	return c
-}
+func quota(n int) pool.Config { return pool.Config{Type: "q", Names: pool.Numbered("q", n)} }
 
 // start serves on pipes, and on more listeners if there are any.
 func start(t testing.TB, opts Options, more ...net.Listener) *peer {
@@ -104,6 +99,11 @@ func start(t testing.TB, opts Options, more ...net.Listener) *peer {
 // stop stops the server and returns what Serve did.
 func (p *peer) stop() error {
 	p.cancel()
+	return p.ended()
+}
+
+// ended waits for the end of the server and returns what Serve did.
+func (p *peer) ended() error {
 	err := <-p.served
 	p.served <- err
 	return err
@@ -230,6 +230,29 @@ func eventually(t testing.TB, ok func() bool) {
 // record is for calls without a connection.
 func record(method, target, body string) (*httptest.ResponseRecorder, *http.Request) {
 	return httptest.NewRecorder(), httptest.NewRequest(method, target, strings.NewReader(body))
+}
+
+// withLeases is the body of a renewal or of a release that says nothing but these leases.
+func withLeases(leases ...leaseapi.Lease) string {
+	var all []string
+	for _, l := range leases {
+		all = append(all, fmt.Sprintf(`{"name":%q,"generation":%d}`, l.Name, l.Generation))
+	}
+	return `{"leases":[` + strings.Join(all, ",") + `]}`
+}
+
+// logLines are the lines of a log in JSON, each as a T.
+func logLines[T any](t testing.TB, text string) (lines []T) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(text)); ; {
+		var line T
+		if err := d.Decode(&line); err == io.EOF {
+			return lines
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
 }
 
 func num(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -123,7 +123,7 @@ func TestClockStandsStill(t *testing.T) {
 		dir, crashed := t.TempDir(), t.TempDir()
 		p := start(t, durable(t, dir, 2))
 		a := p.granted("type=q&request_id=a&ttl=5m").Leases[0]
-		p.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(a.Generation)+`}]}`)
+		p.do("POST", "/lease/renew", withLeases(a))
 		p.granted("type=q&request_id=b")
 		p.release(`{"names":["q-1"],"delay":"20m"}`)
 		time.Sleep(4*time.Minute + 58*time.Second)
@@ -192,7 +192,7 @@ func TestForgottenLeavesTheStore(t *testing.T) {
 		time.Sleep(leaseapi.EndedKept)
 		synctest.Wait()
 		if n := ended(); n != 0 {
-			t.Errorf("%d ids after an hour, want none", n)
+			t.Errorf("%d ids after two hours, want none", n)
 		}
 	})
 }
@@ -236,10 +236,9 @@ func TestCommitFails(t *testing.T) {
 		for _, path := range []string{"/pools", "/lease/requests/w", "/healthz", "/readyz"} {
 			unavailable(path, p.local("GET", path, ""))
 		}
-		if err := <-p.served; !errors.Is(err, ErrStore) { // by itself
+		if err := p.ended(); !errors.Is(err, ErrStore) { // by itself
 			t.Errorf("Serve: %v", err)
 		}
-		p.served <- nil
 
 		p = start(t, durable(t, dir, 2))
 		if pools := p.pools(); pools[0].InUse != 2 || pools[0].Leases[0].Owner != "kept" {
@@ -349,10 +348,9 @@ func TestPanicOutsideOfThePools(t *testing.T) {
 			t.Errorf("%d %s", r.status, r.body)
 		}
 	}
-	if err := <-p.served; !errors.Is(err, errPanicked) {
+	if err := p.ended(); !errors.Is(err, errPanicked) {
 		t.Errorf("Serve: %v", err)
 	}
-	p.served <- nil
 }
 
 // So is what is done for a waiter on another stack than its own.
@@ -363,10 +361,9 @@ func TestPanicAside(t *testing.T) {
 	if r := p.acquire("type=q"); r.status != 503 || !strings.Contains(r.body, errPanicked.Error()) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	if err := <-p.served; !errors.Is(err, errPanicked) {
+	if err := p.ended(); !errors.Is(err, errPanicked) {
 		t.Errorf("Serve: %v", err)
 	}
-	p.served <- nil
 }
 
 // bad is a store whose commit panics if it holds a change.
@@ -385,10 +382,9 @@ func TestPanicOfACommit(t *testing.T) {
 	if r := p.acquire("type=q"); r.status != 503 || !strings.Contains(r.body, "no commit") {
 		t.Errorf("%d %s", r.status, r.body)
 	}
-	if err := <-p.served; !errors.Is(err, errPanicked) {
+	if err := p.ended(); !errors.Is(err, errPanicked) {
 		t.Errorf("Serve: %v", err)
 	}
-	p.served <- nil
 }
 
 // The store is looked at while nothing happens.
@@ -401,10 +397,9 @@ func TestStoreGoneWhileIdle(t *testing.T) {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		if err := <-p.served; !errors.Is(err, ErrStore) || !errors.Is(err, store.ErrGone) || time.Since(begin) > 2*storeEvery {
+		if err := p.ended(); !errors.Is(err, ErrStore) || !errors.Is(err, store.ErrGone) || time.Since(begin) > 2*storeEvery {
 			t.Errorf("Serve: %v after %v", err, time.Since(begin))
 		}
-		p.served <- nil
 	})
 }
 
@@ -428,10 +423,9 @@ func TestPanicAfterACommit(t *testing.T) {
 			}
 			p.do("POST", "/lease/release", `{"names":["q-0"]}`)
 			<-waits
-			if err := <-p.served; !errors.Is(err, errPanicked) {
+			if err := p.ended(); !errors.Is(err, errPanicked) {
 				t.Errorf("Serve: %v", err)
 			}
-			p.served <- nil
 		})
 	}
 }

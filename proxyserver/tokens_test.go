@@ -131,7 +131,7 @@ func TestLeasesFromBeforeTokens(t *testing.T) {
 	p.granted("type=q&owner=me")
 	p.stop()
 	_, red, _, _ := startWithTokens(t, durable(t, dir, 2))
-	if r := red.do("POST", "/lease/renew", `{"leases":[{"name":"q-0","generation":`+num(a.Generation)+`}]}`); r.status != 200 {
+	if r := red.do("POST", "/lease/renew", withLeases(a)); r.status != 200 {
 		t.Errorf("renew: %d %s", r.status, r.body)
 	}
 	if r := red.release(`{"names":["q-0","q-1"],"owner":"me"}`); r.body != `{"released":["q-0","q-1"]}` {

@@ -114,7 +114,7 @@ func TestRefusalTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
 		old := p.granted("type=q&owner=first&request_id=a")
-		body := fmt.Sprintf(`{"leases":[{"name":"q-0","generation":%d}]}`, old.Leases[0].Generation)
+		body := withLeases(old.Leases[0])
 		p.do("POST", "/lease/renew", body)
 		time.Sleep(20 * time.Second)
 		p.release(body)
@@ -186,7 +186,7 @@ func TestResize(t *testing.T) {
 	p.do("POST", "/pools/pause", `{"type":"mem","reason":"moving"}`)
 	refused(resize(l, 160, `"count":161`), 409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom, Need: 1, Free: 608, Held: 160, Reason: "paused: moving"})
 	resized(160, `"count":159`, 159)
-	p.release(fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}]}`, l.Name, l.Generation))
+	p.release(withLeases(l))
 	refused(resize(l, 159, `"count":200`), 410, leaseapi.Problem{Type: leaseapi.ProblemLost})
 	refused(resize(l, 159, `"items":200`), 410, leaseapi.Problem{Type: leaseapi.ProblemLost})
 	metrics := p.do("GET", "/metrics", "").body

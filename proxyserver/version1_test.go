@@ -21,7 +21,7 @@ func TestVersion1TTL(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{c}, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		p.acquire("type=q")
 		ours := p.granted("type=q&request_id=r")
-		p.do("POST", leaseapi.PathRenew, `{"leases":[{"name":"q-1","generation":`+num(ours.Leases[0].Generation)+`}]}`)
+		p.do("POST", leaseapi.PathRenew, withLeases(ours.Leases[0]))
 		look := func(lines, ending, expired int) {
 			t.Helper()
 			synctest.Wait()

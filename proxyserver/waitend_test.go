@@ -1,12 +1,9 @@
 package proxyserver
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,19 +49,14 @@ func TestWaitEnds(t *testing.T) {
 		samples := p.metrics()["leasectl_waits_ended_total"].samples
 		p.stop()
 
+		type line struct {
+			Msg, Owner, Type, Reason string
+			Count                    int
+			Waited                   time.Duration
+			RequestID                string `json:"request_id"`
+		}
 		var got []string
-		for d := json.NewDecoder(strings.NewReader(log.String())); ; {
-			var l struct {
-				Msg, Owner, Type, Reason string
-				Count                    int
-				Waited                   time.Duration
-				RequestID                string `json:"request_id"`
-			}
-			if err := d.Decode(&l); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
+		for _, l := range logLines[line](t, log.String()) {
 			if l.Type == "q" && l.Msg != "granted" {
 				got = append(got, fmt.Sprintf("%s %s %s %d %v %s", l.Msg, l.Owner, l.RequestID, l.Count, l.Waited, l.Reason))
 			}

@@ -189,4 +189,7 @@ func TestWordsAgree(t *testing.T) {
 			t.Errorf("%v in pool is %v on the wire", c.pool, c.wire)
 		}
 	}
+	if !pool.Reason(leaseapi.ReasonBroken + "x").Broken() {
+		t.Errorf("%q on the wire is no broken lease in pool", leaseapi.ReasonBroken)
+	}
 }

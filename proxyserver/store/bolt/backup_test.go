@@ -72,3 +72,23 @@ func TestSaveBackupPlace(t *testing.T) {
 		t.Errorf("behind the link is %q, %v", got, err)
 	}
 }
+
+// A copy of a store that is being read holds up no end of the store, and is no file beside it.
+func TestBackupHoldsUpNothing(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied, size, err := s.Backup()
+	if err != nil || size == 0 {
+		t.Fatal(size, err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("beside the store are %q, %v", left, err)
+	}
+	if err := errors.Join(s.Close(), copied.Close()); err != nil { // bbolt's Close waits for transactions
+		t.Error(err)
+	}
+}
