@@ -93,3 +93,15 @@ func (h *Holder) NewHandle(path string) (lockfile.Handle, error) {
 	}
 	return OpenHandle(filepath.Join(h.stateDir, "lease-"+rand.Text()))
 }
+
+// Handles returns the paths of the handles in the state directory that can be read.
+// It takes no lock, and makes nothing.
+func (h *Holder) Handles() (paths []string) {
+	handles, _ := lockfile.Handles(h.stateDir)
+	for _, handle := range handles {
+		if _, err := handle.Read(); err == nil {
+			paths = append(paths, handle.Path())
+		}
+	}
+	return paths
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +39,7 @@ func completeValues(root *cobra.Command, a *app) {
 			return beginning(typed, listed(typed, a.namesNow())), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		},
 		"handle": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return beginning(typed, handlesIn(stateDir())), cobra.ShellCompDirectiveDefault
+			return beginning(typed, a.holder.Handles()), cobra.ShellCompDirectiveDefault
 		},
 		"proxy":        cobra.FixedCompletions([]string{"local", "unix://", "https://", "http://"}, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace),
 		"parent-death": cobra.FixedCompletions([]string{"TERM", "KILL", "INT", "HUP", "none"}, cobra.ShellCompDirectiveNoFileComp),
@@ -153,15 +152,4 @@ func listed(typed string, names []string) (lists []string) {
 // beginning are those words that begin with what is typed.
 func beginning(typed string, words []string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) })
-}
-
-// handlesIn are the handles in a directory: each has a record beside it.
-func handlesIn(dir string) (handles []string) {
-	records, _ := filepath.Glob(filepath.Join(dir, "*.json"))
-	for _, record := range records {
-		if handle := strings.TrimSuffix(record, ".json"); !strings.HasSuffix(handle, ".lock") {
-			handles = append(handles, handle)
-		}
-	}
-	return handles
 }
