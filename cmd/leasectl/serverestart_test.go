@@ -105,8 +105,9 @@ func (r *durableServer) release(leases []leaseapi.Lease, delay time.Duration) {
 	}
 }
 
-// awaitStored waits until the server's directory has the requests of all owners: those
-// that wait are stored a moment after they come.
+// awaitStored waits until the server has stored the requests of all owners: those that
+// wait are stored a moment after they come. The directory has them before they are
+// committed, so a change follows, whose answer comes when it is committed too.
 func (r *durableServer) awaitStored(owners []string) {
 	r.t.Helper()
 	await(r.t, &r.log, "all owners to be stored", func() bool {
@@ -118,6 +119,13 @@ func (r *durableServer) awaitStored(owners []string) {
 		}
 		return !slices.ContainsFunc(owners, func(owner string) bool { return !bytes.Contains(stored, []byte(`"`+owner+`"`)) })
 	})
+	typ := r.pool().Type
+	if _, err := r.client.Pause(r.context(), typ, "to commit what waits"); err != nil {
+		r.t.Fatal(err)
+	}
+	if _, err := r.client.Resume(r.context(), typ); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // After a KILL of the server the queue is in the order in which it was, although
