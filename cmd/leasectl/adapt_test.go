@@ -112,8 +112,8 @@ func TestLimitFindsItself(t *testing.T) {
 		t.Errorf("of %d jobs %d were throttled", jobs, throttled)
 	}
 	ok, said := 0, 0
-	for _, t := range p.Tally {
-		ok, said = ok+t.OK, said+t.Throttled
+	for _, limit := range p.Tally {
+		ok, said = ok+limit.OK, said+limit.Throttled
 	}
 	if said != throttled || ok+said != jobs {
 		t.Errorf("reported are %d ok and %d throttled, of %d and %d", ok, said, jobs-throttled, throttled)

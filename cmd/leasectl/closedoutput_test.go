@@ -27,10 +27,7 @@ func TestClosedOutput(t *testing.T) {
 		{stdout: true, args: []string{"completion", "bash"}, want: exitFailure},
 	} {
 		for range 20 {
-			r, closed, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, closed := newPipe(t)
 			r.Close()
 			cmd := w.command(tt.args...)
 			cmd.Env = append(cmd.Env, proxyVariable+"=") // a dry run
@@ -39,7 +36,7 @@ func TestClosedOutput(t *testing.T) {
 			} else {
 				cmd.Stderr = closed
 			}
-			err = cmd.Run()
+			err := cmd.Run()
 			closed.Close()
 			if exitCode(err) != tt.want {
 				t.Fatalf("%v: %v, want exit code %d", tt.args, err, tt.want)

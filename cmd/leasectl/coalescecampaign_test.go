@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -131,7 +130,7 @@ type arrival struct {
 func (b *burst) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(b.server.program, args...)
 	cmd.Dir = b.dir
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEASE") }),
+	cmd.Env = withoutLeaseVariables(
 		"LEASECTL_STATE_DIR="+filepath.Join(b.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+b.server.args[2])
 	return cmd
 }
@@ -184,8 +183,7 @@ func (b *burst) awaitAll(arrivals []*arrival) {
 }
 
 func (b *burst) begun(run int) bool {
-	_, err := os.Stat(filepath.Join(b.dir, fmt.Sprint("run-", run)))
-	return err == nil
+	return exists(filepath.Join(b.dir, fmt.Sprint("run-", run)))
 }
 
 func (b *burst) awaitRun(run int) {

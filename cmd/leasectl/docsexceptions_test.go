@@ -144,7 +144,7 @@ func serves(t *testing.T, b docBlock) {
 	}
 	line := strings.NewReplacer("leasectl ", "exec leasectl ", ":8370", "127.0.0.1:0", "/var/lib/leasectl", "data").Replace(b.text)
 	cmd := exec.Command("bash", "-c", line)
-	log := new(journalLog)
+	log := new(liveLog)
 	cmd.Dir, cmd.Stderr = dir, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

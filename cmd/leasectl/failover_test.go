@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,7 +27,7 @@ func TestFailover(t *testing.T) {
 	dir := t.TempDir()
 	run := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(program, args...)
-		cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEASE") }),
+		cmd.Env = withoutLeaseVariables(
 			"LEASECTL_STATE_DIR="+filepath.Join(dir, "state"), "LEASECTL_OWNER=job", "LEASE_PROXY_SERVER_URL="+r.list())
 		cmd.Dir = dir
 		return cmd

@@ -57,11 +57,7 @@ func TestKeeperReleasesWhenItsOwnerIsKilled(t *testing.T) {
 // and is in a session of its own.
 func TestKeeperInheritsNothing(t *testing.T) {
 	w := newWorld(t, build(t, ""), "install=1")
-	r, inherited, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r, inherited := newPipe(t)
 	owner, kill := w.owner()
 	cmd := w.command("acquire", "--type", "install", "--handle", "h", "--owner-pid", strconv.Itoa(owner))
 	cmd.ExtraFiles = []*os.File{inherited}

@@ -56,7 +56,7 @@ func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	if left, _ := filepath.Glob(w.path("state/[^h]*/*")); len(left) > 0 { // what is remembered in history stays
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := os.Stat(handle + ".json"); err == nil {
+	if exists(handle + ".json") {
 		t.Error("the handle is still there")
 	}
 	w.wantHeld()
@@ -150,7 +150,7 @@ func TestKeeperAloneReleasesFromVersionOne(t *testing.T) {
 	}
 	answers.Store(true)
 	w.await("the keeper to end", func() bool { return !lives(keeper) })
-	if _, err := os.Stat(handle + ".json"); err == nil {
+	if exists(handle + ".json") {
 		t.Error("the handle is still there")
 	}
 }

@@ -12,13 +12,13 @@ import (
 
 // localProxy starts the local proxy of a directory, as --proxy local does, which
 // stops when it has been idle for so long.
-func (w *world) localProxy(dir string, idle time.Duration, args ...string) (server *exec.Cmd, log *journalLog) {
+func (w *world) localProxy(dir string, idle time.Duration, args ...string) (server *exec.Cmd, log *liveLog) {
 	w.t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		w.t.Fatal(err)
 	}
 	server, log = w.command(append([]string{"serve", "--socket", filepath.Join(dir, "local.sock"), "--pool", "install=1",
-		"--local-of", dir, "--local-idle", idle.String()}, args...)...), new(journalLog)
+		"--local-of", dir, "--local-idle", idle.String()}, args...)...), new(liveLog)
 	server.Stderr = log
 	if err := server.Start(); err != nil {
 		w.t.Fatal(err)

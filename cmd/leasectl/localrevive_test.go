@@ -30,7 +30,7 @@ func TestKilledLocalProxy(t *testing.T) {
 		}
 	}
 	holds := exec("touch holds; until test -e go; do sleep 0.01; done; exit 3")
-	w.await("a command to hold the lease", func() bool { _, err := os.Stat(w.path("holds")); return err == nil })
+	w.await("a command to hold the lease", func() bool { return exists(w.path("holds")) })
 	waits := exec("exit 4")
 	w.await("another to wait", func() bool {
 		return bytes.Contains([]byte(w.run(0, "status", "--proxy", "local", "--output", "json")), []byte(`"waiting": 1`))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,11 +19,7 @@ var ready = func() <-chan struct{} { c := make(chan struct{}); close(c); return 
 // before close returns.
 func TestMessengerOrder(t *testing.T) {
 	t.Parallel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r, w := newPipe(t)
 	m := newMessenger(w, ready)
 	var want strings.Builder
 	for i := range queueSize / 2 {
@@ -46,12 +41,7 @@ func TestMessengerOrder(t *testing.T) {
 // flush returns when what was said before it is written.
 func TestMessengerFlush(t *testing.T) {
 	t.Parallel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
+	r, w := newPipe(t)
 	m := newMessenger(w, ready)
 	defer m.close()
 	var want string
@@ -81,11 +71,7 @@ func TestMessengerFlush(t *testing.T) {
 // What does not fit is dropped, and counted in a line at its place.
 func TestMessengerDrops(t *testing.T) {
 	t.Parallel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r, w := newPipe(t)
 	m := newMessenger(w, ready)
 	line := strings.Repeat("x", 1<<10) // some 64 of them fill the pipe
 	const lines = 2*queueSize + 10
@@ -122,11 +108,7 @@ func TestMessengerDrops(t *testing.T) {
 // What a log loses is said in the log's format, at its place.
 func TestMessengerDropsLogLines(t *testing.T) {
 	t.Parallel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r, w := newPipe(t)
 	m := newMessenger(w, ready)
 	log := slog.New(newLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
 	const lines = logSize + 1000
@@ -183,11 +165,7 @@ func idle(t *testing.T, m *messenger) {
 // close gives a reader that is busy some time, and no more.
 func TestMessengerClosesUnread(t *testing.T) {
 	t.Parallel()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
+	r, w := newPipe(t)
 	defer r.Close() // ends the write
 	m := newMessenger(w, ready)
 	for range queueSize + 1 {

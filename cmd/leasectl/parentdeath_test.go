@@ -72,11 +72,7 @@ while [ $((i += 1)) -lt 6000 ]; do sleep 0.01; done`
 // until it had ended.
 func (w *world) killedExec(early bool, flags ...string) (said string) {
 	w.t.Helper()
-	r, stdout, err := os.Pipe()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer r.Close()
+	r, stdout := newPipe(w.t)
 	args := append([]string{"exec", "--quiet", "--type", "install"}, flags...)
 	cmd := w.command(append(args, "--", "sh", "-c", parentDeathCommand)...)
 	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
@@ -86,6 +82,7 @@ func (w *world) killedExec(early bool, flags ...string) (said string) {
 	stdout.Close() // the command alone has it now
 	r.SetReadDeadline(time.Now().Add(patience / 2))
 	lines, first := bufio.NewReader(r), ""
+	var err error
 	if !early {
 		if first, err = lines.ReadString('\n'); err != nil {
 			w.t.Errorf("the command did not start: %v", err)

@@ -40,26 +40,67 @@ type world struct {
 	dir     string
 	env     []string
 	client  *proxyclient.Client
-	log     *journalLog
+	log     *liveLog
 }
 
-// journalLog is the log of the proxy: the only witness of what was granted and
-// what ended.
-type journalLog struct {
+// liveLog is what a process has written so far. That of a proxy is the only witness
+// of what was granted and what ended.
+type liveLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *journalLog) Write(p []byte) (int, error) {
+func (l *liveLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-func (l *journalLog) String() string {
+func (l *liveLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
+}
+
+// shortDir is a folder until the test ends, whose path leaves room for that of a
+// socket in it, which may have 107 bytes.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "leasectl-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// newClient is a client of a proxy, until the test ends.
+func newClient(t *testing.T, proxy string) *proxyclient.Client {
+	t.Helper()
+	client, err := proxyclient.New(proxyclient.Options{URL: proxy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// newPipe is a pipe whose ends are closed when the test ends, if not before.
+func newPipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// withoutLeaseVariables is the environment with variables of the test's own, and
+// without those of leasectl that the machine may have.
+func withoutLeaseVariables(own ...string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEASE") })
+	return append(env, own...)
 }
 
 // newWorld starts a proxy with pools such as "install=2". Nothing that a test
@@ -76,19 +117,15 @@ func newWorld(t *testing.T, program string, pools ...string) *world {
 // newWorldOf is newWorld with flags of serve that say which pools there are.
 func newWorldOf(t *testing.T, program string, serve ...string) *world {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "leasectl-test-") // short, for sockets in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := shortDir(t)
 	socket := filepath.Join(dir, "proxy.sock")
-	w := &world{t: t, program: filepath.Join(dir, "leasectl"), dir: dir, log: new(journalLog)}
+	w := &world{t: t, program: filepath.Join(dir, "leasectl"), dir: dir, log: new(liveLog)}
 	// Under a name of its own, by which to know the world's processes from those
 	// of other tests.
 	if err := os.Link(program, w.program); err != nil {
 		t.Fatal(err)
 	}
-	w.env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEASE") }),
+	w.env = withoutLeaseVariables(
 		"LEASECTL_STATE_DIR="+filepath.Join(dir, "state"), "LEASECTL_OWNER=job-1", "LEASE_PROXY_SERVER_URL=unix://"+socket)
 	server := exec.Command(w.program, append([]string{"serve", "--socket", socket}, serve...)...)
 	server.Env, server.Stderr = w.env, w.log
@@ -102,11 +139,7 @@ func newWorldOf(t *testing.T, program string, serve ...string) *world {
 		}
 		w.noneLeft()
 	})
-	w.client, err = proxyclient.New(proxyclient.Options{URL: "unix://" + socket})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(w.client.Close)
+	w.client = newClient(t, "unix://"+socket)
 	w.await("the proxy to listen", func() bool { return strings.Contains(w.log.String(), "listening on") })
 	return w
 }
@@ -160,7 +193,8 @@ func promptly(t *testing.T, most time.Duration, f func() time.Duration) {
 	t.Errorf("it took %v, want %v at most", took, most)
 }
 
-// exitCode is the code that a process ended with, -1 if a signal ended it.
+// exitCode is the code that a process ended with, by the error of its Run or Wait: -1
+// if a signal ended it, -2 if it was not started or its output failed.
 func exitCode(err error) int {
 	var exit *exec.ExitError
 	switch {

@@ -31,7 +31,7 @@ type replica struct {
 	url   string
 	args  []string
 	links []*link // to the members of etcd
-	log   journalLog
+	log   liveLog
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
@@ -101,12 +101,7 @@ func (r *replicas) listEnding(one *replica) string {
 
 // client returns a client of all servers, for the time of the test.
 func (r *replicas) client() *proxyclient.Client {
-	c, err := proxyclient.New(proxyclient.Options{URL: r.list()})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(c.Close)
-	return c
+	return newClient(r.t, r.list())
 }
 
 // leader waits until a server leads, and returns it.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -20,11 +19,7 @@ import (
 // says how many when somebody reads again. Its other lines are in their order.
 func TestServeWithAFullStderr(t *testing.T) {
 	program := build(t, "")
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r, w := newPipe(t)
 	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=1")
 	cmd.Stderr = w
 	if err := cmd.Start(); err != nil {

@@ -24,23 +24,16 @@ type durableServer struct {
 	program string
 	args    []string
 	client  *proxyclient.Client
-	log     journalLog
+	log     liveLog
 	cmd     *exec.Cmd
 }
 
 func newDurableServer(t *testing.T, program string, args ...string) *durableServer {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "leasectl-test-") // short, for the socket in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := shortDir(t)
 	socket := filepath.Join(dir, "s")
-	r := &durableServer{t: t, program: program, args: append([]string{"serve", "--socket", socket, "--data", filepath.Join(dir, "data")}, args...)}
-	if r.client, err = proxyclient.New(proxyclient.Options{URL: "unix://" + socket}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.client.Close)
+	args = append([]string{"serve", "--socket", socket, "--data", filepath.Join(dir, "data")}, args...)
+	r := &durableServer{t: t, program: program, args: args, client: newClient(t, "unix://"+socket)}
 	r.start()
 	t.Cleanup(func() { r.cmd.Process.Kill(); r.cmd.Wait() })
 	return r

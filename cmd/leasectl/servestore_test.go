@@ -21,7 +21,7 @@ import (
 type testServer struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	log  *journalLog
+	log  *liveLog
 	url  string
 	exit chan int
 }
@@ -30,7 +30,7 @@ type testServer struct {
 // that does before first; "" is nothing.
 func startServer(t *testing.T, program, before string, args ...string) *testServer {
 	t.Helper()
-	s := &testServer{t: t, log: new(journalLog), exit: make(chan int, 1)}
+	s := &testServer{t: t, log: new(liveLog), exit: make(chan int, 1)}
 	script := before + "\nexec \"$@\""
 	s.cmd = exec.Command("sh", append([]string{"-c", script, "sh", program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=2"}, args...)...)
 	s.cmd.Stderr = s.log

@@ -2,10 +2,7 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io/fs"
-	"net"
-	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
@@ -42,10 +39,8 @@ func (w *world) asContainerUser(stateDir string, args ...string) ran {
 func (w *world) overTCP() string {
 	socket := strings.TrimPrefix(w.variable("LEASE_PROXY_SERVER_URL"), "unix://")
 	server := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "localhost"}) },
-		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		}},
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "localhost"}) },
+		Transport: unixTransport(socket),
 	})
 	w.t.Cleanup(server.Close)
 	return server.URL

@@ -19,7 +19,7 @@ func TestWaitLineNamesThePage(t *testing.T) {
 	s := startServer(t, program, "")
 	s.grant()
 	s.grant()
-	var stderr journalLog
+	var stderr liveLog
 	cmd := exec.Command(program, "acquire", "--type", "q", "--handle", t.TempDir()+"/h")
 	cmd.Env = append(os.Environ(), "LEASE_PROXY_SERVER_URL="+s.url, "LEASECTL_STATE_DIR="+t.TempDir(), "LEASECTL_OWNER=job-1")
 	cmd.Stderr = &stderr

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/leasectl/leasectl/proxyclient"
 )
 
 var (
@@ -83,13 +80,9 @@ type storm struct {
 
 func newStorm(t *testing.T, program string, seed uint64) *storm {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "leasectl-test-") // short, for sockets in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := shortDir(t)
 	s := &storm{
-		world:  &world{t: t, program: filepath.Join(dir, "leasectl"), dir: dir, log: new(journalLog)},
+		world:  &world{t: t, program: filepath.Join(dir, "leasectl"), dir: dir, log: new(liveLog)},
 		socket: filepath.Join(dir, "s"), did: make(map[string]int), codes: make(map[string]int),
 	}
 	if err := os.Link(program, s.program); err != nil {
@@ -101,12 +94,9 @@ func newStorm(t *testing.T, program string, seed uint64) *storm {
 		}
 	}
 	between := s.path("n")
-	s.env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEASE") }),
+	s.env = withoutLeaseVariables(
 		"LEASECTL_STATE_DIR="+s.path("state"), "LEASE_PROXY_SERVER_URL=unix://"+between)
-	if s.client, err = proxyclient.New(proxyclient.Options{URL: "unix://" + s.socket}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.client.Close)
+	s.client = newClient(t, "unix://"+s.socket)
 	s.configure(stormPools)
 	s.start()
 	t.Cleanup(func() {

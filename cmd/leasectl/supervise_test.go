@@ -17,11 +17,7 @@ import (
 // fullPipe is a pipe that nobody reads, and into which nothing fits any more.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close(); w.Close() })
+	_, w := newPipe(t)
 	// Non-blocking while it is filled only: it is to block whoever writes.
 	raw, err := w.SyscallConn()
 	if err != nil {
@@ -151,7 +147,7 @@ func TestCommandGivesBack(t *testing.T) {
 	w := newWorld(t, build(t, ""), "install=1")
 	cmd := w.command("exec", "--verbose", "--type", "install", "--ttl", "10s", "--grace-period", "1s", "--",
 		"sh", "-c", w.program+` release --handle "$LEASECTL_HANDLE" && until test -e noticed; do sleep 0.01; done && sleep 1; exit 3`)
-	stderr := new(journalLog)
+	stderr := new(liveLog)
 	cmd.Stderr = stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

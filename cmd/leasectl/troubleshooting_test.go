@@ -121,9 +121,8 @@ var messageErrors = []string{
 
 // notOnThePage are texts of such errors that no user of those codes reads.
 var notOnThePage = map[string]string{
-	"no lease within the wait":   "ExhaustedError says more",
-	"outcome unconfirmed":        "UnconfirmedError says more",
-	"the lease proxy is too old": "",
+	"no lease within the wait": "ExhaustedError says more",
+	"outcome unconfirmed":      "UnconfirmedError says more",
 }
 
 // The texts of the code behind the codes of the page are on the page.

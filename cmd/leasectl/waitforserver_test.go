@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -38,12 +37,7 @@ func waitForServer(ts *testscript.TestScript, args []string) (so func() bool) {
 
 // ask returns the status and the body of an answer of the scenario's proxy.
 func ask(ts *testscript.TestScript, path, token string) string {
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", ts.Getenv("SOCKET"))
-		},
-	}}
+	client := http.Client{Transport: unixTransport(ts.Getenv("SOCKET"))}
 	req, err := http.NewRequest(http.MethodGet, "http://localhost"+path, nil)
 	ts.Check(err)
 	if token != "" {
