@@ -252,13 +252,28 @@ func (h History) prunes(name string) bool {
 	return sha256.Sum256([]byte(name))[31]%64 == 0
 }
 
-// prune removes the files that are too old, or too many. What it cannot remove,
-// the next one does.
-func (h History) prune() {
-	files, _ := byAge(string(h), "")
-	for i, f := range files {
-		if len(files)-i > historyMost || time.Since(f.at) > historyKept {
-			TryLock(f.path, func() error { return os.Remove(f.path) })
-		}
+// prune removes the files that are too old, or too many.
+func (h History) prune() { forget(h.outdated()) }
+
+func (h History) outdated() []agedFile {
+	files, _ := byAge(string(h), "") // the oldest first
+	n := 0
+	for n < len(files) && (len(files)-n > historyMost || time.Since(files[n].at) > historyKept) {
+		n++
+	}
+	return files[:n]
+}
+
+// forget removes files, but for one that was written since: its name was granted
+// again. What it cannot remove, the next one does.
+func forget(files []agedFile) {
+	for _, f := range files {
+		TryLock(f.path, func() error {
+			fi, err := os.Lstat(f.path)
+			if err != nil || fi.Size() > 0 && !fi.ModTime().Equal(f.at) { // it is empty if it was removed, and the lock made it
+				return err
+			}
+			return os.Remove(f.path)
+		})
 	}
 }

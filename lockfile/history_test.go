@@ -183,6 +183,27 @@ func TestHistoryPrune(t *testing.T) {
 	}
 }
 
+// A name that is granted again while its file is about to be removed is remembered.
+func TestHistoryKeepsWhatIsGrantedMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := historyIn(t)
+	ok(t, h.Add(t.Context(), []Grant{grantOf("again", "s", 1), grantOf("gone", "s", 2)}))
+	old := time.Now().Add(-historyKept - time.Minute)
+	for _, name := range []string{"again", "gone"} {
+		ok(t, os.Chtimes(h.path(name), old, old))
+	}
+	files := h.outdated()
+	ok(t, h.Add(t.Context(), []Grant{grantOf("again", "s", 3)}))
+	forget(files)
+	forget(files) // of another process
+	if all, err := h.All(); err != nil || len(all) != 1 || all[0].Name != "again" || all[0].Generation != 3 {
+		t.Errorf("remembered are %+v (%v), want the newest grant of again", all, err)
+	}
+	if files, err := byAge(string(h), ""); len(files) != 1 || err != nil {
+		t.Errorf("%d files are left (%v), want 1", len(files), err)
+	}
+}
+
 // Processes that write one name at a time lose nothing.
 func TestHistoryConcurrently(t *testing.T) {
 	h := historyIn(t)
