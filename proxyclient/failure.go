@@ -8,10 +8,14 @@ import (
 )
 
 // failure returns the error of a call that came to no success. If its time ended in the
-// middle of an attempt, what the proxy answered before is its last word.
+// middle of an attempt, the error that the attempt before was answered with is the
+// proxy's last word.
 func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	err := o.failed()
-	if !hopeless(o.err) && (p.exhausted() || o.err != nil && timedOut(ctx) && !(o.cut && p.answered())) {
+	if !hopeless(o.err) && (p.exhausted() || o.err != nil && timedOut(ctx)) {
+		if t, _ := p.troubled(); o.cut && t.answered {
+			return because(t.last, ctx)
+		}
 		return c.unreachable(ctx, o, p)
 	}
 	return because(err, ctx)
@@ -24,7 +28,7 @@ func because(err error, ctx context.Context) error {
 		return err
 	}
 	cause := context.Cause(ctx)
-	if cause == ctx.Err() || strings.Contains(err.Error(), cause.Error()) {
+	if cause == ctx.Err() || cause == context.DeadlineExceeded || strings.Contains(err.Error(), cause.Error()) {
 		return &reworded{text: err.Error(), err: errors.Join(err, cause)}
 	}
 	return fmt.Errorf("%w (%w)", err, cause)

@@ -32,11 +32,12 @@ type patience struct {
 
 // trouble is the time since the last good answer.
 type trouble struct {
-	since   Instant // zero: there is no trouble
-	refused bool    // nothing but refused connections
-	errors  bool    // an error was answered
-	last    error
-	over    bool // it lasted too long
+	since    Instant // zero: there is no trouble
+	refused  bool    // nothing but refused connections
+	errors   bool    // an error was answered
+	last     error
+	answered bool // the last was an answer
+	over     bool // it lasted too long
 }
 
 // troubleLimits bound a [trouble]. A restart takes less, and a wrong address is
@@ -97,7 +98,7 @@ func (p *patience) note(o outcome, again bool) {
 	}
 	t.refused = t.refused && !o.sent && !o.heard
 	t.errors = t.errors || o.err == nil
-	t.last = o.failed()
+	t.last, t.answered = o.failed(), o.err == nil
 	t.over = -Until(t.since) >= p.limits.of(*t)
 	if p.onTrouble != nil {
 		p.onTrouble(t.last, t.wall())

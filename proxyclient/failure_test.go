@@ -1,0 +1,61 @@
+package proxyclient
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// A call whose time is over before it has its answer says what the attempt before was
+// answered with, or that the proxy does not answer. That it answered another question
+// before makes no difference.
+func TestOutOfTime(t *testing.T) {
+	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
+	leases := []leaseapi.Lease{{Name: "a", Generation: 7}}
+	renew := func(ctx context.Context, c *Client) error {
+		_, err := c.Renew(ctx, leases, 0)
+		return err
+	}
+	release := func(ctx context.Context, c *Client) error {
+		_, err := c.Release(ctx, Releasing(leases, "me"))
+		return err
+	}
+	resize := func(ctx context.Context, c *Client) error {
+		_, err := c.Resize(ctx, leaseapi.ResizeRequest{Name: "a", Generation: 7, From: 1, Count: 2})
+		return err
+	}
+	report := func(ctx context.Context, c *Client) error {
+		_, err := c.Report(ctx, leaseapi.ReportRequest{RequestID: "R", Outcome: leaseapi.OutcomeOK})
+		return err
+	}
+	for _, tt := range []struct {
+		name     string
+		call     func(context.Context, *Client) error
+		faults   []fault
+		time     time.Duration
+		answered bool
+		says     string
+	}{
+		{"renew: silence", renew, []fault{hanging}, 3 * time.Second, false, "no answer in time"},
+		{"renew: an error, silence", renew, []fault{status(500), hanging}, 3 * time.Second, true, "the proxy answered 500 Internal Server Error: no"},
+		{"renew: an error, silence, silence", renew, []fault{status(500), hanging, hanging}, 6 * time.Second, false, "no answer in time"},
+		{"release: an error, silence", release, []fault{badGateway, hanging}, 3 * time.Second, true, "the proxy answered 502 Bad Gateway"},
+		{"resize: health, silence", resize, []fault{health, hanging}, 3 * time.Second, false, "no answer in time"},
+		{"report: health, silence, silence", report, []fault{health, hanging, hanging}, 6 * time.Second, false, "no answer in time"},
+		{"report: health, an error, silence", report, []fault{health, status(503), hanging}, 3 * time.Second, true, "the proxy answered 503 Service Unavailable: no"},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			c, _ := serve(t, nil, tt.faults...)
+			ctx, cancel := context.WithTimeout(t.Context(), tt.time)
+			defer cancel()
+			err := tt.call(ctx, c)
+			if err == nil || errors.Is(err, ErrUnreachable) == tt.answered || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "deadline") {
+				t.Errorf("error %v, want %q", err, tt.says)
+			}
+		})
+	}
+}
