@@ -112,12 +112,13 @@ trap__set() {
     trap - "$1"
     return
   fi
-  local IFS=''
-  if [[ -z ${trap__chain[*]} ]]; then
+  local trap__text trap__quoted trap__one
+  printf -v trap__text %s "${trap__chain[@]}"
+  if [[ -z $trap__text ]]; then
     trap '' "$1"
     return
   fi
-  local trap__text=$trap__head trap__quoted trap__one
+  trap__text=$trap__head
   for trap__one in "${trap__chain[@]}"; do
     printf -v trap__quoted %q "$trap__one"
     trap__text+=$trap__before$trap__quoted$trap__after
