@@ -157,14 +157,70 @@ func TestServeWithAFullDisk(t *testing.T) {
 // The same on a file system that is full.
 func TestServeOnAFullFileSystem(t *testing.T) {
 	data := t.TempDir()
-	const alone = `unshare --user --map-root-user --mount sh -c 'mount -t tmpfs -o size=256k none "$0" && exec "$@"'`
-	if out, err := exec.Command("sh", "-c", alone+` "$0" true`, data).CombinedOutput(); err != nil {
-		t.Skipf("no file system of its own for a process here: %v: %s", err, out)
-	}
-	s := startServer(t, build(t, ""), "exec "+alone+` "`+data+`" "$@"`, "--data", data)
+	s := startServer(t, build(t, ""), aloneOn(t, "256k", data), "--data", data)
 	s.grant()
 	s.fill()
 	s.ends(74, "no space left on device")
+}
+
+// aloneOn is what a shell does to start a program that has a file system of that size to
+// itself at data. Where there is none for a process, the test is skipped.
+func aloneOn(t *testing.T, size, data string) string {
+	t.Helper()
+	alone := `unshare --user --map-root-user --mount sh -c 'mount -t tmpfs -o size=` + size + ` none "$0" && exec "$@"' "` + data + `"`
+	if out, err := exec.Command("sh", "-c", alone+" true").CombinedOutput(); err != nil {
+		t.Skipf("no file system of its own for a process here: %v: %s", err, out)
+	}
+	return "exec " + alone + ` "$@"`
+}
+
+// Backups that are asked for at once do not fill the disk: each is made if it leaves
+// the store its room, or is refused.
+func TestBackupsAtOnce(t *testing.T) {
+	data := t.TempDir()
+	s := startServer(t, build(t, ""), aloneOn(t, "64m", data), "--data", data, "--pool", "large=40000")
+	if status, body, err := s.call(leaseapi.PathAcquire + "?type=large&count=40000"); err != nil || status != http.StatusOK {
+		t.Fatalf("%d %s, %v", status, body, err)
+	}
+	for i := range 3 {
+		made := s.backups(24)
+		if i == 0 && len(made) == 0 { // later the copies before may still be there
+			t.Error("none was made")
+		}
+		for _, body := range made {
+			body.Close()
+		}
+	}
+}
+
+// backups asks for n backups at once and returns those that were made, unread: a copy
+// takes its room until it is read. The others must be refused for want of room.
+func (s *testServer) backups(n int) (made []io.Closer) {
+	s.t.Helper()
+	answers := make(chan *http.Response, n)
+	for range n {
+		go func() {
+			resp, err := http.Post(s.url+leaseapi.PathBackup, "", nil)
+			if err != nil {
+				s.t.Error(err)
+			}
+			answers <- resp
+		}()
+	}
+	for range n {
+		switch resp := <-answers; {
+		case resp == nil:
+		case resp.StatusCode == http.StatusOK:
+			made = append(made, resp.Body)
+		default:
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if !strings.Contains(string(body), "too little room") {
+				s.t.Errorf("%d %s, %v", resp.StatusCode, body, err)
+			}
+		}
+	}
+	return made
 }
 
 // fill has ids remembered, each of which takes room that does not come back, until

@@ -44,6 +44,8 @@ func (s *Store) copyFile() (copied *os.File, size int64, err error) {
 	if err := os.Remove(f.Name()); err != nil {
 		return nil, 0, err
 	}
+	s.copying.Lock() // so that each sees what the others took
+	defer s.copying.Unlock()
 	err = s.db.View(func(tx *bolt.Tx) error {
 		if err := hasRoom(dir, tx.Size()); err != nil {
 			return err

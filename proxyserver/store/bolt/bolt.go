@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -26,6 +27,8 @@ type Store struct {
 	path  string
 	id    string
 	meta  metaRecord // as the last commit left it; a commit that fails leaves it unknown
+
+	copying sync.Mutex // held while a backup is written beside the store
 }
 
 var _ store.Store = (*Store)(nil)
