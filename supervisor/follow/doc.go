@@ -9,7 +9,7 @@
 //   - Of a line, the first [MaxLine] bytes are looked at. What they are does not
 //     matter.
 //   - While nothing is written, nothing is done: on Linux, inotify(7) says when
-//     there is something. Elsewhere, where inotify says that it has no room, and on
+//     there is something. Elsewhere, where inotify refuses to watch something, and on
 //     file systems that others write to, such as NFS, the log is looked at twice a
 //     second.
 //

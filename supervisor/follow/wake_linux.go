@@ -40,11 +40,19 @@ func (w *waker) arm() {
 		return
 	}
 	w.polls = remote(w.path)
-	w.watch(w.path, fileEvents)
-	// A directory may be made between a failure and the next watch: then the one
-	// above it says so.
-	for dir := filepath.Dir(w.path); w.watch(dir, dirEvents) == syscall.ENOENT && dir != filepath.Dir(dir); {
+	// Up to the nearest directory that is there, which hears of what is made in it from
+	// then on; then down again, to what was made before.
+	dirs := []string{filepath.Dir(w.path)}
+	for dir := dirs[0]; w.watch(dir, dirEvents) == syscall.ENOENT && dir != filepath.Dir(dir); {
 		dir = filepath.Dir(dir)
+		dirs = append(dirs, dir)
+	}
+	below := len(dirs) - 1
+	for below > 0 && w.watch(dirs[below-1], dirEvents) == nil {
+		below--
+	}
+	if below == 0 {
+		w.watch(w.path, fileEvents)
 	}
 }
 
@@ -56,7 +64,7 @@ func (w *waker) watch(path string, events uint32) error {
 	if e := conn.Control(func(fd uintptr) { _, err = syscall.InotifyAddWatch(int(fd), path, events) }); e != nil {
 		return e
 	}
-	if err == syscall.ENOSPC || err == syscall.ENOMEM {
+	if err != nil && err != syscall.ENOENT {
 		w.polls = true
 	}
 	return err

@@ -1,26 +1,55 @@
 package follow
 
 import (
-	"context"
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
 
-// While nothing is written, nothing wakes up.
-func TestQuiet(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "log")
-	add(t, path, "something\n")
-	w := newWaker(path)
-	defer w.close()
-	w.arm()
-	if w.polls {
-		t.Skip("nothing says when a file changes here")
+// A log, or a directory of it, may be made at any moment while the waker arms itself: what
+// is written afterwards ends the next wait.
+func TestWakerMissesNothing(t *testing.T) {
+	t.Parallel()
+	for _, log := range []string{"log", filepath.Join("a", "b", "log")} {
+		dir := t.TempDir()
+		for round := range 300 {
+			path := filepath.Join(dir, fmt.Sprint(round), log)
+			if err := os.Mkdir(filepath.Join(dir, fmt.Sprint(round)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			w := newWaker(path)
+			var making sync.WaitGroup
+			making.Go(func() { add(t, path, "one\n") })
+			w.arm()
+			making.Wait()
+			if w.polls {
+				w.close()
+				t.Skip("nothing can be watched here")
+			}
+			add(t, path, "two\n")
+			w.queue.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_, err := w.queue.Read(w.read)
+			w.close()
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("%s: nothing was heard of it", log)
+			}
+		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*pollEvery)
-	defer cancel()
-	begin := time.Now()
-	if w.wait(ctx); time.Since(begin) < 2*pollEvery {
-		t.Errorf("it woke up after %v", time.Since(begin))
+}
+
+// A log that inotify cannot watch for, such as one below a file that may yet become a
+// directory, is looked at now and then.
+func TestWakerPolls(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	add(t, file, "no directory\n")
+	w := newWaker(filepath.Join(file, "log"))
+	defer w.close()
+	if w.arm(); !w.polls {
+		t.Error("it waits for inotify")
 	}
 }
