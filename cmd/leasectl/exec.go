@@ -166,7 +166,7 @@ func ending(end supervisor.End) error {
 	case end.Lost:
 		return statusError{code: exitLost}
 	case status.Terminal && isKey(status.Signal) && (end.Stopped == 0 || end.Stopped == status.Signal):
-		return dieOf{sig: status.Signal}
+		return dieOf{sig: status.Signal, group: status.Alone}
 	case end.Stopped != 0:
 		return statusError{code: 128 + int(end.Stopped)}
 	case status.ExitCode() != 0:
@@ -183,7 +183,7 @@ func (o *execOptions) failure(err error) error {
 		return statusError{code: o.conflictExitCode, err: err}
 	}
 	if sig, ok := errors.AsType[signalError](err); ok && isKey(sig.Signal) && child.OnTerminal() {
-		return dieOf{sig.Signal, execError{err}}
+		return dieOf{sig: sig.Signal, err: execError{err}}
 	}
 	return execError{err}
 }

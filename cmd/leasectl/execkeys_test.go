@@ -3,12 +3,18 @@ package main
 import (
 	"bytes"
 	"io"
+	"net/http"
+	"os"
 	"os/exec"
-	"sync"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // ^C ends a bash script around exec as it would end one around the command alone: whoever
@@ -32,29 +38,15 @@ func TestInterruptedScript(t *testing.T) {
 			if tt.queues {
 				w.run(0, "acquire", "--type", "install", "--handle", w.path("blocker"))
 			}
-			shell := exec.Command("bash", "-c", tt.script+"; echo next", w.program)
-			shell.Dir, shell.Env = w.dir, w.env
-			terminal, err := pty.Start(shell) // in a session of its own
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer terminal.Close()
-			var said screen
-			shown := make(chan struct{})
-			go func() {
-				defer close(shown)
-				io.Copy(&said, terminal) // until the session has ended
-			}()
+			s := w.onTerminal("bash", "-c", tt.script+"; echo next", w.program)
 			if tt.queues {
 				w.await("exec to queue", func() bool { return w.pool("install").Waiting == 1 })
 			} else {
-				w.await("the command to start", func() bool { return bytes.Contains(said.bytes(), []byte("ready")) })
+				s.awaits("ready")
 			}
-			io.WriteString(terminal, "\x03")
-			shell.Wait()
-			<-shown
-			if ws := shell.ProcessState.Sys().(syscall.WaitStatus); ws.Signal() != syscall.SIGINT || bytes.Contains(said.bytes(), []byte("next")) {
-				t.Errorf("the script ended with %v, and showed %q", shell.ProcessState, said.bytes())
+			s.interrupt()
+			if strings.Contains(s.said.String(), "next") {
+				t.Errorf("the script went on, and showed %q", s.said)
 			}
 			if p := w.pool("install"); p.Waiting != 0 || !tt.queues && p.InUse != 0 {
 				t.Errorf("%d leases are held, %d requests wait", p.InUse, p.Waiting)
@@ -63,21 +55,69 @@ func TestInterruptedScript(t *testing.T) {
 	}
 }
 
-// screen is what a terminal shows.
-type screen struct {
-	mu   sync.Mutex
-	text []byte
+// Others of the script get the ^C that ended the command after the lease was given back:
+// Python, say, kills what it waits for a quarter of a second later.
+func TestInterruptedScriptAfterRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	var early atomic.Bool
+	var other atomic.Int64 // its process
+	w.relayAnswers(func(r *http.Request) bool {
+		if r.URL.Path == leaseapi.PathRelease {
+			state, _ := exec.Command("ps", "-o", "stat=", "-p", strconv.FormatInt(other.Load(), 10)).Output()
+			early.Store(!bytes.HasPrefix(state, []byte("S")))
+		}
+		return true
+	})
+	s := w.onTerminal("bash", "-c", `sh -c 'echo $$ >other; exec sleep 600' | "$0" exec --type install -- sh -c "echo ready; exec sleep 600" </dev/tty`, w.program)
+	other.Store(int64(w.readPID(w.path("other"))))
+	s.awaits("ready")
+	s.interrupt()
+	if early.Load() {
+		t.Error("another process of the script was interrupted before the release")
+	}
+	if p := w.pool("install"); p.InUse != 0 {
+		t.Errorf("%d leases are held", p.InUse)
+	}
 }
 
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text = append(s.text, p...)
-	return len(p), nil
+// onTerminal is a command on a terminal, the leader of a session.
+type onTerminal struct {
+	*world
+	*exec.Cmd
+	keys  *os.File
+	said  *liveLog
+	shown chan struct{} // closed when said is all
 }
 
-func (s *screen) bytes() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return bytes.Clone(s.text)
+func (w *world) onTerminal(argv ...string) *onTerminal {
+	w.t.Helper()
+	s := &onTerminal{world: w, Cmd: exec.Command(argv[0], argv[1:]...), said: new(liveLog), shown: make(chan struct{})}
+	s.Dir, s.Env = w.dir, w.env
+	var err error
+	if s.keys, err = pty.Start(s.Cmd); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { s.keys.Close() })
+	go func() {
+		defer close(s.shown)
+		io.Copy(s.said, s.keys) // until the session has ended
+	}()
+	return s
+}
+
+func (s *onTerminal) awaits(text string) {
+	s.t.Helper()
+	s.await(text, func() bool { return strings.Contains(s.said.String(), text) })
+}
+
+// interrupt types ^C, by which the command ends.
+func (s *onTerminal) interrupt() {
+	s.t.Helper()
+	io.WriteString(s.keys, "\x03")
+	s.Wait()
+	<-s.shown
+	if ws := s.ProcessState.Sys().(syscall.WaitStatus); ws.Signal() != syscall.SIGINT {
+		s.t.Errorf("it ended with %v, and showed %q", s.ProcessState, s.said)
+	}
 }

@@ -138,8 +138,9 @@ func signalled(ctx context.Context, err error) error {
 // that the shell sees what it would have seen without leasectl. A shell's exit code
 // for it is the same 128+n.
 type dieOf struct {
-	sig syscall.Signal
-	err error // to be said; may be nil
+	sig   syscall.Signal
+	group bool  // our process group gets it, too
+	err   error // to be said; may be nil
 }
 
 func (e dieOf) Error() string {

@@ -68,6 +68,11 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	}
 	if d, ok := errors.AsType[dieOf](err); ok {
 		a.close()
+		if d.group {
+			// A script that waits for us ends only if it got the signal of the key itself.
+			// Not before the lease is given back: a program that gets it may kill us.
+			syscall.Kill(0, d.sig)
+		}
 		trap.Die(d.sig)
 	}
 	return status

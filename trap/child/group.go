@@ -94,11 +94,7 @@ func (g *group) reap() (Status, unix.Rusage) {
 	if hadTerminal && status.Signal != 0 {
 		// As a shell does. A command that exits may have meant to change them.
 		g.tty.restoreModes()
-	}
-	if hadTerminal && g.sent&(1<<status.Signal) == 0 && (status.Signal == syscall.SIGINT || status.Signal == syscall.SIGQUIT) {
-		// From a key, which would have reached our group without the child's: a script
-		// that waits for us ends only if it got the signal itself.
-		syscall.Kill(0, status.Signal)
+		status.Alone = g.sent&(1<<status.Signal) == 0
 	}
 	return status, usage
 }

@@ -117,6 +117,9 @@ func wrapperMode(args []string) int {
 	status := p.Wait()
 	chain.Exit(status.ExitCode())
 	if status.Terminal && (status.Signal == syscall.SIGINT || status.Signal == syscall.SIGQUIT) {
+		if status.Alone {
+			syscall.Kill(0, status.Signal)
+		}
 		trap.Die(status.Signal)
 	}
 	return status.ExitCode()

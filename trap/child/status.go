@@ -16,10 +16,15 @@ type Status struct {
 	// Terminal says that the child had a controlling terminal, whose keys send
 	// SIGINT and SIGQUIT. If one of these ended the child, its starter should end by
 	// the same signal (trap.Die): a shell that runs a script goes on after an exit
-	// code of 130, and stops after a death by SIGINT if it got one as well. So if the
-	// child was the foreground, and nobody sent it the signal with [Process.Signal] or
-	// [Process.Stop], the starter's own group was sent it, too, as by the key.
+	// code of 130, and stops after a death by SIGINT if it got one as well.
 	Terminal bool
+
+	// Alone says that the child was the foreground of that terminal, and that Signal was
+	// sent to it by neither [Process.Signal] nor [Process.Stop]: a key sent it to the
+	// child's group alone. A starter that ends by it sends it to its own group as well,
+	// last of all, since who gets it may kill the starter. A SIGINT that some other
+	// process sent to the child looks the same.
+	Alone bool
 }
 
 // ExitCode is the exit code a shell would report: the child's own, or 128+n if
