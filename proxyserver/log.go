@@ -235,10 +235,13 @@ func slogText(key, text string) slog.Attr {
 	return slog.String(key, text)
 }
 
-// slogCount is what a request asks for, as it says.
+// slogCount is what a request asks for, as it says. It is left out if it does not.
 func slogCount(r pool.Request) slog.Attr {
-	if r.HasItems {
+	switch {
+	case r.HasItems:
 		return slog.Int("items", r.Items)
+	case r.Count == 0:
+		return slog.Attr{}
 	}
 	return slog.Int("count", r.Count)
 }

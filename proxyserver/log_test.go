@@ -38,6 +38,28 @@ func TestLogOfAReturnedWaiter(t *testing.T) {
 	})
 }
 
+// A line of a request says what the request said: no count of 0, which nobody asks for.
+func TestLogOfACount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		opts := durable(t, t.TempDir(), 1)
+		opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+		p := start(t, opts)
+		p.granted("type=q&owner=holder&ttl=1h")
+		p.later(t.Context(), "type=q&request_id=b&wire=3&key=k")
+		p.later(t.Context(), "type=q&request_id=c&wire=3&count=1")
+		time.Sleep(time.Second)
+		if err := p.stop(); err != nil {
+			t.Fatal(err)
+		}
+		for line, want := range map[string]bool{"msg=queued owner=\"\" type=q request_id=b": true, "type=q count=1 request_id=c": true, "count=0": false} {
+			if strings.Contains(log.String(), line) != want {
+				t.Errorf("%s: want %t\n%s", line, want, log.String())
+			}
+		}
+	})
+}
+
 // Names and generations stand in a line as any other list does.
 func TestLogLists(t *testing.T) {
 	line := func(to func(w io.Writer) slog.Handler, names, generations any) string {
