@@ -30,6 +30,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		RequestID:  l.record.RequestID,
 		TTL:        r.TTL,
 		Wait:       r.WaitTimeout,
+		Tried:      r.tried,
 		OnQueued:   func(q leaseapi.Queued) { wait.Tell(l.saysWho(q)) },
 		OnTrouble:  wait.Fail,
 		OnRetry: func(err error) {

@@ -49,11 +49,8 @@ func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
 	if err == nil && l.aged() {
 		l.h.report.Debugf("the answer is old: asking whether the lease still stands")
 		once := *r
-		// Now it waits for no lease, but for the proxy. One that does not wait says so
-		// again: in other words it would be another request, under the id of this one.
-		if waits {
-			once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL)
-		}
+		once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL) // it waits for no lease, but for the proxy
+		once.tried = !waits
 		err = l.awaitGrant(ctx, &once)
 		r.WaitTimeout = min(r.WaitTimeout, once.WaitTimeout)
 	}

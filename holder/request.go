@@ -43,6 +43,7 @@ type Request struct {
 	Outlives bool
 
 	owner string // "" is that of the options
+	tried bool   // it was made without a WaitTimeout: see [proxyclient.Request]
 }
 
 // Shared says how to share a lease. The first user of a round decides for all of it

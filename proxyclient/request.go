@@ -19,6 +19,9 @@ type Request struct {
 	RequestID string        // made up if empty
 	TTL       time.Duration // asked for; zero: the pool's own
 	Wait      time.Duration // how long to queue; zero: take what is free, or fail
+	// Tried says that the request was made before with the same id and no Wait. Its Wait
+	// is now for an answer of the proxy, and it is sent in the same words.
+	Tried bool
 	// Coalesce is how the request merges with others of its Key, as of
 	// [leaseapi.CoalesceJoin]; empty: it does not. Variant says what its run does.
 	Coalesce, Variant string
@@ -79,5 +82,5 @@ func (r *Request) needsUnits() string {
 // by its count, or wants to be told why it is refused. Older proxies ignore that.
 // With it a count of one is one unit, so what was not said is not sent.
 func (r *Request) saysWire() bool {
-	return r.needsUnits() != "" || r.Count > 0 || r.Wait == 0
+	return r.needsUnits() != "" || r.Count > 0 || r.Wait == 0 || r.Tried
 }
