@@ -41,6 +41,26 @@ func TestWakerMissesNothing(t *testing.T) {
 	}
 }
 
+// While nothing is written, nothing wakes up.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	for _, log := range []string{"log", filepath.Join("not", "there")} {
+		dir := t.TempDir()
+		add(t, filepath.Join(dir, "log"), "something\n")
+		w := newWaker(filepath.Join(dir, log))
+		defer w.close()
+		w.arm()
+		if w.polls {
+			t.Skip("nothing says when a file changes here")
+		}
+		w.arm() // as after each change
+		w.queue.SetReadDeadline(time.Now().Add(2 * pollEvery))
+		if n, err := w.queue.Read(w.read); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: it woke up: %d bytes, %v", log, n, err)
+		}
+	}
+}
+
 // A log that inotify cannot watch for, such as one below a file that may yet become a
 // directory, is looked at now and then.
 func TestWakerPolls(t *testing.T) {
