@@ -13,7 +13,6 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/supervisor"
-	"github.com/leasectl/leasectl/trap/child"
 )
 
 type execOptions struct {
@@ -176,14 +175,10 @@ func ending(end supervisor.End) error {
 }
 
 // failure gives "no lease in time" the exit code that the user asked for, and
-// every failure that has none the one of a wrapper that failed. A key of the terminal
-// ends exec as it would have ended the command.
+// every failure that has none the one of a wrapper that failed.
 func (o *execOptions) failure(err error) error {
 	if errors.Is(err, proxyclient.ErrExhausted) {
 		return statusError{code: o.conflictExitCode, err: err}
-	}
-	if sig, ok := errors.AsType[signalError](err); ok && isKey(sig.Signal) && child.OnTerminal() {
-		return dieOf{sig: sig.Signal, err: execError{err}}
 	}
 	return execError{err}
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // ^C ends a bash script around exec as it would end one around the command alone: whoever
-// has the terminal, and while exec queues, too. Bash goes on with the script if
-// what it waited for exited by itself.
+// has the terminal, and while exec or acquire queues, too. Bash goes on with the script
+// if what it waited for exited by itself.
 func TestInterruptedScript(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -31,6 +31,7 @@ func TestInterruptedScript(t *testing.T) {
 		{"the command has the terminal", command, false},
 		{"the script has the terminal", command + " </dev/null", false},
 		{"queueing", command, true},
+		{"acquire", `"$0" acquire --type install --handle h`, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +41,7 @@ func TestInterruptedScript(t *testing.T) {
 			}
 			s := w.onTerminal("bash", "-c", tt.script+"; echo next", w.program)
 			if tt.queues {
-				w.await("exec to queue", func() bool { return w.pool("install").Waiting == 1 })
+				w.await("it to queue", func() bool { return w.pool("install").Waiting == 1 })
 			} else {
 				s.awaits("ready")
 			}

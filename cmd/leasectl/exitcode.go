@@ -139,17 +139,21 @@ func signalled(ctx context.Context, err error) error {
 // for it is the same 128+n.
 type dieOf struct {
 	sig   syscall.Signal
-	group bool  // our process group gets it, too
-	err   error // to be said; may be nil
+	group bool // our process group gets it, too
 }
 
-func (e dieOf) Error() string {
-	if e.err == nil {
-		return ""
+func (e dieOf) Error() string { return "" }
+
+// deathOf tells whether the program is to end by a signal: by that of the command that
+// exec ran, or of a key of the terminal. Bash takes an exit code of 130 for a program
+// that handled the key, and goes on with its script.
+func deathOf(err error) (d dieOf, dies bool) {
+	if d, ok := errors.AsType[dieOf](err); ok {
+		return d, true
 	}
-	return e.err.Error()
+	sig, ok := errors.AsType[signalError](err)
+	return dieOf{sig: sig.Signal}, ok && isKey(sig.Signal) && child.OnTerminal()
 }
-func (e dieOf) Unwrap() error { return e.err }
 
 // isKey tells whether a key of the terminal sends the signal, to end what runs there.
 func isKey(sig syscall.Signal) bool { return sig == syscall.SIGINT || sig == syscall.SIGQUIT }

@@ -17,7 +17,7 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestInterruptedScript", false},
 	{"a signal that leasectl forwarded is taken for a key", "trap/child/group.go", "= g.sent&(1<<status.Signal) == 0", "= true",
 		"./trap/child", "TestKeysThatKillInAScript", false},
-	{"exec exits that a key ended while it queued", "cmd/leasectl/exec.go", "&& child.OnTerminal()", "&& !child.OnTerminal()",
+	{"who queues exits when a key ended it", "cmd/leasectl/exitcode.go", "&& child.OnTerminal()", "&& !child.OnTerminal()",
 		"./cmd/leasectl", "TestInterruptedScript", false},
 	{"the users of a lease that lingered were killed", "holder/sharedsettle.go", "\tcase lingered:\n", "\tcase lingered && false:\n",
 		"./cmd/leasectl", "TestScripts/shared_linger", false},

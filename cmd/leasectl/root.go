@@ -66,7 +66,7 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	if err := a.chain.Exit(status); err != nil {
 		a.Failf("%v", err)
 	}
-	if d, ok := errors.AsType[dieOf](err); ok {
+	if d, ok := deathOf(err); ok {
 		a.close()
 		if d.group {
 			// A script that waits for us ends only if it got the signal of the key itself.
