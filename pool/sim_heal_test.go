@@ -52,14 +52,15 @@ func (m *sim) heal() {
 	m.audit()
 }
 
-// healing is how long it may take until all who wait are served or gone.
+// healing is how long it may take until all who wait are served or gone. A grant that has
+// long been due saves up nothing for those after it.
 func (m *sim) healing() (most time.Duration) {
 	for _, p := range m.order {
 		units := 0
 		for _, r := range p.queue {
 			units += r.units
 		}
-		most = max(most, p.due()-m.now+time.Duration(units)*p.gap())
+		most = max(most, max(0, p.due()-m.now)+time.Duration(units)*p.gap())
 	}
 	for _, n := range m.names {
 		if n.lock != nil {
