@@ -75,7 +75,7 @@ func hasRoom(dir string, size int64) error {
 // SaveBackup writes a backup to path with read, which returns its size. It gets its
 // name when it is complete and on disk: an earlier backup is better than half of a
 // new one. It returns when the name is on disk, too. A symlink stays, and what it leads to
-// is replaced. Anything else than a file is refused before read is called.
+// is replaced, or made. Anything else than a file is refused before read is called.
 func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (size int64, err error) {
 	path, err = backupFile(path)
 	if err != nil {
@@ -109,7 +109,18 @@ func backupFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return path, nil
+		to, err := os.Readlink(path)
+		if err != nil {
+			return path, nil // there is nothing yet, nor a link to it
+		}
+		if filepath.IsAbs(to) {
+			return backupFile(to)
+		}
+		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+		if err != nil {
+			return "", err
+		}
+		return backupFile(filepath.Join(dir, to))
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():

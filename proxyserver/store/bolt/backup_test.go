@@ -41,11 +41,11 @@ func TestSaveBackup(t *testing.T) {
 }
 
 // A backup goes to a file: a device, a pipe or a directory is refused before anything is
-// read, and stays. A link stays too, and what it leads to is replaced.
+// read, and stays. A link stays too, and what it leads to is replaced, or made.
 func TestSaveBackupPlace(t *testing.T) {
 	dir := t.TempDir()
 	file, link, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Symlink("file", link), syscall.Mkfifo(pipe, 0o600)); err != nil {
+	if err := errors.Join(os.Symlink("file", link), syscall.Mkfifo(pipe, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	read := 0
@@ -62,14 +62,19 @@ func TestSaveBackupPlace(t *testing.T) {
 	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
 		t.Errorf("the pipe is %v, %v", info, err)
 	}
-	if _, err := SaveBackup(link, write); err != nil {
-		t.Fatal(err)
-	}
-	if to, err := os.Readlink(link); err != nil || to != "file" {
-		t.Errorf("the link leads to %q, %v", to, err)
-	}
-	if got, err := os.ReadFile(file); err != nil || string(got) != "copy" {
-		t.Errorf("behind the link is %q, %v", got, err)
+	for _, was := range []string{"nothing", "a file"} {
+		if _, err := SaveBackup(link, write); err != nil {
+			t.Fatal(err)
+		}
+		if to, err := os.Readlink(link); err != nil || to != "file" {
+			t.Errorf("there was %s: the link leads to %q, %v", was, to, err)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != "copy" {
+			t.Errorf("there was %s: behind the link is %q, %v", was, got, err)
+		}
+		if err := os.WriteFile(file, []byte("older"), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
