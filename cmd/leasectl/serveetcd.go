@@ -66,7 +66,7 @@ func checkAdvertised(advertised string) error {
 	switch {
 	case err != nil:
 		return usagef("--advertise: %v", err)
-	case strings.Count(advertised, "://") != 1: // neither HOST:PORT nor a list, as --proxy may be
+	case strings.Count(advertised, "://") != 1 || strings.Contains(u.Host, ","): // neither HOST:PORT nor a list, as --proxy may be
 		return usagef("--advertise: want one URL, of this server: http://HOST or https://HOST")
 	case u.User != nil:
 		return usagef("--advertise: want a URL without a user or a password: everybody who asks is told it")

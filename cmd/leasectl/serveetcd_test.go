@@ -17,6 +17,8 @@ func TestAdvertise(t *testing.T) {
 		"leases-0:8370":                   false,
 		"http://leases-0,http://leases-1": false,
 		"http://leases-0,http://leases-0": false,
+		"http://leases-0,leases-1:8370":   false,
+		"http://leases-0,":                false,
 		"https://user:secret@leases-0":    false,
 		"https://user@leases-0":           false,
 		"https://":                        false,
