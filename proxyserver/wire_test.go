@@ -167,29 +167,3 @@ func TestOursWire(t *testing.T) {
 		t.Errorf("pools %+v, want only the lease of me", pools)
 	}
 }
-
-// The words of the two packages must agree: they do not import each other.
-func TestWordsAgree(t *testing.T) {
-	for _, c := range []struct {
-		pool any
-		wire any
-	}{
-		{string(pool.Expired), leaseapi.ReasonExpired},
-		{string(pool.Released), leaseapi.ReasonReleased},
-		{string(pool.Other), leaseapi.ReasonOther},
-		{string(pool.Unknown), leaseapi.ReasonUnknown},
-		{string(pool.StateQueued), leaseapi.StateQueued},
-		{string(pool.StateGranted), leaseapi.StateGranted},
-		{string(pool.StateEnded), leaseapi.StateEnded},
-		{pool.ProvisionalTTL, leaseapi.ProvisionalTTL},
-		{pool.PlaceKept, leaseapi.PlaceKept},
-		{pool.EndedKept, leaseapi.EndedKept},
-	} {
-		if c.pool != c.wire {
-			t.Errorf("%v in pool is %v on the wire", c.pool, c.wire)
-		}
-	}
-	if !pool.Reason(leaseapi.ReasonBroken + "x").Broken() {
-		t.Errorf("%q on the wire is no broken lease in pool", leaseapi.ReasonBroken)
-	}
-}
