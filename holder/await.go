@@ -44,13 +44,14 @@ func (l *Lease) awaitGrantAnew(ctx context.Context, r Request) error {
 // the grant its whole time again, or tells that it has ended. A second answer is
 // taken as it is, since a proxy may need long for each.
 func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
-	waits := r.WaitTimeout > 0
+	tried := r.WaitTimeout == 0
 	err := l.awaitGrant(ctx, r)
 	if err == nil && l.aged() {
 		l.h.report.Debugf("the answer is old: asking whether the lease still stands")
 		once := *r
-		once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL) // it waits for no lease, but for the proxy
-		once.tried = !waits
+		// It waits for no lease, but for the proxy, and is still the same request.
+		once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL)
+		once.tried = tried
 		err = l.awaitGrant(ctx, &once)
 		r.WaitTimeout = min(r.WaitTimeout, once.WaitTimeout)
 	}

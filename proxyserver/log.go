@@ -235,7 +235,8 @@ func slogText(key, text string) slog.Attr {
 	return slog.String(key, text)
 }
 
-// slogCount is what a request asks for, as it says. It is left out if it does not.
+// slogCount is what a request asks for, in its own words. A request that says neither a
+// count nor items has none.
 func slogCount(r pool.Request) slog.Attr {
 	switch {
 	case r.HasItems:

@@ -30,7 +30,7 @@ var wireMutants = []mutant{
 		"./proxyclient", "TestRequestsAsBefore", false},
 	{"a count that was not said is sent as units", "proxyclient/acquisition.go", "if r.Count > 0 || !r.saysWire() {", "if r.Items == nil {",
 		"./proxyclient", "TestUnitsAreAskedFor", false},
-	{"who does not wait is another request when asked again", "holder/await.go", "\t\tonce.tried = !waits\n", "\t\t_ = waits\n",
+	{"who does not wait is another request when asked again", "holder/await.go", "\t\tonce.tried = tried\n", "\t\t_ = tried\n",
 		"./holder", "TestAgedGrantIsAskedForAlike", false},
 	{"a refusal is taken for a failure", "proxyclient/classify.go", "case o.is(leaseapi.ProblemExhausted), o", "case o",
 		"./proxyclient", "TestRefusalTells", false},
