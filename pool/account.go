@@ -89,6 +89,17 @@ type Move struct {
 // Cut reports whether the limit fell.
 func (m Move) Cut() bool { return m.To < m.From }
 
+// The words of [Move.What].
+const LimitCut, LimitRaised = "limit cut", "limit raised"
+
+// What says for people what happened.
+func (m Move) What() string {
+	if m.Cut() {
+		return LimitCut
+	}
+	return LimitRaised
+}
+
 // Why says for people why the limit moved.
 func (m Move) Why() string {
 	if m.Cut() {

@@ -40,3 +40,12 @@ func (c *Change) WaitEnd() WaitEnd {
 	}
 	return WaitReconfigured
 }
+
+// WaitEndWhy says for people why the wait of a Dropped request ended, if it has an Err:
+// what an operator said, or else the error.
+func (c *Change) WaitEndWhy() string {
+	if removed, ok := errors.AsType[*RemovedError](c.Err); ok {
+		return removed.Reason
+	}
+	return c.Err.Error()
+}

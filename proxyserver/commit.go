@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
+	"github.com/leasectl/leasectl/proxyserver/past"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -74,7 +75,7 @@ type committer struct {
 	clock    clock
 	metrics  *metrics.Counts
 	log      changeLog
-	past     *past
+	past     *past.Past
 	changed  atomic.Uint64 // counts commits, also those that only save the clock
 
 	commitSem chan struct{} // holds a value while somebody commits
@@ -205,7 +206,7 @@ func (c *committer) commit() {
 	c.mu.Unlock()
 	if b.err == nil { // before the calls, whose clients might look at both
 		c.metrics.Changed(b.changes)
-		c.past.changed(c.clock, b.changes)
+		c.past.Changed(b.changes)
 		c.changed.Add(1)
 	}
 	close(b.done)

@@ -46,8 +46,8 @@
 //   - routes.go and handler.go, with a file for each call that has its name (health.go has
 //     /readyz too, pause.go /pools/resume): the HTTP front. It lives as long as the process.
 //   - ui.go, with uipages.go, uioperate.go, uilogin.go and uilive.go: the status page,
-//     which package page renders. session.go, live.go and past.go have what it keeps:
-//     who is signed in, who looks, and what happened in this term.
+//     which package page renders. session.go and live.go have what it keeps: who is
+//     signed in, and who looks. Package past has what happened in this term.
 //   - term.go, wait.go and termend.go: a term, the time in which this server
 //     decides. It is the pools with their clock and their alarm; it begins from a
 //     store and can end. A server that does not lead has the term of standby.go,

@@ -70,7 +70,7 @@ func (s *Server) runTerm(ctx context.Context, over <-chan struct{}, running *syn
 	defer close(stop)
 	running.Go(func() { t.keepTime(stop) })
 	running.Go(func() { t.watchStore(stop) })
-	running.Go(func() { t.past.watch(stop, t) })
+	running.Go(func() { t.past.Watch(stop, t.failed, t.totals) })
 	select {
 	case <-ctx.Done():
 	case <-over:

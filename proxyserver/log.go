@@ -83,16 +83,8 @@ func (l changeLog) drop(c *pool.Change) {
 	case pool.WaitGone:
 		l.request(string(pool.WaitCancelled), *c.Request, waited, slog.String("reason", "its client has gone"))
 	default:
-		l.request(string(why), *c.Request, waited, slog.String("reason", reasonOf(c.Err)))
+		l.request(string(why), *c.Request, waited, slog.String("reason", c.WaitEndWhy()))
 	}
-}
-
-// reasonOf is what an operator said, or else the error.
-func reasonOf(err error) string {
-	if removed, ok := errors.AsType[*pool.RemovedError](err); ok {
-		return removed.Reason
-	}
-	return err.Error()
 }
 
 func (l changeLog) request(what string, r pool.Request, attrs ...slog.Attr) {
@@ -209,20 +201,10 @@ func (l changeLog) report(r pool.Reported) {
 		slog.Uint64("generation", r.Generation), slog.String("request_id", r.RequestID))
 }
 
-// The words of a move, in the log and among the events of the status page.
-const limitCut, limitRaised = "limit cut", "limit raised"
-
-func moveWord(m pool.Move) string {
-	if m.Cut() {
-		return limitCut
-	}
-	return limitRaised
-}
-
 // limitMoved writes a line for a move of a limit, with the report that decided it.
 func (l changeLog) limitMoved(r pool.Reports) {
 	token, owner := pool.SplitOwner(r.Moved.Owner)
-	l.write(slog.LevelInfo, moveWord(r.Moved),
+	l.write(slog.LevelInfo, r.Moved.What(),
 		slog.String("type", r.Type), slog.Int("from", r.Moved.From), slog.Int("to", r.Moved.To), slog.Int("wall", r.Wall),
 		slog.String("reason", r.Moved.Why()), slog.String("owner", owner), slogText("token", token), slogText("detail", r.Moved.Detail))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
+	"github.com/leasectl/leasectl/proxyserver/past"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -79,7 +80,7 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 	}
 	t := &term{
 		committer: committer{
-			store: st, election: opts.election, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock}, past: newPast(clock),
+			store: st, election: opts.election, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock}, past: past.New(clock.read),
 			commitSem: make(chan struct{}, 1), failed: make(chan struct{}),
 			waiting: make(waiters), open: open, saved: saved,
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/page"
+	"github.com/leasectl/leasectl/proxyserver/past"
 )
 
 // page returns the page at an address, and its status. A live one is for the browser
@@ -86,7 +87,7 @@ func (v viewer) overview(after int) (page.Page, int) {
 	for i, p := range totals {
 		pools[i].PoolStatus = p
 		if i >= after && i < after+page.PoolsAPage {
-			pools[i].Waits = v.past.waits(p.Type)
+			pools[i].Waits = v.past.Waits(p.Type)
 		}
 	}
 	return view.Overview(pools, after), http.StatusOK
@@ -102,11 +103,11 @@ func (v viewer) pool(typ string, part pool.Part) (page.Page, int) {
 	case !known:
 		return page.Message("Not found", "There is no pool of type "+typ+".", "/", "All pools"), http.StatusNotFound
 	}
-	shown := page.Pool{PoolStatus: p, Waits: v.past.waits(typ)}
+	shown := page.Pool{PoolStatus: p, Waits: v.past.Waits(typ)}
 	if p.Counted {
 		shown.Peaks = v.metrics.Peaks(typ)
 	}
-	return view.Pool(shown, part, v.past.day(v.clock.read(), p)), http.StatusOK
+	return view.Pool(shown, part, v.past.Day(p)), http.StatusOK
 }
 
 func (v viewer) request(id string) (page.Page, int) {
@@ -124,7 +125,7 @@ func (v viewer) request(id string) (page.Page, int) {
 	if !ok {
 		return failed, http.StatusServiceUnavailable
 	}
-	r.Events = v.past.find(page.EventsAPage, func(e page.Event) bool { return e.RequestID == id })
+	r.Events = v.past.Find(page.EventsAPage, func(e page.Event) bool { return e.RequestID == id })
 	if (!known && len(r.Events) == 0) || leaseapi.CheckRequestID(id) != nil {
 		return page.Message("Not found", fmt.Sprintf("No request %s is known: it never came, or it ended more than %s ago.", id, leaseapi.Duration(pool.EndedKept)), "/", "All pools"), http.StatusNotFound
 	}
@@ -163,6 +164,6 @@ func (v viewer) events(q url.Values) (page.Page, int) {
 	if f.Type != "" && !slices.Contains(types, f.Type) {
 		types = append(types, f.Type)
 	}
-	found := v.past.find(page.EventsAPage+1, f.Matches)
-	return view.Events(found, f, eventWords(), types, v.past.started), http.StatusOK
+	found := v.past.Find(page.EventsAPage+1, f.Matches)
+	return view.Events(found, f, past.Words(), types, v.past.Started()), http.StatusOK
 }

@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"lockfile":         {"leaseapi"},
 	"pool":             {"leaseapi"},
 	"proxyclient":      {"leaseapi", "leaseapi/suspend"},
-	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/metrics", "proxyserver/page", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
+	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/metrics", "proxyserver/page", "proxyserver/past", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
 	"leaseapi/suspend": {},
 	"scripts":          {},
 	"trap":             {"trap/internal/sys"},
@@ -44,6 +44,7 @@ var mayImport = map[string][]string{
 	"proxyserver/store/record":        {"pool"},
 	"proxyserver/page":                {"leaseapi", "pool", "proxyserver/page/markup"},
 	"proxyserver/page/markup":         {},
+	"proxyserver/past":                {"pool", "proxyserver/page"},
 
 	// What measures leasectl beside its peers is beside the house, and may
 	// look into every room that it measures.

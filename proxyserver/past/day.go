@@ -1,0 +1,80 @@
+package past
+
+import (
+	"slices"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/page"
+)
+
+// dayMinutes bounds what is kept of a pool: 50 KB, if it was never the same for
+// two minutes of a day.
+const dayMinutes = 24 * 60
+
+// day is the last one of a pool. What stays the same is kept once.
+type day struct {
+	starts []startsOf // of minutes with any
+	levels []levelsOf // of minutes that differ from the one before
+	waits  dayWaits
+}
+
+type startsOf struct {
+	minute int64
+	count  int32
+}
+
+type levelsOf struct {
+	minute                int64
+	inUse, limit, waiting int32
+}
+
+func levelOf(minute int64, p pool.PoolStatus) levelsOf {
+	return levelsOf{minute, int32(p.InUse), int32(p.Limit), int32(p.Waiting)}
+}
+
+// started notes starts in a minute.
+func (d *day) started(minute int64, count int) {
+	if n := len(d.starts); n > 0 && d.starts[n-1].minute == minute {
+		d.starts[n-1].count += int32(count)
+		return
+	}
+	for len(d.starts) > 0 && d.starts[0].minute <= minute-dayMinutes {
+		d.starts = d.starts[1:]
+	}
+	d.starts = append(d.starts, startsOf{minute, int32(count)})
+}
+
+// level notes how the pool stands at the end of a minute.
+func (d *day) level(now levelsOf) {
+	if n := len(d.levels); n > 0 {
+		same := d.levels[n-1]
+		if same.minute = now.minute; same == now {
+			return
+		}
+	}
+	// The last that is too old says how the day began.
+	for len(d.levels) > 1 && d.levels[1].minute <= now.minute-dayMinutes {
+		d.levels = d.levels[1:]
+	}
+	d.levels = append(d.levels, now)
+}
+
+// fill writes the day into minutes, the first of which is begin; the last is as now.
+func (d *day) fill(minutes []page.Minute, begin int64, now levelsOf) {
+	for _, s := range d.starts {
+		if i := s.minute - begin; i >= 0 && i < int64(len(minutes)) {
+			minutes[i].Starts = int(s.count)
+		}
+	}
+	levels := append(slices.Clone(d.levels), now)
+	next := 0
+	var at levelsOf
+	for i := range minutes {
+		for next < len(levels) && levels[next].minute <= begin+int64(i) {
+			at = levels[next]
+			next++
+		}
+		m := &minutes[i]
+		m.InUse, m.Limit, m.Waiting = int(at.inUse), int(at.limit), int(at.waiting)
+	}
+}

@@ -1,0 +1,82 @@
+package past
+
+import (
+	"fmt"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/page"
+)
+
+// mostNames is how many names of an event are kept.
+const mostNames = 10
+
+// eventOf returns the event of a change; false if it is none.
+func eventOf(c *pool.Change) (page.Event, bool) {
+	switch c.Kind {
+	case pool.Granted:
+		e := leaseEvent("granted", c.Leases...)
+		e.Took = c.Took
+		return e, true
+	case pool.Broken:
+		e := leaseEvent("breaking", c.Lease)
+		e.Detail = c.Lease.Broken
+		return e, true
+	case pool.Done:
+		e := leaseEvent(string(c.Reason), c.Lease)
+		if e.Took = c.Took; c.Reason.Broken() {
+			e.What, e.Detail = "broken", c.Lease.Broken
+		}
+		return e, true
+	case pool.Dropped:
+		end := c.WaitEnd()
+		e := page.Event{What: string(end), Type: c.Request.Type, Holder: c.Request.Owner, Took: c.Took}
+		if !c.Request.Anonymous {
+			e.RequestID = c.Request.ID
+		}
+		if end == pool.WaitRemoved || end == pool.WaitReconfigured {
+			e.Detail = c.WaitEndWhy()
+		}
+		return e, true
+	case pool.Resized:
+		e := leaseEvent("resized", c.Lease)
+		e.Detail = fmt.Sprintf("from %d to %d units", c.Before, c.Lease.Units)
+		return e, c.Lease.Units != c.Before
+	case pool.Adapted:
+		return moveEvent(c.Reports.Type, c.Reports.Moved), c.Moved
+	case pool.Paused:
+		return page.Event{What: "paused", Type: c.Pause.Type, Detail: c.Pause.Reason}, true
+	case pool.Resumed:
+		return page.Event{What: "resumed", Type: c.Pause.Type}, true
+	}
+	return page.Event{}, false
+}
+
+// Words are those of all events: [page.Event.What] is one of them.
+func Words() []string {
+	words := []string{"granted", string(pool.Released), string(pool.Expired), "breaking", "broken", "resized", pool.LimitCut, pool.LimitRaised, "paused", "resumed"}
+	for _, end := range pool.WaitEnds {
+		words = append(words, string(end))
+	}
+	return words
+}
+
+func leaseEvent(what string, leases ...pool.Lease) page.Event {
+	first := leases[0]
+	names := make([]string, min(len(leases), mostNames))
+	for i := range names {
+		names[i] = leases[i].Name
+	}
+	return page.Event{
+		What: what, Type: first.Type, Holder: first.Owner, RequestID: first.RequestID,
+		Names: names, NameCount: len(leases),
+	}
+}
+
+// moveEvent is of a move of a limit, with whose report decided it.
+func moveEvent(typ string, m pool.Move) page.Event {
+	e := page.Event{What: m.What(), Type: typ, Holder: m.Owner, Detail: fmt.Sprintf("from %d to %d: %s", m.From, m.To, m.Why())}
+	if m.Detail != "" {
+		e.Detail += ": " + m.Detail
+	}
+	return e
+}

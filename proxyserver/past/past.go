@@ -1,0 +1,151 @@
+package past
+
+import (
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/page"
+)
+
+// mostEvents is how many events are kept. Each has an owner and some names: a
+// thousand take less than a megabyte.
+const mostEvents = 1000
+
+// Past is that of one term. All methods may be called from several goroutines.
+type Past struct {
+	now     func() time.Time // the wall clock
+	started time.Time
+
+	mu     sync.Mutex   // guards what follows
+	minute int64        // the present one, since 1970; it does not go back
+	events []page.Event // a ring: event number n is at (n - 1) % mostEvents
+	last   uint64       // number of the last event
+	pools  map[string]*day
+}
+
+// New returns a past that begins now.
+func New(now func() time.Time) *Past {
+	p := &Past{now: now, started: now(), pools: make(map[string]*day)}
+	p.turn(p.started)
+	return p
+}
+
+// Started is when the past began.
+func (p *Past) Started() time.Time { return p.started }
+
+// turn makes the minute of now the present one. The caller holds p.mu, as with of and
+// add.
+func (p *Past) turn(now time.Time) { p.minute = max(p.minute, now.Unix()/60) }
+
+func (p *Past) of(typ string) *day {
+	d := p.pools[typ]
+	if d == nil {
+		d = new(day)
+		p.pools[typ] = d
+	}
+	return d
+}
+
+// Changed notes changes that became durable.
+func (p *Past) Changed(changes []pool.Change) {
+	if len(changes) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	p.turn(now)
+	for i := range changes {
+		change := &changes[i]
+		if e, ok := eventOf(change); ok {
+			e.At = now
+			p.add(e)
+		}
+		if change.Kind == pool.Granted {
+			d := p.of(change.Leases[0].Type)
+			d.started(p.minute, len(change.Leases))
+			d.waits.add(p.minute/60, change.Took)
+		}
+	}
+}
+
+func (p *Past) add(e page.Event) {
+	p.last++
+	e.Number = p.last
+	if len(p.events) < mostEvents {
+		p.events = append(p.events, e)
+		return
+	}
+	p.events[(e.Number-1)%mostEvents] = e
+}
+
+// Find returns the newest events that match: most of them at most.
+func (p *Past) Find(most int, match func(page.Event) bool) (found []page.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n := p.last; n > 0 && n+mostEvents > p.last && len(found) < most; n-- {
+		if e := p.events[(n-1)%mostEvents]; match(e) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// Watch notes how all pools stand at the end of each minute, until stop or failed is
+// closed.
+func (p *Past) Watch(stop, failed <-chan struct{}, totals func() []pool.PoolStatus) {
+	for {
+		now := p.now()
+		p.levels(now, totals())
+		select {
+		case <-stop:
+			return
+		case <-failed:
+			return
+		case <-time.After(now.Truncate(time.Minute).Add(time.Minute).Sub(now)):
+		}
+	}
+}
+
+// levels notes how pools stand at the beginning of a minute, or soon after.
+func (p *Past) levels(now time.Time, totals []pool.PoolStatus) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn(now)
+	there := make(map[string]bool, len(totals))
+	for _, t := range totals {
+		there[t.Type] = true
+		p.of(t.Type).level(levelOf(p.minute-1, t))
+	}
+	for typ := range p.pools {
+		if !there[typ] { // it is configured no more
+			delete(p.pools, typ)
+		}
+	}
+}
+
+// Day returns the last day of a pool, which now is as status says.
+func (p *Past) Day(status pool.PoolStatus) page.Day {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.turn(p.now())
+	begin := max(p.started.Unix()/60, p.minute-dayMinutes+1)
+	d := page.Day{Begin: time.Unix(begin*60, 0), Started: p.started, Minutes: make([]page.Minute, p.minute-begin+1)}
+	known := p.pools[status.Type]
+	if known == nil {
+		known = new(day)
+	}
+	known.fill(d.Minutes, begin, levelOf(p.minute, status))
+	return d
+}
+
+// Waits returns how long requests for a pool waited in the last day.
+func (p *Past) Waits(typ string) page.Waits {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if d := p.pools[typ]; d != nil {
+		return d.waits.waits(p.minute / 60)
+	}
+	return page.Waits{}
+}

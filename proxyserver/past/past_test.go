@@ -1,0 +1,64 @@
+package past
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/page"
+)
+
+// What is kept of a pool that never stays the same is bounded.
+func TestPastIsBounded(t *testing.T) {
+	var d day
+	for minute := range int64(3 * dayMinutes) {
+		d.started(minute, 1)
+		d.level(levelsOf{minute: minute, inUse: int32(minute)})
+		d.waits.add(minute/60, time.Second)
+	}
+	if len(d.starts) > dayMinutes || len(d.levels) > dayMinutes+1 || len(d.waits.hours) > 24 {
+		t.Errorf("%d starts, %d levels, %d hours", len(d.starts), len(d.levels), len(d.waits.hours))
+	}
+	var quiet day
+	for minute := range int64(dayMinutes) {
+		quiet.level(levelsOf{minute: minute, limit: 3})
+	}
+	if len(quiet.levels) != 1 {
+		t.Errorf("%d levels of a pool that stays the same", len(quiet.levels))
+	}
+}
+
+// The last thousand events are kept, the newest first, and can be filtered.
+func TestEvents(t *testing.T) {
+	p := New(time.Now)
+	for i := range mostEvents + 10 {
+		p.Changed([]pool.Change{{Kind: pool.Granted, Leases: []pool.Lease{{Name: fmt.Sprint("n", i), Type: "q", Owner: "me", RequestID: fmt.Sprint("r", i)}}}})
+	}
+	all := p.Find(2*mostEvents, func(page.Event) bool { return true })
+	if len(all) != mostEvents || all[0].Names[0] != "n1009" || all[mostEvents-1].Names[0] != "n10" {
+		t.Errorf("%d events, from %v to %v", len(all), all[0], all[len(all)-1])
+	}
+}
+
+// Quantiles of waits are exact to a tenth, and forget what is older than a day.
+func TestDayWaits(t *testing.T) {
+	var d dayWaits
+	for i := range 100 {
+		d.add(1, time.Duration(i+1)*time.Second)
+	}
+	w := d.waits(1)
+	near := func(got, want time.Duration) bool { return got > want*9/10 && got < want*11/10 }
+	if w.Count != 100 || !near(w.P50, 50*time.Second) || !near(w.P95, 95*time.Second) {
+		t.Errorf("%+v", w)
+	}
+	if w := d.waits(25); w.Count != 0 {
+		t.Errorf("a day later: %+v", w)
+	}
+	d = dayWaits{}
+	d.add(1, 0)
+	d.add(1, 1000*time.Hour)
+	if w := d.waits(1); w.P50 != 0 || w.P95 < 80*time.Hour {
+		t.Errorf("%+v", w)
+	}
+}
