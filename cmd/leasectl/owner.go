@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/user"
+	"strconv"
 	"strings"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -17,7 +18,7 @@ func detectOwner(env func(string) string) string {
 	if owner := ciOwner(env); owner != "" {
 		return owner
 	}
-	return leaseapi.Clip(userAtHost(), leaseapi.MaxOwner)
+	return leaseapi.Clip(userAtHost(os.Getuid(), env), leaseapi.MaxOwner)
 }
 
 // ciOwner names the job by the variables of a CI system; "" if there are none.
@@ -60,16 +61,28 @@ var ciSystems = []func(env func(string) string) string{
 	},
 }
 
-func userAtHost() string {
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
+func userAtHost(uid int, env func(string) string) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return name + "@" + host
+	return userName(uid, env) + "@" + host
+}
+
+// userName names a user for people: by its name in the system's list of users, else by
+// $USER, else by its number, as of the random user of a container. A $USER that is on
+// the list is somebody else: a program that changed its user, or an image, left it.
+func userName(uid int, env func(string) string) string {
+	number := strconv.Itoa(uid)
+	if u, err := user.LookupId(number); err == nil {
+		return u.Username
+	}
+	if name := env("USER"); name != "" {
+		if _, err := user.Lookup(name); err != nil {
+			return name
+		}
+	}
+	return "uid-" + number
 }
 
 // join joins the words that are not empty.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
+
+func noEnvironment(string) string { return "" }
 
 // The owner names the job, by its address where the CI system has one, and is
 // the same for every process of the job.
@@ -24,9 +27,9 @@ func TestDetectOwner(t *testing.T) {
 		{"gitlab", map[string]string{"CI_JOB_URL": "https://gitlab.com/o/r/-/jobs/9"}, "https://gitlab.com/o/r/-/jobs/9"},
 		{"buildkite", map[string]string{"BUILDKITE_BUILD_URL": "https://buildkite.com/o/p/builds/3", "BUILDKITE_JOB_ID": "j1"}, "https://buildkite.com/o/p/builds/3#j1"},
 		{"jenkins", map[string]string{"JENKINS_URL": "https://j/", "BUILD_URL": "https://j/job/a/4/"}, "https://j/job/a/4/"},
-		{"a build url of something else", map[string]string{"BUILD_URL": "https://x/"}, userAtHost()},
+		{"a build url of something else", map[string]string{"BUILD_URL": "https://x/"}, userAtHost(os.Getuid(), noEnvironment)},
 		{"prow before jenkins", map[string]string{"PROW_JOB_ID": "0a1b", "JENKINS_URL": "https://j/", "BUILD_URL": "https://j/job/a/4/"}, "0a1b"},
-		{"none", nil, userAtHost()},
+		{"none", nil, userAtHost(os.Getuid(), noEnvironment)},
 		{"line breaks", map[string]string{"CI_JOB_URL": "https://g/\n1\x1b[2J"}, "https://g/ 1 [2J"},
 		{"too long", map[string]string{"CI_JOB_URL": strings.Repeat("ä", leaseapi.MaxOwner)}, strings.Repeat("ä", leaseapi.MaxOwner/2)},
 	} {
@@ -34,6 +37,30 @@ func TestDetectOwner(t *testing.T) {
 			got := detectOwner(func(name string) string { return tt.env[name] })
 			if got != tt.want {
 				t.Errorf("owner %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Users that the system has no names for are told apart, and each is called the same in
+// all processes of a job. Before, all of them were unknown@host.
+func TestUserName(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		uid  int
+		user string // $USER
+		want string
+	}{
+		{"on the list", 0, "somebody", "root"},
+		{"not on the list", containerUser, "", "uid-1000680000"},
+		{"another one", containerUser + 1, "", "uid-1000680001"},
+		{"of a directory service", containerUser, "alice", "alice"},
+		{"$USER of a program that changed its user", containerUser, "root", "uid-1000680000"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := userName(tt.uid, func(name string) string { return map[string]string{"USER": tt.user}[name] })
+			if got != tt.want {
+				t.Errorf("user %q, want %q", got, tt.want)
 			}
 		})
 	}
