@@ -176,7 +176,8 @@ lease__install_lease_eligible() {
 }
 
 # lease__parse FUNCTION OPTIONS ARGUMENT... sets lease__NAME to the value of each
-# --NAME that is one of OPTIONS, and adds NAME to lease__given.
+# --NAME that is one of OPTIONS, and adds NAME to lease__given. The last value counts,
+# but for what would leave a lease: names add up, and a second handle is an error.
 lease__parse() {
   local lease__function=$1 lease__options=" $2 " lease__name lease__value
   shift 2
@@ -203,6 +204,15 @@ lease__parse() {
       return 1
     fi
     shift
+    if [[ $lease__name == names && -n $lease__names ]]; then
+      lease__value=$lease__names${lease__value:+,$lease__value}
+    elif [[ $lease__name == handle && -n $lease__handle && $lease__value != "$lease__handle" ]]; then
+      if [[ -n $lease__value ]]; then
+        lease__fail "$lease__function" "--handle $lease__value: want one handle: call the function once for each"
+        return 1
+      fi
+      lease__value=$lease__handle # an empty handle is none
+    fi
     printf -v "lease__${lease__name//-/_}" %s "$lease__value"
     lease__given+=" $lease__name "
   done

@@ -36,20 +36,48 @@ func (v value) String() string {
 }
 func (v value) Type() string { return v.kind }
 
+// one takes no second value: of two handles, keys or pools, one would be passed over
+// without a word, and its lease would stay, or never be taken.
+func one(v value, want string) pflag.Value {
+	set, before := v.set, ""
+	v.set = func(s string) error {
+		if before != "" && before != s {
+			return errors.New("want " + want)
+		}
+		before = s
+		return set(s)
+	}
+	return v
+}
+
+// oneHandle is what to do instead of giving two.
+const oneHandle = "one handle: run the command once for each"
+
 // handleValue takes the path of a handle that is there. A variable that is empty
-// since the acquire failed is no handle. Of two handles none is passed over: its
-// lease would stay.
+// since the acquire failed is no handle.
 func handleValue(p *string) pflag.Value {
-	return value{
+	return one(value{
 		kind:   "path",
 		format: func() string { return *p },
 		set: func(s string) error {
 			if s == "" {
 				return errors.New("want the path that acquire printed: if a variable has it, it is empty")
 			}
-			if *p != "" && *p != s {
-				return errors.New("want one handle: run the command once for each")
-			}
+			*p = s
+			return nil
+		},
+	}, oneHandle)
+}
+
+// newHandleValue takes the path of a handle that need not be there.
+func newHandleValue(p *string) pflag.Value { return one(stringValue(p), oneHandle) }
+
+// stringValue takes any text.
+func stringValue(p *string) value {
+	return value{
+		kind:   "string",
+		format: func() string { return *p },
+		set: func(s string) error {
 			*p = s
 			return nil
 		},
@@ -172,9 +200,8 @@ func choiceValue(p *string, def string, words ...string) pflag.Value {
 	}
 }
 
-// codesValue takes exit codes, separated by commas.
-func codesValue(p *[]int, def ...int) pflag.Value {
-	*p = def
+// codesValue takes exit codes, separated by commas; given again, those too.
+func codesValue(p *[]int) pflag.Value {
 	return value{
 		kind: "codes",
 		format: func() string {
@@ -185,7 +212,7 @@ func codesValue(p *[]int, def ...int) pflag.Value {
 			return strings.Join(words, ",")
 		},
 		set: func(s string) error {
-			var codes []int
+			codes := *p
 			for word := range strings.SplitSeq(s, ",") {
 				code, err := strconv.Atoi(strings.TrimSpace(word))
 				if err != nil || code < 1 || code > 255 {
@@ -200,7 +227,7 @@ func codesValue(p *[]int, def ...int) pflag.Value {
 }
 
 // regexpValue takes a regular expression.
-func regexpValue(p **regexp.Regexp) pflag.Value {
+func regexpValue(p **regexp.Regexp) value {
 	return value{
 		kind: "regexp",
 		format: func() string {
@@ -253,7 +280,14 @@ func signalValue(p *syscall.Signal, def syscall.Signal) pflag.Value {
 
 // typeValue takes the type of a pool.
 func typeValue(p *string) pflag.Value {
-	return textValue(p, leaseapi.CheckType, fmt.Sprintf("a type of 1 to %d bytes", leaseapi.MaxName))
+	return one(textValue(p, leaseapi.CheckType, fmt.Sprintf("a type of 1 to %d bytes", leaseapi.MaxName)),
+		"one type: run the command once for each")
+}
+
+// keyValue takes what a lease is for.
+func keyValue(p *string) pflag.Value {
+	return one(textValue(p, leaseapi.CheckKey, fmt.Sprintf("a key of 1 to %d bytes", leaseapi.MaxKey)),
+		"one key: run the command once for each")
 }
 
 // ownerValue takes the name of an owner; empty, it is found out.
@@ -267,7 +301,7 @@ func reasonValue(p *string) pflag.Value {
 }
 
 // textValue takes text that ends up in a request and in other people's logs.
-func textValue(p *string, check func(string) error, what string) pflag.Value {
+func textValue(p *string, check func(string) error, what string) value {
 	return value{
 		kind:   "string",
 		format: func() string { return *p },

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
-	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -40,8 +38,8 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(typeValue(&o.typ), "type", "type of the lease: which pool it comes from")
 	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
 	bindItems(flags, &o.items)
-	flags.Var(textValue(&o.key, leaseapi.CheckKey, fmt.Sprintf("a key of 1 to %d bytes", leaseapi.MaxKey)), "key", "what the lease is for; two leases of a pool never have the same key at once, and a request that waits for its key delays no others")
-	flags.StringVar(&o.handle, "handle", "", "path of the handle to write (default: a new one in $LEASECTL_STATE_DIR)")
+	flags.Var(keyValue(&o.key), "key", "what the lease is for; two leases of a pool never have the same key at once, and a request that waits for its key delays no others")
+	flags.Var(newHandleValue(&o.handle), "handle", "path of the handle to write (default: a new one in $LEASECTL_STATE_DIR)")
 	flags.Var(choiceValue(&o.scope, "step", "step", "test"), "scope", "step, or test: also list the names in $SHARED_DIR/leases for later steps")
 	flags.Var(durationValue(&o.jitter, 0, 0, maxTime), "jitter", "wait a random time of up to this before asking")
 	flags.Var(durationValue(&o.waitTimeout, defaultWait, 0, maxTime), "wait-timeout", "how long to queue; 0 asks once")
