@@ -24,6 +24,12 @@ type sharedUse struct {
 func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
 	handle, _ := lockfile.OpenHandle(r.Handle) // that was opened when the round began
 	leases := wireLeases(r.Leases)
+	units := r.Units
+	if units > 0 { // a resize notes in the handle what they are now
+		if now, err := handle.Read(); err == nil && now.RequestID == r.RequestID && now.Units > 0 {
+			units = now.Units
+		}
+	}
 	return &Lease{
 		h: h, handle: handle, kind: lockfile.KindAcquire, phase: recorded, part: p,
 		record: lockfile.Record{
@@ -31,7 +37,7 @@ func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
 			Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, AcquiredAt: r.Since,
 		},
 		grant: &proxyclient.Grant{
-			RequestID: r.RequestID, Leases: leases, Units: r.Units, TTL: r.Granted, RenewEvery: r.RenewEvery,
+			RequestID: r.RequestID, Leases: leases, Units: units, TTL: r.Granted, RenewEvery: r.RenewEvery,
 			Capabilities: proxyclient.CapabilitiesOf(leases),
 		},
 	}

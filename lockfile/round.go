@@ -49,7 +49,7 @@ type Round struct {
 	MaxAge  time.Duration `json:"max_age_ns,omitempty"` // a length; zero: any
 
 	Leases    []Lease       `json:"leases,omitempty"`
-	Units     int           `json:"units,omitempty"` // that the lease holds of a counted pool; zero: of a listed one
+	Units     int           `json:"units,omitempty"` // that the lease was granted of a counted pool; zero: of a listed one
 	RequestID string        `json:"request_id,omitempty"`
 	Granted   time.Duration `json:"granted_ns,omitempty"` // the TTL, a length; zero: until it is released
 	Since     time.Time     `json:"since,omitzero"`       // for people

@@ -40,7 +40,7 @@ var commandVariables = [][2]string{
 	{"LEASECTL_GENERATION", "a number that grows with every grant of the proxy: a fencing token. Not set with a version-1 proxy"},
 	{"LEASED_RESOURCE", "the name, if it is one"},
 	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},
-	{"LEASECTL_UNITS", "how many units the lease was granted of a counted pool"},
+	{"LEASECTL_UNITS", "how many units of a counted pool the lease held when the command began"},
 	{"LEASECTL_USES", "with --shared: which uses the command runs under, for a leasectl inside it"},
 }
 
