@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/supervisor/follow"
 	"github.com/leasectl/leasectl/trap"
 	"github.com/leasectl/leasectl/trap/child"
 )
@@ -53,6 +54,10 @@ type Witness struct {
 	Throttled   *regexp.Regexp // of its lines; with Log
 	ThrottledOn []int          // exit codes of the command that mean it
 }
+
+// Check says why Log can never be one, such as a directory; nil if it is a regular file,
+// or is not there yet.
+func (w Witness) Check() error { return follow.Check(w.Log) }
 
 // asked reports whether there is anything to find out.
 func (w Witness) asked() bool { return w.Log != "" || len(w.ThrottledOn) > 0 }

@@ -28,6 +28,9 @@ type testimony struct {
 	abort     context.CancelFunc // of telling
 	following sync.WaitGroup
 
+	toldOK bool // the lease had it from the beginning, so it went with an early release
+	warned bool // that the log cannot be read
+
 	// Of following; to be read when that is over.
 	found holder.Outcome // in the log; zero: nothing
 	told  bool           // the proxy has it
@@ -46,8 +49,12 @@ func (t *testimony) begin(ctx context.Context) {
 	if t == nil || t.log == nil {
 		return
 	}
-	if len(t.ThrottledOn) == 0 { // else its end may say otherwise
+	if err := t.log.Unread(); err != nil {
+		t.warned = true
+		t.report.Failf("--in-log: %v: nothing is reported unless it can be read later", err)
+	} else if len(t.ThrottledOn) == 0 { // else the end of the command may say otherwise
 		t.lease.Tell(holder.Outcome{Word: leaseapi.OutcomeOK})
+		t.toldOK = true
 	}
 	ctx = context.WithoutCancel(ctx)
 	following, stop := context.WithCancel(ctx)
@@ -86,8 +93,7 @@ func (t *testimony) end(ctx context.Context, end End) {
 	}
 	outcome := t.outcome(end)
 	t.lease.Tell(outcome)
-	wasOK := t.log != nil && len(t.ThrottledOn) == 0 // it went with an earlier release
-	if t.told || outcome.Word == "" || outcome.Word == leaseapi.OutcomeOK && wasOK || !t.lease.GivenBack() {
+	if t.told || outcome.Word == "" || outcome.Word == leaseapi.OutcomeOK && t.toldOK || !t.lease.GivenBack() {
 		return
 	}
 	if _, err := t.lease.Report(ctx, outcome); err != nil {
@@ -104,6 +110,11 @@ func (t *testimony) outcome(end End) holder.Outcome {
 		return holder.Outcome{} // it did not get far enough to tell
 	case slices.Contains(t.ThrottledOn, end.Status.Code):
 		return holder.Outcome{Word: leaseapi.OutcomeThrottled, Detail: fmt.Sprintf("exit code %d", end.Status.Code)}
+	case t.log != nil && t.log.Unread() != nil:
+		if !t.warned {
+			t.report.Failf("--in-log: %v: nothing is reported", t.log.Unread())
+		}
+		return holder.Outcome{} // it may say otherwise
 	}
 	return holder.Outcome{Word: leaseapi.OutcomeOK}
 }

@@ -105,6 +105,9 @@ func (o *execOptions) complete() error {
 	if (o.witness.Log == "") != (o.witness.Throttled == nil) {
 		return usagef("--in-log goes with --throttled-match: say in which file to look, and for what")
 	}
+	if err := o.witness.Check(); err != nil {
+		return usagef("--in-log %q: %w", leaseapi.Shorten(o.witness.Log), err)
+	}
 	if len(o.retryOn) == 0 && o.attempts > 1 {
 		return usagef("--attempts %d goes with --retry-on: say which exit codes are worth another attempt, such as --retry-on 4", o.attempts)
 	}

@@ -2,7 +2,10 @@ package follow
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -13,6 +16,32 @@ type Log struct {
 	lines  lines
 	file   *os.File // nil: it is not there, or is no regular file
 	offset int64    // of what was not read yet
+	unread error    // why it could not be opened at the last look; nil: it was, or is not there
+}
+
+// Check says what is there and can never be read as a log, such as a directory; nil if a
+// regular file is there, or nothing yet.
+func Check(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	return check(info)
+}
+
+func check(info os.FileInfo) error {
+	what := "a device"
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		what = "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		what = "a pipe" // reading it would take what is another's
+	case mode&fs.ModeSocket != 0:
+		what = "a socket"
+	}
+	return errors.New("want the file that the command writes its log to, and this is " + what)
 }
 
 // New returns the log at a path as it is now: only what is written from now on is
@@ -20,10 +49,19 @@ type Log struct {
 // for it.
 func New(path string) *Log {
 	l := &Log{path: path}
-	if info, err := os.Stat(path); err == nil && l.open(info) {
+	if l.open(os.Stat(path)) {
 		l.offset, _ = l.file.Seek(0, io.SeekEnd)
 	}
 	return l
+}
+
+// Unread returns why what is there could not be opened when it was last looked at; nil if
+// it was, or if nothing is there. It is not for use while Find runs.
+func (l *Log) Unread() error {
+	if l.unread == nil {
+		return nil
+	}
+	return fmt.Errorf("cannot read log %s: %w", l.path, l.unread)
 }
 
 // Find returns the first line for which match is true. It blocks until there is one,
@@ -57,23 +95,25 @@ func (l *Log) look() bool {
 		}
 		l.close()
 	}
-	if l.file == nil && (err != nil || !l.open(now)) {
+	if l.file == nil && !l.open(now, err) {
 		return false
 	}
 	return l.read()
 }
 
-// open begins to read the file that is there now.
-func (l *Log) open(now os.FileInfo) bool {
-	if !now.Mode().IsRegular() {
-		return false // reading a pipe would take what is another's
+// open begins to read the file that is there now, which os.Stat has found.
+func (l *Log) open(now os.FileInfo, err error) bool {
+	if err == nil {
+		err = check(now)
 	}
-	file, err := os.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return false
+	if err == nil {
+		l.file, err = os.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
-	l.file, l.offset = file, 0
-	return true
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		err = nil // it may come later
+	}
+	l.unread, l.offset = err, 0
+	return l.file != nil
 }
 
 // read reads to where the file ends now.
