@@ -43,9 +43,6 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 	failpoint("handle-removed")
 	h.settle(g.owed)
 	h.journal.settle(g.intent)
-	for _, name := range g.released {
-		h.report.Debugf("released %s", name)
-	}
 	return g.released, nil
 }
 

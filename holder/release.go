@@ -20,6 +20,11 @@ import (
 //
 // Once it is due it takes at most [ReleaseTimeout], and 3 s after ctx has ended.
 func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile.Record, d Delay) (released []string, err error) {
+	defer func() {
+		for _, name := range released {
+			h.report.Debugf("released %s", name)
+		}
+	}()
 	if d.Time == 0 {
 		return h.giveBack(ctx, handle, Anything)
 	}
