@@ -34,6 +34,18 @@ func (e invalidError) Is(target error) bool { return target == ErrInvalid }
 
 func invalidf(format string, args ...any) error { return invalidError{fmt.Errorf(format, args...)} }
 
+// unreadError says that a handle could not be locked or read, so that nothing was done
+// with it.
+type unreadError struct{ err error }
+
+func (e unreadError) Error() string { return e.err.Error() }
+func (e unreadError) Unwrap() error { return e.err }
+
+func isUnread(err error) bool {
+	_, unread := errors.AsType[unreadError](err)
+	return unread
+}
+
 // Denied tells whether an acquire failed with err for want of a lease, so that a
 // caller to whom the lease is optional may go on without one. A wrong request is no
 // such failure, nor is one that another process or request, or the end of ctx, decided.

@@ -24,7 +24,7 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	var g givingBack
-	err = handle.Update(ctx, func(tx *lockfile.Tx) (err error) {
+	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) (err error) {
 		if tx.State != "" && same(tx.Record) {
 			g, err = h.giveBackLocked(ctx, handle, tx, meant)
 		}
@@ -44,6 +44,20 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 	h.settle(g.owed)
 	h.journal.settle(g.intent)
 	return g.released, nil
+}
+
+// updateHandle is handle.Update, with an [unreadError] if fn was not called, unless the
+// lock was waited for in vain.
+func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockfile.Tx) error) error {
+	called := false
+	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+		called = true
+		return fn(tx)
+	})
+	if err != nil && !called && ctx.Err() == nil {
+		return unreadError{err}
+	}
+	return err
 }
 
 // givingBack is what one giveBack has done under the lock of its handle.
@@ -92,7 +106,21 @@ func (h *Holder) cleaned(r lockfile.Record) bool {
 	return safeAgain(r) && !h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.of(r.Proxy)))
 }
 
-// giveBackCleaned gives back what a record of this process held, if its handle was
+// giveBackOwn is giveBack of a handle into which this process wrote r, and of r itself if
+// that handle was cleaned up, or cannot be read any more: a command may have put anything
+// in its place.
+func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
+	released, err = h.giveBack(ctx, handle, same)
+	switch {
+	case isUnread(err) && safeAgain(r):
+		h.report.Debugf("%v: releasing all the same", err)
+	case err != nil || len(released) > 0:
+		return released, err
+	}
+	return h.giveBackCleaned(ctx, r)
+}
+
+// giveBackCleaned gives back what a record of this process held, since its handle was
 // cleaned up by somebody who did not mean the lease.
 func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (released []string, err error) {
 	if h.cleaned(r) {

@@ -275,10 +275,7 @@ func (k *keeper) beginRelease(ctx context.Context, held lockfile.Record) {
 func (k *keeper) tryGiveBack(ctx context.Context) error {
 	ctx, cancel := boundRelease(ctx, keeperTry)
 	defer cancel()
-	released, err := k.h.giveBack(ctx, k.handle, func(r lockfile.Record) bool { return owes(r, k.request) })
-	if err == nil && len(released) == 0 {
-		_, err = k.h.giveBackCleaned(ctx, k.record)
-	}
+	_, err := k.h.giveBackOwn(ctx, k.handle, func(r lockfile.Record) bool { return owes(r, k.request) }, k.record)
 	return err
 }
 

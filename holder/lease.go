@@ -139,19 +139,15 @@ func (l *Lease) confirm(ctx context.Context) error {
 }
 
 // Release gives this lease back, and returns the names that were released: none
-// if it was given back before. A handle that is gone, and that nobody is known to have
-// given back, was cleaned up by somebody who did not mean the lease. It takes at
-// most [ReleaseTimeout], and 3 s once ctx has ended, which does not end it. Of a
+// if it was given back before. A handle that is gone or cannot be read, and that nobody
+// is known to have given back, was changed by somebody who did not mean the lease. It
+// takes at most [ReleaseTimeout], and 3 s once ctx has ended, which does not end it. Of a
 // shared lease it ends this process's use; the last user gives the lease back.
 func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.leave(ctx)
 	}
-	released, err = l.h.giveBack(ctx, l.handle, l.isToGiveBack)
-	if err != nil || len(released) > 0 {
-		return released, err
-	}
-	return l.h.giveBackCleaned(ctx, l.record)
+	return l.h.giveBackOwn(ctx, l.handle, l.isToGiveBack, l.record)
 }
 
 // isToGiveBack tells by its record whether a handle has the lease, or owes it since a

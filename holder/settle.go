@@ -36,7 +36,9 @@ func (h *Holder) settleOwn(ctx context.Context, proxy string) {
 		switch {
 		case err != nil:
 			h.report.Debugf("journal: %s: %v", describeIntent(in), err)
-			cancel() // the rest would hardly fare better
+			if !isUnread(err) {
+				cancel() // the rest would hardly fare better
+			}
 			return false
 		case done.unconfirmed:
 			h.report.Debugf("journal: %s", done.text(in))
@@ -86,10 +88,11 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 	}
 	named := false // what was granted is known by name, and dealt with
 	if handle, err := lockfile.OpenHandle(in.Handle); err == nil {
-		if named, err = s.settleHandle(ctx, handle, in, &done); err != nil {
+		named, err = s.settleHandle(ctx, handle, in, &done)
+		if err != nil && !(isUnread(err) && in.Kind == lockfile.KindExec && !errors.Is(err, lockfile.ErrNewer)) {
 			return done, err
 		}
-	} // else no handle is at that path
+	} // else no handle is at that path, or none that an exec, which is dead, needs
 	if named || in.Kind == lockfile.KindRelease || done.unconfirmed {
 		if len(done.kept) == 0 && !done.unconfirmed {
 			s.h.keepers.dismiss(in.Request) // it may be what was killed
@@ -123,7 +126,7 @@ func (s *settling) settleKeeper(in lockfile.Intent) settlement {
 // whether that names what the request was granted.
 func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent, done *settlement) (named bool, err error) {
 	var owed []lockfile.Owed
-	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
+	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
 		ours := in.Request != "" && tx.RequestID == in.Request
 		if ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.KindAcquire {
 			done.kept, named = tx.Names(), true

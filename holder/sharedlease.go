@@ -135,8 +135,12 @@ func describeUse(shown string, r lockfile.Round, n int) string {
 	return fmt.Sprintf("shared lease %s %q: use %d%s", strings.Join(r.Names(), ", "), shown, n, of)
 }
 
-// stillHeld tells whether nobody has begun to give back what a handle holds.
-func stillHeld(handle lockfile.Handle) bool {
+// stillHeld tells whether nobody has begun to give back what the handle of a round holds.
+func stillHeld(round lockfile.Round) bool {
+	handle, err := OpenHandle(round.Handle)
+	if err != nil {
+		return false
+	}
 	r, err := handle.Read()
 	return err == nil && unreleased(r)
 }

@@ -85,25 +85,23 @@ func (h *Holder) settleRound(ctx context.Context, file lockfile.Shared, id strin
 func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id string) (released []string, lingered bool, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	var path string
+	var round *lockfile.Round
 	err = file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if r := tx.Round(id); r != nil && !tx.Live(r, 0) {
 			// From here on nobody joins it. Whoever finds it does the same again.
-			r.State, r.By, path, lingered = lockfile.RoundReleasing, 0, r.Handle, r.Lingers
+			r.State, r.By, lingered = lockfile.RoundReleasing, 0, r.Lingers
 			h.endings.notePeak(r)
+			round = new(*r)
 		}
 		return nil
 	})
-	if err != nil || path == "" {
+	if err != nil || round == nil {
 		return nil, lingered, err
 	}
 	failpoint("round-condemned")
-	handle, err := OpenHandle(path)
-	if err == nil {
-		released, err = h.giveBack(ctx, handle, Anything)
-	}
+	released, err = h.giveBackRound(ctx, *round)
 	failpoint("round-settled")
-	if err != nil && stillHeld(handle) {
+	if err != nil && stillHeld(*round) {
 		return released, lingered, fmt.Errorf("shared lease %s: %w", file, err)
 	}
 	writing, done := writeContext(ctx)

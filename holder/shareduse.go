@@ -113,14 +113,27 @@ func (u *sharedUse) leave(ctx context.Context) (released []string, err error) {
 			return nil, nil
 		}
 	}
-	handle, err := OpenHandle(u.round.Handle)
-	if err == nil {
-		released, err = u.h.giveBack(ctx, handle, Anything)
-	}
+	released, err = u.h.giveBackRound(ctx, u.round)
 	failpoint("round-given-back")
 	writing, done := writeContext(ctx)
 	defer done()
-	return released, errors.Join(err, u.removeRound(writing, handle))
+	return released, errors.Join(err, u.removeRound(writing, err))
+}
+
+// giveBackRound gives back the lease of a round that nobody uses any more, whatever a
+// command has made of its handle. A round that has no lease yet may have a request there.
+func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released []string, err error) {
+	l := roundLease(h, r, nil)
+	handle, err := OpenHandle(r.Handle)
+	switch {
+	case !safeAgain(l.record) && err == nil:
+		return h.giveBack(ctx, handle, Anything)
+	case !safeAgain(l.record):
+		return nil, err
+	case err != nil: // something else is at its path
+		return h.giveBackCleaned(ctx, l.record)
+	}
+	return l.Release(ctx)
 }
 
 // endUse ends the use, unless it is the last one: then it stands until the round's
@@ -167,13 +180,14 @@ func (u *sharedUse) leaveLingering(ctx context.Context) error {
 	}))
 }
 
-// removeRound removes a round whose lease is given back, or owed by its handle.
-func (u *sharedUse) removeRound(ctx context.Context, handle lockfile.Handle) error {
+// removeRound removes a round whose lease is given back, or owed by its handle, unless
+// the release failed before that.
+func (u *sharedUse) removeRound(ctx context.Context, failed error) error {
 	return u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if err := tx.End(u.use); err != nil {
 			return err
 		}
-		if stillHeld(handle) {
+		if failed != nil && stillHeld(u.round) {
 			return nil // for the next user, or recover
 		}
 		return tx.Remove(u.use.Round)
