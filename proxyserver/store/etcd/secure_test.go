@@ -197,6 +197,13 @@ func TestParseURL(t *testing.T) {
 		{"etcd://a:0/p", "", ""},
 		{"etcd://a:65536/p", "", ""},
 		{"etcd://a:client/p", "", ""},
+		{"etcd:/a:2379/p", "", ""},
+		{"etcd:a:2379/p", "", ""},
+		{"etcds:///a", "", ""},
+		{"etcd//a:2379/p", "", ""},
+		{"Etcd:a/p", "", ""},
+		{"http:/a/p", "", ""},
+		{"file:/var/lib/leasectl", "", ""},
 	} {
 		if !IsURL(tt.url) {
 			t.Errorf("%s is taken for a directory", tt.url)
@@ -207,6 +214,16 @@ func TestParseURL(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the error repeats the password: %v", tt.url, err)
+		}
+	}
+}
+
+// The path of a directory is no URL.
+func TestDirectoriesAreNoURLs(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"data", "./leases", "/var/lib/leasectl", "etcd", "etcd/data", "./etcd:a", "/srv/a:/b", "a:b", "a:", "~/etcd:", "etcd/", "etcd.d:1"} {
+		if IsURL(dir) {
+			t.Errorf("%s is taken for a URL", dir)
 		}
 	}
 }

@@ -10,9 +10,20 @@ import (
 // defaultPort is where etcd listens for clients.
 const defaultPort = "2379"
 
-// IsURL reports whether s is meant for [ParseURL], which refuses other URLs than etcd's: as
-// a directory, one that begins with https:// would be taken without a word.
-func IsURL(s string) bool { return strings.Contains(s, "://") }
+// IsURL reports whether s is meant for [ParseURL], which refuses other URLs than etcd's, and
+// what looks like a URL with a slash or the colon left out: as a directory, it would be taken
+// without a word. A directory of such a name is ./NAME.
+func IsURL(s string) bool {
+	first, rest, more := strings.Cut(s, "/")
+	name, _, colon := strings.Cut(first, ":")
+	switch {
+	case strings.Contains(s, "://"), more && strings.HasSuffix(first, ":"): // http:/a/p
+		return true
+	case colon, strings.HasPrefix(rest, "/"): // etcd:a/p, etcd//a/p
+		return strings.EqualFold(name, "etcd") || strings.EqualFold(name, "etcds")
+	}
+	return false
+}
 
 // Address is where a store is in etcd.
 type Address struct {
@@ -29,7 +40,8 @@ func ParseURL(s string) (Address, error) {
 	}
 	scheme, rest, _ := strings.Cut(s, "://")
 	if scheme != "etcd" && scheme != "etcds" {
-		return wrong("no URL of etcd")
+		a, err := wrong("no URL of etcd")
+		return a, fmt.Errorf("%w; a directory of such a name is ./NAME", err)
 	}
 	hosts, prefix, _ := strings.Cut(rest, "/")
 	if strings.Contains(hosts, "@") {
