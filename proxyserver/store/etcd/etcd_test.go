@@ -114,6 +114,10 @@ func (w *wire) sent() [][]byte {
 	return slices.Clone(w.txns)
 }
 
+// newPrefix returns a prefix under which there is no store yet, however often a test
+// runs with the same etcd.
+func newPrefix() string { return fmt.Sprintf("new-%x", rand.Uint64()) }
+
 func (w *wire) url(prefix string) string {
 	return "etcd://" + strings.TrimPrefix(w.URL, "http://") + "/" + prefix
 }
@@ -183,7 +187,7 @@ func sorted(s pool.Snapshot) pool.Snapshot {
 func TestCommitAndLoad(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
-	e := elector(t, Options{URL: c.URL("commit-and-load")})
+	e := elector(t, Options{URL: c.URL(newPrefix())})
 	l := gain(t, e)
 	if snap := load(t, l); !reflect.DeepEqual(snap, pool.Snapshot{}) {
 		t.Errorf("a new store holds %+v", snap)

@@ -293,12 +293,13 @@ func TestDividedBetweenSteps(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
-	e := elector(t, Options{URL: c.URL("refused")})
+	prefix := newPrefix()
+	e := elector(t, Options{URL: c.URL(prefix)})
 	l := gain(t, e)
 	load(t, l)
 	commit(t, l, granted("q-0", 1))
 	l.Close()
-	if err := e.call(t.Context(), "/v3/kv/deleterange", deleteRequest{Key: []byte("refused/records/0000000000000000")}, &struct{}{}); err != nil {
+	if err := e.call(t.Context(), "/v3/kv/deleterange", deleteRequest{Key: []byte(prefix + "/records/0000000000000000")}, &struct{}{}); err != nil {
 		t.Fatal(err)
 	}
 	l = gain(t, e)
