@@ -25,7 +25,8 @@ the leases for its next start. Messages go to stderr, one line per event.
 
 Its files (--config, --tokens, --tls-cert, --tls-key) are read again when
 they change, within a few seconds, or at once on HUP. An invalid file is rejected
-and the old settings stay; the log and /readyz say why.
+and the old settings stay; the log and /readyz say why. A pipe, such as <(…), is
+read once.
 
 With --data etcd://HOST:PORT,…/PREFIX any number of servers share their leases: one
 leads, and the others refuse calls and say who does. When the leader dies, stops
@@ -80,7 +81,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	set := &settings{app: a, options: proxyserver.Options{Log: log, Version: version(), MaxWait: o.maxWait, Hosts: o.hosts(), DroppedLines: a.messages.droppedLines}}
-	if err := set.read(o); err != nil {
+	if err := set.read(ctx, o); err != nil {
 		return err
 	}
 	end := holder.NewLocalEnd(o.localOf)

@@ -19,8 +19,8 @@ type settings struct {
 	certificate config.Certificate
 }
 
-// read reads all files for the first time.
-func (s *settings) read(o *serveOptions) error {
+// read reads all files for the first time. It waits for those that are pipes.
+func (s *settings) read(ctx context.Context, o *serveOptions) error {
 	s.options.Pools = s.app.proxy.pools.configs()
 	if o.config != "" {
 		s.sources = append(s.sources, config.PoolsFrom("config", o.config, s.warn, s.takePools))
@@ -31,7 +31,10 @@ func (s *settings) read(o *serveOptions) error {
 	if o.tlsCert != "" {
 		s.sources = append(s.sources, config.CertificateFrom("tls-cert", o.tlsCert, o.tlsKey, &s.certificate))
 	}
-	if err := config.Start(s.sources); err != nil {
+	if err := config.Start(ctx, s.sources, s.warn); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
 		return usageError{err}
 	}
 	if len(s.options.Pools) == 0 && o.localOf == "" {

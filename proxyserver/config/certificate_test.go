@@ -51,7 +51,7 @@ func TestCertificate(t *testing.T) {
 		t.Error("TLS is served without a certificate")
 	}
 	source := CertificateFrom("tls-cert", cert, key, &certificate)
-	if err := Start([]*Source{source}); err != nil {
+	if err := Start(t.Context(), []*Source{source}, nil); err != nil {
 		t.Fatal(err)
 	}
 	secure := certificate.TLS()

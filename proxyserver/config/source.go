@@ -1,10 +1,14 @@
 package config
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"syscall"
+	"time"
 )
 
 // Source is what is read from files at the start, and again when they change.
@@ -16,6 +20,7 @@ type Source struct {
 	// everything stays as it was.
 	Take func(texts [][]byte) error
 
+	once  bool        // a file is a pipe, which was read to its end by Start
 	taken fingerprint // of what Take was called with last, whatever it returned
 	seen  fingerprint // of what the last look found
 }
@@ -23,20 +28,24 @@ type Source struct {
 // fingerprint tells two states of files apart.
 type fingerprint [sha256.Size]byte
 
-// Start reads all sources for the first time. The error is a join of all that is
-// wrong with them.
-func Start(sources []*Source) error {
+// Start reads all sources for the first time. A file that is a pipe is waited for until
+// it is written and closed, or ctx ends; warn is called if that takes longer than a
+// moment. The error is a join of all that is wrong with the sources, or why ctx ended.
+func Start(ctx context.Context, sources []*Source, warn func(Warning)) error {
 	var errs []error
 	for _, s := range sources {
-		if err := s.start(); err != nil {
+		if err := s.start(ctx, warn); err != nil {
 			errs = append(errs, err)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s *Source) start() error {
-	texts, print, err := s.read()
+func (s *Source) start(ctx context.Context, warn func(Warning)) error {
+	texts, print, err := s.read(func(file string) ([]byte, error) { return s.readFirst(ctx, file, warn) })
 	if err != nil {
 		return fmt.Errorf("--%s: %w", s.Name, err)
 	}
@@ -44,10 +53,47 @@ func (s *Source) start() error {
 	return s.Take(texts)
 }
 
+// pipeWait is how long a pipe may stay open without a word: more than a program takes
+// that writes it.
+const pipeWait = 3 * time.Second
+
+// readFirst reads a file of any kind to its end, which only ctx bounds.
+func (s *Source) readFirst(ctx context.Context, file string, warn func(Warning)) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().IsRegular() || info.IsDir() {
+		return os.ReadFile(file)
+	}
+	s.once = true
+	type content struct {
+		text []byte
+		err  error
+	}
+	whole := make(chan content, 1)
+	go func() { // while nobody opens a pipe to write, only the end of the program ends it
+		text, err := os.ReadFile(file)
+		whole <- content{text, err}
+	}()
+	slow := time.NewTimer(pipeWait)
+	defer slow.Stop()
+	for {
+		select {
+		case c := <-whole:
+			return c.text, c.err
+		case <-slow.C:
+			warn(Warning{File: file, Text: "it is a pipe, and nobody has written and closed it yet: nothing is served before"})
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
 // look takes the files up if they have changed and two looks found the same, or
 // in any case if it must. tried tells whether it took them up, or failed to.
 func (s *Source) look(must bool) (tried bool, err error) {
-	texts, print, err := s.read()
+	if s.once {
+		return must, errOnce
+	}
+	texts, print, err := s.read(readAgain)
 	settled := print == s.seen
 	s.seen = print
 	if !must && (print == s.taken || !settled) {
@@ -60,12 +106,28 @@ func (s *Source) look(must bool) (tried bool, err error) {
 	return true, err
 }
 
-// read returns what the files hold. An error has a fingerprint too, so that one
-// that lasts is reported once.
-func (s *Source) read() (texts [][]byte, print fingerprint, err error) {
+var errOnce = errors.New("a pipe was read to its end at the start, and cannot be read again: start the server anew")
+
+// readAgain reads a regular file. It never blocks, as a pipe would that has taken the
+// place of one.
+func readAgain(file string) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, fmt.Errorf("%s is no file any more, but a pipe or the like", file)
+	}
+	return io.ReadAll(f)
+}
+
+// read returns what the files hold, each read by readFile. An error has a fingerprint
+// too, so that one that lasts is reported once.
+func (s *Source) read(readFile func(file string) ([]byte, error)) (texts [][]byte, print fingerprint, err error) {
 	sum := sha256.New()
 	for _, file := range s.Files {
-		text, err := os.ReadFile(file)
+		text, err := readFile(file)
 		if err != nil {
 			return nil, sha256.Sum256([]byte(err.Error())), err
 		}

@@ -36,7 +36,7 @@ func TestLook(t *testing.T) {
 		}
 	}
 	write("one")
-	if err := s.start(); err != nil || len(taken) != 1 {
+	if err := s.start(t.Context(), nil); err != nil || len(taken) != 1 {
 		t.Fatal(err, taken)
 	}
 	look(false, false, nil)

@@ -34,7 +34,7 @@ func TestWatch(t *testing.T) {
 				return nil
 			}})
 		}
-		if err := Start(sources); err != nil {
+		if err := Start(t.Context(), sources, nil); err != nil {
 			t.Fatal(err)
 		}
 		var mu sync.Mutex

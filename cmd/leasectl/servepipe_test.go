@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// newPipeFile makes a named pipe.
+func newPipeFile(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A server whose file is a pipe that nobody writes says so, and TERM ends it.
+func TestServeWaitsForAPipe(t *testing.T) {
+	t.Parallel()
+	program := build(t, "")
+	for _, flags := range [][]string{{"--config"}, {"--tokens"}, {"--tls-cert", "--tls-key"}} {
+		t.Run(flags[0], func(t *testing.T) {
+			t.Parallel()
+			args := []string{"serve", "--listen", "127.0.0.1:0", "--pool", "q=1"}
+			for _, flag := range flags {
+				args = append(args, flag, newPipeFile(t))
+			}
+			log := new(liveLog)
+			cmd := exec.Command(program, args...)
+			cmd.Stderr = log
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			stuck := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+			defer stuck.Stop()
+			await(t, log, "it to say what it waits for", func() bool {
+				return strings.Contains(log.String(), "it is a pipe, and nobody has written and closed it yet")
+			})
+			cmd.Process.Signal(syscall.SIGTERM)
+			if code := exitCode(cmd.Wait()); code != 128+int(syscall.SIGTERM) {
+				t.Errorf("exit code %d\n%s", code, log)
+			}
+		})
+	}
+}
+
+// A pipe is read once, whenever somebody writes it: the server does not miss what it cannot
+// read again, and says so to who asks for it.
+func TestServeReadsAPipeOnce(t *testing.T) {
+	t.Parallel()
+	pipe, tokens := newPipeFile(t), filepath.Join(t.TempDir(), "tokens")
+	write := func(text string) error { return os.WriteFile(tokens, []byte(text), 0o600) }
+	if err := write("a first-0123456789\n"); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() { written <- os.WriteFile(pipe, []byte("resources: [{type: piped, names: [a]}]"), 0) }()
+	s := startServer(t, build(t, ""), "", "--config", pipe, "--tokens", tokens)
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	if err := write("a second-0123456789\n"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, s.log, "it to look at its files twice", func() bool { return strings.Contains(s.log.String(), "msg=reloaded source=tokens") })
+	if text := s.log.String(); !strings.Contains(text, "piped=1") || strings.Contains(text, "reload failed") {
+		t.Errorf("%s", text)
+	}
+	s.cmd.Process.Signal(syscall.SIGHUP)
+	await(t, s.log, "it to say that it cannot", func() bool {
+		return strings.Contains(s.log.String(), `source=config error="a pipe was read to its end at the start`)
+	})
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	s.ends(0, "msg=stopped")
+}
+
+// A pipe that takes the place of a file is refused as any other bad file is, and stops
+// neither the server nor its end.
+func TestServeRefusesAPipeInPlaceOfAFile(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(config, []byte("resources: [{type: a, names: [a]}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startServer(t, build(t, ""), "", "--config", config)
+	if err := errors.Join(os.Remove(config), syscall.Mkfifo(config, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, s.log, "it to refuse the pipe", func() bool {
+		return strings.Contains(s.log.String(), "is no file any more, but a pipe or the like")
+	})
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	s.ends(0, "msg=stopped")
+}
