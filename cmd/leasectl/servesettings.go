@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/leasectl/leasectl/pool"
@@ -45,12 +46,16 @@ func (s *settings) read(ctx context.Context, o *serveOptions) error {
 
 func (s *settings) warn(w config.Warning) { s.options.Log.Warn(w.String()) }
 
-// takePools makes the pools those of the flags and of the file.
+// takePools makes the pools those of the flags and of the file. It refuses to leave a
+// server without any, as a start does.
 func (s *settings) takePools(ofFile []pool.Config) error {
 	pools := append(s.app.proxy.pools.configs(), ofFile...)
 	if s.server == nil {
 		s.options.Pools = pools
 		return nil
+	}
+	if len(pools) == 0 {
+		return errors.New("no pool would be left, which a start would refuse: to grant nothing, pause the pools")
 	}
 	return s.server.SetPools(pools)
 }
