@@ -216,8 +216,12 @@ func (s *Server) SetPools(pools []pool.Config) error {
 
 // Reloaded tells the server what came of reading the files of source again: nil
 // if they were taken up, else why everything stays as it was. It goes to the log,
-// to the metrics, and as long as it lasts to [leaseapi.PathReady].
+// to the metrics, and as long as it lasts to [leaseapi.PathReady]. That the server ends is
+// not said of the files.
 func (s *Server) Reloaded(source string, err error) {
+	if errors.Is(err, errStopping) || errors.Is(err, ErrStore) || errors.Is(err, errPanicked) {
+		return
+	}
 	s.handler.metrics.Reloaded(source, err == nil)
 	if err != nil {
 		s.handler.log.Error("reload failed: everything stays as it was", "source", source, "error", err)

@@ -387,6 +387,32 @@ func TestPanicOfACommit(t *testing.T) {
 	}
 }
 
+// New settings that come while the server ends were not refused: that it ends is said
+// elsewhere.
+func TestReloadOfAServerThatEnds(t *testing.T) {
+	for name, end := range map[string]func(p *peer){
+		"stopped": func(p *peer) { p.stop() },
+		"failed":  func(p *peer) { p.server.store.Close(); p.acquire("type=q"); p.ended() },
+		"panicked": func(p *peer) {
+			p.server.term.failCall("here")
+			p.ended()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log logText
+			opts := durable(t, t.TempDir(), 1)
+			opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+			p := start(t, opts)
+			end(p)
+			err := p.server.SetPools([]pool.Config{quota(2)})
+			p.server.Reloaded("config", err)
+			if err == nil || strings.Contains(log.String(), "reload") {
+				t.Errorf("%v\n%s", err, log.String())
+			}
+		})
+	}
+}
+
 // The store is looked at while nothing happens.
 func TestStoreGoneWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
