@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
+	"net"
 	"sync"
 	"time"
 
@@ -200,19 +201,31 @@ func (k *keeper) listen(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conn.Close()
-			k.look()
-		}
+		k.hear(ctx, l)
 	}()
-	return func() { closeSocket(); <-done }, nil
+	return func() { cancel(); closeSocket(); <-done }, nil
+}
+
+// acceptPause is how long a keeper waits after a connection that could not be accepted,
+// as when a machine has too many open files: the next try would fail, too.
+const acceptPause = time.Second
+
+// hear makes wait look at each connection to l, until ctx ends. One that cannot be
+// accepted means that the handle has changed as well.
+func (k *keeper) hear(ctx context.Context, l net.Listener) {
+	for ctx.Err() == nil {
+		conn, err := l.Accept()
+		k.look()
+		if err != nil {
+			proxyclient.Sleep(ctx, acceptPause)
+			continue
+		}
+		conn.Close()
+	}
 }
 
 // A keeper has more patience with its proxy than a release by hand, since nobody

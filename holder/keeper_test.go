@@ -1,8 +1,12 @@
 package holder
 
 import (
+	"net"
 	"os"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -38,4 +42,40 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	if k.mine() {
 		t.Error("it looks after another request's lease")
 	}
+}
+
+// short is a listener of a machine that has too many open files until a file is closed.
+type short struct {
+	files chan struct{}
+	net.Listener
+}
+
+func (l short) Accept() (net.Conn, error) {
+	select {
+	case <-l.files:
+		_, c := net.Pipe()
+		return c, nil
+	default:
+		return nil, &net.OpError{Op: "accept", Net: "unix", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+}
+
+// A keeper whose machine has too many open files for a while hears of its handle then and
+// afterwards, and is not busy with that.
+func TestKeeperWithoutFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keeper{changed: make(chan struct{}, 1)}
+		l := short{files: make(chan struct{})}
+		go k.hear(t.Context(), l)
+		begin := time.Now()
+		for range 3 {
+			<-k.changed
+		}
+		l.files <- struct{}{}
+		<-k.changed
+		<-k.changed
+		if took := time.Since(begin); took < 2*acceptPause {
+			t.Errorf("it looked five times within %v", took)
+		}
+	})
 }
