@@ -91,3 +91,19 @@ func (s *Set) Counted(typ string) bool {
 	p := s.types[typ]
 	return p != nil && p.counted()
 }
+
+// Extent returns the capacity of the pool of a type, and how many bytes the longest of
+// its names has; zeros if there is no such pool.
+func (s *Set) Extent(typ string) (capacity, longestName int) {
+	p := s.types[typ]
+	switch {
+	case p == nil || p.retired:
+		return 0, 0
+	case p.counted():
+		return p.Capacity(), len(madeUp(typ, lastMadeUp))
+	}
+	for _, name := range p.Names {
+		longestName = max(longestName, len(name))
+	}
+	return p.Capacity(), longestName
+}

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -431,4 +432,43 @@ func TestStop(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A grant whose answer no client of ours reads is refused at once; a client of version 1
+// gets what it asked for.
+func TestAnswersThatAreTooLong(t *testing.T) {
+	for _, n := range []int{3, 100, leaseapi.MaxName} {
+		names := make([]string, 20_000)
+		for i := range names {
+			names[i] = fmt.Sprintf("%0*d", max(n, 5), i)
+		}
+		p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: names}, {Type: "u", Units: 20_000}}})
+		most := 0
+		for _, query := range []string{"request_id=%d", "owner=%d", "request_id=a%d&wire=3"} {
+			asked := func(count int) string { return fmt.Sprintf("type=q&count=%d&"+query, count, count) }
+			r := p.acquire(asked(len(names)))
+			if _, err := fmt.Sscanf(r.body, "Failed to acquire lease \"q\": the pool can never give that many in one answer: 20000 asked for, and with names as long as these %d have room", &most); err != nil || r.status != 400 {
+				t.Errorf("%d %s", r.status, r.body)
+			}
+			if r := p.acquire(asked(most + 1)); r.status != 400 {
+				t.Errorf("%d %.100s", r.status, r.body)
+			}
+			r = p.acquire(asked(most))
+			if r.status != 200 || len(r.body) > leaseapi.MaxBody || len(r.body) < leaseapi.MaxBody/2 {
+				t.Errorf("%d, %d bytes %.100s", r.status, len(r.body), r.body)
+			}
+			p.release(`{"names":["` + strings.Join(decode[leaseapi.AcquireReply](t, r, 200).Names, `","`) + `"]}`)
+		}
+		if r := p.acquire("type=q&count=20000"); r.status != 200 {
+			t.Errorf("version 1: %d %.100s", r.status, r.body)
+		}
+		if r := p.acquire("type=u&count=20000&wire=3&request_id=units"); r.status != 200 {
+			t.Errorf("units: %d %.100s", r.status, r.body)
+		}
+		for _, what := range []string{"type=q&count=20001&request_id=many", "type=none&count=20000&request_id=none"} {
+			if r := p.acquire(what); strings.Contains(r.body, "in one answer") {
+				t.Errorf("%s: %s", what, r.body)
+			}
+		}
+	}
 }

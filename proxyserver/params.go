@@ -16,8 +16,7 @@ import (
 // acquireParams is what an acquire asks for.
 type acquireParams struct {
 	request
-	ours bool // it has a parameter that version 1 does not have
-	wire int  // that it relies on; zero: it does not say
+	wire int // that it relies on; zero: it does not say
 
 	nothing      bool // a count of 0: it asks for no leases at all
 	refuseToWait bool // there are too many connections

@@ -111,7 +111,7 @@ func pageOf(pools []leaseapi.Pool, from position, limit int) (poolsPage, string)
 func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 	leases, waiters := all.Leases, all.Waiters
 	all.Leases, all.Waiters = []leaseapi.PoolLease{}, nil
-	if len(p.pools) >= p.limit || p.full(all) {
+	if len(p.pools) >= p.limit || p.full(all, len(p.pools) == 0) {
 		return &at
 	}
 	p.pools = append(p.pools, all)
@@ -120,7 +120,7 @@ func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 		if l.Generation <= at.lease {
 			continue
 		}
-		if p.entries >= p.limit || p.full(l) {
+		if p.entries >= p.limit || p.full(l, p.entries == 0) {
 			return &at
 		}
 		p.entries++
@@ -131,7 +131,7 @@ func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 		if w.Place <= at.waiter {
 			continue
 		}
-		if p.entries >= p.limit || p.full(w) {
+		if p.entries >= p.limit || p.full(w, p.entries == 0) {
 			return &at
 		}
 		p.entries++
@@ -141,10 +141,10 @@ func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 	return nil
 }
 
-// full reports whether v does not fit. Something always fits into a page.
-func (p *poolsPage) full(v any) bool {
+// full reports whether v does not fit. The first of its kind always fits into a page.
+func (p *poolsPage) full(v any, first bool) bool {
 	text, _ := json.Marshal(v) // what fails is found by the answer
-	if p.entries > 0 && p.bytes+len(text) > pageBytes {
+	if !first && p.bytes+len(text) > pageBytes {
 		return true
 	}
 	p.bytes += len(text)

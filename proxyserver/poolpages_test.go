@@ -74,6 +74,40 @@ func TestPoolPages(t *testing.T) {
 	}
 }
 
+// Pools without leases fill a page, too: each may say a lot of itself.
+func TestPagesOfPoolsThatSayMuch(t *testing.T) {
+	var configs []pool.Config
+	for i := range leaseapi.PageSize {
+		configs = append(configs, pool.Config{Type: fmt.Sprintf("%03d%s", i, strings.Repeat("<", 240)), Names: []string{fmt.Sprint(i)}})
+	}
+	p := start(t, Options{Pools: configs})
+	for _, c := range configs {
+		if r := p.do("POST", leaseapi.PathPause, fmt.Sprintf(`{"type":%q,"reason":%q}`, c.Type, strings.Repeat("&", leaseapi.MaxReason))); r.status != 200 {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+	}
+	after, seen := "", 0
+	for {
+		r := p.do("GET", "/pools?"+url.Values{"after": {after}}.Encode(), "")
+		reply := decode[leaseapi.PoolsReply](t, r, 200)
+		if len(r.body) > leaseapi.MaxBody {
+			t.Errorf("a page of %d bytes", len(r.body))
+		}
+		for _, pool := range reply.Pools {
+			if pool.Type != configs[seen].Type {
+				t.Fatalf("%s, want %s", pool.Type, configs[seen].Type)
+			}
+			seen++
+		}
+		if after = reply.Next; after == "" {
+			break
+		}
+	}
+	if seen != len(configs) {
+		t.Errorf("%d of %d pools", seen, len(configs))
+	}
+}
+
 // The smallest pages come to an end, too.
 func TestSmallestPages(t *testing.T) {
 	all := []leaseapi.Pool{{Type: "a"}, {Type: "b", Leases: make([]leaseapi.PoolLease, 3), Waiters: []leaseapi.Waiter{{Place: 1}, {Place: 2}}}, {Type: "c"}}

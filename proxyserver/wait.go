@@ -3,6 +3,7 @@ package proxyserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -26,6 +27,7 @@ const crowdedSlice = time.Second
 // request is what an acquire asks of the pools.
 type request struct {
 	pool.Request               // Anonymous if it has no request id
+	ours         bool          // it has a parameter that version 1 does not have
 	wait         time.Duration // how long it may wait from now on; negative: it does not say
 	crowded      bool          // its connection is needed for others
 	counted      bool          // its pool is a counted one; set by acquire
@@ -74,6 +76,9 @@ func (t *term) ask(r *request) (out outcome, c *call) {
 			r.ID = anonymousID(t.lastAnonymous)
 		}
 		r.counted = set.Counted(r.Type)
+		if out.err = r.checkAnswer(set, now); out.err != nil {
+			return
+		}
 		out.leases, out.err = set.Acquire(now, r.Request)
 		if out.err == nil && out.leases == nil {
 			c = newCall()
@@ -93,6 +98,28 @@ func (t *term) ask(r *request) (out outcome, c *call) {
 		t.log.queued(r.Request, at)
 	}
 	return out, c
+}
+
+// besideNames is how many bytes an answer of ours has for each lease, at most, beside its
+// name, which is there twice.
+const besideNames = 80
+
+// checkAnswer refuses a new request for so many leases that no client of ours would read
+// the answer to its grant, nor what is said of them later. A client of version 1, which
+// is told the names alone, reads what it asked for.
+func (r *request) checkAnswer(set *pool.Set, now time.Duration) error {
+	if !r.ours || r.Count <= leaseapi.MaxBody/(2*leaseapi.MaxName+besideNames) || r.counted && r.Weighted {
+		return nil
+	}
+	if _, _, known := set.Request(now, r.ID); known {
+		return nil
+	}
+	capacity, longest := set.Extent(r.Type)
+	most := leaseapi.MaxBody / (2*longest + besideNames)
+	if r.Count <= most || r.Count > capacity { // or the pools refuse it
+		return nil
+	}
+	return fmt.Errorf("%w in one answer: %d asked for, and with names as long as these %d have room", pool.ErrTooMany, r.Count, most)
 }
 
 // anonymousID is the id under which the pools know a request that has none. No
