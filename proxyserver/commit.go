@@ -237,7 +237,6 @@ func (c *committer) save(b *batch, now time.Duration) (err error) {
 // storeFailed says why every call is refused after the store failed with err.
 func (c *committer) storeFailed(err error) error {
 	if c.election != nil {
-		c.log.Warn("this server leads no longer", "error", err)
 		return &notLeaderError{c.election, err}
 	}
 	err = fmt.Errorf("%w: %w", ErrStore, err)

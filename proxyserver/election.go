@@ -58,6 +58,9 @@ func (s *Server) leadOnce(ctx context.Context, running *sync.WaitGroup) error {
 	if err := lead.Holds(); err != nil {
 		t.lose(err)
 	}
+	if err := t.failure(); errors.Is(err, store.ErrNotLeader) {
+		s.handler.log.Warn("this server leads no longer", "error", err)
+	}
 	s.setTerm(standbyTerm(s.terms))
 	t.end() // its error is that of the failure
 	return errors.Join(t.failure(), lead.Close())

@@ -3,6 +3,7 @@ package proxyserver
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,6 +128,35 @@ func (p *peer) mustRefuse(what string, r reply) {
 	if pr.Type != leaseapi.ProblemNotLeader || pr.Leader != "http://other" || r.header.Get("Retry-After") == "" {
 		p.t.Errorf("%s: %d %s", what, r.status, r.body)
 	}
+}
+
+// That a server leads no longer is said once each time, however it lost the lead: else its
+// log has it lead twice in a row.
+func TestLogOfALead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		v := newVotes(t)
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: v, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for _, lose := range []func(l *fakeLead){
+			(*fakeLead).end,
+			func(l *fakeLead) { l.lose(); p.acquire("type=q") },
+			func(l *fakeLead) { l.lose(); time.Sleep(2 * storeEvery) },
+		} {
+			lose(v.win())
+			synctest.Wait()
+		}
+		v.win()
+		p.stop()
+		var said []string
+		for line := range strings.Lines(log.String()) {
+			if _, text, is := strings.Cut(line, `msg="this server leads`); is {
+				said = append(said, strings.SplitN(text, `"`, 2)[0])
+			}
+		}
+		if got := strings.Join(said, ","); got != ", no longer,, no longer,, no longer," {
+			t.Errorf("%q\n%s", got, log.String())
+		}
+	})
 }
 
 // A server that stands by refuses all calls but those about itself. When it leads it
