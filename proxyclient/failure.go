@@ -12,7 +12,7 @@ import (
 // proxy's last word.
 func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	err := o.failed()
-	if !hopeless(o.err) && (p.exhausted() || o.err != nil && timedOut(ctx)) {
+	if !hopeless(o.err) && (p.exhausted() || o.err != nil && (p.ended() || timedOut(ctx))) {
 		if t, _ := p.troubled(); o.cut && t.answered {
 			return because(t.last, ctx)
 		}

@@ -3,6 +3,7 @@ package proxyclient
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,33 @@ func TestOutOfTime(t *testing.T) {
 			err := tt.call(ctx, c)
 			if err == nil || errors.Is(err, ErrUnreachable) == tt.answered || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "deadline") {
 				t.Errorf("error %v, want %q", err, tt.says)
+			}
+		})
+	}
+}
+
+// An acquire whose wait ends while nobody answers has found no proxy, whatever it asked
+// last: itself, or what the proxy can do.
+func TestWaitEndsWithoutAnAnswer(t *testing.T) {
+	late := lostRequest // as of a proxy that ends while the request queues
+	late.delay = time.Second
+	for name, tt := range map[string]struct {
+		first fault
+		r     Request
+	}{
+		"refused":                   {dialRefused, Request{}},
+		"lost, refused":             {lostRequest, Request{}},
+		"lost late, refused":        {late, Request{}},
+		"several, late, refused":    {late, Request{Count: 2}},
+		"a key, late, refused":      {late, Request{Key: "k"}},
+		"half an answer, refused":   {halfAnAnswer, Request{}},
+		"an answer stalls, refused": {stalledAnswer, Request{}},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			c, _ := serve(t, nil, append([]fault{tt.first}, slices.Repeat([]fault{dialRefused}, 1000)...)...)
+			tt.r.Type, tt.r.Wait = "t", 3*time.Second
+			if _, err := c.Acquire(t.Context(), tt.r); !errors.Is(err, ErrUnreachable) {
+				t.Errorf("error %v", err)
 			}
 		})
 	}
