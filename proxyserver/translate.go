@@ -7,7 +7,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// leasesOf translates leases to the wire, with their units if their pool is counted.
+// leasesOf translates leases to the wire, with their units if their pool is counted, or
+// was when they were granted.
 func leasesOf(leases []pool.Lease, counted bool) []leaseapi.Lease {
 	wire := make([]leaseapi.Lease, len(leases))
 	for i, l := range leases {
@@ -18,7 +19,7 @@ func leasesOf(leases []pool.Lease, counted bool) []leaseapi.Lease {
 
 func leaseOf(l pool.Lease, counted bool) leaseapi.Lease {
 	wire := leaseapi.Lease{Name: l.Name, Generation: l.Generation}
-	if counted {
+	if counted || l.Units > 1 {
 		wire.Units = l.Units
 	}
 	return wire

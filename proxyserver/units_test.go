@@ -251,3 +251,23 @@ func TestPeaks(t *testing.T) {
 		t.Error("peaks of names among the metrics")
 	}
 }
+
+// A lease of a pool that is counted no more, or configured no more, says its units still.
+func TestUnitsOfAPoolThatIsCountedNoMore(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{{Type: "mem", Units: 10}, quota(1)}})
+	p.granted("type=mem&count=7&wire=3&request_id=r")
+	for _, configs := range [][]pool.Config{{quota(1)}, {quota(1), {Type: "mem", Names: []string{"a", "b"}}}} {
+		if err := p.server.SetPools(configs); err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range p.pools() {
+			if of.Type == "mem" && (of.InUse != 7 || len(of.Leases) != 1 || of.Leases[0].Units != 7) {
+				t.Errorf("%+v", of)
+			}
+		}
+		r := decode[leaseapi.RequestReply](t, p.do("GET", "/lease/requests/r", ""), 200)
+		if len(r.Leases) != 1 || r.Leases[0].Units != 7 {
+			t.Errorf("%+v", r)
+		}
+	}
+}

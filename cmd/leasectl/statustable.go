@@ -74,6 +74,7 @@ func extraColumns(pools []leaseapi.Pool) (c columns) {
 	for _, p := range pools {
 		c.units = c.units || p.Counted
 		for _, l := range p.Leases {
+			c.units = c.units || l.Units > 1 // of a pool that was counted
 			c.leaseKeys = c.leaseKeys || l.Key != ""
 		}
 		for _, w := range p.Waiters {

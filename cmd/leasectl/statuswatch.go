@@ -152,7 +152,7 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 		switch {
 		case !was:
 			lines = append(lines, fmt.Sprintf("%s is held by %s%s", l.Name, ownerOf(l.Owner, l.Token), unitsAndKey(l)))
-		case before.Units != l.Units:
+		case max(1, before.Units) != max(1, l.Units): // the proxy need not say 1
 			lines = append(lines, fmt.Sprintf("%s of %s holds %d units, before %d", l.Name, ownerOf(l.Owner, l.Token), l.Units, before.Units))
 		case before.Broken != l.Broken:
 			lines = append(lines, fmt.Sprintf("%s of %s is broken: %s", l.Name, ownerOf(l.Owner, l.Token), l.Broken))

@@ -152,3 +152,16 @@ func TestStatusWatchTrouble(t *testing.T) {
 		t.Errorf("exit code %d without a proxy: %s", code, &stderr)
 	}
 }
+
+// A pool that is counted no more does not make its leases smaller.
+func TestUnitsOfAPoolThatIsCountedNoMore(t *testing.T) {
+	lease := func(units int) leaseapi.Pool {
+		return leaseapi.Pool{Type: "mem", Capacity: 9, Leases: []leaseapi.PoolLease{{Lease: leaseapi.Lease{Name: "mem-1", Generation: 1, Units: units}, Owner: "job"}}}
+	}
+	if lines := poolChanges(lease(1), lease(0)); len(lines) > 0 {
+		t.Errorf("%q", lines)
+	}
+	if lines := poolChanges(lease(3), lease(1)); len(lines) != 1 || lines[0] != "mem-1 of job holds 1 units, before 3" {
+		t.Errorf("%q", lines)
+	}
+}

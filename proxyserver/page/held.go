@@ -29,7 +29,8 @@ func (v View) held(b *markup.Builder, p pool.PoolStatus, part pool.Part) {
 // leases writes a table of leases of p.
 func (v View) leases(b *markup.Builder, caption string, leases []pool.Lease, p pool.PoolStatus) {
 	heads := []string{"Name", "Owner"}
-	if p.Counted {
+	units := p.Counted || slices.ContainsFunc(leases, func(l pool.Lease) bool { return l.Units > 1 }) // or was when they were granted
+	if units {
 		heads = append(heads, "Units")
 	}
 	keys := slices.ContainsFunc(leases, func(l pool.Lease) bool { return l.Key != "" })
@@ -50,7 +51,7 @@ func (v View) leases(b *markup.Builder, caption string, leases []pool.Lease, p p
 		t.row(class)
 		t.cell("name", func(b *markup.Builder) { b.Put(`<bdi>{}</bdi>`, leaseapi.Printable(l.Name)) })
 		t.cell("who", func(b *markup.Builder) { writeOwner(b, l.Owner) })
-		if p.Counted {
+		if units {
 			t.text("num", itoa(l.Units))
 		}
 		if keys {
