@@ -2,6 +2,7 @@ package holder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -38,11 +39,12 @@ func shortSocket(path string) (short string, done func(), err error) {
 }
 
 // accepts tells whether somebody accepts connections on a Unix socket, whose
-// path is short enough.
+// path is short enough. On Linux that is also known of one who has no room for
+// another now (EAGAIN, connect(2)).
 func accepts(socket string) bool {
 	conn, err := net.Dial("unix", socket)
 	if err != nil {
-		return false
+		return errors.Is(err, syscall.EAGAIN)
 	}
 	conn.Close()
 	return true
