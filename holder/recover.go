@@ -74,8 +74,7 @@ func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error
 	if err != nil || in.Kind != lockfile.KindRelease {
 		return nil // it is no handle any more, or has nothing
 	}
-	_, err = r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return o.RequestID == in.Request })
-	return err
+	return r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return o.RequestID == in.Request })
 }
 
 func (r *recovery) did(in lockfile.Intent, done settlement, result Result) {

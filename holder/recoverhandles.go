@@ -59,7 +59,7 @@ func (r *recovery) forgetUnconfirmed(ctx context.Context, handle lockfile.Handle
 		if !slices.Contains(r.forget, id) || r.has(func(a Action) bool { return a.ID == id }) {
 			continue
 		}
-		if _, err := r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return unconfirmedID(o) == id }); err != nil {
+		if err := r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return unconfirmedID(o) == id }); err != nil {
 			return err
 		}
 		r.actions = append(r.actions, Action{Result: Forgotten, ID: id, Handle: handle.Path(), Names: o.Names(),

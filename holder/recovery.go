@@ -70,12 +70,12 @@ func (r *recovery) noteSilence(proxy string, err error) {
 	}
 }
 
-// forgetOwed drops what is owed from a handle, and says whether there was any.
-func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, which func(lockfile.Owed) bool) (found bool, err error) {
+// forgetOwed drops what is owed from a handle, if it owes that.
+func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, which func(lockfile.Owed) bool) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if found = slices.ContainsFunc(tx.Owed, which); !found {
+	return handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if !slices.ContainsFunc(tx.Owed, which) {
 			return nil
 		}
 		if tx.Owed = slices.DeleteFunc(tx.Owed, which); len(tx.Owed) == 0 && tx.State == lockfile.StateReleasing {
@@ -83,7 +83,6 @@ func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, which
 		}
 		return nil
 	})
-	return found, err
 }
 
 // isUnreachable tells whether a proxy gave no answer, or not soon enough.
