@@ -20,7 +20,12 @@ func (h *history) file() lockfile.History {
 
 // of returns the newest grant of a name at a store, if this machine got one there.
 func (h *history) of(name, store string) (g lockfile.Grant, known bool) {
-	for _, g := range h.all(name) {
+	return grantAt(store, h.all(name))
+}
+
+// grantAt returns the grant at a store, of the newest of a name at each.
+func grantAt(store string, newest []lockfile.Grant) (g lockfile.Grant, known bool) {
+	for _, g := range newest {
 		if g.Store == store {
 			return g, true
 		}

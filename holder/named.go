@@ -18,7 +18,7 @@ import (
 // since then is not.
 type Named struct {
 	grants  []lockfile.Grant            // with what a list says of them, or the name only
-	history map[string][]lockfile.Grant // the newest of each name at each store
+	history map[string][]lockfile.Grant // the newest of each name at each store, when the command began
 	began   time.Time
 	written time.Time // of the file that they stand in; zero: it does not count
 	list    lockfile.List
@@ -100,7 +100,7 @@ func (n Named) owed(store, owner string) (owed []lockfile.Owed, over []ended) {
 // generation never means a successor's lease, so the proxy is asked; without one,
 // what this machine knows decides.
 func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Grant, why string) {
-	newest, known := n.newest(given.Name, store)
+	newest, known := grantAt(store, n.history[given.Name])
 	namesOnly := bare([]lockfile.Lease{newest.Lease})
 	again := fmt.Sprintf("it was granted again at %s", newest.At.Format(time.RFC3339))
 	switch byName := (lockfile.Grant{Lease: lockfile.Lease{Name: given.Name}, Owner: owner, At: n.notAfter()}); {
@@ -126,17 +126,6 @@ func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Gr
 		return g, "it was given back before"
 	}
 	return newest, ""
-}
-
-// newest returns the newest grant of a name at a store, as known when the command
-// began.
-func (n Named) newest(name, store string) (g lockfile.Grant, known bool) {
-	for _, g := range n.history[name] {
-		if g.Store == store {
-			return g, true
-		}
-	}
-	return lockfile.Grant{}, false
 }
 
 // notAfter is when a lease that only its name is known of was granted at the latest.
