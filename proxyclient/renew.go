@@ -59,7 +59,7 @@ func (r *renewal) run(ctx context.Context) (Renewal, error) {
 	q.prepare = r.prepare
 	o := r.client.do(ctx, q, &r.patience)
 	if o.err == nil && o.is(leaseapi.ProblemLost) {
-		return Renewal{}, r.lost(o)
+		return Renewal{}, lostError(o, r.leases)
 	}
 	var reply leaseapi.RenewReply
 	if o.err != nil || o.StatusCode != http.StatusOK {
@@ -93,10 +93,12 @@ func renewable(leases []leaseapi.Lease) error {
 	return nil
 }
 
-func (r *renewal) lost(o outcome) error {
+// lostError is the error of a call that was answered with [leaseapi.ProblemLost]. If
+// that does not say which of leases, all of them are meant.
+func lostError(o outcome, leases []leaseapi.Lease) *LostError {
 	p, _ := o.problem()
 	if len(p.Lost) == 0 {
-		for _, l := range r.leases {
+		for _, l := range leases {
 			p.Lost = append(p.Lost, leaseapi.Lost{Lease: l, Reason: o.text()})
 		}
 	}

@@ -53,7 +53,7 @@ func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patien
 	case leaseapi.ProblemNotCounted:
 		return leaseapi.ResizeReply{}, &reworded{text: o.text(), err: ErrNotCounted}
 	case leaseapi.ProblemLost:
-		return leaseapi.ResizeReply{}, (&renewal{leases: []leaseapi.Lease{{Name: r.Name, Generation: r.Generation}}}).lost(o)
+		return leaseapi.ResizeReply{}, lostError(o, []leaseapi.Lease{{Name: r.Name, Generation: r.Generation}})
 	}
 	return leaseapi.ResizeReply{}, c.failure(ctx, o, p)
 }
