@@ -32,6 +32,9 @@ type LocalPool struct {
 	Capacity int
 }
 
+// String returns p as --pool takes it: TYPE=N.
+func (p LocalPool) String() string { return fmt.Sprintf("%s=%d", p.Type, p.Capacity) }
+
 func (l localProxy) socket() string { return filepath.Join(l.dir, "local.sock") }
 func (l localProxy) lock() string   { return filepath.Join(l.dir, "local.lock") }
 func (l localProxy) data() string   { return filepath.Join(l.dir, "local") }
@@ -113,11 +116,11 @@ func (l localProxy) checkPools(ctx context.Context, client *proxyclient.Client) 
 		have, ok := running[want.Type]
 		switch {
 		case !ok:
-			return invalidf("--pool %s=%d: the local proxy that runs on %s has no such pool: wait until it has stopped (%s after its last use), or use another $LEASECTL_STATE_DIR",
-				want.Type, want.Capacity, l.socket(), leaseapi.Duration(LocalIdle))
+			return invalidf("--pool %v: the local proxy that runs on %s has no such pool: wait until it has stopped (%s after its last use), or use another $LEASECTL_STATE_DIR",
+				want, l.socket(), leaseapi.Duration(LocalIdle))
 		case have != want.Capacity:
-			return invalidf("--pool %s=%d: the local proxy that runs on %s has %s=%d: use that, or wait until it has stopped (%s after its last use)",
-				want.Type, want.Capacity, l.socket(), want.Type, have, leaseapi.Duration(LocalIdle))
+			return invalidf("--pool %v: the local proxy that runs on %s has %v: use that, or wait until it has stopped (%s after its last use)",
+				want, l.socket(), LocalPool{want.Type, have}, leaseapi.Duration(LocalIdle))
 		}
 	}
 	return nil
@@ -167,7 +170,7 @@ func (l localProxy) poolsToStart() ([]string, error) {
 	}
 	var pools []string
 	for _, p := range l.pools {
-		pools = append(pools, fmt.Sprintf("%s=%d", p.Type, p.Capacity))
+		pools = append(pools, p.String())
 	}
 	return pools, nil
 }

@@ -122,7 +122,7 @@ func (a *app) poolsNow() []leaseapi.Pool {
 // names.
 func (a *app) typesNow() (types []string) {
 	for _, p := range a.proxy.pools {
-		types = append(types, p.typ)
+		types = append(types, p.Type)
 	}
 	for _, p := range a.poolsNow() {
 		types = append(types, p.Type)

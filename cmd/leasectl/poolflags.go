@@ -10,15 +10,9 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// poolFlag is one --pool T=N: a pool of N leases named T-0 to T-(N-1).
-type poolFlag struct {
-	typ      string
-	capacity int
-}
-
 // poolFlags is the value of --pool, which may be given several times, or hold
 // several separated by commas.
-type poolFlags []poolFlag
+type poolFlags []holder.LocalPool
 
 func (p *poolFlags) Set(s string) error {
 	for word := range strings.SplitSeq(s, ",") {
@@ -27,21 +21,22 @@ func (p *poolFlags) Set(s string) error {
 		if typ == "" || err != nil || capacity < 1 || capacity > pool.MaxCapacity {
 			return errors.New("want TYPE=N with N from 1 to " + strconv.Itoa(pool.MaxCapacity))
 		}
-		if slices.Contains(*p, poolFlag{typ, capacity}) {
+		named := holder.LocalPool{Type: typ, Capacity: capacity}
+		if slices.Contains(*p, named) {
 			continue // the completion of a shell parses a line twice
 		}
-		if slices.ContainsFunc(*p, func(f poolFlag) bool { return f.typ == typ }) {
+		if slices.ContainsFunc(*p, func(other holder.LocalPool) bool { return other.Type == typ }) {
 			return errors.New("want each type once")
 		}
-		*p = append(*p, poolFlag{typ, capacity})
+		*p = append(*p, named)
 	}
 	return nil
 }
 
 func (p *poolFlags) String() string {
 	words := make([]string, len(*p))
-	for i, f := range *p {
-		words[i] = f.typ + "=" + strconv.Itoa(f.capacity)
+	for i, named := range *p {
+		words[i] = named.String()
 	}
 	return strings.Join(words, ",")
 }
@@ -51,18 +46,10 @@ func (p *poolFlags) Type() string { return "TYPE=N" }
 // configs makes the pools that the flags describe.
 func (p poolFlags) configs() []pool.Config {
 	var configs []pool.Config
-	for _, f := range p {
-		configs = append(configs, pool.Config{Type: f.typ, Names: pool.Numbered(f.typ, f.capacity)})
+	for _, named := range p {
+		configs = append(configs, pool.Config{Type: named.Type, Names: pool.Numbered(named.Type, named.Capacity)})
 	}
 	return configs
-}
-
-// local are the pools of the local proxy that the flags describe.
-func (p poolFlags) local() (pools []holder.LocalPool) {
-	for _, f := range p {
-		pools = append(pools, holder.LocalPool{Type: f.typ, Capacity: f.capacity})
-	}
-	return pools
 }
 
 // cutLast is [strings.Cut] at the last separator.

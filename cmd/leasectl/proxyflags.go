@@ -45,7 +45,7 @@ func (o *proxyOptions) options() holder.ProxyOptions {
 		Given:     o.given,
 		TokenFile: o.tokenFile,
 		CAFile:    o.ca,
-		Pools:     o.pools.local(),
+		Pools:     o.pools,
 
 		PoolsGiven: o.poolsGiven,
 		Version:    version(),
