@@ -23,7 +23,7 @@ import (
 type messenger struct {
 	out   *os.File
 	ready <-chan struct{} // closed when a write to a closed out is an error, not the end of the program
-	live  bool            // out is a terminal that can write over a line
+	live  bool            // out can write over a line
 
 	begin   sync.Once
 	writer  sync.WaitGroup // of write, which nobody waits for: see stack.go
@@ -82,7 +82,7 @@ func newMessenger(out *os.File, ready <-chan struct{}) *messenger {
 	return &messenger{
 		out:     out,
 		ready:   ready,
-		live:    term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb",
+		live:    canRewrite(out),
 		more:    make(chan struct{}, 1),
 		written: make(chan struct{}),
 		limit:   queueSize,
@@ -261,6 +261,11 @@ func (m *messenger) format(msg *message) {
 	case msg.live != "":
 		m.text.WriteString(m.fit(msg.live))
 	}
+}
+
+// canRewrite tells whether out is a terminal that writes over what it shows.
+func canRewrite(out *os.File) bool {
+	return term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
 // eraseLine is carriage return and "erase in line" of ECMA-48, section 8.3.41.

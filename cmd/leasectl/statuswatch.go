@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -23,7 +20,7 @@ const watchEvery = time.Second
 // A proxy that answered once may be away for a while: that is said, and the watch
 // goes on.
 func (a *app) watchStatus(ctx context.Context, typ string) error {
-	w := poolWatch{app: a, live: a.output == "text" && term.IsTerminal(int(a.stdout.Fd())) && os.Getenv("TERM") != "dumb"}
+	w := poolWatch{app: a, live: a.output == "text" && canRewrite(a.stdout)}
 	for {
 		asking, cancel := context.WithTimeout(ctx, statusTimeout)
 		all, err := a.askPoolsOf(asking, a.proxy.url, typ)
