@@ -11,9 +11,9 @@ var unitSuffixes = map[string]int64{
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
 }
 
-// UnitBytes returns how many bytes the unit of a pool is, such as 1Mi or 512k; false
+// unitBytes returns how many bytes the unit of a pool is, such as 1Mi or 512k; false
 // if it is something else than memory.
-func UnitBytes(unit string) (bytes int64, ok bool) {
+func unitBytes(unit string) (bytes int64, ok bool) {
 	digits := len(unit) - len(strings.TrimLeft(unit, "0123456789"))
 	n, err := strconv.ParseInt(unit[:digits], 10, 32)
 	factor, known := unitSuffixes[unit[digits:]]
@@ -26,7 +26,7 @@ func UnitBytes(unit string) (bytes int64, ok bool) {
 // InUnits writes an amount of memory in the unit of a pool, rounded up; in MiB if that
 // unit is something else than memory.
 func InUnits(bytes int64, unit string) string {
-	size, memory := UnitBytes(unit)
+	size, memory := unitBytes(unit)
 	if !memory {
 		return strconv.FormatInt((bytes+1<<20-1)>>20, 10) + "Mi"
 	}
