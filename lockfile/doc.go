@@ -28,12 +28,12 @@
 //
 // # Formats
 //
-// HANDLE.json, each entry of a [Journal] and the record of a [Shared] lease say in
-// "format" which form they are written in. Files without it are of format 0, which
-// programs wrote before there were numbers; it means the same as 1. Format 2 is that of
-// a record that owes names, since programs of format 1 expect no names file beside it.
-// (The field is not called version, since leasectl and the wire have versions of their
-// own.)
+// HANDLE.json, each entry of a [Journal], each line of a [History], the record of a
+// [Shared] lease and what is known of a [List] say in "format" which form they are
+// written in. Files without it are of format 0, which programs wrote before there were
+// numbers; it means the same as 1. Format 2 is that of a record that owes names, since
+// programs of format 1 expect no names file beside it. (The field is not called version,
+// since leasectl and the wire have versions of their own.)
 //
 // A program reads its own format and those before it, and writes the oldest one that
 // says all: an older file stays as it is until its record changes. A program skips
@@ -43,10 +43,11 @@
 //
 // A file of a greater number is refused with [ErrNewer], and is never written or
 // removed: [Handle.Update] does not call its function, [Journal.Dead] hands the
-// entry to nobody, [Journal.Begin] does not write over it. Only [Handle.Read]
-// returns the names beside the error. Hence what every format must keep: HANDLE
-// holds a name a line, and the other files are JSON objects with an integer
-// "format". Programs that write format 0 do not look at the number.
+// entry to nobody, [Journal.Begin] does not write over it. (A [History] forgets a file
+// by its age without reading it.) Only [Handle.Read] returns the names beside the
+// error. Hence what every format must keep: HANDLE holds a name a line, and the other
+// files are JSON objects with an integer "format", that of a name in a History one a
+// line. Programs that write format 0 do not look at the number.
 //
 // # Durability
 //
