@@ -20,6 +20,9 @@ func (g *ledger) reason(p *pool, r *request) string {
 	}
 	first, ok := p.next.first()
 	away := r.away()
+	if !away && (!ok || ahead(r, first)) {
+		first, ok = r, true // only a prospect is not among them yet
+	}
 	switch {
 	case g.due(p, r) > g.now && (!ok || p.fits(first)):
 		return leaseapi.WaitPaced

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -89,10 +88,8 @@ func (p *pool) oldest() *Lease {
 func (g *ledger) prospect(r *request) Status {
 	p := r.pool
 	place := p.queue.search(r) + 1
-	r.key = p.keys[r.Key]
-	st := g.describe(r, place, len(p.queue)+1, p.before(place))
-	st.Reason = cmp.Or(st.Reason, leaseapi.WaitBehind)
-	return st
+	r.key, r.active = p.keys[r.Key], true
+	return g.describe(r, place, len(p.queue)+1, p.before(place))
 }
 
 // describe returns the status of r at place, if those ahead want before units.
