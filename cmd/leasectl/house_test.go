@@ -128,11 +128,11 @@ func checkImports(t *testing.T, path string) {
 	}
 }
 
-// testMayImport lets the client's tests run against the real server, the server's on
+// testMayImport lets the clients' tests run against the real server, the server's on
 // a real store, those of the whole program read its handles, and those of trap
 // share their processes.
 var testMayImport = map[string][]string{
-	"proxyclient": {"proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest"},
+	"holder": {"pool", "proxyserver"}, "proxyclient": {"proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
 	"proxyserver/store/etcd": {"proxyserver/store/etcd/etcdtest"},
 }

@@ -1,0 +1,119 @@
+package holder
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver"
+)
+
+// server is one that calls are made of without a connection.
+type server struct {
+	*proxyserver.Server
+	ctx context.Context // of all calls
+}
+
+func (s server) call(method, path, body string, reply any) (status int) {
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequestWithContext(s.ctx, method, path, strings.NewReader(body)))
+	json.Unmarshal(w.Body.Bytes(), reply)
+	return w.Code
+}
+
+func (s server) acquire(id string, r Request, wait time.Duration, reply any) (status int) {
+	path := fmt.Sprintf("%s?type=t&wire=3&request_id=%s&owner=%s&wait=%s&overcommit=%t", leaseapi.PathAcquire, id, id, wait, r.Overcommit)
+	if r.Count > 0 {
+		path += fmt.Sprintf("&count=%d", r.Count)
+	}
+	if r.Key != "" {
+		path += "&key=" + r.Key
+	}
+	return s.call("POST", path, "", reply)
+}
+
+func (s server) pool() leaseapi.Pool {
+	var all leaseapi.PoolsReply
+	s.call("GET", leaseapi.PathPools, "", &all)
+	return all.Pools[0]
+}
+
+// The server gives a request that is to wait the same reason, as far as a client can
+// know it: not where overcommit stands in a queue, nor whether the first there fits.
+func TestQueueOfAServer(t *testing.T) {
+	refused := 0
+	for world := range 2 * 2 * 2 * 3 * 3 {
+		pick := func(of int) int {
+			n := world % of
+			world /= of
+			return n
+		}
+		paused, paced, waits := pick(2) == 1, pick(2) == 1, pick(2) == 1
+		held := Request{Count: 2 * pick(3), Key: []string{"", "k", "other"}[pick(3)]}
+		config := pool.Config{Type: "t", Units: 4, Overcommit: 2}
+		if paced {
+			config.Pace = time.Hour
+		}
+		srv, err := proxyserver.New(proxyserver.Options{Pools: []pool.Config{config}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		s := server{srv, ctx}
+		if held.Count > 0 {
+			s.acquire("held", held, 0, nil)
+		}
+		if paused {
+			s.call("POST", leaseapi.PathPause, `{"type":"t","reason":"drill"}`, nil)
+		}
+		var waiter sync.WaitGroup
+		if waits {
+			waiter.Go(func() { s.acquire("first", Request{Count: 1}, time.Hour, nil) })
+			for p := s.pool(); p.Waiting == 0 && p.InUse == held.Count; p = s.pool() {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		for i, r := range requests(!waits) {
+			id, p := fmt.Sprint("new-", i), s.pool()
+			var problem leaseapi.Problem
+			if s.acquire(id, r, 0, &problem) == http.StatusOK {
+				s.call("POST", leaseapi.PathRelease, `{"request_ids":["`+id+`"]}`, nil)
+				continue
+			}
+			if refused++; problem.Queued == nil {
+				t.Fatalf("%+v: %+v", r, problem)
+			}
+			if got, want := queueOf(p, r).Reason, problem.Queued.Reason; got != want {
+				t.Errorf("paused %v, paced %v, somebody waits %v, %+v is held: %+v waits since %q, the server says %q", paused, paced, waits, held, r, got, want)
+			}
+		}
+		cancel()
+		waiter.Wait()
+		srv.Close()
+	}
+	if refused < 500 {
+		t.Errorf("%d requests were refused", refused)
+	}
+}
+
+// requests are for each number of units of a pool of four, and none; with a key and
+// without; and if that is set, with overcommit and without.
+func requests(overcommit bool) (all []Request) {
+	for count := range 5 {
+		for _, key := range []string{"", "k"} {
+			all = append(all, Request{Count: count, Key: key})
+			if overcommit {
+				all = append(all, Request{Count: count, Key: key, Overcommit: true})
+			}
+		}
+	}
+	return all
+}
