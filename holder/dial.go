@@ -109,7 +109,8 @@ func (d *dialer) parse(proxy string) (address, error) {
 }
 
 // dial returns the client of a proxy, for the rest of the run. A local proxy is
-// started if none runs, which is what it may block for.
+// started if none runs, which is what it may block for. If it stops later, the client
+// starts it anew.
 func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
 	a, err := d.parse(proxy)
 	if err != nil {
@@ -121,17 +122,16 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	name := a.String()
+	if client := d.clients[name]; client != nil {
+		return client, nil
+	}
 	var revive func(context.Context) error
 	if a.local != "" {
-		// Each time: it may have stopped since.
 		local := localProxy{dir: a.local, pools: d.Pools, report: d.report}
 		if err := local.ensure(ctx); err != nil {
 			return nil, err
 		}
 		a.socket, revive = local.socket(), local.ensure
-	}
-	if client := d.clients[name]; client != nil {
-		return client, nil
 	}
 	client, err := d.open(a, revive)
 	if err != nil {
