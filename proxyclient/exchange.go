@@ -147,6 +147,13 @@ func (x *exchange) begin(req *http.Request) error {
 // end notes the outcome of an attempt, and reports whether another follows. It
 // is the CheckRetry of [retryablehttp.Client].
 func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (bool, error) {
+	x.last = x.outcomeOf(ctx, resp, err)
+	return x.follows(ctx, x.last), nil
+}
+
+// outcomeOf returns what came of the attempt that has just ended, and notes what its
+// answer tells of the proxy.
+func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error) outcome {
 	o := outcome{asked: x.last.asked, sent: x.sending.sent(), heard: resp != nil}
 	if err != nil {
 		o.err = withoutURL(ctx, err, x.call.timeout)
@@ -160,7 +167,11 @@ func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (boo
 	if o.notLeader() {
 		x.client.learn(Capabilities{wire: wireIDs}) // no earlier server says so
 	}
-	x.last = o
+	return o
+}
+
+// follows reports whether another attempt follows one that came to o.
+func (x *exchange) follows(ctx context.Context, o outcome) bool {
 	walk := x.client.servers.several() && ctx.Err() == nil && x.walk(o)
 	// Both are asked each time, since both keep count.
 	mayRepeat := x.call.repeat.mayRepeat(o)
@@ -168,7 +179,7 @@ func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (boo
 	x.walking = walk && mayRepeat || replaced && !x.replaced // twice in a row: after a pause
 	x.replaced, mayRepeat = replaced, mayRepeat || replaced
 	if x.walking {
-		return true, nil
+		return true
 	}
 	if x.standby != nil {
 		o = *x.standby // of all that this round came to
@@ -176,12 +187,12 @@ func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (boo
 	lasts := x.patience.lasts(ctx, o, mayRepeat)
 	x.asked, x.standby = 0, nil
 	if !mayRepeat || !lasts {
-		return false, nil
+		return false
 	}
 	if x.patience.onRetry != nil {
 		x.patience.onRetry(o.failed())
 	}
-	return true, nil
+	return true
 }
 
 // pause is the Backoff of [retryablehttp.Client].
