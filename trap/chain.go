@@ -104,8 +104,8 @@ func (c *Chain) notify(sig os.Signal) {
 }
 
 // OnSignal adds a handler for every signal that the chain listens to. After
-// remove has returned the handler is not started again; remove does not wait for
-// one that runs.
+// remove has returned no further signal gets to the handler; remove does not wait for
+// one that runs, or is about to.
 func (c *Chain) OnSignal(run func(Event) error) (remove func()) {
 	return c.add(&c.onSignal, func(e Event, _ error) error { return run(e) })
 }
