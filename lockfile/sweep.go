@@ -24,8 +24,7 @@ func Handles(dir string) ([]Handle, error) {
 		if !f.Type().IsRegular() || isTemp(f.Name()) {
 			continue
 		}
-		name, beside := baseName(f.Name())
-		if beside || slices.ContainsFunc(files, func(o fs.DirEntry) bool { return o.Name() == f.Name()+jsonSuffix }) {
+		if name, beside := baseName(f.Name()); beside {
 			names = append(names, name)
 		}
 	}
