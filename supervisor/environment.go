@@ -8,9 +8,16 @@ import (
 	"github.com/leasectl/leasectl/holder"
 )
 
-// leaseVariables tell a command about its lease. Those of an outer leasectl are
-// not passed on: they are about another lease.
-var leaseVariables = []string{"LEASECTL_STATE", "LEASECTL_HANDLE", "LEASECTL_NAMES", "LEASECTL_GENERATION", "LEASECTL_UNITS", "LEASECTL_REQUEST_ID", "LEASED_RESOURCE"}
+// leaseVariables tell a command about its lease, and so does resourceVariable. Those of
+// an outer leasectl are not passed on: they are about another lease.
+var leaseVariables = []string{"LEASECTL_STATE", "LEASECTL_HANDLE", namesVariable, "LEASECTL_GENERATION", "LEASECTL_UNITS", "LEASECTL_REQUEST_ID"}
+
+const (
+	namesVariable = "LEASECTL_NAMES"
+	// resourceVariable is a word of CI systems, too: the job's own, such as the region
+	// that it installs in, stays unless the command has one name of ours.
+	resourceVariable = "LEASED_RESOURCE"
+)
 
 // UsesVariable tells a leasectl below which uses of shared leases it runs under. Unlike
 // the others it is passed on by all.
@@ -21,12 +28,23 @@ func withoutVariable(env []string, name string) []string {
 	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 }
 
+// variable is the value of one variable of env; "" if it is not there.
+func variable(env []string, name string) string {
+	for _, v := range env {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
 // environment returns env with what a command may want to know of its lease,
 // which is nil if it has none.
 func environment(env []string, lease *holder.Lease, state string) []string {
+	outer := strings.Split(variable(env, namesVariable), ",")
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(leaseVariables, name)
+		name, value, _ := strings.Cut(v, "=")
+		return slices.Contains(leaseVariables, name) || name == resourceVariable && value != "" && slices.Contains(outer, value)
 	})
 	env = append(env, "LEASECTL_STATE="+state)
 	if lease == nil {
@@ -36,7 +54,7 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 		env = append(withoutVariable(env, UsesVariable), UsesVariable+"="+uses)
 	}
 	names := lease.Names()
-	env = append(env, "LEASECTL_HANDLE="+lease.Handle(), "LEASECTL_NAMES="+strings.Join(names, ","))
+	env = append(env, "LEASECTL_HANDLE="+lease.Handle(), namesVariable+"="+strings.Join(names, ","))
 	if id := lease.RequestID(); id != "" {
 		env = append(env, "LEASECTL_REQUEST_ID="+id)
 	}
@@ -47,7 +65,7 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 		env = append(env, "LEASECTL_UNITS="+strconv.Itoa(units))
 	}
 	if len(names) == 1 {
-		env = append(env, "LEASED_RESOURCE="+names[0])
+		env = append(withoutVariable(env, resourceVariable), resourceVariable+"="+names[0])
 	}
 	return env
 }

@@ -58,3 +58,13 @@ func TestEnvironmentWithoutLease(t *testing.T) {
 		t.Error("the caller's environment was changed")
 	}
 }
+
+// LEASED_RESOURCE is a word of CI systems, too: a command that runs without a lease keeps
+// what its job had there.
+func TestEnvironmentKeepsTheJobsResource(t *testing.T) {
+	for _, outer := range [][]string{nil, {"LEASECTL_STATE=acquired", "LEASECTL_NAMES=a,b"}, {"LEASECTL_STATE=skipped", "LEASECTL_NAMES="}} {
+		if got := environment(append(outer, "LEASED_RESOURCE=us-east-1"), nil, stateSkipped); !slices.Contains(got, "LEASED_RESOURCE=us-east-1") {
+			t.Errorf("under %q the command has %q", outer, got)
+		}
+	}
+}

@@ -38,7 +38,7 @@ var commandVariables = [][2]string{
 	{"LEASECTL_HANDLE", "the path of the handle"},
 	{"LEASECTL_NAMES", "the names, separated by commas"},
 	{"LEASECTL_GENERATION", "a number that grows with every grant of the proxy: a fencing token. Not set with a version-1 proxy"},
-	{"LEASED_RESOURCE", "the name, if it is one"},
+	{"LEASED_RESOURCE", "the name, if it is one; else what the job had there"},
 	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},
 	{"LEASECTL_UNITS", "how many units of a counted pool the lease held when the command began"},
 	{"LEASECTL_USES", "with --shared: which uses the command runs under, for a leasectl inside it"},
