@@ -48,7 +48,8 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 	})
 	env = append(env, "LEASECTL_STATE="+state)
 	if lease == nil {
-		return env
+		// They are there, for scripts under nounset.
+		return append(env, "LEASECTL_HANDLE=", namesVariable+"=")
 	}
 	if uses := lease.Uses(); uses != "" { // which name those above, too
 		env = append(withoutVariable(env, UsesVariable), UsesVariable+"="+uses)

@@ -50,7 +50,7 @@ func TestDrop(t *testing.T) {
 func TestEnvironmentWithoutLease(t *testing.T) {
 	outer := []string{"A=1", "LEASECTL_STATE=acquired", "LEASECTL_HANDLE=/h", "LEASECTL_NAMES=a,b", "LEASECTL_GENERATION=7", "LEASED_RESOURCE=a", "LEASECTL_OWNER=job-1"}
 	got := environment(outer, nil, stateDegraded)
-	want := []string{"A=1", "LEASECTL_OWNER=job-1", "LEASECTL_STATE=degraded"}
+	want := []string{"A=1", "LEASECTL_OWNER=job-1", "LEASECTL_STATE=degraded", "LEASECTL_HANDLE=", "LEASECTL_NAMES="}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -40,6 +40,24 @@ func looksLikeFile(path string) bool {
 	return err == nil || strings.Contains(path, "/") && errors.Is(err, fs.ErrNotExist)
 }
 
+// withoutLease says that we run under an exec that has no lease: its LEASECTL_HANDLE is
+// empty, and a script that uses it makes no mistake. It is empty if it is not so.
+func withoutLease() string {
+	state := os.Getenv("LEASECTL_STATE")
+	if state == "" || os.Getenv("LEASECTL_HANDLE") != "" {
+		return ""
+	}
+	return "the command runs without a lease (" + state + ")"
+}
+
+// lacksLease is withoutLease for a command whose --handle is empty.
+func lacksLease(cmd *cobra.Command) string {
+	if f := cmd.Flags().Lookup("handle"); !f.Changed || f.Value.String() != "" {
+		return ""
+	}
+	return withoutLease()
+}
+
 // oneArg takes one argument, which what describes.
 func oneArg(what, example string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -25,7 +25,12 @@ commas, or all that the handle knows as JSON. A handle that is gone holds
 nothing, so nothing is printed.`,
 		Example: `  leasectl cat --handle "$handle" --format csv`,
 		Args:    noArgsBut("handle"),
-		RunE:    func(*cobra.Command, []string) error { return a.cat(o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if lacksLease(cmd) != "" {
+				return nil // as of a handle that is gone
+			}
+			return a.cat(o)
+		},
 	}
 	cmd.Flags().Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
 	cmd.Flags().Var(choiceValue(&o.format, "", "plain", "csv", "json"), "format", "plain, csv or json (default: plain, or json with --output json)")

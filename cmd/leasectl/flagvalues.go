@@ -54,13 +54,13 @@ func one(v value, want string) pflag.Value {
 const oneHandle = "one handle: run the command once for each"
 
 // handleValue takes the path of a handle that is there. A variable that is empty
-// since the acquire failed is no handle.
+// since the acquire failed is no handle; that of an exec without a lease may be empty.
 func handleValue(p *string) pflag.Value {
 	return one(value{
 		kind:   "path",
 		format: func() string { return *p },
 		set: func(s string) error {
-			if s == "" {
+			if s == "" && withoutLease() == "" {
 				return errors.New("want the path that acquire printed: if a variable has it, it is empty")
 			}
 			*p = s

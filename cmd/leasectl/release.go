@@ -51,7 +51,7 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A job's LEASECTL_SCOPE and LEASECTL_OWNER_PID are about its
 			// acquires, and its LEASECTL_DETACH about its late releases.
-			if flags := cmd.Flags(); o.handle != "" || len(o.names) > 0 || o.all {
+			if flags := cmd.Flags(); flags.Changed("handle") || len(o.names) > 0 || o.all {
 				o.scope = ifTyped(flags.Lookup("scope"), o.scope)
 			}
 			o.ownerPID = ifTyped(cmd.Flags().Lookup("owner-pid"), o.ownerPID)
@@ -63,6 +63,10 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 			}
 			if o.all {
 				return a.releaseAll(cmd.Context(), o, cmd.Flags().Lookup("owner"))
+			}
+			if why := lacksLease(cmd); why != "" && len(o.names) == 0 && o.scope == "" {
+				a.Notef("%s: nothing is released", why)
+				return a.printReleased(nil)
 			}
 			return a.release(cmd.Context(), o)
 		},

@@ -28,7 +28,13 @@ func newRenewCommand(a *app) *cobra.Command {
 lost. leasectl exec renews by itself.`,
 		Example: `  leasectl renew --handle "$handle" --ttl 30m`,
 		Args:    noArgsBut("handle"),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.renew(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if why := lacksLease(cmd); why != "" {
+				a.Notef("%s: nothing is renewed", why)
+				return nil
+			}
+			return a.renew(cmd.Context(), o)
+		},
 	}
 	cmd.Flags().Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
 	cmd.Flags().Var(durationValue(&o.ttl, 0, minTTL, maxTime), "ttl", "how long the lease lasts from now on (default: as before)")

@@ -77,10 +77,7 @@ func (a *app) report(ctx context.Context, o *reportOptions, outcome holder.Outco
 // lease of exec may have ended before its command: the request tells it then.
 func (a *app) reported(path string, ofExec bool) (r holder.Record, why string, err error) {
 	if path == "" {
-		if state := os.Getenv("LEASECTL_STATE"); state != "" {
-			return r, "the command runs without a lease (" + state + ")", nil
-		}
-		return r, "there is no --handle, and no leasectl exec around", nil
+		return r, cmp.Or(withoutLease(), "there is no --handle, and no leasectl exec around"), nil
 	}
 	handle, err := holder.OpenHandle(path)
 	if err != nil {

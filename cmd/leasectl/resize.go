@@ -29,7 +29,7 @@ held. More than the pool has are wrong usage. A growth that waits does not exist
 two leases that hold and wait for each other would wait for ever.`,
 		Example: `  leasectl resize --handle "$handle" --items 3000`,
 		Args:    noArgsBut("handle"),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.resize(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.resize(cmd.Context(), o, lacksLease(cmd)) },
 	}
 	flags := cmd.Flags()
 	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
@@ -39,12 +39,17 @@ two leases that hold and wait for each other would wait for ever.`,
 	return cmd
 }
 
-func (a *app) resize(ctx context.Context, o *resizeOptions) error {
+// resize resizes the lease of a handle; none says why there is none, if that is no
+// mistake.
+func (a *app) resize(ctx context.Context, o *resizeOptions, none string) error {
 	switch {
-	case o.handle == "":
+	case o.handle == "" && none == "":
 		return usagef("no --handle: name the handle whose lease is to be resized")
 	case (o.count > 0) == (o.items >= 0):
 		return usagef("want one of --items and --count: how large the lease is to be")
+	case none != "":
+		a.Notef("%s: nothing is resized", none)
+		return nil
 	}
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {

@@ -34,7 +34,13 @@ each change.`,
 		Example: `  leasectl status --type install --watch
   leasectl status --proxy http://127.0.0.1:8370 --output json`,
 		Args: noArgsBut("type"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.statusOf(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if why := lacksLease(cmd); why != "" {
+				a.Notef("%s: there is nothing to show", why)
+				return nil
+			}
+			return a.statusOf(cmd.Context(), o)
+		},
 	}
 	cmd.Flags().Var(handleValue(&o.handle), "handle", "a handle that acquire printed")
 	cmd.Flags().Var(typeValue(&o.typ), "type", "show this pool only")

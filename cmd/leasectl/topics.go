@@ -35,8 +35,8 @@ var otherVariables = [][2]string{
 // commandVariables are what exec sets for its command.
 var commandVariables = [][2]string{
 	{"LEASECTL_STATE", "acquired; skipped in a dry run; degraded if the lease is optional and none was had"},
-	{"LEASECTL_HANDLE", "the path of the handle"},
-	{"LEASECTL_NAMES", "the names, separated by commas"},
+	{"LEASECTL_HANDLE", "the path of the handle; empty without a lease"},
+	{"LEASECTL_NAMES", "the names, separated by commas; empty without a lease"},
 	{"LEASECTL_GENERATION", "a number that grows with every grant of the proxy: a fencing token. Not set with a version-1 proxy"},
 	{"LEASED_RESOURCE", "the name, if it is one; else what the job had there"},
 	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},
