@@ -26,6 +26,9 @@ func ParseURL(s string) (*url.URL, error) {
 		return nil, errURL // a word of leasectl, and no host
 	}
 	if !strings.Contains(s, "://") {
+		if strings.Contains(s, ":/") {
+			return nil, errURL // unix:/PATH, http:/HOST: not a host called unix or http
+		}
 		s = "http://" + s
 	}
 	u, err := url.Parse(s)

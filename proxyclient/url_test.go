@@ -12,6 +12,9 @@ func TestParseURL(t *testing.T) {
 		{"unix:///run/lease.sock", ""},
 		{"ftp://host", "want http://HOST, https://HOST, unix:///PATH"},
 		{"local", "want http://HOST, https://HOST, unix:///PATH"},
+		{"host:8370/prefix", ""},
+		{"unix:/run/lease.sock", "want http://HOST, https://HOST, unix:///PATH"},
+		{"http:/host:8370", "want http://HOST, https://HOST, unix:///PATH"},
 		{"http://user:secret@ho st", "want http://HOST, https://HOST, unix:///PATH"},
 		{"http://user:secret@host?x", "has a query or a fragment: want http://HOST, https://HOST, unix:///PATH"},
 	} {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
@@ -23,6 +25,7 @@ func (o *proxyOptions) bind(flags *pflag.FlagSet) {
 		format: func() string { return o.url },
 		set: func(s string) error {
 			if s != "" {
+				s = strings.TrimSpace(s) // a Secret's value ends in a newline
 				if err := holder.CheckProxy(s); err != nil {
 					return err
 				}
