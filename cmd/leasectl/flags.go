@@ -12,7 +12,7 @@ import (
 )
 
 // flagError words an error of the flag parser: the flag, the value, what is
-// allowed; of a flag that the command does not have, which ones were probably meant.
+// allowed, and where an empty value comes from; of a flag that the command does not have, which ones were probably meant.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if similar := similarFlags(cmd.Flags(), unknown.GetSpecifiedName()); len(similar) > 0 {
@@ -24,7 +24,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	if !ok {
 		return usagef("%s", leaseapi.Shorten(err.Error()))
 	}
-	return usagef("--%s %q: %w", invalid.GetFlag().Name, leaseapi.Shorten(invalid.GetValue()), allowed(invalid.GetFlag(), invalid.Unwrap()))
+	hint := ""
+	if invalid.GetValue() == "" {
+		hint = ": if a variable has it, it is empty"
+	}
+	return usagef("--%s %q: %w%s", invalid.GetFlag().Name, leaseapi.Shorten(invalid.GetValue()), allowed(invalid.GetFlag(), invalid.Unwrap()), hint)
 }
 
 // similarFlags are the flags whose name has what was typed as a part, as --wait-timeout

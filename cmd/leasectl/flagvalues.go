@@ -61,7 +61,7 @@ func handleValue(p *string) pflag.Value {
 		format: func() string { return *p },
 		set: func(s string) error {
 			if s == "" && withoutLease() == "" {
-				return errors.New("want the path that acquire printed: if a variable has it, it is empty")
+				return errors.New("want the path that acquire printed")
 			}
 			*p = s
 			return nil

@@ -90,7 +90,7 @@ func sharedValue(p *string) pflag.Value {
 		format: func() string { return *p },
 		set: func(s string) error {
 			if s == "" {
-				return errors.New("want a name: if a variable has it, it is empty")
+				return errors.New("want a name")
 			}
 			*p = s
 			return nil

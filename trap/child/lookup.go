@@ -43,7 +43,20 @@ func LookPath(name string) (string, error) {
 	if path := plainFile(name); path != "" {
 		return "", fmt.Errorf("%w: %s: permission denied", ErrNotExecutable, path)
 	}
-	return "", fmt.Errorf("%w: %q is in no directory of $PATH", ErrNotFound, name)
+	return "", fmt.Errorf("%w: %q is in no directory of $PATH%s", ErrNotFound, name, needs(name))
+}
+
+// needs says what to do about a command that only a shell would understand, as flock -c
+// and others take one; it is empty if the command looks like a file.
+func needs(name string) string {
+	before, _, assigns := strings.Cut(name, "=")
+	switch {
+	case strings.ContainsAny(name, " \t\n;|&<>"):
+		return ": shell code needs sh -c"
+	case assigns && !strings.Contains(before, "/"):
+		return ": a variable before a command needs env"
+	}
+	return ""
 }
 
 // checkExecutable returns the errno of execve(2) for a path that is no file or
@@ -94,7 +107,7 @@ func explain(path string, err error) error {
 		if _, statErr := os.Stat(path); statErr == nil {
 			return fmt.Errorf("%w: %s is there, but the interpreter or loader that it names is not", ErrNotFound, path)
 		}
-		return fmt.Errorf("%w: %s: %w", ErrNotFound, path, err)
+		return fmt.Errorf("%w: %s: %w%s", ErrNotFound, path, err, needs(path))
 	case ok && errno == syscall.ENOEXEC:
 		return fmt.Errorf("%w: %s: neither a program for this machine nor a script whose first line names its interpreter", ErrNotExecutable, path)
 	case ok && slices.Contains(execErrors, errno):
