@@ -92,6 +92,8 @@ var poolMutants = []mutant{
 		"./pool", "TestFollowersCount", false},
 	{"a restart takes followers from a run that is held", "pool/restore.go", "if leader == nil || leader.queued() ||", "if leader == nil || !leader.queued() ||",
 		"./pool", "TestFollowersOutliveRestart", true},
+	{"who does not wait is told that the pace delays more than is free", "pool/estimate.go", "if !away && (!ok || ahead(r, first)) {", "if false {",
+		"./pool", "TestProspect", false},
 	{"who joins another at a restart is not noted so", "pool/restore.go", "\t\tg.noteWaiter(Joined, r)\n", "",
 		"./pool", "TestSimulation/few", false},
 	{"what a follower was told is forgotten at a restart", "proxyserver/store/record/record.go", "\tcase e.Result != 0:\n", "\tcase false:\n",

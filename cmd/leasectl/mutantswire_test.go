@@ -4,6 +4,10 @@ package main
 var wireMutants = []mutant{
 	{"nobody starts a killed local proxy anew", "holder/dial.go", "a.socket, revive = local.socket(), local.ensure", "a.socket, revive = local.socket(), nil",
 		"./cmd/leasectl", "TestKilledLocalProxy", false},
+	{"a busy server loses its socket", "holder/socket.go", "return errors.Is(err, syscall.EAGAIN)", "return errors.Is(err, nil)",
+		"./holder", "TestListenSocketOfABusyServer", false},
+	{"a client gives the reasons of a wait in another order", "holder/ask.go", "case p.Paused != \"\" && !r.Overcommit:", "case p.Paused != \"\" && !r.Overcommit && keyHeld == \"\":",
+		"./holder", "TestQueueOfAServer", false},
 	{"a part of an answer is contact", "proxyclient/unwind.go", "\tcase failed:\n", "\tcase failed && a.patience.answered():\n\t\treturn a.notWithin(o.err)\n\tcase failed:\n",
 		"./proxyclient", "TestPartOfAnAnswer", false},
 	{"an error that was answered once makes up for silence", "proxyclient/failure.go", "o.cut && t.answered", "p.answered()",
