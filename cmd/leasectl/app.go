@@ -78,7 +78,13 @@ func (a *app) Debugf(format string, args ...any) {
 // message says one line on stderr, without waiting for it to be written. It may
 // contain text of a peer, so it is made printable.
 func (a *app) message(format string, args ...any) {
-	a.messages.say("leasectl: " + abridge(leaseapi.Printable(fmt.Sprintf(format, args...))))
+	a.messages.say("leasectl: " + abridge(leaseapi.Printable(onOneLine(fmt.Sprintf(format, args...)))))
+}
+
+// onOneLine tells the lines of a text apart by semicolons: each is an error, if several
+// were joined.
+func onOneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")
 }
 
 // abridge leaves out the middle of a message that is too long to be read, such as of a
