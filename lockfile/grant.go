@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
 // Grant is a name as it was granted. In a list of names, or on a command line,
@@ -20,15 +21,15 @@ type Grant struct {
 	GivenBack  time.Time `json:"given_back,omitzero"`   // zero: it was not, as far as this machine knows
 }
 
-func (g Grant) appendTo(to *object) {
+func (g Grant) appendTo(to *object.Object) {
 	g.Lease.appendTo(to)
-	to.string("store", g.Store)
-	to.string("request_id", g.RequestID)
-	to.string("owner", g.Owner)
-	to.string("handle", g.Handle)
-	to.string("shared_list", g.SharedList)
-	to.time("at", g.At)
-	to.time("given_back", g.GivenBack)
+	to.StringIf("store", g.Store)
+	to.StringIf("request_id", g.RequestID)
+	to.StringIf("owner", g.Owner)
+	to.StringIf("handle", g.Handle)
+	to.StringIf("shared_list", g.SharedList)
+	to.TimeIf("at", g.At)
+	to.TimeIf("given_back", g.GivenBack)
 }
 
 // Is reports whether g and o are of one grant.

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
 // History is the path of a directory in which a machine remembers the grants that
@@ -165,12 +167,11 @@ const historyRetry = 200 * time.Microsecond
 // encode returns a line with a newline before it, so that a line which is not whole
 // spoils no other.
 func (l historyLine) encode() ([]byte, error) {
-	var o object
-	o.int("format", plainFormat)
-	list(&o, "grants", l.Grants, Grant.appendTo)
-	list(&o, "given_back", l.GivenBack, Grant.appendTo)
-	text, err := o.end()
-	return append([]byte{'\n'}, text...), err
+	o := object.New()
+	o.Int("format", plainFormat)
+	object.ListIf(&o, "grants", l.Grants, Grant.appendTo)
+	object.ListIf(&o, "given_back", l.GivenBack, Grant.appendTo)
+	return append([]byte{'\n'}, o.End()...), o.Err()
 }
 
 // after returns what is known after a line, when grants were known before it.

@@ -3,7 +3,6 @@ package lockfile
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
 // Journal is the path of a directory in which processes write down what they
@@ -117,25 +117,23 @@ func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
 
 // encode returns in as it stands on disk.
 func (in Intent) encode() ([]byte, error) {
-	var o object
-	o.int("format", plainFormat)
-	o.string("id", in.ID)
-	o.string("kind", string(in.Kind))
-	o.string("request", in.Request)
-	o.string("handle", in.Handle)
-	o.string("proxy", in.Proxy)
-	o.string("type", in.Type)
-	o.int("count", in.Count)
-	o.string("owner", in.Owner)
-	o.int("pid", in.PID)
-	o.time("begun", in.Begun)
-	o.bool("left", in.Left)
+	o := object.New()
+	o.Int("format", plainFormat)
+	o.StringIf("id", in.ID)
+	o.StringIf("kind", string(in.Kind))
+	o.StringIf("request", in.Request)
+	o.StringIf("handle", in.Handle)
+	o.StringIf("proxy", in.Proxy)
+	o.StringIf("type", in.Type)
+	o.IntIf("count", int64(in.Count))
+	o.StringIf("owner", in.Owner)
+	o.IntIf("pid", int64(in.PID))
+	o.TimeIf("begun", in.Begun)
+	o.TrueIf("left", in.Left)
 	if len(in.Unconfirmed) > 0 {
-		o.key("unconfirmed")
-		o.value(json.Marshal(in.Unconfirmed))
+		o.Value("unconfirmed", in.Unconfirmed)
 	}
-	data, err := o.end()
-	return append(data, '\n'), err
+	return append(o.End(), '\n'), o.Err()
 }
 
 // fill writes data over the content of a file: nothing, or the entry that a

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
 // State says where a handle stands.
@@ -103,50 +104,50 @@ func (r Record) Names() []string {
 
 // MarshalJSON implements [json.Marshaler].
 func (r Record) MarshalJSON() ([]byte, error) {
-	var o object
+	o := object.New()
 	r.appendTo(&o)
-	return o.end()
+	return o.End(), o.Err()
 }
 
-func (r Record) appendTo(to *object) {
-	to.string("state", string(r.State))
-	to.string("request_id", r.RequestID)
-	to.string("owner", r.Owner)
-	to.string("type", r.Type)
-	to.int("count", r.Count)
-	to.int("items", r.Items)
-	to.bool("has_items", r.HasItems)
-	to.string("key", r.Key)
-	to.int("units", r.Units)
-	to.int("resizes", r.Resizes)
-	to.string("proxy", r.Proxy)
-	to.string("store", r.Store)
-	list(to, "leases", r.Leases, Lease.appendTo)
-	to.string("shared_list", r.SharedList)
-	to.time("acquired_at", r.AcquiredAt)
-	to.time("release_at", r.ReleaseAt)
-	to.int("keeper_pid", r.KeeperPID)
-	list(to, "previous", r.Owed, Owed.appendTo)
+func (r Record) appendTo(to *object.Object) {
+	to.StringIf("state", string(r.State))
+	to.StringIf("request_id", r.RequestID)
+	to.StringIf("owner", r.Owner)
+	to.StringIf("type", r.Type)
+	to.IntIf("count", int64(r.Count))
+	to.IntIf("items", int64(r.Items))
+	to.TrueIf("has_items", r.HasItems)
+	to.StringIf("key", r.Key)
+	to.IntIf("units", int64(r.Units))
+	to.IntIf("resizes", int64(r.Resizes))
+	to.StringIf("proxy", r.Proxy)
+	to.StringIf("store", r.Store)
+	object.ListIf(to, "leases", r.Leases, Lease.appendTo)
+	to.StringIf("shared_list", r.SharedList)
+	to.TimeIf("acquired_at", r.AcquiredAt)
+	to.TimeIf("release_at", r.ReleaseAt)
+	to.IntIf("keeper_pid", int64(r.KeeperPID))
+	object.ListIf(to, "previous", r.Owed, Owed.appendTo)
 	if r.TTL != 0 {
-		to.string("ttl", r.TTL.String())
+		to.StringIf("ttl", r.TTL.String())
 	}
 }
 
-func (l Lease) appendTo(to *object) {
-	to.string("name", l.Name)
-	to.uint64("generation", l.Generation)
+func (l Lease) appendTo(to *object.Object) {
+	to.StringIf("name", l.Name)
+	to.UintIf("generation", l.Generation)
 }
 
-func (o Owed) appendTo(to *object) {
-	to.string("request_id", o.RequestID)
-	to.string("owner", o.Owner)
-	to.string("proxy", o.Proxy)
-	to.string("store", o.Store)
-	list(to, "leases", o.Leases, Lease.appendTo)
-	to.string("shared_list", o.SharedList)
-	to.time("not_after", o.NotAfter)
-	to.bool("unsent", o.Unsent)
-	to.bool("unconfirmed", o.Unconfirmed)
+func (o Owed) appendTo(to *object.Object) {
+	to.StringIf("request_id", o.RequestID)
+	to.StringIf("owner", o.Owner)
+	to.StringIf("proxy", o.Proxy)
+	to.StringIf("store", o.Store)
+	object.ListIf(to, "leases", o.Leases, Lease.appendTo)
+	to.StringIf("shared_list", o.SharedList)
+	to.TimeIf("not_after", o.NotAfter)
+	to.TrueIf("unsent", o.Unsent)
+	to.TrueIf("unconfirmed", o.Unconfirmed)
 }
 
 // UnmarshalJSON implements [json.Unmarshaler]. It skips fields that it does not
@@ -211,15 +212,14 @@ func (r Record) encode() ([]byte, error) {
 	if r.State == "" {
 		return []byte{}, nil
 	}
-	var o object
-	o.int("format", r.format())
+	o := object.New()
+	o.Int("format", int64(r.format()))
 	r.appendTo(&o)
-	data, err := o.end()
-	if err != nil {
-		return nil, err
+	if o.Err() != nil {
+		return nil, o.Err()
 	}
 	var text bytes.Buffer
-	err = json.Indent(&text, data, "", "  ")
+	err := json.Indent(&text, o.End(), "", "  ")
 	text.WriteByte('\n')
 	return text.Bytes(), err
 }

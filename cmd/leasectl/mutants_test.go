@@ -38,8 +38,8 @@ var mutantList = []mutant{
 		"./pool", "TestFurtherRestartsGiveWaitersNoMoreTime", true},
 	{"who has come back is missed still", "pool/waiter.go", "\t\tr.missed = false\n", "",
 		"./pool", "TestRestoredQueue", false},
-	{"a quote in an owner ends its text", "proxyserver/store/record/object.go", `c == '"' || `, "",
-		"./proxyserver/store/record", "TestLeaseText", false},
+	{"a quote in an owner ends its text", "leaseapi/object/object.go", `c == '"' || `, "",
+		"./leaseapi/object", "TestEncodedStrings", false},
 	{"waiters are not stored", "proxyserver/store/record/queue.go", "if c.Waiter.Anonymous {", "if true {",
 		"./proxyserver", "TestWaitersBecomeDurable", false},
 	{"who was granted a lease waits in the store", "proxyserver/store/record/queue.go", "if !c.WasQueued {", "if true {",
@@ -226,7 +226,7 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/reacquire_unconfirmed", false},
 	{"a keeper does not give back what it has no handle of", "holder/keeper.go", "k.h.giveBackOwn(ctx, k.handle, func(r lockfile.Record) bool { return owes(r, k.request) }, k.record)", "k.h.giveBack(ctx, k.handle, func(r lockfile.Record) bool { return owes(r, k.request) })",
 		"./cmd/leasectl", "TestKeeperOutlivesItsHandle", false},
-	{"a field of a record is not written", "lockfile/record.go", "\tto.string(\"store\", r.Store)\n", "",
+	{"a field of a record is not written", "lockfile/record.go", "\tto.StringIf(\"store\", r.Store)\n", "",
 		"./lockfile", "TestEncodedFields", false},
 
 	// One lease of many commands.

@@ -11,8 +11,8 @@ var costMutants = []mutant{
 		"./proxyclient", "TestAfter", false},
 	{"a journal entry says what a bare handle owes", "holder/releaseowed.go", "tx.RequestOnDisk() == tx.RequestID && ", "",
 		"./holder", "TestReleaseIsWrittenDownOnce", false},
-	{"a string is written without its escapes", "lockfile/object.go", "c == '<' || ", "",
-		"./lockfile", "TestEncodedStrings", false},
+	{"a string is written without its escapes", "leaseapi/object/object.go", "c == '<' || ", "",
+		"./leaseapi/object", "TestEncodedStrings", false},
 	{"a command starts before its signals are heard", "supervisor/attempt.go", "\ts.prepared.Wait()\n", "",
 		"./supervisor", "TestStartsPrepared", false},
 }

@@ -10,8 +10,8 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/leasectl/leasectl/leaseapi/object"
 	"github.com/leasectl/leasectl/proxyserver/store"
-	"github.com/leasectl/leasectl/proxyserver/store/record"
 )
 
 // All records are in one bucket, so that a commit writes few pages.
@@ -138,7 +138,7 @@ func (t *table) finish(tx *bolt.Tx) error {
 
 // text is the record as JSON.
 func (m *metaRecord) text() []byte {
-	o := record.NewObject()
+	o := object.New()
 	o.Int("format", int64(m.Format))
 	o.String("id", m.ID)
 	o.Int("clock", int64(m.Clock))

@@ -1,6 +1,9 @@
 package record
 
-import "github.com/leasectl/leasectl/pool"
+import (
+	"github.com/leasectl/leasectl/leaseapi/object"
+	"github.com/leasectl/leasectl/pool"
+)
 
 // asked is what a request said of what it wants, as its leases and its waiter have
 // it.
@@ -23,7 +26,7 @@ func askedBy(q pool.Request) asked {
 }
 
 // write adds the fields to the record that a is part of.
-func (a *asked) write(o *Object) {
+func (a *asked) write(o *object.Object) {
 	o.Int("count", int64(a.Count))
 	o.IntIf("items", int64(a.Items))
 	o.TrueIf("has_items", a.HasItems)

@@ -12,6 +12,6 @@
 //
 // From the top down: record.go has the leases and requests that ended, queue.go
 // who waits and what keeps names from them, reports.go has limits and what was
-// reported of leases, asked.go what both have of a request, table.go is where
-// they go, and object.go writes JSON.
+// reported of leases, asked.go what both have of a request, and table.go is where
+// they go.
 package record

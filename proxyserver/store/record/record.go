@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi/object"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -177,7 +178,7 @@ func putLease(t Table, l *pool.Lease) error {
 
 // text is the record as JSON.
 func (r *leaseRecord) text() []byte {
-	o := NewObject()
+	o := object.New()
 	o.String("type", r.Type)
 	o.Uint("generation", r.Generation)
 	o.StringIf("owner", r.Owner)

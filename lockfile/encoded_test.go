@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What is written with an object is read by encoding/json as it was, every field
+// What is written field by field is read by encoding/json as it was, every field
 // of it, whatever stands in a string.
 func TestEncodedFields(t *testing.T) {
 	var n int
@@ -40,28 +40,6 @@ func TestEncodedFields(t *testing.T) {
 	if !reflect.DeepEqual(again, line) {
 		t.Errorf("a line of the history came back as %+v\nwant %+v", again, line)
 	}
-}
-
-// A string is written as encoding/json writes it, whatever stands in it.
-func TestEncodedStrings(t *testing.T) {
-	check := func(s string) {
-		t.Helper()
-		var o object
-		o.string("key", s)
-		got, err := o.end()
-		ok(t, err)
-		want, err := json.Marshal(map[string]string{"key": s})
-		ok(t, err)
-		if string(got) != string(want) {
-			t.Errorf("%q is written as %s, want %s", s, got, want)
-		}
-	}
-	for c := range 256 {
-		check("a" + string([]byte{byte(c)}) + "b")
-		check(string(rune(c)))
-	}
-	check("/tmp/leasectl-0/lease-AB.json~ {}[]'`^|")
-	check("\u2028\u2029\ufffd\U0001f600")
 }
 
 // setFields gives each field of v another value, none of them zero.
