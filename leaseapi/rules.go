@@ -1,6 +1,7 @@
 package leaseapi
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -48,6 +49,16 @@ func CheckOwner(owner string) error {
 		return nil
 	}
 	return check("owner", owner, MaxOwner, notControl)
+}
+
+// CheckToken reports why token cannot be what a client shows that it may ask: it has
+// printable ASCII only, and no spaces, since it is a word of a header and of a file. The
+// error does not show it. It may be empty.
+func CheckToken(token string) error {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the token holds white space or characters outside printable ASCII")
+	}
+	return nil
 }
 
 // CheckKey reports why key cannot be the key of a lease: it has 1 to [MaxKey]

@@ -65,7 +65,7 @@ func checkAll(configs []Config) error {
 					err = fmt.Errorf("name %q is already in pool %q: names are unique", name, other)
 					break
 				}
-				if typ, _ := MadeUpFor(name); counted[typ] {
+				if typ := MadeUpFor(name); counted[typ] {
 					err = fmt.Errorf("name %q looks like one of pool %q, which has units and makes up its names", name, typ)
 					break
 				}

@@ -46,8 +46,7 @@ func (s *Set) Unrenewed(now, parts time.Duration) []Lease {
 // wasMadeUp reports whether a counted pool has, or may have, made up such a name: of
 // those that ended long ago only the type is known.
 func (g *ledger) wasMadeUp(name string) bool {
-	typ, _ := MadeUpFor(name)
-	return g.named[typ] > 0
+	return g.named[MadeUpFor(name)] > 0
 }
 
 // Place is where a request waits.

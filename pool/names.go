@@ -22,12 +22,12 @@ const lastMadeUp = 1_000_000
 // madeUp returns a name for what has none: typ-k.
 func madeUp(typ string, k int) string { return typ + "-" + strconv.Itoa(k) }
 
-// MadeUpFor returns the type of the counted pool whose name this would be; false if
-// no counted pool makes up such a name.
-func MadeUpFor(name string) (typ string, ok bool) {
+// MadeUpFor returns the type of the counted pool whose name this would be; "" if no
+// counted pool makes up such a name.
+func MadeUpFor(name string) (typ string) {
 	i := strings.LastIndexByte(name, '-')
 	if i < 0 || i == len(name)-1 || strings.Trim(name[i+1:], "0123456789") != "" {
-		return "", false
+		return ""
 	}
-	return name[:i], true
+	return name[:i]
 }

@@ -123,7 +123,7 @@ func newClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("URL: %w", err)
 	}
-	if err := checkToken(o.Token); err != nil {
+	if err := leaseapi.CheckToken(o.Token); err != nil {
 		return nil, err
 	}
 	c := &Client{userAgent: o.UserAgent, ready: o.Ready}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"sync"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // credentials are what a client shows to its proxy, and whom it trusts. A command may
@@ -68,7 +70,7 @@ func (c *credentials) replacedToken(sent http.Header) bool {
 	}
 	text, err := os.ReadFile(c.tokenFile)
 	token := strings.TrimSpace(string(text))
-	if err != nil || token == "" || checkToken(token) != nil {
+	if err != nil || token == "" || leaseapi.CheckToken(token) != nil {
 		return false
 	}
 	c.mu.Lock()
@@ -94,14 +96,6 @@ func (c *credentials) replacedRoots(used *http.Transport) bool {
 	c.transport.TLSClientConfig = &tls.Config{RootCAs: roots}
 	used.CloseIdleConnections()
 	return true
-}
-
-// checkToken says what is wrong with a token.
-func checkToken(token string) error {
-	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return errors.New("the token holds white space or characters outside ASCII")
-	}
-	return nil
 }
 
 // readRoots reads a PEM file of authorities.

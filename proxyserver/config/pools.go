@@ -88,7 +88,7 @@ func (p *poolsParser) checkMadeUp() {
 	for _, name := range slices.SortedFunc(maps.Keys(p.names), func(a, b string) int {
 		return cmp.Or(cmp.Compare(p.names[a].Line, p.names[b].Line), cmp.Compare(a, b))
 	}) {
-		typ, _ := pool.MadeUpFor(name)
+		typ := pool.MadeUpFor(name)
 		if pool := counted[typ]; pool != nil {
 			p.errorf(p.names[name], "name %q looks like one that the pool %q of line %d makes up", name, typ, pool.Line)
 		}

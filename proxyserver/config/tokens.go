@@ -97,8 +97,8 @@ func parseToken(fields []string) (Token, error) {
 	if err := checkTokenName(fields[0]); err != nil {
 		return Token{}, err
 	}
-	if strings.ContainsFunc(fields[1], func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return Token{}, errors.New("the token has characters outside printable ASCII")
+	if err := leaseapi.CheckToken(fields[1]); err != nil {
+		return Token{}, err
 	}
 	if len(fields[1]) < minToken {
 		return Token{}, fmt.Errorf("the token is %d bytes long, which can be guessed: at least %d, such as of openssl rand -hex 16", len(fields[1]), minToken)

@@ -42,7 +42,7 @@ func TestParseTokensErrors(t *testing.T) {
 		{"red secret-7890123456 admin x", "t:1: after the name and the token there may only be the word admin or read"},
 		{"\x01 secret", `t:1: the name "\x01" has control characters, or is not UTF-8`},
 		{strings.Repeat("x", 65) + " secret", "t:1: the name is 65 bytes long: at most 64"},
-		{"red sécret-7890123456", "t:1: the token has characters outside printable ASCII"},
+		{"red sécret-7890123456", "t:1: the token holds white space or characters outside printable ASCII"},
 		{"red 123456789012345", "t:1: the token is 15 bytes long, which can be guessed: at least 16, such as of openssl rand -hex 16"},
 		{"a secret-7890123456\nb other-67890123456\nc secret-7890123456\nd", "t:3: the token is already in line 1\nt:4: want a name, a token, and admin, read or nothing"},
 		{strings.Repeat("x\n", 30), strings.TrimSuffix(strings.Repeat("t:%d: want a name, a token, and admin, read or nothing\n", 10), "\n")},
