@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -199,24 +200,33 @@ func TestEndOfManyLeases(t *testing.T) {
 			}
 		}},
 	} {
-		now := set.now
-		q := req(end.how)
-		q.Count = MaxCapacity
-		begin := time.Now()
-		leases, err := set.Acquire(now, q)
-		granted := time.Since(begin)
-		if err != nil {
-			t.Fatal(err)
+		// One try of three has to do: a busy machine stops this process now and then.
+		const tries = 3
+		for try := 1; ; try++ {
+			now := set.now
+			q := req(fmt.Sprint(end.how, try))
+			q.Count = MaxCapacity
+			begin := time.Now()
+			leases, err := set.Acquire(now, q)
+			granted := time.Since(begin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set.Drain()
+			begin = time.Now()
+			end.of(now, leases)
+			took := time.Since(begin)
+			if held, _ := set.Busy(); held > 0 {
+				t.Errorf("%s: %d are still held", end.how, held)
+			}
+			set.Drain()
+			if took <= 20*granted {
+				break
+			}
+			if try == tries {
+				t.Errorf("%s: it took %v, the grant %v", end.how, took, granted)
+				break
+			}
 		}
-		set.Drain()
-		begin = time.Now()
-		end.of(now, leases)
-		if took := time.Since(begin); took > 20*granted {
-			t.Errorf("%s: it took %v, the grant %v", end.how, took, granted)
-		}
-		if held, _ := set.Busy(); held > 0 {
-			t.Errorf("%s: %d are still held", end.how, held)
-		}
-		set.Drain()
 	}
 }
