@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -236,4 +237,22 @@ func TestAcquireFromFlappingServer(t *testing.T) {
 			t.Errorf("told of %d places, granted %d times", places, s.granted["id"])
 		}
 	})
+}
+
+// A proxy that breaks every connection does not answer, whether the wait or the patience
+// ends first.
+func TestBrokenConnectionsOnly(t *testing.T) {
+	for _, first := range []time.Duration{0, 50 * time.Millisecond} {
+		bubble(t, first.String(), func(t *testing.T) {
+			var asked atomic.Int32
+			c, _ := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				if asked.Add(1) == 1 {
+					time.Sleep(first)
+				}
+				panic(http.ErrAbortHandler)
+			}))
+			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 2 * time.Second})
+			want(t, err, ErrUnreachable, ErrUnconfirmed)
+		})
+	}
 }
