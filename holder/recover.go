@@ -43,8 +43,8 @@ func (r *recovery) intents(ctx context.Context) error {
 			r.did(in, settlement{}, Forgotten)
 			return true
 		}
-		if err := r.silent[in.Proxy]; err != nil {
-			r.failed(err)
+		if err := r.silence(in.Proxy); err != nil {
+			r.failed(fmt.Errorf("%s: %w", describeIntent(in), err))
 			return false
 		}
 		ctx, cancel := releaseContext(ctx)
@@ -99,8 +99,8 @@ func (r *recovery) rounds(ctx context.Context) error {
 	for _, file := range files {
 		name, rounds := r.h.deadRounds(file)
 		for _, dead := range rounds {
-			if err := r.silent[dead.Proxy]; err != nil {
-				r.failed(err)
+			if err := r.silence(dead.Proxy); err != nil {
+				r.failed(fmt.Errorf("shared lease %s: %w", file, err))
 				continue
 			}
 			released, lingered, err := r.h.releaseRound(ctx, file, dead.ID)

@@ -72,7 +72,7 @@ func (r *recovery) forgetUnconfirmed(ctx context.Context, handle lockfile.Handle
 // read.
 func (r *recovery) releaseOwed(ctx context.Context, handle lockfile.Handle, record lockfile.Record) error {
 	proxy := proxyOwed(record)
-	if err := r.silent[proxy]; err != nil {
+	if err := r.silence(proxy); err != nil {
 		return err
 	}
 	ctx, cancel := releaseContext(ctx)

@@ -49,7 +49,7 @@ type recovery struct {
 
 	actions  []Action
 	failures []error
-	silent   map[string]error // proxies that did not answer: each is asked once
+	silent   map[string]error // asked proxies that did not answer: each is asked once
 }
 
 func (r *recovery) failed(err error) {
@@ -64,11 +64,17 @@ func (r *recovery) removed(path, what string) {
 	r.actions = append(r.actions, Action{Result: Removed, Path: path, Message: "removed " + what})
 }
 
+// noteSilence notes that a recorded proxy, or the one that is asked in its place, did not
+// answer.
 func (r *recovery) noteSilence(proxy string, err error) {
-	if isUnreachable(err) {
-		r.silent[proxy] = err
+	if silent, ok := errors.AsType[*proxyclient.UnreachableError](err); ok {
+		r.silent[r.proxyOf(proxy)] = silent
 	}
 }
+
+// silence is how the proxy that is asked for a recorded one did not answer; nil if it was
+// not asked yet, or answered.
+func (r *recovery) silence(proxy string) error { return r.silent[r.proxyOf(proxy)] }
 
 // forgetOwed drops what is owed from a handle, if it owes that.
 func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, which func(lockfile.Owed) bool) error {
