@@ -81,6 +81,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	set := &settings{app: a, options: proxyserver.Options{Log: log, Version: version(), MaxWait: o.maxWait, Hosts: o.hosts(), DroppedLines: a.messages.droppedLines}}
+	defer set.hearHangups(o)()
 	if err := set.read(ctx, o); err != nil {
 		return err
 	}

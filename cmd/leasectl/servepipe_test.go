@@ -21,7 +21,8 @@ func newPipeFile(t *testing.T) (path string) {
 	return path
 }
 
-// A server whose file is a pipe that nobody writes says so, and TERM ends it.
+// A server whose file is a pipe that nobody writes says so, and TERM ends it. HUP does
+// not, as it does not later.
 func TestServeWaitsForAPipe(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -43,6 +44,7 @@ func TestServeWaitsForAPipe(t *testing.T) {
 			await(t, log, "it to say what it waits for", func() bool {
 				return strings.Contains(log.String(), "it is a pipe, and nobody has written and closed it yet")
 			})
+			cmd.Process.Signal(syscall.SIGHUP)
 			cmd.Process.Signal(syscall.SIGTERM)
 			if code := exitCode(cmd.Wait()); code != 128+int(syscall.SIGTERM) {
 				t.Errorf("exit code %d\n%s", code, log)

@@ -18,6 +18,7 @@ type settings struct {
 	server      *proxyserver.Server // nil while it is not there
 	sources     []*config.Source
 	certificate config.Certificate
+	hangups     <-chan struct{} // each asks for a reload; nil: there are no files
 }
 
 // read reads all files for the first time. It waits for those that are pipes.
@@ -68,18 +69,25 @@ func (s *settings) takeTokens(tokens config.Tokens) {
 	s.server.SetTokens(tokens)
 }
 
-// keepUp reads the files again when they change, until stop. Without any, a
-// hangup ends the program as it does elsewhere.
+// hearHangups makes a hangup read the files of o again, also one that comes before the
+// server serves, until restore. Without files it ends the program as it does elsewhere.
+func (s *settings) hearHangups(o *serveOptions) (restore func()) {
+	if o.config == "" && o.tokens == "" && o.tlsCert == "" {
+		return func() {}
+	}
+	s.hangups, restore = s.app.hangups()
+	return restore
+}
+
+// keepUp reads the files again when they change, until stop.
 func (s *settings) keepUp(ctx context.Context) (stop func()) {
 	if len(s.sources) == 0 {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	hangups, restore := s.app.hangups()
 	var running sync.WaitGroup
-	running.Go(func() { config.Watch(ctx, s.sources, hangups, s.server.Reloaded) })
+	running.Go(func() { config.Watch(ctx, s.sources, s.hangups, s.server.Reloaded) })
 	return func() {
-		restore()
 		cancel()
 		running.Wait()
 	}
