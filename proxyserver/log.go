@@ -126,6 +126,10 @@ func (l changeLog) end(c *pool.Change) {
 			slog.String("reason", "a version-1 client does not renew: it may still work: v1_ttl of the pool is for how long"))
 		return
 	}
+	if c.Reason == pool.Expired && c.Lease.Provisional { // sooner than its TTL says
+		l.lease(string(c.Reason), c.Lease, held, slog.String("reason", "no renewal confirmed it: its client may not have heard of it"))
+		return
+	}
 	l.lease(string(c.Reason), c.Lease, held)
 }
 

@@ -38,6 +38,30 @@ func TestLogOfAReturnedWaiter(t *testing.T) {
 	})
 }
 
+// Who reads why a lease of four hours ended after half a minute need not know the rules.
+func TestLogOfAnUnconfirmedLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		opts := durable(t, t.TempDir(), 2)
+		opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+		p := start(t, opts)
+		p.granted("type=q&request_id=unconfirmed&ttl=4h")
+		firm := p.granted("type=q&request_id=firm&ttl=1m")
+		p.do("POST", "/lease/renew", withLeases(firm.Leases...))
+		time.Sleep(2 * time.Minute)
+		if err := p.stop(); err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[string]bool{"unconfirmed held=30s": true, "firm held=1m0s": false} {
+			_, line, is := strings.Cut(log.String(), "request_id="+id)
+			line, _, _ = strings.Cut(line, "\n")
+			if !is || strings.Contains(line, `reason="no renewal confirmed it`) != want {
+				t.Errorf("%s: %s\n%s", id, line, log.String())
+			}
+		}
+	})
+}
+
 // A line of a request says what the request said: no count of 0, which nobody asks for.
 func TestLogOfACount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
