@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/leasectl/leasectl/pool"
 )
 
 // A request queues once: after a restart its waiter returns, which is said once,
@@ -60,6 +63,35 @@ func TestLogOfAnUnconfirmedLease(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A reload says which pools it changed, and nothing of the others.
+func TestLogOfChangedPools(t *testing.T) {
+	var log logText
+	paced := pool.Config{Type: "paced", Names: []string{"p"}}
+	p := start(t, Options{Pools: []pool.Config{quota(2), paced, {Type: "gone", Units: 3}}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	said := func(pools ...pool.Config) (lines []string) {
+		t.Helper()
+		before := len(log.String())
+		if err := p.server.SetPools(pools); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(log.String()[before:]) {
+			if _, text, is := strings.Cut(strings.TrimSpace(line), "level=INFO msg="); is {
+				lines = append(lines, text)
+			}
+		}
+		return lines
+	}
+	if lines := said(paced, quota(2), pool.Config{Type: "gone", Units: 3}); lines != nil {
+		t.Errorf("of the same pools in another order: %q", lines)
+	}
+	slow := paced
+	slow.Pace = time.Minute
+	want := []string{`"pool changed" type=q capacity=1 before=2`, `"pool changed" type=paced capacity=1 before=1`, `"pool added" type=new capacity=5`, `"pool removed" type=gone before=3`}
+	if lines := said(quota(1), slow, pool.Config{Type: "new", Units: 5}); !slices.Equal(lines, want) {
+		t.Errorf("%q, want %q", lines, want)
+	}
 }
 
 // A line of a request says what the request said: no count of 0, which nobody asks for.

@@ -5,8 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -209,9 +212,30 @@ func (s *Server) SetPools(pools []pool.Config) error {
 	if err != nil {
 		return err
 	}
+	s.logPools(pools)
 	s.pools = pools
 	s.handler.metrics.Configured(pools)
 	return nil
+}
+
+// logPools says which pools are others from now on. The caller holds s.poolsMu.
+func (s *Server) logPools(pools []pool.Config) {
+	before := make(map[string]pool.Config)
+	for _, c := range s.pools {
+		before[c.Type] = c
+	}
+	for _, c := range pools {
+		was, there := before[c.Type]
+		delete(before, c.Type)
+		if !there {
+			s.handler.log.Info("pool added", "type", c.Type, "capacity", c.Capacity())
+		} else if !reflect.DeepEqual(was, c) {
+			s.handler.log.Info("pool changed", "type", c.Type, "capacity", c.Capacity(), "before", was.Capacity())
+		}
+	}
+	for _, typ := range slices.Sorted(maps.Keys(before)) {
+		s.handler.log.Info("pool removed", "type", typ, "before", before[typ].Capacity())
+	}
 }
 
 // Reloaded tells the server what came of reading the files of source again: nil
