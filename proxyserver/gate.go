@@ -76,10 +76,7 @@ func (g *gate) Accept() (net.Conn, error) {
 // answer looks into the accept queue and returns the client that waited there. If
 // none did, it returns when the asker has decided: an error to stop, else nothing.
 func (g *gate) answer(q look) (net.Conn, error) {
-	// A deadline that is over fails Accept without a look at the queue. One that
-	// is to come makes it look first.
-	g.deadline.SetDeadline(time.Now().Add(lookFor))
-	c, err := g.Listener.Accept()
+	c, err := g.find()
 	g.deadline.SetDeadline(time.Time{})
 	switch {
 	case err == nil:
@@ -94,4 +91,20 @@ func (g *gate) answer(q look) (net.Conn, error) {
 		return nil, http.ErrServerClosed
 	}
 	return nil, nil
+}
+
+// find returns the client that waits in the accept queue. While it cannot be accepted, as
+// when too many files are open, find tries on: the asker must not take that for nobody,
+// nor wait for an answer that net/http would get.
+func (g *gate) find() (net.Conn, error) {
+	for {
+		// A deadline that is over fails Accept without a look at the queue. One that
+		// is to come makes it look first.
+		g.deadline.SetDeadline(time.Now().Add(lookFor))
+		c, err := g.Listener.Accept()
+		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {
+			return c, err
+		}
+		time.Sleep(lookFor)
+	}
 }

@@ -3,6 +3,7 @@ package proxyserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -323,6 +325,7 @@ type lateListener struct {
 	past     chan struct{} // closed by a deadline that is over
 	conn     net.Conn
 	awake    bool
+	failures int // how often Accept fails before it returns the connection
 }
 
 func (l *lateListener) SetDeadline(t time.Time) error {
@@ -340,6 +343,10 @@ func (l *lateListener) Accept() (net.Conn, error) {
 	awake := l.awake
 	l.awake = true
 	over := !l.deadline.IsZero() && !l.deadline.After(time.Now())
+	fails := awake && !over && l.failures > 0
+	if fails {
+		l.failures--
+	}
 	l.mu.Unlock()
 	if !awake {
 		<-l.past
@@ -348,17 +355,26 @@ func (l *lateListener) Accept() (net.Conn, error) {
 	if over {
 		return nil, os.ErrDeadlineExceeded
 	}
+	if fails {
+		return nil, &net.OpError{Op: "accept", Err: syscall.ENFILE}
+	}
 	return l.conn, nil
 }
 
 func TestConnectionAtTheDeadline(t *testing.T) {
+	for _, failures := range []int{0, 2} { // as when too many files are open for a moment
+		t.Run(fmt.Sprint(failures), func(t *testing.T) { connectionAtTheDeadline(t, failures) })
+	}
+}
+
+func connectionAtTheDeadline(t *testing.T, failures int) {
 	s, err := New(Options{Pools: []pool.Config{quota(1)}, Idle: &Idle{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server, client := net.Pipe()
 	defer client.Close()
-	l := &lateListener{past: make(chan struct{}), conn: server}
+	l := &lateListener{past: make(chan struct{}), conn: server, failures: failures}
 	g, err := newGate(l, l, s.idle.connected)
 	if err != nil {
 		t.Fatal(err)
