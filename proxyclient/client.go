@@ -123,7 +123,9 @@ func newClient(o Options) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("URL: %w", err)
 	}
-	if err := leaseapi.CheckToken(o.Token); err != nil {
+	if err := leaseapi.CheckToken(o.Token); err != nil && o.TokenFile != "" {
+		return nil, fmt.Errorf("token file %s: %w: want the token alone", o.TokenFile, err)
+	} else if err != nil {
 		return nil, err
 	}
 	c := &Client{userAgent: o.UserAgent, ready: o.Ready}

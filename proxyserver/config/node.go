@@ -62,21 +62,21 @@ func (p *parser) decode(data []byte) (*yaml.Node, bool) {
 		p.errorAt(1, 1, "the file is empty")
 		return nil, false
 	case err != nil:
-		p.syntaxError(err)
+		p.syntaxError(data, err)
 		return nil, false
 	}
 	switch err := decoder.Decode(&more); {
 	case err == nil:
 		p.errorf(&more, "a second document begins: there must be one")
 	case !errors.Is(err, io.EOF):
-		p.syntaxError(err)
+		p.syntaxError(data, err)
 	}
 	return doc.Content[0], len(p.errs) == 0
 }
 
 // syntaxError reports what the YAML parser says, "yaml: line 3: did not find
-// …" for one; it knows no columns.
-func (p *parser) syntaxError(err error) {
+// …" for one; it knows no columns, and of a tab at times the line before.
+func (p *parser) syntaxError(data []byte, err error) {
 	line, text := 1, strings.TrimPrefix(err.Error(), "yaml: ")
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
 		number, what, _ := strings.Cut(rest, ": ")
@@ -84,7 +84,25 @@ func (p *parser) syntaxError(err error) {
 			line, text = n, what
 		}
 	}
+	if strings.Contains(text, "tab character") || strings.Contains(text, "cannot start any token") {
+		if line, column, found := tabNear(data, line); found {
+			p.errorAt(line, column, "a tab: YAML is indented with spaces")
+			return
+		}
+	}
 	p.errorAt(line, 1, "%s", text)
+}
+
+// tabNear finds a tab in the indentation of a line or of the next one.
+func tabNear(data []byte, line int) (at, column int, found bool) {
+	lines := strings.Split(string(data), "\n")
+	for i := max(0, line-1); i < min(line+1, len(lines)); i++ {
+		indent := len(lines[i]) - len(strings.TrimLeft(lines[i], " \t-"))
+		if tab := strings.Index(lines[i][:indent], "\t"); tab >= 0 {
+			return i + 1, tab + 1, true
+		}
+	}
+	return 0, 0, false
 }
 
 // mapping calls the function of each key of node. Unknown and repeated keys are
@@ -101,7 +119,7 @@ func (p *parser) mapping(node *yaml.Node, what string, keys map[string]func(key,
 		f := keys[key.Value]
 		switch first := seen[key.Value]; {
 		case f == nil || key.Kind != yaml.ScalarNode:
-			p.errorf(key, "key %q is not known", key.Value)
+			p.errorf(key, "key %q is not known%s", key.Value, meant(key.Value, keys))
 		case first != nil:
 			p.errorf(key, "key %q is already in line %d", key.Value, first.Line)
 		default:
@@ -109,6 +127,18 @@ func (p *parser) mapping(node *yaml.Node, what string, keys map[string]func(key,
 			f(key, value)
 		}
 	}
+}
+
+// meant is the key that differs only in dashes or case from one that is not known: some
+// have a dash and others an underscore. It is empty if there is none.
+func meant(typed string, keys map[string]func(key, value *yaml.Node)) string {
+	plain := func(key string) string { return strings.ToLower(strings.ReplaceAll(key, "-", "_")) }
+	for key := range keys {
+		if plain(key) == plain(typed) {
+			return ": did you mean " + key
+		}
+	}
+	return ""
 }
 
 // sequence returns the elements of node. An empty list is an error.
@@ -148,6 +178,8 @@ func kindOf(node *yaml.Node) string {
 		return "a number"
 	case "!!bool":
 		return "a boolean"
+	case "!!timestamp":
+		return "a date"
 	}
 	return "a string"
 }

@@ -54,7 +54,8 @@ func ParseTokens(name string, data []byte) (Tokens, error) {
 	var tokens Tokens
 	var errs []error
 	lines := make(map[[sha256.Size]byte]int)
-	for i, line := range strings.Split(string(data), "\n") {
+	text := strings.TrimPrefix(string(data), "\ufeff") // which some editors begin UTF-8 with
+	for i, line := range strings.Split(text, "\n") {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue

@@ -28,6 +28,10 @@ func TestParseTokens(t *testing.T) {
 			t.Errorf("%q is of %q, %v, want %q", shown, tok.Name, ok, want)
 		}
 	}
+	// An editor's mark of UTF-8 is no part of the first name.
+	if marked, err := ParseTokens("t", []byte("\ufeffred r1-4567890123456\n")); err != nil || marked[0].Name != "red" {
+		t.Errorf("%+v, %v", marked, err)
+	}
 	if fmt.Sprintf("%+v", tokens[0]) == "" || strings.Contains(fmt.Sprintf("%+v", tokens), "r1") {
 		t.Error("tokens can be printed")
 	}
