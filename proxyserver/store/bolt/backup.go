@@ -82,6 +82,10 @@ func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (si
 		return 0, fmt.Errorf("backup: %w", err)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new") // mode 0600
+	if errors.Is(err, os.ErrNotExist) {
+		// The error would name a file that the user did not.
+		return 0, fmt.Errorf("backup: directory %s does not exist: make it first", filepath.Dir(path))
+	}
 	if err != nil {
 		return 0, fmt.Errorf("backup: %w", err)
 	}
