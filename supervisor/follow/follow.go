@@ -16,6 +16,7 @@ type Log struct {
 	lines  lines
 	file   *os.File // nil: it is not there, or is no regular file
 	offset int64    // of what was not read yet
+	found  bool     // it was opened at some time
 	unread error    // why it could not be opened at the last look; nil: it was, or is not there
 }
 
@@ -63,6 +64,10 @@ func (l *Log) Unread() error {
 	}
 	return fmt.Errorf("cannot read log %s: %w", l.path, l.unread)
 }
+
+// Found tells whether there ever was a log that could be opened. It is not for use while
+// Find runs.
+func (l *Log) Found() bool { return l.found }
 
 // Find returns the first line for which match is true. It blocks until there is one,
 // or until ctx has ended and what was written before that is read; then ok is false.
@@ -113,6 +118,7 @@ func (l *Log) open(now os.FileInfo, err error) bool {
 		err = nil // it may come later
 	}
 	l.unread, l.offset = err, 0
+	l.found = l.found || l.file != nil
 	return l.file != nil
 }
 
