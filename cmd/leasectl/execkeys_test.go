@@ -18,7 +18,7 @@ import (
 )
 
 // ^C ends a bash script around exec as it would end one around the command alone: whoever
-// has the terminal, and while exec or acquire queues, too. Bash goes on with the script
+// has the terminal, and while exec or acquire queues, or status watches, too. Bash goes on with the script
 // if what it waited for exited by itself.
 func TestInterruptedScript(t *testing.T) {
 	t.Parallel()
@@ -32,6 +32,7 @@ func TestInterruptedScript(t *testing.T) {
 		{"the script has the terminal", command + " </dev/null", false},
 		{"queueing", command, true},
 		{"acquire", `"$0" acquire --type install --handle h`, true},
+		{"watching", `"$0" status --watch`, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +44,9 @@ func TestInterruptedScript(t *testing.T) {
 			if tt.queues {
 				w.await("it to queue", func() bool { return w.pool("install").Waiting == 1 })
 			} else {
-				s.awaits("ready")
+				w.await("it to have begun", func() bool {
+					return strings.Contains(s.said.String(), "ready") || strings.Contains(s.said.String(), "IN USE")
+				})
 			}
 			s.interrupt()
 			if strings.Contains(s.said.String(), "next") {

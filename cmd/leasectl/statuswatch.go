@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/trap/child"
 )
 
 // watchEvery is how often a watch asks for the pools: often enough for somebody
@@ -46,10 +47,14 @@ func (a *app) watchStatus(ctx context.Context, typ string) error {
 // watched is the end of a watch by a signal: the exit code says so, and there is
 // nothing to say beside it.
 func watched(ctx context.Context) error {
-	if sig, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
-		return statusError{code: 128 + int(sig.Signal)}
+	sig, ok := errors.AsType[signalError](context.Cause(ctx))
+	switch {
+	case !ok:
+		return context.Cause(ctx)
+	case isKey(sig.Signal) && child.OnTerminal():
+		return dieOf{sig: sig.Signal}
 	}
-	return context.Cause(ctx)
+	return statusError{code: 128 + int(sig.Signal)}
 }
 
 // poolWatch is what a watch has shown.
