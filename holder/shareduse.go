@@ -121,7 +121,8 @@ func (u *sharedUse) leave(ctx context.Context) (released []string, err error) {
 }
 
 // giveBackRound gives back the lease of a round that nobody uses any more, whatever a
-// command has made of its handle. A round that has no lease yet may have a request there.
+// command has made of its handle, and what a reacquire of one has put there: the handle
+// is nobody else's. A round that has no lease yet may have a request there.
 func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released []string, err error) {
 	l := roundLease(h, r, nil)
 	handle, err := OpenHandle(r.Handle)
@@ -133,7 +134,8 @@ func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released 
 	case err != nil: // something else is at its path
 		return h.giveBackCleaned(ctx, l.record)
 	}
-	return l.Release(ctx)
+	notBare := func(r lockfile.Record) bool { return !bareHandle(r) } // else any text may be there
+	return h.giveBackOwn(ctx, handle, notBare, l.record)
 }
 
 // endUse ends the use, unless it is the last one: then it stands until the round's
