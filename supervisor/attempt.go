@@ -23,7 +23,7 @@ type supervisor struct {
 
 // States of the lease, as the command sees them in LEASECTL_STATE.
 const (
-	stateAcquired = "acquired"
+	StateAcquired = "acquired"
 	stateSkipped  = "skipped"  // dry run
 	stateDegraded = "degraded" // optional, and none was had
 )
@@ -122,7 +122,7 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 	case err == nil:
 		s.lease = lease
 		s.Report.Notef("acquired %s for %s", strings.Join(lease.Names(), ", "), lease.Owner())
-		return lease, stateAcquired, nil
+		return lease, StateAcquired, nil
 	case s.Optional && holder.Denied(ctx, err):
 		s.Report.Failf("%s runs without a lease: %s", s.Args[0], holder.Describe(err))
 		return nil, stateDegraded, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/supervisor"
 )
 
 // noArgs refuses arguments that are no flags.
@@ -41,10 +42,11 @@ func looksLikeFile(path string) bool {
 }
 
 // withoutLease says that we run under an exec that has no lease: its LEASECTL_HANDLE is
-// empty, and a script that uses it makes no mistake. It is empty if it is not so.
+// empty, and a script that uses it makes no mistake. It is empty if it is not so, as
+// under an exec that has a lease whose variable was lost.
 func withoutLease() string {
 	state := os.Getenv("LEASECTL_STATE")
-	if state == "" || os.Getenv("LEASECTL_HANDLE") != "" {
+	if state == "" || state == supervisor.StateAcquired || os.Getenv("LEASECTL_HANDLE") != "" {
 		return ""
 	}
 	return "the command runs without a lease (" + state + ")"

@@ -19,6 +19,7 @@ import (
 
 type releaseOptions struct {
 	handle    string
+	none      string // why handle is empty, if that is no mistake
 	names     []string
 	scope     string
 	delay     time.Duration
@@ -61,12 +62,9 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 			if o.handle == "" || o.delay > 0 {
 				<-a.listening // the release of a handle waits for it when it has read the handle
 			}
+			o.none = lacksLease(cmd)
 			if o.all {
 				return a.releaseAll(cmd.Context(), o, cmd.Flags().Lookup("owner"))
-			}
-			if why := lacksLease(cmd); why != "" && len(o.names) == 0 && o.scope == "" {
-				a.Notef("%s: nothing is released", why)
-				return a.printReleased(nil)
 			}
 			return a.release(cmd.Context(), o)
 		},
@@ -88,7 +86,7 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 
 func (a *app) release(ctx context.Context, o *releaseOptions) error {
 	given := 0
-	for _, is := range []bool{o.handle != "", len(o.names) > 0, o.scope != ""} {
+	for _, is := range []bool{o.handle != "" || o.none != "", len(o.names) > 0, o.scope != ""} {
 		if is {
 			given++
 		}
@@ -105,7 +103,11 @@ func (a *app) release(ctx context.Context, o *releaseOptions) error {
 	if err := checkOwnerPID(o.ownerPID); err != nil {
 		return err
 	}
-	if o.handle != "" {
+	switch {
+	case o.none != "":
+		a.Notef("%s: nothing is released", o.none)
+		return a.printReleased(nil)
+	case o.handle != "":
 		return a.releaseHandle(ctx, o)
 	}
 	return a.releaseNames(ctx, o)
@@ -182,7 +184,7 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 
 // releaseAll gives back all that an owner holds and waits for.
 func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Flag) error {
-	if o.handle != "" || len(o.names) > 0 || o.scope != "" || o.delay > 0 || o.detach || o.ownerPID != 0 {
+	if o.handle != "" || o.none != "" || len(o.names) > 0 || o.scope != "" || o.delay > 0 || o.detach || o.ownerPID != 0 {
 		return usagef("--all goes with none of --handle, --names, --scope, --delay, --detach and --owner-pid")
 	}
 	who := a.owner

@@ -16,6 +16,7 @@ import (
 
 type statusOptions struct {
 	handle string
+	none   string // why handle is empty, if that is no mistake
 	typ    string // only this pool; "" is all
 	watch  bool
 }
@@ -35,10 +36,7 @@ each change.`,
   leasectl status --proxy http://127.0.0.1:8370 --output json`,
 		Args: noArgsBut("type"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if why := lacksLease(cmd); why != "" {
-				a.Notef("%s: there is nothing to show", why)
-				return nil
-			}
+			o.none = lacksLease(cmd)
 			return a.statusOf(cmd.Context(), o)
 		},
 	}
@@ -49,8 +47,12 @@ each change.`,
 }
 
 func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
-	if o.handle != "" && (o.typ != "" || o.watch) {
+	if (o.handle != "" || o.none != "") && (o.typ != "" || o.watch) {
 		return usagef("--handle goes with neither --type nor --watch")
+	}
+	if o.none != "" {
+		a.Notef("%s: there is nothing to show", o.none)
+		return nil
 	}
 	if o.watch && !a.proxy.unset() {
 		return a.watchStatus(ctx, o.typ)
