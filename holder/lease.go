@@ -92,8 +92,8 @@ func (l *Lease) Uses() string {
 // it is released.
 func (l *Lease) TTL() time.Duration { return l.grant.TTL }
 
-// Units returns how many units of a counted pool the lease was granted; zero: it is
-// of a listed pool.
+// Units returns how many units of a counted pool the lease was granted, or held when
+// this process joined it; zero: it is of a listed pool.
 func (l *Lease) Units() int { return l.grant.Units }
 
 // Used notes the most memory that a command of the lease used. The proxy is told

@@ -12,7 +12,8 @@ import (
 )
 
 // flagError words an error of the flag parser: the flag, the value, what is
-// allowed, and where an empty value comes from; of a flag that the command does not have, which ones were probably meant.
+// allowed, and where an empty value comes from; of a flag that the command does not
+// have, which ones were probably meant.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if similar := similarFlags(cmd.Flags(), unknown.GetSpecifiedName()); len(similar) > 0 {
