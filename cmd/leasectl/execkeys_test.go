@@ -18,8 +18,8 @@ import (
 )
 
 // ^C ends a bash script around exec as it would end one around the command alone: whoever
-// has the terminal, and while exec or acquire queues, or status watches, too. Bash goes on with the script
-// if what it waited for exited by itself.
+// has the terminal, and while exec or acquire queues, or status watches, too. Bash goes on
+// with the script if what it waited for exited by itself.
 func TestInterruptedScript(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
