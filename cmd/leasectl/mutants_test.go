@@ -212,6 +212,8 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/exec_cleaned", false},
 	{"a shared lease of which the handle was replaced stays", "holder/shareduse.go", "case err != nil: // something else is at its path\n\t\treturn h.giveBackCleaned(ctx, l.record)", "case err != nil: // something else is at its path\n\t\treturn nil, err",
 		"./cmd/leasectl", "TestScripts/exec_cleaned", false},
+	{"what is reacquired into a shared lease stays", "holder/shareduse.go", "return !bareHandle(r) }", "return l.isToGiveBack(r) }",
+		"./cmd/leasectl", "TestScripts/shared", false},
 	{"a handle that cannot be read keeps others from being settled", "holder/settle.go", "if !isUnread(err) {", "if true {",
 		"./cmd/leasectl", "TestScripts/exec_cleaned", false},
 	{"a release that failed is not made good at the end of exec", "holder/owed.go", "|| r.State == lockfile.StateReleasing && ", "|| false && ",

@@ -5,6 +5,10 @@ package main
 var commandMutants = []mutant{
 	{"a short wait ends without a reason", "holder/ask.go", "case p.InUse >= limit:", "case false:",
 		"./holder", "TestQueueOf", false},
+	{"a lost handle of an exec is none", "cmd/leasectl/args.go", "state == supervisor.StateAcquired ||", "state == supervisor.StateAcquired && false ||",
+		"./cmd/leasectl", "TestScripts/without_lease", false},
+	{"an empty handle beside --all is passed over", "cmd/leasectl/release.go", "o.none != \"\" || len(o.names)", "len(o.names)",
+		"./cmd/leasectl", "TestScripts/without_lease", false},
 	{"help that nobody could read is success", "cmd/leasectl/root.go", "\t\terr = help.failed\n", "",
 		"./cmd/leasectl", "TestClosedOutput", false},
 	{"a token that is replaced at each refusal is shown without a pause", "proxyclient/exchange.go", "replaced && !x.replaced //", "replaced //",
