@@ -472,3 +472,34 @@ func TestAnswersThatAreTooLong(t *testing.T) {
 		}
 	}
 }
+
+// Who has a grant, or a place in the queue, keeps it when longer names are configured.
+func TestLongerNamesRefuseNobodyWhoIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := make([]string, 3000)
+		for i := range names {
+			names[i] = fmt.Sprint("n", i)
+		}
+		p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: names}}})
+		asked := func(id string) string { return "type=q&count=3000&wait=1h&request_id=" + id }
+		granted := p.granted(asked("holds"))
+		if r := p.acquire(asked("waits")); r.status != 202 {
+			t.Fatalf("%d %.100s", r.status, r.body)
+		}
+		if err := p.server.SetPools([]pool.Config{{Type: "q", Names: append(names, strings.Repeat("n", leaseapi.MaxName))}}); err != nil {
+			t.Fatal(err)
+		}
+		if r := p.acquire(asked("new")); r.status != 400 {
+			t.Errorf("a new request: %d %.100s", r.status, r.body)
+		}
+		if again := p.granted(asked("holds")); again.Leases[0] != granted.Leases[0] {
+			t.Errorf("asked again, it has %v, not %v", again.Leases[0], granted.Leases[0])
+		}
+		waits := p.later(t.Context(), asked("waits"))
+		synctest.Wait()
+		p.release(`{"request_ids":["holds"]}`)
+		if r := <-waits; r.status != 200 {
+			t.Errorf("one that waits: %d %.100s", r.status, r.body)
+		}
+	})
+}
