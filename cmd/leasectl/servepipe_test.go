@@ -83,6 +83,25 @@ func TestServeReadsAPipeOnce(t *testing.T) {
 	s.ends(0, "msg=stopped")
 }
 
+// A hangup from before the files were read asks for no other look at them, which a pipe
+// would refuse, and the server would stay degraded.
+func TestHangupBeforeTheFilesAreRead(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(config, []byte("resources: [{type: a, names: [a]}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hangups := make(chan struct{}, 1)
+	hangups <- struct{}{}
+	s := &settings{app: new(app), hangups: hangups}
+	if err := s.read(t.Context(), &serveOptions{config: config}); err != nil {
+		t.Fatal(err)
+	}
+	if len(hangups) > 0 {
+		t.Error("it would read them again at once")
+	}
+}
+
 // A pipe that takes the place of a file is refused as any other bad file is, and stops
 // neither the server nor its end.
 func TestServeRefusesAPipeInPlaceOfAFile(t *testing.T) {

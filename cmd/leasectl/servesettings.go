@@ -39,6 +39,10 @@ func (s *settings) read(ctx context.Context, o *serveOptions) error {
 		}
 		return usageError{err}
 	}
+	select {
+	case <-s.hangups: // what it asks for is done; a pipe could not be read again
+	default:
+	}
 	if len(s.options.Pools) == 0 && o.localOf == "" {
 		return usagef("no pool to serve: name one with --pool TYPE=N or --config FILE")
 	}
