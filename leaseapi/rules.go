@@ -51,9 +51,9 @@ func CheckOwner(owner string) error {
 	return check("owner", owner, MaxOwner, notControl)
 }
 
-// CheckToken reports why token cannot be what a client shows that it may ask: it has
-// printable ASCII only, and no spaces, since it is a word of a header and of a file. The
-// error does not show it. It may be empty.
+// CheckToken reports why token cannot be the secret by which a proxy knows a client: it
+// has printable ASCII only, without spaces, since it is a word of a header and of a file.
+// It may be empty. The error does not show it.
 func CheckToken(token string) error {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("the token holds white space or characters outside printable ASCII")

@@ -1,7 +1,7 @@
-// Package object writes the text of a JSON object, field by field, as [encoding/json]
-// writes a struct. That builds a table of each type by reflection before it writes the
-// first, which takes longer than a command needs for its files, and than a server needs
-// for the records of a commit. It still reads them.
+// Package object writes the text of a JSON object, field by field: the same text as
+// [encoding/json] makes of a struct. For that encoding/json looks at each type by
+// reflection, which takes longer than a command needs to write its files, or a server to
+// write the records of a commit. What is written here is read by encoding/json.
 package object
 
 import (
