@@ -41,9 +41,9 @@ func looksLikeFile(path string) bool {
 	return err == nil || strings.Contains(path, "/") && errors.Is(err, fs.ErrNotExist)
 }
 
-// withoutLease says that we run under an exec that has no lease: its LEASECTL_HANDLE is
-// empty, and a script that uses it makes no mistake. It is empty if it is not so, as
-// under an exec that has a lease whose variable was lost.
+// withoutLease says why a command has no lease, if it runs under an exec that has none:
+// then LEASECTL_HANDLE is empty, and a script that uses it makes no mistake. It is ""
+// elsewhere, also under an exec with a lease whose script has lost the variable.
 func withoutLease() string {
 	state := os.Getenv("LEASECTL_STATE")
 	if state == "" || state == supervisor.StateAcquired || os.Getenv("LEASECTL_HANDLE") != "" {

@@ -152,8 +152,11 @@ func deathOf(err error) (d dieOf, dies bool) {
 		return d, true
 	}
 	sig, ok := errors.AsType[signalError](err)
-	return dieOf{sig: sig.Signal}, ok && isKey(sig.Signal) && child.OnTerminal()
+	return dieOf{sig: sig.Signal}, ok && isKeyHere(sig.Signal)
 }
 
 // isKey tells whether a key of the terminal sends the signal, to end what runs there.
 func isKey(sig syscall.Signal) bool { return sig == syscall.SIGINT || sig == syscall.SIGQUIT }
+
+// isKeyHere tells whether a signal is that of a key of our terminal.
+func isKeyHere(sig syscall.Signal) bool { return isKey(sig) && child.OnTerminal() }

@@ -72,6 +72,7 @@ func userAtHost(uid int, env func(string) string) string {
 // userName names a user for people: by its name in the system's list of users, else by
 // $USER, else by its number, as of the random user of a container. A $USER that is on
 // the list is somebody else: a program that changed its user, or an image, left it.
+// (If $HOME is set as well, package user takes $USER for a name of ours in any case.)
 func userName(uid int, env func(string) string) string {
 	number := strconv.Itoa(uid)
 	if u, err := user.LookupId(number); err == nil {

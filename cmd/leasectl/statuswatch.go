@@ -10,7 +10,6 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap/child"
 )
 
 // watchEvery is how often a watch asks for the pools: often enough for somebody
@@ -51,7 +50,7 @@ func watched(ctx context.Context) error {
 	switch {
 	case !ok:
 		return context.Cause(ctx)
-	case isKey(sig.Signal) && child.OnTerminal():
+	case isKeyHere(sig.Signal):
 		return dieOf{sig: sig.Signal}
 	}
 	return statusError{code: 128 + int(sig.Signal)}
