@@ -30,7 +30,7 @@ var (
 // parseMetrics holds text to the format, and to what a scraper needs beyond it:
 // each family stands once, with help and type, its samples together; no sample
 // twice; counters end in _total; histograms have ascending cumulative buckets
-// up to +Inf, whose count is theirs.
+// up to +Inf, whose count is theirs; only summaries have quantiles.
 func parseMetrics(text string) (map[string]family, error) {
 	families := make(map[string]family)
 	if !strings.HasSuffix(text, "\n") || !utf8.ValidString(text) {
@@ -48,7 +48,7 @@ func parseMetrics(text string) (map[string]family, error) {
 			helped = words[2]
 		case strings.HasPrefix(line, "# TYPE "):
 			_, twice := families[words[2]]
-			if len(words) != 4 || words[2] != helped || twice || !slices.Contains([]string{"counter", "gauge", "histogram"}, words[3]) {
+			if len(words) != 4 || words[2] != helped || twice || !slices.Contains([]string{"counter", "gauge", "histogram", "summary"}, words[3]) {
 				return nil, bad("not one type after its help")
 			}
 			if strings.HasSuffix(words[2], "_total") != (words[3] == "counter") {
@@ -61,9 +61,15 @@ func parseMetrics(text string) (map[string]family, error) {
 			if m == nil {
 				return nil, bad("no sample")
 			}
-			base := m[1]
-			if families[current].kind == "histogram" {
-				base = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(base, "_bucket"), "_sum"), "_count")
+			base, kind := m[1], families[current].kind
+			if kind == "histogram" {
+				base = strings.TrimSuffix(base, "_bucket")
+			}
+			if kind == "histogram" || kind == "summary" {
+				base = strings.TrimSuffix(strings.TrimSuffix(base, "_sum"), "_count")
+			}
+			if strings.Contains(m[2], `quantile="`) && (kind != "summary" || m[1] != current) {
+				return nil, bad("a quantile of what is no summary")
 			}
 			v, err := strconv.ParseFloat(m[3], 64)
 			if _, twice := families[current].samples[m[1]+m[2]]; base != current || twice || err != nil || math.IsNaN(v) || v < 0 {
@@ -73,13 +79,36 @@ func parseMetrics(text string) (map[string]family, error) {
 		}
 	}
 	for name, f := range families {
-		if f.kind == "histogram" {
-			if err := checkHistogram(name, f.samples); err != nil {
-				return nil, err
-			}
+		var err error
+		switch f.kind {
+		case "histogram":
+			err = checkHistogram(name, f.samples)
+		case "summary":
+			err = checkSummary(name, f.samples)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	return families, nil
+}
+
+// checkSummary looks for the sum and the count of each set of quantiles: some who scrape
+// drop a summary without them.
+func checkSummary(name string, samples map[string]float64) error {
+	for key := range samples {
+		labels, ok := strings.CutPrefix(key, name+"{")
+		if !ok {
+			continue
+		}
+		labels, _, _ = strings.Cut(labels, `,quantile="`)
+		for _, end := range []string{"_sum", "_count"} {
+			if _, ok := samples[name+end+"{"+labels+"}"]; !ok {
+				return fmt.Errorf("%s has no %s%s{%s}", key, name, end, labels)
+			}
+		}
+	}
+	return nil
 }
 
 // checkHistogram looks at the buckets of each set of labels.
@@ -241,6 +270,7 @@ func TestParseMetricsIsStrict(t *testing.T) {
 		head + "gauge\ny 1\n", head + "histogram\nx_bucket{le=\"1\"} 1\nx_sum 1\nx_count 1\n",
 		head + "histogram\nx_bucket{le=\"1\"} 2\nx_bucket{le=\"+Inf\"} 1\nx_sum 1\nx_count 1\n",
 		head + "histogram\nx_bucket{le=\"1\"} 1\nx_bucket{le=\"+Inf\"} 1\nx_count 1\n",
+		head + "gauge\nx{a=\"b\",quantile=\"1\"} 1\n", head + "summary\nx{a=\"b\",quantile=\"1\"} 1\nx_sum{a=\"b\"} 1\n",
 	} {
 		if _, err := parseMetrics(text); err == nil {
 			t.Errorf("taken: %q", text)

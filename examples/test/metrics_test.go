@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -143,12 +144,18 @@ func checkNames(t *testing.T, what, expr string, all map[string]map[string][]str
 	}
 }
 
-// Every metric, label and value in the alerts and the dashboard is one that the server prints;
-// and Prometheus, with the example's configuration, has something to show in every panel.
+// What the server prints follows the conventions, as promtool has them; every metric, label and
+// value in the alerts and the dashboard is one that it prints; and Prometheus, with the example's
+// configuration, has something to show in every panel.
 func TestMetricsExist(t *testing.T) {
 	t.Parallel()
 	s, files := metricsOfAll(t)
 	_, text := s.get("/metrics")
+	conventions := exec.Command("promtool", "check", "metrics")
+	conventions.Stdin = strings.NewReader(text)
+	if out, err := conventions.CombinedOutput(); err != nil {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	}
 	all := samples(text)
 	var rules ruleFile
 	decode(t, read(t, "prometheus/alerts.yaml"), &rules)

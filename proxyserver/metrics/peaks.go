@@ -6,32 +6,42 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
+// peaks are what leases of a pool asked for, and what their commands used. They are in
+// memory only: they are for people who set costs and capacities.
+type peaks struct{ asked, used recent } // units, bytes
+
 // keptPeaks is of how many leases of a pool the peaks are kept: enough for the 95th
 // percentile of what runs nowadays.
 const keptPeaks = 1000
 
-// peaks are what the last leases of a pool asked for, and what their commands used.
-// They are in memory only: they are for people who set costs and capacities.
-type peaks struct {
-	asked, used []int64 // units, bytes; the oldest at next once there are keptPeaks
-	next        int
+// recent is the last keptPeaks values, and the number and the sum of all.
+type recent struct {
+	values []int64 // once there are keptPeaks, the next takes the place of the oldest
+	count  int
+	sum    float64
 }
 
 func (p *peaks) add(asked int, used int64) {
-	if len(p.asked) < keptPeaks {
-		p.asked, p.used = append(p.asked, int64(asked)), append(p.used, used)
-		return
+	p.asked.add(int64(asked))
+	p.used.add(used)
+}
+
+func (r *recent) add(v int64) {
+	if r.count < keptPeaks {
+		r.values = append(r.values, v)
+	} else {
+		r.values[r.count%keptPeaks] = v
 	}
-	p.asked[p.next], p.used[p.next] = int64(asked), used
-	p.next = (p.next + 1) % keptPeaks
+	r.count++
+	r.sum += float64(v)
 }
 
 // summary returns what clients are shown; nil if there is nothing.
 func (p *peaks) summary() *leaseapi.Peaks {
-	if len(p.asked) == 0 {
+	if p.asked.count == 0 {
 		return nil
 	}
-	return &leaseapi.Peaks{Leases: len(p.asked), Asked: quantiles(p.asked), Used: quantiles(p.used)}
+	return &leaseapi.Peaks{Leases: len(p.asked.values), Asked: quantiles(p.asked.values), Used: quantiles(p.used.values)}
 }
 
 // quantiles are by the nearest rank: each is one of the values.

@@ -109,19 +109,21 @@ func (m *Counts) writeReports(t *promtext.Text, types []string) {
 
 // writePeaks writes what the last leases of counted pools asked for, and used.
 func (m *Counts) writePeaks(t *promtext.Text, types []string) {
-	write := func(name, help string, of func(*leaseapi.Peaks) leaseapi.Quantiles) {
-		t.Family(name, "gauge", help)
+	write := func(name, help string, of func(*peaks) recent) {
+		t.Family(name, "summary", help)
 		for _, typ := range types {
-			if p := m.pools[typ].peaks.summary(); p != nil {
-				q := of(p)
+			if r := of(&m.pools[typ].peaks); r.count > 0 {
+				q := quantiles(r.values)
 				t.Sample(name, promtext.Labels{"type", typ, "quantile", "0.5"}, float64(q.P50))
 				t.Sample(name, promtext.Labels{"type", typ, "quantile", "0.95"}, float64(q.P95))
 				t.Sample(name, promtext.Labels{"type", typ, "quantile", "1"}, float64(q.Max))
+				t.Sample(name+"_sum", promtext.Labels{"type", typ}, r.sum)
+				t.Sample(name+"_count", promtext.Labels{"type", typ}, float64(r.count))
 			}
 		}
 	}
-	write("leasectl_asked_units", "Units that the last leases of a counted pool had asked for.", func(p *leaseapi.Peaks) leaseapi.Quantiles { return p.Asked })
-	write("leasectl_used_bytes", "Peak memory of the commands of the same leases.", func(p *leaseapi.Peaks) leaseapi.Quantiles { return p.Used })
+	write("leasectl_asked_units", "Units that the last leases of a counted pool had asked for; sum and count are of all.", func(p *peaks) recent { return p.asked })
+	write("leasectl_used_bytes", "Peak memory of the commands of the same leases; sum and count are of all.", func(p *peaks) recent { return p.used })
 }
 
 func (m *Counts) writeRefusals(t *promtext.Text) {

@@ -49,7 +49,7 @@ type Labels []string
 // Bytes returns the text.
 func (t *Text) Bytes() []byte { return t.buf.Bytes() }
 
-// Family begins a family. Its kind is counter, gauge or histogram.
+// Family begins a family. Its kind is counter, gauge, histogram or summary.
 func (t *Text) Family(name, kind, help string) {
 	t.buf.WriteString("# HELP " + name + " " + escapeHelp(help) + "\n")
 	t.buf.WriteString("# TYPE " + name + " " + kind + "\n")
