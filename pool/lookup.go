@@ -91,18 +91,18 @@ func (s *Set) Counted(typ string) bool {
 	return p != nil && p.counted()
 }
 
-// Extent returns the capacity of the pool of a type, and how many bytes the longest of
-// its names has; zeros if there is no such pool.
-func (s *Set) Extent(typ string) (capacity, longestName int) {
+// Extent returns the capacity of the pool of a type, and the greatest size of its names;
+// zeros if there is no such pool.
+func (s *Set) Extent(typ string, size func(name string) int) (capacity, greatest int) {
 	p := s.types[typ]
-	switch {
-	case p == nil || p.retired:
+	if p == nil {
 		return 0, 0
-	case p.counted():
-		return p.Capacity(), len(madeUp(typ, lastMadeUp))
+	}
+	if p.counted() {
+		return p.Capacity(), size(madeUp(typ, lastMadeUp))
 	}
 	for _, name := range p.Names {
-		longestName = max(longestName, len(name))
+		greatest = max(greatest, size(name))
 	}
-	return p.Capacity(), longestName
+	return p.Capacity(), greatest
 }

@@ -80,9 +80,11 @@ func TestLookup(t *testing.T) {
 
 // How large a pool is, and how long its names may become.
 func TestExtent(t *testing.T) {
-	set := with(t, Config{Type: "listed", Names: []string{"a", "long", "bc"}}, Config{Type: "counted", Units: 7})
-	for typ, want := range map[string][2]int{"listed": {3, 4}, "counted": {7, len("counted-1000000")}, "none": {}} {
-		if capacity, longest := set.Extent(typ); [2]int{capacity, longest} != want {
+	set := with(t, Config{Type: "listed", Names: []string{"a", "long", "bc"}}, Config{Type: "counted", Units: 7}, Config{Type: "gone", Names: []string{"longer"}})
+	must(t, set, 0, Request{ID: "r", Type: "gone"}, "longer")
+	mustReconfigure(t, set, 0, Config{Type: "listed", Names: []string{"a", "long", "bc"}}, Config{Type: "counted", Units: 7})
+	for typ, want := range map[string][2]int{"listed": {3, 4}, "counted": {7, len("counted-1000000")}, "gone": {}, "none": {}} {
+		if capacity, longest := set.Extent(typ, func(name string) int { return len(name) }); [2]int{capacity, longest} != want {
 			t.Errorf("%s: %d, %d, want %v", typ, capacity, longest, want)
 		}
 	}

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -437,10 +438,10 @@ func TestStop(t *testing.T) {
 // A grant whose answer no client of ours reads is refused at once; a client of version 1
 // gets what it asked for.
 func TestAnswersThatAreTooLong(t *testing.T) {
-	for _, n := range []int{3, 100, leaseapi.MaxName} {
+	for _, begin := range []string{"", strings.Repeat("n", 95), strings.Repeat("n", leaseapi.MaxName-5), strings.Repeat(`<>&"\`, 10)} { // the last of which JSON escapes
 		names := make([]string, 20_000)
 		for i := range names {
-			names[i] = fmt.Sprintf("%0*d", max(n, 5), i)
+			names[i] = fmt.Sprintf("%s%05d", begin, i)
 		}
 		p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: names}, {Type: "u", Units: 20_000}}})
 		most := 0
@@ -455,9 +456,12 @@ func TestAnswersThatAreTooLong(t *testing.T) {
 			}
 			r = p.acquire(asked(most))
 			if r.status != 200 || len(r.body) > leaseapi.MaxBody || len(r.body) < leaseapi.MaxBody/2 {
-				t.Errorf("%d, %d bytes %.100s", r.status, len(r.body), r.body)
+				t.Fatalf("%d, %d bytes %.100s", r.status, len(r.body), r.body)
 			}
-			p.release(`{"names":["` + strings.Join(decode[leaseapi.AcquireReply](t, r, 200).Names, `","`) + `"]}`)
+			var all leaseapi.ReleaseRequest
+			all.Names = decode[leaseapi.AcquireReply](t, r, 200).Names
+			body, _ := json.Marshal(all)
+			p.release(string(body))
 		}
 		if r := p.acquire("type=q&count=20000"); r.status != 200 {
 			t.Errorf("version 1: %d %.100s", r.status, r.body)

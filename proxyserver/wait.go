@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -100,26 +101,36 @@ func (t *term) ask(r *request) (out outcome, c *call) {
 	return out, c
 }
 
-// besideNames is how many bytes an answer of ours has for each lease, at most, beside its
-// name, which is there twice.
+// besideNames is how many bytes there are for each lease beside twice its name, at most: in
+// an answer 59, and in the handle of a client, which has the name once, 72. What is left
+// is for all else that is in them.
 const besideNames = 80
 
 // checkAnswer refuses a new request for so many leases that no client of ours would read
-// the answer to its grant, nor what is said of them later. A client of version 1, which
-// is told the names alone, reads what it asked for.
+// the answer to its grant, or its own handle, nor what is said of them later. A client of
+// version 1, which is told the names alone, reads what it asked for.
 func (r *request) checkAnswer(set *pool.Set, now time.Duration) error {
-	if !r.ours || r.Count <= leaseapi.MaxBody/(2*leaseapi.MaxName+besideNames) || r.counted && r.Weighted {
+	if !r.ours || r.Count <= leaseapi.MaxBody/(2*longestInJSON+besideNames) || r.counted && r.Weighted {
 		return nil
 	}
 	if _, _, known := set.Request(now, r.ID); known {
 		return nil
 	}
-	capacity, longest := set.Extent(r.Type)
+	capacity, longest := set.Extent(r.Type, sizeInJSON)
 	most := leaseapi.MaxBody / (2*longest + besideNames)
 	if r.Count <= most || r.Count > capacity { // or the pools refuse it
 		return nil
 	}
 	return fmt.Errorf("%w in one answer: %d asked for, and with names as long as these %d have room", pool.ErrTooMany, r.Count, most)
+}
+
+// longestInJSON is the most that sizeInJSON returns: <, > and & take six bytes each.
+const longestInJSON = 6 * leaseapi.MaxName
+
+// sizeInJSON is how many bytes a name takes, without its quotes.
+func sizeInJSON(name string) int {
+	text, _ := json.Marshal(name) // a string always has one
+	return len(text) - len(`""`)
 }
 
 // anonymousID is the id under which the pools know a request that has none. No
