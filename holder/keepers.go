@@ -123,7 +123,7 @@ func (k *keepers) state(request string) keeperState {
 		return keeperNone
 	}
 	defer done()
-	if accepts(short) {
+	if alive, err := accepts(short); alive || err != nil {
 		return keeperAlive
 	}
 	if _, err := os.Lstat(path); err != nil {

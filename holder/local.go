@@ -84,7 +84,7 @@ func (l localProxy) check(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	if !accepts(short) {
+	if live, err := accepts(short); err == nil && !live {
 		return errNoLocal
 	}
 	client, err := proxyclient.New(proxyclient.Options{URL: proxyclient.SocketURL(short)})

@@ -40,14 +40,20 @@ func shortSocket(path string) (short string, done func(), err error) {
 
 // accepts tells whether somebody accepts connections on a Unix socket, whose
 // path is short enough. On Linux that is also known of one who has no room for
-// another now (EAGAIN, connect(2)).
-func accepts(socket string) bool {
+// another now (EAGAIN, connect(2)). An error leaves it open, as when this process
+// has no descriptor left.
+func accepts(socket string) (bool, error) {
 	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		return errors.Is(err, syscall.EAGAIN)
+	switch {
+	case err == nil:
+		conn.Close()
+		return true, nil
+	case errors.Is(err, syscall.EAGAIN):
+		return true, nil
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		return false, nil
 	}
-	conn.Close()
-	return true
+	return false, err
 }
 
 // ListenSocket listens on a Unix socket at path, of any length, that only the
@@ -93,12 +99,16 @@ func ListenSocket(ctx context.Context, path string) (l net.Listener, done func()
 // removeDead removes the socket that a killed server left.
 func removeDead(path, short string) error {
 	info, err := os.Lstat(path)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil
-	case info.Mode().Type() != fs.ModeSocket:
+	}
+	if info.Mode().Type() != fs.ModeSocket {
 		return invalidf("--socket %q: a file that is not a socket is there", path)
-	case accepts(short):
+	}
+	switch live, err := accepts(short); {
+	case err != nil:
+		return fmt.Errorf("find out whether a server listens on socket %s: %w", path, err)
+	case live:
 		return invalidf("--socket %q: another server listens there", path)
 	}
 	if err := os.Remove(path); err != nil {

@@ -3,6 +3,7 @@ package holder
 import (
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -36,5 +37,42 @@ func TestListenSocketOfABusyServer(t *testing.T) {
 	}
 	if err == nil {
 		done()
+	}
+}
+
+// Only a refusal says that nobody listens: a socket of another kind is not taken away, nor is
+// any while this process has no descriptor left to find out.
+func TestListenSocketInDoubt(t *testing.T) {
+	dir := t.TempDir()
+	datagrams, err := net.ListenPacket("unixgram", filepath.Join(dir, "datagrams"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer datagrams.Close()
+	live, err := net.Listen("unix", filepath.Join(dir, "live"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer live.Close()
+	refused := func(path string, want error) {
+		t.Helper()
+		if err := removeDead(path, path); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	refused(datagrams.LocalAddr().String(), syscall.EPROTOTYPE)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	refused(live.Addr().String(), syscall.EMFILE)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
 	}
 }
