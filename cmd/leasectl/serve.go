@@ -25,8 +25,8 @@ the leases for its next start. Messages go to stderr, one line per event.
 
 Its files (--config, --tokens, --tls-cert, --tls-key) are read again when
 they change, within a few seconds, or at once on HUP. An invalid file is rejected
-and the old settings stay; the log and /readyz say why. A pipe, such as <(…), is
-read once.
+and the old settings stay; the log and /readyz say why. The files for etcd are
+read when they are needed. A pipe, such as <(…), is read once.
 
 With --data etcd://HOST:PORT,…/PREFIX any number of servers share their leases: one
 leads, and the others refuse calls and say who does. When the leader dies, stops
@@ -103,7 +103,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 			return err
 		}
 	}
-	if err := o.openData(&set.options); err != nil {
+	if err := o.openData(&set.options, set.readEtcdFile); err != nil {
 		return err
 	}
 	if set.server, err = proxyserver.New(set.options); err != nil {
@@ -125,11 +125,11 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 }
 
 // openData opens where the leases are kept.
-func (o *serveOptions) openData(options *proxyserver.Options) (err error) {
+func (o *serveOptions) openData(options *proxyserver.Options, readEtcdFile func(string) ([]byte, error)) (err error) {
 	switch {
 	case o.data == "":
 	case etcd.IsURL(o.data):
-		options.Election, err = o.etcd.open(o.data, options.Log)
+		options.Election, err = o.etcd.open(o.data, readEtcdFile, options.Log)
 	default:
 		options.Store, err = bolt.Open(o.data)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,10 +84,15 @@ func (o *etcdOptions) host() string {
 	return u.Hostname()
 }
 
+// files are those that are read whenever they are needed.
+func (o *etcdOptions) files() []string {
+	return slices.DeleteFunc([]string{o.ca, o.cert, o.key, o.credentials}, func(file string) bool { return file == "" })
+}
+
 // open returns how this server takes part in who leads.
-func (o *etcdOptions) open(data string, log *slog.Logger) (store.Election, error) {
+func (o *etcdOptions) open(data string, readFile func(string) ([]byte, error), log *slog.Logger) (store.Election, error) {
 	return etcd.Open(etcd.Options{
 		URL: data, Advertise: o.advertise, TTL: o.leaderTTL, NoCompact: o.noCompact,
-		CAFile: o.ca, CertFile: o.cert, KeyFile: o.key, CredentialsFile: o.credentials, Log: log,
+		CAFile: o.ca, CertFile: o.cert, KeyFile: o.key, CredentialsFile: o.credentials, ReadFile: readFile, Log: log,
 	})
 }

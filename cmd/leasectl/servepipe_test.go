@@ -22,15 +22,23 @@ func newPipeFile(t *testing.T) (path string) {
 }
 
 // A server whose file is a pipe that nobody writes says so, and TERM ends it. HUP does
-// not, as it does not later.
+// not, as it does not later, if there is a file to read again.
 func TestServeWaitsForAPipe(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
-	for _, flags := range [][]string{{"--config"}, {"--tokens"}, {"--tls-cert", "--tls-key"}} {
-		t.Run(flags[0], func(t *testing.T) {
+	ofEtcd := []string{"--data", "etcds://127.0.0.1:1/leases"}
+	for _, c := range []struct{ pipes, others []string }{
+		{[]string{"--config"}, nil},
+		{[]string{"--tokens"}, nil},
+		{[]string{"--tls-cert", "--tls-key"}, nil},
+		{[]string{"--data-ca"}, ofEtcd},
+		{[]string{"--data-cert", "--data-key"}, ofEtcd},
+		{[]string{"--data-credentials"}, ofEtcd},
+	} {
+		t.Run(c.pipes[0], func(t *testing.T) {
 			t.Parallel()
-			args := []string{"serve", "--listen", "127.0.0.1:0", "--pool", "q=1"}
-			for _, flag := range flags {
+			args := append([]string{"serve", "--listen", "127.0.0.1:0", "--pool", "q=1"}, c.others...)
+			for _, flag := range c.pipes {
 				args = append(args, flag, newPipeFile(t))
 			}
 			log := new(liveLog)
@@ -39,12 +47,15 @@ func TestServeWaitsForAPipe(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
+			defer cmd.Process.Kill() // if await gives up
 			stuck := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 			defer stuck.Stop()
 			await(t, log, "it to say what it waits for", func() bool {
 				return strings.Contains(log.String(), "it is a pipe, and nobody has written and closed it yet")
 			})
-			cmd.Process.Signal(syscall.SIGHUP)
+			if c.others == nil {
+				cmd.Process.Signal(syscall.SIGHUP)
+			}
 			cmd.Process.Signal(syscall.SIGTERM)
 			if code := exitCode(cmd.Wait()); code != 128+int(syscall.SIGTERM) {
 				t.Errorf("exit code %d\n%s", code, log)

@@ -19,6 +19,8 @@ type settings struct {
 	sources     []*config.Source
 	certificate config.Certificate
 	hangups     <-chan struct{} // each asks for a reload; nil: there are no files
+
+	readEtcdFile func(file string) ([]byte, error)
 }
 
 // read reads all files for the first time. It waits for those that are pipes.
@@ -33,7 +35,11 @@ func (s *settings) read(ctx context.Context, o *serveOptions) error {
 	if o.tlsCert != "" {
 		s.sources = append(s.sources, config.CertificateFrom("tls-cert", o.tlsCert, o.tlsKey, &s.certificate))
 	}
-	if err := config.Start(ctx, s.sources, s.warn); err != nil {
+	err := config.Start(ctx, s.sources, s.warn)
+	if err == nil {
+		s.readEtcdFile, err = config.Pipes(ctx, o.etcd.files(), s.warn)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			return err
 		}

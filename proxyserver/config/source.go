@@ -5,10 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"syscall"
-	"time"
 )
 
 // Source is what is read from files at the start, and again when they change.
@@ -53,38 +50,13 @@ func (s *Source) start(ctx context.Context, warn func(Warning)) error {
 	return s.Take(texts)
 }
 
-// pipeWait is how long a pipe may stay open without a word: more than a program takes
-// that writes it.
-const pipeWait = 3 * time.Second
-
 // readFirst reads a file of any kind to its end, which only ctx bounds.
 func (s *Source) readFirst(ctx context.Context, file string, warn func(Warning)) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err != nil || info.Mode().IsRegular() || info.IsDir() {
+	if !isPipe(file) {
 		return os.ReadFile(file)
 	}
 	s.once = true
-	type content struct {
-		text []byte
-		err  error
-	}
-	whole := make(chan content, 1)
-	go func() { // while nobody opens a pipe to write, only the end of the program ends it
-		text, err := os.ReadFile(file)
-		whole <- content{text, err}
-	}()
-	slow := time.NewTimer(pipeWait)
-	defer slow.Stop()
-	for {
-		select {
-		case c := <-whole:
-			return c.text, c.err
-		case <-slow.C:
-			warn(Warning{File: file, Text: "it is a pipe, and nobody has written and closed it yet: nothing is served before"})
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+	return readPipe(ctx, file, warn)
 }
 
 // look takes the files up if they have changed and two looks found the same, or
@@ -107,20 +79,6 @@ func (s *Source) look(must bool) (tried bool, err error) {
 }
 
 var errOnce = errors.New("a pipe was read to its end at the start, and cannot be read again: start the server anew")
-
-// readAgain reads a regular file. It never blocks, as a pipe would that has taken the
-// place of one.
-func readAgain(file string) ([]byte, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return nil, fmt.Errorf("%s is no file any more, but a pipe or the like", file)
-	}
-	return io.ReadAll(f)
-}
 
 // read returns what the files hold, each read by readFile. An error has a fingerprint
 // too, so that one that lasts is reported once.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,9 @@ type Options struct {
 	CAFile            string // PEM file; its certificates are trusted instead of the system's
 	CertFile, KeyFile string // PEM files of this server's certificate for etcd
 	CredentialsFile   string // holds user:password
+	// ReadFile reads these files, each whenever it is needed, so that they may be
+	// replaced. It must not block. Nil: [os.ReadFile].
+	ReadFile func(file string) ([]byte, error)
 
 	Log *slog.Logger // nil: no log
 }
@@ -60,20 +64,23 @@ func Open(o Options) (*Elector, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.ReadFile == nil {
+		o.ReadFile = os.ReadFile
+	}
 	var s *secure
 	if a.TLS {
-		if s, err = newSecure(o.CAFile, o.CertFile, o.KeyFile); err != nil {
+		if s, err = newSecure(o); err != nil {
 			return nil, err
-		}
-	}
-	if o.CredentialsFile != "" {
-		if _, _, err := readCredentials(o.CredentialsFile); err != nil {
-			return nil, fmt.Errorf("read the credentials of etcd: %w", err)
 		}
 	}
 	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	c := &client{gateway: newGateway(a, s, o.CredentialsFile), prefix: a.Prefix, ttl: o.TTL, log: o.Log}
+	c := &client{gateway: newGateway(a, s, o), prefix: a.Prefix, ttl: o.TTL, log: o.Log}
+	if c.credentials != "" {
+		if _, _, err := c.readCredentials(); err != nil {
+			return nil, fmt.Errorf("read the credentials of etcd: %w", err)
+		}
+	}
 	p := newPresence(c, o.Advertise)
 	return &Elector{client: c, url: o.Advertise, presence: p, upkeep: newUpkeep(c, p, o.NoCompact)}, nil
 }

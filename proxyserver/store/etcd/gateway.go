@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +22,7 @@ type gateway struct {
 	current     atomic.Int64
 	http        http.Client
 	credentials string // path of a file with user:password; empty: none are needed
+	readFile    func(file string) ([]byte, error)
 
 	authenticating chan struct{} // has room for the one request that gets a new token
 
@@ -33,8 +33,8 @@ type gateway struct {
 // maxResponse is more than any answer: a page of the largest values, in base64.
 const maxResponse = 1 << 30
 
-func newGateway(a Address, secure *secure, credentials string) *gateway {
-	g := &gateway{credentials: credentials, authenticating: make(chan struct{}, 1)}
+func newGateway(a Address, secure *secure, o Options) *gateway {
+	g := &gateway{credentials: o.CredentialsFile, readFile: o.ReadFile, authenticating: make(chan struct{}, 1)}
 	for _, host := range a.Hosts {
 		g.bases = append(g.bases, a.scheme()+host)
 	}
@@ -154,7 +154,7 @@ func (g *gateway) authenticate(ctx context.Context, base, old string) (string, e
 	if token := g.lastToken(); token != old { // somebody was faster
 		return token, nil
 	}
-	user, password, err := readCredentials(g.credentials)
+	user, password, err := g.readCredentials()
 	if err != nil {
 		return "", err
 	}
@@ -180,15 +180,15 @@ func (g *gateway) lastToken() string {
 	return g.token
 }
 
-// readCredentials reads a file that holds user:password.
-func readCredentials(path string) (user, password string, err error) {
-	text, err := os.ReadFile(path)
+// readCredentials reads the file that holds user:password.
+func (g *gateway) readCredentials() (user, password string, err error) {
+	text, err := g.readFile(g.credentials)
 	if err != nil {
 		return "", "", err
 	}
 	user, password, ok := strings.Cut(strings.TrimSpace(string(text)), ":")
 	if !ok || user == "" {
-		return "", "", fmt.Errorf("%s: want one line with user:password", path)
+		return "", "", fmt.Errorf("%s: want one line with user:password", g.credentials)
 	}
 	return user, password, nil
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
-	"os"
 	"time"
 )
 
@@ -16,11 +15,12 @@ type secure struct {
 	ca          string // PEM file of the authorities that are trusted; empty: the system's
 	certificate string // PEM files of the client's certificate and its key;
 	key         string // empty: it has none
+	readFile    func(file string) ([]byte, error)
 }
 
 // newSecure makes sure that the files can be read.
-func newSecure(ca, certificate, key string) (*secure, error) {
-	s := &secure{ca: ca, certificate: certificate, key: key}
+func newSecure(o Options) (*secure, error) {
+	s := &secure{ca: o.CAFile, certificate: o.CertFile, key: o.KeyFile, readFile: o.ReadFile}
 	_, err := s.config()
 	return s, err
 }
@@ -29,7 +29,7 @@ func newSecure(ca, certificate, key string) (*secure, error) {
 func (s *secure) config() (*tls.Config, error) {
 	c := new(tls.Config)
 	if s.ca != "" {
-		pem, err := os.ReadFile(s.ca)
+		pem, err := s.readFile(s.ca)
 		if err != nil {
 			return nil, fmt.Errorf("read the CA of etcd: %w", err)
 		}
@@ -39,7 +39,7 @@ func (s *secure) config() (*tls.Config, error) {
 		}
 	}
 	if s.certificate != "" {
-		own, err := tls.LoadX509KeyPair(s.certificate, s.key)
+		own, err := s.pair()
 		if err != nil {
 			return nil, fmt.Errorf("read the certificate for etcd: %w", err)
 		}
@@ -47,6 +47,19 @@ func (s *secure) config() (*tls.Config, error) {
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil }
 	}
 	return c, nil
+}
+
+// pair reads the client's certificate.
+func (s *secure) pair() (tls.Certificate, error) {
+	cert, err := s.readFile(s.certificate)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := s.readFile(s.key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
 }
 
 // dialTime bounds each half of a connection: the dial, and the TLS handshake.

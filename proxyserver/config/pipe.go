@@ -1,0 +1,79 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+)
+
+// Pipes reads those of files that are pipes, as [Start] does. It returns a function that
+// reads any of files without blocking: a pipe from memory, any other as it is then.
+func Pipes(ctx context.Context, files []string, warn func(Warning)) (readFile func(file string) ([]byte, error), err error) {
+	kept := make(map[string][]byte)
+	for _, file := range files {
+		if _, known := kept[file]; known || !isPipe(file) {
+			continue
+		}
+		if kept[file], err = readPipe(ctx, file, warn); err != nil {
+			return nil, err
+		}
+	}
+	return func(file string) ([]byte, error) {
+		if text, ok := kept[file]; ok {
+			return text, nil
+		}
+		return readAgain(file)
+	}, nil
+}
+
+// isPipe reports whether file is there, and is a pipe or the like.
+func isPipe(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
+}
+
+// pipeWait is how long a pipe may stay open without a word: more than a program takes
+// that writes it.
+const pipeWait = 3 * time.Second
+
+// readPipe reads a pipe to its end, which only ctx bounds.
+func readPipe(ctx context.Context, file string, warn func(Warning)) ([]byte, error) {
+	type content struct {
+		text []byte
+		err  error
+	}
+	whole := make(chan content, 1)
+	go func() { // while nobody opens a pipe to write, only the end of the program ends it
+		text, err := os.ReadFile(file)
+		whole <- content{text, err}
+	}()
+	slow := time.NewTimer(pipeWait)
+	defer slow.Stop()
+	for {
+		select {
+		case c := <-whole:
+			return c.text, c.err
+		case <-slow.C:
+			warn(Warning{File: file, Text: "it is a pipe, and nobody has written and closed it yet: nothing is served before"})
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// readAgain reads a regular file. It never blocks, as a pipe would that has taken the
+// place of one.
+func readAgain(file string) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, fmt.Errorf("%s is no file any more, but a pipe or the like", file)
+	}
+	return io.ReadAll(f)
+}
