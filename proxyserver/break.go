@@ -15,40 +15,46 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	if !h.readOperation(c, "to break a lease", w, r, &req, func() error { return checkBreak(req) }) {
 		return
 	}
-	reply, failed, err := h.breakLease(c, req)
+	reply, err := h.breakLease(c, req)
+	notHeld, isNotHeld := errors.AsType[notHeldError](err)
 	switch {
-	case err != nil:
-		unavailable(w, err)
-	case errors.Is(failed, pool.ErrUnknownName):
-		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownName, fmt.Sprintf("the server has never had a lease %q", leaseapi.Shorten(req.Name)))
-	case failed != nil:
-		problem(w, http.StatusConflict, leaseapi.ProblemNotHeld, failed.Error())
-	default:
+	case err == nil:
 		answer(w, http.StatusOK, reply)
+	case errors.Is(err, pool.ErrUnknownName):
+		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownName, fmt.Sprintf("the server has never had a lease %q", leaseapi.Shorten(req.Name)))
+	case isNotHeld:
+		problem(w, http.StatusConflict, leaseapi.ProblemNotHeld, string(notHeld))
+	default:
+		h.refuseCall(w, err)
 	}
 }
 
-// breakLease does what req asks for, and notes who did it. failed is why nothing was
-// done; err is the term's.
-func (h *handler) breakLease(c caller, req leaseapi.BreakRequest) (reply leaseapi.BreakReply, failed, err error) {
+// notHeldError says that nobody holds the lease that is to be broken.
+type notHeldError string
+
+func (e notHeldError) Error() string { return string(e) }
+
+// breakLease does what req asks for, and notes who did it.
+func (h *handler) breakLease(c caller, req leaseapi.BreakRequest) (leaseapi.BreakReply, error) {
 	var l pool.Lease
 	var ended bool
 	var locked pool.Locked // the lock delay that keeps the name; zero: none does
 	t := h.term()
-	err = t.do(func(set *pool.Set, now time.Duration) {
-		l, ended, failed = breakLease(set, now, req)
+	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
+		l, ended, err = breakLease(set, now, req)
 		locked, _ = set.Locked(now, req.Name)
+		return err
 	})
-	if err != nil || failed != nil {
-		return reply, failed, err
+	if err != nil {
+		return leaseapi.BreakReply{}, err
 	}
 	h.logOperation(c, "break", "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
-	reply = leaseapi.BreakReply{Lease: poolLease(t.clock, l, false), Ended: ended}
+	reply := leaseapi.BreakReply{Lease: poolLease(t.clock, l, false), Ended: ended}
 	if ended && locked.Until > 0 {
 		reply.FreeIn = leaseapi.Duration(round(max(0, t.clock.until(locked.Until))))
 		reply.FreeAt = t.clock.wall(locked.Until)
 	}
-	return reply, nil, nil
+	return reply, nil
 }
 
 func checkBreak(req leaseapi.BreakRequest) error {
@@ -79,12 +85,12 @@ func broken(set *pool.Set, now time.Duration, req leaseapi.BreakRequest, held bo
 	case errors.Is(err, pool.ErrUnknownName):
 		return l, false, err
 	case req.Generation == 0:
-		return l, false, fmt.Errorf("nobody holds %q", req.Name)
+		return l, false, notHeldError(fmt.Sprintf("nobody holds %q", req.Name))
 	}
 	// To renew a lease that has ended changes nothing, and tells why it ended.
 	_, why := set.Renew(now, pool.Ref{Name: req.Name, Generation: req.Generation}, 0)
 	if why == leaseapi.ReasonBroken+pool.Reason(req.Reason) {
 		return pool.Lease{Name: req.Name, Generation: req.Generation, Granted: now, Expires: now, Broken: req.Reason}, true, nil
 	}
-	return l, false, fmt.Errorf("the lease of %q with generation %d has ended (%s)", req.Name, req.Generation, why)
+	return l, false, notHeldError(fmt.Sprintf("the lease of %q with generation %d has ended (%s)", req.Name, req.Generation, why))
 }

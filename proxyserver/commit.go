@@ -25,6 +25,11 @@ var (
 	errPanicked = errors.New("a call failed half-way, and the server ends")
 )
 
+// refusesAll reports whether err is why a term refuses every call, whatever it asks for.
+func refusesAll(err error) bool {
+	return errors.Is(err, errStopping) || errors.Is(err, ErrStore) || errors.Is(err, errPanicked) || errors.Is(err, store.ErrNotLeader)
+}
+
 // batch is what goes into one transaction: all that was decided while the
 // transaction before it was being committed.
 type batch struct {

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -20,20 +21,22 @@ func (h *handler) servePause(c caller, w http.ResponseWriter, r *http.Request) {
 	if !h.readOperation(c, "to pause a pool", w, r, &req, check) {
 		return
 	}
-	reply, failed, err := h.pause(c, req)
-	answerPause(w, reply, failed, err)
+	reply, err := h.pause(c, req)
+	h.answerPause(w, reply, err)
 }
 
-// pause does what req asks for, and notes who did it. failed is why nothing was
-// done; err is the term's.
-func (h *handler) pause(c caller, req leaseapi.PauseRequest) (reply leaseapi.PauseReply, failed, err error) {
+// pause does what req asks for, and notes who did it.
+func (h *handler) pause(c caller, req leaseapi.PauseRequest) (leaseapi.PauseReply, error) {
 	var pause pool.Pause
 	t := h.term()
-	err = t.do(func(set *pool.Set, now time.Duration) { pause, failed = set.Pause(now, req.Type, req.Reason) })
-	if err == nil && failed == nil {
+	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
+		pause, err = set.Pause(now, req.Type, req.Reason)
+		return err
+	})
+	if err == nil {
 		h.logOperation(c, "pause", "type", req.Type, "reason", req.Reason)
 	}
-	return pauseReply(t.clock, req.Type, pause), failed, err
+	return pauseReply(t.clock, req.Type, pause), err
 }
 
 func (h *handler) serveResume(c caller, w http.ResponseWriter, r *http.Request) {
@@ -41,23 +44,26 @@ func (h *handler) serveResume(c caller, w http.ResponseWriter, r *http.Request) 
 	if !h.readOperation(c, "to resume a pool", w, r, &req, func() error { return leaseapi.CheckType(req.Type) }) {
 		return
 	}
-	reply, failed, err := h.resume(c, req, "")
-	answerPause(w, reply, failed, err)
+	reply, err := h.resume(c, req, "")
+	h.answerPause(w, reply, err)
 }
 
 // resume does what req asks for, and notes who did it, and why if that was said.
-func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (reply leaseapi.PauseReply, failed, err error) {
+func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (leaseapi.PauseReply, error) {
 	var pause pool.Pause
 	t := h.term()
-	err = t.do(func(set *pool.Set, now time.Duration) { pause, failed = set.Resume(now, req.Type) })
-	if err == nil && failed == nil {
+	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
+		pause, err = set.Resume(now, req.Type)
+		return err
+	})
+	if err == nil {
 		attrs := []any{"type", req.Type}
 		if reason != "" {
 			attrs = append(attrs, "reason", reason)
 		}
 		h.logOperation(c, "resume", attrs...)
 	}
-	return pauseReply(t.clock, req.Type, pause), failed, err
+	return pauseReply(t.clock, req.Type, pause), err
 }
 
 // pauseReply tells of a pause of the pool of a type; the zero Pause: there is, and was,
@@ -70,13 +76,13 @@ func pauseReply(clock clock, typ string, pause pool.Pause) leaseapi.PauseReply {
 	return reply
 }
 
-func answerPause(w http.ResponseWriter, reply leaseapi.PauseReply, failed, err error) {
+func (h *handler) answerPause(w http.ResponseWriter, reply leaseapi.PauseReply, err error) {
 	switch {
-	case err != nil:
-		unavailable(w, err)
-	case failed != nil:
+	case err == nil:
+		answer(w, http.StatusOK, reply)
+	case errors.Is(err, pool.ErrUnknownType):
 		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownType, fmt.Sprintf("there is no pool of type %q", reply.Type))
 	default:
-		answer(w, http.StatusOK, reply)
+		h.refuseCall(w, err)
 	}
 }

@@ -16,23 +16,18 @@ func (h *handler) serveResize(c caller, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	var lease pool.Lease
-	var refused error
-	err := h.term().attempt(func(set *pool.Set, now time.Duration) error {
+	err := h.term().attempt(func(set *pool.Set, now time.Duration) (err error) {
 		meant := leaseapi.Lease{Name: req.Name, Generation: req.Generation}
-		if err := c.mayTouch(set, now, []leaseapi.Lease{meant}); err != nil {
-			return err
+		if err = c.mayTouch(set, now, []leaseapi.Lease{meant}); err == nil {
+			lease, err = resize(set, now, req)
 		}
-		lease, refused = resize(set, now, req)
-		return nil
+		return err
 	})
-	switch {
-	case err != nil:
-		h.refuseCall(w, err)
-	case refused != nil:
-		h.refuseResize(w, req, lease, refused)
-	default:
-		answer(w, http.StatusOK, leaseapi.ResizeReply{Units: lease.Units, Resizes: lease.Resizes})
+	if err != nil {
+		h.refuseResize(w, req, lease, err)
+		return
 	}
+	answer(w, http.StatusOK, leaseapi.ResizeReply{Units: lease.Units, Resizes: lease.Resizes})
 }
 
 func checkResize(req leaseapi.ResizeRequest) error {
@@ -63,10 +58,12 @@ func resize(set *pool.Set, now time.Duration, req leaseapi.ResizeRequest) (pool.
 	return set.Resize(now, pool.Ref{Name: req.Name, Generation: req.Generation}, pool.Resizing{From: req.From, To: to, After: req.After})
 }
 
-// refuseResize answers a resize that changed nothing.
+// refuseResize answers a resize that changed nothing, of lease as it is.
 func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest, lease pool.Lease, err error) {
 	p := leaseapi.Problem{Status: http.StatusConflict, Detail: err.Error(), Held: lease.Units, Resizes: lease.Resizes}
-	switch noRoom, _ := errors.AsType[*pool.NoRoomError](err); {
+	noRoom, _ := errors.AsType[*pool.NoRoomError](err)
+	lost, _ := errors.AsType[*pool.LostError](err)
+	switch {
 	case noRoom != nil:
 		p.Type, p.Need, p.Free, p.Held = leaseapi.ProblemNoRoom, noRoom.Need, noRoom.Free, noRoom.Held
 		p.Reason = whyNoRoom(noRoom)
@@ -76,13 +73,12 @@ func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest
 		p.Type = leaseapi.ProblemStale
 	case errors.Is(err, pool.ErrListed), errors.Is(err, pool.ErrNoCost), errors.Is(err, pool.ErrUnknownType):
 		p.Type = leaseapi.ProblemNotCounted
-	default:
-		reason := leaseapi.ReasonUnknown
-		if lost, ok := errors.AsType[*pool.LostError](err); ok {
-			reason = string(lost.Reason)
-		}
+	case lost != nil:
 		p.Type, p.Status, p.Held, p.Resizes = leaseapi.ProblemLost, http.StatusGone, 0, 0
-		p.Lost = []leaseapi.Lost{{Lease: leaseapi.Lease{Name: req.Name, Generation: req.Generation}, Reason: reason}}
+		p.Lost = []leaseapi.Lost{{Lease: leaseapi.Lease{Name: req.Name, Generation: req.Generation}, Reason: string(lost.Reason)}}
+	default:
+		h.refuseCall(w, err)
+		return
 	}
 	h.metrics.Refused(lease.Type, resizeRefusals[p.Type])
 	writeProblem(w, p)

@@ -243,7 +243,7 @@ func (s *Server) logPools(pools []pool.Config) {
 // to the metrics, and as long as it lasts to [leaseapi.PathReady]. That the server ends is
 // not said of the files.
 func (s *Server) Reloaded(source string, err error) {
-	if errors.Is(err, errStopping) || errors.Is(err, ErrStore) || errors.Is(err, errPanicked) {
+	if refusesAll(err) {
 		return
 	}
 	s.handler.metrics.Reloaded(source, err == nil)

@@ -19,7 +19,7 @@ type operation struct {
 	fields []string // of the form, beside the reason: of what
 	now    bool     // the operator may choose that it is done at once
 	back   func(h *handler, q url.Values) string
-	do     func(h *handler, c caller, form url.Values) (failed, err error)
+	do     func(h *handler, c caller, form url.Values) error
 }
 
 // operations are those of the status page, by path.
@@ -30,18 +30,18 @@ var operations = map[string]operation{
 			return "The pool " + q.Get("type") + " grants nothing until it is resumed, restarts included. Leases are renewed and released as ever; those who wait read the reason."
 		},
 		back: func(_ *handler, q url.Values) string { return page.PoolPath(q.Get("type")) },
-		do: func(h *handler, c caller, form url.Values) (failed, err error) {
-			_, failed, err = h.pause(c, leaseapi.PauseRequest{Type: form.Get("type"), Reason: form.Get("reason")})
-			return failed, err
+		do: func(h *handler, c caller, form url.Values) error {
+			_, err := h.pause(c, leaseapi.PauseRequest{Type: form.Get("type"), Reason: form.Get("reason")})
+			return err
 		},
 	},
 	"/ui/resume": {
 		title: "Resume", fields: []string{"type"},
 		text: func(q url.Values) string { return "The pool " + q.Get("type") + " grants again, at its pace." },
 		back: func(_ *handler, q url.Values) string { return page.PoolPath(q.Get("type")) },
-		do: func(h *handler, c caller, form url.Values) (failed, err error) {
-			_, failed, err = h.resume(c, leaseapi.ResumeRequest{Type: form.Get("type")}, form.Get("reason"))
-			return failed, err
+		do: func(h *handler, c caller, form url.Values) error {
+			_, err := h.resume(c, leaseapi.ResumeRequest{Type: form.Get("type")}, form.Get("reason"))
+			return err
 		},
 	},
 	"/ui/remove": {
@@ -50,9 +50,9 @@ var operations = map[string]operation{
 			return "The request " + q.Get("request") + " leaves the queue without a lease, and its user reads the reason."
 		},
 		back: func(_ *handler, q url.Values) string { return page.RequestPath(q.Get("request")) },
-		do: func(h *handler, c caller, form url.Values) (failed, err error) {
-			_, failed, err = h.remove(c, leaseapi.RemoveRequest{RequestID: form.Get("request"), Reason: form.Get("reason")})
-			return failed, err
+		do: func(h *handler, c caller, form url.Values) error {
+			_, err := h.remove(c, leaseapi.RemoveRequest{RequestID: form.Get("request"), Reason: form.Get("reason")})
+			return err
 		},
 	},
 	"/ui/break": {
@@ -61,14 +61,14 @@ var operations = map[string]operation{
 			return "The lease " + q.Get("name") + " is taken away from its holder, who reads the reason with the next renewal. Its name is free when the holder gives it back, or when the lease ends."
 		},
 		back: (*handler).poolOfName,
-		do: func(h *handler, c caller, form url.Values) (failed, err error) {
+		do: func(h *handler, c caller, form url.Values) error {
 			generation, err := strconv.ParseUint(form.Get("generation"), 10, 64)
 			if err != nil {
-				return err, nil
+				return err
 			}
 			req := leaseapi.BreakRequest{Name: form.Get("name"), Generation: generation, Reason: form.Get("reason"), Now: form.Get("now") == "true"}
-			_, failed, err = h.breakLease(c, req)
-			return failed, err
+			_, err = h.breakLease(c, req)
+			return err
 		},
 	},
 }
@@ -92,19 +92,19 @@ func (h *handler) serveOperation(c caller, op operation, w http.ResponseWriter, 
 			return
 		}
 		back := op.back(h, form) // before it is done: afterwards nobody may hold the name
-		var failed, err error
-		if failed = checkReason(form.Get("reason")); failed == nil {
-			failed, err = op.do(h, c, form)
+		err := checkReason(form.Get("reason"))
+		if err == nil {
+			err = op.do(h, c, form)
 		}
 		switch {
-		case err != nil:
-			h.message(w, r, http.StatusServiceUnavailable, "Not available", "The server does not answer: "+err.Error())
-			return
-		case failed == nil:
+		case err == nil:
 			http.Redirect(w, r, back, http.StatusSeeOther)
 			return
+		case refusesAll(err):
+			h.message(w, r, http.StatusServiceUnavailable, "Not available", "The server does not answer: "+err.Error())
+			return
 		}
-		failure, status = "It was not done: "+failed.Error(), http.StatusConflict
+		failure, status = "It was not done: "+err.Error(), http.StatusConflict
 	}
 	asked := page.Operation{
 		Path: r.URL.Path, Title: op.title, Text: op.text(form), Reason: form.Get("reason"),

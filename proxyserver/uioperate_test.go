@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -127,5 +128,30 @@ func TestPageWithoutTokensOnlyShows(t *testing.T) {
 	}
 	if text := b.page("/ui/login"); strings.Contains(text, "<form method") {
 		t.Error("it asks for a token")
+	}
+}
+
+// What a server that ends does not do is not the fault of who asked: 503, by the wire and
+// from the page.
+func TestOperationsOfAServerThatEnds(t *testing.T) {
+	p, _, _, ops := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
+	admin := signIn(p, "o-token-0123456789")
+	p.server.handler.term().halt()
+	form := url.Values{"type": {"q"}, "request": {"r"}, "name": {"q-0"}, "generation": {"1"}, "reason": {"why"}}
+	for _, path := range []string{"/ui/pause", "/ui/resume", "/ui/remove", "/ui/break"} {
+		if r := admin.ask("POST", path, form.Encode()); r.status != 503 || !strings.Contains(r.body, "the server is stopping") {
+			t.Errorf("%s: %d\n%s", path, r.status, r.body)
+		}
+	}
+	for path, body := range map[string]string{
+		"/pools/pause":  `{"type":"q","reason":"why"}`,
+		"/pools/resume": `{"type":"q"}`,
+		"/lease/remove": `{"request_id":"r","reason":"why"}`,
+		"/lease/break":  `{"name":"q-0","reason":"why"}`,
+		"/lease/resize": `{"name":"q-0","generation":1,"from":1,"count":2}`,
+	} {
+		if r := ops.do("POST", path, body); r.status != 503 || !strings.Contains(r.body, leaseapi.ProblemUnavailable) {
+			t.Errorf("%s: %d %s", path, r.status, r.body)
+		}
 	}
 }
