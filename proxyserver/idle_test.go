@@ -379,18 +379,21 @@ func connectionAtTheDeadline(t *testing.T, failures int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, giveUp := context.WithCancel(t.Context())
+	defer giveUp()
 	accepted := make(chan net.Conn, 1)
 	go func() {
 		c, err := g.Accept()
 		if err != nil {
 			t.Error(err)
+			giveUp() // nobody answers a look any more
 		}
 		accepted <- c
 	}()
 	if err := s.term.do(func(*pool.Set, time.Duration) {}); err != nil || s.idle.left() == never {
 		t.Fatalf("the server is not idle to begin with (%v)", err)
 	}
-	g.look(t.Context())
+	g.look(ctx)
 	if left := s.idle.left(); left != never {
 		t.Errorf("there is a connection, and the server is idle (%v)", left)
 	}
