@@ -111,7 +111,7 @@ func pageOf(pools []leaseapi.Pool, from position, limit int) (poolsPage, string)
 func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 	leases, waiters := all.Leases, all.Waiters
 	all.Leases, all.Waiters = []leaseapi.PoolLease{}, nil
-	if len(p.pools) >= p.limit || p.full(all, len(p.pools) == 0) {
+	if len(p.pools) >= p.limit || !p.takes(all) {
 		return &at
 	}
 	p.pools = append(p.pools, all)
@@ -120,7 +120,7 @@ func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 		if l.Generation <= at.lease {
 			continue
 		}
-		if p.entries >= p.limit || p.full(l, p.entries == 0) {
+		if p.entries >= p.limit || !p.takes(l) {
 			return &at
 		}
 		p.entries++
@@ -131,7 +131,7 @@ func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 		if w.Place <= at.waiter {
 			continue
 		}
-		if p.entries >= p.limit || p.full(w, p.entries == 0) {
+		if p.entries >= p.limit || !p.takes(w) {
 			return &at
 		}
 		p.entries++
@@ -141,12 +141,13 @@ func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 	return nil
 }
 
-// full reports whether v does not fit. The first of its kind always fits into a page.
-func (p *poolsPage) full(v any, first bool) bool {
+// takes counts v if there is room for it, and reports whether there is. On an empty page
+// there always is: neither a pool, a lease nor a waiter takes more than some kilobytes.
+func (p *poolsPage) takes(v any) bool {
 	text, _ := json.Marshal(v) // what fails is found by the answer
-	if !first && p.bytes+len(text) > pageBytes {
-		return true
+	if p.bytes+len(text) > pageBytes {
+		return false
 	}
 	p.bytes += len(text)
-	return false
+	return true
 }
