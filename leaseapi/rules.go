@@ -73,6 +73,12 @@ func CheckVariant(variant string) error {
 	return check("variant", variant, MaxVariant, notControl)
 }
 
+// CheckUnit reports why unit cannot say what the units of a pool are: it has 1 to
+// [MaxName] bytes of UTF-8, without control characters.
+func CheckUnit(unit string) error {
+	return check("unit", unit, MaxName, notControl)
+}
+
 // CheckItems reports why a request cannot be for so many items: at most [MaxItems].
 func CheckItems(items int) error {
 	if items < 0 || items > MaxItems {

@@ -97,6 +97,11 @@ func (c Config) checkStock() error {
 	case c.Overcommit < 0 || c.Overcommit > MaxUnits:
 		return fmt.Errorf("an overcommit of %d units: it may be 0 to %d", c.Overcommit, MaxUnits)
 	}
+	if c.Unit != "" {
+		if err := leaseapi.CheckUnit(c.Unit); err != nil {
+			return err
+		}
+	}
 	if c.Cost != nil {
 		if err := c.Cost.check(c.Units); err != nil {
 			return err

@@ -29,6 +29,9 @@ func TestConfigCheck(t *testing.T) {
 		{"negative TTL", Config{Type: "t", Names: names, DefaultTTL: -1}, "negative"},
 		{"default above maximum", Config{Type: "t", Names: names, DefaultTTL: 2, MaxTTL: 1}, "above the maximum"},
 		{"negative waiters", Config{Type: "t", Names: names, MaxWaiters: -1}, "negative"},
+		{"a word as unit", Config{Type: "t", Units: 1, Unit: "call"}, ""},
+		{"unit with newline", Config{Type: "t", Units: 1, Unit: "a\nb"}, `contains '\n'`},
+		{"long unit", Config{Type: "t", Units: 1, Unit: strings.Repeat("u", 256)}, "256 bytes"},
 		{"negative pace", Config{Type: "t", Names: names, Pace: -1}, "pace is negative"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
