@@ -16,9 +16,9 @@ import (
 // journal unseen. What live processes are about is not touched.
 //
 // It goes on after a failure, and returns all of them. Each proxy that does not
-// answer costs one [ReleaseTimeout].
+// answer, or with errors only, costs one [ReleaseTimeout].
 func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action, failures []error) {
-	r := &recovery{forget: forget, silent: make(map[string]error)}
+	r := &recovery{forget: forget, outages: make(map[string]error)}
 	if err := checkStateDir(h.stateDir); err != nil {
 		return nil, []error{err}
 	}
@@ -43,7 +43,7 @@ func (r *recovery) intents(ctx context.Context) error {
 			r.did(in, settlement{}, Forgotten)
 			return true
 		}
-		if err := r.silence(in.Proxy); err != nil {
+		if err := r.outage(in.Proxy); err != nil {
 			r.failed(fmt.Errorf("%s: %w", describeIntent(in), err))
 			return false
 		}
@@ -51,7 +51,7 @@ func (r *recovery) intents(ctx context.Context) error {
 		defer cancel()
 		done, err := r.settleIntent(ctx, in)
 		if err != nil {
-			r.noteSilence(in.Proxy, err)
+			r.noteOutage(in.Proxy, err)
 			r.failed(fmt.Errorf("%s: %w", describeIntent(in), err))
 		}
 		switch {
@@ -99,12 +99,12 @@ func (r *recovery) rounds(ctx context.Context) error {
 	for _, file := range files {
 		name, rounds := r.h.deadRounds(file)
 		for _, dead := range rounds {
-			if err := r.silence(dead.Proxy); err != nil {
+			if err := r.outage(dead.Proxy); err != nil {
 				r.failed(fmt.Errorf("shared lease %s: %w", file, err))
 				continue
 			}
 			released, lingered, err := r.h.releaseRound(ctx, file, dead.ID)
-			r.noteSilence(dead.Proxy, err)
+			r.noteOutage(dead.Proxy, err)
 			r.failed(err)
 			if err == nil {
 				r.actions = append(r.actions, roundAction(name, dead, released, lingered))

@@ -72,7 +72,7 @@ func (r *recovery) forgetUnconfirmed(ctx context.Context, handle lockfile.Handle
 // read.
 func (r *recovery) releaseOwed(ctx context.Context, handle lockfile.Handle, record lockfile.Record) error {
 	proxy := proxyOwed(record)
-	if err := r.silence(proxy); err != nil {
+	if err := r.outage(proxy); err != nil {
 		return err
 	}
 	ctx, cancel := releaseContext(ctx)
@@ -93,7 +93,7 @@ func (r *recovery) releaseOwed(ctx context.Context, handle lockfile.Handle, reco
 	if err == nil && !done.unconfirmed {
 		r.h.settle(owed)
 	}
-	r.noteSilence(proxy, err)
+	r.noteOutage(proxy, err)
 	if done.unconfirmed {
 		record.Owed = owed // those that are left
 	}

@@ -49,7 +49,7 @@ type recovery struct {
 
 	actions  []Action
 	failures []error
-	silent   map[string]error // asked proxies that did not answer: each is asked once
+	outages  map[string]error // of proxies that did not answer, or with errors only: each is asked once
 }
 
 func (r *recovery) failed(err error) {
@@ -64,17 +64,19 @@ func (r *recovery) removed(path, what string) {
 	r.actions = append(r.actions, Action{Result: Removed, Path: path, Message: "removed " + what})
 }
 
-// noteSilence notes that a recorded proxy, or the one that is asked in its place, did not
-// answer.
-func (r *recovery) noteSilence(proxy string, err error) {
+// noteOutage notes that a recorded proxy, or the one that is asked in its place, did not
+// answer, or with errors only.
+func (r *recovery) noteOutage(proxy string, err error) {
 	if silent, ok := errors.AsType[*proxyclient.UnreachableError](err); ok {
-		r.silent[r.proxyOf(proxy)] = silent
+		r.outages[r.proxyOf(proxy)] = silent
+	} else if failing, ok := errors.AsType[*proxyclient.FailingError](err); ok {
+		r.outages[r.proxyOf(proxy)] = failing
 	}
 }
 
-// silence is how the proxy that is asked for a recorded one did not answer; nil if it was
-// not asked yet, or answered.
-func (r *recovery) silence(proxy string) error { return r.silent[r.proxyOf(proxy)] }
+// outage is why the proxy that is asked for a recorded one is not asked again; nil if it
+// was not asked yet, or answered.
+func (r *recovery) outage(proxy string) error { return r.outages[r.proxyOf(proxy)] }
 
 // forgetOwed drops what is owed from a handle, if it owes that.
 func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, which func(lockfile.Owed) bool) error {

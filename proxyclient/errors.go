@@ -151,6 +151,18 @@ func (e *UnreachableError) Is(target error) bool { return target == ErrUnreachab
 // Unwrap returns the last failure.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
+// FailingError says that the proxy answered with errors until the time of the call was
+// over. They are about the proxy: another call would have fared no better. (What a
+// version-1 proxy says of a name that it cannot release is none.)
+type FailingError struct {
+	Err error // its last words
+}
+
+func (e *FailingError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the last failure.
+func (e *FailingError) Unwrap() error { return e.Err }
+
 // UnknownTypeError says that the proxy has no pool of a type. It is
 // [ErrUnknownType].
 type UnknownTypeError struct {

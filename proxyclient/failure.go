@@ -14,9 +14,12 @@ func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	err := o.failed()
 	if !hopeless(o.err) && (p.exhausted() || o.err != nil && (p.ended() || timedOut(ctx))) {
 		if t, _ := p.troubled(); o.cut && t.answered {
-			return because(t.last, ctx)
+			return &FailingError{because(t.last, ctx)}
 		}
 		return c.unreachable(ctx, o, p)
+	}
+	if timedOut(ctx) {
+		return &FailingError{because(err, ctx)}
 	}
 	return because(err, ctx)
 }

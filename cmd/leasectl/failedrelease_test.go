@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -81,5 +84,48 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 		}
 	}
 	all.Wait()
+	w.wantHeld()
+}
+
+// Recover asks a proxy once that answers with errors only, as one that does not answer.
+// Before, each journal entry took ten seconds.
+func TestRecoverFromProxyOfErrors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=2")
+	var killed []*exec.Cmd
+	for _, up := range []string{"one", "two"} {
+		cmd := w.command("exec", "--type", "install", "--parent-death", "KILL", "--", "sh", "-c", "touch "+up+"; exec sleep 1000")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.await("the lease to be held", func() bool { return exists(w.path(up)) })
+		killed = append(killed, cmd)
+	}
+	for _, cmd := range killed {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	var mu sync.Mutex
+	releases := make(map[string]bool)
+	proxy, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		mu.Lock()
+		releases[string(body)] = true
+		mu.Unlock()
+		http.Error(out, "no store", http.StatusInternalServerError)
+	}))
+	var stderr bytes.Buffer
+	cmd := w.command("recover", "--proxy", proxy)
+	cmd.Stderr = &stderr
+	if code := exitCode(cmd.Run()); code != exitFailure || len(releases) != 1 {
+		t.Errorf("exit code %d, asked for %d releases, want one:\n%s", code, len(releases), &stderr)
+	}
+	if said := regexp.MustCompile(`exec .* was killed: .*no store`).FindAllString(stderr.String(), -1); len(said) != 2 {
+		t.Errorf("it is said of %d entries, want of both:\n%s", len(said), &stderr)
+	}
+	w.run(0, "recover")
 	w.wantHeld()
 }
