@@ -47,16 +47,28 @@ func LookPath(name string) (string, error) {
 }
 
 // needs says what to do about a command that only a shell would understand, as flock -c
-// and others take one; it is empty if the command looks like a file.
+// and others take one; it is empty if the command looks like a file, whose path may have
+// blanks.
 func needs(name string) string {
 	before, _, assigns := strings.Cut(name, "=")
 	switch {
-	case strings.ContainsAny(name, " \t\n;|&<>"):
+	case strings.ContainsAny(name, "\n;|<>"), strings.Contains(name, "&&"), hasArguments(name):
 		return ": shell code needs sh -c"
 	case assigns && !strings.Contains(before, "/"):
 		return ": a variable before a command needs env"
 	}
 	return ""
+}
+
+// hasArguments tells whether a name that is not found looks like a program and its
+// arguments: the first word is one, or there is no path that could have blanks.
+func hasArguments(name string) bool {
+	words := strings.Fields(name)
+	if len(words) < 2 || !strings.Contains(name, "/") {
+		return len(words) > 1
+	}
+	_, err := LookPath(words[0])
+	return err == nil
 }
 
 // checkExecutable returns the errno of execve(2) for a path that is no file or
