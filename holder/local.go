@@ -53,7 +53,8 @@ const (
 	localStart = 20 * time.Second
 )
 
-// ensure makes sure that the local proxy runs and is the one that was asked for.
+// ensure makes sure that the local proxy runs and is the one that was asked for. It is
+// [proxyclient.Hopeless] if none runs and none can be started.
 func (l localProxy) ensure(ctx context.Context) error {
 	if err := makeStateDir(l.dir); err != nil {
 		return err
@@ -130,7 +131,7 @@ func (l localProxy) checkPools(ctx context.Context, client *proxyclient.Client) 
 func (l localProxy) start(ctx context.Context) error {
 	pools, err := l.poolsToStart()
 	if err != nil {
-		return err
+		return proxyclient.Hopeless(err)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -146,7 +147,11 @@ func (l localProxy) start(ctx context.Context) error {
 		args = append(args, "--pool", p)
 	}
 	if _, err := process.StartDetached(ctx, args, localEnvironment(), log); err != nil {
-		return fmt.Errorf("start the local proxy: %w (its log is %s)", err, l.log())
+		err = fmt.Errorf("start the local proxy: %w (its log is %s)", err, l.log())
+		if _, refused := errors.AsType[process.FailedError](err); refused {
+			return proxyclient.Hopeless(err) // it ran, and says why it cannot serve
+		}
+		return err
 	}
 	if err := os.WriteFile(l.lastPools(), []byte(strings.Join(pools, "\n")+"\n"), 0o600); err != nil {
 		l.report.Debugf("remember the pools of the local proxy: %v", err)

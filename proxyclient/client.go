@@ -28,8 +28,8 @@ type Options struct {
 	UserAgent string // "leasectl" if empty
 	// Revive is called when nobody listens on the socket of the URL, before it is
 	// connected to once more: a proxy that its clients start may have been killed. It may
-	// block until that proxy listens, and is called from several goroutines; nil: nobody
-	// starts the proxy.
+	// block until that proxy listens, and is called from several goroutines. The call goes
+	// on after an error, unless it is [Hopeless]. Nil: nobody starts the proxy.
 	Revive func(context.Context) error
 	// Ready is closed when requests may be sent. Until then the client only connects,
 	// since that takes as long as what most programs have to do first. Nil: at once.

@@ -163,8 +163,16 @@ func (p *patience) ended() bool { return !p.end.IsZero() && over(p.end) }
 // hopeless reports a failure that no further attempt can mend.
 func hopeless(err error) bool {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	return untrusted || errors.Is(err, ErrTwoStores)
+	return untrusted || errors.Is(err, ErrTwoStores) || errors.Is(err, errHopeless)
 }
+
+// Hopeless marks an error of [Options.Revive] that no further attempt can mend: the call
+// ends with it.
+func Hopeless(err error) error {
+	return &reworded{text: err.Error(), err: errors.Join(err, errHopeless)}
+}
+
+var errHopeless = errors.New("hopeless")
 
 // Bounds of the pause between two attempts. A hand-off takes milliseconds, so
 // the first pause is short; hundreds of jobs that lost the same proxy come

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/holder"
 )
 
 // Who holds a lease of the local proxy, or waits for one, starts it anew when it was killed.
@@ -46,6 +50,38 @@ func TestKilledLocalProxy(t *testing.T) {
 		t.Errorf("the commands ended with %v, want 3 and 4", codes)
 	}
 	syscall.Kill(w.localServer(), syscall.SIGTERM)
+}
+
+// A release does not try for long where the local proxy is gone and cannot be started, and
+// says why. Before, exec ended ten seconds after its command.
+func TestLocalProxyThatCannotBeStarted(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ spoil, says string }{
+		"its pools are unknown": {"rm state/local.pools", "say which pools it is to be started with"},
+		"its store is damaged":  {"echo damaged >state/local/leases.db", "it is damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, build(t, ""), "unused=1")
+			promptly(t, holder.ReleaseTimeout/2, func() (took time.Duration) {
+				os.RemoveAll(w.path("state"))
+				w.run(0, "exec", "--proxy", "local", "--pool", "install=1", "--type", "install", "--", "true")
+				var stderr bytes.Buffer
+				cmd := w.command("exec", "--proxy", "local", "--type", "install", "--",
+					"sh", "-c", fmt.Sprintf("kill -KILL %d; %s; touch ends; exit 3", w.localServer(), tt.spoil))
+				cmd.Stderr = &stderr
+				err := cmd.Run()
+				ended, failed := os.Stat(w.path("ends"))
+				if failed != nil {
+					t.Fatal(failed)
+				}
+				if code := exitCode(err); code != 3 || !strings.Contains(stderr.String(), tt.says) {
+					t.Errorf("exit code %d, want 3; it said, without %q:\n%s", code, tt.says, &stderr)
+				}
+				return time.Since(ended.ModTime())
+			})
+		})
+	}
 }
 
 // localServer is the process of the local proxy; 0 if there is none.

@@ -18,8 +18,8 @@ var detached sync.WaitGroup
 
 // StartDetached starts a process that outlives this one, and blocks until the
 // process calls [Ready]. It returns the process's id, or the error that Ready
-// was given, or an error if the process or ctx ends before. After an error no
-// process is left.
+// was given, as a [FailedError], or an error if the process or ctx ends before. After an
+// error no process is left.
 //
 // args[0] is the path of the program, and is not searched for in PATH.
 //

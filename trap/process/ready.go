@@ -41,6 +41,11 @@ const (
 // errSilent says that a background process ended without a message.
 var errSilent = errors.New("ended before it was ready")
 
+// FailedError is what a background process told [Ready] that keeps it from being ready.
+type FailedError string
+
+func (e FailedError) Error() string { return string(e) }
+
 var ready sync.Mutex
 
 // Ready tells the process that waits in [StartDetached] that this one is ready,
@@ -106,7 +111,7 @@ func awaitReady(ctx context.Context, r *os.File, pid int) error {
 	switch {
 	case err == nil:
 		if text, failed := strings.CutPrefix(message, messageFailed); failed {
-			return errors.New(text)
+			return FailedError(text)
 		}
 		return nil
 	case cause != nil && cause != errSilent:
