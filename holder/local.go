@@ -48,6 +48,9 @@ const (
 	// connection: long enough for the next step of a job, short enough not
 	// to be found on a machine that nobody uses.
 	LocalIdle = 5 * time.Minute
+	// maxLocalLog is how large a log may be that the next local proxy goes on with:
+	// some thousand leases, of which nobody wants to know for long.
+	maxLocalLog = 1 << 20
 	// localStart bounds the start of a local proxy, which takes milliseconds
 	// unless the machine is very busy.
 	localStart = 20 * time.Second
@@ -136,6 +139,9 @@ func (l localProxy) start(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the program to start the local proxy with: %w", err)
+	}
+	if info, err := os.Stat(l.log()); err == nil && info.Size() > maxLocalLog {
+		os.Rename(l.log(), l.log()+".old") // else it goes on growing
 	}
 	log, err := os.OpenFile(l.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
