@@ -2,6 +2,7 @@ package holder
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 	"sync"
@@ -32,13 +33,16 @@ type dialer struct {
 	report    Reporter
 	listening <-chan struct{}
 
+	reading sync.Mutex        // guards what follows, also while a pipe is waited for
+	piped   map[string][]byte // what pipes said, by path
+
 	mu      sync.Mutex                     // guards the rest, also while dial starts a local proxy
 	clients map[string]*proxyclient.Client // by the name of their proxy
 	done    []func()                       // for close, after the clients
 }
 
 // running returns the client of a proxy that runs: it starts none.
-func (d *dialer) running(proxy string) (*proxyclient.Client, error) {
+func (d *dialer) running(ctx context.Context, proxy string) (*proxyclient.Client, error) {
 	a, err := d.parse(proxy)
 	if err != nil {
 		return nil, err
@@ -48,7 +52,7 @@ func (d *dialer) running(proxy string) (*proxyclient.Client, error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.open(a, nil)
+	return d.open(ctx, a, nil)
 }
 
 // close ends all clients.
@@ -133,7 +137,7 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 		}
 		a.socket, revive = local.socket(), local.ensure
 	}
-	client, err := d.open(a, revive)
+	client, err := d.open(ctx, a, revive)
 	if err != nil {
 		return nil, err
 	}
@@ -145,22 +149,69 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 }
 
 // token reads the token that the proxy asks for; "" is none.
-func (d *dialer) token() (string, error) {
+func (d *dialer) token(ctx context.Context) (string, error) {
 	if d.TokenFile == "" {
 		return "", nil
 	}
-	token, err := os.ReadFile(d.TokenFile)
+	token, err := d.readFile(ctx, d.TokenFile)
 	if err != nil {
 		return "", invalidf("--token-file: %w", err)
 	}
 	return strings.TrimSpace(string(token)), nil
 }
 
+const (
+	// pipeSilence is how long a pipe is waited for without a word: more than a program
+	// takes that writes a token.
+	pipeSilence = 3 * time.Second
+	// pipeTime is how long in all, as for a proxy that does not answer.
+	pipeTime = 30 * time.Second
+)
+
+// readFile is [os.ReadFile]. What is a pipe, which nobody may write, is waited for until
+// ctx ends, and for pipeTime at most; it can be read once, and is remembered.
+func (d *dialer) readFile(ctx context.Context, path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().IsRegular() || info.IsDir() {
+		return os.ReadFile(path)
+	}
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	if text, known := d.piped[path]; known {
+		return text, nil
+	}
+	unwritten := fmt.Errorf("%s is a pipe, and nobody has written and closed it yet", path)
+	ctx, cancel := context.WithTimeout(ctx, pipeTime)
+	defer cancel()
+	defer time.AfterFunc(pipeSilence, func() { d.report.Notef("%v: waiting for it", unwritten) }).Stop()
+	var text []byte
+	done := make(chan struct{})
+	go func() { // until somebody writes, or the program ends
+		text, err = os.ReadFile(path)
+		close(done)
+	}()
+	select {
+	case <-done:
+		if err == nil {
+			d.piped[path] = text
+		}
+		return text, err
+	case <-ctx.Done():
+	}
+	if cause := context.Cause(ctx); cause != context.DeadlineExceeded {
+		return nil, fmt.Errorf("%w (%w)", unwritten, cause)
+	}
+	return nil, unwritten
+}
+
 // open makes a client. The caller holds d.mu.
-func (d *dialer) open(a address, revive func(context.Context) error) (*proxyclient.Client, error) {
-	options := proxyclient.Options{URL: a.url, TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive, Ready: d.listening}
+func (d *dialer) open(ctx context.Context, a address, revive func(context.Context) error) (*proxyclient.Client, error) {
+	options := proxyclient.Options{
+		URL: a.url, TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive, Ready: d.listening,
+		ReadFile: func(path string) ([]byte, error) { return d.readFile(ctx, path) },
+	}
 	var err error
-	if options.Token, err = d.token(); err != nil {
+	if options.Token, err = d.token(ctx); err != nil {
 		return nil, err
 	}
 	if a.socket != "" {

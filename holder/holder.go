@@ -51,7 +51,7 @@ func New(o Options) *Holder {
 		owner:     owner,
 		report:    o.Report,
 		listening: o.Listening,
-		dialer:    &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report, listening: o.Listening},
+		dialer:    &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report, listening: o.Listening, piped: make(map[string][]byte)},
 		journal:   &journal{stateDir: stateDir},
 		history:   &history{stateDir: stateDir, report: o.Report},
 		keepers:   &keepers{stateDir: stateDir, proxy: o.Proxy, owner: o.Owner, report: o.Report},
@@ -61,15 +61,18 @@ func New(o Options) *Holder {
 // Close ends the connections to proxies.
 func (h *Holder) Close() { h.dialer.close() }
 
-// Dial returns the client of a proxy, which Close closes. A local proxy is
-// started if none runs, which is what it may block for, 20 s at most.
+// Dial returns the client of a proxy, which Close closes. It may block to start a local
+// proxy if none runs, 20 s at most, and for a token or certificate that is to come from
+// a pipe, 30 s at most.
 func (h *Holder) Dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
 	return h.dialer.dial(ctx, proxy)
 }
 
 // Running is Dial, but for a local proxy that does not run, which it does not
 // start: calls of the client fail then. The caller closes the client.
-func (h *Holder) Running(proxy string) (*proxyclient.Client, error) { return h.dialer.running(proxy) }
+func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client, error) {
+	return h.dialer.running(ctx, proxy)
+}
 
 // ProxyOf returns the proxy that the leases of a handle were got from, unless
 // the user named another just now; "" if nothing does.

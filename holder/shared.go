@@ -17,7 +17,7 @@ import (
 
 // acquireShared joins a round of a shared lease, or begins one.
 func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
-	lease, err := h.sharedLease(r)
+	lease, err := h.sharedLease(ctx, r)
 	if err != nil {
 		return nil, err
 	}

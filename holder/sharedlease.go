@@ -34,7 +34,7 @@ type sharedLease struct {
 func (h *Holder) sharedDir() string { return filepath.Join(h.stateDir, "shared") }
 
 // sharedLease returns the shared lease that a request is for.
-func (h *Holder) sharedLease(r Request) (sharedLease, error) {
+func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error) {
 	proxy := r.Proxy
 	if proxy == "" {
 		proxy = h.dialer.URL
@@ -43,7 +43,7 @@ func (h *Holder) sharedLease(r Request) (sharedLease, error) {
 	if err != nil {
 		return sharedLease{}, err
 	}
-	token, err := h.dialer.token()
+	token, err := h.dialer.token(ctx)
 	if err != nil {
 		return sharedLease{}, err
 	}

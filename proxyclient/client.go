@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -25,7 +26,8 @@ type Options struct {
 	// CAFile is a PEM file: with https, its certificates are trusted instead of the
 	// system's. It is read again when they do not vouch for the proxy.
 	CAFile    string
-	UserAgent string // "leasectl" if empty
+	ReadFile  func(path string) ([]byte, error) // reads CAFile for the first time; nil: [os.ReadFile]
+	UserAgent string                            // "leasectl" if empty
 	// Revive is called when nobody listens on the socket of the URL, before it is
 	// connected to once more: a proxy that its clients start may have been killed. It may
 	// block until that proxy listens, and is called from several goroutines. The call goes
@@ -146,7 +148,11 @@ func newClient(o Options) (*Client, error) {
 	}
 	secure := slices.ContainsFunc(urls, func(u *url.URL) bool { return u.Scheme == "https" })
 	if secure && o.CAFile != "" {
-		if err := c.trust(o.CAFile); err != nil {
+		read := o.ReadFile
+		if read == nil {
+			read = os.ReadFile
+		}
+		if err := c.trust(o.CAFile, read); err != nil {
 			return nil, err
 		}
 	}

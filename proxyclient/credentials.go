@@ -28,8 +28,8 @@ type credentials struct {
 }
 
 // trust makes the authorities of a PEM file the only ones.
-func (c *credentials) trust(path string) error {
-	text, roots, err := readRoots(path)
+func (c *credentials) trust(path string, read func(string) ([]byte, error)) error {
+	text, roots, err := readRoots(path, read)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (c *credentials) replacedToken(sent http.Header) bool {
 	if c.tokenFile == "" {
 		return false
 	}
-	text, err := os.ReadFile(c.tokenFile)
+	text, err := readAgain(c.tokenFile)
 	token := strings.TrimSpace(string(text))
 	if err != nil || token == "" || leaseapi.CheckToken(token) != nil {
 		return false
@@ -88,7 +88,7 @@ func (c *credentials) replacedRoots(used *http.Transport) bool {
 	if c.transport != used {
 		return true // by another call
 	}
-	text, roots, err := readRoots(c.caFile)
+	text, roots, err := readRoots(c.caFile, readAgain)
 	if err != nil || bytes.Equal(text, c.ca) {
 		return false
 	}
@@ -99,8 +99,8 @@ func (c *credentials) replacedRoots(used *http.Transport) bool {
 }
 
 // readRoots reads a PEM file of authorities.
-func readRoots(path string) (text []byte, roots *x509.CertPool, err error) {
-	text, err = os.ReadFile(path)
+func readRoots(path string, read func(string) ([]byte, error)) (text []byte, roots *x509.CertPool, err error) {
+	text, err = read(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read CA: %w", err)
 	}
@@ -109,4 +109,17 @@ func readRoots(path string) (text []byte, roots *x509.CertPool, err error) {
 		return nil, nil, fmt.Errorf("read CA: %s: no certificate in PEM form", path)
 	}
 	return text, roots, nil
+}
+
+// readAgain reads a file that may have been replaced. A pipe was read to its end, and
+// would be waited for until somebody writes more.
+func readAgain(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file", path)
+	}
+	return os.ReadFile(path)
 }

@@ -104,13 +104,13 @@ func (a *app) poolsNow() []leaseapi.Pool {
 	}
 	a.holder.Close() // it was made before the flags of the line were read
 	a.openHolder()
-	client, err := a.holder.Running(a.proxy.url)
+	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+	defer cancel()
+	client, err := a.holder.Running(ctx, a.proxy.url)
 	if err != nil {
 		return nil
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
-	defer cancel()
 	pools, err := client.Pools(ctx)
 	if err != nil {
 		cobra.CompDebugln(err.Error(), false)
