@@ -94,7 +94,11 @@ func (h *Holder) NewHandle(path string) (lockfile.Handle, error) {
 	if path != "" {
 		return OpenHandle(path)
 	}
-	return OpenHandle(filepath.Join(h.stateDir, "lease-"+rand.Text()))
+	handle, err := lockfile.OpenHandle(filepath.Join(h.stateDir, "lease-"+rand.Text()))
+	if err != nil {
+		return handle, stateDirError(err)
+	}
+	return handle, nil
 }
 
 // Handles returns the paths of the handles in the state directory that can be read.
