@@ -28,6 +28,9 @@ If the proxy asks for tokens, it takes one that is marked admin.`,
 }
 
 func (a *app) backup(ctx context.Context, path string) error {
+	if path == "-" {
+		return usagef("backup -: want a file, which is there when the copy is whole, and not stdout (./- is a file of that name)")
+	}
 	return a.operate(ctx, "nothing is copied", func(_ context.Context, client *proxyclient.Client) error {
 		// A large store takes longer than other operations.
 		size, err := bolt.SaveBackup(path, func(w io.Writer) (int64, error) { return client.Backup(ctx, w) })
