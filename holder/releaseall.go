@@ -115,13 +115,15 @@ func (t *tidying) handles(ctx context.Context) {
 	}
 }
 
-// covers tells whether all that a handle holds and owes was given back.
+// covers tells whether all that a handle holds and owes was given back. What the owner
+// acquired with another token was not.
 func (t *tidying) covers(r lockfile.Record) bool {
 	if !(r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) || r.AcquiredAt.After(t.began) {
 		return false
 	}
 	owed := owedBy(r)
 	return len(owed) > 0 && !slices.ContainsFunc(owed, func(o lockfile.Owed) bool {
-		return o.Owner != t.owner || t.h.dialer.storeOf(o.Store, o.Proxy) != t.store
+		left := slices.ContainsFunc(o.Leases, func(l lockfile.Lease) bool { return !slices.Contains(t.released, l.Name) })
+		return left || o.Owner != t.owner || t.h.dialer.storeOf(o.Store, o.Proxy) != t.store
 	})
 }
