@@ -8,33 +8,39 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
+// AllReleased is what a [Holder.ReleaseAll] is known to have given back.
+type AllReleased struct {
+	Names     []string
+	Withdrawn int  // requests that waited
+	Lost      bool // the answer to an earlier try was lost, which may have given back more
+}
+
 // ReleaseAll gives back all leases that owner has at the proxy, wherever they were
-// got, and takes its requests off the queue. It returns the names that were released
-// and how many requests waited. What this machine has of them goes, too: handles,
-// their keepers, entries of lists, and what killed runs left in the journal. It is
-// [errors.ErrUnsupported] with a version-1 proxy.
-func (h *Holder) ReleaseAll(ctx context.Context, owner string) (released []string, withdrawn int, err error) {
+// got, and takes its requests off the queue. What this machine has of them goes, too:
+// handles, their keepers, entries of lists, and what killed runs left in the journal. It
+// is [errors.ErrUnsupported] with a version-1 proxy.
+func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	began := time.Now()
 	client, err := h.dialer.dial(ctx, h.dialer.URL)
 	if err != nil {
-		return nil, 0, err
+		return AllReleased{}, err
 	}
 	// Before, since what is released may be granted to others of this machine at once.
 	known, err := h.history.file().All()
 	if err != nil {
 		h.report.Debugf("%v", err)
 	}
-	reply, err := client.ReleaseAll(ctx, owner)
+	reply, lost, err := client.ReleaseAll(ctx, owner)
 	if err != nil {
-		return nil, 0, err
+		return AllReleased{}, err
 	}
 	t := tidying{h: h, owner: owner, store: h.dialer.storeOf("", h.dialer.URL), released: reply.Released, began: began}
 	t.history(ctx, known)
 	t.intents(ctx)
 	t.handles(ctx)
-	return reply.Released, reply.Withdrawn, nil
+	return AllReleased{Names: reply.Released, Withdrawn: reply.Withdrawn, Lost: lost}, nil
 }
 
 // tidying removes what a machine has of leases that were all given back. What it

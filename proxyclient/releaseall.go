@@ -10,23 +10,48 @@ import (
 
 // ReleaseAll ends all leases of owner, and takes all its requests off the queue. It
 // tries again like [Client.Release], and a repetition also ends what owner got since.
-// It is [errors.ErrUnsupported] with a proxy of version 1, and with an older one of
-// ours: neither does anything.
-func (c *Client) ReleaseAll(ctx context.Context, owner string) (leaseapi.ReleaseReply, error) {
+// lost says that the answer to an earlier try was lost: the reply does not say what
+// that one ended. It is [errors.ErrUnsupported] with a proxy of version 1, and with an
+// older one of ours: neither does anything.
+func (c *Client) ReleaseAll(ctx context.Context, owner string) (reply leaseapi.ReleaseReply, lost bool, err error) {
+	tries := &allTries{repeat: idempotent{misrouted: true}}
+	reply, err = c.releaseAll(ctx, leaseapi.ReleaseRequest{Owner: owner, All: true}, tries)
+	if err != nil {
+		return leaseapi.ReleaseReply{}, false, fmt.Errorf("release all of %s: %w", leaseapi.Shorten(owner), err)
+	}
+	return reply, tries.lost, nil
+}
+
+func (c *Client) releaseAll(ctx context.Context, request leaseapi.ReleaseRequest, tries *allTries) (leaseapi.ReleaseReply, error) {
 	p := patience{limits: noLimits, maxPause: maxPauseBefore(ctx)}
-	request := leaseapi.ReleaseRequest{Owner: owner, All: true}
-	o := c.do(ctx, post(leaseapi.PathRelease, request, idempotent{misrouted: true}), &p)
+	o := c.do(ctx, post(leaseapi.PathRelease, request, tries), &p)
 	if o.err != nil || o.StatusCode/100 != 2 || o.foreign() {
-		return leaseapi.ReleaseReply{}, fmt.Errorf("release all of %s: %w", leaseapi.Shorten(owner), c.failure(ctx, o, &p))
+		return leaseapi.ReleaseReply{}, c.failure(ctx, o, &p)
 	}
 	reply, ours := o.releaseReply()
 	switch {
 	case !ours:
-		return leaseapi.ReleaseReply{}, fmt.Errorf("release all of %s: %w", leaseapi.Shorten(owner), unsupported("owners"))
+		return reply, unsupported("owners")
 	case !reply.All:
-		return leaseapi.ReleaseReply{}, fmt.Errorf("release all of %s: %w", leaseapi.Shorten(owner), errOlderServer)
+		return reply, errOlderServer
 	}
 	return reply, nil
+}
+
+// allTries is the policy of a ReleaseAll. It notes whether a try that was not answered,
+// or not by the proxy itself, may have been carried out.
+type allTries struct {
+	repeat idempotent
+	lost   bool
+}
+
+func (t *allTries) mayRepeat(o outcome) bool {
+	refused := false // in our server's own words
+	if o.err == nil {
+		_, refused = o.problem()
+	}
+	t.lost = t.lost || o.sent && o.transient() && !refused
+	return t.repeat.mayRepeat(o)
 }
 
 // errOlderServer is the error for an answer of ours that did not do as asked.

@@ -218,3 +218,25 @@ func TestDetachedReleaseWhoseAnswerIsLost(t *testing.T) {
 	}
 	w.wantHeld()
 }
+
+// A release of all whose first answer is lost says that it does not know how much it
+// released. Before, it said that it released nothing.
+func TestReleaseAllWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	w.run(0, "acquire", "--type", "install", "--handle", w.path("h"))
+	var releases atomic.Int32
+	w.relayAnswers(func(req *http.Request) bool {
+		return req.URL.Path != leaseapi.PathRelease || releases.Add(1) > 1
+	})
+	var stderr bytes.Buffer
+	cmd := w.command("release", "--all", "--owner", "job-1")
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	const want = "leasectl: released all of job-1: the answer to an earlier try was lost, and this one found 0 leases and 0 waiting requests\n"
+	if code := exitCode(err); code != 0 || stderr.String() != want {
+		t.Errorf("exit code %d; it said:\n%s", code, &stderr)
+	}
+	w.wantHeld()
+	w.run(0, "release", "--handle", w.path("h"))
+}

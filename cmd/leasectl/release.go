@@ -203,16 +203,20 @@ func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Fl
 		a.dryRun("dry run: it would release all that %s holds and waits for", who)
 		return a.printReleased(nil)
 	}
-	released, withdrawn, err := a.holder.ReleaseAll(ctx, who)
+	all, err := a.holder.ReleaseAll(ctx, who)
 	if err != nil {
 		return err
 	}
 	why := ""
-	if len(released)+withdrawn == 0 {
+	if len(all.Names)+all.Withdrawn == 0 {
 		why = a.whyNothing(ctx, who)
 	}
-	a.Notef("released %d and withdrew %d waiting requests of %s%s", len(released), withdrawn, who, why)
-	return a.printReleased(released)
+	if all.Lost {
+		a.Notef("released all of %s: the answer to an earlier try was lost, and this one found %d leases and %d waiting requests%s", who, len(all.Names), all.Withdrawn, why)
+	} else {
+		a.Notef("released %d and withdrew %d waiting requests of %s%s", len(all.Names), all.Withdrawn, who, why)
+	}
+	return a.printReleased(all.Names)
 }
 
 // whyNothing says why nothing of an owner was released although it has something: a
