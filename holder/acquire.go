@@ -141,7 +141,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 		if len(unconfirmed) > 0 {
 			l.h.report.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(namesOf(unconfirmed), ", "))
 		}
-		l.h.settle(owed)
+		l.h.tidyAfter(owed)
 	}
 	return err
 }

@@ -32,7 +32,7 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 	})
 	if err != nil && len(g.unconfirmed) > 0 {
 		h.journal.settle(g.intent)
-		h.settle(g.owed)
+		h.tidyAfter(g.owed)
 		h.listUnconfirmed(ctx, handle, g.unconfirmed)
 		return g.released, fmt.Errorf("%w: look there, and then run leasectl recover --forget %s", err, unconfirmedID(g.unconfirmed[0]))
 	}
@@ -41,7 +41,7 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 		return g.released, err
 	}
 	failpoint("handle-removed")
-	h.settle(g.owed)
+	h.tidyAfter(g.owed)
 	h.journal.settle(g.intent)
 	return g.released, nil
 }
@@ -87,7 +87,7 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 	if !h.releasedIfKilled(tx) {
 		<-h.listening // the handle is written before the release is sent
 	}
-	if g.released, err = h.releaseAll(ctx, tx, true, h.toTheirProxies); err == nil {
+	if g.released, err = h.releaseHandle(ctx, tx, true, h.toTheirProxies); err == nil {
 		return g, nil
 	}
 	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
@@ -129,7 +129,7 @@ func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (releas
 		released, err = h.send(ctx, "", &delivery{leaseOwed(r), h.dialer.of(r.Proxy)})
 	}
 	if err == nil && safeAgain(r) {
-		h.settle([]lockfile.Owed{leaseOwed(r)})
+		h.tidyAfter([]lockfile.Owed{leaseOwed(r)})
 	}
 	return released, err
 }

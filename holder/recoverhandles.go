@@ -84,14 +84,14 @@ func (r *recovery) releaseOwed(ctx context.Context, handle lockfile.Handle, reco
 			return nil // somebody was faster
 		}
 		owed = owedBy(tx.Record)
-		err := r.releaseAll(ctx, tx, true, &done)
+		err := r.releaseHandle(ctx, tx, true, &done)
 		if done.unconfirmed {
 			owed = tx.Owed
 		}
 		return err
 	})
 	if err == nil && !done.unconfirmed {
-		r.h.settle(owed)
+		r.h.tidyAfter(owed)
 	}
 	r.noteOutage(proxy, err)
 	if done.unconfirmed {

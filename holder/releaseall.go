@@ -116,7 +116,7 @@ func (t *tidying) handles(ctx context.Context) {
 		})
 		t.said(err)
 		if err == nil {
-			t.h.settle(owed)
+			t.h.tidyAfter(owed)
 		}
 	}
 }

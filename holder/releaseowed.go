@@ -127,7 +127,7 @@ func noteSending(tx *lockfile.Tx, deliveries []delivery) error {
 	return tx.Save()
 }
 
-// releaseAll gives back what tx's handle owes, and with all also what it holds
+// releaseHandle gives back what tx's handle owes, and with all also what it holds
 // or waits for. The record says so before the first release is sent, unless the
 // journal does, and is written if one fails; a handle that is left with nothing is
 // to be removed.
@@ -135,7 +135,7 @@ func noteSending(tx *lockfile.Tx, deliveries []delivery) error {
 // If the record cannot be written, as on a full disk, a lease with a generation is
 // released all the same: whoever finds the old record releases it again, which does
 // nothing.
-func (h *Holder) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
+func (h *Holder) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
 	if all && unreleased(tx.Record) {
 		journaled, again := h.releasedIfKilled(tx), safeAgain(tx.Record)
 		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owedBy(tx.Record)}
@@ -173,9 +173,9 @@ func safeAgain(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && len(r.Leases) > 0 && !bare(r.Leases)
 }
 
-// settle follows what was given back: its journal entries go, and so do its
+// tidyAfter follows what was given back: its journal entries go, and so do its
 // keepers.
-func (h *Holder) settle(owed []lockfile.Owed) {
+func (h *Holder) tidyAfter(owed []lockfile.Owed) {
 	for _, o := range owed {
 		h.journal.settle(o.RequestID)
 		h.keepers.dismiss(o.RequestID)

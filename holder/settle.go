@@ -136,15 +136,15 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 			named = named || o.RequestID == in.Request && len(o.Leases) > 0
 		}
 		owed = s.owed(tx.Record, ours)
-		return s.releaseAll(ctx, tx, ours, done)
+		return s.releaseHandle(ctx, tx, ours, done)
 	})
 	if err == nil && !done.unconfirmed {
-		s.h.settle(owed)
+		s.h.tidyAfter(owed)
 	}
 	return named, err
 }
 
-// owed is what releaseAll gives back.
+// owed is what releaseHandle gives back.
 func (s *settling) owed(r lockfile.Record, all bool) []lockfile.Owed {
 	if all {
 		return owedBy(r)
@@ -152,10 +152,10 @@ func (s *settling) owed(r lockfile.Record, all bool) []lockfile.Owed {
 	return r.Owed
 }
 
-// releaseAll is that of Holder, with more care: of leases that are known by
+// releaseHandle is that of Holder, with more care: of leases that are known by
 // name only, none is released that may have been before.
-func (s *settling) releaseAll(ctx context.Context, tx *lockfile.Tx, all bool, done *settlement) error {
-	released, err := s.h.releaseAll(ctx, tx, all, s.decide)
+func (s *settling) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, done *settlement) error {
+	released, err := s.h.releaseHandle(ctx, tx, all, s.decide)
 	done.released = append(done.released, released...)
 	if errors.Is(err, errUncertain) || errors.Is(err, proxyclient.ErrUnconfirmed) {
 		done.unconfirmed = true

@@ -47,7 +47,7 @@ func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
 				return l, err
 			}
 		case settleRound:
-			if err := s.settleRound(ctx, c.round.ID); err != nil {
+			if err := s.settle(ctx, c.round.ID); err != nil {
 				return nil, err
 			}
 		}
@@ -105,8 +105,8 @@ func (s *sharing) pause(ctx context.Context) error {
 	return proxyclient.Sleep(ctx, min(sharedLookMax, max(sharedLook, waited/10)))
 }
 
-// settleRound gives back what dead users have left in the way of this one.
-func (s *sharing) settleRound(ctx context.Context, id string) error {
+// settle gives back what dead users have left in the way of this one.
+func (s *sharing) settle(ctx context.Context, id string) error {
 	err := s.h.settleRound(ctx, s.file, id)
 	if err == nil {
 		return context.Cause(ctx)
