@@ -19,8 +19,9 @@ const exitPoll = time.Second
 // has a zombie. It need not be a child of ours.
 //
 // On Linux it waits for a pidfd (pidfd_open(2)) and costs no CPU. Elsewhere, and
-// where the kernel is older than 5.3 or a sandbox forbids pidfds, it looks once a
-// second, and cannot tell a process from a later one with the same id.
+// where the kernel gives none, as before 5.3, in a sandbox that forbids pidfds, or
+// when no descriptor is free, it looks once a second, and cannot tell a process from
+// a later one with the same id.
 func WaitExit(ctx context.Context, pid int) error {
 	if pid <= 0 { // such as the parent of a container's first process
 		return fmt.Errorf("wait for process %d: %w", pid, syscall.EINVAL)

@@ -100,6 +100,31 @@ func TestWaitExitIsCancelled(t *testing.T) {
 	}
 }
 
+// Where no descriptor is free at the moment, the end of a process is looked for.
+func TestWatchExitWithoutDescriptors(t *testing.T) {
+	pid, end := sleeper(t)
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	ended := WatchExit(t.Context(), pid)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("returned %v while the process lives", err)
+	default:
+	}
+	end()
+	if err := testenv.Receive(t, ended); err != nil {
+		t.Error(err)
+	}
+}
+
 // What is no process id is an error, and neither a process that has ended nor
 // one to wait for.
 func TestWaitExitOfNoProcess(t *testing.T) {

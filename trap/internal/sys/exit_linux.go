@@ -10,7 +10,7 @@ import (
 )
 
 // AwaitExit blocks until the process pid has ended, or until ctx has, and
-// returns its cause. It waits for a pidfd; where the kernel has none it looks
+// returns its cause. It waits for a pidfd; where the kernel gives none it looks
 // at intervals.
 //
 // It also returns nil if the process is not the one that was meant. AwaitExit
@@ -22,10 +22,8 @@ func AwaitExit(ctx context.Context, pid int, meant func() bool, every time.Durat
 	case nil:
 	case unix.ESRCH:
 		return nil
-	case unix.ENOSYS, unix.EPERM: // an old kernel, a sandbox
+	default: // an old kernel, a sandbox, no descriptor or memory for it now
 		return PollExit(ctx, pid, meant, every)
-	default:
-		return fmt.Errorf("wait for process %d: %w", pid, os.NewSyscallError("pidfd_open", err))
 	}
 	if !meant() || readable(fd) {
 		unix.Close(fd)
