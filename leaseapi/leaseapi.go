@@ -72,7 +72,7 @@ const (
 	AnswerTime = 5 * time.Second
 	// PlaceKept is how long a waiter whose connection broke keeps its place, and
 	// how long it has to come back after a restart. A client whose connection was
-	// lost without a word notices after SliceTime and AnswerTime; it comes back
+	// lost without a word notices within ProvisionalTTL; it comes back
 	// with pauses of up to SliceGap, and needs more than one try on a bad network.
 	PlaceKept = 60 * time.Second
 	// ProvisionalTTL is how long a grant lasts that nobody renewed yet.

@@ -15,8 +15,9 @@ const (
 	// nothing: it may not know of any end of the wait.
 	noAnswerTime = time.Second
 	// sliceTime is how long a request that is answered in slices may stay
-	// without answer.
-	sliceTime = leaseapi.SliceTime + answerTime
+	// without answer. It leaves time to ask again before a grant whose answer was
+	// lost has ended, since nobody confirmed it.
+	sliceTime = leaseapi.ProvisionalTTL - leaseapi.SliceGap
 )
 
 // acquisition is one Acquire: what is asked for, and what the proxy has said to

@@ -92,6 +92,32 @@ func TestAcquireAsksAboutSilence(t *testing.T) {
 	})
 }
 
+// A grant whose answer was lost without a word is asked for again while it stands: it
+// is provisional, and who comes too late goes to the end of the queue.
+func TestAcquireLostAnswerInTime(t *testing.T) {
+	grantedInSilence := fault{hang: true, done: true}
+	for name, known := range map[string]bool{"a proxy of unknown kind": false, "ours": true} {
+		bubble(t, name, func(t *testing.T) {
+			s := newOurs(t, "a")
+			faults := []fault{grantedInSilence}
+			if known {
+				faults = []fault{{}, grantedInSilence}
+			}
+			c, _ := serve(t, s, faults...)
+			if known {
+				_, err := c.Capabilities(t.Context())
+				want(t, err)
+			}
+			start := time.Now()
+			_, err := c.Acquire(t.Context(), hour)
+			want(t, err)
+			if d := time.Since(start); d <= leaseapi.SliceTime || d >= leaseapi.ProvisionalTTL || s.granted["id"] != 1 {
+				t.Errorf("took %s, granted %d times", d, s.granted["id"])
+			}
+		})
+	}
+}
+
 // A server that accepts and never answers is not waited for.
 func TestAcquireNeverAnswered(t *testing.T) {
 	silent := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

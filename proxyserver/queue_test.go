@@ -95,7 +95,7 @@ func TestWaitersOfAnIdlePool(t *testing.T) {
 // A client that lost its connection at the start of a slice, and notices when it
 // ought to have an answer, finds its place.
 func TestPlaceOutlastsALostConnection(t *testing.T) {
-	if tries := leaseapi.SliceTime + leaseapi.AnswerTime + 2*leaseapi.SliceGap; leaseapi.PlaceKept <= tries {
+	if tries := leaseapi.ProvisionalTTL + 2*leaseapi.SliceGap; leaseapi.PlaceKept <= tries {
 		t.Errorf("a place is kept for %v, and its client is back after %v", leaseapi.PlaceKept, tries)
 	}
 }
