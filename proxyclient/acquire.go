@@ -17,9 +17,10 @@ import (
 // Errors are [ErrUnknownType], [ErrEnded], [ErrExhausted], [ErrOlder], [ErrUnreachable]
 // (since its last good answer the proxy refused connections for 30 s, or was silent for
 // a minute, or for Wait if that is shorter; or gave errors for a minute), or the
-// proxy's own words. A first request that stays without an answer for 30 s is asked
+// proxy's own words. A first request that stays without an answer for 28 s is asked
 // about on another connection: leasectl's server is then sent it again, one of version
-// 1 is waited for. Whether the end of the wait is [ErrExhausted] is decided by the
+// 1 is waited for. leasectl's is sent it again at the end of the wait, too, if it stays
+// without an answer. Whether the end of the wait is [ErrExhausted] is decided by the
 // proxy's last answer: that the request is queued, or that nothing is free; or none
 // yet, as a version-1 proxy answers only with a grant. If that answer was a failure, it
 // is the error. Any error may be [ErrUnconfirmed] as well.
@@ -128,7 +129,8 @@ func (a *acquisition) acquireAll(ctx, wait context.Context) (*Grant, error) {
 			}
 		case resume:
 		}
-		if a.patience.ended() || Sleep(wait, a.pause(o)) != nil {
+		// What stayed unanswered is asked once more, if that was at the end of the wait.
+		if a.patience.ended() && a.last.kind != unanswered || Sleep(wait, a.pause(o)) != nil {
 			return nil, a.stop(ctx, o)
 		}
 	}

@@ -118,6 +118,50 @@ func TestAcquireLostAnswerInTime(t *testing.T) {
 	}
 }
 
+// At the end of the wait leasectl's own proxy owes an answer. If none comes, it is asked
+// once more: the lease may be there.
+func TestAcquireLostAnswerAtTheEnd(t *testing.T) {
+	short := Request{Type: "t", Count: 1, RequestID: "id", Wait: 10 * time.Second}
+	silence := fault{hang: true, done: true}
+	bubble(t, "of a grant", func(t *testing.T) {
+		s := newOurs(t, "a")
+		c, _ := serve(t, s, fault{}, silence)
+		_, err := c.Capabilities(t.Context())
+		want(t, err)
+		_, err = c.Acquire(t.Context(), short)
+		want(t, err)
+		if s.granted["id"] != 1 {
+			t.Errorf("granted %d times", s.granted["id"])
+		}
+	})
+	bubble(t, "that nothing is free", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s, fault{}, silence)
+		_, err := c.Capabilities(t.Context())
+		want(t, err)
+		_, err = c.Acquire(t.Context(), short)
+		want(t, err, ErrExhausted)
+		if _, queued := s.state(); queued != 0 {
+			t.Error("it still waits")
+		}
+	})
+	bubble(t, "whatever it was", func(t *testing.T) {
+		s := newOurs(t, "a")
+		c, _ := serve(t, s, fault{}, silence, silence, silence, silence)
+		_, err := c.Capabilities(t.Context())
+		want(t, err)
+		start := time.Now()
+		_, err = c.Acquire(t.Context(), short)
+		want(t, err, ErrUnreachable)
+		if errors.Is(err, ErrExhausted) {
+			t.Error(err)
+		}
+		if d := time.Since(start); d > short.Wait+answerTime+cancelTime {
+			t.Errorf("took %s", d)
+		}
+	})
+}
+
 // A server that accepts and never answers is not waited for.
 func TestAcquireNeverAnswered(t *testing.T) {
 	silent := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -22,6 +22,9 @@ const (
 	// the proxy recognises it: it may be in its queue, and be answered only after
 	// the next failure.
 	askInTrouble = time.Second
+	// lateAfter is how long after the end of the wait a proxy that recognises the
+	// request is asked again: there is time for that within answerTime.
+	lateAfter = answerTime / 2
 )
 
 // Why an attempt was cut short.
@@ -47,6 +50,14 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	q.timeout = 0 // version 1 blocks until it grants
 	if a.recognised() {
 		q.timeout = sliceTime
+	}
+	if a.waitEnd == nil {
+		late := time.AfterFunc(max(0, Until(a.patience.end))+lateAfter, func() {
+			if a.recognised() { // it was to answer by the end of the wait
+				cut(errUnanswered)
+			}
+		})
+		defer late.Stop()
 	}
 	a.last = attempt{kind: unsent}
 	o := a.client.do(ctx, q, &a.patience)
