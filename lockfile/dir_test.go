@@ -27,7 +27,7 @@ func TestPrivateDir(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "state")
 			if tt.mode != 0 {
-				if tt.uid != os.Geteuid() {
+				if tt.uid != os.Geteuid() || tt.uid == stranger {
 					needRoot(t)
 				}
 				ok(t, os.Mkdir(dir, 0o700))

@@ -130,7 +130,7 @@ type arrival struct {
 func (b *burst) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(b.server.program, args...)
 	cmd.Dir = b.dir
-	cmd.Env = withoutLeaseVariables(
+	cmd.Env = append(os.Environ(),
 		"LEASECTL_STATE_DIR="+filepath.Join(b.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+b.server.args[2])
 	return cmd
 }

@@ -142,7 +142,7 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 	w := newWorldOf(t, program, append(serve, "--listen", "127.0.0.1:0")...)
 	cmd := exec.Command("bash", filepath.Join(dir, "bin/session.sh"))
 	cmd.Dir = dir
-	cmd.Env = append(w.env, "PROXY="+httpAddress(t, w), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	cmd.Env = append(w.env, "PROXY="+httpAddress(t, w), "no_proxy=127.0.0.1", "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	stopLocal(t, w.path("state"))
 	printed := strings.Split(strings.ReplaceAll(string(out), dir, "/tmp/try"), end)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -27,7 +28,7 @@ func TestFailover(t *testing.T) {
 	dir := t.TempDir()
 	run := func(args ...string) *exec.Cmd {
 		cmd := exec.Command(program, args...)
-		cmd.Env = withoutLeaseVariables(
+		cmd.Env = append(os.Environ(),
 			"LEASECTL_STATE_DIR="+filepath.Join(dir, "state"), "LEASECTL_OWNER=job", "LEASE_PROXY_SERVER_URL="+r.list())
 		cmd.Dir = dir
 		return cmd

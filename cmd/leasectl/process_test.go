@@ -96,13 +96,6 @@ func newPipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// withoutLeaseVariables is the environment with variables of the test's own, and
-// without those of leasectl that the machine may have.
-func withoutLeaseVariables(own ...string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LEASE") })
-	return append(env, own...)
-}
-
 // newWorld starts a proxy with pools such as "install=2". Nothing that a test
 // started in it may be left when the test ends.
 func newWorld(t *testing.T, program string, pools ...string) *world {
@@ -125,7 +118,7 @@ func newWorldOf(t *testing.T, program string, serve ...string) *world {
 	if err := os.Link(program, w.program); err != nil {
 		t.Fatal(err)
 	}
-	w.env = withoutLeaseVariables(
+	w.env = append(os.Environ(),
 		"LEASECTL_STATE_DIR="+filepath.Join(dir, "state"), "LEASECTL_OWNER=job-1", "LEASE_PROXY_SERVER_URL=unix://"+socket)
 	server := exec.Command(w.program, append([]string{"serve", "--socket", socket}, serve...)...)
 	server.Env, server.Stderr = w.env, w.log

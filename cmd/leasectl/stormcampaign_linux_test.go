@@ -94,7 +94,7 @@ func newStorm(t *testing.T, program string, seed uint64) *storm {
 		}
 	}
 	between := s.path("n")
-	s.env = withoutLeaseVariables(
+	s.env = append(os.Environ(),
 		"LEASECTL_STATE_DIR="+s.path("state"), "LEASE_PROXY_SERVER_URL=unix://"+between)
 	s.client = newClient(t, "unix://"+s.socket)
 	s.configure(stormPools)
