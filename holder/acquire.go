@@ -217,7 +217,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	case granted:
 		_, failed = l.client.Release(ctx, proxyclient.Releasing(l.grant.Leases, l.record.Owner))
 		if failed == nil {
-			l.h.history.giveBack(ctx, l.record.Leases, l.record.Store, l.record.RequestID)
+			l.h.history.noteGivenBack(ctx, l.record.Leases, l.record.Store, l.record.RequestID)
 		}
 		failed = errors.Join(failed, l.forget(ctx))
 	case recorded: // if the handle was taken over, its new owner releases these names

@@ -98,11 +98,11 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 	return g, fmt.Errorf("%w: handle %s keeps what is owed: release it again, or run leasectl recover", err, handle.Path())
 }
 
-// cleaned tells whether what a record of this process held is still to be given back
-// when its handle is gone, or has another request: this machine does not know that it
-// was given back, and to release it by its generation changes nothing then. A lease
-// without a generation may be somebody else's by now.
-func (h *Holder) cleaned(r lockfile.Record) bool {
+// stillToGiveBack tells whether to give back what a record of this process held, when its
+// handle is gone or has another request: this machine does not know that it was given
+// back, and if it was, to release it by its generation changes nothing. A lease without
+// a generation may be somebody else's by now.
+func (h *Holder) stillToGiveBack(r lockfile.Record) bool {
 	return safeAgain(r) && !h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.of(r.Proxy)))
 }
 
@@ -123,7 +123,7 @@ func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same f
 // giveBackCleaned gives back what a record of this process held, since its handle was
 // cleaned up by somebody who did not mean the lease.
 func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (released []string, err error) {
-	if h.cleaned(r) {
+	if h.stillToGiveBack(r) {
 		ctx, cancel := releaseContext(ctx)
 		defer cancel()
 		released, err = h.send(ctx, "", &delivery{leaseOwed(r), h.dialer.of(r.Proxy)})

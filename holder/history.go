@@ -60,11 +60,11 @@ func (h *history) add(ctx context.Context, handle lockfile.Handle, r lockfile.Re
 // released it already, so the caller's time may be over.
 const historyTime = time.Second
 
-// giveBack notes that leases of a request were given back.
-func (h *history) giveBack(ctx context.Context, leases []lockfile.Lease, store, request string) {
+// noteGivenBack notes that leases of a request were given back.
+func (h *history) noteGivenBack(ctx context.Context, leases []lockfile.Lease, store, request string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), historyTime)
 	defer cancel()
-	if err := h.file().GiveBack(ctx, grantsOf(leases, store, request)); err != nil {
+	if err := h.file().NoteGivenBack(ctx, grantsOf(leases, store, request)); err != nil {
 		h.report.Debugf("%v", err)
 	}
 }

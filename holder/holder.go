@@ -68,8 +68,8 @@ func (h *Holder) Dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	return h.dialer.dial(ctx, proxy)
 }
 
-// Running is Dial, but for a local proxy that does not run, which it does not
-// start: calls of the client fail then. The caller closes the client.
+// Running returns a client of a proxy without starting a local one: if none runs, calls
+// of the client fail. The caller closes the client.
 func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client, error) {
 	return h.dialer.running(ctx, proxy)
 }

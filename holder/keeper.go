@@ -100,7 +100,7 @@ func (k *keeper) mine() bool {
 	r, err := k.handle.Read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return k.h.cleaned(k.record)
+		return k.h.stillToGiveBack(k.record)
 	case err != nil:
 		k.h.report.Debugf("%v", err)
 		return true
@@ -138,7 +138,7 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 // path, so that nobody but the keeper can give the keeper's lease back.
 func (k *keeper) replaced() bool {
 	r, err := k.handle.Read()
-	return err == nil && r.RequestID != k.request && !isOwed(r, k.request) && k.h.cleaned(k.record)
+	return err == nil && r.RequestID != k.request && !isOwed(r, k.request) && k.h.stillToGiveBack(k.record)
 }
 
 // event blocks until something happens, and tells whether that is the end.

@@ -303,7 +303,7 @@ func (l *Lease) GivenBack() bool {
 	case err == nil && l.Is(r):
 		return r.State != lockfile.StateHeld
 	case err == nil || errors.Is(err, fs.ErrNotExist):
-		return !l.h.cleaned(l.record)
+		return !l.h.stillToGiveBack(l.record)
 	}
 	return false
 }

@@ -68,7 +68,7 @@ func (t *tidying) history(ctx context.Context, known []lockfile.Grant) {
 			continue
 		}
 		leases := []lockfile.Lease{g.Lease}
-		t.h.history.giveBack(ctx, leases, t.store, g.RequestID)
+		t.h.history.noteGivenBack(ctx, leases, t.store, g.RequestID)
 		t.h.unlist(ctx, lockfile.Owed{RequestID: g.RequestID, SharedList: g.SharedList}, t.store, leases)
 		t.paths = append(t.paths, g.Handle)
 	}

@@ -75,14 +75,14 @@ func (h *Holder) sendNow(ctx context.Context, d *delivery, store string) ([]stri
 	// that its handle was released, and gives back.
 	if err != nil && (len(d.owed.Leases) > 0 || !errors.Is(err, errors.ErrUnsupported)) {
 		done := slices.DeleteFunc(slices.Clone(d.owed.Leases), func(l lockfile.Lease) bool { return !slices.Contains(reply.Released, l.Name) })
-		h.history.giveBack(ctx, done, store, d.owed.RequestID)
+		h.history.noteGivenBack(ctx, done, store, d.owed.RequestID)
 		h.unlist(ctx, d.owed, store, done)
 		return reply.Released, fmt.Errorf("release %s: %w", describeOwed(d.owed), err)
 	}
 	for _, lost := range reply.Stale {
 		h.report.Notef("%s is not released: %s", lost.Name, lost.Reason)
 	}
-	h.history.giveBack(ctx, d.owed.Leases, store, d.owed.RequestID)
+	h.history.noteGivenBack(ctx, d.owed.Leases, store, d.owed.RequestID)
 	h.unlist(ctx, d.owed, store, d.owed.Leases)
 	return reply.Released, nil
 }

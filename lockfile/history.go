@@ -94,9 +94,9 @@ func (h History) Add(ctx context.Context, grants []Grant) error {
 	return nil
 }
 
-// GiveBack remembers that grants were given back. A grant that is not remembered,
+// NoteGivenBack remembers that grants were given back. A grant that is not remembered,
 // or whose name was granted again, is fine.
-func (h History) GiveBack(ctx context.Context, grants []Grant) error {
+func (h History) NoteGivenBack(ctx context.Context, grants []Grant) error {
 	var errs []error
 	for _, g := range grants {
 		if _, err := os.Lstat(h.path(g.Name)); err != nil {

@@ -41,31 +41,31 @@ func TestHistory(t *testing.T) {
 		}
 	}
 	of("a")
-	ok(t, h.GiveBack(t.Context(), []Grant{grantOf("a", "s", 1)}))
+	ok(t, h.NoteGivenBack(t.Context(), []Grant{grantOf("a", "s", 1)}))
 	ok(t, h.Add(t.Context(), []Grant{grantOf("a", "s", 1), grantOf("..", "s", 1)}))
 	of("a", grantOf("a", "s", 1))
 	of("..", grantOf("..", "s", 1))
-	ok(t, h.GiveBack(t.Context(), []Grant{grantOf("a", "s", 2), grantOf("a", "other", 1)}))
+	ok(t, h.NoteGivenBack(t.Context(), []Grant{grantOf("a", "s", 2), grantOf("a", "other", 1)}))
 	of("a", grantOf("a", "s", 1))
 	given := grantOf("a", "s", 1)
 	given.GivenBack = historyAt
-	ok(t, h.GiveBack(t.Context(), []Grant{grantOf("a", "s", 1)}))
+	ok(t, h.NoteGivenBack(t.Context(), []Grant{grantOf("a", "s", 1)}))
 	of("a", given)
 
 	ok(t, h.Add(t.Context(), []Grant{grantOf("a", "s", 3), grantOf("a", "other", 1)}))
 	ok(t, h.Add(t.Context(), []Grant{grantOf("a", "s", 2)})) // answered late
-	ok(t, h.GiveBack(t.Context(), []Grant{grantOf("a", "s", 2)}))
+	ok(t, h.NoteGivenBack(t.Context(), []Grant{grantOf("a", "s", 2)}))
 	of("a", grantOf("a", "s", 3), grantOf("a", "other", 1))
 
 	// A proxy of version 1 gives no generations: the request tells its grants apart.
 	v1 := func(n int) Grant { g := grantOf("b", "s", n); g.Generation = 0; return g }
 	ok(t, h.Add(t.Context(), []Grant{v1(2)}))
 	ok(t, h.Add(t.Context(), []Grant{v1(1)}))
-	ok(t, h.GiveBack(t.Context(), []Grant{v1(1)}))
+	ok(t, h.NoteGivenBack(t.Context(), []Grant{v1(1)}))
 	of("b", v1(2))
 	given = v1(2)
 	given.GivenBack = historyAt
-	ok(t, h.GiveBack(t.Context(), []Grant{v1(2)}))
+	ok(t, h.NoteGivenBack(t.Context(), []Grant{v1(2)}))
 	of("b", given)
 
 	all, err := h.All()
@@ -94,7 +94,7 @@ func TestHistoryFiles(t *testing.T) {
 	_, err := h.Of("a")
 	wantNewer(t, err)
 	wantNewer(t, h.Add(t.Context(), []Grant{grantOf("a", "s", 1)}))
-	wantNewer(t, h.GiveBack(t.Context(), []Grant{grantOf("a", "s", 1)}))
+	wantNewer(t, h.NoteGivenBack(t.Context(), []Grant{grantOf("a", "s", 1)}))
 	if got := read(t, h.path("a")); !strings.Contains(got, "99") {
 		t.Errorf("the newer file became %q", got)
 	}
@@ -127,7 +127,7 @@ func TestHistoryLog(t *testing.T) {
 		newer = grantOf("a", "s", n)
 		ok(t, h.Add(t.Context(), []Grant{newer}))
 		of(newer, over)
-		ok(t, h.GiveBack(t.Context(), []Grant{newer}))
+		ok(t, h.NoteGivenBack(t.Context(), []Grant{newer}))
 		if got, err := h.Of("a"); err != nil || len(got) != 2 || got[0].GivenBack.IsZero() {
 			t.Fatalf("%+v, %v, want that it was given back", got, err)
 		}
@@ -214,7 +214,7 @@ func TestHistoryConcurrently(t *testing.T) {
 			if err := h.Add(t.Context(), []Grant{g}); err != nil {
 				t.Error(err)
 			}
-			if err := h.GiveBack(t.Context(), []Grant{g}); err != nil {
+			if err := h.NoteGivenBack(t.Context(), []Grant{g}); err != nil {
 				t.Error(err)
 			}
 		})
