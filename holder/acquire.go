@@ -175,7 +175,7 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	failpoint("grant-in-history")
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !l.stands(tx.Record) {
-			return ErrSuperseded
+			return ErrReplaced
 		}
 		tx.Record = l.record
 		return nil

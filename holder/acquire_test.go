@@ -83,7 +83,7 @@ func TestRollback(t *testing.T) {
 					return false
 				}
 			},
-			want:     ErrSuperseded,
+			want:     ErrReplaced,
 			released: []string{"lease1"},
 		},
 		{
@@ -145,7 +145,7 @@ func TestRollback(t *testing.T) {
 			}
 			if other := w.record(handle); other.RequestID == "other" {
 				w.write(handle, lockfile.Record{}) // nobody else removed it
-			} else if errors.Is(tt.want, ErrHeld) || errors.Is(tt.want, ErrSuperseded) {
+			} else if errors.Is(tt.want, ErrHeld) || errors.Is(tt.want, ErrReplaced) {
 				t.Errorf("the other process's handle is changed: %+v", other)
 			}
 			w.wantNothingLeft(handle, tt.released...)
@@ -174,7 +174,7 @@ func TestRollbackThatFails(t *testing.T) {
 		return fails(out, r)
 	}
 	_, err := w.Acquire(ctx, Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Second})
-	if !errors.Is(err, ErrSuperseded) || len(w.proxy.released()) == 0 {
+	if !errors.Is(err, ErrReplaced) || len(w.proxy.released()) == 0 {
 		t.Errorf("error %v, released %v", err, w.proxy.released())
 	}
 	handed := 0

@@ -70,7 +70,7 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 	}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !l.stands(tx.Record) {
-			return ErrSuperseded
+			return ErrReplaced
 		}
 		if !l.private {
 			tx.Record = next
@@ -98,7 +98,7 @@ func (l *Lease) awaitGrant(ctx context.Context, r *Request) error {
 	if !l.private {
 		watch.Go(func() {
 			if l.handle.Watch(ctx, l.stands) == nil {
-				cancel(ErrSuperseded)
+				cancel(ErrReplaced)
 			}
 		})
 	}
@@ -121,7 +121,7 @@ func (l *Lease) awaitGrant(ctx context.Context, r *Request) error {
 	case cause == nil && endedUnconfirmed(err):
 		return err
 	case errors.Is(err, proxyclient.ErrEnded):
-		return ErrSuperseded // a release of the handle says so to the proxy first
+		return ErrReplaced // a release of the handle says so to the proxy first
 	case cause != nil && errors.Is(err, proxyclient.ErrUnconfirmed):
 		return fmt.Errorf("%w: %w", cause, err)
 	case cause != nil:

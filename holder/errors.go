@@ -18,9 +18,9 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrHeld: the handle holds, waits for or owes a lease already.
 	ErrHeld = errors.New("the handle is taken")
-	// ErrSuperseded: another process released or re-acquired the handle
+	// ErrReplaced: another process released or re-acquired the handle
 	// while this one was waiting.
-	ErrSuperseded = errors.New("released by another process while waiting")
+	ErrReplaced = errors.New("released by another process while waiting")
 	// ErrCallerGone: the process that ran a delayed release was killed.
 	ErrCallerGone = errors.New("cancelled: the process that ran the release is gone")
 )
@@ -50,7 +50,7 @@ func isUnread(err error) bool {
 // caller to whom the lease is optional may go on without one. A wrong request is no
 // such failure, nor is one that another process or request, or the end of ctx, decided.
 func Denied(ctx context.Context, err error) bool {
-	for _, decided := range []error{ErrInvalid, ErrHeld, ErrSuperseded, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
+	for _, decided := range []error{ErrInvalid, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
 		if errors.Is(err, decided) {
 			return false
 		}

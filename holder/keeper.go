@@ -55,7 +55,7 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	case !k.holds(record):
-		return ErrSuperseded
+		return ErrReplaced
 	}
 	k.record = record
 	client, err := h.dialer.dial(ctx, h.dialer.of(record.Proxy))

@@ -27,7 +27,7 @@ type Delay struct {
 }
 
 // wait blocks for the delay. It returns early when the owner process is gone,
-// for then nothing is left to wait for; ErrSuperseded if watch returned first,
+// for then nothing is left to wait for; ErrReplaced if watch returned first,
 // [ErrCallerGone] if the caller process ended and the owner lives, and ctx's
 // cause if that ends it.
 func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Context) error) error {
@@ -44,7 +44,7 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 			}
 		})
 	}
-	end(ErrSuperseded, watch)
+	end(ErrReplaced, watch)
 	end(errOwnerGone, waitOwner)
 	if d.CallerPID != 0 {
 		end(ErrCallerGone, func(ctx context.Context) error { return process.WaitExit(ctx, d.CallerPID) })
@@ -120,7 +120,7 @@ func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lo
 	request := ""
 	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State != lockfile.StateHeld || !sameGrant(tx.Record, r) {
-			return ErrSuperseded
+			return ErrReplaced
 		}
 		if bareHandle(tx.Record) {
 			var err error

@@ -32,7 +32,7 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 	same := func(now lockfile.Record) bool { return sameGrant(now, r) }
 	h.report.Notef("releasing %s in %s", handle.Path(), leaseapi.Duration(d.Time))
 	err = d.wait(ctx, h.report, func(ctx context.Context) error { return handle.Watch(ctx, same) })
-	if errors.Is(err, ErrSuperseded) {
+	if errors.Is(err, ErrReplaced) {
 		h.report.Notef("handle %s was released or acquired again meanwhile: nothing to do", handle.Path())
 		return nil, nil
 	}

@@ -7,7 +7,7 @@ import "context"
 // most the wait timeout (and some seconds for a proxy that does not answer); ctx
 // ends both, and its cause is returned.
 //
-// Errors are [ErrInvalid], [ErrHeld], [ErrSuperseded], those of
+// Errors are [ErrInvalid], [ErrHeld], [ErrReplaced], those of
 // [proxyclient.Client.Acquire], and those of files. After an error nothing is
 // held, or what may be is in the journal and in the error.
 func (h *Holder) Acquire(ctx context.Context, r Request) (*Lease, error) {

@@ -115,7 +115,7 @@ func (s *seenMessages) stale() (stale []string) {
 // messageErrors are the errors behind the codes of the page: their texts, and the
 // texts of what wraps them, are messages.
 var messageErrors = []string{
-	"ErrUnknownType", "ErrUnreachable", "ErrOlder", "ErrExhausted", "ErrNoRoom", "ErrLost", "ErrHeld", "ErrSuperseded", "ErrEnded",
+	"ErrUnknownType", "ErrUnreachable", "ErrOlder", "ErrExhausted", "ErrNoRoom", "ErrLost", "ErrHeld", "ErrReplaced", "ErrSuperseded", "ErrEnded",
 	"ErrRemoved", "ErrUnconfirmed", "ErrNewer",
 }
 
