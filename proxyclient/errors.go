@@ -53,6 +53,8 @@ var (
 	ErrNotHeld = errors.New("nobody holds")
 	// ErrUnknownRequest: the proxy knows request ids, but not this one.
 	ErrUnknownRequest = errors.New("unknown request")
+	// ErrNoLease: the request of a report holds no lease, and held none.
+	ErrNoLease = errors.New("the proxy knows of no lease to report of")
 )
 
 // ExhaustedError says that no lease came free in time. It is [ErrExhausted].

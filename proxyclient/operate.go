@@ -10,9 +10,9 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// What operators do. Like [Client.Pools] the calls try again until ctx ends, or
-// until there was no HTTP answer for 30 s ([ErrUnreachable]); a copy that arrives
-// twice does nothing more. What the proxy does not know, or nobody holds, is
+// What operators do. Like [Client.Health] the calls try again until ctx ends, or until
+// there was no good answer for too long ([ErrUnreachable]); a copy that arrives twice
+// does nothing more. What the proxy does not know, or nobody holds, is
 // [ErrUnknownType], [ErrUnknownRequest] or [ErrNotHeld]. Errors are
 // [errors.ErrUnsupported] if the proxy is of version 1.
 

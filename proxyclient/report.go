@@ -2,15 +2,11 @@ package proxyclient
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
-
-// ErrNoLease is the error of a report of a request that holds no lease, and held none.
-var ErrNoLease = errors.New("the proxy knows of no lease to report of")
 
 // Report tells the proxy what the account said to the holder of a lease, and returns
 // whether that counts: see [leaseapi.ReportReply]. It tries again until ctx ends, or
