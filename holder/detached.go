@@ -21,7 +21,7 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 	}
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	client, err := h.dialer.dial(ctx, h.dialer.of(r.Proxy))
+	client, err := h.dialer.dial(ctx, h.dialer.proxyOf(r.Proxy))
 	if err != nil {
 		return err
 	}

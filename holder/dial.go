@@ -67,9 +67,9 @@ func (d *dialer) close() {
 	}
 }
 
-// of is the proxy of what was recorded to be from one: that, unless the user
-// named another just now; "" if nothing does.
-func (d *dialer) of(recorded string) string {
+// proxyOf is the proxy to ask about what was recorded to be from one: that, unless the
+// user named another just now; "" if nothing does.
+func (d *dialer) proxyOf(recorded string) string {
 	if recorded == "" || d.Given {
 		return d.URL
 	}

@@ -103,7 +103,7 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 // back, and if it was, to release it by its generation changes nothing. A lease without
 // a generation may be somebody else's by now.
 func (h *Holder) stillToGiveBack(r lockfile.Record) bool {
-	return safeAgain(r) && !h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.of(r.Proxy)))
+	return safeAgain(r) && !h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
 }
 
 // giveBackOwn is giveBack of a handle into which this process wrote r, and of r itself if
@@ -126,7 +126,7 @@ func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (releas
 	if h.stillToGiveBack(r) {
 		ctx, cancel := releaseContext(ctx)
 		defer cancel()
-		released, err = h.send(ctx, "", &delivery{leaseOwed(r), h.dialer.of(r.Proxy)})
+		released, err = h.send(ctx, "", &delivery{leaseOwed(r), h.dialer.proxyOf(r.Proxy)})
 	}
 	if err == nil && safeAgain(r) {
 		h.tidyAfter([]lockfile.Owed{leaseOwed(r)})

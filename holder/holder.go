@@ -76,7 +76,7 @@ func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client
 
 // ProxyOf returns the proxy that the leases of a handle were got from, unless
 // the user named another just now; "" if nothing does.
-func (h *Holder) ProxyOf(r lockfile.Record) string { return h.dialer.of(r.Proxy) }
+func (h *Holder) ProxyOf(r lockfile.Record) string { return h.dialer.proxyOf(r.Proxy) }
 
 // OpenHandle returns the handle at path. A path that cannot be one is
 // [ErrInvalid].

@@ -58,7 +58,7 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 		return ErrReplaced
 	}
 	k.record = record
-	client, err := h.dialer.dial(ctx, h.dialer.of(record.Proxy))
+	client, err := h.dialer.dial(ctx, h.dialer.proxyOf(record.Proxy))
 	if err != nil {
 		return err
 	}

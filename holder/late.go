@@ -133,7 +133,7 @@ func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lo
 		}
 		tx.ReleaseAt, tx.RequestID = at, request
 		if tx.Proxy == "" {
-			tx.Proxy = h.dialer.of(r.Proxy)
+			tx.Proxy = h.dialer.proxyOf(r.Proxy)
 		}
 		return nil
 	})

@@ -71,7 +71,7 @@ type delivery struct {
 // it: by its names, a copy or a list.
 func (h *Holder) releasedElsewhere(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && len(r.Owed) == 0 && r.RequestID != "" &&
-		h.history.gaveBack(owedBy(r)[0], h.dialer.storeOf(r.Store, h.dialer.of(r.Proxy)))
+		h.history.gaveBack(owedBy(r)[0], h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
 }
 
 // releaseRequest is the release of what is owed: by generations where there are

@@ -22,7 +22,7 @@ func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action
 	if err := checkStateDir(h.stateDir); err != nil {
 		return nil, []error{err}
 	}
-	r.settling = settling{h: h, proxyOf: h.dialer.of}
+	r.settling = settling{h: h, proxyOf: h.dialer.proxyOf}
 	r.failed(r.intents(ctx))
 	r.failed(r.rounds(ctx))
 	r.failed(r.handles(ctx))

@@ -97,7 +97,7 @@ func (h *Holder) unlistEnded(ctx context.Context, n Named, over []ended) error {
 func (h *Holder) Renew(ctx context.Context, r lockfile.Record, ttl time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()
-	client, err := h.dialer.dial(ctx, h.dialer.of(r.Proxy))
+	client, err := h.dialer.dial(ctx, h.dialer.proxyOf(r.Proxy))
 	if err != nil {
 		return 0, err
 	}

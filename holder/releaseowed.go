@@ -23,7 +23,7 @@ type decision func(ctx context.Context, owed []lockfile.Owed) ([]delivery, error
 // toTheirProxies sends each release to the proxy that the lease is from.
 func (h *Holder) toTheirProxies(_ context.Context, owed []lockfile.Owed) (deliveries []delivery, err error) {
 	for _, o := range owed {
-		proxy := h.dialer.of(o.Proxy)
+		proxy := h.dialer.proxyOf(o.Proxy)
 		if proxy == "" {
 			return deliveries, fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", describeOwed(o))
 		}
@@ -70,7 +70,7 @@ func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decisi
 // release: what may be somebody else's by now stays as unconfirmed.
 func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
 	for i, o := range tx.Owed {
-		proxy := h.dialer.of(o.Proxy)
+		proxy := h.dialer.proxyOf(o.Proxy)
 		if proxy == "" || o.Unconfirmed {
 			continue // of no proxy: releaseOwed says so
 		}

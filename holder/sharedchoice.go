@@ -34,7 +34,7 @@ func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 		if l.finished(tx, r) {
 			return choice{do: settleRound, round: *r}, nil
 		}
-		if r.State != lockfile.RoundReleasing && !l.over(r) {
+		if r.State != lockfile.RoundReleasing && !l.overOrGivenBack(r) {
 			newest = r
 		}
 	}

@@ -105,11 +105,12 @@ func (l sharedLease) finished(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 	if r.State == lockfile.RoundAcquiring || r.State == lockfile.RoundReleasing {
 		return !l.file.Alive(r.ID, r.By)
 	}
-	return (l.over(r) || tx.Boot != l.boot) && !tx.Live(r, 0)
+	return (l.overOrGivenBack(r) || tx.Boot != l.boot) && !tx.Live(r, 0)
 }
 
-// over tells whether the lease of a round has ended, or may have.
-func (l sharedLease) over(r *lockfile.Round) bool { return r.Over(l.now()) || givenBack(r) }
+// overOrGivenBack tells whether the lease of a round has ended, or may have, also by
+// somebody who gave it back through its handle.
+func (l sharedLease) overOrGivenBack(r *lockfile.Round) bool { return r.Over(l.now()) || givenBack(r) }
 
 // givenBack tells whether somebody else gave the lease of a round back through its
 // handle.

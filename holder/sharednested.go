@@ -25,7 +25,7 @@ func (l sharedLease) nested() (*Lease, error) {
 		}
 		number, _ := strconv.Atoi(words[2])
 		r := record.Round(words[1])
-		if r == nil || l.over(r) || !l.file.Alive(r.ID, number) {
+		if r == nil || l.overOrGivenBack(r) || !l.file.Alive(r.ID, number) {
 			continue // it has ended, and left this process behind
 		}
 		if err := l.conflict(*r); err != nil {

@@ -64,7 +64,7 @@ func (u *sharedUse) renew(ctx context.Context, r lockfile.Round) error {
 
 func (u *sharedUse) renewFor(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
 	failpoint("round-renewal-unsent")
-	client, err := u.h.dialer.dial(ctx, u.h.dialer.of(r.Proxy))
+	client, err := u.h.dialer.dial(ctx, u.h.dialer.proxyOf(r.Proxy))
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (u *sharedUse) endUse(ctx context.Context) (last bool, err error) {
 			return tx.End(u.use)
 		}
 		last, r.By, r.State = true, u.use.N, lockfile.RoundReleasing
-		if u.asked.Linger > 0 && renews(*r) && !u.over(r) && !r.Expired(u.now()) {
+		if u.asked.Linger > 0 && renews(*r) && !u.overOrGivenBack(r) && !r.Expired(u.now()) {
 			// Whatever becomes of the renewal, the lease lasts until then.
 			r.State, r.Deadline = lockfile.RoundRenewing, min(r.Deadline, u.now()+u.asked.Linger)
 		}

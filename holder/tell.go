@@ -28,7 +28,7 @@ func (l *Lease) Report(ctx context.Context, o Outcome) (counts bool, err error) 
 func (h *Holder) Report(ctx context.Context, r lockfile.Record, o Outcome) (counts bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()
-	client, err := h.dialer.dial(ctx, h.dialer.of(r.Proxy))
+	client, err := h.dialer.dial(ctx, h.dialer.proxyOf(r.Proxy))
 	if err != nil {
 		return false, err
 	}

@@ -67,19 +67,19 @@ func (l troubleLimits) within(d time.Duration) troubleLimits {
 var noLimits = troubleLimits{refused: math.MaxInt64, silent: math.MaxInt64, errors: math.MaxInt64}
 
 // lasts notes what o says of the proxy, and reports whether a further attempt
-// makes sense. again says that o is none of the answers that were hoped for.
-func (p *patience) lasts(ctx context.Context, o outcome, again bool) bool {
-	p.note(o, again)
+// makes sense. unwanted says that o is none of the answers that were hoped for.
+func (p *patience) lasts(ctx context.Context, o outcome, unwanted bool) bool {
+	p.note(o, unwanted)
 	return ctx.Err() == nil && !p.exhausted() && !hopeless(o.err) && !p.ended()
 }
 
-func (p *patience) note(o outcome, again bool) {
+func (p *patience) note(o outcome, unwanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard = p.heard || o.heard
 	// An election is no trouble of what waits anyway.
 	election := o.notLeader() && !p.end.IsZero()
-	if o.err == nil && (o.busy() || election || !o.passing() && !again) {
+	if o.err == nil && (o.busy() || election || !o.passing() && !unwanted) {
 		if p.trouble.last != nil && p.onTrouble != nil {
 			p.onTrouble(nil, time.Time{})
 		}

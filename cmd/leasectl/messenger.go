@@ -151,7 +151,7 @@ func (m *messenger) put(msg *message) {
 		m.lost++
 		return
 	}
-	m.mark()
+	m.sayDropped()
 	m.queue = append(m.queue, *msg)
 }
 
@@ -163,9 +163,9 @@ func (m *messenger) wake() {
 	}
 }
 
-// mark queues how many messages were dropped since the last one. The caller holds
-// m.mu.
-func (m *messenger) mark() {
+// sayDropped queues a line that says how many messages were dropped since the last one.
+// The caller holds m.mu.
+func (m *messenger) sayDropped() {
 	if m.dropped == 0 {
 		return
 	}
@@ -186,7 +186,7 @@ func (m *messenger) next(room []message) []message {
 	defer m.mu.Unlock()
 	for {
 		if len(m.queue) == 0 {
-			m.mark()
+			m.sayDropped()
 		}
 		if len(m.queue) > 0 {
 			break
