@@ -9,12 +9,12 @@ import (
 // operate does what an operator or the machine does.
 func (m *sim) operate() {
 	switch n := m.rand.IntN(20); {
-	case n < 8:
+	case n < 7:
 		m.reconfigure(m.someConfigs())
-	case n < 10:
+	case n < 9:
 		configs := m.someConfigs()
 		m.misconfigure(append(configs, m.contradiction(configs)))
-	case n < 12:
+	case n < 11:
 		m.restart()
 	case n < 13:
 		m.stall(time.Duration(2+m.rand.IntN(600)) * time.Second)
