@@ -50,7 +50,7 @@ func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome Outcome
 		i = slices.IndexFunc(p.reports.Tally, func(t Tally) bool { return t.Limit == l.Limit })
 	}
 	if wasOK {
-		p.reports.Tally[i].OK--
+		p.reports.Tally[i].OK = max(0, p.reports.Tally[i].OK-1) // it did not count if the pool was gone when the lease ended
 		if p.Adapt != nil && l.Full {
 			p.reports.OK = max(0, p.reports.OK-l.Units)
 		}
