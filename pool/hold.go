@@ -11,13 +11,9 @@ import "time"
 // The Reason is empty, or says why the lease is no longer the caller's.
 func (s *Set) Renew(now time.Duration, ref Ref, ttl time.Duration) (Lease, Reason) {
 	s.Advance(now)
-	sl := s.slots[ref.Name]
-	if sl == nil {
-		return Lease{}, Unknown
-	}
-	l := sl.lease
-	if l == nil || !ref.matches(l.Lease) {
-		return Lease{}, sl.lost(ref)
+	l, why := s.meant(ref)
+	if l == nil {
+		return Lease{}, why
 	}
 	if l.Broken != "" {
 		return Lease{}, brokenFor(l.Broken)
@@ -77,6 +73,18 @@ func (s *Set) Finish(now time.Duration, ref Ref, result Result) Reason {
 		sl.lease.request.lost = sl.lease.request.lost || sl.lease.Broken != ""
 	}
 	return s.Release(now, ref, 0)
+}
+
+// meant returns the lease that ref means; nil, and why, if it is not held.
+func (g *ledger) meant(ref Ref) (*lease, Reason) {
+	sl := g.slots[ref.Name]
+	if sl == nil {
+		return nil, Unknown
+	}
+	if sl.lease == nil || !ref.matches(sl.lease.Lease) {
+		return nil, sl.lost(ref)
+	}
+	return sl.lease, ""
 }
 
 // lost says why the lease that ref means is not held.

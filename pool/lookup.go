@@ -15,6 +15,13 @@ func (s *Set) Held(now time.Duration, name string) (Lease, bool) {
 	return sl.lease.Lease, true
 }
 
+// Lost returns why the lease that ref means is not held; false if it is.
+func (s *Set) Lost(now time.Duration, ref Ref) (Reason, bool) {
+	s.Advance(now)
+	l, why := s.meant(ref)
+	return why, l == nil
+}
+
 // Locked returns the lock delay that keeps name from being granted; false if none
 // does.
 func (s *Set) Locked(now time.Duration, name string) (Locked, bool) {

@@ -86,13 +86,9 @@ func (r Resizing) follows(l Lease) bool {
 func (s *Set) Resize(now time.Duration, ref Ref, r Resizing) (Lease, error) {
 	s.Advance(now)
 	r.To = max(r.To, 1)
-	sl := s.slots[ref.Name]
-	if sl == nil {
-		return Lease{}, &LostError{Unknown}
-	}
-	l := sl.lease
-	if l == nil || !ref.matches(l.Lease) {
-		return Lease{}, &LostError{sl.lost(ref)}
+	l, why := s.meant(ref)
+	if l == nil {
+		return Lease{}, &LostError{why}
 	}
 	switch {
 	case !l.pool.counted() && l.Units == 1:

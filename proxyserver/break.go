@@ -67,28 +67,16 @@ func checkBreak(req leaseapi.BreakRequest) error {
 // breakLease does what req asks for. A second copy of the request succeeds too: it
 // finds that the lease has ended for this reason.
 func breakLease(set *pool.Set, now time.Duration, req leaseapi.BreakRequest) (l pool.Lease, ended bool, err error) {
-	l, held := set.Held(now, req.Name)
-	if !held || req.Generation != 0 && req.Generation != l.Generation {
-		return broken(set, now, req, held)
+	if held, ok := set.Held(now, req.Name); !ok || req.Generation == 0 || req.Generation == held.Generation {
+		l, err = set.Break(now, req.Name, req.Reason, req.Now)
+		if !errors.Is(err, pool.ErrNotHeld) {
+			return l, req.Now, err
+		}
 	}
-	l, err = set.Break(now, req.Name, req.Reason, req.Now)
-	return l, req.Now, err
-}
-
-// broken answers a break of a lease that has ended, or whose name is held with
-// another generation than req says.
-func broken(set *pool.Set, now time.Duration, req leaseapi.BreakRequest, held bool) (l pool.Lease, ended bool, err error) {
-	if !held { // this changes nothing, and tells whether there ever was such a name
-		_, err = set.Break(now, req.Name, req.Reason, req.Now)
-	}
-	switch {
-	case errors.Is(err, pool.ErrUnknownName):
-		return l, false, err
-	case req.Generation == 0:
+	if req.Generation == 0 {
 		return l, false, notHeldError(fmt.Sprintf("nobody holds %q", req.Name))
 	}
-	// To renew a lease that has ended changes nothing, and tells why it ended.
-	_, why := set.Renew(now, pool.Ref{Name: req.Name, Generation: req.Generation}, 0)
+	why, _ := set.Lost(now, pool.Ref{Name: req.Name, Generation: req.Generation})
 	if why == leaseapi.ReasonBroken+pool.Reason(req.Reason) {
 		return pool.Lease{Name: req.Name, Generation: req.Generation, Granted: now, Expires: now, Broken: req.Reason}, true, nil
 	}

@@ -165,9 +165,9 @@ func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (rep
 
 // over returns the lease of ref, whose release was put off, if it had ended before.
 func over(set *pool.Set, now time.Duration, ref pool.Ref, delay time.Duration) []leaseapi.Lost {
-	if _, held := set.Held(now, ref.Name); held || delay == 0 {
+	why, lost := set.Lost(now, ref)
+	if !lost || delay == 0 {
 		return nil
 	}
-	_, why := set.Renew(now, ref, 0) // which changes nothing of a lease that has ended
 	return []leaseapi.Lost{{Lease: leaseapi.Lease{Name: ref.Name, Generation: ref.Generation}, Reason: string(why)}}
 }
