@@ -50,14 +50,14 @@ func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 	} else {
 		g.requests[r.ID] = r
 	}
-	names := p.names(r)
-	p.spend(g.now, r.units, g.generation+uint64(names))
-	for _, name := range p.stock.take(names, g.used) {
+	count := p.leasesFor(r)
+	p.spend(g.now, r.units, g.generation+uint64(count))
+	for _, name := range p.stock.take(count, g.used) {
 		g.generation++
 		g.install(Lease{
 			Name: name, Type: p.Type, Generation: g.generation, Owner: r.Owner, RequestID: id,
 			Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted,
-			Key: r.Key, Overcommit: r.Overcommit, Coalesce: r.Coalesce, Variant: r.Variant, Units: r.units / names,
+			Key: r.Key, Overcommit: r.Overcommit, Coalesce: r.Coalesce, Variant: r.Variant, Units: r.units / count,
 			TTL: r.TTL, Granted: g.now, Expires: later(g.now, ttl), Provisional: !r.Anonymous,
 		}, g.slot(name), p, r)
 	}

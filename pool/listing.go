@@ -81,7 +81,7 @@ func (s *Set) Find(now time.Duration, most int, match func(owner, requestID, nam
 				found = append(found, Found{Type: p.Type, Lease: &value})
 			}
 		}
-		for i, r := range p.listed() {
+		for i, r := range p.byPlace() {
 			if len(found) == most {
 				return found
 			}

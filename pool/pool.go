@@ -77,11 +77,11 @@ func (p *pool) free(overcommit bool) int {
 	if p.counted() {
 		return units
 	}
-	return min(units, p.namesLeft())
+	return min(units, p.leasesLeft())
 }
 
-// namesLeft returns how many leases can be granted beside those that are held.
-func (p *pool) namesLeft() int {
+// leasesLeft returns how many leases can be granted beside those that are held.
+func (p *pool) leasesLeft() int {
 	if p.counted() {
 		return lastMadeUp - p.held.Len() - p.locks
 	}
@@ -96,11 +96,11 @@ func (p *pool) hasRoom(units, inUse int, overcommit bool) bool {
 
 // fits reports whether there is room for r beside what is in use.
 func (p *pool) fits(r *request) bool {
-	return p.names(r) <= p.namesLeft() && p.hasRoom(r.units, p.inUse(), r.Overcommit)
+	return p.leasesFor(r) <= p.leasesLeft() && p.hasRoom(r.units, p.inUse(), r.Overcommit)
 }
 
-// names returns how many leases r gets.
-func (p *pool) names(r *request) int {
+// leasesFor returns how many leases r gets.
+func (p *pool) leasesFor(r *request) int {
 	if p.counted() && (r.Weighted || !r.saysCount()) {
 		return 1
 	}
@@ -122,8 +122,8 @@ func (p *pool) never(r *request) error {
 		return ErrUnknownType
 	case r.units > p.Capacity():
 		return p.tooMany(r.units)
-	case p.names(r) > MaxCapacity:
-		return fmt.Errorf("%w: %d leases of one unit asked for, and a request gets %d at the most", ErrTooMany, p.names(r), MaxCapacity)
+	case p.leasesFor(r) > MaxCapacity:
+		return fmt.Errorf("%w: %d leases of one unit asked for, and a request gets %d at the most", ErrTooMany, p.leasesFor(r), MaxCapacity)
 	}
 	return nil
 }

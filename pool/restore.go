@@ -122,7 +122,7 @@ func (g *ledger) restoreLeases(snapshot Snapshot) error {
 		}
 		g.generation = max(g.generation, l.Generation)
 		l.Units = max(l.Units, 1) // of before there were units
-		g.hold(l)
+		g.restoreLease(l)
 	}
 	return nil
 }
@@ -206,8 +206,8 @@ func (g *ledger) restorePool(typ string) *pool {
 	return p
 }
 
-// hold restores one lease.
-func (g *ledger) hold(l Lease) {
+// restoreLease restores one lease.
+func (g *ledger) restoreLease(l Lease) {
 	p := g.restorePool(l.Type)
 	p.rhythm.resume(l, g.now)
 	var r *request

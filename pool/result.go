@@ -12,12 +12,12 @@ const Superseded Result = -1
 // Exited returns the result of a run whose command ended by itself, with code.
 func Exited(code int) Result { return Result(code) + 1 }
 
-// ExitCode returns the code of [Exited]; false if o is none such.
-func (o Result) ExitCode() (code int, ok bool) { return int(o) - 1, o > 0 }
+// ExitCode returns the code of [Exited]; false if r is none such.
+func (r Result) ExitCode() (code int, ok bool) { return int(r) - 1, r > 0 }
 
-// String returns o in words.
-func (o Result) String() string {
-	if code, ok := o.ExitCode(); ok {
+// String returns r in words.
+func (r Result) String() string {
+	if code, ok := r.ExitCode(); ok {
 		return fmt.Sprintf("the run that it joined ended with exit code %d", code)
 	}
 	return "a newer request took its place"

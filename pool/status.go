@@ -168,17 +168,17 @@ type WaiterStatus struct {
 
 // waiters lists part of those that wait for p; see [Set.Waiters].
 func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
-	listed := p.listed()
+	all := p.byPlace()
 	after = max(after, 0)
-	if after >= len(listed) || most <= 0 {
+	if after >= len(all) || most <= 0 {
 		return nil
 	}
-	part := make([]WaiterStatus, 0, min(len(listed)-after, most))
+	part := make([]WaiterStatus, 0, min(len(all)-after, most))
 	before := 0
 	if after < len(p.queue) {
 		before = p.before(after + 1)
 	}
-	for i, r := range listed[after : after+cap(part)] {
+	for i, r := range all[after : after+cap(part)] {
 		part = append(part, g.waiterStatus(p, r, after+i+1, before))
 		if r.leader == nil && !r.key.busy() {
 			before += r.units
@@ -204,8 +204,8 @@ func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStat
 	return w
 }
 
-// listed returns all that wait for p: the queue, and then the followers.
-func (p *pool) listed() queue {
+// byPlace returns all that wait for p: the queue, and then the followers.
+func (p *pool) byPlace() queue {
 	if p.following == 0 {
 		return p.queue
 	}

@@ -54,7 +54,7 @@ var poolMutants = []mutant{
 		"./pool", "TestMadeUpNamesDoNotComeBack", true},
 	{"a name that is held is made up", "pool/stock.go", "; !used(name) {", "; true {",
 		"./pool", "TestListedBecomesCounted", false},
-	{"a request gets more names than a pool can tell apart", "pool/pool.go", "case p.names(r) > MaxCapacity:", "case false:",
+	{"a request gets more names than a pool can tell apart", "pool/pool.go", "case p.leasesFor(r) > MaxCapacity:", "case false:",
 		"./pool", "TestTooManyMadeUpNames", false},
 	{"names that the lock delay keeps are made up again", "pool/pool.go", "lastMadeUp - p.held.Len() - p.locks", "lastMadeUp - p.held.Len()",
 		"./pool", "TestMadeUpNamesRunOut", false},
