@@ -16,8 +16,8 @@ const never time.Duration = math.MaxInt64
 // those that are only looked at.
 const still = 0
 
-// until returns now + wait, or the end of time if that is later.
-func until(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
+// later returns now + wait, or the end of time if that is later.
+func later(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
 
 // clock is the lease clock: it showed base at start, and runs since then, also while
 // the machine is suspended: holders on other machines do not sleep with it. It goes

@@ -227,7 +227,7 @@ func (t *term) commitDue(now time.Duration) time.Duration {
 		return never
 	}
 	held, waiting := t.set.Busy()
-	saved, arrivals := t.saved, until(t.open.arrived, busyEvery)
+	saved, arrivals := t.saved, later(t.open.arrived, busyEvery)
 	if t.open.urgent || t.open.saveClock { // somebody commits it
 		saved, arrivals = now, never
 	}

@@ -63,7 +63,7 @@ func (h *handler) serveUI(w http.ResponseWriter, r *http.Request) {
 	if h.asksForTokens() {
 		c, ok = h.session(r)
 	}
-	switch op, isOperation := operations[r.URL.Path]; {
+	switch op, isOperation := pageOperations[r.URL.Path]; {
 	case !ok:
 		h.askForToken(w, r)
 	case isOperation:

@@ -11,9 +11,9 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
-// operation is what an operator does from a page: a GET asks for the reason, and a
+// pageOperation is what an operator does from a page: a GET asks for the reason, and a
 // POST does it.
-type operation struct {
+type pageOperation struct {
 	title  string
 	text   func(q url.Values) string
 	fields []string // of the form, beside the reason: of what
@@ -22,8 +22,8 @@ type operation struct {
 	do     func(h *handler, c caller, form url.Values) error
 }
 
-// operations are those of the status page, by path.
-var operations = map[string]operation{
+// pageOperations are those of the status page, by path.
+var pageOperations = map[string]pageOperation{
 	"/ui/pause": {
 		title: "Pause", fields: []string{"type"},
 		text: func(q url.Values) string {
@@ -73,7 +73,7 @@ var operations = map[string]operation{
 	},
 }
 
-func (h *handler) serveOperation(c caller, op operation, w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveOperation(c caller, op pageOperation, w http.ResponseWriter, r *http.Request) {
 	formHeaders(w)
 	if !h.operates(c) {
 		h.metrics.Refused("", "forbidden")

@@ -86,7 +86,7 @@ func (t *term) ask(r *request) (out outcome, c *call) {
 			at, _ = set.Place(now, r.ID)
 			known = t.waiting[r.ID] != nil
 			r.wait = t.waitOf(r, at.Waited)
-			t.waiting.attach(r.ID, c, until(now, r.wait))
+			t.waiting.attach(r.ID, c, later(now, r.wait))
 		}
 		if waits := c != nil; waits != t.lastWaits.Load() {
 			t.lastWaits.Store(waits)
