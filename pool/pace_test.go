@@ -174,7 +174,7 @@ func TestPaceOutlivesRestart(t *testing.T) {
 	nextIs(t, back, 41*s)
 
 	// A clock that was saved before the lease was does not stop the pool.
-	snap := Snapshot{Clock: 5 * s, Leases: []Lease{{Name: "t-0", Type: "t", Generation: 1, TTL: hour, Granted: 3 * hour}}}
+	snap := Snapshot{Clock: 5 * s, Leases: []Lease{{Name: "t-0", Type: "t", Generation: 1, Units: 1, TTL: hour, Granted: 3 * hour}}}
 	back, err := New([]Config{config}, snap)
 	if err != nil {
 		t.Fatal(err)

@@ -173,8 +173,8 @@ func TestPaceOutlivesARelease(t *testing.T) {
 }
 
 func TestRestoreRefusesQueuesThatContradict(t *testing.T) {
-	lease := Lease{Name: "t-0", Type: "t", Generation: 1, TTL: s, RequestID: "a"}
-	waiter := Waiter{Request: Request{ID: "b", Type: "t", Count: 1}, Arrival: 1}
+	lease := Lease{Name: "t-0", Type: "t", Generation: 1, Units: 1, TTL: s, RequestID: "a"}
+	waiter := Waiter{Request: Request{ID: "b", Type: "t", Count: 1}, Units: 1, Arrival: 1}
 	again := waiter
 	again.ID = "a"
 	for _, c := range []struct {

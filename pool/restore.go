@@ -91,7 +91,6 @@ func (g *ledger) restore(snapshot Snapshot) error {
 		return err
 	}
 	for _, l := range slices.SortedFunc(slices.Values(snapshot.Locked), compareLocked) {
-		l.Units = max(l.Units, 1) // of before there were units
 		sl := g.slot(l.Name)
 		if !sl.free() {
 			return fmt.Errorf("name %q is held, or there twice, and has a lock delay", l.Name)
@@ -113,7 +112,7 @@ func (g *ledger) restoreLeases(snapshot Snapshot) error {
 	})
 	for i, l := range leases {
 		switch {
-		case l.Name == "" || l.Type == "" || l.TTL <= 0 || l.Generation == 0:
+		case l.Name == "" || l.Type == "" || l.Units < 1 || l.TTL <= 0 || l.Generation == 0:
 			return fmt.Errorf("lease %+v is incomplete", l)
 		case i > 0 && leases[i-1].Generation == l.Generation:
 			return fmt.Errorf("two leases have generation %d", l.Generation)
@@ -121,7 +120,6 @@ func (g *ledger) restoreLeases(snapshot Snapshot) error {
 			return fmt.Errorf("name %q is held twice", l.Name)
 		}
 		g.generation = max(g.generation, l.Generation)
-		l.Units = max(l.Units, 1) // of before there were units
 		g.restoreLease(l)
 	}
 	return nil
@@ -147,7 +145,7 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 	})
 	for _, w := range waiters {
 		switch {
-		case w.ID == "" || w.Type == "" || max(w.Units, w.Count) < 1:
+		case w.ID == "" || w.Type == "" || w.Units < 1:
 			return fmt.Errorf("waiter %+v is incomplete", w)
 		case g.ended.has(w.ID) || g.requests[w.ID] != nil:
 			return fmt.Errorf("request %q is there twice", w.ID)
@@ -161,9 +159,6 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 // so still; the others will be.
 func (g *ledger) restoreWaiter(w Waiter) {
 	r := &request{Request: w.Request, units: w.Units, pool: g.restorePool(w.Type), arrival: w.Arrival, arrived: w.Arrived}
-	if r.units == 0 {
-		r.units = w.Count // of before there were units
-	}
 	g.restorePlace(r, g.requests[w.Follows])
 	if w.KeptUntil > 0 {
 		r.missed, r.activeUntil, r.keptUntil = true, w.HoldsUntil, w.KeptUntil

@@ -48,7 +48,7 @@ func TestRestoreEndedAndGenerations(t *testing.T) {
 	}
 
 	// The counter may have been saved before the lease was.
-	snap := Snapshot{Generation: 3, Leases: []Lease{{Name: "t-0", Type: "t", Generation: 5, TTL: s}}}
+	snap := Snapshot{Generation: 3, Leases: []Lease{{Name: "t-0", Type: "t", Generation: 5, Units: 1, TTL: s}}}
 	back, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, snap)
 	if err != nil {
 		t.Fatal(err)
@@ -120,15 +120,16 @@ func TestRestoreIsDeterministic(t *testing.T) {
 }
 
 func TestRestoreRefusesContradictions(t *testing.T) {
-	ok := Lease{Name: "t-0", Type: "t", Generation: 1, TTL: s, RequestID: "a"}
+	ok := Lease{Name: "t-0", Type: "t", Generation: 1, Units: 1, TTL: s, RequestID: "a"}
 	for _, c := range []struct {
 		name string
 		snap Snapshot
 		want string
 	}{
-		{"name twice", Snapshot{Leases: []Lease{ok, {Name: "t-0", Type: "t", Generation: 2, TTL: s}}}, "held twice"},
-		{"generation twice", Snapshot{Leases: []Lease{ok, {Name: "t-1", Type: "t", Generation: 1, TTL: s}}}, "generation 1"},
-		{"no TTL", Snapshot{Leases: []Lease{{Name: "t-0", Type: "t", Generation: 1}}}, "incomplete"},
+		{"name twice", Snapshot{Leases: []Lease{ok, {Name: "t-0", Type: "t", Generation: 2, Units: 1, TTL: s}}}, "held twice"},
+		{"generation twice", Snapshot{Leases: []Lease{ok, {Name: "t-1", Type: "t", Generation: 1, Units: 1, TTL: s}}}, "generation 1"},
+		{"no TTL", Snapshot{Leases: []Lease{{Name: "t-0", Type: "t", Generation: 1, Units: 1}}}, "incomplete"},
+		{"no units", Snapshot{Leases: []Lease{{Name: "t-0", Type: "t", Generation: 1, TTL: s}}}, "incomplete"},
 		{"held and ended", Snapshot{Leases: []Lease{ok}, Ended: []Ended{{ID: "a"}}}, "there twice"},
 	} {
 		_, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, c.snap)
