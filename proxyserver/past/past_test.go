@@ -29,6 +29,19 @@ func TestPastIsBounded(t *testing.T) {
 	}
 }
 
+// A pool that stood still for more than a day before it moved is not shown as empty until then.
+func TestDayOfAPoolThatStoodStill(t *testing.T) {
+	const moved = 2 * dayMinutes
+	var d day
+	d.level(levelsOf{minute: 0, inUse: 2, limit: 3})
+	d.level(levelsOf{minute: moved, inUse: 1, limit: 3})
+	minutes := make([]page.Minute, 3)
+	d.fill(minutes, moved-1, levelsOf{minute: moved + 1, limit: 3})
+	if minutes[0].InUse != 2 || minutes[1].InUse != 1 || minutes[2].InUse != 0 {
+		t.Errorf("%+v", minutes)
+	}
+}
+
 // The last thousand events are kept, the newest first, and can be filtered.
 func TestEvents(t *testing.T) {
 	p := New(time.Now)
