@@ -72,15 +72,21 @@ func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // that is being restarted is mostly back within that time.
 const retryAfter = "1"
 
-// readBody reads a body of bounded size in bounded time. It answers an error
-// itself; then ok is false.
+// boundBody bounds the time in which the body of r must come. It is for every request:
+// before the answer to one whose body nobody reads net/http reads it, and would wait for
+// it without an end.
+func boundBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 { // a recorder in a test has no deadlines; a connection always has
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	}
+}
+
+// readBody reads a body of bounded size, and ends the bound of its time. It answers an
+// error itself; then ok is false.
 func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	if r.ContentLength == 0 {
 		return nil, true
 	}
-	// A recorder in a test has no deadlines; a connection always has.
-	control := http.NewResponseController(w)
-	control.SetReadDeadline(time.Now().Add(bodyTime))
 	inner := w
 	if a, ok := w.(*answerWriter); ok {
 		inner = a.ResponseWriter // else the reader could not close the connection
@@ -89,7 +95,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	if err == nil {
 		// After an error the deadline stays: net/http reads what is left of
 		// the body, and must not wait for it either.
-		control.SetReadDeadline(time.Time{})
+		http.NewResponseController(w).SetReadDeadline(time.Time{})
 	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		problem(w, http.StatusRequestEntityTooLarge, leaseapi.ProblemBadRequest,

@@ -3,8 +3,10 @@ package proxyserver
 import (
 	"container/list"
 	"context"
+	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"syscall"
 )
@@ -136,6 +138,31 @@ func (c *connections) forget(conn net.Conn) {
 	delete(c.open, conn)
 }
 
+// passingErrors are errors of an accept that are over sooner or later, beside those that
+// net takes for temporary: see accept(2) and epoll_ctl(2). Linux passes on to accept what
+// the network did to the connection.
+var passingErrors = []error{
+	syscall.ENOMEM, syscall.ENOBUFS, syscall.ENOSPC, syscall.EPERM,
+	syscall.ENETDOWN, syscall.EPROTO, syscall.ENOPROTOOPT, syscall.EHOSTDOWN, syscall.EHOSTUNREACH,
+	syscall.EOPNOTSUPP, syscall.ENETUNREACH,
+}
+
+// passing returns err, which an accept failed with, as one after which [http.Server]
+// accepts again soon, if it is one that passes.
+func passing(err error) error {
+	if slices.ContainsFunc(passingErrors, func(passes error) bool { return errors.Is(err, passes) }) {
+		return passingError{err}
+	}
+	return err
+}
+
+// passingError is a [net.Error] that is temporary.
+type passingError struct{ error }
+
+func (e passingError) Unwrap() error { return e.error }
+func (passingError) Timeout() bool   { return false }
+func (passingError) Temporary() bool { return true }
+
 // limited is a listener whose connections are counted.
 type limited struct {
 	net.Listener
@@ -154,7 +181,7 @@ func (l limited) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err
+			return nil, passing(err)
 		}
 		excess := l.connections.accepted(conn, l.onLoopback)
 		if excess != nil {

@@ -13,6 +13,7 @@ import (
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := h.newAnswerWriter(rw)
 	defer h.recoverCall(w)
+	boundBody(rw, r)
 	path := r.URL.Path
 	if boskosPaths[path] {
 		http.Error(w, fmt.Sprintf("this is a lease proxy (leasectl serve), not Boskos, and has no %s: POST %s?type=TYPE takes a lease, POST %s gives it back",

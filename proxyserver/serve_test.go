@@ -4,14 +4,18 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"os"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
 // A body that does not come is not waited for longer than 10 s, and that limit
@@ -38,6 +42,40 @@ func TestSlowBody(t *testing.T) {
 		p.release(`{"names":["q-0"]}`)
 		if r := <-waits; r.body != `{"names":["q-0"]}` {
 			t.Errorf("%d %s", r.status, r.body)
+		}
+	})
+}
+
+// A body that nobody reads holds no connection either: net/http waits for it before
+// the answer.
+func TestSlowBodyThatNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, Tokens: config.Tokens{}})
+		for _, c := range []struct{ method, path, want string }{
+			{"GET", "/healthz", "200"},
+			{"POST", "/healthz", "405"},
+			{"GET", "/nowhere", "401"},
+			{"POST", "/lease/release", "401"},
+			{"POST", "/acquire", "404"},
+			{"OPTIONS", "*", "401"},
+			{"GET", "/ui/login", "200"},
+			{"GET", "/", "303"},
+		} {
+			for _, length := range []string{"Content-Length: 9", "Transfer-Encoding: chunked"} {
+				nc, err := p.pipes.dial(t.Context(), "", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				// Nothing of the house lasts longer than a day: without a bound the read does.
+				nc.SetReadDeadline(time.Now().Add(24 * time.Hour))
+				begin := time.Now()
+				go io.WriteString(nc, c.method+" "+c.path+" HTTP/1.1\r\nHost: x\r\n"+length+"\r\n\r\n")
+				answer, err := io.ReadAll(nc)
+				if took := time.Since(begin); err != nil || took > 2*bodyTime || !strings.HasPrefix(string(answer), "HTTP/1.1 "+c.want) {
+					t.Errorf("%s %s, %s: after %v: %q, %v", c.method, c.path, length, took, answer, err)
+				}
+				nc.Close()
+			}
 		}
 	})
 }
@@ -91,6 +129,41 @@ func TestListenerFails(t *testing.T) {
 	if err := s.Serve(t.Context(), newPipes(), l); err == nil || !strings.Contains(err.Error(), "serve on "+l.Addr().String()) {
 		t.Errorf("Serve: %v", err)
 	}
+}
+
+// What a network or a short memory does to one connection, or to none, is nothing of
+// the listener's: the server accepts the next.
+func TestConnectionsThatCannotBeAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var errs []error
+		for _, no := range []syscall.Errno{
+			syscall.ENOMEM, syscall.ENOBUFS, syscall.ENOSPC, syscall.EPERM, syscall.EMFILE, syscall.ENETDOWN,
+			syscall.EPROTO, syscall.EHOSTDOWN, syscall.EHOSTUNREACH, syscall.EOPNOTSUPP, syscall.ENETUNREACH,
+		} {
+			errs = append(errs, &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", no)})
+		}
+		pipes := newPipes()
+		p := start(t, Options{Pools: []pool.Config{quota(1)}}, &refusing{Listener: pipes, errs: errs})
+		p.http.Transport.(*http.Transport).DialContext = pipes.dial
+		if r := p.acquire("type=q"); r.status != 200 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+	})
+}
+
+// refusing is a listener whose Accept fails with each of errs first.
+type refusing struct {
+	net.Listener
+	errs []error
+}
+
+func (l *refusing) Accept() (net.Conn, error) {
+	if len(l.errs) > 0 {
+		err := l.errs[0]
+		l.errs = l.errs[1:]
+		return nil, err
+	}
+	return l.Listener.Accept()
 }
 
 // A line for each grant, release and expiry says who, what, and how long.

@@ -135,6 +135,8 @@ func (s *Server) initHTTP(log *slog.Logger) {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10, // all parameters at their longest, escaped, are 3 KiB
+
+		DisableGeneralOptionsHandler: true, // that bounds no time
 	}
 	s.http.RegisterOnShutdown(s.handler.live.stop)
 }
