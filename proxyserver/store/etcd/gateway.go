@@ -129,10 +129,12 @@ func (g *gateway) sendTo(ctx context.Context, base, path string, body []byte, ou
 }
 
 // unauthenticated reports that a request had no valid token: one that has expired
-// is 401 with code 16, and none is 400 with code 3.
+// is 401 with code 16; none is 400 with code 3, and so is one that was made before the
+// users of etcd changed, if tokens are JWTs.
 func unauthenticated(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
-	return ok && (e.Code == codeUnauthenticated || e.Code == codeInvalid && strings.Contains(e.Message, "user name is empty"))
+	return ok && (e.Code == codeUnauthenticated ||
+		e.Code == codeInvalid && (strings.Contains(e.Message, "user name is empty") || strings.Contains(e.Message, "revision of auth store is old")))
 }
 
 // asksForNobody reports that etcd asks for no passwords any more. Until version 3.5 it

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -100,6 +101,52 @@ func TestCredentials(t *testing.T) {
 		if strings.Contains(line, "could not be compacted") && strings.Contains(line, "etcdserver") {
 			t.Errorf("the log says\n%s", &log)
 		}
+	}
+}
+
+// A token that carries the revision of the users, as a JWT of etcd does, is of no use
+// after any user, role or grant has changed, whoever's: the servers get a new one.
+func TestCredentialsAfterAChangeOfUsers(t *testing.T) {
+	t.Parallel()
+	etcdtest.Need(t)
+	dir := t.TempDir()
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := x509.MarshalPKIXPublicKey(&private.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	privateFile, publicFile, file := filepath.Join(dir, "private"), filepath.Join(dir, "public"), filepath.Join(dir, "credentials")
+	for path, data := range map[string][]byte{
+		privateFile: pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(private)}),
+		publicFile:  pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+		file:        []byte("root:secret\n"),
+	} {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := etcdtest.Start(t, 1, "--auth-token", "jwt,sign-method=RS256,pub-key="+publicFile+",priv-key="+privateFile)
+	e := elector(t, Options{URL: c.URL("users"), CredentialsFile: file})
+	do := func(path string, in any) {
+		t.Helper()
+		if err := e.call(t.Context(), path, in, &struct{}{}); err != nil {
+			t.Fatal(path, err)
+		}
+	}
+	do("/v3/auth/user/add", map[string]string{"name": "root", "password": "secret"})
+	do("/v3/auth/role/add", map[string]string{"name": "root"})
+	do("/v3/auth/user/grant", map[string]string{"user": "root", "role": "root"})
+	do("/v3/auth/enable", struct{}{})
+	l := gain(t, e)
+	load(t, l)
+	commit(t, l, granted("q-0", 1))
+	do("/v3/auth/user/add", map[string]string{"name": "another", "password": "secret"})
+	commit(t, l, granted("q-1", 2))
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
