@@ -18,7 +18,8 @@
 // nonce. The lead is valid for a TTL from the moment before the last such
 // transaction was sent, by a clock that counts on while the machine is suspended.
 // Once that time is over, the lead is over for good. A server that stands by takes
-// the lead when it has itself watched the same revision of the key for a TTL.
+// the lead when it has itself watched the same revision of the key for that TTL, which
+// the key says: while the setting is changed, one server has another than the next.
 //
 // A commit demands, beside the leader's nonce, that the key meta is as the last
 // commit left it. A transaction may be delayed on its way for as long as a leader
@@ -28,7 +29,7 @@
 //
 // # Keys
 //
-//	PREFIX/leader            who leads: a nonce, and the URL for clients
+//	PREFIX/leader            who leads: a nonce, the TTL, and the URL for clients
 //	PREFIX/meta              the format, the id, the lease clock and the last generation
 //	PREFIX/records/NUMBER    records of package record: those of one request, or the
 //	                         ids that one commit ended

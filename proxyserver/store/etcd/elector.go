@@ -56,6 +56,8 @@ type leaderRecord struct {
 	Nonce string    `json:"nonce"`
 	URL   string    `json:"url,omitempty"`
 	Since time.Time `json:"since"`
+	// TTL is for how long the lead holds, which may be another time than the reader's.
+	TTL time.Duration `json:"ttl,omitempty"` // zero: the leader is too old to say it
 }
 
 // Open returns an elector. It does not connect.
@@ -126,7 +128,7 @@ func (e *Elector) look(ctx context.Context) (s state, err error) {
 func (e *Elector) pollEvery() time.Duration { return min(e.ttl/20, 200*time.Millisecond) }
 
 // Gain implements [store.Election]: it watches the leader's key until that is gone,
-// or stays the same for a full TTL.
+// or stays the same for a full TTL of that leader.
 func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
 	e.leader.Store(nil)
 	var watched int64       // revision of the leader's key
@@ -138,13 +140,14 @@ func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
 			e.noteTrouble(err)
 		} else {
 			e.noteNoTrouble()
-			if err := e.understand(s); err != nil {
+			ttl, err := e.understand(s)
+			if err != nil {
 				return nil, err
 			}
 			if s.leader.ModRevision != watched {
 				watched, since = s.leader.ModRevision, suspend.SinceBoot()
 			}
-			if watched == 0 || e.wrote(s.leader.Value) || suspend.SinceBoot()-since >= e.ttl {
+			if watched == 0 || e.wrote(s.leader.Value) || suspend.SinceBoot()-since >= ttl {
 				l, err := e.take(ctx, s.leader)
 				switch {
 				case l != nil:
@@ -161,29 +164,32 @@ func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
 	}
 }
 
-// understand notes what s says, and refuses a store of a later format.
-func (e *Elector) understand(s state) error {
+// understand notes what s says, and refuses a store of a later format. It returns for how
+// long the lead of s holds.
+func (e *Elector) understand(s state) (ttl time.Duration, err error) {
 	var leader store.Leader
+	ttl = e.ttl
 	if s.leader.Value != nil && !e.wrote(s.leader.Value) {
 		var r leaderRecord
 		if err := json.Unmarshal(s.leader.Value, &r); err != nil {
-			return fmt.Errorf("%s: %w: it is no key of a leader: %w", e.leaderKey(), store.ErrDamaged, err)
+			return 0, fmt.Errorf("%s: %w: it is no key of a leader: %w", e.leaderKey(), store.ErrDamaged, err)
 		}
 		leader.URL, leader.Since = r.URL, r.Since
+		ttl = cmp.Or(r.TTL, e.ttl)
 	}
 	e.leader.Store(&leader)
 	if s.meta.Value == nil {
-		return nil
+		return ttl, nil
 	}
 	var meta metaRecord
 	if err := json.Unmarshal(s.meta.Value, &meta); err != nil {
-		return fmt.Errorf("%s: %w: %w", e.metaKey(), store.ErrDamaged, err)
+		return 0, fmt.Errorf("%s: %w: %w", e.metaKey(), store.ErrDamaged, err)
 	}
 	if meta.Format > format || meta.Format < 1 {
-		return fmt.Errorf("%w %s: it has format %d, and this program knows format %d: use the program that made it", store.ErrOpen, e.prefix, meta.Format, format)
+		return 0, fmt.Errorf("%w %s: it has format %d, and this program knows format %d: use the program that made it", store.ErrOpen, e.prefix, meta.Format, format)
 	}
 	e.noteID(meta.ID)
-	return nil
+	return ttl, nil
 }
 
 // wrote reports whether a lead of this process wrote value. They are all over, so
@@ -201,7 +207,7 @@ func (e *Elector) wrote(value []byte) bool {
 // faster. The lead counts from before the transaction was sent.
 func (e *Elector) take(ctx context.Context, seen keyValue) (*lead, error) {
 	l := &lead{client: e.client, nonce: newNonce()}
-	record := leaderRecord{Nonce: l.nonce, URL: e.url, Since: time.Now().Round(time.Millisecond).UTC()}
+	record := leaderRecord{Nonce: l.nonce, URL: e.url, Since: time.Now().Round(time.Millisecond).UTC(), TTL: e.ttl}
 	var err error
 	if l.value, err = json.Marshal(record); err != nil {
 		return nil, err

@@ -134,6 +134,20 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+// A server that would stand by for a shorter time waits for as long as the leader that it
+// watches may lead: --leader-ttl is changed on one server after the other.
+func TestShorterTTLOfAStandby(t *testing.T) {
+	t.Parallel()
+	c := sharedEtcd(t)
+	w := newWire(t, c.Members[0].Host)
+	old := gain(t, elector(t, Options{URL: w.url("shorter"), TTL: 4 * time.Second}))
+	w.disturb(allLost)
+	gain(t, elector(t, Options{URL: c.URL("shorter"), TTL: time.Second}))
+	if until := time.Duration(old.validUntil.Load()); suspend.SinceBoot() < until {
+		t.Errorf("the next leader took the lead %v too early", until-suspend.SinceBoot())
+	}
+}
+
 // A deposed leader that does not know it yet commits nothing, even if the store is
 // in the state in which it left it.
 func TestDeposed(t *testing.T) {
