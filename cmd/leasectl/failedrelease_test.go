@@ -120,8 +120,12 @@ func TestRecoverFromProxyOfErrors(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd := w.command("recover", "--proxy", proxy)
 	cmd.Stderr = &stderr
-	if code := exitCode(cmd.Run()); code != exitFailure || len(releases) != 1 {
-		t.Errorf("exit code %d, asked for %d releases, want one:\n%s", code, len(releases), &stderr)
+	code := exitCode(cmd.Run())
+	mu.Lock()
+	asked := len(releases)
+	mu.Unlock()
+	if code != exitFailure || asked != 1 {
+		t.Errorf("exit code %d, asked for %d releases, want one:\n%s", code, asked, &stderr)
 	}
 	if said := regexp.MustCompile(`exec .* was killed: .*no store`).FindAllString(stderr.String(), -1); len(said) != 2 {
 		t.Errorf("it is said of %d entries, want of both:\n%s", len(said), &stderr)
