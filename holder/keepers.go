@@ -82,6 +82,9 @@ func (k *keepers) arguments(handle lockfile.Handle, request string, ownerPID int
 		if file.path == "" {
 			continue
 		}
+		if info, err := os.Stat(file.path); err == nil && !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s %s: it reads that itself, and can do so only with a file", file.flag, file.path)
+		}
 		path, err := filepath.Abs(file.path)
 		if err != nil {
 			return nil, err

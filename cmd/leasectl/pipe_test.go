@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,7 +57,7 @@ func TestTokenFromAPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorldOf(t, build(t, ""), "--pool", "install=1", "--tokens", tokens)
-	run := func(code int, token string, args ...string) {
+	run := func(code int, token string, args ...string) (stderr string) {
 		t.Helper()
 		pipe, written := newPipeFile(t), make(chan error, 1)
 		go func() { written <- os.WriteFile(pipe, []byte(token), 0) }()
@@ -71,10 +72,18 @@ func TestTokenFromAPipe(t *testing.T) {
 		if err := <-written; err != nil {
 			t.Error(err)
 		}
+		return said.String()
 	}
 	run(3, "good-0123456789abc", "exec", "--shared", "NAME", "--type", "install", "--", "sh", "-c", "exit 3")
 	run(3, "good-0123456789abc", "exec", "--type", "install", "--", "sh", "-c", "exit 3")
 	run(exitExecFailure, "wrong-0123456789abc", "exec", "--type", "install", "--", "true")
 	run(exitFailure, "wrong-0123456789abc", "status")
+
+	// A keeper cannot read what its acquire has read.
+	pid, _ := w.owner()
+	said := run(exitFailure, "good-0123456789abc", "acquire", "--type", "install", "--handle", "h", "--owner-pid", strconv.Itoa(pid))
+	if !strings.Contains(said, "start a keeper: --token-file") || !strings.Contains(said, "only with a file") {
+		t.Errorf("it said %s", said)
+	}
 	w.wantHeld()
 }
