@@ -150,6 +150,10 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	return l.h.giveBackOwn(ctx, l.handle, l.isToGiveBack, l.record)
 }
 
+// Leave leaves what [Lease.Release] could not give back to the next run, which then does
+// not say that this process was killed.
+func (l *Lease) Leave() { l.h.journal.leave(l.record.RequestID) }
+
 // isToGiveBack tells by its record whether a handle has the lease, or owes it since a
 // release failed. A name that a version-1 proxy may have released is left to recover: it
 // may be another's by now.

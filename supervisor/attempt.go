@@ -158,7 +158,11 @@ func (s *supervisor) giveBack(ctx context.Context) {
 	if s.lease == nil {
 		return
 	}
-	s.sayReleased(s.lease.Release(ctx))
+	released, err := s.lease.Release(ctx)
+	if err != nil {
+		s.lease.Leave()
+	}
+	s.sayReleased(released, err)
 }
 
 func (s *supervisor) sayReleased(released []string, err error) {
