@@ -2,6 +2,12 @@ package main
 
 // wireMutants are bugs of what wire 3 brought, outside of the pools.
 var wireMutants = []mutant{
+	{"a grant whose answer was lost is asked for when it has ended", "proxyclient/acquisition.go", "leaseapi.ProvisionalTTL - leaseapi.SliceGap", "leaseapi.SliceTime + answerTime",
+		"./proxyclient", "TestAcquireLostAnswerInTime", false},
+	{"an answer that stays out at the end of the wait is not asked for", "proxyclient/acquire.go", "a.patience.ended() && a.last.kind != unanswered", "a.patience.ended()",
+		"./proxyclient", "TestAcquireLostAnswerAtTheEnd", false},
+	{"who gets no pidfd does not look", "trap/internal/sys/exit_linux.go", "\t\treturn PollExit(ctx, pid, meant, every)\n", "\t\treturn err\n",
+		"./trap/process", "TestWatchExitWithoutDescriptors", false},
 	{"nobody starts a killed local proxy anew", "holder/dial.go", "a.socket, revive = local.socket(), local.ensure", "a.socket, revive = local.socket(), nil",
 		"./cmd/leasectl", "TestKilledLocalProxy", false},
 	{"a busy server loses its socket", "holder/socket.go", "return errors.Is(err, syscall.EAGAIN)", "return errors.Is(err, nil)",
