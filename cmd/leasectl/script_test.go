@@ -25,27 +25,42 @@ import (
 // run what was just compiled, under the race detector if the tests do.
 func TestMain(m *testing.M) {
 	os.Setenv(raceOptions, quickExit)
-	testscript.Main(heardTests{m}, map[string]func(){
+	programs := map[string]func(){
 		"leasectl":   main,
 		"v1proxy":    versionOneProxy,
 		"v2proxy":    versionTwoProxy,
 		"newerproxy": newerProxy,
 		"makecert":   makeCertificate,
-	})
+	}
+	if programs[filepath.Base(os.Args[0])] == nil {
+		fitEnvironment()
+	}
+	testscript.Main(heardTests{m}, programs)
 }
 
-// heardTests is the run of the tests, and of no program that they start.
-type heardTests struct{ *testing.M }
-
-// Run runs the tests. Under nohup(1), or in the background of a script, whatever they
-// start would ignore hang-ups or interrupts, as long as the tests do. It would also take
-// the settings of leasectl that whoever runs the tests has for their own.
-func (m heardTests) Run() int {
+// fitEnvironment makes the tests independent of who runs them: without the settings of
+// leasectl that somebody has for their own, and with a short path of temporary files.
+func fitEnvironment() {
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LEASE") {
 			os.Unsetenv(name)
 		}
 	}
+	if len(os.TempDir()) > longestTempDir {
+		os.Setenv("TMPDIR", "/tmp")
+	}
+}
+
+// longestTempDir leaves room for /leasectl-test-N/state/keepers/ID, the longest of the
+// sockets that tests connect to: its path has at most 107 bytes.
+const longestTempDir = 35
+
+// heardTests is the run of the tests, and of no program that they start.
+type heardTests struct{ *testing.M }
+
+// Run runs the tests. Under nohup(1), or in the background of a script, whatever they
+// start would ignore hang-ups or interrupts, as long as the tests do.
+func (m heardTests) Run() int {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
 		if signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)
