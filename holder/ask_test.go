@@ -31,4 +31,8 @@ func TestQueueOf(t *testing.T) {
 			t.Errorf("%+v to %+v: reason %q, want %q", tt.pool, tt.request, got, tt.want)
 		}
 	}
+	held := []leaseapi.PoolLease{{Owner: "second", Age: 2}, {Owner: "first", Age: 3}, {Owner: "third", Age: 1}}
+	if q := queueOf(leaseapi.Pool{Capacity: 3, InUse: 3, Leases: held}, Request{}); q.Oldest == nil || q.Oldest.Owner != "first" {
+		t.Errorf("%+v is said to have held longest", q.Oldest)
+	}
 }
