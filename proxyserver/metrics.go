@@ -33,7 +33,7 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 	h.metrics.Write(&t)
 	h.connections.write(&t)
 	if h.droppedLines != nil {
-		t.Family("leasectl_log_lines_dropped_total", "counter", "Lines of the log that were lost, since nobody read them.")
+		t.Family("leasectl_log_lines_dropped_total", "counter", "Lines of the log that were lost: nobody read them, or they could not be written.")
 		t.Sample("leasectl_log_lines_dropped_total", nil, float64(h.droppedLines()))
 	}
 	writeWarnings(&t, h.allWarnings())

@@ -237,11 +237,17 @@ func (m *messenger) writeAtOnce(messages []message) {
 	if m.shown {
 		m.text.WriteString(eraseLine)
 	}
+	lines := 0
 	for i := range messages {
 		m.format(&messages[i])
+		if messages[i].isLine() {
+			lines++
+		}
 	}
-	if m.text.Len() > 0 {
-		m.text.WriteTo(m.out) // there is nobody to tell of an error
+	if _, err := m.text.WriteTo(m.out); err != nil { // there is nobody to tell
+		m.mu.Lock()
+		m.lost += lines // and not dropped: to say so at once would fail, too
+		m.mu.Unlock()
 	}
 	m.text.Reset()
 	last := messages[len(messages)-1]

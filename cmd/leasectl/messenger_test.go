@@ -146,6 +146,23 @@ func TestMessengerDropsLogLines(t *testing.T) {
 	}
 }
 
+// Lines that cannot be written, as on a disk that is full or to a reader who is gone, are
+// lost, and counted.
+func TestMessengerCountsWhatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	r, w := newPipe(t)
+	r.Close()
+	m := newMessenger(w, ready)
+	log := slog.New(newLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
+	for range 3 {
+		log.Info("a line")
+	}
+	idle(t, m)
+	if n := m.droppedLines(); n != 3 {
+		t.Errorf("%d lines are counted", n)
+	}
+}
+
 // idle returns when all that was said to m is written: close alone would wait for a
 // second, which may be too short for a machine that is busy.
 func idle(t *testing.T, m *messenger) {
