@@ -41,4 +41,6 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestTokenFromAPipe", false},
 	{"a refused token from a pipe is waited for", "proxyclient/credentials.go", "if !info.Mode().IsRegular() {", "if !info.Mode().IsRegular() && false {",
 		"./cmd/leasectl", "TestTokenFromAPipe", false},
+	{"a pipe with a file for etcd is not waited for", "cmd/leasectl/servesettings.go", "config.Pipes(ctx, o.etcd.files(), s.warn)", "config.Pipes(ctx, nil, s.warn)",
+		"./cmd/leasectl", "TestServeWaitsForAPipe", false},
 }

@@ -49,4 +49,6 @@ var pageMutants = []mutant{
 		"./proxyserver", "TestCutInTheChart", false},
 	{"a page shows peaks of the wrong rank", "proxyserver/page/peaks.go", "q.P50, q.P95, q.Max", "q.P50, q.Max, q.P95",
 		"./proxyserver/page", "TestPeaks", false},
+	{"what a server that ends does not do is the fault of who asked", "proxyserver/uioperate.go", "case refusesAll(err):", "case false:",
+		"./proxyserver", "TestOperationsOfAServerThatEnds", false},
 }

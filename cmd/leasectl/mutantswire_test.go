@@ -78,4 +78,10 @@ var wireMutants = []mutant{
 		"./trap/child", "TestPeakOfCgroup", false},
 	{"a refusal names the page of no request", "proxyserver/acquire.go", "\tqueued.Page = \"\" // the request is not in the queue: no page shows it\n", "",
 		"./proxyserver", "TestRefusalTells", false},
+	{"a name counts in the bound of an answer without what JSON escapes", "proxyserver/wait.go", "set.Extent(r.Type, sizeInJSON)", "set.Extent(r.Type, func(name string) int { return len(name) })",
+		"./proxyserver", "TestAnswersThatAreTooLong", false},
+	{"a socket is taken away in doubt", "holder/socket.go", "\treturn false, err\n}", "\treturn false, nil\n}",
+		"./holder", "TestListenSocketInDoubt", false},
+	{"a quantile is a gauge", "proxyserver/metrics/text.go", `t.Family(name, "summary", help)`, `t.Family(name, "gauge", help)`,
+		"./proxyserver", "TestPeaks", false},
 }
