@@ -20,6 +20,7 @@ type campaignRound struct {
 	code    int           // its exit code
 	deaf    bool          // it ignores TERM
 	slept   bool          // exec was stopped for longer than its TTL
+	killed  bool          // exec was, by KILL
 	ending  string        // what was expected to end the run
 	want    int           // exit code, as a shell would tell it; -1: one of several
 	sampled lifeline
@@ -173,6 +174,7 @@ func (r *campaignRound) run() {
 	code := status.ExitStatus()
 	if status.Signaled() {
 		code = 128 + int(status.Signal())
+		r.killed = status.Signal() == syscall.SIGKILL
 	}
 	if r.want >= 0 && code != r.want {
 		r.w.t.Errorf("%s: exit code %d, want %d after %v, deaf: %t, command of %v with %d", r.owner, code, r.want, r.acts, r.deaf, r.lasts, r.code)
