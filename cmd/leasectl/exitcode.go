@@ -49,6 +49,7 @@ var exitTable = []struct {
 	{proxyserver.ErrStore, exitStore},
 	{store.ErrOpen, exitStore},
 	{store.ErrDamaged, exitStore},
+	{store.ErrGone, exitStore},
 	{errExec, exitExecFailure},
 }
 

@@ -134,6 +134,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestValidFromTheStart", false},
 	{"a lead does not lapse", "proxyserver/store/etcd/lead.go", "if l.remaining() <= 0 {", "if false {",
 		"./proxyserver/store/etcd", "TestCutOff", false},
+	{"a server goes on without leases when etcd has lost them", "proxyserver/store/etcd/elector.go", "return ttl, e.stillThere(\"\")", "return ttl, nil",
+		"./proxyserver/store/etcd", "TestStoreIsGone", false},
 	{"a standby goes by its own TTL", "proxyserver/store/etcd/elector.go", "ttl = cmp.Or(r.TTL, e.ttl)", "",
 		"./proxyserver/store/etcd", "TestShorterTTLOfAStandby", false},
 	{"a token that is older than the users is kept", "proxyserver/store/etcd/gateway.go", ` || strings.Contains(e.Message, "revision of auth store is old")`, "",

@@ -164,8 +164,8 @@ func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
 	}
 }
 
-// understand notes what s says, and refuses a store of a later format. It returns for how
-// long the lead of s holds.
+// understand notes what s says, and refuses a store of a later format, or another than
+// before. It returns for how long the lead of s holds.
 func (e *Elector) understand(s state) (ttl time.Duration, err error) {
 	var leader store.Leader
 	ttl = e.ttl
@@ -179,7 +179,7 @@ func (e *Elector) understand(s state) (ttl time.Duration, err error) {
 	}
 	e.leader.Store(&leader)
 	if s.meta.Value == nil {
-		return ttl, nil
+		return ttl, e.stillThere("")
 	}
 	var meta metaRecord
 	if err := json.Unmarshal(s.meta.Value, &meta); err != nil {
@@ -188,8 +188,24 @@ func (e *Elector) understand(s state) (ttl time.Duration, err error) {
 	if meta.Format > format || meta.Format < 1 {
 		return 0, fmt.Errorf("%w %s: it has format %d, and this program knows format %d: use the program that made it", store.ErrOpen, e.prefix, meta.Format, format)
 	}
+	if err := e.stillThere(meta.ID); err != nil {
+		return 0, err
+	}
 	e.noteID(meta.ID)
 	return ttl, nil
+}
+
+// stillThere refuses the store with that id, or none if it is empty, in the place of one
+// that this server knows: what is held there would be granted again without a word.
+func (e *Elector) stillThere(id string) error {
+	known := e.ID()
+	switch {
+	case known == "" || known == id:
+		return nil
+	case id == "":
+		return fmt.Errorf("store %s: %w: etcd has no keys of it any more: restore etcd from a backup, or start this server anew to begin without leases", e.prefix, store.ErrGone)
+	}
+	return fmt.Errorf("store %s: %w: another store is in its place: start this server anew to serve from that", e.prefix, store.ErrGone)
 }
 
 // wrote reports whether a lead of this process wrote value. They are all over, so
@@ -237,6 +253,9 @@ func (e *Elector) take(ctx context.Context, seen keyValue) (*lead, error) {
 			return nil, err // it was understood a moment ago
 		}
 		l.metaRevision = meta.ModRevision
+	}
+	if err := e.stillThere(l.meta.ID); err != nil {
+		return nil, err
 	}
 	e.leader.Store(&store.Leader{URL: record.URL, Since: record.Since})
 	l.running.Go(func() { l.end(e.keep(l)) })

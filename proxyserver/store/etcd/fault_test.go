@@ -328,3 +328,47 @@ func TestRefused(t *testing.T) {
 		t.Errorf("a later format: %v", err)
 	}
 }
+
+// A server that knew a store does not begin without leases in its place, as when etcd
+// comes back from an empty disk: it says so and ends, and begins only when it is started anew.
+func TestStoreIsGone(t *testing.T) {
+	t.Parallel()
+	c := sharedEtcd(t)
+	for _, what := range []struct{ name, put, want string }{
+		{"empty", "", "etcd has no keys of it any more"},
+		{"another", `{"format":1,"id":"another"}`, "another store is in its place"},
+	} {
+		prefix := newPrefix()
+		e := elector(t, Options{URL: c.URL(prefix), TTL: time.Second})
+		standby := elector(t, Options{URL: c.URL(prefix), TTL: time.Second})
+		l := gain(t, e)
+		load(t, l)
+		commit(t, l, granted("q-0", 1))
+		if s, err := standby.look(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if _, err := standby.understand(s); err != nil {
+			t.Fatal(err)
+		}
+		all := []byte(prefix + "/")
+		erase := map[string][]byte{"key": all, "range_end": rangeEnd(all)}
+		if err := e.call(t.Context(), "/v3/kv/deleterange", erase, &struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+		if what.put != "" {
+			if err := e.call(t.Context(), "/v3/kv/put", putRequest{Key: e.metaKey(), Value: []byte(what.put)}, &struct{}{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.Commit(store.Batch{Generation: 1}); !errors.Is(err, store.ErrNotLeader) {
+			t.Errorf("%s: a commit: %v", what.name, err)
+		}
+		for _, known := range []*Elector{e, standby} {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			if l, err := known.Gain(ctx); !errors.Is(err, store.ErrGone) || !strings.Contains(err.Error(), what.want) {
+				t.Errorf("%s: it gains %v, %v", what.name, l, err)
+			}
+			cancel()
+		}
+		gain(t, elector(t, Options{URL: c.URL(prefix), TTL: time.Second}))
+	}
+}

@@ -80,7 +80,7 @@ type over string
 
 const (
 	errLapsed   over = "etcd has not confirmed it for --leader-ttl" // no transaction for a TTL
-	errDeposed  over = "another server has taken the lead"
+	errDeposed  over = "another server has taken the lead, or the leader's key was deleted"
 	errResigned over = "it has given up the lead"
 )
 
