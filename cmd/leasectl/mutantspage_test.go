@@ -10,7 +10,7 @@ var pageMutants = []mutant{
 		"./proxyserver", "TestPageOperationsAreForOperators", true},
 	{"any token operates from a page", "proxyserver/uianswer.go", "return h.asksForTokens() && c.admin", "return h.asksForTokens()",
 		"./proxyserver", "TestPageOperationsAreForOperators", false},
-	{"a page operates without a reason", "proxyserver/uioperate.go", `if failed = checkReason(form.Get("reason")); failed == nil {`, "if failed == nil {",
+	{"a page operates without a reason", "proxyserver/uioperate.go", `err := checkReason(form.Get("reason"))`, "err := checkReason(`any`)",
 		"./proxyserver", "TestPageOperationsAreForOperators", false},
 	{"a page operates without tokens", "proxyserver/uianswer.go", "return h.asksForTokens() && c.admin", "return !h.asksForTokens() || c.admin",
 		"./proxyserver", "TestPageWithoutTokensOnlyShows", false},
