@@ -140,7 +140,7 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestShorterTTLOfAStandby", false},
 	{"a token that is older than the users is kept", "proxyserver/store/etcd/gateway.go", ` || strings.Contains(e.Message, "revision of auth store is old")`, "",
 		"./proxyserver/store/etcd", "TestCredentialsAfterAChangeOfUsers", false},
-	{"a standby does not wait for a TTL", "proxyserver/store/etcd/elector.go", "suspend.SinceBoot()-since >= ttl", "suspend.SinceBoot()-since >= 0",
+	{"a standby does not wait for a TTL", "proxyserver/store/etcd/elector.go", "suspend.SinceBoot()-since >= ttl", "suspend.SinceBoot()-since >= 0*ttl",
 		"./proxyserver/store/etcd", "TestCutOff", false},
 	{"a lead that was given up is waited for", "proxyserver/store/etcd/lead.go", "remove(l.client.leaderKey())", "get(l.client.leaderKey())",
 		"./proxyserver/store/etcd", "TestHandOver", false},

@@ -365,7 +365,7 @@ func TestStoreIsGone(t *testing.T) {
 		for _, known := range []*Elector{e, standby} {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			if l, err := known.Gain(ctx); !errors.Is(err, store.ErrGone) || !strings.Contains(err.Error(), what.want) {
-				t.Errorf("%s: it gains %v, %v", what.name, l, err)
+				t.Fatalf("%s: it gains %v, %v", what.name, l, err)
 			}
 			cancel()
 		}
