@@ -74,31 +74,3 @@ func (s *Set) Finish(now time.Duration, ref Ref, result Result) Reason {
 	}
 	return s.Release(now, ref, 0)
 }
-
-// meant returns the lease that ref means; nil, and why, if it is not held.
-func (g *ledger) meant(ref Ref) (*lease, Reason) {
-	sl := g.slots[ref.Name]
-	if sl == nil {
-		return nil, Unknown
-	}
-	if sl.lease == nil || !ref.matches(sl.lease.Lease) {
-		return nil, sl.lost(ref)
-	}
-	return sl.lease, ""
-}
-
-// lost says why the lease that ref means is not held.
-func (sl *slot) lost(ref Ref) Reason {
-	switch {
-	case sl.lease != nil:
-		return Other
-	case ref.Generation == 0 || ref.Generation == sl.lastGeneration:
-		if sl.lastReason == "" {
-			return Unknown
-		}
-		return sl.lastReason
-	case ref.Generation < sl.lastGeneration:
-		return Other // it ended before the last one began
-	}
-	return Unknown // ended before a restart
-}

@@ -22,6 +22,34 @@ func (s *Set) Lost(now time.Duration, ref Ref) (Reason, bool) {
 	return why, l == nil
 }
 
+// meant returns the lease that ref means; nil, and why, if it is not held.
+func (g *ledger) meant(ref Ref) (*lease, Reason) {
+	sl := g.slots[ref.Name]
+	if sl == nil {
+		return nil, Unknown
+	}
+	if sl.lease == nil || !ref.matches(sl.lease.Lease) {
+		return nil, sl.lost(ref)
+	}
+	return sl.lease, ""
+}
+
+// lost says why the lease that ref means is not held.
+func (sl *slot) lost(ref Ref) Reason {
+	switch {
+	case sl.lease != nil:
+		return Other
+	case ref.Generation == 0 || ref.Generation == sl.lastGeneration:
+		if sl.lastReason == "" {
+			return Unknown
+		}
+		return sl.lastReason
+	case ref.Generation < sl.lastGeneration:
+		return Other // it ended before the last one began
+	}
+	return Unknown // ended before a restart
+}
+
 // Locked returns the lock delay that keeps name from being granted; false if none
 // does.
 func (s *Set) Locked(now time.Duration, name string) (Locked, bool) {

@@ -71,13 +71,13 @@ func Open(o Options) (*Elector, error) {
 	}
 	var s *secure
 	if a.TLS {
-		if s, err = newSecure(o); err != nil {
+		if s, err = newSecure(o.CAFile, o.CertFile, o.KeyFile, o.ReadFile); err != nil {
 			return nil, err
 		}
 	}
 	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	c := &client{gateway: newGateway(a, s, o), prefix: a.Prefix, ttl: o.TTL, log: o.Log}
+	c := &client{gateway: newGateway(a, s, o.CredentialsFile, o.ReadFile), prefix: a.Prefix, ttl: o.TTL, log: o.Log}
 	if c.credentials != "" {
 		if _, _, err := c.readCredentials(); err != nil {
 			return nil, fmt.Errorf("read the credentials of etcd: %w", err)

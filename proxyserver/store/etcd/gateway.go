@@ -33,8 +33,8 @@ type gateway struct {
 // maxResponse is more than any answer: a page of the largest values, in base64.
 const maxResponse = 1 << 30
 
-func newGateway(a Address, secure *secure, o Options) *gateway {
-	g := &gateway{credentials: o.CredentialsFile, readFile: o.ReadFile, authenticating: make(chan struct{}, 1)}
+func newGateway(a Address, secure *secure, credentials string, readFile func(string) ([]byte, error)) *gateway {
+	g := &gateway{credentials: credentials, readFile: readFile, authenticating: make(chan struct{}, 1)}
 	for _, host := range a.Hosts {
 		g.bases = append(g.bases, a.scheme()+host)
 	}

@@ -34,7 +34,7 @@ func TestHangingAuthentication(t *testing.T) {
 	if err := os.WriteFile(file, []byte("leasectl:secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := newGateway(Address{Hosts: []string{strings.TrimPrefix(srv.URL, "http://")}}, nil, Options{CredentialsFile: file, ReadFile: os.ReadFile})
+	g := newGateway(Address{Hosts: []string{strings.TrimPrefix(srv.URL, "http://")}}, nil, file, os.ReadFile)
 	put := func(ctx context.Context) error { return g.call(ctx, "/v3/kv/put", struct{}{}, &struct{}{}) }
 	first := make(chan error, 1)
 	go func() { first <- put(t.Context()) }()

@@ -19,8 +19,8 @@ type secure struct {
 }
 
 // newSecure makes sure that the files can be read.
-func newSecure(o Options) (*secure, error) {
-	s := &secure{ca: o.CAFile, certificate: o.CertFile, key: o.KeyFile, readFile: o.ReadFile}
+func newSecure(ca, certificate, key string, readFile func(string) ([]byte, error)) (*secure, error) {
+	s := &secure{ca: ca, certificate: certificate, key: key, readFile: readFile}
 	_, err := s.config()
 	return s, err
 }
