@@ -40,7 +40,7 @@ func ParseURL(s string) (*url.URL, error) {
 	switch {
 	case !web && !socket:
 		return nil, errURL
-	case web && !validPort(u.Port()):
+	case web && (!validPort(u.Port()) || strings.HasSuffix(u.Host, ":")): // HOST:$PORT, unset
 		return nil, errPort
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return nil, errQuery
