@@ -75,8 +75,8 @@ func (o *serveOptions) check() error {
 	if o.listen == "" {
 		return nil
 	}
-	host, _, err := net.SplitHostPort(o.listen)
-	if err != nil {
+	host, port, err := net.SplitHostPort(o.listen)
+	if err != nil || port == "" { // which net takes for any port
 		return usagef("--listen %q: want HOST:PORT, such as 127.0.0.1:0", o.listen)
 	}
 	ip := net.ParseIP(host)
