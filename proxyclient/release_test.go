@@ -107,6 +107,20 @@ func TestRelease(t *testing.T) {
 			time.Sleep(pause) // for the handler of an attempt that was cut
 		}
 	})
+	bubble(t, "a name that version 1 cannot release, and slowly", func(t *testing.T) {
+		for _, pause := range []time.Duration{time.Second, 1700 * time.Millisecond, 3 * time.Second} {
+			c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(pause)
+				http.Error(w, leaseapi.TextReleaseFailed+"a: no store", http.StatusInternalServerError)
+			}))
+			_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a"}})
+			want(t, err, context.DeadlineExceeded)
+			if _, failing := errors.AsType[*FailingError](err); failing || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "no store") {
+				t.Errorf("answers after %s: error %v (a failing proxy: %t)", pause, err, failing)
+			}
+			time.Sleep(pause) // for the handler of an attempt that was cut
+		}
+	})
 	bubble(t, "refused for good", func(t *testing.T) {
 		c, m := serve(t, newVersion1(t), status(400))
 		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a"}})

@@ -3,6 +3,7 @@ package proxyclient
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ type nameRelease struct {
 	reply    leaseapi.ReleaseReply
 	refused  []error  // names that the proxy will never release
 	unknown  []string // names that it does not know, after a release that did not succeed
+	stopped  bool     // it has stopped at a name: its errors are not about the proxy alone
 }
 
 // run releases until each name is released, or refused for good.
@@ -63,8 +65,13 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 		}
 		at := stoppedAt(t.o, req.Names)
 		if at < 0 {
-			return nil, nil, r.client.failure(ctx, t.o, r.patience)
+			err := r.client.failure(ctx, t.o, r.patience)
+			if failing, is := errors.AsType[*FailingError](err); is && r.stopped {
+				err = failing.Err
+			}
+			return nil, nil, err
 		}
+		r.stopped = true
 		name := req.Names[at]
 		r.released(req.Names[:at])
 		if !strings.Contains(string(t.o.body), leaseapi.TextNoName) {
