@@ -33,8 +33,8 @@ type dialer struct {
 	report    Reporter
 	listening <-chan struct{}
 
-	reading sync.Mutex        // guards what follows, also while a pipe is waited for
-	piped   map[string][]byte // what pipes said, by path
+	pipesMu sync.Mutex
+	pipes   map[string]*pipe // by path
 
 	mu      sync.Mutex                     // guards the rest, also while dial starts a local proxy
 	clients map[string]*proxyclient.Client // by the name of their proxy
@@ -175,33 +175,54 @@ func (d *dialer) readFile(ctx context.Context, path string) ([]byte, error) {
 	if err != nil || info.Mode().IsRegular() || info.IsDir() {
 		return os.ReadFile(path)
 	}
-	d.reading.Lock()
-	defer d.reading.Unlock()
-	if text, known := d.piped[path]; known {
-		return text, nil
+	p := d.pipe(path)
+	select {
+	case <-p.read: // however long ago
+		return p.text, p.err
+	default:
 	}
 	unwritten := fmt.Errorf("%s is a pipe, and nobody has written and closed it yet", path)
-	ctx, cancel := context.WithTimeout(ctx, pipeTime)
+	ctx, cancel := context.WithDeadline(ctx, p.opened.Add(pipeTime))
 	defer cancel()
-	defer time.AfterFunc(pipeSilence, func() { d.report.Notef("%v: waiting for it", unwritten) }).Stop()
-	var text []byte
-	done := make(chan struct{})
-	go func() { // until somebody writes, or the program ends
-		text, err = os.ReadFile(path)
-		close(done)
-	}()
+	defer time.AfterFunc(time.Until(p.opened.Add(pipeSilence)), func() {
+		p.say.Do(func() { d.report.Notef("%v: waiting for it", unwritten) })
+	}).Stop()
 	select {
-	case <-done:
-		if err == nil {
-			d.piped[path] = text
-		}
-		return text, err
+	case <-p.read:
+		return p.text, p.err
 	case <-ctx.Done():
 	}
 	if cause := context.Cause(ctx); cause != context.DeadlineExceeded {
 		return nil, fmt.Errorf("%w (%w)", unwritten, cause)
 	}
 	return nil, unwritten
+}
+
+// pipe is a pipe that is read. Whoever stops waiting leaves the reading to the next one:
+// a second reader would find nothing.
+type pipe struct {
+	opened time.Time
+	say    sync.Once     // that it is waited for
+	read   chan struct{} // closed when the rest is known
+	text   []byte
+	err    error
+}
+
+// pipe returns the pipe at path, which is read from the first time on until somebody
+// has written it, or the program ends.
+func (d *dialer) pipe(path string) *pipe {
+	d.pipesMu.Lock()
+	defer d.pipesMu.Unlock()
+	p := d.pipes[path]
+	if p == nil {
+		p = &pipe{opened: time.Now(), read: make(chan struct{})}
+		d.pipes[path] = p
+		go func() {
+			defer close(p.read)
+			p.text, p.err = os.ReadFile(path)
+		}()
+	}
+	return p
 }
 
 // open makes a client. The caller holds d.mu.

@@ -1,0 +1,31 @@
+package holder
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// What a pipe says is not lost because nobody waits for it any more: whoever asks next
+// has it. Before, recover of two entries went on without the token.
+func TestPipeThatWasGivenUp(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.Holder.dialer.TokenFile = pipe
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if token, err := w.Holder.dialer.token(ended); err == nil {
+		t.Fatalf("token %q of a pipe that nobody wrote", token)
+	}
+	if err := os.WriteFile(pipe, []byte("token\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if token, err := w.Holder.dialer.token(t.Context()); token != "token" || err != nil {
+		t.Errorf("token %q, %v", token, err)
+	}
+}
