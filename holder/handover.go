@@ -35,6 +35,10 @@ func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) 
 	return nil
 }
 
+// CanKeep reports why a lease could not be left to a keeper, as [ErrInvalid]: before it
+// is waited for.
+func (h *Holder) CanKeep() error { return h.keepers.checkFiles() }
+
 // leaveTo confirms the lease, and sees to it that somebody renews it and gives
 // it back late if that was asked for: the proxy where it can, else a keeper.
 func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {

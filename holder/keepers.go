@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -78,13 +79,10 @@ func (k *keepers) arguments(handle lockfile.Handle, request string, ownerPID int
 		}
 		args = append(args, "--proxy", a.String())
 	}
-	for _, file := range []struct{ flag, path string }{{"--token-file", k.proxy.TokenFile}, {"--ca", k.proxy.CAFile}} {
-		if file.path == "" {
-			continue
-		}
-		if info, err := os.Stat(file.path); err == nil && !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s %s: it reads that itself, and can do so only with a file", file.flag, file.path)
-		}
+	if err := k.checkFiles(); err != nil {
+		return nil, err
+	}
+	for _, file := range k.files() {
 		path, err := filepath.Abs(file.path)
 		if err != nil {
 			return nil, err
@@ -92,6 +90,25 @@ func (k *keepers) arguments(handle lockfile.Handle, request string, ownerPID int
 		args = append(args, file.flag, path)
 	}
 	return args, nil
+}
+
+type flagFile struct{ flag, path string }
+
+// files are the files that a keeper reads.
+func (k *keepers) files() []flagFile {
+	return slices.DeleteFunc([]flagFile{{"--token-file", k.proxy.TokenFile}, {"--ca", k.proxy.CAFile}},
+		func(f flagFile) bool { return f.path == "" })
+}
+
+// checkFiles refuses files that a keeper cannot read, since it is another process and
+// they can be read once.
+func (k *keepers) checkFiles() error {
+	for _, file := range k.files() {
+		if info, err := os.Stat(file.path); err == nil && !info.Mode().IsRegular() {
+			return invalidf("%s %s: a keeper reads that itself, and can do so only with a file", file.flag, file.path)
+		}
+	}
+	return nil
 }
 
 // environment is that of a local proxy, and what says how to reach one that is

@@ -141,6 +141,11 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		a.dryRun("dry run: no lease of type %q is taken", o.typ)
 		return a.printHandle(o, handle, nil)
 	}
+	if o.ownerPID != 0 {
+		if err := a.holder.CanKeep(); err != nil {
+			return err
+		}
+	}
 	request, err := o.request(handle)
 	if err != nil {
 		return err

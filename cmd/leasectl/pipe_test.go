@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -52,12 +53,15 @@ func TestCommandsWaitForAPipe(t *testing.T) {
 // token the second time. A token from it that is refused is not waited for again.
 func TestTokenFromAPipe(t *testing.T) {
 	t.Parallel()
-	tokens := filepath.Join(t.TempDir(), "tokens")
-	if err := os.WriteFile(tokens, []byte("a good-0123456789abc\n"), 0o600); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	tokens, good := filepath.Join(dir, "tokens"), filepath.Join(dir, "good")
+	for path, text := range map[string]string{tokens: "a good-0123456789abc\n", good: "good-0123456789abc\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	w := newWorldOf(t, build(t, ""), "--pool", "install=1", "--tokens", tokens)
-	run := func(code int, token string, args ...string) (stderr string) {
+	run := func(code int, token string, args ...string) {
 		t.Helper()
 		pipe, written := newPipeFile(t), make(chan error, 1)
 		go func() { written <- os.WriteFile(pipe, []byte(token), 0) }()
@@ -72,18 +76,21 @@ func TestTokenFromAPipe(t *testing.T) {
 		if err := <-written; err != nil {
 			t.Error(err)
 		}
-		return said.String()
 	}
 	run(3, "good-0123456789abc", "exec", "--shared", "NAME", "--type", "install", "--", "sh", "-c", "exit 3")
 	run(3, "good-0123456789abc", "exec", "--type", "install", "--", "sh", "-c", "exit 3")
 	run(exitExecFailure, "wrong-0123456789abc", "exec", "--type", "install", "--", "true")
 	run(exitFailure, "wrong-0123456789abc", "status")
 
-	// A keeper cannot read what its acquire has read.
+	// A keeper could not read what its acquire has read, so nothing is given up or waited
+	// for, not even the pipe.
+	w.run(0, "acquire", "--type", "install", "--handle", "h", "--token-file", good)
 	pid, _ := w.owner()
-	said := run(exitFailure, "good-0123456789abc", "acquire", "--type", "install", "--handle", "h", "--owner-pid", strconv.Itoa(pid))
-	if !strings.Contains(said, "start a keeper: --token-file") || !strings.Contains(said, "only with a file") {
-		t.Errorf("it said %s", said)
+	var stderr bytes.Buffer
+	cmd := w.command("reacquire", "--handle", "h", "--owner-pid", strconv.Itoa(pid), "--token-file", newPipeFile(t))
+	cmd.Stderr = &stderr
+	if code := exitCode(cmd.Run()); code != exitUsage || !strings.Contains(stderr.String(), "only with a file") {
+		t.Errorf("exit code %d; it said %s", code, &stderr)
 	}
-	w.wantHeld()
+	w.wantHeld("install-0")
 }
