@@ -2,10 +2,13 @@ package holder
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // AllReleased is what a [Holder.ReleaseAll] is known to have given back.
@@ -36,7 +39,10 @@ func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, err
 	if err != nil {
 		return AllReleased{}, err
 	}
-	t := tidying{h: h, owner: owner, store: h.dialer.storeOf("", h.dialer.URL), released: reply.Released, began: began}
+	t := tidying{
+		h: h, client: client, owner: owner, store: h.dialer.storeOf("", h.dialer.URL), released: reply.Released, began: began,
+		over: make(map[string]bool),
+	}
 	t.history(ctx, known)
 	t.intents(ctx)
 	t.handles(ctx)
@@ -47,12 +53,14 @@ func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, err
 // cannot remove is said, and does no harm: a release of it finds nothing to do.
 type tidying struct {
 	h        *Holder
+	client   *proxyclient.Client
 	owner    string
 	store    string
 	released []string
 	began    time.Time // what was acquired since then stays
 
-	paths []string // of handles beside those in the state directory
+	paths []string        // of handles beside those in the state directory
+	over  map[string]bool // requests that the proxy was asked about: whether they have ended
 }
 
 func (t *tidying) said(err error) {
@@ -103,12 +111,12 @@ func (t *tidying) handles(ctx context.Context) {
 		}
 	}
 	for _, handle := range handles {
-		if r, err := handle.Read(); err != nil || !t.covers(r) {
+		if r, err := handle.Read(); err != nil || !t.covers(ctx, r) {
 			continue // looked at without the lock, since most are others'
 		}
 		var owed []lockfile.Owed
 		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
-			if t.covers(tx.Record) {
+			if t.covers(ctx, tx.Record) {
 				owed = owedBy(tx.Record)
 				tx.Record = lockfile.Record{}
 			}
@@ -121,15 +129,29 @@ func (t *tidying) handles(ctx context.Context) {
 	}
 }
 
-// covers tells whether all that a handle holds and owes was given back. What the owner
-// acquired with another token was not.
-func (t *tidying) covers(r lockfile.Record) bool {
+// covers tells whether all that a handle holds and owes was given back, or has ended in
+// another way. What the owner acquired with another token has not.
+func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
 	if !(r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) || r.AcquiredAt.After(t.began) {
 		return false
 	}
 	owed := owedBy(r)
 	return len(owed) > 0 && !slices.ContainsFunc(owed, func(o lockfile.Owed) bool {
-		left := slices.ContainsFunc(o.Leases, func(l lockfile.Lease) bool { return !slices.Contains(t.released, l.Name) })
-		return left || o.Owner != t.owner || t.h.dialer.storeOf(o.Store, o.Proxy) != t.store
+		return o.Owner != t.owner || t.h.dialer.storeOf(o.Store, o.Proxy) != t.store || !t.isOver(ctx, o)
 	})
+}
+
+// isOver tells whether nothing of what is owed is held. The proxy is asked about what it
+// did not name: that had ended before, or the answer that named it was lost.
+func (t *tidying) isOver(ctx context.Context, o lockfile.Owed) bool {
+	if !slices.ContainsFunc(o.Leases, func(l lockfile.Lease) bool { return !slices.Contains(t.released, l.Name) }) {
+		return true
+	}
+	over, asked := t.over[o.RequestID]
+	if !asked {
+		state, err := t.client.RequestState(ctx, o.RequestID)
+		over = err == nil && state.State == leaseapi.StateEnded || errors.Is(err, proxyclient.ErrUnknownRequest)
+		t.over[o.RequestID] = over
+	}
+	return over
 }

@@ -220,11 +220,11 @@ func TestDetachedReleaseWhoseAnswerIsLost(t *testing.T) {
 }
 
 // A release of all whose first answer is lost says that it does not know how much it
-// released. Before, it said that it released nothing.
+// released, and removes the handles of it. Before, it said that it released nothing.
 func TestReleaseAllWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
-	w.run(0, "acquire", "--type", "install", "--handle", w.path("h"))
+	w.run(0, "acquire", "--type", "install")
 	var releases atomic.Int32
 	w.relayAnswers(func(req *http.Request) bool {
 		return req.URL.Path != leaseapi.PathRelease || releases.Add(1) > 1
@@ -238,5 +238,7 @@ func TestReleaseAllWhoseAnswerIsLost(t *testing.T) {
 		t.Errorf("exit code %d; it said:\n%s", code, &stderr)
 	}
 	w.wantHeld()
-	w.run(0, "release", "--handle", w.path("h"))
+	if left, _ := filepath.Glob(w.path("state/lease-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
 }
