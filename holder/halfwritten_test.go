@@ -32,7 +32,7 @@ func TestHandleWrittenHalfway(t *testing.T) {
 		t.Errorf("asked for %d leases, want 1: the second could not be written down", asked)
 	}
 	before.Release(within(t)) // as exec does at its end
-	w.proxy.onRelease = nil
+	w.proxy.mend()
 	if err := os.RemoveAll(inTheWay); err != nil {
 		t.Fatal(err)
 	}

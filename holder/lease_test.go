@@ -189,7 +189,7 @@ func TestReleaseAfterAFailedOne(t *testing.T) {
 	if released, err := l.Release(within(t)); err == nil {
 		t.Fatalf("released %v, want an error", released)
 	}
-	w.proxy.onRelease = nil
+	w.proxy.mend()
 	if _, err := l.Release(within(t)); err != nil {
 		t.Error(err)
 	}
@@ -252,9 +252,8 @@ func TestReleaseAfterAFailedOneOfVersionOne(t *testing.T) {
 	if released, err := l.Release(ctx); err == nil {
 		t.Fatalf("released %v, want an error", released)
 	}
-	w.proxy.onRelease = nil
-	sent := len(w.proxy.releases)
-	if released, err := l.Release(within(t)); err != nil || len(released) > 0 || len(w.proxy.releases) != sent {
+	w.proxy.mend()
+	if released, err := l.Release(within(t)); err != nil || len(released) > 0 {
 		t.Errorf("released %v again, %v", released, err)
 	}
 	if r := w.record(l.handle); r.State != lockfile.StateReleasing {

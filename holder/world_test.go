@@ -67,8 +67,9 @@ func (p *proxy) release(w http.ResponseWriter, r *http.Request) {
 	json.NewDecoder(r.Body).Decode(&request)
 	p.mu.Lock()
 	p.releases = append(p.releases, request)
+	onRelease := p.onRelease
 	p.mu.Unlock()
-	if p.onRelease != nil && p.onRelease(w, r) {
+	if onRelease != nil && onRelease(w, r) {
 		return
 	}
 	released := append([]string{}, request.Names...) // not null: it is ours
@@ -122,6 +123,14 @@ func endedUnseen(w http.ResponseWriter, _ *http.Request) bool {
 func fails(w http.ResponseWriter, _ *http.Request) bool {
 	http.Error(w, "no store", http.StatusInternalServerError)
 	return true
+}
+
+// mend ends what onRelease does. A release that nobody waits for any more may still be
+// on its way.
+func (p *proxy) mend() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.onRelease = nil
 }
 
 // released are the names that the proxy was told to release, by generation.
