@@ -19,11 +19,11 @@ import (
 // a minute, or for Wait if that is shorter; or gave errors for a minute), or the
 // proxy's own words. A first request that stays without an answer for 28 s is asked
 // about on another connection: leasectl's server is then sent it again, one of version
-// 1 is waited for. leasectl's is sent it again at the end of the wait, too, if it stays
-// without an answer. Whether the end of the wait is [ErrExhausted] is decided by the
-// proxy's last answer: that the request is queued, or that nothing is free; or none
-// yet, as a version-1 proxy answers only with a grant. If that answer was a failure, it
-// is the error. Any error may be [ErrUnconfirmed] as well.
+// 1 is waited for. leasectl's is asked about it at the end of the wait, too, and sent it
+// again if it answers that but not the request. Whether the end of the wait is
+// [ErrExhausted] is decided by the proxy's last answer: that the request is queued, or
+// that nothing is free; or none yet, as a version-1 proxy answers only with a grant. If
+// that answer was a failure, it is the error. Any error may be [ErrUnconfirmed] as well.
 func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if r.RequestID == "" {
 		r.RequestID = rand.Text()

@@ -118,8 +118,8 @@ func TestAcquireLostAnswerInTime(t *testing.T) {
 	}
 }
 
-// At the end of the wait leasectl's own proxy owes an answer. If none comes, it is asked
-// once more: the lease may be there.
+// At the end of the wait leasectl's own proxy owes an answer. If none comes, though it
+// answers otherwise, it is asked once more: the lease may be there.
 func TestAcquireLostAnswerAtTheEnd(t *testing.T) {
 	short := Request{Type: "t", Count: 1, RequestID: "id", Wait: 10 * time.Second}
 	silence := fault{hang: true, done: true}
@@ -144,6 +144,21 @@ func TestAcquireLostAnswerAtTheEnd(t *testing.T) {
 		if _, queued := s.state(); queued != 0 {
 			t.Error("it still waits")
 		}
+	})
+	bubble(t, "that is slow, as all others are", func(t *testing.T) {
+		s := newOurs(t, "a")
+		slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(3 * time.Second)
+			s.ServeHTTP(w, r)
+		})
+		c, _ := serve(t, slow)
+		_, err := c.Capabilities(t.Context())
+		want(t, err)
+		try := short
+		try.Wait = 0
+		_, err = c.Acquire(t.Context(), try)
+		want(t, err)
+		time.Sleep(3 * time.Second) // for the handler of a question that was cut
 	})
 	bubble(t, "whatever it was", func(t *testing.T) {
 		s := newOurs(t, "a")

@@ -23,7 +23,7 @@ const (
 	// the next failure.
 	askInTrouble = time.Second
 	// lateAfter is how long after the end of the wait a proxy that recognises the
-	// request is asked again: there is time for that within answerTime.
+	// request is asked about it: there is time for that within answerTime.
 	lateAfter = answerTime / 2
 )
 
@@ -52,12 +52,8 @@ func (a *acquisition) send(ctx context.Context) outcome {
 		q.timeout = sliceTime
 	}
 	if a.waitEnd == nil {
-		late := time.AfterFunc(max(0, Until(a.patience.end))+lateAfter, func() {
-			if a.recognised() { // it was to answer by the end of the wait
-				cut(errUnanswered)
-			}
-		})
-		defer late.Stop()
+		stop := After(ctx, max(0, Until(a.patience.end))+lateAfter, func(ctx context.Context) { a.askLate(ctx, cut) })
+		defer stop()
 	}
 	a.last = attempt{kind: unsent}
 	o := a.client.do(ctx, q, &a.patience)
@@ -122,5 +118,18 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc, begu
 		if Sleep(ctx, pause) != nil {
 			return
 		}
+	}
+}
+
+// askLate asks about an attempt that the proxy was to answer by the end of the wait. If
+// the proxy answers this, the answer to the attempt is lost, or as good as that: it is
+// made again. One that is slow with all answers is waited for.
+func (a *acquisition) askLate(ctx context.Context, cut context.CancelCauseFunc) {
+	if !a.recognised() {
+		return
+	}
+	_, err := a.client.requestState(ctx, a.request.RequestID, true, &a.patience)
+	if ctx.Err() == nil && (err == nil || errors.Is(err, ErrUnknownRequest)) {
+		cut(errUnanswered)
 	}
 }
