@@ -61,10 +61,10 @@ func needs(name string) string {
 }
 
 // hasArguments tells whether a name that is not found looks like a program and its
-// arguments: the first word is one, or there is no path that could have blanks.
+// arguments: the first word is one, or a name that is no path, such as a shell's own cd.
 func hasArguments(name string) bool {
 	words := strings.Fields(name)
-	if len(words) < 2 || !strings.Contains(name, "/") {
+	if len(words) < 2 || !strings.Contains(words[0], "/") {
 		return len(words) > 1
 	}
 	_, err := LookPath(words[0])
