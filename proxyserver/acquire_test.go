@@ -435,6 +435,19 @@ func TestStop(t *testing.T) {
 	})
 }
 
+// The size of a name is that which encoding/json makes of it.
+func TestSizeInJSON(t *testing.T) {
+	for _, r := range []string{"", "-", "~", `"`, `\`, "<", ">", "&", "\x00", "\n", "\x1f", "\x7f", "\xff", "é", "\u2028", "\u2029", "\ufffd", "\U0001f600"} {
+		text, err := json.Marshal("a" + r + "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := sizeInJSON("a"+r+"b"), len(text)-2; got != want {
+			t.Errorf("%q: %d, want %d", r, got, want)
+		}
+	}
+}
+
 // A grant whose answer no client of ours reads is refused at once; a client of version 1
 // gets what it asked for.
 func TestAnswersThatAreTooLong(t *testing.T) {

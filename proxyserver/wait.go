@@ -127,10 +127,17 @@ func (r *request) checkAnswer(set *pool.Set, now time.Duration) error {
 // longestInJSON is the most that sizeInJSON returns: <, > and & take six bytes each.
 const longestInJSON = 6 * leaseapi.MaxName
 
-// sizeInJSON is how many bytes a name takes, without its quotes.
+// sizeInJSON is how many bytes a name takes, without its quotes. It is asked of all names
+// of a pool while nobody else is served, so encoding/json is asked of few.
 func sizeInJSON(name string) int {
-	text, _ := json.Marshal(name) // a string always has one
-	return len(text) - len(`""`)
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&': // may be escaped
+			text, _ := json.Marshal(name) // a string always has one
+			return len(text) - len(`""`)
+		}
+	}
+	return len(name)
 }
 
 // anonymousID is the id under which the pools know a request that has none. No
