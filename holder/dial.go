@@ -2,8 +2,6 @@ package holder
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -32,9 +30,7 @@ type dialer struct {
 	stateDir  string
 	report    Reporter
 	listening <-chan struct{}
-
-	pipesMu sync.Mutex
-	pipes   map[string]*pipe // by path
+	pipes     pipes // among the files
 
 	mu      sync.Mutex                     // guards the rest, also while dial starts a local proxy
 	clients map[string]*proxyclient.Client // by the name of their proxy
@@ -153,83 +149,18 @@ func (d *dialer) token(ctx context.Context) (string, error) {
 	if d.TokenFile == "" {
 		return "", nil
 	}
-	token, err := d.readFile(ctx, d.TokenFile)
+	token, err := d.pipes.readFile(ctx, d.TokenFile)
 	if err != nil {
 		return "", invalidf("--token-file: %w", err)
 	}
 	return strings.TrimSpace(string(token)), nil
 }
 
-const (
-	// pipeSilence is how long a pipe is waited for without a word: more than a program
-	// takes that writes a token.
-	pipeSilence = 3 * time.Second
-	// pipeTime is how long in all, as for a proxy that does not answer.
-	pipeTime = 30 * time.Second
-)
-
-// readFile is [os.ReadFile]. What is a pipe, which nobody may write, is waited for until
-// ctx ends, and for pipeTime at most; it can be read once, and is remembered.
-func (d *dialer) readFile(ctx context.Context, path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().IsRegular() || info.IsDir() {
-		return os.ReadFile(path)
-	}
-	p := d.pipe(path)
-	select {
-	case <-p.read: // however long ago
-		return p.text, p.err
-	default:
-	}
-	unwritten := fmt.Errorf("%s is a pipe, and nobody has written and closed it yet", path)
-	ctx, cancel := context.WithDeadline(ctx, p.opened.Add(pipeTime))
-	defer cancel()
-	defer time.AfterFunc(time.Until(p.opened.Add(pipeSilence)), func() {
-		p.say.Do(func() { d.report.Notef("%v: waiting for it", unwritten) })
-	}).Stop()
-	select {
-	case <-p.read:
-		return p.text, p.err
-	case <-ctx.Done():
-	}
-	if cause := context.Cause(ctx); cause != context.DeadlineExceeded {
-		return nil, fmt.Errorf("%w (%w)", unwritten, cause)
-	}
-	return nil, unwritten
-}
-
-// pipe is a pipe that is read. Whoever stops waiting leaves the reading to the next one:
-// a second reader would find nothing.
-type pipe struct {
-	opened time.Time
-	say    sync.Once     // that it is waited for
-	read   chan struct{} // closed when the rest is known
-	text   []byte
-	err    error
-}
-
-// pipe returns the pipe at path, which is read from the first time on until somebody
-// has written it, or the program ends.
-func (d *dialer) pipe(path string) *pipe {
-	d.pipesMu.Lock()
-	defer d.pipesMu.Unlock()
-	p := d.pipes[path]
-	if p == nil {
-		p = &pipe{opened: time.Now(), read: make(chan struct{})}
-		d.pipes[path] = p
-		go func() {
-			defer close(p.read)
-			p.text, p.err = os.ReadFile(path)
-		}()
-	}
-	return p
-}
-
 // open makes a client. The caller holds d.mu.
 func (d *dialer) open(ctx context.Context, a address, revive func(context.Context) error) (*proxyclient.Client, error) {
 	options := proxyclient.Options{
 		URL: a.url, TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive, Ready: d.listening,
-		ReadFile: func(path string) ([]byte, error) { return d.readFile(ctx, path) },
+		ReadFile: func(path string) ([]byte, error) { return d.pipes.readFile(ctx, path) },
 	}
 	var err error
 	if options.Token, err = d.token(ctx); err != nil {

@@ -51,6 +51,6 @@
 //   - detached.go, release.go, releaseall.go, late.go, giveback.go, named.go, releaseowed.go, send.go,
 //     owed.go: giving back;
 //   - holder.go: the parts of a Holder: journal.go, history.go, list.go, statedir.go (its
-//     files), dial.go, address.go, local.go, socket.go, machine_*.go (its proxy);
+//     files), dial.go, pipe.go, address.go, local.go, socket.go, machine_*.go (its proxy);
 //   - errors.go, queue.go, report.go, failpoint_*.go.
 package holder

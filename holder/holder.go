@@ -51,7 +51,7 @@ func New(o Options) *Holder {
 		owner:     owner,
 		report:    o.Report,
 		listening: o.Listening,
-		dialer:    &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report, listening: o.Listening, pipes: make(map[string]*pipe)},
+		dialer:    &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report, listening: o.Listening, pipes: pipes{report: o.Report}},
 		journal:   &journal{stateDir: stateDir},
 		history:   &history{stateDir: stateDir, report: o.Report},
 		keepers:   &keepers{stateDir: stateDir, proxy: o.Proxy, owner: o.Owner, report: o.Report},

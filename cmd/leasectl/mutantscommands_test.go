@@ -39,7 +39,7 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestLocalProxyThatCannotBeStarted", false},
 	{"the log of the local proxy grows for good", "holder/local.go", "info.Size() > maxLocalLog", "info.Size() < 0",
 		"./cmd/leasectl", "TestScripts/local", false},
-	{"a token from a pipe is read twice", "holder/dial.go", "\t\td.pipes[path] = p\n", "",
+	{"a token from a pipe is read twice", "holder/pipe.go", "\t\tps.opened[path] = p\n", "",
 		"./cmd/leasectl", "TestTokenFromAPipe", false},
 	{"a refused token from a pipe is waited for", "proxyclient/credentials.go", "if !info.Mode().IsRegular() {", "if !info.Mode().IsRegular() && false {",
 		"./cmd/leasectl", "TestTokenFromAPipe", false},

@@ -1,0 +1,86 @@
+package holder
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// pipeSilence is how long a pipe is waited for without a word: more than a program
+	// takes that writes a token.
+	pipeSilence = 3 * time.Second
+	// pipeTime is how long in all, as for a proxy that does not answer.
+	pipeTime = 30 * time.Second
+)
+
+// pipes are those among the files of a run, such as --token-file <(…). A pipe can be read
+// once, so what it said is remembered.
+type pipes struct {
+	report Reporter
+
+	mu     sync.Mutex
+	opened map[string]*pipe // by path
+}
+
+// pipe is a pipe that is read. Whoever stops waiting leaves the reading to the next one:
+// a second reader would find nothing.
+type pipe struct {
+	opened time.Time
+	say    sync.Once     // that it is waited for
+	read   chan struct{} // closed when the rest is known
+	text   []byte
+	err    error
+}
+
+// readFile is [os.ReadFile], but for a pipe, which nobody may write: that is waited for
+// until ctx ends, and for pipeTime at most.
+func (ps *pipes) readFile(ctx context.Context, path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().IsRegular() || info.IsDir() {
+		return os.ReadFile(path)
+	}
+	p := ps.open(path)
+	select {
+	case <-p.read: // however long ago
+		return p.text, p.err
+	default:
+	}
+	unwritten := fmt.Errorf("%s is a pipe, and nobody has written and closed it yet", path)
+	ctx, cancel := context.WithDeadline(ctx, p.opened.Add(pipeTime))
+	defer cancel()
+	defer time.AfterFunc(time.Until(p.opened.Add(pipeSilence)), func() {
+		p.say.Do(func() { ps.report.Notef("%v: waiting for it", unwritten) })
+	}).Stop()
+	select {
+	case <-p.read:
+		return p.text, p.err
+	case <-ctx.Done():
+	}
+	if cause := context.Cause(ctx); cause != context.DeadlineExceeded {
+		return nil, fmt.Errorf("%w (%w)", unwritten, cause)
+	}
+	return nil, unwritten
+}
+
+// open returns the pipe at path, which is read from the first time on until somebody has
+// written it, or the program ends.
+func (ps *pipes) open(path string) *pipe {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.opened[path]
+	if p == nil {
+		p = &pipe{opened: time.Now(), read: make(chan struct{})}
+		if ps.opened == nil {
+			ps.opened = make(map[string]*pipe)
+		}
+		ps.opened[path] = p
+		go func() {
+			defer close(p.read)
+			p.text, p.err = os.ReadFile(path)
+		}()
+	}
+	return p
+}
