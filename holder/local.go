@@ -56,8 +56,9 @@ const (
 	localStart = 20 * time.Second
 )
 
-// ensure makes sure that the local proxy runs and is the one that was asked for. It is
-// [proxyclient.Hopeless] if none runs and none can be started.
+// ensure makes sure that the local proxy runs and is the one that was asked for. The
+// error is [proxyclient.Hopeless] if none runs, and nobody knows its pools or the one
+// that is started says why it cannot serve.
 func (l localProxy) ensure(ctx context.Context) error {
 	if err := makeStateDir(l.dir); err != nil {
 		return err
