@@ -35,8 +35,8 @@ func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) 
 	return nil
 }
 
-// CanKeep reports why a lease could not be left to a keeper, as [ErrInvalid]: before it
-// is waited for.
+// CanKeep returns [ErrInvalid] if no keeper could keep a lease of this run, and why. It
+// is for a caller that wants to know before it waits for the lease.
 func (h *Holder) CanKeep() error { return h.keepers.checkFiles() }
 
 // leaveTo confirms the lease, and sees to it that somebody renews it and gives

@@ -92,6 +92,7 @@ func (k *keepers) arguments(handle lockfile.Handle, request string, ownerPID int
 	return args, nil
 }
 
+// flagFile is a file that a flag names.
 type flagFile struct{ flag, path string }
 
 // files are the files that a keeper reads.

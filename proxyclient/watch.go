@@ -51,7 +51,7 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	if a.recognised() {
 		q.timeout = sliceTime
 	}
-	if a.waitEnd == nil {
+	if a.waitEnd == nil { // else the end moves: see acquisition
 		stop := After(ctx, max(0, Until(a.patience.end))+lateAfter, func(ctx context.Context) { a.askLate(ctx, cut) })
 		defer stop()
 	}

@@ -64,8 +64,11 @@ func needs(name string) string {
 // arguments: the first word is one, or a name that is no path, such as a shell's own cd.
 func hasArguments(name string) bool {
 	words := strings.Fields(name)
-	if len(words) < 2 || !strings.Contains(words[0], "/") {
-		return len(words) > 1
+	switch {
+	case len(words) < 2:
+		return false
+	case !strings.Contains(words[0], "/"):
+		return true
 	}
 	_, err := LookPath(words[0])
 	return err == nil
