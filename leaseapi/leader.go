@@ -3,7 +3,8 @@ package leaseapi
 import "time"
 
 // ProblemNotLeader is 503 to every call of a server that does not lead: another
-// one does, on the same store. See [Problem.Leader].
+// one does, on the same store, or none for now. See [Problem.Leader] and
+// [Problem.Standby].
 const ProblemNotLeader = "urn:leasectl:problem:not-leader"
 
 // Leader says which of the servers on one store leads.

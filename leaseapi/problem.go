@@ -43,6 +43,10 @@ type Problem struct {
 	// nobody is known to. It is a hint: a client sends its token only to servers
 	// that its user named.
 	Leader string `json:"leader,omitempty"`
+	// Standby, with ProblemNotLeader, says that the server stood by when the call came,
+	// so that it did nothing of it. Without it the server may have led until a moment
+	// ago, and may have done it.
+	Standby bool `json:"standby,omitempty"`
 
 	// Queued is how the queue stands, with ProblemExhausted: Place is the one that
 	// the request would have had.

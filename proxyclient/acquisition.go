@@ -123,6 +123,9 @@ func (r *Request) addUnits(v url.Values) {
 // observe keeps what an attempt tells about the request and about the proxy.
 func (a *acquisition) observe(o outcome) {
 	a.last = classify(o, a.request.RequestID, a.client.known())
+	if o.notLeader() {
+		a.lastWord = o.failed()
+	}
 	a.patience.maxPause = 0
 	switch a.last.kind {
 	case ambiguous:

@@ -117,6 +117,9 @@ func (a answer) text() string {
 // err describes an answer that is no success.
 func (a answer) err() error {
 	switch {
+	case a.is(leaseapi.ProblemNotLeader):
+		p, _ := a.problem()
+		return &NotLeaderError{Leader: leaseapi.Printable(p.Leader), text: fmt.Sprintf("the proxy answered %s: %s", a.Status, a.text())}
 	case a.is(leaseapi.ProblemForbidden): // the token is good, but not for this
 		return fmt.Errorf("the proxy answered %s: %s", a.Status, a.text())
 	case a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden:
@@ -138,6 +141,12 @@ func (a answer) err() error {
 
 // notLeader reports the answer of a server that does not lead.
 func (o outcome) notLeader() bool { return o.err == nil && o.is(leaseapi.ProblemNotLeader) }
+
+// standby reports the answer of a server that did nothing of the call, since it stood by.
+func (a answer) standby() bool {
+	p, _ := a.problem()
+	return a.StatusCode == http.StatusServiceUnavailable && p.Type == leaseapi.ProblemNotLeader && p.Standby
+}
 
 // passing reports whether the answer tells of a state that may pass, not of the
 // request: too many requests, or any failure of a server or gateway.

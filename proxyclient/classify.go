@@ -10,7 +10,7 @@ import (
 type outcomeKind int
 
 const (
-	unsent    outcomeKind = iota // no byte of it can have arrived
+	unsent    outcomeKind = iota // no byte of it can have arrived, or only where nothing is done
 	ambiguous                    // it may have been carried out, or may still be
 	denied                       // the proxy says that it granted nothing; it may be asked again
 	queued                       // the proxy keeps a place in the queue for it
@@ -46,6 +46,8 @@ func classify(o outcome, id string, known Capabilities) attempt {
 		if o.decode(a.place) == nil && a.place.RequestID == id {
 			return a
 		}
+	case o.standby():
+		return attempt{kind: unsent}
 	case o.is(leaseapi.ProblemExhausted), o.StatusCode >= 500 && o.begins(leaseapi.TextAcquireFailed):
 		return attempt{kind: denied}
 	}

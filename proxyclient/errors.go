@@ -22,6 +22,9 @@ var (
 	// ErrUnreachable: the proxy gave no good answer for too long. See
 	// [UnreachableError].
 	ErrUnreachable = errors.New("lease proxy does not answer")
+	// ErrNotLeader: the server that was asked does not lead, or none of a list does. See
+	// [NotLeaderError].
+	ErrNotLeader = errors.New("the server does not lead")
 	// ErrUnconfirmed: a lease may be held whose name nobody knows, or whose
 	// release failed. See [UnconfirmedError].
 	ErrUnconfirmed = errors.New("outcome unconfirmed")
@@ -152,6 +155,17 @@ func (e *UnreachableError) Is(target error) bool { return target == ErrUnreachab
 
 // Unwrap returns the last failure.
 func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// NotLeaderError is the answer of a server that does not lead. It is [ErrNotLeader].
+type NotLeaderError struct {
+	Leader string // URL of the one that leads, as the server says; empty: it knows of none
+	text   string
+}
+
+func (e *NotLeaderError) Error() string { return e.text }
+
+// Is makes the error an [ErrNotLeader].
+func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
 
 // FailingError says that the proxy answered with errors until the time of the call was
 // over. They are about the proxy: another call would have fared no better. (What a

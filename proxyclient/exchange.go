@@ -181,7 +181,7 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 	if x.walking {
 		return true
 	}
-	if x.standby != nil {
+	if x.standby != nil && mayRepeat && (o.err != nil || !o.busy()) {
 		o = *x.standby // of all that this round came to
 	}
 	lasts := x.patience.lasts(ctx, o, mayRepeat)

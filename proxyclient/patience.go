@@ -27,7 +27,10 @@ type patience struct {
 
 	mu      sync.Mutex // guards the rest: a question about a silent attempt is asked beside it
 	trouble trouble
-	heard   bool // there was an HTTP answer, if only an error
+	// leaderless is since when servers have answered only that they do not lead, if
+	// anything; zero: they have not. It is no trouble of what waits anyway.
+	leaderless Instant
+	heard      bool // there was an HTTP answer, if only an error
 }
 
 // trouble is the time since the last good answer.
@@ -77,13 +80,24 @@ func (p *patience) note(o outcome, unwanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard = p.heard || o.heard
-	// An election is no trouble of what waits anyway.
 	election := o.notLeader() && !p.end.IsZero()
-	if o.err == nil && (o.busy() || election || !o.passing() && !unwanted) {
-		if p.trouble.last != nil && p.onTrouble != nil {
+	switch {
+	case election:
+		if p.trouble = (trouble{}); p.leaderless.IsZero() {
+			p.leaderless = o.asked
+			if !o.standby() {
+				p.leaderless = Now() // the server may have led, and kept the request, until now
+			}
+		}
+		if p.onTrouble != nil {
+			p.onTrouble(o.failed(), wallOf(p.leaderless))
+		}
+		return
+	case o.err == nil && (o.busy() || !o.passing() && !unwanted):
+		if (p.trouble.last != nil || !p.leaderless.IsZero()) && p.onTrouble != nil {
 			p.onTrouble(nil, time.Time{})
 		}
-		p.trouble = trouble{}
+		p.trouble, p.leaderless = trouble{}, Instant{}
 		return
 	}
 	if o.cut {
@@ -101,7 +115,7 @@ func (p *patience) note(o outcome, unwanted bool) {
 	t.last, t.answered = o.failed(), o.err == nil
 	t.over = -Until(t.since) >= p.limits.of(*t)
 	if p.onTrouble != nil {
-		p.onTrouble(t.last, t.wall())
+		p.onTrouble(t.last, wallOf(t.since))
 	}
 }
 
@@ -148,8 +162,8 @@ func (p *patience) answered() bool {
 	return p.heard
 }
 
-// wall is when the trouble began, for people.
-func (t trouble) wall() time.Time { return time.Now().Add(Until(t.since)) }
+// wallOf is an instant for people.
+func wallOf(i Instant) time.Time { return time.Now().Add(Until(i)) }
 
 // timeout reports whether an attempt ended because it stayed without answer, and
 // not because its connection broke.

@@ -159,7 +159,7 @@ func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabili
 	}
 	_, err := c.requestState(ctx, id, false, p)
 	switch {
-	case err == nil || errors.Is(err, ErrUnknownRequest):
+	case err == nil || errors.Is(err, ErrUnknownRequest), errors.Is(err, ErrNotLeader): // which tells it, too
 		return c.known(), nil
 	case errors.Is(err, errors.ErrUnsupported):
 		return Capabilities{wire: wireNames}, nil

@@ -1,6 +1,7 @@
 package proxyclient
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,14 +18,15 @@ type group struct {
 	mu     sync.Mutex
 	leader string            // host; empty: none leads
 	names  string            // URL that the others name as the leader's
+	mute   bool              // the others do not say that they stood by
 	stores map[string]string // ids, by host; else all have one
 	asked  []string          // hosts, in the order of the calls
 }
 
-func newGroup(t *testing.T, leader string) (*Client, *group) {
+func newGroup(t *testing.T, leader string, faults ...fault) (*Client, *group) {
 	t.Helper()
 	g := &group{ours: newOurs(t, "a"), leader: leader}
-	c, _ := serve(t, g)
+	c, _ := serve(t, g, faults...)
 	c.servers.bases = []string{"http://a.test", "http://b.test/prefix", "http://c.test"}
 	c.token = "a-token-of-a-job"
 	return c, g
@@ -48,7 +50,7 @@ func (g *group) hosts() []string {
 func (g *group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	g.asked = append(g.asked, r.Host)
-	leads, names, store := r.Host == g.leader, g.names, g.stores[r.Host]
+	leads, names, store, mute := r.Host == g.leader, g.names, g.stores[r.Host], g.mute
 	g.mu.Unlock()
 	if store == "" {
 		store = "ONE"
@@ -60,7 +62,7 @@ func (g *group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Retry-After", "7")
-	problem(w, http.StatusServiceUnavailable, leaseapi.Problem{Type: leaseapi.ProblemNotLeader, Leader: names})
+	problem(w, http.StatusServiceUnavailable, leaseapi.Problem{Type: leaseapi.ProblemNotLeader, Leader: names, Standby: !mute})
 }
 
 // A call finds the server that leads, at once and without a wait of its own; the next
@@ -101,26 +103,101 @@ func TestFindsTheLeader(t *testing.T) {
 func TestElection(t *testing.T) {
 	bubble(t, "waits", func(t *testing.T) {
 		c, g := newGroup(t, "")
-		trouble := 0
 		time.AfterFunc(10*time.Minute, func() { g.lead("b.test") })
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnTrouble: func(err error, _ time.Time) {
-			if err != nil {
-				trouble++
+		var last error
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnTrouble: func(err error, since time.Time) {
+			if last = err; err != nil && (!errors.Is(err, ErrNotLeader) || !since.Equal(start)) {
+				t.Errorf("told of %v since %v, want %v since %v", err, since, ErrNotLeader, start)
 			}
 		}})
 		want(t, err)
-		if took := time.Since(start); took > 10*time.Minute+electionPause || trouble > 0 {
-			t.Errorf("took %v, with %d troubles", took, trouble)
+		if took := time.Since(start); took > 10*time.Minute+electionPause || last != nil {
+			t.Errorf("took %v; the last that was told of is %v", took, last)
 		}
 	})
-	bubble(t, "within its wait", func(t *testing.T) {
-		c, _ := newGroup(t, "")
-		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 5 * time.Minute})
-		if took := time.Since(start); err == nil || took > 5*time.Minute+answerTime+cancelTime {
-			t.Errorf("%v after %v", err, took)
+	bubble(t, "says since when, also after other failures", func(t *testing.T) {
+		c, g := newGroup(t, "", fault{}, fault{}, dialRefused, dialRefused, badGateway)
+		c.servers.bases = c.servers.bases[:1]
+		time.AfterFunc(time.Minute, func() { g.lead("a.test") })
+		start, told := time.Now(), false
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnTrouble: func(err error, since time.Time) {
+			if errors.Is(err, ErrNotLeader) {
+				told = told || time.Since(start) > 50*time.Second
+				if !since.Equal(start) {
+					t.Errorf("%v after the start nobody leads since %v after it", time.Since(start), since.Sub(start))
+				}
+			}
+		}})
+		want(t, err)
+		if !told {
+			t.Error("nobody was told of the election")
 		}
+	})
+	for _, tt := range []struct {
+		name        string
+		mute        bool
+		r           Request
+		unconfirmed bool
+	}{
+		{"within its wait", false, Request{Type: "t", Count: 1, Wait: 5 * time.Minute}, false},
+		{"several", false, Request{Type: "t", Count: 2, Wait: 5 * time.Minute}, false},
+		{"one that does not wait", false, Request{Type: "t", Count: 1}, false},
+		{"several that do not wait", false, Request{Type: "t", Count: 2}, false},
+		{"servers that may have led when it came", true, Request{Type: "t", Count: 1, Wait: 5 * time.Minute}, true},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			c, g := newGroup(t, "")
+			g.mute = tt.mute
+			start := time.Now()
+			_, err := c.Acquire(t.Context(), tt.r)
+			want(t, err, ErrUnreachable)
+			if errors.Is(err, ErrExhausted) || errors.Is(err, ErrUnconfirmed) != tt.unconfirmed {
+				t.Error(err)
+			}
+			latest := tt.r.Wait + electionPause
+			if tt.unconfirmed {
+				latest += cancelTime
+			}
+			if took := time.Since(start); took < tt.r.Wait || took > latest {
+				t.Errorf("ended after %v", took)
+			}
+		})
+	}
+	bubble(t, "one server does not answer, the others stand by", func(t *testing.T) {
+		c, g := newGroup(t, "", fault{}, fault{}, dialRefused, fault{}, dialRefused, fault{}, fault{}, resetInside)
+		time.AfterFunc(time.Minute, func() { g.lead("a.test") })
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		want(t, err)
+		_, err = c.Pools(t.Context())
+		want(t, err)
+	})
+	bubble(t, "says since when, of a leader that had the request until then", func(t *testing.T) {
+		lost := fault{
+			delay: 20 * time.Second, status: http.StatusServiceUnavailable,
+			header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}},
+			body:   `{"type":"` + leaseapi.ProblemNotLeader + `"}`,
+		}
+		c, g := newGroup(t, "", lost)
+		c.servers.bases = c.servers.bases[:1]
+		time.AfterFunc(time.Minute, func() { g.lead("a.test") })
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnTrouble: func(err error, since time.Time) {
+			if err != nil && since.Sub(start) != lost.delay {
+				t.Errorf("nobody leads since %v after the start, want %v", since.Sub(start), lost.delay)
+			}
+		}})
+		want(t, err)
+	})
+	bubble(t, "after it was queued", func(t *testing.T) {
+		c, g := newGroup(t, "a.test")
+		g.ours.mu.Lock()
+		g.ours.free = nil
+		g.ours.mu.Unlock()
+		time.AfterFunc(40*time.Second, func() { g.lead("") })
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 5 * time.Minute})
+		want(t, err, ErrUnreachable)
+		want(t, err, ErrUnconfirmed) // the next leader may grant it
 	})
 	bubble(t, "does not wait", func(t *testing.T) {
 		c, _ := newGroup(t, "")

@@ -71,6 +71,8 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 		return a.client.failure(ctx, o, &a.patience)
 	case errors.Is(a.lastWord, ErrExhausted):
 		return a.lastWord
+	case errors.Is(a.lastWord, ErrNotLeader):
+		return &UnreachableError{Proxy: a.client.name, Errors: true, Err: a.lastWord}
 	case a.lastWord != nil:
 		return a.notWithin(a.lastWord)
 	case failed:

@@ -213,19 +213,20 @@ func badRequest(w http.ResponseWriter, err error) {
 // unavailable answers a call that the term did not do.
 func unavailable(w http.ResponseWriter, err error) {
 	if standby, ok := errors.AsType[*notLeaderError](err); ok {
-		notLeader(w, standby.election.Leader().URL)
+		notLeader(w, standby.election.Leader().URL, standby.standby)
 		return
 	}
 	problem(w, http.StatusServiceUnavailable, leaseapi.ProblemUnavailable, err.Error())
 }
 
-// notLeader tells a client who leads. It forwards nothing.
-func notLeader(w http.ResponseWriter, leader string) {
+// notLeader tells a client who leads, and whether this server stood by when the call
+// came. It forwards nothing.
+func notLeader(w http.ResponseWriter, leader string, standby bool) {
 	detail := "this server does not lead, and nobody is known to: try again soon"
 	if leader != "" {
 		detail = fmt.Sprintf("this server does not lead: %s does", leader)
 	}
 	writeProblem(w, leaseapi.Problem{
-		Type: leaseapi.ProblemNotLeader, Status: http.StatusServiceUnavailable, Detail: detail, Leader: leader,
+		Type: leaseapi.ProblemNotLeader, Status: http.StatusServiceUnavailable, Detail: detail, Leader: leader, Standby: standby,
 	})
 }

@@ -121,11 +121,12 @@ func withVotes(t *testing.T, f func(t *testing.T, p *peer, v *votes)) {
 	})
 }
 
-// mustRefuse wants that a server says that it does not lead, and who does.
-func (p *peer) mustRefuse(what string, r reply) {
+// mustRefuse wants that a server says that it does not lead, who does, and whether it
+// stood by when the call came.
+func (p *peer) mustRefuse(what string, standby bool, r reply) {
 	p.t.Helper()
 	pr := decode[leaseapi.Problem](p.t, r, 503)
-	if pr.Type != leaseapi.ProblemNotLeader || pr.Leader != "http://other" || r.header.Get("Retry-After") == "" {
+	if pr.Type != leaseapi.ProblemNotLeader || pr.Standby != standby || pr.Leader != "http://other" || r.header.Get("Retry-After") == "" {
 		p.t.Errorf("%s: %d %s", what, r.status, r.body)
 	}
 }
@@ -165,10 +166,10 @@ func TestLogOfALead(t *testing.T) {
 func TestLeadsInTurns(t *testing.T) {
 	withVotes(t, func(t *testing.T, p *peer, v *votes) {
 		for _, path := range []string{"/pools", "/readyz", "/lease/requests/x"} {
-			p.mustRefuse(path, p.do("GET", path, ""))
+			p.mustRefuse(path, true, p.do("GET", path, ""))
 		}
-		p.mustRefuse("acquire", p.acquire("type=q&request_id=a"))
-		p.mustRefuse("release", p.release(`{"names":["q-0"]}`))
+		p.mustRefuse("acquire", true, p.acquire("type=q&request_id=a"))
+		p.mustRefuse("release", true, p.release(`{"names":["q-0"]}`))
 		health := decode[leaseapi.Health](t, p.do("GET", "/healthz", ""), 200)
 		if l := health.Leader; l == nil || l.URL != "http://other" || l.Leads || !health.Durable {
 			t.Errorf("health %+v", health)
@@ -182,8 +183,8 @@ func TestLeadsInTurns(t *testing.T) {
 		waits := p.later(t.Context(), "type=q&request_id=w&wait=1h")
 		time.Sleep(2 * time.Second) // the waiter is durable
 		first.end()
-		p.mustRefuse("the waiter", <-waits)
-		p.mustRefuse("/pools", p.do("GET", "/pools", ""))
+		p.mustRefuse("the waiter", false, <-waits)
+		p.mustRefuse("/pools", true, p.do("GET", "/pools", ""))
 		if !first.closed.Load() {
 			t.Error("a lead that is over is not closed")
 		}
@@ -225,7 +226,7 @@ func TestAnswersOfALeadThatHasLapsed(t *testing.T) {
 		} {
 			l := v.win()
 			l.lose()
-			p.mustRefuse(what, call())
+			p.mustRefuse(what, false, call())
 			synctest.Wait()
 		}
 	})
@@ -236,7 +237,7 @@ func TestCommitOfALeadThatIsOver(t *testing.T) {
 	withVotes(t, func(t *testing.T, p *peer, v *votes) {
 		l := v.win()
 		l.lose()
-		p.mustRefuse("acquire", p.acquire("type=q&request_id=a"))
+		p.mustRefuse("acquire", false, p.acquire("type=q&request_id=a"))
 		synctest.Wait()
 		v.win()
 		p.granted("type=q&request_id=a")

@@ -6,6 +6,7 @@ import "github.com/leasectl/leasectl/proxyserver/store"
 type notLeaderError struct {
 	election store.Election
 	cause    error
+	standby  bool // the term that refuses has never led
 }
 
 func (e *notLeaderError) Error() string { return e.cause.Error() }

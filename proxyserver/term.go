@@ -142,7 +142,7 @@ func (t *term) stillLeads() error {
 func (t *term) lose(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.fail(&notLeaderError{t.election, err})
+	t.fail(&notLeaderError{t.election, err, false})
 	return t.haltErr
 }
 

@@ -70,7 +70,7 @@ func tellOfWait(ctx context.Context, w *holder.Wait, every time.Duration, tell f
 // waitLine says how a wait stands. While the proxy fails, nobody knows of a queue.
 func waitLine(w *holder.Wait, now time.Time) string {
 	if t := w.Trouble(); t.Err != nil {
-		return fmt.Sprintf("%s: %v; trying since %s", troubleWith(t.Err), t.Err, t.Since.Local().Format(time.TimeOnly))
+		return fmt.Sprintf("%s; trying since %s", troubleWith(t.Err), t.Since.Local().Format(time.TimeOnly))
 	}
 	line := fmt.Sprintf("waiting %s for a lease of type %q", leaseapi.Duration(now.Sub(w.Begun).Round(time.Second)), w.Type)
 	q, at := w.Queued()
@@ -83,10 +83,13 @@ func waitLine(w *holder.Wait, now time.Time) string {
 	return line
 }
 
-// troubleWith says in a word whether the proxy is there.
+// troubleWith says whether the proxy is there, and what it said last.
 func troubleWith(err error) string {
-	if _, network := errors.AsType[net.Error](err); network {
-		return "cannot reach the proxy"
+	if standby, ok := errors.AsType[*proxyclient.NotLeaderError](err); ok && standby.Leader == "" {
+		return "no server of the proxy leads"
 	}
-	return "the proxy does not serve"
+	if _, network := errors.AsType[net.Error](err); network {
+		return fmt.Sprintf("cannot reach the proxy: %v", err)
+	}
+	return fmt.Sprintf("the proxy does not serve: %v", err)
 }

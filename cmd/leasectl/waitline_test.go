@@ -37,6 +37,8 @@ func TestWaitLine(t *testing.T) {
 		check("cannot reach the proxy: dial tcp 127.0.0.1:80: connection refused; trying since " + since)
 		w.Fail(errors.New("the proxy answered 500: no"), failed)
 		check("the proxy does not serve: the proxy answered 500: no; trying since " + since)
+		w.Fail(&proxyclient.NotLeaderError{}, failed)
+		check("no server of the proxy leads; trying since " + since)
 		w.Tell(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull})
 		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full`)
 		w.Tell(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull, Page: "http://leases.test/ui/requests/r"})
