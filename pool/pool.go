@@ -99,6 +99,20 @@ func (p *pool) fits(r *request) bool {
 	return p.leasesFor(r) <= p.leasesLeft() && p.hasRoom(r.units, p.inUse(), r.Overcommit)
 }
 
+// lacks returns how many units must come free before the request whose turn is next
+// fits; zero if it does, or if none is.
+func (p *pool) lacks() int {
+	next, ok := p.next.first()
+	if !ok {
+		return 0
+	}
+	next = cmp.Or(next.turn(), next)
+	if p.fits(next) {
+		return 0
+	}
+	return max(1, min(next.units-p.free(next.Overcommit), p.inUse()))
+}
+
 // leasesFor returns how many leases r gets.
 func (p *pool) leasesFor(r *request) int {
 	if p.counted() && (r.Weighted || !r.saysCount()) {

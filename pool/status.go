@@ -130,6 +130,7 @@ type PoolStatus struct {
 	Following     int            // requests that have joined one that does, or a run under way
 	OldestWaiting time.Duration  // how long the first in the queue has waited
 	OldestHeld    time.Duration  // how long the lease has been held that is held longest
+	Lacks         int            // how many units must come free before the first that may be next fits; zero: it fits, or none waits
 	NextGrantIn   time.Duration  // how long the pace holds back the next grant; zero: it does not
 	LongestHold   time.Duration  // [Set.Pool] only: the longest hold lately, and a little more; a lease held for longer is overdue; zero: unknown
 	Paused        *Pause         // nil: it grants
@@ -237,7 +238,7 @@ func (s *Set) totals(p *pool) PoolStatus {
 	st := PoolStatus{
 		Type: p.Type, Counted: p.counted(), Unit: p.Unit, Capacity: p.Capacity(), Limit: p.limit.now(), Overcommit: p.Overcommit,
 		InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following,
-		NextGrantIn: p.dueIn(s.now),
+		Lacks: p.lacks(), NextGrantIn: p.dueIn(s.now),
 	}
 	reports := p.limit.reports
 	st.Adapt, st.Wall, st.Moved, st.Tally = p.Adapt != nil, reports.Wall, reports.Moved, slices.Clone(reports.Tally)

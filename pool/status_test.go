@@ -45,6 +45,60 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// A pool is full for all who wait if the one in front does not fit. One whose key is
+// busy, or that is away, is not in front.
+func TestLacks(t *testing.T) {
+	wants := func(id string, units int, key string) Request {
+		r := req(id)
+		r.Count, r.Weighted, r.Key = units, true, key
+		return r
+	}
+	set := with(t, Config{Type: "t", Units: 100})
+	lacks := func(want int) {
+		t.Helper()
+		if got := set.Totals(10 * s)[0].Lacks; got != want {
+			t.Errorf("lacks %d units, want %d", got, want)
+		}
+	}
+	must(t, set, 1*s, wants("a", 60, "k"), "t-1")
+	lacks(0)
+	must(t, set, 2*s, wants("same key", 60, "k"))
+	lacks(0)
+	must(t, set, 3*s, wants("large", 60, ""))
+	must(t, set, 3*s, wants("small", 10, ""))
+	lacks(20)
+	set.Detach(3*s, "large", 0)
+	lacks(0) // small has its lease
+	if err := set.Reconfigure(4*s, []Config{{Type: "t", Units: 90}}); err != nil {
+		t.Fatal(err)
+	}
+	must(t, set, 4*s, wants("all", 90, ""))
+	lacks(70)
+}
+
+// Who takes the turn of a request that is away counts, not what that one asked for.
+func TestLacksOfATurn(t *testing.T) {
+	wants := func(id string, units int) Request {
+		r := merging(id, Join, "v")
+		r.Count, r.Weighted = units, true
+		return r
+	}
+	set := with(t, Config{Type: "t", Units: 100})
+	other := wants("other", 80)
+	other.Key = ""
+	other.Coalesce = 0
+	l := must(t, set, 1*s, other, "t-1")[0]
+	must(t, set, 2*s, wants("away", 30))
+	must(t, set, 3*s, wants("joined", 50))
+	set.Detach(4*s, "away", 0)
+	if _, err := set.Resize(5*s, ref(l), Resizing{From: 80, To: 60}); err != nil {
+		t.Fatal(err)
+	}
+	if p := set.Totals(5 * s)[0]; p.InUse != 60 || p.Following != 1 || p.Lacks != 10 {
+		t.Errorf("%d in use, %d joined, lacks %d; want 60, 1, 10", p.InUse, p.Following, p.Lacks)
+	}
+}
+
 func TestPools(t *testing.T) {
 	set := with(t, Config{Type: "z", Names: []string{"z"}}, Config{Type: "t", Names: numbered("t", 2)})
 	must(t, set, 1*s, req("a"), "t-0")

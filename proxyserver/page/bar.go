@@ -15,7 +15,7 @@ func state(p pool.PoolStatus) string {
 		return "draining"
 	case p.Paused != nil:
 		return "paused"
-	case p.InUse >= p.Limit:
+	case p.InUse >= p.Limit || p.Lacks > 0: // full for the one in front is full for all
 		return "full"
 	case p.NextGrantIn > 0:
 		return "paced"

@@ -81,8 +81,12 @@ func (v View) nextGrant(b *markup.Builder, p pool.PoolStatus) {
 		b.Put(`<span class="none">never</span>`)
 	case p.Paused != nil:
 		b.Put(`when resumed`)
+	case p.Lacks > 1:
+		b.Put(`when {} more are free`, itoa(p.Lacks))
 	case p.InUse >= p.Limit:
 		b.Put(`when one is free`)
+	case p.Lacks > 0:
+		b.Put(`when one more is free`)
 	case p.NextGrantIn > 0:
 		v.in(b, v.Now+p.NextGrantIn)
 	default:

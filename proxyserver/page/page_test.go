@@ -39,16 +39,27 @@ func text(p page.Page, id string) string {
 
 // A pool is in one of five states, which the page names.
 func TestStates(t *testing.T) {
-	for want, p := range map[string]pool.PoolStatus{
-		"free":     {Capacity: 2, Limit: 2, InUse: 1},
-		"full":     {Capacity: 2, Limit: 2, InUse: 2, NextGrantIn: time.Second},
-		"paced":    {Capacity: 2, Limit: 2, InUse: 1, NextGrantIn: time.Second},
-		"paused":   {Capacity: 2, Limit: 2, InUse: 2, Paused: &pool.Pause{Reason: "x"}},
-		"draining": {Capacity: 0, InUse: 2},
+	for _, tt := range []struct {
+		want, next string
+		p          pool.PoolStatus
+	}{
+		{"free", "at once", pool.PoolStatus{Capacity: 2, Limit: 2, InUse: 1}},
+		{"full", "when one is free", pool.PoolStatus{Capacity: 2, Limit: 2, InUse: 2, NextGrantIn: time.Second}},
+		{"full", "when 20 more are free", pool.PoolStatus{Capacity: 100, Limit: 100, InUse: 60, Lacks: 20, Waiting: 1, Counted: true}},
+		{"full", "when one more is free", pool.PoolStatus{Capacity: 3, Limit: 3, InUse: 2, Lacks: 1, Waiting: 1, NextGrantIn: time.Second}},
+		{"full", "when one is free", pool.PoolStatus{Capacity: 2, Limit: 2, InUse: 2, Lacks: 1, Waiting: 1}},
+		{"full", "when 2 more are free", pool.PoolStatus{Capacity: 2, Limit: 2, InUse: 2, Lacks: 2, Waiting: 1}},
+		{"paced", "in 1 s", pool.PoolStatus{Capacity: 2, Limit: 2, InUse: 1, NextGrantIn: time.Second}},
+		{"paused", "when resumed", pool.PoolStatus{Capacity: 2, Limit: 2, InUse: 2, Paused: &pool.Pause{Reason: "x"}}},
+		{"paused", "when resumed", pool.PoolStatus{Capacity: 2, Limit: 2, InUse: 1, Lacks: 1, Waiting: 1, Paused: &pool.Pause{Reason: "x"}}},
+		{"draining", "never", pool.PoolStatus{Capacity: 0, InUse: 2}},
 	} {
-		p.Type = "t"
-		if got := text(view(false).Overview([]page.Pool{{PoolStatus: p}}, 0), "pools"); !strings.Contains(got, `<span class="state `+want+`">`+want+`</span>`) {
-			t.Errorf("%s:\n%s", want, got)
+		tt.p.Type = "t"
+		got := text(view(false).Overview([]page.Pool{{PoolStatus: tt.p}}, 0), "pools")
+		for _, part := range []string{`<span class="state ` + tt.want + `">` + tt.want + `</span>`, tt.next} {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s:\n%s", part, got)
+			}
 		}
 	}
 }
