@@ -23,15 +23,22 @@ func (p *parser) parseAdapt(value *yaml.Node) (settings *pool.Adapt, at adapt) {
 	return settings, at
 }
 
-// checkAdapt checks the bounds of a limit against each other.
+// checkAdapt checks the bounds of a limit against each other. None is above the
+// capacity: who takes a name out of the pool need not lower them, too.
 func (p *parser) checkAdapt(a *pool.Adapt, capacity int, at adapt) {
-	switch {
-	case a == nil || capacity == 0: // which has been reported
-	case a.Floor > capacity:
-		p.errorf(at.floor, "floor %d is above the capacity of %d", a.Floor, capacity)
-	case a.Start > capacity:
-		p.errorf(at.start, "start %d is above the capacity of %d", a.Start, capacity)
-	case a.Start > 0 && a.Start < a.Floor:
-		p.errorf(at.start, "start %d is below floor %d", a.Start, a.Floor)
+	if a == nil || capacity == 0 { // which has been reported
+		return
 	}
+	if a.Start > 0 && a.Start < a.Floor {
+		p.errorf(at.start, "start %d is below floor %d", a.Start, a.Floor)
+		return
+	}
+	bound := func(what string, n *int, at *yaml.Node) {
+		if *n > capacity {
+			p.warn(at, "%s %d is above the capacity of %d, which counts instead", what, *n, capacity)
+			*n = capacity
+		}
+	}
+	bound("floor", &a.Floor, at.floor)
+	bound("start", &a.Start, at.start)
 }

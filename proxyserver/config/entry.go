@@ -147,8 +147,8 @@ func (p *poolsParser) checkTogether(e *entry) {
 	switch {
 	case e.auto != nil && e.hold == nil:
 		p.errorf(e.auto, "pace auto needs hold, how long a lease is held as a rule")
-	case e.auto == nil && e.hold != nil:
-		p.errorf(e.hold, "hold has no meaning without pace: auto")
+	case e.auto == nil && e.hold != nil: // no error: who edits pace alone means what it says now
+		p.warn(e.hold, "hold is not used: that takes pace: auto")
 	}
 }
 

@@ -98,6 +98,27 @@ func decimal(t *testing.T, text string) pool.Decimal {
 	return d
 }
 
+// A setting that does nothing, or not all it says, is warned of: who edits another one
+// in a hurry, such as the pace, or takes a name out, gets what that says.
+func TestParsePoolsUnused(t *testing.T) {
+	for _, c := range []struct {
+		name, file string
+		want       pool.Config
+		warns      string
+	}{
+		{"hold with another pace", "resources:\n- type: t\n  names: [n]\n  pace: 3m\n  hold: 20m\n", pool.Config{Pace: 3 * time.Minute}, "c:5:3: hold is not used: that takes pace: auto"},
+		{"hold alone", "resources:\n- type: t\n  names: [n]\n  hold: 20m\n", pool.Config{}, "c:4:3: hold is not used: that takes pace: auto"},
+		{"floor above the pool", "resources:\n- type: t\n  names: [n]\n  adapt: {floor: 2}\n", pool.Config{Adapt: &pool.Adapt{Floor: 1}}, "c:4:18: floor 2 is above the capacity of 1, which counts instead"},
+		{"start above the pool", "resources:\n- type: t\n  names: [n]\n  adapt: {start: 2}\n", pool.Config{Adapt: &pool.Adapt{Start: 1}}, "c:4:18: start 2 is above the capacity of 1, which counts instead"},
+	} {
+		c.want.Type, c.want.Names = "t", []string{"n"}
+		got, warnings, err := ParsePools("c", []byte(c.file))
+		if err != nil || !reflect.DeepEqual(got, []pool.Config{c.want}) || len(warnings) != 1 || warnings[0].String() != c.warns {
+			t.Errorf("%s: %+v, %v, %v", c.name, got, warnings, err)
+		}
+	}
+}
+
 // Names in any state but free are not granted, and that is said. Others of their
 // type are.
 func TestParsePoolsStates(t *testing.T) {
@@ -168,8 +189,6 @@ func TestParsePoolsErrors(t *testing.T) {
 		{"pace without unit", entry("  pace: 3"), "c:4:9: pace is not a duration such as 90s, 30m or 4h"},
 		{"pace zero", entry("  pace: 0s"), "c:4:9: pace 0s is not positive"},
 		{"pace auto without hold", entry("  pace: auto"), "c:4:9: pace auto needs hold, how long a lease is held as a rule"},
-		{"hold without auto", entry("  pace: 3m", "  hold: 20m"), "c:5:3: hold has no meaning without pace: auto"},
-		{"hold alone", entry("  hold: 20m"), "c:4:3: hold has no meaning without pace: auto"},
 		{"hold negative", entry("  pace: auto", "  hold: -1s"), "c:5:9: hold -1s is not positive"},
 		{"pace a list", entry("  pace: [auto]"), "c:4:9: pace is not a duration such as 90s, 30m or 4h"},
 		{"type twice", entry("- type: t", "  names: [m]"), `c:4:9: type "t" is already in line 2`},
@@ -202,8 +221,6 @@ func TestParsePoolsErrors(t *testing.T) {
 		{"adapt a number", entry("  adapt: 8"), "c:4:10: adapt is a number, not a mapping"},
 		{"adapt with another key", entry("  adapt: {ceiling: 8}"), `c:4:11: key "ceiling" is not known`},
 		{"floor zero", entry("  adapt: {floor: 0}"), "c:4:18: floor 0 is less than 1"},
-		{"floor above the pool", entry("  adapt: {floor: 2}"), "c:4:18: floor 2 is above the capacity of 1"},
-		{"start above the pool", entry("  adapt: {start: 2}"), "c:4:18: start 2 is above the capacity of 1"},
 		{"start below the floor", "resources:\n- type: t\n  units: 9\n  adapt: {start: 2, floor: 3}\n", "c:4:18: start 2 is below floor 3"},
 		{"units and names", entry("  units: 3"), "c:4:3: a resource has units, or names or counts, not both"},
 		{"units and counts", "resources:\n- type: t\n  max-count: 3\n  units: 3\n", "c:4:3: a resource has units, or names or counts, not both"},
