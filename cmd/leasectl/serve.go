@@ -74,8 +74,8 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	log := a.openLog(o.logFormat)
 	defer func() { err = logFailure(log, o.logFormat, err) }()
-	if err := o.takeTokens(&a.proxy, log); err != nil {
-		return err
+	if a.proxy.tokenFileGiven { // one from the environment is another command's
+		return usagef("--token-file is for clients: the tokens that serve wants of them are in --tokens")
 	}
 	if err := o.check(); err != nil {
 		return err

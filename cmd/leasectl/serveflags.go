@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log/slog"
 	"net"
 	"time"
 
@@ -84,21 +83,6 @@ func (o *serveOptions) check() error {
 		return nil
 	}
 	return usagef("--listen %q: not a loopback address: everybody who reaches it could take and end leases: add --tokens, --tls-cert and --tls-key, or --insecure if that is meant", o.listen)
-}
-
-// takeTokens lets --token-file stand for --tokens: that is what serve called it
-// before, while every other command means its own token by it. With --tokens, a
-// --token-file from the environment is another command's.
-func (o *serveOptions) takeTokens(proxy *proxyOptions, log *slog.Logger) error {
-	switch {
-	case proxy.tokenFile == "":
-	case o.tokens == "":
-		log.Warn("--token-file of serve is called --tokens now: it still counts, but will not for ever")
-		o.tokens = proxy.tokenFile
-	case proxy.tokenFileGiven && proxy.tokenFile != o.tokens:
-		return usagef("--token-file and --tokens name different files: serve takes --tokens")
-	}
-	return nil
 }
 
 // urlOf is how clients reach a listener.
