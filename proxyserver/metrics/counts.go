@@ -137,7 +137,7 @@ func (m *Counts) Changed(changes []pool.Change) {
 			p := m.pool(c.Lease.Type)
 			p.hold.Observe(c.Took.Seconds())
 			switch {
-			case c.Reason.Broken():
+			case c.Reason.Broken(), c.Lease.Broken != "": // however its holder then ended it
 				p.breaks++
 			case c.Reason == pool.Expired:
 				p.expiries++

@@ -43,12 +43,12 @@ func (m *Counts) Write(t *promtext.Text) {
 		}
 	}
 	counter("leasectl_grants_total", "Leases granted.", func(p *poolCounts) uint64 { return p.grants })
-	counter("leasectl_releases_total", "Leases ended by a release.", func(p *poolCounts) uint64 { return p.releases })
+	counter("leasectl_releases_total", "Leases ended by a release, except those that an operator took away.", func(p *poolCounts) uint64 { return p.releases })
 	counter("leasectl_expiries_total", "Leases that nobody renewed in time.", func(p *poolCounts) uint64 { return p.expiries })
 	counter("leasectl_v1_ending_total", "Leases of version-1 clients, which do not renew, nine tenths of whose TTL were over.", func(p *poolCounts) uint64 { return p.v1Ending })
 	counter("leasectl_v1_expiries_total", "Leases of version-1 clients, which do not renew, that ended with their TTL.", func(p *poolCounts) uint64 { return p.v1Expiries })
 	counter("leasectl_overcommits_total", "Leases granted to requests with overcommit.", func(p *poolCounts) uint64 { return p.overcommits })
-	counter("leasectl_breaks_total", "Leases ended by an operator.", func(p *poolCounts) uint64 { return p.breaks })
+	counter("leasectl_breaks_total", "Leases that an operator took away, once they have ended.", func(p *poolCounts) uint64 { return p.breaks })
 
 	m.writeWaits(t, types)
 	m.writeResizes(t, types)

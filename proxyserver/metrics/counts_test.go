@@ -1,0 +1,53 @@
+package metrics
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/promtext"
+)
+
+// Each lease that ends counts once, by what ended it: so grants are the ends plus what is
+// held. One that an operator took away counts as that, also if its holder then released
+// it, or let its TTL end.
+func TestEndsAreCountedOnce(t *testing.T) {
+	const all = "leasectl_releases_total leasectl_expiries_total leasectl_breaks_total leasectl_v1_expiries_total"
+	of := func(broken string) pool.Lease { return pool.Lease{Type: "t", RequestID: "r", Broken: broken} }
+	for _, tt := range []struct {
+		name   string
+		lease  pool.Lease
+		reason pool.Reason
+		counts string
+	}{
+		{"released", of(""), pool.Released, "leasectl_releases_total"},
+		{"expired", of(""), pool.Expired, "leasectl_expiries_total"},
+		{"broken now", of("drill"), "broken: drill", "leasectl_breaks_total"},
+		{"broken, then released", of("drill"), pool.Released, "leasectl_breaks_total"},
+		{"broken, then expired", of("drill"), pool.Expired, "leasectl_breaks_total"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m := New()
+			m.Configured([]pool.Config{{Type: "t"}})
+			m.Changed([]pool.Change{{Kind: pool.Done, Lease: tt.lease, Reason: tt.reason, Took: time.Minute}})
+			text := written(m)
+			for _, name := range strings.Fields(all) {
+				want := name + `{type="t"} 0`
+				if name == tt.counts {
+					want = name + `{type="t"} 1`
+				}
+				if !strings.Contains(text, "\n"+want+"\n") {
+					t.Errorf("no %s in\n%s", want, text)
+				}
+			}
+		})
+	}
+}
+
+// written is all that m has counted.
+func written(m *Counts) string {
+	var text promtext.Text
+	m.Write(&text)
+	return string(text.Bytes())
+}
