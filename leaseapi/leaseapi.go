@@ -264,6 +264,7 @@ type PoolLease struct {
 	Provisional bool      `json:"provisional,omitempty"` // granted, not renewed yet
 	ReleaseAt   time.Time `json:"release_at,omitzero"`   // a delayed release is pending
 	Broken      string    `json:"broken,omitempty"`      // why an operator took it away: renewals fail
+	Draining    bool      `json:"draining,omitempty"`    // its name was taken out of the pool: it is not granted again
 }
 
 // Health is the answer to GET [PathHealth].

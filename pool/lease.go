@@ -61,6 +61,9 @@ type Lease struct {
 	// Extended: a restart or a stall gave it its full TTL again, and nobody
 	// renewed it since. The next one does not move Expires.
 	Extended bool
+	// Draining: its name was taken out of the pool, so that it is not granted there again.
+	// Only [Set.Pool] and [Set.Leases] say it.
+	Draining bool
 
 	TTL       time.Duration // from each renewal on
 	Granted   time.Duration

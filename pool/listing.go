@@ -44,7 +44,11 @@ func (s *Set) Leases(now time.Duration, typ string, after uint64, most int) []Le
 		}
 	}
 	slices.SortFunc(held, compareGrants)
-	return valuesOf(held[:min(len(held), most)])
+	leases := valuesOf(held[:min(len(held), most)])
+	for i := range leases {
+		leases[i].Draining = !p.counted() && s.slots[leases[i].Name].pool != p
+	}
+	return leases
 }
 
 // Waiters returns at most so many waiters of a type, of those at places after the

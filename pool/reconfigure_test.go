@@ -40,6 +40,11 @@ func TestReconfigureDrainsNames(t *testing.T) {
 	if p := set.Pools(1 * s)[0]; p.Capacity != 2 || p.InUse != 2 {
 		t.Errorf("%d of %d in use, want 2 of 2", p.InUse, p.Capacity)
 	}
+	for _, l := range set.Leases(1*s, "t", 0, 9) {
+		if l.Draining != (l.Name == "a") {
+			t.Errorf("listed as draining %v: %s", l.Draining, l.Name)
+		}
+	}
 	must(t, set, 1*s, req("3")) // d is free, but two of two are in use
 	if l, why := set.Renew(2*s, ref(a), 0); why != "" || l.Expires != 2*s+DefaultTTL {
 		t.Errorf("renewal of a name that drains: %+v, %q", l, why)

@@ -95,6 +95,7 @@ func poolLease(clock clock, l pool.Lease, counted bool) leaseapi.PoolLease {
 		ExpiresAt:   clock.wall(l.Ends()),
 		Provisional: l.Provisional,
 		Broken:      l.Broken,
+		Draining:    l.Draining,
 	}
 	if l.ReleaseAt > 0 {
 		wire.ReleaseAt = clock.wall(l.ReleaseAt)

@@ -197,18 +197,25 @@ func age(d leaseapi.Duration) string {
 	return leaseapi.Duration(time.Duration(d).Round(time.Second)).String()
 }
 
+// endsIn is when a lease ends, and what is unusual about it.
 func endsIn(l leaseapi.PoolLease) string {
+	text := age(l.ExpiresIn)
 	switch {
 	case l.Broken != "":
-		return age(l.ExpiresIn) + " (broken: " + leaseapi.Printable(l.Broken) + ")"
+		text += " (broken: " + leaseapi.Printable(l.Broken) + ")"
 	case !l.ReleaseAt.IsZero():
-		return age(l.ExpiresIn) + " (release)"
+		text += " (release)"
 	case l.Provisional:
-		return age(l.ExpiresIn) + " (not confirmed yet)"
+		text += " (not confirmed yet)"
 	case l.Overcommit:
-		return age(l.ExpiresIn) + " unless renewed (overcommit)"
+		text += " unless renewed (overcommit)"
+	default:
+		text += " unless renewed"
 	}
-	return age(l.ExpiresIn) + " unless renewed"
+	if l.Draining {
+		text += " (draining)"
+	}
+	return text
 }
 
 func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) string {

@@ -98,6 +98,9 @@ func remarks(b *markup.Builder, l pool.Lease, overdue bool) {
 	if l.Broken != "" {
 		say(func() { b.Put(`<strong>broken</strong>: <bdi>{}</bdi>`, leaseapi.Printable(l.Broken)) })
 	}
+	if l.Draining {
+		say(func() { b.Put(`<strong>draining</strong>: its name was taken out, and is not granted again`) })
+	}
 	if overdue {
 		say(func() { b.Put(`<strong>overdue</strong>: held for longer than any other lately`) })
 	}

@@ -75,6 +75,15 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
+// A name that was taken out while it is held is marked.
+func TestDrainingName(t *testing.T) {
+	p := page.Pool{PoolStatus: pool.PoolStatus{Type: "t", Capacity: 1, Limit: 1, InUse: 2, Leases: []pool.Lease{{Name: "out", Draining: true}, {Name: "in"}}}}
+	got := text(view(false).Pool(p, pool.Part{}, page.Day{}), "held")
+	if strings.Count(got, "draining</strong>") != 1 || strings.Index(got, "draining</strong>") > strings.Index(got, ">in<") {
+		t.Errorf("%s", got)
+	}
+}
+
 // A part of a live page is the same as long as nothing happens, however late it is.
 func TestLivePartsStayTheSame(t *testing.T) {
 	p := page.Pool{PoolStatus: pool.PoolStatus{
