@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,56 +51,6 @@ func allowed(f *pflag.Flag, err error) error {
 		return errors.New("want true or false")
 	}
 	return err
-}
-
-// proxyVariable is where step scripts have always had the proxy's address.
-const proxyVariable = "LEASE_PROXY_SERVER_URL"
-
-// notFromEnvironment are the flags without a variable: they must not leak into
-// a leasectl that runs inside another's child, or make a script wait for good.
-var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "key", "overcommit", "coalesce", "variant", "in-log", "throttled-match", "throttled-on", "detail", "watch", "all",
-	"shared", "max-uses", "max-age", "linger"}
-
-// bindEnvironment gives every flag that was not set on the command line the
-// value of its variable, LEASECTL_ and the flag's name, if that is set and not
-// empty.
-func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
-	var failed error
-	flags := cmd.Flags()
-	sorted := flags.SortFlags
-	flags.SortFlags = false // their order means nothing here
-	defer func() { flags.SortFlags = sorted }()
-	flags.VisitAll(func(f *pflag.Flag) {
-		name := variableOf(f)
-		if f.Changed || name == "" || failed != nil {
-			return
-		}
-		value, ok := lookup(name)
-		if (!ok || value == "") && f.Name == "proxy" {
-			name = proxyVariable
-			value, ok = lookup(name)
-		}
-		if !ok || value == "" {
-			return
-		}
-		if err := cmd.Flags().Set(f.Name, value); err != nil {
-			cause := err
-			if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-				cause = allowed(f, invalid.Unwrap())
-			}
-			failed = usagef("%s=%q: %w", name, leaseapi.Shorten(value), cause)
-		}
-		f.Annotations = map[string][]string{annotation: {name}}
-	})
-	return failed
-}
-
-// variableOf is the variable of a flag; "" if it has none.
-func variableOf(f *pflag.Flag) string {
-	if f.Hidden || f.Name == "help" || f.Name == "version" || slices.Contains(notFromEnvironment, f.Name) {
-		return ""
-	}
-	return "LEASECTL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
 // annotation marks a flag that has its value from the environment.

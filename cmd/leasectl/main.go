@@ -14,7 +14,8 @@
 //     takes a lease), operator.go and askpools.go (of calls that do not), pidflags.go,
 //     args.go, owner.go;
 //   - app.go (streams and messages), waitline.go, messengerlog.go, messenger.go;
-//   - proxyflags.go, poolflags.go, flagvalues.go, flags.go (flags from the environment);
+//   - proxyflags.go, poolflags.go, flagvalues.go, flags.go, variables.go (flags from the
+//     environment);
 //   - help.go, topics.go, complete.go, build.go (the version), stack.go.
 package main
 

@@ -24,26 +24,6 @@ func newTopic(name, short string, text func(root *cobra.Command) string) *cobra.
 	return topic
 }
 
-// otherVariables are read, but are no flag's.
-var otherVariables = [][2]string{
-	{proxyVariable, "--proxy, unless LEASECTL_PROXY is set"},
-	{"LEASECTL_STATE_DIR", "where handles, the journal and the local proxy are (default: /tmp/leasectl-$UID)"},
-	{"SHARED_DIR", "the directory of the list of names, for --scope test"},
-	{"http_proxy, https_proxy, no_proxy", "how to reach an HTTP proxy on the way, as with curl"},
-}
-
-// commandVariables are what exec sets for its command.
-var commandVariables = [][2]string{
-	{"LEASECTL_STATE", "acquired; skipped in a dry run; degraded if the lease is optional and none was had"},
-	{"LEASECTL_HANDLE", "the path of the handle; empty without a lease"},
-	{"LEASECTL_NAMES", "the names, separated by commas; empty without a lease"},
-	{"LEASECTL_GENERATION", "a number that grows with every grant of the proxy: a fencing token. Not set with a version-1 proxy"},
-	{"LEASED_RESOURCE", "the name, if it is one; else what the job had there"},
-	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},
-	{"LEASECTL_UNITS", "how many units of a counted pool the lease held when the command began"},
-	{"LEASECTL_USES", "with --shared: which uses the command runs under, for a leasectl inside it"},
-}
-
 func environmentHelp(root *cobra.Command) string {
 	var text strings.Builder
 	text.WriteString("Each flag has a variable, which counts if the flag is not given and the variable\n" +

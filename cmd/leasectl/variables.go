@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// proxyVariable is where step scripts have always had the proxy's address.
+const proxyVariable = "LEASE_PROXY_SERVER_URL"
+
+// notFromEnvironment are the flags without a variable: they must not leak into
+// a leasectl that runs inside another's child, or make a script wait for good.
+var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "key", "overcommit", "coalesce", "variant", "in-log", "throttled-match", "throttled-on", "detail", "watch", "all",
+	"shared", "max-uses", "max-age", "linger"}
+
+// bindEnvironment gives every flag that was not set on the command line the
+// value of its variable, LEASECTL_ and the flag's name, if that is set and not
+// empty.
+func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
+	var failed error
+	flags := cmd.Flags()
+	sorted := flags.SortFlags
+	flags.SortFlags = false // their order means nothing here
+	defer func() { flags.SortFlags = sorted }()
+	flags.VisitAll(func(f *pflag.Flag) {
+		name := variableOf(f)
+		if f.Changed || name == "" || failed != nil {
+			return
+		}
+		value, ok := lookup(name)
+		if (!ok || value == "") && f.Name == "proxy" {
+			name = proxyVariable
+			value, ok = lookup(name)
+		}
+		if !ok || value == "" {
+			return
+		}
+		if err := cmd.Flags().Set(f.Name, value); err != nil {
+			cause := err
+			if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+				cause = allowed(f, invalid.Unwrap())
+			}
+			failed = usagef("%s=%q: %w", name, leaseapi.Shorten(value), cause)
+		}
+		f.Annotations = map[string][]string{annotation: {name}}
+	})
+	return failed
+}
+
+// variableOf is the variable of a flag; "" if it has none.
+func variableOf(f *pflag.Flag) string {
+	if f.Hidden || f.Name == "help" || f.Name == "version" || slices.Contains(notFromEnvironment, f.Name) {
+		return ""
+	}
+	return "LEASECTL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+}
+
+// otherVariables are read, but are no flag's.
+var otherVariables = [][2]string{
+	{proxyVariable, "--proxy, unless LEASECTL_PROXY is set"},
+	{"LEASECTL_STATE_DIR", "where handles, the journal and the local proxy are (default: /tmp/leasectl-$UID)"},
+	{"SHARED_DIR", "the directory of the list of names, for --scope test"},
+	{"http_proxy, https_proxy, no_proxy", "how to reach an HTTP proxy on the way, as with curl"},
+}
+
+// commandVariables are what exec sets for its command.
+var commandVariables = [][2]string{
+	{"LEASECTL_STATE", "acquired; skipped in a dry run; degraded if the lease is optional and none was had"},
+	{"LEASECTL_HANDLE", "the path of the handle; empty without a lease"},
+	{"LEASECTL_NAMES", "the names, separated by commas; empty without a lease"},
+	{"LEASECTL_GENERATION", "a number that grows with every grant of the proxy: a fencing token. Not set with a version-1 proxy"},
+	{"LEASED_RESOURCE", "the name, if it is one; else what the job had there"},
+	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},
+	{"LEASECTL_UNITS", "how many units of a counted pool the lease held when the command began"},
+	{"LEASECTL_USES", "with --shared: which uses the command runs under, for a leasectl inside it"},
+}
