@@ -47,20 +47,22 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	kept, grace := context.Background(), s.GracePeriod // without a lease none is lost
 	if lease != nil {
 		grace = s.graceWithin(lease)
-		var stop func()
-		kept, stop = lease.Keep(ctx, holder.KeepOptions{
+		var end func()
+		kept, end = lease.Keep(ctx, holder.KeepOptions{
 			Margin:       grace + StopMargin,
 			ConfirmAfter: confirmAfter,
 			ReleaseAfter: s.ReleaseAfter,
 		})
-		defer stop()
+		defer end()
 	}
 	s.Report.Flush()
 	testimony := s.witness(lease)
+	stop := s.graceUnder()
+	env := environment(s.Environment, lease, state)
 	command, err := child.Start(child.Command{
 		Path:        s.path,
 		Args:        s.Args,
-		Env:         environment(s.Environment, lease, state),
+		Env:         withVariable(env, graceVariable, min(stop, grace).String()),
 		Stdin:       s.Stdin,
 		Stdout:      s.Stdout,
 		Stderr:      s.Stderr,
@@ -72,7 +74,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	}
 	s.Report.Debugf("attempt %d: process %d runs %s", n, command.Pid(), s.path)
 	testimony.begin(ctx)
-	w := watch{Options: s.Options, command: command, signals: s.signals.heard, kept: kept, grace: grace}
+	w := watch{Options: s.Options, command: command, signals: s.signals.heard, kept: kept, grace: grace, stop: stop}
 	end := w.untilEnd()
 	testimony.end(ctx, end)
 	if peak, known := command.Peak(); known {
@@ -151,6 +153,22 @@ func (s *supervisor) graceWithin(lease *holder.Lease) time.Duration {
 			leaseapi.Duration(lease.TTL()), leaseapi.Duration(grace), leaseapi.Duration(s.GracePeriod))
 	}
 	return grace
+}
+
+// nestedMargin is how long before its outer exec ends it a nested one has ended its own
+// command: a release takes 3 s at most after a signal, and a timer may be late. It is at
+// most half the time, since a command of a short one needs some, too.
+const nestedMargin = 4 * time.Second
+
+// graceUnder returns the grace period after a signal. Below another exec, which passes its
+// signals on and kills this process at the end of its own grace period, it ends earlier:
+// else the command, whose group the outer one does not know, would outlive both.
+func (s *supervisor) graceUnder() time.Duration {
+	outer, err := time.ParseDuration(variable(s.Environment, graceVariable))
+	if err != nil || outer < 0 {
+		return s.GracePeriod
+	}
+	return min(s.GracePeriod, outer-min(nestedMargin, outer/2))
 }
 
 // giveBack releases at the end of a run what it took itself.

@@ -23,6 +23,11 @@ const (
 // the others it is passed on by all.
 const UsesVariable = "LEASECTL_USES"
 
+// graceVariable tells a leasectl below how long its command has to end after the signal
+// that asks for it. It is about the process, not the lease, so that a command without
+// one has it, too.
+const graceVariable = "LEASECTL_OUTER_GRACE_PERIOD"
+
 // withoutVariable returns env without one variable.
 func withoutVariable(env []string, name string) []string {
 	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
@@ -36,6 +41,11 @@ func variable(env []string, name string) string {
 		}
 	}
 	return ""
+}
+
+// withVariable returns env with one variable, in the place of one of that name.
+func withVariable(env []string, name, value string) []string {
+	return append(withoutVariable(env, name), name+"="+value)
 }
 
 // environment returns env with what a command may want to know of its lease,
@@ -52,7 +62,7 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 		return append(env, "LEASECTL_HANDLE=", namesVariable+"=")
 	}
 	if uses := lease.Uses(); uses != "" { // which name those above, too
-		env = append(withoutVariable(env, UsesVariable), UsesVariable+"="+uses)
+		env = withVariable(env, UsesVariable, uses)
 	}
 	names := lease.Names()
 	env = append(env, "LEASECTL_HANDLE="+lease.Handle(), namesVariable+"="+strings.Join(names, ","))
@@ -66,7 +76,7 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 		env = append(env, "LEASECTL_UNITS="+strconv.Itoa(units))
 	}
 	if len(names) == 1 {
-		env = append(withoutVariable(env, resourceVariable), resourceVariable+"="+names[0])
+		env = withVariable(env, resourceVariable, names[0])
 	}
 	return env
 }

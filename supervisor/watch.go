@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/trap/child"
 )
 
@@ -17,6 +18,7 @@ type watch struct {
 	signals <-chan syscall.Signal // to forward
 	kept    context.Context       // ends when the lease is lost, and says why
 	grace   time.Duration         // after a lost lease
+	stop    time.Duration         // after a signal
 
 	end End // what the command is stopped for, if it is
 }
@@ -40,14 +42,18 @@ func (w *watch) untilEnd() End {
 }
 
 // forward sends sig to the command. The first that asks for the end begins the
-// grace period.
+// grace period, also if the command is being stopped for its lost lease: what is left
+// of that time may be longer.
 func (w *watch) forward(sig syscall.Signal) {
-	if asksToEnd := sig == syscall.SIGTERM || sig == syscall.SIGINT; !asksToEnd || w.end.stopped() {
+	if asksToEnd := sig == syscall.SIGTERM || sig == syscall.SIGINT; !asksToEnd || w.end.Stopped != 0 {
 		w.command.Signal(sig)
 		return
 	}
 	w.end.Stopped = sig
-	w.command.Stop(sig, w.GracePeriod)
+	if w.command.Stop(sig, w.stop) && w.stop < w.GracePeriod {
+		w.Report.Failf("the outer exec ends first: the command has %s to end, not the grace period of %s",
+			leaseapi.Duration(w.stop), leaseapi.Duration(w.GracePeriod))
+	}
 }
 
 // loseLease stops the command, or says that it goes on, when its lease is lost by err.

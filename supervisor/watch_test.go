@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +29,65 @@ func TestEndBeforeLoss(t *testing.T) {
 		}
 		if end := w.untilEnd(); end.Lost || end.Status.Code != 7 {
 			t.Fatalf("the run ended as %+v, want the command's exit code 7", end)
+		}
+	}
+}
+
+// heard is a Reporter that notes when something failed.
+type heard struct {
+	silent
+	said chan struct{}
+}
+
+func (r heard) Failf(string, ...any) { r.said <- struct{}{} }
+
+// A command that is being stopped for its lost lease ends in time also if a signal leaves
+// it less: an outer exec would kill leasectl, and the command would outlive both.
+func TestSignalAfterLoss(t *testing.T) {
+	kept, lose := context.WithCancelCause(t.Context())
+	lose(&holder.Loss{Err: errors.New("lost")})
+	ready, stdout, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, err := child.Start(child.Command{Args: []string{"sh", "-c", "trap '' TERM; echo; while :; do sleep 1; done"}, Stdout: stdout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready.Read(make([]byte, 1))
+	signals, said := make(chan syscall.Signal), make(chan struct{}, 2)
+	w := watch{
+		Options: Options{Report: heard{said: said}, GracePeriod: time.Hour},
+		command: command, kept: kept, signals: signals, grace: time.Hour, stop: time.Millisecond,
+	}
+	go func() {
+		<-said // that the lease is lost
+		signals <- syscall.SIGTERM
+	}()
+	if end := w.untilEnd(); !end.Lost || end.Status.Signal != syscall.SIGKILL {
+		t.Fatalf("the run ended as %+v, want a lost lease and KILL", end)
+	}
+}
+
+// The grace period below another exec ends before that one's, with time for a release.
+func TestGraceUnder(t *testing.T) {
+	for _, tt := range []struct {
+		outer     string
+		own, want time.Duration
+	}{
+		{"", 10 * time.Second, 10 * time.Second},
+		{"10s", 10 * time.Second, 6 * time.Second},
+		{"10s", 5 * time.Second, 5 * time.Second},
+		{"6s", 10 * time.Second, 3 * time.Second},
+		{"2s", 10 * time.Second, time.Second},
+		{"0s", 10 * time.Second, 0},
+		{"1h0m0s", 10 * time.Second, 10 * time.Second},
+		{"-5s", 10 * time.Second, 10 * time.Second},
+		{"soon", 10 * time.Second, 10 * time.Second},
+	} {
+		s := &supervisor{Options: Options{GracePeriod: tt.own, Environment: []string{graceVariable + "=" + tt.outer}}}
+		if got := s.graceUnder(); got != tt.want {
+			t.Errorf("below a grace period of %q one of %v is %v, want %v", tt.outer, tt.own, got, tt.want)
 		}
 	}
 }

@@ -79,4 +79,5 @@ var commandVariables = [][2]string{
 	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},
 	{"LEASECTL_UNITS", "how many units of a counted pool the lease held when the command began"},
 	{"LEASECTL_USES", "with --shared: which uses the command runs under, for a leasectl inside it"},
+	{"LEASECTL_OUTER_GRACE_PERIOD", "how long the command has to end after TERM, for a leasectl inside it"},
 }
