@@ -3,6 +3,8 @@ package main
 // commandMutants are bugs of what commands say, refuse and return, and of calls that
 // hold up others.
 var commandMutants = []mutant{
+	{"the jobs of a matrix are one owner", "cmd/leasectl/owner.go", "env(\"RUNNER_NAME\")", "\"\"",
+		"./cmd/leasectl", "TestDetectOwner", false},
 	{"a short wait ends without a reason", "holder/ask.go", "case p.InUse >= limit:", "case false:",
 		"./holder", "TestQueueOf", false},
 	{"a lost handle of an exec is none", "cmd/leasectl/args.go", "state == supervisor.StateAcquired ||", "state == supervisor.StateAcquired && false ||",

@@ -47,13 +47,17 @@ var ciSystems = []func(env func(string) string) string{
 		if attempt := env("GITHUB_RUN_ATTEMPT"); attempt != "" {
 			run += "/attempts/" + attempt
 		}
-		return join("#", run, env("GITHUB_JOB"))
+		// The legs of a matrix have one name, and a runner each, such as "GitHub Actions 12".
+		runner := strings.Join(strings.Fields(env("RUNNER_NAME")), "-")
+		return join("#", run, join("@", env("GITHUB_JOB"), runner))
 	},
 	func(env func(string) string) string { return env("CI_JOB_URL") }, // GitLab
 	func(env func(string) string) string { // Buildkite
 		return join("#", env("BUILDKITE_BUILD_URL"), env("BUILDKITE_JOB_ID"))
 	},
-	func(env func(string) string) string { // Jenkins
+	// Jenkins. Branches that run at once are one owner: the stages of a build go from agent to
+	// agent, so a variable of the agent would keep a later stage from giving back.
+	func(env func(string) string) string {
 		if env("JENKINS_URL") == "" {
 			return ""
 		}

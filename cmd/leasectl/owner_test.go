@@ -24,6 +24,10 @@ func TestDetectOwner(t *testing.T) {
 			"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "5",
 			"GITHUB_RUN_ATTEMPT": "2", "GITHUB_JOB": "install",
 		}, "https://github.com/o/r/actions/runs/5/attempts/2#install"},
+		{"github, a leg of a matrix", map[string]string{
+			"GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "o/r", "GITHUB_RUN_ID": "5",
+			"GITHUB_RUN_ATTEMPT": "2", "GITHUB_JOB": "install", "RUNNER_NAME": "GitHub Actions 12",
+		}, "https://github.com/o/r/actions/runs/5/attempts/2#install@GitHub-Actions-12"},
 		{"gitlab", map[string]string{"CI_JOB_URL": "https://gitlab.com/o/r/-/jobs/9"}, "https://gitlab.com/o/r/-/jobs/9"},
 		{"buildkite", map[string]string{"BUILDKITE_BUILD_URL": "https://buildkite.com/o/p/builds/3", "BUILDKITE_JOB_ID": "j1"}, "https://buildkite.com/o/p/builds/3#j1"},
 		{"jenkins", map[string]string{"JENKINS_URL": "https://j/", "BUILD_URL": "https://j/job/a/4/"}, "https://j/job/a/4/"},
