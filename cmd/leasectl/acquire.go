@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 
@@ -44,8 +45,10 @@ func newReacquireCommand(a *app) *cobra.Command {
 lease, gives the old lease back, queues for a new one, and writes that into the
 same handle. It asks for the same type, count and key, of the same proxy, unless
 flags say otherwise. Meanwhile the handle always has the old lease or the new
-request, so that no other process takes the handle for free. If the handle does
-not exist, reacquire is an acquire, and needs --type.`,
+request, so that no other process takes the handle for free.
+
+If the handle does not exist, as after a release, reacquire is an acquire, and
+needs --type. Without it a dry run, or with --optional, goes on without a lease.`,
 		Example: `  leasectl reacquire --handle "$handle" --type install`,
 		Args:    noArgsBut("handle"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -118,6 +121,8 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 		proxy = a.holder.ProxyOf(record)
 	case o.typ == "" && !errors.Is(err, fs.ErrNotExist):
 		return err // not that the type is missing
+	default: // an acquire before may have gone on without a lease
+		o.typeless = proxy == "" || o.optional
 	}
 	return a.acquireInto(ctx, o, handle, proxy, holder.Anything)
 }
@@ -138,7 +143,11 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		return err
 	}
 	if proxy == "" {
-		a.dryRun("dry run: no lease of type %q is taken", o.typ)
+		a.dryRun("dry run: no lease%s is taken", ofType(o.typ))
+		return a.printHandle(o, handle, nil)
+	}
+	if o.typ == "" {
+		a.Failf("going on without a lease: handle %s does not exist, and no --type says which lease to take", handle.Path())
 		return a.printHandle(o, handle, nil)
 	}
 	if o.ownerPID != 0 {
@@ -166,6 +175,14 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		a.Notef("acquired %s for %s", strings.Join(lease.Names(), ", "), lease.Owner())
 	}
 	return err
+}
+
+// ofType names a type, if there is one.
+func ofType(typ string) string {
+	if typ == "" {
+		return ""
+	}
+	return fmt.Sprintf(" of type %q", typ)
 }
 
 func (a *app) printHandle(o *acquireOptions, h holder.Handle, names []string) error {

@@ -5,6 +5,8 @@ package main
 var commandMutants = []mutant{
 	{"the jobs of a matrix are one owner", "cmd/leasectl/owner.go", "env(\"RUNNER_NAME\")", "\"\"",
 		"./cmd/leasectl", "TestDetectOwner", false},
+	{"reacquire wants a type where acquire went on without a lease", "cmd/leasectl/acquire.go", "o.typeless = proxy == \"\" || o.optional", "o.typeless = false",
+		"./cmd/leasectl", "TestScripts/reacquire", false},
 	{"a short wait ends without a reason", "holder/ask.go", "case p.InUse >= limit:", "case false:",
 		"./holder", "TestQueueOf", false},
 	{"a lost handle of an exec is none", "cmd/leasectl/args.go", "state == supervisor.StateAcquired ||", "state == supervisor.StateAcquired && false ||",

@@ -13,8 +13,9 @@ import (
 // takeOptions are the flags of what takes leases: acquire, reacquire, exec.
 type takeOptions struct {
 	typ          string
-	count        int // 0: not said
-	items        int // negative: not said
+	typeless     bool // without a type no lease is taken, and that is no mistake
+	count        int  // 0: not said
+	items        int  // negative: not said
 	key          string
 	overcommit   bool // bound by bindOvercommit
 	handle       string
@@ -68,7 +69,7 @@ func (o *takeOptions) bindOvercommit(flags *pflag.FlagSet) {
 
 func (o *takeOptions) check() error {
 	switch {
-	case o.typ == "":
+	case o.typ == "" && !o.typeless:
 		return usagef("no --type: name the type of the lease to take")
 	case o.count > 0 && o.items >= 0:
 		return usagef("--count and --items exclude each other: items are what units are made of")
