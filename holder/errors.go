@@ -76,6 +76,7 @@ func whatNext(err error) string {
 	older, isOlder := errors.AsType[*proxyclient.OlderError](err)
 	unreachable, isUnreachable := errors.AsType[*proxyclient.UnreachableError](err)
 	_, wrongName := errors.AsType[x509.HostnameError](err)
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	_, wrongAuthority := errors.AsType[x509.UnknownAuthorityError](err)
 	switch {
 	case forgotten:
@@ -88,6 +89,10 @@ func whatNext(err error) string {
 		return ": go without it, or " + renewal(older.Proxy)
 	case errors.Is(err, proxyclient.ErrNoToken):
 		return ": name the file with it with --token-file"
+	case errors.Is(err, proxyclient.ErrWantsTLS):
+		return ": write https:// in --proxy"
+	case isInvalid && invalid.Reason == x509.Expired:
+		return ": ask the operator for a new one, or set the clock of this machine right"
 	case wrongName:
 		return ": use a name of the certificate in --proxy"
 	case wrongAuthority:

@@ -16,7 +16,9 @@ import (
 // answer is a whole HTTP answer, its body read.
 type answer struct {
 	*http.Response
-	body []byte
+	body      []byte
+	from      string // the proxy, as it may be shown
+	tokenFile string // that the token was read from; may be empty
 }
 
 // outcome is what came of an attempt.
@@ -126,7 +128,12 @@ func (a answer) err() error {
 		if a.Request.Header.Get("Authorization") == "" {
 			return fmt.Errorf("%w (%s)", ErrNoToken, a.Status)
 		}
-		return fmt.Errorf("the proxy refused the token (%s)", a.Status)
+		if a.tokenFile != "" {
+			return fmt.Errorf("the proxy %s refused the token of %s (%s)", a.from, a.tokenFile, a.Status)
+		}
+		return fmt.Errorf("the proxy %s refused the token (%s)", a.from, a.Status)
+	case a.StatusCode == http.StatusBadRequest && a.begins(plainToTLS):
+		return fmt.Errorf("the proxy %s answered %s: %w", a.from, a.Status, ErrWantsTLS)
 	case a.StatusCode/100 == 3:
 		if to := a.Header.Get("Location"); to != "" {
 			return fmt.Errorf("the proxy answered %s and redirects to %q, which is not followed", a.Status, shortLine(to))
@@ -138,6 +145,9 @@ func (a answer) err() error {
 	}
 	return fmt.Errorf("the proxy answered %s", a.Status)
 }
+
+// plainToTLS is how net/http answers http on a port for https.
+const plainToTLS = "Client sent an HTTP request to an HTTPS server"
 
 // notLeader reports the answer of a server that does not lead.
 func (o outcome) notLeader() bool { return o.err == nil && o.is(leaseapi.ProblemNotLeader) }

@@ -52,6 +52,8 @@ var (
 	ErrNotCounted = errors.New("not of a counted pool")
 	// ErrNoToken: the proxy wants a token, and the client has none.
 	ErrNoToken = errors.New("the proxy wants a token")
+	// ErrWantsTLS: the proxy speaks https, and its URL says http.
+	ErrWantsTLS = errors.New("it speaks https")
 	// ErrNotHeld: nobody holds what an operator would take away.
 	ErrNotHeld = errors.New("nobody holds")
 	// ErrUnknownRequest: the proxy knows request ids, but not this one.

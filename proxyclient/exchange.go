@@ -2,6 +2,7 @@ package proxyclient
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -159,6 +160,10 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 		o.err = withoutURL(ctx, err, x.call.timeout)
 	} else {
 		o.answer, o.err = readAnswer(resp)
+		o.from, o.tokenFile = x.client.name, x.client.tokenFile
+	}
+	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err); untrusted {
+		o.err = fmt.Errorf("%s: %w", x.client.name, o.err)
 	}
 	o.cut = o.err != nil && !o.heard && ctx.Err() != nil
 	if err := x.client.noteStore(o); err != nil {

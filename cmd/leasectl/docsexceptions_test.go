@@ -139,7 +139,7 @@ func serves(t *testing.T, b docBlock) {
 	for name, text := range map[string]string{"tokens": "ci-jobs a-token-of-at-least-sixteen-bytes\n", "pools.yaml": "resources:\n- {type: install, min-count: 1, max-count: 1}\n"} {
 		writeDocFile(t, dir, name, text, 0o600)
 	}
-	if err := writeCertificate(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")); err != nil {
+	if err := writeCertificate(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	line := strings.NewReplacer("leasectl ", "exec leasectl ", ":8370", "127.0.0.1:0", "/var/lib/leasectl", "data").Replace(b.text)

@@ -15,24 +15,28 @@ import (
 )
 
 // makeCertificate writes a certificate for 127.0.0.1 that vouches for itself,
-// and its key:
+// and its key. It lasts for an hour, or has ended an hour ago:
 //
-//	makecert CERT KEY
+//	makecert CERT KEY [expired]
 func makeCertificate() {
-	if err := writeCertificate(os.Args[1], os.Args[2]); err != nil {
+	lasts := time.Hour
+	if len(os.Args) > 3 {
+		lasts = -time.Hour
+	}
+	if err := writeCertificate(os.Args[1], os.Args[2], lasts); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func writeCertificate(cert, key string) error {
+func writeCertificate(cert, key string, lasts time.Duration) error {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()),
-		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore:    time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(lasts),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
