@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,6 +149,17 @@ func (a answer) err() error {
 
 // plainToTLS is how net/http answers http on a port for https.
 const plainToTLS = "Client sent an HTTP request to an HTTPS server"
+
+// neverGranted is the error of an acquire that a server of ours refuses for good since the
+// pool cannot grant it, or nil.
+func (a answer) neverGranted(typ string) error {
+	begin := leaseapi.TextAcquireFailed + strconv.Quote(leaseapi.Shorten(typ)) + ": "
+	if a.StatusCode != http.StatusBadRequest || !a.begins(begin) {
+		return nil
+	}
+	text := shortLine(strings.TrimSpace(string(a.body[len(begin):])))
+	return &reworded{text: fmt.Sprintf("no lease of type %q: %s", typ, text), err: ErrNeverGranted}
+}
 
 // notLeader reports the answer of a server that does not lead.
 func (o outcome) notLeader() bool { return o.err == nil && o.is(leaseapi.ProblemNotLeader) }

@@ -54,6 +54,9 @@ var (
 	ErrNoToken = errors.New("the proxy wants a token")
 	// ErrWantsTLS: the proxy speaks https, and its URL says http.
 	ErrWantsTLS = errors.New("it speaks https")
+	// ErrNeverGranted: the pool cannot grant such a request, however long it waits. The
+	// error that wraps it says why.
+	ErrNeverGranted = errors.New("never granted")
 	// ErrNotHeld: nobody holds what an operator would take away.
 	ErrNotHeld = errors.New("nobody holds")
 	// ErrUnknownRequest: the proxy knows request ids, but not this one.

@@ -52,6 +52,9 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		p, _ := o.problem()
 		return &EndedError{RequestID: a.request.RequestID, Unconfirmed: p.Reason == leaseapi.ReasonUnconfirmed}
 	}
+	if err := o.neverGranted(a.request.Type); err != nil {
+		return err
+	}
 	return o.failed()
 }
 

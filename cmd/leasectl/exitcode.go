@@ -38,6 +38,7 @@ var exitTable = []struct {
 	{errUsage, exitUsage},
 	{holder.ErrInvalid, exitUsage},
 	{proxyclient.ErrTwoStores, exitUsage},
+	{proxyclient.ErrNeverGranted, exitUsage},
 	{child.ErrNotFound, exitNotFound},
 	{child.ErrNotExecutable, exitNotExecutable},
 	{proxyclient.ErrUnknownType, exitUnknownType},

@@ -7,6 +7,8 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestDetectOwner", false},
 	{"reacquire wants a type where acquire went on without a lease", "cmd/leasectl/acquire.go", "o.typeless = proxy == \"\" || o.optional", "o.typeless = false",
 		"./cmd/leasectl", "TestScripts/reacquire", false},
+	{"an optional lease fails for what the pool can never grant", "holder/errors.go", "[]error{ErrInvalid, ErrHeld,", "[]error{ErrInvalid, proxyclient.ErrNeverGranted, ErrHeld,",
+		"./cmd/leasectl", "TestScripts/units", false},
 	{"a short wait ends without a reason", "holder/ask.go", "case p.InUse >= limit:", "case false:",
 		"./holder", "TestQueueOf", false},
 	{"a lost handle of an exec is none", "cmd/leasectl/args.go", "state == supervisor.StateAcquired ||", "state == supervisor.StateAcquired && false ||",
