@@ -97,6 +97,8 @@ func whatNext(err error) string {
 		return ": use a name of the certificate in --proxy"
 	case wrongAuthority:
 		return ": name the file with the certificate of its authority with --ca"
+	case isUnreachable && leaseapi.OneTypo(strings.TrimPrefix(unreachable.Proxy, "http://"), "local"):
+		return ": did you mean --proxy local"
 	case isUnreachable && unreachable.Refused:
 		return ": is it running, and is --proxy right?"
 	case isUnreachable && !unreachable.Errors:

@@ -80,6 +80,7 @@ func TestDescribe(t *testing.T) {
 		{fmt.Errorf("%w: %w", proxyclient.ErrUnreachable, x509.UnknownAuthorityError{}), []string{"unknown authority", "--ca"}},
 		{x509.HostnameError{Certificate: new(x509.Certificate), Host: "proxy"}, []string{"a name of the certificate in --proxy"}},
 		{&proxyclient.UnreachableError{Proxy: "http://proxy", Refused: true, Err: errors.New("refused")}, []string{"is it running, and is --proxy right?"}},
+		{&proxyclient.UnreachableError{Proxy: "http://locl", Refused: true, Err: errors.New("no such host")}, []string{"no such host: did you mean --proxy local"}},
 		{&proxyclient.UnknownTypeError{Type: "install", Listed: true}, []string{"leasectl status lists the types"}},
 	} {
 		rest := Describe(tt.err)

@@ -110,6 +110,19 @@ func CheckReason(reason string) error {
 	return check("reason", reason, MaxReason, notControl)
 }
 
+// OneTypo reports whether a and b differ by one letter that is missing, too many or
+// another one, or by two that are swapped.
+func OneTypo(a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	swapped := len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
+	return len(a)+len(b) == 1 || len(a) == 1 && len(b) == 1 || swapped
+}
+
 func unreserved(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.~", r)
 }

@@ -101,3 +101,18 @@ func TestShorten(t *testing.T) {
 		}
 	}
 }
+
+func TestOneTypo(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{"type", "typ", true}, {"type", "typpe", true}, {"type", "tope", true}, {"type", "tpye", true},
+		{"local", "locl", true}, {"", "a", true},
+		{"type", "type", false}, {"type", "ty", false}, {"type", "yt", false}, {"throttled-on", "throttled-log", false}, {"", "", false},
+	} {
+		if OneTypo(tt.a, tt.b) != tt.want || OneTypo(tt.b, tt.a) != tt.want {
+			t.Errorf("one typo between %q and %q: want %v", tt.a, tt.b, tt.want)
+		}
+	}
+}

@@ -33,11 +33,11 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // similarFlags are the flags whose name has what was typed as a part, as --wait-timeout
 // has --timeout, or whose words are among those that were typed, as --owner is of
-// --lease-owner.
+// --lease-owner, or that were typed with one typo.
 func similarFlags(flags *pflag.FlagSet, typed string) (similar []string) {
 	typed = strings.ReplaceAll(typed, "_", "-")
 	flags.VisitAll(func(f *pflag.Flag) {
-		if len(typed) > 2 && !f.Hidden && (strings.Contains(f.Name, typed) || strings.Contains("-"+typed+"-", "-"+f.Name+"-")) {
+		if len(typed) > 2 && !f.Hidden && (strings.Contains(f.Name, typed) || strings.Contains("-"+typed+"-", "-"+f.Name+"-") || leaseapi.OneTypo(f.Name, typed)) {
 			similar = append(similar, f.Name)
 		}
 	})

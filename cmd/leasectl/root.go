@@ -158,6 +158,9 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 			if err := bindEnvironment(cmd, os.LookupEnv); err != nil {
 				return err
 			}
+			for _, pair := range mistypedVariables(cmd.Flags(), os.Environ()) {
+				a.Failf("the variable %s means nothing: did you mean %s", pair[0], pair[1])
+			}
 			a.openHolder()
 			return nil
 		},

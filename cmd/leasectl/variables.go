@@ -53,6 +53,34 @@ func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 	return failed
 }
 
+// mistypedVariables are variables that nobody reads, each with the one of the command that
+// was probably meant. It costs something only if there is one that the command does not know.
+// Names as short as LEASECTL_CA are one typo away from too many that others may have.
+func mistypedVariables(flags *pflag.FlagSet, environ []string) (pairs [][2]string) {
+	for _, v := range environ {
+		if !strings.HasPrefix(v, "LEASECTL_") {
+			continue
+		}
+		name, value, _ := strings.Cut(v, "=")
+		typed := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "LEASECTL_"), "_", "-"))
+		if value == "" || flags.Lookup(typed) != nil || isOurs(name) {
+			continue
+		}
+		flags.VisitAll(func(f *pflag.Flag) {
+			if meant := variableOf(f); meant != "" && len(f.Name) > 3 && leaseapi.OneTypo(typed, f.Name) {
+				pairs = append(pairs, [2]string{name, meant})
+			}
+		})
+	}
+	return pairs
+}
+
+// isOurs tells whether a variable is one of leasectl that is no flag's.
+func isOurs(name string) bool {
+	is := func(row [2]string) bool { return row[0] == name }
+	return slices.ContainsFunc(otherVariables, is) || slices.ContainsFunc(commandVariables, is)
+}
+
 // variableOf is the variable of a flag; "" if it has none.
 func variableOf(f *pflag.Flag) string {
 	if f.Hidden || f.Name == "help" || f.Name == "version" || slices.Contains(notFromEnvironment, f.Name) {
