@@ -35,6 +35,7 @@ type dialer struct {
 	mu      sync.Mutex                     // guards the rest, also while dial starts a local proxy
 	clients map[string]*proxyclient.Client // by the name of their proxy
 	done    []func()                       // for close, after the clients
+	warned  bool                           // of a token in clear text
 }
 
 // running returns the client of a proxy that runs: it starts none.
@@ -165,6 +166,10 @@ func (d *dialer) open(ctx context.Context, a address, revive func(context.Contex
 	var err error
 	if options.Token, err = d.token(ctx); err != nil {
 		return nil, err
+	}
+	if readable := proxyclient.ClearText(a.url); options.Token != "" && readable != "" && !d.warned {
+		d.warned = true
+		d.report.Notef("the token goes to %s in clear text: write https:// in --proxy if the proxy speaks it", readable)
 	}
 	if a.socket != "" {
 		short, done, err := shortSocket(a.socket)

@@ -3,6 +3,7 @@ package proxyclient
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -86,6 +87,23 @@ func splitURLs(s string) (parts []string) {
 		}
 	}
 	return append(parts, s[begin:])
+}
+
+// ClearText returns the first URL of s, as it may be shown, from which others on the way can
+// read what is sent: over http, and to another machine. It is "" if there is none.
+func ClearText(s string) string {
+	urls, err := ParseURLs(s)
+	if err != nil {
+		return ""
+	}
+	for _, u := range urls {
+		ip := net.ParseIP(u.Hostname())
+		here := strings.EqualFold(u.Hostname(), "localhost") || ip != nil && ip.IsLoopback()
+		if u.Scheme == "http" && !here {
+			return u.Redacted()
+		}
+	}
+	return ""
 }
 
 // SocketURL returns the address of the proxy on the socket at path, which must

@@ -9,6 +9,8 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestScripts/reacquire", false},
 	{"an optional lease fails for what the pool can never grant", "holder/errors.go", "[]error{ErrInvalid, ErrHeld,", "[]error{ErrInvalid, proxyclient.ErrNeverGranted, ErrHeld,",
 		"./cmd/leasectl", "TestScripts/units", false},
+	{"a token goes to another machine in clear text without a word", "proxyclient/url.go", "u.Scheme == \"http\" && !here", "false && !here",
+		"./holder", "TestTokenInClearText", false},
 	{"a short wait ends without a reason", "holder/ask.go", "case p.InUse >= limit:", "case false:",
 		"./holder", "TestQueueOf", false},
 	{"a lost handle of an exec is none", "cmd/leasectl/args.go", "state == supervisor.StateAcquired ||", "state == supervisor.StateAcquired && false ||",
