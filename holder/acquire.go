@@ -56,7 +56,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{h: h, handle: r.Handle, client: client, private: r.Private, kind: lockfile.KindExec, record: lockfile.Record{
+	l := &Lease{h: h, handle: r.Handle, client: client, private: r.Private, around: r.Around, kind: lockfile.KindExec, record: lockfile.Record{
 		State:      lockfile.StateQueued,
 		RequestID:  rand.Text(),
 		Owner:      h.ownerOf(r),

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -50,13 +52,31 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 	return grant, err
 }
 
-// saysWho makes clear that a request waits for its own owner's key: a leasectl
-// inside another's command may wait for that one.
+// saysWho makes clear that a request waits for its own owner's key, or for a lease of the exec
+// that it runs under: a leasectl inside another's command may wait for that one.
 func (l *Lease) saysWho(q leaseapi.Queued) leaseapi.Queued {
-	if l.record.Owner != "" && q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner) {
+	switch {
+	case l.record.Owner != "" && q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner):
 		q.Reason = leaseapi.WaitKey + leaseapi.HeldBy + "yourself"
+	case q.Reason == leaseapi.WaitFull || strings.HasPrefix(q.Reason, leaseapi.WaitWants+" "):
+		if names := l.heldAround(); len(names) > 0 {
+			q.Reason += ", " + leaseapi.Clip(strings.Join(names, ", "), leaseapi.MaxName) + leaseapi.HeldBy + "the exec around this one"
+		}
 	}
 	return q
+}
+
+// heldAround names the leases of the pool that the exec around this process holds.
+func (l *Lease) heldAround() []string {
+	handle, err := lockfile.OpenHandle(l.around)
+	if err != nil {
+		return nil // there is none
+	}
+	r, err := handle.Read()
+	if err != nil || r.State != lockfile.StateHeld || r.Type != l.record.Type || !sameProxy(r.Proxy, l.record.Proxy) {
+		return nil
+	}
+	return r.Names()
 }
 
 // lookBackTime bounds the question who has the leases, once there is none to be

@@ -28,6 +28,7 @@ type Lease struct {
 	// private: nobody else has been told of the handle, so it is not written
 	// before it has names.
 	private bool
+	around  string // as in Request
 	// inHandle: the handle was to be written with the request. If that failed halfway, as
 	// on a disk that fills up, it may have the request, and owe what it had before.
 	inHandle bool

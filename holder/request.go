@@ -38,6 +38,10 @@ type Request struct {
 	// together, and has a handle of its own; nil: it is this process's alone.
 	Shared *Shared
 
+	// Around is the handle of the exec that this process runs under, for a request that
+	// waits for that one; "" is none.
+	Around string
+
 	// Outlives says that the lease is not for the life of this process: if
 	// that is killed once the handle has the names, the handle's user has them.
 	Outlives bool

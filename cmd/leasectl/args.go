@@ -52,6 +52,15 @@ func withoutLease() string {
 	return "the command runs without a lease (" + state + ")"
 }
 
+// handleAround is the handle of the exec that a command runs under; "" if it runs under
+// none, also if a script has a variable of that name for a lease of its own.
+func handleAround() string {
+	if os.Getenv("LEASECTL_STATE") != supervisor.StateAcquired {
+		return ""
+	}
+	return os.Getenv("LEASECTL_HANDLE")
+}
+
 // lacksLease is withoutLease for a command whose --handle is empty.
 func lacksLease(cmd *cobra.Command) string {
 	if f := cmd.Flags().Lookup("handle"); !f.Changed || f.Value.String() != "" {

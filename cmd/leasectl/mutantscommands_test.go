@@ -43,6 +43,8 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestScripts/release_all", false},
 	{"a release of all leaves the handle of a lease that has ended", "holder/releaseall.go", "state.State == leaseapi.StateEnded", "state.State != leaseapi.StateEnded",
 		"./cmd/leasectl", "TestScripts/release_all", false},
+	{"who waits for the exec around it does not hear so", "holder/ask.go", "if names := l.heldAround(); len(names) > 0 {", "if names := l.heldAround(); false {",
+		"./cmd/leasectl", "TestScripts/wait_words", false},
 	{"a local proxy that cannot be started is tried for long", "proxyclient/patience.go", " || errors.Is(err, errHopeless)", "",
 		"./cmd/leasectl", "TestLocalProxyThatCannotBeStarted", false},
 	{"the log of the local proxy grows for good", "holder/local.go", "info.Size() > maxLocalLog", "info.Size() < 0",

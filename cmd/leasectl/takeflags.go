@@ -90,6 +90,7 @@ func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 		Jitter:      o.jitter,
 		WaitTimeout: o.waitTimeout,
 		TTL:         o.ttl,
+		Around:      handleAround(),
 	}
 	var err error
 	if o.scope == "test" {
