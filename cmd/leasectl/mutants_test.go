@@ -202,6 +202,8 @@ var mutantList = []mutant{
 	// Files.
 	{"names are written before their record", "lockfile/plan.go", "{replace(record, data), replace(names, formatNames(to.NamesInFile()))}", "{replace(names, formatNames(to.NamesInFile())), replace(record, data)}",
 		"./lockfile", "TestKilledBetweenSteps", false},
+	{"a page that the disk does not give is damaged", "proxyserver/store/bolt/pages.go", " || errors.Is(err, errUnread)", "",
+		"./proxyserver/store/bolt", "TestUnreadPages", false},
 	{"half a line of the history spoils the next", "lockfile/history.go", `append([]byte{'\n'}, o.End()...)`, `append(o.End(), '\n')`,
 		"./lockfile", "TestHistoryLog", false},
 	{"a full disk keeps a lease from being given back", "holder/releaseowed.go", "err != nil && !again", "err != nil && (!again || again)",

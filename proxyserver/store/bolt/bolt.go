@@ -100,6 +100,8 @@ func (s *Store) explain(operation, err error) error {
 		err = fmt.Errorf("%w: stop that server, or name another directory with --data", store.ErrInUse)
 	case errors.Is(err, store.ErrDamaged):
 		err = fmt.Errorf("%w: it stays as it is: put a backup in its place, or move it away to start without leases", err)
+	case errors.Is(err, errUnread):
+		err = fmt.Errorf("%w: see to the disk, or put a backup on another one", err)
 	}
 	return fmt.Errorf("%w %s: %w", operation, s.path, err)
 }

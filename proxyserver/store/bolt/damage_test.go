@@ -1,15 +1,18 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -288,6 +291,37 @@ func TestDamagedStore(t *testing.T) {
 				t.Error("the file was changed")
 			}
 		})
+	}
+}
+
+// badDisk is a file with a part that cannot be read.
+type badDisk struct {
+	*bytes.Reader
+	from, to int64
+}
+
+func (d badDisk) ReadAt(p []byte, at int64) (int, error) {
+	if at < d.to && at+int64(len(p)) > d.from {
+		return 0, &fs.PathError{Op: "read", Path: "leases.db", Err: syscall.EIO}
+	}
+	return d.Reader.ReadAt(p, at)
+}
+
+// What a disk cannot read is not damaged, as far as anybody knows: no backup need take
+// its place.
+func TestUnreadPages(t *testing.T) {
+	data, _ := grown(t)
+	size := int64(os.Getpagesize())
+	for page := range int64(len(data)) / size {
+		disk := badDisk{bytes.NewReader(data), page * size, (page + 1) * size}
+		_, err := loadFrom(disk, int64(len(data)))
+		if err == nil {
+			continue // it is not in use
+		}
+		said := (&Store{path: "leases.db"}).explain(store.ErrOpen, err).Error()
+		if errors.Is(err, store.ErrDamaged) || !errors.Is(err, syscall.EIO) || !strings.Contains(said, fmt.Sprintf("it cannot be read: page %d:", page)) {
+			t.Errorf("page %d: %s", page, said)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package bolt
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -60,7 +61,12 @@ func load(file *os.File) (c content, err error) {
 	if err != nil {
 		return c, err
 	}
-	p, err := readPages(file, info.Size())
+	return loadFrom(file, info.Size())
+}
+
+// loadFrom is load of a file of that length.
+func loadFrom(file io.ReaderAt, length int64) (c content, err error) {
+	p, err := readPages(file, length)
 	if err != nil {
 		return c, err
 	}

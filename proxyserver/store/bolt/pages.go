@@ -80,7 +80,7 @@ func readMeta(file io.ReaderAt, id uint64, at int64) (*pages, int64, error) {
 	if _, err := file.ReadAt(page, at); errors.Is(err, io.EOF) {
 		return fail("it is cut short")
 	} else if err != nil {
-		return nil, 0, err
+		return nil, 0, unread(id, err)
 	}
 	meta := page[headerSize:]
 	sum := fnv.New64a()
@@ -148,10 +148,22 @@ func (p *pages) each(at subtree, visit func(key, value []byte) error) error {
 }
 
 func damagedPage(id uint64, err error) error {
-	if err == nil || errors.Is(err, store.ErrDamaged) {
+	if err == nil || errors.Is(err, store.ErrDamaged) || errors.Is(err, errUnread) {
 		return err
 	}
 	return fmt.Errorf("%w: page %d: %w", store.ErrDamaged, id, err)
+}
+
+// errUnread is the error of a page that the disk does not give: what it holds may be as it
+// should be.
+var errUnread = errors.New("it cannot be read")
+
+// unread is err of reading a page.
+func unread(id uint64, err error) error {
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
+	}
+	return fmt.Errorf("%w: page %d: %w", errUnread, id, err)
 }
 
 // walk is one way through the pages of a tree.
@@ -185,7 +197,7 @@ func (w *walk) read(id uint64) ([]byte, error) {
 	}
 	header := make([]byte, headerSize)
 	if _, err := w.file.ReadAt(header, int64(id)*w.size); err != nil {
-		return nil, err
+		return nil, unread(id, err)
 	}
 	if order.Uint64(header) != id {
 		return nil, fmt.Errorf("it says that it is page %d", order.Uint64(header))
@@ -202,7 +214,7 @@ func (w *walk) read(id uint64) ([]byte, error) {
 	}
 	data := make([]byte, int64(last-id+1)*w.size)
 	_, err := w.file.ReadAt(data, int64(id)*w.size)
-	return data, err
+	return data, unread(id, err)
 }
 
 func (w *walk) branch(data, lower, upper []byte) error {
