@@ -116,6 +116,9 @@ func checkTokenName(name string) error {
 	if leaseapi.CheckOwner(name) != nil {
 		return fmt.Errorf("the name %q has control characters, or is not UTF-8", name)
 	}
+	if strings.HasSuffix(name, ":") { // as in other files of users
+		return fmt.Errorf("the name %q ends in a colon: write the name, a blank, and the token", name)
+	}
 	return nil
 }
 

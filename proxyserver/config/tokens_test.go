@@ -45,6 +45,7 @@ func TestParseTokensErrors(t *testing.T) {
 		{"red secret-7890123456 root", "t:1: after the name and the token there may only be the word admin or read"},
 		{"red secret-7890123456 admin x", "t:1: after the name and the token there may only be the word admin or read"},
 		{"\x01 secret", `t:1: the name "\x01" has control characters, or is not UTF-8`},
+		{"red: secret-7890123456", `t:1: the name "red:" ends in a colon: write the name, a blank, and the token`},
 		{strings.Repeat("x", 65) + " secret", "t:1: the name is 65 bytes long: at most 64"},
 		{"red sécret-7890123456", "t:1: the token holds white space or characters outside printable ASCII"},
 		{"red 123456789012345", "t:1: the token is 15 bytes long, which can be guessed: at least 16, such as of openssl rand -hex 16"},
