@@ -80,7 +80,7 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 	}
 	t := &term{
 		committer: committer{
-			store: st, election: opts.election, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock}, past: past.New(clock.read),
+			store: st, election: opts.election, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock}, past: past.New(clock.read, clock.now),
 			commitSem: make(chan struct{}, 1), failed: make(chan struct{}),
 			waiting: make(waiters), open: open, saved: saved,
 		},

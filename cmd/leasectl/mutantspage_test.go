@@ -51,4 +51,6 @@ var pageMutants = []mutant{
 		"./proxyserver/page", "TestPeaks", false},
 	{"what a server that ends does not do is the fault of who asked", "proxyserver/uioperate.go", "case refusesAll(err):", "case false:",
 		"./proxyserver", "TestOperationsOfAServerThatEnds", false},
+	{"the charts stand still when the wall clock is set back", "proxyserver/past/past.go", "return p.into + p.clock() - p.begun", "return p.into + p.now().Sub(p.started)",
+		"./proxyserver/past", "TestDayWhenTheWallClockIsSet", false},
 }

@@ -14,29 +14,38 @@ const mostEvents = 1000
 
 // Past is that of one term. All methods may be called from several goroutines.
 type Past struct {
-	now     func() time.Time // the wall clock
+	now     func() time.Time     // the wall clock, for people: it may be set
+	clock   func() time.Duration // goes on evenly
 	started time.Time
+	begun   time.Duration // when it started, on clock
+	into    time.Duration // how far into a minute that was
 
 	mu     sync.Mutex   // guards what follows
-	minute int64        // the present one, since 1970; it does not go back
+	minute int64        // the present one, since that of the start; it does not go back
 	events []page.Event // a ring: event number n is at (n - 1) % mostEvents
 	last   uint64       // number of the last event
 	pools  map[string]*day
 }
 
-// New returns a past that begins now.
-func New(now func() time.Time) *Past {
-	p := &Past{now: now, started: now(), pools: make(map[string]*day)}
-	p.turn(p.started)
-	return p
+// New returns a past that begins now. Minutes go by clock: to set the wall clock neither
+// stops the charts nor leaves a gap in them.
+func New(now func() time.Time, clock func() time.Duration) *Past {
+	started := now()
+	return &Past{
+		now: now, clock: clock, started: started, begun: clock(), into: started.Sub(started.Truncate(time.Minute)),
+		pools: make(map[string]*day),
+	}
 }
 
 // Started is when the past began.
 func (p *Past) Started() time.Time { return p.started }
 
+// since is how long ago the minute of the start began.
+func (p *Past) since() time.Duration { return p.into + p.clock() - p.begun }
+
 // turn makes the minute of now the present one. The caller holds p.mu, as with of and
 // add.
-func (p *Past) turn(now time.Time) { p.minute = max(p.minute, now.Unix()/60) }
+func (p *Past) turn() { p.minute = max(p.minute, int64(p.since()/time.Minute)) }
 
 func (p *Past) of(typ string) *day {
 	d := p.pools[typ]
@@ -55,7 +64,7 @@ func (p *Past) Changed(changes []pool.Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	p.turn(now)
+	p.turn()
 	for i := range changes {
 		change := &changes[i]
 		if e, ok := eventOf(change); ok {
@@ -96,23 +105,22 @@ func (p *Past) Find(most int, match func(page.Event) bool) (found []page.Event) 
 // closed.
 func (p *Past) Watch(stop, failed <-chan struct{}, totals func() []pool.PoolStatus) {
 	for {
-		now := p.now()
-		p.levels(now, totals())
+		p.levels(totals())
 		select {
 		case <-stop:
 			return
 		case <-failed:
 			return
-		case <-time.After(now.Truncate(time.Minute).Add(time.Minute).Sub(now)):
+		case <-time.After(time.Minute - p.since()%time.Minute):
 		}
 	}
 }
 
 // levels notes how pools stand at the beginning of a minute, or soon after.
-func (p *Past) levels(now time.Time, totals []pool.PoolStatus) {
+func (p *Past) levels(totals []pool.PoolStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn(now)
+	p.turn()
 	there := make(map[string]bool, len(totals))
 	for _, t := range totals {
 		there[t.Type] = true
@@ -129,9 +137,13 @@ func (p *Past) levels(now time.Time, totals []pool.PoolStatus) {
 func (p *Past) Day(status pool.PoolStatus) page.Day {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn(p.now())
-	begin := max(p.started.Unix()/60, p.minute-dayMinutes+1)
-	d := page.Day{Begin: time.Unix(begin*60, 0), Started: p.started, Minutes: make([]page.Minute, p.minute-begin+1)}
+	p.turn()
+	first := p.now().Add(-p.since()).Round(time.Second) // minute, as the wall clock has it today
+	begin := max(0, p.minute-dayMinutes+1)
+	d := page.Day{
+		Begin: first.Add(time.Duration(begin) * time.Minute), Started: first.Add(p.into),
+		Minutes: make([]page.Minute, p.minute-begin+1),
+	}
 	known := p.pools[status.Type]
 	if known == nil {
 		known = new(day)

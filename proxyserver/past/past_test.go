@@ -44,13 +44,32 @@ func TestDayOfAPoolThatStoodStill(t *testing.T) {
 
 // The last thousand events are kept, the newest first, and can be filtered.
 func TestEvents(t *testing.T) {
-	p := New(time.Now)
+	p := New(time.Now, func() time.Duration { return 0 })
 	for i := range mostEvents + 10 {
 		p.Changed([]pool.Change{{Kind: pool.Granted, Leases: []pool.Lease{{Name: fmt.Sprint("n", i), Type: "q", Owner: "me", RequestID: fmt.Sprint("r", i)}}}})
 	}
 	all := p.Find(2*mostEvents, func(page.Event) bool { return true })
 	if len(all) != mostEvents || all[0].Names[0] != "n1009" || all[mostEvents-1].Names[0] != "n10" {
 		t.Errorf("%d events, from %v to %v", len(all), all[0], all[len(all)-1])
+	}
+}
+
+// The charts go on if the wall clock is set, and say the time as it has it.
+func TestDayWhenTheWallClockIsSet(t *testing.T) {
+	wall, clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), time.Hour
+	p := New(func() time.Time { return wall }, func() time.Duration { return clock })
+	grant := []pool.Change{{Kind: pool.Granted, Leases: []pool.Lease{{Name: "n", Type: "q"}}}}
+	for _, set := range []time.Duration{0, -time.Hour, 3 * time.Hour} {
+		wall, clock = wall.Add(set+time.Minute), clock+time.Minute
+		p.Changed(grant)
+		d := p.Day(pool.PoolStatus{Type: "q"})
+		last := len(d.Minutes) - 1
+		if now := d.Begin.Add(time.Duration(last) * time.Minute); d.Minutes[last].Starts != 1 || !now.Equal(wall.Truncate(time.Minute)) {
+			t.Errorf("set by %v, at %v: from %v: %+v", set, wall, d.Begin, d.Minutes)
+		}
+		if ago := wall.Sub(d.Started); ago != time.Duration(last)*time.Minute {
+			t.Errorf("set by %v: started %v ago", set, ago)
+		}
 	}
 }
 
