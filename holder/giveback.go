@@ -43,6 +43,11 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 	failpoint("handle-removed")
 	h.tidyAfter(g.owed)
 	h.journal.settle(g.intent)
+	if g.copied {
+		for _, o := range g.owed {
+			h.removeReleased(ctx, o)
+		}
+	}
 	return g.released, nil
 }
 
@@ -62,6 +67,7 @@ func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockf
 
 // givingBack is what one giveBack has done under the lock of its handle.
 type givingBack struct {
+	copied      bool            // the handle was a file of names and nothing else
 	intent      string          // its journal entry; "" is none
 	owed        []lockfile.Owed // before
 	released    []string
@@ -70,7 +76,7 @@ type givingBack struct {
 
 // giveBackLocked is giveBack under the lock of the handle.
 func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx *lockfile.Tx, meant func(lockfile.Record) Named) (g givingBack, err error) {
-	if bareHandle(tx.Record) {
+	if g.copied = bareHandle(tx.Record); g.copied {
 		if tx.Record, err = h.identify(ctx, meant(tx.Record)); err != nil {
 			return g, fmt.Errorf("%w: handle %s is left as it is: release it again", err, handle.Path())
 		}

@@ -106,6 +106,14 @@ func (j *journal) releasesAfterUs(request string) bool {
 	return false
 }
 
+// execs tells whether some process of this machine made a request for a command that it
+// runs, or was killed over that.
+func (j *journal) execs(request string) bool {
+	return j.file().Contains(func(in lockfile.Intent) bool {
+		return in.Kind == lockfile.KindExec && in.Request == request
+	})
+}
+
 // releasing tells whether some process of this machine is giving back what a handle got
 // by a request, or was killed over it.
 func (j *journal) releasing(handle lockfile.Handle, request string) bool {

@@ -70,6 +70,7 @@ func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released [
 		}
 		names, err := h.send(ctx, "", &delivery{o, h.dialer.URL})
 		released, errs = append(released, names...), append(errs, err)
+		h.removeReleased(ctx, o)
 		if isUnreachable(err) {
 			break
 		}

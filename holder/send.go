@@ -43,14 +43,8 @@ func (h *Holder) send(ctx context.Context, held string, d *delivery) (released [
 // underHandleOf calls fn under the lock of the handle that got what is owed, unless
 // that is held. It is an error if a keeper is giving it back.
 func (h *Holder) underHandleOf(ctx context.Context, held string, o lockfile.Owed, store string, fn func() error) error {
-	var path string
-	for _, l := range o.Leases {
-		if g, known := h.history.of(l.Name, store); known && o.RequestID != "" && g.RequestID == o.RequestID {
-			path = g.Handle
-		}
-	}
-	handle, err := lockfile.OpenHandle(path)
-	if path == "" || path == held || err != nil {
+	handle, known := h.handleOf(o, store)
+	if !known || handle.Path() == held {
 		return fn()
 	}
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
@@ -59,6 +53,17 @@ func (h *Holder) underHandleOf(ctx context.Context, held string, o lockfile.Owed
 		}
 		return fn()
 	})
+}
+
+// handleOf returns the handle that got what is owed to a store, if this machine knows it.
+func (h *Holder) handleOf(o lockfile.Owed, store string) (handle lockfile.Handle, known bool) {
+	for _, l := range o.Leases {
+		if g, known := h.history.of(l.Name, store); known && o.RequestID != "" && g.RequestID == o.RequestID {
+			handle, err := lockfile.OpenHandle(g.Handle)
+			return handle, err == nil
+		}
+	}
+	return lockfile.Handle{}, false
 }
 
 func (h *Holder) sendNow(ctx context.Context, d *delivery, store string) ([]string, error) {
