@@ -88,6 +88,14 @@ func TestQueries(t *testing.T) {
 			want(t, err, errors.ErrUnsupported)
 		}
 	})
+	bubble(t, "the page of a login", func(t *testing.T) {
+		c, _ := serve(t, nil, htmlPage, htmlPage)
+		_, err := c.Pools(t.Context())
+		want(t, err, errors.ErrUnsupported)
+		if !strings.Contains(err.Error(), "an HTML or XML page: it is no lease proxy, or of version 1, which has no /pools") {
+			t.Errorf("error %v", err)
+		}
+	})
 	bubble(t, "another's 404", func(t *testing.T) {
 		foreign := func(typ string) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
