@@ -112,21 +112,31 @@ type agedFile struct {
 }
 
 // byAge returns the files of a directory whose names end in suffix, the
-// oldest first.
+// oldest first. One that cannot be looked at comes before all others, without a
+// time: to read it says why.
 func byAge(dir, suffix string) ([]agedFile, error) {
 	found, err := filesIn(dir)
 	if err != nil {
 		return nil, err
 	}
-	var files []agedFile
+	return aged(dir, found, suffix), nil
+}
+
+func aged(dir string, found []fs.DirEntry, suffix string) (files []agedFile) {
 	for _, f := range found {
-		info, err := f.Info()
-		if err == nil && strings.HasSuffix(f.Name(), suffix) { // an error: it was removed meanwhile
-			files = append(files, agedFile{filepath.Join(dir, f.Name()), info.ModTime()})
+		if !strings.HasSuffix(f.Name(), suffix) {
+			continue
 		}
+		file := agedFile{path: filepath.Join(dir, f.Name())}
+		if info, err := f.Info(); err == nil {
+			file.at = info.ModTime()
+		} else if errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed meanwhile
+		}
+		files = append(files, file)
 	}
 	slices.SortStableFunc(files, func(a, b agedFile) int { return a.at.Compare(b.at) })
-	return files, nil
+	return files
 }
 
 // MakeDir makes the directory at path, with mode 0700, if it is missing; the

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -217,3 +218,40 @@ func TestReadOwnBounded(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}
 }
+
+// A file that is there and cannot be looked at is not passed over.
+func TestAgedFilesThatCannotBeLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.json", "gone.json", "bad.json", "other"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := filesIn(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range found {
+		switch f.Name() {
+		case "gone.json":
+			found[i] = unseen{f, fs.ErrNotExist}
+		case "bad.json":
+			found[i] = unseen{f, syscall.EIO}
+		}
+	}
+	var names []string
+	for _, f := range aged(dir, found, ".json") {
+		names = append(names, filepath.Base(f.path))
+	}
+	if !slices.Equal(names, []string{"bad.json", "a.json"}) {
+		t.Errorf("%q", names)
+	}
+}
+
+// unseen is an entry of a directory that cannot be looked at.
+type unseen struct {
+	fs.DirEntry
+	err error
+}
+
+func (u unseen) Info() (fs.FileInfo, error) { return nil, u.err }
