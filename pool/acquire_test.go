@@ -165,15 +165,15 @@ func TestAnonymous(t *testing.T) {
 
 func TestSameID(t *testing.T) {
 	set := one(t, 2)
-	q := Request{ID: "a", Type: "t", Count: 2, Owner: "me"}
+	q := Request{ID: "a", Type: "t", Ask: Ask{Count: 2}, Owner: "me"}
 	first := must(t, set, 0, q, "t-0", "t-1")
 	if again := must(t, set, 1*s, q, "t-0", "t-1"); again[0].Generation != first[0].Generation {
 		t.Errorf("asked again, generation %d became %d", first[0].Generation, again[0].Generation)
 	}
 	for _, other := range []Request{
-		{ID: "a", Type: "u", Count: 2, Owner: "me"},
-		{ID: "a", Type: "t", Count: 1, Owner: "me"},
-		{ID: "a", Type: "t", Count: 2, Owner: "you"},
+		{ID: "a", Type: "u", Ask: Ask{Count: 2}, Owner: "me"},
+		{ID: "a", Type: "t", Ask: Ask{Count: 1}, Owner: "me"},
+		{ID: "a", Type: "t", Ask: Ask{Count: 2}, Owner: "you"},
 	} {
 		refuse(t, set, 2*s, other, ErrConflict)
 	}
@@ -190,8 +190,8 @@ func TestRefused(t *testing.T) {
 		Config{Type: "t", Names: numbered("t", 2), MaxWaiters: 1},
 		Config{Type: "u", Names: numbered("u", 1)})
 	refuse(t, set, 0, Request{ID: "a", Type: "v"}, ErrUnknownType)
-	refuse(t, set, 0, Request{ID: "a", Type: "t", Count: 3}, ErrTooMany)
-	must(t, set, 0, Request{ID: "a", Type: "t", Count: 2}, "t-0", "t-1")
+	refuse(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 3}}, ErrTooMany)
+	must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, "t-0", "t-1")
 	must(t, set, 0, req("b"))
 	refuse(t, set, 0, req("c"), ErrQueueFull)
 	refuse(t, set, 0, Request{ID: "c", Type: "t", Try: true}, ErrExhausted)

@@ -88,7 +88,7 @@ func BenchmarkDrain(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				set := with(b, Config{Type: "t", Names: numbered("t", 50), Pace: c.pace})
-				all := must(b, set, 0, Request{ID: "first", Type: "t", Count: 50}, numbered("t", 50)...)
+				all := must(b, set, 0, Request{ID: "first", Type: "t", Ask: Ask{Count: 50}}, numbered("t", 50)...)
 				active := 0
 				for i, id := range ids {
 					acquire(b, set, 0, Request{ID: id, Type: "t", TTL: hour * 24})

@@ -112,7 +112,7 @@ func TestBreakBoundsDelay(t *testing.T) {
 
 func TestBreakImmediately(t *testing.T) {
 	set := one(t, 2)
-	a := must(t, set, 0, Request{ID: "a", Type: "t", Count: 2}, "t-0", "t-1")
+	a := must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, "t-0", "t-1")
 	must(t, set, 0, req("b"))
 	set.Drain()
 	mustBreak(t, set, 7*s, "t-0", true)
@@ -123,10 +123,10 @@ func TestBreakImmediately(t *testing.T) {
 	if got := words(changes); len(got) != 2 || got[1] != "granted b [t-0]" {
 		t.Errorf("changes %q", got)
 	}
-	must(t, set, 8*s, Request{ID: "a", Type: "t", Count: 2}, "t-1") // what is left of the grant
+	must(t, set, 8*s, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, "t-1") // what is left of the grant
 	mustBreak(t, set, 9*s, "t-1", true)
 	changed(t, set, "broken: drill t-1", "remembered a")
-	refuse(t, set, 9*s, Request{ID: "a", Type: "t", Count: 2}, ErrEnded)
+	refuse(t, set, 9*s, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, ErrEnded)
 	if _, why := set.Renew(9*s, ref(a[1]), 0); why != "broken: drill" {
 		t.Errorf("renewal: %q", why)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Coalesce is whether a request with a [Request.Key] merges with others of that key,
+// Coalesce is whether a request with a [Ask.Key] merges with others of that key,
 // instead of waiting for a turn of its own. Only requests of one token merge (see
 // [BindOwner]), and only if they agree in Overcommit.
 type Coalesce uint8

@@ -221,7 +221,7 @@ func (c *crowd) take(step string) {
 // come is a new request, of which the rule says whether it merges.
 func (c *crowd) come(id, key, variant string) {
 	m := &member{came: c.stamp, state: memberWaits, Request: Request{
-		ID: id, Type: "t", Owner: "owner of " + id, Key: key, Coalesce: c.mode, Variant: variant,
+		ID: id, Type: "t", Owner: "owner of " + id, Ask: Ask{Key: key, Coalesce: c.mode, Variant: variant},
 	}}
 	var last *member
 	var runs *member

@@ -9,7 +9,7 @@ import (
 
 // merging is a request for one name of "t" under the key "k".
 func merging(id string, mode Coalesce, variant string) Request {
-	return Request{ID: id, Type: "t", Owner: "owner of " + id, Key: "k", Coalesce: mode, Variant: variant}
+	return Request{ID: id, Type: "t", Owner: "owner of " + id, Ask: Ask{Key: "k", Coalesce: mode, Variant: variant}}
 }
 
 // told expects that the request has ended by the result of another's run, and is told

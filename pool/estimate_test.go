@@ -59,7 +59,7 @@ func TestEstimateByPlace(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		must(t, set, start+20*s, req(id))
 	}
-	must(t, set, start+20*s, Request{ID: "d", Type: "t", Count: 2})
+	must(t, set, start+20*s, Request{ID: "d", Type: "t", Ask: Ask{Count: 2}})
 	for _, c := range []struct {
 		id   string
 		want time.Duration
@@ -150,8 +150,8 @@ func TestReasons(t *testing.T) {
 		return all
 	}
 	firm(t, set, 0, "x", "t-0")
-	must(t, set, 0, Request{ID: "a", Type: "t", Count: 1})
-	must(t, set, 0, Request{ID: "b", Type: "t", Count: 3})
+	must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 1}})
+	must(t, set, 0, Request{ID: "b", Type: "t", Ask: Ask{Count: 3}})
 	must(t, set, 0, req("c"))
 	for _, c := range []struct {
 		now  time.Duration

@@ -32,7 +32,7 @@ func TestLargeRequestInSlicesIsNotStarved(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			set := with(t, Config{Type: "t", Names: numbered("t", 50), Pace: c.pace})
-			large := Request{ID: "large", Type: "t", Count: 10}
+			large := Request{ID: "large", Type: "t", Ask: Ask{Count: 10}}
 			var granted time.Duration
 			slices, overtakers := 0, 0
 			back, end := arrives, never
@@ -87,7 +87,7 @@ func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 		t.Run(fmt.Sprintf("pace=%v", pace), func(t *testing.T) {
 			set := with(t, Config{Type: "t", Names: numbered("t", 3), Pace: pace})
 			firm(t, set, 0, "a", "t-0")
-			must(t, set, 10*s, Request{ID: "large", Type: "t", Count: 3})
+			must(t, set, 10*s, Request{ID: "large", Type: "t", Ask: Ask{Count: 3}})
 			must(t, set, 10*s, req("b"))
 			set.Detach(35*s, "large", 2*s) // its slice is over, and it does not come back
 			set.Drain()
@@ -97,7 +97,7 @@ func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 			changed(t, set, "granted b [t-1]")
 			set.Release(38*s, Ref{Name: "t-0"}, 0)
 			set.Release(38*s, Ref{Name: "t-1"}, 0)
-			must(t, set, 65*s-1, Request{ID: "large", Type: "t", Count: 3}, "t-2", "t-0", "t-1")
+			must(t, set, 65*s-1, Request{ID: "large", Type: "t", Ask: Ask{Count: 3}}, "t-2", "t-0", "t-1")
 		})
 	}
 }

@@ -56,8 +56,7 @@ func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 		g.generation++
 		g.install(Lease{
 			Name: name, Type: p.Type, Generation: g.generation, Owner: r.Owner, RequestID: id,
-			Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted,
-			Key: r.Key, Overcommit: r.Overcommit, Coalesce: r.Coalesce, Variant: r.Variant, Units: r.units / count,
+			Ask: r.Ask, Units: r.units / count,
 			TTL: r.TTL, Granted: g.now, Expires: later(g.now, ttl), Provisional: !r.Anonymous,
 		}, g.slot(name), p, r)
 	}

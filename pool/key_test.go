@@ -9,17 +9,17 @@ import (
 
 // keyed is a request for one name of "t" under a key.
 func keyed(id, key string) Request {
-	return Request{ID: id, Type: "t", Owner: "owner of " + id, Key: key}
+	return Request{ID: id, Type: "t", Owner: "owner of " + id, Ask: Ask{Key: key}}
 }
 
 // Of a pool, one request holds a key at a time, and others wait for it in order.
 func TestKeyExcludes(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 9)}, Config{Type: "u", Names: numbered("u", 9)})
-	must(t, set, 0, Request{ID: "a", Type: "t", Key: "k", Count: 2}, "t-0", "t-1")
+	must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Key: "k", Count: 2}}, "t-0", "t-1")
 	must(t, set, 0, keyed("b", "k"))
 	must(t, set, 0, keyed("c", "k"))
 	must(t, set, 0, keyed("d", "l"), "t-2")
-	must(t, set, 0, Request{ID: "e", Type: "u", Key: "k"}, "u-0") // a key of another pool
+	must(t, set, 0, Request{ID: "e", Type: "u", Ask: Ask{Key: "k"}}, "u-0") // a key of another pool
 	set.Drain()
 	set.Release(0, Ref{Name: "t-0"}, 0)
 	changed(t, set, "released t-0")
@@ -55,7 +55,7 @@ func TestBlockedKeyDelaysNobody(t *testing.T) {
 // that does not wait.
 func TestKeyHolderIsTold(t *testing.T) {
 	set := one(t, 3)
-	must(t, set, 0, Request{ID: "a", Type: "t", Owner: "me", Key: "k", Count: 2}, "t-0", "t-1")
+	must(t, set, 0, Request{ID: "a", Type: "t", Owner: "me", Ask: Ask{Key: "k", Count: 2}}, "t-0", "t-1")
 	must(t, set, 0, keyed("b", "k"))
 	set.Release(0, Ref{Name: "t-1"}, 0)
 	w := set.Pools(0)[0].Waiters[0]
@@ -124,7 +124,7 @@ func TestRefusalTells(t *testing.T) {
 	firm(t, set, start+20*s, "y", "t-0")
 	must(t, set, start+20*s, req("w"))
 	set.Drain()
-	st := exhausted(t, set, start+30*s, Request{ID: "z", Type: "t", Count: 2})
+	st := exhausted(t, set, start+30*s, Request{ID: "z", Type: "t", Ask: Ask{Count: 2}})
 	if st.InUse != 2 || st.Limit != 2 || st.Capacity != 2 || st.Place != 2 || st.Length != 2 || st.Units != 2 ||
 		st.Oldest == nil || st.Oldest.Name != "t-1" || st.Estimate != 90*s || st.Reason != "full" {
 		t.Errorf("%+v", st)

@@ -46,15 +46,7 @@ type Lease struct {
 	Units     int    // how many of the pool it holds; more than 1 only in a counted pool, see [Set.Resize]
 	Resizes   int    // how many resizes of it were decided, those that were refused included
 
-	// What the request said; see [Request].
-	Count      int
-	Items      int
-	Key        string
-	Variant    string
-	Coalesce   Coalesce
-	HasItems   bool
-	Weighted   bool
-	Overcommit bool
+	Ask // of the request
 
 	Outcome     Outcome // what was said of its request so far
 	Provisional bool    // nobody renewed it yet
@@ -82,14 +74,6 @@ func (l Lease) Ends() time.Duration {
 
 // OfVersion1 reports whether nobody renews l: its client does not know its id.
 func (l Lease) OfVersion1() bool { return l.RequestID == "" }
-
-// Asked returns the request that l was granted to, as far as it is durable.
-func (l Lease) Asked() Request {
-	return Request{
-		ID: l.RequestID, Type: l.Type, Count: l.Count, Items: l.Items, HasItems: l.HasItems, Weighted: l.Weighted,
-		Key: l.Key, Coalesce: l.Coalesce, Variant: l.Variant, Overcommit: l.Overcommit, Owner: l.Owner, TTL: l.TTL,
-	}
-}
 
 // Ref names a lease the way a caller knows it.
 type Ref struct {

@@ -146,8 +146,7 @@ func (m *model) applyGrant(c Change) {
 	for i, l := range c.Leases {
 		m.generation++
 		want := Lease{Name: names[i], Type: p.Type, Generation: m.generation, Owner: r.Owner, RequestID: r.ID,
-			Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted, Key: r.Key, Overcommit: r.Overcommit,
-			Coalesce: r.Coalesce, Variant: r.Variant, Units: units, TTL: p.ttl(r.TTL), Granted: m.now,
+			Ask: r.Ask, Units: units, TTL: p.ttl(r.TTL), Granted: m.now,
 			Expires: m.now + modelProvisional, Provisional: true}
 		if r.Anonymous {
 			want.RequestID, want.Expires, want.Provisional = "", m.now+want.TTL, false

@@ -179,7 +179,7 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		r := m.requests[l.RequestID]
 		if r == nil && l.RequestID != "" {
 			r = &modelRequest{pool: p, Request: Request{ID: l.RequestID, Type: l.Type, Owner: l.Owner,
-				Count: l.Count, Items: l.Items, HasItems: l.HasItems, Weighted: l.Weighted, Key: l.Key, Coalesce: l.Coalesce, Variant: l.Variant, Overcommit: l.Overcommit}}
+				Ask: l.Ask}}
 			r.said = l.Outcome
 		}
 		m.hold(l, p, r)

@@ -6,13 +6,13 @@ import (
 )
 
 // urgent is a request for one unit that may exceed the limit.
-func urgent(id string) Request { return Request{ID: id, Type: "t", Overcommit: true} }
+func urgent(id string) Request { return Request{ID: id, Type: "t", Ask: Ask{Overcommit: true}} }
 
 // An overcommit is granted although the pool is full or paused, up to what the pool
 // allows; it counts, and nothing else is granted until the pool is within its limit.
 func TestOvercommit(t *testing.T) {
 	set := with(t, Config{Type: "t", Units: 2, Overcommit: 2})
-	must(t, set, 0, Request{ID: "a", Type: "t", Count: 2}, "t-1", "t-2")
+	must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, "t-1", "t-2")
 	must(t, set, 0, req("waits"))
 	must(t, set, 0, urgent("u1"), "t-3")
 	must(t, set, 0, urgent("u2"), "t-4")

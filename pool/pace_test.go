@@ -72,8 +72,8 @@ func TestPaceSpacesGrants(t *testing.T) {
 // A grant of N spends N paces, and is not itself put off by that.
 func TestPaceCountsNames(t *testing.T) {
 	set := paced(t, 5)
-	must(t, set, 0, Request{ID: "a", Type: "t", Count: 3, Anonymous: true}, "t-0", "t-1", "t-2")
-	must(t, set, 1*s, Request{ID: "b", Type: "t", Count: 2, Anonymous: true})
+	must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 3}, Anonymous: true}, "t-0", "t-1", "t-2")
+	must(t, set, 1*s, Request{ID: "b", Type: "t", Ask: Ask{Count: 2}, Anonymous: true})
 	firm(t, set, 1*s, "c")
 	set.Drain()
 	set.Advance(30*s - 1)
@@ -111,8 +111,8 @@ func TestPaceKeepsDueTimes(t *testing.T) {
 		})
 		t.Run("nothing free/"+c.name, func(t *testing.T) {
 			set := paced(t, 2)
-			must(t, set, 0, Request{ID: "a", Type: "t", Count: 1, Anonymous: true}, "t-0")
-			must(t, set, 0, Request{ID: "b", Type: "t", Count: 2, Anonymous: true})
+			must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 1}, Anonymous: true}, "t-0")
+			must(t, set, 0, Request{ID: "b", Type: "t", Ask: Ask{Count: 2}, Anonymous: true})
 			nextIs(t, set, DefaultTTL) // that the pace holds it back as well does not matter
 			firm(t, set, 0, "c")
 			firm(t, set, 10*s+c.late, "d") // that more come does not make it any less late
@@ -154,7 +154,7 @@ func TestPaceTimerGoesWithTheWaiter(t *testing.T) {
 	set.Withdraw(2*s, "b")
 	nextIs(t, set, DefaultTTL)
 	firm(t, set, 3*s, "c")
-	must(t, set, 3*s, Request{ID: "two", Type: "t", Count: 2})
+	must(t, set, 3*s, Request{ID: "two", Type: "t", Ask: Ask{Count: 2}})
 	nextIs(t, set, 10*s)
 	set.Withdraw(4*s, "c") // and one that waits for two names is next
 	nextIs(t, set, DefaultTTL)
@@ -167,7 +167,7 @@ func TestPaceOutlivesRestart(t *testing.T) {
 	config := Config{Type: "t", Names: numbered("t", 6), Pace: 10 * s}
 	set := with(t, config)
 	firm(t, set, 1*s, "a", "t-0")
-	must(t, set, 11*s, Request{ID: "b", Type: "t", Count: 3, Anonymous: true}, "t-1", "t-2", "t-3")
+	must(t, set, 11*s, Request{ID: "b", Type: "t", Ask: Ask{Count: 3}, Anonymous: true}, "t-1", "t-2", "t-3")
 	set.Release(12*s, Ref{Name: "t-2"}, 0)
 	back := restarted(t, set, config)
 	firm(t, back, 13*s, "c")
@@ -186,7 +186,7 @@ func TestPaceOutlivesRestart(t *testing.T) {
 // The longest pace there is grants once, and overflows nothing.
 func TestPaceWithoutEnd(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 9), Pace: math.MaxInt64})
-	must(t, set, hour, Request{ID: "a", Type: "t", Count: 7, Anonymous: true}, numbered("t", 7)...)
+	must(t, set, hour, Request{ID: "a", Type: "t", Ask: Ask{Count: 7}, Anonymous: true}, numbered("t", 7)...)
 	firm(t, set, 2*hour, "b")
 	set.Release(2*hour, Ref{Name: "t-0"}, math.MaxInt64)
 	set.Drain()

@@ -34,7 +34,7 @@ func TestPropertyPaceHoldsBack(t *testing.T) {
 		rounds(t, &now,
 			func() {
 				n++
-				q := Request{ID: fmt.Sprint(n), Type: "t", Count: rapid.IntRange(1, len(set.types["t"].Names)).Draw(t, "count")}
+				q := Request{ID: fmt.Sprint(n), Type: "t", Ask: Ask{Count: rapid.IntRange(1, len(set.types["t"].Names)).Draw(t, "count")}}
 				if _, err := set.Acquire(now, q); err != nil {
 					t.Fatal(err)
 				}

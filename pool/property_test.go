@@ -60,7 +60,7 @@ func TestPropertyOrder(t *testing.T) {
 		rounds(t, &now,
 			func() {
 				n++
-				q := Request{ID: fmt.Sprint(n), Type: "t", Count: rapid.IntRange(1, len(set.types["t"].Names)).Draw(t, "count")}
+				q := Request{ID: fmt.Sprint(n), Type: "t", Ask: Ask{Count: rapid.IntRange(1, len(set.types["t"].Names)).Draw(t, "count")}}
 				waiting = append(waiting, q.ID)
 				if _, err := set.Acquire(now, q); err != nil {
 					t.Fatal(err)
@@ -103,7 +103,7 @@ func TestPropertyAllOrNothing(t *testing.T) {
 		rounds(t, &now,
 			func() {
 				check()
-				q := Request{ID: anyID(), Type: "t", Count: rapid.IntRange(1, len(names)).Draw(t, "count")}
+				q := Request{ID: anyID(), Type: "t", Ask: Ask{Count: rapid.IntRange(1, len(names)).Draw(t, "count")}}
 				if _, err := set.Acquire(now, q); err == nil {
 					counts[q.ID] = q.Count
 				}
@@ -141,7 +141,7 @@ func TestPropertyIdempotentID(t *testing.T) {
 				}
 			}
 		}
-		q := Request{ID: "it", Type: "t", Count: rapid.IntRange(1, len(config.Names)).Draw(t, "count")}
+		q := Request{ID: "it", Type: "t", Ask: Ask{Count: rapid.IntRange(1, len(config.Names)).Draw(t, "count")}}
 		rounds(t, &now,
 			func() {
 				leases, err := set.Acquire(now, q)
@@ -253,7 +253,7 @@ func TestPropertyCallsAdvance(t *testing.T) {
 		name := func() string { return rapid.SampledFrom(names).Draw(t, "name") }
 		ops := []func(){
 			func() {
-				q := Request{ID: id(), Type: "t", Count: rapid.IntRange(1, len(names)).Draw(t, "count")}
+				q := Request{ID: id(), Type: "t", Ask: Ask{Count: rapid.IntRange(1, len(names)).Draw(t, "count")}}
 				do(func(set *Set) string { return fmt.Sprint(set.Acquire(now, q)) })
 			},
 			func() { id := id(); do(func(set *Set) string { set.Detach(now, id, 2*s); return "" }) },

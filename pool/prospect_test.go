@@ -21,8 +21,11 @@ func TestProspect(t *testing.T) {
 		}
 		some := func(id string) Request {
 			return Request{
-				ID: id, Type: "t", Count: rapid.IntRange(1, 6).Draw(t, "count"), Weighted: true,
-				Key: rapid.SampledFrom([]string{"", "", "k", "l"}).Draw(t, "key"), Overcommit: rapid.Bool().Draw(t, "overcommit"),
+				ID: id, Type: "t", Ask: Ask{
+					Count: rapid.IntRange(1, 6).Draw(t, "count"), Weighted: true,
+					Key:        rapid.SampledFrom([]string{"", "", "k", "l"}).Draw(t, "key"),
+					Overcommit: rapid.Bool().Draw(t, "overcommit"),
+				},
 			}
 		}
 		now := time.Duration(0)

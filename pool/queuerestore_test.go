@@ -77,9 +77,9 @@ func TestFurtherRestartsGiveWaitersNoMoreTime(t *testing.T) {
 // Waiters of a restart are configured no more, or too large.
 func TestRestoredWaitersAreDismissed(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 3)}, Config{Type: "u", Names: []string{"x"}})
-	must(t, set, 0, Request{ID: "all", Type: "t", Count: 3, Anonymous: true}, "t-0", "t-1", "t-2")
+	must(t, set, 0, Request{ID: "all", Type: "t", Ask: Ask{Count: 3}, Anonymous: true}, "t-0", "t-1", "t-2")
 	must(t, set, 0, Request{ID: "x", Type: "u", Anonymous: true}, "x")
-	must(t, set, 0, Request{ID: "large", Type: "t", Count: 2})
+	must(t, set, 0, Request{ID: "large", Type: "t", Ask: Ask{Count: 2}})
 	must(t, set, 0, req("small"))
 	must(t, set, 0, Request{ID: "gone", Type: "u"})
 	back := restarted(t, set, Config{Type: "t", Names: []string{"t-0"}})
@@ -164,7 +164,7 @@ func TestStallComesBeforeWhatIsDue(t *testing.T) {
 // The pace goes on from the last grant after a restart, whether its lease is held.
 func TestPaceOutlivesARelease(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 3), Pace: 10 * s})
-	must(t, set, 100*s, Request{ID: "a", Type: "t", Count: 2, Anonymous: true}, "t-0", "t-1")
+	must(t, set, 100*s, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}, Anonymous: true}, "t-0", "t-1")
 	set.Release(101*s, Ref{Name: "t-0"}, 0)
 	set.Release(101*s, Ref{Name: "t-1"}, 0)
 	set = restart(t, restart(t, set, 102*s), 103*s)
@@ -174,7 +174,7 @@ func TestPaceOutlivesARelease(t *testing.T) {
 
 func TestRestoreRefusesQueuesThatContradict(t *testing.T) {
 	lease := Lease{Name: "t-0", Type: "t", Generation: 1, Units: 1, TTL: s, RequestID: "a"}
-	waiter := Waiter{Request: Request{ID: "b", Type: "t", Count: 1}, Units: 1, Arrival: 1}
+	waiter := Waiter{Request: Request{ID: "b", Type: "t", Ask: Ask{Count: 1}}, Units: 1, Arrival: 1}
 	again := waiter
 	again.ID = "a"
 	for _, c := range []struct {

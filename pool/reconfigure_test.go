@@ -27,7 +27,7 @@ func TestReconfigureAddsNames(t *testing.T) {
 	changed(t, set, "granted 2 [c]")
 	set.Cancel(2*s, "1")
 	mustReconfigure(t, set, 3*s, of("t", "d", "c", "a", "b"))
-	must(t, set, 3*s, Request{ID: "3", Type: "t", Count: 3}, "b", "a", "d")
+	must(t, set, 3*s, Request{ID: "3", Type: "t", Ask: Ask{Count: 3}}, "b", "a", "d")
 }
 
 // A name that is taken out while it is held drains.
@@ -60,7 +60,7 @@ func TestReconfigureDrainsNames(t *testing.T) {
 	}
 	set.Cancel(5*s, "2")
 	set.Cancel(5*s, "3")
-	must(t, set, 5*s, Request{ID: "4", Type: "t", Count: 2}, "b", "d")
+	must(t, set, 5*s, Request{ID: "4", Type: "t", Ask: Ask{Count: 2}}, "b", "d")
 }
 
 // A name that is taken out and put back while it is held is what it was.
@@ -80,10 +80,10 @@ func TestReconfigureDropsWaiters(t *testing.T) {
 	set := with(t, of("t", "a", "b", "c"), of("u", "d"))
 	for _, typ := range []string{"t", "u"} {
 		n := len(set.types[typ].Names)
-		must(t, set, 0, Request{ID: typ, Type: typ, Count: n}, set.types[typ].Names...)
+		must(t, set, 0, Request{ID: typ, Type: typ, Ask: Ask{Count: n}}, set.types[typ].Names...)
 	}
-	must(t, set, 1*s, Request{ID: "three", Type: "t", Count: 3})
-	must(t, set, 1*s, Request{ID: "two", Type: "t", Count: 2})
+	must(t, set, 1*s, Request{ID: "three", Type: "t", Ask: Ask{Count: 3}})
+	must(t, set, 1*s, Request{ID: "two", Type: "t", Ask: Ask{Count: 2}})
 	must(t, set, 1*s, Request{ID: "gone", Type: "u", Anonymous: true})
 	must(t, set, 1*s, Request{ID: "away", Type: "u"})
 	set.Detach(1*s, "away", 0)
@@ -93,7 +93,7 @@ func TestReconfigureDropsWaiters(t *testing.T) {
 		"dropped three: the pool can never give that many: 3 asked for, 2 there",
 		"dropped gone: there is no pool of this type",
 		"dropped away: there is no pool of this type")
-	refuse(t, set, 3*s, Request{ID: "three", Type: "t", Count: 3}, ErrTooMany)
+	refuse(t, set, 3*s, Request{ID: "three", Type: "t", Ask: Ask{Count: 3}}, ErrTooMany)
 	refuse(t, set, 3*s, Request{ID: "away", Type: "u"}, ErrUnknownType)
 	must(t, set, 3*s, Request{ID: "u", Type: "u"}, "d") // what is held drains
 	set.Drain()
@@ -105,7 +105,7 @@ func TestReconfigureDropsWaiters(t *testing.T) {
 func TestReconfigureUnblocks(t *testing.T) {
 	set := with(t, of("t", "a", "b", "c"))
 	must(t, set, 0, req("1"), "a")
-	must(t, set, 0, Request{ID: "three", Type: "t", Count: 3})
+	must(t, set, 0, Request{ID: "three", Type: "t", Ask: Ask{Count: 3}})
 	must(t, set, 0, req("2"))
 	set.Drain()
 	mustReconfigure(t, set, 1*s, of("t", "a", "b"))
@@ -126,7 +126,7 @@ func TestReconfigureRemovesAndRestoresPool(t *testing.T) {
 	if len(pools) != 2 || pools[0].Type != "u" || pools[0].Capacity != 2 || pools[0].InUse != 1 {
 		t.Errorf("pools %+v", pools)
 	}
-	must(t, set, 2*s, Request{ID: "2", Type: "u", Count: 2})
+	must(t, set, 2*s, Request{ID: "2", Type: "u", Ask: Ask{Count: 2}})
 	set.Drain()
 	set.Cancel(3*s, "1")
 	changed(t, set, "released b", "remembered 1", "granted 2 [e b]")
@@ -147,7 +147,7 @@ func TestReconfigureRemovesAndRestoresPool(t *testing.T) {
 func TestReconfigureMovesName(t *testing.T) {
 	set := with(t, of("t", "a", "b"), of("u", "c", "d"))
 	must(t, set, 0, Request{ID: "1", Type: "t"}, "a")
-	must(t, set, 0, Request{ID: "x", Type: "u", Count: 2}, "c", "d")
+	must(t, set, 0, Request{ID: "x", Type: "u", Ask: Ask{Count: 2}}, "c", "d")
 	mustReconfigure(t, set, 1*s, of("t", "b"), of("u", "a", "c", "d"))
 	must(t, set, 2*s, Request{ID: "2", Type: "u"})
 	must(t, set, 2*s, Request{ID: "3", Type: "t"}) // one of one is in use: a
@@ -167,7 +167,7 @@ func TestReconfigureMovesName(t *testing.T) {
 func TestReconfigureSettings(t *testing.T) {
 	config := Config{Type: "t", Names: numbered("t", 3), MaxWaiters: 9}
 	set := with(t, config)
-	a := must(t, set, 0, Request{ID: "a", Type: "t", Count: 3, TTL: hour}, config.Names...)[0]
+	a := must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 3}, TTL: hour}, config.Names...)[0]
 	set.Renew(0, ref(a), 0)
 	must(t, set, 0, Request{ID: "b", Type: "t", TTL: hour, Anonymous: true})
 	must(t, set, 0, req("c"))
@@ -203,7 +203,7 @@ func TestReconfigureSettings(t *testing.T) {
 func TestReconfigureRefusesAsAWhole(t *testing.T) {
 	set := with(t, of("t", "a", "b"))
 	must(t, set, 0, req("1"), "a")
-	must(t, set, 0, Request{ID: "2", Type: "t", Count: 2})
+	must(t, set, 0, Request{ID: "2", Type: "t", Ask: Ask{Count: 2}})
 	set.Drain()
 	before := fmt.Sprint(set.Snapshot(), set.Pools(0))
 	for _, configs := range [][]Config{

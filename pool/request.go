@@ -53,17 +53,9 @@ func (e *RemovedError) Error() string { return "an operator removed the request:
 // Is makes the error an [ErrEnded].
 func (e *RemovedError) Is(target error) bool { return target == ErrEnded }
 
-// Request is what an Acquire asks for. A request with a known ID is the same
-// request only if it says the same, but for TTL and Try.
-type Request struct {
-	// ID is random, and made once per request: the same ID is the same
-	// request, however often it arrives. The caller chooses the IDs of anonymous
-	// requests, such that no client can send them.
-	ID    string
-	Type  string
+// Ask is what a request asks for, beside the type of its pool. Its leases keep it.
+type Ask struct {
 	Count int // how many units, together; zero: not said, see [Set.Units]
-	Owner string
-	TTL   time.Duration // zero: the pool's default; bounded by the pool's maximum
 
 	// Items is how many things the holder works on, from which the cost of the pool
 	// makes units. It counts if HasItems is set and Count is zero.
@@ -86,6 +78,19 @@ type Request struct {
 	// not wait for the pace or the end of a pause, and may exceed the limit by what
 	// the pool allows; see [Config]. It waits for its key.
 	Overcommit bool
+}
+
+// Request is what an Acquire asks for. A request with a known ID is the same
+// request only if it says the same; TTL and Try may differ.
+type Request struct {
+	// ID is random, and made once per request: the same ID is the same
+	// request, however often it arrives. The caller chooses the IDs of anonymous
+	// requests, such that no client can send them.
+	ID    string
+	Type  string
+	Owner string
+	TTL   time.Duration // zero: the pool's default; bounded by the pool's maximum
+	Ask
 
 	// Anonymous marks a request whose client knows no ID, as on version 1 of
 	// the wire, and so cannot repeat it: its grant is firm at once, its wait ends
@@ -98,9 +103,7 @@ type Request struct {
 
 // same reports whether q, which has the ID of r, is the same request.
 func (r Request) same(q Request) bool {
-	return r.Type == q.Type && r.Count == q.Count && r.Owner == q.Owner &&
-		r.Items == q.Items && r.HasItems == q.HasItems && r.Weighted == q.Weighted &&
-		r.Key == q.Key && r.Coalesce == q.Coalesce && r.Variant == q.Variant && r.Overcommit == q.Overcommit
+	return r.Type == q.Type && r.Owner == q.Owner && r.Ask == q.Ask
 }
 
 // Waiter is a request that is queued, as it outlives a restart. Times are on the

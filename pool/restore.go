@@ -208,7 +208,8 @@ func (g *ledger) restoreLease(l Lease) {
 	var r *request
 	if l.RequestID != "" {
 		if r = g.requests[l.RequestID]; r == nil {
-			r = &request{Request: l.Asked(), pool: p, said: l.Outcome}
+			asked := Request{ID: l.RequestID, Type: l.Type, Owner: l.Owner, TTL: l.TTL, Ask: l.Ask}
+			r = &request{Request: asked, pool: p, said: l.Outcome}
 			g.requests[r.ID] = r
 		}
 	}

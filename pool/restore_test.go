@@ -61,8 +61,8 @@ func TestRestoreEndedAndGenerations(t *testing.T) {
 // What is configured no more stays held, counts, and then is gone.
 func TestRestoreDrains(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: []string{"a", "b", "c"}}, Config{Type: "u", Names: []string{"d", "f"}})
-	must(t, set, 0, Request{ID: "1", Type: "t", Count: 3}, "a", "b", "c")
-	must(t, set, 0, Request{ID: "2", Type: "u", Count: 2}, "d", "f")
+	must(t, set, 0, Request{ID: "1", Type: "t", Ask: Ask{Count: 3}}, "a", "b", "c")
+	must(t, set, 0, Request{ID: "2", Type: "u", Ask: Ask{Count: 2}}, "d", "f")
 	snap := set.Snapshot()
 
 	// c and the type u are gone; b now belongs to a new pool.
@@ -110,7 +110,7 @@ func TestRestoreIsDeterministic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		must(t, back, 2*s, Request{ID: "x", Type: "t", Count: 3}, "t-0", "t-1", "t-4")
+		must(t, back, 2*s, Request{ID: "x", Type: "t", Ask: Ask{Count: 3}}, "t-0", "t-1", "t-4")
 		back.Advance(2 * EndedKept)
 		outcomes = append(outcomes, words(back.Drain()))
 	}

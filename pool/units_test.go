@@ -17,7 +17,7 @@ func counted(t testing.TB, units int) *Set {
 
 // weighs is a request for units of "t" in one lease.
 func weighs(id string, units int) Request {
-	return Request{ID: id, Type: "t", Count: units, Weighted: true}
+	return Request{ID: id, Type: "t", Ask: Ask{Count: units, Weighted: true}}
 }
 
 func inUse(set *Set, now time.Duration) int { return set.Totals(now)[0].InUse }
@@ -72,7 +72,7 @@ func TestLeasesOfUnits(t *testing.T) {
 	if l := must(t, set, 0, weighs("a", 6), "t-1")[0]; l.Units != 6 {
 		t.Errorf("%+v, want 6 units", l)
 	}
-	for _, l := range must(t, set, 0, Request{ID: "b", Type: "t", Count: 3}, "t-2", "t-3", "t-4") {
+	for _, l := range must(t, set, 0, Request{ID: "b", Type: "t", Ask: Ask{Count: 3}}, "t-2", "t-3", "t-4") {
 		if l.Units != 1 {
 			t.Errorf("%+v, want 1 unit", l)
 		}
@@ -93,8 +93,8 @@ func TestLeasesOfUnits(t *testing.T) {
 func TestUnitsAreFixedAtFirst(t *testing.T) {
 	config := Config{Type: "t", Units: 100, Unknown: 7, Cost: &Cost{Base: Decimal{10 * billion}, PerItem: Decimal{billion}}}
 	set := with(t, config)
-	unknown := Request{ID: "unknown", Type: "t", Weighted: true}
-	items := Request{ID: "items", Type: "t", Weighted: true, Items: 5, HasItems: true}
+	unknown := Request{ID: "unknown", Type: "t", Ask: Ask{Weighted: true}}
+	items := Request{ID: "items", Type: "t", Ask: Ask{Weighted: true, Items: 5, HasItems: true}}
 	must(t, set, 0, weighs("x", 99), "t-1")
 	must(t, set, 0, unknown)
 	must(t, set, 0, items)
@@ -103,8 +103,8 @@ func TestUnitsAreFixedAtFirst(t *testing.T) {
 	set = restarted(t, set, config)
 	must(t, set, 0, unknown)
 	must(t, set, 0, items)
-	refuse(t, set, 0, Request{ID: "items", Type: "t", Weighted: true, Items: 6, HasItems: true}, ErrConflict)
-	refuse(t, set, 0, Request{ID: "items", Type: "t", Weighted: true, Count: 15}, ErrConflict)
+	refuse(t, set, 0, Request{ID: "items", Type: "t", Ask: Ask{Weighted: true, Items: 6, HasItems: true}}, ErrConflict)
+	refuse(t, set, 0, Request{ID: "items", Type: "t", Ask: Ask{Weighted: true, Count: 15}}, ErrConflict)
 	set.Cancel(0, "x")
 	for id, want := range map[string]int{"unknown": 7, "items": 15} {
 		if st, _ := set.Status(0, id); len(st.Leases) != 1 || st.Leases[0].Units != want {
@@ -153,7 +153,7 @@ func TestMadeUpNamesDoNotComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	must(t, set, 0, Request{ID: "e", Type: "t", Count: 5}, "t-1000000", "t-1", "t-2", "t-3", "t-5")
+	must(t, set, 0, Request{ID: "e", Type: "t", Ask: Ask{Count: 5}}, "t-1000000", "t-1", "t-2", "t-3", "t-5")
 }
 
 // However many leases a counted pool grants, it recalls few of their names; and as
@@ -247,9 +247,9 @@ func TestLockDelayCoversUnitsAndKey(t *testing.T) {
 // A listed pool that becomes a counted one, and back, grants no name twice.
 func TestListedBecomesCounted(t *testing.T) {
 	set := one(t, 3)
-	must(t, set, 0, Request{ID: "a", Type: "t", Count: 2}, "t-0", "t-1")
+	must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, "t-0", "t-1")
 	mustReconfigure(t, set, 0, Config{Type: "t", Units: 6})
-	must(t, set, 0, Request{ID: "b", Type: "t", Count: 2}, "t-2", "t-3") // t-1 is held
+	must(t, set, 0, Request{ID: "b", Type: "t", Ask: Ask{Count: 2}}, "t-2", "t-3") // t-1 is held
 	must(t, set, 0, weighs("c", 2), "t-4")
 	must(t, set, 0, req("d"))
 	mustReconfigure(t, set, 0, Config{Type: "t", Names: numbered("t", 6)})
@@ -266,7 +266,7 @@ func TestListedBecomesCounted(t *testing.T) {
 // no more, and in one answer they would not fit.
 func TestTooManyMadeUpNames(t *testing.T) {
 	set := counted(t, MaxUnits)
-	refuse(t, set, 0, Request{ID: "v1", Type: "t", Count: MaxCapacity + 1}, ErrTooMany)
+	refuse(t, set, 0, Request{ID: "v1", Type: "t", Ask: Ask{Count: MaxCapacity + 1}}, ErrTooMany)
 	must(t, set, 0, weighs("weighs", MaxUnits), "t-1")
 }
 
@@ -274,7 +274,7 @@ func TestTooManyMadeUpNames(t *testing.T) {
 // that the lock delay keeps, are not made up again.
 func TestMadeUpNamesRunOut(t *testing.T) {
 	p := counted(t, MaxUnits).types["t"]
-	r := &request{Request: Request{Count: 2}, units: 2, pool: p}
+	r := &request{Request: Request{Ask: Ask{Count: 2}}, units: 2, pool: p}
 	for free, fits := range map[int]bool{2: true, 1: false, 0: false} {
 		p.locks = lastMadeUp - free
 		if p.fits(r) != fits {

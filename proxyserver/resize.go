@@ -49,7 +49,7 @@ func resize(set *pool.Set, now time.Duration, req leaseapi.ResizeRequest) (pool.
 	to := req.Count
 	if req.Items != nil {
 		held, _ := set.Held(now, req.Name) // if nobody holds it, the resize says so
-		units, err := set.Units(pool.Request{Type: held.Type, Items: *req.Items, HasItems: true, Weighted: true})
+		units, err := set.Units(pool.Request{Type: held.Type, Ask: pool.Ask{Items: *req.Items, HasItems: true, Weighted: true}})
 		if err != nil && held.Generation == req.Generation {
 			return held, err
 		}

@@ -148,7 +148,7 @@ func TestNoOtherHost(t *testing.T) {
 func TestUnitsAndKeys(t *testing.T) {
 	p := page.Pool{PoolStatus: pool.PoolStatus{
 		Type: "mem", Counted: true, Unit: "1Mi", Capacity: 8192, Limit: 6000, InUse: 928, Waiting: 1,
-		Leases:  []pool.Lease{{Name: "mem-1", Owner: "holder<", Units: 928, Key: "obj<1", Overcommit: true}},
+		Leases:  []pool.Lease{{Name: "mem-1", Owner: "holder<", Units: 928, Ask: pool.Ask{Key: "obj<1", Overcommit: true}}},
 		Waiters: []pool.WaiterStatus{{ID: "w", Place: 1, Units: 512, Key: "obj<1", KeyHolder: "holder<", Reason: "key"}},
 	}}
 	made := view(false).Pool(p, pool.Part{}, page.Day{})

@@ -56,10 +56,10 @@ func TestCommitAndLoad(t *testing.T) {
 		t.Errorf("a new store holds %+v, %v", snap, err)
 	}
 	full := pool.Lease{
-		Name: "n", Type: "t", Generation: 7, Owner: "red\x00me", RequestID: "r", Count: 2, Units: 1, TTL: time.Hour,
+		Name: "n", Type: "t", Generation: 7, Owner: "red\x00me", RequestID: "r", Ask: pool.Ask{Count: 2}, Units: 1, TTL: time.Hour,
 		Granted: 3, ReleaseAt: 4, Provisional: true, Broken: "why", Expires: 5,
 	}
-	plain := pool.Lease{Name: "p", Type: "t", Generation: 8, Count: 2, Units: 1, TTL: time.Minute, Granted: 3, Expires: 6}
+	plain := pool.Lease{Name: "p", Type: "t", Generation: 8, Ask: pool.Ask{Count: 2}, Units: 1, TTL: time.Minute, Granted: 3, Expires: 6}
 	ended, forgotten := pool.Ended{ID: "over", Until: 9, Removed: "why"}, pool.Ended{ID: "long over", Until: 8}
 	for _, b := range []store.Batch{
 		{Clock: 3, Generation: 9, Changes: []pool.Change{
@@ -180,7 +180,7 @@ func TestMetaText(t *testing.T) {
 // To delete what is not there changes nothing of the records before and after it.
 func TestDeleteOfNothing(t *testing.T) {
 	lease := func(name string) pool.Lease {
-		return pool.Lease{Name: name, Type: "t", Generation: 1, Count: 1, Units: 1, TTL: 1}
+		return pool.Lease{Name: name, Type: "t", Generation: 1, Ask: pool.Ask{Count: 1}, Units: 1, TTL: 1}
 	}
 	snap := kept(t,
 		[]pool.Change{{Kind: pool.Granted, Leases: []pool.Lease{lease("b"), lease("d")}}},

@@ -65,7 +65,7 @@ func grown(t testing.TB) ([]byte, pool.Snapshot) {
 		}
 	}
 	lease := func(i int, g uint64) pool.Lease {
-		return pool.Lease{Name: fmt.Sprintf("n-%03d", i), Type: "t", Generation: g, Owner: fmt.Sprintf("owner-%d", g), Count: 1, TTL: time.Hour}
+		return pool.Lease{Name: fmt.Sprintf("n-%03d", i), Type: "t", Generation: g, Owner: fmt.Sprintf("owner-%d", g), Ask: pool.Ask{Count: 1}, TTL: time.Hour}
 	}
 	var g uint64
 	for round := range 4 {

@@ -46,11 +46,11 @@ func TestFormat1(t *testing.T) {
 		l[3].ReleaseAt, l[4].Expires = 1, 1
 	}
 	want := []pool.Lease{
-		{Name: "quota-0", Type: "quota", Generation: g, Count: 1, Units: 1, TTL: 4 * time.Hour},
-		{Name: "quota-1", Type: "quota", Generation: g + 1, Owner: "job-1", RequestID: "one", Count: 2, Units: 1, TTL: 7 * time.Minute},
-		{Name: "quota-2", Type: "quota", Generation: g + 2, Owner: "job-1", RequestID: "one", Count: 2, Units: 1, TTL: 5 * time.Minute, Provisional: true},
-		{Name: "quota-3", Type: "quota", Generation: g + 3, Owner: "job-2", RequestID: "two", Count: 1, Units: 1, TTL: 10 * time.Minute, ReleaseAt: 1},
-		{Name: "quota-4", Type: "quota", Generation: g + 4, Owner: "job 3", RequestID: "three", Count: 1, Units: 1, TTL: time.Hour, Provisional: true, Broken: "the account is gone", Expires: 1},
+		{Name: "quota-0", Type: "quota", Generation: g, Ask: pool.Ask{Count: 1}, Units: 1, TTL: 4 * time.Hour},
+		{Name: "quota-1", Type: "quota", Generation: g + 1, Owner: "job-1", RequestID: "one", Ask: pool.Ask{Count: 2}, Units: 1, TTL: 7 * time.Minute},
+		{Name: "quota-2", Type: "quota", Generation: g + 2, Owner: "job-1", RequestID: "one", Ask: pool.Ask{Count: 2}, Units: 1, TTL: 5 * time.Minute, Provisional: true},
+		{Name: "quota-3", Type: "quota", Generation: g + 3, Owner: "job-2", RequestID: "two", Ask: pool.Ask{Count: 1}, Units: 1, TTL: 10 * time.Minute, ReleaseAt: 1},
+		{Name: "quota-4", Type: "quota", Generation: g + 4, Owner: "job 3", RequestID: "three", Ask: pool.Ask{Count: 1}, Units: 1, TTL: time.Hour, Provisional: true, Broken: "the account is gone", Expires: 1},
 	}
 	if !reflect.DeepEqual(snap.Leases, want) {
 		t.Errorf("leases\n%+v, want\n%+v", snap.Leases, want)
@@ -95,11 +95,11 @@ func TestFormat2(t *testing.T) {
 		snap.Leases[i].Granted = 0
 	}
 	want := []pool.Lease{
-		{Name: "quota-0", Type: "quota", Generation: g, Owner: "job-1", RequestID: "one", Count: 2, Units: 1, TTL: 7 * time.Minute, Provisional: true},
-		{Name: "quota-1", Type: "quota", Generation: g + 1, Owner: "job-1", RequestID: "one", Count: 2, Units: 1, TTL: 7 * time.Minute, Provisional: true},
-		{Name: "quota-2", Type: "quota", Generation: g + 2, Count: 1, Units: 1, TTL: 4 * time.Hour},
-		{Name: "quota-4", Type: "quota", Generation: g + 4, Owner: "job-3", RequestID: "three", Count: 1, Units: 1, TTL: 5 * time.Minute, Provisional: true},
-		{Name: "paced-0", Type: "paced", Generation: g + 5, Owner: "job-1", RequestID: "four", Count: 1, Units: 1, TTL: 10 * time.Minute, Provisional: true},
+		{Name: "quota-0", Type: "quota", Generation: g, Owner: "job-1", RequestID: "one", Ask: pool.Ask{Count: 2}, Units: 1, TTL: 7 * time.Minute, Provisional: true},
+		{Name: "quota-1", Type: "quota", Generation: g + 1, Owner: "job-1", RequestID: "one", Ask: pool.Ask{Count: 2}, Units: 1, TTL: 7 * time.Minute, Provisional: true},
+		{Name: "quota-2", Type: "quota", Generation: g + 2, Ask: pool.Ask{Count: 1}, Units: 1, TTL: 4 * time.Hour},
+		{Name: "quota-4", Type: "quota", Generation: g + 4, Owner: "job-3", RequestID: "three", Ask: pool.Ask{Count: 1}, Units: 1, TTL: 5 * time.Minute, Provisional: true},
+		{Name: "paced-0", Type: "paced", Generation: g + 5, Owner: "job-1", RequestID: "four", Ask: pool.Ask{Count: 1}, Units: 1, TTL: 10 * time.Minute, Provisional: true},
 	}
 	if !reflect.DeepEqual(snap.Leases, want) {
 		t.Errorf("leases\n%+v, want\n%+v", snap.Leases, want)

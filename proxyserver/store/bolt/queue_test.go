@@ -14,12 +14,12 @@ import (
 // there when the store is opened again, with every field; and what is over is not.
 func TestCommitAndLoadQueue(t *testing.T) {
 	full := pool.Waiter{
-		Request: pool.Request{ID: "full", Type: "t", Count: 2, Items: 8, HasItems: true, Weighted: true, Key: "k", Coalesce: pool.Latest, Variant: "v", Overcommit: true, Owner: "red\x00me", TTL: time.Hour},
+		Request: pool.Request{ID: "full", Type: "t", Ask: pool.Ask{Count: 2, Items: 8, HasItems: true, Weighted: true, Key: "k", Coalesce: pool.Latest, Variant: "v", Overcommit: true}, Owner: "red\x00me", TTL: time.Hour},
 		Units:   3, Follows: "s",
 		Arrival: 7, Arrived: 3, HoldsUntil: 5, KeptUntil: 6,
 	}
 	waiter := func(id string, arrival uint64) *pool.Waiter {
-		return &pool.Waiter{Request: pool.Request{ID: id, Type: "t", Count: 1, TTL: 1}, Units: 1, Arrival: arrival, Arrived: 2}
+		return &pool.Waiter{Request: pool.Request{ID: id, Type: "t", Ask: pool.Ask{Count: 1}, TTL: 1}, Units: 1, Arrival: arrival, Arrived: 2}
 	}
 	anonymous := waiter("\x001", 6)
 	anonymous.Anonymous = true
@@ -27,10 +27,10 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	missed.HoldsUntil, missed.KeptUntil = 1, 2
 	lock, over := pool.Locked{Name: "n", Type: "t", Units: 4, Key: "k", Until: 9}, pool.Locked{Name: "o", Type: "t", Units: 1, Until: 8}
 	pace := pool.Pacing{Type: "t", Generation: 5, Start: 4, Count: 3}
-	extended := pool.Lease{Name: "e", Type: "t", Generation: 9, Count: 1, Units: 1, TTL: 7, Granted: 3, Expires: 6, Extended: true}
+	extended := pool.Lease{Name: "e", Type: "t", Generation: 9, Ask: pool.Ask{Count: 1}, Units: 1, TTL: 7, Granted: 3, Expires: 6, Extended: true}
 	small := pool.Lease{
 		Name: "s", Type: "t", Generation: 8, TTL: 7, Granted: 2,
-		Items: 9, HasItems: true, Weighted: true, Key: "j", Coalesce: pool.Once, Variant: "v", Overcommit: true, Units: 512,
+		Ask: pool.Ask{Items: 9, HasItems: true, Weighted: true, Key: "j", Coalesce: pool.Once, Variant: "v", Overcommit: true}, Units: 512,
 	}
 	resized := small
 	resized.Units, resized.Resizes = 256, 3

@@ -11,7 +11,7 @@ import (
 // Limits, and what was reported of leases that are held and of those that have ended,
 // are there when the store is opened again, with every field.
 func TestCommitAndLoadReports(t *testing.T) {
-	lease := pool.Lease{Name: "n", Type: "t", Generation: 3, RequestID: "r", Count: 1, Units: 1, TTL: time.Hour}
+	lease := pool.Lease{Name: "n", Type: "t", Generation: 3, RequestID: "r", Ask: pool.Ask{Count: 1}, Units: 1, TTL: time.Hour}
 	told := lease
 	told.Outcome = pool.OutcomeOK
 	ended := pool.Ended{ID: "e", Until: 9, Unconfirmed: true, Lease: pool.EndedLease{Type: "t", Owner: "red\x00me", Generation: 2, Units: 4, Limit: 5, Full: true}}

@@ -263,7 +263,7 @@ func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) 
 		if n%2 == 0 {
 			typ = "b"
 		}
-		set.Acquire(now, pool.Request{ID: id, Type: typ, Count: 1 + random.IntN(4), Owner: "o\x00" + id, TTL: time.Minute})
+		set.Acquire(now, pool.Request{ID: id, Type: typ, Ask: pool.Ask{Count: 1 + random.IntN(4)}, Owner: "o\x00" + id, TTL: time.Minute})
 	case n < 6:
 		set.Renew(now, ref, time.Duration(1+random.IntN(5))*time.Minute)
 	case n < 7:
@@ -288,7 +288,7 @@ func TestManyNames(t *testing.T) {
 		leases := make([]pool.Lease, n)
 		for i := range leases {
 			leases[i] = pool.Lease{
-				Name: fmt.Sprintf("quota-%d", i), Type: "quota", Generation: uint64(1795319510060286 + i), Count: n,
+				Name: fmt.Sprintf("quota-%d", i), Type: "quota", Generation: uint64(1795319510060286 + i), Ask: pool.Ask{Count: n},
 				RequestID: "r", Owner: strings.Repeat("https://ci.example.org/", 10), TTL: time.Hour, Granted: 5,
 			}
 		}

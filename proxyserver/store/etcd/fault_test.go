@@ -21,7 +21,7 @@ const patience = time.Minute
 
 func granted(name string, generation uint64) pool.Change {
 	return pool.Change{Kind: pool.Granted, Leases: []pool.Lease{{
-		Name: name, Type: "q", Generation: generation, Count: 1, TTL: time.Hour, RequestID: name,
+		Name: name, Type: "q", Generation: generation, Ask: pool.Ask{Count: 1}, TTL: time.Hour, RequestID: name,
 	}}}
 }
 

@@ -63,7 +63,7 @@ func writeQueue(t Table, c pool.Change) error {
 		}
 		w := c.Waiter
 		return putJSON(t, recordKey(keyWaiter, w.ID), waiterRecord{
-			Type: w.Type, asked: askedBy(w.Request), Units: w.Units, Follows: w.Follows,
+			Type: w.Type, asked: asked(w.Ask), Units: w.Units, Follows: w.Follows,
 			Owner: w.Owner, TTL: w.TTL,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 		})
@@ -106,8 +106,7 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 		}
 		snap.Waiters = append(snap.Waiters, pool.Waiter{
 			Request: pool.Request{
-				ID: name, Type: w.Type, Count: w.Count, Items: w.Items, HasItems: w.HasItems, Weighted: w.Weighted,
-				Key: w.Key, Coalesce: w.Coalesce, Variant: w.Variant, Overcommit: w.Overcommit, Owner: w.Owner, TTL: w.TTL,
+				ID: name, Type: w.Type, Owner: w.Owner, TTL: w.TTL, Ask: pool.Ask(w.asked),
 			},
 			Units:   cmp.Or(w.Units, w.Count), // older records have none
 			Follows: w.Follows,

@@ -144,8 +144,7 @@ func ended(key, payload []byte) (pool.Ended, error) {
 func (r leaseRecord) lease(name string) pool.Lease {
 	return pool.Lease{
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,
-		RequestID: r.RequestID, Count: r.Count, Items: r.Items, HasItems: r.HasItems, Weighted: r.Weighted,
-		Key: r.Key, Coalesce: r.Coalesce, Variant: r.Variant, Overcommit: r.Overcommit, Units: max(r.Units, 1), Resizes: r.Resizes,
+		RequestID: r.RequestID, Ask: pool.Ask(r.asked), Units: max(r.Units, 1), Resizes: r.Resizes,
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
 		Outcome: pool.OutcomeOf(r.Outcome), Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
 	}
@@ -163,7 +162,7 @@ func putLeases(t Table, leases []pool.Lease) error {
 func putLease(t Table, l *pool.Lease) error {
 	r := leaseRecord{
 		Type: l.Type, Generation: l.Generation, Owner: l.Owner,
-		RequestID: l.RequestID, asked: askedBy(l.Asked()), Resizes: l.Resizes,
+		RequestID: l.RequestID, asked: asked(l.Ask), Resizes: l.Resizes,
 		TTL: l.TTL, Granted: l.Granted, ReleaseAt: l.ReleaseAt, Provisional: l.Provisional,
 		Outcome: l.Outcome.String(), Broken: l.Broken, Extended: l.Extended,
 	}
