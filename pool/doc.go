@@ -63,11 +63,11 @@
 //   - pool.go: a pool, its names, leases and requests, which refer to each other
 //   - estimate.go: why a waiter waits, and for how long; outlook.go: when leases
 //     are expected to end
-//   - adapt.go, limit.go, stock.go, pace.go, history.go, ended.go, recalled.go,
-//     ordered.go, timer.go: one idea each, which knows nothing of pools: how reports move
-//     a limit, how many units may be in use, free names, the time between grants, how
-//     long leases were held, ended ids, names that are remembered for a while, a heap,
-//     times at which something is due
+//   - adapt.go, limit.go, pace.go, history.go, ended.go, recalled.go, ordered.go,
+//     timer.go: one idea each, which knows nothing of pools: how reports move a limit,
+//     how many units may be in use, the time between grants, how long leases were held,
+//     ended ids, names that are remembered for a while, a heap, times at which something
+//     is due
 //   - check.go, units.go: what is wrong with a configuration, and how many units a
 //     request takes of a pool
 //   - config.go, cost.go, names.go, lease.go, result.go, account.go, request.go, coalesce.go,

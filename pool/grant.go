@@ -52,7 +52,7 @@ func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 	}
 	count := p.leasesFor(r)
 	p.spend(g.now, r.units, g.generation+uint64(count))
-	for _, name := range p.stock.take(count, g.used) {
+	for _, name := range g.take(p, count) {
 		g.generation++
 		g.install(Lease{
 			Name: name, Type: p.Type, Generation: g.generation, Owner: r.Owner, RequestID: id,
@@ -63,9 +63,8 @@ func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 	leases := r.values()
 	c := g.note(Granted)
 	c.ID, c.Leases, c.WasQueued, c.Took = r.ID, leases, wasQueued && !r.Anonymous, g.now-r.arrived
-	if p.stock.counted {
-		g.named[p.Type] = p.stock.last
-		g.note(Named).Naming = &Naming{Type: p.Type, Last: p.stock.last}
+	if p.counted() {
+		g.note(Named).Naming = &Naming{Type: p.Type, Last: g.named[p.Type]}
 	}
 	if p.pace() > 0 {
 		p.pacing = Pacing{Type: p.Type, Generation: p.rhythm.generation, Start: p.rhythm.start, Count: p.rhythm.count}
@@ -73,6 +72,26 @@ func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 		g.note(Paced).Pacing = &pacing
 	}
 	return leases
+}
+
+// take returns names for count leases of p; there must be as many. A listed pool takes
+// them from its stock. A counted pool makes up names that are not in use.
+func (g *ledger) take(p *pool, count int) []string {
+	if !p.counted() {
+		taken := p.stock[:count]
+		p.stock = p.stock[count:]
+		return taken
+	}
+	names := make([]string, 0, count)
+	last := g.named[p.Type]
+	for len(names) < count {
+		last = last%lastMadeUp + 1
+		if name := madeUp(p.Type, last); !g.used(name) {
+			names = append(names, name)
+		}
+	}
+	g.named[p.Type] = last
+	return names
 }
 
 // install makes l the lease of its name, granted to r if that is still known.

@@ -17,7 +17,7 @@ func (g *ledger) free(sl *slot) {
 		g.recall(sl)
 		return
 	}
-	sl.pool.stock.put(sl.name)
+	sl.pool.stock = append(sl.pool.stock, sl.name)
 	g.touch(sl.pool)
 }
 

@@ -16,7 +16,7 @@ type pool struct {
 	touched bool // among ledger.touched
 
 	limit     limit
-	stock     stock
+	stock     []string        // of a listed pool: the names that nobody holds; what is free longest comes first
 	held      ordered[*lease] // by generation: what is held longest comes first
 	heldUnits int
 	past      history // how long leases were held
@@ -85,7 +85,7 @@ func (p *pool) leasesLeft() int {
 	if p.counted() {
 		return lastMadeUp - p.held.Len() - p.locks
 	}
-	return len(p.stock.free)
+	return len(p.stock)
 }
 
 // hasRoom reports whether units may be in use beside inUse others. What is above

@@ -75,15 +75,14 @@ func (g *ledger) configure(configs []Config) {
 // refill makes the stock of p the names that are p's and nobody holds. Those
 // that were free before stay first.
 func (g *ledger) refill(p *pool) {
-	p.stock.counted, p.stock.typ, p.stock.last = p.counted(), p.Type, g.named[p.Type]
-	p.stock.free = slices.DeleteFunc(p.stock.free, func(name string) bool { return g.slots[name].pool != p })
-	free := make(map[string]bool, len(p.stock.free))
-	for _, name := range p.stock.free {
+	p.stock = slices.DeleteFunc(p.stock, func(name string) bool { return g.slots[name].pool != p })
+	free := make(map[string]bool, len(p.stock))
+	for _, name := range p.stock {
 		free[name] = true
 	}
 	for _, name := range p.Names {
 		if g.slots[name].free() && !free[name] {
-			p.stock.put(name)
+			p.stock = append(p.stock, name)
 		}
 	}
 }

@@ -233,8 +233,8 @@ func (m *sim) leaveAll() {
 	}
 	m.audit()
 	for _, p := range m.set.pools {
-		if !p.counted() && len(p.stock.free) != p.Capacity() {
-			m.failf("pool %s: %d of %d names are free at the end", p.Type, len(p.stock.free), p.Capacity())
+		if !p.counted() && len(p.stock) != p.Capacity() {
+			m.failf("pool %s: %d of %d names are free at the end", p.Type, len(p.stock), p.Capacity())
 		}
 	}
 }

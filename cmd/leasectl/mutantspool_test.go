@@ -52,7 +52,7 @@ var poolMutants = []mutant{
 		"./pool", "TestKeyOutlivesRestart", false},
 	{"a name is made up again after a restart", "pool/restore.go", "\t\tg.named[n.Type] = n.Last\n", "\t\t_ = n\n",
 		"./pool", "TestMadeUpNamesDoNotComeBack", true},
-	{"a name that is held is made up", "pool/stock.go", "; !used(name) {", "; true {",
+	{"a name that is held is made up", "pool/grant.go", "; !g.used(name) {", "; true {",
 		"./pool", "TestListedBecomesCounted", false},
 	{"a request gets more names than a pool can tell apart", "pool/pool.go", "case p.leasesFor(r) > MaxCapacity:", "case false:",
 		"./pool", "TestTooManyMadeUpNames", false},
