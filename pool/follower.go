@@ -45,11 +45,11 @@ func (g *ledger) takeTurn(lead, f *request) {
 	f.followers = append(queue{lead}, lead.followers...)
 	lead.followers = nil
 	lead.pool.following++
-	g.tell(f)
+	g.adopt(f)
 }
 
-// tell makes the followers of lead know it as their leader.
-func (g *ledger) tell(lead *request) {
+// adopt makes lead the leader of those that it has as followers.
+func (g *ledger) adopt(lead *request) {
 	for _, f := range lead.followers {
 		f.leader = lead
 		g.noteWaiter(Joined, f)
@@ -104,7 +104,7 @@ func (g *ledger) promote(r *request) {
 		g.enter(first)
 	}
 	g.noteWaiter(Queued, first)
-	g.tell(first)
+	g.adopt(first)
 	if err := p.never(first); err != nil {
 		g.drop(first, err) // and so on with the next
 	}

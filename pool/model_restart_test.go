@@ -208,7 +208,7 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		m.pauses[pause.Type] = pause
 	}
 	m.configure(configs)
-	m.makeUp()
+	m.compensate()
 	return m
 }
 

@@ -209,8 +209,8 @@ func (m *model) goes(r *modelRequest) {
 	}
 }
 
-// makeUp is what a restart or a stall does for leases and waiters.
-func (m *model) makeUp() {
+// compensate is what a restart or a stall does for leases and waiters.
+func (m *model) compensate() {
 	for _, l := range m.leases {
 		if l.Broken != "" || l.Extended {
 			continue

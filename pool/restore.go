@@ -32,7 +32,7 @@ func New(configs []Config, snapshot Snapshot) (*Set, error) {
 		return nil, fmt.Errorf("restore leases: %w", err)
 	}
 	s.configure(configs)
-	s.makeUp()
+	s.compensate()
 	s.Advance(s.now)
 	return s, nil
 }
@@ -155,8 +155,8 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 	return nil
 }
 
-// restoreWaiter puts a waiter into its queue. Whoever was missed before is
-// so still; the others will be.
+// restoreWaiter puts a waiter into its queue. One that was missed before the restart
+// stays so. The others are missed by [ledger.compensate].
 func (g *ledger) restoreWaiter(w Waiter) {
 	r := &request{Request: w.Request, units: w.Units, pool: g.restorePool(w.Type), arrival: w.Arrival, arrived: w.Arrived}
 	g.restorePlace(r, g.requests[w.Follows])

@@ -157,7 +157,7 @@ func (m *sim) stall(d time.Duration) {
 	m.count("stalls")
 	m.clock += d
 	m.now += d
-	m.makeUp()
+	m.compensate()
 	due := m.model.pass(m.now)
 	m.set.Stalled(m.now)
 	m.take()

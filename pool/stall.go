@@ -8,12 +8,13 @@ import "time"
 // come before any other call with such a now, which would do first what was due.
 func (s *Set) Stalled(now time.Duration) {
 	s.now = max(s.now, now)
-	s.makeUp()
+	s.compensate()
 	s.Advance(s.now)
 }
 
-// makeUp makes up for a time in which nobody was heard.
-func (g *ledger) makeUp() {
+// compensate makes up for a time in which no client was heard: leases get their full TTL
+// again, and waiters get time to come back.
+func (g *ledger) compensate() {
 	for _, p := range g.pools {
 		for _, l := range p.byGrant() {
 			g.extend(l)

@@ -102,7 +102,7 @@ var mutantList = []mutant{
 		"./proxyserver", "TestStall", false},
 	{"a slow disk is taken for a stall", "proxyserver/term.go", "commits.Go(func() { t.awaitCommit(b) })", "t.awaitCommit(b)",
 		"./proxyserver", "TestSlowDiskIsNoStall", false},
-	{"a stall is made up for after what was due", "pool/stall.go", "\ts.makeUp()\n", "\ts.Advance(s.now)\n\ts.makeUp()\n",
+	{"a stall is made up for after what was due", "pool/stall.go", "\ts.compensate()\n", "\ts.Advance(s.now)\n\ts.compensate()\n",
 		"./pool", "TestStallComesBeforeWhatIsDue", true},
 	{"what is broken has no lock delay", "pool/grant.go", "why != Released && delay > 0", "why == Expired && delay > 0",
 		"./pool", "TestLockDelay", true},
