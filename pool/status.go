@@ -46,7 +46,7 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 	case r == nil && s.ended.has(id):
 		return Status{State: StateEnded, Why: s.ended.why(id)}, true
 	case r == nil:
-		return Status{State: StateEnded}, false
+		return Status{}, false
 	case !r.queued():
 		return Status{State: StateGranted, Leases: r.values()}, true
 	}
@@ -57,18 +57,16 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 func (g *ledger) standing(r *request) Status {
 	p := r.pool
 	lead := r.lead()
-	if !lead.queued() {
-		return Status{
-			State: StateJoined, Length: len(p.queue), Follows: lead.ID,
-			InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
-			Units: r.units, Key: r.Key, KeyHolder: p.keyHolder(r.Key),
-			Reason: leaseapi.WaitJoined, Oldest: p.oldest(),
-		}
+	var st Status
+	if lead.queued() {
+		st = g.describe(lead, p.queue.index(lead)+1, len(p.queue))
+		st.Units = r.units
+	} else {
+		st = p.status(r)
+		st.State, st.Length, st.Reason = StateJoined, len(p.queue), leaseapi.WaitJoined
 	}
-	place := p.queue.index(lead) + 1
-	st := g.describe(lead, place, len(p.queue), p.before(place))
 	if lead != r {
-		st.Follows, st.Units = lead.ID, r.units
+		st.Follows = lead.ID
 	}
 	return st
 }
@@ -83,28 +81,30 @@ func (p *pool) oldest() *Lease {
 	return &oldest
 }
 
-// prospect returns where r would stand if it waited: behind all, and with all others
-// there.
+// prospect returns where r, which is not queued, would stand if it were, with its client
+// connected.
 func (g *ledger) prospect(r *request) Status {
 	p := r.pool
 	place := p.queue.search(r) + 1
 	r.key, r.active = p.keys[r.Key], true
-	return g.describe(r, place, len(p.queue)+1, p.before(place))
+	return g.describe(r, place, len(p.queue)+1)
 }
 
-// describe returns the status of r at place, if those ahead want before units.
-func (g *ledger) describe(r *request, place, length, before int) Status {
+// describe returns the status of r at a place of a queue of that length.
+func (g *ledger) describe(r *request, place, length int) Status {
 	p := r.pool
-	st := Status{
-		State: StateQueued,
-		Place: place, Length: length,
-		InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
-		Units: r.units, Key: r.Key, KeyHolder: p.keyHolder(r.Key),
-		Reason: g.reason(p, r),
-		Oldest: p.oldest(),
-	}
-	st.Estimate, st.EstimateMax = g.estimate(p, before, r)
+	st := p.status(r)
+	st.State, st.Place, st.Length, st.Reason = StateQueued, place, length, g.reason(p, r)
+	st.Estimate, st.EstimateMax = g.estimate(p, p.before(place), r)
 	return st
+}
+
+// status returns what is the same of r wherever it stands.
+func (p *pool) status(r *request) Status {
+	return Status{
+		InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
+		Units: r.units, Key: r.Key, KeyHolder: p.keyHolder(r.Key), Oldest: p.oldest(),
+	}
 }
 
 // ExhaustedError is the [ErrExhausted] of a request that does not wait. It says where
