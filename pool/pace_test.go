@@ -2,6 +2,7 @@ package pool
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -239,5 +240,26 @@ func TestPaceEstimate(t *testing.T) {
 	must(t, set, 0, req("b"))
 	if st, _ := set.Status(0, "b"); st.Estimate != 0 {
 		t.Errorf("estimate %v, want none", st.Estimate)
+	}
+}
+
+// A pool that is taken out, and has no lease, leaves no pace in a store.
+func TestPaceOfAPoolThatIsGone(t *testing.T) {
+	set := paced(t, 1)
+	firm(t, set, 0, "a", "t-0")
+	set.Release(1*s, Ref{Name: "t-0"}, 0)
+	set.Drain()
+	mustReconfigure(t, set, 2*s, of("u", "u-0"))
+	var paces []Pacing
+	for _, c := range set.Drain() {
+		if c.Kind == Paced {
+			paces = append(paces, *c.Pacing)
+		}
+	}
+	if want := []Pacing{{Type: "t"}}; !slices.Equal(paces, want) {
+		t.Errorf("paces %+v, want %+v", paces, want)
+	}
+	if snap := set.Snapshot(); len(snap.Paced) > 0 {
+		t.Errorf("the snapshot has %+v", snap.Paced)
 	}
 }
