@@ -49,9 +49,9 @@ func newBatch(generation uint64) *batch {
 	return &batch{generation: generation, arrived: never, done: make(chan struct{})}
 }
 
-// add notes a change, and the calls that learn of it when it is durable. That
-// somebody waits changes no answer, so none waits for it to be durable.
-func (b *batch) add(c *pool.Change, calls []*call) {
+// add notes a change, and the calls that learn of it when it is durable. A change that
+// only says that somebody waits is not urgent: no answer depends on it.
+func (b *batch) add(c *pool.Change, calls []call) {
 	b.changes = append(b.changes, *c)
 	if c.Kind == pool.Queued || c.Kind == pool.Joined {
 		b.arrived = min(b.arrived, c.Waiter.Arrived)

@@ -198,7 +198,7 @@ func (t *term) collect() {
 		if c.Kind == pool.Queued && (c.Waiter.Anonymous || !t.durable()) {
 			continue
 		}
-		var calls []*call
+		var calls []call
 		if c.Kind == pool.Granted || c.Kind == pool.Dropped {
 			calls = t.waiting.remove(c.ID)
 		}

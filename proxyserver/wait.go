@@ -51,7 +51,7 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 // askAside is ask on the stack of another goroutine, for an r that will wait. To
 // decide takes more stack than to wait, and a stack that has grown is hardly ever made
 // smaller.
-func (t *term) askAside(r *request) (out outcome, c *call) {
+func (t *term) askAside(r *request) (out outcome, c call) {
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -68,7 +68,7 @@ func (t *term) askAside(r *request) (out outcome, c *call) {
 }
 
 // ask returns the outcome of r, or, if r has to wait, what waits for it.
-func (t *term) ask(r *request) (out outcome, c *call) {
+func (t *term) ask(r *request) (out outcome, c call) {
 	var at pool.Place // of r, if it waits
 	var known = true  // it has waited before, since this server began
 	err := t.do(func(set *pool.Set, now time.Duration) {
@@ -82,7 +82,7 @@ func (t *term) ask(r *request) (out outcome, c *call) {
 		}
 		out.leases, out.err = set.Acquire(now, r.Request)
 		if out.err == nil && out.leases == nil {
-			c = newCall()
+			c = make(call, 1)
 			at, _ = set.Place(now, r.ID)
 			known = t.waiting[r.ID] != nil
 			r.wait = t.waitOf(r, at.Waited)
@@ -157,7 +157,7 @@ func (t *term) waitOf(r *request, waited time.Duration) time.Duration {
 
 // await waits with c for its outcome, until the client goes, or the time of a
 // slice or of the whole wait is over.
-func (t *term) await(ctx context.Context, r *request, c *call) outcome {
+func (t *term) await(ctx context.Context, r *request, c call) outcome {
 	limit := r.wait
 	switch {
 	case r.crowded && !r.Anonymous:
@@ -168,7 +168,7 @@ func (t *term) await(ctx context.Context, r *request, c *call) outcome {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case out := <-c.outcome:
+	case out := <-c:
 		return out
 	case <-t.failed:
 		return outcome{err: t.failure()}
@@ -180,7 +180,7 @@ func (t *term) await(ctx context.Context, r *request, c *call) outcome {
 }
 
 // leave ends the wait of a call whose client has gone.
-func (t *term) leave(r *request, c *call) outcome {
+func (t *term) leave(r *request, c call) outcome {
 	return t.endWait(r.ID, c, func(set *pool.Set, now time.Duration) (outcome, bool) {
 		t.detach(set, now, r.ID, c, 0)
 		return outcome{err: errGone}, false
@@ -189,7 +189,7 @@ func (t *term) leave(r *request, c *call) outcome {
 
 // endSlice ends the wait of a call whose time is over: for the whole request,
 // unless a later call said that it may wait on.
-func (t *term) endSlice(r *request, c *call) outcome {
+func (t *term) endSlice(r *request, c call) outcome {
 	return t.endWait(r.ID, c, func(set *pool.Set, now time.Duration) (outcome, bool) {
 		// A request that joined a run under way is not withdrawn: its wait is over.
 		if now >= t.waiting[r.ID].until && set.Withdraw(now, r.ID) {
@@ -201,9 +201,10 @@ func (t *term) endSlice(r *request, c *call) outcome {
 	})
 }
 
-// endWait ends the wait of c with op, unless its outcome is decided already. op
-// returns the outcome, or that it has decided it for all calls of the request.
-func (t *term) endWait(id string, c *call, op func(set *pool.Set, now time.Duration) (out outcome, decided bool)) outcome {
+// endWait ends the wait of c with op, unless its outcome is decided already. op returns
+// the outcome of c, or decided: then the pools have decided it for all calls of the
+// request, and it is on its way to c.
+func (t *term) endWait(id string, c call, op func(set *pool.Set, now time.Duration) (out outcome, decided bool)) outcome {
 	var out outcome
 	decided := false
 	err := t.do(func(set *pool.Set, now time.Duration) {
@@ -216,7 +217,7 @@ func (t *term) endWait(id string, c *call, op func(set *pool.Set, now time.Durat
 		return outcome{err: err}
 	case err != nil || decided: // a halt answers all who wait
 		select {
-		case out = <-c.outcome:
+		case out = <-c:
 		case <-t.failed:
 			out.err = t.failure()
 		}
@@ -226,7 +227,7 @@ func (t *term) endWait(id string, c *call, op func(set *pool.Set, now time.Durat
 
 // detach ends the wait of c without an outcome. Its request keeps its place as
 // [pool.Set.Detach] says.
-func (t *term) detach(set *pool.Set, now time.Duration, id string, c *call, linger time.Duration) {
+func (t *term) detach(set *pool.Set, now time.Duration, id string, c call, linger time.Duration) {
 	t.waiting.detach(id, c)
 	set.Detach(now, id, linger)
 }

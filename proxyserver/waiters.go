@@ -7,13 +7,9 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// call is one connection that waits for the outcome of a request. It is either
-// in waiters or in a delivery, never in both, so it gets one outcome.
-type call struct {
-	outcome chan outcome // holds one
-}
-
-func newCall() *call { return &call{make(chan outcome, 1)} }
+// call is one connection that waits for the outcome of a request. It has room for one
+// outcome, and gets no second: it is either in waiters or in a delivery, never in both.
+type call chan outcome
 
 // outcome is how the wait of a call ends.
 type outcome struct {
@@ -25,19 +21,19 @@ type outcome struct {
 
 // delivery is an outcome on its way to the calls that wait for it.
 type delivery struct {
-	calls []*call
+	calls []call
 	outcome
 }
 
 func (d delivery) send() {
 	for _, c := range d.calls {
-		c.outcome <- d.outcome
+		c <- d.outcome
 	}
 }
 
 // waiter is a queued request and the calls that wait for it.
 type waiter struct {
-	calls []*call
+	calls []call
 	until time.Duration // the end of the wait on the lease clock, by what the latest call said
 }
 
@@ -46,7 +42,7 @@ type waiter struct {
 type waiters map[string]*waiter
 
 // attach makes c wait for the request id.
-func (ws waiters) attach(id string, c *call, until time.Duration) {
+func (ws waiters) attach(id string, c call, until time.Duration) {
 	w := ws[id]
 	if w == nil {
 		w = &waiter{}
@@ -57,20 +53,20 @@ func (ws waiters) attach(id string, c *call, until time.Duration) {
 }
 
 // contains reports whether c still waits for the request id.
-func (ws waiters) contains(id string, c *call) bool {
+func (ws waiters) contains(id string, c call) bool {
 	w := ws[id]
 	return w != nil && slices.Contains(w.calls, c)
 }
 
 // detach ends the wait of c without an outcome. The waiter stays until the pools
 // grant or drop its request.
-func (ws waiters) detach(id string, c *call) {
+func (ws waiters) detach(id string, c call) {
 	w := ws[id]
-	w.calls = slices.DeleteFunc(w.calls, func(other *call) bool { return other == c })
+	w.calls = slices.DeleteFunc(w.calls, func(other call) bool { return other == c })
 }
 
 // remove returns the calls that waited for the request id.
-func (ws waiters) remove(id string) []*call {
+func (ws waiters) remove(id string) []call {
 	w := ws[id]
 	if w == nil {
 		return nil
