@@ -2,9 +2,7 @@ package proxyserver
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -77,8 +75,10 @@ func (t *term) ask(r *request) (out outcome, c call) {
 			r.ID = anonymousID(t.lastAnonymous)
 		}
 		r.counted = set.Counted(r.Type)
-		if out.err = r.checkAnswer(set, now); out.err != nil {
-			return
+		if r.ours { // a client of version 1 reads any answer, which has the names alone
+			if out.err = checkAnswer(set, now, r.Request); out.err != nil {
+				return
+			}
 		}
 		out.leases, out.err = set.Acquire(now, r.Request)
 		if out.err == nil && out.leases == nil {
@@ -99,45 +99,6 @@ func (t *term) ask(r *request) (out outcome, c call) {
 		t.log.queued(r.Request, at)
 	}
 	return out, c
-}
-
-// besideNames is how many bytes there are for each lease beside twice its name, at most: in
-// an answer 59, and in the handle of a client, which has the name once, 72. What is left
-// is for all else that is in them.
-const besideNames = 80
-
-// checkAnswer refuses a new request for so many leases that no client of ours would read
-// the answer to its grant, or its own handle, nor what is said of them later. A client of
-// version 1, which is told the names alone, reads what it asked for.
-func (r *request) checkAnswer(set *pool.Set, now time.Duration) error {
-	if !r.ours || r.Count <= leaseapi.MaxBody/(2*longestInJSON+besideNames) || r.counted && r.Weighted {
-		return nil
-	}
-	if _, _, known := set.Request(now, r.ID); known {
-		return nil
-	}
-	capacity, longest := set.Extent(r.Type, sizeInJSON)
-	most := leaseapi.MaxBody / (2*longest + besideNames)
-	if r.Count <= most || r.Count > capacity { // or the pools refuse it
-		return nil
-	}
-	return fmt.Errorf("%w in one answer: %d asked for, and with names as long as these %d have room", pool.ErrTooMany, r.Count, most)
-}
-
-// longestInJSON is the most that sizeInJSON returns: <, > and & take six bytes each.
-const longestInJSON = 6 * leaseapi.MaxName
-
-// sizeInJSON is how many bytes a name takes, without its quotes. It is asked of all names
-// of a pool while nobody else is served, so encoding/json is asked of few.
-func sizeInJSON(name string) int {
-	for i := range len(name) {
-		switch c := name[i]; {
-		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&': // may be escaped
-			text, _ := json.Marshal(name) // a string always has one
-			return len(text) - len(`""`)
-		}
-	}
-	return len(name)
 }
 
 // anonymousID is the id under which the pools know a request that has none. No

@@ -78,7 +78,7 @@ var wireMutants = []mutant{
 		"./trap/child", "TestPeakOfCgroup", false},
 	{"a refusal names the page of no request", "proxyserver/acquire.go", "\tqueued.Page = \"\" // the request is not in the queue: no page shows it\n", "",
 		"./proxyserver", "TestRefusalTells", false},
-	{"a name counts in the bound of an answer without what JSON escapes", "proxyserver/wait.go", "set.Extent(r.Type, sizeInJSON)", "set.Extent(r.Type, func(name string) int { return len(name) })",
+	{"a name counts in the bound of an answer without what JSON escapes", "proxyserver/answersize.go", "set.Extent(q.Type, sizeInJSON)", "set.Extent(q.Type, func(name string) int { return len(name) })",
 		"./proxyserver", "TestAnswersThatAreTooLong", false},
 	{"a socket is taken away in doubt", "holder/socket.go", "\treturn false, err\n}", "\treturn false, nil\n}",
 		"./holder", "TestListenSocketInDoubt", false},
