@@ -31,6 +31,9 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bo
 	return c, ok
 }
 
+// asksForTokens reports whether calls need a token.
+func (h *handler) asksForTokens() bool { return *h.tokens.Load() != nil }
+
 func (h *handler) identify(r *http.Request) (caller, bool) {
 	tokens := *h.tokens.Load()
 	if tokens == nil {

@@ -227,17 +227,18 @@ func (t *term) commitDue(now time.Duration) time.Duration {
 		return never
 	}
 	held, waiting := t.set.Busy()
-	saved, arrivals := t.saved, later(t.open.arrived, busyEvery)
-	if t.open.urgent || t.open.saveClock { // somebody commits it
-		saved, arrivals = now, never
-	}
 	every := idleEvery
 	if held+waiting > 0 {
 		every = busyEvery
 	}
+	saved := t.saved
+	committed := t.open.urgent || t.open.saveClock // by somebody, and the clock with it
+	if committed {
+		saved = now
+	}
 	due := saved + min(every, max(firstSave, saved-t.clock.base))
-	if held == 0 && arrivals < never {
-		return max(due, arrivals) // the clock was not saved for longer: nothing was held
+	if came := t.open.arrived; held == 0 && came < never && !committed {
+		due = max(due, came+busyEvery) // else at once, if the clock was saved long ago
 	}
 	return due
 }

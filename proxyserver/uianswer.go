@@ -10,8 +10,6 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
-func (h *handler) asksForTokens() bool { return *h.tokens.Load() != nil }
-
 // operates reports whether c may do what an operator does, from a page. Without
 // tokens nobody may: a page cannot tell people apart then.
 func (h *handler) operates(c caller) bool { return h.asksForTokens() && c.admin }
