@@ -90,21 +90,16 @@ func (m *Counts) writeResizes(t *promtext.Text, types []string) {
 
 // writeReports writes what holders said, and what that did to the limits.
 func (m *Counts) writeReports(t *promtext.Text, types []string) {
-	write := func(name, help, label string, values func(*poolCounts) map[string]uint64) {
-		t.Family(name, "counter", help)
-		for _, typ := range types {
-			of := values(m.pools[typ])
-			for _, value := range slices.Sorted(maps.Keys(of)) {
-				t.Sample(name, promtext.Labels{"type", typ, label, value}, float64(of[value]))
-			}
-		}
+	t.Family("leasectl_reports_total", "counter", "What holders said of their leases, as far as it counts.")
+	for _, typ := range types {
+		t.Sample("leasectl_reports_total", promtext.Labels{"type", typ, "outcome", leaseapi.OutcomeOK}, float64(m.pools[typ].reportsOK))
+		t.Sample("leasectl_reports_total", promtext.Labels{"type", typ, "outcome", leaseapi.OutcomeThrottled}, float64(m.pools[typ].reportsThrottled))
 	}
-	write("leasectl_reports_total", "What holders said of their leases, as far as it counts.", "outcome", func(p *poolCounts) map[string]uint64 {
-		return map[string]uint64{leaseapi.OutcomeOK: p.reportsOK, leaseapi.OutcomeThrottled: p.reportsThrottled}
-	})
-	write("leasectl_limit_moves_total", "Moves of the limit of a pool that adapts.", "how", func(p *poolCounts) map[string]uint64 {
-		return map[string]uint64{"cut": p.cuts, "rise": p.rises}
-	})
+	t.Family("leasectl_limit_moves_total", "counter", "Moves of the limit of a pool that adapts.")
+	for _, typ := range types {
+		t.Sample("leasectl_limit_moves_total", promtext.Labels{"type", typ, "how", "cut"}, float64(m.pools[typ].cuts))
+		t.Sample("leasectl_limit_moves_total", promtext.Labels{"type", typ, "how", "rise"}, float64(m.pools[typ].rises))
+	}
 }
 
 // writePeaks writes what the last leases of counted pools asked for, and used.

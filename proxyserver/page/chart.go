@@ -24,9 +24,12 @@ type Day struct {
 	Started time.Time // when the server started
 }
 
-// Charts show as long a time as the server knows, of these; and so many minutes to
-// a column, so that a column is a pixel wide at least.
-var spans = []struct{ minutes, column int }{{60, 1}, {6 * 60, 1}, {24 * 60, 3}}
+// Charts show the first of these times that has all that the server knows, with so many
+// minutes to a column that a column is a pixel wide at least.
+var spans = []struct {
+	name            string
+	minutes, column int
+}{{"hour", 60, 1}, {"six hours", 6 * 60, 1}, {"day", 24 * 60, 3}}
 
 // chartHeight is in the units in which a chart is drawn; one unit of its width is a
 // column.
@@ -49,7 +52,7 @@ func (d Day) charts(b *markup.Builder) {
 	c := chart{columns: columns, minutes: minutes, perColumn: span.column}
 	now := d.Begin.Add(time.Duration(len(d.Minutes)-1) * time.Minute)
 	begin := now.Add(-time.Duration(span.minutes-1) * time.Minute)
-	b.Put(`<h2>The last {}</h2><div class="charts">`, map[int]string{60: "hour", 360: "six hours", 1440: "day"}[span.minutes])
+	b.Put(`<h2>The last {}</h2><div class="charts">`, span.name)
 	c.write(b, "Starts per minute", "starts", func(m Minute) int { return m.Starts }, nil)
 	c.write(b, "In use, and the limit", "inuse", func(m Minute) int { return m.InUse }, func(m Minute) int { return m.Limit })
 	c.write(b, "Waiting", "waiting", func(m Minute) int { return m.Waiting }, nil)
