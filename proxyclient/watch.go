@@ -72,42 +72,32 @@ func (a *acquisition) send(ctx context.Context) outcome {
 // watch has the attempt that begins now asked about until endWatch is called or ctx
 // ends.
 func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc) {
-	if a.client.known().NamesOnly() {
-		return // it is waited for
+	_, troubled := a.patience.troubled()
+	switch begun := Now(); {
+	case a.client.known().NamesOnly(): // it is waited for
+	case !a.recognised():
+		a.unwatch = After(ctx, askAfter, func(ctx context.Context) { a.ask(ctx, cut, begun) })
+	case troubled: // without trouble such an attempt ends by itself
+		a.unwatch = After(ctx, askInTrouble, func(ctx context.Context) { a.askForPlace(ctx, cut) })
 	}
-	begun, pause := Now(), askAfter
-	if a.recognised() {
-		if _, troubled := a.patience.troubled(); !troubled {
-			return // such an attempt ends by itself
-		}
-		pause = askInTrouble
-	}
-	a.unwatch = After(ctx, pause, func(ctx context.Context) { a.ask(ctx, cut, begun, pause) })
 }
 
-// ask asks about an attempt until ctx ends with it, and cuts it short if it leads
-// nowhere. pause has passed since it begun.
-func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc, begun Instant, pause time.Duration) {
+// ask asks about an attempt that began askAfter ago, until ctx ends with it, and cuts it
+// short if it leads nowhere. It is not known whether the proxy recognises the request.
+func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc, begun Instant) {
+	pause := askAfter
 	for {
-		if pause >= askAfter {
-			a.patience.suspect(begun)
-		}
-		if pause >= askAfter && a.recognised() { // from other answers meanwhile
+		a.patience.suspect(begun)
+		if a.recognised() { // from other answers meanwhile
 			cut(errUnanswered)
 			return
 		}
-		r, err := a.client.requestState(ctx, a.request.RequestID, true, &a.patience)
+		_, _ = a.client.requestState(ctx, a.request.RequestID, true, &a.patience) // for what it shows of the proxy
 		switch {
 		case ctx.Err() != nil:
 			return
 		case a.patience.exhausted():
 			cut(errGone)
-			return
-		case pause < askAfter:
-			if err == nil && (r.State == leaseapi.StateQueued || r.State == leaseapi.StateJoined) {
-				place := r.Queued()
-				a.queued(&place)
-			}
 			return
 		case a.recognised():
 			cut(errUnanswered)
@@ -118,6 +108,20 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc, begu
 		if Sleep(ctx, pause) != nil {
 			return
 		}
+	}
+}
+
+// askForPlace asks once for the place in the queue of an attempt that follows failures,
+// and cuts the attempt short if the proxy has gone.
+func (a *acquisition) askForPlace(ctx context.Context, cut context.CancelCauseFunc) {
+	r, err := a.client.requestState(ctx, a.request.RequestID, true, &a.patience)
+	switch {
+	case ctx.Err() != nil:
+	case a.patience.exhausted():
+		cut(errGone)
+	case err == nil && (r.State == leaseapi.StateQueued || r.State == leaseapi.StateJoined):
+		place := r.Queued()
+		a.queued(&place)
 	}
 }
 
