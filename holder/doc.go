@@ -43,14 +43,15 @@
 //   - shared.go, sharedbegin.go, sharedchoice.go, sharednested.go, sharedkeep.go,
 //     shareduse.go, sharedsettle.go, sharedlease.go, sharedstatus.go: one lease of many
 //     commands;
-//   - acquire.go, await.go, ask.go, request.go, handover.go, resize.go, lease.go: the
-//     life of a lease; tell.go and outcome.go: what the account said; ending.go: how the
-//     command ended;
+//   - acquire.go, await.go, ask.go, request.go, handover.go, resize.go, keep.go (its
+//     renewals, and whether it is lost), lease.go: the life of a lease; tell.go, ending.go:
+//     what the account said to its command, and how that ended;
 //   - recover.go, recoverhandles.go, recovery.go, settle.go: what the killed left;
 //   - keeper.go, keepers.go: the background process;
 //   - detached.go, release.go, releaseall.go, late.go, giveback.go, named.go, releaseowed.go, send.go,
 //     owed.go: giving back;
 //   - holder.go: the parts of a Holder: journal.go, history.go, list.go, statedir.go (its
 //     files), dial.go, pipe.go, address.go, local.go, socket.go, machine_*.go (its proxy);
-//   - errors.go, queue.go, report.go, failpoint_*.go.
+//   - releasetime.go (how long giving back may take), errors.go, queue.go, report.go,
+//     failpoint_*.go.
 package holder

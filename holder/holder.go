@@ -10,6 +10,22 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
+// Handle, Record and List are those of lockfile.
+type (
+	Handle = lockfile.Handle
+	Record = lockfile.Record
+	List   = lockfile.List
+)
+
+// States of a record, as lockfile has them.
+const (
+	StateHeld      = lockfile.StateHeld
+	StateReleasing = lockfile.StateReleasing
+)
+
+// ErrNewer is that of lockfile: a newer program wrote the handle.
+var ErrNewer = lockfile.ErrNewer
+
 // Options say where a [Holder] keeps its files, as whom it asks, and whom.
 type Options struct {
 	// StateDir is an absolute path: journal, handles of nobody's choosing, the

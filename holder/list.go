@@ -8,25 +8,9 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Handle, Record and List are those of lockfile.
-type (
-	Handle = lockfile.Handle
-	Record = lockfile.Record
-	List   = lockfile.List
-)
-
-// States of a record, as lockfile has them.
-const (
-	StateHeld      = lockfile.StateHeld
-	StateReleasing = lockfile.StateReleasing
-)
-
-// ErrNewer is that of lockfile: a newer program wrote the handle.
-var ErrNewer = lockfile.ErrNewer
-
 // SharedList returns the list of names in sharedDir, the directory that the
 // steps of a test share. Whether it can be written is what [CanList] finds out.
-func SharedList(sharedDir string) (List, error) {
+func SharedList(sharedDir string) (lockfile.List, error) {
 	if sharedDir == "" {
 		return "", invalidf("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")
 	}
@@ -34,11 +18,11 @@ func SharedList(sharedDir string) (List, error) {
 	if err != nil {
 		return "", fmt.Errorf("--scope test: %w", err)
 	}
-	return List(filepath.Join(dir, "leases")), nil
+	return lockfile.List(filepath.Join(dir, "leases")), nil
 }
 
 // CanList returns an error if names could not be added to a list later.
-func CanList(ctx context.Context, list List) error {
+func CanList(ctx context.Context, list lockfile.List) error {
 	if err := list.CanAppend(ctx); err != nil {
 		return fmt.Errorf("--scope test: %w", err)
 	}

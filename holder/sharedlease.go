@@ -93,12 +93,6 @@ func (l sharedLease) makeDir() error {
 	return lockfile.MakeDir(l.h.sharedDir())
 }
 
-// writeContext is for writing down what was done: the time of ctx may have gone by
-// over a proxy that does not answer.
-func writeContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), releaseAfterSignal)
-}
-
 // finished tells whether a round is over and nobody is left to give its lease back.
 // Whatever it waits for was for a dead user to do.
 func (l sharedLease) finished(tx *lockfile.SharedTx, r *lockfile.Round) bool {

@@ -1,0 +1,154 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// Loss says that a lease was lost. It is the cause of a context of [Lease.Keep].
+type Loss struct {
+	Err  error // what was lost, and why
+	Over bool  // somebody else may have the lease already
+}
+
+func (l *Loss) Error() string { return l.Err.Error() }
+func (l *Loss) Unwrap() error { return l.Err }
+
+// Keep renews the lease until stop is called, which waits for the last renewal.
+// The context it returns ends when the lease is lost, with a [Loss] as its cause,
+// not when ctx does. A lease that was given back through its handle is not lost:
+// nothing renews it, and the context goes on.
+func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
+	if l.part != nil {
+		return l.part.keep(ctx, o)
+	}
+	releaseAt := l.record.AcquiredAt.Add(o.ReleaseAfter)
+	after := o.ConfirmAfter
+	if o.ReleaseAfter > 0 {
+		after = min(after, time.Until(releaseAt))
+	}
+	return keepWith(ctx, after, func(ctx context.Context, lose func(error)) {
+		due := ctx
+		if o.ReleaseAfter > 0 {
+			var cancel context.CancelFunc
+			due, cancel = context.WithDeadline(ctx, releaseAt)
+			defer cancel()
+		}
+		l.keepAlive(due, o.Margin, lose)
+		if ctx.Err() == nil && due.Err() != nil {
+			l.releaseLate(ctx, o.ReleaseAfter)
+		}
+	})
+}
+
+// keepWith runs a keeper of a lease, from after on until stop is called, in the way of
+// [Lease.Keep].
+func keepWith(ctx context.Context, after time.Duration, run func(ctx context.Context, lose func(error))) (kept context.Context, stop func()) {
+	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
+	end := proxyclient.After(context.WithoutCancel(ctx), after, func(ctx context.Context) {
+		run(ctx, func(err error) { lose(lossOf(err)) })
+	})
+	return kept, func() {
+		end()
+		lose(nil)
+	}
+}
+
+// keepAlive renews the lease until ctx ends. It goes on after a loss as long as
+// the proxy may still know the lease.
+func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(error)) {
+	defer func() { <-ctx.Done() }()
+	if !l.grant.Capabilities.Renews() {
+		return // its leases last until they are released
+	}
+	heartbeat := proxyclient.Heartbeat{
+		Client:   l.client,
+		Leases:   l.grant.Leases,
+		Deadline: l.deadline,
+		Margin:   margin,
+		OnRetry:  func(err error) { l.h.report.Debugf("%v: trying again", err) },
+		OnRenew: func(r proxyclient.Renewal) {
+			l.h.report.Debugf("renewed %s for %s", strings.Join(l.Names(), ", "), leaseapi.Duration(r.TTL))
+		},
+	}
+	for ctx.Err() == nil {
+		err := heartbeat.Run(ctx)
+		if err == nil || ctx.Err() != nil {
+			return // the proxy has released it, as somebody told it to with a delay
+		}
+		lost, _ := errors.AsType[*proxyclient.LostError](err)
+		denied := lost != nil && len(lost.Lost) > 0 // the proxy has the last word
+		if denied && mayBeReleased(lost.Lost) && l.releasedByOthers(lost.Lost) {
+			l.h.report.Debugf("the lease was given back through its handle: its renewals end")
+			return
+		}
+		lose(err)
+		if denied {
+			return
+		}
+		heartbeat.Deadline = proxyclient.Instant{} // not known: the proxy was away for too long
+	}
+}
+
+// mayBeReleased tells whether leases may have ended by a release: a broken one, or
+// one that expired, is lost whatever its handle says.
+func mayBeReleased(lost []leaseapi.Lost) bool {
+	return !slices.ContainsFunc(lost, func(l leaseapi.Lost) bool {
+		return l.Reason == leaseapi.ReasonExpired || strings.HasPrefix(l.Reason, leaseapi.ReasonBroken)
+	})
+}
+
+// releasedByOthers tells whether a lease that the proxy denies was given back by
+// somebody who meant it. If the handle is gone and the proxy says that the lease was
+// released, this machine need not remember the release: on a full disk it cannot.
+func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
+	if l.GivenBack() {
+		return true
+	}
+	_, err := l.handle.Read()
+	return errors.Is(err, fs.ErrNotExist) &&
+		!slices.ContainsFunc(lost, func(l leaseapi.Lost) bool { return l.Reason != leaseapi.ReasonReleased })
+}
+
+// GivenBack tells whether somebody gave the lease back through its handle. Removing
+// the handle is not giving back, and nor is acquiring another lease into its path
+// after that. A handle that cannot be read says nothing of the kind.
+//
+// A release that has begun counts: the proxy knows of it before the handle is gone, and
+// the process that makes it may have been killed in between.
+func (l *Lease) GivenBack() bool {
+	begun := l.h.journal.releasing(l.handle, l.record.RequestID) // first: its entry goes after the handle
+	r, err := l.handle.Read()
+	switch {
+	case begun || err == nil && isOwed(r, l.record.RequestID):
+		return true
+	case err == nil && l.Is(r):
+		return r.State != lockfile.StateHeld
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return !l.h.stillToGiveBack(l.record)
+	}
+	return false
+}
+
+// releaseLate gives the lease back while its holder goes on.
+func (l *Lease) releaseLate(ctx context.Context, after time.Duration) {
+	if _, err := l.Release(ctx); err != nil {
+		l.h.report.Failf("%v", err)
+		return
+	}
+	l.h.report.Notef("released %s, %s after it was acquired; the command goes on", strings.Join(l.Names(), ", "), leaseapi.Duration(after))
+}
+
+// lossOf says what was lost, and whether it is over already.
+func lossOf(err error) *Loss {
+	l, ok := errors.AsType[*proxyclient.LostError](err)
+	return &Loss{Err: err, Over: ok && !l.Deadline.IsZero() && proxyclient.Until(l.Deadline) <= 0}
+}
