@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -36,10 +37,7 @@ func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 // intend writes down in the journal that the request is about to be made. First
 // it settles what the dead have left: one of them may have the handle.
 func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
-	proxy := r.Proxy
-	if proxy == "" {
-		proxy = h.dialer.URL
-	}
+	proxy := cmp.Or(r.Proxy, h.dialer.URL)
 	name, err := h.dialer.name(proxy)
 	if err != nil {
 		return nil, err
@@ -59,7 +57,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	l := &Lease{h: h, handle: r.Handle, client: client, private: r.Private, around: r.Around, kind: lockfile.KindExec, record: lockfile.Record{
 		State:      lockfile.StateQueued,
 		RequestID:  rand.Text(),
-		Owner:      h.ownerOf(r),
+		Owner:      h.ownerOf(r.owner),
 		Type:       r.Type,
 		Count:      r.Count,
 		HasItems:   r.Items != nil,
@@ -76,14 +74,6 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		l.kind = lockfile.KindAcquire
 	}
 	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle, l.record))
-}
-
-// ownerOf is who is to hold the lease of a request.
-func (h *Holder) ownerOf(r Request) string {
-	if r.owner != "" {
-		return r.owner
-	}
-	return h.owner()
 }
 
 // enqueueInHandle writes the request into the handle, after it has given back

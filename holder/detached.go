@@ -25,10 +25,6 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 	if err != nil {
 		return err
 	}
-	owner := r.Owner
-	if owner == "" {
-		owner = h.owner()
-	}
 	leases := r.Leases
 	if bareHandle(r) {
 		meant := h.namedIn(handle, r)
@@ -42,7 +38,7 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 		leases = owed[0].Leases
 	}
 	who := "the proxy"
-	gone, err := delayByProxy(ctx, client, handle, wireLeases(leases), owner, delay)
+	gone, err := delayByProxy(ctx, client, handle, wireLeases(leases), h.ownerOf(r.Owner), delay)
 	if errors.Is(err, errors.ErrUnsupported) {
 		who = "a process in the background"
 		err = h.delayByKeeper(ctx, handle, r, 0, delay)

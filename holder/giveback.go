@@ -140,12 +140,6 @@ func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (releas
 	return released, err
 }
 
-// leaseOwed is the lease that a record holds.
-func leaseOwed(r lockfile.Record) lockfile.Owed {
-	owed := owedBy(r)
-	return owed[len(owed)-1]
-}
-
 // listUnconfirmed writes down in the journal, by name, what no release settles, for
 // recover to list until it is forgotten.
 func (h *Holder) listUnconfirmed(ctx context.Context, handle lockfile.Handle, owed []lockfile.Owed) {

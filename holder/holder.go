@@ -94,6 +94,15 @@ func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client
 // the user named another just now; "" if nothing does.
 func (h *Holder) ProxyOf(r lockfile.Record) string { return h.dialer.proxyOf(r.Proxy) }
 
+// ownerOf is who holds a lease: the owner that its record or request names, else the one
+// of this run.
+func (h *Holder) ownerOf(named string) string {
+	if named != "" {
+		return named
+	}
+	return h.owner()
+}
+
 // OpenHandle returns the handle at path. A path that cannot be one is
 // [ErrInvalid].
 func OpenHandle(path string) (lockfile.Handle, error) {

@@ -15,18 +15,23 @@ import (
 func owedBy(r lockfile.Record) []lockfile.Owed {
 	owed := r.Owed
 	if unreleased(r) {
-		owed = append(owed, lockfile.Owed{
-			RequestID:  r.RequestID,
-			Owner:      r.Owner,
-			Proxy:      r.Proxy,
-			Store:      r.Store,
-			Leases:     r.Leases,
-			SharedList: r.SharedList,
-			NotAfter:   r.AcquiredAt,
-			Unsent:     true,
-		})
+		owed = append(owed, leaseOwed(r))
 	}
 	return owed
+}
+
+// leaseOwed is what a record holds or waits for, as something owed.
+func leaseOwed(r lockfile.Record) lockfile.Owed {
+	return lockfile.Owed{
+		RequestID:  r.RequestID,
+		Owner:      r.Owner,
+		Proxy:      r.Proxy,
+		Store:      r.Store,
+		Leases:     r.Leases,
+		SharedList: r.SharedList,
+		NotAfter:   r.AcquiredAt,
+		Unsent:     true,
+	}
 }
 
 // owes tells whether a handle's record has the lease of a request, or has begun to
@@ -71,7 +76,7 @@ type delivery struct {
 // it: by its names, a copy or a list.
 func (h *Holder) releasedElsewhere(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && len(r.Owed) == 0 && r.RequestID != "" &&
-		h.history.gaveBack(owedBy(r)[0], h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
+		h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
 }
 
 // releaseRequest is the release of what is owed: by generations where there are
@@ -81,11 +86,7 @@ func (h *Holder) releaseRequest(o lockfile.Owed) leaseapi.ReleaseRequest {
 	if len(o.Leases) == 0 {
 		return leaseapi.ReleaseRequest{RequestIDs: []string{o.RequestID}}
 	}
-	owner := o.Owner
-	if owner == "" {
-		owner = h.owner()
-	}
-	req := proxyclient.Releasing(wireLeases(o.Leases), owner)
+	req := proxyclient.Releasing(wireLeases(o.Leases), h.ownerOf(o.Owner))
 	if len(req.Leases) > 0 {
 		ending := h.endings.of(o.RequestID)
 		req.Peak, req.ExitCode, req.Report = ending.peak, ending.exitCode, ending.outcome.report(o.RequestID)

@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -35,11 +36,7 @@ func (h *Holder) sharedDir() string { return filepath.Join(h.stateDir, "shared")
 
 // sharedLease returns the shared lease that a request is for.
 func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error) {
-	proxy := r.Proxy
-	if proxy == "" {
-		proxy = h.dialer.URL
-	}
-	proxy, err := h.dialer.name(proxy)
+	proxy, err := h.dialer.name(cmp.Or(r.Proxy, h.dialer.URL))
 	if err != nil {
 		return sharedLease{}, err
 	}

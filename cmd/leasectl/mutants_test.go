@@ -274,7 +274,7 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/shared_conflict", false},
 	{"a command within a use is a newcomer", "holder/sharednested.go", "words[0] != l.key()", "true",
 		"./cmd/leasectl", "TestScripts/shared_nested", false},
-	{"a job gives back what others share", "holder/acquire.go", "if r.owner != \"\" {", "if false {",
+	{"a job gives back what others share", "holder/acquire.go", "h.ownerOf(r.owner)", "h.ownerOf(\"\")",
 		"./cmd/leasectl", "TestScripts/shared", false},
 	{"a lease that lingers is given back by recover", "holder/sharedsettle.go", "if r.Lingers && ", "if false && ",
 		"./cmd/leasectl", "TestScripts/shared_linger", false},
