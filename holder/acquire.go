@@ -85,55 +85,69 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	<-l.h.listening
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	var owed []lockfile.Owed
-	var unconfirmed []lockfile.Owed
-	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if l.h.releasedElsewhere(tx.Record) {
-			tx.Record = lockfile.Record{}
-		}
-		if tx.State != "" && (replaces == nil || !replaces(tx.Record)) {
-			return heldError(l.handle.Path(), tx.Record)
-		}
-		if bareHandle(tx.Record) {
-			var err error
-			if tx.Record, err = l.h.identify(ctx, l.h.namedIn(l.handle, tx.Record)); err != nil {
-				return err
-			}
-		}
-		if err := l.h.leftToKeeper(tx.Record); err != nil {
+	var owed, unconfirmed []lockfile.Owed
+	err := l.handle.Update(ctx, func(tx *lockfile.Tx) (err error) {
+		if owed, err = l.replaced(ctx, tx.Record, replaces); err != nil {
 			return err
 		}
-		owed = owedBy(tx.Record)
 		tx.Record, l.inHandle = l.record, true
 		tx.Owed = owed
-		if len(owed) == 0 {
-			return nil
+		if len(owed) > 0 {
+			unconfirmed, err = l.releaseReplaced(ctx, tx)
 		}
-		if err := tx.Save(); err != nil {
-			return err
-		}
-		failpoint("replaced-in-handle")
-		released, err := l.h.releaseOwedOnce(ctx, tx)
-		var sendable []lockfile.Owed
-		if sendable, unconfirmed = splitUnconfirmed(tx.Owed); len(sendable) == 0 {
-			tx.Owed, err = nil, nil // no release of the handle settles what is unconfirmed
-		}
-		if err != nil {
-			tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: tx.Owed}
-			return errors.Join(err, tx.Save())
-		}
-		failpoint("replaced-released")
-		l.h.report.Debugf("released %v before acquiring again", released)
-		return nil
+		return err
 	})
-	if err == nil {
-		l.h.listUnconfirmed(ctx, l.handle, unconfirmed)
-		if len(unconfirmed) > 0 {
-			l.h.report.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(namesOf(unconfirmed), ", "))
-		}
-		l.h.tidyAfter(owed)
+	if err != nil {
+		return err
 	}
-	return err
+	l.h.listUnconfirmed(ctx, l.handle, unconfirmed)
+	if len(unconfirmed) > 0 {
+		l.h.report.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(namesOf(unconfirmed), ", "))
+	}
+	l.h.tidyAfter(owed)
+	return nil
+}
+
+// replaced returns what a handle with this record owes when the request takes its place.
+// It is an error if replaces does not allow that.
+func (l *Lease) replaced(ctx context.Context, r lockfile.Record, replaces func(lockfile.Record) bool) (owed []lockfile.Owed, err error) {
+	if l.h.releasedElsewhere(r) {
+		return nil, nil
+	}
+	if r.State != "" && (replaces == nil || !replaces(r)) {
+		return nil, heldError(l.handle.Path(), r)
+	}
+	if bareHandle(r) {
+		if r, err = l.h.identify(ctx, l.h.namedIn(l.handle, r)); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.h.leftToKeeper(r); err != nil {
+		return nil, err
+	}
+	return owedBy(r), nil
+}
+
+// releaseReplaced gives back what the handle owes, which now has the request. What the
+// proxy does not take back stays in the handle, in the place of the request. No release
+// of the handle settles what is unconfirmed: that is returned.
+func (l *Lease) releaseReplaced(ctx context.Context, tx *lockfile.Tx) (unconfirmed []lockfile.Owed, err error) {
+	if err := tx.Save(); err != nil {
+		return nil, err
+	}
+	failpoint("replaced-in-handle")
+	released, err := l.h.releaseOwedOnce(ctx, tx)
+	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
+	if len(sendable) == 0 {
+		tx.Owed, err = nil, nil
+	}
+	if err != nil {
+		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: tx.Owed}
+		return nil, errors.Join(err, tx.Save())
+	}
+	failpoint("replaced-released")
+	l.h.report.Debugf("released %v before acquiring again", released)
+	return unconfirmed, nil
 }
 
 // heldError says what a handle is doing and how to go on.
