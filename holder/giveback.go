@@ -146,14 +146,11 @@ func (h *Holder) listUnconfirmed(ctx context.Context, handle lockfile.Handle, ow
 	for _, o := range owed {
 		id := unconfirmedID(o)
 		in := intentOf(id, lockfile.KindRelease, handle, lockfile.Record{State: lockfile.StateReleasing, Owed: []lockfile.Owed{o}})
-		in.Request, in.Owner, in.Count = o.RequestID, o.Owner, len(o.Leases)
-		err := h.journal.begin(ctx, in)
-		if err == nil {
-			err = h.journal.unconfirmed(id, o.Names())
-		}
-		if err != nil {
+		in.Request, in.Owner, in.Count, in.Unconfirmed = o.RequestID, o.Owner, len(o.Leases), o.Names()
+		if err := h.journal.begin(ctx, in); err != nil {
 			h.report.Failf("%v", err)
 		}
+		h.journal.leave(id)
 	}
 }
 

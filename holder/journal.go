@@ -2,7 +2,6 @@ package holder
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"sync"
@@ -61,15 +60,6 @@ func (j *journal) leave(id string) {
 	if e := j.remove(id); e != nil {
 		e.Leave()
 	}
-}
-
-// unconfirmed notes names in an entry, and gives it up for recover to list.
-func (j *journal) unconfirmed(id string, names []string) error {
-	e := j.remove(id)
-	if e == nil {
-		return nil
-	}
-	return errors.Join(e.Unconfirmed(names), e.Leave())
 }
 
 func (j *journal) remove(id string) *lockfile.Entry {

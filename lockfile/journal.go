@@ -181,28 +181,17 @@ func (e *Entry) Settle() error {
 }
 
 // Leave hands the entry on to the next process that calls [Journal.Dead], and says
-// in it that this one was not killed.
+// in it that this one was not killed. A kill leaves the entry with or without that.
 func (e *Entry) Leave() error {
 	e.intent.Left = true
-	return errors.Join(e.write(), e.unlock())
-}
-
-// Unconfirmed notes in the entry what [Intent] says of these names.
-func (e *Entry) Unconfirmed(names []string) error {
-	e.intent.Unconfirmed = names
-	return e.write()
-}
-
-// write writes the entry anew. A kill leaves the old one or the new one.
-func (e *Entry) write() error {
 	data, err := e.intent.encode()
 	if err == nil {
 		err = fill(e.path, data)
 	}
 	if err != nil {
-		return fmt.Errorf("write a journal entry: %w", err)
+		err = fmt.Errorf("leave a journal entry: %w", err)
 	}
-	return nil
+	return errors.Join(err, e.unlock())
 }
 
 // Dead calls fn with each intent whose process is dead, oldest first, and
