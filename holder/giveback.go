@@ -84,9 +84,6 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 	if err := h.leftToKeeper(tx.Record); err != nil {
 		return g, err
 	}
-	if tx.RequestID == "" && tx.State == lockfile.StateHeld {
-		tx.RequestID = rand.Text() // of a copied handle: what is owed is known by an id
-	}
 	g.owed = owedBy(tx.Record)
 	g.intent = h.beginRelease(ctx, handle, tx.Record)
 	failpoint("release-in-journal")

@@ -2,7 +2,6 @@ package holder
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -128,13 +127,7 @@ func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lo
 				return err // or its leases are over
 			}
 		}
-		if request = tx.RequestID; request == "" {
-			request = rand.Text() // of a copied handle: a keeper knows its lease by an id
-		}
-		tx.ReleaseAt, tx.RequestID = at, request
-		if tx.Proxy == "" {
-			tx.Proxy = h.dialer.proxyOf(r.Proxy)
-		}
+		request, tx.ReleaseAt = tx.RequestID, at
 		return nil
 	})
 	if err == nil && request != "" && (ownerPID != 0 || !h.keepers.tell(request)) {

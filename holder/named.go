@@ -138,7 +138,7 @@ func (n Named) notAfter() time.Time {
 
 // bareHandle tells whether a record is that of a file of names and nothing else.
 func bareHandle(r lockfile.Record) bool {
-	return r.State == lockfile.StateHeld && r.RequestID == "" && len(r.Leases) > 0
+	return r.State == lockfile.StateHeld && r.RequestID == ""
 }
 
 // owedOf returns what names make their user owe to the proxy that was named, and
