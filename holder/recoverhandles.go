@@ -48,7 +48,7 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 	if err != nil {
 		return err
 	}
-	return r.releaseOwed(ctx, handle, record)
+	return r.settleOwed(ctx, handle, record)
 }
 
 // forgetUnconfirmed drops what a handle owes and is to be forgotten, but for what the
@@ -68,9 +68,8 @@ func (r *recovery) forgetUnconfirmed(ctx context.Context, handle lockfile.Handle
 	return nil
 }
 
-// releaseOwed gives back what a handle owes, of which record was the last that was
-// read.
-func (r *recovery) releaseOwed(ctx context.Context, handle lockfile.Handle, record lockfile.Record) error {
+// settleOwed gives back what a handle owes. record is what was read of it last.
+func (r *recovery) settleOwed(ctx context.Context, handle lockfile.Handle, record lockfile.Record) error {
 	proxy := proxyOwed(record)
 	if err := r.outage(proxy); err != nil {
 		return err
@@ -79,12 +78,12 @@ func (r *recovery) releaseOwed(ctx context.Context, handle lockfile.Handle, reco
 	defer cancel()
 	var done settlement
 	var owed []lockfile.Owed
-	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+	err := handle.Update(ctx, func(tx *lockfile.Tx) (err error) {
 		if !due(tx.Record) {
 			return nil // somebody was faster
 		}
 		owed = owedBy(tx.Record)
-		err := r.releaseHandle(ctx, tx, true, &done)
+		done, err = r.releaseCertain(ctx, tx, true)
 		if done.unconfirmed {
 			owed = tx.Owed
 		}

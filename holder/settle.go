@@ -88,7 +88,7 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 	}
 	named := false // what was granted is known by name, and dealt with
 	if handle, err := lockfile.OpenHandle(in.Handle); err == nil {
-		named, err = s.settleHandle(ctx, handle, in, &done)
+		done, named, err = s.settleHandle(ctx, handle, in)
 		if err != nil && !(isUnread(err) && in.Kind == lockfile.KindExec && !errors.Is(err, lockfile.ErrNewer)) {
 			return done, err
 		}
@@ -124,9 +124,9 @@ func (s *settling) settleKeeper(in lockfile.Intent) settlement {
 
 // settleHandle gives back what an intent left in its handle, and reports
 // whether that names what the request was granted.
-func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent, done *settlement) (named bool, err error) {
+func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (done settlement, named bool, err error) {
 	var owed []lockfile.Owed
-	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
+	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) (err error) {
 		ours := in.Request != "" && tx.RequestID == in.Request
 		if ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.KindAcquire {
 			done.kept, named = tx.Names(), true
@@ -135,33 +135,26 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 		for _, o := range owedBy(tx.Record) {
 			named = named || o.RequestID == in.Request && len(o.Leases) > 0
 		}
-		owed = s.owed(tx.Record, ours)
-		return s.releaseHandle(ctx, tx, ours, done)
+		if owed = tx.Owed; ours {
+			owed = owedBy(tx.Record)
+		}
+		done, err = s.releaseCertain(ctx, tx, ours)
+		return err
 	})
 	if err == nil && !done.unconfirmed {
 		s.h.tidyAfter(owed)
 	}
-	return named, err
+	return done, named, err
 }
 
-// owed is what releaseHandle gives back.
-func (s *settling) owed(r lockfile.Record, all bool) []lockfile.Owed {
-	if all {
-		return owedBy(r)
-	}
-	return r.Owed
-}
-
-// releaseHandle is that of Holder, with more care: of leases that are known by
-// name only, none is released that may have been before.
-func (s *settling) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, done *settlement) error {
-	released, err := s.h.releaseHandle(ctx, tx, all, s.decide)
-	done.released = append(done.released, released...)
+// releaseCertain is [Holder.releaseHandle], but it releases no lease that is known by its
+// name only and may have been released before: that is unconfirmed, and no error.
+func (s *settling) releaseCertain(ctx context.Context, tx *lockfile.Tx, all bool) (done settlement, err error) {
+	done.released, err = s.h.releaseHandle(ctx, tx, all, s.decide)
 	if errors.Is(err, errUncertain) || errors.Is(err, proxyclient.ErrUnconfirmed) {
-		done.unconfirmed = true
-		return nil
+		done.unconfirmed, err = true, nil
 	}
-	return err
+	return done, err
 }
 
 // decide is a [decision].
