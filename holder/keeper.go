@@ -118,18 +118,23 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 		if !k.mine() {
 			return k.replaced(), nil
 		}
-		due := !k.record.ReleaseAt.IsZero() && bare(k.record.Leases)
-		if !due && k.ended == nil {
-			return false, nil // the late release was taken back, or is the proxy's
+		var late <-chan time.Time // nil: no late release, or it is the proxy's
+		if !k.record.ReleaseAt.IsZero() && bare(k.record.Leases) {
+			late = time.After(time.Until(k.record.ReleaseAt))
 		}
-		late := time.NewTimer(time.Until(k.record.ReleaseAt))
-		if !due {
-			late.Stop()
+		if late == nil && k.ended == nil {
+			return false, nil // the late release was taken back
 		}
-		over, due, err := k.event(ctx, late.C)
-		late.Stop()
-		if over {
-			return due, err
+		select {
+		case <-late:
+			return true, nil
+		case err := <-k.ended:
+			return err == nil, err
+		case err := <-k.renewed:
+			return false, err
+		case <-k.changed:
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
 		}
 	}
 }
@@ -139,22 +144,6 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 func (k *keeper) replaced() bool {
 	r, err := k.handle.Read()
 	return err == nil && r.RequestID != k.request && !isOwed(r, k.request) && k.h.stillToGiveBack(k.record)
-}
-
-// event blocks until something happens, and tells whether that is the end.
-func (k *keeper) event(ctx context.Context, late <-chan time.Time) (over, due bool, err error) {
-	select {
-	case <-late:
-		return true, true, nil
-	case err := <-k.ended:
-		return true, err == nil, err
-	case err := <-k.renewed:
-		return true, false, err
-	case <-k.changed:
-		return false, false, nil
-	case <-ctx.Done():
-		return true, false, context.Cause(ctx)
-	}
 }
 
 // keepAlive renews the lease until ctx ends or it is lost for good.
@@ -295,10 +284,8 @@ func (k *keeper) tryGiveBack(ctx context.Context) error {
 // rest blocks for d, or until somebody says that the handle has changed. It
 // reports false if ctx ended before.
 func (k *keeper) rest(ctx context.Context, d time.Duration) bool {
-	over := time.NewTimer(d)
-	defer over.Stop()
 	select {
-	case <-over.C:
+	case <-time.After(d):
 	case <-k.changed:
 	case <-ctx.Done():
 		return false
