@@ -92,6 +92,3 @@ func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, which
 		return nil
 	})
 }
-
-// isUnreachable tells whether a proxy gave no answer, or not soon enough.
-func isUnreachable(err error) bool { return errors.Is(err, proxyclient.ErrUnreachable) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // Release gives back all that a handle holds, waits for and owes, also for other
@@ -71,7 +72,7 @@ func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released [
 		names, err := h.send(ctx, "", &delivery{o, h.dialer.URL})
 		released, errs = append(released, names...), append(errs, err)
 		h.removeReleased(ctx, o)
-		if isUnreachable(err) {
+		if errors.Is(err, proxyclient.ErrUnreachable) {
 			break
 		}
 	}

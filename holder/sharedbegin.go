@@ -54,11 +54,6 @@ func (s *sharing) newRound() lockfile.Round {
 // is silent, the newcomers do not fail one after the other, each in its time.
 const missedAfter = 15 * time.Second
 
-// remaining is what is left of the wait timeout.
-func (s *sharing) remaining() time.Duration {
-	return max(0, s.request.WaitTimeout-proxyclient.Now().Sub(s.begun))
-}
-
 // joined is the lease of a use that was reserved in a round that is held.
 func (s *sharing) joined(c choice) *Lease {
 	failpoint("round-joined")
@@ -94,7 +89,7 @@ func (s *sharing) begin(ctx context.Context, c choice) (*Lease, error) {
 		}
 	}
 	if errors.Is(err, proxyclient.ErrExhausted) {
-		r.WaitTimeout = s.remaining()
+		r.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(s.begun))
 		l, err = s.h.acquire(ctx, r)
 	}
 	if err == nil {
@@ -183,7 +178,7 @@ func (s *sharing) revive(ctx context.Context, c choice) (*Lease, error) {
 	u := &sharedUse{sharedLease: s.sharedLease, use: c.use, round: c.round}
 	renewing, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()
-	err := u.renew(renewing, c.round)
+	err := u.renew(renewing, c.round, c.round.Granted)
 	lost := errors.Is(err, proxyclient.ErrLost)
 	writing, done := writeContext(ctx)
 	defer done()

@@ -143,7 +143,7 @@ func (k *roundKeeper) next() time.Duration {
 func (k *roundKeeper) renewLate(ctx context.Context) error {
 	ctx, cancel := boundRelease(ctx, max(sharedConfirm, min(ReleaseTimeout, k.limit()-k.now())))
 	defer cancel()
-	err := k.renew(ctx, k.round)
+	err := k.renew(ctx, k.round, k.round.Granted)
 	if err != nil {
 		k.h.report.Debugf("%v: trying again", err)
 	}

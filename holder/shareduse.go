@@ -57,12 +57,8 @@ func (u *sharedUse) uses() string {
 // its first: the one before may have been in the middle of one.
 const sharedConfirm = time.Second
 
-// renew renews a round once, for its TTL, and writes down what came of it.
-func (u *sharedUse) renew(ctx context.Context, r lockfile.Round) error {
-	return u.renewFor(ctx, r, r.Granted)
-}
-
-func (u *sharedUse) renewFor(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
+// renew renews a round once, for ttl, and writes down what came of it.
+func (u *sharedUse) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
 	failpoint("round-renewal-unsent")
 	client, err := u.h.dialer.dial(ctx, u.h.dialer.proxyOf(r.Proxy))
 	if err != nil {
@@ -164,7 +160,7 @@ func (u *sharedUse) endUse(ctx context.Context) (last bool, err error) {
 // leaveLingering renews the lease once more, and leaves it to end. If the proxy does
 // not renew it, the lease is to be given back, as the record then says.
 func (u *sharedUse) leaveLingering(ctx context.Context) error {
-	failed := u.renewFor(ctx, u.round, u.asked.Linger)
+	failed := u.renew(ctx, u.round, u.asked.Linger)
 	ctx, done := writeContext(ctx)
 	defer done()
 	return errors.Join(failed, u.file.Update(ctx, func(tx *lockfile.SharedTx) error {

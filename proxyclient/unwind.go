@@ -77,17 +77,13 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 	case errors.Is(a.lastWord, ErrNotLeader):
 		return &UnreachableError{Proxy: a.client.name, Errors: true, Err: a.lastWord}
 	case a.lastWord != nil:
-		return a.notWithin(a.lastWord)
+		return fmt.Errorf("no lease of type %q within %s: %w", a.request.Type, a.request.Wait, a.lastWord)
 	case failed:
 		// The wait is as long as the silence may be, and began a moment before. A part of
 		// an answer says no more than silence.
 		return a.client.unreachable(ctx, o, &a.patience)
 	}
 	return a.exhausted() // the request was waiting for its answer
-}
-
-func (a *acquisition) notWithin(err error) error {
-	return fmt.Errorf("no lease of type %q within %s: %w", a.request.Type, a.request.Wait, err)
 }
 
 // takeBack makes sure that the proxy neither holds nor will grant anything for
