@@ -6,7 +6,6 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/trap/process"
 )
 
 // HandOver says who looks after a lease that outlives the process that took it.
@@ -60,13 +59,6 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 	}
 	failpoint("keeper-unstarted")
 	return l.h.keepers.start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
-}
-
-// ProcessLives tells whether there is a process with that id.
-func ProcessLives(pid int) bool {
-	looking, cancel := context.WithCancel(context.Background())
-	cancel() // WaitExit then only looks
-	return process.WaitExit(looking, pid) != nil
 }
 
 // NoticeKeeper tells the user if the keeper of what a handle holds was killed.

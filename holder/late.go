@@ -51,9 +51,9 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 	err := proxyclient.Sleep(inner, d.Time)
 	cancel(nil)
 	watches.Wait()
-	if errors.Is(err, errOwnerGone) && d.CallerPID != 0 && process.WaitExit(inner, d.CallerPID) == nil {
+	if errors.Is(err, errOwnerGone) && d.CallerPID != 0 && !process.Lives(d.CallerPID) {
 		// The caller waits for us as long as it lives, so it was killed, which
-		// means to cancel. (With inner at its end WaitExit only looks.)
+		// means to cancel.
 		err = ErrCallerGone
 	}
 	if errors.Is(err, errOwnerGone) {

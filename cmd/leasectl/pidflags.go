@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // bindOwnerPID binds the flag that names the process a lease is for.
@@ -25,7 +25,7 @@ func checkOwnerPID(pid int) error {
 // checkOwnerLives refuses an owner process that is gone: its lease would be given
 // back at once.
 func checkOwnerLives(pid int) error {
-	if !holder.ProcessLives(pid) {
+	if !process.Lives(pid) {
 		return usagef("--owner-pid %d: there is no such process: name one that lives as long as the lease is needed, such as $$", pid)
 	}
 	return nil

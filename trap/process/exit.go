@@ -29,6 +29,13 @@ func WaitExit(ctx context.Context, pid int) error {
 	return sys.AwaitExit(ctx, pid, func() bool { return true }, exitPoll)
 }
 
+// Lives tells whether there is a process pid that has not ended. A zombie has.
+func Lives(pid int) bool {
+	over, end := context.WithCancel(context.Background())
+	end() // so that WaitExit only looks
+	return WaitExit(over, pid) != nil
+}
+
 // WatchExit is [WaitExit] in two parts: it returns as soon as the end of process
 // pid can be neither missed nor taken for that of a later process with the same
 // id. The result of the wait then comes on the channel, once. A caller that ends

@@ -47,11 +47,14 @@ func TestWaitExit(t *testing.T) {
 				t.Fatalf("returned %v while the process lives", err)
 			default:
 			}
+			if !Lives(pid) {
+				t.Error("Lives says that it does not")
+			}
 			end()
 			if err := testenv.Receive(t, done); err != nil {
 				t.Error(err)
 			}
-			if !sys.Gone(pid) {
+			if !sys.Gone(pid) || Lives(pid) {
 				t.Error("the process lives") // a zombie: its parent does not wait
 			}
 		})
