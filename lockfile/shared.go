@@ -141,7 +141,7 @@ func (s Shared) Update(ctx context.Context, fn func(tx *SharedTx) error) (err er
 	if err := fn(tx); err != nil {
 		return err
 	}
-	return tx.Save()
+	return tx.save()
 }
 
 func (s Shared) lockPath() string { return string(s) + lockSuffix }
@@ -149,8 +149,8 @@ func (s Shared) lockPath() string { return string(s) + lockSuffix }
 // newSuffix is that of a record that is being written.
 const newSuffix = ".new"
 
-// Save writes the rounds now rather than when fn returns.
-func (tx *SharedTx) Save() error {
+// save writes the rounds now rather than when fn returns.
+func (tx *SharedTx) save() error {
 	data, err := tx.replace()
 	if err != nil {
 		return fmt.Errorf("write shared lease: %w", err)
@@ -216,7 +216,7 @@ func (tx *SharedTx) Reserve(ctx context.Context, r *Round) (*Use, error) {
 	r.Uses++
 	r.Users = append(r.Users, r.Uses)
 	use := &Use{Round: r.ID, N: r.Uses, path: tx.shared.usePath(r.ID, r.Uses)}
-	if err := tx.Save(); err != nil {
+	if err := tx.save(); err != nil {
 		return nil, err
 	}
 	var err error

@@ -36,7 +36,7 @@ func TestSharedFormat(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the record means %+v, want %+v", got, want)
 	}
-	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { tx.Name = "B"; return tx.Save() }))
+	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { tx.Name = "B"; return tx.save() }))
 	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { tx.Name = "A"; return nil }))
 	if after := read(t, filepath.Join(dir, "a.json")); after != before {
 		t.Errorf("the record is written as %s, want %s", after, before)
