@@ -42,7 +42,8 @@ type Chain struct {
 	ends    sync.WaitGroup // of the chain's goroutines
 	exit    sync.Once
 	exited  chan struct{} // closed after the exit handlers
-	err     error         // of the exit handlers; written in exit
+	failed  error         // of a signal handler, the first; of dispatch until that has ended
+	err     error         // what Exit returns; written in exit
 
 	mu       sync.Mutex
 	pipe     bool        // SIGPIPE was asked for
@@ -53,14 +54,13 @@ type Chain struct {
 	lastID   int
 	onSignal []handler
 	onExit   []handler
-	onError  []handler
 }
 
 // handler is one link of a chain. IDs grow, so that a run through the chain
 // finds its place again after others were removed.
 type handler struct {
 	id  int
-	run func(Event, error) error
+	run func(Event) error
 }
 
 // NewChain returns a chain that listens to signals: see [Chain.Listen]. Without any
@@ -107,37 +107,34 @@ func (c *Chain) notify(sig os.Signal) {
 // remove has returned no further signal gets to the handler; remove does not wait for
 // one that runs, or is about to.
 func (c *Chain) OnSignal(run func(Event) error) (remove func()) {
-	return c.add(&c.onSignal, func(e Event, _ error) error { return run(e) })
+	return c.add(&c.onSignal, run)
 }
 
 // OnExit adds a handler for [Chain.Exit]. A handler that is added while Exit runs
 // the others runs as well; one that is added later does not.
 func (c *Chain) OnExit(run func(Event) error) (remove func()) {
-	return c.add(&c.onExit, func(e Event, _ error) error { return run(e) })
+	return c.add(&c.onExit, run)
 }
 
-// OnError adds a function that gets the errors and panics of the signal handlers.
-// Without one they are lost. Those of exit handlers are returned by [Chain.Exit].
-func (c *Chain) OnError(run func(Event, error)) (remove func()) {
-	return c.add(&c.onError, func(e Event, err error) error { run(e, err); return nil })
-}
-
-// Exit runs the exit handlers at the end of the program and returns their errors
-// joined. Signals are heard until the exit handlers have returned, and all that
-// were heard are handled. A later signal has no effect, not even its default
-// action. A second call waits for the first and returns the same error.
+// Exit runs the exit handlers at the end of the program. It returns their errors and
+// panics, joined with those of the signal handlers for the first signal that had any.
+//
+// Signals are heard until the exit handlers have returned, and all that were heard are
+// handled. A later signal has no effect, not even its default action. A second call
+// waits for the first and returns the same error.
 //
 // Exit waits for the handlers of the chain, so a handler must not call it.
 func (c *Chain) Exit(status int) error {
 	c.exit.Do(func() {
-		c.err = c.run(&c.onExit, Event{Status: status}, nil, math.MaxInt)
+		err := c.run(&c.onExit, Event{Status: status}, math.MaxInt)
 		close(c.exited)
 		c.ends.Wait()
+		c.err = errors.Join(c.failed, err)
 	})
 	return c.err
 }
 
-func (c *Chain) add(list *[]handler, run func(Event, error) error) (remove func()) {
+func (c *Chain) add(list *[]handler, run func(Event) error) (remove func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastID++
@@ -192,8 +189,8 @@ func (c *Chain) dispatch() {
 		if !ok {
 			return
 		}
-		if err := c.run(&c.onSignal, e, nil, lastID); err != nil {
-			c.run(&c.onError, e, err, math.MaxInt)
+		if err := c.run(&c.onSignal, e, lastID); c.failed == nil {
+			c.failed = err
 		}
 	}
 }
@@ -219,7 +216,7 @@ func (c *Chain) next() (e Event, lastID int, ok bool) {
 }
 
 // run calls the handlers of a list in order, up to the one with lastID.
-func (c *Chain) run(list *[]handler, e Event, cause error, lastID int) error {
+func (c *Chain) run(list *[]handler, e Event, lastID int) error {
 	var errs []error
 	for id := 0; ; {
 		c.mu.Lock()
@@ -231,16 +228,16 @@ func (c *Chain) run(list *[]handler, e Event, cause error, lastID int) error {
 		h := (*list)[i]
 		c.mu.Unlock()
 		id = h.id
-		errs = append(errs, call(h, e, cause))
+		errs = append(errs, call(h, e))
 	}
 }
 
 // call runs one handler and turns a panic into an error.
-func call(h handler, e Event, cause error) (err error) {
+func call(h handler, e Event) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("handler for %v panicked: %v\n%s", e, v, debug.Stack())
 		}
 	}()
-	return h.run(e, cause)
+	return h.run(e)
 }

@@ -26,7 +26,7 @@
 //	if err != nil {
 //		return err
 //	}
-//	chain.OnSignal(func(e trap.Event) error { return command.Signal(e.Signal) })
+//	chain.OnSignal(func(e trap.Event) error { command.Signal(e.Signal); return nil })
 //	status := command.Wait()
 //	err = chain.Exit(status.ExitCode())
 //

@@ -24,12 +24,15 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	chain.OnSignal(func(e trap.Event) error { return command.Signal(e.Signal) })
+	chain.OnSignal(func(e trap.Event) error {
+		command.Signal(e.Signal) // an error means that the command has ended
+		return nil
+	})
 	status := command.Wait()
 	if err := chain.Exit(status.ExitCode()); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println(status)
+	fmt.Println("exit status", status.ExitCode())
 	// Output:
 	// work
 	// clean up after status 4

@@ -1,7 +1,6 @@
 package child
 
 import (
-	"fmt"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -9,9 +8,8 @@ import (
 
 // Status is how a child ended.
 type Status struct {
-	Code     int            // exit code, 0 to 255; 0 if a signal ended it
-	Signal   syscall.Signal // the signal that ended it, 0 if it exited
-	CoreDump bool
+	Code   int            // exit code, 0 to 255; 0 if a signal ended it
+	Signal syscall.Signal // the signal that ended it, 0 if it exited
 
 	// Terminal says that the child had a controlling terminal, whose keys send
 	// SIGINT and SIGQUIT. If one of these ended the child, its starter should end by
@@ -36,17 +34,6 @@ func (s Status) ExitCode() int {
 	return s.Code
 }
 
-func (s Status) String() string {
-	switch {
-	case s.Signal == 0:
-		return fmt.Sprintf("exit status %d", s.Code)
-	case s.CoreDump:
-		return fmt.Sprintf("signal: %v (core dumped)", s.Signal)
-	default:
-		return fmt.Sprintf("signal: %v", s.Signal)
-	}
-}
-
 // newStatus turns the result of the wait for a child into a status. A child that
 // other code of the program has reaped counts as failed.
 func newStatus(ws unix.WaitStatus, err error) Status {
@@ -54,7 +41,7 @@ func newStatus(ws unix.WaitStatus, err error) Status {
 	case err != nil:
 		return Status{Code: 255}
 	case ws.Signaled():
-		return Status{Signal: ws.Signal(), CoreDump: ws.CoreDump()}
+		return Status{Signal: ws.Signal()}
 	default:
 		return Status{Code: ws.ExitStatus()}
 	}
