@@ -63,31 +63,14 @@ func (w *world) cost(ctx context.Context, env []string, args ...string) (wall, p
 	return nanos / 1e9, peak, nil
 }
 
-// compare makes a result of the contenders, of which the first is leasectl.
+// compare makes a result of the contenders. The first is leasectl.
 func compare(what string, u unit, values func(*contender) []float64, all []*contender) result {
-	r := result{What: what, Unit: u}
-	for i, c := range all {
-		m := median(c.name, values(c))
-		if c.missing != "" {
-			m = missing(c.name, c.missing)
-		}
-		if i == 0 {
-			r.Ours = m
-		} else {
-			r.Peers = append(r.Peers, m)
-		}
+	var measures []measure
+	for _, c := range all {
+		measures = append(measures, medianUnless(c.missing, c.name, values(c)))
 	}
-	return r
+	return resultOf(what, u, measures)
 }
 
 func wallTime(c *contender) []float64   { return c.wall }
 func peakMemory(c *contender) []float64 { return c.peak }
-
-// budget sets the budget of the ratio to a peer.
-func (r *result) budget(peer string, l *limit) {
-	for i := range r.Peers {
-		if r.Peers[i].Name == peer {
-			r.Peers[i].Limit = l
-		}
-	}
-}

@@ -44,9 +44,7 @@ func writePicture(path string, draw func() (string, error)) error {
 func picture() (string, error) {
 	var b strings.Builder
 	height := len(herds)*(chartHeight+chartGap) + bottomMargin
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13" fill="#24292f">`+"\n", pictureWidth, height)
-	fmt.Fprintf(&b, "<title>Starts per minute of %d jobs on %d leases that are held for 20 minutes</title>\n", herdJobs, herdLeases)
-	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", pictureWidth, height)
+	beginPicture(&b, height, fmt.Sprintf("Starts per minute of %d jobs on %d leases that are held for 20 minutes", herdJobs, herdLeases))
 	for i, h := range []herd{herds[1], herds[2], herds[0]} { // from bad to good
 		jobs, err := h.simulate()
 		if err != nil {
@@ -64,6 +62,22 @@ func picture() (string, error) {
 	return b.String(), nil
 }
 
+// beginPicture draws an empty picture.
+func beginPicture(b *strings.Builder, height int, title string) {
+	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13" fill="#24292f">`+"\n", pictureWidth, height)
+	fmt.Fprintf(b, "<title>%s</title>\n", title)
+	fmt.Fprintf(b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", pictureWidth, height)
+}
+
+// rules draws lines across a chart at its bottom, in the middle and at most. up is where
+// a value stands.
+func rules(b *strings.Builder, up func(float64) float64, most float64) {
+	for _, y := range []float64{0, most / 2, most} {
+		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#d0d7de"/><text x="%d" y="%.1f" text-anchor="end" font-size="11">%.0f</text>`+"\n",
+			leftMargin, up(y), pictureWidth-rightMargin, leftMargin-6, up(y)+4, y)
+	}
+}
+
 // across is where a minute stands.
 func across(minute float64) float64 {
 	return leftMargin + minute/mostMinutes*(pictureWidth-leftMargin-rightMargin)
@@ -77,10 +91,7 @@ func chart(b *strings.Builder, i int, name string, jobs []job) error {
 	mean, longest := waits(jobs)
 	fmt.Fprintf(b, `<text x="%d" y="%.1f"><tspan font-weight="bold">%s</tspan>: at most %.1f times the mean; a job waits %.0f min on average, %.0f at most</text>`+"\n",
 		leftMargin, up(mostStarts)-12, name, peak(all, time.Minute), mean.Minutes(), longest.Minutes())
-	for _, y := range []float64{0, mostStarts / 2, mostStarts} {
-		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#d0d7de"/><text x="%d" y="%.1f" text-anchor="end" font-size="11">%.0f</text>`+"\n",
-			leftMargin, up(y), pictureWidth-rightMargin, leftMargin-6, up(y)+4, y)
-	}
+	rules(b, up, mostStarts)
 	perMinute := make([]int, mostMinutes)
 	for _, at := range all {
 		m := int(at / time.Minute)

@@ -18,9 +18,7 @@ func adaptPicture() (string, error) {
 	var b strings.Builder
 	limits := append(append([]int{}, fixedLimits...), 0) // from bad to good
 	height := len(limits)*(chartHeight+chartGap) + bottomMargin
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13" fill="#24292f">`+"\n", pictureWidth, height)
-	fmt.Fprintf(&b, "<title>What an account bears, the limit of its pool, and the jobs that it throttles: three fixed limits, and one that finds itself</title>\n")
-	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", pictureWidth, height)
+	beginPicture(&b, height, "What an account bears, the limit of its pool, and the jobs that it throttles: three fixed limits, and one that finds itself")
 	for i, fixed := range limits {
 		r, err := accounts[0].simulate(accountSeeds[0], fixed)
 		if err != nil {
@@ -52,10 +50,7 @@ func (r *accountRun) chart(b *strings.Builder, i, fixed int) {
 	}
 	fmt.Fprintf(b, `<text x="%d" y="%.1f"><tspan font-weight="bold">%s</tspan>: %.1f %% of the jobs are throttled; %.0f %% of what the account bears is in use</text>`+"\n",
 		leftMargin, up(mostInUse)-12, name, r.throttledPercent(), 100*r.usedPart())
-	for _, y := range []float64{0, mostInUse / 2, mostInUse} {
-		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#d0d7de"/><text x="%d" y="%.1f" text-anchor="end" font-size="11">%.0f</text>`+"\n",
-			leftMargin, up(y), pictureWidth-rightMargin, leftMargin-6, up(y)+4, y)
-	}
+	rules(b, up, mostInUse)
 	r.area(b, up)
 	r.bars(b, base)
 	r.line(b, up)

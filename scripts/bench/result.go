@@ -19,6 +19,20 @@ type result struct {
 	Error string    `json:"error,omitempty"`  // why there are no numbers
 }
 
+// resultOf makes a result of measures. The first is leasectl's.
+func resultOf(what string, u unit, measures []measure) result {
+	return result{What: what, Unit: u, Ours: measures[0], Peers: measures[1:]}
+}
+
+// budget sets the budget of the ratio to a peer.
+func (r *result) budget(peer string, l *limit) {
+	for i := range r.Peers {
+		if r.Peers[i].Name == peer {
+			r.Peers[i].Limit = l
+		}
+	}
+}
+
 // measure is a number that was measured, of leasectl or of a peer.
 type measure struct {
 	Name    string  `json:"name"`
@@ -70,6 +84,15 @@ func quantile(name string, values []float64, q float64) measure {
 }
 
 func missing(name, why string) measure { return measure{Name: name, Missing: why} }
+
+// medianUnless is the median of values, unless lack says what they could not be measured
+// for want of.
+func medianUnless(lack, name string, values []float64) measure {
+	if lack != "" {
+		return missing(name, lack)
+	}
+	return median(name, values)
+}
 
 // judge fills in the ratios, and whether the budgets are met. A budget whose
 // peer is missing is not judged: the table shows that it is missing.

@@ -72,10 +72,9 @@ func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error)
 		return b, err
 	}
 	var clients queue
-	defer func() { clients.close() }()
 	answers := make(chan answered, burstRequests)
 	var running sync.WaitGroup
-	defer running.Wait()
+	defer func() { clients.close(); running.Wait() }()
 	for i := range burstRequests {
 		c, err := dial(s.addr)
 		if err != nil {
@@ -99,18 +98,15 @@ func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error)
 		return p.Waiting+p.Following == burstRequests, err
 	})
 	if err != nil {
-		clients.close()
 		return b, err
 	}
 	full, err := s.usage()
 	if err != nil {
-		clients.close()
 		return b, err
 	}
 	b.memory = (full.memory - before.memory) / burstRequests
 	begin := time.Now()
 	if err := holder.finish(first.granted.Leases[0], 0); err != nil {
-		clients.close()
 		return b, err
 	}
 	running.Wait()

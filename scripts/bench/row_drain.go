@@ -62,14 +62,11 @@ func measureDrain(ctx context.Context, w *world) ([]result, error) {
 			v.rates = append(v.rates, rate)
 		}
 	}
-	rate := result{What: "pairs while 10,000 waiters drain through 50 leases", Unit: perSecond}
-	for i, v := range variants {
-		if i == 0 {
-			rate.Ours = median(v.name, v.rates)
-		} else {
-			rate.Peers = append(rate.Peers, median(v.name, v.rates))
-		}
+	var measures []measure
+	for _, v := range variants {
+		measures = append(measures, median(v.name, v.rates))
 	}
+	rate := resultOf("pairs while 10,000 waiters drain through 50 leases", perSecond, measures)
 	rate.budget("leasectl, nobody waits", atLeast(0.75))
 	order := result{What: "grants out of order while they drain", Unit: number,
 		Ours: measure{Name: "leasectl", Value: float64(disorder), Values: drainRounds}, Limit: atMost(0)}

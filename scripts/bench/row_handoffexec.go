@@ -88,20 +88,16 @@ func measureHandOffExec(ctx context.Context, w *world) (_ []result, err error) {
 			}
 		}
 	}
-	r := result{What: "from the end of a command to the start of the next", Unit: inSeconds}
+	var measures []measure
 	for i, a := range all {
-		m := median(a.name, a.took)
-		if a.missing != "" {
-			m = missing(a.name, a.missing)
-		} else if err := errors.Join(holders[i].end(), holders[i].wait()); err != nil {
-			return nil, err
+		if holders[i] != nil {
+			if err := errors.Join(holders[i].end(), holders[i].wait()); err != nil {
+				return nil, err
+			}
 		}
-		if i == 0 {
-			r.Ours = m
-		} else {
-			r.Peers = append(r.Peers, m)
-		}
+		measures = append(measures, medianUnless(a.missing, a.name, a.took))
 	}
+	r := resultOf("from the end of a command to the start of the next", inSeconds, measures)
 	r.budget("flock", atMost(1.7))
 	r.budget("etcdctl lock", atMost(0.9))
 	return []result{r}, nil

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// herdTable compares herds, of which the first is ours. A minute takes as long
+// herdTable compares herds. The first is ours. A minute takes as long
 // as said, and what is shown of times is in minutes of the herd. The paced pool
 // must keep that share of the rate of the one without a pace.
 func herdTable(runs map[string][][]job, minute time.Duration, rate float64) []result {
@@ -30,19 +30,16 @@ func herdTable(runs map[string][][]job, minute time.Duration, rate float64) []re
 	}
 	var results []result
 	for _, line := range table {
-		r := result{What: line.what, Unit: line.unit, Limit: line.limit}
-		for i, h := range herds {
+		var measures []measure
+		for _, h := range herds {
 			var values []float64
 			for _, jobs := range runs[h.name] {
 				values = append(values, line.value(jobs))
 			}
-			m := median(h.name, values)
-			if i == 0 {
-				r.Ours = m
-			} else {
-				r.Peers = append(r.Peers, m)
-			}
+			measures = append(measures, median(h.name, values))
 		}
+		r := resultOf(line.what, line.unit, measures)
+		r.Limit = line.limit
 		results = append(results, r)
 	}
 	results[1].budget("no pace", atLeast(rate))

@@ -156,10 +156,8 @@ func (w *world) drainKeys(ctx context.Context, lanes, requests int) (k keyed, er
 // parallel around a flock per key.
 func (w *world) semKeys(ctx context.Context) measure {
 	name := fmt.Sprintf("flock per key under sem -j%d, %d requests", keyLanes, keyPeer)
-	for _, program := range []string{"sem", "flock"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return missing(name, program+" is not installed")
-		}
+	if lack := lacks("sem", "flock"); lack != "" {
+		return missing(name, lack)
 	}
 	dir := w.fresh("sem")
 	if err := os.Mkdir(dir, 0o700); err != nil {

@@ -66,18 +66,11 @@ func pairsOf(clients int) func(context.Context, *world) ([]result, error) {
 				}
 			}
 		}
-		r := result{What: fmt.Sprintf("durable acquire + release, %d at once", clients), Unit: perSecond}
-		for i, a := range all {
-			m := median(a.name, a.rates)
-			if a.missing != "" {
-				m = missing(a.name, a.missing)
-			}
-			if i == 0 {
-				r.Ours = m
-			} else {
-				r.Peers = append(r.Peers, m)
-			}
+		var measures []measure
+		for _, a := range all {
+			measures = append(measures, medianUnless(a.missing, a.name, a.rates))
 		}
+		r := resultOf(fmt.Sprintf("durable acquire + release, %d at once", clients), perSecond, measures)
 		best := &r.Peers[0] // of the two ways to use bbolt
 		if r.Peers[1].Value > best.Value {
 			best = &r.Peers[1]
