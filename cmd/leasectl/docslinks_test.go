@@ -92,7 +92,7 @@ func TestDocsNameWhatIs(t *testing.T) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	flags := make(map[string]bool)
-	everyCommand(root, func(cmd *cobra.Command) {
+	forEachCommand(root, func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
 		cmd.PersistentFlags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
 	})
@@ -144,13 +144,5 @@ func TestDocsNameMetricsThatAre(t *testing.T) {
 	}
 	if found < 30 {
 		t.Errorf("found %d metrics and alerts: the pages have more", found)
-	}
-}
-
-// everyCommand is walk, with the hidden ones.
-func everyCommand(cmd *cobra.Command, f func(*cobra.Command)) {
-	f(cmd)
-	for _, sub := range cmd.Commands() {
-		everyCommand(sub, f)
 	}
 }

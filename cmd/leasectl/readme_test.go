@@ -58,12 +58,11 @@ func TestHelp(t *testing.T) {
 
 // walk calls f for every command that is ours and shown.
 func walk(cmd *cobra.Command, f func(*cobra.Command)) {
-	if !cmd.Hidden {
-		f(cmd)
-	}
-	for _, sub := range cmd.Commands() {
-		walk(sub, f)
-	}
+	forEachCommand(cmd, func(cmd *cobra.Command) {
+		if !cmd.Hidden {
+			f(cmd)
+		}
+	})
 }
 
 // checkCommandLine parses the leasectl command lines of a text, a line each: the
