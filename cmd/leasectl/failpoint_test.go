@@ -93,6 +93,7 @@ var acquireFirst = []string{"acquire", "--type", "install", "--handle", "HANDLE"
 // recover, what was granted has ended, once, or stands in a handle that its
 // user can release; and no request, journal entry or keeper is left.
 func TestFailpoints(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("hundreds of processes")
 	}

@@ -287,6 +287,7 @@ var mutantList = []mutant{
 // could be put back. Nothing in the tree is changed: the compiler reads the mutated
 // file in the place of the other (go help build, -overlay).
 func TestMutants(t *testing.T) {
+	t.Parallel()
 	for _, m := range slices.Concat(mutantList, poolMutants, wireMutants, pageMutants, adaptMutants, distMutants, costMutants, commandMutants) {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()

@@ -74,6 +74,7 @@ const raceOptions, quickExit = "GORACE", "atexit_sleep_ms=0"
 
 // TestScripts runs the scenarios in testdata/script.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	scripts, err := filepath.Abs("../../scripts")
 	if err != nil {
 		t.Fatal(err)

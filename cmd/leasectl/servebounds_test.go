@@ -18,6 +18,7 @@ import (
 // A server whose stderr is full, and is not read, serves on: it drops lines, and
 // says how many when somebody reads again. Its other lines are in their order.
 func TestServeWithAFullStderr(t *testing.T) {
+	t.Parallel()
 	program := build(t, "")
 	r, w := newPipe(t)
 	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=1")
