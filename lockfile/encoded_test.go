@@ -3,7 +3,10 @@ package lockfile
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -42,6 +45,75 @@ func TestEncodedFields(t *testing.T) {
 	}
 }
 
+// The names of all fields that are in files. Programs of other versions read them, and a name
+// that is changed both where it is written and where it is read is a field lost: what of a
+// handle may not be released twice, for one. New ones are added here.
+var fileFields = map[string]string{
+	"record": "acquired_at count format has_items items keeper_pid key leases leases.generation leases.name owner previous " +
+		"previous.leases previous.leases.generation previous.leases.name previous.not_after previous.owner previous.proxy " +
+		"previous.request_id previous.shared_list previous.store previous.unconfirmed previous.unsent proxy release_at " +
+		"request_id resizes shared_list state store ttl type units",
+	"intent": "begun count format handle id kind left owner pid proxy request type unconfirmed",
+	"history": "format given_back given_back.at given_back.generation given_back.given_back given_back.handle given_back.name " +
+		"given_back.owner given_back.request_id given_back.shared_list given_back.store grants grants.at grants.generation " +
+		"grants.given_back grants.handle grants.name grants.owner grants.request_id grants.shared_list grants.store",
+	"list": "format grants grants.at grants.generation grants.given_back grants.handle grants.name grants.owner " +
+		"grants.request_id grants.shared_list grants.store",
+	"shared": "boot format name rounds rounds.bound rounds.by rounds.count rounds.deadline_ns rounds.ends_at_ns " +
+		"rounds.expires_at_ns rounds.granted_ns rounds.handle rounds.id rounds.items rounds.leases rounds.leases.generation " +
+		"rounds.leases.name rounds.lingers rounds.lost rounds.max_age_ns rounds.max_uses rounds.owner rounds.peak " +
+		"rounds.peak.bytes rounds.peak.source rounds.proxy rounds.renew_every_ns rounds.renewed_at_ns rounds.request_id " +
+		"rounds.since rounds.state rounds.token rounds.token_file rounds.ttl_ns rounds.type rounds.units rounds.users " +
+		"rounds.uses space",
+}
+
+func TestFileFields(t *testing.T) {
+	var n int
+	var r Record
+	var in Intent
+	var line historyLine
+	var list listDoc
+	var shared SharedTx
+	for _, of := range []struct {
+		what   string
+		v      any
+		encode func() ([]byte, error)
+	}{
+		{"record", &r, func() ([]byte, error) { return r.encode() }},
+		{"intent", &in, func() ([]byte, error) { return in.encode() }},
+		{"history", &line, func() ([]byte, error) { return line.encode() }},
+		{"list", &list, func() ([]byte, error) { return json.Marshal(list) }},
+		{"shared", &shared.SharedRecord, func() ([]byte, error) { return shared.encode() }},
+	} {
+		setFields(reflect.ValueOf(of.v).Elem(), &n)
+		text, err := of.encode()
+		ok(t, err)
+		var fields any
+		ok(t, json.Unmarshal(text, &fields))
+		names := make(map[string]bool)
+		addFieldNames(names, "", fields)
+		if got := strings.Join(slices.Sorted(maps.Keys(names)), " "); got != fileFields[of.what] {
+			t.Errorf("%s has the fields\n%s\nwant\n%s", of.what, got, fileFields[of.what])
+		}
+	}
+}
+
+// addFieldNames adds the names of the fields of JSON, those of an object within
+// another as outer.inner.
+func addFieldNames(names map[string]bool, in string, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, field := range v {
+			names[in+name] = true
+			addFieldNames(names, in+name+".", field)
+		}
+	case []any:
+		for _, element := range v {
+			addFieldNames(names, in, element)
+		}
+	}
+}
+
 // setFields gives each field of v another value, none of them zero.
 func setFields(v reflect.Value, n *int) {
 	*n++
@@ -56,6 +128,9 @@ func setFields(v reflect.Value, n *int) {
 		v.SetInt(int64(*n))
 	case v.CanUint():
 		v.SetUint(uint64(*n) + 1<<63)
+	case v.Kind() == reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		setFields(v.Elem(), n)
 	case v.Kind() == reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range 2 {

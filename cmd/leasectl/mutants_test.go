@@ -44,6 +44,8 @@ var mutantList = []mutant{
 		"./proxyserver", "TestWaitersBecomeDurable", false},
 	{"who was granted a lease waits in the store", "proxyserver/store/record/queue.go", "if !c.WasQueued {", "if true {",
 		"./proxyserver", "TestWaitersBecomeDurable", false},
+	{"a shared lease has a field of another name", "lockfile/round.go", `json:"peak,omitempty"`, `json:"peaks,omitempty"`,
+		"./lockfile", "TestFileFields", false},
 	{"an arrival costs a commit", "proxyserver/commit.go", "if c.Kind == pool.Queued || c.Kind == pool.Joined {", "if b.arrived = min(b.arrived, c.Waiter.Arrived); false {",
 		"./proxyserver", "TestWaitersBecomeDurable", false},
 	{"what is deleted and is not there takes the next record along", "proxyserver/store/bolt/table.go", "if !bytes.Equal(found, key) {", "if bytes.Compare(found, key) < 0 {",
