@@ -44,6 +44,8 @@ var mutantList = []mutant{
 		"./proxyserver", "TestWaitersBecomeDurable", false},
 	{"who was granted a lease waits in the store", "proxyserver/store/record/queue.go", "if !c.WasQueued {", "if true {",
 		"./proxyserver", "TestWaitersBecomeDurable", false},
+	{"a field of a record has another name than in the stores of before", "proxyserver/store/record/reports.go", `json:"tally"`, `json:"tallies"`,
+		"./proxyserver/store/bolt", "TestFormat3", false},
 	{"a shared lease has a field of another name", "lockfile/round.go", `json:"peak,omitempty"`, `json:"peaks,omitempty"`,
 		"./lockfile", "TestFileFields", false},
 	{"an arrival costs a commit", "proxyserver/commit.go", "if c.Kind == pool.Queued || c.Kind == pool.Joined {", "if b.arrived = min(b.arrived, c.Waiter.Arrived); false {",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/leasectl/leasectl/pool"
@@ -40,6 +41,40 @@ func TestLeaseText(t *testing.T) {
 		}
 		if got := lease.text(); string(got) != string(want) {
 			t.Fatalf("%s, want %s", got, want)
+		}
+	}
+}
+
+// The names of all fields that are in records. Stores have them that servers of other releases
+// wrote, and a name that is changed is a field lost there, though all that this program writes
+// is read again. New ones are added here.
+func TestRecordFields(t *testing.T) {
+	for _, of := range []struct {
+		record any
+		want   string
+	}{
+		{leaseRecord{}, "type generation owner request_id count items key variant coalesce has_items weighted overcommit " +
+			"units resizes ttl granted release_at provisional outcome broken extended expires"},
+		{waiterRecord{}, "type count items key variant coalesce has_items weighted overcommit " +
+			"units owner ttl arrival arrived follows holds_until kept_until"},
+		{lockRecord{}, "type units key until"},
+		{nameRecord{}, "last"},
+		{paceRecord{}, "generation start count"},
+		{pauseRecord{}, "reason since"},
+		{reportsRecord{}, "limit wall gate ok cut risen suspect suspect_at moved tally"},
+		{moveRecord{}, "at from to owner detail"},
+		{tallyRecord{}, "limit ok throttled"},
+		{endedRecord{}, "unconfirmed type owner generation units limit full outcome"},
+	} {
+		var names []string
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(of.record)) {
+			if !field.Anonymous {
+				name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+				names = append(names, name)
+			}
+		}
+		if got := strings.Join(names, " "); got != of.want {
+			t.Errorf("%T has the fields\n%s\nwant\n%s", of.record, got, of.want)
 		}
 	}
 }
