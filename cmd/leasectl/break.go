@@ -25,6 +25,9 @@ which makes leasectl exec stop its command; the name is free when its holder
 releases it, or when its TTL is over. With --now it is free at once, or after the
 lock delay of its pool, whatever its holder still does.
 
+An exec with --optional or --on-lost warn does not stop its command, which goes on
+without the lease. With --on-lost term it stops it, also with --optional.
+
 A holder that renews hears of it within 30 seconds, or a third of its TTL if that
 is less. A lease that nobody renews, as of a plain acquire, ends with its TTL.
 
