@@ -38,7 +38,7 @@ type Options struct {
 	Ready <-chan struct{}
 }
 
-// Client speaks to one proxy, which may be several servers of which one leads. It is
+// Client speaks to one proxy, which may be several servers, one of them the leader. It is
 // safe for concurrent use.
 type Client struct {
 	name      string // the URLs as they may be shown
