@@ -53,9 +53,9 @@ func (a *app) openHolder() {
 	})
 }
 
-// close sees to it that what was said is written, unless nobody reads it. The
-// connections of the holder end with the process: to close one takes a switch to
-// the goroutine that reads it.
+// close waits until what was said is written, but not for long. The connections of the
+// holder are left to the end of the process: closing one would cost a switch to the
+// goroutine that reads it.
 func (a *app) close() { a.messages.close() }
 
 // Failf prints an error. It is never silenced.
@@ -115,7 +115,7 @@ func (a *app) dryRun(format string, args ...any) {
 
 // What goes to stdout is data for scripts. A failed write is an error of the
 // command, or the caller's shell would go on without the data. Before the chain
-// listens, it would be the end of the program.
+// listens, such a write would end the program by SIGPIPE.
 
 func (a *app) print(format string, args ...any) error {
 	<-a.listening

@@ -20,8 +20,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usagef("%s accepts no arguments, found %q", cmd.CommandPath(), leaseapi.Shorten(args[0]))
 }
 
-// noArgsBut is noArgs for a command that takes what was typed as the value of a
-// flag.
+// noArgsBut is noArgs for a command to which what was typed may be the value of a flag:
+// the error says so.
 func noArgsBut(flag string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -85,7 +85,7 @@ func oneArg(what, example string) cobra.PositionalArgs {
 	}
 }
 
-// mistyped words cobra's error of a command that there is none of on one line.
+// mistyped puts cobra's error about an unknown command on one line.
 func mistyped(err error) error {
 	text, suggested, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
 	text = leaseapi.Shorten(text)

@@ -36,8 +36,8 @@ func (v value) String() string {
 }
 func (v value) Type() string { return v.kind }
 
-// one takes no second value: of two handles, keys or pools, one would be passed over
-// without a word, and its lease would stay, or never be taken.
+// one refuses a second value: of two handles or keys the first would be ignored without a
+// word, and its lease would stay, or never be taken.
 func one(v value, want string) pflag.Value {
 	set, before := v.set, ""
 	v.set = func(s string) error {

@@ -61,7 +61,7 @@ func TestKeeperInheritsNothing(t *testing.T) {
 	owner, kill := w.owner()
 	cmd := w.command("acquire", "--type", "install", "--handle", "h", "--owner-pid", strconv.Itoa(owner))
 	cmd.ExtraFiles = []*os.File{inherited}
-	out, err := cmd.Output() // returns when nobody has the pipe open any more
+	out, err := cmd.Output() // returns once nobody has the pipe open
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

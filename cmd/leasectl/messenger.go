@@ -70,8 +70,8 @@ const (
 	linesAtOnce = 256
 	// roomKept is for how many messages the room is kept that a full queue needed.
 	roomKept = 1024
-	// flushTime is what order is worth: it delays a command once if nobody
-	// reads stderr.
+	// flushTime bounds a flush, which is only for the order of what is printed: if
+	// nobody reads stderr, a command is delayed by that once.
 	flushTime = 100 * time.Millisecond
 	// closeTime is how long the end of the program waits for a reader of what
 	// was said last: a pager or a log collector that is busy.
@@ -232,7 +232,7 @@ func (m *messenger) write() {
 	}
 }
 
-// writeAtOnce does messages of which all but the last are lines.
+// writeAtOnce makes one text of messages: each but the last becomes a line.
 func (m *messenger) writeAtOnce(messages []message) {
 	if m.shown {
 		m.text.WriteString(eraseLine)

@@ -83,11 +83,10 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 // with a dump of all goroutines and exit code 2.
 var endings = []os.Signal{syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
 
-// listenLater are the commands that may start before signal handlers are
-// installed, which takes as long as all that these commands do until then. They
-// wait for it before they write a handle that others know, or send the proxy
-// anything; a signal that ends them earlier leaves at most a journal entry for which
-// nothing was sent.
+// listenLater are the commands that begin while the signal handlers are being installed,
+// which takes as long as all that they do first. They wait for the handlers before they
+// write a handle that others know, or send the proxy anything; a signal that ends them
+// earlier leaves at most a journal entry for which nothing was sent.
 var listenLater = []string{"acquire", "exec", "release"}
 
 // isCobraUsage recognises the errors that cobra makes by itself: they have no
@@ -127,9 +126,9 @@ func commands() map[string]func(*app) *cobra.Command {
 	}
 }
 
-// newRootCommand builds the command tree for args: if they begin with the name of
-// a command, only that one, since a short command would notice what it takes to
-// build all of them.
+// newRootCommand builds the command tree for args. If they begin with the name of a
+// command, that is the only one that is built: to build all of them would make a short
+// command noticeably slower.
 func newRootCommand(a *app, args ...string) *cobra.Command {
 	var asked bool // for the version
 	root := &cobra.Command{

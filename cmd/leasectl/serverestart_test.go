@@ -254,7 +254,7 @@ func TestStall(t *testing.T) {
 	if _, err := r.client.Renew(r.context(), held, 0); err != nil {
 		t.Errorf("the first renewal after the stall: %v", err)
 	}
-	// Nobody renews it any more, so the waiter gets it.
+	// Nobody renews it now, so the waiter gets it.
 	if err := <-waited; err != nil {
 		t.Errorf("when the holder is gone: %v", err)
 	}

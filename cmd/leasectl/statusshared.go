@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/holder"
 )
 
-// sharedRounds are the shared leases of this machine, of one type or of all. A
-// status is not worth less without them.
+// sharedRounds are the shared leases of this machine, of one type or of all. A failure is
+// reported, and the rest of the status is shown without them.
 func (a *app) sharedRounds(typ string) (rounds []holder.SharedRound) {
 	all, err := a.holder.SharedRounds()
 	if err != nil {

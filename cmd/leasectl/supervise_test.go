@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// fullPipe is a pipe that nobody reads, and into which nothing fits any more.
+// fullPipe is a full pipe that nobody reads.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	_, w := newPipe(t)
