@@ -22,9 +22,9 @@ func (l *Lease) stands(r lockfile.Record) bool {
 	return l.Is(r)
 }
 
-// awaitGrantAnew is awaitFreshGrant, again under another request id whenever the
-// lease was granted, but ended before the answer came: nobody gave it back, so the
-// request still stands.
+// awaitGrantAnew is awaitFreshGrant. If the lease was granted, and ended before the
+// answer came, it asks again under another request id: nobody gave the lease back, so
+// it is still wanted.
 func (l *Lease) awaitGrantAnew(ctx context.Context, r Request) error {
 	for {
 		err := l.awaitFreshGrant(ctx, &r)

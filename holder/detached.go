@@ -12,9 +12,9 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// ReleaseDetached leaves a release in delay to the proxy, which does it even if
-// every client is dead by then, or to a keeper if the proxy is of version 1. r is
-// the handle's record as read. It takes at most [ReleaseTimeout].
+// ReleaseDetached leaves a release after delay to the proxy, which needs no client for
+// it, or to a keeper if the proxy is of version 1. r is the handle's record as read. It
+// takes at most [ReleaseTimeout].
 func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r lockfile.Record, delay time.Duration) error {
 	if r.State != lockfile.StateHeld {
 		return fmt.Errorf("handle %s holds no lease yet: a delayed release needs one", handle.Path())

@@ -78,9 +78,10 @@ func (d *dialer) name(proxy string) (string, error) {
 	return a.String(), err
 }
 
-// storeOf identifies the store of a proxy, in which its names and generations are
-// unlike any others: recorded, or as the proxy has told, or else by its address, as
-// that of a version-1 proxy. (One with two addresses then counts as two.)
+// storeOf identifies the store of a proxy, since a name or a generation means something
+// only within one. It is the one that was recorded, else the one that the proxy has told,
+// else, as for a version-1 proxy, the proxy's address. (With two addresses such a proxy
+// counts as two.)
 func (d *dialer) storeOf(recorded, proxy string) string {
 	if recorded != "" {
 		return recorded

@@ -8,7 +8,7 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Anything is for a caller who means all that the handle holds.
+// Anything is for a caller who means whatever the handle holds.
 func Anything(lockfile.Record) bool { return true }
 
 // giveBack releases what a handle holds or waits for, and removes the handle,
@@ -19,7 +19,7 @@ func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func
 	return h.giveBackAs(ctx, handle, same, func(r lockfile.Record) Named { return h.namedIn(handle, r) })
 }
 
-// giveBackAs is giveBack with what the names of a bare handle mean.
+// giveBackAs is giveBack, where meant says what the names of a bare handle mean.
 func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, meant func(lockfile.Record) Named) (released []string, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
@@ -51,8 +51,8 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 	return g.released, nil
 }
 
-// updateHandle is handle.Update, with an [unreadError] if fn was not called, unless the
-// lock was waited for in vain.
+// updateHandle is handle.Update. If the handle cannot be locked or read, so that fn is not
+// called, the error is an [unreadError], unless the time was over before the lock was free.
 func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockfile.Tx) error) error {
 	called := false
 	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
@@ -71,7 +71,7 @@ type givingBack struct {
 	intent      string          // its journal entry; "" is none
 	owed        []lockfile.Owed // before
 	released    []string
-	unconfirmed []lockfile.Owed // all that is owed after it, and no release settles; nil: something else is, or nothing
+	unconfirmed []lockfile.Owed // what is owed after it, if no further release settles any of that; else nil
 }
 
 // giveBackLocked is giveBack under the lock of the handle.
@@ -101,17 +101,17 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 	return g, fmt.Errorf("%w: handle %s keeps what is owed: release it again, or run leasectl recover", err, handle.Path())
 }
 
-// stillToGiveBack tells whether to give back what a record of this process held, when its
-// handle is gone or has another request: this machine does not know that it was given
-// back, and if it was, to release it by its generation changes nothing. A lease without
-// a generation may be somebody else's by now.
+// stillToGiveBack tells whether to release what a record of this process held, although
+// its handle is gone or has another request: yes, unless this machine knows that it was
+// given back. A second release by generation changes nothing. A lease without a
+// generation is left alone, since its name may be somebody else's lease now.
 func (h *Holder) stillToGiveBack(r lockfile.Record) bool {
 	return safeAgain(r) && !h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
 }
 
-// giveBackOwn is giveBack of a handle into which this process wrote r, and of r itself if
-// that handle was cleaned up, or cannot be read any more: a command may have put anything
-// in its place.
+// giveBackOwn is giveBack of the handle into which this process wrote r. If the handle is
+// gone or cannot be read, it releases the lease of r itself: a command may have removed
+// the handle, or put anything in its place.
 func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
 	released, err = h.giveBack(ctx, handle, same)
 	switch {
@@ -123,8 +123,8 @@ func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same f
 	return h.giveBackCleaned(ctx, r)
 }
 
-// giveBackCleaned gives back what a record of this process held, since its handle was
-// cleaned up by somebody who did not mean the lease.
+// giveBackCleaned gives back what a record of this process held. Somebody has removed or
+// replaced its handle, and did not mean the lease.
 func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (released []string, err error) {
 	if h.stillToGiveBack(r) {
 		ctx, cancel := releaseContext(ctx)
@@ -137,8 +137,8 @@ func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (releas
 	return released, err
 }
 
-// listUnconfirmed writes down in the journal, by name, what no release settles, for
-// recover to list until it is forgotten.
+// listUnconfirmed writes into the journal, by name, what no release can settle. Recover
+// lists it until it is forgotten.
 func (h *Holder) listUnconfirmed(ctx context.Context, handle lockfile.Handle, owed []lockfile.Owed) {
 	for _, o := range owed {
 		id := unconfirmedID(o)
@@ -156,8 +156,8 @@ func (h *Holder) listUnconfirmed(ctx context.Context, handle lockfile.Handle, ow
 func unconfirmedID(o lockfile.Owed) string { return o.RequestID + "-release" }
 
 // beginRelease writes down that what a handle has is about to be given back,
-// so that recover finds the handle wherever it is. It returns the entry's id. A
-// release is not worth less without a journal, so a failure is only said.
+// so that recover finds the handle wherever it is. It returns the entry's id. The
+// release goes on without an entry, so a failure is only reported.
 func (h *Holder) beginRelease(ctx context.Context, handle lockfile.Handle, r lockfile.Record) (id string) {
 	if h.journal.covers(owedBy(r)...) {
 		return ""
@@ -170,7 +170,8 @@ func (h *Holder) beginRelease(ctx context.Context, handle lockfile.Handle, r loc
 	return id
 }
 
-// intentOf is what is about to be done with the request of a handle's record.
+// intentOf is the journal entry for what is about to be done with the request of a
+// handle's record.
 func intentOf(id string, kind lockfile.Kind, handle lockfile.Handle, r lockfile.Record) lockfile.Intent {
 	return lockfile.Intent{
 		ID:      id,

@@ -93,9 +93,9 @@ func (k *keeper) holds(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && r.RequestID == k.request
 }
 
-// mine reads the handle and tells whether the lease is still to be looked after. Who
-// cleans the handle up does not mean the lease, as long as its owner lives. A handle
-// that cannot be read says nothing of it.
+// mine reads the handle and tells whether the lease is still to be looked after. It is
+// if the handle was removed: that does not mean the lease, as long as its owner lives. It
+// is also if the handle cannot be read.
 func (k *keeper) mine() bool {
 	r, err := k.handle.Read()
 	switch {
@@ -230,7 +230,7 @@ const (
 	keeperLongestPause = 5 * time.Second
 	// keeperBareTime bounds all tries where leases do not end by themselves. A
 	// version-1 proxy knows names only: the longer one is tried again, the
-	// likelier it is another's by now.
+	// likelier it is another's lease now.
 	keeperBareTime = 2 * time.Minute
 )
 

@@ -112,8 +112,8 @@ func (k *keepers) checkFiles() error {
 	return nil
 }
 
-// environment is that of a local proxy, and what says how to reach one that is
-// not.
+// environment is that of a local proxy, and the variables that say how to reach a proxy
+// elsewhere.
 func (k *keepers) environment() []string {
 	env := append(localEnvironment(), "LEASECTL_STATE_DIR="+k.stateDir)
 	env = append(env, environment("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")...)

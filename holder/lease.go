@@ -138,11 +138,11 @@ func (l *Lease) confirm(ctx context.Context) error {
 	return nil
 }
 
-// Release gives this lease back, and returns the names that were released: none
-// if it was given back before. A handle that is gone or cannot be read, and that nobody
-// is known to have given back, was changed by somebody who did not mean the lease. It
-// takes at most [ReleaseTimeout], and 3 s once ctx has ended, which does not end it. Of a
-// shared lease it ends this process's use; the last user gives the lease back.
+// Release gives this lease back, and returns the names that were released: none if it
+// was given back before. It does so also if the handle is gone or cannot be read, unless
+// a release through the handle is known: whoever removed the file did not mean the lease.
+// It takes at most [ReleaseTimeout], and 3 s once ctx has ended, which does not end it. Of
+// a shared lease it ends this process's use; the last user gives the lease back.
 func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.leave(ctx)
@@ -156,14 +156,15 @@ func (l *Lease) Leave() { l.h.journal.leave(l.record.RequestID) }
 
 // isToGiveBack tells by its record whether a handle has the lease, or owes it since a
 // release failed. A name that a version-1 proxy may have released is left to recover: it
-// may be another's by now.
+// may be somebody else's lease now.
 func (l *Lease) isToGiveBack(r lockfile.Record) bool {
 	return l.Is(r) || owes(r, l.record.RequestID) &&
 		!slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return bare(o.Leases) && !o.Unsent })
 }
 
-// ReleaseCleaned is [Lease.Release] if the handle is gone, and else does nothing: before
-// another lease is acquired into the handle, which gives back what that holds.
+// ReleaseCleaned is [Lease.Release] if the handle is gone, and does nothing otherwise. It
+// is for a caller who acquires another lease into the handle, which gives back what the
+// handle holds, and knows of nothing else.
 func (l *Lease) ReleaseCleaned(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return nil, nil

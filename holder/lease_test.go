@@ -25,7 +25,7 @@ func (w *world) kept(o KeepOptions) (l *Lease, kept context.Context, stop func()
 	return l, kept, stop
 }
 
-// awaitDenied waits until a lease that the proxy does not renew any more is found lost, or
+// awaitDenied waits until a lease that the proxy no longer renews is found lost, or
 // given back.
 func (w *world) awaitDenied(kept context.Context) {
 	w.t.Helper()
@@ -237,7 +237,7 @@ func TestKeepCleaned(t *testing.T) {
 }
 
 // A release of a name that a version-1 proxy may have carried out is not sent again:
-// the name may be another's by then.
+// the name may be another's now.
 func TestReleaseAfterAFailedOneOfVersionOne(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.onAcquire = func(out http.ResponseWriter, _ *http.Request) bool {

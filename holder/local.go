@@ -221,10 +221,10 @@ func (e *LocalEnd) Listening() (err error) {
 	return err
 }
 
-// Hide takes the lock under which local proxies start, and keeps it until
-// Close, then it moves the socket away. Commands that look for the proxy from
-// now on wait for the lock and start a new one. It fails if somebody is about to
-// use this proxy. unhide takes it back, if the proxy does not stop after all.
+// Hide takes the lock under which local proxies start, which it keeps until Close, and
+// moves the socket away. Commands that look for the proxy from now on wait for the lock
+// and start a new one. Hide fails if somebody is about to use this proxy. unhide undoes
+// it, if the proxy does not stop after all.
 //
 // A proxy that nobody can find, since its socket or the whole state directory was
 // removed, is hidden already. Another proxy that has taken its place stays.

@@ -13,14 +13,14 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Named are names that a user gave, on a command line, in a copy of a handle or in
-// a list, as they were meant when the command began: what was granted to anybody
-// since then is not.
+// Named are names that a user gave: on a command line, in a copy of a handle or in a
+// list. They mean leases that were granted before the command began, and none that
+// anybody was granted since.
 type Named struct {
 	grants  []lockfile.Grant            // with what a list says of them, or the name only
 	history map[string][]lockfile.Grant // the newest of each name at each store, when the command began
 	began   time.Time
-	written time.Time // of the file that they stand in; zero: it does not count
+	written time.Time // the file that they stand in; zero: they stand in none
 	list    lockfile.List
 }
 
@@ -71,8 +71,8 @@ type ended struct {
 	name, why string
 }
 
-// owed returns what the names make their user owe to a store, by request and in
-// their order, and those that nobody owes any more.
+// owed returns what is to be released at a store for these names, one entry for each
+// request, in the order of the names; and the names whose leases are over.
 func (n Named) owed(store, owner string) (owed []lockfile.Owed, over []ended) {
 	type request struct{ store, id string }
 	place := make(map[request]int) // in owed
@@ -96,9 +96,9 @@ func (n Named) owed(store, owner string) (owed []lockfile.Owed, over []ended) {
 	return owed, over
 }
 
-// meaning returns the grant that a name stands for, or why its lease is over. A
-// generation never means a successor's lease, so the proxy is asked; without one,
-// what this machine knows decides.
+// meaning returns the grant that a name stands for, or why its lease is over. Whether a
+// grant with a generation is over is left to the proxy, since a generation never means a
+// successor's lease. Without one, what this machine remembers decides.
 func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Grant, why string) {
 	newest, known := grantAt(store, n.history[given.Name])
 	namesOnly := bare([]lockfile.Lease{newest.Lease})
@@ -128,7 +128,7 @@ func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Gr
 	return newest, ""
 }
 
-// notAfter is when a lease that only its name is known of was granted at the latest.
+// notAfter is the latest time at which a lease was granted that is known by its name only.
 func (n Named) notAfter() time.Time {
 	if !n.written.IsZero() && n.written.Before(n.began) {
 		return n.written
@@ -141,11 +141,10 @@ func bareHandle(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && r.RequestID == ""
 }
 
-// owedOf returns what names make their user owe to the proxy that was named, and
-// those that nobody owes any more.
+// owedOf is [Named.owed] at the store of the proxy that the user named.
 //
-// If the machine knows some of the names from a store with an id, the proxy is asked
-// for its own: without it, a stale name would pass for an unknown one.
+// If this machine remembers one of the names from a store with an id, the proxy is asked
+// for the id of its store: without that, a stale name would look like an unknown one.
 func (h *Holder) owedOf(ctx context.Context, n Named) (owed []lockfile.Owed, over []ended, err error) {
 	proxy, err := h.dialer.name(h.dialer.URL)
 	if err != nil {
@@ -177,8 +176,8 @@ func (n Named) anyStoreID() bool {
 	return slices.ContainsFunc(n.grants, func(g lockfile.Grant) bool { return g.Store != "" && isStoreID(g.Store) })
 }
 
-// identify returns the record of a bare handle as if it were the one that got its
-// leases; none, if all of them are over. Those that are over are said.
+// identify returns the record that a bare handle would have if its leases had been
+// acquired into it; the zero Record if all of them are over. It reports those that are.
 func (h *Holder) identify(ctx context.Context, n Named) (lockfile.Record, error) {
 	owed, over, err := h.owedOf(ctx, n)
 	h.sayEnded(over)

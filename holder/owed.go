@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// owedBy returns all that a record makes its handle owe to proxies, oldest
-// first. The lease that it holds, or the request that waits, is last.
+// owedBy returns all that is to be released for a record, oldest first: what it owes,
+// and last the lease that it holds or the request that waits.
 func owedBy(r lockfile.Record) []lockfile.Owed {
 	owed := r.Owed
 	if unreleased(r) {
@@ -40,8 +40,8 @@ func owes(r lockfile.Record, request string) bool {
 	return r.RequestID == request || r.State == lockfile.StateReleasing && isOwed(r, request)
 }
 
-// isOwed tells whether somebody has begun to give the lease of a request back, and a
-// handle's record still has that to do.
+// isOwed tells whether a handle's record owes the lease of a request: a release has
+// begun, and is not confirmed.
 func isOwed(r lockfile.Record, request string) bool {
 	return slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == request })
 }
@@ -102,7 +102,7 @@ func describeOwed(o lockfile.Owed) string {
 	return strings.Join(o.Names(), ", ")
 }
 
-// proxyOwed is a proxy that a record makes its handle owe to.
+// proxyOwed is the first proxy that something of a record is to be released at.
 func proxyOwed(r lockfile.Record) string {
 	for _, o := range owedBy(r) {
 		if o.Proxy != "" {
@@ -131,7 +131,7 @@ func wireLeases(leases []lockfile.Lease) []leaseapi.Lease {
 
 // leftToKeeper is an error if a keeper is giving back what a handle owes to a
 // version-1 proxy, which must be told by one process only: it knows names, so a
-// second release may end a lease that is somebody else's by then.
+// second release may end somebody else's lease.
 func (h *Holder) leftToKeeper(r lockfile.Record) error {
 	if r.State != lockfile.StateReleasing {
 		return nil

@@ -72,7 +72,7 @@ func (r *recovery) intents(ctx context.Context) error {
 func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error {
 	handle, err := lockfile.OpenHandle(in.Handle)
 	if err != nil || in.Kind != lockfile.KindRelease {
-		return nil // it is no handle any more, or has nothing
+		return nil // it is no longer a handle, or has nothing
 	}
 	return r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return o.RequestID == in.Request })
 }

@@ -43,10 +43,9 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 	return h.giveBackAs(ctx, handle, same, func(lockfile.Record) Named { return meant })
 }
 
-// ReleaseNamed gives leases back by their names, without a handle. What the proxy
-// or this machine says is over, or another's by now, is reported, and no error; an
-// entry of a list goes when its lease is. Released names are returned beside an
-// error, too.
+// ReleaseNamed gives leases back by their names, without a handle. A lease that is over,
+// or a name that is another's lease now, is reported, and no error. The entry of a list
+// goes with its lease. Released names are returned beside an error, too.
 func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released []string, err error) {
 	if d.Time > 0 {
 		h.report.Notef("releasing %s in %s", strings.Join(n.Names(), ", "), leaseapi.Duration(d.Time))

@@ -66,8 +66,8 @@ func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decisi
 	return released, failed
 }
 
-// releaseOwedOnce is releaseOwed for a caller who wants the handle free, and no second
-// release: what may be somebody else's by now stays as unconfirmed.
+// releaseOwedOnce is releaseOwed for a caller who needs the handle for another request. It
+// sends nothing that may end somebody else's lease: that stays as unconfirmed.
 func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
 	for i, o := range tx.Owed {
 		proxy := h.dialer.proxyOf(o.Proxy)
@@ -83,9 +83,9 @@ func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released
 	return h.releaseOwed(ctx, tx, h.toTheirProxies)
 }
 
-// mayBeAnothers tells whether what is owed to a proxy may be somebody else's by now: a
-// release of it may have arrived, and the proxy, of version 1, would release the name
-// whoever holds it.
+// mayBeAnothers tells whether a release of what is owed could end somebody else's lease:
+// an earlier release may have arrived, and the proxy, of version 1, releases a name no
+// matter who holds it.
 func (h *Holder) mayBeAnothers(ctx context.Context, o lockfile.Owed, proxy string) (bool, error) {
 	if !bare(o.Leases) || o.Unsent {
 		return false, nil
@@ -111,7 +111,7 @@ func splitUnconfirmed(owed []lockfile.Owed) (sendable, unconfirmed []lockfile.Ow
 }
 
 // noteSending writes into tx's record that the releases of bare names are about to
-// be sent: whoever finds it later cannot know whether they were.
+// be sent: a process that finds it after a kill cannot know whether they were.
 func noteSending(tx *lockfile.Tx, deliveries []delivery) error {
 	changed := false
 	for _, d := range deliveries {
@@ -133,8 +133,8 @@ func noteSending(tx *lockfile.Tx, deliveries []delivery) error {
 // to be removed.
 //
 // If the record cannot be written, as on a full disk, a lease with a generation is
-// released all the same: whoever finds the old record releases it again, which does
-// nothing.
+// released all the same: a process that finds the old record releases it again, which
+// does nothing.
 func (h *Holder) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
 	if all && unreleased(tx.Record) {
 		journaled, again := h.releasedIfKilled(tx), safeAgain(tx.Record)
@@ -158,17 +158,17 @@ func (h *Holder) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, d
 	return released, nil
 }
 
-// releasedIfKilled tells whether all that a handle holds is released by whoever finds
-// the journal entry of this process, if it is killed: once or again, which is the
-// same where there are generations. The entry names the request, so the handle on
-// disk must say that it is of that request.
+// releasedIfKilled tells whether all that a handle holds would be released if this
+// process were killed now, by the process that settles its journal entry. That may be a
+// second release, so the leases must have generations. The entry names a request, so the
+// record on disk must be of that request.
 func (h *Holder) releasedIfKilled(tx *lockfile.Tx) bool {
 	return safeAgain(tx.Record) && len(tx.Owed) == 0 &&
 		tx.RequestOnDisk() == tx.RequestID && h.journal.releasesAfterUs(tx.RequestID)
 }
 
-// safeAgain tells whether to release what a handle holds twice is the same as once:
-// then its leases have generations.
+// safeAgain tells whether what a handle holds may be released twice: its leases have
+// generations.
 func safeAgain(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && len(r.Leases) > 0 && !bare(r.Leases)
 }

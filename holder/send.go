@@ -9,16 +9,18 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// send releases what is owed to a proxy, and notes it; in d, whether that may have
-// reached the proxy. It returns what was released also beside an error. held is the
-// path of the handle whose lock the caller holds; "" is none.
+// send sends one release, and notes in the history and in the list what was given back.
+// In d it notes whether the release may have reached the proxy, and of bare names it
+// leaves out those that were given back before. The names that were released are returned
+// beside an error, too. held is the path of the handle whose lock the caller holds; "" is
+// none.
 func (h *Holder) send(ctx context.Context, held string, d *delivery) (released []string, err error) {
 	store := h.dialer.storeOf(d.owed.Store, d.proxy)
 	if !bare(d.owed.Leases) {
 		return h.sendNow(ctx, d, store)
 	}
-	// A version-1 proxy releases a name whoever holds it. So nobody else may do so
-	// between the look at what this machine knows and the note that it is done.
+	// A version-1 proxy releases a name no matter who holds it. So nobody else on this
+	// machine may release it between our look at the history and our note there.
 	err = h.underHandleOf(ctx, held, d.owed, store, func() error {
 		all := d.owed.Leases
 		d.owed.Leases = slices.DeleteFunc(slices.Clone(all), func(l lockfile.Lease) bool {
@@ -40,8 +42,9 @@ func (h *Holder) send(ctx context.Context, held string, d *delivery) (released [
 	return released, err
 }
 
-// underHandleOf calls fn under the lock of the handle that got what is owed, unless
-// that is held. It is an error if a keeper is giving it back.
+// underHandleOf calls fn under the lock of the handle into which the leases were
+// acquired, if that is known, and is not the one that the caller has locked. It is an
+// error if a keeper is giving them back.
 func (h *Holder) underHandleOf(ctx context.Context, held string, o lockfile.Owed, store string, fn func() error) error {
 	handle, known := h.handleOf(o, store)
 	if !known || handle.Path() == held {
@@ -92,8 +95,8 @@ func (h *Holder) sendNow(ctx context.Context, d *delivery, store string) ([]stri
 	return reply.Released, nil
 }
 
-// unlist takes leases of what was owed out of their list. The leases are back, so a
-// line too many is no reason to fail.
+// unlist takes leases that were owed out of their list. They are given back already, so
+// a line that stays there is reported, and is no error.
 func (h *Holder) unlist(ctx context.Context, o lockfile.Owed, store string, leases []lockfile.Lease) {
 	if o.SharedList == "" || len(leases) == 0 {
 		return

@@ -71,8 +71,8 @@ type settlement struct {
 
 var (
 	errOtherProxy = errors.New("it is owed to another proxy")
-	// errUncertain: the lease may be another's by now, and a version-1 proxy
-	// would not ask.
+	// errUncertain: the name may be another's lease now, and a version-1 proxy would
+	// release it all the same.
 	errUncertain = errors.New("it may have been released before")
 )
 
@@ -107,9 +107,9 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 	return done, err
 }
 
-// settleKeeper looks after what a killed keeper of a version-1 lease was to give
-// back. It does not release it: names are all that is known of it, and a copy of
-// the handle may have been released, so that they are another's.
+// settleKeeper says what a killed keeper of a version-1 lease was to give back. It does
+// not release that: only names are known of it, and they may be somebody else's leases,
+// since a copy of the handle may have been released.
 func (s *settling) settleKeeper(in lockfile.Intent) settlement {
 	handle, err := lockfile.OpenHandle(in.Handle)
 	if err != nil {

@@ -49,9 +49,9 @@ func (s *sharing) newRound() lockfile.Round {
 	return r
 }
 
-// missedAfter is the wait behind another user's acquire after which a newcomer
-// first asks once, without patience: where that acquire failed since the proxy
-// is silent, the newcomers do not fail one after the other, each in its time.
+// missedAfter is how long a newcomer waits for another user's acquire until, in its own
+// turn, it first asks the proxy once without waiting. Otherwise, behind a silent proxy,
+// the newcomers would fail one after the other, each after its whole time.
 const missedAfter = 15 * time.Second
 
 // joined is the lease of a use that was reserved in a round that is held.
@@ -78,7 +78,7 @@ func (s *sharing) begin(ctx context.Context, c choice) (*Lease, error) {
 		return nil, s.abandon(ctx, c, err)
 	}
 	var l *Lease
-	err = proxyclient.ErrExhausted
+	err = proxyclient.ErrExhausted // as long as the proxy was not asked
 	if once := r; c.behind != "" || s.missed && proxyclient.Now().Sub(s.begun) > missedAfter {
 		once.WaitTimeout, once.Jitter = 0, 0
 		l, err = s.h.acquire(ctx, once)
@@ -96,7 +96,7 @@ func (s *sharing) begin(ctx context.Context, c choice) (*Lease, error) {
 		return s.granted(ctx, c, l)
 	}
 	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
-		exhausted.Wait = s.request.WaitTimeout // of which a part was spent on others
+		exhausted.Wait = s.request.WaitTimeout // a part of it was spent on others
 	}
 	return nil, s.abandon(ctx, c, err)
 }

@@ -26,8 +26,8 @@ func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Conte
 	})
 }
 
-// roundKeeper watches over a round for one user, and renews it if that falls to
-// this one.
+// roundKeeper watches over a round for one user, and renews it when that is this user's
+// to do.
 type roundKeeper struct {
 	*sharedUse
 	margin time.Duration

@@ -19,8 +19,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// sharedLease is a shared lease, by all that must be the same for two commands to
-// share one, and what this command wants of it.
+// sharedLease is a shared lease as one command sees it: what tells it from others, and
+// what the command wants of it.
 type sharedLease struct {
 	h      *Holder
 	file   lockfile.Shared
@@ -90,8 +90,8 @@ func (l sharedLease) makeDir() error {
 	return lockfile.MakeDir(l.h.sharedDir())
 }
 
-// finished tells whether a round is over and nobody is left to give its lease back.
-// Whatever it waits for was for a dead user to do.
+// finished tells whether a round is to be settled: the user who was to take its lease or
+// to give it back is dead, or the lease is over and no user lives.
 func (l sharedLease) finished(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 	if r.State == lockfile.RoundAcquiring || r.State == lockfile.RoundReleasing {
 		return !l.file.Alive(r.ID, r.By)

@@ -59,7 +59,7 @@ func (u *nestedUse) keep(ctx context.Context, _ KeepOptions) (kept context.Conte
 	})
 }
 
-// lost says why the lease is not this command's any more.
+// lost says why the lease is no longer this command's.
 func (u *nestedUse) lost() error {
 	record, err := u.file.Read()
 	if err != nil {

@@ -116,9 +116,9 @@ func (u *sharedUse) leave(ctx context.Context) (released []string, err error) {
 	return released, errors.Join(err, u.removeRound(writing, err))
 }
 
-// giveBackRound gives back the lease of a round that nobody uses any more, whatever a
-// command has made of its handle, and what a reacquire of one has put there: the handle
-// is nobody else's. A round that has no lease yet may have a request there.
+// giveBackRound gives back the lease of a round that nobody uses, whatever a command has
+// done to its handle. The handle is the round's alone, so what a reacquire has put there
+// is given back, too. If the round has no lease yet, the handle may have a request.
 func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released []string, err error) {
 	l := roundLease(h, r, nil)
 	handle, err := OpenHandle(r.Handle)
@@ -178,8 +178,8 @@ func (u *sharedUse) leaveLingering(ctx context.Context) error {
 	}))
 }
 
-// removeRound removes a round whose lease is given back, or owed by its handle, unless
-// the release failed before that.
+// removeRound ends the use, and removes the round if its lease is given back, or its
+// handle owes it. If the release failed before that, the round stays.
 func (u *sharedUse) removeRound(ctx context.Context, failed error) error {
 	return u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if err := tx.End(u.use); err != nil {

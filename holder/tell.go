@@ -6,8 +6,8 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Tell notes what the account said so far. The proxy is told with the release,
-// whoever of this process sends that.
+// Tell notes what the account said so far. The proxy is told with the release of the
+// lease, if this process sends that.
 func (l *Lease) Tell(o Outcome) {
 	l.h.endings.note(l.record.RequestID, func(e *ending) { e.outcome = o })
 }
