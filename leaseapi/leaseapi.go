@@ -128,8 +128,8 @@ type Queued struct {
 	Capacity  int    `json:"capacity"`
 	Limit     int    `json:"limit,omitempty"` // units that may be in use now; zero: the capacity
 	// Follows is the id of the request that this one has joined. With Reason
-	// [WaitJoined] that one runs, and the wait has no bound any more; else place and
-	// reason are those of that one.
+	// [WaitJoined] that request runs, and nothing bounds the wait. With any other, Place
+	// and Reason are those of that request.
 	Follows string `json:"follows,omitempty"`
 
 	// Estimate and EstimateMax are the range in which the wait may still take:

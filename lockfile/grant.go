@@ -62,7 +62,7 @@ func (g Grant) mayBe(o Grant) bool {
 // identified reports whether more than the name is known.
 func (g Grant) identified() bool { return g.Generation != 0 || g.RequestID != "" }
 
-// identified returns those of grants of which more than the name is known.
+// identified returns the grants that have more than a name.
 func identified(grants []Grant) (known []Grant) {
 	for _, g := range grants {
 		if g.identified() {

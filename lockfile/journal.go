@@ -47,7 +47,7 @@ type Intent struct {
 
 	// Left says that its process was not killed, but gave it up; see [Entry.Leave].
 	Left bool `json:"left,omitempty"`
-	// Unconfirmed are names that the proxy does not know any more, though no
+	// Unconfirmed are names that the proxy no longer knows, though no
 	// release of them succeeded.
 	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }

@@ -69,7 +69,7 @@ func appending(names ...string) func(List) error {
 	return func(l List) error { return l.Append(context.Background(), named(names...)) }
 }
 
-// named are grants of which nothing but the name is known.
+// named are grants that have a name and nothing else.
 func named(names ...string) (grants []Grant) {
 	for _, name := range names {
 		grants = append(grants, Grant{Lease: Lease{Name: name}})

@@ -51,7 +51,7 @@ type Owed struct {
 
 	// Unsent says that no release of it can have reached the proxy so far.
 	Unsent bool `json:"unsent,omitempty"`
-	// Unconfirmed says that the proxy does not know the leases any more, though no
+	// Unconfirmed says that the proxy no longer knows the leases, though no
 	// release of them succeeded: they may be held, and must not be sent again,
 	// since the names may be another's by now.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`

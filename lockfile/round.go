@@ -78,7 +78,7 @@ func (r *Round) Expired(now time.Duration) bool {
 	return r.MaxUses > 0 && r.Uses >= r.MaxUses || r.ExpiresAt > 0 && now >= r.ExpiresAt
 }
 
-// Closed reports whether nobody may join the round any more.
+// Closed reports whether the round takes no further users.
 func (r *Round) Closed(now time.Duration) bool {
 	return r.Bound > 0 && r.Uses >= r.Bound || r.EndsAt > 0 && now >= r.EndsAt
 }

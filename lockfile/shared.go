@@ -23,8 +23,8 @@ import (
 // PATH.json. A use is a file PATH.ROUND.N that its process has locked: a free one, or
 // none, is a dead user. PATH.ROUND.renew is locked by the user that renews the round.
 //
-// Every file but the record is named by the record, and goes before its mention
-// there does. So a kill at any point leaves no file that nobody finds.
+// The record names every other file, and a file is removed before the record forgets it.
+// So after a kill at any point each file that is left can be found.
 type Shared string
 
 // SharedIn returns the shared leases of a directory. It is empty if the directory
