@@ -9,7 +9,7 @@ import (
 // Outcome is what the holder of a lease says the account said.
 type Outcome uint8
 
-// The outcomes. A lease of which nobody says anything has none, and moves no limit.
+// The outcomes. A lease without a report has none, and moves no limit.
 const (
 	NoOutcome        Outcome = iota
 	OutcomeOK                // nothing was throttled; it counts when the lease has ended

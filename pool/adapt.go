@@ -62,8 +62,8 @@ type Adaptation struct {
 	// OK is how many units ended well since the last move while the account was put
 	// to full use.
 	OK int
-	// Cut is the generation of the newest lease at the last cut. That one and older
-	// ones cut no more, since they ran under the limit that was cut.
+	// Cut is the generation of the newest lease at the last cut. Reports of it and of
+	// older ones do not cut again: these leases ran under the limit that was cut.
 	Cut uint64
 	// Risen is the generation of the newest lease at the last rise.
 	Risen uint64

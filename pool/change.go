@@ -5,9 +5,9 @@ import "time"
 // Kind is what a [Change] says.
 type Kind int
 
-// The kinds of changes. All change what a [Snapshot] holds, but those of requests
-// without an id. A Queued or Joined alone need not be durable at once: its request is not
-// answered yet, and loses no more than its place.
+// The kinds of changes. All change what a [Snapshot] holds, except those of requests
+// without an id. A Queued or Joined need not be durable at once: its request is not
+// answered yet, and can lose only its place.
 const (
 	Granted    Kind = iota // Leases are held from now on
 	Renewed                // a renewal made Lease firm, gave it another TTL, or was its first since it was Extended; any other changes nothing durable
@@ -29,7 +29,7 @@ const (
 	Named                  // Naming counts from now on
 	Paused                 // an operator has stopped a pool, or changed why: Pause
 	Resumed                // Pause is over
-	Told                   // Reported counts: Leases are as they are afterwards, or Ended is
+	Told                   // Reported counts
 	Adapted                // Reports count from now on
 )
 
@@ -39,11 +39,11 @@ const (
 type Change struct {
 	Kind     Kind
 	ID       string    // the request; with Granted and Dropped, also that of a request that cannot be repeated
-	Leases   []Lease   // Granted
+	Leases   []Lease   // Granted; Told of leases that are held: as they are afterwards
 	Lease    Lease     // Renewed, Extended, Delayed, Resized, Broken, Done: as it is afterwards
 	Before   int       // Resized: units
 	Reason   Reason    // Done
-	Ended    Ended     // Remembered, Forgotten
+	Ended    Ended     // Remembered, Forgotten; Told of a lease that has ended: as it is afterwards
 	Waiter   *Waiter   // Queued, Joined, Missed, Returned: as it is afterwards
 	Locked   *Locked   // LockBegun, LockOver
 	Pacing   *Pacing   // Paced

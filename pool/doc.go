@@ -2,23 +2,24 @@
 // server and guarantees, whatever it is asked and in whatever order:
 //
 //   - A name has at most one holder, and so has a key of a pool.
-//   - No grant or growth makes the units in use exceed the limit of their pool, but
-//     for one larger lease alone, and for what the pool's overcommit allows.
+//   - No grant or growth makes the units in use exceed the limit of their pool, except
+//     by what the pool's overcommit allows. A lease that is larger than the limit is
+//     granted only while nothing else is in use.
 //   - The units of one request are granted together or not at all.
 //   - The first active waiter (see [Set.Detach]) whose key nobody holds is
 //     next; while it does not fit, nobody overtakes it. So a request for many units
 //     is not overtaken by requests for few, and a busy key holds up nobody else.
-//   - A request that joined another has the result of a run that began after it came,
-//     unless it asked for less (see [Coalesce]), or a turn of its own. It is answered
-//     once, and the same answer whenever it asks again.
+//   - A request that joined another gets the result of a run that began after the
+//     request came ([Once] allows an earlier run), or a turn of its own. It has one
+//     answer, which it gets again whenever it asks again.
 //   - A request id is granted at most once, also over a restart from a
 //     [Snapshot], for as long as its end is remembered: see [EndedKept] and
 //     [MaxEnded].
 //   - Every grant of a name has a generation of its own, and ends exactly once.
-//   - A pool with a pace grants no faster than that, however many come at once,
-//     and as many per hour as without if the pace is [AutoPace].
-//   - A restart keeps the order of the queue, and restarts, however often, keep no
-//     lease alive that nobody renews: see [New].
+//   - A pool with a pace grants no faster than that, however many requests come at
+//     once. With [AutoPace] it grants as many per hour as without a pace.
+//   - A restart keeps the order of the queue. Restarts, however often, keep no lease
+//     alive that nobody renews: see [New].
 //
 // These hold while operators break leases ([Set.Break]), remove waiters
 // ([Set.Remove]), pause pools ([Set.Pause]), and change what there is
@@ -33,14 +34,14 @@
 //
 // A Set is not safe for concurrent use: its caller serialises. It does not act
 // by itself either: the caller asks [Set.Next] when something is due, and calls
-// [Set.Advance] then. Every other method that takes now begins with the same, so
-// that a late caller sees no lease that is over.
+// [Set.Advance] then. Every other method that takes now advances the Set first, so a
+// late caller sees no lease that is over.
 //
 // [Set.Drain] returns what the calls changed as a list of [Change]: the caller
 // makes them durable, tells those concerned, and logs them. A caller that answers
-// only when the changes are durable, but for [Queued], may start again from the last
-// durable state: nobody was told of the grants that are lost then, and their request
-// ids, if they come again, get others.
+// only when all changes but [Queued] are durable may start again from the last durable
+// state: nobody was told of the grants that are lost then, and a request that comes
+// again gets another grant.
 //
 // # The files
 //

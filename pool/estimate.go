@@ -34,8 +34,8 @@ func (g *ledger) reason(p *pool, r *request) string {
 	return leaseapi.WaitBehind
 }
 
-// before returns how many units those ahead of a place want, but for those whose key is
-// busy: they hold nobody up.
+// before returns how many units those ahead of a place want. Those whose key is busy do
+// not count: they hold nobody up.
 func (p *pool) before(place int) (units int) {
 	if p.wanted == len(p.queue) && len(p.keys) == 0 {
 		return place - 1 // one each, as nearly always; a queue may be long
@@ -48,11 +48,10 @@ func (p *pool) before(place int) (units int) {
 	return units
 }
 
-// estimate is how long r may still wait for p, if those ahead of it want before
-// units: until leases have ended, and until the pace has counted out the units.
-// Both are zero if nothing is known.
-//
-// As long as nothing happens in the pool, neither of them grows.
+// estimate is how long r may still wait for p, if those ahead of it want before units:
+// until enough leases have ended, the key of r is free, and the pace has let them all
+// pass. Both results are zero if nothing is known. As long as nothing happens in the
+// pool, neither grows.
 func (g *ledger) estimate(p *pool, before int, r *request) (likely, most time.Duration) {
 	if !g.open(p, r) {
 		return 0, 0

@@ -39,7 +39,7 @@ func (g *ledger) supersede(last, r *request) {
 }
 
 // takeTurn makes f, a follower of lead, the leader of lead and its other followers.
-// Lead is not in the queue any more, and f is not yet granted anything.
+// Lead has left the queue before, and f is granted its leases afterwards.
 func (g *ledger) takeTurn(lead, f *request) {
 	g.unfollow(f)
 	f.followers = append(queue{lead}, lead.followers...)
@@ -70,9 +70,9 @@ func (g *ledger) drop(r *request, err error) {
 	g.promote(r)
 }
 
-// conclude ends what r, which has no lease any more, did for its followers: they have
-// the result of its run, if it passed one on; or else the oldest of them waits at the
-// place that its own arrival gives it, and the others follow that one.
+// conclude says what becomes of the followers of r, whose last lease has ended. If its
+// run passed on a result, that is theirs, and their wait ends. Else the oldest of them
+// waits at the place that its own arrival gives it, and the others follow that one.
 func (g *ledger) conclude(r *request) {
 	if r.result == 0 || r.lost {
 		g.promote(r)

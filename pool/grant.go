@@ -6,9 +6,8 @@ import (
 )
 
 // serve grants what can be granted in the pools that were touched. The first active
-// waiter whose key nobody holds is next; while it does not fit, nobody overtakes it.
-// Nor does anybody while all of its are missed, or the pace delays it, or the pool is
-// paused.
+// waiter whose key nobody holds is next. Nobody overtakes it while it does not fit, nor
+// while the pace delays it, the pool is paused, or it and all its followers are missed.
 func (g *ledger) serve() {
 	for i := 0; i < len(g.touched); i++ { // a grant may touch more
 		p := g.touched[i]
@@ -39,8 +38,8 @@ func (g *ledger) serve() {
 	g.touched = g.touched[:0]
 }
 
-// grant gives r, which fits and is not queued, or no more, its leases, and returns
-// them as the change has them.
+// grant gives r its leases, and returns them as the change has them. R fits. It was
+// never queued, or has left the queue: that is wasQueued.
 func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 	p := r.pool
 	r.TTL = p.ttl(r.TTL) // the maximum may have changed while it waited
@@ -110,9 +109,9 @@ func (g *ledger) install(l Lease, sl *slot, p *pool, r *request) {
 	g.schedule(&held.timer, held.Ends())
 }
 
-// renew makes l end ttl from now, as far as nothing else ends it. It is durable if
-// more than the time has changed, and the first time after a restart: otherwise the
-// next restart would not give it its full TTL again.
+// renew makes l end ttl from now, unless something else ends it before. The renewal is
+// durable if the caller says so, and if it is the first since a restart or stall: only
+// then does the next one give l its full TTL again.
 func (g *ledger) renew(l *lease, ttl time.Duration, durable bool) {
 	durable = durable || l.Extended
 	l.Expires, l.Extended = later(g.now, ttl), false
@@ -122,9 +121,9 @@ func (g *ledger) renew(l *lease, ttl time.Duration, durable bool) {
 	}
 }
 
-// extend gives l its full TTL again, since nobody could renew it for a while, unless
-// it had that before and nobody has renewed it since: its holder is gone then, and
-// restarts, however often, do not keep it alive.
+// extend gives l its full TTL again, since nobody could renew it for a while. It does so
+// once, until somebody renews l: else restarts would keep the lease of a dead holder
+// alive.
 func (g *ledger) extend(l *lease) {
 	if l.Broken != "" || l.Extended {
 		return

@@ -15,16 +15,16 @@ type ledger struct {
 
 	pools    []*pool          // as configured, and retired ones after them
 	types    map[string]*pool // the same
-	slots    map[string]*slot // by name, all that are or were configured or held, but for the forgotten
+	slots    map[string]*slot // by name: all names that are or were configured or held, and are not forgotten
 	recalled recalled         // the slots to forget first
-	named    map[string]int   // by type, the last name that was made up; also of types that are configured no more
+	named    map[string]int   // by type, the last name that was made up; also of types that are no longer configured
 	requests map[string]*request
 	ended    tombstones
-	pauses   map[string]Pause // by type; also of types that are configured no more
+	pauses   map[string]Pause // by type; also of types that are no longer configured
 	timers   ordered[*timer]
 
 	held, waiting int
-	touched       []*pool // where a waiter may fit since the last serve
+	touched       []*pool // what changed in them may let a waiter fit; serve looks at them
 	changes       []Change
 	drained       []Change // by the last Drain
 }
@@ -116,9 +116,9 @@ func (g *ledger) due(p *pool, r *request) time.Duration {
 	return p.due()
 }
 
-// note adds a change to what Drain returns, which its caller fills in at once. It is
-// made in its place: a change is so large that to pass it on would double the stacks
-// of those who wait.
+// note adds a change to what Drain returns. Its caller fills the change in at once, in
+// its place: passing it as an argument would double the stacks of those who wait, since
+// a change is large.
 func (g *ledger) note(kind Kind) *Change {
 	n := len(g.changes)
 	g.changes = slices.Grow(g.changes, 1)[:n+1]

@@ -7,7 +7,7 @@ import (
 )
 
 // limit says how many units of a pool may be in use: the capacity, unless the pool
-// adapts. The zero limit is of a pool that is configured no more.
+// adapts. The zero limit is that of a retired pool.
 type limit struct {
 	capacity int
 	adapt    *Adapt

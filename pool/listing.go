@@ -29,8 +29,8 @@ func (s *Set) Pool(now time.Duration, typ string, part Part) (PoolStatus, bool) 
 }
 
 // Leases returns at most so many leases of a type, of those whose generation is
-// greater than after, what is held longest first. It makes no more than it returns,
-// so a long list can be read in parts.
+// greater than after, what is held longest first. It copies only what it returns, so a
+// long list can be read in parts.
 func (s *Set) Leases(now time.Duration, typ string, after uint64, most int) []Lease {
 	s.Advance(now)
 	p := s.types[typ]
@@ -53,7 +53,7 @@ func (s *Set) Leases(now time.Duration, typ string, after uint64, most int) []Le
 
 // Waiters returns at most so many waiters of a type, of those at places after the
 // given one, in the order of the queue. Of a queue it lists the first
-// [ListedWaiters]. It makes no more than it returns.
+// [ListedWaiters].
 func (s *Set) Waiters(now time.Duration, typ string, after, most int) []WaiterStatus {
 	s.Advance(now)
 	p := s.types[typ]

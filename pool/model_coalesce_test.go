@@ -118,7 +118,7 @@ func (m *model) takeTurn(f *modelRequest) {
 	m.count("turns of an absent leader")
 }
 
-// conclude is what becomes of those that joined r, which has no lease any more.
+// conclude is what becomes of those that joined r, whose leases have ended.
 func (m *model) conclude(r *modelRequest) {
 	if r.result == 0 || r.lost {
 		m.promote(r)

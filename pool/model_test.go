@@ -38,10 +38,10 @@ type model struct {
 	leaving   map[string]error       // waiters that leave now, and what they are told
 	removing  map[string]string      // ids that an operator removes now, and why
 	locking   map[string]Locked      // names that are locked now
-	settling  map[string]EndedLease  // by request, of which the last lease has ended
+	settling  map[string]EndedLease  // by request whose last lease has ended
 	telling   []Change               // reports that count
 	adapting  []Change               // what reports do
-	sizing    *modelLease            // a lease of which a resize was decided
+	sizing    *modelLease            // the lease whose resize was decided
 	sizedFrom int                    // units it had before
 	results   map[string]Result      // of requests that end now since they merged with another
 	expected  []note                 // what is noted of waiters now, in this order

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// pool is one pool. A retired pool is configured no more: it has no capacity,
+// pool is one pool. A retired pool is no longer configured: it has no capacity,
 // and exists as long as leases of its type drain.
 type pool struct {
 	Config
@@ -22,7 +22,7 @@ type pool struct {
 	past      history // how long leases were held
 	outlook   outlook // when those that are held are expected to end
 
-	queue     queue // all waiters, but for followers
+	queue     queue // all waiters, without followers
 	wanted    int   // how many units they want together
 	following int   // how many followers there are, also of requests that have leases
 
@@ -30,7 +30,7 @@ type pool struct {
 	// first of each key that nobody holds. The first of them is next.
 	next      ordered[*request]
 	nextSince time.Duration   // since when there is one, if there is
-	idle      bool            // there was none at the end of the last call
+	idle      bool            // next was empty at the end of the last call
 	keys      map[string]*key // those that are held or waited for
 
 	rhythm rhythm
@@ -88,8 +88,8 @@ func (p *pool) leasesLeft() int {
 	return len(p.stock)
 }
 
-// hasRoom reports whether units may be in use beside inUse others. What is above
-// the limit may be in use alone: else it would never be, and block the queue.
+// hasRoom reports whether units may be in use beside inUse others. A request above
+// the limit may be in use alone: else it would never be granted, and block the queue.
 func (p *pool) hasRoom(units, inUse int, overcommit bool) bool {
 	return inUse+units <= p.ceiling(overcommit) || inUse == 0 && units <= p.Capacity()
 }
@@ -121,7 +121,7 @@ func (p *pool) leasesFor(r *request) int {
 	return r.units
 }
 
-// over reports whether p is of no use any more.
+// over reports whether p is retired and drained.
 func (p *pool) over() bool { return p.retired && p.inUse() == 0 }
 
 // tooMany says that p never has more free units than its capacity.
@@ -129,7 +129,7 @@ func (p *pool) tooMany(units int) error {
 	return fmt.Errorf("%w: %d asked for, %d there", ErrTooMany, units, p.Capacity())
 }
 
-// never returns why p will never serve r; nil: it may.
+// never returns why p can never serve r; nil if it can.
 func (p *pool) never(r *request) error {
 	switch {
 	case p.retired:
@@ -156,7 +156,7 @@ func (p *pool) due() time.Duration { return p.rhythm.due(p.pace()) }
 // dueIn returns how long the pace still delays the next grant.
 func (p *pool) dueIn(now time.Duration) time.Duration { return max(0, p.due()-now) }
 
-// spend notes a grant of units at now, of which the last lease has generation.
+// spend notes a grant of units at now, whose last lease has generation.
 func (p *pool) spend(now time.Duration, units int, generation uint64) {
 	p.rhythm.spend(p.pace(), p.nextSince, now, units, generation)
 }
@@ -196,7 +196,7 @@ func (p *pool) all(yield func(Lease) bool) {
 // may be one of another pool than the name's.
 type slot struct {
 	name  string
-	pool  *pool // nil: configured no more
+	pool  *pool // that has the name in its configuration; nil: none has
 	lease *lease
 	lock  *lock // not with a lease
 
@@ -213,10 +213,10 @@ type key struct {
 	name  string
 	lease *lease // one that holds it; nil: only lock delays do, if anything
 	holds int    // leases and lock delays that hold it; more than 1 only of one request
-	queue queue  // the waiters that have it, but for followers
+	queue queue  // the waiters that have it, without followers
 
 	active  ordered[*request] // those of them that are active
-	offered *request          // the first of them, if nobody holds the key; it is in pool.next
+	offered *request          // the one that is in pool.next: the first of them, while nobody holds the key
 }
 
 // lock is a name that the lock delay keeps from being granted.
@@ -271,11 +271,11 @@ type request struct {
 
 	leases []*lease // those that have not ended, as they were granted; none while it waits
 
-	leader      *request // whose run stands for its own; nil: none's does
+	leader      *request // whose run stands for its own; nil: it has joined none
 	followers   queue    // those that have it as their leader
 	activeCount int      // of it and them, while it stands in the queue
 	result      Result   // of its run, for them
-	lost        bool     // a lease of it ended otherwise than by a release
+	lost        bool     // a lease of it ended without a release, or was broken before: its result does not count
 
 	said Outcome // of its leases, so far
 	full bool    // one of them has ended while the pool was in full use
@@ -304,7 +304,7 @@ func (r *request) lead() *request {
 }
 
 // turn returns who is granted leases when it is the turn of r, which stands in the
-// queue: r itself, or while it is away its first active follower; nil if none is.
+// queue: r itself, or while r is away its first follower that is not away; nil if all are.
 func (r *request) turn() *request {
 	if r.active && !r.missed {
 		return r

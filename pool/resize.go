@@ -72,7 +72,7 @@ func (r Resizing) follows(l Lease) bool {
 // forever, and it changes nothing else of the lease.
 //
 // To hold less always succeeds. To hold more fails with a [NoRoomError] if there are
-// not as many free, or the waiter that is next would not fit afterwards any more, or
+// not as many free, or the waiter that is next would no longer fit afterwards, or
 // the pool is paused; and with [ErrTooMany] beyond the capacity.
 //
 // Each resize that is decided counts, refusals included, so a late copy of any of them

@@ -10,16 +10,15 @@ import (
 // New returns the pools of configs with what snapshot holds.
 //
 // Leases that can be renewed get their full TTL, or what a provisional one has,
-// from the clock of the snapshot on; but only once: what was not renewed since the
-// last restart ends when it ended after that. A pending release keeps its time, and
+// from the clock of the snapshot on; but only once: a lease that was not renewed since
+// the last restart keeps the end that it got then. A pending release keeps its time, and
 // so do a lock delay and the end of a lease that was broken. A lease whose name or
-// type is configured no more stays held until it ends. A pace goes on from the last
+// type is no longer configured stays held until it ends. A pace goes on from the last
 // grant.
 //
-// The queue is in the order in which it was. Each waiter has [PlaceKept] to come
-// back, and holds back those behind it for [HoldBack] as long as it has not; both
-// from the first restart on after which it did not. What New itself does is among
-// the changes.
+// The queue keeps its order. Each waiter has [PlaceKept] to come back. Until it does, it
+// holds back those behind it, for [HoldBack] at most. If it does not, a further restart
+// begins neither time anew. What New itself does is among the changes.
 //
 // An error says everything that is wrong with configs, or what in the snapshot
 // contradicts itself.
@@ -173,9 +172,9 @@ func (g *ledger) restoreWaiter(w Waiter) {
 	}
 }
 
-// restorePlace gives r its place, after all that came before it. If it had joined a
-// run that is still held, it stays joined to that; else it comes under the rule of its
-// [Coalesce] again.
+// restorePlace gives r its place, once all that came before r have theirs. If r had
+// joined a run whose leases are still held, it stays joined to that run. Else its
+// [Coalesce] decides again whom it joins.
 func (g *ledger) restorePlace(r, leader *request) {
 	g.register(r)
 	if leader == nil || leader.queued() || leader.pool != r.pool {
@@ -201,7 +200,7 @@ func (g *ledger) restorePool(typ string) *pool {
 	return p
 }
 
-// restoreLease restores one lease.
+// restoreLease makes l held again, and its request known.
 func (g *ledger) restoreLease(l Lease) {
 	p := g.restorePool(l.Type)
 	p.rhythm.resume(l, g.now)

@@ -6,7 +6,7 @@ import (
 )
 
 // owner is a client with one request at a time. What became of that is looked
-// up in the model: an owner is told the truth, unless it is gone by then.
+// up in the model: an owner is told the truth, unless it has gone.
 type owner struct {
 	name    string
 	request Request

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// heal is the second phase of a simulation. No fault happens any more: whoever
+// heal is the second phase of a simulation, without faults: whoever
 // waits comes back and stays, or is gone for good, and holders release what they
 // are granted. Then everybody is served, or gone, within what the pace, lock delays
 // and the absent may take.

@@ -3,9 +3,9 @@ package pool
 import "time"
 
 // Stalled says that the server was not able to act for a while, until now: it was
-// stopped, or starved, or its machine was paused. Those who renewed, or came back to
-// their place, were not heard. So it is treated as a restart is: see [New]. It must
-// come before any other call with such a now, which would do first what was due.
+// stopped, or starved, or its machine was paused. Clients that renewed, or came back to
+// their place, were not heard. So a stall is treated as a restart is: see [New]. Stalled
+// must be the first call with such a now: any other would end what is overdue first.
 func (s *Set) Stalled(now time.Duration) {
 	s.now = max(s.now, now)
 	s.compensate()

@@ -121,7 +121,7 @@ type PoolStatus struct {
 	Type          string
 	Counted       bool           // it is a counted pool
 	Unit          string         // what a unit is, for people; may be empty
-	Capacity      int            // units; zero: configured no more, and its leases drain
+	Capacity      int            // units; zero: no longer configured, and its leases drain
 	Limit         int            // how many units may be in use now
 	Overcommit    int            // by how many units that may be exceeded
 	InUse         int            // units that are held, and what is LockDelayed
@@ -220,7 +220,7 @@ func (p *pool) byPlace() queue {
 }
 
 // Totals returns the state of every pool without its leases and waiters, in the order
-// of the configuration; after them those which are configured no more but have leases.
+// of the configuration; after them those that are no longer configured, but have leases.
 // It takes no longer for many leases and waiters than for few.
 func (s *Set) Totals(now time.Duration) []PoolStatus {
 	s.Advance(now)
