@@ -8,22 +8,28 @@ import (
 	"time"
 )
 
-// Acquire blocks until the leases are granted, for Wait, and for at most eight seconds
-// more if the proxy does not answer (a second more, if it is not known to be leasectl's
-// own). If ctx ends before, it takes the request back, for at most three seconds, and
-// returns the cause. (Giving back leases that it got and cannot hand over may take ten
-// seconds.)
+// Acquire blocks until the leases are granted, for Wait at most. If the proxy does not
+// answer at the end of Wait, Acquire waits for it eight seconds more, or one if the proxy
+// is not known to be leasectl's own. If ctx ends before, it takes the request back, for at
+// most three seconds, and returns the cause. (Giving back leases that it got and cannot
+// hand over may take ten seconds.)
 //
-// Errors are [ErrUnknownType], [ErrEnded], [ErrExhausted], [ErrOlder], [ErrUnreachable]
-// (since its last good answer the proxy refused connections for 30 s, or was silent for
-// a minute, or for Wait if that is shorter; or gave errors for a minute), or the
-// proxy's own words. A first request that stays without an answer for 28 s is asked
-// about on another connection: leasectl's server is then sent it again, one of version
-// 1 is waited for. leasectl's is asked about it at the end of the wait, too, and sent it
-// again if it answers that but not the request. Whether the end of the wait is
-// [ErrExhausted] is decided by the proxy's last answer: that the request is queued, or
-// that nothing is free; or none yet, as a version-1 proxy answers only with a grant. If
-// that answer was a failure, it is the error. Any error may be [ErrUnconfirmed] as well.
+// A first request that stays without an answer for 28 s is asked about on another
+// connection: leasectl's server is then sent it again, one of version 1 is waited for. At
+// the end of Wait leasectl's is asked about it, too, and is sent it again if it answers
+// the question but not the request.
+//
+// Errors, each of which may be [ErrUnconfirmed] as well, are
+//
+//   - [ErrUnknownType], [ErrEnded], [ErrOlder], [ErrRemoved], [ErrSuperseded], a
+//     [CoalescedError], or the proxy's own words;
+//   - [ErrUnreachable]: since its last good answer the proxy refused connections for 30 s,
+//     or was silent for a minute, or either for Wait if that is shorter; or it gave errors
+//     for a minute; or none of its servers led at the end of Wait, which is [ErrNotLeader],
+//     too;
+//   - at the end of Wait: [ErrExhausted] if the proxy's last answer was that the request is
+//     queued or that nothing is free, or if there was none yet, since a version-1 proxy
+//     answers only with a grant; else the failure that it answered.
 func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if r.RequestID == "" {
 		r.RequestID = rand.Text()

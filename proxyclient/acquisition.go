@@ -39,8 +39,8 @@ type acquisition struct {
 	// pending is set while the proxy may hold a grant or a waiter for this
 	// request, and has not been told that it is unwanted.
 	pending bool
-	// lost is set once the answer to an attempt was lost: who has gone before it
-	// came, by a broken connection say, cannot know what became of it.
+	// lost is set once the answer to an attempt was lost, as by a broken connection:
+	// then nobody here knows what became of the attempt.
 	lost     bool
 	lastWord error            // the proxy's last answer, as an error; nil: none yet
 	place    *leaseapi.Queued // its last answer about the queue

@@ -54,9 +54,9 @@ func (c *credentials) current() *http.Transport {
 	return c.transport
 }
 
-// replaced reports whether an attempt failed for what has been replaced since, so that it
-// is to be made again, at once. Nothing was carried out: the proxy refused it, or was not
-// spoken to. used is the transport of the attempt.
+// replaced reports whether an attempt failed with a token or an authority that has been
+// replaced since, so that it is to be made again at once. Nothing was carried out: the
+// proxy refused it, or was not spoken to. used is the transport of the attempt.
 func (c *credentials) replaced(o outcome, used *http.Transport) bool {
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err); untrusted {
 		return c.replacedRoots(used)

@@ -118,7 +118,7 @@ func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirm
 // Unwrap returns why the acquire ended.
 func (e *UnconfirmedError) Unwrap() error { return e.Err }
 
-// UnconfirmedReleaseError says that the proxy does not know names any more, after
+// UnconfirmedReleaseError says that the proxy no longer knows names, after
 // an earlier release of them that got an error, or no answer. A deployed
 // version-1 proxy forgets a name before it asks the pool behind it, so the pool
 // may still count the leases as held. It is [ErrUnconfirmed].
@@ -233,7 +233,7 @@ func (e *StaleError) Error() string {
 	return fmt.Sprintf("the lease holds %d units, which is not what its handle says", e.Held)
 }
 
-// EndedError says that a request id will not get a lease any more. It is
+// EndedError says that a request id never gets a lease again. It is
 // [ErrEnded].
 type EndedError struct {
 	RequestID string

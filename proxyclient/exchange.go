@@ -60,9 +60,9 @@ type exchange struct {
 	server  int      // index of the one that is asked
 	asked   int      // servers in this round, which ends with a pause
 	standby *outcome // in this round: what one said that does not lead
-	walking bool     // the next attempt is made at once: at another server, or with what was replaced
+	walking bool     // the next attempt is made at once: at another server, or with new credentials
 
-	replaced bool // the last attempt failed for what was replaced since
+	replaced bool // the last attempt failed with credentials that have been replaced since
 }
 
 // do makes attempts until the policy of the call or p says that it is enough,

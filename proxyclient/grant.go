@@ -30,8 +30,8 @@ func (g *Grant) Deadline() Instant {
 	return g.Asked.Add(min(leaseapi.ProvisionalTTL, g.TTL))
 }
 
-// newGrant turns the reply to a request, or to the one of its leases that count
-// says, into a grant. The error says what is wrong with the reply.
+// newGrant turns a reply with count leases into a grant: all that r wants, or one of them
+// where they are asked for one by one. The error says what is wrong with the reply.
 func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error) {
 	units, err := unitsOf(r, reply)
 	if err != nil {

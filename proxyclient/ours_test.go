@@ -281,7 +281,7 @@ func (s *ours) renew(w http.ResponseWriter) {
 		ReleaseAt: s.release})
 }
 
-// resize makes its lease hold other units, of which enough are free.
+// resize makes its lease hold other units. Enough are free.
 func (s *ours) resize(w http.ResponseWriter, r *http.Request) {
 	var req leaseapi.ResizeRequest
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {

@@ -70,7 +70,7 @@ func (l troubleLimits) within(d time.Duration) troubleLimits {
 var noLimits = troubleLimits{refused: math.MaxInt64, silent: math.MaxInt64, errors: math.MaxInt64}
 
 // lasts notes what o says of the proxy, and reports whether a further attempt
-// makes sense. unwanted says that o is none of the answers that were hoped for.
+// makes sense. unwanted says that o is not the answer that the call wants.
 func (p *patience) lasts(ctx context.Context, o outcome, unwanted bool) bool {
 	p.note(o, unwanted)
 	return ctx.Err() == nil && !p.exhausted() && !hopeless(o.err) && !p.ended()

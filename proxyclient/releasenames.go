@@ -13,7 +13,7 @@ import (
 
 // nameRelease is the release of bare names, as version 1 knows it. Such a proxy
 // releases in order, stops at the first name that it cannot release, and calls it
-// an error if it does not know a name any more. It forgets a name before it asks
+// an error if it no longer knows a name. It forgets a name before it asks
 // the pool behind it, so that proves a release only if none of ours was tried
 // before.
 type nameRelease struct {
@@ -22,7 +22,7 @@ type nameRelease struct {
 	reply    leaseapi.ReleaseReply
 	refused  []error  // names that the proxy will never release
 	unknown  []string // names that it does not know, after a release that did not succeed
-	stopped  bool     // it has stopped at a name: its errors are not about the proxy alone
+	stopped  bool     // it has stopped at a name, so its errors may be about that and not about itself
 }
 
 // run releases until each name is released, or refused for good.

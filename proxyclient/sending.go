@@ -73,7 +73,8 @@ func (s *sending) sent() bool {
 	return c == nil || c.wrote.Load()
 }
 
-// tracked looks through TLS, and nil if there is no tracked connection below.
+// tracked returns the tracked connection of the attempt, which may be below TLS; nil if
+// there is none.
 func (s *sending) tracked() *trackedConn {
 	for c := s.conn; c != nil; {
 		if t, ok := c.(*trackedConn); ok {
