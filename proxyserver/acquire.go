@@ -111,7 +111,7 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	}
 }
 
-// answerEnded answers an acquire with an id that will not get a lease any more.
+// answerEnded answers an acquire with an id that never gets a lease again.
 func answerEnded(w http.ResponseWriter, err error) {
 	p := leaseapi.Problem{Type: leaseapi.ProblemEnded, Status: http.StatusGone, Detail: err.Error()}
 	if _, removed := errors.AsType[*pool.RemovedError](err); removed {

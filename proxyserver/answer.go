@@ -19,8 +19,8 @@ const bodyTime = 10 * time.Second
 // answer, so it cuts no wait.
 const writeTime = 30 * time.Second
 
-// answerWriter bounds the time in which an answer must be read, and says in it whose
-// it is.
+// answerWriter bounds the time in which an answer must be read, and adds the id of the
+// store to it.
 type answerWriter struct {
 	http.ResponseWriter
 	storeID func() string // empty: not known yet
@@ -28,8 +28,8 @@ type answerWriter struct {
 	writeBy time.Time // until when the answer must be read, as a handler said; zero: none has
 }
 
-// newAnswerWriter returns one for an answer. Before it begins there is no bound:
-// net/http takes that of the connection's last answer back at its end.
+// newAnswerWriter returns one for an answer. Nothing bounds the time until the answer
+// begins: net/http has removed the deadline of the connection's last answer.
 func (h *handler) newAnswerWriter(rw http.ResponseWriter) *answerWriter {
 	return &answerWriter{ResponseWriter: rw, storeID: h.storeID}
 }
@@ -73,8 +73,8 @@ func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 const retryAfter = "1"
 
 // boundBody bounds the time in which the body of r must come. It is for every request:
-// before the answer to one whose body nobody reads net/http reads it, and would wait for
-// it without an end.
+// if no handler reads the body, net/http does so before it answers, and would wait for it
+// without an end.
 func boundBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 { // a recorder in a test has no deadlines; a connection always has
 		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
@@ -113,14 +113,14 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > 0 && r.ContentLength <= usualBody {
 		body := make([]byte, r.ContentLength)
-		_, err := io.ReadFull(r.Body, body) // which has no more
+		_, err := io.ReadFull(r.Body, body) // it ends there
 		return body, err
 	}
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, leaseapi.MaxBody))
 }
 
-// usualBody is up to which size there is room for a body at once. A client that
-// announces a larger one may not send it.
+// usualBody is the largest body that gets all its memory at once. A client may announce a
+// larger one, and never send it.
 const usualBody = 4 << 10
 
 // readJSON reads a body into req, and checks it. It answers an error itself; then ok

@@ -10,11 +10,11 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A server without tokens does what anybody asks who can connect. A web page in
-// the browser of somebody who can connect is not meant by that. It can send a POST
-// to any address; the browser says then that the origin is another. And its domain
-// can be given the address of this server, so that the browser takes the two for
-// one; then the Host is the page's.
+// A server without tokens does what anybody asks who can connect. That is not meant for
+// a web page in the browser of somebody who can connect. Such a page can send a POST to
+// any address: then the browser says that the origin is another. And the domain of the
+// page can be made to resolve to the address of this server (DNS rebinding): then the
+// browser takes the two for one origin, but the Host is that of the page.
 
 // fromBrowser reports why r is, or may be, one that a page of another origin sent.
 func (h *handler) fromBrowser(r *http.Request) error {

@@ -11,9 +11,9 @@ import (
 // never is a time on the lease clock that does not come.
 const never time.Duration = math.MaxInt64
 
-// still is a time at which nothing is due. The pools of a term that is halted are
-// looked at with it, so that they grant nothing: nobody would hear of it. So are
-// those that are only looked at.
+// still is a now for calls that only look at the pools: since their time does not go
+// back, it counts as that of the last call, and nothing is due. So pools of a term that
+// is halted grant nothing, of which nobody would hear.
 const still = 0
 
 // later returns now + wait, or the end of time if that is later.

@@ -151,7 +151,7 @@ func life(t *testing.T, opts Options) (generations []uint64) {
 	time.Sleep(5*time.Minute - time.Since(begun) - time.Millisecond)
 	renew(renewed)
 	time.Sleep(12*time.Minute - time.Since(begun))
-	take("type=q&owner=short") // the last one, of which the store keeps nothing but its number
+	take("type=q&owner=short") // the last one: the store keeps only its number
 	p.release(`{"names":["q-0"]}`)
 	if err := p.stop(); err != nil {
 		t.Error(err)

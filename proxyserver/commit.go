@@ -15,8 +15,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// ErrStore is the error of a server whose store failed: it cannot make anything
-// durable any more.
+// ErrStore is the error of a server whose store failed: it can make nothing durable.
 var ErrStore = errors.New("the store failed, and the server ends")
 
 // Why a term does nothing.
@@ -66,7 +65,7 @@ func (b *batch) add(c *pool.Change, calls []call) {
 	}
 }
 
-// endStep notes that what was added belongs to calls that have ended.
+// endStep ends a step: what comes next belongs to another call of the pools.
 func (b *batch) endStep() {
 	if n := len(b.changes); n > 0 && (len(b.steps) == 0 || b.steps[len(b.steps)-1] < n) {
 		b.steps = append(b.steps, n)
@@ -95,8 +94,8 @@ type committer struct {
 	haltErr    error         // why every call is refused; nil: none is
 }
 
-// undurable returns the batch that an answer from the present state waits for;
-// nil if all of that state is durable, but for who came to wait. The caller holds c.mu.
+// undurable returns the batch that an answer from the present state waits for; nil if
+// that state is durable, except who came to wait. The caller holds c.mu.
 func (c *committer) undurable() *batch {
 	if c.open.urgent || c.open.saveClock {
 		return c.open
@@ -130,9 +129,9 @@ func (c *committer) awaitCommit(b *batch) error {
 			c.note(b)
 			break
 		}
-		// The scheduler runs next what became ready last: so whoever waited, or the last
-		// of them, answers before the log is written. Without waiters no goroutine is
-		// started, since that costs as much as to log.
+		// Those who wait hear first, and the log is written by a goroutine: so the last of
+		// them answers before it is written, since the scheduler runs next what became
+		// ready last. Without waiters a goroutine would cost as much as the log.
 		handedOn = true
 		go c.endCommit(b)
 		b.deliver()

@@ -136,7 +136,7 @@ func killRound(t *testing.T, dir string, round int, after time.Duration) []*told
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Wait() // by then it was killed
+	defer cmd.Wait() // it was killed before
 	defer cmd.Process.Kill()
 	addr, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {

@@ -7,8 +7,8 @@
 //     for the commit of the state it was made from. So a KILL at any instruction
 //     takes back no answer.
 //   - After a restart the same leases are held by the same owners, and the queue is
-//     in the same order, but for requests that came in the second before. A time in
-//     which the server was stopped is treated as a restart.
+//     in the same order; only requests that came in the last second may lose their
+//     place. A time in which the server was stopped is treated as a restart.
 //   - Of servers with an [store.Election] one leads, and the others refuse every
 //     call and say who does. An answer that waits for no commit is given only if the
 //     server leads after it was made. A leader whose commit fails stands by.
@@ -24,8 +24,8 @@
 //     renews or ends a lease that was acquired with a token of another name.
 //   - It has a status page for people. Without tokens the page only shows, and answers
 //     only to names that the server knows; with tokens it asks for one, and the browser
-//     keeps a session instead. It costs nothing while nobody looks, and then a look at
-//     the pools once a second for each page that is shown.
+//     keeps a session instead. While nobody looks it costs nothing, and else one look at
+//     the pools a second for each page that is shown.
 //
 // Without a store the state is in memory and ends with the process. A commit costs
 // nothing then, and the rest holds all the same.

@@ -386,7 +386,7 @@ func connectionAtTheDeadline(t *testing.T, failures int) {
 		c, err := g.Accept()
 		if err != nil {
 			t.Error(err)
-			giveUp() // nobody answers a look any more
+			giveUp() // nobody answers a look now
 		}
 		accepted <- c
 	}()

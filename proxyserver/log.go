@@ -154,8 +154,8 @@ func (l changeLog) leaseAt(level slog.Level, what string, lease pool.Lease, attr
 	l.write(level, what, append(all, attrs...)...)
 }
 
-// write is LogAttrs of the logger, but for where in the code a line is from: to find
-// that out takes longer than to make the line.
+// write is LogAttrs of the logger, without the place in the code that a line is from: to
+// find that takes longer than to make the line.
 func (l changeLog) write(level slog.Level, what string, attrs ...slog.Attr) {
 	ctx, handler := context.Background(), l.Handler()
 	if !handler.Enabled(ctx, level) {

@@ -125,7 +125,7 @@ func (p *peer) do(method, target, body string) reply {
 	return r
 }
 
-// local is do without a connection, for a server that accepts none any more.
+// local is do without a connection, for a server that accepts none.
 func (p *peer) local(method, target, body string) reply {
 	w := httptest.NewRecorder()
 	p.server.ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))

@@ -188,9 +188,9 @@ func (t *term) totals() []pool.PoolStatus {
 	return t.set.Totals(still)
 }
 
-// collect moves what changed to the open batch, but for requests that begin to wait
-// and are not stored: of these nothing is durable, and nobody has to hear. The caller
-// holds t.mu, as with all that follow but keepTime.
+// collect moves what changed to the open batch. It leaves out that a request began to
+// wait which is not stored: nobody has to hear of that. The caller holds t.mu, as with
+// all that follow except keepTime.
 func (t *term) collect() {
 	changes := t.set.Drain()
 	for i := range changes {
@@ -244,8 +244,7 @@ func (t *term) commitDue(now time.Duration) time.Duration {
 }
 
 // keepTime does what is due whenever the alarm rings, until stop or until calls
-// are refused. It hears the alarm while a commit is under way, too: else a slow disk
-// would be taken for a stall.
+// are refused. It does not wait for commits: else a slow disk would be taken for a stall.
 func (t *term) keepTime(stop <-chan struct{}) {
 	var commits sync.WaitGroup
 	defer commits.Wait()

@@ -98,7 +98,7 @@ func TestOwnerIsBoundToItsToken(t *testing.T) {
 				t.Errorf("lease %+v was touched", l)
 			}
 		}
-		// What is not anybody's any more is stale, not forbidden.
+		// A lease that has ended is stale, not forbidden.
 		if got := blue.release(`{"names":["` + r.Names[0] + `"],"owner":"other"}`); got.status != 200 || !strings.Contains(got.body, "held-by-other") {
 			t.Errorf("%d %s", got.status, got.body)
 		}

@@ -79,10 +79,11 @@ func (h *handler) serveUI(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fromElsewhere reports why r is not one of a page of this server: another origin sent
-// it, or, without tokens, the host has a name that this server does not know. Then
-// the name may be that of a page elsewhere, which got the address of this server for
-// it and so could read what it answers.
+// fromElsewhere reports why r may be from a page of another site, as
+// [handler.fromBrowser] does for the wire; browser.go says how that can be. It is
+// stricter: the origin counts with tokens too, since a browser sends its cookie by
+// itself, and without tokens the host must be one that this server knows, or the address
+// that r came to, wherever the server listens.
 func (h *handler) fromElsewhere(r *http.Request) error {
 	if err := h.crossOrigin.Check(r); err != nil {
 		return fmt.Errorf("a page of another origin sent this: %w", err)

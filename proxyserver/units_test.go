@@ -12,7 +12,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
-// memoryPool is a counted pool of 1,024 units, of which an item costs a fifth.
+// memoryPool is a counted pool of 1,024 units. An item costs a fifth of a unit.
 func memoryPool(t testing.TB) pool.Config {
 	t.Helper()
 	base, err := pool.ParseDecimal("128")

@@ -127,7 +127,7 @@ func (p *Past) levels(totals []pool.PoolStatus) {
 		p.of(t.Type).level(levelOf(p.minute-1, t))
 	}
 	for typ := range p.pools {
-		if !there[typ] { // it is configured no more
+		if !there[typ] { // it is no longer configured
 			delete(p.pools, typ)
 		}
 	}

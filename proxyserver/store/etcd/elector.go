@@ -164,8 +164,8 @@ func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
 	}
 }
 
-// understand notes what s says, and refuses a store of a later format, or another than
-// before. It returns for how long the lead of s holds.
+// understand notes what s says, and returns for how long the lead in it holds. It refuses
+// a store of a later format, and another store than the one that this server knows.
 func (e *Elector) understand(s state) (ttl time.Duration, err error) {
 	var leader store.Leader
 	ttl = e.ttl
@@ -195,8 +195,8 @@ func (e *Elector) understand(s state) (ttl time.Duration, err error) {
 	return ttl, nil
 }
 
-// stillThere refuses the store with that id, or none if it is empty, in the place of one
-// that this server knows: what is held there would be granted again without a word.
+// stillThere returns an error if this server knows a store and etcd has another one, with
+// that id, or none: then the id is empty. Leases that are held would be granted again.
 func (e *Elector) stillThere(id string) error {
 	known := e.ID()
 	switch {
@@ -208,8 +208,8 @@ func (e *Elector) stillThere(id string) error {
 	return fmt.Errorf("store %s: %w: another store is in its place: start this server anew to serve from that", e.prefix, store.ErrGone)
 }
 
-// wrote reports whether a lead of this process wrote value. They are all over, so
-// that nobody needs to wait for their end.
+// wrote reports whether a lead of this process wrote value. Such a lead is over, so
+// nobody needs to wait for its end.
 func (e *Elector) wrote(value []byte) bool {
 	for _, own := range e.own {
 		if bytes.Equal(own, value) {

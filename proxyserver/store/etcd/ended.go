@@ -43,9 +43,9 @@ func (e *endedIDs) forget(key []byte) {
 	e.forgotten[string(key)] = true
 }
 
-// flush returns the bundles that have changed because ids were forgotten. One that is
-// empty by now has no value. It decodes few: ids are forgotten from the first bundle on,
-// and where else a key could be is known.
+// flush returns the bundles that have changed because ids were forgotten. A bundle that
+// is empty now has no value. Few are decoded: ids are mostly forgotten from the first
+// bundle on, and each bundle knows the range of its keys.
 func (e *endedIDs) flush() (changed []endedBundle) {
 	for i := 0; i < len(e.bundles) && len(e.forgotten) > 0; i++ {
 		b := &e.bundles[i]

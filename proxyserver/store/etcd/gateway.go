@@ -137,15 +137,15 @@ func unauthenticated(err error) bool {
 		e.Code == codeInvalid && (strings.Contains(e.Message, "user name is empty") || strings.Contains(e.Message, "revision of auth store is old")))
 }
 
-// asksForNobody reports that etcd asks for no passwords any more. Until version 3.5 it
-// refuses an old token all the same, but takes requests that have none.
+// asksForNobody reports that etcd no longer asks for passwords. Until version 3.5 it still
+// refuses an old token, but takes requests that have none.
 func asksForNobody(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && e.Code == codePrecondition && strings.Contains(e.Message, "not enabled")
 }
 
-// authenticate returns a new token in the place of one that etcd refused, or "" if none
-// is needed any more. The file is read each time, so that a password may change.
+// authenticate returns a new token in the place of an old one that etcd refused, or "" if
+// etcd no longer asks for one. The file is read each time, so that a password may change.
 func (g *gateway) authenticate(ctx context.Context, base, old string) (string, error) {
 	select {
 	case g.authenticating <- struct{}{}:

@@ -43,7 +43,7 @@ type lead struct {
 	running    sync.WaitGroup
 	closed     bool
 
-	// Used by Load and Commit alone, of which one runs at a time.
+	// Used by Load and Commit alone, which never run at once.
 	meta         metaRecord
 	metaRevision int64 // of meta's last change; 0: there is no meta
 	commits      int
@@ -52,7 +52,7 @@ type lead struct {
 
 var _ store.Lead = (*lead)(nil)
 
-// leaderKept demands that this lead is the one in etcd still.
+// leaderKept demands that etcd still has this lead.
 func (l *lead) leaderKept() compare {
 	return compare{Key: l.client.leaderKey(), Target: compareValue, Value: l.value}
 }

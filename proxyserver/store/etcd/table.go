@@ -27,12 +27,12 @@ type table struct {
 
 	ended endedIDs
 
-	// While it is loaded: the greatest key of an ended id in the bundles so far, and
-	// where the snapshot has those that it may have before, too.
+	// While it is loaded: the greatest key of an ended id in the bundles so far, and by
+	// id, where the snapshot has the last record of those that may have an older one.
 	lastEnded string
 	again     map[string]int
 
-	told    bool // the change is a report: a record of an ended id takes the place of one
+	told    bool // the change is a report, so a record of an ended id replaces an earlier one
 	changed []*bundle
 	bytes   int     // that they take at most
 	request *bundle // collects the records of one change; nil: none yet
@@ -210,8 +210,9 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 			t.places[string(key)] = place{b, b.add(entry{string(key), string(payload)})}
 			return nil
 		}
-		// Most keys are beyond all before, since they begin with the time until which an
-		// id is remembered. That of one which was told of its lease late is not.
+		// Nearly every key is greater than all before it, since it begins with the time
+		// until which its id is remembered. The key of an id whose lease was reported
+		// late is not, and an older record of that id may have come before.
 		if string(key) <= t.lastEnded {
 			i := len(snap.Ended) - 1
 			t.again[snap.Ended[i].ID] = i
@@ -229,8 +230,8 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 	return nil
 }
 
-// dropOlder drops what snap has of a request that has ended before its last record.
-// Earlier programs left that in etcd when a report came after the lease had ended.
+// dropOlder drops all but the last record of each ended request from snap. Earlier
+// programs left older ones in etcd when a report came after the lease had ended.
 func (t *table) dropOlder(snap *pool.Snapshot) {
 	if len(t.again) == 0 {
 		return
