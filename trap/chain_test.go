@@ -189,7 +189,7 @@ func TestChainHearsRareSignals(t *testing.T) {
 	}
 }
 
-// After Exit a signal changes nothing any more: the program ends as it has
+// After Exit a signal changes nothing: the program ends as it has
 // decided to.
 func TestChainAfterExit(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {

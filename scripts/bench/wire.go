@@ -40,7 +40,7 @@ func (w *wire) answer() (text []byte, err error) {
 	return text, err
 }
 
-// anyAnswer is answer for one who expects errors, too.
+// anyAnswer waits for the answer, too. An answer that says an error is no error here.
 func (w *wire) anyAnswer() (status int, text []byte, err error) {
 	resp, err := http.ReadResponse(w.r, nil)
 	if err != nil {

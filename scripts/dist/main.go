@@ -119,7 +119,7 @@ func writeTarget(b binary, s source, work, out string) error {
 	return writePackages(b, s, files, out)
 }
 
-// checkChangelog refuses to make a release of which CHANGELOG.md says nothing.
+// checkChangelog refuses to make a release that CHANGELOG.md does not name.
 func checkChangelog(s source) error {
 	const changelog = "CHANGELOG.md"
 	if !s.isRelease() {

@@ -116,8 +116,8 @@ type jobSignals struct {
 	stopped chan struct{}
 }
 
-// unheard are the channels of children that have ended. The runtime goes on sending
-// to them, and nobody receives: that it forgets a signal, or hears it again for the
+// unheard are the channels of children that have ended, for the next ones. The runtime
+// goes on sending to them, and nobody receives: to have it stop, and listen again for the
 // next child, would take two switches of threads each time.
 var unheard struct {
 	sync.Mutex

@@ -90,7 +90,7 @@ func slowEnd() {
 	}
 }
 
-// noZombie returns when this process has no child any more, dead or alive.
+// noZombie returns once this process has no child, dead or alive.
 func noZombie() {
 	for {
 		if _, err := sys.WaitidAny(sys.WaitEnd | sys.WaitPeek | sys.WaitNow); err == unix.ECHILD {
