@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
@@ -71,7 +70,7 @@ func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	generations := make(map[uint64]string)
 	for round := range 5 {
-		told := killRound(t, dir, round, time.Duration(20+round*40)*time.Millisecond)
+		told, unanswered := killRound(t, dir, round, 5+50*round)
 
 		p := start(t, crashOptions(openStore(t, dir)))
 		held := make(map[string]leaseapi.PoolLease)
@@ -100,15 +99,16 @@ func TestKill(t *testing.T) {
 			}
 		}
 		t.Logf("round %d: %d grants, %d held at the end", round, len(told), len(held))
-		for name := range held { // for the next round
+		// For the next round, which would wait behind requests that keep their places.
+		for _, id := range unanswered {
+			p.release(`{"request_ids":["` + id + `"]}`)
+		}
+		for name := range held {
 			p.release(`{"names":["` + name + `"]}`)
 		}
 		if err := p.stop(); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if len(generations) == 0 {
-		t.Error("nothing was ever granted")
 	}
 }
 
@@ -119,9 +119,10 @@ type toldGrant struct {
 	asked, released bool // a release was sent; its answer was read
 }
 
-// killRound has clients acquire and release until their server is killed, and
-// returns what they were told.
-func killRound(t *testing.T, dir string, round int, after time.Duration) []*toldGrant {
+// killRound has clients acquire and release until their server is killed, which
+// is after so many grants, and returns what they were told, and the requests that
+// got no answer.
+func killRound(t *testing.T, dir string, round, grants int) (told []*toldGrant, unanswered []string) {
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -150,14 +151,17 @@ func killRound(t *testing.T, dir string, round int, after time.Duration) []*told
 	}}}
 	defer p.http.CloseIdleConnections()
 	var mu sync.Mutex
-	var told []*toldGrant
 	var clients sync.WaitGroup
+	enough := make(chan struct{})
 	for client := range 6 {
 		clients.Go(func() {
 			for n := 0; ; n++ {
 				g := &toldGrant{id: fmt.Sprintf("r%d-%d-%d", round, client, n)}
 				r, err := p.try(t.Context(), "POST", "/lease/acquire?type=q&request_id="+g.id, "")
 				if err != nil || r.status != 200 {
+					mu.Lock()
+					defer mu.Unlock()
+					unanswered = append(unanswered, g.id)
 					return
 				}
 				var granted leaseapi.AcquireReply
@@ -168,6 +172,9 @@ func killRound(t *testing.T, dir string, round int, after time.Duration) []*told
 				g.lease = granted.Leases[0]
 				mu.Lock()
 				told = append(told, g)
+				if len(told) == grants {
+					close(enough)
+				}
 				mu.Unlock()
 				if client == 0 && n == 2 {
 					return // one is held all the time; the others come and go until the KILL
@@ -182,10 +189,19 @@ func killRound(t *testing.T, dir string, round int, after time.Duration) []*told
 			}
 		})
 	}
-	time.Sleep(after) // where the KILL hits is up to chance; no outcome depends on it
+	idle := make(chan struct{})
+	go func() {
+		clients.Wait()
+		close(idle)
+	}()
+	select {
+	case <-enough: // where the KILL hits the other clients is up to chance
+	case <-idle:
+		t.Errorf("no client goes on after %d grants", len(told))
+	}
 	if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatal(err)
 	}
-	clients.Wait()
-	return told
+	<-idle
+	return told, unanswered
 }
