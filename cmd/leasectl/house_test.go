@@ -16,7 +16,7 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport is which of our packages each of our packages may use. A test may
 // use all that its package may, and what testMayImport adds.
 var mayImport = map[string][]string{
-	"cmd/leasectl":     {"holder", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
+	"cmd/leasectl":     {"cmd/leasectl/stack", "holder", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
 	"holder":           {"leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"supervisor":       {"holder", "leaseapi", "supervisor/follow", "trap", "trap/child", "trap/process"},
 	"leaseapi":         {},
@@ -31,6 +31,7 @@ var mayImport = map[string][]string{
 	"trap/child":       {"trap", "trap/internal/sys"},
 	"trap/process":     {"trap", "trap/internal/sys"},
 
+	"cmd/leasectl/stack":    {},
 	"supervisor/follow":     {},
 	"trap/internal/sys":     {},
 	"trap/internal/testenv": {"trap/internal/sys"},

@@ -16,14 +16,15 @@
 //   - app.go (streams and messages), waitline.go, messengerlog.go, messenger.go;
 //   - proxyflags.go, poolflags.go, flagvalues.go, flags.go, variables.go (flags from the
 //     environment);
-//   - help.go, topics.go, complete.go, build.go (the version), stack.go.
+//   - help.go, topics.go, complete.go, build.go (the version).
 package main
 
 import (
 	"os"
+
+	_ "github.com/leasectl/leasectl/cmd/leasectl/stack" // a larger one for main
 )
 
 func main() {
-	growStack(0)
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

@@ -26,7 +26,7 @@ type messenger struct {
 	live  bool            // out can write over a line
 
 	begin   sync.Once
-	writer  sync.WaitGroup // of write, which nobody waits for: see stack.go
+	writer  sync.WaitGroup // of write, which nobody waits for: see package stack
 	end     sync.Once
 	more    chan struct{} // holds one when queue is to be written
 	written chan struct{} // closed when the last message is written

@@ -11,6 +11,33 @@ import (
 // begins, stay so: each command would pay for it.
 func TestStartMakesNothingForTheServer(t *testing.T) {
 	t.Parallel()
+	trace := startTrace(t)
+	for _, name := range []string{"pool", "proxyserver/promtext", "proxyserver/store", "proxyserver/store/record", "proxyserver/store/etcd", "proxyserver/config"} {
+		if strings.Contains(trace, initOf(name)) {
+			t.Errorf("%s makes something at the start of every command", name)
+		}
+	}
+}
+
+// The stack is made before what would make it grow: regular expressions.
+func TestStackIsMadeFirst(t *testing.T) {
+	t.Parallel()
+	before, after, found := strings.Cut(startTrace(t), initOf("cmd/leasectl/stack"))
+	if !found {
+		t.Fatalf("the stack is not made:\n%s", before)
+	}
+	for _, name := range []string{"regexp", "github.com/hashicorp/go-retryablehttp", "go.yaml.in/yaml/v3"} {
+		if !strings.Contains(after, "init "+name+" @") {
+			t.Errorf("%s is not initialised after the stack is made:\n%s", name, before)
+		}
+	}
+}
+
+// initOf begins the line of a trace that tells of a package of ours.
+func initOf(name string) string { return "init " + module + name + " @" }
+
+// startTrace is what the runtime says of the initialisation of packages, in its order.
+func startTrace(t *testing.T) string {
 	cmd := exec.Command(build(t, ""), "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	var trace strings.Builder
@@ -21,9 +48,5 @@ func TestStartMakesNothingForTheServer(t *testing.T) {
 	if !strings.Contains(trace.String(), "init net/http @") {
 		t.Fatalf("the runtime does not tell what is made:\n%s", &trace)
 	}
-	for _, name := range []string{"pool", "proxyserver/promtext", "proxyserver/store", "proxyserver/store/record", "proxyserver/store/etcd", "proxyserver/config"} {
-		if strings.Contains(trace.String(), "init github.com/leasectl/leasectl/"+name+" @") {
-			t.Errorf("%s makes something at the start of every command", name)
-		}
-	}
+	return trace.String()
 }
