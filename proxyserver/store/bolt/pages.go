@@ -32,8 +32,6 @@ const (
 	noFreelist = 1<<64 - 1
 )
 
-var order = binary.NativeEndian
-
 // pages reads a bbolt file. Unlike bbolt it trusts nothing: a page that cannot be
 // is an error that says which page, and what is wrong with it.
 type pages struct {
@@ -86,19 +84,19 @@ func readMeta(file io.ReaderAt, id uint64, at int64) (*pages, int64, error) {
 	sum := fnv.New64a()
 	sum.Write(meta[:metaSize-8])
 	p := &pages{
-		size:        int64(order.Uint32(meta[8:])),
-		root:        order.Uint64(meta[16:]),
-		end:         order.Uint64(meta[40:]),
-		transaction: int(order.Uint64(meta[48:])),
+		size:        int64(binary.NativeEndian.Uint32(meta[8:])),
+		root:        binary.NativeEndian.Uint64(meta[16:]),
+		end:         binary.NativeEndian.Uint64(meta[40:]),
+		transaction: int(binary.NativeEndian.Uint64(meta[48:])),
 	}
 	switch {
-	case order.Uint32(meta) != magic:
+	case binary.NativeEndian.Uint32(meta) != magic:
 		return fail("it is not how a store begins")
-	case order.Uint32(meta[4:]) != version:
+	case binary.NativeEndian.Uint32(meta[4:]) != version:
 		return fail("its version is not known")
-	case order.Uint64(meta[metaSize-8:]) != sum.Sum64():
+	case binary.NativeEndian.Uint64(meta[metaSize-8:]) != sum.Sum64():
 		return fail("its checksum is wrong")
-	case order.Uint64(page) != id || order.Uint16(page[8:]) != flagMeta || p.size < 1024 || p.transaction < 0:
+	case binary.NativeEndian.Uint64(page) != id || binary.NativeEndian.Uint16(page[8:]) != flagMeta || p.size < 1024 || p.transaction < 0:
 		return fail("it is changed")
 	}
 	return p, p.size, nil
@@ -118,7 +116,7 @@ func (p *pages) buckets(visit func(name []byte, at subtree)) error {
 		if !e.isBucket || len(e.value) < headerSize {
 			return fmt.Errorf("key %q is no bucket", e.key)
 		}
-		at := subtree{page: order.Uint64(e.value)}
+		at := subtree{page: binary.NativeEndian.Uint64(e.value)}
 		if at.page == 0 {
 			at = subtree{id, slices.Clone(e.value[headerSize:])}
 		}
@@ -178,13 +176,13 @@ type walk struct {
 func (w *walk) page(id uint64, lower, upper []byte) error {
 	data, err := w.read(id)
 	if err == nil {
-		switch order.Uint16(data[8:]) {
+		switch binary.NativeEndian.Uint16(data[8:]) {
 		case flagBranch:
 			err = w.branch(data, lower, upper)
 		case flagLeaf:
 			err = w.leaf(id, data, lower, upper)
 		default:
-			err = fmt.Errorf("its type is %#x", order.Uint16(data[8:]))
+			err = fmt.Errorf("its type is %#x", binary.NativeEndian.Uint16(data[8:]))
 		}
 	}
 	return damagedPage(id, err)
@@ -199,10 +197,10 @@ func (w *walk) read(id uint64) ([]byte, error) {
 	if _, err := w.file.ReadAt(header, int64(id)*w.size); err != nil {
 		return nil, unread(id, err)
 	}
-	if order.Uint64(header) != id {
-		return nil, fmt.Errorf("it says that it is page %d", order.Uint64(header))
+	if binary.NativeEndian.Uint64(header) != id {
+		return nil, fmt.Errorf("it says that it is page %d", binary.NativeEndian.Uint64(header))
 	}
-	last := id + uint64(order.Uint32(header[12:]))
+	last := id + uint64(binary.NativeEndian.Uint32(header[12:]))
 	if last >= w.end {
 		return nil, fmt.Errorf("it reaches to page %d, and %d is the last in use", last, w.end-1)
 	}
@@ -220,9 +218,9 @@ func (w *walk) read(id uint64) ([]byte, error) {
 func (w *walk) branch(data, lower, upper []byte) error {
 	elements, err := elementsOf(data, lower, upper, func(raw []byte) (element, uint64) {
 		// place of the key, its size, the page below
-		e := element{child: order.Uint64(raw[8:])}
-		e.keySize = uint64(order.Uint32(raw[4:]))
-		return e, uint64(order.Uint32(raw))
+		e := element{child: binary.NativeEndian.Uint64(raw[8:])}
+		e.keySize = uint64(binary.NativeEndian.Uint32(raw[4:]))
+		return e, uint64(binary.NativeEndian.Uint32(raw))
 	})
 	if err != nil {
 		return err
@@ -243,14 +241,14 @@ func (w *walk) branch(data, lower, upper []byte) error {
 }
 
 func (w *walk) leaf(id uint64, data, lower, upper []byte) error {
-	if len(data) < headerSize || order.Uint16(data[8:]) != flagLeaf {
+	if len(data) < headerSize || binary.NativeEndian.Uint16(data[8:]) != flagLeaf {
 		return errors.New("it is no leaf")
 	}
 	elements, err := elementsOf(data, lower, upper, func(raw []byte) (element, uint64) {
 		// flags, place of the key, its size, size of the value behind it
-		e := element{isBucket: order.Uint32(raw)&elementIsBucket != 0}
-		e.keySize, e.valueSize = uint64(order.Uint32(raw[8:])), uint64(order.Uint32(raw[12:]))
-		return e, uint64(order.Uint32(raw[4:]))
+		e := element{isBucket: binary.NativeEndian.Uint32(raw)&elementIsBucket != 0}
+		e.keySize, e.valueSize = uint64(binary.NativeEndian.Uint32(raw[8:])), uint64(binary.NativeEndian.Uint32(raw[12:]))
+		return e, uint64(binary.NativeEndian.Uint32(raw[4:]))
 	})
 	if err != nil {
 		return err
@@ -274,7 +272,7 @@ type element struct {
 // elementsOf returns the elements of a page, which decode reads from their 16
 // bytes, with the place of the key.
 func elementsOf(data, lower, upper []byte, decode func(raw []byte) (e element, place uint64)) ([]element, error) {
-	n := int(order.Uint16(data[10:]))
+	n := int(binary.NativeEndian.Uint16(data[10:]))
 	if headerSize+n*elementSize > len(data) {
 		return nil, fmt.Errorf("%d elements do not fit into it", n)
 	}
