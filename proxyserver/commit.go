@@ -241,7 +241,7 @@ func (c *committer) save(b *batch, now time.Duration) (err error) {
 // storeFailed says why every call is refused after the store failed with err.
 func (c *committer) storeFailed(err error) error {
 	if c.election != nil {
-		return &notLeaderError{c.election, err, false}
+		return &notLeaderError{election: c.election, cause: err}
 	}
 	err = fmt.Errorf("%w: %w", ErrStore, err)
 	c.log.Error("nothing is granted or released from now on", "error", err)

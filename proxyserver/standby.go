@@ -7,6 +7,6 @@ func standbyTerm(opts termOptions) *term {
 	return &term{committer: committer{
 		clock: startClock(0, opts.now, opts.suspended), metrics: opts.metrics, log: changeLog{Logger: opts.log},
 		commitSem: make(chan struct{}, 1), failed: make(chan struct{}), waiting: make(waiters), open: newBatch(0),
-		haltErr: &notLeaderError{opts.election, store.ErrNotLeader, true},
+		haltErr: &notLeaderError{election: opts.election, cause: store.ErrNotLeader, standby: true},
 	}}
 }

@@ -142,7 +142,7 @@ func (t *term) stillLeads() error {
 func (t *term) lose(err error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.fail(&notLeaderError{t.election, err, false})
+	t.fail(&notLeaderError{election: t.election, cause: err})
 	return t.haltErr
 }
 

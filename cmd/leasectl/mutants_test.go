@@ -170,7 +170,7 @@ var mutantList = []mutant{
 		"./proxyclient", "TestElection", false},
 	{"what a standby refused may have been granted", "proxyclient/classify.go", "case o.standby():", "case false:",
 		"./proxyclient", "TestElection", false},
-	{"a server that has just lost the lead says that it did nothing", "proxyserver/term.go", "&notLeaderError{t.election, err, false}", "&notLeaderError{t.election, err, true}",
+	{"a server that has just lost the lead says that it did nothing", "proxyserver/term.go", "&notLeaderError{election: t.election, cause: err}", "&notLeaderError{election: t.election, cause: err, standby: true}",
 		"./proxyserver", "TestLeadsInTurns", false},
 	{"two stores are one proxy", "proxyclient/client.go", "*before != id && c.servers.several()", "false",
 		"./proxyclient", "TestTwoStores", false},
