@@ -4,16 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
-
-// bodyTime is how long a peer may take to send a body of at most
-// [leaseapi.MaxBody]; it bounds what a slow or silent one can hold.
-const bodyTime = 10 * time.Second
 
 // writeTime is how long a client may take to read an answer. It begins with the
 // answer, so it cuts no wait.
@@ -71,76 +66,6 @@ func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // retryAfter is how many seconds a client is asked to wait after a 503. A server
 // that is being restarted is mostly back within that time.
 const retryAfter = "1"
-
-// boundBody bounds the time in which the body of r must come. It is for every request:
-// if no handler reads the body, net/http does so before it answers, and would wait for it
-// without an end.
-func boundBody(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 { // a recorder in a test has no deadlines; a connection always has
-		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
-	}
-}
-
-// readBody reads a body of bounded size, and ends the bound of its time. It answers an
-// error itself; then ok is false.
-func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
-	if r.ContentLength == 0 {
-		return nil, true
-	}
-	inner := w
-	if a, ok := w.(*answerWriter); ok {
-		inner = a.ResponseWriter // else the reader could not close the connection
-	}
-	body, err := readAll(inner, r)
-	if err == nil {
-		// After an error the deadline stays: net/http reads what is left of
-		// the body, and must not wait for it either.
-		http.NewResponseController(w).SetReadDeadline(time.Time{})
-	}
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		problem(w, http.StatusRequestEntityTooLarge, leaseapi.ProblemBadRequest,
-			fmt.Sprintf("the body has more than %d bytes", tooLarge.Limit))
-		return nil, false
-	}
-	if err != nil {
-		badRequest(w, fmt.Errorf("read the body: %w", err))
-		return nil, false
-	}
-	return body, true
-}
-
-// readAll reads the body of r, of at most [leaseapi.MaxBody].
-func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > 0 && r.ContentLength <= usualBody {
-		body := make([]byte, r.ContentLength)
-		_, err := io.ReadFull(r.Body, body) // it ends there
-		return body, err
-	}
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, leaseapi.MaxBody))
-}
-
-// usualBody is the largest body that gets all its memory at once. A client may announce a
-// larger one, and never send it.
-const usualBody = 4 << 10
-
-// readJSON reads a body into req, and checks it. It answers an error itself; then ok
-// is false.
-func readJSON(w http.ResponseWriter, r *http.Request, req any, check func() error) (ok bool) {
-	body, ok := readBody(w, r)
-	if !ok {
-		return false
-	}
-	err := json.Unmarshal(body, req)
-	if err != nil {
-		err = errors.New("the body is not valid: " + leaseapi.Shorten(err.Error()))
-	} else {
-		err = check()
-	}
-	if err != nil {
-		badRequest(w, err)
-	}
-	return err == nil
-}
 
 // answer writes v as JSON, without a newline at its end.
 func answer(w http.ResponseWriter, status int, v any) {

@@ -45,6 +45,7 @@
 //     election.go begins and ends the terms of a server that shares its store.
 //   - routes.go and handler.go, with a file for each call that has its name (health.go has
 //     /readyz too, pause.go /pools/resume): the HTTP front. It lives as long as the process.
+//     body.go reads what a call sends, answer.go writes what it gets.
 //   - ui.go, with uipages.go, uioperate.go, uilogin.go and uilive.go: the status page,
 //     which package page renders. session.go and live.go have what it keeps: who is
 //     signed in, and who looks. Package past has what happened in this term.
