@@ -90,7 +90,7 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 	if !h.releasedIfKilled(tx) {
 		<-h.listening // the handle is written before the release is sent
 	}
-	if g.released, err = h.releaseHandle(ctx, tx, true, h.toTheirProxies); err == nil {
+	if g.released, err = h.releaseHandle(ctx, tx, true, h.toItsProxy); err == nil {
 		return g, nil
 	}
 	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
@@ -129,7 +129,8 @@ func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (releas
 	if h.stillToGiveBack(r) {
 		ctx, cancel := releaseContext(ctx)
 		defer cancel()
-		released, err = h.send(ctx, "", &delivery{leaseOwed(r), h.dialer.proxyOf(r.Proxy)})
+		owed := leaseOwed(r)
+		released, err = h.send(ctx, "", h.dialer.proxyOf(r.Proxy), &owed)
 	}
 	if err == nil && safeAgain(r) {
 		h.tidyAfter([]lockfile.Owed{leaseOwed(r)})

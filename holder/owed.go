@@ -66,12 +66,6 @@ func Holds(r lockfile.Record, l leaseapi.Lease) bool {
 	})
 }
 
-// delivery is something owed, and the proxy to which its release is to be sent.
-type delivery struct {
-	owed  lockfile.Owed
-	proxy string
-}
-
 // releasedElsewhere tells whether all that a handle holds was given back without
 // it: by its names, a copy or a list.
 func (h *Holder) releasedElsewhere(r lockfile.Record) bool {

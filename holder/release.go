@@ -68,7 +68,8 @@ func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released [
 			errs = append(errs, fmt.Errorf("release %s: it is from another store than that of %s: name its proxy with --proxy", describeOwed(o), h.dialer.URL))
 			continue
 		}
-		names, err := h.send(ctx, "", &delivery{o, h.dialer.URL})
+		sent := o // which send changes
+		names, err := h.send(ctx, "", h.dialer.URL, &sent)
 		released, errs = append(released, names...), append(errs, err)
 		h.removeReleased(ctx, o)
 		if errors.Is(err, proxyclient.ErrUnreachable) {

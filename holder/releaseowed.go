@@ -16,48 +16,50 @@ import (
 // release of that handle settles it. Where a journal entry says as much, the
 // handle is not written first.
 
-// decision says where to send the releases of what is owed, oldest first, up to
-// the first that cannot be sent, and why that one cannot.
-type decision func(ctx context.Context, owed []lockfile.Owed) ([]delivery, error)
+// decision says to which proxy the release of something owed is sent, or why it
+// cannot be sent.
+type decision func(ctx context.Context, o lockfile.Owed) (proxy string, err error)
 
-// toTheirProxies sends each release to the proxy that the lease is from.
-func (h *Holder) toTheirProxies(_ context.Context, owed []lockfile.Owed) (deliveries []delivery, err error) {
-	for _, o := range owed {
-		proxy := h.dialer.proxyOf(o.Proxy)
-		if proxy == "" {
-			return deliveries, fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", describeOwed(o))
-		}
-		deliveries = append(deliveries, delivery{o, proxy})
+// toItsProxy is the decision to send a release to the proxy that the lease is from.
+func (h *Holder) toItsProxy(_ context.Context, o lockfile.Owed) (proxy string, err error) {
+	if proxy = h.dialer.proxyOf(o.Proxy); proxy == "" {
+		return "", fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", describeOwed(o))
 	}
-	return deliveries, nil
+	return proxy, nil
 }
 
-// releaseOwed sends the releases of what tx's record owes, as decide says, and
-// takes each off the record when it is answered. What the proxy does not confirm,
-// nor ever will, stays as unconfirmed, and is not sent again. The caller writes the
-// record.
-func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decision) (released []string, err error) {
+// releaseOwed sends the releases of what tx's record owes, oldest first, up to the first
+// that decide does not let go, and takes each off the record when it is answered. What
+// the proxy does not confirm, nor ever will, stays as unconfirmed, and is not sent
+// again. The caller writes the record.
+func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decision) (released []string, failed error) {
 	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
-	deliveries, failed := decide(ctx, sendable)
+	var proxies []string // to which the first of sendable go
+	for _, o := range sendable {
+		var proxy string
+		if proxy, failed = decide(ctx, o); failed != nil {
+			break
+		}
+		proxies = append(proxies, proxy)
+	}
 	tx.Owed = slices.Concat(unconfirmed, sendable)
-	if err := noteSending(tx, deliveries); err != nil {
+	if err := noteSending(tx, sendable[:len(proxies)]); err != nil {
 		return nil, err
 	}
 	failpoint("release-unsent")
-	for len(deliveries) > 0 {
-		d := deliveries[0]
-		names, err := h.send(ctx, tx.Path(), &d)
+	for _, proxy := range proxies {
+		o := &sendable[0]
+		names, err := h.send(ctx, tx.Path(), proxy, o)
 		released = append(released, names...)
 		if forgotten, ok := errors.AsType[*proxyclient.UnconfirmedReleaseError](err); ok {
-			d.owed.Leases = slices.DeleteFunc(d.owed.Leases, func(l lockfile.Lease) bool { return !slices.Contains(forgotten.Names, l.Name) })
-			d.owed.Unconfirmed = true
-			unconfirmed = append(unconfirmed, d.owed)
+			o.Leases = slices.DeleteFunc(o.Leases, func(l lockfile.Lease) bool { return !slices.Contains(forgotten.Names, l.Name) })
+			o.Unconfirmed = true
+			unconfirmed = append(unconfirmed, *o)
 		} else if err != nil {
 			failed = err
-			sendable[0] = d.owed
 			break
 		}
-		deliveries, sendable = deliveries[1:], sendable[1:]
+		sendable = sendable[1:]
 	}
 	tx.Owed = slices.Concat(unconfirmed, sendable)
 	if len(unconfirmed) > 0 {
@@ -80,7 +82,7 @@ func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released
 		}
 		tx.Owed[i].Unconfirmed = anothers
 	}
-	return h.releaseOwed(ctx, tx, h.toTheirProxies)
+	return h.releaseOwed(ctx, tx, h.toItsProxy)
 }
 
 // mayBeAnothers tells whether a release of what is owed could end somebody else's lease:
@@ -112,11 +114,11 @@ func splitUnconfirmed(owed []lockfile.Owed) (sendable, unconfirmed []lockfile.Ow
 
 // noteSending writes into tx's record that the releases of bare names are about to
 // be sent: a process that finds it after a kill cannot know whether they were.
-func noteSending(tx *lockfile.Tx, deliveries []delivery) error {
+func noteSending(tx *lockfile.Tx, sending []lockfile.Owed) error {
 	changed := false
-	for _, d := range deliveries {
+	for _, s := range sending {
 		for i, o := range tx.Owed {
-			if o.RequestID == d.owed.RequestID && o.Unsent && bare(o.Leases) {
+			if o.RequestID == s.RequestID && o.Unsent && bare(o.Leases) {
 				tx.Owed[i].Unsent, changed = false, true
 			}
 		}

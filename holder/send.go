@@ -10,33 +10,33 @@ import (
 )
 
 // send sends one release, and notes in the history and in the list what was given back.
-// In d it notes whether the release may have reached the proxy, and of bare names it
+// In o it notes whether the release may have reached the proxy, and of bare names it
 // leaves out those that were given back before. The names that were released are returned
 // beside an error, too. held is the path of the handle whose lock the caller holds; "" is
 // none.
-func (h *Holder) send(ctx context.Context, held string, d *delivery) (released []string, err error) {
-	store := h.dialer.storeOf(d.owed.Store, d.proxy)
-	if !bare(d.owed.Leases) {
-		return h.sendNow(ctx, d, store)
+func (h *Holder) send(ctx context.Context, held string, proxy string, o *lockfile.Owed) (released []string, err error) {
+	store := h.dialer.storeOf(o.Store, proxy)
+	if !bare(o.Leases) {
+		return h.sendNow(ctx, proxy, o, store)
 	}
 	// A version-1 proxy releases a name no matter who holds it. So nobody else on this
 	// machine may release it between our look at the history and our note there.
-	err = h.underHandleOf(ctx, held, d.owed, store, func() error {
-		all := d.owed.Leases
-		d.owed.Leases = slices.DeleteFunc(slices.Clone(all), func(l lockfile.Lease) bool {
-			over := h.history.over(l, d.owed, store)
+	err = h.underHandleOf(ctx, held, *o, store, func() error {
+		all := o.Leases
+		o.Leases = slices.DeleteFunc(slices.Clone(all), func(l lockfile.Lease) bool {
+			over := h.history.over(l, *o, store)
 			if over {
 				h.report.Notef("%s is not released: it was given back before", l.Name)
 			}
 			return over
 		})
-		if len(d.owed.Leases) == 0 && len(all) > 0 {
-			d.owed.Leases = all
-			h.unlist(ctx, d.owed, store, all)
+		if len(o.Leases) == 0 && len(all) > 0 {
+			o.Leases = all
+			h.unlist(ctx, *o, store, all)
 			return nil
 		}
 		var err error
-		released, err = h.sendNow(ctx, d, store)
+		released, err = h.sendNow(ctx, proxy, o, store)
 		return err
 	})
 	return released, err
@@ -69,29 +69,29 @@ func (h *Holder) handleOf(o lockfile.Owed, store string) (handle lockfile.Handle
 	return lockfile.Handle{}, false
 }
 
-func (h *Holder) sendNow(ctx context.Context, d *delivery, store string) ([]string, error) {
-	client, err := h.dialer.dial(ctx, d.proxy)
+func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, store string) ([]string, error) {
+	client, err := h.dialer.dial(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
-	if !d.owed.Unsent && bare(d.owed.Leases) {
-		client.ReleaseAttempted(d.owed.Names())
+	if !o.Unsent && bare(o.Leases) {
+		client.ReleaseAttempted(o.Names())
 	}
-	reply, err := client.Release(ctx, h.releaseRequest(d.owed))
-	d.owed.Unsent = d.owed.Unsent && !client.MayHaveReached(d.owed.Names())
+	reply, err := client.Release(ctx, h.releaseRequest(*o))
+	o.Unsent = o.Unsent && !client.MayHaveReached(o.Names())
 	// A version-1 proxy knows no request ids: what waits there notices by itself
 	// that its handle was released, and gives back.
-	if err != nil && (len(d.owed.Leases) > 0 || !errors.Is(err, errors.ErrUnsupported)) {
-		done := slices.DeleteFunc(slices.Clone(d.owed.Leases), func(l lockfile.Lease) bool { return !slices.Contains(reply.Released, l.Name) })
-		h.history.noteGivenBack(ctx, done, store, d.owed.RequestID)
-		h.unlist(ctx, d.owed, store, done)
-		return reply.Released, fmt.Errorf("release %s: %w", describeOwed(d.owed), err)
+	if err != nil && (len(o.Leases) > 0 || !errors.Is(err, errors.ErrUnsupported)) {
+		done := slices.DeleteFunc(slices.Clone(o.Leases), func(l lockfile.Lease) bool { return !slices.Contains(reply.Released, l.Name) })
+		h.history.noteGivenBack(ctx, done, store, o.RequestID)
+		h.unlist(ctx, *o, store, done)
+		return reply.Released, fmt.Errorf("release %s: %w", describeOwed(*o), err)
 	}
 	for _, lost := range reply.Stale {
 		h.report.Notef("%s is not released: %s", lost.Name, lost.Reason)
 	}
-	h.history.noteGivenBack(ctx, d.owed.Leases, store, d.owed.RequestID)
-	h.unlist(ctx, d.owed, store, d.owed.Leases)
+	h.history.noteGivenBack(ctx, o.Leases, store, o.RequestID)
+	h.unlist(ctx, *o, store, o.Leases)
 	return reply.Released, nil
 }
 

@@ -158,22 +158,15 @@ func (s *settling) releaseCertain(ctx context.Context, tx *lockfile.Tx, all bool
 }
 
 // decide is a [decision].
-func (s *settling) decide(ctx context.Context, owed []lockfile.Owed) (deliveries []delivery, err error) {
-	for _, o := range owed {
-		proxy := s.proxyOf(o.Proxy)
-		if proxy == "" {
-			return deliveries, fmt.Errorf("release %s: %w", describeOwed(o), errOtherProxy)
-		}
-		anothers, err := s.h.mayBeAnothers(ctx, o, proxy)
-		if err != nil {
-			return deliveries, err
-		}
-		if anothers {
-			return deliveries, errUncertain
-		}
-		deliveries = append(deliveries, delivery{o, proxy})
+func (s *settling) decide(ctx context.Context, o lockfile.Owed) (proxy string, err error) {
+	if proxy = s.proxyOf(o.Proxy); proxy == "" {
+		return "", fmt.Errorf("release %s: %w", describeOwed(o), errOtherProxy)
 	}
-	return deliveries, nil
+	anothers, err := s.h.mayBeAnothers(ctx, o, proxy)
+	if anothers {
+		err = errUncertain
+	}
+	return proxy, err
 }
 
 // withdraw ends whatever a request got or waits for, by its id.

@@ -250,7 +250,7 @@ var mutantList = []mutant{
 		"./holder", "TestKeeperOfAnUnreadableHandle", false},
 	{"exec releases a name again that may be another's", "holder/lease.go", "return bare(o.Leases) && !o.Unsent", "return false",
 		"./holder", "TestReleaseAfterAFailedOneOfVersionOne", true},
-	{"reacquire releases a name again that may be another's", "holder/acquire.go", "releaseOwedOnce(ctx, tx)", "releaseOwed(ctx, tx, l.h.toTheirProxies)",
+	{"reacquire releases a name again that may be another's", "holder/acquire.go", "releaseOwedOnce(ctx, tx)", "releaseOwed(ctx, tx, l.h.toItsProxy)",
 		"./cmd/leasectl", "TestScripts/reacquire_unconfirmed", false},
 	{"a keeper does not give back what it has no handle of", "holder/keeper.go", "k.h.giveBackOwn(ctx, k.handle, func(r lockfile.Record) bool { return owes(r, k.request) }, k.record)", "k.h.giveBack(ctx, k.handle, func(r lockfile.Record) bool { return owes(r, k.request) })",
 		"./cmd/leasectl", "TestKeeperOutlivesItsHandle", false},
