@@ -30,7 +30,9 @@
 //
 // Giving back is three steps under the handle's lock: the record says that the
 // leases are owed; the proxy is told; the handle goes. A kill in between leaves
-// a handle that says what it owes, and the next release of it settles that.
+// a handle that says what it owes, and the next release of it settles that. giveBack has
+// the lock and the journal entry, releaseHandle the record, releaseOwed takes what is owed
+// one by one, and send tells the proxy and notes what came of it.
 //
 // A lease that several commands of a machine hold together is a plain one behind a
 // handle of its own. Its record ([lockfile.Shared]) says who uses it and what each
@@ -48,8 +50,9 @@
 //     what the account said to its command, and how that ended;
 //   - recover.go, recoverhandles.go, recovery.go, settle.go: what the killed left;
 //   - keeper.go, keepers.go: the background process;
-//   - detached.go, release.go, releaseall.go, late.go, giveback.go, named.go, releaseowed.go, send.go,
-//     owed.go: giving back;
+//   - release.go, releaseall.go, delay.go (a release that is put off): giving back;
+//     giveback.go: its handle; releaseowed.go: its record and its proxy; named.go, owed.go:
+//     what bare names mean, and what is owed;
 //   - holder.go: the parts of a Holder: journal.go, history.go, list.go, statedir.go (its
 //     files), dial.go, pipe.go, address.go, local.go, socket.go, machine_*.go (its proxy);
 //   - releasetime.go (how long giving back may take), errors.go, queue.go, report.go,

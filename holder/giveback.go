@@ -185,3 +185,37 @@ func intentOf(id string, kind lockfile.Kind, handle lockfile.Handle, r lockfile.
 		Owner:   r.Owner,
 	}
 }
+
+// tidyAfter follows what was given back: its journal entries go, and so do its
+// keepers.
+func (h *Holder) tidyAfter(owed []lockfile.Owed) {
+	for _, o := range owed {
+		h.journal.settle(o.RequestID)
+		h.keepers.dismiss(o.RequestID)
+	}
+}
+
+// removeReleased removes the handle that got what was owed, if all that it holds was given
+// back by now, by its names or a copy: no script need release it as well. The handle of a
+// command that runs stays: without it, exec would take the lease for given back, and not
+// for lost. A handle that cannot be removed does no harm.
+func (h *Holder) removeReleased(ctx context.Context, o lockfile.Owed) {
+	handle, known := h.handleOf(o, h.dialer.storeOf(o.Store, h.dialer.proxyOf(o.Proxy)))
+	if !known || h.journal.execs(o.RequestID) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), historyTime)
+	defer cancel()
+	removed := false
+	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if removed = tx.RequestID == o.RequestID && h.releasedElsewhere(tx.Record); removed {
+			tx.Record = lockfile.Record{}
+		}
+		return nil
+	})
+	if err != nil {
+		h.report.Debugf("%v", err)
+	} else if removed {
+		h.tidyAfter([]lockfile.Owed{o})
+	}
+}

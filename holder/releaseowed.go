@@ -16,119 +16,6 @@ import (
 // release of that handle settles it. Where a journal entry says as much, the
 // handle is not written first.
 
-// decision says to which proxy the release of something owed is sent, or why it
-// cannot be sent.
-type decision func(ctx context.Context, o lockfile.Owed) (proxy string, err error)
-
-// toItsProxy is the decision to send a release to the proxy that the lease is from.
-func (h *Holder) toItsProxy(_ context.Context, o lockfile.Owed) (proxy string, err error) {
-	if proxy = h.dialer.proxyOf(o.Proxy); proxy == "" {
-		return "", fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", describeOwed(o))
-	}
-	return proxy, nil
-}
-
-// releaseOwed sends the releases of what tx's record owes, oldest first, up to the first
-// that decide does not let go, and takes each off the record when it is answered. What
-// the proxy does not confirm, nor ever will, stays as unconfirmed, and is not sent
-// again. The caller writes the record.
-func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decision) (released []string, failed error) {
-	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
-	var proxies []string // to which the first of sendable go
-	for _, o := range sendable {
-		var proxy string
-		if proxy, failed = decide(ctx, o); failed != nil {
-			break
-		}
-		proxies = append(proxies, proxy)
-	}
-	tx.Owed = slices.Concat(unconfirmed, sendable)
-	if err := noteSending(tx, sendable[:len(proxies)]); err != nil {
-		return nil, err
-	}
-	failpoint("release-unsent")
-	for _, proxy := range proxies {
-		o := &sendable[0]
-		names, err := h.send(ctx, tx.Path(), proxy, o)
-		released = append(released, names...)
-		if forgotten, ok := errors.AsType[*proxyclient.UnconfirmedReleaseError](err); ok {
-			o.Leases = slices.DeleteFunc(o.Leases, func(l lockfile.Lease) bool { return !slices.Contains(forgotten.Names, l.Name) })
-			o.Unconfirmed = true
-			unconfirmed = append(unconfirmed, *o)
-		} else if err != nil {
-			failed = err
-			break
-		}
-		sendable = sendable[1:]
-	}
-	tx.Owed = slices.Concat(unconfirmed, sendable)
-	if len(unconfirmed) > 0 {
-		failed = errors.Join(&proxyclient.UnconfirmedReleaseError{Names: namesOf(unconfirmed)}, failed)
-	}
-	return released, failed
-}
-
-// releaseOwedOnce is releaseOwed for a caller who needs the handle for another request. It
-// sends nothing that may end somebody else's lease: that stays as unconfirmed.
-func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
-	for i, o := range tx.Owed {
-		proxy := h.dialer.proxyOf(o.Proxy)
-		if proxy == "" || o.Unconfirmed {
-			continue // of no proxy: releaseOwed says so
-		}
-		anothers, err := h.mayBeAnothers(ctx, o, proxy)
-		if err != nil {
-			return nil, fmt.Errorf("release %s: %w", describeOwed(o), err)
-		}
-		tx.Owed[i].Unconfirmed = anothers
-	}
-	return h.releaseOwed(ctx, tx, h.toItsProxy)
-}
-
-// mayBeAnothers tells whether a release of what is owed could end somebody else's lease:
-// an earlier release may have arrived, and the proxy, of version 1, releases a name no
-// matter who holds it.
-func (h *Holder) mayBeAnothers(ctx context.Context, o lockfile.Owed, proxy string) (bool, error) {
-	if !bare(o.Leases) || o.Unsent {
-		return false, nil
-	}
-	client, err := h.dialer.dial(ctx, proxy)
-	if err != nil {
-		return false, err
-	}
-	can, err := client.Capabilities(ctx)
-	return err == nil && !can.ChecksOwners(), err
-}
-
-// splitUnconfirmed returns what may be sent, and what may not.
-func splitUnconfirmed(owed []lockfile.Owed) (sendable, unconfirmed []lockfile.Owed) {
-	for _, o := range owed {
-		if o.Unconfirmed {
-			unconfirmed = append(unconfirmed, o)
-		} else {
-			sendable = append(sendable, o)
-		}
-	}
-	return sendable, unconfirmed
-}
-
-// noteSending writes into tx's record that the releases of bare names are about to
-// be sent: a process that finds it after a kill cannot know whether they were.
-func noteSending(tx *lockfile.Tx, sending []lockfile.Owed) error {
-	changed := false
-	for _, s := range sending {
-		for i, o := range tx.Owed {
-			if o.RequestID == s.RequestID && o.Unsent && bare(o.Leases) {
-				tx.Owed[i].Unsent, changed = false, true
-			}
-		}
-	}
-	if !changed {
-		return nil
-	}
-	return tx.Save()
-}
-
 // releaseHandle gives back what tx's handle owes, and with all also what it holds
 // or waits for. The record says so before the first release is sent, unless the
 // journal does, and is written if one fails; a handle that is left with nothing is
@@ -175,36 +62,213 @@ func safeAgain(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && len(r.Leases) > 0 && !bare(r.Leases)
 }
 
-// tidyAfter follows what was given back: its journal entries go, and so do its
-// keepers.
-func (h *Holder) tidyAfter(owed []lockfile.Owed) {
-	for _, o := range owed {
-		h.journal.settle(o.RequestID)
-		h.keepers.dismiss(o.RequestID)
+// releaseOwed sends the releases of what tx's record owes, oldest first, up to the first
+// that decide does not let go, and takes each off the record when it is answered. What
+// the proxy does not confirm, nor ever will, stays as unconfirmed, and is not sent
+// again. The caller writes the record.
+func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decision) (released []string, failed error) {
+	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
+	var proxies []string // to which the first of sendable go
+	for _, o := range sendable {
+		var proxy string
+		if proxy, failed = decide(ctx, o); failed != nil {
+			break
+		}
+		proxies = append(proxies, proxy)
 	}
+	tx.Owed = slices.Concat(unconfirmed, sendable)
+	if err := noteSending(tx, sendable[:len(proxies)]); err != nil {
+		return nil, err
+	}
+	failpoint("release-unsent")
+	for _, proxy := range proxies {
+		o := &sendable[0]
+		names, err := h.send(ctx, tx.Path(), proxy, o)
+		released = append(released, names...)
+		if forgotten, ok := errors.AsType[*proxyclient.UnconfirmedReleaseError](err); ok {
+			o.Leases = slices.DeleteFunc(o.Leases, func(l lockfile.Lease) bool { return !slices.Contains(forgotten.Names, l.Name) })
+			o.Unconfirmed = true
+			unconfirmed = append(unconfirmed, *o)
+		} else if err != nil {
+			failed = err
+			break
+		}
+		sendable = sendable[1:]
+	}
+	tx.Owed = slices.Concat(unconfirmed, sendable)
+	if len(unconfirmed) > 0 {
+		failed = errors.Join(&proxyclient.UnconfirmedReleaseError{Names: namesOf(unconfirmed)}, failed)
+	}
+	return released, failed
 }
 
-// removeReleased removes the handle that got what was owed, if all that it holds was given
-// back by now, by its names or a copy: no script need release it as well. The handle of a
-// command that runs stays: without it, exec would take the lease for given back, and not
-// for lost. A handle that cannot be removed does no harm.
-func (h *Holder) removeReleased(ctx context.Context, o lockfile.Owed) {
-	handle, known := h.handleOf(o, h.dialer.storeOf(o.Store, h.dialer.proxyOf(o.Proxy)))
-	if !known || h.journal.execs(o.RequestID) {
+// noteSending writes into tx's record that the releases of bare names are about to
+// be sent: a process that finds it after a kill cannot know whether they were.
+func noteSending(tx *lockfile.Tx, sending []lockfile.Owed) error {
+	changed := false
+	for _, s := range sending {
+		for i, o := range tx.Owed {
+			if o.RequestID == s.RequestID && o.Unsent && bare(o.Leases) {
+				tx.Owed[i].Unsent, changed = false, true
+			}
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return tx.Save()
+}
+
+// splitUnconfirmed returns what may be sent, and what may not.
+func splitUnconfirmed(owed []lockfile.Owed) (sendable, unconfirmed []lockfile.Owed) {
+	for _, o := range owed {
+		if o.Unconfirmed {
+			unconfirmed = append(unconfirmed, o)
+		} else {
+			sendable = append(sendable, o)
+		}
+	}
+	return sendable, unconfirmed
+}
+
+// decision says to which proxy the release of something owed is sent, or why it
+// cannot be sent.
+type decision func(ctx context.Context, o lockfile.Owed) (proxy string, err error)
+
+// toItsProxy is the decision to send a release to the proxy that the lease is from.
+func (h *Holder) toItsProxy(_ context.Context, o lockfile.Owed) (proxy string, err error) {
+	if proxy = h.dialer.proxyOf(o.Proxy); proxy == "" {
+		return "", fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", describeOwed(o))
+	}
+	return proxy, nil
+}
+
+// releaseOwedOnce is releaseOwed for a caller who needs the handle for another request. It
+// sends nothing that may end somebody else's lease: that stays as unconfirmed.
+func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
+	for i, o := range tx.Owed {
+		proxy := h.dialer.proxyOf(o.Proxy)
+		if proxy == "" || o.Unconfirmed {
+			continue // of no proxy: releaseOwed says so
+		}
+		anothers, err := h.mayBeAnothers(ctx, o, proxy)
+		if err != nil {
+			return nil, fmt.Errorf("release %s: %w", describeOwed(o), err)
+		}
+		tx.Owed[i].Unconfirmed = anothers
+	}
+	return h.releaseOwed(ctx, tx, h.toItsProxy)
+}
+
+// mayBeAnothers tells whether a release of what is owed could end somebody else's lease:
+// an earlier release may have arrived, and the proxy, of version 1, releases a name no
+// matter who holds it.
+func (h *Holder) mayBeAnothers(ctx context.Context, o lockfile.Owed, proxy string) (bool, error) {
+	if !bare(o.Leases) || o.Unsent {
+		return false, nil
+	}
+	client, err := h.dialer.dial(ctx, proxy)
+	if err != nil {
+		return false, err
+	}
+	can, err := client.Capabilities(ctx)
+	return err == nil && !can.ChecksOwners(), err
+}
+
+// send sends one release, and notes in the history and in the list what was given back.
+// In o it notes whether the release may have reached the proxy, and of bare names it
+// leaves out those that were given back before. The names that were released are returned
+// beside an error, too. held is the path of the handle whose lock the caller holds; "" is
+// none.
+func (h *Holder) send(ctx context.Context, held string, proxy string, o *lockfile.Owed) (released []string, err error) {
+	store := h.dialer.storeOf(o.Store, proxy)
+	if !bare(o.Leases) {
+		return h.sendNow(ctx, proxy, o, store)
+	}
+	// A version-1 proxy releases a name no matter who holds it. So nobody else on this
+	// machine may release it between our look at the history and our note there.
+	err = h.underHandleOf(ctx, held, *o, store, func() error {
+		all := o.Leases
+		o.Leases = slices.DeleteFunc(slices.Clone(all), func(l lockfile.Lease) bool {
+			over := h.history.over(l, *o, store)
+			if over {
+				h.report.Notef("%s is not released: it was given back before", l.Name)
+			}
+			return over
+		})
+		if len(o.Leases) == 0 && len(all) > 0 {
+			o.Leases = all
+			h.unlist(ctx, *o, store, all)
+			return nil
+		}
+		var err error
+		released, err = h.sendNow(ctx, proxy, o, store)
+		return err
+	})
+	return released, err
+}
+
+// underHandleOf calls fn under the lock of the handle into which the leases were
+// acquired, if that is known, and is not the one that the caller has locked. It is an
+// error if a keeper is giving them back.
+func (h *Holder) underHandleOf(ctx context.Context, held string, o lockfile.Owed, store string, fn func() error) error {
+	handle, known := h.handleOf(o, store)
+	if !known || handle.Path() == held {
+		return fn()
+	}
+	return handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if err := h.leftToKeeper(tx.Record); err != nil {
+			return err
+		}
+		return fn()
+	})
+}
+
+// handleOf returns the handle that got what is owed to a store, if this machine knows it.
+func (h *Holder) handleOf(o lockfile.Owed, store string) (handle lockfile.Handle, known bool) {
+	for _, l := range o.Leases {
+		if g, known := h.history.of(l.Name, store); known && o.RequestID != "" && g.RequestID == o.RequestID {
+			handle, err := lockfile.OpenHandle(g.Handle)
+			return handle, err == nil
+		}
+	}
+	return lockfile.Handle{}, false
+}
+
+// sendNow is send without a look at what was given back before.
+func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, store string) ([]string, error) {
+	client, err := h.dialer.dial(ctx, proxy)
+	if err != nil {
+		return nil, err
+	}
+	if !o.Unsent && bare(o.Leases) {
+		client.ReleaseAttempted(o.Names())
+	}
+	reply, err := client.Release(ctx, h.releaseRequest(*o))
+	o.Unsent = o.Unsent && !client.MayHaveReached(o.Names())
+	// A version-1 proxy knows no request ids: what waits there notices by itself
+	// that its handle was released, and gives back.
+	if err != nil && (len(o.Leases) > 0 || !errors.Is(err, errors.ErrUnsupported)) {
+		done := slices.DeleteFunc(slices.Clone(o.Leases), func(l lockfile.Lease) bool { return !slices.Contains(reply.Released, l.Name) })
+		h.history.noteGivenBack(ctx, done, store, o.RequestID)
+		h.unlist(ctx, *o, store, done)
+		return reply.Released, fmt.Errorf("release %s: %w", describeOwed(*o), err)
+	}
+	for _, lost := range reply.Stale {
+		h.report.Notef("%s is not released: %s", lost.Name, lost.Reason)
+	}
+	h.history.noteGivenBack(ctx, o.Leases, store, o.RequestID)
+	h.unlist(ctx, *o, store, o.Leases)
+	return reply.Released, nil
+}
+
+// unlist takes leases that were owed out of their list. They are given back already, so
+// a line that stays there is reported, and is no error.
+func (h *Holder) unlist(ctx context.Context, o lockfile.Owed, store string, leases []lockfile.Lease) {
+	if o.SharedList == "" || len(leases) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), historyTime)
-	defer cancel()
-	removed := false
-	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if removed = tx.RequestID == o.RequestID && h.releasedElsewhere(tx.Record); removed {
-			tx.Record = lockfile.Record{}
-		}
-		return nil
-	})
-	if err != nil {
-		h.report.Debugf("%v", err)
-	} else if removed {
-		h.tidyAfter([]lockfile.Owed{o})
+	if err := lockfile.List(o.SharedList).Remove(ctx, grantsOf(leases, store, o.RequestID)); err != nil {
+		h.report.Failf("%v", err)
 	}
 }
