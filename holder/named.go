@@ -101,32 +101,45 @@ func (n Named) owed(store, owner string) (owed []lockfile.Owed, over []ended) {
 // successor's lease. Without one, what this machine remembers decides.
 func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Grant, why string) {
 	newest, known := grantAt(store, n.history[given.Name])
-	namesOnly := bare([]lockfile.Lease{newest.Lease})
-	again := fmt.Sprintf("it was granted again at %s", newest.At.Format(time.RFC3339))
-	switch byName := (lockfile.Grant{Lease: lockfile.Lease{Name: given.Name}, Owner: owner, At: n.notAfter()}); {
-	case given.RequestID != "" && !bare([]lockfile.Lease{given.Lease}):
-		return given, ""
-	case given.RequestID != "": // of a list, from a version-1 proxy
-		switch {
-		case known && given.RequestID == newest.RequestID && !newest.GivenBack.IsZero():
-			return g, "it was given back before"
-		case known && given.RequestID != newest.RequestID && newest.At.After(given.At):
-			return g, again
-		}
-		return given, ""
+	if given.RequestID != "" { // of a list
+		return given, entryOver(given, newest)
+	}
+	byName := lockfile.Grant{Lease: lockfile.Lease{Name: given.Name}, Owner: owner, At: n.notAfter()}
+	namesOnly, givenBack := bareGrant(newest), !newest.GivenBack.IsZero()
+	switch {
 	case !known:
 		return byName, ""
 	case !n.written.IsZero() && newest.At.After(n.written):
-		return g, "the file that names it is older than the lease, " + again
-	case newest.Owner != owner && namesOnly && newest.GivenBack.IsZero():
+		return g, "the file that names it is older than the lease, " + grantedAgain(newest)
+	case newest.Owner != owner && namesOnly && !givenBack:
 		return g, "it is held by " + newest.Owner
 	case newest.Owner != owner:
 		return byName, ""
-	case namesOnly && !newest.GivenBack.IsZero():
+	case namesOnly && givenBack:
 		return g, "it was given back before"
 	}
 	return newest, ""
 }
+
+// entryOver says why the lease of an entry of a list is over; empty: it is not known to
+// be. The newest grant of its name is the zero Grant if there is none.
+func entryOver(entry, newest lockfile.Grant) (why string) {
+	switch {
+	case !bareGrant(entry): // the proxy knows
+	case entry.RequestID == newest.RequestID && !newest.GivenBack.IsZero():
+		return "it was given back before"
+	case entry.RequestID != newest.RequestID && newest.At.After(entry.At):
+		return grantedAgain(newest)
+	}
+	return ""
+}
+
+func grantedAgain(g lockfile.Grant) string {
+	return "it was granted again at " + g.At.Format(time.RFC3339)
+}
+
+// bareGrant tells whether a grant is of a version-1 proxy.
+func bareGrant(g lockfile.Grant) bool { return bare([]lockfile.Lease{g.Lease}) }
 
 // notAfter is the latest time at which a lease was granted that is known by its name only.
 func (n Named) notAfter() time.Time {
