@@ -31,10 +31,10 @@ func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 	var newest *lockfile.Round
 	for i := range tx.Rounds {
 		r := &tx.Rounds[i]
-		if l.finished(tx, r) {
+		if l.toSettle(tx, r) {
 			return choice{do: settleRound, round: *r}, nil
 		}
-		if r.State != lockfile.RoundReleasing && !l.overOrGivenBack(r) {
+		if r.State != lockfile.RoundReleasing && !l.leaseEnded(r) {
 			newest = r
 		}
 	}

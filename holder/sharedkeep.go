@@ -14,10 +14,6 @@ import (
 // lost lease, and for renewals to take over: a read of some ten microseconds.
 const sharedWatch = time.Second
 
-// errGivenBack is why a shared lease is lost that somebody gave back through its
-// handle.
-var errGivenBack = fmt.Errorf("%w: given back through its handle", proxyclient.ErrLost)
-
 // keep implements [part]. See [Lease.Keep].
 func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
 	return keepWith(ctx, 0, func(ctx context.Context, lose func(error)) {
@@ -68,15 +64,12 @@ func (k *roundKeeper) look(ctx context.Context) (done bool) {
 		return false // the lease is not worth less
 	}
 	r := record.Round(k.use.Round)
-	switch {
-	case r == nil:
+	if r == nil {
 		k.lose(fmt.Errorf("the round of shared lease %q was removed: %w", k.shown, proxyclient.ErrLost))
 		return true
-	case r.Lost != "":
-		k.lose(errors.New(r.Lost))
-		return true
-	case givenBack(r):
-		k.lose(errGivenBack)
+	}
+	if err := roundLoss(r); err != nil {
+		k.lose(err)
 		return true
 	}
 	k.round = *r

@@ -90,18 +90,18 @@ func (l sharedLease) makeDir() error {
 	return lockfile.MakeDir(l.h.sharedDir())
 }
 
-// finished tells whether a round is to be settled: the user who was to take its lease or
+// toSettle tells whether a round is to be settled: the user who was to take its lease or
 // to give it back is dead, or the lease is over and no user lives.
-func (l sharedLease) finished(tx *lockfile.SharedTx, r *lockfile.Round) bool {
+func (l sharedLease) toSettle(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 	if r.State == lockfile.RoundAcquiring || r.State == lockfile.RoundReleasing {
 		return !l.file.Alive(r.ID, r.By)
 	}
-	return (l.overOrGivenBack(r) || tx.Boot != l.boot) && !tx.Live(r, 0)
+	return (l.leaseEnded(r) || tx.Boot != l.boot) && !tx.Live(r, 0)
 }
 
-// overOrGivenBack tells whether the lease of a round has ended, or may have, also by
+// leaseEnded tells whether the lease of a round has ended, or may have, also by
 // somebody who gave it back through its handle.
-func (l sharedLease) overOrGivenBack(r *lockfile.Round) bool { return r.Over(l.now()) || givenBack(r) }
+func (l sharedLease) leaseEnded(r *lockfile.Round) bool { return r.Over(l.now()) || givenBack(r) }
 
 // givenBack tells whether somebody else gave the lease of a round back through its
 // handle.
@@ -111,6 +111,22 @@ func givenBack(r *lockfile.Round) bool {
 	}
 	_, err := os.Lstat(r.Handle)
 	return errors.Is(err, fs.ErrNotExist)
+}
+
+// errGivenBack is why a shared lease is lost that somebody gave back through its
+// handle.
+var errGivenBack = fmt.Errorf("%w: given back through its handle", proxyclient.ErrLost)
+
+// roundLoss is why the lease of a round is lost to its users; nil: it is not, unless its
+// deadline is over.
+func roundLoss(r *lockfile.Round) error {
+	switch {
+	case r.Lost != "":
+		return errors.New(r.Lost)
+	case givenBack(r):
+		return errGivenBack
+	}
+	return nil
 }
 
 // renews tells whether a round's lease ends unless it is renewed.

@@ -2,7 +2,6 @@ package holder
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,7 +24,7 @@ func (l sharedLease) nested() (*Lease, error) {
 		}
 		number, _ := strconv.Atoi(words[2])
 		r := record.Round(words[1])
-		if r == nil || l.overOrGivenBack(r) || !l.file.Alive(r.ID, number) {
+		if r == nil || l.leaseEnded(r) || !l.file.Alive(r.ID, number) {
 			continue // it has ended, and left this process behind
 		}
 		if err := l.conflict(*r); err != nil {
@@ -66,15 +65,12 @@ func (u *nestedUse) lost() error {
 		return nil
 	}
 	r := record.Round(u.round)
-	switch {
-	case r == nil || r.State == lockfile.RoundReleasing:
+	if r == nil || r.State == lockfile.RoundReleasing {
 		return fmt.Errorf("the use of shared lease %q that this command is within has ended: %w", u.shown, proxyclient.ErrLost)
-	case r.Lost != "":
-		return errors.New(r.Lost)
-	case givenBack(r):
-		return errGivenBack
-	case r.Over(u.now()):
-		return &proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline)}
 	}
-	return nil
+	err = roundLoss(r)
+	if err == nil && r.Over(u.now()) {
+		err = &proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline)}
+	}
+	return err
 }

@@ -55,7 +55,7 @@ func (h *Holder) sharedOf(file lockfile.Shared) sharedLease {
 
 // deserted tells whether no user of a round lives, nor is one expected to come.
 func (l sharedLease) deserted(record lockfile.SharedRecord, r lockfile.Round) bool {
-	if r.Lingers && record.Boot == l.boot && !l.overOrGivenBack(&r) {
+	if r.Lingers && record.Boot == l.boot && !l.leaseEnded(&r) {
 		return false
 	}
 	for _, use := range r.Users {

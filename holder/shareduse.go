@@ -147,7 +147,7 @@ func (u *sharedUse) endUse(ctx context.Context) (last bool, err error) {
 			return tx.End(u.use)
 		}
 		last, r.By, r.State = true, u.use.N, lockfile.RoundReleasing
-		if u.asked.Linger > 0 && renews(*r) && !u.overOrGivenBack(r) && !r.Expired(u.now()) {
+		if u.asked.Linger > 0 && renews(*r) && !u.leaseEnded(r) && !r.Expired(u.now()) {
 			// Whatever becomes of the renewal, the lease lasts until then.
 			r.State, r.Deadline = lockfile.RoundRenewing, min(r.Deadline, u.now()+u.asked.Linger)
 		}
