@@ -28,12 +28,13 @@ type testimony struct {
 	abort     context.CancelFunc // of telling
 	following sync.WaitGroup
 
-	toldOK bool // the lease had it from the beginning, so it went with an early release
 	warned bool // that the log cannot be read
 
 	// Of following; to be read when that is over.
 	found holder.Outcome // in the log; zero: nothing
-	told  bool           // the proxy has it
+	// told is the word that needs no report of its own: the proxy has it, or the lease
+	// had it from the beginning, so that an early release took it along. Empty: none.
+	told string
 }
 
 func newTestimony(w Witness, lease *holder.Lease, report Reporter) *testimony {
@@ -53,8 +54,8 @@ func (t *testimony) begin(ctx context.Context) {
 		t.warned = true
 		t.report.Failf("--in-log: %v: nothing is reported unless it can be read later", err)
 	} else if len(t.ThrottledOn) == 0 { // else the end of the command may say otherwise
-		t.lease.Tell(holder.Outcome{Word: leaseapi.OutcomeOK})
-		t.toldOK = true
+		t.told = leaseapi.OutcomeOK
+		t.lease.Tell(holder.Outcome{Word: t.told})
 	}
 	ctx = context.WithoutCancel(ctx)
 	following, stop := context.WithCancel(ctx)
@@ -69,7 +70,10 @@ func (t *testimony) begin(ctx context.Context) {
 		t.lease.Tell(t.found)
 		t.report.Notef("the account throttles: %.200s", leaseapi.Printable(line))
 		_, err := t.lease.Report(telling, t.found)
-		if t.told = err == nil; !t.told && telling.Err() == nil {
+		switch {
+		case err == nil:
+			t.told = t.found.Word
+		case telling.Err() == nil:
 			t.report.Notef("%v: it goes with the release", err)
 		}
 	})
@@ -93,7 +97,7 @@ func (t *testimony) end(ctx context.Context, end End) {
 	}
 	outcome := t.outcome(end)
 	t.lease.Tell(outcome)
-	if t.told || outcome.Word == "" || outcome.Word == leaseapi.OutcomeOK && t.toldOK || !t.lease.GivenBack() {
+	if outcome.Word == "" || outcome.Word == t.told || !t.lease.GivenBack() {
 		return
 	}
 	if _, err := t.lease.Report(ctx, outcome); err != nil {
