@@ -29,21 +29,23 @@ type acquisition struct {
 	// oneByOne is set for a version-1 proxy that several leases are wanted of:
 	// it is asked for one at a time, with nothing but version 1's parameters.
 	oneByOne bool
+	unwatch  func() // ends the questions about the attempt under way; nil: there are none
 
-	last    attempt // the last one
-	unwatch func()  // ends the questions about the one under way; nil: there are none
-	// joined: it has joined a run that is under way. waitEnd moves the end of the
-	// context of the wait to so long from now; nil if the request does not coalesce.
-	joined  bool
-	waitEnd func(time.Duration)
+	// What the proxy said.
+	last     attempt
+	lastWord error            // its last answer, as an error; nil: none yet
+	place    *leaseapi.Queued // its last answer about the queue
 	// pending is set while the proxy may hold a grant or a waiter for this
 	// request, and has not been told that it is unwanted.
 	pending bool
 	// lost is set once the answer to an attempt was lost, as by a broken connection:
 	// then nobody here knows what became of the attempt.
-	lost     bool
-	lastWord error            // the proxy's last answer, as an error; nil: none yet
-	place    *leaseapi.Queued // its last answer about the queue
+	lost bool
+
+	// joined: it has joined a run that is under way. waitEnd moves the end of the
+	// context of the wait to so long from now; nil if the request does not coalesce.
+	joined  bool
+	waitEnd func(time.Duration)
 }
 
 // count is how many leases one attempt asks for.
@@ -98,26 +100,6 @@ func (a *acquisition) prepare(req *http.Request) error {
 	u.RawQuery = v.Encode()
 	req.URL = &u
 	return nil
-}
-
-// addUnits adds the parameters of wire 3.
-func (r *Request) addUnits(v url.Values) {
-	if r.saysWire() {
-		v.Set(leaseapi.ParamWire, strconv.Itoa(wireUnits))
-	}
-	if r.Key != "" {
-		v.Set(leaseapi.ParamKey, r.Key)
-	}
-	if r.Items != nil {
-		v.Set(leaseapi.ParamItems, strconv.Itoa(*r.Items))
-	}
-	if r.Coalesce != "" {
-		v.Set(leaseapi.ParamCoalesce, r.Coalesce)
-		v.Set(leaseapi.ParamVariant, r.Variant)
-	}
-	if r.Overcommit {
-		v.Set(leaseapi.ParamOvercommit, strconv.FormatBool(true))
-	}
 }
 
 // observe keeps what an attempt tells about the request and about the proxy.

@@ -174,7 +174,8 @@ func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
 
 // FailingError says that the proxy answered with errors until the time of the call was
 // over. They are about the proxy: another call would have fared no better. (What a
-// version-1 proxy says of a name that it cannot release is none.)
+// version-1 proxy says of a name that it cannot release is none.) It is no
+// [ErrUnreachable]: the time was over before the errors had lasted as long as that takes.
 type FailingError struct {
 	Err error // its last words
 }

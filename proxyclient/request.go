@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -83,4 +85,24 @@ func (r *Request) needsUnits() string {
 // With it a count of one is one unit, so what was not said is not sent.
 func (r *Request) saysWire() bool {
 	return r.needsUnits() != "" || r.Count > 0 || r.Wait == 0 || r.Tried
+}
+
+// addUnits adds the parameters of wire 3.
+func (r *Request) addUnits(v url.Values) {
+	if r.saysWire() {
+		v.Set(leaseapi.ParamWire, strconv.Itoa(wireUnits))
+	}
+	if r.Key != "" {
+		v.Set(leaseapi.ParamKey, r.Key)
+	}
+	if r.Items != nil {
+		v.Set(leaseapi.ParamItems, strconv.Itoa(*r.Items))
+	}
+	if r.Coalesce != "" {
+		v.Set(leaseapi.ParamCoalesce, r.Coalesce)
+		v.Set(leaseapi.ParamVariant, r.Variant)
+	}
+	if r.Overcommit {
+		v.Set(leaseapi.ParamOvercommit, strconv.FormatBool(true))
+	}
 }
