@@ -42,13 +42,14 @@
 // # The files, from the public down
 //
 //   - take.go: which kind of lease;
-//   - shared.go, sharedbegin.go, sharedchoice.go, sharednested.go, sharedkeep.go,
-//     shareduse.go, sharedsettle.go, sharedlease.go, sharedstatus.go: one lease of many
-//     commands;
+//   - shared.go, sharedbegin.go, sharedchoice.go (a newcomer decides, joins or begins a
+//     round), sharednested.go (a command within another's use), sharedkeep.go, shareduse.go
+//     (a user renews and leaves), sharedsettle.go (what dead users left), sharedlease.go
+//     (what can be asked of a round), sharedstatus.go: one lease of many commands;
 //   - acquire.go, await.go, ask.go, request.go, handover.go, resize.go, keep.go (its
 //     renewals, and whether it is lost), lease.go: the life of a lease; tell.go, ending.go:
 //     what the account said to its command, and how that ended;
-//   - recover.go, recoverhandles.go, recovery.go, settle.go: what the killed left;
+//   - recover.go, recoverhandles.go, recoveractions.go, settle.go: what the killed left;
 //   - keeper.go, keepers.go: the background process;
 //   - release.go, releaseall.go, delay.go (a release that is put off): giving back;
 //     giveback.go: its handle; releaseowed.go: its record and its proxy; named.go, owed.go:
