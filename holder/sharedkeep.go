@@ -7,6 +7,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -17,7 +18,7 @@ const sharedWatch = time.Second
 // keep implements [part]. See [Lease.Keep].
 func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
 	return keepWith(ctx, 0, func(ctx context.Context, lose func(error)) {
-		k := &roundKeeper{sharedUse: u, margin: o.Margin, lose: lose}
+		k := &roundKeeper{sharedUse: u, seen: u.round, margin: o.Margin, lose: lose}
 		k.run(ctx, o.ConfirmAfter)
 	})
 }
@@ -26,6 +27,7 @@ func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Conte
 // to do.
 type roundKeeper struct {
 	*sharedUse
+	seen   lockfile.Round // as last read
 	margin time.Duration
 	lose   func(error)
 
@@ -37,7 +39,7 @@ type roundKeeper struct {
 
 // run keeps the round until ctx ends or the proxy says that the lease is lost.
 func (k *roundKeeper) run(ctx context.Context, after time.Duration) {
-	if !renews(k.round) {
+	if !renews(k.seen) {
 		return // its leases last until they are released
 	}
 	defer func() {
@@ -45,8 +47,8 @@ func (k *roundKeeper) run(ctx context.Context, after time.Duration) {
 			k.unlock()
 		}
 	}()
-	k.jitter = mathrand.N(k.round.Granted/32 + 1)
-	pause := min(after, k.round.RenewedAt+k.round.RenewEvery-k.now())
+	k.jitter = mathrand.N(k.seen.Granted/32 + 1)
+	pause := min(after, k.seen.RenewedAt+k.seen.RenewEvery-k.now())
 	for proxyclient.Sleep(ctx, pause) == nil {
 		if done := k.look(ctx); done {
 			return
@@ -72,7 +74,7 @@ func (k *roundKeeper) look(ctx context.Context) (done bool) {
 		k.lose(err)
 		return true
 	}
-	k.round = *r
+	k.seen = *r
 	k.takeOver()
 	if k.now() >= k.limit() {
 		k.lose(&proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline), Err: k.lastErr})
@@ -102,10 +104,10 @@ func (k *roundKeeper) takeOver() {
 // due is when this user renews: in its turn, or if half of the time has gone by
 // without a renewal of those whose turn it is, and in any case before the limit.
 func (k *roundKeeper) due() time.Duration {
-	turn := k.round.RenewedAt + k.round.RenewEvery
+	turn := k.seen.RenewedAt + k.seen.RenewEvery
 	switch {
 	case k.unlock == nil:
-		half := k.round.RenewedAt + (k.round.Deadline-k.round.RenewedAt)/2
+		half := k.seen.RenewedAt + (k.seen.Deadline-k.seen.RenewedAt)/2
 		return min(half, (turn+k.limit())/2) + k.jitter
 	case k.confirm > 0:
 		return min(turn, k.confirm)
@@ -115,18 +117,18 @@ func (k *roundKeeper) due() time.Duration {
 
 // limit is when the lease counts as lost.
 func (k *roundKeeper) limit() time.Duration {
-	return k.round.Deadline - min(k.margin, (k.round.Deadline-k.round.RenewedAt)/2)
+	return k.seen.Deadline - min(k.margin, (k.seen.Deadline-k.seen.RenewedAt)/2)
 }
 
 // next is how long to wait before the next look.
 func (k *roundKeeper) next() time.Duration {
-	pause := min(sharedWatch, k.round.Granted/10, k.due()-k.now())
+	pause := min(sharedWatch, k.seen.Granted/10, k.due()-k.now())
 	if before := k.limit() - k.now(); before > 0 {
 		pause = min(pause, before)
 	}
 	least := sharedWatch / 100
 	if k.lastErr != nil {
-		least = min(sharedWatch, k.round.Granted/10)
+		least = min(sharedWatch, k.seen.Granted/10)
 	}
 	return max(pause, least)
 }
@@ -136,7 +138,7 @@ func (k *roundKeeper) next() time.Duration {
 func (k *roundKeeper) renewLate(ctx context.Context) error {
 	ctx, cancel := boundRelease(ctx, max(sharedConfirm, min(ReleaseTimeout, k.limit()-k.now())))
 	defer cancel()
-	err := k.renew(ctx, k.round, k.round.Granted)
+	err := k.renew(ctx, k.seen, k.seen.Granted)
 	if err != nil {
 		k.h.report.Debugf("%v: trying again", err)
 	}

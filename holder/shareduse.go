@@ -16,7 +16,7 @@ import (
 type sharedUse struct {
 	sharedLease
 	use   *lockfile.Use
-	round lockfile.Round // as last read; keep's until that is stopped, then leave's
+	round lockfile.Round // as it was when the use began
 	ended bool
 }
 
@@ -99,21 +99,21 @@ func (u *sharedUse) leave(ctx context.Context) (released []string, err error) {
 	}
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	last, err := u.endUse(ctx)
-	if err != nil || !last {
+	round, err := u.endUse(ctx)
+	if err != nil || round == nil {
 		return nil, err
 	}
 	failpoint("round-ending")
-	if u.round.State == lockfile.RoundRenewing {
-		if err := u.leaveLingering(ctx); err == nil {
+	if round.State == lockfile.RoundRenewing {
+		if err := u.leaveLingering(ctx, *round); err == nil {
 			return nil, nil
 		}
 	}
-	released, err = u.h.giveBackRound(ctx, u.round)
+	released, err = u.h.giveBackRound(ctx, *round)
 	failpoint("round-given-back")
 	writing, done := writeContext(ctx)
 	defer done()
-	return released, errors.Join(err, u.removeRound(writing, err))
+	return released, errors.Join(err, u.removeRound(writing, *round, err))
 }
 
 // giveBackRound gives back the lease of a round that nobody uses, whatever a command has
@@ -135,8 +135,8 @@ func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released 
 }
 
 // endUse ends the use, unless it is the last one: then it stands until the round's
-// end, and the record says what this user is about to do.
-func (u *sharedUse) endUse(ctx context.Context) (last bool, err error) {
+// end, the record says what this user is about to do, and the round is returned.
+func (u *sharedUse) endUse(ctx context.Context) (round *lockfile.Round, err error) {
 	err = u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		u.ended = true
 		r := tx.Round(u.use.Round)
@@ -146,21 +146,21 @@ func (u *sharedUse) endUse(ctx context.Context) (last bool, err error) {
 		if r == nil || tx.Live(r, u.use.N) {
 			return tx.End(u.use)
 		}
-		last, r.By, r.State = true, u.use.N, lockfile.RoundReleasing
+		r.By, r.State = u.use.N, lockfile.RoundReleasing
 		if u.asked.Linger > 0 && renews(*r) && !u.leaseEnded(r) && !r.Expired(u.now()) {
 			// Whatever becomes of the renewal, the lease lasts until then.
 			r.State, r.Deadline = lockfile.RoundRenewing, min(r.Deadline, u.now()+u.asked.Linger)
 		}
-		u.round = *r
+		round = new(*r)
 		return nil
 	})
-	return last, err
+	return round, err
 }
 
 // leaveLingering renews the lease once more, and leaves it to end. If the proxy does
 // not renew it, the lease is to be given back, as the record then says.
-func (u *sharedUse) leaveLingering(ctx context.Context) error {
-	failed := u.renew(ctx, u.round, u.asked.Linger)
+func (u *sharedUse) leaveLingering(ctx context.Context, round lockfile.Round) error {
+	failed := u.renew(ctx, round, u.asked.Linger)
 	ctx, done := writeContext(ctx)
 	defer done()
 	return errors.Join(failed, u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
@@ -180,12 +180,12 @@ func (u *sharedUse) leaveLingering(ctx context.Context) error {
 
 // removeRound ends the use, and removes the round if its lease is given back, or its
 // handle owes it. If the release failed before that, the round stays.
-func (u *sharedUse) removeRound(ctx context.Context, failed error) error {
+func (u *sharedUse) removeRound(ctx context.Context, round lockfile.Round, failed error) error {
 	return u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if err := tx.End(u.use); err != nil {
 			return err
 		}
-		if failed != nil && stillHeld(u.round) {
+		if failed != nil && stillHeld(round) {
 			return nil // for the next user, or recover
 		}
 		return tx.Remove(u.use.Round)
