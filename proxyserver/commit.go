@@ -72,7 +72,8 @@ func (b *batch) endStep() {
 	}
 }
 
-// committer makes decisions durable, one batch after the other, and then known.
+// committer makes decisions durable, one batch after the other, and then known. It is
+// the part of a [term] that knows nothing of the pools.
 type committer struct {
 	store    store.Store    // nil: in memory
 	election store.Election // nil: this server always leads
