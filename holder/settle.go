@@ -89,10 +89,12 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 	named := false // what was granted is known by name, and dealt with
 	if handle, err := lockfile.OpenHandle(in.Handle); err == nil {
 		done, named, err = s.settleHandle(ctx, handle, in)
-		if err != nil && !(isUnread(err) && in.Kind == lockfile.KindExec && !errors.Is(err, lockfile.ErrNewer)) {
+		// An exec needs its handle no more: one that is spoiled is as none.
+		spoiled := isUnread(err) && !errors.Is(err, lockfile.ErrNewer)
+		if err != nil && !(spoiled && in.Kind == lockfile.KindExec) {
 			return done, err
 		}
-	} // else no handle is at that path, or none that an exec, which is dead, needs
+	}
 	if named || in.Kind == lockfile.KindRelease || done.unconfirmed {
 		if len(done.kept) == 0 && !done.unconfirmed {
 			s.h.keepers.dismiss(in.Request) // it may be what was killed
