@@ -20,11 +20,29 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
+// built is where build puts what it compiles, until the tests end.
+var built struct {
+	sync.Mutex
+	dir string
+}
+
 // build compiles leasectl as users have it, without the race detector: tests
-// with hundreds of processes would wait for that alone.
+// with hundreds of processes would wait for that alone. It does so once for all tests.
 func build(t *testing.T, tags string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "leasectl")
+	built.Lock()
+	defer built.Unlock()
+	if built.dir == "" {
+		dir, err := os.MkdirTemp("", "leasectl-built-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		built.dir = dir
+	}
+	program := filepath.Join(built.dir, "leasectl"+tags)
+	if exists(program) {
+		return program
+	}
 	cmd := exec.Command("go", "build", "-tags", tags, "-o", program, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

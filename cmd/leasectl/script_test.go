@@ -66,7 +66,9 @@ func (m heardTests) Run() int {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
-	return m.M.Run()
+	code := m.M.Run()
+	os.RemoveAll(built.dir)
+	return code
 }
 
 // The race detector would let every process linger for a second.
