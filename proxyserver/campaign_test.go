@@ -69,16 +69,18 @@ func TestCampaign(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(seed, 0))
 	var up time.Duration
+	var starts time.Duration // what a start takes here
 	begun := server.begun
 	for round := range *kills {
 		if round%4 == 3 { // kill it while it starts
-			time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond)
+			time.Sleep(time.Duration(r.Int64N(int64(starts))))
 		} else {
 			left := l.compare(t.Context(), client)
-			if ran := up + time.Since(server.begun); delay-left > ran || left > delay {
+			starts = time.Since(server.begun)
+			if ran := up + starts; delay-left > ran || left > delay {
 				t.Errorf("round %d: %v of the delay are left after servers ran for %v", round, left, ran)
 			}
-			time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond)
+			l.await(2 + r.IntN(20))
 		}
 		up += server.kill()
 		time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond) // down
@@ -89,6 +91,10 @@ func TestCampaign(t *testing.T) {
 	}
 	stop.Store(true)
 	jobs.Wait()
+	l.leave(t.Context(), client, "nobody", "nobody")
+	if r, err := insist(t.Context(), client, "POST", "/lease/release", `{"request_ids":["none"]}`); err != nil || r.status != 200 {
+		t.Errorf("%d %s, %v", r.status, r.body, err) // its commit has the waiter too
+	}
 	up += server.kill()
 	server = start() // from here on it is known of each waiter that it has to come back
 	left := l.compare(t.Context(), client)

@@ -118,11 +118,31 @@ func (l *ledger) job(ctx context.Context, c *http.Client, n int, r *rand.Rand, s
 	}
 }
 
-// leave queues for what is held all the time, and does not come back.
+// await returns after n more grants.
+func (l *ledger) await(n int) {
+	l.t.Helper()
+	count := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.generations)
+	}
+	n += count()
+	eventually(l.t, func() bool { return count() >= n || l.t.Failed() })
+}
+
+// leave queues for what is held all the time, and does not come back once it has a place.
 func (l *ledger) leave(ctx context.Context, c *http.Client, owner, id string) {
-	short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
-	defer cancel()
-	once(short, c, "POST", fmt.Sprintf("/lease/acquire?type=clock&owner=%s&request_id=%s-left", owner, id), "")
+	asking, cut := context.WithCancel(ctx)
+	var cutOff sync.WaitGroup
+	cutOff.Go(func() {
+		insist(asking, c, "POST", fmt.Sprintf("/lease/acquire?type=clock&owner=%s&request_id=%s-left", owner, id), "")
+	})
+	for queued := false; !queued && ctx.Err() == nil; {
+		got, _ := insist(ctx, c, "GET", leaseapi.PathRequests+id+"-left", "")
+		queued = got.status == 200
+	}
+	cut()
+	cutOff.Wait()
 }
 
 // deadTTL is that of leases whose holder dies.
