@@ -83,11 +83,11 @@ func TestConfirmLate(t *testing.T) {
 	w := newWorld(t, build(t, ""), "install=1")
 	relay := w.relay()
 	var short []seen
-	promptly(t, time.Second, func() time.Duration { // else it is no short command
+	w.await("a command shorter than a second", func() bool {
 		before := len(relay.requests(""))
 		w.run(0, "exec", "--type", "install", "--", "true")
 		short = relay.requests("")[before:]
-		return short[len(short)-1].at.Sub(short[0].at)
+		return short[len(short)-1].at.Sub(short[0].at) < time.Second
 	})
 	if len(short) != 2 || short[0].path != leaseapi.PathAcquire || short[1].path != leaseapi.PathRelease {
 		t.Errorf("a short command made the requests %v", short)
@@ -120,15 +120,13 @@ func TestConfirmLate(t *testing.T) {
 func TestKillBeforeConfirmation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
-	relay := w.relay()
+	confirmation := leaseapi.PathRenew
+	w.relay().silentFrom.Store(&confirmation) // a slow machine may come to it before the KILL
 	file := w.path("pid")
 	cmd := w.command("exec", "--type", "install", "--ttl", "10m", "--", "sh", "-c", "echo $$ >"+file+"; exec sleep 600")
 	pid := w.child(cmd, file)
 	cmd.Process.Kill()
 	cmd.Wait()
-	if renewals := relay.requests(leaseapi.PathRenew); len(renewals) > 0 {
-		t.Skipf("the machine is so busy that the lease was confirmed before the KILL: %v", renewals)
-	}
 	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
 	if lives(pid) {
 		t.Error("the command lives on")
