@@ -16,7 +16,8 @@ var killRounds = flag.Int("kill-rounds", 10, "rounds of TestParentDeath, for eac
 
 // When exec itself is KILLed, at whatever moment, its command gets the signal of
 // --parent-death in every round, and does not live on: what it has open is
-// closed. The next round's exec gives back what the killed one held.
+// closed. The next round's exec gives back what the killed one held. Early KILLs hit
+// some commands before they run, and some after.
 //
 //	go test -run TestParentDeath -kill-rounds 100 ./cmd/leasectl
 func TestParentDeath(t *testing.T) {
@@ -37,9 +38,18 @@ func TestParentDeath(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, program, "install=1")
 			begun, up, told := time.Now(), 0, 0
+			after := 20 * time.Millisecond // about which the KILL comes
 			for range *killRounds {
-				said := w.killedExec(tt.early, tt.flags...)
-				if strings.HasPrefix(said, "up\n") {
+				said := w.killedExec(tt.early, after, tt.flags...)
+				ran := strings.HasPrefix(said, "up\n")
+				switch {
+				case !tt.early:
+				case ran: // next time earlier: so it comes about the start of the command
+					after /= 2
+				default:
+					after *= 2
+				}
+				if ran {
 					up++
 					// The kernel tells it again for each thread of exec that
 					// inherits it and dies too.
@@ -51,6 +61,9 @@ func TestParentDeath(t *testing.T) {
 				} else if said != "" || !tt.early {
 					t.Errorf("the command said %q", said)
 				}
+			}
+			if tt.early && (up == 0 || up == *killRounds) {
+				t.Errorf("%d commands ran in %d rounds: no KILL came about their start", up, *killRounds)
 			}
 			t.Logf("%d of %d commands that ran got %s, in %d rounds and %v", told, up, tt.want, *killRounds, time.Since(begun).Round(time.Millisecond))
 			w.run(0, "recover")
@@ -68,9 +81,9 @@ echo up
 i=0
 while [ $((i += 1)) -lt 6000 ]; do sleep 0.01; done`
 
-// killedExec KILLs an exec at a random moment, and returns what its command said
-// until it had ended.
-func (w *world) killedExec(early bool, flags ...string) (said string) {
+// killedExec KILLs an exec about that long after its command runs, or if it is early
+// after its own start. It returns what the command said until it had ended.
+func (w *world) killedExec(early bool, after time.Duration, flags ...string) (said string) {
 	w.t.Helper()
 	r, stdout := newPipe(w.t)
 	args := append([]string{"exec", "--quiet", "--type", "install"}, flags...)
@@ -88,7 +101,7 @@ func (w *world) killedExec(early bool, flags ...string) (said string) {
 			w.t.Errorf("the command did not start: %v", err)
 		}
 	}
-	time.Sleep(rand.N(20 * time.Millisecond)) // a random moment, not a wait for something
+	time.Sleep(rand.N(2 * after)) // a random moment, not a wait for something
 	cmd.Process.Kill()
 	if _, err := cmd.Process.Wait(); err != nil {
 		w.t.Fatal(err)

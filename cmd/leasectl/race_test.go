@@ -26,26 +26,28 @@ var (
 //
 //	go test -run TestRaces -race-rounds 5000 ./cmd/leasectl
 func TestRaces(t *testing.T) {
+	t.Parallel()
 	seed := *raceSeed
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d, %d rounds", seed, *raceRounds)
 	w := newWorld(t, build(t, ""), "install=2")
+	handle := w.path("h")
+	takes := w.commandTime(handle)
 	stop := make(chan struct{})
 	bystander := make(chan int)
 	go func() { bystander <- w.bystand(stop) }()
 
 	random := rand.New(rand.NewPCG(seed, 0))
-	handle := w.path("h")
 	var killed, ended int
 	for range *raceRounds {
 		var group sync.WaitGroup
 		var mu sync.Mutex
 		for range 2 + random.IntN(2) {
 			args := raceArguments(random, handle)
-			before := time.Duration(random.Int64N(int64(10 * time.Millisecond)))
-			kill := time.Duration(random.Int64N(int64(20 * time.Millisecond)))
+			before := time.Duration(random.Int64N(int64(2 * takes)))
+			kill := time.Duration(random.Int64N(int64(2 * takes))) // beside others it takes longer
 			if random.IntN(2) == 0 {
 				kill = 0
 			}
@@ -81,7 +83,23 @@ func TestRaces(t *testing.T) {
 	if left, _ := filepath.Glob(handle + "*"); len(left) > 0 {
 		t.Errorf("files are left: %v", left)
 	}
-	t.Logf("%d commands killed, %d ended by themselves; %d leases granted; %d turns of the bystander", killed, ended, len(w.ledger().granted), turns)
+	granted := len(w.ledger().granted)
+	t.Logf("%d commands killed, %d ended by themselves; %d leases granted; %d turns of the bystander; a command takes %v", killed, ended, granted, turns, takes)
+	if killed == 0 || ended == 0 || turns == 0 || granted <= turns {
+		t.Error("there was no race")
+	}
+}
+
+// commandTime is how long a command takes here that has the handle to itself.
+func (w *world) commandTime(handle string) time.Duration {
+	w.t.Helper()
+	const pairs = 3
+	begun := time.Now()
+	for range pairs {
+		w.run(0, "acquire", "--type", "install", "--handle", handle)
+		w.run(0, "release", "--handle", handle)
+	}
+	return time.Since(begun) / (2 * pairs)
 }
 
 // raceArguments is a random command on the handle.
