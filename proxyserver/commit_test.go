@@ -56,24 +56,25 @@ func TestAnswersWaitForTheCommit(t *testing.T) {
 
 // So does a read of what is just being committed.
 func TestReadWaitsForTheCommitUnderWay(t *testing.T) {
-	p := start(t, durable(t, t.TempDir(), 1))
-	p.acquire("type=q")
-	p.probe().hold.Lock() // the next commit waits for this
-	released, read := make(chan reply, 1), make(chan reply, 1)
-	go func() { released <- p.do("POST", "/lease/release", `{"names":["q-0"]}`) }()
-	eventually(t, func() bool {
-		p.server.term.mu.Lock()
-		defer p.server.term.mu.Unlock()
-		return p.server.term.committing != nil
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, durable(t, t.TempDir(), 1))
+		p.acquire("type=q")
+		p.probe().hold <- struct{}{} // the next commit waits for this
+		released, read := make(chan reply, 1), make(chan reply, 1)
+		go func() { released <- p.do("POST", "/lease/release", `{"names":["q-0"]}`) }()
+		synctest.Wait()
+		if p.server.term.committing == nil {
+			t.Error("no commit is under way")
+		}
+		go func() { read <- p.do("GET", "/pools", "") }()
+		synctest.Wait()
+		if len(released)+len(read) > 0 {
+			t.Error("it was answered before the commit")
+		}
+		<-p.probe().hold
+		<-released
+		<-read
 	})
-	go func() { read <- p.do("GET", "/pools", "") }()
-	time.Sleep(20 * time.Millisecond) // enough to answer, if it would
-	if len(released)+len(read) > 0 {
-		t.Error("it was answered before the commit")
-	}
-	p.probe().hold.Unlock()
-	<-released
-	<-read
 }
 
 // What was made from a state that did not become durable is not committed.

@@ -136,8 +136,8 @@ func TestNotIdle(t *testing.T) {
 	still := func(why string) {
 		t.Helper()
 		time.Sleep(50 * time.Millisecond) // enough to stop, if it would
-		if s.hidden.Load() > 0 {
-			t.Fatalf("the server hid although there was %s", why)
+		if s.latest.idle.left() != never || s.hidden.Load() > 0 {
+			t.Fatalf("the server is idle, or hid, although there was %s", why)
 		}
 	}
 	still("a lease and a connection")

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,13 +25,13 @@ import (
 // them.
 type probe struct {
 	store.Store
-	hold    sync.Mutex // a commit takes it
+	hold    chan struct{} // holds a value while somebody commits or loads
 	commits atomic.Int64
 }
 
 func (p *probe) Commit(b store.Batch) error {
-	p.hold.Lock()
-	defer p.hold.Unlock()
+	p.hold <- struct{}{}
+	defer func() { <-p.hold }()
 	p.commits.Add(1)
 	return p.Store.Commit(b)
 }
@@ -40,8 +39,8 @@ func (p *probe) Commit(b store.Batch) error {
 // Load waits for a commit that is under way, since a test may look into the store of
 // a server that serves.
 func (p *probe) Load() (pool.Snapshot, error) {
-	p.hold.Lock()
-	defer p.hold.Unlock()
+	p.hold <- struct{}{}
+	defer func() { <-p.hold }()
 	return p.Store.Load()
 }
 
@@ -51,7 +50,7 @@ func openStore(t testing.TB, dir string) *probe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &probe{Store: st}
+	return &probe{Store: st, hold: make(chan struct{}, 1)}
 }
 
 func durable(t testing.TB, dir string, n int) Options {
