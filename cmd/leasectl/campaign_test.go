@@ -75,6 +75,9 @@ func TestExecCampaign(t *testing.T) {
 // by the proxy's log. The lease of an exec that was killed is given back by the next one
 // that comes, perhaps before the command dies of it, too.
 func (r *campaignRound) check(ends []time.Time) {
+	if len(ends) == 0 && r.sampled.leader != 0 {
+		r.w.t.Errorf("%s: the command ran, and the log has no end of its lease", r.owner)
+	}
 	for _, end := range ends {
 		if last := r.sampled.last; last.After(end) && !r.slept && !r.killed {
 			r.w.t.Errorf("%s: the command was alive %v after its lease had ended: %v, deaf: %t", r.owner, last.Sub(end), r.acts, r.deaf)

@@ -21,7 +21,7 @@ type campaignRound struct {
 	deaf    bool          // it ignores TERM
 	slept   bool          // exec was stopped for longer than its TTL
 	killed  bool          // exec was, by KILL
-	ending  string        // what was expected to end the run
+	ending  string        // what is expected to end the run
 	want    int           // exit code, as a shell would tell it; -1: one of several
 	sampled lifeline
 }
@@ -99,6 +99,8 @@ func (r *campaignRound) expect() {
 		if first.target == "group" { // what it waits for is not deaf
 			r.ending, r.want = "several", -1
 		}
+	case first.target == "command" && first.sig == syscall.SIGINT:
+		r.ending = "several" // a shell dies of it when what it waits for has ended
 	default:
 		r.ending, r.want, r.lasts = first.sig.String()+" of "+first.target, 128+int(first.sig), ends
 	}
@@ -154,13 +156,14 @@ func (r *campaignRound) run() {
 			r.act(a, cmd, reader)
 		}
 	}
-	select {
-	case <-ended:
-	case <-time.After(2*time.Second + min(r.lasts, 3*time.Second)):
-		// Stopped for good, or deaf: a CI runner would end it now.
-		r.want, r.ending = -1, "several"
-		cmd.Process.Signal(syscall.SIGCONT)
-		cmd.Process.Signal(syscall.SIGTERM)
+	if r.want < 0 {
+		select {
+		case <-ended:
+		case <-time.After(2*time.Second + min(r.lasts, 3*time.Second)):
+			// Stopped for good, or deaf: a CI runner would end it now.
+			cmd.Process.Signal(syscall.SIGCONT)
+			cmd.Process.Signal(syscall.SIGTERM)
+		}
 	}
 	select {
 	case <-ended:

@@ -107,7 +107,10 @@ func (c *failoverCampaign) round(number int) {
 	})
 	c.faults = append(c.faults, what)
 	c.leader()
-	time.Sleep(200 * time.Millisecond) // of work after the failover
+	released, read := h.count("release"), h.count("read")
+	await(c.t, &leader.log, "work after the failover", func() bool {
+		return c.t.Failed() || h.count("release") >= released+20 && h.count("read") >= read+5
+	})
 	rest()
 	clients.Wait()
 	readers.Wait()

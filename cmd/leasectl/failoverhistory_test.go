@@ -83,6 +83,18 @@ func (h *callHistory) call(client int, in heldCall, do func() (heldAnswer, bool)
 	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: in, Call: called, Output: out, Return: returned})
 }
 
+// count is how many calls of a kind are noted.
+func (h *callHistory) count(kind string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, op := range h.ops {
+		if op.Input.(heldCall).kind == kind {
+			n++
+		}
+	}
+	return n
+}
+
 // heldTwice returns two clients that surely held one name at the same time: from the
 // answer to the acquire until the call of the release.
 func heldTwice(ops []porcupine.Operation) (a, b porcupine.Operation, twice bool) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"regexp"
 	"strconv"
@@ -74,6 +75,7 @@ type sharedRun struct {
 	lease      int // of sharedNames
 	sleep      time.Duration
 	kill, stop time.Duration // when; zero: never
+	late       bool          // counted from when its command runs
 
 	code       int
 	generation string // "" if the command was killed before it said it
@@ -82,6 +84,7 @@ type sharedRun struct {
 
 func newSharedRun(random *rand.Rand) *sharedRun {
 	r := &sharedRun{lease: random.IntN(len(sharedNames)), sleep: time.Duration(random.Int64N(int64(60 * time.Millisecond)))}
+	r.late = random.IntN(2) == 0
 	at := 1 + time.Duration(random.Int64N(int64(60*time.Millisecond)))
 	switch random.IntN(10) {
 	case 0, 1:
@@ -97,19 +100,24 @@ func (r *sharedRun) run(w *world) {
 	script := fmt.Sprintf("echo $LEASECTL_GENERATION; sleep %.3f; date +%%s.%%N", r.sleep.Seconds())
 	cmd := w.command(shared(lease.name, lease.flags, script)...)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	disturb := sync.OnceFunc(func() {
+		switch {
+		case r.kill > 0:
+			time.AfterFunc(r.kill, func() { cmd.Process.Kill() })
+		case r.stop > 0:
+			time.AfterFunc(r.stop, func() {
+				cmd.Process.Signal(syscall.SIGSTOP)
+				time.AfterFunc(50*time.Millisecond, func() { cmd.Process.Signal(syscall.SIGCONT) })
+			})
+		}
+	})
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, writerFunc(disturb)), &stderr
 	if err := cmd.Start(); err != nil {
 		w.t.Error(err)
 		return
 	}
-	switch {
-	case r.kill > 0:
-		time.AfterFunc(r.kill, func() { cmd.Process.Kill() })
-	case r.stop > 0:
-		time.AfterFunc(r.stop, func() {
-			cmd.Process.Signal(syscall.SIGSTOP)
-			time.AfterFunc(50*time.Millisecond, func() { cmd.Process.Signal(syscall.SIGCONT) })
-		})
+	if !r.late {
+		disturb()
 	}
 	r.code = exitCode(cmd.Wait())
 	if r.code != 0 && r.kill == 0 {
@@ -127,6 +135,14 @@ func (r *sharedRun) run(w *world) {
 	}
 }
 
+// writerFunc is called for each write.
+type writerFunc func()
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
 var generationEnd = regexp.MustCompile(`time=(\S+) .*msg=(?:released|expired|broken) .* generations=\[(\d+)\]`)
 
 // checkShared compares what the commands saw with the log of the proxy.
@@ -142,10 +158,17 @@ func checkShared(t *testing.T, w *world, runs []*sharedRun) {
 		}
 	}
 	uses, names := make(map[string]int), make(map[string]int)
+	killed := 0 // while they used a lease
 	for _, r := range runs {
 		g := r.generation
 		if g == "" {
+			if r.code == 0 {
+				t.Errorf("a command with %s said no generation", sharedNames[r.lease].name)
+			}
 			continue
+		}
+		if r.code != 0 {
+			killed++
 		}
 		if name, seen := names[g]; seen && name != r.lease {
 			t.Errorf("generation %s was used under %s and %s", g, sharedNames[name].name, sharedNames[r.lease].name)
@@ -158,5 +181,8 @@ func checkShared(t *testing.T, w *world, runs []*sharedRun) {
 			t.Errorf("generation %s of %s ended %v before a command that used it", g, sharedNames[r.lease].name, r.end.Sub(ends[g]))
 		}
 	}
-	t.Logf("%d leases for %d commands", len(w.ledger().granted), len(runs))
+	t.Logf("%d leases for %d commands, of which %d were killed with one", len(w.ledger().granted), len(runs), killed)
+	if killed == 0 {
+		t.Error("no command was killed that used a lease")
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,7 +18,7 @@ import (
 )
 
 var (
-	stormFor     = flag.Duration("storm-for", 2*time.Second, "how long TestStormCampaign lasts: 5m, for a whole campaign")
+	stormFor     = flag.Duration("storm-for", 2*time.Second, "how long TestStormCampaign lasts at least: 5m, for a whole campaign")
 	stormClients = flag.Int("storm-clients", 8, "clients at once of TestStormCampaign: 64, for a whole campaign")
 	stormSeed    = flag.Uint64("storm-seed", 0, "seed of TestStormCampaign; 0 takes one")
 )
@@ -53,15 +54,16 @@ func TestStormCampaign(t *testing.T) {
 	}
 	t.Logf("seed %d, %v", seed, *stormFor)
 	s := newStorm(t, build(t, ""), seed)
-	ctx, rest := context.WithTimeout(t.Context(), *stormFor)
+	ctx, rest := context.WithCancel(t.Context())
 	defer rest()
 	var clients sync.WaitGroup
 	for n := range *stormClients {
 		clients.Go(func() { s.work(ctx, n, rand.New(rand.NewPCG(seed, uint64(n)+10))) })
 	}
 	s.network.bad.Store(5)
-	s.rage(ctx, rand.New(rand.NewPCG(seed, 1)))
+	s.rage(rand.New(rand.NewPCG(seed, 1)))
 	s.network.bad.Store(0)
+	rest()
 	clients.Wait()
 	s.check()
 }
@@ -144,8 +146,8 @@ func (s *storm) fill(most uint64) {
 	}
 }
 
-// rage does one bad thing after the other until ctx ends.
-func (s *storm) rage(ctx context.Context, random *rand.Rand) {
+// rage does one bad thing after the other, until it was a storm and its time is over.
+func (s *storm) rage(random *rand.Rand) {
 	wait := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
 	stop := func(least, most time.Duration) {
 		s.server.Process.Signal(syscall.SIGSTOP)
@@ -186,12 +188,27 @@ func (s *storm) rage(ctx context.Context, random *rand.Rand) {
 	if *stormFor < stormCalm {
 		faults = faults[:len(faults)-1]
 	}
-	for ctx.Err() == nil {
+	for begun := time.Now(); !s.t.Failed() && (time.Since(begun) < *stormFor || !s.wasOne()); {
 		f := faults[random.IntN(len(faults))]
 		s.did[f.name]++
 		f.do()
 		wait(500 * time.Millisecond)
 	}
+}
+
+// wasOne tells whether enough has happened for a storm.
+func (s *storm) wasOne() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ended, killed := 0, 0
+	for what, n := range s.codes {
+		if strings.HasSuffix(what, fmt.Sprint(" ", stormKilled)) {
+			killed += n
+		} else {
+			ended += n
+		}
+	}
+	return ended >= 20 && killed > 0 && s.network.disturbed.Load() >= 5
 }
 
 // check looks at what is left when all clients are done.
