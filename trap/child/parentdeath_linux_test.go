@@ -53,21 +53,33 @@ func TestParentDeath(t *testing.T) {
 // killed. What would show is a pipe that the child holds open.
 func TestParentDeathDuringStart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 30 {
+	const rounds = 30
+	started, turns := 0, 1000
+	for range rounds {
 		alive, held := testenv.Report(t)
 		steps, w := testenv.Report(t)
-		argv, env := testenv.Self("parent", "/bin/sleep", "1000")
+		argv, env := testenv.Self("parent", testenv.Shell("echo up; exec sleep 1000")...)
 		parent := start(t, Command{Args: argv, Env: env, Stdout: held, Stderr: w})
 		held.Close()
 		w.Close()
 		steps.Want("starting")
-		for range random.IntN(2000) { // up to about a millisecond, the time a start takes
+		for range random.IntN(2 * turns) {
 			runtime.Gosched()
 		}
 		syscall.Kill(parent.Pid(), syscall.SIGKILL)
-		if data, err := io.ReadAll(alive.File); err != nil {
+		data, err := io.ReadAll(alive.File)
+		if err != nil {
 			t.Fatalf("a child lives: read %q: %v", data, err)
 		}
+		if len(data) > 0 { // the next one is killed earlier: so all are about the end of a start
+			started++
+			turns = max(1, turns/2)
+		} else {
+			turns *= 2
+		}
+	}
+	if started == 0 || started == rounds {
+		t.Errorf("%d children started in %d rounds: no KILL came about the end of a start", started, rounds)
 	}
 }
 
@@ -83,15 +95,21 @@ func TestCallersThreadMayEnd(t *testing.T) {
 	argv, env := testenv.Self("signals")
 	started := make(chan *Process)
 	thread := make(chan int, 1)
-	go func() {
+	var begin func()
+	begin = func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if syscall.Gettid() == os.Getpid() {
+			go begin() // on another one: the main thread never ends
+			return
+		}
 		thread <- syscall.Gettid()
 		child, err := Start(Command{Args: argv, Env: env, Stdin: in, Stdout: w, ParentDeath: syscall.SIGUSR2})
 		if err != nil {
 			t.Error(err)
 		}
 		started <- child
-	}()
+	}
+	go begin()
 	tid := <-thread
 	child := <-started
 	if child == nil {
@@ -101,9 +119,6 @@ func TestCallersThreadMayEnd(t *testing.T) {
 	in.Close()
 	w.Close()
 	out.Want("ready")
-	if tid == os.Getpid() {
-		t.Skip("the goroutine ran on the main thread, which never ends")
-	}
 	for {
 		stat, err := os.ReadFile(filepath.Join("/proc/self/task", strconv.Itoa(tid), "stat"))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
