@@ -34,20 +34,21 @@ func TestRaces(t *testing.T) {
 	t.Logf("seed %d, %d rounds", seed, *raceRounds)
 	w := newWorld(t, build(t, ""), "install=2")
 	handle := w.path("h")
-	takes := w.commandTime(handle)
 	stop := make(chan struct{})
 	bystander := make(chan int)
 	go func() { bystander <- w.bystand(stop) }()
 
 	random := rand.New(rand.NewPCG(seed, 0))
 	var killed, ended int
+	within := 10 * time.Millisecond // comes a KILL; it adapts, so that half of the commands have not ended
 	for range *raceRounds {
 		var group sync.WaitGroup
 		var mu sync.Mutex
+		most := int64(within)
 		for range 2 + random.IntN(2) {
 			args := raceArguments(random, handle)
-			before := time.Duration(random.Int64N(int64(2 * takes)))
-			kill := time.Duration(random.Int64N(int64(2 * takes))) // beside others it takes longer
+			before := time.Duration(random.Int64N(most))
+			kill := time.Duration(random.Int64N(most))
 			if random.IntN(2) == 0 {
 				kill = 0
 			}
@@ -56,9 +57,14 @@ func TestRaces(t *testing.T) {
 				was := w.killAfter(kill, args)
 				mu.Lock()
 				defer mu.Unlock()
-				if was {
+				switch {
+				case was:
 					killed++
-				} else {
+					within += within / 8
+				case kill > 0:
+					within -= within / 8
+				}
+				if !was {
 					ended++
 				}
 			})
@@ -84,22 +90,10 @@ func TestRaces(t *testing.T) {
 		t.Errorf("files are left: %v", left)
 	}
 	granted := len(w.ledger().granted)
-	t.Logf("%d commands killed, %d ended by themselves; %d leases granted; %d turns of the bystander; a command takes %v", killed, ended, granted, turns, takes)
+	t.Logf("%d commands killed, %d ended by themselves; %d leases granted; %d turns of the bystander", killed, ended, granted, turns)
 	if killed == 0 || ended == 0 || turns == 0 || granted <= turns {
 		t.Error("there was no race")
 	}
-}
-
-// commandTime is how long a command takes here that has the handle to itself.
-func (w *world) commandTime(handle string) time.Duration {
-	w.t.Helper()
-	const pairs = 3
-	begun := time.Now()
-	for range pairs {
-		w.run(0, "acquire", "--type", "install", "--handle", handle)
-		w.run(0, "release", "--handle", handle)
-	}
-	return time.Since(begun) / (2 * pairs)
 }
 
 // raceArguments is a random command on the handle.
