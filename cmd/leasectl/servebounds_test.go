@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -33,25 +34,37 @@ func TestServeWithAFullStderr(t *testing.T) {
 	for url == "" && lines.Scan() {
 		url = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(lines.Text())
 	}
-	client := &http.Client{Timeout: patience / 2}
-	post := func(target, body string) {
-		t.Helper()
-		resp, err := client.Post(url+target, "", strings.NewReader(body))
+	address := strings.TrimPrefix(url, "http://")
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	request := func(target, body string) string {
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", target, address, len(body), body)
+	}
+	// Long owners: more lines than a pipe and the queue hold. No request waits for the
+	// answer to the one before.
+	const pairs = logSize/2 + 500
+	pair := request(leaseapi.PathAcquire+"?type=q&owner="+strings.Repeat("x", 500), "") + request(leaseapi.PathRelease, `{"names":["q-0"]}`)
+	go func() {
+		for range pairs {
+			io.WriteString(conn, pair)
+		}
+	}()
+	answers := bufio.NewReader(conn)
+	for range 2 * pairs {
+		conn.SetReadDeadline(time.Now().Add(patience))
+		resp, err := http.ReadResponse(answers, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
-		if resp.StatusCode >= 300 {
-			t.Fatalf("%s: %s", target, resp.Status)
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode >= 300 {
+			t.Fatalf("%s, %v", resp.Status, err)
 		}
 	}
-	// Long owners: more lines than a pipe and the queue hold.
-	owner := strings.Repeat("x", 500)
-	for range logSize/2 + 500 {
-		post(leaseapi.PathAcquire+"?type=q&owner="+owner, "")
-		post(leaseapi.PathRelease, `{"names":["q-0"]}`)
-	}
 
+	client := &http.Client{Timeout: patience}
 	if text := metricsOf(t, client, url); !regexp.MustCompile(`(?m)^leasectl_log_lines_dropped_total [1-9]`).MatchString(text) {
 		t.Errorf("it does not count the lines that it dropped\n%s", text)
 	}
@@ -65,6 +78,7 @@ func TestServeWithAFullStderr(t *testing.T) {
 				dropped <- line
 				break
 			}
+			n++
 			what := regexp.MustCompile(`msg=(granted|released)`).FindString(line)
 			if what == "" {
 				continue // of its start
@@ -72,7 +86,7 @@ func TestServeWithAFullStderr(t *testing.T) {
 			if what == last {
 				t.Errorf("two lines of %s: their order is lost", what)
 			}
-			n, last = n+1, what
+			last = what
 		}
 		read <- n
 		for lines.Scan() {
