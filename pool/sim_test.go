@@ -20,17 +20,18 @@ var (
 // everything heals, all who wait are served or gone within a bound; and when all
 // owners are gone, nothing stays held.
 //
-// A normal run takes a million steps, one with -short or the race detector a
-// tenth of that, and one with -steps N as many in each of its worlds. What fails
+// A normal run takes a million steps, one with -short or the race detector some of
+// them, and one with -steps N as many in each of its worlds. What fails
 // says how to do it again.
 func TestSimulation(t *testing.T) {
 	seen := map[string]int{} // in all worlds
-	enough := true           // steps were taken to have seen everything
+	enough := true           // steps were taken to have seen everything often
+	least := 50              // how often it was seen then, at least
 	for _, w := range []world{few, thousands} {
 		passed := t.Run(w.name, func(t *testing.T) {
 			steps := w.steps
 			if raceEnabled || testing.Short() {
-				steps /= 10
+				steps = w.some
 			}
 			if *simSteps > 0 {
 				steps = *simSteps
@@ -48,12 +49,20 @@ func TestSimulation(t *testing.T) {
 			for what, n := range sim.seen {
 				seen[what] += n
 			}
+			switch {
+			case steps < w.some:
+				least = 0
+			case steps < w.steps:
+				least = min(least, 1)
+			}
 			enough = enough && steps >= w.steps
 			if longest := sim.seen["longest queue"]; enough && longest < w.queue {
 				t.Errorf("the longest queue had %d waiters: too few to see what a long one does", longest)
 			}
 		})
-		enough = enough && passed
+		if enough = enough && passed; !passed {
+			least = 0
+		}
 	}
 	if turns := seen["turns of an absent leader"]; enough && turns < 10 {
 		t.Errorf("%d followers took the turn of a leader", turns)
@@ -71,7 +80,7 @@ func TestSimulation(t *testing.T) {
 		"joined", "superseded", "coalesced", "promoted",
 		"overcommitted", "grown", "shrunk", "a growth would take what is next",
 	} {
-		if enough && seen[what] < 50 {
+		if seen[what] < least {
 			t.Errorf("%q happened %d times: the simulation does not try it", what, seen[what])
 		}
 	}

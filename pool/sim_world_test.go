@@ -6,6 +6,7 @@ import "time"
 type world struct {
 	name    string
 	steps   int // in a normal run
+	some    int // with -short or the race detector: few sees all that is rare
 	configs []Config
 	pace    time.Duration // of pools that have one after a reconfiguration
 
@@ -28,6 +29,7 @@ var simCost = &Cost{Base: Decimal{billion / 2}, PerItem: Decimal{billion / 2}, R
 var few = world{
 	name:   "few",
 	steps:  600_000,
+	some:   120_000,
 	owners: 15,
 	large:  1,
 	configs: []Config{
@@ -49,6 +51,7 @@ var few = world{
 var thousands = world{
 	name:   "thousands",
 	steps:  500_000,
+	some:   50_000,
 	owners: 4_000,
 	large:  50,
 	configs: []Config{
