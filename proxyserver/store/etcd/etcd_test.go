@@ -128,6 +128,7 @@ func elector(t testing.TB, o Options) *Elector {
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(testWriter{t}, nil))
 	}
+	o.TTL = cmp.Or(o.TTL, patience) // which a call may take, too
 	e, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -363,14 +363,13 @@ func TestRefused(t *testing.T) {
 func TestStoreIsGone(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
-	const ttl = time.Minute // in which a slow machine makes a call
 	for _, what := range []struct{ name, put, want string }{
 		{"empty", "", "etcd has no keys of it any more"},
 		{"another", `{"format":1,"id":"another"}`, "another store is in its place"},
 	} {
 		prefix := newPrefix()
-		e := elector(t, Options{URL: c.URL(prefix), TTL: ttl})
-		standby := elector(t, Options{URL: c.URL(prefix), TTL: ttl})
+		e := elector(t, Options{URL: c.URL(prefix)})
+		standby := elector(t, Options{URL: c.URL(prefix)})
 		l := gain(t, e)
 		load(t, l)
 		commit(t, l, granted("q-0", 1))
@@ -399,6 +398,6 @@ func TestStoreIsGone(t *testing.T) {
 			}
 			cancel()
 		}
-		gain(t, elector(t, Options{URL: c.URL(prefix), TTL: ttl}))
+		gain(t, elector(t, Options{URL: c.URL(prefix)}))
 	}
 }
