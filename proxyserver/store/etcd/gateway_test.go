@@ -48,7 +48,7 @@ func TestHangingAuthentication(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the second request: %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		t.Error("the second request waits for the first")
 	}
 	close(answer)
