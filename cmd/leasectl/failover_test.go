@@ -103,7 +103,8 @@ func TestFailover(t *testing.T) {
 // next one's, and it can lead again.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
-	r := startReplicas(t, build(t, ""), 1, 2)
+	// Nobody waits for this TTL, in which any machine keeps the lead.
+	r := startReplicas(t, build(t, ""), 1, 2, "--leader-ttl", patience.String())
 	client := r.client()
 	g, err := client.Acquire(t.Context(), proxyclient.Request{Type: "q", Count: 2, Owner: "job", TTL: time.Hour})
 	if err != nil {
