@@ -47,7 +47,7 @@
 //
 // # Files
 //
-// From the top down: operate, acquire (each, unwind, watch, acquisition, prepare,
+// From the top down: backup, operate, acquire (each, unwind, watch, acquisition, prepare,
 // grant, classify, request), release (releasenames, releaseall), heartbeat (schedule,
 // renew), resize, report, query; then exchange, which makes every call, with policy (may
 // it be repeated?), patience (for how long?) and failure; then client, credentials,

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // call is one request, which may take several attempts.
@@ -29,6 +31,9 @@ type call struct {
 	// prepare completes the request just before each attempt, or stops it;
 	// may be nil.
 	prepare func(*http.Request) error
+	// receive reads the body of an answer as it comes, or reports that it is none to
+	// take, which is then read whole. The timeout is that of the header. May be nil.
+	receive func(*http.Response) (taken bool, err error)
 }
 
 // quickTime is how long one attempt may stay without answer where there is
@@ -72,6 +77,9 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 		client: c, call: q, patience: p,
 		sending: sending{ready: c.ready},
 		http:    http.Client{Timeout: q.timeout, CheckRedirect: noRedirects},
+	}
+	if q.receive != nil {
+		x.http.Timeout = 0 // it would be that of the body, too
 	}
 	req, err := c.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace()), q)
 	if err != nil {
@@ -119,11 +127,14 @@ func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastR
 // transport is what makes the attempt. It is no [http.RoundTripper] of our own: for the
 // timeout of one that it does not know http.Client has two goroutines more.
 func (x *exchange) transport() *http.Transport {
-	if !x.call.fresh {
+	if !x.call.fresh && x.call.receive == nil {
 		return x.trusted
 	}
 	once := x.trusted.Clone()
 	once.DisableKeepAlives = true
+	if x.call.receive != nil {
+		once.ResponseHeaderTimeout = x.call.timeout
+	}
 	return once
 }
 
@@ -159,7 +170,7 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 	if err != nil {
 		o.err = withoutURL(ctx, err, x.call.timeout)
 	} else {
-		o.answer, o.err = readAnswer(resp)
+		o.answer, o.err = x.read(resp)
 		o.from, o.tokenFile = x.client.name, x.client.tokenFile
 	}
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err); untrusted {
@@ -173,6 +184,18 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 		x.client.learn(Capabilities{wire: wireIDs}) // no earlier server says so
 	}
 	return o
+}
+
+// read reads the body of an answer.
+func (x *exchange) read(resp *http.Response) (answer, error) {
+	if x.call.receive != nil {
+		if taken, err := x.call.receive(resp); taken {
+			resp.Body.Close()
+			resp.Body = http.NoBody // retryablehttp drains it once more
+			return answer{Response: resp}, err
+		}
+	}
+	return readAnswer(resp)
 }
 
 // follows reports whether another attempt follows one that came to o.
@@ -254,7 +277,7 @@ func withoutURL(ctx context.Context, err error, timeout time.Duration) error {
 		return err
 	}
 	if timeout > 0 && ue.Timeout() && ctx.Err() == nil {
-		return &reworded{text: fmt.Sprintf("no answer for %s", timeout), err: ue.Err}
+		return &reworded{text: fmt.Sprintf("no answer for %s", leaseapi.Duration(timeout)), err: ue.Err}
 	}
 	return ue.Err
 }

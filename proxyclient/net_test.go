@@ -54,6 +54,7 @@ const (
 	endless        // not at all, and the body has no end
 	notHTTP        // after an answer in another language
 	switching      // not at all: it speaks another protocol from now on, and waits to be spoken to
+	dripping       // not at all, and each byte of the body comes after the delay
 	hinting        // not at all, and hints come instead of an answer, without end
 )
 
@@ -220,6 +221,13 @@ func (m *memory) handle(w http.ResponseWriter, r *http.Request) {
 	case f.cut == hinting:
 		for r.Context().Err() == nil {
 			w.WriteHeader(http.StatusEarlyHints)
+		}
+	case f.cut == dripping:
+		w.WriteHeader(out.Code)
+		for _, b := range out.Body.Bytes() {
+			http.NewResponseController(w).Flush()
+			time.Sleep(f.delay)
+			w.Write([]byte{b})
 		}
 	case f.cut == endless:
 		for r.Context().Err() == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -81,16 +80,23 @@ func (c *Client) operatePool(ctx context.Context, what, path, typ string, req, r
 }
 
 func (c *Client) operate(ctx context.Context, what, path string, req, reply any) error {
+	return c.carryOut(ctx, what, post(path, req, idempotent{}), func(o outcome) bool {
+		return o.StatusCode == http.StatusOK && o.decode(reply) == nil
+	})
+}
+
+// carryOut makes a call, which succeeds with an answer that is done.
+func (c *Client) carryOut(ctx context.Context, what string, q call, done func(outcome) bool) error {
 	p := patience{limits: usualLimits}
-	o := c.do(ctx, post(path, req, idempotent{}), &p)
+	o := c.do(ctx, q, &p)
 	var err error
 	switch {
 	case o.err != nil:
 		err = c.failure(ctx, o, &p)
-	case o.StatusCode == http.StatusOK && o.decode(reply) == nil:
+	case done(o):
 		return nil
 	case o.misrouted():
-		err = unsupported(path)
+		err = unsupported(q.path)
 	case o.is(leaseapi.ProblemUnknownType):
 		err = ErrUnknownType
 	case o.is(leaseapi.ProblemUnknownRequest):
@@ -99,42 +105,4 @@ func (c *Client) operate(ctx context.Context, what, path string, req, reply any)
 		err = c.failure(ctx, o, &p)
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// Backup writes a copy of the proxy's store to w, as it is at this moment, and
-// returns its size in bytes. It asks once, and reads until ctx ends.
-func (c *Client) Backup(ctx context.Context, w io.Writer) (size int64, err error) {
-	size, err = c.backup(ctx, w)
-	if err != nil {
-		return size, fmt.Errorf("backup: %w", err)
-	}
-	return size, nil
-}
-
-func (c *Client) backup(ctx context.Context, w io.Writer) (size int64, err error) {
-	req, err := c.newRequest(ctx, post(leaseapi.PathBackup, nil, idempotent{}))
-	if err != nil {
-		return 0, err
-	}
-	c.show(req.Request)
-	client := http.Client{Transport: c.current(), CheckRedirect: noRedirects}
-	resp, err := client.Do(req.Request)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %s: %w", ErrUnreachable, c.name, withoutURL(ctx, err, 0))
-	}
-	if resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/octet-stream" {
-		a, err := readAnswer(resp)
-		switch {
-		case err != nil:
-			return 0, err
-		case a.misrouted():
-			return 0, unsupported(leaseapi.PathBackup)
-		}
-		return 0, a.err()
-	}
-	defer resp.Body.Close()
-	if size, err = io.Copy(w, resp.Body); err != nil {
-		return size, fmt.Errorf("read the copy: %w", err)
-	}
-	return size, nil
 }

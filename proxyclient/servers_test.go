@@ -21,6 +21,7 @@ type group struct {
 	mute   bool              // the others do not say that they stood by
 	stores map[string]string // ids, by host; else all have one
 	asked  []string          // hosts, in the order of the calls
+	backup http.Handler      // of the leader's backups
 }
 
 func newGroup(t *testing.T, leader string, faults ...fault) (*Client, *group) {
@@ -57,6 +58,10 @@ func (g *group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set(leaseapi.HeaderStore, store)
 	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/prefix")
+	if leads && r.URL.Path == leaseapi.PathBackup {
+		g.backup.ServeHTTP(w, r)
+		return
+	}
 	if leads {
 		g.ours.ServeHTTP(w, r)
 		return

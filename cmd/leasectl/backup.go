@@ -32,7 +32,7 @@ func (a *app) backup(ctx context.Context, path string) error {
 		return usagef("backup -: want a file, which is there when the copy is whole, and not stdout (./- is a file of that name)")
 	}
 	return a.operate(ctx, "nothing is copied", func(_ context.Context, client *proxyclient.Client) error {
-		// A large store takes longer than other operations.
+		// A large store takes longer than other operations: Backup bounds silence itself.
 		size, err := bolt.SaveBackup(path, func(w io.Writer) (int64, error) { return client.Backup(ctx, w) })
 		if err != nil {
 			return err

@@ -80,6 +80,8 @@ var mutantList = []mutant{
 		"./proxyserver", "TestLogOfAReturnedWaiter", false},
 	{"a backup must be read as fast as any answer", "proxyserver/answer.go", "; w.writeBy.Before(least) {", "; true {",
 		"./proxyserver", "TestSlowBackup", false},
+	{"a backup waits for ever for the rest of it", "proxyclient/backup.go", "time.AfterFunc(backupSilence,", "time.AfterFunc(24*time.Hour,",
+		"./proxyclient", "TestBackup", false},
 	{"a page of /pools makes the whole list", "proxyserver/poolpages.go", "left := limit + 1", "left := limit + 1<<20",
 		"./proxyserver", "TestWaiterMemory", false},
 	{"lines that were dropped are said in plain text", "cmd/leasectl/messenger.go", "if m.log != nil {", "if false {",

@@ -30,6 +30,7 @@ var documentedCodes = []int{exitUnknownType, exitUnreachable, exitNoLease, exitL
 var rareMessages = map[string]string{
 	"lease proxy does not answer: …: it may be overloaded, or --proxy may be something else's address":                                                               "it takes seconds of silence",
 	`lease proxy does not answer: …; request … is unconfirmed: up to … of type "…" may be held: leasectl recover gives it back, or lists it if the proxy cannot say`: "it takes seconds of silence",
+	"lease proxy does not answer: …: … after … bytes of the copy: try again":                                                                                         "it takes a proxy that ends within a backup",
 	"lease proxy answers with errors only: …": "it takes a proxy that fails for long",
 	"the lease proxy is too old: it granted without …, since an older one has taken the place of the one that was asked":             "the proxy must be replaced between two requests",
 	"release …: … its keeper, which goes on trying":                                                                                  "a version-1 proxy must be stopped while a keeper releases",

@@ -1,0 +1,134 @@
+package proxyclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// copies answers each call with a copy, if it has the token; an empty one is none.
+func copies(token string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		io.WriteString(w, aCopy)
+	})
+}
+
+const aCopy = "a copy of the store"
+
+// A backup takes as long as bytes of it come, and ends when none came for a minute: it
+// hung with a proxy that was stopped. It is tried again as long as no byte of it came.
+func TestBackup(t *testing.T) {
+	const almost = backupSilence - time.Second
+	trickle := fault{cut: dripping, done: true, delay: almost}
+	for _, tt := range []struct {
+		name   string
+		faults []fault
+		takes  time.Duration // about
+		fails  string        // the error begins with it; empty: there is none
+	}{
+		{"at once", []fault{{}}, 0, ""},
+		{"byte by byte", []fault{trickle}, time.Duration(len(aCopy)+1) * almost, ""},
+		{"after failures on the way", []fault{dialRefused, resetInside, badGateway}, 500 * time.Millisecond, ""},
+		{"no answer", []fault{hanging}, backupSilence, "backup: lease proxy does not answer: http://proxy.test: no answer for 1m"},
+		{"nobody", slices.Repeat([]fault{dialRefused}, 100), maxRefused, "backup: lease proxy does not answer: http://proxy.test: dial mem: connection refused"},
+		{"silent in the middle", []fault{stalledAnswer}, backupSilence, "backup: lease proxy does not answer: http://proxy.test: silent for 1m after 9 bytes of the copy"},
+		{"broken in the middle", []fault{halfAnAnswer}, 0, "backup: lease proxy does not answer: http://proxy.test: unexpected EOF after 9 bytes of the copy"},
+		{"the proxy cannot", []fault{status(500)}, 0, "backup: the proxy answered 500 Internal Server Error: no"},
+		{"no copy", []fault{htmlPage}, 0, "backup: the proxy answered 200 OK: an HTML or XML page"},
+	} {
+		bubble(t, tt.name, func(t *testing.T) {
+			c, _ := serve(t, copies(""), tt.faults...)
+			begun := time.Now()
+			var got bytes.Buffer
+			size, err := c.Backup(t.Context(), &got)
+			if took := time.Since(begun); took < tt.takes/2 || took > 2*tt.takes {
+				t.Errorf("took %s, want %s", took, tt.takes)
+			}
+			switch {
+			case tt.fails == "":
+				want(t, err)
+				if got.String() != aCopy || size != int64(len(aCopy)) {
+					t.Errorf("got %d bytes: %q", size, &got)
+				}
+			case err == nil || !strings.HasPrefix(err.Error(), tt.fails):
+				t.Errorf("error %v, want %s", err, tt.fails)
+			case strings.Contains(tt.fails, ErrUnreachable.Error()):
+				want(t, err, ErrUnreachable)
+			}
+		})
+	}
+}
+
+// The end of its context ends a backup at once, also in the middle, and is no silence of
+// the proxy. That the copy cannot be written is none either.
+func TestBackupEndsHere(t *testing.T) {
+	for _, f := range []fault{hanging, stalledAnswer} {
+		bubble(t, "context", func(t *testing.T) {
+			c, _ := serve(t, copies(""), f)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			stop := errors.New("stopped")
+			time.AfterFunc(time.Second, func() { cancel(stop) })
+			begun := time.Now()
+			_, err := c.Backup(ctx, io.Discard)
+			want(t, err, stop)
+			if took := time.Since(begun); took != time.Second || errors.Is(err, ErrUnreachable) {
+				t.Errorf("%v after %s", err, took)
+			}
+		})
+	}
+	bubble(t, "disk", func(t *testing.T) {
+		c, _ := serve(t, copies(""))
+		out, in := io.Pipe()
+		out.CloseWithError(os.ErrPermission)
+		_, err := c.Backup(t.Context(), in)
+		want(t, err, os.ErrPermission)
+		if errors.Is(err, ErrUnreachable) {
+			t.Error(err)
+		}
+	})
+}
+
+// A backup asks the leader of a list, and with the token that its file has now. It asked
+// the first of the list, with the token of before.
+func TestBackupAsOtherCalls(t *testing.T) {
+	bubble(t, "leader", func(t *testing.T) {
+		c, g := newGroup(t, "c.test")
+		g.backup = copies("")
+		_, err := c.Backup(t.Context(), io.Discard)
+		want(t, err)
+		if asked := g.hosts(); asked[len(asked)-1] != "c.test" {
+			t.Errorf("asked %v", asked)
+		}
+	})
+	t.Run("token", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(file, []byte("the-second-token\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, _ := serve(t, copies("the-second-token"))
+		c.token, c.tokenFile = "the-first-token", file
+		_, err := c.Backup(t.Context(), io.Discard)
+		want(t, err)
+		if err := os.WriteFile(file, []byte("another-token\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.token = "another-token"
+		_, err = c.Backup(t.Context(), io.Discard)
+		if text := "backup: the proxy http://proxy.test refused the token of " + file; err == nil || !strings.HasPrefix(err.Error(), text) {
+			t.Errorf("error %v, want %s", err, text)
+		}
+	})
+}
