@@ -58,6 +58,20 @@ func Denied(ctx context.Context, err error) bool {
 	return ctx.Err() == nil
 }
 
+// advisedError is an error whose text says what to do next.
+type advisedError struct {
+	text string
+	err  error
+}
+
+func (e advisedError) Error() string { return e.text }
+func (e advisedError) Unwrap() error { return e.err }
+
+// advise adds to an error what to do next, after what [Describe] would add.
+func advise(err error, format string, args ...any) error {
+	return advisedError{text: inBrackets(err.Error()+whatNext(err), fmt.Sprintf(format, args...)), err: err}
+}
+
 // Describe says what failed, and what to do next where that does not depend on
 // the command.
 func Describe(err error) string {
@@ -71,6 +85,7 @@ func Describe(err error) string {
 // whatNext is what to do about an error, to be added to its text; "" if that says it, or
 // nobody knows.
 func whatNext(err error) string {
+	_, advised := errors.AsType[advisedError](err)
 	_, forgotten := errors.AsType[*proxyclient.UnconfirmedReleaseError](err)
 	unknown, isUnknown := errors.AsType[*proxyclient.UnknownTypeError](err)
 	older, isOlder := errors.AsType[*proxyclient.OlderError](err)
@@ -79,7 +94,7 @@ func whatNext(err error) string {
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	_, wrongAuthority := errors.AsType[x509.UnknownAuthorityError](err)
 	switch {
-	case forgotten:
+	case advised || forgotten:
 		return ""
 	case errors.Is(err, proxyclient.ErrUnconfirmed):
 		return ": leasectl recover gives it back, or lists it if the proxy cannot say"

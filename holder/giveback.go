@@ -78,7 +78,7 @@ type givingBack struct {
 func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx *lockfile.Tx, meant func(lockfile.Record) Named) (g givingBack, err error) {
 	if g.copied = bareHandle(tx.Record); g.copied {
 		if tx.Record, err = h.identify(ctx, meant(tx.Record)); err != nil {
-			return g, fmt.Errorf("%w: handle %s is left as it is: release it again", err, handle.Path())
+			return g, advise(err, "handle %s is left as it is: release it again", handle.Path())
 		}
 	}
 	if err := h.leftToKeeper(tx.Record); err != nil {
@@ -98,7 +98,7 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 		g.unconfirmed = unconfirmed
 		return g, err
 	}
-	return g, fmt.Errorf("%w: handle %s keeps what is owed: release it again, or run leasectl recover", err, handle.Path())
+	return g, advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", handle.Path())
 }
 
 // stillToGiveBack tells whether to release what a record of this process held, although

@@ -81,6 +81,11 @@ func TestDescribe(t *testing.T) {
 		{x509.HostnameError{Certificate: new(x509.Certificate), Host: "proxy"}, []string{"a name of the certificate in --proxy"}},
 		{&proxyclient.UnreachableError{Proxy: "http://proxy", Refused: true, Err: errors.New("refused")}, []string{"is it running, and is --proxy right?"}},
 		{&proxyclient.UnreachableError{Proxy: "http://locl", Refused: true, Err: errors.New("no such host")}, []string{"no such host: did you mean --proxy local"}},
+		{
+			fmt.Errorf("late: %w", advise(&proxyclient.UnreachableError{Proxy: "http://proxy", Refused: true, Err: errors.New("refused")}, "keep %s", "h")),
+			[]string{"late: ", "refused: is it running, and is --proxy right? (keep h)"},
+		},
+		{advise(errors.New("anything"), "keep h"), []string{"anything (keep h)"}},
 		{&proxyclient.UnknownTypeError{Type: "install", Listed: true}, []string{"leasectl status lists the types"}},
 	} {
 		rest := Describe(tt.err)

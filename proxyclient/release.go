@@ -48,10 +48,8 @@ func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 // comment.
 func (c *Client) Release(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
 	r := release{client: c, patience: patience{limits: noLimits, maxPause: maxPauseBefore(ctx)}}
-	if err := r.run(ctx, req); err != nil {
-		return r.reply, fmt.Errorf("release: %w", err)
-	}
-	return r.reply, nil
+	err := r.run(ctx, req)
+	return r.reply, err // the caller says of what
 }
 
 // ReleaseAttempted tells the client that an earlier one may have sent a release of
