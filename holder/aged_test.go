@@ -83,9 +83,12 @@ func TestAgedGrant(t *testing.T) {
 func TestAgedGrantOfSlowProxy(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.renewEvery = time.Nanosecond
-	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: time.Hour})
+	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: time.Hour, TTL: 3 * time.Hour})
 	if err != nil || w.proxy.asked() != 2 {
 		t.Errorf("asked %d times: %v", w.proxy.asked(), err)
+	}
+	if n := w.report.times("the lease has a TTL of 5m, not the 3h that were asked for"); n != 1 {
+		t.Errorf("said %d times that the TTL was cut", n)
 	}
 	if _, err := l.Release(within(t)); err != nil {
 		t.Error(err)

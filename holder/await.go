@@ -29,6 +29,9 @@ func (l *Lease) awaitGrantAnew(ctx context.Context, r Request) error {
 	for {
 		err := l.awaitFreshGrant(ctx, &r)
 		failpoint("acquire-answered")
+		if err == nil {
+			l.h.sayGrant(l.grant, r)
+		}
 		if !endedUnconfirmed(err) {
 			return err
 		}
@@ -116,7 +119,6 @@ func (l *Lease) awaitGrant(ctx context.Context, r *Request) error {
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 		l.phase, l.grant, l.deadline = granted, grant, grant.Deadline()
-		l.h.sayGrant(grant, *r)
 		return nil
 	case cause == nil && endedUnconfirmed(err):
 		return err

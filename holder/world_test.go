@@ -213,10 +213,18 @@ func (r *report) add(format string, args ...any) {
 }
 
 // said tells whether a line has text in it.
-func (r *report) said(text string) bool {
+func (r *report) said(text string) bool { return r.times(text) > 0 }
+
+// times counts the lines that have text in them.
+func (r *report) times(text string) (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.lines, func(line string) bool { return strings.Contains(line, text) })
+	for _, line := range r.lines {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
 }
 
 // handle opens a handle that others may know.
