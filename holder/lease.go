@@ -96,6 +96,9 @@ func (l *Lease) TTL() time.Duration { return l.grant.TTL }
 // this process joined it; zero: it is of a listed pool.
 func (l *Lease) Units() int { return l.grant.Units }
 
+// OfMemory tells whether the lease is of a counted pool whose unit is a number of bytes.
+func (l *Lease) OfMemory() bool { return leaseapi.IsMemory(l.grant.Unit) }
+
 // Used notes the most memory that a command of the lease used. The proxy is told
 // with the release.
 func (l *Lease) Used(peak leaseapi.Peak) {

@@ -123,7 +123,7 @@ func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
 		}
 		r.State, r.By = lockfile.RoundHeld, 0
 		r.Leases, r.RequestID, r.Granted, r.Since = l.record.Leases, l.record.RequestID, l.grant.TTL, l.record.AcquiredAt
-		r.Units = l.grant.Units
+		r.Units, r.Unit = l.grant.Units, l.grant.Unit
 		r.RenewedAt = l.grant.Asked.SinceBoot()
 		if l.grant.Capabilities.Renews() {
 			r.Deadline = l.deadline.SinceBoot()

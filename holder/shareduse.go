@@ -37,7 +37,7 @@ func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
 			Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, AcquiredAt: r.Since,
 		},
 		grant: &proxyclient.Grant{
-			RequestID: r.RequestID, Leases: leases, Units: units, TTL: r.Granted, RenewEvery: r.RenewEvery,
+			RequestID: r.RequestID, Leases: leases, Units: units, Unit: r.Unit, TTL: r.Granted, RenewEvery: r.RenewEvery,
 			Capabilities: proxyclient.CapabilitiesOf(leases),
 		},
 	}

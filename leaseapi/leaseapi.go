@@ -116,6 +116,7 @@ type AcquireReply struct {
 	RenewEvery Duration  `json:"renew_every,omitempty"` // a third of TTL, at most MaxRenewEvery
 	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // by the server's clock, for people
 	Wire       int       `json:"wire,omitempty"`        // the [Wire] of the server, to a request that says [ParamWire]
+	Unit       string    `json:"unit,omitempty"`        // what a unit of the pool is, as configured; empty: of a listed pool, or not said
 }
 
 // Queued is the answer 202 to an acquire that is still waiting: send it again
@@ -167,7 +168,7 @@ type ReleaseRequest struct {
 	// token are not meant, whatever their owner.
 	All bool `json:"all,omitempty"`
 	// Peak is what the command of Leases used, for calibration. A client sends it
-	// with a lease of a counted pool.
+	// with a lease of a pool whose unit [IsMemory].
 	Peak *Peak `json:"peak,omitempty"`
 	// ExitCode is that of the command of Leases, which ended by itself: requests that
 	// joined this one end with it. Without it they do not. It does not go with Delay.

@@ -23,12 +23,19 @@ func unitBytes(unit string) (bytes int64, ok bool) {
 	return n * factor, true
 }
 
-// InUnits writes an amount of memory in the unit of a pool, rounded up; in MiB if that
+// IsMemory reports whether the unit of a pool is a number of bytes, so that what its
+// leases ask for can be compared with what their commands use.
+func IsMemory(unit string) bool {
+	_, ok := unitBytes(unit)
+	return ok
+}
+
+// InUnits writes an amount of memory in the unit of a pool, rounded up; "-" if that
 // unit is something else than memory.
 func InUnits(bytes int64, unit string) string {
 	size, memory := unitBytes(unit)
 	if !memory {
-		return strconv.FormatInt((bytes+1<<20-1)>>20, 10) + "Mi"
+		return "-"
 	}
 	return strconv.FormatInt((bytes+size-1)/size, 10)
 }

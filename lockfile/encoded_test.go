@@ -63,7 +63,7 @@ var fileFields = map[string]string{
 		"rounds.expires_at_ns rounds.granted_ns rounds.handle rounds.id rounds.items rounds.leases rounds.leases.generation " +
 		"rounds.leases.name rounds.lingers rounds.lost rounds.max_age_ns rounds.max_uses rounds.owner rounds.peak " +
 		"rounds.peak.bytes rounds.peak.source rounds.proxy rounds.renew_every_ns rounds.renewed_at_ns rounds.request_id " +
-		"rounds.since rounds.state rounds.token rounds.token_file rounds.ttl_ns rounds.type rounds.units rounds.users " +
+		"rounds.since rounds.state rounds.token rounds.token_file rounds.ttl_ns rounds.type rounds.unit rounds.units rounds.users " +
 		"rounds.uses space",
 }
 

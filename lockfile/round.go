@@ -50,6 +50,7 @@ type Round struct {
 
 	Leases    []Lease       `json:"leases,omitempty"`
 	Units     int           `json:"units,omitempty"` // that the lease was granted of a counted pool; zero: of a listed one
+	Unit      string        `json:"unit,omitempty"`  // what one of them is, if the proxy said so
 	RequestID string        `json:"request_id,omitempty"`
 	Granted   time.Duration `json:"granted_ns,omitempty"` // the TTL, a length; zero: until it is released
 	Since     time.Time     `json:"since,omitzero"`       // for people

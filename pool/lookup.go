@@ -126,6 +126,14 @@ func (s *Set) Counted(typ string) bool {
 	return p != nil && p.counted()
 }
 
+// Unit returns what a unit of the pool of a type is, if it is a counted pool that says so.
+func (s *Set) Unit(typ string) string {
+	if p := s.types[typ]; p != nil {
+		return p.Unit
+	}
+	return ""
+}
+
 // Extent returns the capacity of the pool of a type, and the greatest size of its names;
 // zeros if there is no such pool.
 func (s *Set) Extent(typ string, size func(name string) int) (capacity, greatest int) {

@@ -14,6 +14,7 @@ type Grant struct {
 	RequestID    string
 	Leases       []leaseapi.Lease // with generation 0 from a version-1 proxy; without units
 	Units        int              // that the one lease of a counted pool holds; zero: of a listed pool
+	Unit         string           // what one of them is, if the proxy says so
 	TTL          time.Duration    // from the first renewal on; zero: until released
 	RenewEvery   time.Duration    // zero: needs no renewal
 	Asked        Instant          // when the request that was answered began
@@ -59,7 +60,7 @@ func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error
 	if !slices.EqualFunc(reply.Names, reply.Leases, same) || g.Capabilities.NamesOnly() {
 		return nil, errors.New("the names and the leases that the proxy granted differ")
 	}
-	g.TTL = time.Duration(reply.TTL)
+	g.TTL, g.Unit = time.Duration(reply.TTL), reply.Unit
 	if g.TTL <= 0 {
 		return nil, fmt.Errorf("the proxy granted leases for %s", g.TTL)
 	}

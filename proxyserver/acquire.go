@@ -148,7 +148,7 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 	if !p.Anonymous {
 		reply.RequestID = p.ID
 	}
-	reply.Leases = leasesOf(leases, p.counted)
+	reply.Leases, reply.Unit = leasesOf(leases, p.counted), p.unit
 	if p.wire > 0 {
 		reply.Wire = leaseapi.Wire
 	}

@@ -29,7 +29,7 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 	all := make([]leaseapi.Pool, len(pools))
 	for i, p := range pools {
 		all[i] = poolOf(t.clock, p)
-		if p.Counted {
+		if leaseapi.IsMemory(p.Unit) {
 			all[i].Peaks = h.metrics.Peaks(p.Type)
 		}
 		addReports(t.clock, &all[i], p)

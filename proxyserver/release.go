@@ -108,14 +108,14 @@ func releaseAll(set *pool.Set, now time.Duration, meant func(holder string) bool
 	return leaseapi.ReleaseReply{Released: append([]string{}, names...), All: true, Withdrawn: withdrawn}
 }
 
-// measured returns the lease of a counted pool that req ends and has the peak of; the
+// measured returns the lease of a pool of memory that req ends and has the peak of; the
 // zero Lease if there is none, as for a second copy of a release.
 func measured(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) pool.Lease {
 	if req.Peak == nil || req.Peak.Bytes <= 0 || len(req.Leases) != 1 || req.Delay > 0 {
 		return pool.Lease{}
 	}
 	held, ok := set.Held(now, req.Leases[0].Name)
-	if !ok || held.Generation != req.Leases[0].Generation || !set.Counted(held.Type) {
+	if !ok || held.Generation != req.Leases[0].Generation || !leaseapi.IsMemory(set.Unit(held.Type)) {
 		return pool.Lease{}
 	}
 	return held

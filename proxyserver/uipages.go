@@ -104,7 +104,7 @@ func (v viewer) pool(typ string, part pool.Part) (page.Page, int) {
 		return page.Message("Not found", "There is no pool of type "+typ+".", "/", "All pools"), http.StatusNotFound
 	}
 	shown := page.Pool{PoolStatus: p, Waits: v.past.Waits(typ)}
-	if p.Counted {
+	if leaseapi.IsMemory(p.Unit) { // it may have had another unit before a reload
 		shown.Peaks = v.metrics.Peaks(typ)
 	}
 	return view.Pool(shown, part, v.past.Day(p)), http.StatusOK

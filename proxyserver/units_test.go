@@ -221,15 +221,17 @@ func TestUnitsWithTokens(t *testing.T) {
 
 // What commands used stands beside what was asked for; each lease counts once.
 func TestPeaks(t *testing.T) {
-	p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(1)}})
+	p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(1), {Type: "api", Units: 60, Unit: "requests/min", Unknown: 1}}})
 	for i, bytes := range []int64{100, 300, 200} {
 		l := p.granted(fmt.Sprintf("type=mem&wire=3&count=%d&request_id=r%d", 10*(i+1), i)).Leases[0]
 		body := fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"peak":{"bytes":%d,"source":"cgroup"}}`, l.Name, l.Generation, bytes)
 		p.release(body)
 		p.release(body)
 	}
-	q := p.granted("type=q&request_id=q").Leases[0]
-	p.release(fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"peak":{"bytes":7,"source":"process"}}`, q.Name, q.Generation))
+	for _, noMemory := range []string{"type=q&request_id=q", "type=api&request_id=a&wire=3"} {
+		l := p.granted(noMemory).Leases[0]
+		p.release(fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"peak":{"bytes":7,"source":"process"}}`, l.Name, l.Generation))
+	}
 	pools := p.pools()
 	want := leaseapi.Peaks{Leases: 3, Asked: leaseapi.Quantiles{P50: 20, P95: 30, Max: 30}, Used: leaseapi.Quantiles{P50: 200, P95: 300, Max: 300}}
 	if got := pools[0].Peaks; got == nil || *got != want {
@@ -242,8 +244,8 @@ func TestPeaks(t *testing.T) {
 	if text := b.page("/ui/pools/q"); strings.Contains(text, "Asked and used") {
 		t.Errorf("the page shows peaks of names:\n%s", text)
 	}
-	if pools[1].Peaks != nil {
-		t.Errorf("peaks of names: %+v", pools[1].Peaks)
+	if pools[1].Peaks != nil || pools[2].Peaks != nil {
+		t.Errorf("peaks of names: %+v, of requests: %+v", pools[1].Peaks, pools[2].Peaks)
 	}
 	used := p.metrics()["leasectl_used_bytes"].samples
 	if len(used) != 5 || used[`leasectl_used_bytes{type="mem",quantile="0.95"}`] != 300 || used[`leasectl_used_bytes_sum{type="mem"}`] != 600 || used[`leasectl_used_bytes_count{type="mem"}`] != 3 {

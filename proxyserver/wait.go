@@ -30,6 +30,7 @@ type request struct {
 	wait         time.Duration // how long it may wait from now on; negative: it does not say
 	crowded      bool          // its connection is needed for others
 	counted      bool          // its pool is a counted one; set by acquire
+	unit         string        // what a unit of its pool is; likewise
 }
 
 // acquire returns the outcome of r, which is durable; with errSlice r is still
@@ -74,7 +75,7 @@ func (t *term) ask(r *request) (out outcome, c call) {
 			t.lastAnonymous++
 			r.ID = anonymousID(t.lastAnonymous)
 		}
-		r.counted = set.Counted(r.Type)
+		r.counted, r.unit = set.Counted(r.Type), set.Unit(r.Type)
 		if r.ours { // a client of version 1 reads any answer, which has the names alone
 			if out.err = checkAnswer(set, now, r.Request); out.err != nil {
 				return

@@ -67,7 +67,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 		Stdout:      s.Stdout,
 		Stderr:      s.Stderr,
 		ParentDeath: s.ParentDeath,
-		Peak:        lease != nil && lease.Units() > 0,
+		Peak:        lease != nil && lease.OfMemory(),
 	})
 	if err != nil {
 		return End{}, err

@@ -64,7 +64,7 @@ func TestPeakOfRealCgroup(t *testing.T) {
 	t.Parallel()
 	dir := newCgroup(t)
 	config := filepath.Join(t.TempDir(), "pools.yaml")
-	if err := os.WriteFile(config, []byte("resources: [{type: mem, units: 64}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("resources: [{type: mem, units: 64, unit: 1Mi}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorldOf(t, build(t, ""), "--config", config)

@@ -56,7 +56,7 @@ var wireMutants = []mutant{
 		"./cmd/leasectl", "TestScripts/key", false},
 	{"another token resizes a lease", "proxyserver/resize.go", "if err = c.mayTouch(set, now, []leaseapi.Lease{meant}); err == nil {", "if err = c.mayTouch(set, now, []leaseapi.Lease{meant}[1:]); err == nil {",
 		"./proxyserver", "TestUnitsWithTokens", false},
-	{"the peaks of names count", "proxyserver/release.go", " || !set.Counted(held.Type)", "",
+	{"the peaks of names, and of what is no memory, count", "proxyserver/release.go", " || !leaseapi.IsMemory(set.Unit(held.Type))", "",
 		"./proxyserver", "TestPeaks", false},
 	{"a client of wire 2 takes one unit of what is unknown", "pool/units.go", "q.Count > 1 || q.Count == 1 && q.Weighted", "q.Count > 0",
 		"./proxyserver", "TestUnitsOfRequests", false},

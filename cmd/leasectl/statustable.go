@@ -103,17 +103,17 @@ func (c columns) waiter(key string) (cell string) {
 	return cell
 }
 
-// peakRows compare what leases asked for with what their commands used: in units if
-// these are of memory, else in MiB.
+// peakRows compare what leases asked for with what their commands used, in units of
+// memory.
 func peakRows(pools []leaseapi.Pool) (rows []string) {
 	for _, p := range pools {
-		if p.Peaks == nil {
+		if p.Peaks == nil || !leaseapi.IsMemory(p.Unit) { // as of an older server
 			continue
 		}
 		used := func(n int64) string { return leaseapi.InUnits(n, p.Unit) }
 		asked := func(n int64) string { return strconv.FormatInt(n, 10) }
 		a, u := p.Peaks.Asked, p.Peaks.Used
-		rows = append(rows, row(p.Type, cmp.Or(p.Unit, "-"), strconv.Itoa(p.Peaks.Leases),
+		rows = append(rows, row(p.Type, p.Unit, strconv.Itoa(p.Peaks.Leases),
 			asked(a.P50), asked(a.P95), asked(a.Max), used(u.P50), used(u.P95), used(u.Max)))
 	}
 	return rows
