@@ -80,6 +80,8 @@ var mutantList = []mutant{
 		"./proxyserver", "TestLogOfAReturnedWaiter", false},
 	{"a backup must be read as fast as any answer", "proxyserver/answer.go", "; w.writeBy.Before(least) {", "; true {",
 		"./proxyserver", "TestSlowBackup", false},
+	{"a program for another machine is run as a script", "trap/child/command.go", " && isScript(path) {", " && path != shell {",
+		"./trap/child", "TestStartErrors", false},
 	{"a backup waits for ever for the rest of it", "proxyclient/backup.go", "time.AfterFunc(backupSilence,", "time.AfterFunc(24*time.Hour,",
 		"./proxyclient", "TestBackup", false},
 	{"a page of /pools makes the whole list", "proxyserver/poolpages.go", "left := limit + 1", "left := limit + 1<<20",

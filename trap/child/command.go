@@ -35,6 +35,8 @@ type Command struct {
 // Start starts a command in a process group of its own. The error is
 // [ErrNotFound] or [ErrNotExecutable] if the command is at fault.
 //
+// A script whose first line names no interpreter is run by /bin/sh, as execvp(3) does.
+//
 // Descriptors above 2 that this process has inherited are inherited further.
 //
 // If this process group is the foreground of its terminal, the child's becomes
@@ -77,7 +79,13 @@ func Start(c Command) (*Process, error) {
 		p.supervise(func() (int, error) {
 			sys.ForkLock.RLock()
 			defer sys.ForkLock.RUnlock()
-			return sys.StartProcess(path, c.Args, attr)
+			pid, err := sys.StartProcess(path, c.Args, attr)
+			if err == syscall.ENOEXEC && isScript(path) {
+				p.group.tty.reclaim(0) // the process that failed may have been given it
+				path, c.Args = shell, append([]string{shell, path}, c.Args[1:]...)
+				pid, err = sys.StartProcess(path, c.Args, attr)
+			}
+			return pid, err
 		}, started)
 	})
 	if err := <-started; err != nil {

@@ -23,7 +23,7 @@ func TestStartErrors(t *testing.T) {
 		}
 	}
 	write("plain", "echo hello\n", 0o644)
-	write("bare", "echo hello\n", 0o755)
+	write("foreign", "\x7fELF\x02\x00\n", 0o755)
 	write("lost", "#!/no/such/interpreter\n", 0o755)
 	write("here", "#!/bin/sh\n", 0o755)
 	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o755); err != nil {
@@ -47,8 +47,8 @@ func TestStartErrors(t *testing.T) {
 		{name: "./plain", want: ErrNotExecutable, text: "permission denied"},
 		{name: "./folder", want: ErrNotExecutable},
 		{name: "./plain/x", want: ErrNotExecutable, text: "not a directory"},
-		{name: "./bare", want: ErrNotExecutable, text: "interpreter", late: true},
-		{name: "bare", path: dir, want: ErrNotExecutable, text: "interpreter", late: true},
+		{name: "./foreign", want: ErrNotExecutable, text: "./foreign: neither a program for this machine nor a script", late: true},
+		{name: "foreign", path: dir, want: ErrNotExecutable, text: "neither a program for this machine nor a script", late: true},
 		{name: "nul\x00/", want: ErrNotExecutable},
 	} {
 		t.Setenv("PATH", test.path)
@@ -101,6 +101,35 @@ func TestStartFindsInPath(t *testing.T) {
 	out.Want("found-in-path|y")
 	if s := wait(t, child); s.ExitCode() != 0 {
 		t.Errorf("ended with %v", s)
+	}
+}
+
+// A script that names no interpreter is one of /bin/sh, as to execvp(3). It was not
+// executable.
+func TestStartScriptWithoutInterpreter(t *testing.T) {
+	dir := t.TempDir()
+	for _, script := range []struct{ name, text, says string }{
+		{"bare", `echo "$0|$1|$#"`, filepath.Join(dir, "bare") + "|a b|2"},
+		{"data", "echo data; exit\n\x00\x7fELF", "data"}, // a shell archive, for one
+	} {
+		t.Setenv("PATH", "/bin:"+dir)
+		if err := os.WriteFile(filepath.Join(dir, script.name), []byte(script.text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		out, w := testenv.Report(t)
+		child := start(t, Command{Args: []string{script.name, "a b", "c"}, Stdout: w})
+		w.Close()
+		out.Want(script.says)
+		if s := wait(t, child); s.ExitCode() != 0 {
+			t.Errorf("%s ended with %v", script.name, s)
+		}
+	}
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if s := wait(t, start(t, Command{Args: []string{empty}})); s.ExitCode() != 0 {
+		t.Errorf("an empty file ended with %v", s)
 	}
 }
 

@@ -1,8 +1,10 @@
 package child
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,6 +108,27 @@ func plainFile(name string) string {
 	return ""
 }
 
+// shell runs scripts that name no interpreter.
+const shell = "/bin/sh"
+
+// isScript tells whether a file that is no program may be a script, by what shells go
+// by: there is no NUL byte in its first line (POSIX, 2.9.1.6 Non-built-in Utility
+// Execution).
+func isScript(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	begin := make([]byte, 512) // a binary file has a NUL byte sooner
+	n, err := io.ReadFull(f, begin)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return false
+	}
+	line, _, _ := bytes.Cut(begin[:n], []byte("\n"))
+	return !bytes.Contains(line, []byte{0})
+}
+
 // execErrors are those of execve(2) that are about the file or its arguments.
 // Others, such as EAGAIN or ENOMEM, say that no process could be made.
 var execErrors = []syscall.Errno{
@@ -124,7 +147,7 @@ func explain(path string, err error) error {
 		}
 		return fmt.Errorf("%w: %s: %w%s", ErrNotFound, path, err, needs(path))
 	case ok && errno == syscall.ENOEXEC:
-		return fmt.Errorf("%w: %s: neither a program for this machine nor a script whose first line names its interpreter", ErrNotExecutable, path)
+		return fmt.Errorf("%w: %s: neither a program for this machine nor a script", ErrNotExecutable, path)
 	case ok && slices.Contains(execErrors, errno):
 		return fmt.Errorf("%w: %s: %w", ErrNotExecutable, path, err)
 	}
