@@ -31,7 +31,11 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 	}
 	meant := h.namedIn(handle, r) // now, and not when it is due
 	same := func(now lockfile.Record) bool { return sameGrant(now, r) }
-	h.report.Notef("releasing %s in %s", handle.Path(), leaseapi.Duration(d.Time))
+	what := "the request of handle " + handle.Path() // which has no name yet
+	if names := r.NamesInFile(); len(names) > 0 {
+		what = strings.Join(names, ", ")
+	}
+	h.report.Notef("releasing %s in %s", what, leaseapi.Duration(d.Time))
 	err = d.wait(ctx, h.report, func(ctx context.Context) error { return handle.Watch(ctx, same) })
 	if errors.Is(err, ErrReplaced) {
 		h.report.Notef("handle %s was released or acquired again meanwhile: nothing to do", handle.Path())
