@@ -44,7 +44,7 @@ func (r *recovery) intents(ctx context.Context) error {
 			return true
 		}
 		if err := r.outage(in.Proxy); err != nil {
-			r.failed(fmt.Errorf("%s: %w", describeIntent(in), err))
+			r.unsettledIntent(in, err)
 			return false
 		}
 		ctx, cancel := releaseContext(ctx)
@@ -52,7 +52,7 @@ func (r *recovery) intents(ctx context.Context) error {
 		done, err := r.settleIntent(ctx, in)
 		if err != nil {
 			r.noteOutage(in.Proxy, err)
-			r.failed(fmt.Errorf("%s: %w", describeIntent(in), err))
+			r.unsettledIntent(in, err)
 		}
 		switch {
 		case done.unconfirmed:
@@ -68,13 +68,23 @@ func (r *recovery) intents(ctx context.Context) error {
 	})
 }
 
-// forgetInHandle drops what an entry says is unconfirmed from its handle.
+// unsettledIntent notes that an entry could not be settled, and with it its handle.
+func (r *recovery) unsettledIntent(in lockfile.Intent, err error) {
+	r.failed(unsettled(in.ID, fmt.Errorf("%s: %w", describeIntent(in), err)))
+	r.said = append(r.said, in.Handle)
+}
+
+// forgetInHandle drops what an entry is about from its handle.
 func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error {
 	handle, err := lockfile.OpenHandle(in.Handle)
-	if err != nil || in.Kind != lockfile.KindRelease {
-		return nil // it is no longer a handle, or has nothing
+	if err != nil {
+		return nil // it is no longer a handle
 	}
-	return r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return o.RequestID == in.Request })
+	dead := ""
+	if in.Kind == lockfile.KindExec {
+		dead = in.Request
+	}
+	return r.forgetOwed(ctx, handle, dead, func(o lockfile.Owed) bool { return o.RequestID == in.Request })
 }
 
 func (r *recovery) did(in lockfile.Intent, done settlement, result Result) {
@@ -100,12 +110,12 @@ func (r *recovery) rounds(ctx context.Context) error {
 		name, rounds := r.h.deadRounds(file)
 		for _, dead := range rounds {
 			if err := r.outage(dead.Proxy); err != nil {
-				r.failed(fmt.Errorf("shared lease %s: %w", file, err))
+				r.failedOf(dead.Handle, fmt.Errorf("shared lease %s: %w", file, err))
 				continue
 			}
 			released, lingered, err := r.h.releaseRound(ctx, file, dead.ID)
 			r.noteOutage(dead.Proxy, err)
-			r.failed(err)
+			r.failedOf(dead.Handle, err)
 			if err == nil {
 				r.actions = append(r.actions, roundAction(name, dead, released, lingered))
 			}

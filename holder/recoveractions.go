@@ -50,11 +50,20 @@ type recovery struct {
 	actions  []Action
 	failures []error
 	outages  map[string]error // of proxies that did not answer, or with errors only: each is asked once
+	said     []string         // paths of handles of which a failure was said
 }
 
 func (r *recovery) failed(err error) {
 	if err != nil {
 		r.failures = append(r.failures, err)
+	}
+}
+
+// failedOf is failed for a handle, of which one failure is said.
+func (r *recovery) failedOf(handle string, err error) {
+	if err != nil && !slices.Contains(r.said, handle) {
+		r.said = append(r.said, handle)
+		r.failed(err)
 	}
 }
 
@@ -74,15 +83,29 @@ func (r *recovery) noteOutage(proxy string, err error) {
 	}
 }
 
+// unsettled is the failure to settle what --forget id drops.
+func unsettled(id string, err error) error {
+	_, silent := errors.AsType[*proxyclient.UnreachableError](err)
+	_, failing := errors.AsType[*proxyclient.FailingError](err)
+	if silent || failing {
+		return advise(err, "if that proxy is gone for good, leasectl recover --forget %s drops this", id)
+	}
+	return err
+}
+
 // outage is why the proxy that is asked for a recorded one is not asked again; nil if it
 // was not asked yet, or answered.
 func (r *recovery) outage(proxy string) error { return r.outages[r.proxyOf(proxy)] }
 
-// forgetOwed drops what is owed from a handle, if it owes that.
-func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, which func(lockfile.Owed) bool) error {
+// forgetOwed drops what is owed from a handle, if it owes that. What a dead exec of the
+// request dead held is owed, too.
+func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, dead string, which func(lockfile.Owed) bool) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if dead != "" && tx.RequestID == dead {
+			tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owedBy(tx.Record)}
+		}
 		if !slices.ContainsFunc(tx.Owed, which) {
 			return nil
 		}

@@ -20,7 +20,7 @@ func (r *recovery) handles(ctx context.Context) error {
 	}
 	for _, handle := range handles {
 		if err := r.handle(ctx, handle); err != nil {
-			r.failed(fmt.Errorf("handle %s: %w", handle.Path(), err))
+			r.failedOf(handle.Path(), fmt.Errorf("handle %s: %w", handle.Path(), err))
 		}
 	}
 	return nil
@@ -48,7 +48,11 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 	if err != nil {
 		return err
 	}
-	return r.settleOwed(ctx, handle, record)
+	err = r.settleOwed(ctx, handle, record)
+	if err != nil && len(record.Owed) > 0 {
+		err = unsettled(unconfirmedID(record.Owed[0]), err)
+	}
+	return err
 }
 
 // forgetUnconfirmed drops what a handle owes and is to be forgotten, but for what the
@@ -59,7 +63,7 @@ func (r *recovery) forgetUnconfirmed(ctx context.Context, handle lockfile.Handle
 		if !slices.Contains(r.forget, id) || r.has(func(a Action) bool { return a.ID == id }) {
 			continue
 		}
-		if err := r.forgetOwed(ctx, handle, func(o lockfile.Owed) bool { return unconfirmedID(o) == id }); err != nil {
+		if err := r.forgetOwed(ctx, handle, "", func(o lockfile.Owed) bool { return unconfirmedID(o) == id }); err != nil {
 			return err
 		}
 		r.actions = append(r.actions, Action{Result: Forgotten, ID: id, Handle: handle.Path(), Names: o.Names(),

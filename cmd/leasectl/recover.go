@@ -26,7 +26,9 @@ directory say, and removes the files they left. It prints what it did, a line
 each. What live processes are about is not touched.
 
 A version-1 proxy cannot say what became of a request. Such a request is listed
-as unconfirmed, with exit code 1, until --forget names it.`,
+as unconfirmed, with exit code 1, until --forget names it. So is, with exit code 69,
+what cannot be settled since its proxy does not answer: if that proxy is gone for
+good, --forget drops it.`,
 		Example: `  leasectl recover`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,7 +38,7 @@ as unconfirmed, with exit code 1, until --forget names it.`,
 			return a.recover(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().StringSliceVar(&o.forget, "forget", nil, "ids of unconfirmed requests that were looked after by hand")
+	cmd.Flags().StringSliceVar(&o.forget, "forget", nil, "ids of what to drop: unconfirmed and looked after by hand, or of a proxy that is gone for good")
 	return cmd
 }
 
