@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func whatNext(err error) string {
 	unknown, isUnknown := errors.AsType[*proxyclient.UnknownTypeError](err)
 	older, isOlder := errors.AsType[*proxyclient.OlderError](err)
 	unreachable, isUnreachable := errors.AsType[*proxyclient.UnreachableError](err)
-	_, wrongName := errors.AsType[x509.HostnameError](err)
+	named, wrongName := errors.AsType[x509.HostnameError](err)
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	_, wrongAuthority := errors.AsType[x509.UnknownAuthorityError](err)
 	switch {
@@ -109,7 +110,7 @@ func whatNext(err error) string {
 	case isInvalid && invalid.Reason == x509.Expired:
 		return ": ask the operator for a new one, or set the clock of this machine right"
 	case wrongName:
-		return ": use a name of the certificate in --proxy"
+		return ": " + nameOf(named)
 	case wrongAuthority:
 		return ": name the file with the certificate of its authority with --ca"
 	case isUnreachable && leaseapi.OneTypo(strings.TrimPrefix(unreachable.Proxy, "http://"), "local"):
@@ -144,6 +145,19 @@ func describeRefusal(e *proxyclient.ExhaustedError, now time.Time) string {
 		}
 	}
 	return text + ": try again " + when + ", or raise --wait-timeout"
+}
+
+// nameOf says under which names a certificate is good. The error lists them itself, unless
+// the address is an IP and they are none.
+func nameOf(e x509.HostnameError) string {
+	names := strings.Join(e.Certificate.DNSNames, ", ")
+	switch {
+	case names == "" && len(e.Certificate.IPAddresses) == 0:
+		return "the certificate has no name: ask the operator for one that has"
+	case net.ParseIP(e.Host) != nil && len(e.Certificate.IPAddresses) == 0:
+		return "use a name of the certificate in --proxy: " + leaseapi.Clip(names, leaseapi.MaxName)
+	}
+	return "use a name of the certificate in --proxy"
 }
 
 // renewal says how a proxy is replaced by a newer one.

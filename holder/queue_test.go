@@ -78,7 +78,9 @@ func TestDescribe(t *testing.T) {
 			[]string{`no lease of type "install" is free (place 3 of 3, 20 of 32 in use, limit 20): try again in 4m to 9m, or raise --wait-timeout`},
 		},
 		{fmt.Errorf("%w: %w", proxyclient.ErrUnreachable, x509.UnknownAuthorityError{}), []string{"unknown authority", "--ca"}},
-		{x509.HostnameError{Certificate: new(x509.Certificate), Host: "proxy"}, []string{"a name of the certificate in --proxy"}},
+		{x509.HostnameError{Certificate: new(x509.Certificate), Host: "proxy"}, []string{"the certificate has no name: ask the operator"}},
+		{x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"a.test", "b.test"}}, Host: "proxy"}, []string{"valid for a.test, b.test, not proxy: use a name of the certificate in --proxy"}},
+		{x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"a.test", "b.test"}}, Host: "127.0.0.1"}, []string{"any IP SANs: use a name of the certificate in --proxy: a.test, b.test"}},
 		{&proxyclient.UnreachableError{Proxy: "http://proxy", Refused: true, Err: errors.New("refused")}, []string{"is it running, and is --proxy right?"}},
 		{&proxyclient.UnreachableError{Proxy: "http://locl", Refused: true, Err: errors.New("no such host")}, []string{"no such host: did you mean --proxy local"}},
 		{

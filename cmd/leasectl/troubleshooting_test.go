@@ -37,6 +37,7 @@ var rareMessages = map[string]string{
 	"lease lost: given back through its handle: stopping the command":                                                                "the watch of a handle takes a second",
 	`the round of shared lease "…" was removed: lease lost: stopping the command`:                                                    "the lease stays until its TTL is over",
 	`the use of shared lease "…" that this command is within has ended: lease lost`:                                                  "the command must outlive its exec",
+	"the certificate has no name: ask the operator for one that has":                                                                 "it takes such a certificate",
 	"(is … the address of a lease proxy?)":                                                                                           "it takes a server that is none",
 	"request has ended: …: released or cancelled elsewhere":                                                                          "the request must end before its first answer",
 	"request has ended: …: granted, and ended before the answer came":                                                                "it takes 30 s",
