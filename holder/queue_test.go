@@ -83,11 +83,6 @@ func TestDescribe(t *testing.T) {
 		{x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"a.test", "b.test"}}, Host: "127.0.0.1"}, []string{"any IP SANs: use a name of the certificate in --proxy: a.test, b.test"}},
 		{&proxyclient.UnreachableError{Proxy: "http://proxy", Refused: true, Err: errors.New("refused")}, []string{"is it running, and is --proxy right?"}},
 		{&proxyclient.UnreachableError{Proxy: "http://locl", Refused: true, Err: errors.New("no such host")}, []string{"no such host: did you mean --proxy local"}},
-		{
-			fmt.Errorf("late: %w", advise(&proxyclient.UnreachableError{Proxy: "http://proxy", Refused: true, Err: errors.New("refused")}, "keep %s", "h")),
-			[]string{"late: ", "refused: is it running, and is --proxy right? (keep h)"},
-		},
-		{advise(errors.New("anything"), "keep h"), []string{"anything (keep h)"}},
 		{&proxyclient.UnknownTypeError{Type: "install", Listed: true}, []string{"leasectl status lists the types"}},
 	} {
 		rest := Describe(tt.err)
@@ -97,6 +92,22 @@ func TestDescribe(t *testing.T) {
 				t.Errorf("%v: says %q, want %q", tt.err, Describe(tt.err), want)
 			}
 			rest = after
+		}
+	}
+}
+
+// What an error advises comes after what to do about its reason, which is said once.
+func TestAdvice(t *testing.T) {
+	refused := &proxyclient.UnreachableError{Proxy: "http://proxy", Refused: true, Err: errors.New("refused")}
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{advise(errors.New("anything"), "keep %s", "h"), "anything (keep h)"},
+		{fmt.Errorf("late: %w", advise(refused, "keep %s", "h")), "late: lease proxy does not answer: http://proxy: refused: is it running, and is --proxy right? (keep h)"},
+	} {
+		if got := Describe(tt.err); got != tt.want {
+			t.Errorf("says %q, want %q", got, tt.want)
 		}
 	}
 }
