@@ -35,6 +35,8 @@ type Pool struct {
 	Following     int         `json:"following,omitempty"`      // requests that have joined one that waits, or runs
 	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the waiter that waits longest
 	LockDelayed   int         `json:"lock_delayed,omitempty"`   // part of in_use: held by nobody, but not granted yet after a lease that was not released
+	LockedFor     Duration    `json:"locked_for,omitempty"`     // how long until all of them are granted again
+	LockedUntil   time.Time   `json:"locked_until,omitzero"`    // the same, by the server's clock
 	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
 	NextGrantAt   time.Time   `json:"next_grant_at,omitzero"`   // the same, by the server's clock
 	Paused        string      `json:"paused,omitempty"`         // why an operator has stopped the pool; empty: nobody has
@@ -87,13 +89,14 @@ type Waiter struct {
 // Reasons why a request waits. Clients print them as they are: newer
 // servers may have others.
 const (
-	WaitFull   = "full"   // all names are in use
-	WaitPaced  = "paced"  // the pace holds the next grant back
-	WaitWants  = "wants"  // " N" follows: fewer are free than the request asks for
-	WaitBehind = "behind" // only its place: what is free goes to those before it
-	WaitKey    = "key"    // another request holds the key; [HeldBy] and its owner follow, if it has one
-	WaitJoined = "joined" // it waits for the end of another request's run
-	WaitPaused = "paused" // an operator has paused the pool; ": " and the reason follow
+	WaitFull   = "full"          // all names are in use
+	WaitPaced  = "paced"         // the pace holds the next grant back
+	WaitWants  = "wants"         // " N" follows: fewer are free than the request asks for
+	WaitBehind = "behind"        // only its place: what is free goes to those before it
+	WaitKey    = "key"           // another request holds the key; [HeldBy] and its owner follow, if it has one
+	WaitLocked = "lock delay of" // " NAME" follows: its lease was not released, and the pool's lock delay keeps the name, its units and its key
+	WaitJoined = "joined"        // it waits for the end of another request's run
+	WaitPaused = "paused"        // an operator has paused the pool; ": " and the reason follow
 )
 
 // HeldBy is between [WaitKey] and the owner of the lease that has the key.

@@ -7,15 +7,23 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// reason is why r waits for p, as [WaiterStatus] has it.
-func (g *ledger) reason(p *pool, r *request) string {
+// reason is why r waits for p, as [WaiterStatus] has it, if those ahead of it want
+// before units.
+func (g *ledger) reason(p *pool, before int, r *request) string {
 	if pause, ok := g.pauses[p.Type]; ok && !r.Overcommit {
 		return leaseapi.WaitPaused + ": " + pause.Reason
 	}
-	if p.keys[r.Key].busy() {
+	if k := p.keys[r.Key]; k.busy() {
+		if k.lease == nil {
+			return leaseapi.WaitLocked + " " + k.lock.Name
+		}
 		return leaseapi.WaitKey
 	}
-	if p.free(r.Overcommit) <= 0 {
+	full, lock := p.free(r.Overcommit) <= 0, p.lockDelayOf(before, r)
+	switch {
+	case full && lock != nil:
+		return leaseapi.WaitLocked + " " + lock.Name
+	case full:
 		return leaseapi.WaitFull
 	}
 	first, ok := p.next.first()
@@ -26,6 +34,8 @@ func (g *ledger) reason(p *pool, r *request) string {
 	switch {
 	case g.due(p, r) > g.now && (!ok || p.fits(first)):
 		return leaseapi.WaitPaced
+	case (away || first == r) && !p.fits(r) && lock != nil:
+		return leaseapi.WaitLocked + " " + lock.Name
 	case (away || first == r) && !p.fits(r):
 		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
 	case away:
@@ -56,10 +66,9 @@ func (g *ledger) estimate(p *pool, before int, r *request) (likely, most time.Du
 	if !g.open(p, r) {
 		return 0, 0
 	}
-	free := p.free(r.Overcommit)
-	if missing := before + r.units - free; missing > 0 {
+	if missing := p.missing(before, r); missing > 0 {
 		g.refresh(p)
-		likely, most = p.outlook.freed(g.now, missing, free)
+		likely, most = p.outlook.freed(g.now, missing, p.free(r.Overcommit))
 		if most == 0 {
 			return 0, 0
 		}
@@ -82,7 +91,7 @@ func (g *ledger) estimate(p *pool, before int, r *request) (likely, most time.Du
 // refresh brings the outlook of p up to date.
 func (g *ledger) refresh(p *pool) {
 	if !p.outlook.fresh {
-		p.outlook.refresh(&p.past, p.all)
+		p.outlook.refresh(&p.past, p.all, p.allLocked)
 	}
 }
 
@@ -92,16 +101,18 @@ func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok b
 	if first, ok := r.key.active.first(); ok && ahead(first, r) {
 		return 0, 0, false
 	}
-	l := r.key.lease
-	if l == nil {
-		return 0, 0, false
+	if l := r.key.lock; l != nil {
+		likely, most = l.Until-g.now, l.Until-g.now
 	}
-	g.refresh(p)
-	soonest, latest := p.outlook.ends(l.Lease)
-	if latest == never || latest <= g.now {
-		return 0, 0, false
+	if l := r.key.lease; l != nil {
+		g.refresh(p)
+		soonest, latest := p.outlook.ends(l.Lease)
+		if latest == never || latest <= g.now {
+			return 0, 0, false
+		}
+		likely, most = max(likely, soonest-g.now), max(most, latest-g.now)
 	}
-	return max(0, soonest-g.now), latest - g.now, true
+	return max(0, likely), max(0, most), true
 }
 
 // longestEstimate is far beyond what anybody waits, and far from an overflow.

@@ -101,7 +101,9 @@ func (g *ledger) install(l Lease, sl *slot, p *pool, r *request) {
 	p.held.put(held)
 	p.heldUnits += l.Units
 	p.outlook.spoil()
-	g.holdKey(p, l.Key, held)
+	if k := g.holdKey(p, l.Key); k != nil {
+		k.lease = held
+	}
 	g.held++
 	if r != nil {
 		r.leases = append(r.leases, held)

@@ -39,20 +39,18 @@ func (g *ledger) exit(r *request) {
 	g.offer(r.pool, r.key)
 }
 
-// holdKey notes that l, or a lock delay if that is nil, holds the key of that name,
-// if there is one.
-func (g *ledger) holdKey(p *pool, name string, l *lease) {
+// holdKey notes that a lease or a lock delay holds the key of that name, and returns the
+// key; nil if the name is empty.
+func (g *ledger) holdKey(p *pool, name string) *key {
 	k := p.key(name)
-	if k == nil {
-		return
+	if k != nil {
+		k.holds++
+		g.offer(p, k)
 	}
-	if k.holds++; l != nil {
-		k.lease = l
-	}
-	g.offer(p, k)
+	return k
 }
 
-// freeKey is the counterpart of holdKey.
+// freeKey is the counterpart of holdKey, for l, or for a lock delay if that is nil.
 func (g *ledger) freeKey(p *pool, name string, l *lease) {
 	k := p.key(name)
 	if k == nil {
@@ -63,6 +61,9 @@ func (g *ledger) freeKey(p *pool, name string, l *lease) {
 		if k.holds > 0 {
 			k.lease = p.holderOf(name)
 		}
+	}
+	if k.holds == 0 {
+		k.lock = nil
 	}
 	g.offer(p, k)
 	p.forgetKey(k)

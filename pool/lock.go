@@ -1,6 +1,10 @@
 package pool
 
-import "time"
+import (
+	"slices"
+	"sort"
+	"time"
+)
 
 // lockDelay returns how long the name of l is not granted again if its holder
 // does not release it: by the pool that the name is in, or was.
@@ -41,8 +45,11 @@ func (g *ledger) restoreLock(sl *slot, p *pool, l Locked) {
 	sl.lock = &lock{Locked: l, slot: sl, pool: p}
 	sl.lock.timer.on = sl.lock
 	p.locked += l.Units
-	p.locks++
-	g.holdKey(p, l.Key, nil)
+	p.insertLock(sl.lock)
+	p.outlook.spoil()
+	if k := g.holdKey(p, l.Key); k != nil && (k.lock == nil || k.lock.Until <= l.Until) {
+		k.lock = sl.lock
+	}
 	g.schedule(&sl.lock.timer, l.Until)
 }
 
@@ -51,9 +58,27 @@ func (g *ledger) unlock(l *lock) {
 	g.timers.remove(&l.timer)
 	l.slot.lock = nil
 	l.pool.locked -= l.Units
-	l.pool.locks--
+	l.pool.removeLock(l)
+	l.pool.outlook.spoil()
 	g.touch(l.pool)
 	g.note(LockOver).Locked = &l.Locked
 	g.free(l.slot)
 	g.freeKey(l.pool, l.Key, nil)
+}
+
+// insertLock adds l. Most begin in the order in which they end.
+func (p *pool) insertLock(l *lock) {
+	i := sort.Search(len(p.locks), func(i int) bool { return p.locks[i].Until > l.Until })
+	p.locks = slices.Insert(p.locks, i, l)
+}
+
+// removeLock takes out l. At the head, where most end, it moves nothing.
+func (p *pool) removeLock(l *lock) {
+	if p.locks[0] != l {
+		i := slices.Index(p.locks, l)
+		p.locks = slices.Delete(p.locks, i, i+1)
+		return
+	}
+	p.locks[0] = nil // let go of it
+	p.locks = p.locks[1:]
 }

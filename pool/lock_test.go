@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"testing"
 	"time"
 )
@@ -43,7 +44,7 @@ func TestLockDelay(t *testing.T) {
 			}
 			changed(t, set, c.want, "locked t-0")
 			nextIs(t, set, c.over)
-			if p := set.Totals(30 * s)[0]; p.InUse != 1 || p.LockDelayed != 1 {
+			if p := set.Totals(30 * s)[0]; p.InUse != 1 || p.LockDelayed != 1 || p.LockedFor != c.over-30*s {
 				t.Errorf("pool %+v", p)
 			}
 			set = restart(t, set, 31*s)
@@ -75,4 +76,78 @@ func TestLockDelayOverAReconfiguration(t *testing.T) {
 	}
 	set.Advance(45 * s)
 	changed(t, set, "unlocked t-0", "unlocked t-1", "unlocked t-2", "granted d [t-0]", "granted e [t-1]")
+}
+
+// Whoever waits for lock delays alone is told which, and until when at the latest: exactly
+// then if no lease is held that may end before. Who waits for leases, too, is told that the
+// pool is full. A request that does not wait is told the same.
+func TestLockDelayIsTold(t *testing.T) {
+	type told struct {
+		reason       string
+		likely, most time.Duration
+	}
+	tell := func(st Status) told { return told{st.Reason, st.Estimate, st.EstimateMax} }
+	expect := func(t *testing.T, set *Set, now time.Duration, id string, want told) {
+		t.Helper()
+		if st, _ := set.Status(now, id); tell(st) != want {
+			t.Errorf("%s is told %v, want %v", id, tell(st), want)
+		}
+		if w := set.Find(now, 1, func(_, other, _ string) bool { return other == id })[0].Waiter; (told{w.Reason, w.Estimate, w.EstimateMax}) != want {
+			t.Errorf("the list says %+v of %s, want %v", w, id, want)
+		}
+	}
+	t.Run("names", func(t *testing.T) {
+		set := locking(t, 3)
+		for _, name := range []string{"t-0", "t-1", "t-2"} {
+			firm(t, set, 0, "holds "+name, name)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			must(t, set, 0, req(id))
+		}
+		set.Break(1*s, "t-1", "drill", true)
+		set.Break(3*s, "t-0", "drill", true)
+		expect(t, set, 4*s, "a", told{"lock delay of t-1", 0, 12 * s}) // or when t-2 is released
+		expect(t, set, 4*s, "b", told{"lock delay of t-0", 12 * s, 14 * s})
+		expect(t, set, 4*s, "c", told{"full", 0, 0})
+		set.Cancel(4*s, "b")
+		set.Cancel(4*s, "c")
+		_, err := set.Acquire(4*s, Request{ID: "d", Type: "t", Try: true})
+		if exhausted, ok := errors.AsType[*ExhaustedError](err); !ok || tell(exhausted.Status) != (told{"lock delay of t-0", 12 * s, 14 * s}) {
+			t.Errorf("a request that does not wait is told %+v", exhausted)
+		}
+		set.Cancel(4*s, "a")
+		set.Break(5*s, "t-2", "drill", true)
+		must(t, set, 5*s, Request{ID: "two", Type: "t", Ask: Ask{Count: 2}})
+		expect(t, set, 16*s, "two", told{"lock delay of t-0", 2 * s, 2 * s})
+	})
+	t.Run("a key", func(t *testing.T) {
+		set := with(t, Config{Type: "t", Units: 10, LockDelay: 15 * s})
+		keyed := func(id string) Request { return Request{ID: id, Type: "t", Ask: Ask{Key: "k"}} }
+		must(t, set, 0, keyed("x"), "t-1")
+		must(t, set, 0, keyed("a"))
+		must(t, set, 0, keyed("b"))
+		expect(t, set, 0, "a", told{"key", 0, 0})
+		set.Break(1*s, "t-1", "drill", true)
+		expect(t, set, 4*s, "a", told{"lock delay of t-1", 12 * s, 12 * s})
+		expect(t, set, 4*s, "b", told{"lock delay of t-1", 0, 0}) // who knows for how long a holds it
+	})
+	// Of the names of one request one is broken, and another released later: the key is
+	// free when both are over.
+	t.Run("a key of two", func(t *testing.T) {
+		set := with(t, Config{Type: "t", Names: numbered("t", 3), LockDelay: 15 * s})
+		must(t, set, 0, Request{ID: "x", Type: "t", Ask: Ask{Count: 2, Key: "k"}}, "t-0", "t-1")
+		must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Key: "k"}})
+		set.Break(0, "t-0", "drill", true)
+		set.Release(0, Ref{Name: "t-1"}, 4*s)
+		expect(t, set, 1*s, "a", told{"key", 14 * s, 14 * s})
+		expect(t, set, 5*s, "a", told{"lock delay of t-0", 10 * s, 10 * s})
+	})
+	// A request above the limit waits until nothing is in use.
+	t.Run("above the limit", func(t *testing.T) {
+		set := with(t, Config{Type: "t", Units: 10, LockDelay: 15 * s, Adapt: &Adapt{Floor: 1, Start: 4}})
+		must(t, set, 0, weighs("x", 2), "t-1")
+		must(t, set, 0, weighs("large", 8))
+		set.Break(0, "t-1", "drill", true)
+		expect(t, set, 5*s, "large", told{"lock delay of t-1", 10 * s, 10 * s})
+	})
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// outlook is when the leases of a pool are expected to end. Each lease has an end
-// of its own, which does not move while the lease is held: so an estimate that is
-// made of such ends falls as time passes, and does not start over.
+// outlook is when the leases of a pool are expected to end, and its lock delays do. Each
+// lease has an end of its own, which does not move while the lease is held: so an
+// estimate that is made of such ends falls as time passes, and does not start over.
 type outlook struct {
 	fresh   bool
 	typical time.Duration // how long a lease is usually held
@@ -44,9 +44,9 @@ func (e endings) put() {
 // spoil makes the next estimate look at all leases anew.
 func (o *outlook) spoil() { o.fresh = false }
 
-// refresh makes the outlook that of leases, whose pool has held others for as
-// long as past says.
-func (o *outlook) refresh(past *history, leases iter.Seq[Lease]) {
+// refresh makes the outlook that of leases and locks, whose pool has held other leases
+// for as long as past says.
+func (o *outlook) refresh(past *history, leases iter.Seq[Lease], locks iter.Seq[Locked]) {
 	o.fresh, o.known = true, past.known()
 	o.typical, o.longest = past.spread()
 	o.soonest, o.latest = o.soonest[:0], o.latest[:0]
@@ -54,6 +54,10 @@ func (o *outlook) refresh(past *history, leases iter.Seq[Lease]) {
 		soonest, latest := o.ends(l)
 		o.soonest = append(o.soonest, ending{at: soonest, units: l.Units})
 		o.latest = append(o.latest, ending{at: latest, units: l.Units})
+	}
+	for l := range locks {
+		over := ending{at: l.Until, units: l.Units}
+		o.soonest, o.latest = append(o.soonest, over), append(o.latest, over)
 	}
 	o.soonest.put()
 	o.latest.put()

@@ -38,8 +38,8 @@ type pool struct {
 	timer  timer  // armed while only the pace delays the waiter that is next
 
 	// What the lock delay keeps from being granted, after leases of this pool.
-	locked int // units
-	locks  int // names
+	locked int     // units
+	locks  []*lock // names; what is over first comes first
 }
 
 // newPool returns a retired pool.
@@ -83,7 +83,7 @@ func (p *pool) free(overcommit bool) int {
 // leasesLeft returns how many leases can be granted beside those that are held.
 func (p *pool) leasesLeft() int {
 	if p.counted() {
-		return lastMadeUp - p.held.Len() - p.locks
+		return lastMadeUp - p.held.Len() - len(p.locks)
 	}
 	return len(p.stock)
 }
@@ -110,7 +110,33 @@ func (p *pool) lacks() int {
 	if p.fits(next) {
 		return 0
 	}
-	return max(1, min(next.units-p.free(next.Overcommit), p.inUse()))
+	return max(1, p.missing(0, next))
+}
+
+// missing returns how many units must come free before r fits, after others that want
+// before units; not more than zero if it does. A request above the limit that is next
+// waits until nothing is in use.
+func (p *pool) missing(before int, r *request) int {
+	units := before + r.units - p.free(r.Overcommit)
+	if before == 0 {
+		return min(units, p.inUse())
+	}
+	return units
+}
+
+// lockDelayOf returns the lock delay with whose end r fits, after others that want
+// before units; nil if r waits for leases, too.
+func (p *pool) lockDelayOf(before int, r *request) *lock {
+	missing := p.missing(before, r)
+	if missing > p.locked {
+		return nil
+	}
+	for _, l := range p.locks {
+		if missing -= l.Units; missing <= 0 {
+			return l
+		}
+	}
+	return nil
 }
 
 // leasesFor returns how many leases r gets.
@@ -192,6 +218,15 @@ func (p *pool) all(yield func(Lease) bool) {
 	}
 }
 
+// allLocked yields the lock delays of p in the order in which they end.
+func (p *pool) allLocked(yield func(Locked) bool) {
+	for _, l := range p.locks {
+		if !yield(l.Locked) {
+			return
+		}
+	}
+}
+
 // slot is a name and who has it. After a change of the configuration the lease
 // may be one of another pool than the name's.
 type slot struct {
@@ -212,6 +247,7 @@ func (sl *slot) free() bool { return sl.lease == nil && sl.lock == nil }
 type key struct {
 	name  string
 	lease *lease // one that holds it; nil: only lock delays do, if anything
+	lock  *lock  // the last of them that will be over, or was; not while nobody holds the key
 	holds int    // leases and lock delays that hold it; more than 1 only of one request
 	queue queue  // the waiters that have it, without followers
 

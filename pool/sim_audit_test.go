@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -192,7 +193,7 @@ func (m *sim) auditPools() {
 		}
 		got := pools[i]
 		i++
-		if got.Type != p.Type || got.Capacity != p.capacity() || got.Limit != p.limit || got.Counted != (p.Units > 0) || got.InUse != p.inUse+p.locked || got.LockDelayed != p.locked || got.Waiting != len(p.queue) || got.Following != p.following ||
+		if got.Type != p.Type || got.Capacity != p.capacity() || got.Limit != p.limit || got.Counted != (p.Units > 0) || got.InUse != p.inUse+p.locked || got.LockDelayed != p.locked || got.LockedFor != m.lockedFor(p) || got.Waiting != len(p.queue) || got.Following != p.following ||
 			got.NextGrantIn != max(0, p.due()-m.now) || len(got.Leases) != held {
 			m.failf("pool %+v, want %+v", got, p)
 		}
@@ -239,12 +240,100 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 		if r.waiter().Follows != w.Follows {
 			m.failf("%s lists %+v, want that it follows %+v", p.Type, w, r.leader)
 		}
+		m.auditLocked(p, r, w)
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner ||
 			w.Units != r.units || w.Key != r.Key || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" ||
-			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || w.Reason != m.reason(p, r) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
+			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || !m.waitsBecause(p, r, w.Reason) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
 			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, m.reason(p, r))
 		}
 	}
+}
+
+// auditLocked: whoever waits for a lock delay alone is told when that is over.
+func (m *sim) auditLocked(p *modelPool, r *modelRequest, w WaiterStatus) {
+	name, ok := strings.CutPrefix(w.Reason, "lock delay of ")
+	if !ok || p.keys[r.Key] > 0 {
+		return
+	}
+	m.count("a waiter waits for a lock delay")
+	if most := m.names[name].lock.Until - m.now; w.EstimateMax == 0 || p.Pace == 0 && p.Adapt == nil && w.EstimateMax > most {
+		m.failf("%s lists %+v, want an estimate of %v at most", p.Type, w, most)
+	}
+}
+
+// waitsBecause says whether a reason that people are told is why r waits. Of lock delays
+// that are over at the same time any may be named.
+func (m *model) waitsBecause(p *modelPool, r *modelRequest, told string) bool {
+	if name, ok := strings.CutPrefix(told, "lock delay of "); ok {
+		n := m.names[name]
+		if n == nil || n.lock == nil || n.lock.Type != p.Type {
+			return false
+		}
+		told = lockedUntil(n.lock.Until)
+	}
+	return told == m.reason(p, r)
+}
+
+func lockedUntil(t time.Duration) string { return fmt.Sprint("locked until ", t) }
+
+// locksOf are the lock delays after leases of p, in the order in which they end.
+func (m *model) locksOf(p *modelPool) (locks []Locked) {
+	for _, n := range m.names {
+		if n.lock != nil && n.lock.Type == p.Type {
+			locks = append(locks, *n.lock)
+		}
+	}
+	slices.SortFunc(locks, func(a, b Locked) int { return cmp.Compare(a.Until, b.Until) })
+	return locks
+}
+
+// lockedFor is how long it takes until p has no lock delays.
+func (m *model) lockedFor(p *modelPool) time.Duration {
+	if p.locked == 0 {
+		return 0
+	}
+	locks := m.locksOf(p)
+	return locks[len(locks)-1].Until - m.now
+}
+
+// fitsAfterLocks is when r fits, beside those that stand before it and hold others up, if
+// nothing but lock delays ends; zero if it never does.
+func (m *model) fitsAfterLocks(p *modelPool, r *modelRequest) time.Duration {
+	if p.locked == 0 {
+		return 0
+	}
+	before := 0
+	for _, other := range p.queue[:p.place(r)] {
+		if p.keys[other.Key] == 0 {
+			before += other.units
+		}
+	}
+	free, inUse := p.freeFor(r), p.inUse+p.locked
+	for _, l := range m.locksOf(p) {
+		free += l.Units
+		inUse -= l.Units
+		if before+r.units <= free || before == 0 && inUse == 0 {
+			return l.Until
+		}
+	}
+	return 0
+}
+
+// isKeyOfLease says whether a lease has the key, and not only lock delays.
+func (m *model) isKeyOfLease(p *modelPool, key string) bool {
+	return slices.ContainsFunc(m.leases, func(l *modelLease) bool { return l.Type == p.Type && l.Key == key })
+}
+
+// freeFor is how many units p may still grant to r.
+func (p *modelPool) freeFor(r *modelRequest) int {
+	free := p.limit - p.inUse - p.locked
+	if r.Overcommit {
+		free += p.Overcommit
+	}
+	if p.Units == 0 {
+		free = min(free, len(p.free))
+	}
+	return free
 }
 
 // reason is why r waits, for people.
@@ -253,23 +342,25 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 		return "joined"
 	}
 	first := p.first()
-	free := p.limit - p.inUse - p.locked
-	if r.Overcommit {
-		free += p.Overcommit
-	}
-	if p.Units == 0 {
-		free = min(free, len(p.free))
-	}
+	free := p.freeFor(r)
 	pause, paused := m.pauses[p.Type]
 	switch {
 	case paused && !r.Overcommit:
 		return "paused: " + pause.Reason
+	case p.keys[r.Key] > 0 && !m.isKeyOfLease(p, r.Key):
+		locks := m.locksOf(p)
+		locks = slices.DeleteFunc(locks, func(l Locked) bool { return l.Key != r.Key })
+		return lockedUntil(locks[len(locks)-1].Until)
 	case p.keys[r.Key] > 0:
 		return "key"
+	case free <= 0 && m.fitsAfterLocks(p, r) > 0:
+		return lockedUntil(m.fitsAfterLocks(p, r))
 	case free <= 0:
 		return "full"
 	case p.due() > m.now && !r.Overcommit && (first == nil || p.fits(first)):
 		return "paced"
+	case !p.fits(r) && (r == first || !r.active || r.missed) && m.fitsAfterLocks(p, r) > 0:
+		return lockedUntil(m.fitsAfterLocks(p, r))
 	case !p.fits(r) && (r == first || !r.active || r.missed):
 		return fmt.Sprint("wants ", r.units)
 	case !r.active || r.missed:
@@ -302,7 +393,7 @@ func (m *sim) status() {
 	if st.Estimate < 0 || st.Estimate > st.EstimateMax {
 		m.failf("estimate %v to %v", st.Estimate, st.EstimateMax)
 	}
-	if st.Reason != m.reason(p, r) {
+	if !m.waitsBecause(p, r, st.Reason) {
 		m.failf("%s waits because of %q, want %q", r.ID, st.Reason, m.reason(p, r))
 	}
 	if !ok || st.State != want.State || st.Place != want.Place || st.Length != want.Length || st.InUse != want.InUse ||

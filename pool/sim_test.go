@@ -78,7 +78,7 @@ func TestSimulation(t *testing.T) {
 		ErrUnknownRequest.Error(), ErrNotQueued.Error(),
 		ErrNoCost.Error(), ErrNoOvercommit.Error(), ErrListed.Error(), ErrStale.Error(), ErrNoRoom.Error(), ErrLost.Error(),
 		"joined", "superseded", "coalesced", "promoted",
-		"overcommitted", "grown", "shrunk", "a growth would take what is next",
+		"overcommitted", "grown", "shrunk", "a growth would take what is next", "a waiter waits for a lock delay",
 	} {
 		if seen[what] < least {
 			t.Errorf("%q happened %d times: the simulation does not try it", what, seen[what])

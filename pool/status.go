@@ -93,9 +93,10 @@ func (g *ledger) prospect(r *request) Status {
 // describe returns the status of r at a place of a queue of that length.
 func (g *ledger) describe(r *request, place, length int) Status {
 	p := r.pool
+	before := p.before(place)
 	st := p.status(r)
-	st.State, st.Place, st.Length, st.Reason = StateQueued, place, length, g.reason(p, r)
-	st.Estimate, st.EstimateMax = g.estimate(p, p.before(place), r)
+	st.State, st.Place, st.Length, st.Reason = StateQueued, place, length, g.reason(p, before, r)
+	st.Estimate, st.EstimateMax = g.estimate(p, before, r)
 	return st
 }
 
@@ -126,6 +127,7 @@ type PoolStatus struct {
 	Overcommit    int            // by how many units that may be exceeded
 	InUse         int            // units that are held, and what is LockDelayed
 	LockDelayed   int            // units that nobody holds, and that are not granted yet; see [Config]
+	LockedFor     time.Duration  // how long until all of them are granted again
 	Waiting       int            // requests that stand in the queue
 	Following     int            // requests that have joined one that does, or a run under way
 	OldestWaiting time.Duration  // how long the first in the queue has waited
@@ -200,7 +202,7 @@ func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStat
 		w.Follows, w.Reason = r.leader.ID, leaseapi.WaitJoined
 		return w
 	}
-	w.Reason = g.reason(p, r)
+	w.Reason = g.reason(p, before, r)
 	w.Estimate, w.EstimateMax = g.estimate(p, before, r)
 	return w
 }
@@ -247,6 +249,9 @@ func (s *Set) totals(p *pool) PoolStatus {
 	}
 	if l, ok := p.held.first(); ok {
 		st.OldestHeld = s.now - l.Granted
+	}
+	if n := len(p.locks); n > 0 {
+		st.LockedFor = p.locks[n-1].Until - s.now
 	}
 	if len(p.queue) > 0 {
 		st.OldestWaiting = s.now - p.queue[0].arrived

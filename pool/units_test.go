@@ -235,7 +235,7 @@ func TestLockDelayCoversUnitsAndKey(t *testing.T) {
 	other := weighs("key", 1)
 	other.Key = "k"
 	must(t, set, 1*s, other)
-	if p := set.Pools(1 * s)[0]; p.InUse != 6 || p.LockDelayed != 6 || p.Waiters[1].Reason != "key" {
+	if p := set.Pools(1 * s)[0]; p.InUse != 6 || p.LockDelayed != 6 || p.Waiters[0].Reason != "lock delay of t-1" || p.Waiters[1].Reason != "lock delay of t-1" {
 		t.Errorf("%+v", p)
 	}
 	set.Advance(15*s - 1)
@@ -276,7 +276,7 @@ func TestMadeUpNamesRunOut(t *testing.T) {
 	p := counted(t, MaxUnits).types["t"]
 	r := &request{Request: Request{Ask: Ask{Count: 2}}, units: 2, pool: p}
 	for free, fits := range map[int]bool{2: true, 1: false, 0: false} {
-		p.locks = lastMadeUp - free
+		p.locks = make([]*lock, lastMadeUp-free)
 		if p.fits(r) != fits {
 			t.Errorf("with %d names left, two fit: %t", free, !fits)
 		}

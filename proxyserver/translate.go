@@ -65,6 +65,9 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 		Overcommit:    p.Overcommit,
 		Leases:        make([]leaseapi.PoolLease, len(p.Leases)),
 	}
+	if p.LockedFor > 0 {
+		wire.LockedFor, wire.LockedUntil = leaseapi.Duration(round(p.LockedFor)), clock.wall(clock.now()+p.LockedFor)
+	}
 	if p.NextGrantIn > 0 {
 		wire.NextGrantAt = clock.wall(clock.now() + p.NextGrantIn)
 	}
@@ -125,9 +128,14 @@ func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 	return wire
 }
 
-// estimates rounds to seconds. What is known stays so: its end is rounded up.
+// estimates rounds to seconds. What is known stays so: its end is rounded up, and so is
+// its beginning if that is the end: then the time is known.
 func estimates(likely, most time.Duration) (wireLikely, wireMost leaseapi.Duration) {
-	return leaseapi.Duration(likely.Truncate(time.Second)), leaseapi.Duration((most + time.Second - 1).Truncate(time.Second))
+	wireMost = leaseapi.Duration((most + time.Second - 1).Truncate(time.Second))
+	if likely == most {
+		return wireMost, wireMost
+	}
+	return leaseapi.Duration(likely.Truncate(time.Second)), wireMost
 }
 
 // oldestLease translates the lease that a waiter waits for longest; nil if none

@@ -29,6 +29,9 @@ func poolTable(pools []leaseapi.Pool) string {
 		}
 		if p.LockDelayed > 0 { // held by nobody, but in use
 			next = strings.TrimPrefix(next+", ", "-, ") + strconv.Itoa(p.LockDelayed) + " with a lock delay"
+			if p.LockedFor > 0 { // not said by an older server
+				next += ", over in " + age(p.LockedFor)
+			}
 		}
 		rows = append(rows, row(p.Type, inUse(p), waiting(p), oldest, next))
 	}

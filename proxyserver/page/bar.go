@@ -30,7 +30,7 @@ func writeState(b *markup.Builder, p pool.PoolStatus) {
 
 // bar writes how much of a pool is in use: as a text, and drawn for those who see
 // it.
-func bar(b *markup.Builder, p pool.PoolStatus) {
+func (v View) bar(b *markup.Builder, p pool.PoolStatus) {
 	whole := max(p.Capacity, p.InUse, 1)
 	b.Put(`<span class="use"><b>{}</b> of {}</span>`, itoa(p.InUse), itoa(p.Limit))
 	if p.Counted {
@@ -46,7 +46,9 @@ func bar(b *markup.Builder, p pool.PoolStatus) {
 	}
 	b.Put(`</svg>`)
 	if p.LockDelayed > 0 {
-		b.Put(` <span class="note">{} not granted again yet</span>`, itoa(p.LockDelayed))
+		b.Put(` <span class="note">{} with a lock delay, over `, itoa(p.LockDelayed))
+		v.in(b, v.Now+p.LockedFor)
+		b.Put(`</span>`)
 	}
 }
 

@@ -55,7 +55,7 @@ func (v View) pools(b *markup.Builder, pools []Pool, after int) {
 		t.row("")
 		t.cell("name", func(b *markup.Builder) { b.Put(`<a href="{}"><bdi>{}</bdi></a>`, PoolPath(p.Type), p.Type) })
 		t.cell("", func(b *markup.Builder) { writeState(b, p.PoolStatus) })
-		t.cell("inuse", func(b *markup.Builder) { bar(b, p.PoolStatus) })
+		t.cell("inuse", func(b *markup.Builder) { v.bar(b, p.PoolStatus) })
 		t.text("num", itoa(p.Waiting))
 		t.cell("num", func(b *markup.Builder) { v.oldestWait(b, p.PoolStatus) })
 		t.cell("num", p.Waits.write)

@@ -147,7 +147,7 @@ func TestNoOtherHost(t *testing.T) {
 // the bar shows a limit below the capacity.
 func TestUnitsAndKeys(t *testing.T) {
 	p := page.Pool{PoolStatus: pool.PoolStatus{
-		Type: "mem", Counted: true, Unit: "1Mi", Capacity: 8192, Limit: 6000, InUse: 928, Waiting: 1,
+		Type: "mem", Counted: true, Unit: "1Mi", Capacity: 8192, Limit: 6000, InUse: 928, LockDelayed: 512, LockedFor: 14 * time.Second, Waiting: 1,
 		Leases:  []pool.Lease{{Name: "mem-1", Owner: "holder<", Units: 928, Ask: pool.Ask{Key: "obj<1", Overcommit: true}}},
 		Waiters: []pool.WaiterStatus{{ID: "w", Place: 1, Units: 512, Key: "obj<1", KeyHolder: "holder<", Reason: "key"}},
 	}}
@@ -160,7 +160,7 @@ func TestUnitsAndKeys(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	if got := text(made, "state"); !strings.Contains(got, "<b>928</b> of 6000") || !strings.Contains(got, "units of 1Mi") ||
-		!strings.Contains(got, "limit 6000, capacity 8192") || !strings.Contains(got, `class="limit" x="73.2"`) {
+		!strings.Contains(got, "limit 6000, capacity 8192") || !strings.Contains(got, "512 with a lock delay, over <time") || !strings.Contains(got, ">in 14 s</time>") || !strings.Contains(got, `class="limit" x="73.2"`) {
 		t.Errorf("%s", got)
 	}
 }

@@ -32,7 +32,7 @@ func (v View) poolState(b *markup.Builder, p Pool) {
 	b.Put(`<dl class="facts"><div><dt>State</dt><dd>`)
 	writeState(b, p.PoolStatus)
 	b.Put(`</dd></div><div class="wide"><dt>In use</dt><dd>`)
-	bar(b, p.PoolStatus)
+	v.bar(b, p.PoolStatus)
 	b.Put(`</dd></div><div><dt>Waiting</dt><dd>{}</dd></div><div><dt>Oldest wait</dt><dd>`, itoa(p.Waiting))
 	v.oldestWait(b, p.PoolStatus)
 	b.Put(`</dd></div><div><dt>Waits, last day (p50 / p95)</dt><dd>`)

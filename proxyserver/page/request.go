@@ -62,7 +62,7 @@ func (v View) queued(b *markup.Builder, r Request) {
 		b.Put(`</dd></div>`)
 	}
 	b.Put(`<div class="wide"><dt>In use</dt><dd>`)
-	bar(b, r.Pool)
+	v.bar(b, r.Pool)
 	b.Put(`</dd></div><div class="wide"><dt>Owner</dt><dd>`)
 	writeOwner(b, r.Owner)
 	b.Put(`</dd></div>`)
