@@ -3,6 +3,7 @@ package proxyserver
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -48,7 +49,14 @@ func (h *handler) breakLease(c caller, req leaseapi.BreakRequest) (leaseapi.Brea
 	if err != nil {
 		return leaseapi.BreakReply{}, err
 	}
-	h.logOperation(c, "break", "name", req.Name, "generation", l.Generation, "reason", req.Reason, "now", req.Now)
+	log := changeLog{h.log, t.clock}
+	switch {
+	case l.Type == "": // by an earlier copy of req
+	case ended:
+		log.lease("broken", l, slogBy(c), slog.Duration("held", round(-t.clock.until(l.Granted))), slog.String("reason", l.Broken))
+	default:
+		log.lease("breaking", l, slogBy(c), slog.Duration("ends_in", round(t.clock.until(l.Ends()))), slog.String("reason", l.Broken))
+	}
 	reply := leaseapi.BreakReply{Lease: poolLease(t.clock, l, false), Ended: ended}
 	if ended && locked.Until > 0 {
 		reply.FreeIn = leaseapi.Duration(round(max(0, t.clock.until(locked.Until))))

@@ -18,8 +18,9 @@ type changeLog struct {
 	clock clock
 }
 
-// changes writes a line for every grant and every end of a lease that became
-// durable.
+// changes writes a line for each grant, each end of a lease and of a wait without one, and
+// what else holders did to leases and limits, when it is durable. What an operator did has
+// a line where it is done, which says by whom.
 func (l changeLog) changes(changes []pool.Change) {
 	if !l.Enabled(context.Background(), slog.LevelInfo) {
 		return
@@ -34,8 +35,6 @@ func (l changeLog) changes(changes []pool.Change) {
 			if c.Lease.Units != c.Before {
 				l.lease("resized", c.Lease, slog.Int("units", c.Lease.Units), slog.Int("before", c.Before))
 			}
-		case pool.Broken:
-			l.lease("breaking", c.Lease, slog.String("reason", c.Lease.Broken), slog.Duration("ends_in", round(l.clock.until(c.Lease.Ends()))))
 		case pool.Done:
 			l.end(c)
 		case pool.Dropped:
@@ -46,10 +45,6 @@ func (l changeLog) changes(changes []pool.Change) {
 			if c.Moved {
 				l.limitMoved(*c.Reports)
 			}
-		case pool.Paused:
-			l.Info("paused", "type", c.Pause.Type, "reason", c.Pause.Reason)
-		case pool.Resumed:
-			l.Info("resumed", "type", c.Pause.Type, "paused", round(l.clock.now()-c.Pause.Since))
 		}
 	}
 }
@@ -74,6 +69,7 @@ func (l changeLog) drop(c *pool.Change) {
 	waited := slog.Duration("waited", round(c.Took))
 	why := c.WaitEnd()
 	switch why {
+	case pool.WaitRemoved: // by an operator
 	case pool.WaitTimedOut, pool.WaitCancelled, pool.WaitSuperseded:
 		l.request(string(why), *c.Request, waited)
 	case pool.WaitCoalesced:
@@ -118,6 +114,9 @@ func (l changeLog) grant(c *pool.Change) {
 func (l changeLog) end(c *pool.Change) {
 	held := slog.Duration("held", round(c.Took))
 	if c.Reason.Broken() {
+		if c.Lease.Granted+c.Took < c.Lease.Ends() {
+			return // by an operator, at once
+		}
 		l.lease("broken", c.Lease, held, slog.String("reason", c.Lease.Broken))
 		return
 	}

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -24,9 +25,5 @@ func checkReason(reason string) error {
 	return leaseapi.CheckReason(reason)
 }
 
-// logOperation notes who did it; without tokens nobody knows.
-func (h *handler) logOperation(c caller, what string, attrs ...any) {
-	if c.token != "" {
-		h.log.Info(what, append([]any{"by", c.token}, attrs...)...)
-	}
-}
+// slogBy is who did it; without tokens nobody knows.
+func slogBy(c caller) slog.Attr { return slogText("by", c.token) }

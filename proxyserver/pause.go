@@ -34,7 +34,7 @@ func (h *handler) pause(c caller, req leaseapi.PauseRequest) (leaseapi.PauseRepl
 		return err
 	})
 	if err == nil {
-		h.logOperation(c, "pause", "type", req.Type, "reason", req.Reason)
+		h.log.Info("paused", slogBy(c), "type", req.Type, "reason", req.Reason)
 	}
 	return pauseReply(t.clock, req.Type, pause), err
 }
@@ -56,12 +56,8 @@ func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (l
 		pause, err = set.Resume(now, req.Type)
 		return err
 	})
-	if err == nil {
-		attrs := []any{"type", req.Type}
-		if reason != "" {
-			attrs = append(attrs, "reason", reason)
-		}
-		h.logOperation(c, "resume", attrs...)
+	if err == nil && pause != (pool.Pause{}) {
+		h.log.Info("resumed", slogBy(c), "type", req.Type, "paused", round(-t.clock.until(pause.Since)), slogText("reason", reason))
 	}
 	return pauseReply(t.clock, req.Type, pause), err
 }

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -39,15 +40,18 @@ func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) 
 // succeeds, too.
 func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (leaseapi.RemoveReply, error) {
 	var removed pool.Request // zero: an earlier copy of req removed it
-	err := h.term().attempt(func(set *pool.Set, now time.Duration) (err error) {
+	var at pool.Place
+	t := h.term()
+	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
+		at, _ = set.Place(now, req.RequestID)
 		removed, err = set.Remove(now, req.RequestID, req.Reason)
 		if already, ok := errors.AsType[*pool.RemovedError](err); ok && already.Reason == req.Reason {
 			return nil
 		}
 		return err
 	})
-	if err == nil {
-		h.logOperation(c, "remove", "request_id", req.RequestID, "reason", req.Reason)
+	if err == nil && removed.ID != "" {
+		changeLog{h.log, t.clock}.request("removed", removed, slogBy(c), slog.String("reason", req.Reason), slog.Duration("waited", round(at.Waited)))
 	}
 	token, owner := pool.SplitOwner(removed.Owner)
 	return leaseapi.RemoveReply{RequestID: req.RequestID, Type: removed.Type, Owner: owner, Token: token, Count: removed.Count}, err
