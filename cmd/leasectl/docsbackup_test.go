@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The script of Operating makes a backup of a server that was set up as the same page says,
+// with TLS and tokens and without any variable, as cron runs it. When it fails, it says so with
+// its exit code, too, and the last backup stays.
+func TestDocsBackup(t *testing.T) {
+	t.Parallel()
+	program, err := exec.LookPath("leasectl") // this test binary
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := allDocBlocks(t)
+	i := slices.IndexFunc(blocks, func(b docBlock) bool { return b.file() == "backup-leases.sh" })
+	if i < 0 {
+		t.Fatal("no page has a backup-leases.sh")
+	}
+	etc, backups := t.TempDir(), t.TempDir()
+	if err := writeCertificate(filepath.Join(etc, "tls.crt"), filepath.Join(etc, "tls.key"), time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	const secret = "a-secret-0123456789"
+	writeDocFile(t, etc, "tokens", "alice "+secret+" admin\n", 0o600)
+	writeDocFile(t, etc, "admin-token", secret+"\n", 0o600)
+	w := newWorldOf(t, program, "--listen", "127.0.0.1:0", "--pool", "install=1", "--data", t.TempDir(),
+		"--tokens", filepath.Join(etc, "tokens"), "--tls-cert", filepath.Join(etc, "tls.crt"), "--tls-key", filepath.Join(etc, "tls.key"))
+	address := regexp.MustCompile(`listening on https://([^ "]+)`)
+	w.await("the proxy to listen on a port", func() bool { return address.MatchString(w.log.String()) })
+
+	script := strings.NewReplacer("HOST:8370", address.FindStringSubmatch(w.log.String())[1], "/etc/leasectl", etc, "/backup", backups).Replace(blocks[i].text)
+	run := func() (string, error) {
+		cmd := exec.Command("sh", "-c", script)
+		cmd.Env = []string{"PATH=" + filepath.Dir(w.program), "LEASECTL_STATE_DIR=" + t.TempDir()}
+		if coverage := os.Getenv("GOCOVERDIR"); coverage != "" {
+			cmd.Env = append(cmd.Env, "GOCOVERDIR="+coverage)
+		}
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	backup := filepath.Join(backups, "leases.db")
+	if out, err := run(); err != nil || out != "" {
+		t.Fatalf("%v: %s\n%s", err, out, w.log)
+	}
+	if info, err := os.Stat(backup); err != nil || info.Size() == 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+	writeDocFile(t, etc, "admin-token", "another-secret-0123456789\n", 0o600)
+	if out, err := run(); err == nil || !strings.Contains(out, "leasectl: backup: ") {
+		t.Errorf("a backup that fails: %v, %q", err, out)
+	}
+	if info, err := os.Stat(backup); err != nil || info.Size() == 0 {
+		t.Errorf("the last backup: %v, %v", info, err)
+	}
+}
