@@ -158,6 +158,16 @@ func TestAction(t *testing.T) {
 			t.Error(again)
 		}
 	})
+	t.Run("takes what the pool gives if nobody says how much", func(t *testing.T) {
+		s := serve(t, "--config", write(t, filepath.Join(t.TempDir(), "pools.yaml"), "resources: [{type: mem, units: 4096, unknown: 512}]\n"))
+		r := newRunner(t, map[string]string{"type": "mem", "proxy": s.url})
+		r.main(0)
+		if n := s.inUse("mem"); n != 512 {
+			t.Errorf("%d units in use, want the pool's unknown", n)
+		}
+		r.post()
+		s.awaitIdle("mem")
+	})
 	t.Run("leaves the queue when the job is cancelled", func(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 			holder := newRunner(t, inputs("type", "full"))
