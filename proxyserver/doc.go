@@ -55,7 +55,7 @@
 //     which refuses every call with a notLeaderError.
 //   - connections.go, browser.go, answersize.go and poolpages.go bound what the front
 //     takes and gives: how many connections, from whom, and how much in one answer.
-//   - log.go, metrics.go, warnings.go and certificate.go: what operators are told. Package
+//   - log.go, errorlog.go, metrics.go, warnings.go and certificate.go: what operators are told. Package
 //     metrics counts.
 //   - storewatch.go, commit.go and waiters.go: decisions are committed in batches, and then
 //     delivered to those who wait.

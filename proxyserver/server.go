@@ -126,7 +126,7 @@ func (s *Server) initHTTP(log *slog.Logger) {
 	s.http = http.Server{
 		Handler:     &s.handler,
 		Protocols:   &onlyHTTP1,
-		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog:    newErrorLog(log),
 		ConnState:   s.connState,
 		ConnContext: s.handler.connections.context,
 		// No WriteTimeout and no ReadTimeout: both would cut a long wait. The
@@ -193,7 +193,8 @@ func (s *Server) idOfStore() func() string {
 	return func() string { return id }
 }
 
-// ServeHTTP implements [http.Handler].
+// ServeHTTP implements [http.Handler]. It answers one call as [Server.Serve] does, without the bounds
+// on connections and their time: tests use it, and nobody else.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // SetTokens makes tokens those that count from the next request on; nil makes

@@ -50,6 +50,8 @@ var wireMutants = []mutant{
 		"./holder", "TestResize", false},
 	{"a peak is told of the next lease too", "holder/owed.go", "ending := h.endings.of(o.RequestID)\n", "ending := h.endings.of(o.RequestID)\n\t\tfor _, e := range h.endings.byRequest {\n\t\t\tending = e\n\t\t}\n",
 		"./holder", "TestPeakGoesWithRelease", false},
+	{"a probe that goes without a word is a warning", "proxyserver/errorlog.go", `case "EOF", `, `case `,
+		"./proxyserver", "TestHandshakesThatFail", false},
 	{"a lease that an operator ends at once is two lines of the log", "proxyserver/log.go", "if c.Lease.Granted+c.Took < c.Lease.Ends() {", "if false {",
 		"./cmd/leasectl", "TestScripts/server_tokens", false},
 	{"a job whose name begins like ours is ours", "holder/ask.go", `q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner)`, `len(q.Reason) > len(l.record.Owner) && q.Reason[:len("key held by job-1")] == leaseapi.WaitKey+leaseapi.HeldBy+l.record.Owner`,
