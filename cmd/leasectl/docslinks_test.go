@@ -84,6 +84,7 @@ func anchors(text string) map[string]bool {
 var foreignFlags = map[string]string{
 	"auto-compaction-retention": "etcd", "quota-backend-bytes": "etcd", "prefix": "etcdctl",
 	"pretty-format": "lease__cat", "no-sandbox": "chromium",
+	"lock-wait-timeout": "buildkite-agent",
 }
 
 // The command lines and flags that stand in the text of a page exist.
