@@ -30,9 +30,10 @@
 //
 // Giving back is three steps under the handle's lock: the record says that the
 // leases are owed; the proxy is told; the handle goes. A kill in between leaves
-// a handle that says what it owes, and the next release of it settles that. giveBack has
-// the lock and the journal entry, releaseHandle the record, releaseOwed takes what is owed
-// one by one, and send tells the proxy and notes what came of it.
+// a handle that says what it owes, and the next release of it settles that.
+// giveBack has the lock and the journal entry, releaseHandle the record,
+// releaseOwed takes what is owed one by one, and send tells the proxy and notes
+// what came of it.
 //
 // A lease that several commands of a machine hold together is a plain one behind a
 // handle of its own. Its record ([lockfile.Shared]) says who uses it and what each

@@ -63,9 +63,10 @@ func safeAgain(r lockfile.Record) bool {
 }
 
 // releaseOwed sends the releases of what tx's record owes, oldest first, up to the first
-// that decide does not let go, and takes each off the record when it is answered. What
-// the proxy does not confirm, nor ever will, stays as unconfirmed, and is not sent
-// again. The caller writes the record.
+// that decide does not let go or that fails, and takes each off the record when it is
+// answered. All are decided before the first is sent, so that one write of the record
+// notes which may have been sent. What the proxy does not confirm, nor ever will, stays
+// as unconfirmed, and is not sent again. The caller writes the record in the end.
 func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decision) (released []string, failed error) {
 	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
 	var proxies []string // to which the first of sendable go
@@ -135,7 +136,8 @@ func splitUnconfirmed(owed []lockfile.Owed) (sendable, unconfirmed []lockfile.Ow
 // cannot be sent.
 type decision func(ctx context.Context, o lockfile.Owed) (proxy string, err error)
 
-// toItsProxy is the decision to send a release to the proxy that the lease is from.
+// toItsProxy is the decision to send a release to the proxy that the lease is from, or to
+// the one that the user named in its place.
 func (h *Holder) toItsProxy(_ context.Context, o lockfile.Owed) (proxy string, err error) {
 	if proxy = h.dialer.proxyOf(o.Proxy); proxy == "" {
 		return "", fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", describeOwed(o))
@@ -180,7 +182,7 @@ func (h *Holder) mayBeAnothers(ctx context.Context, o lockfile.Owed, proxy strin
 // leaves out those that were given back before. The names that were released are returned
 // beside an error, too. held is the path of the handle whose lock the caller holds; "" is
 // none.
-func (h *Holder) send(ctx context.Context, held string, proxy string, o *lockfile.Owed) (released []string, err error) {
+func (h *Holder) send(ctx context.Context, held, proxy string, o *lockfile.Owed) (released []string, err error) {
 	store := h.dialer.storeOf(o.Store, proxy)
 	if !bare(o.Leases) {
 		return h.sendNow(ctx, proxy, o, store)
@@ -241,6 +243,9 @@ func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, st
 	if err != nil {
 		return nil, err
 	}
+	if err := h.hasStore(ctx, client, proxy, *o); err != nil {
+		return nil, fmt.Errorf("release %s: %w", describeOwed(*o), err)
+	}
 	if !o.Unsent && bare(o.Leases) {
 		client.ReleaseAttempted(o.Names())
 	}
@@ -260,6 +265,24 @@ func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, st
 	h.history.noteGivenBack(ctx, o.Leases, store, o.RequestID)
 	h.unlist(ctx, *o, store, o.Leases)
 	return reply.Released, nil
+}
+
+// hasStore is nil unless the user has named another proxy than the one that granted what
+// is owed, and that one has another store: its names and generations are of other leases.
+func (h *Holder) hasStore(ctx context.Context, client *proxyclient.Client, proxy string, o lockfile.Owed) error {
+	name, err := h.dialer.name(proxy)
+	if err != nil || o.Proxy == "" || o.Proxy == name || o.Store == "" || !isStoreID(o.Store) {
+		return err
+	}
+	if client.Store() == "" {
+		if _, err := client.Capabilities(ctx); err != nil {
+			return err
+		}
+	}
+	if store := client.Store(); store != "" && store != o.Store {
+		return fmt.Errorf("it is not of %s, which has another store, but of %s: leave --proxy out", proxy, o.Proxy)
+	}
+	return nil
 }
 
 // unlist takes leases that were owed out of their list. They are given back already, so

@@ -89,12 +89,12 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 	named := false // what was granted is known by name, and dealt with
 	if handle, err := lockfile.OpenHandle(in.Handle); err == nil {
 		done, named, err = s.settleHandle(ctx, handle, in)
-		// An exec needs its handle no more: one that is spoiled is as none.
-		spoiled := isUnread(err) && !errors.Is(err, lockfile.ErrNewer)
-		if err != nil && !(spoiled && in.Kind == lockfile.KindExec) {
+		// An exec that is dead needs its handle no more: one that cannot be read is as none.
+		unread := isUnread(err) && !errors.Is(err, lockfile.ErrNewer)
+		if err != nil && !(unread && in.Kind == lockfile.KindExec) {
 			return done, err
 		}
-	}
+	} // else no handle can be at that path
 	if named || in.Kind == lockfile.KindRelease || done.unconfirmed {
 		if len(done.kept) == 0 && !done.unconfirmed {
 			s.h.keepers.dismiss(in.Request) // it may be what was killed

@@ -31,7 +31,7 @@ type acquisition struct {
 	oneByOne bool
 	unwatch  func() // ends the questions about the attempt under way; nil: there are none
 
-	// What the proxy said.
+	// What is known of the proxy.
 	last     attempt
 	lastWord error            // its last answer, as an error; nil: none yet
 	place    *leaseapi.Queued // its last answer about the queue

@@ -30,8 +30,8 @@ type testimony struct {
 
 	warned bool // that the log cannot be read
 
-	// Of following; to be read when that is over.
-	found holder.Outcome // in the log; zero: nothing
+	// found is what following saw in the log, to be read when that is over; zero: nothing.
+	found holder.Outcome
 	// told is the word that needs no report of its own: the proxy has it, or the lease
 	// had it from the beginning, so that an early release took it along. Empty: none.
 	told string
