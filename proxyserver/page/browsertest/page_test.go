@@ -143,7 +143,7 @@ func TestKeyboardOnly(t *testing.T) {
 	s := serve(t, "install=1")
 	w := open(t, s, 1100)
 	w.visit("/")
-	w.run(chromedp.WaitVisible(`input[name=token]`), chromedp.KeyEvent(adminToken), chromedp.KeyEvent(kb.Enter)) // the field has the focus
+	w.run(chromedp.WaitVisible(`input[name=token]:focus`), chromedp.KeyEvent(adminToken), chromedp.KeyEvent(kb.Enter))
 	w.shows("h1", "Pools")
 	focus := func() string {
 		return eval[string](w, `document.activeElement.innerText || document.activeElement.name || ""`)
@@ -172,7 +172,7 @@ func TestKeyboardOnly(t *testing.T) {
 	if got := focus(); got != "Pause…" {
 		t.Errorf("after a change %q has the focus", got)
 	}
-	w.run(chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(`input[name=reason]`), chromedp.KeyEvent("by keyboard"), chromedp.KeyEvent(kb.Enter))
+	w.run(chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(`input[name=reason]:focus`), chromedp.KeyEvent("by keyboard"), chromedp.KeyEvent(kb.Enter))
 	w.shows("#state", "by keyboard")
 }
 
