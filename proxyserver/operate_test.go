@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,6 +60,28 @@ func TestBreakWire(t *testing.T) {
 	}
 	if n := p.inUse(); n != 2 {
 		t.Errorf("%d leases are held, want 2", n)
+	}
+}
+
+// The log of a server that hears of a removal only from a later copy says by whom, too: the
+// server that removed the waiter may have died before it could say so.
+func TestCopyOfRemovalIsLogged(t *testing.T) {
+	dir := t.TempDir()
+	const removal = `{"request_id":"w","reason":"drill"}`
+	p, red, _, ops := startWithTokens(t, durable(t, dir, 1))
+	red.granted("type=q&request_id=r")
+	red.later(t.Context(), "type=q&request_id=w")
+	red.waitingFor(1)
+	decode[leaseapi.RemoveReply](t, ops.do("POST", leaseapi.PathRemove, removal), 200)
+	p.stop()
+
+	log := new(logText)
+	opts := durable(t, dir, 1)
+	opts.Log = slog.New(slog.NewTextHandler(log, nil))
+	_, _, _, ops = startWithTokens(t, opts)
+	decode[leaseapi.RemoveReply](t, ops.do("POST", leaseapi.PathRemove, removal), 200)
+	if want := "msg=removed by=ops request_id=w reason=drill\n"; !strings.Contains(log.String(), want) {
+		t.Errorf("no line %s in %s", want, log)
 	}
 }
 

@@ -50,7 +50,11 @@ func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (leaseapi.RemoveR
 		}
 		return err
 	})
-	if err == nil && removed.ID != "" {
+	switch {
+	case err != nil:
+	case removed.ID == "": // perhaps another server did, and died before it could say so
+		h.log.Info("removed", slogBy(c), "request_id", req.RequestID, "reason", req.Reason)
+	default:
 		changeLog{h.log, t.clock}.request("removed", removed, slogBy(c), slog.String("reason", req.Reason), slog.Duration("waited", round(at.Waited)))
 	}
 	token, owner := pool.SplitOwner(removed.Owner)
