@@ -85,7 +85,7 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 	}
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	client, err := h.dialer.dial(ctx, h.dialer.proxyOf(r.Proxy))
+	client, err := h.dialer.dialRecorded(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -128,16 +128,21 @@ func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.D
 		return err
 	}
 	h.sayEnded(over)
+	var errs []error
 	for _, o := range owed {
+		if err := h.ofNamedProxy(o); err != nil {
+			errs = append(errs, err)
+			continue
+		}
 		request := h.releaseRequest(o)
 		request.Delay = leaseapi.Duration(delay)
 		reply, err := client.Release(ctx, request)
 		if err != nil {
-			return fmt.Errorf("release %s: %w", describeOwed(o), err)
+			return errors.Join(append(errs, fmt.Errorf("release %s: %w", describeOwed(o), err))...)
 		}
 		h.sayPutOff("the proxy", o.Names(), slices.Concat(reply.Over, reply.Stale), delay)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // sayPutOff says who releases which of names later: not those that are over.

@@ -2,10 +2,12 @@ package holder
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -143,6 +145,35 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	}
 	d.clients[name] = client
 	return client, nil
+}
+
+// dialFor is dial for a call about what was recorded to be of a proxy and a store. It is
+// an error if the user has named another proxy, which has another store: the names and
+// generations that were recorded are of other leases there.
+func (d *dialer) dialFor(ctx context.Context, proxy, recorded, store string) (*proxyclient.Client, error) {
+	client, err := d.dial(ctx, proxy)
+	if err != nil {
+		return nil, err
+	}
+	name, err := d.name(proxy)
+	if err != nil || sameProxy(recorded, name) || store == "" || !isStoreID(store) {
+		return client, err
+	}
+	if client.Store() == "" {
+		if _, err := client.Capabilities(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if asked := client.Store(); asked != "" && asked != store {
+		return nil, fmt.Errorf("the lease is not of %s, which has another store, but of %s: leave --proxy out", name, recorded)
+	}
+	return client, nil
+}
+
+// dialRecorded is dialFor to the proxy of a record, or to the one that the user named in
+// its place.
+func (d *dialer) dialRecorded(ctx context.Context, r lockfile.Record) (*proxyclient.Client, error) {
+	return d.dialFor(ctx, d.proxyOf(r.Proxy), r.Proxy, r.Store)
 }
 
 // token reads the token that the proxy asks for; "" is none.

@@ -64,12 +64,11 @@ func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released [
 	if err != nil {
 		return nil, err
 	}
-	store := h.dialer.storeOf("", h.dialer.URL)
 	h.sayEnded(over)
 	errs := []error{h.unlistEnded(ctx, n, over)}
 	for _, o := range owed {
-		if o.Store != store && isStoreID(o.Store) && isStoreID(store) {
-			errs = append(errs, fmt.Errorf("release %s: it is from another store than that of %s: name its proxy with --proxy", describeOwed(o), h.dialer.URL))
+		if err := h.ofNamedProxy(o); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		sent := o // which send changes
@@ -81,6 +80,16 @@ func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released [
 		}
 	}
 	return released, errors.Join(errs...)
+}
+
+// ofNamedProxy is nil unless what is owed, by what a list says, is of another store than
+// that of the proxy that the user named.
+func (h *Holder) ofNamedProxy(o lockfile.Owed) error {
+	store := h.dialer.storeOf("", h.dialer.URL)
+	if o.Store == store || !isStoreID(o.Store) || !isStoreID(store) {
+		return nil
+	}
+	return fmt.Errorf("release %s: it is from another store than that of %s: name its proxy with --proxy", describeOwed(o), h.dialer.URL)
 }
 
 // unlistEnded takes the names that are over out of the list that they stand in.
@@ -103,7 +112,7 @@ func (h *Holder) unlistEnded(ctx context.Context, n Named, over []ended) error {
 func (h *Holder) Renew(ctx context.Context, r lockfile.Record, ttl time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()
-	client, err := h.dialer.dial(ctx, h.dialer.proxyOf(r.Proxy))
+	client, err := h.dialer.dialRecorded(ctx, r)
 	if err != nil {
 		return 0, err
 	}

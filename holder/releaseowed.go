@@ -239,11 +239,8 @@ func (h *Holder) handleOf(o lockfile.Owed, store string) (handle lockfile.Handle
 
 // sendNow is send without a look at what was given back before.
 func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, store string) ([]string, error) {
-	client, err := h.dialer.dial(ctx, proxy)
+	client, err := h.dialer.dialFor(ctx, proxy, o.Proxy, o.Store)
 	if err != nil {
-		return nil, err
-	}
-	if err := h.hasStore(ctx, client, proxy, *o); err != nil {
 		return nil, fmt.Errorf("release %s: %w", describeOwed(*o), err)
 	}
 	if !o.Unsent && bare(o.Leases) {
@@ -265,24 +262,6 @@ func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, st
 	h.history.noteGivenBack(ctx, o.Leases, store, o.RequestID)
 	h.unlist(ctx, *o, store, o.Leases)
 	return reply.Released, nil
-}
-
-// hasStore is nil unless the user has named another proxy than the one that granted what
-// is owed, and that one has another store: its names and generations are of other leases.
-func (h *Holder) hasStore(ctx context.Context, client *proxyclient.Client, proxy string, o lockfile.Owed) error {
-	name, err := h.dialer.name(proxy)
-	if err != nil || o.Proxy == "" || o.Proxy == name || o.Store == "" || !isStoreID(o.Store) {
-		return err
-	}
-	if client.Store() == "" {
-		if _, err := client.Capabilities(ctx); err != nil {
-			return err
-		}
-	}
-	if store := client.Store(); store != "" && store != o.Store {
-		return fmt.Errorf("it is not of %s, which has another store, but of %s: leave --proxy out", proxy, o.Proxy)
-	}
-	return nil
 }
 
 // unlist takes leases that were owed out of their list. They are given back already, so

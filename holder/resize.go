@@ -31,7 +31,7 @@ func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (u
 		if err := resizable(handle, tx.Record); err != nil {
 			return err
 		}
-		client, err := h.dialer.dial(ctx, h.dialer.proxyOf(tx.Proxy))
+		client, err := h.dialer.dialRecorded(ctx, tx.Record)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestDetectOwner", false},
 	{"reacquire wants a type where acquire went on without a lease", "cmd/leasectl/acquire.go", "o.typeless = proxy == \"\" || o.optional", "o.typeless = false",
 		"./cmd/leasectl", "TestScripts/reacquire", false},
-	{"a lease is released at a proxy with another store", "holder/releaseowed.go", "store != \"\" && store != o.Store", "store == \"none\"",
+	{"a lease is released at a proxy with another store", "holder/dial.go", "asked != \"\" && asked != store", "asked == \"none\"",
 		"./cmd/leasectl", "TestScripts/other_store", false},
 	{"an optional lease fails for what the pool can never grant", "holder/errors.go", "[]error{ErrInvalid, ErrHeld,", "[]error{ErrInvalid, proxyclient.ErrNeverGranted, ErrHeld,",
 		"./cmd/leasectl", "TestScripts/units", false},
