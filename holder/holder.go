@@ -90,10 +90,6 @@ func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client
 	return h.dialer.running(ctx, proxy)
 }
 
-// ProxyOf returns the proxy that the leases of a handle were got from, unless
-// the user named another just now; "" if nothing does.
-func (h *Holder) ProxyOf(r lockfile.Record) string { return h.dialer.proxyOf(r.Proxy) }
-
 // ownerOf is who holds a lease: the owner that its record or request names, else the one
 // of this run.
 func (h *Holder) ownerOf(named string) string {

@@ -179,6 +179,16 @@ func (h *Holder) owedOf(ctx context.Context, n Named) (owed []lockfile.Owed, ove
 	return owed, over, nil
 }
 
+// ofNamedProxy is nil unless what is owed, by what a list says, is of another store than
+// that of the proxy that the user named.
+func (h *Holder) ofNamedProxy(o lockfile.Owed) error {
+	store := h.dialer.storeOf("", h.dialer.URL)
+	if o.Store == store || !isStoreID(o.Store) || !isStoreID(store) {
+		return nil
+	}
+	return fmt.Errorf("release %s: it is from another store than that of %s: name its proxy with --proxy", describeOwed(o), h.dialer.URL)
+}
+
 // anyStoreID tells whether some of the names are known from a store with an id.
 func (n Named) anyStoreID() bool {
 	for _, grants := range n.history {

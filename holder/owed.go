@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -94,6 +95,12 @@ func describeOwed(o lockfile.Owed) string {
 		return "request " + o.RequestID
 	}
 	return strings.Join(o.Names(), ", ")
+}
+
+// ProxyOf returns the proxy that the leases of a handle were got from, or to which it
+// owes some, unless the user named another just now; "" if nothing does.
+func (h *Holder) ProxyOf(r lockfile.Record) string {
+	return h.dialer.proxyOf(cmp.Or(r.Proxy, proxyOwed(r)))
 }
 
 // proxyOwed is the first proxy that something of a record is to be released at.

@@ -84,7 +84,8 @@ func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error
 	if in.Kind == lockfile.KindExec {
 		dead = in.Request
 	}
-	return r.forgetOwed(ctx, handle, dead, func(o lockfile.Owed) bool { return o.RequestID == in.Request })
+	all := in.Kind == lockfile.KindRelease && in.Request == "" // of a handle that only owed
+	return r.forgetOwed(ctx, handle, dead, func(o lockfile.Owed) bool { return all || o.RequestID == in.Request })
 }
 
 func (r *recovery) did(in lockfile.Intent, done settlement, result Result) {

@@ -3,7 +3,6 @@ package holder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -80,16 +79,6 @@ func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released [
 		}
 	}
 	return released, errors.Join(errs...)
-}
-
-// ofNamedProxy is nil unless what is owed, by what a list says, is of another store than
-// that of the proxy that the user named.
-func (h *Holder) ofNamedProxy(o lockfile.Owed) error {
-	store := h.dialer.storeOf("", h.dialer.URL)
-	if o.Store == store || !isStoreID(o.Store) || !isStoreID(store) {
-		return nil
-	}
-	return fmt.Errorf("release %s: it is from another store than that of %s: name its proxy with --proxy", describeOwed(o), h.dialer.URL)
 }
 
 // unlistEnded takes the names that are over out of the list that they stand in.

@@ -62,6 +62,9 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 		return err
 	}
 	a.holder.NoticeKeeper(handle, record)
+	if len(record.Leases) == 0 {
+		return fmt.Errorf("handle %s holds no lease: it is %s", handle.Path(), record.State)
+	}
 	if a.holder.ProxyOf(record) == "" {
 		return usagef("no --proxy: the handle does not say which proxy it is from")
 	}
