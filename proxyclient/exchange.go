@@ -31,8 +31,8 @@ type call struct {
 	// prepare completes the request just before each attempt, or stops it;
 	// may be nil.
 	prepare func(*http.Request) error
-	// receive reads the body of an answer as it comes, or reports that it is none to
-	// take, which is then read whole. The timeout is that of the header. May be nil.
+	// receive reads the body of an answer as it comes. If it does not take an answer, the
+	// body is read whole. With receive the timeout is that of the header. May be nil.
 	receive func(*http.Response) (taken bool, err error)
 }
 

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// errorLog takes what net/http says, a line with each Write: warnings, but for TLS handshakes that
-// fail. A probe or a port scan that goes without a word is none of them, and of the others each
-// kind has a line a minute: whoever can connect could fill the log.
+// errorLog takes what net/http says, a line with each Write, as warnings. Whoever can
+// connect could fill the log with TLS handshakes that fail, so each kind of failure has one
+// line a minute. A client that just goes, such as a probe, is no warning.
 type errorLog struct {
 	*slog.Logger
 
 	mu       sync.Mutex
 	since    time.Time       // when the minute began
-	kinds    map[string]bool // of failures, that have had a line in it
+	kinds    map[string]bool // of failures that have had a line since
 	unlogged int             // failures since the last line
 }
 

@@ -193,8 +193,8 @@ func (s *Server) idOfStore() func() string {
 	return func() string { return id }
 }
 
-// ServeHTTP implements [http.Handler]. It answers one call as [Server.Serve] does, without the bounds
-// on connections and their time: tests use it, and nobody else.
+// ServeHTTP implements [http.Handler]. It answers one call as [Server.Serve] does, but without
+// the bounds on connections and their time. Only tests use it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // SetTokens makes tokens those that count from the next request on; nil makes
