@@ -71,7 +71,7 @@ command was stopped.`,
 	flags.Var(intValue(&o.conflictExitCode, exitNoLease, 0, 255), "conflict-exit-code", "exit code when no lease was to be had in time")
 	o.shared.bind(flags)
 	o.coalesce.bind(flags)
-	flags.Var(one(stringValue(&o.witness.Log), "one log: let the command write to one file"), "in-log", "a log of the command to look for --throttled-match in; it may not be there yet")
+	flags.Var(one(anyValue(&o.witness.Log), "one log: let the command write to one file"), "in-log", "a log of the command to look for --throttled-match in; it may not be there yet")
 	flags.Var(one(regexpValue(&o.witness.Throttled), "one expression: write A|B for either"), "throttled-match", "a line of --in-log that matches says that the account throttles the command; none says ok")
 	flags.Var(codesValue(&o.witness.ThrottledOn), "throttled-on", "exit codes of the command that say that the account throttled it; others say ok")
 	require(flags, "type")

@@ -56,28 +56,31 @@ const oneHandle = "one handle: run the command once for each"
 // handleValue takes the path of a handle that is there. A variable that is empty
 // since the acquire failed is no handle; that of an exec without a lease may be empty.
 func handleValue(p *string) pflag.Value {
-	return one(value{
-		kind:   "path",
-		format: func() string { return *p },
-		set: func(s string) error {
-			if s == "" && withoutLease() == "" {
-				return errors.New("want the path that acquire printed")
-			}
-			*p = s
-			return nil
-		},
-	}, oneHandle)
+	return one(stringValue(p, "path", func(s string) error {
+		if s == "" && withoutLease() == "" {
+			return errors.New("want the path that acquire printed")
+		}
+		return nil
+	}), oneHandle)
 }
 
 // newHandleValue takes the path of a handle that need not be there.
-func newHandleValue(p *string) pflag.Value { return one(stringValue(p), oneHandle) }
+func newHandleValue(p *string) pflag.Value { return one(anyValue(p), oneHandle) }
 
-// stringValue takes any text.
-func stringValue(p *string) value {
+// anyValue takes any text.
+func anyValue(p *string) value {
+	return stringValue(p, "string", func(string) error { return nil })
+}
+
+// stringValue takes the text that check lets pass.
+func stringValue(p *string, kind string, check func(string) error) value {
 	return value{
-		kind:   "string",
+		kind:   kind,
 		format: func() string { return *p },
 		set: func(s string) error {
+			if err := check(s); err != nil {
+				return err
+			}
 			*p = s
 			return nil
 		},
@@ -142,7 +145,7 @@ func durationValue(p *time.Duration, def, low, high time.Duration) pflag.Value {
 }
 
 // intValue takes a whole number from low to high.
-func intValue(p *int, def, low, high int) pflag.Value {
+func intValue(p *int, def, low, high int) value {
 	*p = def
 	return value{
 		kind:   "int",
@@ -163,41 +166,28 @@ func intValue(p *int, def, low, high int) pflag.Value {
 
 // itemsValue takes a number of items; negative is none.
 func itemsValue(p *int) pflag.Value {
-	*p = -1
-	return value{
-		kind: "int",
-		format: func() string {
-			if *p < 0 {
-				return ""
-			}
-			return strconv.Itoa(*p)
-		},
-		set: func(s string) error {
-			n, err := strconv.Atoi(s)
-			if err != nil || n < 0 || n > leaseapi.MaxItems {
-				return fmt.Errorf("want a whole number from 0 to %d", leaseapi.MaxItems)
-			}
-			*p = n
-			return nil
-		},
+	v := intValue(p, -1, 0, leaseapi.MaxItems)
+	number := v.format
+	v.format = func() string {
+		if *p < 0 {
+			return ""
+		}
+		return number()
 	}
+	return v
 }
 
 // choiceValue takes one of a few words.
 func choiceValue(p *string, def string, words ...string) pflag.Value {
 	*p = def
-	return value{
-		kind:   strings.Join(words, "|"),
-		words:  words,
-		format: func() string { return *p },
-		set: func(s string) error {
-			if !slices.Contains(words, s) {
-				return fmt.Errorf("want %s", strings.Join(words, " or "))
-			}
-			*p = s
-			return nil
-		},
-	}
+	v := stringValue(p, strings.Join(words, "|"), func(s string) error {
+		if !slices.Contains(words, s) {
+			return fmt.Errorf("want %s", strings.Join(words, " or "))
+		}
+		return nil
+	})
+	v.words = words
+	return v
 }
 
 // codesValue takes exit codes, separated by commas; given again, those too.
@@ -302,15 +292,10 @@ func reasonValue(p *string) pflag.Value {
 
 // textValue takes text that ends up in a request and in other people's logs.
 func textValue(p *string, check func(string) error, what string) value {
-	return value{
-		kind:   "string",
-		format: func() string { return *p },
-		set: func(s string) error {
-			if check(s) != nil {
-				return fmt.Errorf("want %s without line breaks or control characters", what)
-			}
-			*p = s
-			return nil
-		},
-	}
+	return stringValue(p, "string", func(s string) error {
+		if check(s) != nil {
+			return fmt.Errorf("want %s without line breaks or control characters", what)
+		}
+		return nil
+	})
 }

@@ -85,17 +85,12 @@ func (o *sharedOptions) request(anyTTL bool) *holder.Shared {
 // sharedValue takes any text. A variable that is empty by mistake is none: all who
 // have the same mistake would share.
 func sharedValue(p *string) pflag.Value {
-	return value{
-		kind:   "NAME",
-		format: func() string { return *p },
-		set: func(s string) error {
-			if s == "" {
-				return errors.New("want a name")
-			}
-			*p = s
-			return nil
-		},
-	}
+	return stringValue(p, "NAME", func(s string) error {
+		if s == "" {
+			return errors.New("want a name")
+		}
+		return nil
+	})
 }
 
 // usesValue takes N or N+PERCENT%.
