@@ -47,7 +47,7 @@
 //     round), sharednested.go (a command within another's use), sharedkeep.go, shareduse.go
 //     (a user renews and leaves), sharedsettle.go (what dead users left), sharedlease.go
 //     (what can be asked of a round), sharedstatus.go: one lease of many commands;
-//   - acquire.go, await.go, ask.go, request.go, handover.go, resize.go, keep.go (its
+//   - acquire.go, await.go, ask.go, request.go, handover.go, resize.go, renew.go, keep.go (its
 //     renewals, and whether it is lost), lease.go: the life of a lease; tell.go, ending.go:
 //     what the account said to its command, and how that ended;
 //   - recover.go, recoverhandles.go, recoveractions.go, settle.go: what the killed left;

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -93,21 +92,4 @@ func (h *Holder) unlistEnded(ctx context.Context, n Named, over []ended) error {
 		}
 	}
 	return n.list.Remove(ctx, gone)
-}
-
-// Renew renews the leases of a record once, each for ttl from now, or as long as
-// before if that is zero, and returns for how long. It takes at most
-// [ReleaseTimeout]. It is [errors.ErrUnsupported] with a version-1 proxy.
-func (h *Holder) Renew(ctx context.Context, r lockfile.Record, ttl time.Duration) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
-	defer cancel()
-	client, err := h.dialer.dialRecorded(ctx, r)
-	if err != nil {
-		return 0, err
-	}
-	renewal, err := client.Renew(ctx, wireLeases(r.Leases), ttl)
-	if err != nil {
-		return 0, err // it says what was tried, and names what is lost
-	}
-	return renewal.TTL, nil
 }

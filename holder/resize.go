@@ -3,7 +3,6 @@ package holder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -46,14 +45,10 @@ func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (u
 
 // resizable refuses handles that hold no single lease with a generation.
 func resizable(handle lockfile.Handle, r lockfile.Record) error {
-	switch {
-	case r.State == "":
-		return fmt.Errorf("handle %s is gone: there is no lease to resize: acquire one", handle.Path())
-	case r.State != lockfile.StateHeld:
-		return fmt.Errorf("handle %s holds no lease: it is %s", handle.Path(), r.State)
-	case bareHandle(r):
-		return fmt.Errorf("handle %s has names and nothing else, as a copy has: its lease cannot be resized: resize the handle that acquire wrote", handle.Path())
-	case len(r.Leases) != 1:
+	if err := acquiredInto(handle, r, "resize"); err != nil {
+		return err
+	}
+	if len(r.Leases) != 1 {
 		return invalidf("resize %s: these are %d leases: only the one lease of a counted pool has units", strings.Join(r.Names(), ", "), len(r.Leases))
 	}
 	return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"strings"
 	"time"
@@ -51,27 +50,18 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 		return err
 	}
 	record, err := handle.Read()
-	if errors.Is(err, fs.ErrNotExist) {
-		if a.proxy.unset() {
-			a.dryRun("dry run: nothing is renewed")
-			return nil
-		}
-		return fmt.Errorf("handle %s is gone: there is no lease to renew: acquire one", handle.Path())
-	}
-	if err != nil {
+	switch missing := errors.Is(err, fs.ErrNotExist); {
+	case missing && a.proxy.unset():
+		a.dryRun("dry run: nothing is renewed")
+		return nil
+	case err != nil && !missing:
 		return err
 	}
 	a.holder.NoticeKeeper(handle, record)
-	if len(record.Leases) == 0 {
-		return fmt.Errorf("handle %s holds no lease: it is %s", handle.Path(), record.State)
-	}
 	if a.holder.ProxyOf(record) == "" {
 		return usagef("no --proxy: the handle does not say which proxy it is from")
 	}
-	if record.State == holder.StateHeld && record.RequestID == "" {
-		return fmt.Errorf("handle %s has names and nothing else, as a copy has: its lease cannot be renewed: renew the handle that acquire wrote", handle.Path())
-	}
-	ttl, err := a.holder.Renew(ctx, record, o.ttl)
+	ttl, err := a.holder.Renew(ctx, handle, record, o.ttl)
 	if err != nil {
 		return err
 	}

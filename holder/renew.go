@@ -1,0 +1,44 @@
+package holder
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// Renew renews the leases of a handle once, each for ttl from now, or as long as
+// before if that is zero, and returns for how long. r is the handle's record as read.
+// It takes at most [ReleaseTimeout]. It is [errors.ErrUnsupported] with a version-1
+// proxy.
+func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ttl time.Duration) (time.Duration, error) {
+	if err := acquiredInto(handle, r, "renew"); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
+	defer cancel()
+	client, err := h.dialer.dialRecorded(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	renewal, err := client.Renew(ctx, wireLeases(r.Leases), ttl)
+	if err != nil {
+		return 0, err // it says what was tried, and names what is lost
+	}
+	return renewal.TTL, nil
+}
+
+// acquiredInto refuses a handle that holds no lease which was acquired into it; verb is
+// what somebody wants to do to that.
+func acquiredInto(handle lockfile.Handle, r lockfile.Record, verb string) error {
+	switch {
+	case r.State == "":
+		return fmt.Errorf("handle %s is gone: there is no lease to %s: acquire one", handle.Path(), verb)
+	case r.State != lockfile.StateHeld:
+		return fmt.Errorf("handle %s holds no lease: it is %s", handle.Path(), r.State)
+	case bareHandle(r):
+		return fmt.Errorf("handle %s has names and nothing else, as a copy has: %s the handle that acquire wrote", handle.Path(), verb)
+	}
+	return nil
+}
