@@ -47,7 +47,7 @@
 //     round), sharednested.go (a command within another's use), sharedkeep.go, shareduse.go
 //     (a user renews and leaves), sharedsettle.go (what dead users left), sharedlease.go
 //     (what can be asked of a round), sharedstatus.go: one lease of many commands;
-//   - acquire.go, await.go, ask.go, request.go, handover.go, resize.go, renew.go, keep.go (its
+//   - phases.go, await.go, ask.go, request.go, handover.go, resize.go, renew.go, keep.go (its
 //     renewals, and whether it is lost), lease.go: the life of a lease; tell.go, ending.go:
 //     what the account said to its command, and how that ended;
 //   - recover.go, recoverhandles.go, recoveractions.go, settle.go: what the killed left;
@@ -57,6 +57,6 @@
 //     what bare names mean, and what is owed;
 //   - holder.go: the parts of a Holder: journal.go, history.go, list.go, statedir.go (its
 //     files), dial.go, pipe.go, address.go, local.go, socket.go, machine_*.go (its proxy);
-//   - releasetime.go (how long giving back may take), errors.go, queue.go, report.go,
+//   - releasetime.go (how long giving back may take), errors.go, queue.go, reporter.go,
 //     failpoint_*.go.
 package holder

@@ -35,7 +35,7 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestInterruptedScript", false},
 	{"the users of a lease that lingered were killed", "holder/sharedsettle.go", "\tcase lingered:\n", "\tcase lingered && false:\n",
 		"./cmd/leasectl", "TestScripts/shared_linger", false},
-	{"an optional lease fails for its list", "holder/acquire.go", "r.SharedList); err != nil {\n\t\t\treturn nil, err\n", "r.SharedList); err != nil {\n\t\t\treturn nil, invalidError{err}\n",
+	{"an optional lease fails for its list", "holder/phases.go", "r.SharedList); err != nil {\n\t\t\treturn nil, err\n", "r.SharedList); err != nil {\n\t\t\treturn nil, invalidError{err}\n",
 		"./cmd/leasectl", "TestScripts/scope_test", false},
 	{"recover asks a proxy of errors for each entry", "proxyclient/failure.go", "\tif timedOut(ctx) {\n", "\tif false {\n",
 		"./cmd/leasectl", "TestRecoverFromProxyOfErrors", false},
