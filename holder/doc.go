@@ -42,14 +42,15 @@
 //
 // # The files, from the public down
 //
-//   - take.go: which kind of lease;
+//   - acquire.go: which kind of lease;
 //   - shared.go, sharedbegin.go, sharedchoice.go (a newcomer decides, joins or begins a
 //     round), sharednested.go (a command within another's use), sharedkeep.go, shareduse.go
 //     (a user renews and leaves), sharedsettle.go (what dead users left), sharedlease.go
 //     (what can be asked of a round), sharedstatus.go: one lease of many commands;
-//   - phases.go, await.go, ask.go, request.go, handover.go, resize.go, renew.go, keep.go (its
-//     renewals, and whether it is lost), lease.go: the life of a lease; tell.go, ending.go:
-//     what the account said to its command, and how that ended;
+//   - phases.go (from the journal to the handle, and back), await.go, ask.go (the wait at
+//     the proxy), request.go, handover.go, resize.go, renew.go, keep.go (its renewals, and
+//     whether it is lost), lease.go: the life of a lease; report.go, ending.go: what the
+//     account said to its command, and how that ended;
 //   - recover.go, recoverhandles.go, recoveractions.go, settle.go: what the killed left;
 //   - keeper.go, keepers.go: the background process;
 //   - release.go, releaseall.go, delay.go (a release that is put off): giving back;
@@ -57,6 +58,6 @@
 //     what bare names mean, and what is owed;
 //   - holder.go: the parts of a Holder: journal.go, history.go, list.go, statedir.go (its
 //     files), dial.go, pipe.go, address.go, local.go, socket.go, machine_*.go (its proxy);
-//   - releasetime.go (how long giving back may take), errors.go, queue.go, reporter.go,
-//     failpoint_*.go.
+//   - releasetime.go (how long giving back may take), errors.go, queue.go (where a request
+//     stands, in words), reporter.go (who tells the user), failpoint_*.go.
 package holder

@@ -88,6 +88,15 @@ func (l *Lease) Uses() string {
 	return l.part.uses()
 }
 
+// RequestID returns the id of the lease's request, by which the proxy knows the lease
+// also when it has ended; empty: the proxy knows none.
+func (l *Lease) RequestID() string {
+	if !l.grant.Capabilities.RequestIDs() {
+		return ""
+	}
+	return l.record.RequestID
+}
+
 // TTL returns how long the lease lasts after a renewal, as granted; zero: until
 // it is released.
 func (l *Lease) TTL() time.Duration { return l.grant.TTL }
@@ -109,6 +118,19 @@ func (l *Lease) Used(peak leaseapi.Peak) {
 // that have joined this one end with it.
 func (l *Lease) Exited(code int) {
 	l.h.endings.note(l.record.RequestID, func(e *ending) { e.exitCode = &code })
+}
+
+// Tell notes what the account said so far. The proxy is told with the release of the
+// lease, if this process sends that.
+func (l *Lease) Tell(o Outcome) {
+	l.h.endings.note(l.record.RequestID, func(e *ending) { e.outcome = o })
+}
+
+// Report tells the proxy at once what the account said, and returns whether that
+// counts. It also tells of a lease that has ended. It takes at most
+// [ReleaseTimeout].
+func (l *Lease) Report(ctx context.Context, o Outcome) (counts bool, err error) {
+	return l.h.Report(ctx, l.record, o)
 }
 
 // Is tells whether a handle's record is of this lease's request.
