@@ -131,18 +131,18 @@ type files struct {
 // only its names are seen, as those of a bare handle.
 func (h Handle) load() (files, error) { return untilSame(h.loadLocked) }
 
-// untilSame calls read until it returns the same files twice in a row. Each
-// further call means that another process made progress.
-func untilSame(read func() (files, error)) (files, error) {
-	f, err := read()
+// untilSame calls read until it returns the same twice in a row. Each further call
+// means that another process made progress.
+func untilSame[T interface{ same(T) bool }](read func() (T, error)) (T, error) {
+	v, err := read()
 	for err == nil {
-		var again files
-		if again, err = read(); err == nil && f.same(again) {
-			return f, nil
+		var again T
+		if again, err = read(); err == nil && v.same(again) {
+			return v, nil
 		}
-		f = again
+		v = again
 	}
-	return files{}, err
+	return v, err
 }
 
 // loadLocked is load for a caller that holds the lock.

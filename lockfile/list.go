@@ -31,14 +31,7 @@ type List string
 // being returned.
 func (l List) Read() (grants []Grant, written time.Time, err error) {
 	written = modified(l.path())
-	text, err := l.read()
-	for err == nil {
-		var again listText
-		if again, err = l.read(); err == nil && again.same(text) {
-			break
-		}
-		text = again
-	}
+	text, err := untilSame(l.read)
 	if err != nil {
 		return nil, written, err
 	}
