@@ -1,9 +1,14 @@
 package lockfile
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 )
 
 // PrivateDir returns the directory to use where the user named dir: dir itself, or
@@ -24,4 +29,100 @@ func PrivateDir(dir string) string {
 		return dir // its owner could replace what we make there
 	}
 	return filepath.Join(dir, fmt.Sprintf("leasectl-%d", os.Geteuid()))
+}
+
+// MakeDir makes the directory at path, with mode 0700, if it is missing; the
+// directory above it must exist. One that is there must be a real directory
+// that belongs to the caller and that nobody else can write to, or it is
+// refused. Its mode is never changed: path may be a mistake, and taking away
+// everybody's rights to, say, /tmp would be a worse one.
+func MakeDir(path string) error {
+	path = filepath.Clean(path) // a slash at the end would follow a symlink
+	fi, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Whatever is there is looked at below, also if a second process was first.
+		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("make directory: %w", err)
+		}
+		fi, err = os.Lstat(path)
+	}
+	if err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	uid, perm := owner(fi), fi.Mode().Perm()
+	switch {
+	case fi.Mode()&fs.ModeSymlink != 0:
+		return fmt.Errorf("make directory: %s is a symlink, and none is followed here: remove it, or use the path it leads to", path)
+	case !fi.IsDir():
+		return fmt.Errorf("make directory: %s is there and is not a directory: remove it, or use another path", path)
+	case uid != os.Geteuid():
+		return fmt.Errorf("make directory: %s belongs to user %d, and this is user %d: use another path", path, uid, os.Geteuid())
+	case perm&0o022 != 0:
+		return fmt.Errorf("make directory: other users can write to %s (mode %04o): chmod 700 it if it is for leasectl alone, or use another path", path, perm)
+	case perm&0o700 != 0o700:
+		return fmt.Errorf("make directory: %s cannot be used by its owner (mode %04o): chmod 700 it", path, perm)
+	}
+	return nil
+}
+
+// checkDir refuses a directory that is neither ours nor root's. The error is
+// fs.ErrNotExist if there is none. The mode is not looked at; the package
+// comment says why.
+func checkDir(dir string) error {
+	fi, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() {
+		return fmt.Errorf("%s is not a directory: use a path in one", dir)
+	}
+	if uid := owner(fi); uid != 0 && uid != os.Geteuid() {
+		return fmt.Errorf("directory %s belongs to user %d, and this is user %d: use a directory of your own", dir, uid, os.Geteuid())
+	}
+	return nil
+}
+
+// filesIn returns what is in a directory that checkDir accepts, by name; nothing if
+// there is no directory.
+func filesIn(dir string) ([]fs.DirEntry, error) {
+	if err := checkDir(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return os.ReadDir(dir)
+}
+
+// agedFile is a file, and when it was last written.
+type agedFile struct {
+	path string
+	at   time.Time
+}
+
+// byAge returns the files of a directory whose names end in suffix, the
+// oldest first. One that cannot be looked at comes before all others, without a
+// time: to read it says why.
+func byAge(dir, suffix string) ([]agedFile, error) {
+	found, err := filesIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	return aged(dir, found, suffix), nil
+}
+
+func aged(dir string, found []fs.DirEntry, suffix string) (files []agedFile) {
+	for _, f := range found {
+		if !strings.HasSuffix(f.Name(), suffix) {
+			continue
+		}
+		file := agedFile{path: filepath.Join(dir, f.Name())}
+		if info, err := f.Info(); err == nil {
+			file.at = info.ModTime()
+		} else if errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed meanwhile
+		}
+		files = append(files, file)
+	}
+	slices.SortStableFunc(files, func(a, b agedFile) int { return a.at.Compare(b.at) })
+	return files
 }

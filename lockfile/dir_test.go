@@ -1,9 +1,12 @@
 package lockfile
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"testing"
 )
 
@@ -52,3 +55,110 @@ func TestPrivateDir(t *testing.T) {
 		t.Errorf("a symlink leads to %s", got)
 	}
 }
+
+func TestMakeDir(t *testing.T) {
+	type test struct {
+		name string
+		make func(t *testing.T, path string) // nil: it is missing
+		says string                          // "": accepted
+	}
+	dir := func(mode fs.FileMode) func(*testing.T, string) {
+		return func(t *testing.T, path string) {
+			ok(t, os.Mkdir(path, 0o700))
+			ok(t, os.Chmod(path, mode))
+		}
+	}
+	for _, tt := range []test{
+		{"missing", nil, ""},
+		{"ours", dir(0o700), ""},
+		{"others may look", dir(0o755), ""},
+		{"group may write", dir(0o770), "chmod 700"},
+		{"others may write", dir(0o702), "chmod 700"},
+		{"sticky", dir(0o777 | fs.ModeSticky), "chmod 700"},
+		{"owner may not", dir(0o500), "cannot be used by its owner"},
+		{"file", func(t *testing.T, path string) { write(t, path, "") }, "not a directory"},
+		{"symlink", func(t *testing.T, path string) { ok(t, os.Symlink(t.TempDir(), path)) }, "is a symlink"},
+		{"dangling symlink", func(t *testing.T, path string) { ok(t, os.Symlink("nowhere", path)) }, "is a symlink"},
+		{"stranger's", func(t *testing.T, path string) {
+			needRoot(t)
+			ok(t, os.Mkdir(path, 0o700))
+			ok(t, os.Chown(path, stranger, stranger))
+		}, "belongs to user 65534, and this is user 0"},
+	} {
+		for _, slash := range []string{"", "/"} {
+			t.Run(tt.name+slash, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "state")
+				if tt.make != nil {
+					tt.make(t, path)
+				}
+				before, _ := os.Lstat(path)
+				err := MakeDir(path + slash)
+				after, lerr := os.Lstat(path)
+				ok(t, lerr)
+				if before != nil && before.Mode() != after.Mode() {
+					t.Errorf("mode changed from %v to %v", before.Mode(), after.Mode())
+				}
+				if tt.says == "" {
+					ok(t, err)
+					if before == nil && after.Mode() != fs.ModeDir|0o700 {
+						t.Errorf("made with mode %v", after.Mode())
+					}
+					return
+				}
+				wantError(t, err, tt.says)
+				wantError(t, err, path)
+			})
+		}
+	}
+
+	t.Run("one level only", func(t *testing.T) {
+		err := MakeDir(filepath.Join(t.TempDir(), "a", "b"))
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("error %v, want ErrNotExist", err)
+		}
+	})
+	t.Run("umask", func(t *testing.T) {
+		old := syscall.Umask(0)
+		defer syscall.Umask(old)
+		path := filepath.Join(t.TempDir(), "state")
+		ok(t, MakeDir(path))
+		ok(t, MakeDir(path))
+	})
+}
+
+// A file that is there and cannot be looked at is not passed over.
+func TestAgedFilesThatCannotBeLookedAt(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a.json", "gone.json", "bad.json", "other"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := filesIn(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range found {
+		switch f.Name() {
+		case "gone.json":
+			found[i] = unseen{f, fs.ErrNotExist}
+		case "bad.json":
+			found[i] = unseen{f, syscall.EIO}
+		}
+	}
+	var names []string
+	for _, f := range aged(dir, found, ".json") {
+		names = append(names, filepath.Base(f.path))
+	}
+	if !slices.Equal(names, []string{"bad.json", "a.json"}) {
+		t.Errorf("%q", names)
+	}
+}
+
+// unseen is an entry of a directory that cannot be looked at.
+type unseen struct {
+	fs.DirEntry
+	err error
+}
+
+func (u unseen) Info() (fs.FileInfo, error) { return nil, u.err }
