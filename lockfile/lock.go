@@ -89,6 +89,31 @@ func waitingEvery(ctx context.Context, pause time.Duration) func(*flock.Flock) e
 	}
 }
 
+// queueing returns the way to take a lock that waits in the kernel's queue for it.
+// Hundreds of commands may want one at once, each for a fraction of a millisecond: if
+// each looked again and again whether the lock is free, they would do nothing else.
+// A wait that ctx ends goes on without its caller, and gives back what it gets.
+func queueing(ctx context.Context) func(*flock.Flock) error {
+	return func(l *flock.Flock) error {
+		if free, err := l.TryLock(); free || err != nil {
+			return err
+		}
+		got := make(chan error, 1)
+		go func() { got <- l.Lock() }()
+		select {
+		case err := <-got:
+			return err
+		case <-ctx.Done():
+			go func() {
+				if <-got == nil {
+					l.Unlock()
+				}
+			}()
+			return fmt.Errorf("gave up waiting: %w", ctx.Err())
+		}
+	}
+}
+
 // lockFile takes the lock on path with take, and makes sure that the locked file
 // is the one at path.
 func lockFile(path string, take func(*flock.Flock) error) (unlock func() error, err error) {
