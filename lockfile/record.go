@@ -58,7 +58,7 @@ type Owed struct {
 }
 
 // Names returns the names of the leases, in their order.
-func (o Owed) Names() []string { return Record{Leases: o.Leases}.Names() }
+func (o Owed) Names() []string { return namesOf(o.Leases) }
 
 // Record is what is known of a handle. The zero Record is no handle. A bare
 // handle, which is names and nothing else, has StateHeld and Leases without
@@ -94,9 +94,11 @@ type Record struct {
 }
 
 // Names returns the names of the leases, in their order.
-func (r Record) Names() []string {
-	names := make([]string, len(r.Leases))
-	for i, lease := range r.Leases {
+func (r Record) Names() []string { return namesOf(r.Leases) }
+
+func namesOf(leases []Lease) []string {
+	names := make([]string, len(leases))
+	for i, lease := range leases {
 		names[i] = lease.Name
 	}
 	return names

@@ -72,7 +72,7 @@ type Round struct {
 }
 
 // Names returns the names of the leases, in their order.
-func (r *Round) Names() []string { return Record{Leases: r.Leases}.Names() }
+func (r *Round) Names() []string { return namesOf(r.Leases) }
 
 // Expired reports whether a newcomer is to look for another round.
 func (r *Round) Expired(now time.Duration) bool {
