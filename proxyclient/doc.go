@@ -48,9 +48,9 @@
 // # Files
 //
 // From the top down: backup, operate, acquire (each, unwind, watch, acquisition, prepare,
-// grant, classify, request), release (releasenames, releaseall), heartbeat (schedule,
+// grant, classify, request), release (releasebare, releaseall), heartbeat (schedule,
 // renew), resize, report, query; then exchange, which makes every call, with policy (may
 // it be repeated?), patience (for how long?) and failure; then client, credentials,
 // answer, errors, and at the bottom url, servers, sending, releasednames, text,
-// capabilities, boot and instant.
+// capabilities and instant.
 package proxyclient

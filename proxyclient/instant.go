@@ -45,6 +45,13 @@ func (i Instant) Add(d time.Duration) Instant {
 	return i
 }
 
+// SinceBoot returns i as the time since this machine booted. Unlike an Instant it
+// means the same in every process of the machine, until the next boot.
+func (i Instant) SinceBoot() time.Duration { return suspend.SinceBoot() + Until(i) }
+
+// AfterBoot is the inverse of [Instant.SinceBoot].
+func AfterBoot(d time.Duration) Instant { return Now().Add(d - suspend.SinceBoot()) }
+
 // IsZero reports whether i is the zero Instant, which is no point in time.
 func (i Instant) IsZero() bool { return i.t.IsZero() }
 
