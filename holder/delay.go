@@ -157,16 +157,6 @@ func (h *Holder) sayPutOff(who string, names []string, over []leaseapi.Lost, del
 	}
 }
 
-// delayRelease is [delayByProxy] for a lease that was just acquired: it is lost if it
-// is over already.
-func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
-	over, err := delayByProxy(ctx, l.client, l.handle, l.grant.Leases, l.record.Owner, delay)
-	if err == nil && len(over) > 0 {
-		err = fmt.Errorf("put the release off by %s: %s: %w (%s)", leaseapi.Duration(delay), over[0].Name, proxyclient.ErrLost, over[0].Reason)
-	}
-	return err
-}
-
 // delayByProxy asks the proxy to end leases by itself after delay, and notes in
 // the handle when that will be. It returns those that are over already, and why. It
 // is [errors.ErrUnsupported] with a version-1 proxy.

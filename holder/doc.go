@@ -43,21 +43,24 @@
 // # The files, from the public down
 //
 //   - acquire.go: which kind of lease;
-//   - shared.go, sharedbegin.go, sharedchoice.go (a newcomer decides, joins or begins a
-//     round), sharednested.go (a command within another's use), sharedkeep.go, shareduse.go
-//     (a user renews and leaves), sharedsettle.go (what dead users left), sharedlease.go
-//     (what can be asked of a round), sharedstatus.go: one lease of many commands;
-//   - phases.go (from the journal to the handle, and back), await.go, ask.go (the wait at
-//     the proxy), request.go, handover.go, resize.go, renew.go, keep.go (its renewals, and
-//     whether it is lost), lease.go: the life of a lease; report.go, ending.go: what the
-//     account said to its command, and how that ended;
-//   - recover.go, recoverhandles.go, recoveractions.go, settle.go: what the killed left;
-//   - keeper.go, keepers.go: the background process;
-//   - release.go, releaseall.go, delay.go (a release that is put off): giving back;
-//     giveback.go: its handle; releaseowed.go: its record and its proxy; named.go, owed.go:
-//     what bare names mean, and what is owed;
-//   - holder.go: the parts of a Holder: journal.go, history.go, list.go, statedir.go (its
-//     files), dial.go, pipe.go, address.go, local.go, socket.go, machine_*.go (its proxy);
-//   - releasetime.go (how long giving back may take), errors.go, queue.go (where a request
-//     stands, in words), reporter.go (who tells the user), failpoint_*.go.
+//   - recover.go, recoverhandles.go, recoveractions.go: what the killed left;
+//   - shared.go, sharedbegin.go (a newcomer joins or begins a round), sharednested.go (or
+//     is within another's use), sharedchoice.go (how it decides), sharedkeep.go,
+//     sharedsettle.go (what dead users left), shareduse.go (a user renews and leaves),
+//     sharedstatus.go, sharedlease.go (what can be asked of a round): one lease of many
+//     commands;
+//   - handover.go, phases.go (from the journal to the handle, and back), await.go, ask.go
+//     (the wait at the proxy), keep.go (renewals, and whether it is lost), lease.go,
+//     request.go: the life of a lease; report.go: what the account said to its command;
+//   - resize.go, renew.go: what commands do to a handle's lease;
+//   - keeper.go: the background process;
+//   - release.go, delay.go (a release that is put off), releaseall.go: giving back;
+//     settle.go: for a dead process; giveback.go: its handle; releaseowed.go: its record
+//     and its proxy; named.go, owed.go: what bare names mean, and what is owed;
+//   - holder.go: the parts of a Holder: keepers.go, journal.go, history.go, list.go (its
+//     files), dial.go, pipe.go, address.go, local.go, socket.go (its proxy), statedir.go,
+//     machine_*.go;
+//   - releasetime.go (how long giving back may take), ending.go (how a command ended),
+//     errors.go, queue.go (where a request stands, in words), reporter.go (who tells the
+//     user), failpoint_*.go.
 package holder

@@ -2,10 +2,12 @@ package holder
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // HandOver says who looks after a lease that outlives the process that took it.
@@ -59,6 +61,16 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 	}
 	failpoint("keeper-unstarted")
 	return l.h.keepers.start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
+}
+
+// delayRelease is [delayByProxy] for a lease that was just acquired: it is lost if it
+// is over already.
+func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
+	over, err := delayByProxy(ctx, l.client, l.handle, l.grant.Leases, l.record.Owner, delay)
+	if err == nil && len(over) > 0 {
+		err = fmt.Errorf("put the release off by %s: %s: %w (%s)", leaseapi.Duration(delay), over[0].Name, proxyclient.ErrLost, over[0].Reason)
+	}
+	return err
 }
 
 // NoticeKeeper tells the user if the keeper of what a handle holds was killed.

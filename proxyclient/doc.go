@@ -47,10 +47,10 @@
 //
 // # Files
 //
-// From the top down: backup, operate, acquire (each, unwind, watch, acquisition, prepare,
-// grant, classify, request), release (releasebare, releaseall), heartbeat (schedule,
-// renew), resize, report, query; then exchange, which makes every call, with policy (may
-// it be repeated?), patience (for how long?) and failure; then client, credentials,
-// answer, errors, and at the bottom url, servers, sending, releasednames, text,
-// capabilities and instant.
+// From the top down: backup, operate, acquire (each, unwind, watch, acquisition, prepare),
+// release (releasebare, releaseall), heartbeat (schedule), resize, renew, report, query;
+// then exchange, which makes every call, with policy (may it be repeated?), failure, and
+// patience (for how long?); then client, credentials, classify, grant, request, answer,
+// errors, and at the bottom servers, url, sending, releasednames, text, capabilities and
+// instant.
 package proxyclient
