@@ -3,7 +3,6 @@ package proxyclient
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -283,31 +282,6 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // Unwrap returns the last failed renewal.
 func (e *LostError) Unwrap() error { return e.Err }
-
-// errorList is what [errors.Join] makes, on one line.
-type errorList []error
-
-// join returns all of errs that are not nil as one error.
-func join(errs ...error) error {
-	errs = slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
-	switch len(errs) {
-	case 0:
-		return nil
-	case 1:
-		return errs[0]
-	}
-	return errorList(errs)
-}
-
-func (l errorList) Error() string {
-	each := make([]string, len(l))
-	for i, err := range l {
-		each[i] = err.Error()
-	}
-	return strings.Join(each, "; ")
-}
-
-func (l errorList) Unwrap() []error { return l }
 
 // reworded is an error with a text for people, whose causes are only there to
 // be compared with: that a context ended, for one.

@@ -130,17 +130,12 @@ func TestErrors(t *testing.T) {
 		{&UnconfirmedError{RequestID: "id", Type: "x", Count: 2, Err: exhausted}, exhausted.Error() + `; request id is unconfirmed: up to 2 of type "x" may be held`},
 		{&UnconfirmedError{RequestID: "id", Type: "x", Names: []string{"a", "b"}, Err: ErrEnded}, `request has ended; request id is unconfirmed: could not give back "a", "b"`},
 		{&LostError{}, "lease lost: not renewed in time"},
-		{join(ErrEnded, nil, ErrLost), "request has ended; lease lost"},
 	} {
 		if tt.err.Error() != tt.want || strings.Contains(tt.want, "\n") {
 			t.Errorf("error %q, want %q", tt.err, tt.want)
 		}
 	}
 	want(t, &UnconfirmedError{Err: exhausted}, ErrUnconfirmed, ErrExhausted)
-	want(t, join(ErrEnded, ErrLost), ErrEnded, ErrLost)
-	if join(nil, nil) != nil {
-		t.Error("joined nothing to something")
-	}
 }
 
 // Pools follows the pages, and joins a pool that goes on in the next one. A server

@@ -85,7 +85,7 @@ func (r *release) run(ctx context.Context, req leaseapi.ReleaseRequest) error {
 		errs = append(errs, n.run(ctx, names))
 		r.reply = n.reply
 	}
-	return join(errs...)
+	return errors.Join(errs...)
 }
 
 // identified releases by generation and by request id, which only our server

@@ -51,7 +51,7 @@ func (r *nameRelease) result(err error) error {
 	if len(r.unknown) > 0 {
 		all = append(all, &UnconfirmedReleaseError{Names: r.unknown})
 	}
-	return join(all...)
+	return errors.Join(all...)
 }
 
 // pass tries each name once. It returns the names that the proxy could not

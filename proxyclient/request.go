@@ -60,7 +60,7 @@ func (r *Request) check() error {
 	if r.Coalesce != "" {
 		key = cmp.Or(key, leaseapi.CheckKey(r.Key), leaseapi.CheckVariant(r.Variant))
 	}
-	return join(leaseapi.CheckType(r.Type), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID), key, items)
+	return errors.Join(leaseapi.CheckType(r.Type), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID), key, items)
 }
 
 // count is how many leases a proxy grants that knows no units.

@@ -146,7 +146,7 @@ func (a *acquisition) giveBack(ctx context.Context, reply leaseapi.AcquireReply,
 	return &UnconfirmedError{
 		RequestID: a.request.RequestID, Type: a.request.Type,
 		Names: without(reply.Names, done.Released),
-		Err:   join(cause, err),
+		Err:   errors.Join(cause, err),
 	}
 }
 
