@@ -73,9 +73,9 @@ type release struct {
 // run sends bare names in requests of their own: their answers mean other
 // things.
 func (r *release) run(ctx context.Context, req leaseapi.ReleaseRequest) error {
-	names := leaseapi.ReleaseRequest{Names: req.Names, Owner: req.Owner, Delay: req.Delay}
+	names := leaseapi.ReleaseRequest{Names: once(req.Names), Owner: req.Owner, Delay: req.Delay}
 	rest := req
-	rest.Names, rest.Owner = nil, ""
+	rest.Names, rest.Owner, rest.Leases = nil, "", once(req.Leases)
 	var errs []error
 	if len(rest.Leases)+len(rest.RequestIDs) > 0 {
 		errs = append(errs, r.identified(ctx, rest))
@@ -86,6 +86,18 @@ func (r *release) run(ctx context.Context, req leaseapi.ReleaseRequest) error {
 		r.reply = n.reply
 	}
 	return errors.Join(errs...)
+}
+
+// once returns a list without repetitions. A version-1 proxy that is told a name twice
+// ends the lease, and then that of the next holder.
+func once[T comparable](list []T) (out []T) {
+	seen := make(map[T]bool, len(list))
+	for _, v := range list {
+		if !seen[v] {
+			seen[v], out = true, append(out, v)
+		}
+	}
+	return out
 }
 
 // identified releases by generation and by request id, which only our server

@@ -128,6 +128,19 @@ func TestRelease(t *testing.T) {
 			t.Errorf("error %v after %d attempts", err, m.dials)
 		}
 	})
+	bubble(t, "a name that stands there twice", func(t *testing.T) {
+		v := newVersion1(t)
+		v.held, v.queue = []string{"a"}, []chan string{make(chan string, 1)}
+		c, _ := serve(t, v)
+		reply, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Names: []string{"a", "a"}})
+		want(t, err)
+		if held, queued := v.state(); len(held) != 1 || queued != 0 {
+			t.Errorf("the next holder has %v; %d wait", held, queued)
+		}
+		if !slices.Equal(reply.Released, []string{"a"}) {
+			t.Errorf("released %v", reply.Released)
+		}
+	})
 	bubble(t, "nothing", func(t *testing.T) {
 		c, m := serve(t, newVersion1(t))
 		_, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Owner: "job"})
