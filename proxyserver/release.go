@@ -131,10 +131,16 @@ func end(set *pool.Set, now time.Duration, ref pool.Ref, req leaseapi.ReleaseReq
 }
 
 // release does what req asks for. Bare names come last: as in version 1, the first
-// that the server never had ends the call half-way, and is returned as unknown.
+// that the server never had ends the call half-way, and is returned as unknown. They
+// mean the leases that are held when the call comes: what it frees is granted at once.
 func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (reply leaseapi.ReleaseReply, unknown string) {
 	reply.Released = []string{}
 	delay := time.Duration(req.Delay)
+	meant := make([]uint64, len(req.Names)) // generations
+	for i, name := range req.Names {
+		l, _ := set.Held(now, name)
+		meant[i] = l.Generation
+	}
 	for _, id := range req.RequestIDs {
 		reply.Released = append(reply.Released, set.Cancel(now, id)...)
 	}
@@ -148,9 +154,13 @@ func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (rep
 			reply.Stale = append(reply.Stale, leaseapi.Lost{Lease: l, Reason: string(why)})
 		}
 	}
-	for _, name := range req.Names {
+	for i, name := range req.Names {
 		ref := refOf(set, now, name, req.Owner)
-		switch why := set.Release(now, ref, delay); why {
+		why := pool.Other
+		if l, held := set.Held(now, name); !held || l.Generation == meant[i] {
+			why = set.Release(now, ref, delay)
+		}
+		switch why {
 		case "":
 			reply.Released = append(reply.Released, name)
 			reply.Over = append(reply.Over, over(set, now, ref, delay)...)

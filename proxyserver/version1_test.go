@@ -48,6 +48,27 @@ func TestVersion1TTL(t *testing.T) {
 	})
 }
 
+// A call that releases by names ends the leases that were held when it came: not those
+// that it makes room for, whether a name stands there twice or was free.
+func TestReleaseOfNamesSparesTheNext(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{quota(2)}})
+	next := func(count, release string) {
+		t.Helper()
+		waiter := p.later(t.Context(), "type=q&request_id=r"+count+"&count="+count)
+		p.waitingFor(1)
+		p.release(release)
+		g := decode[leaseapi.AcquireReply](t, <-waiter, 200)
+		if r := p.do("POST", leaseapi.PathRenew, withLeases(g.Leases...)); r.status != 200 {
+			t.Errorf("after %s the next holder is told: %d %s", release, r.status, r.body)
+		}
+	}
+	p.acquire("type=q")
+	p.acquire("type=q")
+	next("1", `{"names":["q-0","q-0"]}`)
+	p.release(`{"names":["q-0"]}`)
+	next("2", `{"names":["q-1","q-0"]}`)
+}
+
 // Whoever takes the server for Boskos is told what it is, and what to use, with a
 // token or without.
 func TestBoskosPaths(t *testing.T) {

@@ -88,4 +88,8 @@ var wireMutants = []mutant{
 		"./holder", "TestListenSocketInDoubt", false},
 	{"a quantile is a gauge", "proxyserver/metrics/text.go", `t.Family(name, "summary", help)`, `t.Family(name, "gauge", help)`,
 		"./proxyserver", "TestPeaks", false},
+	{"a name that stands twice in a release is sent twice", "proxyclient/release.go", "Names: once(req.Names)", "Names: req.Names",
+		"./proxyclient", "TestRelease", false},
+	{"a release of names ends a lease that it made room for", "proxyserver/release.go", "l.Generation == meant[i] {", "l.Generation >= meant[i] {",
+		"./proxyserver", "TestReleaseOfNamesSparesTheNext", false},
 }
