@@ -57,20 +57,20 @@
 //     and so does a lock delay; a waiter comes, is missed and goes
 //   - follower.go: what becomes of those who joined another request, when that is
 //     granted leases, gives way or ends; merge.go: whom a request joins
+//   - estimate.go: why a waiter waits, and for how long
 //   - place.go, key.go: a place in the queue; who holds a key and who waits for it, and
 //     so which waiters may be next
 //   - settle.go: what reports of leases do to the limit of their pool
 //   - ledger.go: the state of a Set, and the list of its changes
 //   - pool.go: a pool, its names, leases and requests, which refer to each other
-//   - estimate.go: why a waiter waits, and for how long; outlook.go: when leases
-//     are expected to end
-//   - adapt.go, limit.go, pace.go, history.go, ended.go, recalled.go, ordered.go,
-//     timer.go: one idea each, which knows nothing of pools: how reports move a limit,
-//     how many units may be in use, the time between grants, how long leases were held,
-//     ended ids, names that are remembered for a while, a heap, times at which something
-//     is due
+//   - outlook.go: when leases are expected to end
+//   - limit.go, pace.go, history.go, ended.go, recalled.go, ordered.go, timer.go: one
+//     idea each, which knows nothing of pools: how many units may be in use, the time
+//     between grants, how long leases were held, ended ids, names that are remembered
+//     for a while, a heap, times at which something is due
 //   - check.go, units.go: what is wrong with a configuration, and how many units a
 //     request takes of a pool
 //   - config.go, cost.go, names.go, lease.go, result.go, account.go, request.go, coalesce.go,
 //     owner.go, change.go, waitend.go: what callers pass in and get back
+//   - adapt.go: how reports move a limit
 package pool
