@@ -47,10 +47,11 @@
 //
 // # Files
 //
-// From the top down: backup, operate, acquire (each, unwind, watch, acquisition, prepare),
-// release (releasebare, releaseall), heartbeat (schedule), resize, renew, report, query;
-// then exchange, which makes every call, with policy (may it be repeated?), failure, and
-// patience (for how long?); then client, credentials, classify, grant, request, answer,
-// errors, and at the bottom servers, url, sending, releasednames, text, capabilities and
-// instant.
+// From the public down: backup.go and operate.go; acquire.go, each.go, unwind.go, watch.go,
+// acquisition.go and prepare.go; release.go, releasebare.go and releaseall.go; heartbeat.go
+// and schedule.go; resize.go, renew.go, report.go and query.go; then exchange.go, which makes
+// every call, with policy.go (may it be repeated?), failure.go, and patience.go (for how
+// long?); then client.go, credentials.go, classify.go, grant.go, request.go, answer.go and
+// errors.go; and at the bottom servers.go, url.go, sending.go, releasednames.go, text.go,
+// capabilities.go and instant.go.
 package proxyclient

@@ -6,7 +6,9 @@ import (
 	"go/token"
 	"go/types"
 	"maps"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +33,35 @@ func TestFilesFormNoCircle(t *testing.T) {
 					if names := uses[from][to]; len(names) > 0 {
 						t.Errorf("  %s uses of %s: %s", from, to, strings.Join(slices.Sorted(maps.Keys(names)), " "))
 					}
+				}
+			}
+		}
+	}
+}
+
+// mapped are the packages whose comment names their files in order.
+var mapped = []string{"holder", "lockfile", "proxyclient", "supervisor", "supervisor/follow", "trap/child", "trap/process"}
+
+// TestFilesStandInOrder holds the map in the comment of a package to what it promises:
+// it names each file, and after it all that the file uses.
+func TestFilesStandInOrder(t *testing.T) {
+	for _, room := range mapped {
+		text, err := os.ReadFile(filepath.Join("../..", room, "doc.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, list, _ := strings.Cut(string(text), "rom the public down")
+		named := regexp.MustCompile(`[\w*]+\.go`).FindAllString(list, -1)
+		place := func(file string) int {
+			return slices.IndexFunc(named, func(pattern string) bool { is, _ := filepath.Match(pattern, file); return is })
+		}
+		for from, uses := range fileUses(t, filepath.Join("../..", room)) {
+			if place(from) < 0 {
+				t.Errorf("%s: the package comment does not name %s", room, from)
+			}
+			for to, names := range uses {
+				if place(from) > place(to) {
+					t.Errorf("%s: %s is named after %s, of which it uses %s", room, from, to, strings.Join(slices.Sorted(maps.Keys(names)), " "))
 				}
 			}
 		}
