@@ -119,10 +119,6 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.Duration) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	client, err := h.dialer.dial(ctx, h.dialer.URL)
-	if err != nil {
-		return err
-	}
 	owed, over, err := h.owedOf(ctx, n)
 	if err != nil {
 		return err
@@ -130,8 +126,9 @@ func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.D
 	h.sayEnded(over)
 	var errs []error
 	for _, o := range owed {
-		if err := h.ofNamedProxy(o); err != nil {
-			errs = append(errs, err)
+		client, err := h.dialer.dialFor(ctx, h.dialer.URL, originOwed(o))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("release %s: %w", describeOwed(o), err))
 			continue
 		}
 		request := h.releaseRequest(o)

@@ -2,7 +2,6 @@ package holder
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -100,9 +99,6 @@ func (d *dialer) storeOf(recorded, proxy string) string {
 	return name
 }
 
-// isStoreID tells an id that a proxy told from an address.
-func isStoreID(store string) bool { return !strings.Contains(store, "://") }
-
 func (d *dialer) parse(proxy string) (address, error) {
 	a, err := parseAddress(proxy, d.stateDir)
 	if err != nil {
@@ -147,33 +143,30 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	return client, nil
 }
 
-// dialFor is dial for a call about what was recorded to be of a proxy and a store. It is
-// an error if the user has named another proxy, which has another store: the names and
-// generations that were recorded are of other leases there.
-func (d *dialer) dialFor(ctx context.Context, proxy, recorded, store string) (*proxyclient.Client, error) {
+// dialFor is dial for a call about something that was recorded. It is an error if the user
+// has named another proxy, which has another store: what was recorded means something else
+// there, or nothing. An address that is not the recorded one is of the same store if that
+// has the same id, or knows the request.
+func (d *dialer) dialFor(ctx context.Context, proxy string, from origin) (*proxyclient.Client, error) {
 	client, err := d.dial(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
 	name, err := d.name(proxy)
-	if err != nil || sameProxy(recorded, name) || store == "" || !isStoreID(store) {
+	if err != nil || sameProxy(from.proxy, name) {
 		return client, err
 	}
-	if client.Store() == "" {
-		if _, err := client.Capabilities(ctx); err != nil {
-			return nil, err
-		}
+	same, err := from.isOf(ctx, client)
+	if err == nil && !same {
+		err = from.notOf(name)
 	}
-	if asked := client.Store(); asked != "" && asked != store {
-		return nil, fmt.Errorf("the lease is not of %s, which has another store, but of %s: leave --proxy out", name, recorded)
-	}
-	return client, nil
+	return client, err
 }
 
-// dialRecorded is dialFor to the proxy of a record, or to the one that the user named in
-// its place.
+// dialRecorded is dialFor to the proxy of a record that has leases, or to the one that the
+// user named in its place.
 func (d *dialer) dialRecorded(ctx context.Context, r lockfile.Record) (*proxyclient.Client, error) {
-	return d.dialFor(ctx, d.proxyOf(r.Proxy), r.Proxy, r.Store)
+	return d.dialFor(ctx, d.proxyOf(r.Proxy), origin{proxy: r.Proxy, store: r.Store})
 }
 
 // token reads the token that the proxy asks for; "" is none.

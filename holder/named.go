@@ -172,21 +172,14 @@ func (h *Holder) owedOf(ctx context.Context, n Named) (owed []lockfile.Owed, ove
 			return nil, nil, fmt.Errorf("release %s: %w", strings.Join(n.Names(), ", "), err)
 		}
 	}
-	owed, over = n.owed(h.dialer.storeOf("", h.dialer.URL), h.owner())
+	store := h.dialer.storeOf("", h.dialer.URL)
+	owed, over = n.owed(store, h.owner())
 	for i := range owed {
-		owed[i].Proxy = proxy
+		if owed[i].Store == store {
+			owed[i].Proxy = proxy // a list does not say of which proxy the others are
+		}
 	}
 	return owed, over, nil
-}
-
-// ofNamedProxy is nil unless what is owed, by what a list says, is of another store than
-// that of the proxy that the user named.
-func (h *Holder) ofNamedProxy(o lockfile.Owed) error {
-	store := h.dialer.storeOf("", h.dialer.URL)
-	if o.Store == store || !isStoreID(o.Store) || !isStoreID(store) {
-		return nil
-	}
-	return fmt.Errorf("release %s: it is from another store than that of %s: name its proxy with --proxy", describeOwed(o), h.dialer.URL)
 }
 
 // anyStoreID tells whether some of the names are known from a store with an id.
@@ -196,7 +189,7 @@ func (n Named) anyStoreID() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(n.grants, func(g lockfile.Grant) bool { return g.Store != "" && isStoreID(g.Store) })
+	return slices.ContainsFunc(n.grants, func(g lockfile.Grant) bool { return isStoreID(g.Store) })
 }
 
 // identify returns the record that a bare handle would have if its leases had been

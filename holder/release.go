@@ -65,10 +65,6 @@ func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released [
 	h.sayEnded(over)
 	errs := []error{h.unlistEnded(ctx, n, over)}
 	for _, o := range owed {
-		if err := h.ofNamedProxy(o); err != nil {
-			errs = append(errs, err)
-			continue
-		}
 		sent := o // which send changes
 		names, err := h.send(ctx, "", h.dialer.URL, &sent)
 		released, errs = append(released, names...), append(errs, err)

@@ -239,7 +239,7 @@ func (h *Holder) handleOf(o lockfile.Owed, store string) (handle lockfile.Handle
 
 // sendNow is send without a look at what was given back before.
 func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, store string) ([]string, error) {
-	client, err := h.dialer.dialFor(ctx, proxy, o.Proxy, o.Store)
+	client, err := h.dialer.dialFor(ctx, proxy, originOwed(*o))
 	if err != nil {
 		return nil, fmt.Errorf("release %s: %w", describeOwed(*o), err)
 	}

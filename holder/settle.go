@@ -177,7 +177,7 @@ func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) ([]string, 
 	if proxy == "" {
 		return nil, fmt.Errorf("withdraw request %s: %w", in.Request, errOtherProxy)
 	}
-	client, err := s.h.dialer.dial(ctx, proxy)
+	client, err := s.h.dialer.dialFor(ctx, proxy, origin{proxy: in.Proxy, request: in.Request})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,67 @@
+package holder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// origin is where something that was recorded is from, as far as is known.
+type origin struct {
+	proxy   string // its name
+	store   string
+	request string // in place of the store, as long as the proxy has granted nothing
+}
+
+// originOwed is where something owed is from.
+func originOwed(o lockfile.Owed) origin {
+	from := origin{proxy: o.Proxy, store: o.Store}
+	if len(o.Leases) == 0 {
+		from.request = o.RequestID
+	}
+	return from
+}
+
+// isOf tells whether a proxy at another address than the recorded one has the same store:
+// it has the same id, or knows the request. It may be the same if the proxy cannot say.
+func (from origin) isOf(ctx context.Context, client *proxyclient.Client) (bool, error) {
+	switch {
+	case from.request != "":
+		_, err := client.RequestState(ctx, from.request)
+		if errors.Is(err, proxyclient.ErrUnknownRequest) {
+			return false, nil
+		}
+		if errors.Is(err, errors.ErrUnsupported) {
+			return true, nil
+		}
+		return true, err
+	case isStoreID(from.store):
+		if client.Store() == "" {
+			if _, err := client.Capabilities(ctx); err != nil {
+				return false, err
+			}
+		}
+		asked := client.Store()
+		return asked == "" || asked == from.store, nil
+	}
+	return true, nil
+}
+
+// notOf is the error about something that is not of a proxy.
+func (from origin) notOf(proxy string) error {
+	what, why, next := "lease", "has another store", ": name its proxy with --proxy"
+	if from.request != "" {
+		what, why = "request", "does not know it"
+	}
+	if from.proxy != "" {
+		next = ", but of " + from.proxy + ": leave --proxy out"
+	}
+	return fmt.Errorf("the %s is not of %s, which %s%s", what, proxy, why, next)
+}
+
+// isStoreID tells an id that a proxy told from an address.
+func isStoreID(store string) bool { return store != "" && !strings.Contains(store, "://") }
