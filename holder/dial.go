@@ -158,7 +158,7 @@ func (d *dialer) dialFor(ctx context.Context, proxy string, from origin) (*proxy
 	}
 	same, err := from.isOf(ctx, client)
 	if err == nil && !same {
-		err = from.notOf(name)
+		err = otherStoreError{from, name}
 	}
 	return client, err
 }

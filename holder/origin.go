@@ -51,16 +51,21 @@ func (from origin) isOf(ctx context.Context, client *proxyclient.Client) (bool, 
 	return true, nil
 }
 
-// notOf is the error about something that is not of a proxy.
-func (from origin) notOf(proxy string) error {
+// otherStoreError is about something that is not of a proxy.
+type otherStoreError struct {
+	from  origin
+	proxy string // its name
+}
+
+func (e otherStoreError) Error() string {
 	what, why, next := "lease", "has another store", ": name its proxy with --proxy"
-	if from.request != "" {
+	if e.from.request != "" {
 		what, why = "request", "does not know it"
 	}
-	if from.proxy != "" {
-		next = ", but of " + from.proxy + ": leave --proxy out"
+	if e.from.proxy != "" {
+		next = ", but of " + e.from.proxy + ": leave --proxy out"
 	}
-	return fmt.Errorf("the %s is not of %s, which %s%s", what, proxy, why, next)
+	return fmt.Sprintf("the %s is not of %s, which %s%s", what, e.proxy, why, next)
 }
 
 // isStoreID tells an id that a proxy told from an address.

@@ -35,6 +35,14 @@ func leaseOwed(r lockfile.Record) lockfile.Owed {
 	}
 }
 
+// releasingRecord is a record that is left with what it owes. What was asked for stays in it, for
+// a reacquire.
+func releasingRecord(r lockfile.Record, owed []lockfile.Owed) lockfile.Record {
+	return lockfile.Record{
+		State: lockfile.StateReleasing, Type: r.Type, Count: r.Count, HasItems: r.HasItems, Items: r.Items, Key: r.Key, Owed: owed,
+	}
+}
+
 // owes tells whether a handle's record has the lease of a request, or has begun to
 // give it back. A handle that has a newer request too is looked after by others.
 func owes(r lockfile.Record, request string) bool {

@@ -125,7 +125,8 @@ func (l *Lease) replaced(ctx context.Context, r lockfile.Record, replaces func(l
 	if err := l.h.leftToKeeper(r); err != nil {
 		return nil, err
 	}
-	return owedBy(r), nil
+	owed = owedBy(r)
+	return owed, l.h.readdress(ctx, owed)
 }
 
 // releaseReplaced gives back what the handle owes, which now has the request. What the
@@ -142,7 +143,13 @@ func (l *Lease) releaseReplaced(ctx context.Context, tx *lockfile.Tx) (unconfirm
 		tx.Owed, err = nil, nil
 	}
 	if err != nil {
-		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: tx.Owed}
+		tx.Record = releasingRecord(tx.Record, tx.Owed)
+		ctx, cancel := writeContext(ctx)
+		defer cancel()
+		if id := l.h.beginRelease(ctx, l.handle, tx.Record); id != "" { // recover finds the handle by it
+			defer l.h.journal.leave(id)
+			err = unsettled(id, err)
+		}
 		return nil, errors.Join(err, tx.Save())
 	}
 	failpoint("replaced-released")

@@ -104,7 +104,7 @@ func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, dead 
 	defer cancel()
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if dead != "" && tx.RequestID == dead {
-			tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owedBy(tx.Record)}
+			tx.Record = releasingRecord(tx.Record, owedBy(tx.Record))
 		}
 		if !slices.ContainsFunc(tx.Owed, which) {
 			return nil

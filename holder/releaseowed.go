@@ -27,7 +27,7 @@ import (
 func (h *Holder) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
 	if all && unreleased(tx.Record) {
 		journaled, again := h.releasedIfKilled(tx), safeAgain(tx.Record)
-		tx.Record = lockfile.Record{State: lockfile.StateReleasing, Owed: owedBy(tx.Record)}
+		tx.Record = releasingRecord(tx.Record, owedBy(tx.Record))
 		if !journaled {
 			if err := tx.Save(); err != nil && !again {
 				return nil, err
@@ -146,20 +146,45 @@ func (h *Holder) toItsProxy(_ context.Context, o lockfile.Owed) (proxy string, e
 }
 
 // releaseOwedOnce is releaseOwed for a caller who needs the handle for another request. It
-// sends nothing that may end somebody else's lease: that stays as unconfirmed.
+// sends nothing that may end somebody else's lease: that stays as unconfirmed. Each release
+// goes to the proxy that is recorded, also if the user named another one for the request.
 func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
 	for i, o := range tx.Owed {
-		proxy := h.dialer.proxyOf(o.Proxy)
-		if proxy == "" || o.Unconfirmed {
-			continue // of no proxy: releaseOwed says so
+		if o.Unconfirmed {
+			continue
 		}
-		anothers, err := h.mayBeAnothers(ctx, o, proxy)
+		anothers, err := h.mayBeAnothers(ctx, o, o.Proxy)
 		if err != nil {
 			return nil, fmt.Errorf("release %s: %w", describeOwed(o), err)
 		}
 		tx.Owed[i].Unconfirmed = anothers
 	}
-	return h.releaseOwed(ctx, tx, h.toItsProxy)
+	return h.releaseOwed(ctx, tx, func(_ context.Context, o lockfile.Owed) (string, error) { return o.Proxy, nil })
+}
+
+// readdress notes in what is owed the proxy that the user named, where that is the same
+// proxy at a new address.
+func (h *Holder) readdress(ctx context.Context, owed []lockfile.Owed) error {
+	for i, o := range owed {
+		if o.Unconfirmed {
+			continue
+		}
+		proxy, err := h.toItsProxy(ctx, o)
+		if err != nil {
+			return err
+		}
+		_, err = h.dialer.dialFor(ctx, proxy, originOwed(o))
+		if _, other := errors.AsType[otherStoreError](err); other {
+			continue
+		}
+		if err == nil {
+			owed[i].Proxy, err = h.dialer.name(proxy)
+		}
+		if err != nil {
+			return fmt.Errorf("release %s: %w", describeOwed(o), err)
+		}
+	}
+	return nil
 }
 
 // mayBeAnothers tells whether a release of what is owed could end somebody else's lease:

@@ -44,8 +44,9 @@ func newReacquireCommand(a *app) *cobra.Command {
 		Long: `Reacquire replaces the lease of a handle: it cancels a late release of the old
 lease, gives the old lease back, queues for a new one, and writes that into the
 same handle. It asks for the same type, count and key, of the same proxy, unless
-flags say otherwise. Meanwhile the handle always has the old lease or the new
-request, so that no other process takes the handle for free.
+flags say otherwise; the old lease is given back to its own proxy in any case.
+Meanwhile the handle always has the old lease or the new request, so that no other
+process takes the handle for free.
 
 If the handle does not exist, as after a release, reacquire is an acquire, and
 needs --type. Without it a dry run, or with --optional, goes on without a lease.`,
