@@ -1,11 +1,14 @@
 package holder
 
 import (
+	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // A release does not write into a handle what its journal entry says already: that
@@ -42,5 +45,27 @@ func TestReleaseIsWrittenDownOnce(t *testing.T) {
 			}
 			w.wantNothingLeft(handle, l.Names()...)
 		})
+	}
+}
+
+// A handle may owe to several proxies, as one does whose reacquire from another proxy was
+// killed. One that is down does not keep the others from being told.
+func TestReleaseTellsEachProxy(t *testing.T) {
+	w := newWorld(t)
+	down := newProxy(t)
+	down.Close()
+	handle := w.handle("handle")
+	owed := func(request, proxy, name string) lockfile.Owed {
+		return lockfile.Owed{RequestID: request, Proxy: proxy, Leases: []lockfile.Lease{{Name: name, Generation: 1}}, Unsent: true}
+	}
+	first := owed("a", down.URL, "lease1")
+	w.write(handle, lockfile.Record{State: lockfile.StateReleasing, Owed: []lockfile.Owed{first, owed("b", w.proxy.URL, "lease2"), owed("c", down.URL, "lease3")}})
+
+	released, err := w.giveBack(within(t), handle, Anything)
+	if !slices.Equal(released, []string{"lease2"}) || !errors.Is(err, proxyclient.ErrUnreachable) {
+		t.Errorf("released %v, %v", released, err)
+	}
+	if left := namesOf(w.record(handle).Owed); !slices.Equal(left, []string{"lease1", "lease3"}) {
+		t.Errorf("the handle owes %v still", left)
 	}
 }

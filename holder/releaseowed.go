@@ -62,13 +62,33 @@ func safeAgain(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && len(r.Leases) > 0 && !bare(r.Leases)
 }
 
-// releaseOwed sends the releases of what tx's record owes, oldest first, up to the first
-// that decide does not let go or that fails, and takes each off the record when it is
-// answered. All are decided before the first is sent, so that one write of the record
-// notes which may have been sent. What the proxy does not confirm, nor ever will, stays
-// as unconfirmed, and is not sent again. The caller writes the record in the end.
+// releaseOwed sends the releases of what tx's record owes, to one proxy after the other,
+// and takes each off the record when it is answered. A proxy that fails does not keep the
+// others from being asked, nor take their time. The caller writes the record in the end.
 func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decision) (released []string, failed error) {
-	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
+	var proxies []string // that are recorded, oldest first
+	for _, o := range tx.Owed {
+		if !slices.Contains(proxies, o.Proxy) {
+			proxies = append(proxies, o.Proxy)
+		}
+	}
+	var errs []error
+	for i, proxy := range proxies {
+		ctx, cancel := shareOfTime(ctx, len(proxies)-i)
+		names, err := h.releaseOwedTo(ctx, tx, proxy, decide)
+		cancel()
+		released, errs = append(released, names...), append(errs, err)
+	}
+	return released, errors.Join(errs...)
+}
+
+// releaseOwedTo is releaseOwed to one recorded proxy, oldest first, up to the first that
+// decide does not let go or that fails. All are decided before the first is sent, so that
+// one write of the record notes which may have been sent. What the proxy does not confirm,
+// nor ever will, stays as unconfirmed, and is not sent again.
+func (h *Holder) releaseOwedTo(ctx context.Context, tx *lockfile.Tx, recorded string, decide decision) (released []string, failed error) {
+	others, owed := splitOwed(tx.Owed, func(o lockfile.Owed) bool { return o.Proxy != recorded })
+	sendable, unconfirmed := splitUnconfirmed(owed)
 	var proxies []string // to which the first of sendable go
 	for _, o := range sendable {
 		var proxy string
@@ -77,7 +97,7 @@ func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decisi
 		}
 		proxies = append(proxies, proxy)
 	}
-	tx.Owed = slices.Concat(unconfirmed, sendable)
+	tx.Owed = slices.Concat(others, unconfirmed, sendable)
 	if err := noteSending(tx, sendable[:len(proxies)]); err != nil {
 		return nil, err
 	}
@@ -96,7 +116,7 @@ func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decisi
 		}
 		sendable = sendable[1:]
 	}
-	tx.Owed = slices.Concat(unconfirmed, sendable)
+	tx.Owed = slices.Concat(others, unconfirmed, sendable)
 	if len(unconfirmed) > 0 {
 		failed = errors.Join(&proxyclient.UnconfirmedReleaseError{Names: namesOf(unconfirmed)}, failed)
 	}
@@ -122,14 +142,19 @@ func noteSending(tx *lockfile.Tx, sending []lockfile.Owed) error {
 
 // splitUnconfirmed returns what may be sent, and what may not.
 func splitUnconfirmed(owed []lockfile.Owed) (sendable, unconfirmed []lockfile.Owed) {
+	return splitOwed(owed, func(o lockfile.Owed) bool { return !o.Unconfirmed })
+}
+
+// splitOwed returns those of which is says so, and the rest.
+func splitOwed(owed []lockfile.Owed, is func(lockfile.Owed) bool) (those, rest []lockfile.Owed) {
 	for _, o := range owed {
-		if o.Unconfirmed {
-			unconfirmed = append(unconfirmed, o)
+		if is(o) {
+			those = append(those, o)
 		} else {
-			sendable = append(sendable, o)
+			rest = append(rest, o)
 		}
 	}
-	return sendable, unconfirmed
+	return those, rest
 }
 
 // decision says to which proxy the release of something owed is sent, or why it

@@ -41,6 +41,15 @@ func boundRelease(ctx context.Context, most time.Duration) (context.Context, con
 	}
 }
 
+// shareOfTime returns a context that has the nth part of the time of a release context.
+func shareOfTime(ctx context.Context, n int) (context.Context, context.CancelFunc) {
+	deadline, bounded := ctx.Deadline()
+	if n == 1 || !bounded {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Until(deadline)/time.Duration(n))
+}
+
 // releasing marks a release context.
 type releasing struct{}
 

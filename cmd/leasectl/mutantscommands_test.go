@@ -15,6 +15,8 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestScripts/other_store", false},
 	{"what reacquire owes is in no journal", "holder/acquire.go", "tx.Record); id != \"\" {", "tx.Record); id == \"none\" {",
 		"./cmd/leasectl", "TestScripts/other_store", false},
+	{"a proxy that is down takes the time of the others", "holder/releasetime.go", "n == 1 ||", "n >= 1 ||",
+		"./holder", "TestReleaseTellsEachProxy", false},
 	{"a request is withdrawn at a proxy that knows nothing of it", "holder/origin.go", "case from.request != \"\":", "case from.request == \"none\":",
 		"./cmd/leasectl", "TestScripts/other_store_recover", false},
 	{"an optional lease fails for what the pool can never grant", "holder/errors.go", "[]error{ErrInvalid, ErrHeld,", "[]error{ErrInvalid, proxyclient.ErrNeverGranted, ErrHeld,",
