@@ -69,6 +69,16 @@ func lacksLease(cmd *cobra.Command) string {
 	return withoutLease()
 }
 
+// noHandle is the error of a command without --handle, where what says which one it needs.
+// The one of the exec around is not taken by itself: the command may have lost the handle
+// of a lease of its own.
+func noHandle(what string) error {
+	if handleAround() != "" {
+		return usagef("no --handle: name the handle %s: --handle \"$LEASECTL_HANDLE\" is the one of the exec around", what)
+	}
+	return usagef("no --handle: name the handle %s", what)
+}
+
 // oneArg takes one argument, which what describes.
 func oneArg(what, example string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {

@@ -40,7 +40,7 @@ nothing, so nothing is printed.`,
 
 func (a *app) cat(o *catOptions) error {
 	if o.handle == "" {
-		return usagef("no --handle: name the handle to print")
+		return noHandle("to print")
 	}
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {

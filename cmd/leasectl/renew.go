@@ -43,7 +43,7 @@ lost. leasectl exec renews by itself.`,
 
 func (a *app) renew(ctx context.Context, o *renewOptions) error {
 	if o.handle == "" {
-		return usagef("no --handle: name the handle whose lease is to be renewed")
+		return noHandle("whose lease is to be renewed")
 	}
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {

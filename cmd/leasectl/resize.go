@@ -44,7 +44,7 @@ two leases that hold and wait for each other would wait for ever.`,
 func (a *app) resize(ctx context.Context, o *resizeOptions, none string) error {
 	switch {
 	case o.handle == "" && none == "":
-		return usagef("no --handle: name the handle whose lease is to be resized")
+		return noHandle("whose lease is to be resized")
 	case (o.count > 0) == (o.items >= 0):
 		return usagef("want one of --items and --count: how large the lease is to be")
 	case none != "":
