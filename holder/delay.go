@@ -81,7 +81,7 @@ func sameGrant(a, b lockfile.Record) bool {
 // takes at most [ReleaseTimeout].
 func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r lockfile.Record, delay time.Duration) error {
 	if r.State != lockfile.StateHeld {
-		return fmt.Errorf("handle %s holds no lease yet: a delayed release needs one", handle.Path())
+		return holdsNone(handle, r)
 	}
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()

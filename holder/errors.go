@@ -73,6 +73,16 @@ func advise(err error, format string, args ...any) error {
 	return advisedError{text: inBrackets(err.Error()+whatNext(err), fmt.Sprintf(format, args...)), err: err}
 }
 
+// unsettled is the failure to settle what --forget id drops.
+func unsettled(id string, err error) error {
+	_, silent := errors.AsType[*proxyclient.UnreachableError](err)
+	_, failing := errors.AsType[*proxyclient.FailingError](err)
+	if silent || failing {
+		return advise(err, "if that proxy is gone for good, leasectl recover --forget %s drops this", id)
+	}
+	return err
+}
+
 // Describe says what failed, and what to do next where that does not depend on
 // the command.
 func Describe(err error) string {

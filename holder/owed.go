@@ -55,6 +55,14 @@ func isOwed(r lockfile.Record, request string) bool {
 	return slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == request })
 }
 
+// holdsNone is the error about a handle that holds no lease.
+func holdsNone(handle lockfile.Handle, r lockfile.Record) error {
+	if r.State == lockfile.StateQueued {
+		return fmt.Errorf("handle %s holds no lease yet: it waits for one: try again when it has one", handle.Path())
+	}
+	return fmt.Errorf("handle %s holds no lease: a release of it failed: release it again, or use leasectl reacquire", handle.Path())
+}
+
 // unreleased tells whether a record has something that nobody has begun to give
 // back.
 func unreleased(r lockfile.Record) bool {

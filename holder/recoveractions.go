@@ -83,16 +83,6 @@ func (r *recovery) noteOutage(proxy string, err error) {
 	}
 }
 
-// unsettled is the failure to settle what --forget id drops.
-func unsettled(id string, err error) error {
-	_, silent := errors.AsType[*proxyclient.UnreachableError](err)
-	_, failing := errors.AsType[*proxyclient.FailingError](err)
-	if silent || failing {
-		return advise(err, "if that proxy is gone for good, leasectl recover --forget %s drops this", id)
-	}
-	return err
-}
-
 // outage is why the proxy that is asked for a recorded one is not asked again; nil if it
 // was not asked yet, or answered.
 func (r *recovery) outage(proxy string) error { return r.outages[r.proxyOf(proxy)] }

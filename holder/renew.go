@@ -36,7 +36,7 @@ func acquiredInto(handle lockfile.Handle, r lockfile.Record, verb string) error 
 	case r.State == "":
 		return fmt.Errorf("handle %s is gone: there is no lease to %s: acquire one", handle.Path(), verb)
 	case r.State != lockfile.StateHeld:
-		return fmt.Errorf("handle %s holds no lease: it is %s", handle.Path(), r.State)
+		return holdsNone(handle, r)
 	case bareHandle(r):
 		return fmt.Errorf("handle %s has names and nothing else, as a copy has: %s the handle that acquire wrote", handle.Path(), verb)
 	}

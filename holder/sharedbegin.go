@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	mathrand "math/rand/v2"
 	"path/filepath"
 	"time"
@@ -112,6 +111,9 @@ func (s *sharing) granted(ctx context.Context, c choice, l *Lease) (*Lease, erro
 	return s.leaseOf(c), nil
 }
 
+// errRecordRemoved: somebody removed the record of a shared lease while it was acquired.
+var errRecordRemoved = errors.New("the record of the shared lease was removed meanwhile: try again, and let nothing clean the state directory while jobs run")
+
 // recordRound writes the lease of a round down for all.
 func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
 	ctx, done := writeContext(ctx)
@@ -119,7 +121,7 @@ func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
 	return s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.round.ID)
 		if r == nil {
-			return fmt.Errorf("the record of shared lease %q was removed meanwhile", s.shown)
+			return errRecordRemoved
 		}
 		r.State, r.By = lockfile.RoundHeld, 0
 		r.Leases, r.RequestID, r.Granted, r.Since = l.record.Leases, l.record.RequestID, l.grant.TTL, l.record.AcquiredAt
@@ -186,7 +188,7 @@ func (s *sharing) revive(ctx context.Context, c choice) (*Lease, error) {
 		r := tx.Round(c.round.ID)
 		switch {
 		case r == nil:
-			return errors.New("the record of the shared lease was removed meanwhile")
+			return errRecordRemoved
 		case lost: // to be settled, as a round whose users are dead: by this process, which chooses anew
 			r.State = lockfile.RoundReleasing
 			return tx.End(c.use)

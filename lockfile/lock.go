@@ -78,12 +78,17 @@ func unlockInto(err *error, unlock func() error) {
 // waiting returns the way to take a lock that waits for it until ctx ends.
 func waiting(ctx context.Context) func(*flock.Flock) error { return waitingEvery(ctx, retryDelay) }
 
+// notFree is the error about a lock that was not free before a context ended, with err.
+func notFree(err error) error {
+	return fmt.Errorf("not free in time (%w): another process may hold it: try again", err)
+}
+
 // waitingEvery is waiting with another pause between two tries.
 func waitingEvery(ctx context.Context, pause time.Duration) func(*flock.Flock) error {
 	return func(l *flock.Flock) error {
 		_, err := l.TryLockContext(ctx, pause)
 		if err != nil && errors.Is(err, ctx.Err()) {
-			err = fmt.Errorf("gave up waiting: %w", err)
+			err = notFree(err)
 		}
 		return err
 	}
@@ -109,7 +114,7 @@ func queueing(ctx context.Context) func(*flock.Flock) error {
 					l.Unlock()
 				}
 			}()
-			return fmt.Errorf("gave up waiting: %w", ctx.Err())
+			return notFree(ctx.Err())
 		}
 	}
 }

@@ -227,6 +227,7 @@ func TestWithLockContext(t *testing.T) {
 			t.Errorf("ended while waiting: %v", err)
 		}
 		wantError(t, err, path)
+		wantError(t, err, "another process may hold it: try again")
 		return nil
 	}))
 

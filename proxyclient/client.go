@@ -74,7 +74,7 @@ func (c *Client) noteStore(o outcome) error {
 		return nil
 	}
 	if before := c.store.Load(); before != nil && *before != id && c.servers.several() {
-		return fmt.Errorf("%w: %s: %s and %s", ErrTwoStores, c.name, *before, id)
+		return fmt.Errorf("%w: %s (%s and %s): list servers of one store in --proxy", ErrTwoStores, c.name, *before, id)
 	}
 	c.store.Store(&id)
 	return nil

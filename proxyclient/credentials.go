@@ -106,7 +106,7 @@ func readRoots(path string, read func(string) ([]byte, error)) (text []byte, roo
 	}
 	roots = x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(text) {
-		return nil, nil, fmt.Errorf("read CA: %s: no certificate in PEM form", path)
+		return nil, nil, fmt.Errorf("read CA: %s: no certificate in PEM form: name the file with that of the authority", path)
 	}
 	return text, roots, nil
 }

@@ -28,7 +28,7 @@ func (c *Client) Report(ctx context.Context, r leaseapi.ReportRequest) (counts b
 	case o.StatusCode == http.StatusOK && o.decode(&reply) == nil:
 		return reply.Counts, nil
 	case o.is(leaseapi.ProblemUnknownRequest):
-		err = fmt.Errorf("%w %s: it was forgotten, or is of another proxy", ErrUnknownRequest, r.RequestID)
+		err = fmt.Errorf("%w %s: the lease ended more than two hours ago, or is of another proxy: name that with --proxy", ErrUnknownRequest, r.RequestID)
 	case o.is(leaseapi.ProblemNoLease):
 		err = &reworded{text: o.text(), err: ErrNoLease}
 	default:

@@ -44,7 +44,7 @@ If the proxy asks for tokens, it takes one that is marked admin.`,
 
 func (a *app) breakLease(ctx context.Context, name string, o *breakOptions) error {
 	if o.reason == "" {
-		return usagef("no --reason: the holder will want to know why")
+		return usagef("no --reason: say why: the holder reads it")
 	}
 	return a.operate(ctx, "nothing is broken", func(ctx context.Context, client *proxyclient.Client) error {
 		reply, err := client.Break(ctx, name, o.reason, o.now)

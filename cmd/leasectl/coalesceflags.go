@@ -27,7 +27,7 @@ func (o *coalesceOptions) bind(flags *pflag.FlagSet) {
 func (o *coalesceOptions) check(take *takeOptions, attempts int) error {
 	switch {
 	case o.mode == "" && o.variant != "":
-		return usagef("--variant goes with --coalesce")
+		return usagef("--variant goes with --coalesce: say how the runs of a key merge, such as --coalesce join")
 	case o.mode == "":
 		return nil
 	case take.key == "":

@@ -13,7 +13,7 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestScripts/other_store", false},
 	{"a release that failed forgets what was asked for", "holder/owed.go", "Type: r.Type, Count: r.Count,", "",
 		"./cmd/leasectl", "TestScripts/other_store", false},
-	{"what reacquire owes is in no journal", "holder/acquire.go", "tx.Record); id != \"\" {", "tx.Record); id == \"none\" {",
+	{"what reacquire owes is in no journal", "holder/phases.go", "tx.Record); id != \"\" {", "tx.Record); id == \"none\" {",
 		"./cmd/leasectl", "TestScripts/other_store", false},
 	{"a proxy that is down takes the time of the others", "holder/releasetime.go", "n == 1 ||", "n >= 1 ||",
 		"./holder", "TestReleaseTellsEachProxy", false},

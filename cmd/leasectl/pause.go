@@ -48,7 +48,7 @@ If the proxy asks for tokens, it takes one that is marked admin.`,
 
 func (a *app) pause(ctx context.Context, typ, reason string) error {
 	if reason == "" {
-		return usagef("no --reason: those who wait will want to know why")
+		return usagef("no --reason: say why: those who wait read it")
 	}
 	return a.operate(ctx, "nothing is paused", func(ctx context.Context, client *proxyclient.Client) error {
 		if _, err := client.Pause(ctx, typ, reason); err != nil {

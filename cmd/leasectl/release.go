@@ -96,7 +96,7 @@ func (a *app) release(ctx context.Context, o *releaseOptions) error {
 	}
 	switch {
 	case o.detach && o.delay == 0:
-		return usagef("--detach goes with --delay")
+		return usagef("--detach goes with --delay: say when to release, such as --delay 20m")
 	case o.ownerPID != 0 && (o.delay == 0 || o.detach):
 		return usagef("--owner-pid goes with --delay, and not with --detach")
 	}

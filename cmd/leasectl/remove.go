@@ -34,7 +34,7 @@ func (a *app) remove(ctx context.Context, id, reason string) error {
 		return usageError{err}
 	}
 	if reason == "" {
-		return usagef("no --reason: who waits will want to know why")
+		return usagef("no --reason: say why: who waits reads it")
 	}
 	return a.operate(ctx, "nothing is removed", func(ctx context.Context, client *proxyclient.Client) error {
 		reply, err := client.Remove(ctx, id, reason)

@@ -50,16 +50,14 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 		return err
 	}
 	record, err := handle.Read()
-	switch missing := errors.Is(err, fs.ErrNotExist); {
-	case missing && a.proxy.unset():
+	switch {
+	case err == nil:
+		a.holder.NoticeKeeper(handle, record)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case a.proxy.unset():
 		a.dryRun("dry run: nothing is renewed")
 		return nil
-	case err != nil && !missing:
-		return err
-	}
-	a.holder.NoticeKeeper(handle, record)
-	if a.holder.ProxyOf(record) == "" {
-		return usagef("no --proxy: the handle does not say which proxy it is from")
 	}
 	ttl, err := a.holder.Renew(ctx, handle, record, o.ttl)
 	if err != nil {

@@ -96,7 +96,7 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 	}
 	record, err := handle.Read()
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("handle %s does not exist: it was released, or never acquired", handle.Path())
+		return fmt.Errorf("handle %s does not exist: it was released, or never acquired: leasectl status lists what is held", handle.Path())
 	}
 	if err != nil {
 		return err
