@@ -165,6 +165,7 @@ func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfi
 	if err != nil {
 		return nil, fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
 	}
+	failpoint("delay-answered")
 	over = slices.Concat(reply.Over, reply.Stale)
 	if len(over) > 0 && time.Since(begun) >= delay {
 		// The answer to an earlier attempt was lost. The lease has ended, and not

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,16 +22,10 @@ type sharedRole struct {
 	points []string
 }
 
-// Places that every acquire and every release comes by.
-var (
-	acquirePoints = []string{"intent-written", "request-in-handle", "acquire-unsent", "acquire-answered", "grant-in-history", "names-in-handle"}
-	releasePoints = []string{"release-in-journal", "release-unsent", "release-answered", "handle-removed"}
-)
-
 var sharedRoles = []sharedRole{
-	{name: "first", points: append([]string{"round-begun", "round-granted", "round-held"}, acquirePoints...)},
+	{name: "first", points: slices.Concat([]string{"round-begun", "round-granted", "round-held"}, acquirePoints)},
 	{name: "joiner", first: []string{}, points: []string{"round-joined"}},
-	{name: "last", points: append([]string{"round-ending", "round-given-back"}, releasePoints...)},
+	{name: "last", points: slices.Concat([]string{"round-ending", "round-given-back"}, releasePoints)},
 	{name: "last, linger", args: []string{"--linger", "20s"}, points: []string{"round-ending", "round-renewal-unsent", "round-renewal-answered"}},
 	{name: "who comes in time", before: []string{"--linger", "20s"}, points: []string{"round-revived", "round-renewal-unsent", "round-renewal-answered", "round-joined"}},
 	{name: "who finds none free", first: []string{"--max-uses", "1+500%"}, points: []string{"round-begun", "round-none-free", "round-joined"}},
