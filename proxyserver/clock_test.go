@@ -69,6 +69,7 @@ func TestWallClockJumps(t *testing.T) {
 		{"before 1970", []time.Duration{0, -35 * 365 * 24 * time.Hour}, -40 * 365 * 24 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // each waits for the disk, once a second of its clock
 			synctest.Test(t, func(t *testing.T) {
 				w := &wallClock{begun: time.Now()}
 				ctx, cancel := context.WithCancel(t.Context())
