@@ -146,10 +146,7 @@ func (c *committer) awaitCommit(b *batch) error {
 func (c *committer) endCommit(b *batch) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err := c.panicked(cause)
-			c.mu.Lock()
-			c.fail(err)
-			c.mu.Unlock()
+			c.failCall(cause)
 		}
 		<-c.commitSem
 	}()
@@ -158,8 +155,15 @@ func (c *committer) endCommit(b *batch) {
 }
 
 // fail makes err why every call is refused from now on, and tells all who wait.
-// The first failure stands. The caller holds c.mu.
+// The first failure stands.
 func (c *committer) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failLocked(err)
+}
+
+// failLocked is fail of a caller that holds c.mu.
+func (c *committer) failLocked(err error) {
 	select {
 	case <-c.failed:
 		return
@@ -180,6 +184,14 @@ func (c *committer) failure() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.haltErr
+}
+
+// failCall ends all calls after one that panicked outside of the pools, with the
+// error that it returns.
+func (c *committer) failCall(cause any) error {
+	err := c.panicked(cause)
+	c.fail(err)
+	return err
 }
 
 // panicked turns what a call panicked with into an error, and logs where.
@@ -206,7 +218,7 @@ func (c *committer) commit() {
 	c.mu.Lock()
 	c.committing = nil
 	if b.err != nil {
-		c.fail(b.err)
+		c.failLocked(b.err)
 	}
 	c.mu.Unlock()
 	if b.err == nil { // before the calls, whose clients might look at both

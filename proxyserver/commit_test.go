@@ -90,9 +90,7 @@ func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 		defer p.server.term.mu.Unlock()
 		return len(p.server.term.open.changes) > 0
 	})
-	p.server.term.mu.Lock()
 	p.server.term.fail(ErrStore)
-	p.server.term.mu.Unlock()
 	<-p.server.term.commitSem
 	decode[leaseapi.Problem](t, <-released, 503)
 	p.stop()

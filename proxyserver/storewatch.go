@@ -1,8 +1,6 @@
 package proxyserver
 
-import (
-	"time"
-)
+import "time"
 
 // storeEvery is how often the store is looked at while nothing is committed: a
 // second server may begin at its place as soon as it is gone.
@@ -35,12 +33,7 @@ func (t *term) checkStore() {
 		return // the commit that is under way looks by itself
 	}
 	defer func() { <-t.commitSem }()
-	err := t.store.Check()
-	if err == nil {
-		return
+	if err := t.store.Check(); err != nil {
+		t.fail(t.storeFailed(err))
 	}
-	err = t.storeFailed(err)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.fail(err)
 }

@@ -140,10 +140,8 @@ func (t *term) stillLeads() error {
 // lose fails the term because its server leads no longer, and returns why calls are
 // refused.
 func (t *term) lose(err error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.fail(&notLeaderError{election: t.election, cause: err})
-	return t.haltErr
+	return t.failure()
 }
 
 // run runs op under the lock and returns the batch that its answer waits for;
@@ -158,7 +156,7 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err err
 		// The pools may be half-way between two states.
 		if cause := recover(); cause != nil {
 			err = t.panicked(cause)
-			t.fail(err)
+			t.failLocked(err)
 		}
 	}()
 	t.clock.wake()

@@ -22,16 +22,6 @@ func (t *term) halt() {
 	t.haltErr = errStopping
 }
 
-// failCall ends all calls after one that panicked outside of the pools, with the
-// error that it returns.
-func (t *term) failCall(cause any) error {
-	err := t.panicked(cause)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.fail(err)
-	return err
-}
-
 // end commits what is left, with the clock. It returns why calls were refused
 // before the halt, or why the commit failed. It must be called once, after halt.
 func (t *term) end() error {
