@@ -23,7 +23,7 @@ func write(tx *bolt.Tx, meta metaRecord, batch store.Batch) (metaRecord, error) 
 			sorted.Leases = slices.SortedFunc(slices.Values(c.Leases), byName)
 			c = &sorted
 		}
-		if err := record.Write(t, *c); err != nil {
+		if err := record.Write(t, c); err != nil {
 			return meta, err
 		}
 	}

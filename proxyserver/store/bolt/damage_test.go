@@ -215,7 +215,7 @@ func TestDamagedStore(t *testing.T) {
 				return err
 			}
 			table := &table{b, meta}
-			err = errors.Join(record.Write(table, granted), edit(table.bucket, &table.meta))
+			err = errors.Join(record.Write(table, &granted), edit(table.bucket, &table.meta))
 			return errors.Join(err, table.finish(tx))
 		})
 	}

@@ -192,13 +192,13 @@ func (l *lead) collect(step []pool.Change) error {
 		}
 	}
 	whole := l.table.fits(len(step))
-	for _, c := range step {
+	for i := range step {
 		if !whole && !l.table.fits(1) {
 			if err := l.flush(); err != nil {
 				return err
 			}
 		}
-		if err := l.table.add(c); err != nil {
+		if err := l.table.add(&step[i]); err != nil {
 			return err
 		}
 	}

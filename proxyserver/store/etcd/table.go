@@ -50,7 +50,7 @@ func newTable(prefix string) *table {
 }
 
 // add takes up what one change makes of the records.
-func (t *table) add(c pool.Change) error {
+func (t *table) add(c *pool.Change) error {
 	t.request, t.told = nil, c.Kind == pool.Told
 	return record.Write(t, c)
 }

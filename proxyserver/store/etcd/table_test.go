@@ -18,7 +18,7 @@ type keys map[string][]byte
 func (k keys) commit(t *testing.T, table *table, changes ...pool.Change) {
 	t.Helper()
 	for _, c := range changes {
-		if err := table.add(c); err != nil {
+		if err := table.add(&c); err != nil {
 			t.Fatal(err)
 		}
 	}

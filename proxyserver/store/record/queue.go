@@ -55,7 +55,7 @@ type paceRecord struct {
 }
 
 // writeQueue writes a change of who waits, or of what keeps names from them.
-func writeQueue(t Table, c pool.Change) error {
+func writeQueue(t Table, c *pool.Change) error {
 	switch c.Kind {
 	case pool.Queued, pool.Joined, pool.Missed, pool.Returned:
 		if c.Waiter.Anonymous { // its wait ends with its connection
@@ -88,7 +88,7 @@ func writeQueue(t Table, c pool.Change) error {
 }
 
 // deleteWaiter deletes the waiter that c takes off the queue, if it has a record.
-func deleteWaiter(t Table, c pool.Change) error {
+func deleteWaiter(t Table, c *pool.Change) error {
 	if !c.WasQueued {
 		return nil
 	}

@@ -52,7 +52,7 @@ type pauseRecord struct {
 
 // Write writes what one change, which is to be durable, makes of the records.
 // Changes must come in the order in which they were made.
-func Write(t Table, c pool.Change) error {
+func Write(t Table, c *pool.Change) error {
 	switch c.Kind {
 	case pool.Granted:
 		if err := putLeases(t, c.Leases); err != nil {
@@ -80,7 +80,7 @@ func Write(t Table, c pool.Change) error {
 }
 
 // writeTold writes what was said of leases, or of one that has ended.
-func writeTold(t Table, c pool.Change) error {
+func writeTold(t Table, c *pool.Change) error {
 	if len(c.Leases) == 0 {
 		return putEnded(t, c.Ended)
 	}

@@ -49,13 +49,13 @@ func TestLeaseComesBack(t *testing.T) {
 		}
 	}
 	m := memory{}
-	if err := Write(m, pool.Change{Kind: pool.Renewed, Lease: want}); err != nil {
+	if err := Write(m, &pool.Change{Kind: pool.Renewed, Lease: want}); err != nil {
 		t.Fatal(err)
 	}
 	if got := m.snapshot(t).Leases; len(got) != 1 || got[0] != want {
 		t.Errorf("came back as\n%+v, want\n%+v", got, want)
 	}
-	if err := Write(m, pool.Change{Kind: pool.Done, Lease: want}); err != nil || len(m) > 0 {
+	if err := Write(m, &pool.Change{Kind: pool.Done, Lease: want}); err != nil || len(m) > 0 {
 		t.Errorf("after its end: %v, %v", m, err)
 	}
 }
@@ -73,14 +73,14 @@ func TestEndedComesBack(t *testing.T) {
 	} {
 		want.Until = time.Duration(i+1) * 200 * time.Hour
 		m := memory{}
-		if err := Write(m, pool.Change{Kind: pool.Remembered, Ended: want}); err != nil {
+		if err := Write(m, &pool.Change{Kind: pool.Remembered, Ended: want}); err != nil {
 			t.Fatal(err)
 		}
 		if got := m.snapshot(t).Ended; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 			t.Errorf("came back as %+v, want %+v", got, want)
 		}
 		keys = append(keys, EndedKey(want))
-		if err := Write(m, pool.Change{Kind: pool.Forgotten, Ended: want}); err != nil || len(m) > 0 {
+		if err := Write(m, &pool.Change{Kind: pool.Forgotten, Ended: want}); err != nil || len(m) > 0 {
 			t.Errorf("after it is forgotten: %v, %v", m, err)
 		}
 	}
