@@ -56,7 +56,7 @@ func (s *socket) start(after time.Duration) (served <-chan error) {
 		return nil
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	srv, err := New(Options{Pools: []pool.Config{quota(2)}, MaxConnections: s.most, Idle: &Idle{After: after, Hide: s.hide}})
+	srv, err := New(Options{Pools: []pool.Config{quota(2)}, maxConnections: s.most, Idle: &Idle{After: after, Hide: s.hide}})
 	if err != nil {
 		s.t.Error(err)
 		return nil

@@ -129,7 +129,7 @@ func (c *connections) view() []net.Conn {
 // those that wait keep theirs.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, Options{Pools: []pool.Config{quota(1)}, MaxConnections: 4})
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, maxConnections: 4})
 		p.acquire("type=q")
 		waits := p.later(t.Context(), "type=q")
 		synctest.Wait()
@@ -161,7 +161,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 func TestWaitersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 4
-		p := start(t, Options{Pools: []pool.Config{quota(1)}, MaxConnections: most})
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, maxConnections: most})
 		p.acquire("type=q")
 		var waits []<-chan reply
 		for range most {

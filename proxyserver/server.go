@@ -53,13 +53,9 @@ type Options struct {
 	// tokens refuses other names on its listeners on loopback.
 	Hosts []string
 
-	// MaxConnections is how many connections there may be. Beyond it the one is
-	// closed that has been idle for longest, and if all have a request under way
-	// nobody else may wait for long. Zero: as the limit of descriptors allows.
-	MaxConnections int
-
-	now       func() time.Time     // nil: [time.Now]; tests set the wall clock with it
-	suspended func() time.Duration // nil: [suspend.Total]; tests suspend the machine with it
+	maxConnections int                  // zero: as the limit of descriptors allows; tests have fewer
+	now            func() time.Time     // nil: [time.Now]; tests set the wall clock with it
+	suspended      func() time.Duration // nil: [suspend.Total]; tests suspend the machine with it
 }
 
 // Server is a lease proxy: an HTTP front that lives as long as the process, and
@@ -90,17 +86,17 @@ func New(opts Options) (*Server, error) {
 	if opts.MaxWait == 0 {
 		opts.MaxWait = DefaultMaxWait
 	}
-	if opts.MaxConnections == 0 {
-		opts.MaxConnections = mostConnections()
+	if opts.maxConnections == 0 {
+		opts.maxConnections = mostConnections()
 	}
 	s := &Server{store: opts.Store, election: opts.Election, pools: opts.Pools, handler: handler{
 		log: opts.Log, version: opts.Version, metrics: metrics.New(), election: opts.Election,
-		leaf: opts.Leaf, droppedLines: opts.DroppedLines, connections: newConnections(opts.MaxConnections),
+		leaf: opts.Leaf, droppedLines: opts.DroppedLines, connections: newConnections(opts.maxConnections),
 	}}
 	for _, host := range opts.Hosts {
 		s.handler.hosts = append(s.handler.hosts, strings.ToLower(host))
 	}
-	s.handler.live.init(opts.MaxConnections)
+	s.handler.live.init(opts.maxConnections)
 	s.handler.metrics.Configured(opts.Pools)
 	s.SetTokens(opts.Tokens)
 	s.terms = termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}

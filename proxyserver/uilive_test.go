@@ -156,7 +156,7 @@ func TestLiveIsShared(t *testing.T) {
 // There is a bound on the browsers that are told of changes.
 func TestLiveIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, Options{Pools: []pool.Config{quota(1)}, MaxConnections: 40})
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, maxConnections: 40})
 		b := &browser{peer: p}
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 10 {
