@@ -49,9 +49,9 @@
 //
 //   - restore.go: a Set from a snapshot and back; reconfigure.go
 //   - stall.go: what a restart and a stall make up for
-//   - acquire.go, wait.go, hold.go, resize.go, break.go, pause.go, remove.go, releaseall.go,
-//     report.go: the calls that change something; listing.go, status.go, lookup.go: those
-//     that tell. Each advances the Set and then changes or reads its ledger.
+//   - acquire.go, wait.go, renew.go, release.go, releaseall.go, resize.go, break.go, pause.go,
+//     remove.go, report.go: the calls that change something; listing.go, status.go, lookup.go:
+//     those that tell. Each advances the Set and then changes or reads its ledger.
 //   - set.go: what happens by itself when its time has come
 //   - grant.go, lock.go, waiter.go: how the ledger changes: a lease begins and ends,
 //     and so does a lock delay; a waiter comes, is missed and goes
@@ -70,7 +70,7 @@
 //     for a while, a heap, times at which something is due
 //   - check.go, units.go: what is wrong with a configuration, and how many units a
 //     request takes of a pool
-//   - config.go, cost.go, names.go, lease.go, result.go, account.go, request.go, coalesce.go,
+//   - config.go, cost.go, names.go, lease.go, result.go, outcome.go, request.go, coalesce.go,
 //     owner.go, change.go, waitend.go: what callers pass in and get back
 //   - adapt.go: how reports move a limit
 package pool

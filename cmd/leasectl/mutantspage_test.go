@@ -41,7 +41,7 @@ var pageMutants = []mutant{
 		"./proxyserver", "TestLimitOnThePage", false},
 	{"each report is a move of the limit", "proxyserver/past/events.go", "c.Reports.Moved), c.Moved", "c.Reports.Moved), true",
 		"./proxyserver", "TestLimitOnThePage", false},
-	{"a rise is a cut", "pool/account.go", "return m.To < m.From", "return m.To != m.From",
+	{"a rise is a cut", "pool/outcome.go", "return m.To < m.From", "return m.To != m.From",
 		"./proxyserver/page", "TestLimitThatMoves", false},
 	{"a page hides what was reported", "proxyserver/page/limit.go", "case len(p.Tally) > 0:", "case len(p.Tally) > 1000:",
 		"./proxyserver/page", "TestReportsByLimit", false},
