@@ -44,15 +44,15 @@ func newLedger(now time.Duration, generation uint64) ledger {
 	}
 }
 
-// pool returns the pool of a type; a new one is retired. Its caller puts a new
-// one among g.pools.
-func (g *ledger) pool(typ string) (p *pool, isNew bool) {
-	if p := g.types[typ]; p != nil {
-		return p, false
+// pool returns the pool of a type; a new one is retired until it is configured.
+func (g *ledger) pool(typ string) *pool {
+	p := g.types[typ]
+	if p == nil {
+		p = newPool(typ)
+		g.types[typ] = p
+		g.pools = append(g.pools, p)
 	}
-	p = newPool(typ)
-	g.types[typ] = p
-	return p, true
+	return p
 }
 
 // slot returns the slot of name, which may be new.

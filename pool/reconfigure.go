@@ -39,22 +39,23 @@ func (g *ledger) configure(configs []Config) {
 		p.Config, p.retired = Config{Type: p.Type}, true
 		p.limit.configure(p.Config)
 	}
-	g.pools = nil
+	var pools []*pool // those of configs come first
 	for _, c := range configs {
-		p, _ := g.pool(c.Type)
+		p := g.pool(c.Type)
 		p.Config, p.retired = c.withDefaults(), false
 		p.Names = slices.Clone(c.Names) // the next configure reads them
 		p.limit.configure(p.Config)
-		g.pools = append(g.pools, p)
+		pools = append(pools, p)
 		for _, name := range p.Names {
 			g.slot(name).pool = p
 		}
 	}
 	for _, p := range before {
 		if p.retired {
-			g.pools = append(g.pools, p)
+			pools = append(pools, p)
 		}
 	}
+	g.pools = pools
 	for _, p := range g.pools {
 		g.refill(p)
 		g.dismiss(p)

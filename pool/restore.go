@@ -72,7 +72,7 @@ func (s *Set) Snapshot() Snapshot {
 func (g *ledger) restore(snapshot Snapshot) error {
 	byType := func(a, b Pacing) int { return cmp.Compare(a.Type, b.Type) }
 	for _, paced := range slices.SortedFunc(slices.Values(snapshot.Paced), byType) {
-		p := g.restorePool(paced.Type)
+		p := g.pool(paced.Type)
 		p.pacing = paced
 		p.rhythm = rhythm{start: paced.Start, count: paced.Count, generation: paced.Generation}
 	}
@@ -81,7 +81,7 @@ func (g *ledger) restore(snapshot Snapshot) error {
 			return fmt.Errorf("reports %+v are incomplete", reports)
 		}
 		reports.Tally = slices.Clone(reports.Tally)
-		g.restorePool(reports.Type).limit.reports = reports
+		g.pool(reports.Type).limit.reports = reports
 	}
 	for _, n := range snapshot.Named {
 		g.named[n.Type] = n.Last
@@ -94,7 +94,7 @@ func (g *ledger) restore(snapshot Snapshot) error {
 		if !sl.free() {
 			return fmt.Errorf("name %q is held, or there twice, and has a lock delay", l.Name)
 		}
-		g.restoreLock(sl, g.restorePool(l.Type), l)
+		g.restoreLock(sl, g.pool(l.Type), l)
 	}
 	return g.restoreRequests(snapshot)
 }
@@ -157,7 +157,7 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 // restoreWaiter puts a waiter into its queue. One that was missed before the restart
 // stays so. The others are missed by [ledger.compensate].
 func (g *ledger) restoreWaiter(w Waiter) {
-	r := &request{Request: w.Request, units: w.Units, pool: g.restorePool(w.Type), arrival: w.Arrival, arrived: w.Arrived}
+	r := &request{Request: w.Request, units: w.Units, pool: g.pool(w.Type), arrival: w.Arrival, arrived: w.Arrived}
 	g.restorePlace(r, g.requests[w.Follows])
 	if w.KeptUntil > 0 {
 		r.missed, r.activeUntil, r.keptUntil = true, w.HoldsUntil, w.KeptUntil
@@ -191,18 +191,9 @@ func (g *ledger) restorePlace(r, leader *request) {
 	}
 }
 
-// restorePool returns the pool of a type, which is retired until it is configured.
-func (g *ledger) restorePool(typ string) *pool {
-	p, isNew := g.pool(typ)
-	if isNew {
-		g.pools = append(g.pools, p)
-	}
-	return p
-}
-
 // restoreLease makes l held again, and its request known.
 func (g *ledger) restoreLease(l Lease) {
-	p := g.restorePool(l.Type)
+	p := g.pool(l.Type)
 	p.rhythm.resume(l, g.now)
 	var r *request
 	if l.RequestID != "" {

@@ -124,7 +124,7 @@ var mutantList = []mutant{
 		"./pool", "TestLockDelay", false},
 	{"units under a lock delay are free", "pool/pool.go", "return p.heldUnits + p.locked", "return p.heldUnits",
 		"./pool", "TestLockDelayOverAReconfiguration", false},
-	{"a lock delay is not durable", "pool/restore.go", "\t\tg.restoreLock(sl, g.restorePool(l.Type), l)\n", "",
+	{"a lock delay is not durable", "pool/restore.go", "\t\tg.restoreLock(sl, g.pool(l.Type), l)\n", "",
 		"./pool", "TestLockDelay", false},
 
 	// Several servers on etcd.
