@@ -11,6 +11,9 @@ import (
 // A proxy that grants, and then fails every renewal, does not hold an acquire up
 // for ever: the grant is provisional, so after 30 s there is nothing to confirm.
 func TestAcquireThatCannotBeConfirmed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
 	t.Parallel()
 	var released atomic.Bool
 	w := newWorld(t, build(t, ""), "install=1")

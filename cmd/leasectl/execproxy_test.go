@@ -118,6 +118,9 @@ func TestConfirmLate(t *testing.T) {
 // KILL of leasectl before it has confirmed frees the lease when the grant stops
 // being provisional, long before its TTL is over.
 func TestKillBeforeConfirmation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes half a minute")
+	}
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
 	confirmation := leaseapi.PathRenew
