@@ -36,12 +36,7 @@ func (h *handler) serveLive(c caller, w http.ResponseWriter, r *http.Request) {
 		if stream.send(fresh) != nil || !h.stillLive(r.Context(), ticker.C) {
 			return
 		}
-		if h.asksForTokens() {
-			if now, ok := h.session(r); !ok || h.operates(now) != shown.operator {
-				stream.event("reload", "")
-				return
-			}
-		} else if shown.operator {
+		if now, ok := h.session(r); h.asksForTokens() && !ok || h.operates(now) != shown.operator {
 			stream.event("reload", "")
 			return
 		}
