@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"errors"
 	"time"
 )
@@ -12,8 +11,8 @@ var (
 	ErrNotHeld     = errors.New("nobody holds this name")
 )
 
-// Break takes the lease of name away from its holder, for an operator, who says
-// why. Renewals fail from now on with that reason, and nothing prolongs the
+// Break takes the lease of name away from its holder, as an act of an operator.
+// Renewals fail from now on with its reason, and nothing prolongs the
 // lease, not even a restart: it ends when its holder releases it, at a
 // pending release, or else when its TTL is over. That leaves the holder time to
 // stop what it does. With immediately, it ends now.
@@ -21,7 +20,7 @@ var (
 // It returns the lease as it is by now, or was when it ended; or
 // [ErrUnknownName] or [ErrNotHeld]. Breaking a lease again changes what is given
 // as the reason.
-func (s *Set) Break(now time.Duration, name, reason string, immediately bool) (Lease, error) {
+func (s *Set) Break(now time.Duration, name string, act Act, immediately bool) (Lease, error) {
 	s.Advance(now)
 	sl := s.slots[name]
 	switch {
@@ -31,14 +30,14 @@ func (s *Set) Break(now time.Duration, name, reason string, immediately bool) (L
 		return Lease{}, ErrNotHeld
 	}
 	l := sl.lease
-	before := l.Broken
-	l.Broken = cmp.Or(reason, "no reason given")
+	act = act.orNone()
+	defer s.begin(act)()
+	l.Broken = act.Reason
 	l.pool.outlook.spoil()
-	switch {
-	case immediately:
+	if immediately {
 		s.end(l, brokenFor(l.Broken))
 		s.serve()
-	case l.Broken != before:
+	} else {
 		s.note(Broken).Lease = l.Lease
 	}
 	return l.Lease, nil

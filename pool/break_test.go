@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -9,7 +10,7 @@ import (
 // mustBreak breaks a lease of why "drill".
 func mustBreak(t testing.TB, set *Set, now time.Duration, name string, immediately bool) Lease {
 	t.Helper()
-	l, err := set.Break(now, name, "drill", immediately)
+	l, err := set.Break(now, name, Act{By: "ops", Reason: "drill"}, immediately)
 	if err != nil {
 		t.Fatalf("break %s at %v: %v", name, now, err)
 	}
@@ -36,7 +37,10 @@ func TestBreakLeavesTheTTL(t *testing.T) {
 	set.Advance(70*s - 1)
 	changed(t, set)
 	set.Advance(70 * s)
-	changed(t, set, "broken: drill t-0", "remembered a", "granted b [t-0]")
+	changes := set.Drain()
+	if got := strings.Join(words(changes), ", "); got != "broken: drill t-0, remembered a, granted b [t-0]" || changes[0].Act != (Act{}) {
+		t.Errorf("%s, by %+v", got, changes[0].Act)
+	}
 	if _, why := set.Renew(71*s, ref(a), 0); why != Other {
 		t.Errorf("renewal after it was granted again: %q, want %q", why, Other)
 	}
@@ -117,7 +121,7 @@ func TestBreakImmediately(t *testing.T) {
 	set.Drain()
 	mustBreak(t, set, 7*s, "t-0", true)
 	changes := set.Drain()
-	if c := changes[0]; c.Kind != Done || c.Reason != "broken: drill" || c.Took != 7*s || c.Lease.Broken != "drill" {
+	if c := changes[0]; c.Kind != Done || c.Reason != "broken: drill" || c.Took != 7*s || c.Lease.Broken != "drill" || c.Act != (Act{By: "ops", Reason: "drill"}) {
 		t.Errorf("change %+v", c)
 	}
 	if got := words(changes); len(got) != 2 || got[1] != "granted b [t-0]" {
@@ -138,8 +142,8 @@ func TestBreakTwice(t *testing.T) {
 	mustBreak(t, set, 0, "t-0", false)
 	set.Drain()
 	mustBreak(t, set, 1*s, "t-0", false)
-	changed(t, set) // nothing is new
-	if _, err := set.Break(2*s, "t-0", "", false); err != nil {
+	changed(t, set, "broken t-0: drill") // nothing is new, but each act is noted
+	if _, err := set.Break(2*s, "t-0", Act{}, false); err != nil {
 		t.Fatal(err)
 	}
 	changed(t, set, "broken t-0: no reason given")
@@ -152,14 +156,14 @@ func TestBreakTwice(t *testing.T) {
 
 func TestBreakNothing(t *testing.T) {
 	set := one(t, 1)
-	if _, err := set.Break(0, "x", "drill", true); !errors.Is(err, ErrUnknownName) {
+	if _, err := set.Break(0, "x", Act{Reason: "drill"}, true); !errors.Is(err, ErrUnknownName) {
 		t.Errorf("a name that never was: %v", err)
 	}
-	if _, err := set.Break(0, "t-0", "drill", true); !errors.Is(err, ErrNotHeld) {
+	if _, err := set.Break(0, "t-0", Act{Reason: "drill"}, true); !errors.Is(err, ErrNotHeld) {
 		t.Errorf("a free name: %v", err)
 	}
 	must(t, set, 0, req("a"), "t-0")
-	if _, err := set.Break(30*s, "t-0", "drill", true); !errors.Is(err, ErrNotHeld) {
+	if _, err := set.Break(30*s, "t-0", Act{Reason: "drill"}, true); !errors.Is(err, ErrNotHeld) {
 		t.Errorf("a lease that is over: %v", err)
 	}
 }

@@ -22,12 +22,12 @@ const (
 	Returned               // Waiter has come back
 	Dropped                // the waiter ID is off the queue without a lease
 	Resized                // a resize of Lease was decided; it had Before units, as many as now if it was refused
-	Broken                 // Lease was taken away by an operator; it is held until it is Done
+	Broken                 // Lease was taken away by an operator, perhaps again; it is held until it is Done
 	LockBegun              // Locked is not granted for a while, although nobody holds it
 	LockOver               // Locked may be granted again
 	Paced                  // Pacing counts from now on
 	Named                  // Naming counts from now on
-	Paused                 // an operator has stopped a pool, or changed why: Pause
+	Paused                 // an operator has stopped a pool, perhaps again: Pause
 	Resumed                // Pause is over
 	Told                   // Reported counts
 	Adapted                // Reports count from now on
@@ -38,6 +38,7 @@ const (
 // which keeps the others small.
 type Change struct {
 	Kind     Kind
+	Act      Act       // the operator's act that caused it; zero: none did
 	ID       string    // the request; with Granted and Dropped, also that of a request that cannot be repeated
 	Leases   []Lease   // Granted; Told of leases that are held: as they are afterwards
 	Lease    Lease     // Renewed, Extended, Delayed, Resized, Broken, Done: as it is afterwards

@@ -195,7 +195,7 @@ func (c *crowd) take(step string) {
 	case "kill":
 		c.faults++
 		m.state = memberOver
-		c.set.Break(c.now, m.lease.Name, "killed", true)
+		c.set.Break(c.now, m.lease.Name, Act{Reason: "killed"}, true)
 	case "away":
 		c.faults, c.absent, m.attached = c.faults+1, true, false
 		c.set.Detach(c.now, m.ID, 0)

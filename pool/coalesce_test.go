@@ -159,10 +159,10 @@ func TestPromotion(t *testing.T) {
 	for name, end := range map[string]func(*Set){
 		"released":  func(set *Set) { set.Release(0, Ref{Name: "t-0"}, 0) },
 		"cancelled": func(set *Set) { set.Cancel(0, "a") },
-		"broken":    func(set *Set) { set.Break(0, "t-0", "drill", true) },
+		"broken":    func(set *Set) { set.Break(0, "t-0", Act{Reason: "drill"}, true) },
 		"expired":   func(set *Set) { set.Advance(ProvisionalTTL) },
 		"broken, and then finished": func(set *Set) {
-			set.Break(0, "t-0", "drill", false)
+			set.Break(0, "t-0", Act{Reason: "drill"}, false)
 			set.Finish(0, Ref{Name: "t-0"}, Exited(0))
 		},
 	} {
@@ -191,7 +191,7 @@ func TestResultOfSeveralNames(t *testing.T) {
 		must(t, set, 0, a, "t-0", "t-1")
 		must(t, set, 0, merging("b", Once, "v"))
 		if lost {
-			set.Break(0, "t-0", "drill", true)
+			set.Break(0, "t-0", Act{Reason: "drill"}, true)
 		} else {
 			finish(t, set, 0, "t-0", Exited(0))
 		}

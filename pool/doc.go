@@ -71,6 +71,6 @@
 //   - check.go, units.go: what is wrong with a configuration, and how many units a
 //     request takes of a pool
 //   - config.go, cost.go, names.go, lease.go, result.go, outcome.go, request.go, coalesce.go,
-//     owner.go, change.go, waitend.go: what callers pass in and get back
+//     owner.go, act.go, change.go, waitend.go: what callers pass in and get back
 //   - adapt.go: how reports move a limit
 package pool

@@ -132,7 +132,7 @@ func TestRefusalTells(t *testing.T) {
 	if _, known := set.Status(start+30*s, "z"); known || len(set.Drain()) > 0 {
 		t.Error("a request that was refused left something behind")
 	}
-	set.Pause(start+30*s, "t", "drill")
+	set.Pause(start+30*s, "t", Act{Reason: "drill"})
 	if st := exhausted(t, set, start+30*s, req("z")); st.Reason != "paused: drill" || st.EstimateMax != 0 {
 		t.Errorf("%+v", st)
 	}

@@ -26,6 +26,7 @@ type ledger struct {
 	held, waiting int
 	touched       []*pool // what changed in them may let a waiter fit; serve looks at them
 	changes       []Change
+	act           Act      // that is being done; zero: none is
 	drained       []Change // by the last Drain
 }
 
@@ -123,6 +124,12 @@ func (g *ledger) note(kind Kind) *Change {
 	n := len(g.changes)
 	g.changes = slices.Grow(g.changes, 1)[:n+1]
 	c := &g.changes[n]
-	*c = Change{Kind: kind}
+	*c = Change{Kind: kind, Act: g.act}
 	return c
+}
+
+// begin makes act the cause of what changes, until the function that it returns is called.
+func (g *ledger) begin(act Act) (end func()) {
+	g.act = act
+	return func() { g.act = Act{} }
 }

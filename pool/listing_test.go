@@ -73,7 +73,7 @@ func TestFind(t *testing.T) {
 	if r, arrived, ok := set.Request(2*s, "c"); !ok || r.Type != "t" || arrived != 1*s {
 		t.Errorf("%+v, %v, %v", r, arrived, ok)
 	}
-	set.Remove(2*s, "c", "why not")
+	set.Remove(2*s, "c", Act{Reason: "why not"})
 	if st, ok := set.Status(2*s, "c"); !ok || st.Why == nil || st.Why.Error() != "an operator removed the request: why not" {
 		t.Errorf("%+v, %v", st, ok)
 	}

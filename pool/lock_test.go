@@ -22,10 +22,10 @@ func TestLockDelay(t *testing.T) {
 		over time.Duration // when it may be granted again; zero: at once
 	}{
 		{"expired", func(set *Set) { set.Advance(30 * s) }, "expired t-0", 45 * s},
-		{"broken now", func(set *Set) { set.Break(29*s, "t-0", "why", true); set.Advance(30 * s) }, "broken: why t-0", 44 * s},
-		{"broken, not released", func(set *Set) { set.Break(1*s, "t-0", "why", false); set.Drain(); set.Advance(30 * s) }, "broken: why t-0", 45 * s},
+		{"broken now", func(set *Set) { set.Break(29*s, "t-0", Act{Reason: "why"}, true); set.Advance(30 * s) }, "broken: why t-0", 44 * s},
+		{"broken, not released", func(set *Set) { set.Break(1*s, "t-0", Act{Reason: "why"}, false); set.Drain(); set.Advance(30 * s) }, "broken: why t-0", 45 * s},
 		{"broken, released", func(set *Set) {
-			set.Break(1*s, "t-0", "why", false)
+			set.Break(1*s, "t-0", Act{Reason: "why"}, false)
 			set.Drain()
 			set.Release(29*s, Ref{Name: "t-0"}, 0)
 		}, "released t-0", 0},
@@ -104,8 +104,8 @@ func TestLockDelayIsTold(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			must(t, set, 0, req(id))
 		}
-		set.Break(1*s, "t-1", "drill", true)
-		set.Break(3*s, "t-0", "drill", true)
+		set.Break(1*s, "t-1", Act{Reason: "drill"}, true)
+		set.Break(3*s, "t-0", Act{Reason: "drill"}, true)
 		expect(t, set, 4*s, "a", told{"lock delay of t-1", 0, 12 * s}) // or when t-2 is released
 		expect(t, set, 4*s, "b", told{"lock delay of t-0", 12 * s, 14 * s})
 		expect(t, set, 4*s, "c", told{"full", 0, 0})
@@ -116,7 +116,7 @@ func TestLockDelayIsTold(t *testing.T) {
 			t.Errorf("a request that does not wait is told %+v", exhausted)
 		}
 		set.Cancel(4*s, "a")
-		set.Break(5*s, "t-2", "drill", true)
+		set.Break(5*s, "t-2", Act{Reason: "drill"}, true)
 		must(t, set, 5*s, Request{ID: "two", Type: "t", Ask: Ask{Count: 2}})
 		expect(t, set, 16*s, "two", told{"lock delay of t-0", 2 * s, 2 * s})
 	})
@@ -127,7 +127,7 @@ func TestLockDelayIsTold(t *testing.T) {
 		must(t, set, 0, keyed("a"))
 		must(t, set, 0, keyed("b"))
 		expect(t, set, 0, "a", told{"key", 0, 0})
-		set.Break(1*s, "t-1", "drill", true)
+		set.Break(1*s, "t-1", Act{Reason: "drill"}, true)
 		expect(t, set, 4*s, "a", told{"lock delay of t-1", 12 * s, 12 * s})
 		expect(t, set, 4*s, "b", told{"lock delay of t-1", 0, 0}) // who knows for how long a holds it
 	})
@@ -137,7 +137,7 @@ func TestLockDelayIsTold(t *testing.T) {
 		set := with(t, Config{Type: "t", Names: numbered("t", 3), LockDelay: 15 * s})
 		must(t, set, 0, Request{ID: "x", Type: "t", Ask: Ask{Count: 2, Key: "k"}}, "t-0", "t-1")
 		must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Key: "k"}})
-		set.Break(0, "t-0", "drill", true)
+		set.Break(0, "t-0", Act{Reason: "drill"}, true)
 		set.Release(0, Ref{Name: "t-1"}, 4*s)
 		expect(t, set, 1*s, "a", told{"key", 14 * s, 14 * s})
 		expect(t, set, 5*s, "a", told{"lock delay of t-0", 10 * s, 10 * s})
@@ -147,7 +147,7 @@ func TestLockDelayIsTold(t *testing.T) {
 		set := with(t, Config{Type: "t", Units: 10, LockDelay: 15 * s, Adapt: &Adapt{Floor: 1, Start: 4}})
 		must(t, set, 0, weighs("x", 2), "t-1")
 		must(t, set, 0, weighs("large", 8))
-		set.Break(0, "t-1", "drill", true)
+		set.Break(0, "t-1", Act{Reason: "drill"}, true)
 		expect(t, set, 5*s, "large", told{"lock delay of t-1", 10 * s, 10 * s})
 	})
 }

@@ -168,6 +168,7 @@ func (m *model) applyTold(c Change) {
 
 // applyAdapted: reports are durable when they count.
 func (m *model) applyAdapted(c Change) {
+	c.Act = Act{} // whatever caused it
 	if len(m.adapting) == 0 || !reflect.DeepEqual(c, m.adapting[0]) {
 		m.fail("adapted %+v, want %+v", c.Reports, m.adapting)
 	}

@@ -29,7 +29,7 @@ func TestOvercommit(t *testing.T) {
 	set.Release(0, Ref{Name: "t-4"}, 0)
 	changed(t, set, "released t-4", "remembered u2", "granted waits [t-6]")
 
-	set.Pause(0, "t", "drill")
+	set.Pause(0, "t", Act{Reason: "drill"})
 	must(t, set, 0, urgent("u4"), "t-7")
 	refuse(t, counted(t, 2), 0, urgent("u"), ErrNoOvercommit)
 	refuse(t, one(t, 2), 0, urgent("u"), ErrNamesOvercommit)

@@ -1,9 +1,6 @@
 package pool
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // Pause makes the pool of a type grant nothing until [Set.Resume]: whoever asks
 // waits, and is told the reason. What is held stays held, is renewed and released.
@@ -11,21 +8,21 @@ import (
 // configuration and put back. Pausing again changes the reason.
 //
 // It returns [ErrUnknownType] if there is no such pool.
-func (s *Set) Pause(now time.Duration, typ, reason string) (Pause, error) {
+func (s *Set) Pause(now time.Duration, typ string, act Act) (Pause, error) {
 	s.Advance(now)
 	p := s.types[typ]
 	if p == nil || p.retired {
 		return Pause{}, ErrUnknownType
 	}
 	before, paused := s.pauses[typ]
-	pause := Pause{Type: typ, Reason: cmp.Or(reason, "no reason given"), Since: s.now}
+	act = act.orNone()
+	defer s.begin(act)()
+	pause := Pause{Type: typ, Reason: act.Reason, Since: s.now}
 	if paused {
 		pause.Since = before.Since
 	}
-	if pause != before {
-		s.pauses[typ] = pause
-		s.note(Paused).Pause = &pause
-	}
+	s.pauses[typ] = pause
+	s.note(Paused).Pause = &pause
 	s.touch(p) // its timer is of no use
 	s.serve()
 	return pause, nil
@@ -34,7 +31,7 @@ func (s *Set) Pause(now time.Duration, typ, reason string) (Pause, error) {
 // Resume ends a pause: what is free goes to those who wait, in their order and at
 // the pool's pace. It returns the pause that it ended, which is zero if the pool was
 // not paused, or [ErrUnknownType] if there is neither a pool nor a pause.
-func (s *Set) Resume(now time.Duration, typ string) (Pause, error) {
+func (s *Set) Resume(now time.Duration, typ string, act Act) (Pause, error) {
 	s.Advance(now)
 	pause, paused := s.pauses[typ]
 	p := s.types[typ]
@@ -44,6 +41,7 @@ func (s *Set) Resume(now time.Duration, typ string) (Pause, error) {
 	case !paused:
 		return Pause{}, nil
 	}
+	defer s.begin(act)()
 	delete(s.pauses, typ)
 	s.note(Resumed).Pause = &pause
 	if p != nil {

@@ -11,7 +11,7 @@ func TestPause(t *testing.T) {
 	set := one(t, 2)
 	a := must(t, set, 0, req("a"), "t-0")[0]
 	set.Drain()
-	if _, err := set.Pause(1*s, "t", "the account is throttled"); err != nil {
+	if _, err := set.Pause(1*s, "t", Act{Reason: "the account is throttled"}); err != nil {
 		t.Fatal(err)
 	}
 	must(t, set, 1*s, req("b"))
@@ -31,11 +31,11 @@ func TestPause(t *testing.T) {
 	if p.Paused == nil || *p.Paused != (Pause{Type: "t", Reason: "the account is throttled", Since: 1 * s}) {
 		t.Errorf("pool %+v", p)
 	}
-	if pause, err := set.Resume(6*s, "t"); pause != *p.Paused || err != nil {
+	if pause, err := set.Resume(6*s, "t", Act{}); pause != *p.Paused || err != nil {
 		t.Fatal(pause, err)
 	}
 	changed(t, set, "resumed t", "granted b [t-1]", "granted c [t-0]")
-	if pause, err := set.Resume(6*s, "t"); pause != (Pause{}) || err != nil {
+	if pause, err := set.Resume(6*s, "t", Act{}); pause != (Pause{}) || err != nil {
 		t.Errorf("twice: %v, %v", pause, err)
 	}
 }
@@ -44,21 +44,21 @@ func TestPause(t *testing.T) {
 func TestPauseLasts(t *testing.T) {
 	configs := []Config{{Type: "t", Names: numbered("t", 1)}, {Type: "u", Names: numbered("u", 1)}}
 	set := with(t, configs...)
-	if _, err := set.Pause(1*s, "t", "drill"); err != nil {
+	if _, err := set.Pause(1*s, "t", Act{Reason: "drill"}); err != nil {
 		t.Fatal(err)
 	}
 	mustReconfigure(t, set, 2*s, configs[1:]...)
 	set = restarted(t, set, configs[1:]...)
 	mustReconfigure(t, set, 2*s, configs...)
 	must(t, set, 3*s, req("a"))
-	if _, err := set.Pause(3*s, "none", "drill"); !errors.Is(err, ErrUnknownType) {
+	if _, err := set.Pause(3*s, "none", Act{Reason: "drill"}); !errors.Is(err, ErrUnknownType) {
 		t.Errorf("no such type: %v", err)
 	}
-	if _, err := set.Resume(3*s, "none"); !errors.Is(err, ErrUnknownType) {
+	if _, err := set.Resume(3*s, "none", Act{}); !errors.Is(err, ErrUnknownType) {
 		t.Errorf("no such type: %v", err)
 	}
 	mustReconfigure(t, set, 4*s, configs[1:]...) // who is gone can be resumed, too
-	if pause, err := set.Resume(5*s, "t"); pause.Reason != "drill" || err != nil {
+	if pause, err := set.Resume(5*s, "t", Act{}); pause.Reason != "drill" || err != nil {
 		t.Errorf("resume: %v, %v", pause, err)
 	}
 }
@@ -71,7 +71,7 @@ func TestRemove(t *testing.T) {
 	must(t, set, 1*s, req("b"))
 	must(t, set, 1*s, req("c"))
 	set.Drain()
-	q, err := set.Remove(2*s, "b", "wrong account")
+	q, err := set.Remove(2*s, "b", Act{Reason: "wrong account"})
 	if err != nil || q.ID != "b" {
 		t.Fatal(q, err)
 	}
@@ -84,15 +84,15 @@ func TestRemove(t *testing.T) {
 	}
 	_, err = set.Acquire(3*s, req("b"))
 	removed(set, err)
-	_, err = set.Remove(3*s, "b", "again")
+	_, err = set.Remove(3*s, "b", Act{Reason: "again"})
 	removed(set, err)
 	if st, _ := set.Status(3*s, "c"); st.Place != 1 {
 		t.Errorf("c is at place %d", st.Place)
 	}
-	if _, err := set.Remove(3*s, "a", "x"); !errors.Is(err, ErrNotQueued) {
+	if _, err := set.Remove(3*s, "a", Act{Reason: "x"}); !errors.Is(err, ErrNotQueued) {
 		t.Errorf("one that is granted: %v", err)
 	}
-	if _, err := set.Remove(3*s, "x", "x"); !errors.Is(err, ErrUnknownRequest) {
+	if _, err := set.Remove(3*s, "x", Act{Reason: "x"}); !errors.Is(err, ErrUnknownRequest) {
 		t.Errorf("one that never was: %v", err)
 	}
 	back := restarted(t, set, Config{Type: "t", Names: numbered("t", 1)})

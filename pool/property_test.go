@@ -272,9 +272,12 @@ func TestPropertyCallsAdvance(t *testing.T) {
 			func() { r := Ref{Name: name()}; do(func(set *Set) string { return string(set.Release(now, r, 5*s)) }) },
 			func() {
 				n := name()
-				do(func(set *Set) string { return fmt.Sprint(set.Break(now, n, "drill", false)) })
+				do(func(set *Set) string { return fmt.Sprint(set.Break(now, n, Act{Reason: "drill"}, false)) })
 			},
-			func() { n := name(); do(func(set *Set) string { return fmt.Sprint(set.Break(now, n, "drill", true)) }) },
+			func() {
+				n := name()
+				do(func(set *Set) string { return fmt.Sprint(set.Break(now, n, Act{Reason: "drill"}, true)) })
+			},
 			func() {
 				config := Config{Type: "t", Names: names[:rapid.IntRange(1, len(names)).Draw(t, "capacity")], Pace: pace}
 				do(func(set *Set) string { return fmt.Sprint(set.Reconfigure(now, []Config{config})) })

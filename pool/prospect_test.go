@@ -37,7 +37,7 @@ func TestProspect(t *testing.T) {
 			}
 		}
 		if rapid.Bool().Draw(t, "paused") {
-			set.Pause(now, "t", "drill")
+			set.Pause(now, "t", Act{Reason: "drill"})
 		}
 		q := some("new")
 		q.Try = true

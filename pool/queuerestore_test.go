@@ -117,7 +117,7 @@ func TestFullTTLOnce(t *testing.T) {
 				set.Acquire(0, Request{ID: id, Type: "t", TTL: 30 * s, Anonymous: true})
 			}
 			set.Release(0, Ref{Name: "t-1"}, 35*s)
-			set.Break(0, "t-2", "why", false)
+			set.Break(0, "t-2", Act{Reason: "why"}, false)
 			set = c.interrupt(t, set, 20*s)
 			changed(t, set, "extended t-0", "extended t-1")
 			set.Advance(30 * s)

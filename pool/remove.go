@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"errors"
 	"time"
 )
@@ -12,13 +11,13 @@ var (
 	ErrNotQueued      = errors.New("the request does not wait: it was granted")
 )
 
-// Remove takes a waiter off the queue, for an operator, who says why. Its
-// connections are told a [RemovedError], and so is whoever asks with its id
-// afterwards, for [EndedKept].
+// Remove takes a waiter off the queue, as an act of an operator. Its connections are
+// told a [RemovedError], and so is whoever asks with its id afterwards, for
+// [EndedKept].
 //
 // It returns the request, or [ErrUnknownRequest], [ErrNotQueued], or what an
 // Acquire would if the request has ended already.
-func (s *Set) Remove(now time.Duration, id, reason string) (Request, error) {
+func (s *Set) Remove(now time.Duration, id string, act Act) (Request, error) {
 	s.Advance(now)
 	r := s.requests[id]
 	switch {
@@ -29,10 +28,11 @@ func (s *Set) Remove(now time.Duration, id, reason string) (Request, error) {
 	case !r.queued():
 		return Request{}, ErrNotQueued
 	}
-	reason = cmp.Or(reason, "no reason given")
-	s.drop(r, &RemovedError{reason})
+	act = act.orNone()
+	defer s.begin(act)()
+	s.drop(r, &RemovedError{act.Reason})
 	if !r.Anonymous {
-		s.remember(Ended{ID: id, Removed: reason})
+		s.remember(Ended{ID: id, Removed: act.Reason})
 	}
 	s.serve()
 	return r.Request, nil

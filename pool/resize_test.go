@@ -147,14 +147,14 @@ func TestGrowthDoesNotOvertake(t *testing.T) {
 func TestGrowthOfWhatIsStopped(t *testing.T) {
 	set := counted(t, 10)
 	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
-	set.Pause(0, "t", "drill")
+	set.Pause(0, "t", Act{Reason: "drill"})
 	if _, err := set.Resize(0, a, Resizing{From: 4, To: 5}); err == nil || err.(*NoRoomError).Paused != "drill" {
 		t.Errorf("%+v", err)
 	}
 	mustResize(t, set, 0, a, 4, 3)
-	set.Resume(0, "t")
+	set.Resume(0, "t", Act{})
 	mustResize(t, set, 0, a, 3, 4)
-	set.Break(0, "t-1", "drill", false)
+	set.Break(0, "t-1", Act{Reason: "drill"}, false)
 	refuseResize(t, set, 0, a, 4, 5, ErrLost)
 	mustResize(t, set, 0, a, 4, 2)
 }

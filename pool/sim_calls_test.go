@@ -364,7 +364,7 @@ func (m *sim) breakLease(name, why string, immediately bool) {
 		}
 	}
 	var err error
-	m.do(func(now time.Duration) { _, err = m.set.Break(now, name, why, immediately) })
+	m.do(func(now time.Duration) { _, err = m.set.Break(now, name, Act{Reason: why}, immediately) })
 	m.mustBe(err, want)
 }
 
@@ -387,7 +387,7 @@ func (m *sim) removeWaiter(id, why string) {
 		}
 	}
 	var err error
-	m.do(func(now time.Duration) { _, err = m.set.Remove(now, id, why) })
+	m.do(func(now time.Duration) { _, err = m.set.Remove(now, id, Act{Reason: why}) })
 	m.mustBe(err, want)
 	if len(m.removing) > 0 {
 		m.failf("%s was removed and is not remembered", id)
@@ -411,12 +411,12 @@ func (m *sim) pause(typ, why string) {
 		p.dirty = true
 	}
 	changes := m.do(func(now time.Duration) {
-		got, err := m.set.Pause(now, typ, why)
+		got, err := m.set.Pause(now, typ, Act{Reason: why})
 		if m.mustBe(err, want); got != pause {
 			m.failf("%+v, want %+v", got, pause)
 		}
 	})
-	if told := slices.ContainsFunc(changes, func(c Change) bool { return c.Kind == Paused }); told != (want == nil && pause != before) {
+	if told := slices.ContainsFunc(changes, func(c Change) bool { return c.Kind == Paused }); told != (want == nil) {
 		m.failf("the pause of %s was noted: %v", typ, told)
 	}
 }
@@ -434,7 +434,7 @@ func (m *sim) resume(typ string) {
 		p.dirty = true
 	}
 	changes := m.do(func(now time.Duration) {
-		got, err := m.set.Resume(now, typ)
+		got, err := m.set.Resume(now, typ, Act{})
 		if m.mustBe(err, want); got != before {
 			m.failf("%+v, want %+v", got, before)
 		}

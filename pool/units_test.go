@@ -143,7 +143,7 @@ func TestMadeUpNamesDoNotComeBack(t *testing.T) {
 			t.Errorf("release of %s: %q, want %q", name, got, want)
 		}
 	}
-	if _, err := set.Break(0, "t-2", "drill", true); !errors.Is(err, ErrNotHeld) {
+	if _, err := set.Break(0, "t-2", Act{Reason: "drill"}, true); !errors.Is(err, ErrNotHeld) {
 		t.Errorf("break of a name that is over: %v", err)
 	}
 
@@ -161,7 +161,7 @@ func TestMadeUpNamesDoNotComeBack(t *testing.T) {
 func TestRecalledNamesAreFew(t *testing.T) {
 	set := counted(t, 10)
 	old := firm(t, set, 0, "old", "t-1")[0]
-	set.Break(0, "t-1", "drill", true)
+	set.Break(0, "t-1", Act{Reason: "drill"}, true)
 	for i := range maxRecalled + 5 {
 		if _, why := set.Renew(0, ref(old), 0); i < maxRecalled && why != "broken: drill" {
 			t.Fatalf("after %d others it is lost because of %q", i, why)
@@ -229,7 +229,7 @@ func TestLockDelayCoversUnitsAndKey(t *testing.T) {
 	q := weighs("a", 6)
 	q.Key = "k"
 	must(t, set, 0, q, "t-1")
-	set.Break(0, "t-1", "drill", true)
+	set.Break(0, "t-1", Act{Reason: "drill"}, true)
 	set = restarted(t, set, config)
 	must(t, set, 1*s, weighs("units", 5))
 	other := weighs("key", 1)

@@ -3,7 +3,6 @@ package proxyserver
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -35,27 +34,19 @@ type notHeldError string
 
 func (e notHeldError) Error() string { return string(e) }
 
-// breakLease does what req asks for, and notes who did it.
+// breakLease does what req asks for.
 func (h *handler) breakLease(c caller, req leaseapi.BreakRequest) (leaseapi.BreakReply, error) {
 	var l pool.Lease
 	var ended bool
 	var locked pool.Locked // the lock delay that keeps the name; zero: none does
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
-		l, ended, err = breakLease(set, now, req)
+		l, ended, err = breakLease(set, now, c, req)
 		locked, _ = set.Locked(now, req.Name)
 		return err
 	})
 	if err != nil {
 		return leaseapi.BreakReply{}, err
-	}
-	log := changeLog{h.log, t.clock}
-	switch {
-	case l.Type == "": // by an earlier copy of req
-	case ended:
-		log.lease("broken", l, slogBy(c), slog.Duration("held", round(-t.clock.until(l.Granted))), slog.String("reason", l.Broken))
-	default:
-		log.lease("breaking", l, slogBy(c), slog.Duration("ends_in", round(t.clock.until(l.Ends()))), slog.String("reason", l.Broken))
 	}
 	reply := leaseapi.BreakReply{Lease: poolLease(t.clock, l, false), Ended: ended}
 	if ended && locked.Until > 0 {
@@ -74,9 +65,9 @@ func checkBreak(req leaseapi.BreakRequest) error {
 
 // breakLease does what req asks for. A second copy of the request succeeds too: it
 // finds that the lease has ended for this reason.
-func breakLease(set *pool.Set, now time.Duration, req leaseapi.BreakRequest) (l pool.Lease, ended bool, err error) {
+func breakLease(set *pool.Set, now time.Duration, c caller, req leaseapi.BreakRequest) (l pool.Lease, ended bool, err error) {
 	if held, ok := set.Held(now, req.Name); !ok || req.Generation == 0 || req.Generation == held.Generation {
-		l, err = set.Break(now, req.Name, req.Reason, req.Now)
+		l, err = set.Break(now, req.Name, c.act(req.Reason), req.Now)
 		if !errors.Is(err, pool.ErrNotHeld) {
 			return l, req.Now, err
 		}

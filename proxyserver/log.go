@@ -18,9 +18,9 @@ type changeLog struct {
 	clock clock
 }
 
-// changes writes a line for each grant, each end of a lease and of a wait without one, and
-// what else holders did to leases and limits, when it is durable. What an operator did has
-// a line where it is done, which says by whom.
+// changes writes a line for each grant, each end of a lease and of a wait without one,
+// each act of an operator, and what else holders did to leases and limits, when it is
+// durable.
 func (l changeLog) changes(changes []pool.Change) {
 	if !l.Enabled(context.Background(), slog.LevelInfo) {
 		return
@@ -35,10 +35,17 @@ func (l changeLog) changes(changes []pool.Change) {
 			if c.Lease.Units != c.Before {
 				l.lease("resized", c.Lease, slog.Int("units", c.Lease.Units), slog.Int("before", c.Before))
 			}
+		case pool.Broken:
+			l.lease("breaking", c.Lease, slogText("by", c.Act.By), slog.Duration("ends_in", round(l.clock.until(c.Lease.Ends()))), slog.String("reason", c.Lease.Broken))
 		case pool.Done:
 			l.end(c)
 		case pool.Dropped:
 			l.drop(c)
+		case pool.Paused:
+			l.write(slog.LevelInfo, "paused", slogText("by", c.Act.By), slog.String("type", c.Pause.Type), slog.String("reason", c.Pause.Reason))
+		case pool.Resumed:
+			l.write(slog.LevelInfo, "resumed", slogText("by", c.Act.By), slog.String("type", c.Pause.Type),
+				slog.Duration("paused", round(-l.clock.until(c.Pause.Since))), slogText("reason", c.Act.Reason))
 		case pool.Told:
 			l.report(*c.Reported)
 		case pool.Adapted:
@@ -69,7 +76,8 @@ func (l changeLog) drop(c *pool.Change) {
 	waited := slog.Duration("waited", round(c.Took))
 	why := c.WaitEnd()
 	switch why {
-	case pool.WaitRemoved: // by an operator
+	case pool.WaitRemoved:
+		l.request(string(why), *c.Request, slogText("by", c.Act.By), slog.String("reason", c.WaitEndWhy()), waited)
 	case pool.WaitTimedOut, pool.WaitCancelled, pool.WaitSuperseded:
 		l.request(string(why), *c.Request, waited)
 	case pool.WaitCoalesced:
@@ -114,10 +122,7 @@ func (l changeLog) grant(c *pool.Change) {
 func (l changeLog) end(c *pool.Change) {
 	held := slog.Duration("held", round(c.Took))
 	if c.Reason.Broken() {
-		if c.Lease.Granted+c.Took < c.Lease.Ends() {
-			return // by an operator, at once
-		}
-		l.lease("broken", c.Lease, held, slog.String("reason", c.Lease.Broken))
+		l.lease("broken", c.Lease, slogText("by", c.Act.By), held, slog.String("reason", c.Lease.Broken))
 		return
 	}
 	if c.Reason == pool.Expired && c.Lease.OfVersion1() {

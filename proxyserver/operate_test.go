@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,47 @@ func TestBreakWire(t *testing.T) {
 	}
 	if n := p.inUse(); n != 2 {
 		t.Errorf("%d leases are held, want 2", n)
+	}
+}
+
+// An act of an operator has its line in the log before what it lets happen.
+func TestActsAreToldInOrder(t *testing.T) {
+	log := new(logText)
+	opts := Options{Pools: []pool.Config{quota(2)}, Log: slog.New(slog.NewTextHandler(log, nil))}
+	p, red, _, ops := startWithTokens(t, opts)
+	next := func(params string) <-chan reply {
+		t.Helper()
+		got := red.later(t.Context(), "type=q&"+params)
+		red.waitingFor(1)
+		return got
+	}
+	red.granted("type=q&request_id=a&count=2")
+
+	broken := next("request_id=b")
+	decode[leaseapi.BreakReply](t, ops.do("POST", leaseapi.PathBreak, `{"name":"q-0","reason":"R1","now":true}`), 200)
+	<-broken
+	large := next("request_id=c&count=2") // q-1 is held
+	decode[leaseapi.BreakReply](t, ops.do("POST", leaseapi.PathBreak, `{"name":"q-1","reason":"R2"}`), 200)
+	red.do("POST", "/lease/release", `{"names":["q-1"]}`)
+	small := red.later(t.Context(), "type=q&request_id=d")
+	red.waitingFor(2)
+	decode[leaseapi.RemoveReply](t, ops.do("POST", leaseapi.PathRemove, `{"request_id":"c","reason":"R3"}`), 200)
+	<-large
+	<-small
+	decode[leaseapi.PauseReply](t, ops.do("POST", leaseapi.PathPause, `{"type":"q","reason":"R4"}`), 200)
+	red.do("POST", "/lease/release", `{"names":["q-0"]}`)
+	paused := next("request_id=e")
+	decode[leaseapi.PauseReply](t, ops.do("POST", leaseapi.PathResume, `{"type":"q"}`), 200)
+	<-paused
+	p.stop()
+
+	lines := []string{
+		`msg=granted .* request_id=a `, `msg=broken .* by=ops held=.* reason=R1\n`, `msg=granted .* request_id=b `,
+		`msg=breaking .* by=ops ends_in=.* reason=R2\n`, `msg=removed .* request_id=c by=ops reason=R3 waited=`, `msg=granted .* request_id=d `,
+		`msg=paused by=ops type=q reason=R4\n`, `msg=resumed by=ops type=q paused=`, `msg=granted .* request_id=e `,
+	}
+	if !regexp.MustCompile(strings.Join(lines, `(?s:.*)`)).MatchString(log.String()) {
+		t.Errorf("not in order:\n%s", log)
 	}
 }
 

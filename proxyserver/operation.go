@@ -2,10 +2,10 @@ package proxyserver
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
 )
 
 // readOperation reads the body of a call that takes an operator into req, and
@@ -25,5 +25,5 @@ func checkReason(reason string) error {
 	return leaseapi.CheckReason(reason)
 }
 
-// slogBy is who did it; without tokens nobody knows.
-func slogBy(c caller) slog.Attr { return slogText("by", c.token) }
+// act is what c does as an operator. Without tokens nobody knows by whom.
+func (c caller) act(reason string) pool.Act { return pool.Act{By: c.token, Reason: reason} }

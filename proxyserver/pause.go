@@ -25,17 +25,14 @@ func (h *handler) servePause(c caller, w http.ResponseWriter, r *http.Request) {
 	h.answerPause(w, reply, err)
 }
 
-// pause does what req asks for, and notes who did it.
+// pause does what req asks for.
 func (h *handler) pause(c caller, req leaseapi.PauseRequest) (leaseapi.PauseReply, error) {
 	var pause pool.Pause
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
-		pause, err = set.Pause(now, req.Type, req.Reason)
+		pause, err = set.Pause(now, req.Type, c.act(req.Reason))
 		return err
 	})
-	if err == nil {
-		h.log.Info("paused", slogBy(c), "type", req.Type, "reason", req.Reason)
-	}
 	return pauseReply(t.clock, req.Type, pause), err
 }
 
@@ -48,17 +45,14 @@ func (h *handler) serveResume(c caller, w http.ResponseWriter, r *http.Request) 
 	h.answerPause(w, reply, err)
 }
 
-// resume does what req asks for, and notes who did it, and why if that was said.
+// resume does what req asks for, for a reason if one was said.
 func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (leaseapi.PauseReply, error) {
 	var pause pool.Pause
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
-		pause, err = set.Resume(now, req.Type)
+		pause, err = set.Resume(now, req.Type, c.act(reason))
 		return err
 	})
-	if err == nil && pause != (pool.Pause{}) {
-		h.log.Info("resumed", slogBy(c), "type", req.Type, "paused", round(-t.clock.until(pause.Since)), slogText("reason", reason))
-	}
 	return pauseReply(t.clock, req.Type, pause), err
 }
 

@@ -2,7 +2,6 @@ package proxyserver
 
 import (
 	"errors"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -36,26 +35,19 @@ func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) 
 	}
 }
 
-// remove does what req asks for, and notes who did it. A second copy of the request
-// succeeds, too.
+// remove does what req asks for. A second copy of the request succeeds, too.
 func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (leaseapi.RemoveReply, error) {
 	var removed pool.Request // zero: an earlier copy of req removed it
-	var at pool.Place
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
-		at, _ = set.Place(now, req.RequestID)
-		removed, err = set.Remove(now, req.RequestID, req.Reason)
+		removed, err = set.Remove(now, req.RequestID, c.act(req.Reason))
 		if already, ok := errors.AsType[*pool.RemovedError](err); ok && already.Reason == req.Reason {
 			return nil
 		}
 		return err
 	})
-	switch {
-	case err != nil:
-	case removed.ID == "": // perhaps another server did, and died before it could say so
-		h.log.Info("removed", slogBy(c), "request_id", req.RequestID, "reason", req.Reason)
-	default:
-		changeLog{h.log, t.clock}.request("removed", removed, slogBy(c), slog.String("reason", req.Reason), slog.Duration("waited", round(at.Waited)))
+	if err == nil && removed.ID == "" { // perhaps another server did, and died before it could say so
+		h.log.Info("removed", slogText("by", c.token), "request_id", req.RequestID, "reason", req.Reason)
 	}
 	token, owner := pool.SplitOwner(removed.Owner)
 	return leaseapi.RemoveReply{RequestID: req.RequestID, Type: removed.Type, Owner: owner, Token: token, Count: removed.Count}, err

@@ -106,6 +106,14 @@ func TestPageOperations(t *testing.T) {
 	if q := ops.pools()[0]; q.InUse != 0 {
 		t.Errorf("leases: %+v", q.Leases)
 	}
+	events := admin.page("/ui/events")
+	for _, act := range []string{"broken</a> by <bdi>ops</bdi>", "breaking</a> by <bdi>ops</bdi>", "removed</a> by <bdi>ops</bdi>", "resumed</span> by <bdi>ops</bdi>", "paused</span> by <bdi>ops</bdi>"} {
+		i := strings.Index(events, act)
+		if i < 0 {
+			t.Fatalf("no %s, or not in order:\n%s", act, events)
+		}
+		events = events[i:]
+	}
 	if r := admin.ask("POST", "/ui/break", "name=q-0&reason=again&generation="+num(held.Generation)); r.status != 409 || !strings.Contains(r.body, "has ended") {
 		t.Errorf("a lease that has ended is broken: %d\n%s", r.status, r.body)
 	}

@@ -24,6 +24,7 @@ type Event struct {
 	NameCount int
 	RequestID string // empty: it has none
 	Took      time.Duration
+	By        string // the operator whose act caused it; empty: nobody's did, or nobody knows
 	Detail    string
 }
 
@@ -101,9 +102,12 @@ func (v View) events(b *markup.Builder, events []Event) {
 		t.cell("", func(b *markup.Builder) {
 			if e.RequestID == "" {
 				b.Put(`<span class="what">{}</span>`, e.What)
-				return
+			} else {
+				b.Put(`<a class="what" href="{}">{}</a>`, RequestPath(e.RequestID), e.What)
 			}
-			b.Put(`<a class="what" href="{}">{}</a>`, RequestPath(e.RequestID), e.What)
+			if e.By != "" {
+				b.Put(` by <bdi>{}</bdi>`, e.By)
+			}
 		})
 		t.cell("name", func(b *markup.Builder) { b.Put(`<a href="{}"><bdi>{}</bdi></a>`, PoolPath(e.Type), e.Type) })
 		t.cell("name", func(b *markup.Builder) {

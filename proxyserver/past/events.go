@@ -19,12 +19,12 @@ func eventOf(c *pool.Change) (page.Event, bool) {
 		return e, true
 	case pool.Broken:
 		e := leaseEvent("breaking", c.Lease)
-		e.Detail = c.Lease.Broken
+		e.By, e.Detail = c.Act.By, c.Lease.Broken
 		return e, true
 	case pool.Done:
 		e := leaseEvent(string(c.Reason), c.Lease)
 		if e.Took = c.Took; c.Reason.Broken() {
-			e.What, e.Detail = "broken", c.Lease.Broken
+			e.What, e.By, e.Detail = "broken", c.Act.By, c.Lease.Broken
 		}
 		return e, true
 	case pool.Dropped:
@@ -34,7 +34,7 @@ func eventOf(c *pool.Change) (page.Event, bool) {
 			e.RequestID = c.Request.ID
 		}
 		if end == pool.WaitRemoved || end == pool.WaitReconfigured {
-			e.Detail = c.WaitEndWhy()
+			e.By, e.Detail = c.Act.By, c.WaitEndWhy()
 		}
 		return e, true
 	case pool.Resized:
@@ -44,9 +44,9 @@ func eventOf(c *pool.Change) (page.Event, bool) {
 	case pool.Adapted:
 		return moveEvent(c.Reports.Type, c.Reports.Moved), c.Moved
 	case pool.Paused:
-		return page.Event{What: "paused", Type: c.Pause.Type, Detail: c.Pause.Reason}, true
+		return page.Event{What: "paused", Type: c.Pause.Type, By: c.Act.By, Detail: c.Act.Reason}, true
 	case pool.Resumed:
-		return page.Event{What: "resumed", Type: c.Pause.Type}, true
+		return page.Event{What: "resumed", Type: c.Pause.Type, By: c.Act.By, Detail: c.Act.Reason}, true
 	}
 	return page.Event{}, false
 }

@@ -272,7 +272,7 @@ func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) 
 	case n < 8:
 		set.Release(now, ref, time.Hour)
 	case n < 9:
-		set.Break(now, l.Name, "why", random.IntN(2) == 0)
+		set.Break(now, l.Name, pool.Act{Reason: "why"}, random.IntN(2) == 0)
 	default:
 		set.Cancel(now, l.RequestID)
 	}
