@@ -19,7 +19,7 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 		}
 		return leaseapi.WaitKey
 	}
-	full, lock := p.free(r.Overcommit) <= 0, p.lockDelayOf(before, r)
+	full, lock := p.free(r.Overcommit) <= 0, p.lockDelayOf(p.missing(before, r))
 	switch {
 	case full && lock != nil:
 		return leaseapi.WaitLocked + " " + lock.Name

@@ -124,10 +124,9 @@ func (p *pool) missing(before int, r *request) int {
 	return units
 }
 
-// lockDelayOf returns the lock delay with whose end r fits, after others that want
-// before units; nil if r waits for leases, too.
-func (p *pool) lockDelayOf(before int, r *request) *lock {
-	missing := p.missing(before, r)
+// lockDelayOf returns the lock delay with whose end as many units as are missing have
+// come free; nil if leases must end for that, too.
+func (p *pool) lockDelayOf(missing int) *lock {
 	if missing > p.locked {
 		return nil
 	}

@@ -26,6 +26,9 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 type NoRoomError struct {
 	Need, Free, Held int    // units: how many more were asked for, may still be granted, and stay held
 	Paused           string // why an operator has paused the pool; empty: it is not
+	// Locked is the name whose lock delay is the last that must be over; empty: leases
+	// must end, too.
+	Locked string
 	// Waiting: those that are free are for a request that waits.
 	Waiting bool
 }
@@ -126,6 +129,9 @@ func (g *ledger) mayGrow(l *lease, units int) error {
 		return refused
 	}
 	if !p.hasRoom(units, others, false) {
+		if l := p.lockDelayOf(min(others+units-p.limit.now(), others)); l != nil {
+			refused.Locked = l.Name
+		}
 		return refused
 	}
 	next, ok := p.next.first()

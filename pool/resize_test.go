@@ -159,6 +159,28 @@ func TestGrowthOfWhatIsStopped(t *testing.T) {
 	mustResize(t, set, 0, a, 4, 2)
 }
 
+// Who waits only for a lock delay is told which: the last of those that must be over.
+func TestGrowthAfterALockDelay(t *testing.T) {
+	set := with(t, Config{Type: "t", Units: 10, LockDelay: hour})
+	a := ref(must(t, set, 0, weighs("a", 2), "t-1")[0])
+	must(t, set, 0, weighs("b", 2), "t-2")
+	must(t, set, 0, weighs("c", 2), "t-3")
+	must(t, set, 0, weighs("d", 3), "t-4")
+	mustBreak(t, set, 1*s, "t-3", true)
+	mustBreak(t, set, 2*s, "t-2", true)
+	for to, want := range map[int]string{4: "t-3", 5: "t-3", 6: "t-2", 7: "t-2", 8: ""} {
+		_, err := set.Resize(2*s, a, Resizing{From: 2, To: to})
+		if e, ok := err.(*NoRoomError); !ok || *e != (NoRoomError{Need: to - 2, Free: 1, Held: 2, Locked: want}) {
+			t.Errorf("to %d: %+v, want the lock delay of %q", to, err, want)
+		}
+	}
+	mustBreak(t, set, 3*s, "t-4", true)
+	set.types["t"].limit = limit{capacity: 4} // the lease may exceed it alone
+	if _, err := set.Resize(3*s, a, Resizing{From: 2, To: 9}); err == nil || err.(*NoRoomError).Locked != "t-4" {
+		t.Errorf("beyond the limit: %+v", err)
+	}
+}
+
 // A lease that is alone may grow beyond the limit, as one that is alone is granted.
 func TestGrowthBeyondTheLimit(t *testing.T) {
 	set := counted(t, 10)

@@ -89,6 +89,8 @@ func whyNoRoom(e *pool.NoRoomError) string {
 	switch {
 	case e.Paused != "":
 		return leaseapi.WaitPaused + ": " + e.Paused
+	case e.Locked != "":
+		return leaseapi.WaitLocked + " " + e.Locked
 	case e.Waiting:
 		return "what is free is for a request that waits"
 	}

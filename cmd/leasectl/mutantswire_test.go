@@ -54,6 +54,8 @@ var wireMutants = []mutant{
 		"./proxyserver", "TestHandshakesThatFail", false},
 	{"a lease that an operator ends at once is two lines of the log", "proxyserver/log.go", "if c.Lease.Granted+c.Took < c.Lease.Ends() {", "if false {",
 		"./cmd/leasectl", "TestScripts/server_tokens", false},
+	{"a resize that waits for a lock delay does not say so", "pool/resize.go", "refused.Locked = l.Name", "_ = l",
+		"./pool", "TestGrowthAfterALockDelay", false},
 	{"a job whose name begins like ours is ours", "holder/ask.go", `q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner)`, `len(q.Reason) > len(l.record.Owner) && q.Reason[:len("key held by job-1")] == leaseapi.WaitKey+leaseapi.HeldBy+l.record.Owner`,
 		"./holder", "TestHeldByYourself", false},
 	{"a short wait for a key does not say who holds it", "holder/ask.go", `if r.Key != "" && lease.Key == r.Key {`, "if false {",
