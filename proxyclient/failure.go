@@ -48,19 +48,21 @@ func timedOut(ctx context.Context) bool {
 // which says nothing of the proxy if ctx cut it short.
 func (c *Client) unreachable(ctx context.Context, o outcome, p *patience) error {
 	err := o.failed()
-	u := &UnreachableError{Proxy: c.name, Err: err}
+	u := &UnreachableError{Proxy: c.name, Refused: !o.sent && !o.heard, Err: err}
 	if t, is := p.troubled(); is {
 		u.Refused, u.Errors = t.refused, t.errors && o.err == nil
 	}
-	if ctx.Err() == nil {
-		return u
-	}
-	cut := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-	u.Err = errors.Join(err, context.Cause(ctx)) // to compare with
-	if cut {
+	ended := ctx.Err() != nil
+	switch {
+	case o.cut && !o.sent:
+		u.text = "no connection in time"
+	case ended && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		u.text = "no answer in time"
-	} else {
+	default:
 		u.text = err.Error()
+	}
+	if ended {
+		u.Err = errors.Join(err, context.Cause(ctx)) // to compare with
 	}
 	return u
 }

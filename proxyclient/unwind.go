@@ -72,6 +72,8 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 		return context.Cause(ctx)
 	case a.patience.exhausted() || o.err != nil && hopeless(o.err):
 		return a.client.failure(ctx, o, &a.patience)
+	case !o.sent && o.err != nil && !a.patience.answered(): // it never was in a queue
+		return a.client.unreachable(ctx, o, &a.patience)
 	case errors.Is(a.lastWord, ErrExhausted):
 		return a.lastWord
 	case errors.Is(a.lastWord, ErrNotLeader):

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -214,6 +216,24 @@ func TestAcquireUnreachable(t *testing.T) {
 			want(t, err, tt.err)
 			if d := time.Since(start); d < tt.atLeast || d > tt.atMost {
 				t.Errorf("took %s, want %s to %s: %v", d, tt.atLeast, tt.atMost, err)
+			}
+		})
+	}
+	for _, wait := range []time.Duration{0, dialTime / 2, dialTime + time.Second} {
+		bubble(t, fmt.Sprintf("connections that nobody accepts or refuses, for %s", wait), func(t *testing.T) {
+			c, _ := serve(t, newOurs(t))
+			c.transport.DialContext = tracked(func(ctx context.Context, _, _ string) (net.Conn, error) {
+				ctx, cancel := context.WithTimeout(ctx, dialTime)
+				defer cancel()
+				<-ctx.Done()
+				return nil, &net.OpError{Op: "dial", Net: "mem", Err: os.ErrDeadlineExceeded}
+			})
+			start := time.Now()
+			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: wait})
+			want(t, err, ErrUnreachable)
+			u, _ := errors.AsType[*UnreachableError](err)
+			if errors.Is(err, ErrExhausted) || errors.Is(err, ErrUnconfirmed) || !u.Refused || time.Since(start) != wait+noAnswerTime {
+				t.Errorf("after %s: %v", time.Since(start), err)
 			}
 		})
 	}

@@ -14,6 +14,8 @@ var wireMutants = []mutant{
 		"./holder", "TestListenSocketOfABusyServer", false},
 	{"a client gives the reasons of a wait in another order", "holder/ask.go", "case p.Paused != \"\" && !r.Overcommit:", "case p.Paused != \"\" && !r.Overcommit && keyHeld == \"\":",
 		"./holder", "TestQueueOfAServer", false},
+	{"who was never connected was in the queue", "proxyclient/unwind.go", "case !o.sent && o.err != nil && !a.patience.answered():", "case false:",
+		"./proxyclient", "TestAcquireUnreachable", false},
 	{"a part of an answer is contact", "proxyclient/unwind.go", "\tcase failed:\n", "\tcase failed && a.patience.answered():\n\t\treturn o.err\n\tcase failed:\n",
 		"./proxyclient", "TestPartOfAnAnswer", false},
 	{"an error that was answered once makes up for silence", "proxyclient/failure.go", "o.cut && t.answered", "p.answered()",
