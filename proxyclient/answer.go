@@ -19,6 +19,7 @@ type answer struct {
 	*http.Response
 	body      []byte
 	from      string // the proxy, as it may be shown
+	through   string // the HTTP proxy on the way to it, which may have given the answer; empty: none
 	tokenFile string // that the token was read from; may be empty
 }
 
@@ -37,7 +38,19 @@ func (o outcome) failed() error {
 	if o.err != nil {
 		return o.err
 	}
-	return o.answer.err()
+	err := o.answer.err()
+	if _, ours := o.problem(); o.through != "" && !ours {
+		return fmt.Errorf("%w (through %s)", err, o.through)
+	}
+	return err
+}
+
+// onTheWay says through which HTTP proxy the attempt went that came to text.
+func (o outcome) onTheWay(text string) string {
+	if o.through == "" {
+		return text
+	}
+	return "through " + o.through + ": " + text
 }
 
 // transient reports an outcome that may be another if the request is sent

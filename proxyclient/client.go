@@ -214,3 +214,16 @@ func newTransport() *http.Transport {
 		DisableCompression:     true, // answers are small, and must not grow when unpacked
 	}
 }
+
+// through names the HTTP proxy that t sends req through: the variable that sets it, and
+// its URL. It is "" if there is none.
+func through(t *http.Transport, req *http.Request) string {
+	if t.Proxy == nil {
+		return ""
+	}
+	u, err := t.Proxy(req)
+	if u == nil || err != nil {
+		return ""
+	}
+	return req.URL.Scheme + "_proxy " + u.Redacted()
+}

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 func acquireChild() {
@@ -20,7 +22,8 @@ func acquireChild() {
 		fmt.Println(err)
 		return
 	}
-	g, err := c.Acquire(noDeadline, Request{Type: "t", Count: 1, Wait: time.Minute})
+	wait, _ := time.ParseDuration(os.Getenv("TEST_WAIT"))
+	g, err := c.Acquire(noDeadline, Request{Type: "t", Count: 1, Wait: wait})
 	fmt.Println(g != nil, err)
 }
 
@@ -29,7 +32,7 @@ func acquireChild() {
 func TestEnvironmentProxy(t *testing.T) {
 	run := func(t *testing.T, env ...string) string {
 		none := []string{"HTTP_PROXY=", "http_proxy=", "HTTPS_PROXY=", "https_proxy=", "NO_PROXY=", "no_proxy="}
-		out, err := child(t, "acquire", append(none, env...)...).Output()
+		out, err := child(t, "acquire", append(append(none, "TEST_WAIT=1m"), env...)...).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,6 +69,33 @@ func TestEnvironmentProxy(t *testing.T) {
 		defer srv.Close()
 		if got := run(t, "http_proxy=http://127.0.0.1:1", "no_proxy=127.0.0.1", "TEST_URL="+srv.URL); got != "true <nil>" {
 			t.Error(got)
+		}
+	})
+	t.Run("an error says which one", func(t *testing.T) {
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Host == "ours.test" {
+				problem(w, http.StatusForbidden, leaseapi.Problem{Type: leaseapi.ProblemForbidden, Detail: "not you"})
+				return
+			}
+			w.WriteHeader(http.StatusProxyAuthRequired)
+		}))
+		defer proxy.Close()
+		at := strings.TrimPrefix(proxy.URL, "http://")
+		for _, tt := range []struct{ proxy, url, want string }{
+			{"http_proxy=http://u:secret@" + at, "http://lease.test", "the proxy answered 407 Proxy Authentication Required (through http_proxy http://u:xxxxx@" + at + ")"},
+			{"https_proxy=" + proxy.URL, "https://lease.test", "through https_proxy " + proxy.URL + ": Proxy Authentication Required"},
+			{"http_proxy=http://127.0.0.1:1", "http://lease.test", "through http_proxy http://127.0.0.1:1: proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused"},
+			{"https_proxy=" + silent.Addr().String(), "https://lease.test", "through https_proxy http://" + silent.Addr().String() + ": no connection in time"},
+			{"http_proxy=" + proxy.URL, "http://ours.test", "the proxy answered 403 Forbidden: not you"},
+		} {
+			if got := run(t, tt.proxy, "TEST_URL="+tt.url, "TEST_WAIT=0"); !strings.HasSuffix(got, ": "+tt.want) {
+				t.Errorf("%s: %s, want %s", tt.proxy, got, tt.want)
+			}
 		}
 	})
 }

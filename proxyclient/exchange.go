@@ -58,6 +58,7 @@ type exchange struct {
 	patience *patience
 	sending  sending
 	last     outcome
+	request  *http.Request   // of the attempt
 	trusted  *http.Transport // of the attempt, as the client has it
 	http     http.Client     // that makes the attempt
 
@@ -142,7 +143,7 @@ func (x *exchange) transport() *http.Transport {
 func (x *exchange) begin(req *http.Request) error {
 	x.sending.begin()
 	x.last.asked = Now()
-	x.trusted = x.client.current()
+	x.request, x.trusted = req, x.client.current()
 	x.http.Transport = x.transport()
 	x.client.show(req)
 	if x.client.servers.several() {
@@ -177,6 +178,9 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 		o.err = fmt.Errorf("%s: %w", x.client.name, o.err)
 	}
 	o.cut = o.err != nil && !o.heard && ctx.Err() != nil
+	if o.through = through(x.trusted, x.request); o.through != "" && o.err != nil {
+		o.err = &reworded{text: o.onTheWay(o.err.Error()), err: o.err}
+	}
 	if err := x.client.noteStore(o); err != nil {
 		o.err = err
 	}

@@ -55,9 +55,9 @@ func (c *Client) unreachable(ctx context.Context, o outcome, p *patience) error 
 	ended := ctx.Err() != nil
 	switch {
 	case o.cut && !o.sent:
-		u.text = "no connection in time"
+		u.text = o.onTheWay("no connection in time")
 	case ended && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-		u.text = "no answer in time"
+		u.text = o.onTheWay("no answer in time")
 	default:
 		u.text = err.Error()
 	}

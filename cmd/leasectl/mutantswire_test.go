@@ -16,6 +16,8 @@ var wireMutants = []mutant{
 		"./holder", "TestQueueOfAServer", false},
 	{"who was never connected was in the queue", "proxyclient/unwind.go", "case !o.sent && o.err != nil && !a.patience.answered():", "case false:",
 		"./proxyclient", "TestAcquireUnreachable", false},
+	{"an error hides the HTTP proxy that it went through", "proxyclient/client.go", `return req.URL.Scheme + "_proxy " + u.Redacted()`, `return ""`,
+		"./proxyclient", "TestEnvironmentProxy", false},
 	{"a part of an answer is contact", "proxyclient/unwind.go", "\tcase failed:\n", "\tcase failed && a.patience.answered():\n\t\treturn o.err\n\tcase failed:\n",
 		"./proxyclient", "TestPartOfAnAnswer", false},
 	{"an error that was answered once makes up for silence", "proxyclient/failure.go", "o.cut && t.answered", "p.answered()",
