@@ -146,9 +146,9 @@ func (a answer) err() error {
 			return fmt.Errorf("the proxy %s refused the token of %s (%s)", a.from, a.tokenFile, a.Status)
 		}
 		return fmt.Errorf("the proxy %s refused the token (%s)", a.from, a.Status)
-	case a.StatusCode == http.StatusBadRequest && a.begins(plainToTLS):
+	case a.wantsTLS():
 		return fmt.Errorf("the proxy %s answered %s: %w", a.from, a.Status, ErrWantsTLS)
-	case a.StatusCode/100 == 3:
+	case a.redirects():
 		if to := a.Header.Get("Location"); to != "" {
 			return fmt.Errorf("the proxy answered %s and redirects to %q, which is not followed", a.Status, shortLine(to))
 		}
@@ -160,8 +160,18 @@ func (a answer) err() error {
 	return fmt.Errorf("the proxy answered %s", a.Status)
 }
 
-// plainToTLS is how net/http answers http on a port for https.
-const plainToTLS = "Client sent an HTTP request to an HTTPS server"
+// wantsTLS reports an answer to http of what speaks https: as net/http answers on a port
+// for https, or a redirect to the same host.
+func (a answer) wantsTLS() bool {
+	if a.StatusCode/100 != 3 {
+		return a.StatusCode == http.StatusBadRequest && a.begins("Client sent an HTTP request to an HTTPS server")
+	}
+	to, err := a.Location()
+	return err == nil && to.Scheme == "https" && a.Request.URL.Scheme == "http" && to.Hostname() == a.Request.URL.Hostname()
+}
+
+// redirects reports an answer that sends the caller elsewhere, as to a page to log in at.
+func (a answer) redirects() bool { return a.StatusCode/100 == 3 && !a.wantsTLS() }
 
 // neverGranted is the error of an acquire that a server of ours refuses for good since the
 // pool cannot grant it, or nil.

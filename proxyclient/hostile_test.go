@@ -121,13 +121,20 @@ func TestErrorText(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "redirect", func(t *testing.T) {
-		c, _ := serve(t, nil, fault{status: 302, header: http.Header{"Location": {"https://new.test/x"}}})
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
-		if err == nil || !strings.Contains(err.Error(), `"https://new.test/x"`) {
-			t.Errorf("error %v", err)
-		}
-	})
+	for to, says := range map[string]string{
+		"https://proxy.test/lease/acquire?type=t": "the proxy http://proxy.test answered 302 Found: it speaks https",
+		"https://login.test/?next=%2Flease":       `the proxy answered 302 Found and redirects to "https://login.test/?next=%2Flease", which is not followed (is http://proxy.test the address of a lease proxy?)`,
+		"http://proxy.test/login":                 `the proxy answered 302 Found and redirects to "http://proxy.test/login", which is not followed (is http://proxy.test the address of a lease proxy?)`,
+		"/login":                                  `the proxy answered 302 Found and redirects to "/login", which is not followed (is http://proxy.test the address of a lease proxy?)`,
+	} {
+		bubble(t, "redirect to "+to, func(t *testing.T) {
+			c, _ := serve(t, newOurs(t), fault{status: 302, header: http.Header{"Location": {to}}})
+			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+			if err == nil || err.Error() != "acquire: "+says || errors.Is(err, ErrWantsTLS) != strings.HasPrefix(to, "https://proxy.test/") {
+				t.Errorf("%v, want %s", err, says)
+			}
+		})
+	}
 	bubble(t, "redirected question", func(t *testing.T) {
 		c, _ := serve(t, nil, fault{status: 301, header: http.Header{"Location": {"https://new.test/x"}}})
 		_, err := c.Pools(t.Context())

@@ -38,7 +38,7 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		defer cancel()
 		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for what to tell the user
 		return &UnknownTypeError{Type: a.request.Type, Listed: can.RequestIDs()}
-	case o.misrouted() || o.StatusCode == http.StatusSwitchingProtocols:
+	case o.misrouted() || o.redirects() || o.StatusCode == http.StatusSwitchingProtocols:
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)
 	case o.is(leaseapi.ProblemRemoved):
 		return fmt.Errorf("%w: %s", ErrRemoved, o.text())

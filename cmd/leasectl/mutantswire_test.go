@@ -18,6 +18,8 @@ var wireMutants = []mutant{
 		"./proxyclient", "TestAcquireUnreachable", false},
 	{"an error hides the HTTP proxy that it went through", "proxyclient/client.go", `return req.URL.Scheme + "_proxy " + u.Redacted()`, `return ""`,
 		"./proxyclient", "TestEnvironmentProxy", false},
+	{"a redirect to https is one to elsewhere", "proxyclient/answer.go", "to.Scheme == \"https\" &&", "false &&",
+		"./proxyclient", "TestErrorText", false},
 	{"a part of an answer is contact", "proxyclient/unwind.go", "\tcase failed:\n", "\tcase failed && a.patience.answered():\n\t\treturn o.err\n\tcase failed:\n",
 		"./proxyclient", "TestPartOfAnAnswer", false},
 	{"an error that was answered once makes up for silence", "proxyclient/failure.go", "o.cut && t.answered", "p.answered()",
