@@ -74,7 +74,7 @@ func TestHeadersAndPrefix(t *testing.T) {
 	defer c.Close()
 	acquireA(t, c)
 	if got.URL.Path != "/some/prefix/lease/acquire" || got.Header.Get("Authorization") != "Bearer secret" || got.UserAgent() != "test/1" ||
-		got.Header.Get("Accept-Encoding") != "" || got.ContentLength != 0 {
+		got.Header.Get("Accept-Encoding") != "identity" || got.ContentLength != 0 {
 		t.Errorf("request to %s with %v", got.URL, got.Header)
 	}
 }

@@ -117,6 +117,7 @@ func (c *Client) newRequest(ctx context.Context, q call) (*retryablehttp.Request
 		return nil, err
 	}
 	req.Header.Set("User-Agent", c.userAgent)
+	req.Header.Set("Accept-Encoding", "identity") // without it a gateway may compress (RFC 9110, section 12.5.3)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
