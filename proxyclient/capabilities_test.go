@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -106,9 +107,44 @@ func TestCapabilities(t *testing.T) {
 		}
 	})
 	bubble(t, "a gateway that does not find ours for now", func(t *testing.T) {
-		c, _ := serve(t, newOurs(t), status(404))
+		c, _ := serve(t, newOurs(t), status(404), status(404))
 		check(t, c, true)
 		check(t, c, false)
+	})
+	bubble(t, "a gateway with error pages of its own", func(t *testing.T) {
+		s := newOurs(t, "a", "b")
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if out := httptest.NewRecorder(); r.Method == http.MethodGet {
+				if s.ServeHTTP(out, r); out.Code == http.StatusNotFound {
+					http.Error(w, "<html>no such page</html>", http.StatusNotFound)
+					return
+				}
+			}
+			s.ServeHTTP(w, r)
+		}))
+		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, Wait: time.Minute})
+		want(t, err)
+		if !g.Capabilities.Renews() || len(s.acquires) != 1 {
+			t.Errorf("got %+v by %q", g, s.acquires)
+		}
+	})
+	bubble(t, "version 1, with a health that fails", func(t *testing.T) {
+		v := newVersion1(t, "a", "b")
+		healths := 0
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == leaseapi.PathHealth {
+				healths++
+				http.Error(w, "no", http.StatusServiceUnavailable)
+				return
+			}
+			v.ServeHTTP(w, r)
+		}))
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, Wait: time.Minute})
+		want(t, err)
+		if time.Since(start) != 0 || healths != 1 {
+			t.Errorf("took %s, and %d questions for its health", time.Since(start), healths)
+		}
 	})
 	bubble(t, "ours, replaced by version 1", func(t *testing.T) {
 		var now http.Handler = newOurs(t, "a")

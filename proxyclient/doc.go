@@ -24,7 +24,8 @@
 //
 // leasectl's own server has all of that. The client finds out by itself which
 // kind it speaks to: from the first answer or, where it must know before, by
-// asking for the state of its own request id. [Capabilities] is what it found.
+// asking for the state of its own request id, and then for the health.
+// [Capabilities] is what it found.
 //
 // # Use
 //

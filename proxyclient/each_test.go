@@ -77,7 +77,7 @@ func TestAcquireEach(t *testing.T) {
 	bubble(t, "a later one fails", func(t *testing.T) {
 		v := newVersion1(t, "a", "b", "c")
 		v.slow = 2 * cancelTime
-		c, _ := serve(t, v, fault{}, fault{}, fault{}, status(400)) // after the question
+		c, _ := serve(t, v, fault{}, fault{}, fault{}, fault{}, status(400)) // after the questions
 		_, err := c.Acquire(t.Context(), request)
 		if held, _ := v.state(); err == nil || errors.Is(err, ErrUnconfirmed) || len(held) != 0 {
 			t.Errorf("%v held after %v", held, err)
@@ -85,7 +85,7 @@ func TestAcquireEach(t *testing.T) {
 	})
 	bubble(t, "the answer to a later one is lost", func(t *testing.T) {
 		v := newVersion1(t, "a", "b", "c")
-		c, _ := serve(t, v, fault{}, fault{}, fault{}, lostAnswer)
+		c, _ := serve(t, v, fault{}, fault{}, fault{}, fault{}, lostAnswer)
 		_, err := c.Acquire(t.Context(), request)
 		u, ok := errors.AsType[*UnconfirmedError](err)
 		if held, _ := v.state(); !ok || u.Count != 1 || len(u.Names) != 0 || !slices.Equal(held, []string{"c"}) {
@@ -95,7 +95,7 @@ func TestAcquireEach(t *testing.T) {
 	bubble(t, "and the others cannot be given back", func(t *testing.T) {
 		v := newVersion1(t, "a", "b", "c")
 		v.broken = 1000
-		c, _ := serve(t, v, fault{}, fault{}, fault{}, lostAnswer)
+		c, _ := serve(t, v, fault{}, fault{}, fault{}, fault{}, lostAnswer)
 		_, err := c.Acquire(t.Context(), request)
 		u, ok := errors.AsType[*UnconfirmedError](err)
 		if !ok || u.Count != 1 || !slices.Equal(slices.Sorted(slices.Values(u.Names)), []string{"a", "b"}) {

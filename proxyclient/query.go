@@ -142,8 +142,9 @@ func (c *Client) RequestState(ctx context.Context, id string) (leaseapi.RequestR
 // that does not exist. Like [Client.Pools] it tries again until ctx ends, or
 // until there was no good answer for too long ([ErrUnreachable]).
 //
-// A proxy without that path is of version 1. This answer is not remembered,
-// since a gateway that does not find the proxy for now gives the same one.
+// A proxy without that path, and without a health of ours, is of version 1. This answer
+// is not remembered, since a gateway that does not find the proxy for now gives the same
+// one.
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	can, err := c.identify(ctx, rand.Text(), &patience{limits: usualLimits})
 	if err != nil {
@@ -161,10 +162,17 @@ func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabili
 	switch {
 	case err == nil || errors.Is(err, ErrUnknownRequest), errors.Is(err, ErrNotLeader): // which tells it, too
 		return c.known(), nil
-	case errors.Is(err, errors.ErrUnsupported):
-		return Capabilities{wire: wireNames}, nil
+	case !errors.Is(err, errors.ErrUnsupported):
+		return Capabilities{}, err
 	}
-	return Capabilities{}, err
+	// It is of version 1, or a gateway put a page of its own in the place of our server's
+	// 404. The health is no error, so it comes through. It is asked once: one that fails
+	// is not ours.
+	_, _ = c.health(ctx, &patience{end: Now()})
+	if can := c.known(); can.Known() {
+		return can, nil
+	}
+	return Capabilities{wire: wireNames}, nil
 }
 
 // requestState also learns what the proxy can do. One that recognises request
