@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Tx is a handle under its lock, inside [Handle.Update]. Its Record is what
@@ -16,7 +17,7 @@ type Tx struct {
 	Record
 
 	handle  Handle
-	nowhere bool   // there is no directory, hence no lock and no handle
+	nowhere error  // why there can be no lock, and is no handle; nil: there is a lock
 	onDisk  files  // as read, and as written since
 	saved   []byte // Record as it is on disk, encoded; nil: write it in any case
 	request string // RequestID of the Record on disk
@@ -32,15 +33,17 @@ type Tx struct {
 // written beyond what it saved with [Tx.Save]. If a newer program wrote the
 // handle, the error is [ErrNewer], and fn is not called.
 //
-// If the directory of the handle does not exist, fn sees no handle, and may
-// leave it at that: releasing what is gone is a success. Anything else is an
-// error.
+// If the directory of the handle does not exist, or has neither a handle nor room for a
+// lock, fn sees no handle, and may leave it at that: releasing what is gone is a success.
+// Anything else is an error.
 func (h Handle) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	tx := &Tx{handle: h}
 	unlock, err := h.lock(ctx)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		tx.nowhere = true
+		tx.nowhere = fmt.Errorf("directory %s does not exist: make it first", filepath.Dir(h.path))
+	case noRoom(err) && h.absent():
+		tx.nowhere = err
 	case err != nil:
 		return fmt.Errorf("update handle: %w", err)
 	default:
@@ -71,8 +74,19 @@ func (h Handle) lock(ctx context.Context) (unlock func() error, err error) {
 	return lockFile(h.lockPath(), waiting(ctx))
 }
 
+// noRoom reports why a lock file cannot be made that is not there yet.
+func noRoom(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS)
+}
+
+// absent reports whether the handle has no files.
+func (h Handle) absent() bool {
+	f, err := h.load()
+	return err == nil && f.next == nil && f.json == nil && f.text == nil
+}
+
 func (tx *Tx) read() (err error) {
-	if !tx.nowhere {
+	if tx.nowhere == nil {
 		tx.onDisk, err = tx.handle.loadLocked()
 	}
 	var source string
@@ -133,11 +147,10 @@ func (tx *Tx) Save() error {
 // steps returns the steps that bring the files to tx.Record, encoded as record.
 func (tx *Tx) steps(record []byte) ([]change, error) {
 	switch {
-	case tx.State == "" && tx.nowhere:
+	case tx.State == "" && tx.nowhere != nil:
 		return nil, nil
-	case tx.nowhere:
-		// Not even if somebody makes the directory meanwhile: we hold no lock.
-		return nil, fmt.Errorf("directory %s does not exist: make it first", filepath.Dir(tx.handle.path))
+	case tx.nowhere != nil: // also if a lock could be made by now: we hold none
+		return nil, tx.nowhere
 	case tx.State == "":
 		return tx.onDisk.stepsToNone(tx.handle), nil
 	}
@@ -148,7 +161,7 @@ func (tx *Tx) steps(record []byte) ([]change, error) {
 // it guards. A lock file that cannot be removed does no harm: it is found
 // and used by the next process.
 func (tx *Tx) removeLock() {
-	if !tx.nowhere && tx.saved != nil && len(tx.saved) == 0 {
+	if tx.nowhere == nil && tx.saved != nil && len(tx.saved) == 0 {
 		os.Remove(tx.handle.lockPath())
 	}
 }

@@ -1,0 +1,48 @@
+package lockfile
+
+import (
+	"errors"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// A handle that is not there holds nothing, also where no lock can be made: on a disk
+// without room for one more file, or a read-only one.
+func TestUpdateWithoutRoom(t *testing.T) {
+	for name, tt := range map[string]struct {
+		flags   uintptr
+		options string
+		err     error
+	}{
+		"full":      {0, "nr_inodes=1", syscall.ENOSPC},
+		"read-only": {syscall.MS_RDONLY, "", syscall.EROFS},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := syscall.Mount("none", dir, "tmpfs", tt.flags, tt.options); err != nil {
+				t.Skipf("no mounts here: %v", err)
+			}
+			defer syscall.Unmount(dir, syscall.MNT_DETACH)
+			h, err := OpenHandle(filepath.Join(dir, "h"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := false
+			err = h.Update(t.Context(), func(tx *Tx) error {
+				seen = tx.State == ""
+				return nil
+			})
+			if err != nil || !seen {
+				t.Errorf("%v, called %t", err, seen)
+			}
+			err = h.Update(t.Context(), func(tx *Tx) error {
+				tx.Record = Record{State: StateQueued, RequestID: "r"}
+				return nil
+			})
+			if !errors.Is(err, tt.err) {
+				t.Errorf("%v, want %v", err, tt.err)
+			}
+		})
+	}
+}
