@@ -33,10 +33,16 @@ func (h *Holder) Named(names []string) Named {
 	return h.named(grantsOf(leases, "", ""), time.Time{})
 }
 
-// Listed returns what the entries of a list mean now.
-func (h *Holder) Listed(list lockfile.List) (Named, error) {
+// Listed returns what the entries of a list mean now. It is an error if the list cannot
+// be written, so that a released entry would stay, unless all entries have generations:
+// releasing those again does nothing.
+func (h *Holder) Listed(ctx context.Context, list lockfile.List) (Named, error) {
+	unwritable := CanList(ctx, list)
 	grants, written, err := list.Read()
-	if err != nil {
+	switch {
+	case unwritable != nil && (err != nil || len(grants) == 0 || slices.ContainsFunc(grants, bareGrant)):
+		return Named{}, unwritable
+	case err != nil:
 		return Named{}, err
 	}
 	n := h.named(grants, written)

@@ -3,6 +3,8 @@ package main
 // commandMutants are bugs of what commands say, refuse and return, and of calls that
 // hold up others.
 var commandMutants = []mutant{
+	{"a list that cannot be written keeps its leases", "holder/named.go", "unwritable != nil && (err != nil ||", "unwritable != nil && (true ||",
+		"./cmd/leasectl", "TestScripts/full_disk", false},
 	{"a full disk hides that there is no handle", "lockfile/update.go", "case noRoom(err) && h.absent():", "case false:",
 		"./lockfile", "TestUpdateWithoutRoom", false},
 	{"the jobs of a matrix are one owner", "cmd/leasectl/owner.go", "env(\"RUNNER_NAME\")", "\"\"",

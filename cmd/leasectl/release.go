@@ -156,13 +156,10 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 	named := a.holder.Named(o.names)
 	if o.scope == "test" {
 		list, err := sharedList()
-		if err == nil {
-			err = holder.CanList(ctx, list)
-		}
 		if err != nil {
 			return err
 		}
-		if named, err = a.holder.Listed(list); err != nil {
+		if named, err = a.holder.Listed(ctx, list); err != nil {
 			return err
 		}
 	}
