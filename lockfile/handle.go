@@ -129,15 +129,15 @@ type files struct {
 //
 // If both reads find no record, a handle may have come and gone in between. Then
 // only its names are seen, as those of a bare handle.
-func (h Handle) load() (files, error) { return untilSame(h.loadLocked) }
+func (h Handle) load() (files, error) { return untilSame(h.loadLocked, files.same) }
 
 // untilSame calls read until it returns the same twice in a row. Each further call
 // means that another process made progress.
-func untilSame[T interface{ same(T) bool }](read func() (T, error)) (T, error) {
+func untilSame[T any](read func() (T, error), same func(T, T) bool) (T, error) {
 	v, err := read()
 	for err == nil {
 		var again T
-		if again, err = read(); err == nil && v.same(again) {
+		if again, err = read(); err == nil && same(v, again) {
 			return v, nil
 		}
 		v = again

@@ -208,7 +208,7 @@ func TestUntilSame(t *testing.T) {
 			f := tt.found[0]
 			tt.found = tt.found[1:]
 			return f, nil
-		})
+		}, files.same)
 		if !reflect.DeepEqual(got, tt.want) || err != tt.err {
 			t.Errorf("%s: %+v, %v; want %+v, %v", tt.name, got, err, tt.want, tt.err)
 		}

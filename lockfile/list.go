@@ -31,7 +31,7 @@ type List string
 // being returned.
 func (l List) Read() (grants []Grant, written time.Time, err error) {
 	written = modified(l.path())
-	text, err := untilSame(l.read)
+	text, err := untilSame(l.read, listText.same)
 	if err != nil {
 		return nil, written, err
 	}
