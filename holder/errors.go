@@ -75,12 +75,22 @@ func advise(err error, format string, args ...any) error {
 
 // unsettled is the failure to settle what --forget id drops.
 func unsettled(id string, err error) error {
-	_, silent := errors.AsType[*proxyclient.UnreachableError](err)
-	_, failing := errors.AsType[*proxyclient.FailingError](err)
-	if silent || failing {
+	if outageOf(err) != nil {
 		return advise(err, "if that proxy is gone for good, leasectl recover --forget %s drops this", id)
 	}
 	return err
+}
+
+// outageOf is the part of an error that says that the proxy did not answer, or with
+// errors only; nil if that is not why.
+func outageOf(err error) error {
+	if silent, ok := errors.AsType[*proxyclient.UnreachableError](err); ok {
+		return silent
+	}
+	if failing, ok := errors.AsType[*proxyclient.FailingError](err); ok {
+		return failing
+	}
+	return nil
 }
 
 // Describe says what failed, and what to do next where that does not depend on

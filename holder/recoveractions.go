@@ -2,12 +2,10 @@ package holder
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // leftoverAge is how old a file of no handle must be to be removed: nothing that
@@ -76,10 +74,8 @@ func (r *recovery) removed(path, what string) {
 // noteOutage notes that a recorded proxy, or the one that is asked in its place, did not
 // answer, or with errors only.
 func (r *recovery) noteOutage(proxy string, err error) {
-	if silent, ok := errors.AsType[*proxyclient.UnreachableError](err); ok {
-		r.outages[r.proxyOf(proxy)] = silent
-	} else if failing, ok := errors.AsType[*proxyclient.FailingError](err); ok {
-		r.outages[r.proxyOf(proxy)] = failing
+	if out := outageOf(err); out != nil {
+		r.outages[r.proxyOf(proxy)] = out
 	}
 }
 
