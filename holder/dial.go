@@ -115,7 +115,8 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	if err != nil {
 		return nil, err
 	}
-	if d.PoolsGiven && a.local == "" {
+	asked := proxy == d.URL || !d.Given // and not to be given back what another one granted
+	if d.PoolsGiven && a.local == "" && asked {
 		return nil, invalidf("--pool goes with --proxy local: %s has its own pools", proxy)
 	}
 	d.mu.Lock()
