@@ -85,6 +85,7 @@ type committer struct {
 
 	commitSem chan struct{} // holds a value while somebody commits
 	failed    chan struct{} // closed by fail
+	arrivals  arrivals
 
 	mu         sync.Mutex // guards what follows, and the pools; never held during I/O
 	waiting    waiters
@@ -276,6 +277,7 @@ func (b *batch) deliver() {
 // called once for each commit, before the next one begins.
 func (c *committer) note(b *batch) {
 	if b.err == nil {
+		c.arrivals.write(c.log)
 		c.log.changes(b.changes)
 	}
 	if cap(b.changes) <= roomKept {

@@ -25,6 +25,7 @@ type votes struct {
 	fatal       chan error     // ends Gain
 	other       store.Leader   // what Leader says
 	loading     func()         // is called by Load of a lead; nil: nothing is
+	holding     func()         // likewise by Holds
 }
 
 func newVotes(t *testing.T) *votes {
@@ -70,17 +71,22 @@ type fakeLead struct {
 }
 
 func (l *fakeLead) Holds() error {
-	if l.lapsed.Load() {
-		return store.ErrNotLeader
+	if l.holding != nil {
+		l.holding()
 	}
-	return nil
+	return l.Check()
 }
 
 func (l *fakeLead) Over() <-chan struct{} { return l.over }
 
 func (l *fakeLead) Close() error { l.closed.Store(true); return nil }
 
-func (l *fakeLead) Check() error { return l.Holds() }
+func (l *fakeLead) Check() error {
+	if l.lapsed.Load() {
+		return store.ErrNotLeader
+	}
+	return nil
+}
 
 func (l *fakeLead) Load() (pool.Snapshot, error) {
 	if l.loading != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -69,6 +70,39 @@ func (l changeLog) queued(r pool.Request, at pool.Place) {
 		return
 	}
 	l.request("queued", r, place, waiting)
+}
+
+// arrivals are the requests that began to wait and have no line in the log yet. Their calls
+// write these lines, and so does each commit before its own: else a call that is late would
+// say that its request waits after the log has how the wait ended.
+type arrivals struct {
+	writing sync.Mutex // taken before mu
+	mu      sync.Mutex // never held during I/O
+	due     []arrival
+}
+
+type arrival struct {
+	pool.Request
+	at pool.Place
+}
+
+func (a *arrivals) add(r pool.Request, at pool.Place) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.due = append(a.due, arrival{r, at})
+}
+
+// write returns when all that were added have their lines, whoever writes them.
+func (a *arrivals) write(l changeLog) {
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	a.mu.Lock()
+	due := a.due
+	a.due = nil
+	a.mu.Unlock()
+	for _, r := range due {
+		l.queued(r.Request, r.at)
+	}
 }
 
 // drop writes a line for a waiter that left the queue without a lease.

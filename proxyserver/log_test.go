@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +40,46 @@ func TestLogOfAReturnedWaiter(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The log tells of a request in order, however late the call that waits for it goes on
+// after the pools decided that it has to wait.
+func TestLogOfARequestIsInOrder(t *testing.T) {
+	for name, c := range map[string]struct{ params, begins, ends string }{
+		"queued": {"type=q&request_id=b", "queued", "granted"},
+		"joined": {merging("b", "once", "v"), "joined", "coalesced"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var log logText
+				var late atomic.Bool
+				goOn := make(chan struct{})
+				v := newVotes(t)
+				v.holding = func() {
+					if late.CompareAndSwap(true, false) {
+						<-goOn
+					}
+				}
+				p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: v, Log: slog.New(slog.NewTextHandler(&log, nil))})
+				v.win()
+				first := p.granted(merging("a", "once", "v"))
+				late.Store(true)
+				waits := p.later(t.Context(), c.params)
+				synctest.Wait()
+				p.finish(first.Leases[0], 0)
+				synctest.Wait()
+				close(goOn)
+				<-waits
+				if err := p.stop(); err != nil {
+					t.Fatal(err)
+				}
+				begins, ends := strings.Index(log.String(), "msg="+c.begins), strings.LastIndex(log.String(), "msg="+c.ends)
+				if n := strings.Count(log.String(), "msg="+c.begins); n != 1 || ends < begins {
+					t.Errorf("not in order:\n%s", log.String())
+				}
+			})
+		})
+	}
 }
 
 // Who reads why a lease of four hours ended after half a minute need not know the rules.

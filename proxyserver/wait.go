@@ -68,8 +68,7 @@ func (t *term) askAside(r *request) (out outcome, c call) {
 
 // ask returns the outcome of r, or, if r has to wait, what waits for it.
 func (t *term) ask(r *request) (out outcome, c call) {
-	var at pool.Place // of r, if it waits
-	var known = true  // it has waited before, since this server began
+	known := true // it has waited before, since this server began
 	err := t.do(func(set *pool.Set, now time.Duration) {
 		if r.Anonymous {
 			t.lastAnonymous++
@@ -84,8 +83,10 @@ func (t *term) ask(r *request) (out outcome, c call) {
 		out.leases, out.err = set.Acquire(now, r.Request)
 		if out.err == nil && out.leases == nil {
 			c = make(call, 1)
-			at, _ = set.Place(now, r.ID)
-			known = t.waiting[r.ID] != nil
+			at, _ := set.Place(now, r.ID)
+			if known = t.waiting[r.ID] != nil; !known {
+				t.arrivals.add(r.Request, at)
+			}
 			r.wait = t.waitOf(r, at.Waited)
 			t.waiting.attach(r.ID, c, later(now, r.wait))
 		}
@@ -97,7 +98,7 @@ func (t *term) ask(r *request) (out outcome, c call) {
 		return outcome{err: err}, nil
 	}
 	if !known {
-		t.log.queued(r.Request, at)
+		t.arrivals.write(t.log)
 	}
 	return out, c
 }

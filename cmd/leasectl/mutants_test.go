@@ -78,6 +78,8 @@ var mutantList = []mutant{
 		"./proxyserver", "TestSuspendedMachine", false},
 	{"who comes back after a restart is queued again", "proxyserver/log.go", "if at.Waited > 0 {", "if false {",
 		"./proxyserver", "TestLogOfAReturnedWaiter", false},
+	{"the log has how a wait ended before that it began", "proxyserver/commit.go", "\t\tc.arrivals.write(c.log)\n\t\tc.log.changes(", "\t\tc.log.changes(",
+		"./proxyserver", "TestLogOfARequestIsInOrder", false},
 	{"a backup must be read as fast as any answer", "proxyserver/answer.go", "; w.writeBy.Before(least) {", "; true {",
 		"./proxyserver", "TestSlowBackup", false},
 	{"a program for another machine is run as a script", "trap/child/command.go", " && isScript(path) {", " && path != shell {",
