@@ -51,6 +51,12 @@ func (from origin) isOf(ctx context.Context, client *proxyclient.Client) (bool, 
 	return true, nil
 }
 
+// provenBy tells whether a proxy that isOf let pass has shown to have the same store.
+func (from origin) provenBy(client *proxyclient.Client) bool {
+	store := client.Store()
+	return store != "" && (from.request != "" || from.store == store)
+}
+
 // otherStoreError is about something that is not of a proxy.
 type otherStoreError struct {
 	from  origin

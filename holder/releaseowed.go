@@ -187,8 +187,9 @@ func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released
 	return h.releaseOwed(ctx, tx, func(_ context.Context, o lockfile.Owed) (string, error) { return o.Proxy, nil })
 }
 
-// readdress notes in what is owed the proxy that the user named, where that is the same
-// proxy at a new address.
+// readdress notes in what is owed the proxy that the user named, where that has shown to be
+// the same proxy at a new address, or none is recorded. One that cannot say is not: what
+// is owed would be lost there.
 func (h *Holder) readdress(ctx context.Context, owed []lockfile.Owed) error {
 	for i, o := range owed {
 		if o.Unconfirmed {
@@ -198,12 +199,17 @@ func (h *Holder) readdress(ctx context.Context, owed []lockfile.Owed) error {
 		if err != nil {
 			return err
 		}
-		_, err = h.dialer.dialFor(ctx, proxy, originOwed(o))
+		name, err := h.dialer.name(proxy)
+		if err != nil {
+			return err
+		}
+		from := originOwed(o)
+		client, err := h.dialer.dialFor(ctx, proxy, from)
 		if _, other := errors.AsType[otherStoreError](err); other {
 			continue
 		}
-		if err == nil {
-			owed[i].Proxy, err = h.dialer.name(proxy)
+		if err == nil && (o.Proxy == "" || sameProxy(o.Proxy, name) || from.provenBy(client)) {
+			owed[i].Proxy = name
 		}
 		if err != nil {
 			return fmt.Errorf("release %s: %w", describeOwed(o), err)

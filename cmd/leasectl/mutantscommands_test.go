@@ -15,6 +15,8 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestScripts/other_store", false},
 	{"reacquire from another proxy fails", "holder/releaseowed.go", "err); other {", "err); other && false {",
 		"./cmd/leasectl", "TestScripts/other_store", false},
+	{"reacquire takes a proxy that cannot say for the one that granted", "holder/releaseowed.go", "from.provenBy(client)) {", "client != nil) {",
+		"./cmd/leasectl", "TestScripts/reacquire_version1", false},
 	{"a release that failed forgets what was asked for", "holder/owed.go", "Type: r.Type, Count: r.Count,", "",
 		"./cmd/leasectl", "TestScripts/other_store", false},
 	{"what reacquire owes is in no journal", "holder/phases.go", "tx.Record); id != \"\" {", "tx.Record); id == \"none\" {",
