@@ -161,13 +161,13 @@ func (a answer) err() error {
 }
 
 // wantsTLS reports an answer to http of what speaks https: as net/http answers on a port
-// for https, or a redirect to the same host.
+// for https, or a redirect to the same host and port. The one of another port has to be read.
 func (a answer) wantsTLS() bool {
 	if a.StatusCode/100 != 3 {
 		return a.StatusCode == http.StatusBadRequest && a.begins("Client sent an HTTP request to an HTTPS server")
 	}
 	to, err := a.Location()
-	return err == nil && to.Scheme == "https" && a.Request.URL.Scheme == "http" && to.Hostname() == a.Request.URL.Hostname()
+	return err == nil && to.Scheme == "https" && a.Request.URL.Scheme == "http" && strings.TrimSuffix(to.Host, ":443") == a.Request.URL.Host
 }
 
 // redirects reports an answer that sends the caller elsewhere, as to a page to log in at.
