@@ -23,6 +23,7 @@ func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action
 		return nil, []error{err}
 	}
 	r.settling = settling{h: h, proxyOf: h.dialer.proxyOf}
+	r.forgotten(ctx)
 	r.failed(r.intents(ctx))
 	r.failed(r.rounds(ctx))
 	r.failed(r.handles(ctx))
@@ -35,14 +36,26 @@ func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action
 	return r.actions, r.failures
 }
 
+// forgotten drops what is to be forgotten. That goes first: other entries may be about the
+// same handle, as of a release that was tried again.
+func (r *recovery) forgotten(ctx context.Context) {
+	if len(r.forget) == 0 {
+		return
+	}
+	// That an entry cannot be read is an error of intents, too.
+	_ = r.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
+		forget := slices.Contains(r.forget, in.ID)
+		if forget {
+			r.failed(r.forgetInHandle(ctx, in))
+			r.did(in, settlement{}, Forgotten)
+		}
+		return forget
+	})
+}
+
 // intents settles the journal.
 func (r *recovery) intents(ctx context.Context) error {
 	return r.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
-		if slices.Contains(r.forget, in.ID) {
-			r.failed(r.forgetInHandle(ctx, in))
-			r.did(in, settlement{}, Forgotten)
-			return true
-		}
 		if err := r.outage(in.Proxy); err != nil {
 			r.unsettledIntent(in, err)
 			return false
