@@ -62,7 +62,9 @@ func (o outcome) transient() bool { return o.err != nil || o.passing() }
 const bodyTime = 10 * time.Second
 
 // readAnswer reads the body of r and closes it. An error means that the answer
-// is incomplete, or longer than any that a proxy has reason to send.
+// is incomplete, or longer than any that a proxy has reason to send. JSON that breaks
+// off is incomplete, too: HTTP/1.0 does not say how long an answer is, so a gateway
+// that speaks it passes on the part that it got.
 func readAnswer(r *http.Response) (answer, error) {
 	if r.StatusCode == http.StatusSwitchingProtocols {
 		// What follows is no body, but another protocol, whose end never comes.
@@ -80,6 +82,8 @@ func readAnswer(r *http.Response) (answer, error) {
 		return answer{}, fmt.Errorf("read the answer: %w", err)
 	case len(body) > leaseapi.MaxBody:
 		return answer{}, fmt.Errorf("read the answer: longer than %d bytes", leaseapi.MaxBody)
+	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) && !json.Valid(body):
+		return answer{}, fmt.Errorf("read the answer: %w", io.ErrUnexpectedEOF)
 	}
 	return answer{Response: r, body: body}, nil
 }
@@ -216,13 +220,9 @@ func (a answer) misrouted() bool {
 }
 
 // foreign reports a success that no lease proxy wrote: a page, such as that of a
-// login on the way, or JSON that breaks off.
+// login on the way.
 func (a answer) foreign() bool {
-	if a.StatusCode/100 != 2 {
-		return false
-	}
-	t := bytes.TrimSpace(a.body)
-	return bytes.HasPrefix(t, []byte("<")) || bytes.HasPrefix(t, []byte("{")) && !json.Valid(t)
+	return a.StatusCode/100 == 2 && bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("<"))
 }
 
 // releaseReply returns our server's reply to a release, if the answer is one.

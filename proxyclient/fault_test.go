@@ -54,7 +54,7 @@ func faultRows() []faultRow {
 	unconfirmed := func(held int) fate { return fate{ErrUnconfirmed, held} }
 	back, stays, ignored := fate{}, fate{errAny, 1}, fate{errors.ErrUnsupported, 1}
 	// Version 1 says that it released with any 2xx and hardly a word, so another's
-	// 2xx is believed, unless it is a page or JSON that breaks off.
+	// 2xx is believed, unless it is a page. JSON that breaks off is no answer.
 	believed := fate{held: 1}
 	const date = "Sat, 01 Jan 2000 00:00:02 GMT"
 	rows := []faultRow{
@@ -69,8 +69,8 @@ func faultRows() []faultRow {
 		{"answer that comes late", fault{delay: 3 * time.Second}, granted, granted, back, back, nil},
 		{"no answer", hanging, granted, fate{ErrExhausted, 0}, back, fate{ErrUnreachable, 1}, nil},
 		{"endless answer", endlessAnswer, granted, unconfirmed(0), back, back, nil},
-		{"garbage", garbage, granted, unconfirmed(0), back, back, errAny},
-		{"garbage, done", garbageDone, granted, unconfirmed(1), back, unconfirmed(0), errAny},
+		{"garbage", garbage, granted, unconfirmed(0), back, back, nil},
+		{"garbage, done", garbageDone, granted, unconfirmed(1), back, unconfirmed(0), nil},
 		{"not HTTP", otherLanguage, granted, unconfirmed(0), back, back, nil},
 		{"login page", htmlPage, granted, unconfirmed(0), back, back, errAny},
 		{"JSON of something else", fault{status: 200, body: `{"status":"ok"}`}, granted, unconfirmed(0), ignored, believed, errAny},

@@ -1,6 +1,7 @@
 package proxyclient
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -32,4 +33,40 @@ func TestPartOfAnAnswer(t *testing.T) {
 	defer c.Close()
 	_, err = c.Acquire(t.Context(), Request{Type: "t", Count: 1})
 	want(t, err, ErrUnreachable)
+}
+
+// A gateway that speaks HTTP/1.0 passes on a part of an answer as if it were whole. That
+// shows nothing of the proxy: it is asked again, and not taken for one of version 1.
+func TestPartThatSeemsWhole(t *testing.T) {
+	whole := map[string]string{
+		leaseapi.PathHealth: `{"status":"ok","wire":3}`,
+		leaseapi.PathPools:  `{"pools":[{"type":"t","capacity":1}]}`,
+		leaseapi.PathReport: `{"counts":true}`,
+	}
+	asked := map[string]int{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text := whole[r.URL.Path]
+		if asked[r.URL.Path]++; asked[r.URL.Path] == 1 {
+			text = text[:len(text)/2]
+		}
+		io.WriteString(w, text)
+	}))
+	defer srv.Close()
+	c, err := New(Options{URL: srv.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	h, err := c.Health(t.Context())
+	want(t, err)
+	if h.Wire != 3 {
+		t.Errorf("the proxy speaks wire %d, want 3", h.Wire)
+	}
+	pools, err := c.Pools(t.Context())
+	want(t, err)
+	if len(pools) != 1 {
+		t.Errorf("got %d pools, want 1", len(pools))
+	}
+	_, err = c.Report(t.Context(), leaseapi.ReportRequest{RequestID: "r", Outcome: leaseapi.OutcomeOK})
+	want(t, err)
 }
