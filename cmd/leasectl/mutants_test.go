@@ -134,6 +134,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestDelayedCopy", true},
 	{"a commit of a deposed leader counts", "proxyserver/store/etcd/lead.go", "l.leaderKept(), {Key: key, Target: compareMod", "{Key: key, Target: compareMod",
 		"./proxyserver/store/etcd", "TestDeposed", false},
+	{"a leader that was deposed while it loads finds damage", "proxyserver/store/etcd/lead.go", "cmp.Or(l.client.retry(l.ended, l.rewrite), err)", "cmp.Or(err, l.client.retry(l.ended, l.rewrite))",
+		"./proxyserver/store/etcd", "TestDeposedWhileItLoads", false},
 	{"a lost answer is a failure", "proxyserver/store/etcd/lead.go", "case bytes.Equal(there.Value, meta):", "case false:",
 		"./proxyserver/store/etcd", "TestLostAnswers", false},
 	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {
@@ -146,7 +148,7 @@ var mutantList = []mutant{
 				return nil
 			})`,
 		"./proxyserver/store/etcd", "TestOnlyTransactionsKeepTheLead", false},
-	{"a lead is valid from the answer on", "proxyserver/store/etcd/elector.go", "\tl.extend(began)\n\treturn nil\n", "\tl.extend(max(began, suspend.SinceBoot()))\n\treturn nil\n",
+	{"a lead is valid from the answer on", "proxyserver/store/etcd/lead.go", "\tl.extend(began)\n\treturn nil\n", "\tl.extend(max(began, suspend.SinceBoot()))\n\treturn nil\n",
 		"./proxyserver/store/etcd", "TestValidFromTheStart", false},
 	{"a lead does not lapse", "proxyserver/store/etcd/lead.go", "if l.remaining() <= 0 {", "if false {",
 		"./proxyserver/store/etcd", "TestCutOff", false},

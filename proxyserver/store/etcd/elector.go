@@ -301,22 +301,3 @@ func (e *Elector) keep(l *lead) error {
 		}
 	}
 }
-
-// rewrite writes the leader's key anew, which extends the lead.
-func (l *lead) rewrite(ctx context.Context) error {
-	key := l.client.leaderKey()
-	txn := txnRequest{Compare: []compare{l.leaderKept()}, Success: []operation{put(key, l.value)}}
-	began := suspend.SinceBoot()
-	var reply txnResponse
-	if err := l.client.call(ctx, "/v3/kv/txn", txn, &reply); err != nil {
-		return err
-	}
-	if !reply.Succeeded {
-		return errDeposed
-	}
-	if err := l.Holds(); err != nil { // it has lapsed meanwhile, for good
-		return err
-	}
-	l.extend(began)
-	return nil
-}

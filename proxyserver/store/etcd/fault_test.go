@@ -401,3 +401,24 @@ func TestStoreIsGone(t *testing.T) {
 		gain(t, elector(t, Options{URL: c.URL(prefix)}))
 	}
 }
+
+// A leader that was deposed before it has read the store stands by, whatever it finds
+// there: the next one has changed it meanwhile.
+func TestDeposedWhileItLoads(t *testing.T) {
+	t.Parallel()
+	c := sharedEtcd(t)
+	url := c.URL("deposed-while-it-loads")
+	e := elector(t, Options{URL: url, TTL: time.Minute}) // so that it does not notice before it loads
+	load(t, gain(t, e))
+	old := gain(t, e)
+	del := deleteRequest{Key: e.leaderKey()}
+	if err := e.call(t.Context(), "/v3/kv/deleterange", del, &struct{}{}); err != nil {
+		t.Fatal(err)
+	}
+	next := gain(t, elector(t, Options{URL: url}))
+	load(t, next)
+	commit(t, next, granted("q-0", 1))
+	if _, err := old.Load(); !errors.Is(err, store.ErrNotLeader) {
+		t.Errorf("load: %v", err)
+	}
+}

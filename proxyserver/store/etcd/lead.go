@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,6 +103,25 @@ func (l *lead) Holds() error {
 // Over implements [store.Lead].
 func (l *lead) Over() <-chan struct{} { return l.ended.Done() }
 
+// rewrite writes the leader's key anew, which extends the lead.
+func (l *lead) rewrite(ctx context.Context) error {
+	key := l.client.leaderKey()
+	txn := txnRequest{Compare: []compare{l.leaderKept()}, Success: []operation{put(key, l.value)}}
+	began := suspend.SinceBoot()
+	var reply txnResponse
+	if err := l.client.call(ctx, "/v3/kv/txn", txn, &reply); err != nil {
+		return err
+	}
+	if !reply.Succeeded {
+		return errDeposed
+	}
+	if err := l.Holds(); err != nil { // it has lapsed meanwhile, for good
+		return err
+	}
+	l.extend(began)
+	return nil
+}
+
 // ID implements [store.Store].
 func (l *lead) ID() string { return l.client.ID() }
 
@@ -112,8 +132,17 @@ func (l *lead) Check() error { return l.Holds() }
 const pageSize = 1000
 
 // Load implements [store.Store]. Nobody else writes records while this server
-// leads, so the pages fit together.
+// leads, so the pages fit together. What does not fit is damage only if etcd says that
+// this server leads still: the next leader may have written meanwhile.
 func (l *lead) Load() (pool.Snapshot, error) {
+	snap, err := l.load()
+	if errors.Is(err, store.ErrDamaged) {
+		err = cmp.Or(l.client.retry(l.ended, l.rewrite), err)
+	}
+	return snap, err
+}
+
+func (l *lead) load() (pool.Snapshot, error) {
 	var snap pool.Snapshot
 	if l.metaRevision == 0 {
 		l.meta = metaRecord{Format: format, ID: newNonce()}
