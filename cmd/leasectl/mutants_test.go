@@ -136,6 +136,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestDeposed", false},
 	{"a leader that was deposed while it loads finds damage", "proxyserver/store/etcd/lead.go", "cmp.Or(l.client.retry(l.ended, l.rewrite), err)", "cmp.Or(err, l.client.retry(l.ended, l.rewrite))",
 		"./proxyserver/store/etcd", "TestDeposedWhileItLoads", false},
+	{"an etcd without space answers again with each read", "proxyserver/store/etcd/elector.go", "\t\t\tttl, err := e.understand(s)\n", "\t\t\te.noteNoTrouble()\n\t\t\tttl, err := e.understand(s)\n",
+		"./proxyserver/store/etcd", "TestNoSpaceIsToldOnce", false},
 	{"a lost answer is a failure", "proxyserver/store/etcd/lead.go", "case bytes.Equal(there.Value, meta):", "case false:",
 		"./proxyserver/store/etcd", "TestLostAnswers", false},
 	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {

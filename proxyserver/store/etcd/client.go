@@ -48,7 +48,8 @@ func (c *client) noteTrouble(err error) {
 	c.log.Warn("etcd does not answer as it should", "error", err)
 }
 
-// noteNoTrouble logs that etcd answers again.
+// noteNoTrouble logs that etcd answers again. It is called after a write: an etcd without
+// space answers reads.
 func (c *client) noteNoTrouble() {
 	c.trouble.Lock()
 	defer c.trouble.Unlock()

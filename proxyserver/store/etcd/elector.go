@@ -139,7 +139,6 @@ func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
 			watched = 0
 			e.noteTrouble(err)
 		} else {
-			e.noteNoTrouble()
 			ttl, err := e.understand(s)
 			if err != nil {
 				return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi/suspend"
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
 // patience is how long a test waits for what must happen: CI is slow.
@@ -420,5 +422,40 @@ func TestDeposedWhileItLoads(t *testing.T) {
 	commit(t, next, granted("q-0", 1))
 	if _, err := old.Load(); !errors.Is(err, store.ErrNotLeader) {
 		t.Errorf("load: %v", err)
+	}
+}
+
+// An etcd without space answers reads, and nobody is told then that it answers again.
+func TestNoSpaceIsToldOnce(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, 1)
+	w := newWire(t, c.Members[0].Host)
+	var log bytes.Buffer
+	e := elector(t, Options{URL: w.url("no-space"), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	alarm := func(action string) {
+		t.Helper()
+		if err := e.call(t.Context(), "/v3/maintenance/alarm", map[string]string{"action": action, "alarm": "NOSPACE"}, &struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alarm("ACTIVATE")
+	gained := make(chan error, 1)
+	go func() {
+		l, err := e.Gain(t.Context())
+		if err == nil {
+			err = l.Close()
+		}
+		gained <- err
+	}()
+	for len(w.sent()) < 8 { // looks, and attempts to take the lead
+		time.Sleep(time.Millisecond)
+	}
+	alarm("DEACTIVATE")
+	if err := <-gained; err != nil {
+		t.Fatal(err)
+	}
+	told := log.String()
+	if n := strings.Count(told, "no space"); n != 1 || strings.Contains(told, "answers again") {
+		t.Errorf("the log says no space %d times:\n%s", n, told)
 	}
 }

@@ -52,6 +52,8 @@ func (p *presence) stay(ctx context.Context) {
 	})
 	if err != nil {
 		p.client.noteTrouble(err)
+	} else {
+		p.client.noteNoTrouble()
 	}
 	p.wrote = suspend.SinceBoot()
 	p.countThem(ctx)
