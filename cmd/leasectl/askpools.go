@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -39,7 +40,11 @@ func (a *app) askPools(ctx context.Context, proxy string) (leaseapi.PoolsReply, 
 	if err != nil {
 		return leaseapi.PoolsReply{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, poolsTimeout)
+	limit := poolsTimeout
+	if strings.Contains(proxy, ",") {
+		limit = statusTimeout // one of the servers may be down, and its machine silent
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	all, err := client.Overview(ctx)
 	if err != nil && !errors.Is(err, proxyclient.ErrUnreachable) { // which names it

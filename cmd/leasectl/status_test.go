@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -46,4 +49,27 @@ func TestStatusWithoutProxy(t *testing.T) {
 		}
 	}
 	all.Wait()
+}
+
+// Of a list of servers the first may be on a machine that is down: the next one answers.
+func TestStatusOfAListWithASilentServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	live := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Write([]byte(`{"pools": [{"type": "install"}]}`))
+	}))
+	t.Cleanup(live.Close)
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	promptly(t, 8*time.Second, func() time.Duration { // an attempt is given up after 4 s
+		begun := time.Now()
+		text, err := w.command("status", "--proxy", "http://"+silent.Addr().String()+","+live.URL).CombinedOutput()
+		if err != nil || !strings.Contains(string(text), "install") {
+			t.Fatalf("%v: %s", err, text)
+		}
+		return time.Since(begun)
+	})
 }
