@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -79,6 +80,9 @@ func write(w http.ResponseWriter, status int, contentType string, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
+	// net/http adds it to short answers only. A gateway that passes on an answer without a
+	// length, as HTTP/1.0, cannot show that it was cut.
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	w.Write(body) // an error means that the client has gone
 }
