@@ -3,6 +3,7 @@ package proxyclient
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -82,10 +83,19 @@ func readAnswer(r *http.Response) (answer, error) {
 		return answer{}, fmt.Errorf("read the answer: %w", err)
 	case len(body) > leaseapi.MaxBody:
 		return answer{}, fmt.Errorf("read the answer: longer than %d bytes", leaseapi.MaxBody)
-	case bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) && !json.Valid(body):
+	case breaksOff(body):
 		return answer{}, fmt.Errorf("read the answer: %w", io.ErrUnexpectedEOF)
 	}
 	return answer{Response: r, body: body}, nil
+}
+
+// breaksOff tells whether body is the beginning of an object in JSON, and no more.
+func breaksOff(body []byte) bool {
+	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) || json.Valid(body) {
+		return false
+	}
+	err := json.NewDecoder(bytes.NewReader(body)).Decode(new(json.RawMessage))
+	return errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // decode reads the body as one JSON value, whatever its content type: version 1
@@ -220,9 +230,13 @@ func (a answer) misrouted() bool {
 }
 
 // foreign reports a success that no lease proxy wrote: a page, such as that of a
-// login on the way.
+// login on the way, or something that only begins as JSON does.
 func (a answer) foreign() bool {
-	return a.StatusCode/100 == 2 && bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("<"))
+	if a.StatusCode/100 != 2 {
+		return false
+	}
+	t := bytes.TrimSpace(a.body)
+	return bytes.HasPrefix(t, []byte("<")) || bytes.HasPrefix(t, []byte("{")) && !json.Valid(t)
 }
 
 // releaseReply returns our server's reply to a release, if the answer is one.

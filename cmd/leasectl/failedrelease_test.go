@@ -37,6 +37,9 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 	var all sync.WaitGroup
 	for _, tt := range failedReleases {
 		for _, command := range []string{"release", "reacquire"} {
+			if command == "reacquire" && tt.name == "not found" {
+				continue // it may be of version 1, so the lease goes back to its own proxy
+			}
 			all.Go(func() {
 				address, closing := w.listen(tt.h)
 				if tt.name == "dead" {

@@ -39,6 +39,7 @@ func (h wire9) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.server.ServeHTTP(answer, r)
 	}
 	maps.Copy(w.Header(), answer.Header())
+	w.Header().Del("Content-Length") // of the answer as it was
 	body := answer.Body.Bytes()
 	var object map[string]any
 	if json.Unmarshal(body, &object) == nil {
