@@ -2,9 +2,12 @@ package holder
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 
+	"github.com/leasectl/leasectl/holder/local"
+	"github.com/leasectl/leasectl/holder/socket"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -12,11 +15,11 @@ import (
 
 // ProxyOptions say which lease proxy to talk to, and how.
 type ProxyOptions struct {
-	URL       string      // http://…, https://…, unix:///socket or local; "" is none
-	Given     bool        // the user named it just now: it counts before what a handle remembers
-	TokenFile string      // with the token that the proxy asks for; "" is none
-	CAFile    string      // PEM file of the authorities that vouch for an https proxy; "": the system's
-	Pools     []LocalPool // of the local proxy to start
+	URL       string       // http://…, https://…, unix:///socket or local; "" is none
+	Given     bool         // the user named it just now: it counts before what a handle remembers
+	TokenFile string       // with the token that the proxy asks for; "" is none
+	CAFile    string       // PEM file of the authorities that vouch for an https proxy; "": the system's
+	Pools     []local.Pool // of the local proxy to start
 	// PoolsGiven: the user named the pools just now, so that they go with no other
 	// proxy. Otherwise they are a setting of the job, which another proxy ignores.
 	PoolsGiven bool
@@ -45,7 +48,7 @@ func (d *dialer) running(ctx context.Context, proxy string) (*proxyclient.Client
 		return nil, err
 	}
 	if a.local != "" {
-		a.socket = localProxy{dir: a.local}.socket()
+		a.socket = local.Proxy{Dir: a.local}.Socket()
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,7 +118,7 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	if err != nil {
 		return nil, err
 	}
-	asked := proxy == d.URL || !d.Given // and not to be given back what another one granted
+	asked := proxy == d.URL || !d.Given // else this is about a lease that another proxy granted
 	if d.PoolsGiven && a.local == "" && asked {
 		return nil, invalidf("--pool goes with --proxy local: %s has its own pools", proxy)
 	}
@@ -127,11 +130,12 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	}
 	var revive func(context.Context) error
 	if a.local != "" {
-		local := localProxy{dir: a.local, pools: d.Pools, report: d.report}
-		if err := local.ensure(ctx); err != nil {
+		here := local.Proxy{Dir: a.local, Pools: d.Pools, Debugf: d.report.Debugf}
+		revive = func(ctx context.Context) error { return ensureLocal(ctx, here) }
+		if err := revive(ctx); err != nil {
 			return nil, err
 		}
-		a.socket, revive = local.socket(), local.ensure
+		a.socket = here.Socket()
 	}
 	client, err := d.open(ctx, a, revive)
 	if err != nil {
@@ -142,6 +146,18 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	}
 	d.clients[name] = client
 	return client, nil
+}
+
+// ensureLocal makes the directory of a local proxy, and starts the proxy unless it runs.
+func ensureLocal(ctx context.Context, p local.Proxy) error {
+	if err := makeStateDir(p.Dir); err != nil {
+		return err
+	}
+	err := p.Ensure(ctx)
+	if _, wrongPools := errors.AsType[local.PoolsError](err); wrongPools {
+		return invalidError{err}
+	}
+	return err
 }
 
 // dialFor is dial for a call about something that was recorded. It is an error if the user
@@ -197,7 +213,7 @@ func (d *dialer) open(ctx context.Context, a address, revive func(context.Contex
 		d.report.Notef("the token goes to %s in clear text: write https:// in --proxy if the proxy speaks it", readable)
 	}
 	if a.socket != "" {
-		short, done, err := shortSocket(a.socket)
+		short, done, err := socket.Short(a.socket)
 		if err != nil {
 			return nil, err
 		}

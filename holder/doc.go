@@ -58,8 +58,8 @@
 //     settle.go: for a dead process; giveback.go: its handle; releaseowed.go: its record
 //     and its proxy; named.go, owed.go: what bare names mean, and what is owed;
 //   - holder.go: the parts of a Holder: keepers.go, journal.go, history.go, list.go (its
-//     files), dial.go, origin.go (is it the proxy that granted?), pipe.go, address.go,
-//     local.go, socket.go (its proxy), statedir.go, machine_*.go;
+//     files), dial.go, origin.go (is it the proxy that granted?), pipe.go, address.go (its
+//     proxy), statedir.go, machine_*.go;
 //   - releasetime.go (how long giving back may take), ending.go (how a command ended),
 //     errors.go, queue.go (where a request stands, in words), reporter.go (who tells the
 //     user), failpoint_*.go.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/socket"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/trap/process"
@@ -186,7 +187,7 @@ func (k *keeper) look() {
 // listen opens the keeper's socket; each connection means that the handle has
 // changed.
 func (k *keeper) listen(ctx context.Context) (stop func(), err error) {
-	l, closeSocket, err := ListenSocket(ctx, k.h.keepers.socket(k.request))
+	l, closeSocket, err := socket.Listen(ctx, k.h.keepers.socket(k.request))
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/local"
+	"github.com/leasectl/leasectl/holder/socket"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/trap/process"
 )
@@ -115,9 +117,8 @@ func (k *keepers) checkFiles() error {
 // environment is that of a local proxy, and the variables that say how to reach a proxy
 // elsewhere.
 func (k *keepers) environment() []string {
-	env := append(localEnvironment(), "LEASECTL_STATE_DIR="+k.stateDir)
-	env = append(env, environment("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")...)
-	return append(env, environment(failpointVariables...)...)
+	names := append([]string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}, failpointVariables...)
+	return append(local.Environment(names...), "LEASECTL_STATE_DIR="+k.stateDir)
 }
 
 // keeperState is how a request's keeper fares.
@@ -139,12 +140,7 @@ func (k *keepers) state(request string) keeperState {
 	if _, err := os.Lstat(path); err != nil {
 		return keeperNone
 	}
-	short, done, err := shortSocket(path)
-	if err != nil {
-		return keeperNone
-	}
-	defer done()
-	if alive, err := accepts(short); alive || err != nil {
+	if alive, err := socket.Accepts(path); alive || err != nil {
 		return keeperAlive
 	}
 	if _, err := os.Lstat(path); err != nil {

@@ -16,8 +16,10 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport is which of our packages each of our packages may use. A test may
 // use all that its package may, and what testMayImport adds.
 var mayImport = map[string][]string{
-	"cmd/leasectl":     {"cmd/leasectl/stack", "holder", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
-	"holder":           {"leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"cmd/leasectl":     {"cmd/leasectl/stack", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
+	"holder":           {"holder/local", "holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"holder/socket":    {},
 	"supervisor":       {"holder", "leaseapi", "supervisor/follow", "trap", "trap/child", "trap/process"},
 	"leaseapi":         {},
 	"lockfile":         {"leaseapi", "leaseapi/object"},

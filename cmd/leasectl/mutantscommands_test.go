@@ -69,7 +69,7 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestScripts/stale_names", false},
 	{"a local proxy that cannot be started is tried for long", "proxyclient/patience.go", " || errors.Is(err, errHopeless)", "",
 		"./cmd/leasectl", "TestLocalProxyThatCannotBeStarted", false},
-	{"the log of the local proxy grows for good", "holder/local.go", "info.Size() > maxLocalLog", "info.Size() < 0",
+	{"the log of the local proxy grows for good", "holder/local/local.go", "info.Size() > maxLog", "info.Size() < 0",
 		"./cmd/leasectl", "TestScripts/local", false},
 	{"a token from a pipe is read twice", "holder/pipe.go", "\t\tps.opened[path] = p\n", "",
 		"./cmd/leasectl", "TestTokenFromAPipe", false},

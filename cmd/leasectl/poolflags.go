@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/pool"
 )
 
 // poolFlags is the value of --pool, which may be given several times, or hold
 // several separated by commas.
-type poolFlags []holder.LocalPool
+type poolFlags []local.Pool
 
 func (p *poolFlags) Set(s string) error {
 	for word := range strings.SplitSeq(s, ",") {
@@ -21,11 +21,11 @@ func (p *poolFlags) Set(s string) error {
 		if typ == "" || err != nil || capacity < 1 || capacity > pool.MaxCapacity {
 			return errors.New("want TYPE=N with N from 1 to " + strconv.Itoa(pool.MaxCapacity))
 		}
-		named := holder.LocalPool{Type: typ, Capacity: capacity}
+		named := local.Pool{Type: typ, Capacity: capacity}
 		if slices.Contains(*p, named) {
 			continue // the completion of a shell parses a line twice
 		}
-		if slices.ContainsFunc(*p, func(other holder.LocalPool) bool { return other.Type == typ }) {
+		if slices.ContainsFunc(*p, func(other local.Pool) bool { return other.Type == typ }) {
 			return errors.New("want each type once")
 		}
 		*p = append(*p, named)

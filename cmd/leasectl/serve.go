@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/proxyserver"
 	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd"
@@ -85,7 +85,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := set.read(ctx, o); err != nil {
 		return err
 	}
-	end := holder.NewLocalEnd(o.localOf)
+	end := local.NewEnd(o.localOf)
 	if o.localOf != "" {
 		defer end.Close() // after the socket is closed: see listen
 		set.options.Idle = &proxyserver.Idle{After: o.localIdle, Hide: end.Hide}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/proxyserver"
 )
 
@@ -45,7 +45,7 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(hostsValue(&o.host), "host", "names, separated by commas, under which clients reach this server: one on loopback without tokens answers to no others than these, localhost and the name in --listen")
 	flags.StringVar(&o.localOf, "local-of", "", "")
 	flags.Lookup("local-of").Hidden = true
-	flags.Var(durationValue(&o.localIdle, holder.LocalIdle, 0, time.Hour), "local-idle", "")
+	flags.Var(durationValue(&o.localIdle, local.Idle, 0, time.Hour), "local-idle", "")
 	flags.Lookup("local-idle").Hidden = true
 }
 

@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/socket"
 )
 
 // listen opens what --listen and --socket name; secure, if not nil, is for TCP.
@@ -35,7 +36,10 @@ func listen(ctx context.Context, o *serveOptions, secure *tls.Config) (listeners
 		closers = append(closers, func() { l.Close() })
 	}
 	if o.socket != "" {
-		l, closeSocket, err := holder.ListenSocket(ctx, o.socket)
+		l, closeSocket, err := socket.Listen(ctx, o.socket)
+		if _, taken := errors.AsType[socket.TakenError](err); taken {
+			err = usagef("--socket %w", err)
+		}
 		if err != nil {
 			return nil, done, err
 		}

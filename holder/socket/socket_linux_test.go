@@ -1,4 +1,4 @@
-package holder
+package socket
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 // A server that has no room for another connection just now listens all the same: nobody
 // takes its socket from it.
-func TestListenSocketOfABusyServer(t *testing.T) {
+func TestListenInABusyServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	server, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -31,8 +31,8 @@ func TestListenSocketOfABusyServer(t *testing.T) {
 		}
 		defer conn.Close()
 	}
-	l, done, err := ListenSocket(t.Context(), path)
-	if !errors.Is(err, ErrInvalid) {
+	l, done, err := Listen(t.Context(), path)
+	if _, taken := errors.AsType[TakenError](err); !taken {
 		t.Errorf("listening in the place of a server that is busy: %v, %v", l, err)
 	}
 	if err == nil {
@@ -42,7 +42,7 @@ func TestListenSocketOfABusyServer(t *testing.T) {
 
 // Only a refusal says that nobody listens: a socket of another kind is not taken away, nor is
 // any while this process has no descriptor left to find out.
-func TestListenSocketInDoubt(t *testing.T) {
+func TestListenInDoubt(t *testing.T) {
 	dir := t.TempDir()
 	datagrams, err := net.ListenPacket("unixgram", filepath.Join(dir, "datagrams"))
 	if err != nil {
@@ -56,7 +56,7 @@ func TestListenSocketInDoubt(t *testing.T) {
 	defer live.Close()
 	refused := func(path string, want error) {
 		t.Helper()
-		if err := removeDead(path, path); !errors.Is(err, want) {
+		if err := removeDead(path); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
 		if _, err := os.Lstat(path); err != nil {

@@ -1,4 +1,5 @@
-package holder
+// Package socket listens on Unix sockets at paths of any length, and finds out who does.
+package socket
 
 import (
 	"context"
@@ -12,38 +13,41 @@ import (
 	"syscall"
 )
 
-// maxSocketPath is what fits into the sun_path of unix(7) on Linux (108 bytes)
+// maxPath is what fits into the sun_path of unix(7) on Linux (108 bytes)
 // and macOS (104), with the zero at its end.
-const maxSocketPath = 103
+const maxPath = 103
 
-// shortSocket returns a path for a socket that fits into a socket address. A
-// longer one goes through an open descriptor of its folder, which must stay
-// open until done is called.
-func shortSocket(path string) (short string, done func(), err error) {
-	if len(path) <= maxSocketPath {
+// Short returns a path to the socket at path that fits into a socket address. A longer
+// path is replaced by one through an open descriptor of its folder, which done closes.
+func Short(path string) (short string, done func(), err error) {
+	if len(path) <= maxPath {
 		return path, func() {}, nil
 	}
 	if runtime.GOOS != "linux" {
-		return "", nil, fmt.Errorf("socket path of %d bytes: at most %d fit: set a shorter $LEASECTL_STATE_DIR or --socket", len(path), maxSocketPath)
+		return "", nil, fmt.Errorf("socket path of %d bytes: at most %d fit: set a shorter $LEASECTL_STATE_DIR or --socket", len(path), maxPath)
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return "", nil, fmt.Errorf("open the folder of socket %s: %w", path, err)
 	}
 	short = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path))
-	if len(short) > maxSocketPath {
+	if len(short) > maxPath {
 		dir.Close()
 		return "", nil, fmt.Errorf("socket name %q of %d bytes: choose a shorter one", filepath.Base(path), len(filepath.Base(path)))
 	}
 	return short, func() { dir.Close() }, nil
 }
 
-// accepts tells whether somebody accepts connections on a Unix socket, whose
-// path is short enough. On Linux that is also known of one who has no room for
-// another now (EAGAIN, connect(2)). An error leaves it open, as when this process
-// has no descriptor left.
-func accepts(socket string) (bool, error) {
-	conn, err := net.Dial("unix", socket)
+// Accepts tells whether a server accepts connections on the socket at path. On Linux a
+// server whose backlog is full counts too (EAGAIN, connect(2)). An error leaves it open,
+// as when this process has no descriptor left.
+func Accepts(path string) (bool, error) {
+	short, done, err := Short(path)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	conn, err := net.Dial("unix", short)
 	switch {
 	case err == nil:
 		conn.Close()
@@ -56,12 +60,17 @@ func accepts(socket string) (bool, error) {
 	return false, err
 }
 
-// ListenSocket listens on a Unix socket at path, of any length, that only the
-// caller's user may connect to. The file that a killed server left is replaced;
-// a socket that somebody serves is [ErrInvalid], as is a file that is none.
-// done closes the listener and removes the socket if it still is this one.
-func ListenSocket(ctx context.Context, path string) (l net.Listener, done func(), err error) {
-	short, closeDir, err := shortSocket(path)
+// TakenError says that the place of a socket is taken: by a server that listens there, or
+// by a file that is no socket.
+type TakenError string
+
+func (e TakenError) Error() string { return string(e) }
+
+// Listen listens on a socket at path that only the caller's user may connect to. It
+// replaces the socket of a killed server. The error is a [TakenError] if something else is
+// there. done closes the listener, and removes the socket unless another has replaced it.
+func Listen(ctx context.Context, path string) (l net.Listener, done func(), err error) {
+	short, closeDir, err := Short(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,7 +79,7 @@ func ListenSocket(ctx context.Context, path string) (l net.Listener, done func()
 			closeDir()
 		}
 	}()
-	if err := removeDead(path, short); err != nil {
+	if err := removeDead(path); err != nil {
 		return nil, nil, err
 	}
 	old := syscall.Umask(0o177) // so that the socket is ours alone from its first moment
@@ -97,19 +106,19 @@ func ListenSocket(ctx context.Context, path string) (l net.Listener, done func()
 }
 
 // removeDead removes the socket that a killed server left.
-func removeDead(path, short string) error {
+func removeDead(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return invalidf("--socket %q: a file that is not a socket is there", path)
+		return TakenError(fmt.Sprintf("%q: a file that is not a socket is there", path))
 	}
-	switch live, err := accepts(short); {
+	switch live, err := Accepts(path); {
 	case err != nil:
 		return fmt.Errorf("find out whether a server listens on socket %s: %w", path, err)
 	case live:
-		return invalidf("--socket %q: another server listens there", path)
+		return TakenError(fmt.Sprintf("%q: another server listens there", path))
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("remove the socket of an earlier server: %w", err)
