@@ -7,14 +7,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// address is that of a proxy, understood. One of its fields is set.
+// address is the parsed address of a proxy: a url or a socket.
 type address struct {
 	url    string // as proxyclient takes it, perhaps a list
 	socket string // path of a Unix socket
-	local  string // state directory of a local proxy
+	local  string // state directory of the local proxy that listens on socket; "" if none does
+}
+
+func localAddress(dir string) address {
+	return address{local: dir, socket: local.Proxy{Dir: dir}.Socket()}
 }
 
 // CheckProxy reports why proxy cannot be the address of a lease proxy.
@@ -23,15 +28,14 @@ func CheckProxy(proxy string) error {
 	return err
 }
 
-// parseAddress understands what [proxyclient.ParseURL] does, and local, the proxy
-// of the state directory. A handle remembers which local one as
-// local:///directory.
+// parseAddress takes all that [proxyclient.ParseURLs] takes, and local, the proxy of the
+// state directory. A handle remembers that as local:///directory.
 func parseAddress(s, stateDir string) (address, error) {
 	if s == "local" {
-		return address{local: stateDir}, nil
+		return localAddress(stateDir), nil
 	}
 	if u, err := url.Parse(s); err == nil && u.Scheme == "local" && u.Host == "" && filepath.IsAbs(u.Path) {
-		return address{local: u.Path}, nil
+		return localAddress(u.Path), nil
 	}
 	urls, err := proxyclient.ParseURLs(s)
 	if err != nil {

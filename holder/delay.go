@@ -47,7 +47,9 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 			}
 		})
 	}
-	end(ErrReplaced, watch)
+	if watch != nil {
+		end(ErrReplaced, watch)
+	}
 	end(errOwnerGone, waitOwner)
 	if d.CallerPID != 0 {
 		end(ErrCallerGone, func(ctx context.Context) error { return process.WaitExit(ctx, d.CallerPID) })

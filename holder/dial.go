@@ -47,9 +47,6 @@ func (d *dialer) running(ctx context.Context, proxy string) (*proxyclient.Client
 	if err != nil {
 		return nil, err
 	}
-	if a.local != "" {
-		a.socket = local.Proxy{Dir: a.local}.Socket()
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.open(ctx, a, nil)
@@ -130,12 +127,10 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	}
 	var revive func(context.Context) error
 	if a.local != "" {
-		here := local.Proxy{Dir: a.local, Pools: d.Pools, Debugf: d.report.Debugf}
-		revive = func(ctx context.Context) error { return ensureLocal(ctx, here) }
+		revive = func(ctx context.Context) error { return d.ensureLocal(ctx, a.local) }
 		if err := revive(ctx); err != nil {
 			return nil, err
 		}
-		a.socket = here.Socket()
 	}
 	client, err := d.open(ctx, a, revive)
 	if err != nil {
@@ -148,12 +143,12 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 	return client, nil
 }
 
-// ensureLocal makes the directory of a local proxy, and starts the proxy unless it runs.
-func ensureLocal(ctx context.Context, p local.Proxy) error {
-	if err := makeStateDir(p.Dir); err != nil {
+// ensureLocal starts the local proxy of a state directory unless it runs.
+func (d *dialer) ensureLocal(ctx context.Context, dir string) error {
+	if err := makeStateDir(dir); err != nil {
 		return err
 	}
-	err := p.Ensure(ctx)
+	err := local.Proxy{Dir: dir, Pools: d.Pools, Debugf: d.report.Debugf}.Ensure(ctx)
 	if _, wrongPools := errors.AsType[local.PoolsError](err); wrongPools {
 		return invalidError{err}
 	}

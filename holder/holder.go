@@ -62,15 +62,16 @@ func New(o Options) *Holder {
 		owner = func() string { return o.Owner }
 	}
 	stateDir := lockfile.PrivateDir(o.StateDir)
+	d := &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report, listening: o.Listening, pipes: pipes{report: o.Report}}
 	return &Holder{
 		stateDir:  stateDir,
 		owner:     owner,
 		report:    o.Report,
 		listening: o.Listening,
-		dialer:    &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report, listening: o.Listening, pipes: pipes{report: o.Report}},
+		dialer:    d,
 		journal:   &journal{stateDir: stateDir},
 		history:   &history{stateDir: stateDir, report: o.Report},
-		keepers:   &keepers{stateDir: stateDir, proxy: o.Proxy, owner: o.Owner, report: o.Report},
+		keepers:   &keepers{stateDir: stateDir, dialer: d, owner: o.Owner, report: o.Report},
 	}
 }
 

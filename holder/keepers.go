@@ -19,8 +19,8 @@ import (
 // socket, named after its request.
 type keepers struct {
 	stateDir string
-	proxy    ProxyOptions
-	owner    string
+	dialer   *dialer
+	owner    string // what the user typed; "" if nothing
 	report   Reporter
 }
 
@@ -74,12 +74,12 @@ func (k *keepers) arguments(handle lockfile.Handle, request string, ownerPID int
 	if k.owner != "" {
 		args = append(args, "--owner", k.owner)
 	}
-	if k.proxy.Given {
-		a, err := parseAddress(k.proxy.URL, k.stateDir)
+	if k.dialer.Given {
+		proxy, err := k.dialer.name(k.dialer.URL)
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, "--proxy", a.String())
+		args = append(args, "--proxy", proxy)
 	}
 	if err := k.checkFiles(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ type flagFile struct{ flag, path string }
 
 // files are the files that a keeper reads.
 func (k *keepers) files() []flagFile {
-	return slices.DeleteFunc([]flagFile{{"--token-file", k.proxy.TokenFile}, {"--ca", k.proxy.CAFile}},
+	return slices.DeleteFunc([]flagFile{{"--token-file", k.dialer.TokenFile}, {"--ca", k.dialer.CAFile}},
 		func(f flagFile) bool { return f.path == "" })
 }
 

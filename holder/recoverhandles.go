@@ -35,14 +35,14 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 		}
 		return err
 	}
-	if !due(record) {
+	if record.State != lockfile.StateReleasing {
 		return nil
 	}
 	if err := r.forgetUnconfirmed(ctx, handle, record.Owed); err != nil {
 		return err
 	}
 	record, err = handle.Read()
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !due(record) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && record.State != lockfile.StateReleasing {
 		return nil // nothing else was owed
 	}
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *recovery) settleOwed(ctx context.Context, handle lockfile.Handle, recor
 	var done settlement
 	var owed []lockfile.Owed
 	err := handle.Update(ctx, func(tx *lockfile.Tx) (err error) {
-		if !due(tx.Record) {
+		if tx.State != lockfile.StateReleasing {
 			return nil // somebody was faster
 		}
 		owed = owedBy(tx.Record)
@@ -105,9 +105,6 @@ func (r *recovery) settleOwed(ctx context.Context, handle lockfile.Handle, recor
 	}
 	return err
 }
-
-// due tells whether a handle owes what it should have given back by now.
-func due(record lockfile.Record) bool { return record.State == lockfile.StateReleasing }
 
 // handleAction is what became of what a handle owed; without a result, nothing
 // that is worth a line.

@@ -51,8 +51,7 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released []string, err error) {
 	if d.Time > 0 {
 		h.report.Notef("releasing %s in %s", strings.Join(n.Names(), ", "), leaseapi.Duration(d.Time))
-		never := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		if err := d.wait(ctx, h.report, never); err != nil {
+		if err := d.wait(ctx, h.report, nil); err != nil {
 			return nil, err
 		}
 	}

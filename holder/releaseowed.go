@@ -29,9 +29,11 @@ func (h *Holder) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, d
 		journaled, again := h.releasedIfKilled(tx), safeAgain(tx.Record)
 		tx.Record = releasingRecord(tx.Record, owedBy(tx.Record))
 		if !journaled {
-			if err := tx.Save(); err != nil && !again {
+			err := tx.Save()
+			if err != nil && !again {
 				return nil, err
-			} else if err != nil {
+			}
+			if err != nil {
 				h.report.Debugf("%v: releasing all the same", err)
 			}
 		}
@@ -245,7 +247,7 @@ func (h *Holder) send(ctx context.Context, held, proxy string, o *lockfile.Owed)
 	}
 	// A version-1 proxy releases a name no matter who holds it. So nobody else on this
 	// machine may release it between our look at the history and our note there.
-	err = h.underHandleOf(ctx, held, *o, store, func() error {
+	err = h.underHandleOf(ctx, held, *o, store, func() (err error) {
 		all := o.Leases
 		o.Leases = slices.DeleteFunc(slices.Clone(all), func(l lockfile.Lease) bool {
 			over := h.history.over(l, *o, store)
@@ -259,7 +261,6 @@ func (h *Holder) send(ctx context.Context, held, proxy string, o *lockfile.Owed)
 			h.unlist(ctx, *o, store, all)
 			return nil
 		}
-		var err error
 		released, err = h.sendNow(ctx, proxy, o, store)
 		return err
 	})
@@ -304,20 +305,23 @@ func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, st
 	}
 	reply, err := client.Release(ctx, h.releaseRequest(*o))
 	o.Unsent = o.Unsent && !client.MayHaveReached(o.Names())
-	// A version-1 proxy knows no request ids: what waits there notices by itself
-	// that its handle was released, and gives back.
-	if err != nil && (len(o.Leases) > 0 || !errors.Is(err, errors.ErrUnsupported)) {
-		done := slices.DeleteFunc(slices.Clone(o.Leases), func(l lockfile.Lease) bool { return !slices.Contains(reply.Released, l.Name) })
-		h.history.noteGivenBack(ctx, done, store, o.RequestID)
-		h.unlist(ctx, *o, store, done)
-		return reply.Released, fmt.Errorf("release %s: %w", describeOwed(*o), err)
+	if len(o.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
+		// A version-1 proxy knows no request ids. The process that waits there notices
+		// by itself that its handle was released.
+		err = nil
 	}
-	for _, lost := range reply.Stale {
-		h.report.Notef("%s is not released: %s", lost.Name, lost.Reason)
+	done := o.Leases
+	if err != nil {
+		done = slices.DeleteFunc(slices.Clone(done), func(l lockfile.Lease) bool { return !slices.Contains(reply.Released, l.Name) })
+		err = fmt.Errorf("release %s: %w", describeOwed(*o), err)
+	} else {
+		for _, lost := range reply.Stale {
+			h.report.Notef("%s is not released: %s", lost.Name, lost.Reason)
+		}
 	}
-	h.history.noteGivenBack(ctx, o.Leases, store, o.RequestID)
-	h.unlist(ctx, *o, store, o.Leases)
-	return reply.Released, nil
+	h.history.noteGivenBack(ctx, done, store, o.RequestID)
+	h.unlist(ctx, *o, store, done)
+	return reply.Released, err
 }
 
 // unlist takes leases that were owed out of their list. They are given back already, so

@@ -56,8 +56,7 @@ func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
 
 // choose decides under the lock of the record.
 func (s *sharing) choose(ctx context.Context) (c choice, err error) {
-	err = s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
-		var err error
+	err = s.file.Update(ctx, func(tx *lockfile.SharedTx) (err error) {
 		c, err = s.chooseIn(tx)
 		if err == nil && (c.do == joinRound || c.do == beginRound || c.do == reviveRound) {
 			c, err = s.reserve(ctx, tx, c)

@@ -72,36 +72,38 @@ func (s *sharing) begin(ctx context.Context, c choice) (*Lease, error) {
 	s.h.settleRounds(ctx, c.round.Proxy)
 	r := s.request
 	r.Shared, r.Private, r.Outlives, r.Replaces, r.owner = nil, true, true, nil, c.round.Owner
-	var err error
-	if r.Handle, err = OpenHandle(c.round.Handle); err != nil {
+	handle, err := OpenHandle(c.round.Handle)
+	if err != nil {
 		return nil, s.abandon(ctx, c, err)
 	}
-	var l *Lease
-	err = proxyclient.ErrExhausted // as long as the proxy was not asked
-	if once := r; c.behind != "" || s.missed && proxyclient.Now().Sub(s.begun) > missedAfter {
+	r.Handle = handle
+	if c.behind != "" || s.missed && proxyclient.Now().Sub(s.begun) > missedAfter {
+		once := r
 		once.WaitTimeout, once.Jitter = 0, 0
-		l, err = s.h.acquire(ctx, once)
+		l, err := s.h.acquire(ctx, once)
+		if !errors.Is(err, proxyclient.ErrExhausted) {
+			return s.acquired(ctx, c, l, err)
+		}
 	}
-	if errors.Is(err, proxyclient.ErrExhausted) && c.behind != "" {
+	if c.behind != "" {
 		if l, err := s.joinBehind(ctx, c); l != nil || err != nil {
 			return l, err
 		}
 	}
-	if errors.Is(err, proxyclient.ErrExhausted) {
-		r.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(s.begun))
-		l, err = s.h.acquire(ctx, r)
-	}
-	if err == nil {
-		return s.granted(ctx, c, l)
-	}
+	r.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(s.begun))
+	l, err := s.h.acquire(ctx, r)
+	return s.acquired(ctx, c, l, err)
+}
+
+// acquired makes the lease that was acquired that of the round, or ends the round if err
+// is why there is none.
+func (s *sharing) acquired(ctx context.Context, c choice, l *Lease, err error) (*Lease, error) {
 	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
 		exhausted.Wait = s.request.WaitTimeout // a part of it was spent on others
 	}
-	return nil, s.abandon(ctx, c, err)
-}
-
-// granted makes the round that of a lease that was acquired.
-func (s *sharing) granted(ctx context.Context, c choice, l *Lease) (*Lease, error) {
+	if err != nil {
+		return nil, s.abandon(ctx, c, err)
+	}
 	failpoint("round-granted")
 	if err := s.recordRound(ctx, &c, l); err != nil {
 		return nil, s.abandon(ctx, c, l.rollback(ctx, err))
