@@ -33,7 +33,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		TTL:        r.TTL,
 		Wait:       r.WaitTimeout,
 		Tried:      r.tried,
-		OnQueued:   func(q leaseapi.Queued) { wait.Tell(l.saysWho(q)) },
+		OnQueued:   func(q leaseapi.Queued) { wait.Tell(l.markOwn(q)) },
 		OnTrouble:  wait.Fail,
 		OnRetry: func(err error) {
 			if leaseapi.SaysExhausted(err.Error()) {
@@ -46,15 +46,15 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		if exhausted.Last == nil {
 			exhausted.Last = l.lastQueue(ctx, wait, r)
 		} else {
-			*exhausted.Last = l.saysWho(*exhausted.Last)
+			*exhausted.Last = l.markOwn(*exhausted.Last)
 		}
 	}
 	return grant, err
 }
 
-// saysWho makes clear that a request waits for its own owner's key, or for a lease of the exec
-// that it runs under: a leasectl inside another's command may wait for that one.
-func (l *Lease) saysWho(q leaseapi.Queued) leaseapi.Queued {
+// markOwn says in the reason of a wait that the request waits for its own owner's key, or
+// for a lease of the exec around this process. Such a wait may never end.
+func (l *Lease) markOwn(q leaseapi.Queued) leaseapi.Queued {
 	switch {
 	case l.record.Owner != "" && q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner):
 		q.Reason = leaseapi.WaitKey + leaseapi.HeldBy + "yourself"
@@ -79,8 +79,8 @@ func (l *Lease) heldAround() []string {
 	return r.Names()
 }
 
-// lookBackTime bounds the question who has the leases, once there is none to be
-// had: the answer is worth a moment.
+// lookBackTime bounds the question who holds the leases, at the end of a wait that got
+// none.
 const lookBackTime = time.Second
 
 // lastQueue is how the queue stood at the end of a wait: as the proxy last said,
@@ -102,7 +102,7 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.
 	}
 	for _, p := range pools {
 		if p.Type == wait.Type {
-			q := l.saysWho(*queueOf(p, r))
+			q := l.markOwn(*queueOf(p, r))
 			return &q
 		}
 	}
@@ -163,7 +163,7 @@ func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
 		case err != nil:
 			return // of version 1, for one
 		case state.State == leaseapi.StateQueued, state.State == leaseapi.StateJoined:
-			wait.Tell(l.saysWho(state.Queued()))
+			wait.Tell(l.markOwn(state.Queued()))
 		}
 	}
 }

@@ -22,10 +22,10 @@ func (l *Lease) stands(r lockfile.Record) bool {
 	return l.Is(r)
 }
 
-// awaitGrantAnew is awaitFreshGrant. If the lease was granted, and ended before the
-// answer came, it asks again under another request id: nobody gave the lease back, so
-// it is still wanted.
-func (l *Lease) awaitGrantAnew(ctx context.Context, r Request) error {
+// awaitGrant blocks until the proxy grants the lease, the wait timeout is over, or another
+// process takes the handle. If a grant ended before its answer came, it asks again under
+// another request id: nobody gave that lease back, so it is still wanted.
+func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 	for {
 		err := l.awaitFreshGrant(ctx, &r)
 		failpoint("acquire-answered")
@@ -43,19 +43,19 @@ func (l *Lease) awaitGrantAnew(ctx context.Context, r Request) error {
 	}
 }
 
-// awaitFreshGrant is awaitGrant, and asks once more if the answer is old: that gives
-// the grant its whole time again, or tells that it has ended. A second answer is
-// taken as it is, since a proxy may need long for each.
+// awaitFreshGrant is awaitAnswer, and asks once more if the answer is old: the proxy then
+// gives the grant its whole time again, or says that it has ended. A second answer is not
+// questioned, since a proxy may need long for each.
 func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
 	tried := r.WaitTimeout == 0
-	err := l.awaitGrant(ctx, r)
+	err := l.awaitAnswer(ctx, r)
 	if err == nil && l.aged() {
 		l.h.report.Debugf("the answer is old: asking whether the lease still stands")
 		once := *r
-		// It waits for no lease, but for the proxy, and is still the same request.
+		// This request waits for the proxy, not for a lease, and is still the same one.
 		once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL)
 		once.tried = tried
-		err = l.awaitGrant(ctx, &once)
+		err = l.awaitAnswer(ctx, &once)
 		r.WaitTimeout = min(r.WaitTimeout, once.WaitTimeout)
 	}
 	return err
@@ -90,10 +90,9 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 	return nil
 }
 
-// awaitGrant asks the proxy and blocks until it grants, the wait timeout is
-// over, or another process takes the handle. No lock is held meanwhile. In r it
-// leaves what remains of the wait, without the jitter.
-func (l *Lease) awaitGrant(ctx context.Context, r *Request) error {
+// awaitAnswer asks the proxy once, and blocks like awaitGrant. No lock is held meanwhile.
+// It leaves in r the rest of the wait timeout, and no jitter.
+func (l *Lease) awaitAnswer(ctx context.Context, r *Request) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()

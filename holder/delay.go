@@ -29,10 +29,9 @@ type Delay struct {
 	CallerPID int
 }
 
-// wait blocks for the delay. It returns early when the owner process is gone,
-// for then nothing is left to wait for; ErrReplaced if watch returned first,
-// [ErrCallerGone] if the caller process ended and the owner lives, and ctx's
-// cause if that ends it.
+// wait blocks for the delay, or until the owner process is gone. The error is
+// [ErrReplaced] if watch, which may be nil, returned first; [ErrCallerGone] if the caller
+// process ended and the owner lives; and the cause of ctx if that ended.
 func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Context) error) error {
 	waitOwner := process.WaitParent
 	if d.OwnerPID != 0 {
@@ -128,7 +127,7 @@ func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.D
 	h.sayEnded(over)
 	var errs []error
 	for _, o := range owed {
-		client, err := h.dialer.dialFor(ctx, h.dialer.URL, originOwed(o))
+		client, err := h.dialer.dialFor(ctx, h.dialer.URL, originOf(o))
 		if err != nil {
 			errs = append(errs, fmt.Errorf("release %s: %w", describeOwed(o), err))
 			continue
@@ -144,7 +143,7 @@ func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.D
 	return errors.Join(errs...)
 }
 
-// sayPutOff says who releases which of names later: not those that are over.
+// sayPutOff says who releases the names later, but for those whose leases are over.
 func (h *Holder) sayPutOff(who string, names []string, over []leaseapi.Lost, delay time.Duration) {
 	names = slices.Clone(names)
 	for _, l := range over {
@@ -170,8 +169,7 @@ func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfi
 	failpoint("delay-answered")
 	over = slices.Concat(reply.Over, reply.Stale)
 	if len(over) > 0 && time.Since(begun) >= delay {
-		// The answer to an earlier attempt was lost. The lease has ended, and not
-		// sooner than it was to.
+		// The answer to an earlier attempt was lost. The lease has ended when it was due.
 		return nil, nil
 	}
 	if len(over) == len(leases) {
@@ -205,7 +203,7 @@ func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lo
 		request, tx.ReleaseAt = tx.RequestID, at
 		return nil
 	})
-	if err == nil && request != "" && (ownerPID != 0 || !h.keepers.tell(request)) {
+	if err == nil && request != "" && (ownerPID != 0 || !h.keepers.wake(request)) {
 		failpoint("keeper-unstarted")
 		err = h.keepers.start(ctx, handle, request, ownerPID)
 	}

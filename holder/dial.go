@@ -64,8 +64,8 @@ func (d *dialer) close() {
 	}
 }
 
-// proxyOf is the proxy to ask about what was recorded to be from one: that, unless the
-// user named another just now; "" if nothing does.
+// proxyOf returns the proxy to ask about a lease of a recorded proxy: the recorded one,
+// unless the user named another just now; "" if neither is known.
 func (d *dialer) proxyOf(recorded string) string {
 	if recorded == "" || d.Given {
 		return d.URL
@@ -79,10 +79,9 @@ func (d *dialer) name(proxy string) (string, error) {
 	return a.String(), err
 }
 
-// storeOf identifies the store of a proxy, since a name or a generation means something
-// only within one. It is the one that was recorded, else the one that the proxy has told,
-// else, as for a version-1 proxy, the proxy's address. (With two addresses such a proxy
-// counts as two.)
+// storeOf identifies the store of a proxy: names and generations mean something only within
+// one store. It returns the recorded id, else the id that the proxy has told, else the
+// proxy's address: a version-1 proxy has no id, so with two addresses it counts as two.
 func (d *dialer) storeOf(recorded, proxy string) string {
 	if recorded != "" {
 		return recorded
@@ -107,9 +106,8 @@ func (d *dialer) parse(proxy string) (address, error) {
 	return a, nil
 }
 
-// dial returns the client of a proxy, for the rest of the run. A local proxy is
-// started if none runs, which is what it may block for. If it stops later, the client
-// starts it anew.
+// dial returns the client of a proxy, for the rest of the run. It blocks to start a local
+// proxy that does not run. If that stops later, the client starts it anew.
 func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
 	a, err := d.parse(proxy)
 	if err != nil {
@@ -155,10 +153,10 @@ func (d *dialer) ensureLocal(ctx context.Context, dir string) error {
 	return err
 }
 
-// dialFor is dial for a call about something that was recorded. It is an error if the user
-// has named another proxy, which has another store: what was recorded means something else
-// there, or nothing. An address that is not the recorded one is of the same store if that
-// has the same id, or knows the request.
+// dialFor is dial for a call about a recorded lease or request. It is an error if proxy has
+// another store: the names would mean other leases there, or nothing. A proxy at another
+// address than the recorded one has the same store if the id is the same, or if it knows
+// the request.
 func (d *dialer) dialFor(ctx context.Context, proxy string, from origin) (*proxyclient.Client, error) {
 	client, err := d.dial(ctx, proxy)
 	if err != nil {
@@ -175,8 +173,7 @@ func (d *dialer) dialFor(ctx context.Context, proxy string, from origin) (*proxy
 	return client, err
 }
 
-// dialRecorded is dialFor to the proxy of a record that has leases, or to the one that the
-// user named in its place.
+// dialRecorded is dialFor for the leases of a record.
 func (d *dialer) dialRecorded(ctx context.Context, r lockfile.Record) (*proxyclient.Client, error) {
 	return d.dialFor(ctx, d.proxyOf(r.Proxy), origin{proxy: r.Proxy, store: r.Store})
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// ending is what is known of the command of a lease at its end.
+// ending is how the command of a lease ended.
 type ending struct {
 	peak     *leaseapi.Peak // nil: not measured
 	exitCode *int           // nil: it did not end by itself, or nobody asks
 	outcome  Outcome        // what the account said
 }
 
-// endings are those of leases that were not given back yet, by request id. They go
-// with the release, whichever part of this process sends it.
+// endings are the endings of leases that are not given back yet, by request id. A release
+// sends them along, whichever part of this process makes it.
 type endings struct {
 	mu        sync.Mutex
 	byRequest map[string]ending
@@ -38,8 +38,8 @@ func (e *endings) of(request string) ending {
 	return e.byRequest[request]
 }
 
-// notePeak makes the peak of a round, and that of its lease here, the larger of both.
-func (e *endings) notePeak(r *lockfile.Round) {
+// mergePeak sets the peak of a round, and that of its lease here, to the larger one.
+func (e *endings) mergePeak(r *lockfile.Round) {
 	e.note(r.RequestID, func(own *ending) {
 		if own.peak != nil && (r.Peak == nil || own.peak.Bytes > r.Peak.Bytes) {
 			r.Peak = own.peak
@@ -54,8 +54,8 @@ type Outcome struct {
 	Detail string // for people, such as the line of a log; it is shortened
 }
 
-// report is the outcome of a request on the wire; nil if nothing is said.
-func (o Outcome) report(request string) *leaseapi.ReportRequest {
+// reportRequest returns the outcome of a request for the wire; nil if nothing is said.
+func (o Outcome) reportRequest(request string) *leaseapi.ReportRequest {
 	if o.Word == "" || request == "" {
 		return nil
 	}

@@ -47,9 +47,9 @@ func isUnread(err error) bool {
 	return unread
 }
 
-// Denied tells whether an acquire failed with err for want of a lease, so that a
-// caller to whom the lease is optional may go on without one. A wrong request is no
-// such failure, nor is one that another process or request, or the end of ctx, decided.
+// Denied tells whether an acquire failed with err for want of a lease, so that a caller to
+// whom the lease is optional may go on without one. It is false for a wrong request, for
+// one that another process or request decided, and if ctx has ended.
 func Denied(ctx context.Context, err error) bool {
 	for _, decided := range []error{ErrInvalid, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
 		if errors.Is(err, decided) {
@@ -73,16 +73,17 @@ func advise(err error, format string, args ...any) error {
 	return advisedError{text: inBrackets(err.Error()+whatNext(err), fmt.Sprintf(format, args...)), err: err}
 }
 
-// unsettled is the failure to settle what --forget id drops.
-func unsettled(id string, err error) error {
+// adviseForget adds to the failure to settle a journal entry that --forget id drops it, if
+// the proxy did not answer.
+func adviseForget(id string, err error) error {
 	if outageOf(err) != nil {
 		return advise(err, "if that proxy is gone for good, leasectl recover --forget %s drops this", id)
 	}
 	return err
 }
 
-// outageOf is the part of an error that says that the proxy did not answer, or with
-// errors only; nil if that is not why.
+// outageOf returns the part of an error that says that the proxy did not answer, or with
+// errors only; nil if the proxy answered.
 func outageOf(err error) error {
 	if silent, ok := errors.AsType[*proxyclient.UnreachableError](err); ok {
 		return silent
@@ -103,8 +104,8 @@ func Describe(err error) string {
 	return err.Error() + whatNext(err)
 }
 
-// whatNext is what to do about an error, to be added to its text; "" if that says it, or
-// nobody knows.
+// whatNext returns the advice to add to the text of an error; "" if there is none, or the
+// text has it.
 func whatNext(err error) string {
 	_, advised := errors.AsType[advisedError](err)
 	_, forgotten := errors.AsType[*proxyclient.UnconfirmedReleaseError](err)

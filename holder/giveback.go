@@ -11,15 +11,14 @@ import (
 // Anything is for a caller who means whatever the handle holds.
 func Anything(lockfile.Record) bool { return true }
 
-// giveBack releases what a handle holds or waits for, and removes the handle,
-// if same says so of its record. A handle that is gone, or has another request,
-// is success with no names: releasing again does nothing. It takes as long as
-// a release context of ctx.
+// giveBack releases all that a handle holds, waits for or owes, and removes the handle, if
+// same allows it for the handle's record. If the handle is gone, or same does not, it
+// succeeds with no names: releasing again does nothing. A release context of ctx bounds it.
 func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
 	return h.giveBackAs(ctx, handle, same, func(r lockfile.Record) Named { return h.namedIn(handle, r) })
 }
 
-// giveBackAs is giveBack, where meant says what the names of a bare handle mean.
+// giveBackAs is giveBack, and meant interprets the names of a bare handle.
 func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, meant func(lockfile.Record) Named) (released []string, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
@@ -71,7 +70,7 @@ type givingBack struct {
 	intent      string          // its journal entry; "" is none
 	owed        []lockfile.Owed // before
 	released    []string
-	unconfirmed []lockfile.Owed // what is owed after it, if no further release settles any of that; else nil
+	unconfirmed []lockfile.Owed // owed after it, if a further release would send none of them; else nil
 }
 
 // giveBackLocked is giveBack under the lock of the handle.
@@ -101,17 +100,17 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 	return g, advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", handle.Path())
 }
 
-// stillToGiveBack tells whether to release what a record of this process held, although
-// its handle is gone or has another request: yes, unless this machine knows that it was
-// given back. A second release by generation changes nothing. A lease without a
-// generation is left alone, since its name may be somebody else's lease now.
+// stillToGiveBack tells whether to release the lease of a record of this process, although
+// the handle is gone or has another request: yes, unless this machine knows that the lease
+// was given back. Releasing a generation again changes nothing. A lease without a
+// generation is left alone: its name may be somebody else's lease now.
 func (h *Holder) stillToGiveBack(r lockfile.Record) bool {
 	return safeAgain(r) && !h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
 }
 
 // giveBackOwn is giveBack of the handle into which this process wrote r. If the handle is
-// gone or cannot be read, it releases the lease of r itself: a command may have removed
-// the handle, or put anything in its place.
+// gone or cannot be read, it releases the lease of r without it: a command may have removed
+// or replaced the handle.
 func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
 	released, err = h.giveBack(ctx, handle, same)
 	switch {
@@ -120,12 +119,12 @@ func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same f
 	case err != nil || len(released) > 0:
 		return released, err
 	}
-	return h.giveBackCleaned(ctx, r)
+	return h.giveBackWithoutHandle(ctx, r)
 }
 
-// giveBackCleaned gives back what a record of this process held. Somebody has removed or
-// replaced its handle, and did not mean the lease.
-func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (released []string, err error) {
+// giveBackWithoutHandle gives back the lease of a record of this process, whose handle was
+// removed or replaced, unless it was given back before.
+func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (released []string, err error) {
 	if h.stillToGiveBack(r) {
 		ctx, cancel := releaseContext(ctx)
 		defer cancel()
@@ -138,8 +137,8 @@ func (h *Holder) giveBackCleaned(ctx context.Context, r lockfile.Record) (releas
 	return released, err
 }
 
-// listUnconfirmed writes into the journal, by name, what no release can settle. Recover
-// lists it until it is forgotten.
+// listUnconfirmed writes unconfirmed releases into the journal. Recover lists each by its
+// names until the user forgets it.
 func (h *Holder) listUnconfirmed(ctx context.Context, handle lockfile.Handle, owed []lockfile.Owed) {
 	for _, o := range owed {
 		id := unconfirmedID(o)
@@ -152,13 +151,14 @@ func (h *Holder) listUnconfirmed(ctx context.Context, handle lockfile.Handle, ow
 	}
 }
 
-// unconfirmedID names the journal entry of an unconfirmed release: the same however
-// often it is found, and not that of the request, whose process may live.
+// unconfirmedID is the id of the journal entry of an unconfirmed release. It is the same
+// each time, and not the id of the request's own entry, whose process may live.
 func unconfirmedID(o lockfile.Owed) string { return o.RequestID + "-release" }
 
-// beginRelease writes down that what a handle has is about to be given back,
-// so that recover finds the handle wherever it is. It returns the entry's id. The
-// release goes on without an entry, so a failure is only reported.
+// beginRelease writes into the journal that a handle's leases are about to be given back,
+// so that recover finds the handle wherever it is. It returns the entry's id; "" if entries
+// of this process cover the leases already, or the entry could not be written, which is
+// reported and does not keep the release from going on.
 func (h *Holder) beginRelease(ctx context.Context, handle lockfile.Handle, r lockfile.Record) (id string) {
 	if h.journal.covers(owedBy(r)...) {
 		return ""
@@ -186,7 +186,7 @@ func intentOf(id string, kind lockfile.Kind, handle lockfile.Handle, r lockfile.
 	}
 }
 
-// tidyAfter follows what was given back: its journal entries go, and so do its
+// tidyAfter removes the journal entries of leases that were given back, and ends their
 // keepers.
 func (h *Holder) tidyAfter(owed []lockfile.Owed) {
 	for _, o := range owed {
@@ -195,13 +195,13 @@ func (h *Holder) tidyAfter(owed []lockfile.Owed) {
 	}
 }
 
-// removeReleased removes the handle that got what was owed, if all that it holds was given
-// back by now, by its names or a copy: no script need release it as well. The handle of a
-// command that runs stays: without it, exec would take the lease for given back, and not
-// for lost. A handle that cannot be removed does no harm.
+// removeReleased removes the handle into which leases were acquired that were given back by
+// their names or a copy, if it holds no others: no script need release it as well. The
+// handle of a running exec stays: without it, exec would take the lease for given back, and
+// not for lost. A handle that cannot be removed does no harm.
 func (h *Holder) removeReleased(ctx context.Context, o lockfile.Owed) {
 	handle, known := h.handleOf(o, h.dialer.storeOf(o.Store, h.dialer.proxyOf(o.Proxy)))
-	if !known || h.journal.execs(o.RequestID) {
+	if !known || h.journal.hasExec(o.RequestID) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), historyTime)

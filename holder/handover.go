@@ -18,10 +18,9 @@ type HandOver struct {
 	OwnerPID int
 }
 
-// HandOver leaves the lease to its handle, and so to the handle's readers. deliver
-// tells the user where the handle is: a handle that nobody was told of would never
-// be released. Then the lease is confirmed, and left to the proxy or a
-// keeper as o says. If any of it fails, the lease is given back.
+// HandOver leaves the lease to the readers of its handle. First deliver tells the user
+// where the handle is: without that, nobody would release it. Then the lease is confirmed,
+// and left to the proxy or a keeper as o says. If any step fails, the lease is given back.
 func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) error {
 	err := deliver()
 	if err == nil {
@@ -36,12 +35,12 @@ func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) 
 	return nil
 }
 
-// CanKeep returns [ErrInvalid] if no keeper could keep a lease of this run, and why. It
-// is for a caller that wants to know before it waits for the lease.
+// CanKeep returns [ErrInvalid] if no keeper could keep a lease of this run, and why.
+// Callers ask before they wait for the lease.
 func (h *Holder) CanKeep() error { return h.keepers.checkFiles() }
 
-// leaveTo confirms the lease, and sees to it that somebody renews it and gives
-// it back late if that was asked for: the proxy where it can, else a keeper.
+// leaveTo confirms the lease. The proxy gives it back late if o wants that and the proxy
+// can; a keeper does so otherwise, and renews the lease of an owner process.
 func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 	if o.ReleaseAfter > 0 && !l.grant.Capabilities.ReleasesLate() {
 		return l.h.delayByKeeper(ctx, l.handle, l.record, o.OwnerPID, o.ReleaseAfter)
@@ -78,7 +77,7 @@ func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
 	if r.State != lockfile.StateHeld || h.keepers.state(r.RequestID) != keeperKilled {
 		return
 	}
-	if !bare(r.Leases) {
+	if !namesOnly(r.Leases) {
 		h.report.Failf("the keeper of handle %s (process %d) was killed: nobody renews its lease, which ends %s after its last renewal",
 			handle.Path(), r.KeeperPID, leaseapi.Duration(r.TTL))
 		return

@@ -33,8 +33,8 @@ func grantAt(store string, newest []lockfile.Grant) (g lockfile.Grant, known boo
 	return lockfile.Grant{}, false
 }
 
-// all returns the newest grant of a name at each store. What cannot be read is not
-// known: then a release goes by owner or by name.
+// all returns the newest grant of a name at each store. A history that cannot be read
+// counts as empty: then a release goes by owner or by name.
 func (h *history) all(name string) []lockfile.Grant {
 	grants, err := h.file().Of(name)
 	if err != nil {
@@ -56,8 +56,8 @@ func (h *history) add(ctx context.Context, handle lockfile.Handle, r lockfile.Re
 	return h.file().Add(ctx, grants)
 }
 
-// historyTime bounds how long a note of what was given back may take: the proxy has
-// released it already, so the caller's time may be over.
+// historyTime bounds a note that leases were given back. It is a time of its own: that of
+// the caller may be over.
 const historyTime = time.Second
 
 // noteGivenBack notes that leases of a request were given back.

@@ -46,9 +46,8 @@ func (j *journal) begin(ctx context.Context, in lockfile.Intent) error {
 	return nil
 }
 
-// settle removes an entry: nothing is left to do. An id that is none of ours is
-// fine. An entry that cannot be removed does no harm: to settle it again finds
-// nothing to do.
+// settle removes an entry: nothing is left to do. It ignores ids of others. An entry that
+// cannot be removed does no harm: recover finds nothing to do.
 func (j *journal) settle(id string) {
 	if e := j.remove(id); e != nil {
 		e.Settle()
@@ -82,10 +81,10 @@ func (j *journal) covers(owed ...lockfile.Owed) bool {
 	return true
 }
 
-// releasesAfterUs tells whether an open entry of this process says that what a request
-// was granted is released when the process is dead: it was for the life of the process,
+// releasedByRecover tells whether an open entry of this process makes recover release the
+// lease of a request once the process is dead: the lease is for the life of the process,
 // or is being released.
-func (j *journal) releasesAfterUs(request string) bool {
+func (j *journal) releasedByRecover(request string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, e := range j.entries {
@@ -96,17 +95,17 @@ func (j *journal) releasesAfterUs(request string) bool {
 	return false
 }
 
-// execs tells whether some process of this machine made a request for a command that it
-// runs, or was killed over that.
-func (j *journal) execs(request string) bool {
+// hasExec tells whether an exec on this machine made a request, and still runs or was
+// killed.
+func (j *journal) hasExec(request string) bool {
 	return j.file().Contains(func(in lockfile.Intent) bool {
 		return in.Kind == lockfile.KindExec && in.Request == request
 	})
 }
 
-// releasing tells whether some process of this machine is giving back what a handle got
-// by a request, or was killed over it.
-func (j *journal) releasing(handle lockfile.Handle, request string) bool {
+// hasRelease tells whether a process of this machine is giving back the lease that a handle
+// got by a request, or was killed while it did.
+func (j *journal) hasRelease(handle lockfile.Handle, request string) bool {
 	return j.file().Contains(func(in lockfile.Intent) bool {
 		return in.Kind == lockfile.KindRelease && in.Handle == handle.Path() && in.Request == request
 	})

@@ -49,8 +49,8 @@ func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, 
 	})
 }
 
-// keepWith runs a keeper of a lease, from after on until stop is called, in the way of
-// [Lease.Keep].
+// keepWith is [Lease.Keep] with another way to keep: it calls run in a goroutine once after
+// is over. stop ends the context of run, and waits for run to return.
 func keepWith(ctx context.Context, after time.Duration, run func(ctx context.Context, lose func(error))) (kept context.Context, stop func()) {
 	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
 	end := proxyclient.After(context.WithoutCancel(ctx), after, func(ctx context.Context) {
@@ -98,8 +98,8 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 	}
 }
 
-// mayBeReleased tells whether leases may have ended by a release: a broken one, or
-// one that expired, is lost whatever its handle says.
+// mayBeReleased tells whether leases may have ended by a release. A lease that was broken
+// or expired has not, whatever its handle says.
 func mayBeReleased(lost []leaseapi.Lost) bool {
 	return !slices.ContainsFunc(lost, func(l leaseapi.Lost) bool {
 		return l.Reason == leaseapi.ReasonExpired || strings.HasPrefix(l.Reason, leaseapi.ReasonBroken)
@@ -118,17 +118,17 @@ func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
 		!slices.ContainsFunc(lost, func(l leaseapi.Lost) bool { return l.Reason != leaseapi.ReasonReleased })
 }
 
-// GivenBack tells whether somebody gave the lease back through its handle. Removing
-// the handle is not giving back, and nor is acquiring another lease into its path
-// after that. A handle that cannot be read says nothing of the kind.
+// GivenBack tells whether somebody gave the lease back through its handle. A handle that
+// was removed does not count, not even if another lease was acquired into its path since;
+// nor does a handle that cannot be read.
 //
-// A release that has begun counts: the proxy knows of it before the handle is gone, and
-// the process that makes it may have been killed in between.
+// A release that has begun counts: the proxy is told before the handle is removed, and a
+// kill may come in between.
 func (l *Lease) GivenBack() bool {
-	begun := l.h.journal.releasing(l.handle, l.record.RequestID) // first: its entry goes after the handle
+	begun := l.h.journal.hasRelease(l.handle, l.record.RequestID) // first: its entry goes after the handle
 	r, err := l.handle.Read()
 	switch {
-	case begun || err == nil && isOwed(r, l.record.RequestID):
+	case begun || err == nil && owes(r, l.record.RequestID):
 		return true
 	case err == nil && l.Is(r):
 		return r.State != lockfile.StateHeld

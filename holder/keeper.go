@@ -18,7 +18,7 @@ import (
 // A keeper is a background process that looks after one request of one handle:
 // it renews the lease as long as an owner process lives and gives it back when
 // that dies; and it does the late release that a version-1 proxy cannot do by
-// itself. It never acts on another request than its own, so one that is left
+// itself. It never acts on another request than its own, so a keeper that is left
 // over does nothing to a handle's next lease.
 //
 // It sleeps until the next renewal, the end of the owner process, the late
@@ -31,9 +31,9 @@ type keeper struct {
 	handle  lockfile.Handle
 	request string
 	record  lockfile.Record // as the handle last had it
-	ended   <-chan error    // the owner process is gone; nil: there is none
-	changed chan struct{}   // the handle may have
-	renewed chan error      // the renewals are over
+	ended   <-chan error    // receives when the owner process is gone; nil: there is none
+	changed chan struct{}   // receives when the handle may have changed
+	renewed chan error      // receives when the renewals are over
 }
 
 // Keep is the keeper of a handle's request: it runs until the lease is given
@@ -63,7 +63,7 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	if err != nil {
 		return err
 	}
-	if bare(record.Leases) {
+	if namesOnly(record.Leases) {
 		// The lease does not end by itself, and the owner does not notice if this
 		// process is killed.
 		entry := rand.Text()
@@ -94,10 +94,10 @@ func (k *keeper) holds(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && r.RequestID == k.request
 }
 
-// mine reads the handle and tells whether the lease is still to be looked after. It is
-// if the handle was removed: that does not mean the lease, as long as its owner lives. It
-// is also if the handle cannot be read.
-func (k *keeper) mine() bool {
+// stillKept reads the handle and tells whether the lease is still to be looked after. A
+// handle that was removed does not end the lease, as long as its owner lives, nor does a
+// handle that cannot be read.
+func (k *keeper) stillKept() bool {
 	r, err := k.handle.Read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -112,15 +112,14 @@ func (k *keeper) mine() bool {
 	return k.holds(r)
 }
 
-// wait blocks until the lease is to be given back, which it reports as due, or
-// there is nothing left to look after.
+// wait blocks until the lease is to be given back, which is due, or ended otherwise.
 func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 	for {
-		if !k.mine() {
-			return k.replaced(), nil
+		if !k.stillKept() {
+			return k.orphaned(), nil
 		}
 		var late <-chan time.Time // nil: no late release, or it is the proxy's
-		if !k.record.ReleaseAt.IsZero() && bare(k.record.Leases) {
+		if !k.record.ReleaseAt.IsZero() && namesOnly(k.record.Leases) {
 			late = time.After(time.Until(k.record.ReleaseAt))
 		}
 		if late == nil && k.ended == nil {
@@ -140,16 +139,16 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 	}
 }
 
-// replaced tells whether the handle was removed, and another lease acquired into its
-// path, so that nobody but the keeper can give the keeper's lease back.
-func (k *keeper) replaced() bool {
+// orphaned tells whether the handle was removed and another lease acquired into its path,
+// so that only the keeper can give its lease back.
+func (k *keeper) orphaned() bool {
 	r, err := k.handle.Read()
-	return err == nil && r.RequestID != k.request && !isOwed(r, k.request) && k.h.stillToGiveBack(k.record)
+	return err == nil && r.RequestID != k.request && !owes(r, k.request) && k.h.stillToGiveBack(k.record)
 }
 
 // keepAlive renews the lease until ctx ends or it is lost for good.
 func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lockfile.Record) {
-	if k.ended == nil || bare(r.Leases) {
+	if k.ended == nil || namesOnly(r.Leases) {
 		return
 	}
 	heartbeat := proxyclient.Heartbeat{
@@ -157,7 +156,7 @@ func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lo
 		Leases: wireLeases(r.Leases),
 		OnRenew: func(proxyclient.Renewal) {
 			failpoint("keeper-renewed")
-			k.look()
+			k.wake()
 			// The connection would not last until the next renewal, and its end
 			// would wake a process that has nothing else to do.
 			client.Close()
@@ -168,7 +167,7 @@ func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lo
 		if lost, ok := errors.AsType[*proxyclient.LostError](err); ok && len(lost.Lost) == 0 && ctx.Err() == nil {
 			// The proxy was away for too long. It may still know the lease
 			// when it is back, and the owner still lives.
-			k.look()
+			k.wake()
 			continue
 		}
 		k.renewed <- err
@@ -176,8 +175,8 @@ func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lo
 	}
 }
 
-// look makes wait read the handle again.
-func (k *keeper) look() {
+// wake makes wait read the handle again.
+func (k *keeper) wake() {
 	select {
 	case k.changed <- struct{}{}:
 	default: // it is about to
@@ -200,16 +199,16 @@ func (k *keeper) listen(ctx context.Context) (stop func(), err error) {
 	return func() { cancel(); closeSocket(); <-done }, nil
 }
 
-// acceptPause is how long a keeper waits after a connection that could not be accepted,
-// as when a machine has too many open files: the next try would fail, too.
+// acceptPause is the pause after a connection that could not be accepted, as when the
+// machine has too many open files: the next try would fail, too.
 const acceptPause = time.Second
 
-// hear makes wait look at each connection to l, until ctx ends. One that cannot be
-// accepted means that the handle has changed as well.
+// hear wakes wait at each connection to l, also one that cannot be accepted, until ctx
+// ends.
 func (k *keeper) hear(ctx context.Context, l net.Listener) {
 	for ctx.Err() == nil {
 		conn, err := l.Accept()
-		k.look()
+		k.wake()
 		if err != nil {
 			proxyclient.Sleep(ctx, acceptPause)
 			continue
@@ -229,19 +228,19 @@ const (
 	// turn, to the longest, after which a proxy that is back is noticed.
 	keeperFirstPause   = time.Second
 	keeperLongestPause = 5 * time.Second
-	// keeperBareTime bounds all tries where leases do not end by themselves. A
-	// version-1 proxy knows names only: the longer one is tried again, the
-	// likelier it is another's lease now.
-	keeperBareTime = 2 * time.Minute
+	// keeperNamesOnlyTime bounds all tries where leases do not end by themselves. A
+	// version-1 proxy knows names only: the longer the release of a name is tried
+	// again, the likelier the name is somebody else's lease now.
+	keeperNamesOnlyTime = 2 * time.Minute
 )
 
-// giveBack releases the lease, if it is still the keeper's, or owed by its
-// handle. A proxy that does not answer is tried until the lease has ended by
-// itself. Then the handle and the journal keep the release that failed.
+// giveBack releases the lease, if the handle still holds or owes it. It tries a proxy that
+// does not answer until the lease has ended by itself. A release that failed stays in the
+// handle and in the journal.
 func (k *keeper) giveBack(ctx context.Context, held lockfile.Record) error {
 	failpoint("keeper-due")
-	bound := keeperBareTime
-	if !bare(held.Leases) {
+	bound := keeperNamesOnlyTime
+	if !namesOnly(held.Leases) {
 		bound = max(held.TTL, keeperTry)
 	}
 	end := time.Now().Add(bound)
@@ -251,11 +250,11 @@ func (k *keeper) giveBack(ctx context.Context, held lockfile.Record) error {
 	for {
 		err := k.tryGiveBack(ctx)
 		if err == nil {
-			k.h.journal.settle(k.request) // if it was others who gave it back
+			k.h.journal.settle(k.request) // in case others gave it back
 			return nil
 		}
 		if errors.Is(err, proxyclient.ErrUnconfirmed) {
-			return err // nor will a further try
+			return err // a further try would not be confirmed either
 		}
 		if ctx.Err() != nil || time.Now().Add(pause).After(end) || !k.rest(ctx, pause) {
 			k.h.journal.leave(k.request)
@@ -265,8 +264,8 @@ func (k *keeper) giveBack(ctx context.Context, held lockfile.Record) error {
 	}
 }
 
-// beginRelease makes one journal entry for all tries, with the id of what is
-// owed. Should that fail, each try has an entry of its own.
+// beginRelease makes one journal entry for all tries, under the id of the request. If that
+// fails, each try makes an entry of its own.
 func (k *keeper) beginRelease(ctx context.Context, held lockfile.Record) {
 	ctx, cancel := context.WithTimeout(ctx, keeperTry)
 	defer cancel()
@@ -278,7 +277,7 @@ func (k *keeper) beginRelease(ctx context.Context, held lockfile.Record) {
 func (k *keeper) tryGiveBack(ctx context.Context) error {
 	ctx, cancel := boundRelease(ctx, keeperTry)
 	defer cancel()
-	_, err := k.h.giveBackOwn(ctx, k.handle, func(r lockfile.Record) bool { return owes(r, k.request) }, k.record)
+	_, err := k.h.giveBackOwn(ctx, k.handle, func(r lockfile.Record) bool { return holdsOrOwes(r, k.request) }, k.record)
 	return err
 }
 

@@ -22,7 +22,7 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	}
 	hold("request-1")
 	k := keeper{h: w.Holder, handle: handle, request: "request-1"}
-	if !k.mine() {
+	if !k.stillKept() {
 		t.Fatal("it does not know its own request")
 	}
 	away := handle.Path() + ".away"
@@ -32,14 +32,14 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	if err := os.Symlink(away, handle.Path()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := handle.Read(); err == nil || !k.mine() {
+	if _, err := handle.Read(); err == nil || !k.stillKept() {
 		t.Errorf("it leaves a lease whose handle cannot be read (%v)", err)
 	}
 	if err := os.Rename(away, handle.Path()); err != nil {
 		t.Fatal(err)
 	}
 	hold("request-2")
-	if k.mine() {
+	if k.stillKept() {
 		t.Error("it looks after another request's lease")
 	}
 }

@@ -27,12 +27,12 @@ type keepers struct {
 func (k *keepers) dir() string                  { return filepath.Join(k.stateDir, "keepers") }
 func (k *keepers) socket(request string) string { return filepath.Join(k.dir(), request) }
 
-// keeperStart bounds the start of a keeper, which takes milliseconds unless the
-// machine is very busy. It is shorter than what a provisional grant lasts.
+// keeperStart bounds the start of a keeper, which takes milliseconds unless the machine is
+// very busy. It is shorter than the life of a provisional grant.
 const keeperStart = 20 * time.Second
 
-// start starts a keeper for what a handle holds, and returns when it watches
-// the owner process; 0 is none.
+// start starts a keeper for the lease of a handle, and returns when the keeper watches the
+// owner process; 0 is none.
 func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request string, ownerPID int) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -103,8 +103,8 @@ func (k *keepers) files() []flagFile {
 		func(f flagFile) bool { return f.path == "" })
 }
 
-// checkFiles refuses files that a keeper cannot read, since it is another process and
-// they can be read once.
+// checkFiles refuses files that can be read only once, such as pipes: a keeper is another
+// process, and reads them again.
 func (k *keepers) checkFiles() error {
 	for _, file := range k.files() {
 		if info, err := os.Stat(file.path); err == nil && !info.Mode().IsRegular() {
@@ -130,8 +130,8 @@ const (
 	keeperKilled                    // it ended without removing its socket
 )
 
-// state looks for the keeper of a request. If there is one, it looks at its
-// handle again because of that.
+// state looks for the keeper of a request. It does so by a connection, which makes a
+// keeper that lives look at its handle again.
 func (k *keepers) state(request string) keeperState {
 	if request == "" {
 		return keeperNone
@@ -149,12 +149,12 @@ func (k *keepers) state(request string) keeperState {
 	return keeperKilled
 }
 
-// tell has the keeper of a request look at its handle again, and reports whether
+// wake has the keeper of a request look at its handle again, and reports whether
 // there is one.
-func (k *keepers) tell(request string) bool { return k.state(request) == keeperAlive }
+func (k *keepers) wake(request string) bool { return k.state(request) == keeperAlive }
 
-// dismiss ends the keeper of a request that is given back: the look at its state makes
-// it look at its handle. It also removes what a killed one left.
+// dismiss ends the keeper of a request that is given back: it wakes the keeper, which finds
+// that. It also removes the socket of a killed keeper.
 func (k *keepers) dismiss(request string) {
 	if k.state(request) == keeperKilled {
 		os.Remove(k.socket(request))

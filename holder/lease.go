@@ -79,8 +79,8 @@ func (l *Lease) Generation() uint64 {
 	return highest
 }
 
-// Uses names the uses of shared leases that this lease and the processes above are
-// of, for a leasectl below; "" if there are none.
+// Uses names the uses of shared leases that this process has and runs under, for a leasectl
+// below it; "" if there are none.
 func (l *Lease) Uses() string {
 	if l.part == nil {
 		return ""
@@ -136,15 +136,14 @@ func (l *Lease) Report(ctx context.Context, o Outcome) (counts bool, err error) 
 // Is tells whether a handle's record is of this lease's request.
 func (l *Lease) Is(r lockfile.Record) bool { return r.RequestID == l.record.RequestID }
 
-// aged tells whether the grant took so long to arrive that it may have ended, or may
-// end before its holder has done anything.
+// aged tells whether the grant took so long to arrive that it may have ended, or may end
+// before this process has confirmed it.
 func (l *Lease) aged() bool {
 	return l.grant.Capabilities.Renews() && proxyclient.Now().Sub(l.grant.Asked) > min(l.grant.RenewEvery, leaseapi.ProvisionalTTL/3)
 }
 
-// confirm makes a fresh grant firm: until its first renewal the proxy takes it
-// for one that nobody received, and ends it after [leaseapi.ProvisionalTTL],
-// which also bounds how long confirm tries.
+// confirm makes a provisional grant firm by its first renewal. Without it the proxy ends
+// the grant after [leaseapi.ProvisionalTTL], which also bounds how long confirm tries.
 func (l *Lease) confirm(ctx context.Context) error {
 	if !l.grant.Capabilities.Renews() {
 		l.h.report.Debugf("the proxy speaks version 1: the lease needs no confirmation")
@@ -163,11 +162,10 @@ func (l *Lease) confirm(ctx context.Context) error {
 	return nil
 }
 
-// Release gives this lease back, and returns the names that were released: none if it
-// was given back before. It does so also if the handle is gone or cannot be read, unless
-// a release through the handle is known: whoever removed the file did not mean the lease.
-// It takes at most [ReleaseTimeout], and 3 s once ctx has ended, which does not end it. Of
-// a shared lease it ends this process's use; the last user gives the lease back.
+// Release gives the lease back, and returns the names that were released: none if the lease
+// was given back before. A handle that is gone or cannot be read does not keep it from
+// that. It takes at most [ReleaseTimeout]; the end of ctx leaves it 3 s. Of a shared lease
+// it ends this process's use, and the last user gives the lease back.
 func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.leave(ctx)
@@ -175,29 +173,29 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	return l.h.giveBackOwn(ctx, l.handle, l.isToGiveBack, l.record)
 }
 
-// Leave leaves what [Lease.Release] could not give back to the next run, which then does
-// not say that this process was killed.
+// Leave leaves a lease that [Lease.Release] could not give back to the next run, which then
+// does not say that this process was killed.
 func (l *Lease) Leave() { l.h.journal.leave(l.record.RequestID) }
 
-// isToGiveBack tells by its record whether a handle has the lease, or owes it since a
-// release failed. A name that a version-1 proxy may have released is left to recover: it
-// may be somebody else's lease now.
+// isToGiveBack tells by its record whether a handle holds the lease, or owes it since a
+// release failed. It leaves a name that a version-1 proxy may have released to recover: the
+// name may be somebody else's lease now.
 func (l *Lease) isToGiveBack(r lockfile.Record) bool {
-	return l.Is(r) || owes(r, l.record.RequestID) &&
-		!slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return bare(o.Leases) && !o.Unsent })
+	return l.Is(r) || holdsOrOwes(r, l.record.RequestID) &&
+		!slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return namesOnly(o.Leases) && !o.Unsent })
 }
 
-// ReleaseCleaned is [Lease.Release] if the handle is gone, and does nothing otherwise. It
-// is for a caller who acquires another lease into the handle, which gives back what the
-// handle holds, and knows of nothing else.
-func (l *Lease) ReleaseCleaned(ctx context.Context) (released []string, err error) {
+// ReleaseIfRemoved is [Lease.Release] if the handle is gone, and does nothing otherwise.
+// Callers use it before they acquire another lease into the handle: that acquire gives back
+// only the leases that the handle still has.
+func (l *Lease) ReleaseIfRemoved(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return nil, nil
 	}
 	if _, err := l.handle.Read(); !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return l.h.giveBackCleaned(ctx, l.record)
+	return l.h.giveBackWithoutHandle(ctx, l.record)
 }
 
 // KeepOptions say how [Lease.Keep] keeps a lease.

@@ -8,8 +8,8 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// SharedList returns the list of names in sharedDir, the directory that the
-// steps of a test share. Whether it can be written is what [CanList] finds out.
+// SharedList returns the list of names in sharedDir, the directory that the steps of a test
+// share. [CanList] finds out whether it can be written.
 func SharedList(sharedDir string) (lockfile.List, error) {
 	if sharedDir == "" {
 		return "", invalidf("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")

@@ -40,7 +40,7 @@ func (h *Holder) Listed(ctx context.Context, list lockfile.List) (Named, error) 
 	unwritable := CanList(ctx, list)
 	grants, written, err := list.Read()
 	switch {
-	case unwritable != nil && (err != nil || len(grants) == 0 || slices.ContainsFunc(grants, bareGrant)):
+	case unwritable != nil && (err != nil || len(grants) == 0 || slices.ContainsFunc(grants, namesOnlyGrant)):
 		return Named{}, unwritable
 	case err != nil:
 		return Named{}, err
@@ -77,7 +77,7 @@ type ended struct {
 	name, why string
 }
 
-// owed returns what is to be released at a store for these names, one entry for each
+// owed returns the leases to release at a store for these names, one entry for each
 // request, in the order of the names; and the names whose leases are over.
 func (n Named) owed(store, owner string) (owed []lockfile.Owed, over []ended) {
 	type request struct{ store, id string }
@@ -102,36 +102,36 @@ func (n Named) owed(store, owner string) (owed []lockfile.Owed, over []ended) {
 	return owed, over
 }
 
-// meaning returns the grant that a name stands for, or why its lease is over. Whether a
-// grant with a generation is over is left to the proxy, since a generation never means a
-// successor's lease. Without one, what this machine remembers decides.
+// meaning returns the grant that a name stands for, or why its lease is over. For a name
+// without a generation the history of this machine decides that. A generation never means
+// a successor's lease, so there the proxy decides.
 func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Grant, why string) {
 	newest, known := grantAt(store, n.history[given.Name])
 	if given.RequestID != "" { // of a list
 		return given, entryOver(given, newest)
 	}
 	byName := lockfile.Grant{Lease: lockfile.Lease{Name: given.Name}, Owner: owner, At: n.notAfter()}
-	namesOnly, givenBack := bareGrant(newest), !newest.GivenBack.IsZero()
+	nameOnly, givenBack := namesOnlyGrant(newest), !newest.GivenBack.IsZero()
 	switch {
 	case !known:
 		return byName, ""
 	case !n.written.IsZero() && newest.At.After(n.written):
 		return g, "the file that names it is older than the lease, " + grantedAgain(newest)
-	case newest.Owner != owner && namesOnly && !givenBack:
+	case newest.Owner != owner && nameOnly && !givenBack:
 		return g, "it is held by " + newest.Owner
 	case newest.Owner != owner:
 		return byName, ""
-	case namesOnly && givenBack:
+	case nameOnly && givenBack:
 		return g, "it was given back before"
 	}
 	return newest, ""
 }
 
-// entryOver says why the lease of an entry of a list is over; empty: it is not known to
-// be. The newest grant of its name is the zero Grant if there is none.
+// entryOver returns why the lease of a list's entry is over; "" if that is not known.
+// newest is the newest grant of its name, or the zero Grant.
 func entryOver(entry, newest lockfile.Grant) (why string) {
 	switch {
-	case !bareGrant(entry): // the proxy knows
+	case !namesOnlyGrant(entry): // the proxy knows
 	case entry.RequestID == newest.RequestID && !newest.GivenBack.IsZero():
 		return "it was given back before"
 	case entry.RequestID != newest.RequestID && newest.At.After(entry.At):
@@ -144,10 +144,10 @@ func grantedAgain(g lockfile.Grant) string {
 	return "it was granted again at " + g.At.Format(time.RFC3339)
 }
 
-// bareGrant tells whether a grant is of a version-1 proxy.
-func bareGrant(g lockfile.Grant) bool { return bare([]lockfile.Lease{g.Lease}) }
+// namesOnlyGrant tells whether a grant is of a version-1 proxy.
+func namesOnlyGrant(g lockfile.Grant) bool { return namesOnly([]lockfile.Lease{g.Lease}) }
 
-// notAfter is the latest time at which a lease was granted that is known by its name only.
+// notAfter is the latest time at which the lease of a bare name can have been granted.
 func (n Named) notAfter() time.Time {
 	if !n.written.IsZero() && n.written.Before(n.began) {
 		return n.written

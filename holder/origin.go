@@ -10,15 +10,16 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// origin is where something that was recorded is from, as far as is known.
+// origin says which proxy and store a recorded lease or request is from, as far as is
+// known.
 type origin struct {
 	proxy   string // its name
 	store   string
 	request string // in place of the store, as long as the proxy has granted nothing
 }
 
-// originOwed is where something owed is from.
-func originOwed(o lockfile.Owed) origin {
+// originOf returns the origin of something owed.
+func originOf(o lockfile.Owed) origin {
 	from := origin{proxy: o.Proxy, store: o.Store}
 	if len(o.Leases) == 0 {
 		from.request = o.RequestID
@@ -27,7 +28,7 @@ func originOwed(o lockfile.Owed) origin {
 }
 
 // isOf tells whether a proxy at another address than the recorded one has the same store:
-// it has the same id, or knows the request. It may be the same if the proxy cannot say.
+// the same id, or it knows the request. If the proxy cannot say, the answer is yes.
 func (from origin) isOf(ctx context.Context, client *proxyclient.Client) (bool, error) {
 	switch {
 	case from.request != "":
@@ -51,13 +52,13 @@ func (from origin) isOf(ctx context.Context, client *proxyclient.Client) (bool, 
 	return true, nil
 }
 
-// provenBy tells whether a proxy that isOf let pass has shown to have the same store.
+// provenBy tells whether a proxy for which isOf said yes has proven to have the same store.
 func (from origin) provenBy(client *proxyclient.Client) bool {
 	store := client.Store()
 	return store != "" && (from.request != "" || from.store == store)
 }
 
-// otherStoreError is about something that is not of a proxy.
+// otherStoreError says that a lease or request is not of the proxy that was asked.
 type otherStoreError struct {
 	from  origin
 	proxy string // its name

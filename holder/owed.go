@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// owedBy returns all that is to be released for a record, oldest first: what it owes,
-// and last the lease that it holds or the request that waits.
+// owedBy returns all that a release of a record's handle gives back, oldest first: the
+// leases that it owes, and last the lease that it holds or the request that waits.
 func owedBy(r lockfile.Record) []lockfile.Owed {
 	owed := r.Owed
 	if unreleased(r) {
@@ -21,7 +21,7 @@ func owedBy(r lockfile.Record) []lockfile.Owed {
 	return owed
 }
 
-// leaseOwed is what a record holds or waits for, as something owed.
+// leaseOwed returns the lease that a record holds, or the request that waits, as owed.
 func leaseOwed(r lockfile.Record) lockfile.Owed {
 	return lockfile.Owed{
 		RequestID:  r.RequestID,
@@ -35,23 +35,23 @@ func leaseOwed(r lockfile.Record) lockfile.Owed {
 	}
 }
 
-// releasingRecord is a record that is left with what it owes. What was asked for stays in it, for
-// a reacquire.
+// releasingRecord returns a record that only owes. It keeps the request of r, for a
+// reacquire.
 func releasingRecord(r lockfile.Record, owed []lockfile.Owed) lockfile.Record {
 	return lockfile.Record{
 		State: lockfile.StateReleasing, Type: r.Type, Count: r.Count, HasItems: r.HasItems, Items: r.Items, Key: r.Key, Owed: owed,
 	}
 }
 
-// owes tells whether a handle's record has the lease of a request, or has begun to
-// give it back. A handle that has a newer request too is looked after by others.
-func owes(r lockfile.Record, request string) bool {
-	return r.RequestID == request || r.State == lockfile.StateReleasing && isOwed(r, request)
+// holdsOrOwes tells whether a handle's record has a request, or owes the lease of it and has
+// no newer request: the process of a newer one gives back both.
+func holdsOrOwes(r lockfile.Record, request string) bool {
+	return r.RequestID == request || r.State == lockfile.StateReleasing && owes(r, request)
 }
 
-// isOwed tells whether a handle's record owes the lease of a request: a release has
-// begun, and is not confirmed.
-func isOwed(r lockfile.Record, request string) bool {
+// owes tells whether a handle's record owes the lease of a request: a release has begun
+// and is not confirmed.
+func owes(r lockfile.Record, request string) bool {
 	return slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == request })
 }
 
@@ -63,15 +63,14 @@ func holdsNone(handle lockfile.Handle, r lockfile.Record) error {
 	return fmt.Errorf("handle %s holds no lease: a release of it failed: release it again, or use leasectl reacquire", handle.Path())
 }
 
-// unreleased tells whether a record has something that nobody has begun to give
-// back.
+// unreleased tells whether nobody has begun to give back the lease or request of a record.
 func unreleased(r lockfile.Record) bool {
 	return r.State == lockfile.StateQueued || r.State == lockfile.StateHeld
 }
 
 // bare tells whether leases are known by name only, as those of a version-1
 // proxy are: it neither renews nor releases late.
-func bare(leases []lockfile.Lease) bool {
+func namesOnly(leases []lockfile.Lease) bool {
 	return proxyclient.CapabilitiesOf(wireLeases(leases)).NamesOnly()
 }
 
@@ -79,7 +78,7 @@ func bare(leases []lockfile.Lease) bool {
 // lease that the record knows by name only is the lease of that name.
 func Holds(r lockfile.Record, l leaseapi.Lease) bool {
 	return slices.ContainsFunc(r.Leases, func(ours lockfile.Lease) bool {
-		return ours == lockfile.Lease{Name: l.Name, Generation: l.Generation} || ours.Name == l.Name && bare([]lockfile.Lease{ours})
+		return ours == lockfile.Lease{Name: l.Name, Generation: l.Generation} || ours.Name == l.Name && namesOnly([]lockfile.Lease{ours})
 	})
 }
 
@@ -90,9 +89,9 @@ func (h *Holder) releasedElsewhere(r lockfile.Record) bool {
 		h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
 }
 
-// releaseRequest is the release of what is owed: by generations where there are
-// any, by names and owner where a version-1 proxy or a copied handle has none,
-// by request id where nothing was granted that we know of.
+// releaseRequest returns the release of something owed: by generations if it has any; by
+// names and owner if it has none, as of a version-1 proxy or of a copied handle; by request
+// id if no grant of it is known.
 func (h *Holder) releaseRequest(o lockfile.Owed) leaseapi.ReleaseRequest {
 	if len(o.Leases) == 0 {
 		return leaseapi.ReleaseRequest{RequestIDs: []string{o.RequestID}}
@@ -100,7 +99,7 @@ func (h *Holder) releaseRequest(o lockfile.Owed) leaseapi.ReleaseRequest {
 	req := proxyclient.Releasing(wireLeases(o.Leases), h.ownerOf(o.Owner))
 	if len(req.Leases) > 0 {
 		ending := h.endings.of(o.RequestID)
-		req.Peak, req.ExitCode, req.Report = ending.peak, ending.exitCode, ending.outcome.report(o.RequestID)
+		req.Peak, req.ExitCode, req.Report = ending.peak, ending.exitCode, ending.outcome.reportRequest(o.RequestID)
 	}
 	return req
 }
@@ -113,13 +112,14 @@ func describeOwed(o lockfile.Owed) string {
 	return strings.Join(o.Names(), ", ")
 }
 
-// ProxyOf returns the proxy that the leases of a handle were got from, or to which it
-// owes some, unless the user named another just now; "" if nothing does.
+// ProxyOf returns the proxy of the leases that a handle holds or owes, unless the user
+// named another just now; "" if neither is known.
 func (h *Holder) ProxyOf(r lockfile.Record) string {
 	return h.dialer.proxyOf(cmp.Or(r.Proxy, proxyOwed(r)))
 }
 
-// proxyOwed is the first proxy that something of a record is to be released at.
+// proxyOwed returns the first proxy at which a release of a record's handle gives something
+// back.
 func proxyOwed(r lockfile.Record) string {
 	for _, o := range owedBy(r) {
 		if o.Proxy != "" {
@@ -154,7 +154,7 @@ func (h *Holder) leftToKeeper(r lockfile.Record) error {
 		return nil
 	}
 	for _, o := range r.Owed {
-		if bare(o.Leases) && !h.journal.covers(o) && h.keepers.tell(o.RequestID) {
+		if namesOnly(o.Leases) && !h.journal.covers(o) && h.keepers.wake(o.RequestID) {
 			return fmt.Errorf("release %s: %w its keeper, which goes on trying", describeOwed(o), proxyclient.ErrUnreachable)
 		}
 	}

@@ -25,7 +25,7 @@ func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 	}
 	l.phase = enqueued
 	failpoint("request-in-handle")
-	if err := l.awaitGrantAnew(ctx, r); err != nil {
+	if err := l.awaitGrant(ctx, r); err != nil {
 		return nil, l.rollback(ctx, err)
 	}
 	if err := l.recordGrant(ctx); err != nil {
@@ -34,8 +34,8 @@ func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 	return l, nil
 }
 
-// intend writes down in the journal that the request is about to be made. First
-// it settles what the dead have left: one of them may have the handle.
+// intend writes the request into the journal, before it is made. First it settles the
+// entries of dead processes: one of them may have the handle.
 func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	proxy := cmp.Or(r.Proxy, h.dialer.URL)
 	name, err := h.dialer.name(proxy)
@@ -69,15 +69,15 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	if r.Items != nil {
 		l.record.Items = *r.Items
 	}
-	h.settleOwn(ctx, name)
+	h.settleDead(ctx, name)
 	if r.Outlives {
 		l.kind = lockfile.KindAcquire
 	}
 	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle, l.record))
 }
 
-// enqueueInHandle writes the request into the handle, after it has given back
-// what the handle held before.
+// enqueueInHandle writes the request into the handle, and gives back the leases that the
+// handle had before.
 func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Record) bool) error {
 	if l.private {
 		return nil
@@ -87,7 +87,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	defer cancel()
 	var owed, unconfirmed []lockfile.Owed
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) (err error) {
-		if owed, err = l.replaced(ctx, tx.Record, replaces); err != nil {
+		if owed, err = l.owedWhenReplaced(ctx, tx.Record, replaces); err != nil {
 			return err
 		}
 		tx.Record, l.inHandle = l.record, true
@@ -108,9 +108,9 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	return nil
 }
 
-// replaced returns what a handle with this record owes when the request takes its place.
-// It is an error if replaces does not allow that.
-func (l *Lease) replaced(ctx context.Context, r lockfile.Record, replaces func(lockfile.Record) bool) (owed []lockfile.Owed, err error) {
+// owedWhenReplaced returns what a handle owes once the request takes the place of its
+// record r. It is an error if replaces does not allow that.
+func (l *Lease) owedWhenReplaced(ctx context.Context, r lockfile.Record, replaces func(lockfile.Record) bool) (owed []lockfile.Owed, err error) {
 	if l.h.releasedElsewhere(r) {
 		return nil, nil
 	}
@@ -129,9 +129,9 @@ func (l *Lease) replaced(ctx context.Context, r lockfile.Record, replaces func(l
 	return owed, l.h.readdress(ctx, owed)
 }
 
-// releaseReplaced gives back what the handle owes, which now has the request. What the
-// proxy does not take back stays in the handle, in the place of the request. No release
-// of the handle settles what is unconfirmed: that is returned.
+// releaseReplaced gives back the leases that the handle owes beside the request. If the
+// proxy does not take them back, they stay in the handle, in the place of the request.
+// Unconfirmed ones are returned: no release of the handle would send them.
 func (l *Lease) releaseReplaced(ctx context.Context, tx *lockfile.Tx) (unconfirmed []lockfile.Owed, err error) {
 	if err := tx.Save(); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (l *Lease) releaseReplaced(ctx context.Context, tx *lockfile.Tx) (unconfirm
 		defer cancel()
 		if id := l.h.beginRelease(ctx, l.handle, tx.Record); id != "" { // recover finds the handle by it
 			defer l.h.journal.leave(id)
-			err = unsettled(id, err)
+			err = adviseForget(id, err)
 		}
 		return nil, errors.Join(err, tx.Save())
 	}
@@ -206,10 +206,10 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	return nil
 }
 
-// rollback ends a lease that could not be taken, or handed over, because of err:
-// it undoes what its phase has done, and returns err. The handle forgets the
-// request unless another process has replaced it. What stays unclear stays in the
-// journal.
+// rollback ends a lease that could not be taken, or handed over, because of err, which it
+// returns: it undoes the steps that led to the lease's phase. The handle forgets the
+// request, unless another process has replaced it. The journal keeps a request whose
+// outcome is unclear.
 func (l *Lease) rollback(ctx context.Context, err error) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
@@ -245,7 +245,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	return err
 }
 
-// forget removes the request from its handle, which holds nothing for it.
+// forget removes the request from its handle.
 func (l *Lease) forget(ctx context.Context) error {
 	return l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if l.Is(tx.Record) {

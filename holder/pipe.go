@@ -16,8 +16,8 @@ const (
 	pipeTime = 30 * time.Second
 )
 
-// pipes are those among the files of a run, such as --token-file <(…). A pipe can be read
-// once, so what it said is remembered.
+// pipes reads the files of a run that may be pipes, such as --token-file <(…). A pipe can
+// be read only once, so its text is kept.
 type pipes struct {
 	report Reporter
 
@@ -25,18 +25,18 @@ type pipes struct {
 	opened map[string]*pipe // by path
 }
 
-// pipe is a pipe that is read. Whoever stops waiting leaves the reading to the next one:
-// a second reader would find nothing.
+// pipe is a pipe that is read. A caller that stops waiting leaves the reading to the next
+// caller: a second reader would find nothing.
 type pipe struct {
 	opened time.Time
-	say    sync.Once     // that it is waited for
-	read   chan struct{} // closed when the rest is known
+	say    sync.Once     // tells the user that it is waited for
+	read   chan struct{} // closed when text and err are set
 	text   []byte
 	err    error
 }
 
-// readFile is [os.ReadFile], but for a pipe, which nobody may write: that is waited for
-// until ctx ends, and for pipeTime at most.
+// readFile is [os.ReadFile]. A pipe, which nobody may ever write, it reads until ctx ends,
+// and for pipeTime at most.
 func (ps *pipes) readFile(ctx context.Context, path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().IsRegular() || info.IsDir() {
@@ -65,8 +65,8 @@ func (ps *pipes) readFile(ctx context.Context, path string) ([]byte, error) {
 	return nil, unwritten
 }
 
-// open returns the pipe at path, which is read from the first time on until somebody has
-// written it, or the program ends.
+// open returns the pipe at path. The first call begins to read it; that lasts until the
+// writer has closed it, or the program ends.
 func (ps *pipes) open(path string) *pipe {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

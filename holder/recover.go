@@ -10,51 +10,51 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Recover gives back what processes had asked for, held or begun to release when
-// they were killed, as their journal and the handles in the state directory
-// say, and removes the files they left. The ids in forget are dropped from the
-// journal unseen. What live processes are about is not touched.
+// Recover gives back the leases that processes asked for, held or had begun to release when
+// they were killed, as the journal and the handles in the state directory say, and removes
+// the files that they left. It drops the journal entries with the ids in forget without
+// releasing anything. It leaves the leases of live processes alone.
 //
-// It goes on after a failure, and returns all of them. Each proxy that does not
-// answer, or with errors only, costs one [ReleaseTimeout].
+// It goes on after a failure, and returns all failures. Each proxy that does not answer, or
+// with errors only, costs one [ReleaseTimeout].
 func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action, failures []error) {
 	r := &recovery{forget: forget, outages: make(map[string]error)}
 	if err := checkStateDir(h.stateDir); err != nil {
 		return nil, []error{err}
 	}
 	r.settling = settling{h: h, proxyOf: h.dialer.proxyOf}
-	r.forgotten(ctx)
-	r.failed(r.intents(ctx))
-	r.failed(r.rounds(ctx))
-	r.failed(r.handles(ctx))
+	r.forgetIntents(ctx)
+	r.fail(r.recoverIntents(ctx))
+	r.fail(r.recoverRounds(ctx))
+	r.fail(r.recoverHandles(ctx))
 	r.sweep()
 	for _, id := range forget {
 		if !r.has(func(a Action) bool { return a.Result == Forgotten && a.ID == id }) {
-			r.failed(fmt.Errorf("--forget %s: no such request of a dead process: leasectl recover lists them", id))
+			r.fail(fmt.Errorf("--forget %s: no such request of a dead process: leasectl recover lists them", id))
 		}
 	}
 	return r.actions, r.failures
 }
 
-// forgotten drops what is to be forgotten. That goes first: other entries may be about the
-// same handle, as of a release that was tried again.
-func (r *recovery) forgotten(ctx context.Context) {
+// forgetIntents drops the entries that the user wants to forget. It comes before the others
+// are settled, which may be about the same handle, as of a release that was tried again.
+func (r *recovery) forgetIntents(ctx context.Context) {
 	if len(r.forget) == 0 {
 		return
 	}
-	// That an entry cannot be read is an error of intents, too.
+	// recoverIntents reads the same entries and has the same errors.
 	_ = r.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
 		forget := slices.Contains(r.forget, in.ID)
 		if forget {
-			r.failed(r.forgetInHandle(ctx, in))
-			r.did(in, settlement{}, Forgotten)
+			r.fail(r.forgetInHandle(ctx, in))
+			r.addAction(in, settlement{}, Forgotten)
 		}
 		return forget
 	})
 }
 
-// intents settles the journal.
-func (r *recovery) intents(ctx context.Context) error {
+// recoverIntents settles the journal.
+func (r *recovery) recoverIntents(ctx context.Context) error {
 	return r.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
 		if err := r.outage(in.Proxy); err != nil {
 			r.unsettledIntent(in, err)
@@ -69,25 +69,25 @@ func (r *recovery) intents(ctx context.Context) error {
 		}
 		switch {
 		case done.unconfirmed:
-			r.did(in, done, Unconfirmed)
+			r.addAction(in, done, Unconfirmed)
 		case len(done.released) > 0:
-			r.did(in, done, Released)
+			r.addAction(in, done, Released)
 		case err == nil && len(done.kept) > 0:
-			r.did(in, done, Kept)
+			r.addAction(in, done, Kept)
 		case err == nil && in.Kind != lockfile.KindKeep:
-			r.did(in, done, Withdrawn)
+			r.addAction(in, done, Withdrawn)
 		}
 		return err == nil && !done.unconfirmed
 	})
 }
 
-// unsettledIntent notes that an entry could not be settled, and with it its handle.
+// unsettledIntent notes that an entry, and with it its handle, could not be settled.
 func (r *recovery) unsettledIntent(in lockfile.Intent, err error) {
-	r.failed(unsettled(in.ID, fmt.Errorf("%s: %w", describeIntent(in), err)))
-	r.said = append(r.said, in.Handle)
+	r.fail(adviseForget(in.ID, fmt.Errorf("%s: %w", describeIntent(in), err)))
+	r.failedHandles = append(r.failedHandles, in.Handle)
 }
 
-// forgetInHandle drops what an entry is about from its handle.
+// forgetInHandle drops the lease of an entry from its handle.
 func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error {
 	handle, err := lockfile.OpenHandle(in.Handle)
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error
 	return r.forgetOwed(ctx, handle, dead, func(o lockfile.Owed) bool { return all || o.RequestID == in.Request })
 }
 
-func (r *recovery) did(in lockfile.Intent, done settlement, result Result) {
+func (r *recovery) addAction(in lockfile.Intent, done settlement, result Result) {
 	act := Action{
 		Result: result, ID: in.ID, Handle: in.Handle, Type: in.Type, Count: in.Count,
 		Proxy: in.Proxy, PID: in.PID, Since: in.Begun,
@@ -114,8 +114,8 @@ func (r *recovery) did(in lockfile.Intent, done settlement, result Result) {
 	r.actions = append(r.actions, act)
 }
 
-// rounds gives back the shared leases whose users were all killed.
-func (r *recovery) rounds(ctx context.Context) error {
+// recoverRounds gives back the shared leases whose users were all killed.
+func (r *recovery) recoverRounds(ctx context.Context) error {
 	files, err := lockfile.SharedIn(r.h.sharedDir())
 	if err != nil {
 		return err
@@ -124,24 +124,24 @@ func (r *recovery) rounds(ctx context.Context) error {
 		name, rounds := r.h.deadRounds(file)
 		for _, dead := range rounds {
 			if err := r.outage(dead.Proxy); err != nil {
-				r.failedOf(dead.Handle, fmt.Errorf("shared lease %s: %w", file, err))
+				r.failHandle(dead.Handle, fmt.Errorf("shared lease %s: %w", file, err))
 				continue
 			}
 			released, lingered, err := r.h.releaseRound(ctx, file, dead.ID)
 			r.noteOutage(dead.Proxy, err)
-			r.failedOf(dead.Handle, err)
+			r.failHandle(dead.Handle, err)
 			if err == nil {
 				r.actions = append(r.actions, roundAction(name, dead, released, lingered))
 			}
 		}
 		// A kill may have left the other files of a record that is gone: Update removes
 		// them.
-		r.failed(file.Update(ctx, func(*lockfile.SharedTx) error { return nil }))
+		r.fail(file.Update(ctx, func(*lockfile.SharedTx) error { return nil }))
 	}
 	return nil
 }
 
-// roundAction is what became of a round that nobody uses.
+// roundAction says how a round was settled that nobody uses.
 func roundAction(name string, round lockfile.Round, released []string, lingered bool) Action {
 	act := Action{Result: Released, Handle: round.Handle, Names: released, Type: round.Type, Count: round.Count, Proxy: round.Proxy, Since: round.Since}
 	act.Message = fmt.Sprintf("released %s: the users of shared lease %q were killed", strings.Join(released, ", "), name)
@@ -155,7 +155,7 @@ func roundAction(name string, round lockfile.Round, released []string, lingered 
 func (r *recovery) sweep() {
 	old := time.Now().Add(-leftoverAge)
 	temps, err := lockfile.SweepTemp(r.h.stateDir, old)
-	r.failed(err)
+	r.fail(err)
 	for _, path := range append(temps, r.h.keepers.sweep(old)...) {
 		r.removed(path, path)
 	}

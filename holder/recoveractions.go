@@ -8,8 +8,8 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// leftoverAge is how old a file of no handle must be to be removed: nothing that
-// is still going on takes a day.
+// leftoverAge is the age at which a file that belongs to no handle is removed: no operation
+// takes a day.
 const leftoverAge = 24 * time.Hour
 
 // Action is something that [Holder.Recover] did or found.
@@ -45,23 +45,23 @@ type recovery struct {
 	settling
 	forget []string
 
-	actions  []Action
-	failures []error
-	outages  map[string]error // of proxies that did not answer, or with errors only: each is asked once
-	said     []string         // paths of handles of which a failure was said
+	actions       []Action
+	failures      []error
+	outages       map[string]error // of proxies that did not answer, or with errors only: each is asked once
+	failedHandles []string         // paths of the handles that a failure is about
 }
 
-func (r *recovery) failed(err error) {
+func (r *recovery) fail(err error) {
 	if err != nil {
 		r.failures = append(r.failures, err)
 	}
 }
 
-// failedOf is failed for a handle, of which one failure is said.
-func (r *recovery) failedOf(handle string, err error) {
-	if err != nil && !slices.Contains(r.said, handle) {
-		r.said = append(r.said, handle)
-		r.failed(err)
+// failHandle is fail for the first failure of a handle; it drops further ones.
+func (r *recovery) failHandle(handle string, err error) {
+	if err != nil && !slices.Contains(r.failedHandles, handle) {
+		r.failedHandles = append(r.failedHandles, handle)
+		r.fail(err)
 	}
 }
 
@@ -71,20 +71,20 @@ func (r *recovery) removed(path, what string) {
 	r.actions = append(r.actions, Action{Result: Removed, Path: path, Message: "removed " + what})
 }
 
-// noteOutage notes that a recorded proxy, or the one that is asked in its place, did not
-// answer, or with errors only.
+// noteOutage notes if err says that a recorded proxy, or the proxy that is asked in its
+// place, did not answer, or with errors only.
 func (r *recovery) noteOutage(proxy string, err error) {
 	if out := outageOf(err); out != nil {
 		r.outages[r.proxyOf(proxy)] = out
 	}
 }
 
-// outage is why the proxy that is asked for a recorded one is not asked again; nil if it
-// was not asked yet, or answered.
+// outage returns why the proxy that is asked in the place of a recorded one is not asked
+// again; nil if it was not asked yet, or answered.
 func (r *recovery) outage(proxy string) error { return r.outages[r.proxyOf(proxy)] }
 
-// forgetOwed drops what is owed from a handle, if it owes that. What a dead exec of the
-// request dead held is owed, too.
+// forgetOwed drops from a handle the leases that it owes and which selects. The lease of
+// dead, the request of a dead exec, counts as owed; "" is none.
 func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, dead string, which func(lockfile.Owed) bool) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()

@@ -12,21 +12,21 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// handles gives back what handles of the state directory owe.
-func (r *recovery) handles(ctx context.Context) error {
+// recoverHandles gives back what handles of the state directory owe.
+func (r *recovery) recoverHandles(ctx context.Context) error {
 	handles, err := lockfile.Handles(r.h.stateDir)
 	if err != nil {
 		return err
 	}
 	for _, handle := range handles {
-		if err := r.handle(ctx, handle); err != nil {
-			r.failedOf(handle.Path(), fmt.Errorf("handle %s: %w", handle.Path(), err))
+		if err := r.recoverHandle(ctx, handle); err != nil {
+			r.failHandle(handle.Path(), fmt.Errorf("handle %s: %w", handle.Path(), err))
 		}
 	}
 	return nil
 }
 
-func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
+func (r *recovery) recoverHandle(ctx context.Context, handle lockfile.Handle) error {
 	record, err := handle.Read()
 	if err != nil {
 		removed, err := handle.Sweep(ctx, time.Now().Add(-leftoverAge))
@@ -50,13 +50,13 @@ func (r *recovery) handle(ctx context.Context, handle lockfile.Handle) error {
 	}
 	err = r.settleOwed(ctx, handle, record)
 	if err != nil && len(record.Owed) > 0 {
-		err = unsettled(unconfirmedID(record.Owed[0]), err)
+		err = adviseForget(unconfirmedID(record.Owed[0]), err)
 	}
 	return err
 }
 
-// forgetUnconfirmed drops what a handle owes and is to be forgotten, but for what the
-// journal had too.
+// forgetUnconfirmed drops from a handle the leases that it owes and the user wants to
+// forget, unless forgetIntents has done so.
 func (r *recovery) forgetUnconfirmed(ctx context.Context, handle lockfile.Handle, owed []lockfile.Owed) error {
 	for _, o := range owed {
 		id := unconfirmedID(o)
@@ -72,7 +72,7 @@ func (r *recovery) forgetUnconfirmed(ctx context.Context, handle lockfile.Handle
 	return nil
 }
 
-// settleOwed gives back what a handle owes. record is what was read of it last.
+// settleOwed gives back what a handle owes. record is the handle's, as read last.
 func (r *recovery) settleOwed(ctx context.Context, handle lockfile.Handle, record lockfile.Record) error {
 	proxy := proxyOwed(record)
 	if err := r.outage(proxy); err != nil {
@@ -100,14 +100,14 @@ func (r *recovery) settleOwed(ctx context.Context, handle lockfile.Handle, recor
 	if done.unconfirmed {
 		record.Owed = owed // those that are left
 	}
-	if act := handleAction(handle, record, done, err); act.Result != "" && !r.unconfirmed(handle) {
+	if act := handleAction(handle, record, done, err); act.Result != "" && !r.listed(handle) {
 		r.actions = append(r.actions, act)
 	}
 	return err
 }
 
-// handleAction is what became of what a handle owed; without a result, nothing
-// that is worth a line.
+// handleAction says how the leases that a handle owed were settled. It has no result if
+// that is worth no line.
 func handleAction(handle lockfile.Handle, record lockfile.Record, done settlement, err error) Action {
 	act := Action{Handle: handle.Path(), Names: done.released, Proxy: proxyOwed(record)}
 	switch {
@@ -128,7 +128,7 @@ func handleAction(handle lockfile.Handle, record lockfile.Record, done settlemen
 	return act
 }
 
-// unconfirmed tells whether a handle is listed by way of the journal already.
-func (r *recovery) unconfirmed(handle lockfile.Handle) bool {
+// listed tells whether a journal entry has listed a handle as unconfirmed already.
+func (r *recovery) listed(handle lockfile.Handle) bool {
 	return r.has(func(a Action) bool { return a.Handle == handle.Path() && a.Result == Unconfirmed })
 }

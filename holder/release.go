@@ -11,11 +11,10 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Release gives back all that a handle holds, waits for and owes, also for other
-// processes, and returns the names that were released. With a delay it waits first,
-// and then does nothing if the handle is of another grant than r, its record as
-// read before. A handle that is gone is success. A release that failed leaves the
-// handle, which says what it owes.
+// Release gives back all that a handle holds, waits for and owes, whichever process put it
+// there, and returns the names that were released. With a delay it waits first, and then
+// does nothing if the handle has another grant than r, its record as read before. A handle
+// that is gone is success. After a failure the handle stays, and says what it owes.
 //
 // Once it is due it takes at most [ReleaseTimeout], and 3 s after ctx has ended.
 func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile.Record, d Delay) (released []string, err error) {
@@ -45,9 +44,9 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 	return h.giveBackAs(ctx, handle, same, func(lockfile.Record) Named { return meant })
 }
 
-// ReleaseNamed gives leases back by their names, without a handle. A lease that is over,
-// or a name that is another's lease now, is reported, and no error. The entry of a list
-// goes with its lease. Released names are returned beside an error, too.
+// ReleaseNamed gives leases back by their names, without a handle. It reports a lease that
+// is over, or a name that is somebody else's lease now, which is no error. The entry of a
+// list goes with its lease. Released names are returned beside an error, too.
 func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released []string, err error) {
 	if d.Time > 0 {
 		h.report.Notef("releasing %s in %s", strings.Join(n.Names(), ", "), leaseapi.Duration(d.Time))

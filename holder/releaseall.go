@@ -18,10 +18,10 @@ type AllReleased struct {
 	Lost      bool // the answer to an earlier try was lost, which may have given back more
 }
 
-// ReleaseAll gives back all leases that owner has at the proxy, wherever they were
-// got, and takes its requests off the queue. What this machine has of them goes, too:
-// handles, their keepers, entries of lists, and what killed runs left in the journal. It
-// is [errors.ErrUnsupported] with a version-1 proxy.
+// ReleaseAll gives back all leases that owner has at the proxy, whichever machine acquired
+// them, and takes its requests off the queue. It also removes their traces on this machine:
+// handles, keepers, entries of lists, and journal entries of killed runs. It is
+// [errors.ErrUnsupported] with a version-1 proxy.
 func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
@@ -43,14 +43,14 @@ func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, err
 		h: h, client: client, owner: owner, store: h.dialer.storeOf("", h.dialer.URL), released: reply.Released, began: began,
 		over: make(map[string]bool),
 	}
-	t.history(ctx, known)
-	t.intents(ctx)
-	t.handles(ctx)
+	t.tidyHistory(ctx, known)
+	t.tidyIntents(ctx)
+	t.tidyHandles(ctx)
 	return AllReleased{Names: reply.Released, Withdrawn: reply.Withdrawn, Lost: lost}, nil
 }
 
-// tidying removes what a machine has of leases that were all given back. What it
-// cannot remove is said, and does no harm: a release of it finds nothing to do.
+// tidying removes the traces of an owner's leases on this machine, which were all given
+// back. A trace that it cannot remove does no harm: a release finds nothing to do.
 type tidying struct {
 	h        *Holder
 	client   *proxyclient.Client
@@ -63,14 +63,15 @@ type tidying struct {
 	over  map[string]bool // requests that the proxy was asked about: whether they have ended
 }
 
-func (t *tidying) said(err error) {
+func (t *tidying) debug(err error) {
 	if err != nil {
 		t.h.report.Debugf("%v", err)
 	}
 }
 
-// history notes what was given back, takes it out of lists, and finds its handles.
-func (t *tidying) history(ctx context.Context, known []lockfile.Grant) {
+// tidyHistory notes that the leases were given back, takes them out of lists, and finds
+// their handles.
+func (t *tidying) tidyHistory(ctx context.Context, known []lockfile.Grant) {
 	for _, g := range known {
 		if g.Store != t.store || g.Owner != t.owner || !slices.Contains(t.released, g.Name) {
 			continue
@@ -82,29 +83,29 @@ func (t *tidying) history(ctx context.Context, known []lockfile.Grant) {
 	}
 }
 
-// intents settles what killed runs of the owner left in the journal. Live ones are
+// tidyIntents settles what killed runs of the owner left in the journal. Live ones are
 // told by the proxy.
-func (t *tidying) intents(ctx context.Context) {
+func (t *tidying) tidyIntents(ctx context.Context) {
 	s := settling{h: t.h, proxyOf: func(recorded string) string {
 		if t.h.dialer.storeOf("", recorded) != t.h.dialer.storeOf("", t.h.dialer.URL) {
 			return ""
 		}
 		return recorded
 	}}
-	t.said(t.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
+	t.debug(t.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
 		if in.Owner != t.owner || s.proxyOf(in.Proxy) == "" {
 			return false
 		}
 		done, err := s.settleIntent(ctx, in)
-		t.said(err)
+		t.debug(err)
 		return err == nil && !done.unconfirmed
 	}))
 }
 
-// handles removes the handles of what was given back.
-func (t *tidying) handles(ctx context.Context) {
+// tidyHandles removes the handles of the leases.
+func (t *tidying) tidyHandles(ctx context.Context) {
 	handles, err := lockfile.Handles(t.h.stateDir)
-	t.said(err)
+	t.debug(err)
 	for _, path := range t.paths {
 		if handle, err := lockfile.OpenHandle(path); err == nil {
 			handles = append(handles, handle)
@@ -122,7 +123,7 @@ func (t *tidying) handles(ctx context.Context) {
 			}
 			return nil
 		})
-		t.said(err)
+		t.debug(err)
 		if err == nil {
 			t.h.tidyAfter(owed)
 		}
@@ -130,7 +131,7 @@ func (t *tidying) handles(ctx context.Context) {
 }
 
 // covers tells whether all that a handle holds and owes was given back, or has ended in
-// another way. What the owner acquired with another token has not.
+// another way. A lease that the owner acquired with another token has not.
 func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
 	if !(r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) || r.AcquiredAt.After(t.began) {
 		return false
@@ -141,8 +142,8 @@ func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
 	})
 }
 
-// isOver tells whether nothing of what is owed is held. The proxy is asked about what it
-// did not name: that had ended before, or the answer that named it was lost.
+// isOver tells whether all leases of o have ended. The proxy is asked about names that are
+// not among the released ones: they ended before, or the answer with them was lost.
 func (t *tidying) isOver(ctx context.Context, o lockfile.Owed) bool {
 	if !slices.ContainsFunc(o.Leases, func(l lockfile.Lease) bool { return !slices.Contains(t.released, l.Name) }) {
 		return true

@@ -10,16 +10,10 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Giving back a lease first moves it, in the handle, from what is held to what
-// is owed; then the proxy is told; then it is forgotten. A process that is
-// killed in between leaves a handle that says what is owed, and the next
-// release of that handle settles it. Where a journal entry says as much, the
-// handle is not written first.
-
-// releaseHandle gives back what tx's handle owes, and with all also what it holds
-// or waits for. The record says so before the first release is sent, unless the
-// journal does, and is written if one fails; a handle that is left with nothing is
-// to be removed.
+// releaseHandle gives back what tx's handle owes, and with all also what it holds or waits
+// for. The record on disk says so before the first release is sent, unless a journal entry
+// says it, and again if a release fails. A record that only owed is empty in the end, so
+// that its handle is removed.
 //
 // If the record cannot be written, as on a full disk, a lease with a generation is
 // released all the same: a process that finds the old record releases it again, which
@@ -49,24 +43,24 @@ func (h *Holder) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, d
 	return released, nil
 }
 
-// releasedIfKilled tells whether all that a handle holds would be released if this
-// process were killed now, by the process that settles its journal entry. That may be a
-// second release, so the leases must have generations. The entry names a request, so the
-// record on disk must be of that request.
+// releasedIfKilled tells whether recover would release all that a handle holds if this
+// process were killed now. That may be a second release, so the leases must have
+// generations. The journal entry names a request, so the record on disk must be of that
+// request.
 func (h *Holder) releasedIfKilled(tx *lockfile.Tx) bool {
 	return safeAgain(tx.Record) && len(tx.Owed) == 0 &&
-		tx.RequestOnDisk() == tx.RequestID && h.journal.releasesAfterUs(tx.RequestID)
+		tx.RequestOnDisk() == tx.RequestID && h.journal.releasedByRecover(tx.RequestID)
 }
 
-// safeAgain tells whether what a handle holds may be released twice: its leases have
+// safeAgain tells whether the leases that a handle holds may be released twice: they have
 // generations.
 func safeAgain(r lockfile.Record) bool {
-	return r.State == lockfile.StateHeld && len(r.Leases) > 0 && !bare(r.Leases)
+	return r.State == lockfile.StateHeld && len(r.Leases) > 0 && !namesOnly(r.Leases)
 }
 
-// releaseOwed sends the releases of what tx's record owes, to one proxy after the other,
-// and takes each off the record when it is answered. A proxy that fails does not keep the
-// others from being asked, nor take their time. The caller writes the record in the end.
+// releaseOwed sends the releases of all that tx's record owes, to one proxy after the
+// other, and takes each off the record when it is answered. A proxy that fails costs only
+// its own share of the time. The caller writes the record in the end.
 func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decision) (released []string, failed error) {
 	var proxies []string // that are recorded, oldest first
 	for _, o := range tx.Owed {
@@ -84,14 +78,14 @@ func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decisi
 	return released, errors.Join(errs...)
 }
 
-// releaseOwedTo is releaseOwed to one recorded proxy, oldest first, up to the first that
-// decide does not let go or that fails. All are decided before the first is sent, so that
-// one write of the record notes which may have been sent. What the proxy does not confirm,
-// nor ever will, stays as unconfirmed, and is not sent again.
+// releaseOwedTo is releaseOwed to one recorded proxy, oldest first, up to the first release
+// that decide refuses or that fails. decide is asked for all before the first is sent, so
+// that one write of the record notes which may have been sent. A release that the proxy
+// will never confirm stays as unconfirmed, and is not sent again.
 func (h *Holder) releaseOwedTo(ctx context.Context, tx *lockfile.Tx, recorded string, decide decision) (released []string, failed error) {
 	others, owed := splitOwed(tx.Owed, func(o lockfile.Owed) bool { return o.Proxy != recorded })
 	sendable, unconfirmed := splitUnconfirmed(owed)
-	var proxies []string // to which the first of sendable go
+	var proxies []string // of the first of sendable, in their order
 	for _, o := range sendable {
 		var proxy string
 		if proxy, failed = decide(ctx, o); failed != nil {
@@ -125,13 +119,13 @@ func (h *Holder) releaseOwedTo(ctx context.Context, tx *lockfile.Tx, recorded st
 	return released, failed
 }
 
-// noteSending writes into tx's record that the releases of bare names are about to
-// be sent: a process that finds it after a kill cannot know whether they were.
+// noteSending writes into tx's record that releases of bare names are about to be sent:
+// after a kill nobody can know whether they were.
 func noteSending(tx *lockfile.Tx, sending []lockfile.Owed) error {
 	changed := false
 	for _, s := range sending {
 		for i, o := range tx.Owed {
-			if o.RequestID == s.RequestID && o.Unsent && bare(o.Leases) {
+			if o.RequestID == s.RequestID && o.Unsent && namesOnly(o.Leases) {
 				tx.Owed[i].Unsent, changed = false, true
 			}
 		}
@@ -147,7 +141,7 @@ func splitUnconfirmed(owed []lockfile.Owed) (sendable, unconfirmed []lockfile.Ow
 	return splitOwed(owed, func(o lockfile.Owed) bool { return !o.Unconfirmed })
 }
 
-// splitOwed returns those of which is says so, and the rest.
+// splitOwed returns those for which is holds, and the rest.
 func splitOwed(owed []lockfile.Owed, is func(lockfile.Owed) bool) (those, rest []lockfile.Owed) {
 	for _, o := range owed {
 		if is(o) {
@@ -159,12 +153,12 @@ func splitOwed(owed []lockfile.Owed, is func(lockfile.Owed) bool) (those, rest [
 	return those, rest
 }
 
-// decision says to which proxy the release of something owed is sent, or why it
+// decision returns the proxy to which the release of something owed is sent, or why it
 // cannot be sent.
 type decision func(ctx context.Context, o lockfile.Owed) (proxy string, err error)
 
-// toItsProxy is the decision to send a release to the proxy that the lease is from, or to
-// the one that the user named in its place.
+// toItsProxy is the [decision] to send a release to the proxy that the lease is from, or to
+// the proxy that the user named in its place.
 func (h *Holder) toItsProxy(_ context.Context, o lockfile.Owed) (proxy string, err error) {
 	if proxy = h.dialer.proxyOf(o.Proxy); proxy == "" {
 		return "", fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", describeOwed(o))
@@ -172,9 +166,9 @@ func (h *Holder) toItsProxy(_ context.Context, o lockfile.Owed) (proxy string, e
 	return proxy, nil
 }
 
-// releaseOwedOnce is releaseOwed for a caller who needs the handle for another request. It
-// sends nothing that may end somebody else's lease: that stays as unconfirmed. Each release
-// goes to the proxy that is recorded, also if the user named another one for the request.
+// releaseOwedOnce is releaseOwed for a caller that needs the handle for another request. A
+// release that may end somebody else's lease it does not send: that stays as unconfirmed.
+// Each release goes to the recorded proxy, even if the user named another for the request.
 func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
 	for i, o := range tx.Owed {
 		if o.Unconfirmed {
@@ -189,9 +183,9 @@ func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released
 	return h.releaseOwed(ctx, tx, func(_ context.Context, o lockfile.Owed) (string, error) { return o.Proxy, nil })
 }
 
-// readdress notes in what is owed the proxy that the user named, where that has shown to be
-// the same proxy at a new address, or none is recorded. One that cannot say is not: what
-// is owed would be lost there.
+// readdress notes in owed the proxy that the user named, where none is recorded, or where
+// it has proven to be the recorded one at a new address. A proxy that cannot say which
+// store it has replaces no other: the leases would be lost there.
 func (h *Holder) readdress(ctx context.Context, owed []lockfile.Owed) error {
 	for i, o := range owed {
 		if o.Unconfirmed {
@@ -205,7 +199,7 @@ func (h *Holder) readdress(ctx context.Context, owed []lockfile.Owed) error {
 		if err != nil {
 			return err
 		}
-		from := originOwed(o)
+		from := originOf(o)
 		client, err := h.dialer.dialFor(ctx, proxy, from)
 		if _, other := errors.AsType[otherStoreError](err); other {
 			continue
@@ -220,11 +214,11 @@ func (h *Holder) readdress(ctx context.Context, owed []lockfile.Owed) error {
 	return nil
 }
 
-// mayBeAnothers tells whether a release of what is owed could end somebody else's lease:
-// an earlier release may have arrived, and the proxy, of version 1, releases a name no
-// matter who holds it.
+// mayBeAnothers tells whether a release of o could end somebody else's lease: an earlier
+// release may have arrived, and the proxy, of version 1, releases a name no matter who
+// holds it.
 func (h *Holder) mayBeAnothers(ctx context.Context, o lockfile.Owed, proxy string) (bool, error) {
-	if !bare(o.Leases) || o.Unsent {
+	if !namesOnly(o.Leases) || o.Unsent {
 		return false, nil
 	}
 	client, err := h.dialer.dial(ctx, proxy)
@@ -235,14 +229,13 @@ func (h *Holder) mayBeAnothers(ctx context.Context, o lockfile.Owed, proxy strin
 	return err == nil && !can.ChecksOwners(), err
 }
 
-// send sends one release, and notes in the history and in the list what was given back.
-// In o it notes whether the release may have reached the proxy, and of bare names it
-// leaves out those that were given back before. The names that were released are returned
-// beside an error, too. held is the path of the handle whose lock the caller holds; "" is
-// none.
+// send sends the release of o, and notes in the history and in the list which leases were
+// given back. It notes in o whether the release may have reached the proxy, and drops bare
+// names that were given back before. Released names are returned beside an error, too.
+// held is the path of the handle whose lock the caller holds; "" is none.
 func (h *Holder) send(ctx context.Context, held, proxy string, o *lockfile.Owed) (released []string, err error) {
 	store := h.dialer.storeOf(o.Store, proxy)
-	if !bare(o.Leases) {
+	if !namesOnly(o.Leases) {
 		return h.sendNow(ctx, proxy, o, store)
 	}
 	// A version-1 proxy releases a name no matter who holds it. So nobody else on this
@@ -267,9 +260,9 @@ func (h *Holder) send(ctx context.Context, held, proxy string, o *lockfile.Owed)
 	return released, err
 }
 
-// underHandleOf calls fn under the lock of the handle into which the leases were
-// acquired, if that is known, and is not the one that the caller has locked. It is an
-// error if a keeper is giving them back.
+// underHandleOf calls fn under the lock of the handle into which the leases were acquired,
+// if that is known. held is the path of the handle that the caller has locked. It is an
+// error if a keeper is giving the leases back.
 func (h *Holder) underHandleOf(ctx context.Context, held string, o lockfile.Owed, store string, fn func() error) error {
 	handle, known := h.handleOf(o, store)
 	if !known || handle.Path() == held {
@@ -283,7 +276,8 @@ func (h *Holder) underHandleOf(ctx context.Context, held string, o lockfile.Owed
 	})
 }
 
-// handleOf returns the handle that got what is owed to a store, if this machine knows it.
+// handleOf returns the handle into which the leases of o were acquired, if this machine
+// knows it.
 func (h *Holder) handleOf(o lockfile.Owed, store string) (handle lockfile.Handle, known bool) {
 	for _, l := range o.Leases {
 		if g, known := h.history.of(l.Name, store); known && o.RequestID != "" && g.RequestID == o.RequestID {
@@ -294,13 +288,13 @@ func (h *Holder) handleOf(o lockfile.Owed, store string) (handle lockfile.Handle
 	return lockfile.Handle{}, false
 }
 
-// sendNow is send without a look at what was given back before.
+// sendNow is send without a look at the history.
 func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, store string) ([]string, error) {
-	client, err := h.dialer.dialFor(ctx, proxy, originOwed(*o))
+	client, err := h.dialer.dialFor(ctx, proxy, originOf(*o))
 	if err != nil {
 		return nil, fmt.Errorf("release %s: %w", describeOwed(*o), err)
 	}
-	if !o.Unsent && bare(o.Leases) {
+	if !o.Unsent && namesOnly(o.Leases) {
 		client.ReleaseAttempted(o.Names())
 	}
 	reply, err := client.Release(ctx, h.releaseRequest(*o))
@@ -324,8 +318,8 @@ func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, st
 	return reply.Released, err
 }
 
-// unlist takes leases that were owed out of their list. They are given back already, so
-// a line that stays there is reported, and is no error.
+// unlist takes leases out of their list. They are given back already, so a failure is only
+// reported.
 func (h *Holder) unlist(ctx context.Context, o lockfile.Owed, store string, leases []lockfile.Lease) {
 	if o.SharedList == "" || len(leases) == 0 {
 		return

@@ -14,17 +14,15 @@ const (
 	releaseAfterSignal = 3 * time.Second
 )
 
-// releaseContext returns a context for clean-up: it does not end with ctx, but
-// within a short time of it, and after ReleaseTimeout at the latest. Inside of
-// another release context it is bounded by that one, so that the parts of one
-// clean-up share its time.
+// releaseContext returns a context for clean-up. It ends releaseAfterSignal after ctx, and
+// after ReleaseTimeout at the latest. Within another release context it has no more time
+// than that, so that the parts of one clean-up share their time.
 func releaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return boundRelease(ctx, ReleaseTimeout)
 }
 
-// boundRelease is releaseContext with another bound. Its cause is
-// [context.DeadlineExceeded] in either case: a proxy that has not answered by the
-// end does not answer.
+// boundRelease is releaseContext with another bound. The cause of its end is always
+// [context.DeadlineExceeded], which is how callers see a proxy that does not answer.
 func boundRelease(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	if ctx.Value(releasing{}) != nil {
 		return context.WithTimeout(ctx, most)
@@ -53,8 +51,8 @@ func shareOfTime(ctx context.Context, n int) (context.Context, context.CancelFun
 // releasing marks a release context.
 type releasing struct{}
 
-// writeContext is for writing down what was done: the time of ctx may have gone by
-// over a proxy that does not answer.
+// writeContext returns a context for notes of an operation's result: a proxy that did not
+// answer may have used up the time of ctx.
 func writeContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), releaseAfterSignal)
 }

@@ -19,5 +19,5 @@ func (h *Holder) Report(ctx context.Context, r lockfile.Record, o Outcome) (coun
 	if err != nil {
 		return false, err
 	}
-	return client.Report(ctx, *o.report(r.RequestID))
+	return client.Report(ctx, *o.reportRequest(r.RequestID))
 }

@@ -38,20 +38,19 @@ type Request struct {
 	// together, and has a handle of its own; nil: it is this process's alone.
 	Shared *Shared
 
-	// Around is the handle of the exec that this process runs under, for a request that
-	// waits for that one; "" is none.
+	// Around is the handle of the exec that this process runs under, whose lease the
+	// request may wait for; "" is none.
 	Around string
 
-	// Outlives says that the lease is not for the life of this process: if
-	// that is killed once the handle has the names, the handle's user has them.
+	// Outlives says that the lease outlives this process: after a kill the names in the
+	// handle are its user's, and recover keeps them.
 	Outlives bool
 
 	owner string // "" is that of the options
 	tried bool   // it was made without a WaitTimeout: see [proxyclient.Request]
 }
 
-// Shared says how to share a lease. The first user of a round decides for all of it
-// on its uses and its age.
+// Shared says how to share a lease. The first user of a round decides on its uses and age.
 type Shared struct {
 	Name string // any text but the empty one
 	// MaxUses is after how many uses a round is expired; zero: never. As long as no

@@ -178,7 +178,7 @@ func TestHeldByYourself(t *testing.T) {
 	for reason, want := range map[string]string{
 		"key held by job-1": "key held by yourself", "key held by job-10": "key held by job-10", "key": "key", "full": "full",
 	} {
-		if got := l.saysWho(leaseapi.Queued{Reason: reason}).Reason; got != want {
+		if got := l.markOwn(leaseapi.Queued{Reason: reason}).Reason; got != want {
 			t.Errorf("%q: says %q, want %q", reason, got, want)
 		}
 	}

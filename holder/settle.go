@@ -12,14 +12,14 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// settleTime bounds what an acquire does for the dead before it looks after
-// itself: some round trips to a proxy that answers.
+// settleTime bounds how long an acquire settles the entries of dead processes before its
+// own request: some round trips to a proxy that answers.
 const settleTime = 500 * time.Millisecond
 
-// settleOwn settles what dead processes of this machine have left at the proxy
-// that is about to be asked. It never fails: what it does not manage, the next
-// run or recover does.
-func (h *Holder) settleOwn(ctx context.Context, proxy string) {
+// settleDead settles the journal entries of dead processes at the proxy that is about to be
+// asked. It never fails: it leaves the entries that it cannot settle to the next run, or to
+// recover.
+func (h *Holder) settleDead(ctx context.Context, proxy string) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	s := &settling{h: h, proxyOf: func(recorded string) string {
@@ -37,7 +37,7 @@ func (h *Holder) settleOwn(ctx context.Context, proxy string) {
 		case err != nil:
 			h.report.Debugf("journal: %s: %v", describeIntent(in), err)
 			if !isUnread(err) {
-				cancel() // the rest would hardly fare better
+				cancel() // the others would fail likewise
 			}
 			return false
 		case done.unconfirmed:
@@ -56,29 +56,29 @@ func (h *Holder) settleOwn(ctx context.Context, proxy string) {
 // settling settles intents of dead processes.
 type settling struct {
 	h *Holder
-	// proxyOf is where to go for what is owed to a recorded proxy; "" leaves
-	// it for another time.
+	// proxyOf returns the proxy to ask about an entry of a recorded one; "" leaves the
+	// entry for another time.
 	proxyOf func(recorded string) string
 }
 
-// settlement is what became of an intent.
+// settlement is the result of settling an intent.
 type settlement struct {
 	released    []string
 	kept        []string // the handle has these names: they are its user's
-	unconfirmed bool     // it cannot be known, or not safely be done
+	unconfirmed bool     // it is not known what is held, or a release might end another's lease
 	orphaned    bool     // nobody is left to release kept
 }
 
 var (
 	errOtherProxy = errors.New("it is owed to another proxy")
-	// errUncertain: the name may be another's lease now, and a version-1 proxy would
-	// release it all the same.
+	// errUncertain: the name may be somebody else's lease now, which a version-1 proxy
+	// would release.
 	errUncertain = errors.New("it may have been released before")
 )
 
-// settleIntent settles one intent, whose lock the caller holds. The handle decides,
-// under its lock: if it has the request, what it says counts. A handle that
-// does not have it has given it up, or never got it.
+// settleIntent settles one intent, whose lock the caller holds. If the handle has the
+// request, its record decides, under its lock. If it does not, the request has been given
+// up or never got there, and is withdrawn.
 func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done settlement, err error) {
 	if len(in.Unconfirmed) > 0 {
 		return settlement{unconfirmed: true}, nil // until it is forgotten
@@ -86,10 +86,10 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 	if in.Kind == lockfile.KindKeep {
 		return s.settleKeeper(in), nil
 	}
-	named := false // what was granted is known by name, and dealt with
+	named := false // the handle names the leases of the request, which are settled by that
 	if handle, err := lockfile.OpenHandle(in.Handle); err == nil {
 		done, named, err = s.settleHandle(ctx, handle, in)
-		// An exec that is dead needs its handle no more: one that cannot be read is as none.
+		// A dead exec does not need its handle, so one that cannot be read counts as none.
 		unread := isUnread(err) && !errors.Is(err, lockfile.ErrNewer)
 		if err != nil && !(unread && in.Kind == lockfile.KindExec) {
 			return done, err
@@ -97,7 +97,7 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 	} // else no handle can be at that path
 	if named || in.Kind == lockfile.KindRelease || done.unconfirmed {
 		if len(done.kept) == 0 && !done.unconfirmed {
-			s.h.keepers.dismiss(in.Request) // it may be what was killed
+			s.h.keepers.dismiss(in.Request) // the killed process may be the keeper
 		}
 		return done, nil
 	}
@@ -109,23 +109,23 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 	return done, err
 }
 
-// settleKeeper says what a killed keeper of a version-1 lease was to give back. It does
-// not release that: only names are known of it, and they may be somebody else's leases,
-// since a copy of the handle may have been released.
+// settleKeeper returns the names that a killed keeper of a version-1 lease was to release. It
+// does not release them: they may be somebody else's leases, since a copy of the handle may
+// have been released.
 func (s *settling) settleKeeper(in lockfile.Intent) settlement {
 	handle, err := lockfile.OpenHandle(in.Handle)
 	if err != nil {
 		return settlement{}
 	}
 	r, err := handle.Read()
-	if err != nil || r.State != lockfile.StateHeld || r.RequestID != in.Request || s.h.keepers.tell(in.Request) {
+	if err != nil || r.State != lockfile.StateHeld || r.RequestID != in.Request || s.h.keepers.wake(in.Request) {
 		return settlement{} // it has been given back since, or has another keeper
 	}
 	return settlement{kept: r.Names(), unconfirmed: true, orphaned: true}
 }
 
-// settleHandle gives back what an intent left in its handle, and reports
-// whether that names what the request was granted.
+// settleHandle gives back the leases that an intent left in its handle. named tells whether
+// the handle names the leases of the request.
 func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (done settlement, named bool, err error) {
 	var owed []lockfile.Owed
 	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) (err error) {
@@ -149,8 +149,8 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 	return done, named, err
 }
 
-// releaseCertain is [Holder.releaseHandle], but it releases no lease that is known by its
-// name only and may have been released before: that is unconfirmed, and no error.
+// releaseCertain is [Holder.releaseHandle], but releases no bare name that may have been
+// released before: that is unconfirmed, and no error.
 func (s *settling) releaseCertain(ctx context.Context, tx *lockfile.Tx, all bool) (done settlement, err error) {
 	done.released, err = s.h.releaseHandle(ctx, tx, all, s.decide)
 	if errors.Is(err, errUncertain) || errors.Is(err, proxyclient.ErrUnconfirmed) {
@@ -171,7 +171,7 @@ func (s *settling) decide(ctx context.Context, o lockfile.Owed) (proxy string, e
 	return proxy, err
 }
 
-// withdraw ends whatever a request got or waits for, by its id.
+// withdraw releases the lease of a request, or ends its wait, by the request's id.
 func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) ([]string, error) {
 	proxy := s.proxyOf(in.Proxy)
 	if proxy == "" {
@@ -188,7 +188,7 @@ func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) ([]string, 
 	return reply.Released, nil
 }
 
-// text says what became of an intent.
+// text says how an intent was settled.
 func (d settlement) text(in lockfile.Intent) string {
 	who := describeIntent(in)
 	switch {
@@ -211,7 +211,7 @@ func (d settlement) text(in lockfile.Intent) string {
 	return fmt.Sprintf("withdrawn, nothing was held: %s", who)
 }
 
-// describeIntent says what the process was doing, and how that ended.
+// describeIntent names the operation of an intent's process, and how it ended.
 func describeIntent(in lockfile.Intent) string {
 	what := map[lockfile.Kind]string{
 		lockfile.KindAcquire: "acquire",

@@ -12,8 +12,8 @@ import (
 // (lockfile.Shared) has the rounds, each the time of one lease, and the uses, each
 // one command's part. A newcomer decides what to do under the record's lock, and
 // does it without that lock: it joins a round that is held, begins a round of its
-// own, or waits until another user has done its step. One that waits holds nothing
-// and is written down nowhere: it decides anew whenever it looks.
+// own, or waits until another user has done its step. A newcomer that waits holds nothing
+// and stands in no record: it decides anew each time it looks.
 
 // acquireShared joins a round of a shared lease, or begins one.
 func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
@@ -21,7 +21,7 @@ func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sharing{sharedLease: lease, request: r, begun: proxyclient.Now()}
+	s := &sharedAcquire{sharedLease: lease, request: r, begun: proxyclient.Now()}
 	if l, err := s.nested(); l != nil || err != nil {
 		return l, err
 	}
@@ -55,7 +55,7 @@ func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
 }
 
 // choose decides under the lock of the record.
-func (s *sharing) choose(ctx context.Context) (c choice, err error) {
+func (s *sharedAcquire) choose(ctx context.Context) (c choice, err error) {
 	err = s.file.Update(ctx, func(tx *lockfile.SharedTx) (err error) {
 		c, err = s.chooseIn(tx)
 		if err == nil && (c.do == joinRound || c.do == beginRound || c.do == reviveRound) {
@@ -67,17 +67,17 @@ func (s *sharing) choose(ctx context.Context) (c choice, err error) {
 }
 
 const (
-	// sharedLook is how soon a newcomer looks again what another user has done.
-	// It waits a tenth of the time that it has waited, within these bounds.
+	// A newcomer looks again at the record after a tenth of the time that it has waited,
+	// within these bounds.
 	sharedLook, sharedLookMax = 2 * time.Millisecond, 250 * time.Millisecond
-	// sharedPatience is how long a newcomer waits at least for another's step: a
-	// round trip, which is not the wait for a lease.
+	// sharedPatience is how long a newcomer waits at least for another user's step: a
+	// round trip to the proxy, which does not count as a wait for the lease.
 	sharedPatience = time.Second
 )
 
 // await waits until another user has done its step, or died over it, and chooses
 // anew. While the record shows that nothing has changed, its lock is left alone.
-func (s *sharing) await(ctx context.Context, c choice) (choice, error) {
+func (s *sharedAcquire) await(ctx context.Context, c choice) (choice, error) {
 	defer s.h.report.Waiting(&Wait{Type: s.request.Type, Begun: time.Now()})()
 	for c.do == awaitRound {
 		s.missed = true
@@ -96,7 +96,7 @@ func (s *sharing) await(ctx context.Context, c choice) (choice, error) {
 }
 
 // pause waits before the next look, unless the wait timeout is over.
-func (s *sharing) pause(ctx context.Context) error {
+func (s *sharedAcquire) pause(ctx context.Context) error {
 	waited := proxyclient.Now().Sub(s.begun)
 	if waited > max(sharedPatience, s.request.WaitTimeout) {
 		return &proxyclient.ExhaustedError{Type: s.request.Type, Wait: s.request.WaitTimeout}
@@ -104,8 +104,8 @@ func (s *sharing) pause(ctx context.Context) error {
 	return proxyclient.Sleep(ctx, min(sharedLookMax, max(sharedLook, waited/10)))
 }
 
-// settle gives back what dead users have left in the way of this one.
-func (s *sharing) settle(ctx context.Context, id string) error {
+// settle gives back the lease of a round of dead users, which is in the way.
+func (s *sharedAcquire) settle(ctx context.Context, id string) error {
 	err := s.h.settleRound(ctx, s.file, id)
 	if err == nil {
 		return context.Cause(ctx)

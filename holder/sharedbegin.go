@@ -12,16 +12,16 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// sharing is the acquire of one shared lease.
-type sharing struct {
+// sharedAcquire is the acquire of one shared lease.
+type sharedAcquire struct {
 	sharedLease
 	request Request
 	begun   proxyclient.Instant
 	missed  bool // this one has waited for another user's step
 }
 
-// reserve writes down the use that was chosen.
-func (s *sharing) reserve(ctx context.Context, tx *lockfile.SharedTx, c choice) (choice, error) {
+// reserve writes the use that was chosen into the record.
+func (s *sharedAcquire) reserve(ctx context.Context, tx *lockfile.SharedTx, c choice) (choice, error) {
 	if c.do == beginRound {
 		tx.Name, tx.Boot, tx.Space = s.shown, s.boot, s.space
 		tx.Rounds = append(tx.Rounds, s.newRound())
@@ -39,8 +39,8 @@ func (s *sharing) reserve(ctx context.Context, tx *lockfile.SharedTx, c choice) 
 	return c, err
 }
 
-// newRound is a round that this process is about to begin.
-func (s *sharing) newRound() lockfile.Round {
+// newRound returns a round that this process is about to begin.
+func (s *sharedAcquire) newRound() lockfile.Round {
 	r := s.wanted
 	r.ID = rand.Text()
 	r.State = lockfile.RoundAcquiring
@@ -53,21 +53,22 @@ func (s *sharing) newRound() lockfile.Round {
 // the newcomers would fail one after the other, each after its whole time.
 const missedAfter = 15 * time.Second
 
-// joined is the lease of a use that was reserved in a round that is held.
-func (s *sharing) joined(c choice) *Lease {
+// joined returns the lease of a use that was reserved in a round that is held.
+func (s *sharedAcquire) joined(c choice) *Lease {
 	failpoint("round-joined")
 	s.h.report.Notef("joined %s", describeUse(s.shown, c.round, c.use.N))
 	return s.leaseOf(c)
 }
 
-// leaseOf is the lease of a use.
-func (s *sharing) leaseOf(c choice) *Lease {
+// leaseOf returns the lease of a use.
+func (s *sharedAcquire) leaseOf(c choice) *Lease {
 	s.noticeVersionOne(c.round)
 	return roundLease(s.h, c.round, &sharedUse{sharedLease: s.sharedLease, use: c.use, round: c.round})
 }
 
-// begin takes the lease of a round that this process has written down.
-func (s *sharing) begin(ctx context.Context, c choice) (*Lease, error) {
+// begin takes the lease of a round that this process has written into the record. It joins
+// the round that the choice is behind instead if no lease is free at once.
+func (s *sharedAcquire) begin(ctx context.Context, c choice) (*Lease, error) {
 	failpoint("round-begun")
 	s.h.settleRounds(ctx, c.round.Proxy)
 	r := s.request
@@ -97,7 +98,7 @@ func (s *sharing) begin(ctx context.Context, c choice) (*Lease, error) {
 
 // acquired makes the lease that was acquired that of the round, or ends the round if err
 // is why there is none.
-func (s *sharing) acquired(ctx context.Context, c choice, l *Lease, err error) (*Lease, error) {
+func (s *sharedAcquire) acquired(ctx context.Context, c choice, l *Lease, err error) (*Lease, error) {
 	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
 		exhausted.Wait = s.request.WaitTimeout // a part of it was spent on others
 	}
@@ -116,8 +117,8 @@ func (s *sharing) acquired(ctx context.Context, c choice, l *Lease, err error) (
 // errRecordRemoved: somebody removed the record of a shared lease while it was acquired.
 var errRecordRemoved = errors.New("the record of the shared lease was removed meanwhile: try again, and let nothing clean the state directory while jobs run")
 
-// recordRound writes the lease of a round down for all.
-func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
+// recordRound writes the lease of a round into the record, for all users.
+func (s *sharedAcquire) recordRound(ctx context.Context, c *choice, l *Lease) error {
 	ctx, done := writeContext(ctx)
 	defer done()
 	return s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
@@ -143,7 +144,7 @@ func (s *sharing) recordRound(ctx context.Context, c *choice, l *Lease) error {
 }
 
 // abandon ends a round that got no lease because of err, which it returns.
-func (s *sharing) abandon(ctx context.Context, c choice, err error) error {
+func (s *sharedAcquire) abandon(ctx context.Context, c choice, err error) error {
 	ctx, done := writeContext(ctx)
 	defer done()
 	return errors.Join(err, s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
@@ -151,9 +152,9 @@ func (s *sharing) abandon(ctx context.Context, c choice, err error) error {
 	}))
 }
 
-// joinBehind joins the expired round that a newcomer has found, since no other lease
-// is free, unless that is closed: then the newcomer's own round stands, and queues.
-func (s *sharing) joinBehind(ctx context.Context, c choice) (*Lease, error) {
+// joinBehind joins the expired round that a newcomer is behind, since no other lease is
+// free. Nil: that round is closed, so the newcomer's own round stands, and queues.
+func (s *sharedAcquire) joinBehind(ctx context.Context, c choice) (*Lease, error) {
 	failpoint("round-none-free")
 	var joined *choice
 	err := s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
@@ -175,9 +176,9 @@ func (s *sharing) joinBehind(ctx context.Context, c choice) (*Lease, error) {
 	return s.joined(*joined), nil
 }
 
-// revive renews a round without live users before it counts as joined: its last
-// user left it to linger, or was killed. Nil: its lease has ended.
-func (s *sharing) revive(ctx context.Context, c choice) (*Lease, error) {
+// revive joins a round without live users, whose last user left it to linger or was killed,
+// and renews it first. Nil: its lease has ended.
+func (s *sharedAcquire) revive(ctx context.Context, c choice) (*Lease, error) {
 	failpoint("round-revived")
 	u := &sharedUse{sharedLease: s.sharedLease, use: c.use, round: c.round}
 	renewing, cancel := context.WithTimeout(ctx, ReleaseTimeout)
@@ -191,7 +192,7 @@ func (s *sharing) revive(ctx context.Context, c choice) (*Lease, error) {
 		switch {
 		case r == nil:
 			return errRecordRemoved
-		case lost: // to be settled, as a round whose users are dead: by this process, which chooses anew
+		case lost: // this process settles it when it chooses anew
 			r.State = lockfile.RoundReleasing
 			return tx.End(c.use)
 		case err != nil:
@@ -213,8 +214,8 @@ func (s *sharing) revive(ctx context.Context, c choice) (*Lease, error) {
 	return s.joined(c), nil
 }
 
-// noticeVersionOne says what a version-1 proxy cannot do for a shared lease.
-func (s *sharing) noticeVersionOne(r lockfile.Round) {
+// noticeVersionOne tells the user that no lease of a version-1 proxy lingers.
+func (s *sharedAcquire) noticeVersionOne(r lockfile.Round) {
 	if s.asked.Linger > 0 && !renews(r) {
 		s.h.report.Notef("--linger: the proxy speaks version 1, whose leases do not end by themselves: the last user gives the lease back at once")
 	}

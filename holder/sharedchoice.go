@@ -25,8 +25,8 @@ const (
 	settleRound             // its users are dead, and left something to do
 )
 
-// chooseIn decides by the record what a newcomer does. It changes nothing but to
-// forget dead users.
+// chooseIn decides by the record what a newcomer does. It changes nothing, except that it
+// forgets dead users.
 func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 	var newest *lockfile.Round
 	for i := range tx.Rounds {
@@ -63,7 +63,7 @@ func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 	return choice{do: reviveRound, round: *newest}, nil
 }
 
-// conflict says what a newcomer wants otherwise than a round has it.
+// conflict returns an error that names what a newcomer wants and a round has otherwise.
 func (l sharedLease) conflict(r lockfile.Round) error {
 	const how = "shared lease %q: its round %s, and this command wants %s: take another NAME, or the same value"
 	switch w := l.wanted; {
@@ -77,8 +77,7 @@ func (l sharedLease) conflict(r lockfile.Round) error {
 	return nil
 }
 
-// describeCount says how much a round is for. One is what a pool of names takes
-// not to be said.
+// describeCount says how much a round takes. A request without a count takes one.
 func describeCount(r lockfile.Round) string {
 	if r.Items != nil {
 		return fmt.Sprintf("--items %d", *r.Items)

@@ -23,8 +23,7 @@ func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Conte
 	})
 }
 
-// roundKeeper watches over a round for one user, and renews it when that is this user's
-// to do.
+// roundKeeper watches over a round for one user, and renews it when it is that user's turn.
 type roundKeeper struct {
 	*sharedUse
 	seen   lockfile.Round // as last read
@@ -57,13 +56,13 @@ func (k *roundKeeper) run(ctx context.Context, after time.Duration) {
 	}
 }
 
-// look reads the record, and does what is due. It reports whether the lease is lost
-// for good.
+// look reads the record, and renews the round if that is due. done tells whether the lease
+// is lost for good.
 func (k *roundKeeper) look(ctx context.Context) (done bool) {
 	record, err := k.file.Read()
 	if err != nil {
 		k.h.report.Debugf("%v", err)
-		return false // the lease is not worth less
+		return false // the lease lasts all the same
 	}
 	r := record.Round(k.use.Round)
 	if r == nil {
@@ -133,8 +132,8 @@ func (k *roundKeeper) next() time.Duration {
 	return max(pause, least)
 }
 
-// renewLate renews the round for all its users. A renewal that is overdue is worth
-// finishing when the command has ended, since the next command may be as short.
+// renewLate renews the round for all its users. It goes on when the command has ended, since
+// the next command may be too short to renew, too.
 func (k *roundKeeper) renewLate(ctx context.Context) error {
 	ctx, cancel := boundRelease(ctx, max(sharedConfirm, min(ReleaseTimeout, k.limit()-k.now())))
 	defer cancel()

@@ -19,16 +19,16 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// sharedLease is a shared lease as one command sees it: what tells it from others, and
-// what the command wants of it.
+// sharedLease is a shared lease as one command sees it: its identity, and the command's
+// wishes.
 type sharedLease struct {
 	h      *Holder
 	file   lockfile.Shared
-	boot   string         // that the times of the record count from
-	space  string         // of processes, in which commands share
+	boot   string         // id of the boot that the times of the record count from
+	space  string         // the namespaces in which commands share
 	shown  string         // NAME, as it may be printed
 	asked  Shared         // how this command wants to share
-	wanted lockfile.Round // what a round that it begins would have
+	wanted lockfile.Round // a round that the command would begin
 }
 
 // sharedDir is where the records of shared leases stand.
@@ -57,8 +57,8 @@ func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error
 	return l, nil
 }
 
-// sharedOwner is who holds a shared lease: no job, but this machine under the NAME.
-// The key tells it from the same NAME elsewhere.
+// sharedOwner returns the owner of a shared lease: no job, but this machine and the NAME. The
+// key tells it from the same NAME elsewhere.
 func sharedOwner(shown, key string) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -90,8 +90,8 @@ func (l sharedLease) makeDir() error {
 	return lockfile.MakeDir(l.h.sharedDir())
 }
 
-// toSettle tells whether a round is to be settled: the user who was to take its lease or
-// to give it back is dead, or the lease is over and no user lives.
+// toSettle tells whether a round is to be settled: the user that takes its lease or gives it
+// back is dead, or the lease is over and no user lives.
 func (l sharedLease) toSettle(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 	if r.State == lockfile.RoundAcquiring || r.State == lockfile.RoundReleasing {
 		return !l.file.Alive(r.ID, r.By)
@@ -117,8 +117,8 @@ func givenBack(r *lockfile.Round) bool {
 // handle.
 var errGivenBack = fmt.Errorf("%w: given back through its handle", proxyclient.ErrLost)
 
-// roundLoss is why the lease of a round is lost to its users; nil: it is not, unless its
-// deadline is over.
+// roundLoss returns why the lease of a round is lost to its users, but for the end of its
+// deadline; nil if it is not.
 func roundLoss(r *lockfile.Round) error {
 	switch {
 	case r.Lost != "":
@@ -134,7 +134,7 @@ func renews(r lockfile.Round) bool {
 	return proxyclient.CapabilitiesOf(wireLeases(r.Leases)).Renews()
 }
 
-// describeUse says which use of which lease a command has.
+// describeUse names the use that a command has of a round.
 func describeUse(shown string, r lockfile.Round, n int) string {
 	of := ""
 	if r.Bound > 0 {

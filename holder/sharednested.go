@@ -58,7 +58,7 @@ func (u *nestedUse) keep(ctx context.Context, _ KeepOptions) (kept context.Conte
 	})
 }
 
-// lost says why the lease is no longer this command's.
+// lost returns why the command has lost the lease; nil if it has not.
 func (u *nestedUse) lost() error {
 	record, err := u.file.Read()
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// settleRounds gives back what the dead users of any shared lease have left at a
-// proxy, within a moment. It never fails: what it does not manage, the next round
-// or recover does.
+// settleRounds gives back the leases at a proxy of all rounds of dead users, within
+// settleTime. It never fails: it leaves the others to the next round, or to recover.
 func (h *Holder) settleRounds(ctx context.Context, proxy string) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -31,8 +30,8 @@ func (h *Holder) settleRounds(ctx context.Context, proxy string) {
 	}
 }
 
-// deadRounds returns the NAME of a shared lease and its rounds that nobody uses, as a
-// look without the lock shows them. One that lingers has its time.
+// deadRounds returns the NAME of a shared lease and its rounds that nobody uses, as read
+// without the lock.
 func (h *Holder) deadRounds(file lockfile.Shared) (name string, dead []lockfile.Round) {
 	record, err := file.Read()
 	if err != nil {
@@ -53,7 +52,7 @@ func (h *Holder) sharedOf(file lockfile.Shared) sharedLease {
 	return sharedLease{h: h, file: file, boot: bootID(), space: processSpace()}
 }
 
-// deserted tells whether no user of a round lives, nor is one expected to come.
+// deserted tells whether no user of a round lives, and it does not linger either.
 func (l sharedLease) deserted(record lockfile.SharedRecord, r lockfile.Round) bool {
 	if r.Lingers && record.Boot == l.boot && !l.leaseEnded(&r) {
 		return false
@@ -80,17 +79,17 @@ func (h *Holder) settleRound(ctx context.Context, file lockfile.Shared, id strin
 	return err
 }
 
-// releaseRound is settleRound without a word. It returns what was released, and whether
-// the last user had left it to end by itself.
+// releaseRound is settleRound, and tells the user nothing. It returns the names that were
+// released, and whether the last user had left the round to linger.
 func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id string) (released []string, lingered bool, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	var round *lockfile.Round
 	err = file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if r := tx.Round(id); r != nil && !tx.Live(r, 0) {
-			// From here on nobody joins it. Whoever finds it does the same again.
+			// From here on nobody joins it. After a kill the next one settles it again.
 			r.State, r.By, lingered = lockfile.RoundReleasing, 0, r.Lingers
-			h.endings.notePeak(r)
+			h.endings.mergePeak(r)
 			round = new(*r)
 		}
 		return nil

@@ -52,9 +52,9 @@ func (u *sharedUse) uses() string {
 	return u.asked.Within + "," + own
 }
 
-// sharedConfirm is how long after the grant the first renewal is due, which
-// confirms it, and how long after it has taken over the renewals a user makes
-// its first: the one before may have been in the middle of one.
+// sharedConfirm is when the first renewal is due, which confirms the grant. It is also when
+// a user that has taken over the renewals makes its first: the user before it may have been
+// in the middle of one.
 const sharedConfirm = time.Second
 
 // renew renews a round once, for ttl, and writes down what came of it.
@@ -116,9 +116,9 @@ func (u *sharedUse) leave(ctx context.Context) (released []string, err error) {
 	return released, errors.Join(err, u.removeRound(writing, *round, err))
 }
 
-// giveBackRound gives back the lease of a round that nobody uses, whatever a command has
-// done to its handle. The handle is the round's alone, so what a reacquire has put there
-// is given back, too. If the round has no lease yet, the handle may have a request.
+// giveBackRound gives back the lease of a round that nobody uses, even if a command has
+// changed its handle. The handle is the round's alone, so a lease that a reacquire has put
+// there is given back, too. If the round has no lease yet, the handle may have a request.
 func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released []string, err error) {
 	l := roundLease(h, r, nil)
 	handle, err := OpenHandle(r.Handle)
@@ -128,27 +128,27 @@ func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released 
 	case !safeAgain(l.record):
 		return nil, err
 	case err != nil: // something else is at its path
-		return h.giveBackCleaned(ctx, l.record)
+		return h.giveBackWithoutHandle(ctx, l.record)
 	}
 	notBare := func(r lockfile.Record) bool { return !bareHandle(r) } // else any text may be there
 	return h.giveBackOwn(ctx, handle, notBare, l.record)
 }
 
-// endUse ends the use, unless it is the last one: then it stands until the round's
-// end, the record says what this user is about to do, and the round is returned.
+// endUse ends the use, unless it is the last one. The last use stands until the round's end:
+// the record says what this user is about to do, and the round is returned.
 func (u *sharedUse) endUse(ctx context.Context) (round *lockfile.Round, err error) {
 	err = u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		u.ended = true
 		r := tx.Round(u.use.Round)
 		if r != nil {
-			u.h.endings.notePeak(r)
+			u.h.endings.mergePeak(r)
 		}
 		if r == nil || tx.Live(r, u.use.N) {
 			return tx.End(u.use)
 		}
 		r.By, r.State = u.use.N, lockfile.RoundReleasing
 		if u.asked.Linger > 0 && renews(*r) && !u.leaseEnded(r) && !r.Expired(u.now()) {
-			// Whatever becomes of the renewal, the lease lasts until then.
+			// The lease lasts until then even if the renewal fails.
 			r.State, r.Deadline = lockfile.RoundRenewing, min(r.Deadline, u.now()+u.asked.Linger)
 		}
 		round = new(*r)
@@ -157,8 +157,8 @@ func (u *sharedUse) endUse(ctx context.Context) (round *lockfile.Round, err erro
 	return round, err
 }
 
-// leaveLingering renews the lease once more, and leaves it to end. If the proxy does
-// not renew it, the lease is to be given back, as the record then says.
+// leaveLingering renews the lease once more, and leaves it to end by itself. If the renewal
+// fails, the record says that this user gives the lease back.
 func (u *sharedUse) leaveLingering(ctx context.Context, round lockfile.Round) error {
 	failed := u.renew(ctx, round, u.asked.Linger)
 	ctx, done := writeContext(ctx)
@@ -178,8 +178,8 @@ func (u *sharedUse) leaveLingering(ctx context.Context, round lockfile.Round) er
 	}))
 }
 
-// removeRound ends the use, and removes the round if its lease is given back, or its
-// handle owes it. If the release failed before that, the round stays.
+// removeRound ends the use, and removes the round, unless its release has failed and its
+// handle still holds the lease.
 func (u *sharedUse) removeRound(ctx context.Context, round lockfile.Round, failed error) error {
 	return u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if err := tx.End(u.use); err != nil {

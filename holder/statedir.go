@@ -9,8 +9,7 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// makeStateDir makes the state directory, or says why it cannot be used and where
-// another is set.
+// makeStateDir makes the state directory. The error names the variable that sets another.
 func makeStateDir(dir string) error {
 	if err := lockfile.MakeDir(dir); err != nil {
 		return stateDirError(err)
@@ -22,8 +21,7 @@ func stateDirError(err error) error {
 	return fmt.Errorf("state directory: %w (LEASECTL_STATE_DIR names another)", err)
 }
 
-// checkStateDir reports why what is at the place of the state directory cannot be
-// one. It makes nothing: without a directory there is no state.
+// checkStateDir is makeStateDir if the directory is there. If not, there is no state.
 func checkStateDir(dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil

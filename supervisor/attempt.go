@@ -116,7 +116,7 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 		r.Private = false // the attempt before may have written it
 		r.Replaces = s.replaces
 		if s.lease != nil {
-			s.sayReleased(s.lease.ReleaseCleaned(ctx))
+			s.sayReleased(s.lease.ReleaseIfRemoved(ctx))
 		}
 	}
 	lease, err := s.h.Acquire(ctx, r)
