@@ -148,6 +148,29 @@ func TestReleaseContext(t *testing.T) {
 			defer cancelInner()
 			return ends(t, inner)
 		}, keeperTry},
+		{"the first of two shares", func(t *testing.T, caller context.Context, _ func()) time.Duration {
+			ctx, cancel := releaseContext(caller)
+			defer cancel()
+			share, cancelShare := shareOfTime(ctx, 2)
+			defer cancelShare()
+			return ends(t, share)
+		}, ReleaseTimeout / 2},
+		{"the first of two shares, and the caller has ended", func(t *testing.T, caller context.Context, end func()) time.Duration {
+			end()
+			ctx, cancel := releaseContext(caller)
+			defer cancel()
+			share, cancelShare := shareOfTime(ctx, 2)
+			defer cancelShare()
+			return ends(t, share)
+		}, releaseAfterSignal / 2},
+		{"the first of two shares, and the caller ends meanwhile", func(t *testing.T, caller context.Context, end func()) time.Duration {
+			ctx, cancel := releaseContext(caller)
+			defer cancel()
+			share, cancelShare := shareOfTime(ctx, 2)
+			defer cancelShare()
+			time.AfterFunc(2*time.Second, end)
+			return ends(t, share)
+		}, 2*time.Second + releaseAfterSignal/2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

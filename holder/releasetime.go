@@ -27,10 +27,29 @@ func boundRelease(ctx context.Context, most time.Duration) (context.Context, con
 	if ctx.Value(releasing{}) != nil {
 		return context.WithTimeout(ctx, most)
 	}
-	bounded, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), releasing{}, true), most)
+	return hurried(context.WithValue(context.WithoutCancel(ctx), releasing{}, ctx), ctx, most, releaseAfterSignal)
+}
+
+// shareOfTime returns a context that has the nth part of the time of a release context,
+// also of the time that is left once the caller has ended.
+func shareOfTime(ctx context.Context, n int) (context.Context, context.CancelFunc) {
+	deadline, bounded := ctx.Deadline()
+	if n == 1 || !bounded {
+		return ctx, func() {}
+	}
+	caller, is := ctx.Value(releasing{}).(context.Context)
+	if !is {
+		caller = ctx
+	}
+	return hurried(ctx, caller, time.Until(deadline)/time.Duration(n), releaseAfterSignal/time.Duration(n))
+}
+
+// hurried returns a context that ends after most, or already least after the end of caller.
+func hurried(ctx, caller context.Context, most, least time.Duration) (context.Context, context.CancelFunc) {
+	bounded, cancel := context.WithTimeout(ctx, most)
 	out, end := context.WithCancelCause(bounded)
 	hurry := time.AfterFunc(most, func() { end(context.DeadlineExceeded) })
-	stop := context.AfterFunc(ctx, func() { hurry.Reset(releaseAfterSignal) })
+	stop := context.AfterFunc(caller, func() { hurry.Reset(least) })
 	return out, func() {
 		stop()
 		hurry.Stop()
@@ -39,16 +58,7 @@ func boundRelease(ctx context.Context, most time.Duration) (context.Context, con
 	}
 }
 
-// shareOfTime returns a context that has the nth part of the time of a release context.
-func shareOfTime(ctx context.Context, n int) (context.Context, context.CancelFunc) {
-	deadline, bounded := ctx.Deadline()
-	if n == 1 || !bounded {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, time.Until(deadline)/time.Duration(n))
-}
-
-// releasing marks a release context.
+// releasing marks a release context. Its value is the context of the caller.
 type releasing struct{}
 
 // writeContext returns a context for notes of an operation's result: a proxy that did not
