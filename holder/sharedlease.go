@@ -104,13 +104,17 @@ func (l sharedLease) toSettle(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 func (l sharedLease) leaseEnded(r *lockfile.Round) bool { return r.Over(l.now()) || givenBack(r) }
 
 // givenBack tells whether somebody else gave the lease of a round back through its
-// handle.
+// handle: that is gone, or a reacquire has put another lease there.
 func givenBack(r *lockfile.Round) bool {
 	if r.State != lockfile.RoundHeld {
 		return false
 	}
-	_, err := os.Lstat(r.Handle)
-	return errors.Is(err, fs.ErrNotExist)
+	handle, err := OpenHandle(r.Handle)
+	if err != nil {
+		return false // something else is at its path
+	}
+	now, err := handle.Read()
+	return errors.Is(err, fs.ErrNotExist) || now.RequestID != "" && now.RequestID != r.RequestID
 }
 
 // errGivenBack is why a shared lease is lost that somebody gave back through its
