@@ -146,7 +146,7 @@ func (m *model) uses(l *modelLease) {
 // settles is what is remembered of the last lease of a request.
 func (m *model) settles(r *modelRequest, l Lease, why Reason) {
 	p := m.pools[l.Type]
-	e := EndedLease{Type: l.Type, Owner: l.Owner, Generation: l.Generation, Units: max(1, l.Count), Limit: p.limit,
+	e := EndedLease{Type: l.Type, Owner: l.Owner, Generation: l.Generation, Units: max(l.Count, l.Units), Limit: p.limit,
 		Full: r.full && why == Released, Outcome: r.said}
 	if p.Units > 0 && l.Weighted {
 		e.Units = l.Units

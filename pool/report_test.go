@@ -91,6 +91,26 @@ func TestLimitRises(t *testing.T) {
 	}
 }
 
+// It takes as many units as the limit to raise it, whoever said how many a lease has.
+func TestLimitRisesByUnits(t *testing.T) {
+	for what, ask := range map[string]Ask{
+		"said":     {Count: 10, Weighted: true},
+		"unknown":  {Weighted: true},
+		"wire 2":   {}, // it is what an exec without --count sends
+		"by names": {Count: 10},
+	} {
+		set := with(t, Config{Type: "t", Units: 20, Unknown: 10, Adapt: &Adapt{Start: 10}})
+		if _, err := set.Acquire(0, Request{ID: "a", Type: "t", Ask: ask}); err != nil {
+			t.Fatal(err)
+		}
+		say(t, set, "a", OutcomeOK, true)
+		set.Cancel(0, "a")
+		if st := status(set); st.Limit != 11 {
+			t.Errorf("%s: the limit is %d", what, st.Limit)
+		}
+	}
+}
+
 // A report counts once, and throttled beats ok, also long after the lease has ended,
 // and over restarts.
 func TestReportsCountOnce(t *testing.T) {

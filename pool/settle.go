@@ -15,7 +15,7 @@ func (g *ledger) noteUse(l *lease) {
 func (g *ledger) settle(r *request, l Lease, why Reason) EndedLease {
 	p := r.pool
 	e := EndedLease{
-		Type: p.Type, Owner: r.Owner, Generation: l.Generation, Units: max(l.Count, 1), Limit: p.limit.now(),
+		Type: p.Type, Owner: r.Owner, Generation: l.Generation, Units: max(l.Count, l.Units), Limit: p.limit.now(),
 		Full: r.full && why == Released, Outcome: r.said,
 	}
 	if l.Weighted && p.counted() {
