@@ -83,8 +83,8 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	due, err := k.wait(ctx)
 	stopRenewing()
 	renewals.Wait()
-	if due && err == nil {
-		err = k.giveBack(ctx, record)
+	if due {
+		err = k.giveBack(ctx)
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (k *keeper) stillKept() bool {
 	return k.holds(r)
 }
 
-// wait blocks until the lease is to be given back, which is due, or ended otherwise.
+// wait blocks until the lease is due to be given back, or nothing is left to look after.
 func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 	for {
 		if !k.stillKept() {
@@ -237,14 +237,14 @@ const (
 // giveBack releases the lease, if the handle still holds or owes it. It tries a proxy that
 // does not answer until the lease has ended by itself. A release that failed stays in the
 // handle and in the journal.
-func (k *keeper) giveBack(ctx context.Context, held lockfile.Record) error {
+func (k *keeper) giveBack(ctx context.Context) error {
 	failpoint("keeper-due")
 	bound := keeperNamesOnlyTime
-	if !namesOnly(held.Leases) {
-		bound = max(held.TTL, keeperTry)
+	if !namesOnly(k.record.Leases) {
+		bound = max(k.record.TTL, keeperTry)
 	}
 	end := time.Now().Add(bound)
-	k.beginRelease(ctx, held)
+	k.beginRelease(ctx)
 	failpoint("keeper-in-journal")
 	pause := keeperFirstPause
 	for {
@@ -266,10 +266,10 @@ func (k *keeper) giveBack(ctx context.Context, held lockfile.Record) error {
 
 // beginRelease makes one journal entry for all tries, under the id of the request. If that
 // fails, each try makes an entry of its own.
-func (k *keeper) beginRelease(ctx context.Context, held lockfile.Record) {
+func (k *keeper) beginRelease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, keeperTry)
 	defer cancel()
-	if err := k.h.journal.begin(ctx, intentOf(k.request, lockfile.KindRelease, k.handle, held)); err != nil {
+	if err := k.h.journal.begin(ctx, intentOf(k.request, lockfile.KindRelease, k.handle, k.record)); err != nil {
 		k.h.report.Debugf("%v", err)
 	}
 }

@@ -119,9 +119,7 @@ var errRecordRemoved = errors.New("the record of the shared lease was removed me
 
 // recordRound writes the lease of a round into the record, for all users.
 func (s *sharedAcquire) recordRound(ctx context.Context, c *choice, l *Lease) error {
-	ctx, done := writeContext(ctx)
-	defer done()
-	return s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
+	return s.note(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.round.ID)
 		if r == nil {
 			return errRecordRemoved
@@ -145,9 +143,7 @@ func (s *sharedAcquire) recordRound(ctx context.Context, c *choice, l *Lease) er
 
 // abandon ends a round that got no lease because of err, which it returns.
 func (s *sharedAcquire) abandon(ctx context.Context, c choice, err error) error {
-	ctx, done := writeContext(ctx)
-	defer done()
-	return errors.Join(err, s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
+	return errors.Join(err, s.note(ctx, func(tx *lockfile.SharedTx) error {
 		return errors.Join(tx.End(c.use), tx.Remove(c.round.ID))
 	}))
 }
@@ -180,14 +176,11 @@ func (s *sharedAcquire) joinBehind(ctx context.Context, c choice) (*Lease, error
 // and renews it first. Nil: its lease has ended.
 func (s *sharedAcquire) revive(ctx context.Context, c choice) (*Lease, error) {
 	failpoint("round-revived")
-	u := &sharedUse{sharedLease: s.sharedLease, use: c.use, round: c.round}
 	renewing, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()
-	err := u.renew(renewing, c.round, c.round.Granted)
+	err := s.renew(renewing, c.round, c.round.Granted)
 	lost := errors.Is(err, proxyclient.ErrLost)
-	writing, done := writeContext(ctx)
-	defer done()
-	werr := s.file.Update(writing, func(tx *lockfile.SharedTx) error {
+	werr := s.note(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.round.ID)
 		switch {
 		case r == nil:

@@ -82,6 +82,13 @@ func (l sharedLease) key() string { return filepath.Base(string(l.file)) }
 // now is the time that records count in.
 func (l sharedLease) now() time.Duration { return proxyclient.Now().SinceBoot() }
 
+// note changes the record after a step, even if the step has used up the time of ctx.
+func (l sharedLease) note(ctx context.Context, change func(*lockfile.SharedTx) error) error {
+	ctx, cancel := writeContext(ctx)
+	defer cancel()
+	return l.file.Update(ctx, change)
+}
+
 // makeDir makes the directory of the record, or says why it cannot be used.
 func (l sharedLease) makeDir() error {
 	if err := makeStateDir(l.h.stateDir); err != nil {

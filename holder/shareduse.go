@@ -58,9 +58,9 @@ func (u *sharedUse) uses() string {
 const sharedConfirm = time.Second
 
 // renew renews a round once, for ttl, and writes down what came of it.
-func (u *sharedUse) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
+func (l sharedLease) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
 	failpoint("round-renewal-unsent")
-	client, err := u.h.dialer.dial(ctx, u.h.dialer.proxyOf(r.Proxy))
+	client, err := l.h.dialer.dial(ctx, l.h.dialer.proxyOf(r.Proxy))
 	if err != nil {
 		return err
 	}
@@ -70,9 +70,7 @@ func (u *sharedUse) renew(ctx context.Context, r lockfile.Round, ttl time.Durati
 	if err != nil && !isLost {
 		return err
 	}
-	writing, done := writeContext(ctx)
-	defer done()
-	werr := u.file.Update(writing, func(tx *lockfile.SharedTx) error {
+	werr := l.note(ctx, func(tx *lockfile.SharedTx) error {
 		now := tx.Round(r.ID)
 		switch {
 		case now == nil:
@@ -87,7 +85,7 @@ func (u *sharedUse) renew(ctx context.Context, r lockfile.Round, ttl time.Durati
 	if isLost {
 		return err
 	}
-	u.h.report.Debugf("renewed %s for %s", strings.Join(r.Names(), ", "), leaseapi.Duration(renewal.TTL))
+	l.h.report.Debugf("renewed %s for %s", strings.Join(r.Names(), ", "), leaseapi.Duration(renewal.TTL))
 	return werr
 }
 
@@ -111,9 +109,7 @@ func (u *sharedUse) leave(ctx context.Context) (released []string, err error) {
 	}
 	released, err = u.h.giveBackRound(ctx, *round)
 	failpoint("round-given-back")
-	writing, done := writeContext(ctx)
-	defer done()
-	return released, errors.Join(err, u.removeRound(writing, *round, err))
+	return released, errors.Join(err, u.removeRound(ctx, *round, err))
 }
 
 // giveBackRound gives back the lease of a round that nobody uses, even if a command has
@@ -161,9 +157,7 @@ func (u *sharedUse) endUse(ctx context.Context) (round *lockfile.Round, err erro
 // fails, the record says that this user gives the lease back.
 func (u *sharedUse) leaveLingering(ctx context.Context, round lockfile.Round) error {
 	failed := u.renew(ctx, round, u.asked.Linger)
-	ctx, done := writeContext(ctx)
-	defer done()
-	return errors.Join(failed, u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
+	return errors.Join(failed, u.note(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(u.use.Round)
 		switch {
 		case r == nil:
@@ -181,7 +175,7 @@ func (u *sharedUse) leaveLingering(ctx context.Context, round lockfile.Round) er
 // removeRound ends the use, and removes the round, unless its release has failed and its
 // handle still holds the lease.
 func (u *sharedUse) removeRound(ctx context.Context, round lockfile.Round, failed error) error {
-	return u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
+	return u.note(ctx, func(tx *lockfile.SharedTx) error {
 		if err := tx.End(u.use); err != nil {
 			return err
 		}
