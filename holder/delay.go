@@ -82,7 +82,7 @@ func sameGrant(a, b lockfile.Record) bool {
 // takes at most [ReleaseTimeout].
 func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r lockfile.Record, delay time.Duration) error {
 	if r.State != lockfile.StateHeld {
-		return holdsNone(handle, r)
+		return notHeldError(handle, r)
 	}
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()

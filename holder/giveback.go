@@ -105,7 +105,7 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 // was given back. Releasing a generation again changes nothing. A lease without a
 // generation is left alone: its name may be somebody else's lease now.
 func (h *Holder) stillToGiveBack(r lockfile.Record) bool {
-	return safeAgain(r) && !h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
+	return safeAgain(r) && !h.knownOver(r)
 }
 
 // giveBackOwn is giveBack of the handle into which this process wrote r. If the handle is

@@ -69,9 +69,9 @@ func (h *history) noteGivenBack(ctx context.Context, leases []lockfile.Lease, st
 	}
 }
 
-// gaveBack tells whether all leases of a request are known to be over: given back,
+// allOver tells whether all leases of a request are known to be over: given back,
 // or granted to somebody else since.
-func (h *history) gaveBack(o lockfile.Owed, store string) bool {
+func (h *history) allOver(o lockfile.Owed, store string) bool {
 	for _, l := range o.Leases {
 		if !h.over(l, o, store) {
 			return false

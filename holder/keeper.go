@@ -77,16 +77,22 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	ready()
 	failpoint("keeper-ready")
 
-	renewing, stopRenewing := context.WithCancel(ctx)
-	var renewals sync.WaitGroup
-	renewals.Go(func() { k.keepAlive(renewing, client, record) })
-	due, err := k.wait(ctx)
-	stopRenewing()
-	renewals.Wait()
+	due, err := k.watch(ctx, client)
 	if due {
 		err = k.giveBack(ctx)
 	}
 	return err
+}
+
+// watch is wait, and renews the lease meanwhile.
+func (k *keeper) watch(ctx context.Context, client *proxyclient.Client) (due bool, err error) {
+	renewing, stop := context.WithCancel(ctx)
+	var renewals sync.WaitGroup
+	defer renewals.Wait()
+	defer stop()
+	leases := k.record.Leases
+	renewals.Go(func() { k.keepAlive(renewing, client, leases) })
+	return k.wait(ctx)
 }
 
 // holds tells whether a handle's record holds the keeper's request.
@@ -147,13 +153,13 @@ func (k *keeper) orphaned() bool {
 }
 
 // keepAlive renews the lease until ctx ends or it is lost for good.
-func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lockfile.Record) {
-	if k.ended == nil || namesOnly(r.Leases) {
+func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, leases []lockfile.Lease) {
+	if k.ended == nil || namesOnly(leases) {
 		return
 	}
 	heartbeat := proxyclient.Heartbeat{
 		Client: client,
-		Leases: wireLeases(r.Leases),
+		Leases: wireLeases(leases),
 		OnRenew: func(proxyclient.Renewal) {
 			failpoint("keeper-renewed")
 			k.wake()

@@ -39,7 +39,7 @@ type Lease struct {
 // part is one command's part in a lease that several hold.
 type part interface {
 	keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func())
-	leave(ctx context.Context) (released []string, err error)
+	release(ctx context.Context) (released []string, err error)
 	uses() string
 }
 
@@ -168,7 +168,7 @@ func (l *Lease) confirm(ctx context.Context) error {
 // it ends this process's use, and the last user gives the lease back.
 func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
-		return l.part.leave(ctx)
+		return l.part.release(ctx)
 	}
 	return l.h.giveBackOwn(ctx, l.handle, l.isToGiveBack, l.record)
 }

@@ -55,8 +55,8 @@ func owes(r lockfile.Record, request string) bool {
 	return slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return o.RequestID == request })
 }
 
-// holdsNone is the error about a handle that holds no lease.
-func holdsNone(handle lockfile.Handle, r lockfile.Record) error {
+// notHeldError is the error about a handle that holds no lease.
+func notHeldError(handle lockfile.Handle, r lockfile.Record) error {
 	if r.State == lockfile.StateQueued {
 		return fmt.Errorf("handle %s holds no lease yet: it waits for one: try again when it has one", handle.Path())
 	}
@@ -85,8 +85,12 @@ func Holds(r lockfile.Record, l leaseapi.Lease) bool {
 // releasedElsewhere tells whether all that a handle holds was given back without
 // it: by its names, a copy or a list.
 func (h *Holder) releasedElsewhere(r lockfile.Record) bool {
-	return r.State == lockfile.StateHeld && len(r.Owed) == 0 && r.RequestID != "" &&
-		h.history.gaveBack(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
+	return r.State == lockfile.StateHeld && len(r.Owed) == 0 && r.RequestID != "" && h.knownOver(r)
+}
+
+// knownOver tells whether this machine knows that all leases of a record are over.
+func (h *Holder) knownOver(r lockfile.Record) bool {
+	return h.history.allOver(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
 }
 
 // releaseRequest returns the release of something owed: by generations if it has any; by

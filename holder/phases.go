@@ -54,26 +54,34 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lease{h: h, handle: r.Handle, client: client, private: r.Private, around: r.Around, kind: lockfile.KindExec, record: lockfile.Record{
+	l := &Lease{
+		h: h, handle: r.Handle, client: client, private: r.Private, around: r.Around,
+		kind: lockfile.KindExec, record: h.queuedRecord(r, name),
+	}
+	if r.Outlives {
+		l.kind = lockfile.KindAcquire
+	}
+	h.settleDead(ctx, name)
+	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle, l.record))
+}
+
+// queuedRecord returns the record of a handle with a request to the named proxy.
+func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
+	record := lockfile.Record{
 		State:      lockfile.StateQueued,
 		RequestID:  rand.Text(),
 		Owner:      h.ownerOf(r.owner),
 		Type:       r.Type,
 		Count:      r.Count,
-		HasItems:   r.Items != nil,
 		Key:        r.Key,
-		Proxy:      name,
+		Proxy:      proxy,
 		TTL:        r.TTL,
 		SharedList: string(r.SharedList),
-	}}
+	}
 	if r.Items != nil {
-		l.record.Items = *r.Items
+		record.HasItems, record.Items = true, *r.Items
 	}
-	h.settleDead(ctx, name)
-	if r.Outlives {
-		l.kind = lockfile.KindAcquire
-	}
-	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle, l.record))
+	return record
 }
 
 // enqueueInHandle writes the request into the handle, and gives back the leases that the

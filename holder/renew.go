@@ -13,7 +13,7 @@ import (
 // It takes at most [ReleaseTimeout]. It is [errors.ErrUnsupported] with a version-1
 // proxy.
 func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ttl time.Duration) (time.Duration, error) {
-	if err := acquiredInto(handle, r, "renew"); err != nil {
+	if err := checkAcquired(handle, r, "renew"); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
@@ -29,14 +29,14 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 	return renewal.TTL, nil
 }
 
-// acquiredInto refuses a handle that holds no lease which was acquired into it; verb is
+// checkAcquired refuses a handle that holds no lease which was acquired into it; verb is
 // what somebody wants to do to that.
-func acquiredInto(handle lockfile.Handle, r lockfile.Record, verb string) error {
+func checkAcquired(handle lockfile.Handle, r lockfile.Record, verb string) error {
 	switch {
 	case r.State == "":
 		return fmt.Errorf("handle %s is gone: there is no lease to %s: acquire one", handle.Path(), verb)
 	case r.State != lockfile.StateHeld:
-		return holdsNone(handle, r)
+		return notHeldError(handle, r)
 	case bareHandle(r):
 		return fmt.Errorf("handle %s has names and nothing else, as a copy has: %s the handle that acquire wrote", handle.Path(), verb)
 	}

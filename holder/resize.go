@@ -27,7 +27,7 @@ func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (u
 	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if err := resizable(handle, tx.Record); err != nil {
+		if err := checkResizable(handle, tx.Record); err != nil {
 			return err
 		}
 		client, err := h.dialer.dialRecorded(ctx, tx.Record)
@@ -43,9 +43,9 @@ func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (u
 	return units, nil
 }
 
-// resizable refuses handles that hold no single lease with a generation.
-func resizable(handle lockfile.Handle, r lockfile.Record) error {
-	if err := acquiredInto(handle, r, "resize"); err != nil {
+// checkResizable refuses handles that hold no single lease with a generation.
+func checkResizable(handle lockfile.Handle, r lockfile.Record) error {
+	if err := checkAcquired(handle, r, "resize"); err != nil {
 		return err
 	}
 	if len(r.Leases) != 1 {

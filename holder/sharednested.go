@@ -45,7 +45,7 @@ type nestedUse struct {
 
 func (u *nestedUse) uses() string { return u.asked.Within }
 
-func (u *nestedUse) leave(context.Context) ([]string, error) { return nil, nil }
+func (u *nestedUse) release(context.Context) ([]string, error) { return nil, nil }
 
 func (u *nestedUse) keep(ctx context.Context, _ KeepOptions) (kept context.Context, stop func()) {
 	return keepWith(ctx, sharedWatch, func(ctx context.Context, lose func(error)) {

@@ -89,9 +89,9 @@ func (l sharedLease) renew(ctx context.Context, r lockfile.Round, ttl time.Durat
 	return werr
 }
 
-// leave implements [part]: it ends the use. The last user gives the lease back, or
+// release implements [part]: it ends the use. The last user gives the lease back, or
 // leaves it to linger.
-func (u *sharedUse) leave(ctx context.Context) (released []string, err error) {
+func (u *sharedUse) release(ctx context.Context) (released []string, err error) {
 	if u.ended {
 		return nil, nil
 	}
