@@ -162,10 +162,10 @@ func (l *Lease) confirm(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the lease back, and returns the names that were released: none if the lease
-// was given back before. A handle that is gone or cannot be read does not keep it from
-// that. It takes at most [ReleaseTimeout]; the end of ctx leaves it 3 s. Of a shared lease
-// it ends this process's use, and the last user gives the lease back.
+// Release gives the lease back, even if the handle is gone or cannot be read, and returns
+// the names that were released: none if the lease was given back before. It takes at most
+// [ReleaseTimeout]; the end of ctx leaves it 3 s. Of a shared lease it ends this process's
+// use, and the last user gives the lease back.
 func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.release(ctx)

@@ -37,7 +37,7 @@ func (h *Holder) Named(names []string) Named {
 // be written, so that a released entry would stay, unless all entries have generations:
 // releasing those again does nothing.
 func (h *Holder) Listed(ctx context.Context, list lockfile.List) (Named, error) {
-	unwritable := CanList(ctx, list)
+	unwritable := checkList(ctx, list)
 	grants, written, err := list.Read()
 	switch {
 	case unwritable != nil && (err != nil || len(grants) == 0 || slices.ContainsFunc(grants, namesOnlyGrant)):

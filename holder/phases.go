@@ -46,7 +46,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		if string(r.SharedList) == r.Handle.Path() {
 			return nil, invalidf("--handle %q: that is the list of the names of all handles: choose another file", r.Handle.Path())
 		}
-		if err := CanList(ctx, r.SharedList); err != nil {
+		if err := checkList(ctx, r.SharedList); err != nil {
 			return nil, err
 		}
 	}
