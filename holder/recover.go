@@ -101,6 +101,7 @@ func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error
 	return r.forgetOwed(ctx, handle, dead, func(o lockfile.Owed) bool { return all || o.RequestID == in.Request })
 }
 
+// addAction adds how an entry was settled.
 func (r *recovery) addAction(in lockfile.Intent, done settlement, result Result) {
 	act := Action{
 		Result: result, ID: in.ID, Handle: in.Handle, Type: in.Type, Count: in.Count,

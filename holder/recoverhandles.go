@@ -81,25 +81,23 @@ func (r *recovery) settleOwed(ctx context.Context, handle lockfile.Handle, recor
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	var done settlement
-	var owed []lockfile.Owed
+	var owed, left []lockfile.Owed
 	err := handle.Update(ctx, func(tx *lockfile.Tx) (err error) {
 		if tx.State != lockfile.StateReleasing {
 			return nil // somebody was faster
 		}
-		owed = owedBy(tx.Record)
+		owed = tx.Owed
 		done, err = r.releaseCertain(ctx, tx, true)
-		if done.unconfirmed {
-			owed = tx.Owed
-		}
+		left = tx.Owed
 		return err
 	})
-	if err == nil && !done.unconfirmed {
+	switch {
+	case done.unconfirmed:
+		record.Owed = left
+	case err == nil:
 		r.h.tidyAfter(owed)
 	}
 	r.noteOutage(proxy, err)
-	if done.unconfirmed {
-		record.Owed = owed // those that are left
-	}
 	if act := handleAction(handle, record, done, err); act.Result != "" && !r.listed(handle) {
 		r.actions = append(r.actions, act)
 	}
