@@ -19,6 +19,9 @@ import (
 // the end of Wait leasectl's is asked about it, too, and is sent it again if it answers
 // the question but not the request.
 //
+// With a list of servers, a first request is asked about after a second. If the server that
+// has it is silent, and another one leads, the request is sent to that.
+//
 // Errors, each of which may be [ErrUnconfirmed] as well, are
 //
 //   - [ErrUnknownType], [ErrEnded], [ErrOlder], [ErrRemoved], [ErrSuperseded], a

@@ -19,6 +19,7 @@ type group struct {
 	leader string            // host; empty: none leads
 	names  string            // URL that the others name as the leader's
 	mute   bool              // the others do not say that they stood by
+	silent string            // host: it takes requests, and answers none
 	stores map[string]string // ids, by host; else all have one
 	asked  []string          // hosts, in the order of the calls
 	backup http.Handler      // of the leader's backups
@@ -51,8 +52,12 @@ func (g *group) hosts() []string {
 func (g *group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	g.asked = append(g.asked, r.Host)
-	leads, names, store, mute := r.Host == g.leader, g.names, g.stores[r.Host], g.mute
+	leads, names, store, mute, silent := r.Host == g.leader, g.names, g.stores[r.Host], g.mute, r.Host == g.silent
 	g.mu.Unlock()
+	if silent {
+		<-r.Context().Done()
+		return
+	}
 	if store == "" {
 		store = "ONE"
 	}
@@ -219,6 +224,42 @@ func TestElection(t *testing.T) {
 		g.freeAfter(50*time.Second, "a")
 		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
 		want(t, err)
+	})
+}
+
+// The first server of a list may take a request and not answer. The request is made again at
+// the one that answers in its place, long before a single server is asked about its silence.
+func TestAcquireFromAListWithASilentServer(t *testing.T) {
+	bubble(t, "the first", func(t *testing.T) {
+		c, g := newGroup(t, "b.test")
+		g.silent = "a.test"
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err)
+		if took := time.Since(start); took != askEarly+quickTime || g.granted["id"] != 1 {
+			t.Errorf("took %v, granted %d times", took, g.granted["id"])
+		}
+	})
+	bubble(t, "the first, and another has yet to take over", func(t *testing.T) {
+		c, g := newGroup(t, "")
+		g.silent = "a.test"
+		time.AfterFunc(8*time.Second, func() { g.lead("c.test") })
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err)
+		if took := time.Since(start); took > 8*time.Second+quickTime+electionPause {
+			t.Errorf("took %v", took)
+		}
+	})
+	bubble(t, "none: one that waits keeps its connection", func(t *testing.T) {
+		c, g := newGroup(t, "a.test")
+		g.ours.free = nil
+		g.freeAfter(20*time.Second, "a")
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err)
+		if len(g.acquires) != 1 {
+			t.Errorf("sent %d times", len(g.acquires))
+		}
 	})
 }
 

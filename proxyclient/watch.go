@@ -18,10 +18,10 @@ const (
 	// askAgain is the longest pause between two questions to a proxy of version 1:
 	// what looks like one may be a gateway that does not find the proxy for now.
 	askAgain = 10 * time.Minute
-	// askInTrouble is when an attempt that follows failures is asked about, where
-	// the proxy recognises it: it may be in its queue, and be answered only after
-	// the next failure.
-	askInTrouble = time.Second
+	// askEarly is when an attempt is asked about that follows failures, where the proxy
+	// recognises it: it may be in its queue, and be answered only after the next failure;
+	// and one at a server of a list, since another one answers if this is silent.
+	askEarly = time.Second
 	// lateAfter is how long after the end of the wait a proxy that recognises the
 	// request is asked about it: there is time for that within answerTime.
 	lateAfter = answerTime / 2
@@ -73,12 +73,20 @@ func (a *acquisition) send(ctx context.Context) outcome {
 // ends.
 func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc) {
 	_, troubled := a.patience.troubled()
+	server, _ := a.client.servers.ask()
 	switch begun := Now(); {
 	case a.client.known().NamesOnly(): // it is waited for
+	case !a.recognised() && a.client.servers.several():
+		a.unwatch = After(ctx, askEarly, func(ctx context.Context) {
+			a.askForPlace(ctx, cut, server)
+			if Sleep(ctx, askAfter-askEarly) == nil {
+				a.ask(ctx, cut, begun)
+			}
+		})
 	case !a.recognised():
 		a.unwatch = After(ctx, askAfter, func(ctx context.Context) { a.ask(ctx, cut, begun) })
 	case troubled: // without trouble such an attempt ends by itself
-		a.unwatch = After(ctx, askInTrouble, func(ctx context.Context) { a.askForPlace(ctx, cut) })
+		a.unwatch = After(ctx, askEarly, func(ctx context.Context) { a.askForPlace(ctx, cut, server) })
 	}
 }
 
@@ -111,14 +119,17 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc, begu
 	}
 }
 
-// askForPlace asks once for the place in the queue of an attempt that follows failures,
-// and cuts the attempt short if the proxy has gone.
-func (a *acquisition) askForPlace(ctx context.Context, cut context.CancelCauseFunc) {
+// askForPlace asks once for the place in the queue of an attempt at a server, and cuts the
+// attempt short if the proxy has gone, or if another server of its list answers, which leads.
+func (a *acquisition) askForPlace(ctx context.Context, cut context.CancelCauseFunc, server int) {
 	r, err := a.client.requestState(ctx, a.request.RequestID, true, &a.patience)
+	answered, _ := a.client.servers.ask()
 	switch {
 	case ctx.Err() != nil:
 	case a.patience.exhausted():
 		cut(errGone)
+	case answered != server && (err == nil || errors.Is(err, ErrUnknownRequest)):
+		cut(errUnanswered)
 	case err == nil && (r.State == leaseapi.StateQueued || r.State == leaseapi.StateJoined):
 		place := r.Queued()
 		a.queued(&place)
