@@ -43,12 +43,10 @@ func (g Grant) Is(o Grant) bool {
 	return g.RequestID != "" && g.RequestID == o.RequestID
 }
 
-// before reports whether g was granted before o, a grant of the same name and store.
+// before reports whether generations say that g was granted before o, a grant of the
+// same name and store. Times say nothing: the clock may have been set back in between.
 func (g Grant) before(o Grant) bool {
-	if g.Generation != 0 && o.Generation != 0 {
-		return g.Generation < o.Generation
-	}
-	return g.At.Before(o.At)
+	return g.Generation != 0 && g.Generation < o.Generation
 }
 
 // mayBe reports whether g and o can be of one grant, by what is known of both.

@@ -23,8 +23,8 @@ func grantOf(name, store string, n int) Grant {
 	}
 }
 
-// The newest grant of a name at a store is remembered, whichever was written last,
-// and that it was given back; what is said of an earlier one changes nothing.
+// The newest grant of a name at a store is remembered, by its generation, whichever was
+// written last, and that it was given back; what is said of an earlier one changes nothing.
 func TestHistory(t *testing.T) {
 	h := historyIn(t)
 	of := func(name string, want ...Grant) {
@@ -57,15 +57,17 @@ func TestHistory(t *testing.T) {
 	ok(t, h.NoteGivenBack(t.Context(), []Grant{grantOf("a", "s", 2)}))
 	of("a", grantOf("a", "s", 3), grantOf("a", "other", 1))
 
-	// A proxy of version 1 gives no generations: the request tells its grants apart.
+	// A proxy of version 1 gives no generations: the request tells its grants apart, and
+	// the last line is the newest, also when the clock was set back before it.
 	v1 := func(n int) Grant { g := grantOf("b", "s", n); g.Generation = 0; return g }
 	ok(t, h.Add(t.Context(), []Grant{v1(2)}))
-	ok(t, h.Add(t.Context(), []Grant{v1(1)}))
-	ok(t, h.NoteGivenBack(t.Context(), []Grant{v1(1)}))
-	of("b", v1(2))
-	given = v1(2)
-	given.GivenBack = historyAt
 	ok(t, h.NoteGivenBack(t.Context(), []Grant{v1(2)}))
+	ok(t, h.Add(t.Context(), []Grant{v1(1)}))
+	ok(t, h.NoteGivenBack(t.Context(), []Grant{v1(2)}))
+	of("b", v1(1))
+	given = v1(1)
+	given.GivenBack = historyAt
+	ok(t, h.NoteGivenBack(t.Context(), []Grant{v1(1)}))
 	of("b", given)
 
 	all, err := h.All()
