@@ -63,7 +63,8 @@ type ResumeRequest struct {
 type PauseReply struct {
 	Type   string    `json:"type"`
 	Reason string    `json:"reason,omitempty"`
-	Since  time.Time `json:"since,omitzero"`
+	For    Duration  `json:"for,omitempty"`
+	Since  time.Time `json:"since,omitzero"` // the same, by the server's clock
 }
 
 // BreakReply is the answer 200 to a break.

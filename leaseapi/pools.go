@@ -40,7 +40,8 @@ type Pool struct {
 	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
 	NextGrantAt   time.Time   `json:"next_grant_at,omitzero"`   // the same, by the server's clock
 	Paused        string      `json:"paused,omitempty"`         // why an operator has stopped the pool; empty: nobody has
-	PausedSince   time.Time   `json:"paused_since,omitzero"`
+	PausedFor     Duration    `json:"paused_for,omitempty"`
+	PausedSince   time.Time   `json:"paused_since,omitzero"` // the same, by the server's clock
 	Leases        []PoolLease `json:"leases"`
 	// Waiters are in the order of the queue, and then those that Following counts: the
 	// first 1,000 of all.

@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -68,7 +66,7 @@ func (a *app) resume(ctx context.Context, typ string) error {
 		case reply.Since.IsZero():
 			a.Notef("%s was not paused", typ)
 		default:
-			a.Notef("resumed %s: it was paused for %s (%s)", typ, leaseapi.Duration(time.Since(reply.Since).Round(time.Second)), reply.Reason)
+			a.Notef("resumed %s: it was paused for %s (%s)", typ, age(reply.For), reply.Reason)
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -72,4 +73,25 @@ func TestStatusOfAListWithASilentServer(t *testing.T) {
 		}
 		return time.Since(begun)
 	})
+}
+
+// How long a pool is paused is the server's to say: its clock differs from ours.
+func TestPausedForByTheServersClock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	ahead := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		since := time.Now().Add(10 * time.Minute).UTC().Format(time.RFC3339)
+		if r.Method == http.MethodPost {
+			fmt.Fprintf(rw, `{"type": "install", "reason": "throttled", "for": "7s", "since": %q}`, since)
+			return
+		}
+		fmt.Fprintf(rw, `{"pools": [{"type": "install", "paused": "throttled", "paused_for": "7s", "paused_since": %q}]}`, since)
+	}))
+	t.Cleanup(ahead.Close)
+	for want, args := range map[string][]string{"install  7s ": {"status"}, "it was paused for 7s (throttled)": {"resume", "install"}} {
+		text, err := w.command(append(args, "--proxy", ahead.URL)...).CombinedOutput()
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%v: %v: %s", args, err, text)
+		}
+	}
 }

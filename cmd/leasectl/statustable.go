@@ -64,7 +64,7 @@ func waiting(p leaseapi.Pool) string {
 func pausedRows(pools []leaseapi.Pool) (rows []string) {
 	for _, p := range pools {
 		if p.Paused != "" {
-			rows = append(rows, row(p.Type, age(leaseapi.Duration(time.Since(p.PausedSince))), p.Paused))
+			rows = append(rows, row(p.Type, age(p.PausedFor), p.Paused))
 		}
 	}
 	return rows
