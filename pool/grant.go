@@ -184,10 +184,10 @@ func (g *ledger) end(l *lease, why Reason) {
 		return
 	}
 	r.removeLease(l)
-	r.lost = r.lost || why != Released
+	r.lost = r.lost || why != Released || l.Broken != ""
 	if len(r.leases) == 0 {
 		delete(g.requests, r.ID)
-		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired, Lease: g.settle(r, l.Lease, why)})
+		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired, Lease: g.settle(r, l.Lease)})
 		g.conclude(r)
 	}
 }

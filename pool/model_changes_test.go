@@ -252,10 +252,10 @@ func (m *model) applyDone(c Change) {
 	m.drop(p, l.Key)
 	if r := l.request; r != nil {
 		r.leases = slices.DeleteFunc(r.leases, func(other *modelLease) bool { return other == l })
-		r.lost = r.lost || c.Reason != Released
+		r.lost = r.lost || c.Reason != Released || l.Broken != ""
 		if len(r.leases) == 0 {
 			delete(m.requests, r.ID)
-			m.settles(r, l.Lease, c.Reason)
+			m.settles(r, l.Lease)
 			m.conclude(r)
 		}
 	}

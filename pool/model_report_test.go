@@ -144,10 +144,10 @@ func (m *model) uses(l *modelLease) {
 }
 
 // settles is what is remembered of the last lease of a request.
-func (m *model) settles(r *modelRequest, l Lease, why Reason) {
+func (m *model) settles(r *modelRequest, l Lease) {
 	p := m.pools[l.Type]
 	e := EndedLease{Type: l.Type, Owner: l.Owner, Generation: l.Generation, Units: max(l.Count, l.Units), Limit: p.limit,
-		Full: r.full && why == Released, Outcome: r.said}
+		Full: r.full && !r.lost, Outcome: r.said}
 	if p.Units > 0 && l.Weighted {
 		e.Units = l.Units
 	}

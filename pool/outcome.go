@@ -61,7 +61,7 @@ type EndedLease struct {
 	Generation  uint64
 	Units       int
 	Limit       int     // of the pool when the lease ended
-	Full        bool    // it was released, and ended while the pool was in full use
+	Full        bool    // it was released, unbroken, and ended while the pool was in full use
 	Outcome     Outcome // what was said of it so far
 }
 

@@ -310,7 +310,7 @@ type request struct {
 	followers   queue    // those that have it as their leader
 	activeCount int      // of it and them, while it stands in the queue
 	result      Result   // of its run, for them
-	lost        bool     // a lease of it ended without a release, or was broken before: its result does not count
+	lost        bool     // a lease of it ended without a release, or was broken before: neither its result nor a word of ok counts
 
 	said Outcome // of its leases, so far
 	full bool    // one of them has ended while the pool was in full use

@@ -44,7 +44,6 @@ func (s *Set) Finish(now time.Duration, ref Ref, result Result) Reason {
 	s.Advance(now)
 	if sl := s.slots[ref.Name]; sl != nil && sl.lease != nil && ref.matches(sl.lease.Lease) && sl.lease.request != nil {
 		sl.lease.request.result = result
-		sl.lease.request.lost = sl.lease.request.lost || sl.lease.Broken != ""
 	}
 	return s.Release(now, ref, 0)
 }

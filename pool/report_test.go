@@ -111,6 +111,26 @@ func TestLimitRisesByUnits(t *testing.T) {
 	}
 }
 
+// A lease that was broken moves no limit, even if its holder releases it and says ok, nor
+// does a request of which one lease ended otherwise than by a release.
+func TestLimitStaysAfterABreak(t *testing.T) {
+	ended := func(what string, act func(set *Set)) {
+		t.Helper()
+		set := adaptive(t)
+		if _, err := set.Acquire(0, Request{ID: "a", Type: "t", Ask: Ask{Count: 4}}); err != nil {
+			t.Fatal(err)
+		}
+		say(t, set, "a", OutcomeOK, true)
+		act(set)
+		set.Cancel(0, "a")
+		if r := set.Snapshot().Reports[0]; r.OK != 0 || r.Limit > 4 || r.Tally[0] != (Tally{4, 1, 0}) {
+			t.Errorf("%s: reported is %+v", what, r)
+		}
+	}
+	ended("broken", func(set *Set) { set.Break(0, "t-3", Act{Reason: "stuck"}, false) })
+	ended("broken at once", func(set *Set) { set.Break(0, "t-0", Act{Reason: "stuck"}, true) })
+}
+
 // A report counts once, and throttled beats ok, also long after the lease has ended,
 // and over restarts.
 func TestReportsCountOnce(t *testing.T) {

@@ -12,11 +12,11 @@ func (g *ledger) noteUse(l *lease) {
 
 // settle returns what is remembered of the last lease of r, which has ended, and
 // counts it if it was said to be ok.
-func (g *ledger) settle(r *request, l Lease, why Reason) EndedLease {
+func (g *ledger) settle(r *request, l Lease) EndedLease {
 	p := r.pool
 	e := EndedLease{
 		Type: p.Type, Owner: r.Owner, Generation: l.Generation, Units: max(l.Count, l.Units), Limit: p.limit.now(),
-		Full: r.full && why == Released, Outcome: r.said,
+		Full: r.full && !r.lost, Outcome: r.said,
 	}
 	if l.Weighted && p.counted() {
 		e.Units = l.Units

@@ -337,7 +337,7 @@ func (m *sim) finish(ref Ref, result Result) {
 		want = Other
 	default:
 		if r := n.lease.request; r != nil {
-			r.result, r.lost = result, r.lost || n.lease.Broken != ""
+			r.result = result
 		}
 		m.ending[n.lease] = Released
 	}

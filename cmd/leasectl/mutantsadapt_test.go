@@ -26,7 +26,7 @@ var adaptMutants = []mutant{
 	// What counts.
 	{"a lease in an idle pool raises the limit", "pool/settle.go", "full(l.pool.inUse(), l.pool.limit.now())", "true",
 		"./pool", "TestLimitRises", false},
-	{"an expiry raises the limit", "pool/settle.go", "r.full && why == Released", "r.full",
+	{"an expiry raises the limit", "pool/settle.go", "r.full && !r.lost", "r.full",
 		"./pool", "TestLastWord", false},
 	{"who waits hears nothing of a higher limit", "pool/settle.go", "\t\tg.touch(p)\n", "",
 		"./pool", "TestLimitRises", false},

@@ -76,7 +76,7 @@ var poolMutants = []mutant{
 		"./pool", "TestReleaseAllOfAFollowerThatIsTooLarge", false},
 	{"a run that failed passes its result on", "pool/follower.go", "if r.result == 0 || r.lost {", "if r.result == 0 {",
 		"./pool", "TestResultOfSeveralNames", false},
-	{"a broken run passes its result on", "pool/release.go", "sl.lease.request.lost || sl.lease.Broken != \"\"", "sl.lease.request.lost",
+	{"a broken run passes its result on", "pool/grant.go", "why != Released || l.Broken != \"\"", "why != Released",
 		"./pool", "TestPromotion", false},
 	{"followers of a run that failed are forgotten", "pool/follower.go", "\tif r.result == 0 || r.lost {\n\t\tg.promote(r)\n", "\tif r.result == 0 || r.lost {\n",
 		"./pool", "TestPromotion", true},
