@@ -44,8 +44,9 @@ func (c Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// checkAll reports what is wrong with configs, each alone and all together.
-func checkAll(configs []Config) error {
+// Check reports what is wrong with configs, each alone and all together: why [New] and
+// [Set.Reconfigure] would refuse them.
+func Check(configs []Config) error {
 	var errs []error
 	types := make(map[string]bool)
 	pools := make(map[string]string) // by name

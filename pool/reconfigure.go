@@ -20,7 +20,7 @@ import (
 //   - Those that wait for a pool that is gone are dropped with [ErrUnknownType],
 //     and those that want more than there is now with [ErrTooMany].
 func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
-	if err := checkAll(configs); err != nil {
+	if err := Check(configs); err != nil {
 		return err
 	}
 	s.Advance(now)

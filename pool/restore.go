@@ -23,7 +23,7 @@ import (
 // An error says everything that is wrong with configs, or what in the snapshot
 // contradicts itself.
 func New(configs []Config, snapshot Snapshot) (*Set, error) {
-	if err := checkAll(configs); err != nil {
+	if err := Check(configs); err != nil {
 		return nil, err
 	}
 	s := &Set{newLedger(snapshot.Clock, snapshot.Generation)}

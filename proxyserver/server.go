@@ -206,7 +206,7 @@ func (s *Server) SetPools(pools []pool.Config) error {
 	defer s.poolsMu.Unlock()
 	err := s.handler.term().attempt(func(set *pool.Set, now time.Duration) error { return set.Reconfigure(now, pools) })
 	if errors.Is(err, store.ErrNotLeader) {
-		_, err = pool.New(pools, pool.Snapshot{}) // the next term begins with them
+		err = pool.Check(pools) // the next term begins with them
 	}
 	if err != nil {
 		return err

@@ -52,6 +52,10 @@ func (s *settings) read(ctx context.Context, o *serveOptions) error {
 	if len(s.options.Pools) == 0 && o.localOf == "" {
 		return usagef("no pool to serve: name one with --pool TYPE=N or --config FILE")
 	}
+	// A server on etcd would find out only when it leads.
+	if err := pool.Check(s.options.Pools); err != nil {
+		return usagef("--pool and --config: %w", err)
+	}
 	return nil
 }
 
