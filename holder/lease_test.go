@@ -120,6 +120,13 @@ func TestReleaseContext(t *testing.T) {
 			defer cancel()
 			return ends(t, ctx)
 		}, releaseAfterSignal},
+		{"the deadline, if the caller has ended", func(_ *testing.T, caller context.Context, end func()) time.Duration {
+			end()
+			ctx, cancel := releaseContext(caller)
+			defer cancel()
+			deadline, _ := ctx.Deadline() // by which servers of a list get their shares
+			return time.Until(deadline)
+		}, releaseAfterSignal},
 		{"the caller ends meanwhile", func(t *testing.T, caller context.Context, end func()) time.Duration {
 			ctx, cancel := releaseContext(caller)
 			defer cancel()

@@ -27,6 +27,9 @@ func boundRelease(ctx context.Context, most time.Duration) (context.Context, con
 	if ctx.Value(releasing{}) != nil {
 		return context.WithTimeout(ctx, most)
 	}
+	if ctx.Err() != nil {
+		most = min(most, releaseAfterSignal) // also for who shares out the time until the deadline
+	}
 	return hurried(context.WithValue(context.WithoutCancel(ctx), releasing{}, ctx), ctx, most, releaseAfterSignal)
 }
 

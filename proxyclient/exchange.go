@@ -60,6 +60,7 @@ type exchange struct {
 	last     outcome
 	request  *http.Request   // of the attempt
 	trusted  *http.Transport // of the attempt, as the client has it
+	timeout  time.Duration   // of the attempt
 	http     http.Client     // that makes the attempt
 
 	// With several servers:
@@ -77,10 +78,7 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	x := exchange{
 		client: c, call: q, patience: p,
 		sending: sending{ready: c.ready},
-		http:    http.Client{Timeout: q.timeout, CheckRedirect: noRedirects},
-	}
-	if q.receive != nil {
-		x.http.Timeout = 0 // it would be that of the body, too
+		http:    http.Client{CheckRedirect: noRedirects},
 	}
 	req, err := c.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace()), q)
 	if err != nil {
@@ -135,17 +133,32 @@ func (x *exchange) transport() *http.Transport {
 	once := x.trusted.Clone()
 	once.DisableKeepAlives = true
 	if x.call.receive != nil {
-		once.ResponseHeaderTimeout = x.call.timeout
+		once.ResponseHeaderTimeout = x.timeout
 	}
 	return once
+}
+
+// timeoutWithin is how long the next attempt may stay without answer. It leaves the servers
+// of a list that are asked after this one their share of the time that ctx has: a release has
+// 3 s after a signal.
+func (x *exchange) timeoutWithin(ctx context.Context) time.Duration {
+	end, bounded := ctx.Deadline()
+	unasked := len(x.client.servers.bases) - x.asked
+	if !bounded || unasked < 2 || x.call.timeout != quickTime {
+		return x.call.timeout
+	}
+	return min(quickTime, time.Until(end)/time.Duration(unasked))
 }
 
 // begin prepares an attempt.
 func (x *exchange) begin(req *http.Request) error {
 	x.sending.begin()
 	x.last.asked = Now()
-	x.request, x.trusted = req, x.client.current()
+	x.request, x.trusted, x.timeout = req, x.client.current(), x.timeoutWithin(req.Context())
 	x.http.Transport = x.transport()
+	if x.call.receive == nil { // else it would be that of the body, too
+		x.http.Timeout = x.timeout
+	}
 	x.client.show(req)
 	if x.client.servers.several() {
 		if err := x.choose(req); err != nil {
@@ -170,7 +183,7 @@ func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (boo
 func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error) outcome {
 	o := outcome{asked: x.last.asked, sent: x.sending.sent(), heard: resp != nil}
 	if err != nil {
-		o.err = withoutURL(ctx, err, x.call.timeout)
+		o.err = withoutURL(ctx, err, x.timeout)
 	} else {
 		o.answer, o.err = x.read(resp)
 		o.from, o.tokenFile = x.client.name, x.client.tokenFile

@@ -1,7 +1,9 @@
 package proxyclient
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -55,6 +57,7 @@ func (g *group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	leads, names, store, mute, silent := r.Host == g.leader, g.names, g.stores[r.Host], g.mute, r.Host == g.silent
 	g.mu.Unlock()
 	if silent {
+		io.Copy(io.Discard, r.Body) // else the server does not see that the client goes
 		<-r.Context().Done()
 		return
 	}
@@ -259,6 +262,34 @@ func TestAcquireFromAListWithASilentServer(t *testing.T) {
 		want(t, err)
 		if len(g.acquires) != 1 {
 			t.Errorf("sent %d times", len(g.acquires))
+		}
+	})
+}
+
+// A call with little time gives each server of a list its share of it.
+func TestReleaseAtAListWithASilentServer(t *testing.T) {
+	bubble(t, "in 3 s", func(t *testing.T) {
+		c, g := newGroup(t, "c.test")
+		g.silent = "a.test"
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := c.Release(ctx, leaseapi.ReleaseRequest{RequestIDs: []string{"id"}})
+		want(t, err)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+	bubble(t, "with time enough", func(t *testing.T) {
+		c, g := newGroup(t, "c.test")
+		g.silent = "a.test"
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		_, err := c.Release(ctx, leaseapi.ReleaseRequest{RequestIDs: []string{"id"}})
+		want(t, err)
+		if took := time.Since(start); took != quickTime {
+			t.Errorf("took %v", took)
 		}
 	})
 }

@@ -78,6 +78,7 @@ func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc) {
 	case a.client.known().NamesOnly(): // it is waited for
 	case !a.recognised() && a.client.servers.several():
 		a.unwatch = After(ctx, askEarly, func(ctx context.Context) {
+			a.patience.suspect(begun)
 			a.askForPlace(ctx, cut, server)
 			if Sleep(ctx, askAfter-askEarly) == nil {
 				a.ask(ctx, cut, begun)
