@@ -163,11 +163,14 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 			return err
 		}
 	}
-	switch {
+	switch none := len(named.Names()) == 0; {
+	case a.proxy.unset() && none:
+		a.dryRun("dry run: nothing is released")
+		return a.printReleased(nil)
 	case a.proxy.unset():
 		a.dryRun("dry run: it would release %s", strings.Join(named.Names(), ", "))
 		return a.printReleased(nil)
-	case len(named.Names()) == 0:
+	case none:
 		return a.printReleased(nil)
 	case o.detach:
 		return a.printedNone(a.holder.ReleaseNamedDetached(ctx, named, o.delay))
