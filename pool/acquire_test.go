@@ -174,9 +174,12 @@ func TestSameID(t *testing.T) {
 		{ID: "a", Type: "u", Ask: Ask{Count: 2}, Owner: "me"},
 		{ID: "a", Type: "t", Ask: Ask{Count: 1}, Owner: "me"},
 		{ID: "a", Type: "t", Ask: Ask{Count: 2}, Owner: "you"},
+		{ID: "a", Type: "t", Ask: Ask{Count: 2}, Owner: BindOwner("red", "you")},
 	} {
 		refuse(t, set, 2*s, other, ErrConflict)
 	}
+	q.Owner = BindOwner("red", "me") // the server asks for tokens by now
+	must(t, set, 2*s, q, "t-0", "t-1")
 	set.Release(3*s, ref(first[0]), 0)
 	must(t, set, 4*s, q, "t-1") // what is left of the grant
 	set.Release(5*s, ref(first[1]), 0)

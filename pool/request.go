@@ -81,7 +81,8 @@ type Ask struct {
 }
 
 // Request is what an Acquire asks for. A request with a known ID is the same
-// request only if it says the same; TTL and Try may differ.
+// request only if it says the same; TTL and Try may differ, and the token of an Owner
+// if one of the two has none.
 type Request struct {
 	// ID is random, and made once per request: the same ID is the same
 	// request, however often it arrives. The caller chooses the IDs of anonymous
@@ -103,7 +104,7 @@ type Request struct {
 
 // same reports whether q, which has the ID of r, is the same request.
 func (r Request) same(q Request) bool {
-	return r.Type == q.Type && r.Owner == q.Owner && r.Ask == q.Ask
+	return r.Type == q.Type && sameOwner(r.Owner, q.Owner) && r.Ask == q.Ask
 }
 
 // Waiter is a request that is queued, as it outlives a restart. Times are on the
