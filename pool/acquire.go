@@ -84,12 +84,6 @@ func (s *Set) newRequest(q Request) (*request, error) {
 	if err := p.never(r); err != nil {
 		return nil, err
 	}
-	switch {
-	case q.Overcommit && !p.counted():
-		return nil, ErrNamesOvercommit
-	case q.Overcommit && p.Overcommit == 0:
-		return nil, ErrNoOvercommit
-	}
 	return r, nil
 }
 

@@ -156,6 +156,8 @@ func (m *model) promote(r *modelRequest) {
 		m.leaving[first.ID] = ErrUnknownType
 	case first.units > p.capacity():
 		m.leaving[first.ID] = ErrTooMany
+	case first.Overcommit && p.Overcommit == 0:
+		m.leaving[first.ID] = ErrNoOvercommit
 	}
 }
 

@@ -275,6 +275,8 @@ func (m *model) configure(configs []Config) {
 				m.leaving[r.ID] = ErrUnknownType
 			case r.units > p.capacity():
 				m.leaving[r.ID] = ErrTooMany
+			case r.Overcommit && p.Overcommit == 0:
+				m.leaving[r.ID] = ErrNoOvercommit
 			}
 		}
 	}

@@ -163,6 +163,10 @@ func (p *pool) never(r *request) error {
 		return p.tooMany(r.units)
 	case p.leasesFor(r) > MaxCapacity:
 		return fmt.Errorf("%w: %d leases of one unit asked for, and a request gets %d at the most", ErrTooMany, p.leasesFor(r), MaxCapacity)
+	case r.Overcommit && !p.counted():
+		return ErrNamesOvercommit
+	case r.Overcommit && p.Overcommit == 0:
+		return ErrNoOvercommit
 	}
 	return nil
 }

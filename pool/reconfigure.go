@@ -18,7 +18,8 @@ import (
 //   - What was reported of the leases of a pool, and the limit that came of it, stay
 //     if its type is taken out and put back.
 //   - Those that wait for a pool that is gone are dropped with [ErrUnknownType],
-//     and those that want more than there is now with [ErrTooMany].
+//     those that want more than there is now with [ErrTooMany], and those that may
+//     exceed a limit that nobody may exceed any longer with [ErrNoOvercommit].
 func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
 	if err := Check(configs); err != nil {
 		return err

@@ -101,6 +101,27 @@ func TestReconfigureDropsWaiters(t *testing.T) {
 	changed(t, set, "released a", "released b", "released c", "remembered t", "granted two [a b]")
 }
 
+// One that may exceed the limit of a pool that lets nobody exceed it any longer is dropped,
+// as it would be refused: else it would pass a pause, and all who wait.
+func TestReconfigureTakesAwayOvercommit(t *testing.T) {
+	counted := Config{Type: "t", Units: 4, Overcommit: 2}
+	for _, to := range []Config{{Type: "t", Units: 4}, of("t", "a", "b")} {
+		set := with(t, counted)
+		must(t, set, 0, Request{ID: "1", Type: "t", Ask: Ask{Count: 1, Weighted: true, Key: "k"}}, "t-1")
+		must(t, set, 0, Request{ID: "over", Type: "t", Ask: Ask{Count: 1, Weighted: true, Key: "k", Overcommit: true}})
+		set.Pause(0, "t", Act{Reason: "full stop"})
+		mustReconfigure(t, set, 1*s, Config{Type: "t", Units: 3, Overcommit: 1})
+		if _, waiting := set.Busy(); waiting != 1 {
+			t.Errorf("%d wait while there is an overcommit", waiting)
+		}
+		mustReconfigure(t, set, 1*s, to)
+		if held, waiting := set.Busy(); held != 1 || waiting != 0 {
+			t.Errorf("%+v: %d held, %d wait", to, held, waiting)
+		}
+		refuse(t, set, 1*s, Request{ID: "over", Type: "t", Ask: Ask{Count: 1, Weighted: true, Key: "k", Overcommit: true}}, ErrNoOvercommit)
+	}
+}
+
 // One that wants too many no longer holds up those behind it.
 func TestReconfigureUnblocks(t *testing.T) {
 	set := with(t, of("t", "a", "b", "c"))
