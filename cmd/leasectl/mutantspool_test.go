@@ -30,7 +30,7 @@ var poolMutants = []mutant{
 		"./pool", "TestOvercommit", false},
 	{"an overcommit exceeds what the pool allows", "pool/pool.go", "return p.limit.now() + p.Overcommit", "return p.limit.now() + 2*p.Overcommit",
 		"./pool", "TestOvercommit", false},
-	{"names are to be overcommitted", "pool/acquire.go", "case q.Overcommit && !p.counted():", "case q.Overcommit && false:",
+	{"names are to be overcommitted", "pool/pool.go", "case r.Overcommit && !p.counted():", "case r.Overcommit && false:",
 		"./cmd/leasectl", "TestScripts/overcommit", false},
 	{"an overcommit waits for the end of a pause", "pool/ledger.go", "return r.Overcommit || !g.paused(p)", "return !g.paused(p)",
 		"./pool", "TestOvercommit", false},
