@@ -41,7 +41,7 @@
 //
 // The files are in layers, from the top down; a file uses none that is higher.
 //
-//   - server.go, serve.go, and idle.go with gate.go: the life of a process.
+//   - server.go and serve.go: the life of a process, which package idle may end.
 //     election.go begins and ends the terms of a server that shares its store.
 //   - routes.go and handler.go, with a file for each call that has its name (health.go has
 //     /readyz too, pause.go /pools/resume): the HTTP front. It lives as long as the process.

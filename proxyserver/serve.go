@@ -30,18 +30,16 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
-	var gates []*gate
 	for i, l := range listeners {
 		listeners[i] = s.handler.connections.limit(l)
 		if s.idle == nil {
 			continue
 		}
-		g, err := newGate(l, listeners[i], s.idle.connected)
+		counted, err := s.idle.Listener(l, listeners[i])
 		if err != nil {
 			return errors.Join(err, closeAll(listeners), s.Close())
 		}
-		listeners[i] = g
-		gates = append(gates, g)
+		listeners[i] = counted
 	}
 	if s.store == nil && s.election == nil {
 		s.handler.log.Warn("state is in memory only: a restart loses all leases")
@@ -59,7 +57,11 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		})
 	}
 	if s.idle != nil {
-		running.Go(func() { s.stopWhenIdle(ctx, gates, cancel) })
+		running.Go(func() {
+			if s.idle.Wait(ctx, s.handler.log) {
+				cancel()
+			}
+		})
 	}
 
 	failed := s.serveTerms(ctx, &running)
@@ -82,34 +84,6 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, s.endTerm(), s.Close())...)
-}
-
-// stopWhenIdle calls stop when the server has been idle for long enough, and
-// nobody has come while it hid.
-func (s *Server) stopWhenIdle(ctx context.Context, gates []*gate, stop func()) {
-	for s.idle.wait(ctx) {
-		unhide, err := s.hide()
-		if err != nil {
-			s.handler.log.Warn("the server is idle, and cannot stop", "error", err)
-			s.idle.tryAgain()
-			continue
-		}
-		for _, g := range gates {
-			g.look(ctx)
-		}
-		// Clients that were found are counted by now, and so are leases that they
-		// took, even if they have gone again.
-		idle := s.idle.left() <= 0
-		if idle {
-			stop()
-		} else {
-			unhide()
-			s.idle.tryAgain()
-		}
-		for _, g := range gates {
-			g.decide(idle)
-		}
-	}
 }
 
 func closeAll(listeners []net.Listener) error {

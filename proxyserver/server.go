@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/idle"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
@@ -58,6 +59,19 @@ type Options struct {
 	suspended      func() time.Duration // nil: [suspend.Total]; tests suspend the machine with it
 }
 
+// Idle makes a server stop by itself when nobody needs it. A client that connects
+// at that moment is not lost: the server finds it and goes on.
+type Idle struct {
+	// After is how long there must have been no lease, waiter or connection.
+	After time.Duration
+	// Hide makes sure that no new connection can find the server's sockets,
+	// and returns the way to undo that. A client that does not find them waits
+	// until Serve has returned, and starts a server of its own: so Hide takes
+	// the lock that starters hold, which its caller gives back after Serve. After
+	// an error, which is logged, the server goes on.
+	Hide func() (unhide func(), err error)
+}
+
 // Server is a lease proxy: an HTTP front that lives as long as the process, and
 // the term that it answers from. [New] makes one.
 type Server struct {
@@ -65,9 +79,8 @@ type Server struct {
 	http     http.Server
 	store    store.Store    // nil: in memory, or in etcd
 	election store.Election // nil: this server always leads
-	idle     *idleness      // nil: the server does not stop by itself
-	hide     func() (unhide func(), err error)
-	terms    termOptions // of each term
+	idle     *idle.Watch    // nil: the server does not stop by itself
+	terms    termOptions    // of each term
 
 	// Used by New, and then by Serve alone.
 	term *term
@@ -101,8 +114,8 @@ func New(opts Options) (*Server, error) {
 	s.SetTokens(opts.Tokens)
 	s.terms = termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
 	if opts.Idle != nil {
-		s.idle, s.hide = newIdleness(opts.Idle.After), opts.Idle.Hide
-		s.terms.busy = s.idle.setBusy
+		s.idle = idle.New(opts.Idle.After, opts.Idle.Hide)
+		s.terms.busy = s.idle.SetBusy
 	}
 	if s.election != nil {
 		s.setTerm(standbyTerm(s.terms))
@@ -141,7 +154,7 @@ func (s *Server) initHTTP(log *slog.Logger) {
 func (s *Server) connState(c net.Conn, state http.ConnState) {
 	s.handler.connections.state(c, state)
 	if s.idle != nil {
-		s.idle.connState(c, state)
+		s.idle.ConnState(c, state)
 	}
 }
 

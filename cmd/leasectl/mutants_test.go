@@ -64,7 +64,7 @@ var mutantList = []mutant{
 		"./proxyserver", "TestSlowBodyThatNobodyReads", false},
 	{"a connection that cannot be accepted ends the server", "proxyserver/connections.go", "return nil, passing(err)", "return nil, err",
 		"./proxyserver", "TestConnectionsThatCannotBeAccepted", false},
-	{"a connection that was refused keeps a server that is idle", "proxyserver/serve.go", "newGate(l, listeners[i], s.idle.connected)\n\t\tif err != nil {\n\t\t\treturn errors.Join(err, closeAll(listeners), s.Close())\n\t\t}\n\t\tlisteners[i] = g\n", "newGate(l, l, s.idle.connected)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tlisteners[i] = s.handler.connections.limit(g)\n",
+	{"a connection that was refused keeps a server that is idle", "proxyserver/serve.go", "s.idle.Listener(l, listeners[i])\n\t\tif err != nil {\n\t\t\treturn errors.Join(err, closeAll(listeners), s.Close())\n\t\t}\n\t\tlisteners[i] = counted\n", "s.idle.Listener(l, l)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tlisteners[i] = s.handler.connections.limit(counted)\n",
 		"./proxyserver", "TestIdleAfterARefusal", false},
 	{"a server keeps its token after etcd asks for no passwords any more", "proxyserver/store/etcd/gateway.go", " && !asksForNobody(err) {", " {",
 		"./proxyserver/store/etcd", "TestCredentials", false},

@@ -1,4 +1,4 @@
-package proxyserver
+package idle
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const lookFor = 100 * time.Millisecond
 type gate struct {
 	net.Listener
 	deadline  interface{ SetDeadline(time.Time) error }
-	connected func() // is called with each connection before Accept returns it
+	connected func() // is called for each connection before Accept returns it
 
 	looks chan look // holds one: what Accept is asked
 	asked look      // by the last call of look; used by its caller alone

@@ -1,0 +1,12 @@
+// Package idle ends a server that nobody needs, and loses no client that connects at
+// that moment.
+//
+// A [Watch] counts connections from the moment they are accepted, and what else keeps
+// the server. When there has been nothing for long enough, [Watch.Wait] hides the
+// listeners and looks into their accept queues. A client in there keeps the server: it is
+// accepted, and the listeners are shown again. A client that comes later does not find
+// them.
+//
+// The files, from the public down: idle.go has the watch, gate.go the listeners that can
+// be asked who waits in their queues.
+package idle
