@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -25,7 +26,7 @@ func (h *handler) fromBrowser(r *http.Request) error {
 		return forbiddenError(fmt.Sprintf("a page of another origin sent this: %v", err))
 	}
 	// Elsewhere than on loopback a server may have any name.
-	if connectionOf(r).onLoopback && !h.isOurs(r.Host) {
+	if cameOnLoopback(r) && !h.isOurs(r.Host) {
 		return forbiddenError(fmt.Sprintf("host %q is not this server, which listens on loopback: use localhost or its address, or name it to serve with --host", leaseapi.Shorten(r.Host)))
 	}
 	return nil
@@ -43,4 +44,19 @@ func (h *handler) isOurs(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 	ip := net.ParseIP(host)
 	return host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || slices.Contains(h.hosts, host)
+}
+
+// loopbackKey is the key of a context's value: whether a listener is on loopback.
+type loopbackKey struct{}
+
+// listenerContext is the context from which those of all requests on l come.
+func listenerContext(l net.Listener) context.Context {
+	a, ok := l.Addr().(*net.TCPAddr)
+	return context.WithValue(context.Background(), loopbackKey{}, ok && a.IP.IsLoopback())
+}
+
+// cameOnLoopback reports whether the listener of r is on loopback.
+func cameOnLoopback(r *http.Request) bool {
+	is, _ := r.Context().Value(loopbackKey{}).(bool)
+	return is
 }

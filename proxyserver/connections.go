@@ -2,7 +2,6 @@ package proxyserver
 
 import (
 	"container/list"
-	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -41,48 +40,20 @@ const spareConnections = otherDescriptors / 2
 type connections struct {
 	most int
 
-	mu   sync.Mutex // guards what follows
-	open map[net.Conn]*connection
-	idle *list.List // of net.Conn, that which is idle for longest first
+	mu   sync.Mutex                 // guards what follows
+	open map[net.Conn]*list.Element // in idle; nil: it has a request
+	idle *list.List                 // of net.Conn, that which is idle for longest first
 
 	closedIdle, refused uint64 // idle ones closed for others; new ones for which there was no room
 }
 
-// connection is one that is open.
-type connection struct {
-	idle       *list.Element // in the list of those; nil: it has a request
-	onLoopback bool          // its listener is
-}
-
-// connectionKey is the key of a context's value: the *connection of a request.
-type connectionKey struct{}
-
 func newConnections(most int) *connections {
-	return &connections{most: most, open: make(map[net.Conn]*connection), idle: list.New()}
-}
-
-// context makes the requests of conn know their connection.
-func (c *connections) context(ctx context.Context, conn net.Conn) context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if known := c.open[conn]; known != nil {
-		return context.WithValue(ctx, connectionKey{}, known)
-	}
-	return ctx // it was closed for another one
-}
-
-// connectionOf returns the connection of a request; in a test that has none, one that
-// is nowhere.
-func connectionOf(r *http.Request) *connection {
-	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
-		return c
-	}
-	return new(connection)
+	return &connections{most: most, open: make(map[net.Conn]*list.Element), idle: list.New()}
 }
 
 // accepted counts a new connection. It returns the one to close for it; nil if
 // there is room.
-func (c *connections) accepted(conn net.Conn, onLoopback bool) (excess net.Conn) {
+func (c *connections) accepted(conn net.Conn) (excess net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.open) >= c.most {
@@ -96,7 +67,7 @@ func (c *connections) accepted(conn net.Conn, onLoopback bool) (excess net.Conn)
 		}
 	}
 	if excess != conn {
-		c.open[conn] = &connection{idle: c.idle.PushBack(conn), onLoopback: onLoopback}
+		c.open[conn] = c.idle.PushBack(conn)
 	}
 	return excess
 }
@@ -112,18 +83,19 @@ func (c *connections) crowded() bool {
 func (c *connections) state(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := c.open[conn]
-	if known == nil {
+	idle, known := c.open[conn]
+	if !known {
 		return // it was closed for another one
 	}
 	switch state {
-	case http.StateActive, http.StateIdle:
-		if known.idle != nil {
-			c.idle.Remove(known.idle)
-			known.idle = nil
+	case http.StateActive:
+		if idle != nil {
+			c.idle.Remove(idle)
+			c.open[conn] = nil
 		}
-		if state == http.StateIdle {
-			known.idle = c.idle.PushBack(conn)
+	case http.StateIdle:
+		if idle == nil {
+			c.open[conn] = c.idle.PushBack(conn)
 		}
 	case http.StateClosed, http.StateHijacked:
 		c.forget(conn)
@@ -132,8 +104,8 @@ func (c *connections) state(conn net.Conn, state http.ConnState) {
 
 // forget lets go of one that is closed. The caller holds c.mu.
 func (c *connections) forget(conn net.Conn) {
-	if known := c.open[conn]; known != nil && known.idle != nil {
-		c.idle.Remove(known.idle)
+	if idle := c.open[conn]; idle != nil {
+		c.idle.Remove(idle)
 	}
 	delete(c.open, conn)
 }
@@ -167,14 +139,10 @@ func (passingError) Temporary() bool { return true }
 type limited struct {
 	net.Listener
 	connections *connections
-	onLoopback  bool
 }
 
 // limit makes l a listener whose connections are counted.
-func (c *connections) limit(l net.Listener) net.Listener {
-	a, ok := l.Addr().(*net.TCPAddr)
-	return limited{l, c, ok && a.IP.IsLoopback()}
-}
+func (c *connections) limit(l net.Listener) net.Listener { return limited{l, c} }
 
 // Accept implements [net.Listener].
 func (l limited) Accept() (net.Conn, error) {
@@ -183,7 +151,7 @@ func (l limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, passing(err)
 		}
-		excess := l.connections.accepted(conn, l.onLoopback)
+		excess := l.connections.accepted(conn)
 		if excess != nil {
 			excess.Close()
 		}

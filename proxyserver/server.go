@@ -137,7 +137,7 @@ func (s *Server) initHTTP(log *slog.Logger) {
 		Protocols:   &onlyHTTP1,
 		ErrorLog:    newErrorLog(log),
 		ConnState:   s.connState,
-		ConnContext: s.handler.connections.context,
+		BaseContext: listenerContext,
 		// No WriteTimeout and no ReadTimeout: both would cut a long wait. The
 		// time for headers bounds a TLS handshake too, bodyTime the rest of a
 		// request, and writeTime an answer.
