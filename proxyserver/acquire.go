@@ -48,7 +48,7 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		answer(w, http.StatusOK, leaseapi.AcquireReply{Names: []string{}})
 		return nil, false
 	}
-	p.crowded = h.connections.crowded()
+	p.crowded = h.connections.Crowded()
 	p.refuseToWait = p.crowded && p.Anonymous && !p.Try
 	p.Try = p.Try || p.refuseToWait // it would keep its connection for as long as it waits
 	return p, true

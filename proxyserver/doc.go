@@ -53,8 +53,8 @@
 //     decides. It is the pools with their clock and their alarm; it begins from a
 //     store and can end. A server that does not lead has the term of standby.go,
 //     which refuses every call with a notLeaderError.
-//   - connections.go, browser.go, answersize.go and poolpages.go bound what the front
-//     takes and gives: how many connections, from whom, and how much in one answer.
+//   - browser.go, answersize.go and poolpages.go bound what the front takes and gives: from
+//     whom, and how much in one answer. Package connlimit bounds connections.
 //   - log.go, errorlog.go, metrics.go, warnings.go and certificate.go: what operators are told. Package
 //     metrics counts.
 //   - storewatch.go, commit.go and waiters.go: decisions are committed in batches, and then

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/connlimit"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
@@ -29,7 +30,7 @@ type handler struct {
 	live     live
 
 	droppedLines func() int // of the log; nil: nobody knows
-	connections  *connections
+	connections  *connlimit.Limit
 	crossOrigin  http.CrossOriginProtection
 	hosts        []string // lower case: names of this server, beside those of loopback
 }

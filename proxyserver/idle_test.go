@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/connlimit"
 )
 
 // socket is a place where servers that stop when idle follow each other, as
@@ -158,7 +159,7 @@ func TestIdleAfterARefusal(t *testing.T) {
 	s.lock.Lock()
 	served := s.start(10 * time.Millisecond)
 	var busy []net.Conn
-	for range s.most + spareConnections {
+	for range s.most + connlimit.Spare {
 		nc, err := net.Dial("unix", s.path)
 		if err != nil {
 			t.Fatal(err)
@@ -166,10 +167,8 @@ func TestIdleAfterARefusal(t *testing.T) {
 		io.WriteString(nc, "POST /lease/release HTTP/1.0\r\nContent-Length: 2\r\n\r\n") // and no body
 		busy = append(busy, nc)
 		eventually(t, func() bool { // its request has begun
-			c := s.latest.handler.connections
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return len(c.open) == len(busy) && c.idle.Len() == 0
+			c := s.latest.handler.connections.Stats()
+			return c.Open == len(busy) && c.Idle == 0
 		})
 	}
 	refused, err := net.Dial("unix", s.path)

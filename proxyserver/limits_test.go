@@ -6,10 +6,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"maps"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,12 +97,12 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 			begin := time.Now()
 			time.Sleep(writeTime - time.Second)
 			synctest.Wait()
-			if n := len(p.server.handler.connections.view()); n != 1 {
+			if n := p.server.handler.connections.Stats().Open; n != 1 {
 				t.Errorf("%d connections before the time is over", n)
 			}
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
-			if n := len(p.server.handler.connections.view()); n != 0 {
+			if n := p.server.handler.connections.Stats().Open; n != 0 {
 				t.Errorf("after %v the client that does not read is still connected", time.Since(begin))
 			}
 			client.Close()
@@ -116,13 +114,6 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 			t.Errorf("after an hour in the queue: %d %s", r.status, r.body)
 		}
 	})
-}
-
-// view returns the open connections.
-func (c *connections) view() []net.Conn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Collect(maps.Keys(c.open))
 }
 
 // With more idle connections than there may be, a client finds room at once, and
@@ -142,7 +133,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 			idle = append(idle, c)
 		}
 		synctest.Wait()
-		if n := len(p.server.handler.connections.view()); n != 4 {
+		if n := p.server.handler.connections.Stats().Open; n != 4 {
 			t.Errorf("%d connections, want 4", n)
 		}
 		begin := time.Now()

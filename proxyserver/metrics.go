@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/connlimit"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/promtext"
 	"github.com/leasectl/leasectl/proxyserver/store"
@@ -31,7 +32,7 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 		metrics.WritePools(&t, totals)
 	}
 	h.metrics.Write(&t)
-	h.connections.write(&t)
+	writeConnections(&t, h.connections.Stats())
 	if h.droppedLines != nil {
 		t.Family("leasectl_log_lines_dropped_total", "counter", "Lines of the log that were lost: nobody read them, or they could not be written.")
 		t.Sample("leasectl_log_lines_dropped_total", nil, float64(h.droppedLines()))
@@ -41,17 +42,16 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 	w.Write(t.Bytes())
 }
 
-// write writes how many connections there are, and how many there was no room for.
-func (c *connections) write(t *promtext.Text) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// writeConnections writes how many connections there are, and how many there was no room
+// for.
+func writeConnections(t *promtext.Text, stats connlimit.Stats) {
 	t.Family("leasectl_connections", "gauge", "Open connections.")
-	t.Sample("leasectl_connections", nil, float64(len(c.open)))
+	t.Sample("leasectl_connections", nil, float64(stats.Open))
 	t.Family("leasectl_connections_most", "gauge", "How many connections may be open.")
-	t.Sample("leasectl_connections_most", nil, float64(c.most))
+	t.Sample("leasectl_connections_most", nil, float64(stats.Most))
 	t.Family("leasectl_connections_closed_total", "counter", "Connections that were closed because there were too many: idle ones for others, and new ones if all had a request.")
-	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "idle"}, float64(c.closedIdle))
-	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "new"}, float64(c.refused))
+	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "idle"}, float64(stats.ClosedIdle))
+	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "new"}, float64(stats.Refused))
 }
 
 // writeWarnings writes the warnings that /readyz shows.

@@ -31,7 +31,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	defer cancel()
 
 	for i, l := range listeners {
-		listeners[i] = s.handler.connections.limit(l)
+		listeners[i] = s.handler.connections.Listener(l)
 		if s.idle == nil {
 			continue
 		}

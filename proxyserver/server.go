@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/connlimit"
 	"github.com/leasectl/leasectl/proxyserver/idle"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
@@ -99,17 +100,14 @@ func New(opts Options) (*Server, error) {
 	if opts.MaxWait == 0 {
 		opts.MaxWait = DefaultMaxWait
 	}
-	if opts.maxConnections == 0 {
-		opts.maxConnections = mostConnections()
-	}
 	s := &Server{store: opts.Store, election: opts.Election, pools: opts.Pools, handler: handler{
 		log: opts.Log, version: opts.Version, metrics: metrics.New(), election: opts.Election,
-		leaf: opts.Leaf, droppedLines: opts.DroppedLines, connections: newConnections(opts.maxConnections),
+		leaf: opts.Leaf, droppedLines: opts.DroppedLines, connections: connlimit.New(opts.maxConnections),
 	}}
 	for _, host := range opts.Hosts {
 		s.handler.hosts = append(s.handler.hosts, strings.ToLower(host))
 	}
-	s.handler.live.init(opts.maxConnections)
+	s.handler.live.init(s.handler.connections.Stats().Most)
 	s.handler.metrics.Configured(opts.Pools)
 	s.SetTokens(opts.Tokens)
 	s.terms = termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
@@ -152,7 +150,7 @@ func (s *Server) initHTTP(log *slog.Logger) {
 
 // connState tells who counts connections.
 func (s *Server) connState(c net.Conn, state http.ConnState) {
-	s.handler.connections.state(c, state)
+	s.handler.connections.ConnState(c, state)
 	if s.idle != nil {
 		s.idle.ConnState(c, state)
 	}

@@ -16,7 +16,7 @@ func (h *handler) serveLive(c caller, w http.ResponseWriter, r *http.Request) {
 	of := page.Local(r.URL.Query().Get("of"))
 	shown := livePage{of.RequestURI(), h.operates(c)}
 	parts, unwatch, ok := h.live.watch(shown)
-	if !ok || h.connections.crowded() {
+	if !ok || h.connections.Crowded() {
 		if ok {
 			unwatch()
 		}
@@ -40,7 +40,7 @@ func (h *handler) serveLive(c caller, w http.ResponseWriter, r *http.Request) {
 			stream.event("reload", "")
 			return
 		}
-		if h.connections.crowded() {
+		if h.connections.Crowded() {
 			return
 		}
 	}

@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"lockfile":         {"leaseapi", "leaseapi/object"},
 	"pool":             {"leaseapi"},
 	"proxyclient":      {"leaseapi", "leaseapi/suspend"},
-	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/idle", "proxyserver/metrics", "proxyserver/page", "proxyserver/past", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
+	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/connlimit", "proxyserver/idle", "proxyserver/metrics", "proxyserver/page", "proxyserver/past", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
 	"leaseapi/object":  {},
 	"leaseapi/suspend": {},
 	"scripts":          {},
@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"trap/internal/testenv": {"trap/internal/sys"},
 
 	"proxyserver/config":              {"leaseapi", "pool"},
+	"proxyserver/connlimit":           {},
 	"proxyserver/idle":                {},
 	"proxyserver/metrics":             {"leaseapi", "pool", "proxyserver/promtext"},
 	"proxyserver/promtext":            {},

@@ -62,9 +62,9 @@ var mutantList = []mutant{
 	// What a server says and counts, and what a machine that sleeps does to it.
 	{"a body that nobody reads may take for ever", "proxyserver/routes.go", "\tboundBody(rw, r)\n", "",
 		"./proxyserver", "TestSlowBodyThatNobodyReads", false},
-	{"a connection that cannot be accepted ends the server", "proxyserver/connections.go", "return nil, passing(err)", "return nil, err",
+	{"a connection that cannot be accepted ends the server", "proxyserver/connlimit/connlimit.go", "return nil, passing(err)", "return nil, err",
 		"./proxyserver", "TestConnectionsThatCannotBeAccepted", false},
-	{"a connection that was refused keeps a server that is idle", "proxyserver/serve.go", "s.idle.Listener(l, listeners[i])\n\t\tif err != nil {\n\t\t\treturn errors.Join(err, closeAll(listeners), s.Close())\n\t\t}\n\t\tlisteners[i] = counted\n", "s.idle.Listener(l, l)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tlisteners[i] = s.handler.connections.limit(counted)\n",
+	{"a connection that was refused keeps a server that is idle", "proxyserver/serve.go", "s.idle.Listener(l, listeners[i])\n\t\tif err != nil {\n\t\t\treturn errors.Join(err, closeAll(listeners), s.Close())\n\t\t}\n\t\tlisteners[i] = counted\n", "s.idle.Listener(l, l)\n\t\tif err != nil {\n\t\t\treturn err\n\t\t}\n\t\tlisteners[i] = s.handler.connections.Listener(counted)\n",
 		"./proxyserver", "TestIdleAfterARefusal", false},
 	{"a server keeps its token after etcd asks for no passwords any more", "proxyserver/store/etcd/gateway.go", " && !asksForNobody(err) {", " {",
 		"./proxyserver/store/etcd", "TestCredentials", false},
