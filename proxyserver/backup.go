@@ -44,7 +44,7 @@ func (h *handler) serveBackup(c caller, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	defer copied.Close()
-	h.log.Info("backup", slogText("by", c.token), "bytes", size)
+	h.log.Info("backup", c.by(), "bytes", size)
 	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(backupTime))
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))

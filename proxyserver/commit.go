@@ -3,6 +3,7 @@ package proxyserver
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/eventlog"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/past"
 	"github.com/leasectl/leasectl/proxyserver/store"
@@ -79,13 +81,13 @@ type committer struct {
 	election store.Election // nil: this server always leads
 	clock    clock
 	metrics  *metrics.Counts
-	log      changeLog
+	log      *slog.Logger
+	events   *eventlog.Log
 	past     *past.Past
 	changed  atomic.Uint64 // counts commits, also those that only save the clock
 
 	commitSem chan struct{} // holds a value while somebody commits
 	failed    chan struct{} // closed by fail
-	arrivals  arrivals
 
 	mu         sync.Mutex // guards what follows, and the pools; never held during I/O
 	waiting    waiters
@@ -277,8 +279,7 @@ func (b *batch) deliver() {
 // called once for each commit, before the next one begins.
 func (c *committer) note(b *batch) {
 	if b.err == nil {
-		c.arrivals.write(c.log)
-		c.log.changes(b.changes)
+		c.events.Changed(b.changes)
 	}
 	if cap(b.changes) <= roomKept {
 		clear(b.changes) // let go of what they refer to

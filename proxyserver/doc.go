@@ -55,8 +55,8 @@
 //     which refuses every call with a notLeaderError.
 //   - browser.go, answersize.go and poolpages.go bound what the front takes and gives: from
 //     whom, and how much in one answer. Package connlimit bounds connections.
-//   - log.go, errorlog.go, metrics.go, warnings.go and certificate.go: what operators are told. Package
-//     metrics counts.
+//   - errorlog.go, metrics.go, warnings.go and certificate.go: what operators are told. Package
+//     eventlog writes what happens to leases, and package metrics counts.
 //   - storewatch.go, commit.go and waiters.go: decisions are committed in batches, and then
 //     delivered to those who wait.
 //

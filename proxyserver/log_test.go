@@ -1,8 +1,6 @@
 package proxyserver
 
 import (
-	"bytes"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -155,29 +153,4 @@ func TestLogOfACount(t *testing.T) {
 			}
 		}
 	})
-}
-
-// Names and generations stand in a line as any other list does.
-func TestLogLists(t *testing.T) {
-	line := func(to func(w io.Writer) slog.Handler, names, generations any) string {
-		var text bytes.Buffer
-		r := slog.NewRecord(time.Time{}, slog.LevelInfo, "", 0)
-		r.Add("names", names, "generations", generations)
-		if err := to(&text).Handle(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-		return text.String()
-	}
-	for format, to := range map[string]func(w io.Writer) slog.Handler{
-		"text": func(w io.Writer) slog.Handler { return slog.NewTextHandler(w, nil) },
-		"json": func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) },
-	} {
-		for _, names := range [][]string{{}, {"a"}, {"a", "b\"é"}} {
-			generations := []uint64{1, 1 << 63}[:min(len(names), 2)]
-			got, want := line(to, logNames(names), logGenerations(generations)), line(to, names, generations)
-			if got != want {
-				t.Errorf("%s: %s, want %s", format, got, want)
-			}
-		}
-	}
 }

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -23,6 +24,14 @@ func checkReason(reason string) error {
 		return errors.New("reason is empty: those concerned will want to know")
 	}
 	return leaseapi.CheckReason(reason)
+}
+
+// by names c in a line of the log. Without tokens there is nobody to name.
+func (c caller) by() slog.Attr {
+	if c.token == "" {
+		return slog.Attr{} // which handlers leave out
+	}
+	return slog.String("by", c.token)
 }
 
 // act is what c does as an operator. Without tokens nobody knows by whom.

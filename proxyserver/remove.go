@@ -47,7 +47,7 @@ func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (leaseapi.RemoveR
 		return err
 	})
 	if err == nil && removed.ID == "" { // perhaps another server did, and died before it could say so
-		h.log.Info("removed", slogText("by", c.token), "request_id", req.RequestID, "reason", req.Reason)
+		h.log.Info("removed", c.by(), "request_id", req.RequestID, "reason", req.Reason)
 	}
 	token, owner := pool.SplitOwner(removed.Owner)
 	return leaseapi.RemoveReply{RequestID: req.RequestID, Type: removed.Type, Owner: owner, Token: token, Count: removed.Count}, err

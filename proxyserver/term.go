@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/eventlog"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/past"
 	"github.com/leasectl/leasectl/proxyserver/store"
@@ -80,7 +81,8 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 	}
 	t := &term{
 		committer: committer{
-			store: st, election: opts.election, clock: clock, metrics: opts.metrics, log: changeLog{opts.log, clock}, past: past.New(clock.read, clock.now),
+			store: st, election: opts.election, clock: clock, metrics: opts.metrics,
+			log: opts.log, events: eventlog.New(opts.log, clock.until), past: past.New(clock.read, clock.now),
 			commitSem: make(chan struct{}, 1), failed: make(chan struct{}),
 			waiting: make(waiters), open: open, saved: saved,
 		},
@@ -270,6 +272,6 @@ func (t *term) keepTime(stop <-chan struct{}) {
 		if b != nil {
 			commits.Go(func() { t.awaitCommit(b) }) // an error is that of the next run
 		}
-		t.version1.warn(ending, t.metrics, t.log)
+		t.version1.warn(ending, t.metrics, t.events)
 	}
 }

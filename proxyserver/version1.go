@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/eventlog"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
 )
 
@@ -36,7 +37,7 @@ func (v *version1Watch) look(set *pool.Set, now time.Duration) []pool.Lease {
 }
 
 // warn tells of the leases that look returned, once of each.
-func (v *version1Watch) warn(ending []pool.Lease, m *metrics.Counts, log changeLog) {
+func (v *version1Watch) warn(ending []pool.Lease, m *metrics.Counts, events *eventlog.Log) {
 	if ending == nil {
 		return
 	}
@@ -45,7 +46,7 @@ func (v *version1Watch) warn(ending []pool.Lease, m *metrics.Counts, log changeL
 		still[l.Generation] = true
 		if !v.warned[l.Generation] {
 			m.Version1Ending(l.Type)
-			log.version1Ending(l)
+			events.Ending(l)
 		}
 	}
 	v.warned = still

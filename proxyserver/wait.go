@@ -85,7 +85,7 @@ func (t *term) ask(r *request) (out outcome, c call) {
 			c = make(call, 1)
 			at, _ := set.Place(now, r.ID)
 			if known = t.waiting[r.ID] != nil; !known {
-				t.arrivals.add(r.Request, at)
+				t.events.Arrived(r.Request, at)
 			}
 			r.wait = t.waitOf(r, at.Waited)
 			t.waiting.attach(r.ID, c, later(now, r.wait))
@@ -98,7 +98,7 @@ func (t *term) ask(r *request) (out outcome, c call) {
 		return outcome{err: err}, nil
 	}
 	if !known {
-		t.arrivals.write(t.log)
+		t.events.WriteArrived()
 	}
 	return out, c
 }

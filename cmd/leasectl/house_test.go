@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"lockfile":         {"leaseapi", "leaseapi/object"},
 	"pool":             {"leaseapi"},
 	"proxyclient":      {"leaseapi", "leaseapi/suspend"},
-	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/connlimit", "proxyserver/idle", "proxyserver/metrics", "proxyserver/page", "proxyserver/past", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
+	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/page", "proxyserver/past", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
 	"leaseapi/object":  {},
 	"leaseapi/suspend": {},
 	"scripts":          {},
@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 
 	"proxyserver/config":              {"leaseapi", "pool"},
 	"proxyserver/connlimit":           {},
+	"proxyserver/eventlog":            {"pool"},
 	"proxyserver/idle":                {},
 	"proxyserver/metrics":             {"leaseapi", "pool", "proxyserver/promtext"},
 	"proxyserver/promtext":            {},

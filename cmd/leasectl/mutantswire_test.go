@@ -62,7 +62,7 @@ var wireMutants = []mutant{
 		"./holder", "TestPeakGoesWithRelease", false},
 	{"a probe that goes without a word is a warning", "proxyserver/errorlog.go", `case "EOF", `, `case `,
 		"./proxyserver", "TestHandshakesThatFail", false},
-	{"the log does not say who ended a lease at once", "proxyserver/log.go", "l.lease(\"broken\", c.Lease, slogText(\"by\", c.Act.By), held,", "l.lease(\"broken\", c.Lease, held,",
+	{"the log does not say who ended a lease at once", "proxyserver/eventlog/lines.go", "l.lease(\"broken\", c.Lease, text(\"by\", c.Act.By), held,", "l.lease(\"broken\", c.Lease, held,",
 		"./cmd/leasectl", "TestScripts/server_tokens", false},
 	{"what comes after an operator's act is the operator's, too", "pool/ledger.go", "return func() { g.act = Act{} }", "return func() {}",
 		"./pool", "TestBreakLeavesTheTTL", false},

@@ -1,0 +1,75 @@
+package eventlog
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// Log writes events. [New] makes one. Its methods block as long as the handler of the
+// logger does.
+type Log struct {
+	lines
+
+	writing sync.Mutex // held while arrivals are written; taken before mu
+	mu      sync.Mutex // guards arrived; never held during I/O
+	arrived []arrival  // requests that began to wait and have no line yet
+}
+
+type arrival struct {
+	pool.Request
+	at pool.Place
+}
+
+// New returns a log that writes to logger. until says how long it is to a time on the
+// lease clock.
+func New(logger *slog.Logger, until func(at time.Duration) time.Duration) *Log {
+	return &Log{lines: lines{logger, until}}
+}
+
+// Arrived notes that a request began to wait, or has come back to its place after a
+// restart. It does not block: the line is written by the next [Log.WriteArrived] or
+// [Log.Changed].
+func (l *Log) Arrived(r pool.Request, at pool.Place) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.arrived = append(l.arrived, arrival{r, at})
+}
+
+// WriteArrived returns when all that [Log.Arrived] noted have their lines, whoever writes
+// them.
+func (l *Log) WriteArrived() {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.mu.Lock()
+	arrived := l.arrived
+	l.arrived = nil
+	l.mu.Unlock()
+	for _, r := range arrived {
+		l.queued(r.Request, r.at)
+	}
+}
+
+// Changed writes the lines of changes, which are durable: one for each grant, each end of
+// a lease and of a wait without one, each act of an operator, and what else holders did
+// to leases and limits.
+func (l *Log) Changed(changes []pool.Change) {
+	l.WriteArrived() // else a wait might end in the log before it begins
+	if !l.logger.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	for i := range changes {
+		l.change(&changes[i])
+	}
+}
+
+// Ending writes a line for a lease of a version-1 client, which does not renew it, that
+// ends soon.
+func (l *Log) Ending(lease pool.Lease) {
+	l.leaseAt(slog.LevelWarn, "ending", lease,
+		slog.Duration("ends_in", round(l.until(lease.Ends()))),
+		slog.String("reason", "a version-1 client does not renew: if it still works, another gets the name: v1_ttl of the pool is for how long"))
+}

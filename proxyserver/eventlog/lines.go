@@ -1,0 +1,241 @@
+package eventlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// lines writes one line for each event.
+type lines struct {
+	logger *slog.Logger
+	until  func(at time.Duration) time.Duration // from now to a time on the lease clock
+}
+
+// change writes the line of a change; of some there is none.
+func (l lines) change(c *pool.Change) {
+	switch c.Kind {
+	case pool.Granted:
+		l.grant(c)
+	case pool.Delayed:
+		l.lease("release delayed", c.Lease, slog.Duration("delay", round(l.until(c.Lease.ReleaseAt))))
+	case pool.Resized:
+		if c.Lease.Units != c.Before {
+			l.lease("resized", c.Lease, slog.Int("units", c.Lease.Units), slog.Int("before", c.Before))
+		}
+	case pool.Broken:
+		l.lease("breaking", c.Lease, text("by", c.Act.By), slog.Duration("ends_in", round(l.until(c.Lease.Ends()))), slog.String("reason", c.Lease.Broken))
+	case pool.Done:
+		l.end(c)
+	case pool.Dropped:
+		l.drop(c)
+	case pool.Paused:
+		l.write(slog.LevelInfo, "paused", text("by", c.Act.By), slog.String("type", c.Pause.Type), slog.String("reason", c.Pause.Reason))
+	case pool.Resumed:
+		l.write(slog.LevelInfo, "resumed", text("by", c.Act.By), slog.String("type", c.Pause.Type),
+			slog.Duration("paused", round(-l.until(c.Pause.Since))), text("reason", c.Act.Reason))
+	case pool.Told:
+		l.report(*c.Reported)
+	case pool.Adapted:
+		if c.Moved {
+			l.limitMoved(*c.Reports)
+		}
+	}
+}
+
+// queued writes a line for a request that begins to wait, or to follow another, or has
+// come back to its place after a restart.
+func (l lines) queued(r pool.Request, at pool.Place) {
+	place, waiting := slog.Int("place", at.Place), slog.Int("waiting", at.Length)
+	if at.Follows != "" && at.Waited == 0 {
+		l.request("joined", r, slog.String("follows", at.Follows))
+		return
+	}
+	if at.Waited > 0 {
+		l.request("returned", r, place, waiting, slog.Duration("waited", round(at.Waited)))
+		return
+	}
+	l.request("queued", r, place, waiting)
+}
+
+// drop writes a line for a waiter that left the queue without a lease.
+func (l lines) drop(c *pool.Change) {
+	waited := slog.Duration("waited", round(c.Took))
+	why := c.WaitEnd()
+	switch why {
+	case pool.WaitRemoved:
+		l.request(string(why), *c.Request, text("by", c.Act.By), slog.String("reason", c.WaitEndWhy()), waited)
+	case pool.WaitTimedOut, pool.WaitCancelled, pool.WaitSuperseded:
+		l.request(string(why), *c.Request, waited)
+	case pool.WaitCoalesced:
+		merged, _ := errors.AsType[*pool.CoalescedError](c.Err)
+		code, _ := merged.Result.ExitCode()
+		l.request(string(why), *c.Request, waited, slog.Int("exit_code", code))
+	case pool.WaitGone:
+		l.request(string(pool.WaitCancelled), *c.Request, waited, slog.String("reason", "its client has gone"))
+	default:
+		l.request(string(why), *c.Request, waited, slog.String("reason", c.WaitEndWhy()))
+	}
+}
+
+func (l lines) request(what string, r pool.Request, attrs ...slog.Attr) {
+	token, owner := pool.SplitOwner(r.Owner)
+	id := r.ID
+	if r.Anonymous {
+		id = ""
+	}
+	all := append(make([]slog.Attr, 0, 12), // which is not on the heap
+		slog.String("owner", owner), text("token", token), slog.String("type", r.Type),
+		count(r), slog.String("request_id", id), text("key", r.Key), overcommit(r.Overcommit),
+	)
+	l.write(slog.LevelInfo, what, append(all, attrs...)...)
+}
+
+func (l lines) grant(c *pool.Change) {
+	of, at := make(names, len(c.Leases)), make(generations, len(c.Leases))
+	for i, granted := range c.Leases {
+		of[i], at[i] = granted.Name, granted.Generation
+	}
+	first := c.Leases[0]
+	token, owner := pool.SplitOwner(first.Owner)
+	l.write(slog.LevelInfo, "granted",
+		slog.String("owner", owner), text("token", token), slog.String("type", first.Type),
+		slog.Any("names", of), slog.Any("generations", at),
+		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)),
+		units(first.Units), text("key", first.Key), overcommit(first.Overcommit))
+}
+
+func (l lines) end(c *pool.Change) {
+	held := slog.Duration("held", round(c.Took))
+	if c.Reason.Broken() {
+		l.lease("broken", c.Lease, text("by", c.Act.By), held, slog.String("reason", c.Lease.Broken))
+		return
+	}
+	if c.Reason == pool.Expired && c.Lease.OfVersion1() {
+		l.leaseAt(slog.LevelWarn, string(c.Reason), c.Lease, held,
+			slog.String("reason", "a version-1 client does not renew: it may still work: v1_ttl of the pool is for how long"))
+		return
+	}
+	if c.Reason == pool.Expired && c.Lease.Provisional { // sooner than its TTL says
+		l.lease(string(c.Reason), c.Lease, held, slog.String("reason", "no renewal confirmed it: its client may not have heard of it"))
+		return
+	}
+	l.lease(string(c.Reason), c.Lease, held)
+}
+
+func (l lines) lease(what string, lease pool.Lease, attrs ...slog.Attr) {
+	l.leaseAt(slog.LevelInfo, what, lease, attrs...)
+}
+
+func (l lines) leaseAt(level slog.Level, what string, lease pool.Lease, attrs ...slog.Attr) {
+	token, owner := pool.SplitOwner(lease.Owner)
+	all := append(make([]slog.Attr, 0, 12), // which is not on the heap
+		slog.String("owner", owner), text("token", token), slog.String("type", lease.Type),
+		slog.Any("names", names{lease.Name}), slog.Any("generations", generations{lease.Generation}),
+		slog.String("request_id", lease.RequestID),
+	)
+	l.write(level, what, append(all, attrs...)...)
+}
+
+// write is LogAttrs of the logger, without the place in the code that a line is from: to
+// find that takes longer than to make the line.
+func (l lines) write(level slog.Level, what string, attrs ...slog.Attr) {
+	ctx, handler := context.Background(), l.logger.Handler()
+	if !handler.Enabled(ctx, level) {
+		return
+	}
+	r := slog.NewRecord(time.Now(), level, what, 0)
+	r.AddAttrs(attrs...)
+	handler.Handle(ctx, r)
+}
+
+// names and generations are lists as the handlers of slog write any other, but
+// without reflection.
+type (
+	names       []string
+	generations []uint64
+)
+
+// MarshalText implements [encoding.TextMarshaler], for lines of text.
+func (n names) MarshalText() ([]byte, error) { return []byte("[" + strings.Join(n, " ") + "]"), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (n names) MarshalJSON() ([]byte, error) { return json.Marshal([]string(n)) }
+
+// MarshalText implements [encoding.TextMarshaler], for lines of text.
+func (g generations) MarshalText() ([]byte, error) { return g.list(' '), nil }
+
+// MarshalJSON implements [json.Marshaler].
+func (g generations) MarshalJSON() ([]byte, error) { return g.list(','), nil }
+
+func (g generations) list(between byte) []byte {
+	list := []byte{'['}
+	for i, generation := range g {
+		if i > 0 {
+			list = append(list, between)
+		}
+		list = strconv.AppendUint(list, generation, 10)
+	}
+	return append(list, ']')
+}
+
+// report writes a line for what a holder said.
+func (l lines) report(r pool.Reported) {
+	token, owner := pool.SplitOwner(r.Owner)
+	l.write(slog.LevelInfo, "reported",
+		slog.String("owner", owner), text("token", token), slog.String("type", r.Type),
+		slog.String("outcome", r.Outcome.String()), text("detail", r.Detail), slog.Int("limit", r.Limit),
+		slog.Uint64("generation", r.Generation), slog.String("request_id", r.RequestID))
+}
+
+// limitMoved writes a line for a move of a limit, with the report that decided it.
+func (l lines) limitMoved(r pool.Reports) {
+	token, owner := pool.SplitOwner(r.Moved.Owner)
+	l.write(slog.LevelInfo, r.Moved.What(),
+		slog.String("type", r.Type), slog.Int("from", r.Moved.From), slog.Int("to", r.Moved.To), slog.Int("wall", r.Wall),
+		slog.String("reason", r.Moved.Why()), slog.String("owner", owner), text("token", token), text("detail", r.Moved.Detail))
+}
+
+// text is left out by handlers if the value is empty.
+func text(key, value string) slog.Attr {
+	if value == "" {
+		return slog.Attr{}
+	}
+	return slog.String(key, value)
+}
+
+// count is what a request asks for, in its own words. A request that says neither a
+// count nor items has none.
+func count(r pool.Request) slog.Attr {
+	switch {
+	case r.HasItems:
+		return slog.Int("items", r.Items)
+	case r.Count == 0:
+		return slog.Attr{}
+	}
+	return slog.Int("count", r.Count)
+}
+
+// units is left out for a name, which is one.
+func units(n int) slog.Attr {
+	if n == 1 {
+		return slog.Attr{}
+	}
+	return slog.Int("units", n)
+}
+
+func overcommit(is bool) slog.Attr {
+	if !is {
+		return slog.Attr{}
+	}
+	return slog.Bool("overcommit", true)
+}
+
+// round drops the digits that people do not read.
+func round(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
