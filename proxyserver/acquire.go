@@ -161,42 +161,35 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 	return reply
 }
 
+// queuedReply says where a request stands that waits, or would.
 func queuedReply(clock clock, id string, st pool.Status) leaseapi.Queued {
-	reply := leaseapi.Queued{
-		RequestID: id,
-		Place:     st.Place,
-		Length:    st.Length,
-		InUse:     st.InUse,
-		Capacity:  st.Capacity,
-		Limit:     limitOf(st.Limit, st.Capacity),
-		Follows:   st.Follows,
-		Reason:    reasonFor(st.Reason, st.KeyHolder),
-		Oldest:    oldestLease(clock, st),
-		Page:      page.RequestPath(id),
-	}
-	reply.Estimate, reply.EstimateMax = estimates(st.Estimate, st.EstimateMax)
+	reply := requestReply(clock, id, st, false).Queued()
+	reply.Page = page.RequestPath(id)
 	return reply
+}
+
+// refusals are the words under which acquires count that were refused.
+var refusals = []struct {
+	err  error
+	word string
+}{
+	{pool.ErrUnknownType, "unknown-type"},
+	{pool.ErrTooMany, "too-many"},
+	{pool.ErrNoCost, "no-cost"},
+	{pool.ErrNoOvercommit, "no-overcommit"},
+	{pool.ErrExhausted, "exhausted"},
+	{pool.ErrQueueFull, "queue-full"},
+	{pool.ErrEnded, "ended"},
+	{pool.ErrConflict, "conflict"},
+	{ErrStore, "unavailable"},
+	{store.ErrNotLeader, "not-leader"},
+	{errPanicked, "unavailable"},
 }
 
 // refusal returns the word under which an acquire that ended with err counts;
 // none if it was granted, or still waits, or its client went away.
 func refusal(err error) string {
-	for _, r := range []struct {
-		err  error
-		word string
-	}{
-		{pool.ErrUnknownType, "unknown-type"},
-		{pool.ErrTooMany, "too-many"},
-		{pool.ErrNoCost, "no-cost"},
-		{pool.ErrNoOvercommit, "no-overcommit"},
-		{pool.ErrExhausted, "exhausted"},
-		{pool.ErrQueueFull, "queue-full"},
-		{pool.ErrEnded, "ended"},
-		{pool.ErrConflict, "conflict"},
-		{ErrStore, "unavailable"},
-		{store.ErrNotLeader, "not-leader"},
-		{errPanicked, "unavailable"},
-	} {
+	for _, r := range refusals {
 		if errors.Is(err, r.err) {
 			return r.word
 		}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -35,7 +36,7 @@ func parseAcquire(w http.ResponseWriter, query url.Values) (p *acquireParams, ok
 	if raw := query.Get(leaseapi.ParamCount); raw != "" {
 		n, err := strconv.ParseUint(raw, 10, strconv.IntSize)
 		if err != nil {
-			http.Error(w, fmt.Sprintf("parameter %q is not valid: %s", leaseapi.ParamCount, leaseapi.Shorten(raw)), http.StatusBadRequest)
+			http.Error(w, invalidParam(leaseapi.ParamCount, raw).Error(), http.StatusBadRequest)
 			return p, false
 		}
 		if p.Count = int(min(n, math.MaxInt)); p.Count == 0 {
@@ -55,9 +56,7 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 	p.ID = query.Get(leaseapi.ParamRequestID)
 	p.Anonymous = p.ID == ""
 	p.wait = -1
-	for _, name := range oursOnly {
-		p.ours = p.ours || query.Has(name)
-	}
+	p.ours = slices.ContainsFunc(oursOnly, query.Has)
 	if query.Has(leaseapi.ParamRequestID) {
 		if err := leaseapi.CheckRequestID(p.ID); err != nil {
 			return err
@@ -90,9 +89,7 @@ var oursOnly = []string{
 
 // parseUnits reads the parameters of wire 3.
 func (p *acquireParams) parseUnits(query url.Values) (err error) {
-	invalid := func(name string) error {
-		return fmt.Errorf("parameter %q is not valid: %s", name, leaseapi.Shorten(query.Get(name)))
-	}
+	invalid := func(name string) error { return invalidParam(name, query.Get(name)) }
 	if query.Has(leaseapi.ParamWire) {
 		if p.wire, err = strconv.Atoi(query.Get(leaseapi.ParamWire)); err != nil || p.wire < 1 {
 			return invalid(leaseapi.ParamWire)
@@ -156,9 +153,14 @@ func parseDuration(name string, query url.Values) (time.Duration, error) {
 		err = notNegative(name, d)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("parameter %q is not valid: %s", name, leaseapi.Shorten(err.Error()))
+		return 0, invalidParam(name, err.Error())
 	}
 	return d, nil
+}
+
+// invalidParam says why a parameter is refused, or what it is.
+func invalidParam(name, what string) error {
+	return fmt.Errorf("parameter %q is not valid: %s", name, leaseapi.Shorten(what))
 }
 
 func notNegative(name string, d time.Duration) error {

@@ -43,7 +43,7 @@ func parsePosition(s string) (p position, err error) {
 			}
 		}
 	}
-	return p, fmt.Errorf("parameter %q is not valid: it is what an answer gave as next", leaseapi.ParamAfter)
+	return p, invalidParam(leaseapi.ParamAfter, "it is what an answer gave as next")
 }
 
 // pageParams reads which page a client wants.
@@ -51,7 +51,7 @@ func pageParams(query url.Values) (from position, limit int, err error) {
 	limit = leaseapi.PageSize
 	if raw := query.Get(leaseapi.ParamLimit); raw != "" {
 		if limit, err = strconv.Atoi(raw); err != nil || limit < 1 {
-			return from, 0, fmt.Errorf("parameter %q is not valid: %s", leaseapi.ParamLimit, leaseapi.Shorten(raw))
+			return from, 0, invalidParam(leaseapi.ParamLimit, raw)
 		}
 		limit = min(limit, leaseapi.PageSize)
 	}
