@@ -17,8 +17,8 @@ import (
 // page can be made to resolve to the address of this server (DNS rebinding): then the
 // browser takes the two for one origin, but the Host is that of the page.
 
-// fromBrowser reports why r is, or may be, one that a page of another origin sent.
-func (h *handler) fromBrowser(r *http.Request) error {
+// checkOrigin refuses a call of the wire that a page of another origin sent, or may have.
+func (h *handler) checkOrigin(r *http.Request) error {
 	if h.asksForTokens() {
 		return nil // no page has one
 	}
@@ -26,24 +26,58 @@ func (h *handler) fromBrowser(r *http.Request) error {
 		return forbiddenError(fmt.Sprintf("a page of another origin sent this: %v", err))
 	}
 	// Elsewhere than on loopback a server may have any name.
-	if cameOnLoopback(r) && !h.isOurs(r.Host) {
+	if cameOnLoopback(r) && !h.knowsHost(r.Host) {
 		return forbiddenError(fmt.Sprintf("host %q is not this server, which listens on loopback: use localhost or its address, or name it to serve with --host", leaseapi.Shorten(r.Host)))
 	}
 	return nil
 }
 
-// isOurs reports whether host, with or without a port, names a server on loopback.
-// A browser always names one.
-func (h *handler) isOurs(host string) bool {
+// checkPageOrigin is checkOrigin for the status page. It is stricter: the origin counts
+// with tokens too, since a browser sends its cookie by itself, and without tokens the host
+// must be one that this server knows, or the address that r came to, wherever the server
+// listens.
+func (h *handler) checkPageOrigin(r *http.Request) error {
+	if err := h.crossOrigin.Check(r); err != nil {
+		return fmt.Errorf("a page of another origin sent this: %w", err)
+	}
+	if h.asksForTokens() || h.knowsHost(r.Host) || isLocalAddress(r) {
+		return nil
+	}
+	return fmt.Errorf("host %q is not known to this server, which asks for no tokens: use its address, or start it with --host and this name", leaseapi.Shorten(r.Host))
+}
+
+// isLocalAddress reports whether the host of r is the address that r came to, or r
+// came through no network.
+func isLocalAddress(r *http.Request) bool {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	address, ok := local.(*net.TCPAddr)
+	if !ok {
+		return true
+	}
+	ip := net.ParseIP(withoutPort(r.Host))
+	return ip != nil && ip.Equal(address.IP)
+}
+
+// knowsHost reports whether host, with or without a port, names a server on loopback or
+// is a name that this server was given. A browser always names one.
+func (h *handler) knowsHost(host string) bool {
 	if host == "localhost" || host == "" { // as most say, at no cost
 		return true
 	}
+	host = strings.ToLower(strings.TrimSuffix(withoutPort(host), "."))
+	ip := net.ParseIP(host)
+	return host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || slices.Contains(h.hosts, host)
+}
+
+// withoutPort returns a host without its port, and without the brackets of an address.
+func withoutPort(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
-	ip := net.ParseIP(host)
-	return host == "" || host == "localhost" || ip != nil && ip.IsLoopback() || slices.Contains(h.hosts, host)
+	return strings.Trim(host, "[]")
 }
 
 // loopbackKey is the key of a context's value: whether a listener is on loopback.

@@ -24,10 +24,8 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 	h.metrics.WriteProcess(&t)
 	h.writeCertificate(&t)
 	h.writeLeader(&t)
-	t.Family("leasectl_ready", "gauge", "Whether the server grants and releases: 1 or 0.")
-	t.Sample("leasectl_ready", nil, promtext.Bool(err == nil))
-	t.Family("leasectl_durable", "gauge", "Whether leases outlive the server: 1 or 0.")
-	t.Sample("leasectl_durable", nil, promtext.Bool(h.durable()))
+	gauge(&t, "leasectl_ready", "Whether the server grants and releases: 1 or 0.", promtext.Bool(err == nil))
+	gauge(&t, "leasectl_durable", "Whether leases outlive the server: 1 or 0.", promtext.Bool(h.durable()))
 	if err == nil {
 		metrics.WritePools(&t, totals)
 	}
@@ -42,13 +40,17 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 	w.Write(t.Bytes())
 }
 
+// gauge writes a metric that has one sample, without labels.
+func gauge(t *promtext.Text, name, help string, value float64) {
+	t.Family(name, "gauge", help)
+	t.Sample(name, nil, value)
+}
+
 // writeConnections writes how many connections there are, and how many there was no room
 // for.
 func writeConnections(t *promtext.Text, stats connlimit.Stats) {
-	t.Family("leasectl_connections", "gauge", "Open connections.")
-	t.Sample("leasectl_connections", nil, float64(stats.Open))
-	t.Family("leasectl_connections_most", "gauge", "How many connections may be open.")
-	t.Sample("leasectl_connections_most", nil, float64(stats.Most))
+	gauge(t, "leasectl_connections", "Open connections.", float64(stats.Open))
+	gauge(t, "leasectl_connections_most", "How many connections may be open.", float64(stats.Most))
 	t.Family("leasectl_connections_closed_total", "counter", "Connections that were closed because there were too many: idle ones for others, and new ones if all had a request.")
 	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "idle"}, float64(stats.ClosedIdle))
 	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "new"}, float64(stats.Refused))
@@ -63,12 +65,9 @@ func writeWarnings(t *promtext.Text, all []warning) {
 }
 
 func (h *handler) writeCertificate(t *promtext.Text) {
-	leaf := h.certificate()
-	if leaf == nil {
-		return
+	if leaf := h.certificate(); leaf != nil {
+		gauge(t, "leasectl_certificate_expiry_seconds", "When the certificate ends, in seconds since 1970.", float64(leaf.NotAfter.Unix()))
 	}
-	t.Family("leasectl_certificate_expiry_seconds", "gauge", "When the certificate ends, in seconds since 1970.")
-	t.Sample("leasectl_certificate_expiry_seconds", nil, float64(leaf.NotAfter.Unix()))
 }
 
 // writeLeader writes who leads, of servers that share a store.
@@ -77,15 +76,11 @@ func (h *handler) writeLeader(t *promtext.Text) {
 	if l == nil {
 		return
 	}
-	one := func(name, help string, value float64) {
-		t.Family(name, "gauge", help)
-		t.Sample(name, nil, value)
-	}
-	one("leasectl_leader", "Whether this server leads: 1 or 0.", promtext.Bool(l.Leads))
-	one("leasectl_standby", "Servers that stand by, as far as this server knows.", float64(l.Standby))
+	gauge(t, "leasectl_leader", "Whether this server leads: 1 or 0.", promtext.Bool(l.Leads))
+	gauge(t, "leasectl_standby", "Servers that stand by, as far as this server knows.", float64(l.Standby))
 	if m, ok := h.election.(store.Measurer); ok && l.Leads {
 		total, used := m.Size()
-		one("leasectl_store_bytes", "Size of the database that has the leases, with what else is in it.", float64(total))
-		one("leasectl_store_used_bytes", "How much of that is in use.", float64(used))
+		gauge(t, "leasectl_store_bytes", "Size of the database that has the leases, with what else is in it.", float64(total))
+		gauge(t, "leasectl_store_used_bytes", "How much of that is in use.", float64(used))
 	}
 }

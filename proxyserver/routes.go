@@ -20,17 +20,17 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			path, leaseapi.PathAcquire, leaseapi.PathRelease), http.StatusNotFound)
 		return
 	}
-	rt, ok := routes[path]
-	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
-		rt, ok = route{method: http.MethodGet, serve: (*handler).serveRequest}, true
-	}
 	if page.IsPage(path) {
 		h.serveUI(w, r)
 		return
 	}
-	if err := h.fromBrowser(r); err != nil {
+	if err := h.checkOrigin(r); err != nil {
 		h.refuseCall(w, err)
 		return
+	}
+	rt, ok := routes[path]
+	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
+		rt, ok = route{method: http.MethodGet, serve: (*handler).serveRequest}, true
 	}
 	var c caller
 	if !rt.open {

@@ -2,11 +2,8 @@ package proxyserver
 
 import (
 	"fmt"
-	"net"
 	"net/http"
-	"strings"
 
-	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
@@ -31,7 +28,7 @@ func (h *handler) serveUI(w http.ResponseWriter, r *http.Request) {
 	for name, value := range uiHeaders {
 		w.Header().Set(name, value)
 	}
-	if err := h.fromElsewhere(r); err != nil {
+	if err := h.checkPageOrigin(r); err != nil {
 		h.metrics.Refused("", "forbidden")
 		h.message(w, r, http.StatusForbidden, "Not from here", err.Error())
 		return
@@ -77,38 +74,4 @@ func (h *handler) serveUI(w http.ResponseWriter, r *http.Request) {
 		p, status := h.page(c, r.URL, false)
 		h.write(w, r, c, status, p)
 	}
-}
-
-// fromElsewhere reports why r may be from a page of another site, as
-// [handler.fromBrowser] does for the wire; browser.go says how that can be. It is
-// stricter: the origin counts with tokens too, since a browser sends its cookie by
-// itself, and without tokens the host must be one that this server knows, or the address
-// that r came to, wherever the server listens.
-func (h *handler) fromElsewhere(r *http.Request) error {
-	if err := h.crossOrigin.Check(r); err != nil {
-		return fmt.Errorf("a page of another origin sent this: %w", err)
-	}
-	if h.asksForTokens() || h.isOurs(r.Host) || isLocalAddress(r) {
-		return nil
-	}
-	return fmt.Errorf("host %q is not known to this server, which asks for no tokens: use its address, or start it with --host and this name", leaseapi.Shorten(r.Host))
-}
-
-// isLocalAddress reports whether the host of r is the address that r came to, or r
-// came through no network.
-func isLocalAddress(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
-		return false
-	}
-	address, ok := local.(*net.TCPAddr)
-	if !ok {
-		return true
-	}
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return ip != nil && ip.Equal(address.IP)
 }
