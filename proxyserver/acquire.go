@@ -14,8 +14,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// serveAcquire keeps its frame small, and so does what it calls to wait: the stack of
-// a waiter is most of what it costs, and is doubled if it does not suffice once.
+// serveAcquire and what it calls to wait have small frames. The stack of a waiter is most
+// of its memory, and the runtime doubles a stack that is too small by a byte.
 func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
 	t := h.term()
 	p, ok := h.readAcquire(c, w, r)

@@ -26,7 +26,7 @@ type certificateStage int
 const (
 	certificateGood certificateStage = iota
 	certificateEndsSoon
-	certificatePresses
+	certificateEndsVerySoon
 	certificateOver
 )
 
@@ -36,7 +36,7 @@ func stageOf(leaf *x509.Certificate, now time.Time) certificateStage {
 	case left <= 0:
 		return certificateOver
 	case left < min(certificateUrgent, life/10):
-		return certificatePresses
+		return certificateEndsVerySoon
 	case left < min(certificateSoon, life/3):
 		return certificateEndsSoon
 	}

@@ -11,10 +11,9 @@ import (
 // never is a time on the lease clock that does not come.
 const never time.Duration = math.MaxInt64
 
-// still is a now for calls that only look at the pools: since their time does not go
-// back, it counts as that of the last call, and nothing is due. So pools of a term that
-// is halted grant nothing, of which nobody would hear.
-const still = 0
+// lastCall is a now that counts as that of the last call of the pools, whose time does not
+// go back. Nothing is due then: so pools that are only looked at grant nothing.
+const lastCall = 0
 
 // later returns now + wait, or the end of time if that is later.
 func later(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
@@ -35,8 +34,8 @@ type clock struct {
 type suspended struct {
 	total func() time.Duration // since the machine booted
 	first time.Duration        // total when the clock was started
-	slept atomic.Int64         // as the clock has it
-	asked atomic.Int64         // when total was called last, as time since the start without suspends
+	slept atomic.Int64         // how much of it the clock has counted
+	asked atomic.Int64         // when total was called last: the time since the start, without suspends
 }
 
 // startClock starts it at base; read is [time.Now] if it is nil, and total
@@ -71,7 +70,7 @@ func (c clock) wake() {
 	}
 }
 
-// until returns how long it is to a time on the lease clock.
+// until returns how long it is from now to a time on the lease clock.
 func (c clock) until(at time.Duration) time.Duration { return at - c.now() }
 
 // wall returns when a time on the lease clock will be, if the server runs until

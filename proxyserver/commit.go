@@ -38,7 +38,7 @@ type batch struct {
 	generation uint64        // the last one given, changes included
 	urgent     bool          // an answer may wait for it; false: nothing changed but who waits
 	saveClock  bool          // the clock is to be saved, changes or not
-	arrived    time.Duration // never, or on the lease clock: when the first of those who wait came
+	arrived    time.Duration // on the lease clock: when the first came that began to wait; never: none
 	deliveries []delivery
 	steps      []int // where changes may be divided: see [store.Batch]
 
@@ -91,7 +91,7 @@ type committer struct {
 
 	mu         sync.Mutex // guards what follows, and the pools; never held during I/O
 	waiting    waiters
-	room       []pool.Change // for the batch after the open one; nil: it makes some
+	spare      []pool.Change // of an earlier batch, for the next one; nil: there is none
 	open       *batch        // collects changes for the next commit
 	committing *batch        // nil: no commit is under way
 	saved      time.Duration // lease clock as the last commit has it, which may be under way
@@ -130,7 +130,7 @@ func (c *committer) awaitCommit(b *batch) error {
 		runtime.Gosched() // calls that can be decided now join the batch
 		c.commit()        // nobody else commits, so b is the open batch
 		if len(b.deliveries) == 0 {
-			c.note(b)
+			c.logBatch(b)
 			break
 		}
 		// Those who wait hear first, and the log is written by a goroutine: so the last of
@@ -154,7 +154,7 @@ func (c *committer) endCommit(b *batch) {
 		<-c.commitSem
 	}()
 	growStack(0)
-	c.note(b)
+	c.logBatch(b)
 }
 
 // fail makes err why every call is refused from now on, and tells all who wait.
@@ -203,13 +203,13 @@ func (c *committer) panicked(cause any) error {
 	return fmt.Errorf("%w: %v", errPanicked, cause)
 }
 
-// commit makes the open batch durable. The caller holds commitSem, and calls note and
+// commit makes the open batch durable. The caller holds commitSem, and calls logBatch and
 // deliver then.
 func (c *committer) commit() {
 	c.mu.Lock()
 	b := c.open
 	c.open, c.committing = newBatch(b.generation), b
-	c.open.changes, c.room = c.room, nil
+	c.open.changes, c.spare = c.spare, nil
 	now := c.clock.now()
 	c.saved = max(c.saved, now)
 	c.mu.Unlock()
@@ -232,8 +232,8 @@ func (c *committer) commit() {
 	close(b.done)
 }
 
-// roomKept is for how many changes a batch gets room that another one used before.
-const roomKept = 256
+// mostSpare is how many changes the memory may have room for that the next batch uses again.
+const mostSpare = 256
 
 // save makes b durable.
 func (c *committer) save(b *batch, now time.Duration) (err error) {
@@ -264,8 +264,8 @@ func (c *committer) storeFailed(err error) error {
 	return err
 }
 
-// deliver tells the calls that wait what became of b. It does not look at what b
-// changed: note may be done with that already.
+// deliver tells the calls that wait what became of b. It does not look at b.changes, whose
+// memory another batch may have already: see logBatch.
 func (b *batch) deliver() {
 	for _, d := range b.deliveries {
 		if b.err != nil {
@@ -275,16 +275,16 @@ func (b *batch) deliver() {
 	}
 }
 
-// note logs what b changed. Who waited for a lease does not wait for that. It is
-// called once for each commit, before the next one begins.
-func (c *committer) note(b *batch) {
+// logBatch logs what b changed, and keeps the memory of b.changes for the next batch. It
+// is called once for each commit, before the next one begins.
+func (c *committer) logBatch(b *batch) {
 	if b.err == nil {
 		c.events.Changed(b.changes)
 	}
-	if cap(b.changes) <= roomKept {
+	if cap(b.changes) <= mostSpare {
 		clear(b.changes) // let go of what they refer to
 		c.mu.Lock()
-		c.room = b.changes[:0]
+		c.spare = b.changes[:0]
 		c.mu.Unlock()
 	}
 }

@@ -45,7 +45,7 @@ func (s *Server) leadOnce(ctx context.Context, running *sync.WaitGroup) error {
 	if err != nil {
 		return cmp.Or(standby.failure(), err)
 	}
-	if err := s.beginTerm(lead); err != nil {
+	if err := s.startTerm(lead); err != nil {
 		return errors.Join(err, lead.Close())
 	}
 	s.lead = lead
@@ -56,7 +56,7 @@ func (s *Server) leadOnce(ctx context.Context, running *sync.WaitGroup) error {
 		return nil // answers are being written; the lead is given up after them
 	}
 	if err := lead.Holds(); err != nil {
-		t.lose(err)
+		t.loseLead(err)
 	}
 	if err := t.failure(); errors.Is(err, store.ErrNotLeader) {
 		s.handler.log.Warn("this server leads no longer", "error", err)

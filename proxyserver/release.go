@@ -144,15 +144,20 @@ func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (rep
 	for _, id := range req.RequestIDs {
 		reply.Released = append(reply.Released, set.Cancel(now, id)...)
 	}
+	answered := func(l leaseapi.Lease, ref pool.Ref, why pool.Reason) {
+		if why != "" {
+			reply.Stale = append(reply.Stale, leaseapi.Lost{Lease: l, Reason: string(why)})
+			return
+		}
+		reply.Released = append(reply.Released, l.Name)
+		if why, lost := set.Lost(now, ref); lost && delay > 0 { // it ended before this call
+			over := leaseapi.Lease{Name: ref.Name, Generation: ref.Generation}
+			reply.Over = append(reply.Over, leaseapi.Lost{Lease: over, Reason: string(why)})
+		}
+	}
 	for _, l := range req.Leases {
 		ref := pool.Ref{Name: l.Name, Generation: l.Generation}
-		switch why := end(set, now, ref, req); why {
-		case "":
-			reply.Released = append(reply.Released, l.Name)
-			reply.Over = append(reply.Over, over(set, now, ref, delay)...)
-		default:
-			reply.Stale = append(reply.Stale, leaseapi.Lost{Lease: l, Reason: string(why)})
-		}
+		answered(l, ref, end(set, now, ref, req))
 	}
 	for i, name := range req.Names {
 		ref := refOf(set, now, name, req.Owner)
@@ -160,24 +165,10 @@ func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (rep
 		if l, held := set.Held(now, name); !held || l.Generation == meant[i] {
 			why = set.Release(now, ref, delay)
 		}
-		switch why {
-		case "":
-			reply.Released = append(reply.Released, name)
-			reply.Over = append(reply.Over, over(set, now, ref, delay)...)
-		case pool.Unknown:
+		if why == pool.Unknown {
 			return reply, name
-		default:
-			reply.Stale = append(reply.Stale, leaseapi.Lost{Lease: leaseapi.Lease{Name: name}, Reason: string(why)})
 		}
+		answered(leaseapi.Lease{Name: name}, ref, why)
 	}
 	return reply, ""
-}
-
-// over returns the lease of ref, whose release was put off, if it had ended before.
-func over(set *pool.Set, now time.Duration, ref pool.Ref, delay time.Duration) []leaseapi.Lost {
-	why, lost := set.Lost(now, ref)
-	if !lost || delay == 0 {
-		return nil
-	}
-	return []leaseapi.Lost{{Lease: leaseapi.Lease{Name: ref.Name, Generation: ref.Generation}, Reason: string(why)}}
 }

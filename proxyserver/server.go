@@ -117,7 +117,7 @@ func New(opts Options) (*Server, error) {
 	}
 	if s.election != nil {
 		s.setTerm(standbyTerm(s.terms))
-	} else if err := s.beginTerm(opts.Store); err != nil {
+	} else if err := s.startTerm(opts.Store); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.handler.storeID = s.idOfStore()
@@ -148,7 +148,7 @@ func (s *Server) initHTTP(log *slog.Logger) {
 	s.http.RegisterOnShutdown(s.handler.live.stop)
 }
 
-// connState tells who counts connections.
+// connState passes a change of a connection on to those that count.
 func (s *Server) connState(c net.Conn, state http.ConnState) {
 	s.handler.connections.ConnState(c, state)
 	if s.idle != nil {
@@ -176,8 +176,8 @@ func (s *Server) setTerm(t *term) {
 	s.handler.current.Store(t)
 }
 
-// beginTerm begins a term from what st holds, and makes calls be answered from it.
-func (s *Server) beginTerm(st store.Store) error {
+// startTerm begins a term from what st holds, and makes calls be answered from it.
+func (s *Server) startTerm(st store.Store) error {
 	s.poolsMu.Lock() // or the term might miss a change that found no leader
 	defer s.poolsMu.Unlock()
 	t, err := beginTerm(s.pools, st, s.terms)
@@ -188,7 +188,7 @@ func (s *Server) beginTerm(st store.Store) error {
 	return nil
 }
 
-// idOfStore returns what tells the id of the store.
+// idOfStore returns a function that returns the id of the store.
 func (s *Server) idOfStore() func() string {
 	if s.election != nil {
 		return s.election.ID
@@ -250,8 +250,8 @@ func (s *Server) logPools(pools []pool.Config) {
 
 // Reloaded tells the server what came of reading the files of source again: nil
 // if they were taken up, else why everything stays as it was. It goes to the log,
-// to the metrics, and as long as it lasts to [leaseapi.PathReady]. That the server ends is
-// not said of the files.
+// to the metrics, and as long as it lasts to [leaseapi.PathReady]. An error that says that
+// the server ends is no fault of the files, and is ignored.
 func (s *Server) Reloaded(source string, err error) {
 	if refusesAll(err) {
 		return

@@ -104,9 +104,8 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 
 func (t *term) durable() bool { return t.store != nil }
 
-// do runs op on the pools, with the lease clock and everything done that was
-// due, and returns when all that op did and saw is durable. An error means that
-// it is not, and that to try again is no use.
+// do does what is due, runs op on the pools, and returns when all that op did and saw is
+// durable. After an error it is not, and each later call gets an error too.
 func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
 	b, err := t.run(op)
 	switch {
@@ -134,14 +133,14 @@ func (t *term) stillLeads() error {
 	}
 	err := t.lead.Holds()
 	if err != nil {
-		return t.lose(err)
+		return t.loseLead(err)
 	}
 	return nil
 }
 
-// lose fails the term because its server leads no longer, and returns why calls are
+// loseLead fails the term because its server leads no longer, and returns why calls are
 // refused.
-func (t *term) lose(err error) error {
+func (t *term) loseLead(err error) error {
 	t.fail(&notLeaderError{election: t.election, cause: err})
 	return t.failure()
 }
@@ -185,12 +184,11 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err err
 func (t *term) totals() []pool.PoolStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.set.Totals(still)
+	return t.set.Totals(lastCall)
 }
 
-// collect moves what changed to the open batch. It leaves out that a request began to
-// wait which is not stored: nobody has to hear of that. The caller holds t.mu, as with
-// all that follow except keepTime.
+// collect moves what changed to the open batch, but for arrivals that are not stored. The
+// caller holds t.mu, as with all that follow except keepTime.
 func (t *term) collect() {
 	changes := t.set.Drain()
 	for i := range changes {

@@ -16,7 +16,7 @@ func (t *term) halt() {
 		return // whoever waited has been told
 	}
 	t.waiting.deliverAll(func(id string) outcome {
-		st, _ := t.set.Status(still, id)
+		st, _ := t.set.Status(lastCall, id)
 		return outcome{err: errStopping, status: &st}
 	})
 	t.haltErr = errStopping
@@ -32,7 +32,7 @@ func (t *term) end() error {
 	t.mu.Unlock()
 	t.commit()
 	last.deliver()
-	t.note(last)
+	t.logBatch(last)
 	if errors.Is(err, errStopping) {
 		err = last.err
 	}
@@ -66,7 +66,7 @@ func (t *term) giveBackLast(leases []pool.Lease) error {
 	}
 	now := t.clock.now()
 	for _, l := range leases {
-		if held, ok := t.set.Held(still, l.Name); ok && held.Generation == l.Generation {
+		if held, ok := t.set.Held(lastCall, l.Name); ok && held.Generation == l.Generation {
 			t.open.add(&pool.Change{Kind: pool.Done, Lease: l, Reason: pool.Released, Took: now - l.Granted}, nil)
 		}
 	}

@@ -47,9 +47,8 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 	return t.await(ctx, r, c)
 }
 
-// askAside is ask on the stack of another goroutine, for an r that will wait. To
-// decide takes more stack than to wait, and a stack that has grown is hardly ever made
-// smaller.
+// askAside is ask on the stack of another goroutine, for an r that will probably wait.
+// Deciding takes more stack than waiting, and a stack that has grown rarely shrinks.
 func (t *term) askAside(r *request) (out outcome, c call) {
 	asked := make(chan struct{})
 	go func() {

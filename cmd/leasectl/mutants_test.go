@@ -232,7 +232,7 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/newer_store", false},
 	{"a pause of an unknown type is any failure", "proxyclient/operate.go", "if errors.Is(err, ErrUnknownType) {", "if false {",
 		"./cmd/leasectl", "TestScripts/server_operate", false},
-	{"a lease that is over is released later", "proxyserver/release.go", "if !lost || delay == 0 {", "if !lost || true {",
+	{"a lease that is over is released later", "proxyserver/release.go", "lost && delay > 0 {", "lost && false {",
 		"./cmd/leasectl", "TestScripts/late_release", false},
 	{"another protocol is waited for", "proxyclient/answer.go", "if r.StatusCode == http.StatusSwitchingProtocols {", "if false {",
 		"./proxyclient", "TestFault", false},
