@@ -37,28 +37,31 @@
 // The clock that leases run on stands still while no server runs. A machine that is
 // suspended is one whose server was stopped: the clock goes on.
 //
-// # Inside
+// # The files, from the public down
 //
-// The files are in layers, from the top down; a file uses none that is higher.
-//
-//   - server.go and serve.go: the life of a process, which package idle may end.
-//     election.go begins and ends the terms of a server that shares its store.
-//   - routes.go and handler.go, with a file for each call that has its name (health.go has
-//     /readyz too, pause.go /pools/resume): the HTTP front. It lives as long as the process.
-//     body.go reads what a call sends, answer.go writes what it gets.
-//   - ui.go, with uipages.go, uioperate.go, uilogin.go and uilive.go: the status page,
-//     which package page renders. session.go and live.go have what it keeps: who is
-//     signed in, and who looks. Package past has what happened in this term.
-//   - term.go, wait.go and termend.go: a term, the time in which this server
-//     decides. It is the pools with their clock and their alarm; it begins from a
-//     store and can end. A server that does not lead has the term of standby.go,
-//     which refuses every call with a notLeaderError.
-//   - browser.go, answersize.go and poolpages.go bound what the front takes and gives: from
-//     whom, and how much in one answer. Package connlimit bounds connections.
-//   - errorlog.go, metrics.go, warnings.go and certificate.go: what operators are told. Package
-//     eventlog writes what happens to leases, and package metrics counts.
-//   - storewatch.go, commit.go and waiters.go: decisions are committed in batches, and then
-//     delivered to those who wait.
+//   - serve.go, election.go (the terms of a server that shares its store), server.go: the
+//     life of a process, which package idle may end. errorlog.go: what net/http logs;
+//   - routes.go: from the path of a call to what answers it;
+//   - ui.go, uilive.go (changes of a page that is shown), uipages.go, uioperate.go (what an
+//     operator does), uilogin.go, uianswer.go, uicookie.go: the status page. Package page
+//     renders it, and package past has what happened in this term;
+//   - acquire.go, request.go, renew.go, resize.go, release.go, pools.go, report.go: the
+//     calls of those who need leases; break.go, remove.go, pause.go (/pools/resume too),
+//     backup.go, operation.go (what these share): of operators; health.go (/readyz too),
+//     metrics.go: of what watches the server. Package metrics counts;
+//   - poolpages.go, params.go, body.go: what a call sends, and how much it gets; browser.go
+//     (from which pages), caller.go (with which token): who may send it; answer.go: what it
+//     gets;
+//   - certificate.go, handler.go: the HTTP front. It lives as long as the process. Package
+//     connlimit bounds its connections. session.go (who is signed in), live.go (who looks
+//     at pages), warnings.go: what it keeps;
+//   - wait.go (an acquire that waits), answersize.go (for how many leases), termend.go,
+//     storewatch.go, standby.go (a term that refuses every call), term.go: a term, the time
+//     in which this server decides. It is the pools with their clock and their alarm. It
+//     begins from a store and can end. alarm.go; version1.go: leases that nobody renews;
+//   - commit.go, waiters.go: decisions are committed in batches, and then delivered to those
+//     who wait. Package eventlog writes them to the log;
+//   - translate.go (from the pools to the wire), notleader.go, clock.go.
 //
 // # Use
 //

@@ -40,7 +40,7 @@ func TestFilesFormNoCircle(t *testing.T) {
 }
 
 // mapped are the packages whose comment names their files in order.
-var mapped = []string{"holder", "lockfile", "proxyclient", "proxyserver/eventlog", "proxyserver/idle", "supervisor", "supervisor/follow", "trap/child", "trap/process"}
+var mapped = []string{"holder", "lockfile", "proxyclient", "proxyserver", "proxyserver/eventlog", "proxyserver/idle", "supervisor", "supervisor/follow", "trap/child", "trap/process"}
 
 // TestFilesStandInOrder holds the map in the comment of a package to what it promises:
 // it names each file, and after it all that the file uses.
