@@ -1,0 +1,76 @@
+package connlimit
+
+import (
+	"net"
+	"net/http"
+	"runtime"
+	"testing"
+)
+
+// queue is a listener whose connections are there already.
+type queue chan net.Conn
+
+func (q queue) Accept() (net.Conn, error) { return <-q, nil }
+func (q queue) Close() error              { return nil }
+func (q queue) Addr() net.Addr            { return nil }
+
+// conn is a connection that knows whether it was closed.
+type conn struct {
+	net.Conn
+	closed bool
+}
+
+func (c *conn) Close() error { c.closed = true; return nil }
+
+// The connection that is idle for longest goes for a new one. If none is idle, there are
+// the spare ones, on which nobody should wait; then the new one goes.
+func TestWhichConnectionGoes(t *testing.T) {
+	limit, q := New(2), make(queue, 2)
+	l := limit.Listener(q)
+	accept := func() *conn {
+		t.Helper()
+		c := new(conn)
+		q <- c
+		if got, err := l.Accept(); got != c || err != nil {
+			t.Fatalf("accepted %v, %v", got, err)
+		}
+		return c
+	}
+	first, second := accept(), accept()
+	limit.ConnState(first, http.StateActive)
+	limit.ConnState(first, http.StateIdle) // later than second
+	third := accept()
+	if first.closed || !second.closed {
+		t.Errorf("first is closed: %t, second: %t", first.closed, second.closed)
+	}
+	limit.ConnState(second, http.StateClosed) // it does not count any longer
+	limit.ConnState(first, http.StateActive)
+	limit.ConnState(third, http.StateActive)
+	if limit.Crowded() {
+		t.Error("crowded without one too many")
+	}
+	for range Spare {
+		limit.ConnState(accept(), http.StateActive)
+	}
+	if !limit.Crowded() {
+		t.Error("not crowded with the spare ones")
+	}
+	accepted := make(chan net.Conn)
+	go func() {
+		c, _ := l.Accept()
+		accepted <- c
+	}()
+	refused, last := new(conn), new(conn)
+	q <- refused
+	for limit.Stats().Refused == 0 {
+		runtime.Gosched()
+	}
+	limit.ConnState(first, http.StateClosed)
+	q <- last
+	if <-accepted != last || !refused.closed || third.closed {
+		t.Error("the newest was not the one that went")
+	}
+	if got, want := limit.Stats(), (Stats{Most: 2, Open: 2 + Spare, Idle: 1, ClosedIdle: 1, Refused: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
