@@ -141,8 +141,8 @@ func badRequest(w http.ResponseWriter, err error) {
 
 // unavailable answers a call that the term did not do.
 func unavailable(w http.ResponseWriter, err error) {
-	if standby, ok := errors.AsType[*notLeaderError](err); ok {
-		notLeader(w, standby.election.Leader().URL, standby.standby)
+	if refused, ok := errors.AsType[*notLeaderError](err); ok {
+		notLeader(w, refused.election.Leader().URL, refused.standby)
 		return
 	}
 	problem(w, http.StatusServiceUnavailable, leaseapi.ProblemUnavailable, err.Error())

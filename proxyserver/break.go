@@ -41,7 +41,7 @@ func (h *handler) breakLease(c caller, req leaseapi.BreakRequest) (leaseapi.Brea
 	var locked pool.Locked // the lock delay that keeps the name; zero: none does
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
-		l, ended, err = breakLease(set, now, c, req)
+		l, ended, err = breakOrFind(set, now, c, req)
 		locked, _ = set.Locked(now, req.Name)
 		return err
 	})
@@ -63,9 +63,9 @@ func checkBreak(req leaseapi.BreakRequest) error {
 	return checkReason(req.Reason)
 }
 
-// breakLease does what req asks for. A second copy of the request succeeds too: it
+// breakOrFind breaks the lease that req means. A second copy of req succeeds too: it
 // finds that the lease has ended for this reason.
-func breakLease(set *pool.Set, now time.Duration, c caller, req leaseapi.BreakRequest) (l pool.Lease, ended bool, err error) {
+func breakOrFind(set *pool.Set, now time.Duration, c caller, req leaseapi.BreakRequest) (l pool.Lease, ended bool, err error) {
 	if held, ok := set.Held(now, req.Name); !ok || req.Generation == 0 || req.Generation == held.Generation {
 		l, err = set.Break(now, req.Name, c.act(req.Reason), req.Now)
 		if !errors.Is(err, pool.ErrNotHeld) {

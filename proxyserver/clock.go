@@ -73,6 +73,9 @@ func (c clock) wake() {
 // until returns how long it is from now to a time on the lease clock.
 func (c clock) until(at time.Duration) time.Duration { return at - c.now() }
 
+// since returns how long ago a time on the lease clock was.
+func (c clock) since(at time.Duration) time.Duration { return c.now() - at }
+
 // wall returns when a time on the lease clock will be, if the server runs until
 // then. It is for people: rounded, and by a clock that may be wrong.
 func (c clock) wall(at time.Duration) time.Time {

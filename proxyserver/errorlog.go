@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// errorLog takes what net/http says, a line with each Write, as warnings. Whoever can
-// connect could fill the log with TLS handshakes that fail, so each kind of failure has one
+// errorLog takes what net/http says, a line with each Write, as warnings. Anybody who
+// can connect could fill the log with TLS handshakes that fail, so each kind of failure has one
 // line a minute. A client that just goes, such as a probe, is no warning.
 type errorLog struct {
 	*slog.Logger

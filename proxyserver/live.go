@@ -59,12 +59,12 @@ func (l *live) init(connections int) {
 // stop ends all connections.
 func (l *live) stop() { close(l.stopped) }
 
-// watch begins to look at a page; false if too many look already.
+// watch begins to look at a page, until unwatch; false if too many look already.
 func (l *live) watch(p livePage) (parts *liveParts, unwatch func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.count >= l.most {
-		return nil, nil, false
+		return nil, func() {}, false
 	}
 	l.count++
 	if parts = l.watched[p]; parts == nil {

@@ -67,7 +67,7 @@ func addReports(clock clock, wire *leaseapi.Pool, p pool.PoolStatus) {
 		token, owner := pool.SplitOwner(m.Owner)
 		wire.Moved = &leaseapi.LimitMove{
 			From: m.From, To: m.To, Owner: owner, Token: token, Detail: m.Detail,
-			At: clock.wall(m.At), Age: leaseapi.Duration(round(-clock.until(m.At))),
+			At: clock.wall(m.At), Age: leaseapi.Duration(round(clock.since(m.At))),
 		}
 	}
 	for _, t := range p.Tally {

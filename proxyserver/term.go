@@ -117,8 +117,7 @@ func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
 	return t.awaitCommit(b)
 }
 
-// attempt is do with an op that may refuse what it is asked for. It returns the error of
-// op, unless the term has one.
+// attempt is do with an op that can fail. It returns the error of do, else that of op.
 func (t *term) attempt(op func(set *pool.Set, now time.Duration) error) error {
 	var refused error
 	err := t.do(func(set *pool.Set, now time.Duration) { refused = op(set, now) })

@@ -13,7 +13,7 @@ func (t *term) halt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.haltErr != nil {
-		return // whoever waited has been told
+		return // all who waited have been told
 	}
 	t.waiting.deliverAll(func(id string) outcome {
 		st, _ := t.set.Status(lastCall, id)

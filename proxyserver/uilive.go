@@ -16,14 +16,11 @@ func (h *handler) serveLive(c caller, w http.ResponseWriter, r *http.Request) {
 	of := page.Local(r.URL.Query().Get("of"))
 	shown := livePage{of.RequestURI(), h.operates(c)}
 	parts, unwatch, ok := h.live.watch(shown)
+	defer unwatch()
 	if !ok || h.connections.Crowded() {
-		if ok {
-			unwatch()
-		}
 		h.message(w, r, http.StatusServiceUnavailable, "Too many", "Too many browsers are told of changes already: reload the page to see them.")
 		return
 	}
-	defer unwatch()
 	w.Header().Set("Content-Type", "text/event-stream")
 	stream := liveStream{w: w, sent: make(map[string]string)}
 	ticker := time.NewTicker(liveEvery)
@@ -83,10 +80,10 @@ func (s *liveStream) send(parts []page.Part) error {
 		}
 		s.event("part", string(body))
 	}
-	if !begun && time.Since(s.last) < liveAlive {
-		return nil
-	}
 	if !begun {
+		if time.Since(s.last) < liveAlive {
+			return nil
+		}
 		s.now()
 	}
 	return http.NewResponseController(s.w).Flush()

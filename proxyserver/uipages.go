@@ -43,7 +43,7 @@ func (h *handler) page(c caller, at *url.URL, live bool) (page.Page, int) {
 	return page.Message("Not found", "There is no page at "+at.Path+".", "/", "All pools"), http.StatusNotFound
 }
 
-// atoi is a number of a query; zero if it is none.
+// atoi returns a number of a query; zero if it is none, or negative.
 func atoi(text string) int {
 	n, _ := strconv.Atoi(text)
 	return max(0, n)

@@ -109,23 +109,23 @@ func anonymousID(n uint64) string { return "\x00" + strconv.FormatUint(n, 36) }
 // waitOf is how long a request that has waited for a while may still wait.
 func (t *term) waitOf(r *request, waited time.Duration) time.Duration {
 	switch {
-	case r.wait >= 0 && r.Anonymous: // nobody but its connection keeps it alive
+	case r.wait < 0:
+		return max(0, t.maxWait-waited)
+	case r.Anonymous: // only its connection keeps it alive
 		return min(r.wait, t.maxWait)
-	case r.wait >= 0:
-		return r.wait
 	}
-	return max(0, t.maxWait-waited)
+	return r.wait
 }
 
 // await waits with c for its outcome, until the client goes, or the time of a
 // slice or of the whole wait is over.
 func (t *term) await(ctx context.Context, r *request, c call) outcome {
 	limit := r.wait
-	switch {
-	case r.crowded && !r.Anonymous:
-		limit = min(limit, crowdedSlice)
-	case !r.Anonymous:
+	if !r.Anonymous {
 		limit = min(limit, leaseapi.SliceTime)
+		if r.crowded {
+			limit = min(limit, crowdedSlice)
+		}
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
