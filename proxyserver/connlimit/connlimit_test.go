@@ -41,7 +41,7 @@ func TestWhichConnectionGoes(t *testing.T) {
 	limit.ConnState(first, http.StateIdle) // later than second
 	third := accept()
 	if first.closed || !second.closed {
-		t.Errorf("first is closed: %t, second: %t", first.closed, second.closed)
+		t.Fatalf("first is closed: %t, second: %t", first.closed, second.closed)
 	}
 	limit.ConnState(second, http.StateClosed) // it does not count any longer
 	limit.ConnState(first, http.StateActive)
