@@ -134,7 +134,7 @@ func (a *acquisition) observe(o outcome) {
 		}
 	case queued:
 		a.pending = true
-		a.client.learn(Capabilities{wire: wireIDs})
+		a.client.learn(wireIDs)
 		a.last.place.Page = a.client.pageURL(a.last.place.Page)
 		a.queued(a.last.place)
 	case granted:
@@ -146,9 +146,9 @@ func (a *acquisition) observe(o outcome) {
 
 // note keeps what the proxy says of the queue.
 func (a *acquisition) note(place *leaseapi.Queued) {
-	place.Reason = leaseapi.Printable(place.Reason)
-	if l := place.Oldest; l != nil {
-		makePrintable(l)
+	makePrintable(&place.Reason)
+	if place.Oldest != nil {
+		cleanLease(place.Oldest)
 	}
 	a.place = place
 }
@@ -168,9 +168,9 @@ func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
 	switch {
 	case a.oneByOne: // there was no id to repeat
 	case reply.RequestID == a.request.RequestID:
-		a.client.learn(Capabilities{wire: wireIDs})
+		a.client.learn(wireIDs)
 	case reply.RequestID == "":
-		a.client.learn(Capabilities{wire: wireNames})
+		a.client.learn(wireNames)
 	}
 }
 

@@ -89,13 +89,19 @@ func readAnswer(r *http.Response) (answer, error) {
 	return answer{Response: r, body: body}, nil
 }
 
-// breaksOff tells whether body is the beginning of an object in JSON, and no more.
+// breaksOff reports whether body is the beginning of an object in JSON, and no more.
 func breaksOff(body []byte) bool {
-	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) || json.Valid(body) {
+	if !brokenObject(body) {
 		return false
 	}
 	err := json.NewDecoder(bytes.NewReader(body)).Decode(new(json.RawMessage))
 	return errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// brokenObject reports whether body begins as an object in JSON does, and is none.
+func brokenObject(body []byte) bool {
+	text := bytes.TrimSpace(body)
+	return bytes.HasPrefix(text, []byte("{")) && !json.Valid(text)
 }
 
 // decode reads the body as one JSON value, whatever its content type: version 1
@@ -134,10 +140,10 @@ func (a answer) text() string {
 		}
 		return shortLine(p.Title)
 	}
-	t := string(bytes.TrimSpace(a.body))
-	if strings.HasPrefix(t, "<") {
+	if a.isPage() {
 		return "an HTML or XML page"
 	}
+	t := string(bytes.TrimSpace(a.body))
 	if at := strings.LastIndex(t, "Released:"); at > 0 && a.begins(leaseapi.TextReleaseFailed) {
 		t = strings.TrimRight(t[:at], " \n.,") // what was released before is in the reply of [Client.Release]
 	}
@@ -230,14 +236,13 @@ func (a answer) misrouted() bool {
 }
 
 // foreign reports a success that no lease proxy wrote: a page, such as that of a
-// login on the way, or something that only begins as JSON does.
+// login on the way, or a broken object.
 func (a answer) foreign() bool {
-	if a.StatusCode/100 != 2 {
-		return false
-	}
-	t := bytes.TrimSpace(a.body)
-	return bytes.HasPrefix(t, []byte("<")) || bytes.HasPrefix(t, []byte("{")) && !json.Valid(t)
+	return a.StatusCode/100 == 2 && (a.isPage() || brokenObject(a.body))
 }
+
+// isPage reports whether the body is HTML or XML.
+func (a answer) isPage() bool { return bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("<")) }
 
 // releaseReply returns our server's reply to a release, if the answer is one.
 func (a answer) releaseReply() (reply leaseapi.ReleaseReply, ok bool) {

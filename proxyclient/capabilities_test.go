@@ -174,7 +174,7 @@ func TestCapabilities(t *testing.T) {
 // meanwhile that the proxy recognises ids.
 func TestAcquireEachNeverRepeats(t *testing.T) {
 	a := acquisition{client: &Client{}, request: Request{RequestID: "id"}, oneByOne: true}
-	a.client.learn(Capabilities{wire: wireIDs})
+	a.client.learn(wireIDs)
 	if a.mayRepeat(outcome{err: errors.New("broken pipe"), sent: true}) || a.next() != identify {
 		t.Error("an ambiguous request without an id would be repeated")
 	}

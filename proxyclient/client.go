@@ -83,17 +83,17 @@ func (c *Client) noteStore(o outcome) error {
 // known returns what the proxy has shown so far that it can do.
 func (c *Client) known() Capabilities { return Capabilities{wire: int(c.wire.Load())} }
 
-// learn notes what an answer proves of the proxy. A guess must not be noted, such
-// as a 404 that anything on the way could have sent: requests are sent twice
+// learn notes the wire that an answer proves of the proxy. A guess must not be noted,
+// such as a 404 that anything on the way could have sent: requests are sent twice
 // where the proxy is known to recognise them.
-func (c *Client) learn(proven Capabilities) {
-	if proven.NamesOnly() {
+func (c *Client) learn(wire int) {
+	if wire == wireNames {
 		c.wire.Store(wireNames) // the server was replaced by an older one
 		return
 	}
 	for {
 		old := c.wire.Load()
-		if int(old) >= proven.wire || c.wire.CompareAndSwap(old, int64(proven.wire)) {
+		if int(old) >= wire || c.wire.CompareAndSwap(old, int64(wire)) {
 			return
 		}
 	}

@@ -199,7 +199,7 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 		o.err = err
 	}
 	if o.notLeader() {
-		x.client.learn(Capabilities{wire: wireIDs}) // no earlier server says so
+		x.client.learn(wireIDs) // no earlier server says so
 	}
 	return o
 }

@@ -31,7 +31,7 @@ func (c *Client) Break(ctx context.Context, name, reason string, now bool) (repl
 		return reply, fmt.Errorf("break: %w %q", ErrNotHeld, leaseapi.Shorten(name))
 	}
 	err = c.operate(ctx, "break", leaseapi.PathBreak, req, &reply)
-	makePrintable(&reply.Lease)
+	cleanLease(&reply.Lease)
 	return reply, err
 }
 
@@ -56,7 +56,7 @@ func (c *Client) Pause(ctx context.Context, typ, reason string) (reply leaseapi.
 // Resume ends a pause. Its reply has no reason if the pool was not paused.
 func (c *Client) Resume(ctx context.Context, typ string) (reply leaseapi.PauseReply, err error) {
 	err = c.operatePool(ctx, "resume", leaseapi.PathResume, typ, leaseapi.ResumeRequest{Type: typ}, &reply)
-	reply.Reason = leaseapi.Printable(reply.Reason)
+	makePrintable(&reply.Reason)
 	return reply, err
 }
 
@@ -66,7 +66,7 @@ func (c *Client) Remove(ctx context.Context, requestID, reason string) (reply le
 	if errors.Is(err, ErrUnknownRequest) {
 		err = fmt.Errorf("%w %s", err, requestID)
 	}
-	reply.Owner, reply.Token, reply.Type = leaseapi.Printable(reply.Owner), leaseapi.Printable(reply.Token), leaseapi.Printable(reply.Type)
+	makePrintable(&reply.Owner, &reply.Token, &reply.Type)
 	return reply, err
 }
 

@@ -29,7 +29,7 @@ func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, er
 		err = unsupported(leaseapi.PathHealth)
 	}
 	if err == nil {
-		c.learn(Capabilities{wire: h.Wire})
+		c.learn(h.Wire)
 	}
 	return h, err
 }
@@ -63,8 +63,7 @@ func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 
 // Overview returns what [Client.Pools] does, and which server leads.
 func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
-	var all []leaseapi.Pool
-	var leader *leaseapi.Leader
+	var all leaseapi.PoolsReply
 	path := leaseapi.PathPools
 	for range maxPages {
 		var r leaseapi.PoolsReply
@@ -75,32 +74,19 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 		if err != nil {
 			return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: %w", err)
 		}
-		all, leader = appendPage(all, r.Pools), r.Leader
+		all.Pools, all.Leader = appendPage(all.Pools, r.Pools), r.Leader
 		if r.Next == "" {
 			break
 		}
 		path = leaseapi.PathPools + "?" + url.Values{leaseapi.ParamAfter: {r.Next}}.Encode()
 	}
-	for _, p := range all {
-		for i := range p.Leases {
-			makePrintable(&p.Leases[i])
-		}
-		if m := p.Moved; m != nil {
-			for _, s := range []*string{&m.Owner, &m.Token, &m.Detail} {
-				*s = leaseapi.Printable(*s)
-			}
-		}
-		for i := range p.Waiters {
-			w := &p.Waiters[i]
-			for _, s := range []*string{&w.Owner, &w.Token, &w.Key, &w.Reason} {
-				*s = leaseapi.Printable(*s)
-			}
-		}
+	for i := range all.Pools {
+		cleanPool(&all.Pools[i])
 	}
-	if leader != nil {
-		leader.URL = leaseapi.Printable(leader.URL)
+	if all.Leader != nil {
+		makePrintable(&all.Leader.URL)
 	}
-	return leaseapi.PoolsReply{Pools: all, Leader: leader}, nil
+	return all, nil
 }
 
 // appendPage adds the pools of the next page. The first of them may be the rest of
@@ -115,10 +101,17 @@ func appendPage(all, page []leaseapi.Pool) []leaseapi.Pool {
 	return append(all, page...)
 }
 
-// makePrintable cleans what other clients, or an operator, said of a lease.
-func makePrintable(l *leaseapi.PoolLease) {
-	for _, s := range []*string{&l.Name, &l.Owner, &l.Token, &l.Key, &l.Broken} {
-		*s = leaseapi.Printable(*s)
+// cleanPool makes the texts of the leases and waiters of a pool printable.
+func cleanPool(p *leaseapi.Pool) {
+	for i := range p.Leases {
+		cleanLease(&p.Leases[i])
+	}
+	for i := range p.Waiters {
+		w := &p.Waiters[i]
+		makePrintable(&w.Owner, &w.Token, &w.Key, &w.Reason)
+	}
+	if m := p.Moved; m != nil {
+		makePrintable(&m.Owner, &m.Token, &m.Detail)
 	}
 }
 
@@ -191,11 +184,11 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 	case o.err != nil:
 		return r, c.failure(ctx, o, p)
 	case answers(o.answer):
-		c.learn(Capabilities{wire: wireIDs})
+		c.learn(wireIDs)
 		r.Page = c.pageURL(r.Page)
 		return r, nil
 	case o.is(leaseapi.ProblemUnknownRequest):
-		c.learn(Capabilities{wire: wireIDs})
+		c.learn(wireIDs)
 		return r, fmt.Errorf("%w %s", ErrUnknownRequest, id)
 	case o.StatusCode == http.StatusNotFound || o.StatusCode == http.StatusMethodNotAllowed:
 		return r, unsupported(leaseapi.PathRequests)

@@ -19,6 +19,18 @@ func shortLine(text string) string {
 	return leaseapi.Clip(text, maxText) + "…"
 }
 
+// makePrintable cleans texts that other clients, or an operator, gave to the proxy.
+func makePrintable(texts ...*string) {
+	for _, s := range texts {
+		*s = leaseapi.Printable(*s)
+	}
+}
+
+// cleanLease makes the texts of a lease printable.
+func cleanLease(l *leaseapi.PoolLease) {
+	makePrintable(&l.Name, &l.Owner, &l.Token, &l.Key, &l.Broken)
+}
+
 func quoted(names []string) string {
 	q := make([]string, len(names))
 	for i, n := range names {

@@ -88,7 +88,7 @@ func TestUnitsAreAskedFor(t *testing.T) {
 			s := newOurs(t, "a")
 			s.wire = 2
 			c, _ := serve(t, s)
-			c.learn(Capabilities{wire: wireIDs}) // from an answer that proved no more
+			c.learn(wireIDs) // from an answer that proved no more
 			_, err := c.Acquire(t.Context(), request)
 			want(t, err, ErrOlder)
 			if !strings.Contains(err.Error(), "needs a lease proxy of wire 3 or later, and http://proxy.test speaks wire 2: nothing was sent") {
@@ -134,7 +134,7 @@ func TestGrantOfOlderProxy(t *testing.T) {
 		s := newOurs(t, "a")
 		s.wire = 2
 		c, _ := serve(t, s)
-		c.learn(Capabilities{wire: wireUnits})
+		c.learn(wireUnits)
 		_, err := c.Acquire(t.Context(), Request{Type: "t", Key: "k", Wait: time.Minute})
 		want(t, err, ErrOlder)
 		if held, _ := s.state(); held != 0 || len(s.released) != 1 {
