@@ -65,24 +65,11 @@ func (a *acquisition) collect(ctx, wait context.Context) (*Grant, error) {
 				s.err = fmt.Errorf("the proxy granted %q twice", s.lease.Name)
 			}
 			if s.err != nil {
-				if s.cut && len(g.Leases) > 0 {
-					// What is given back now may be granted to it, if the proxy has
-					// not noticed yet that its connection is closed.
-					s.err = a.unknownGrant(s.err)
-				}
-				return nil, a.withStranded(s.err, a.releasePart(ctx, g.Leases))
+				return nil, a.endPart(ctx, g.Leases, s)
 			}
 			g.Leases, g.Asked = append(g.Leases, s.lease), s.asked
 		case <-heldLong:
-			// The request under way cannot be taken back. The part does not wait
-			// for it, and the lease that it brings is given back too.
-			stranded := a.releasePart(ctx, g.Leases)
-			s := <-next
-			if s.err == nil {
-				stranded = append(stranded, a.releasePart(ctx, []leaseapi.Lease{s.lease})...)
-				s.err = errHeldTooLong
-			}
-			return nil, a.withStranded(s.err, stranded)
+			return nil, a.endLongPart(ctx, g.Leases, next)
 		}
 		if heldLong == nil {
 			heldLong = time.After(holdTime)
@@ -90,6 +77,29 @@ func (a *acquisition) collect(ctx, wait context.Context) (*Grant, error) {
 	}
 	g.Capabilities = CapabilitiesOf(g.Leases)
 	return g, nil
+}
+
+// endPart gives a part back because the request for the next lease failed, as s says.
+func (a *acquisition) endPart(ctx context.Context, part []leaseapi.Lease, s single) error {
+	if s.cut && len(part) > 0 {
+		// What is given back now may be granted to that request, if the proxy has not
+		// noticed yet that its connection is closed.
+		s.err = a.unknownGrant(s.err)
+	}
+	return a.withStranded(s.err, a.releasePart(ctx, part))
+}
+
+// endLongPart gives a part back because it was held for too long. The request for the next
+// lease cannot be taken back. The part does not wait for it, and the lease that it brings
+// is given back too.
+func (a *acquisition) endLongPart(ctx context.Context, part []leaseapi.Lease, next <-chan single) error {
+	stranded := a.releasePart(ctx, part)
+	s := <-next
+	if s.err == nil {
+		stranded = append(stranded, a.releasePart(ctx, []leaseapi.Lease{s.lease})...)
+		s.err = errHeldTooLong
+	}
+	return a.withStranded(s.err, stranded)
 }
 
 // acquireOne acquires one lease.

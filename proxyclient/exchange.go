@@ -64,12 +64,12 @@ type exchange struct {
 	http     http.Client     // that makes the attempt
 
 	// With several servers:
-	server  int      // index of the one that is asked
-	asked   int      // servers in this round, which ends with a pause
-	standby *outcome // in this round: what one said that does not lead
-	walking bool     // the next attempt is made at once: at another server, or with new credentials
+	server    int      // index of the one that is asked
+	tried     int      // servers in this round, which ends with a pause
+	notLeader *outcome // in this round: what one said that does not lead
 
 	replaced bool // the last attempt failed with credentials that have been replaced since
+	atOnce   bool // the next attempt is made without a pause: at another server, or with new credentials
 }
 
 // do makes attempts until the policy of the call or p says that it is enough,
@@ -143,7 +143,7 @@ func (x *exchange) transport() *http.Transport {
 // 3 s after a signal.
 func (x *exchange) timeoutWithin(ctx context.Context) time.Duration {
 	end, bounded := ctx.Deadline()
-	unasked := len(x.client.servers.bases) - x.asked
+	unasked := len(x.client.servers.bases) - x.tried
 	if !bounded || unasked < 2 || x.call.timeout != quickTime {
 		return x.call.timeout
 	}
@@ -218,20 +218,20 @@ func (x *exchange) read(resp *http.Response) (answer, error) {
 
 // follows reports whether another attempt follows one that came to o.
 func (x *exchange) follows(ctx context.Context, o outcome) bool {
-	walk := x.client.servers.several() && ctx.Err() == nil && x.walk(o)
-	// Both are asked each time, since both keep count.
+	// All three are asked each time, since they keep count.
+	another := x.client.servers.several() && ctx.Err() == nil && x.leaveServer(o)
 	mayRepeat := x.call.repeat.mayRepeat(o)
 	replaced := ctx.Err() == nil && x.client.replaced(o, x.trusted)
-	x.walking = walk && mayRepeat || replaced && !x.replaced // twice in a row: after a pause
+	x.atOnce = another && mayRepeat || replaced && !x.replaced // twice in a row: after a pause
 	x.replaced, mayRepeat = replaced, mayRepeat || replaced
-	if x.walking {
+	if x.atOnce {
 		return true
 	}
-	if x.standby != nil && mayRepeat && (o.err != nil || !o.busy()) {
-		o = *x.standby // of all that this round came to
+	if x.notLeader != nil && mayRepeat && (o.err != nil || !o.busy()) {
+		o = *x.notLeader // of all that this round came to
 	}
 	lasts := x.patience.lasts(ctx, o, mayRepeat)
-	x.asked, x.standby = 0, nil
+	x.tried, x.notLeader = 0, nil
 	if !mayRepeat || !lasts {
 		return false
 	}
@@ -243,7 +243,7 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 
 // pause is the Backoff of [retryablehttp.Client].
 func (x *exchange) pause(_, _ time.Duration, n int, resp *http.Response) time.Duration {
-	if x.walking {
+	if x.atOnce {
 		return 0
 	}
 	if x.client.servers.several() && x.last.notLeader() {
@@ -268,9 +268,9 @@ func (x *exchange) choose(req *http.Request) error {
 	return nil
 }
 
-// walk leaves a server that does not lead, or that gave no answer, for another one of
-// the list. It reports whether that is to be asked at once: if not, all were asked.
-func (x *exchange) walk(o outcome) bool {
+// leaveServer leaves a server that does not lead, or that gave no answer, for another one
+// of the list. It reports whether that is to be asked at once: if not, all were asked.
+func (x *exchange) leaveServer(o outcome) bool {
 	leader := ""
 	switch {
 	case hopeless(o.err):
@@ -278,13 +278,13 @@ func (x *exchange) walk(o outcome) bool {
 	case o.notLeader():
 		p, _ := o.problem()
 		leader = p.Leader
-		x.standby = &o
+		x.notLeader = &o
 	case o.err == nil:
 		return false
 	}
 	x.client.servers.leave(x.server, leader)
-	x.asked++
-	return x.asked < len(x.client.servers.bases)
+	x.tried++
+	return x.tried < len(x.client.servers.bases)
 }
 
 // withoutURL takes from err what net/http says around it: the method and the

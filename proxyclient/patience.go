@@ -30,7 +30,7 @@ type patience struct {
 	// leaderless is since when servers have answered only that they do not lead, if
 	// anything; zero: they have not. It is no trouble of what waits anyway.
 	leaderless Instant
-	heard      bool // there was an HTTP answer, if only an error
+	heard      bool // there was an HTTP answer, if only a part of one
 }
 
 // trouble is the time since the last good answer.
@@ -69,40 +69,52 @@ func (l troubleLimits) within(d time.Duration) troubleLimits {
 // noLimits leave it to the context, or to the end.
 var noLimits = troubleLimits{refused: math.MaxInt64, silent: math.MaxInt64, errors: math.MaxInt64}
 
-// lasts notes what o says of the proxy, and reports whether a further attempt
-// makes sense. unwanted says that o is not the answer that the call wants.
+// lasts notes an attempt, and reports whether a further one makes sense. unwanted says
+// that o is not the answer that the call wants.
 func (p *patience) lasts(ctx context.Context, o outcome, unwanted bool) bool {
 	p.note(o, unwanted)
 	return ctx.Err() == nil && !p.exhausted() && !hopeless(o.err) && !p.ended()
 }
 
+// note notes what o says of the proxy.
 func (p *patience) note(o outcome, unwanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard = p.heard || o.heard
-	election := o.notLeader() && !p.end.IsZero()
 	switch {
-	case election:
-		if p.trouble = (trouble{}); p.leaderless.IsZero() {
-			p.leaderless = o.asked
-			if !o.standby() {
-				p.leaderless = Now() // the server may have led, and kept the request, until now
-			}
-		}
-		if p.onTrouble != nil {
-			p.onTrouble(o.failed(), wallOf(p.leaderless))
-		}
-		return
+	case o.notLeader() && !p.end.IsZero():
+		p.noteElection(o)
 	case o.err == nil && (o.busy() || !o.passing() && !unwanted):
-		if (p.trouble.last != nil || !p.leaderless.IsZero()) && p.onTrouble != nil {
-			p.onTrouble(nil, time.Time{})
+		p.noteGood()
+	case !o.cut: // else the client stopped listening: the proxy was not silent
+		p.noteTrouble(o)
+	}
+}
+
+// noteElection notes that a server does not lead.
+func (p *patience) noteElection(o outcome) {
+	p.trouble = trouble{}
+	if p.leaderless.IsZero() {
+		p.leaderless = o.asked
+		if !o.standby() {
+			p.leaderless = Now() // the server may have led, and kept the request, until now
 		}
-		p.trouble, p.leaderless = trouble{}, Instant{}
-		return
 	}
-	if o.cut {
-		return // the client stopped listening: the proxy was not silent
+	if p.onTrouble != nil {
+		p.onTrouble(o.failed(), wallOf(p.leaderless))
 	}
+}
+
+// noteGood notes a good answer.
+func (p *patience) noteGood() {
+	if (p.trouble.last != nil || !p.leaderless.IsZero()) && p.onTrouble != nil {
+		p.onTrouble(nil, time.Time{})
+	}
+	p.trouble, p.leaderless = trouble{}, Instant{}
+}
+
+// noteTrouble notes an attempt that came to no good answer.
+func (p *patience) noteTrouble(o outcome) {
 	t := &p.trouble
 	if t.since.IsZero() {
 		t.since, t.refused = o.asked, true
@@ -155,8 +167,8 @@ func (p *patience) troubled() (t trouble, is bool) {
 	return p.trouble, !p.trouble.since.IsZero()
 }
 
-// answered reports whether there was any HTTP answer.
-func (p *patience) answered() bool {
+// everAnswered reports whether there was any HTTP answer.
+func (p *patience) everAnswered() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.heard

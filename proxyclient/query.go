@@ -182,16 +182,16 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 	o := c.do(ctx, q, p)
 	switch {
 	case o.err != nil:
-		return r, c.failure(ctx, o, p)
+		return leaseapi.RequestReply{}, c.failure(ctx, o, p)
 	case answers(o.answer):
 		c.learn(wireIDs)
 		r.Page = c.pageURL(r.Page)
 		return r, nil
 	case o.is(leaseapi.ProblemUnknownRequest):
 		c.learn(wireIDs)
-		return r, fmt.Errorf("%w %s", ErrUnknownRequest, id)
+		return leaseapi.RequestReply{}, fmt.Errorf("%w %s", ErrUnknownRequest, id)
 	case o.StatusCode == http.StatusNotFound || o.StatusCode == http.StatusMethodNotAllowed:
-		return r, unsupported(leaseapi.PathRequests)
+		return leaseapi.RequestReply{}, unsupported(leaseapi.PathRequests)
 	}
 	return leaseapi.RequestReply{}, c.failure(ctx, o, p)
 }

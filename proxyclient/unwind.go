@@ -72,7 +72,7 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 		return context.Cause(ctx)
 	case a.patience.exhausted() || o.err != nil && hopeless(o.err):
 		return a.client.failure(ctx, o, &a.patience)
-	case !o.sent && o.err != nil && !a.patience.answered(): // it never was in a queue
+	case !o.sent && o.err != nil && !a.patience.everAnswered(): // it never was in a queue
 		return a.client.unreachable(ctx, o, &a.patience)
 	case errors.Is(a.lastWord, ErrExhausted):
 		return a.lastWord
@@ -102,7 +102,7 @@ func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 		return cause
 	}
 	silent, ok := errors.AsType[*UnreachableError](err)
-	if ok && errors.Is(cause, ErrExhausted) && !a.patience.answered() {
+	if ok && errors.Is(cause, ErrExhausted) && !a.patience.everAnswered() {
 		cause = silent // it never was a queue
 	}
 	return a.unknownGrant(cause)

@@ -81,27 +81,32 @@ func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc) {
 			a.patience.suspect(begun)
 			a.askForPlace(ctx, cut, server)
 			if Sleep(ctx, askAfter-askEarly) == nil {
-				a.ask(ctx, cut, begun)
+				a.askUntilRecognised(ctx, cut, begun)
 			}
 		})
 	case !a.recognised():
-		a.unwatch = After(ctx, askAfter, func(ctx context.Context) { a.ask(ctx, cut, begun) })
+		a.unwatch = After(ctx, askAfter, func(ctx context.Context) { a.askUntilRecognised(ctx, cut, begun) })
 	case troubled: // without trouble such an attempt ends by itself
 		a.unwatch = After(ctx, askEarly, func(ctx context.Context) { a.askForPlace(ctx, cut, server) })
 	}
 }
 
-// ask asks about an attempt that began askAfter ago, until ctx ends with it, and cuts it
-// short if it leads nowhere. It is not known whether the proxy recognises the request.
-func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc, begun Instant) {
-	pause := askAfter
-	for {
+// ask returns what has become of the request. answered says that the proxy did, if only
+// that it does not know the request.
+func (a *acquisition) ask(ctx context.Context) (r leaseapi.RequestReply, answered bool) {
+	r, err := a.client.requestState(ctx, a.request.RequestID, true, &a.patience)
+	return r, err == nil || errors.Is(err, ErrUnknownRequest)
+}
+
+// askUntilRecognised asks about an attempt that began askAfter ago, at a proxy that is not
+// known to recognise the request. It cuts the attempt short once the proxy is, or if the
+// proxy has gone.
+func (a *acquisition) askUntilRecognised(ctx context.Context, cut context.CancelCauseFunc, begun Instant) {
+	for pause := askAfter; ; {
 		a.patience.suspect(begun)
-		if a.recognised() { // from other answers meanwhile
-			cut(errUnanswered)
-			return
+		if !a.recognised() { // other answers may have shown it meanwhile
+			a.ask(ctx)
 		}
-		_, _ = a.client.requestState(ctx, a.request.RequestID, true, &a.patience) // for what it shows of the proxy
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -123,15 +128,15 @@ func (a *acquisition) ask(ctx context.Context, cut context.CancelCauseFunc, begu
 // askForPlace asks once for the place in the queue of an attempt at a server, and cuts the
 // attempt short if the proxy has gone, or if another server of its list answers, which leads.
 func (a *acquisition) askForPlace(ctx context.Context, cut context.CancelCauseFunc, server int) {
-	r, err := a.client.requestState(ctx, a.request.RequestID, true, &a.patience)
-	answered, _ := a.client.servers.ask()
+	r, answered := a.ask(ctx)
+	by, _ := a.client.servers.ask()
 	switch {
 	case ctx.Err() != nil:
 	case a.patience.exhausted():
 		cut(errGone)
-	case answered != server && (err == nil || errors.Is(err, ErrUnknownRequest)):
+	case answered && by != server:
 		cut(errUnanswered)
-	case err == nil && (r.State == leaseapi.StateQueued || r.State == leaseapi.StateJoined):
+	case r.State == leaseapi.StateQueued || r.State == leaseapi.StateJoined:
 		place := r.Queued()
 		a.queued(&place)
 	}
@@ -144,8 +149,7 @@ func (a *acquisition) askLate(ctx context.Context, cut context.CancelCauseFunc) 
 	if !a.recognised() {
 		return
 	}
-	_, err := a.client.requestState(ctx, a.request.RequestID, true, &a.patience)
-	if ctx.Err() == nil && (err == nil || errors.Is(err, ErrUnknownRequest)) {
+	if _, answered := a.ask(ctx); answered && ctx.Err() == nil {
 		cut(errUnanswered)
 	}
 }

@@ -180,7 +180,7 @@ var mutantList = []mutant{
 		"./proxyserver", "TestPageOfAStandby", false},
 	{"a server that lost the lead ends", "proxyserver/election.go", "case err != nil && !errors.Is(err, store.ErrNotLeader):", "case err != nil:",
 		"./proxyserver", "TestLeadsInTurns", false},
-	{"an election ends a wait", "proxyclient/patience.go", "election := o.notLeader() && !p.end.IsZero()", "election := false",
+	{"an election ends a wait", "proxyclient/patience.go", "case o.notLeader() && !p.end.IsZero():", "case false:",
 		"./proxyclient", "TestElection", false},
 	{"nobody is told that no server leads", "proxyclient/patience.go", "p.onTrouble(o.failed(), wallOf(p.leaderless))", "p.onTrouble(nil, time.Time{})",
 		"./proxyclient", "TestElection", false},
@@ -190,7 +190,7 @@ var mutantList = []mutant{
 		"./proxyserver", "TestLeadsInTurns", false},
 	{"two stores are one proxy", "proxyclient/client.go", "*before != id && c.servers.several()", "false",
 		"./proxyclient", "TestTwoStores", false},
-	{"a call that does not wait asks one server only", "proxyclient/exchange.go", "return x.asked < len(x.client.servers.bases)", "return false",
+	{"a call that does not wait asks one server only", "proxyclient/exchange.go", "return x.tried < len(x.client.servers.bases)", "return false",
 		"./proxyclient", "TestFindsTheLeader", false},
 
 	// exec.
