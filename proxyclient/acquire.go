@@ -85,8 +85,8 @@ func (a *acquisition) run(ctx context.Context) (*Grant, error) {
 	return a.acquireAll(ctx, wait)
 }
 
-// waitContext returns the context that ends with the wait: as late as the answer to
-// it may come, if the proxy is known to give one then.
+// waitContext returns the context that ends with the wait. If the proxy is known to
+// answer at the end of the wait, there is time for that answer.
 func (a *acquisition) waitContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.request.Coalesce != "" {
 		return a.movableWait(ctx)
@@ -105,12 +105,12 @@ func (a *acquisition) waitContext(ctx context.Context) (context.Context, context
 	}
 }
 
-// movableWait is waitContext of a request whose wait may be over before it ends, since
-// it has joined a run. Its proxy is known to answer in time.
+// movableWait is waitContext of a request that coalesces: once it has joined a run, the
+// end of its wait moves. Its proxy is known to answer in time.
 func (a *acquisition) movableWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait, end := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(a.request.Wait+answerTime, func() { end(context.DeadlineExceeded) })
-	a.waitEnd = func(left time.Duration) { timer.Reset(left + answerTime) }
+	a.moveEnd = func(left time.Duration) { timer.Reset(left + answerTime) }
 	return wait, func() {
 		timer.Stop()
 		end(nil)
@@ -127,7 +127,7 @@ func (a *acquisition) acquireAll(ctx, wait context.Context) (*Grant, error) {
 			return a.handOver(ctx, o)
 		case fail:
 			return nil, a.refusal(ctx, o)
-		case retry: // but patience is at its end
+		case retry: // send has done that until patience was at its end
 			return nil, a.stop(ctx, o)
 		case identify:
 			if wait.Err() != nil {
@@ -151,13 +151,14 @@ func (a *acquisition) identify(ctx context.Context) (Capabilities, error) {
 }
 
 // pause is how long to wait before a request that was queued or ambiguous is
-// sent again. A slice that is answered at once means that the server stops, or
-// is not ours: it must not be asked as fast as it answers.
+// sent again.
 func (a *acquisition) pause(o outcome) time.Duration {
-	if a.last.kind == queued {
+	switch a.last.kind {
+	case queued:
+		// A server that answers at once stops, or is not ours: it must not be asked as
+		// fast as it answers.
 		return max(0, minPause+Until(o.asked))
-	}
-	if a.last.kind == unanswered {
+	case unanswered:
 		return 0
 	}
 	return a.patience.pause(0, o.Response)

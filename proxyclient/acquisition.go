@@ -20,8 +20,7 @@ const (
 	sliceTime = leaseapi.ProvisionalTTL - leaseapi.SliceGap
 )
 
-// acquisition is one Acquire: what is asked for, and what the proxy has said to
-// it so far.
+// acquisition is one Acquire: what is asked for, and what came of it so far.
 type acquisition struct {
 	client   *Client
 	request  Request
@@ -31,21 +30,21 @@ type acquisition struct {
 	oneByOne bool
 	unwatch  func() // ends the questions about the attempt under way; nil: there are none
 
-	// What is known of the proxy.
-	last     attempt
-	lastWord error            // its last answer, as an error; nil: none yet
-	place    *leaseapi.Queued // its last answer about the queue
+	last       attempt          // what the last attempt came to
+	lastAnswer error            // what the proxy answered last, as an error; nil: nothing
+	place      *leaseapi.Queued // what the proxy said last of the queue; nil: nothing
 	// pending is set while the proxy may hold a grant or a waiter for this
 	// request, and has not been told that it is unwanted.
 	pending bool
-	// lost is set once the answer to an attempt was lost, as by a broken connection:
-	// then nobody here knows what became of the attempt.
-	lost bool
+	// answerLost is set once an answer was lost, as by a broken connection: what became of
+	// that attempt is not known.
+	answerLost bool
 
-	// joined: it has joined a run that is under way. waitEnd moves the end of the
-	// context of the wait to so long from now; nil if the request does not coalesce.
-	joined  bool
-	waitEnd func(time.Duration)
+	// joined is set while the request has joined a run that is under way.
+	joined bool
+	// moveEnd makes the context of the wait end in that time from now; nil if the request
+	// does not coalesce.
+	moveEnd func(time.Duration)
 }
 
 // count is how many leases one attempt asks for.
@@ -106,37 +105,37 @@ func (a *acquisition) prepare(req *http.Request) error {
 func (a *acquisition) observe(o outcome) {
 	a.last = classify(o, a.request.RequestID, a.client.known())
 	if o.notLeader() {
-		a.lastWord = o.failed()
+		a.lastAnswer = o.failed()
 	}
 	a.patience.maxPause = 0
 	switch a.last.kind {
 	case ambiguous:
-		a.pending, a.lost = true, a.lost || !o.cut
+		a.pending, a.answerLost = true, a.answerLost || !o.cut
 		if o.err != nil || !o.is(leaseapi.ProblemUnavailable) {
 			// A gateway on the way says how long to wait. A grant that the proxy
 			// made meanwhile does not last that long.
 			a.patience.maxPause = leaseapi.ProvisionalTTL / 3
 		}
 		if o.err == nil {
-			a.lastWord = o.failed()
+			a.lastAnswer = o.failed()
 		}
 	case denied:
 		a.pending = false
-		a.lastWord = o.failed()
+		a.lastAnswer = o.failed()
 		switch p, _ := o.problem(); {
 		case p.Type == leaseapi.ProblemExhausted:
 			if p.Queued != nil {
-				a.note(p.Queued)
+				a.notePlace(p.Queued)
 			}
-			a.lastWord = a.exhausted()
+			a.lastAnswer = a.exhausted()
 		case leaseapi.SaysExhausted(o.text()):
-			a.lastWord = a.exhausted()
+			a.lastAnswer = a.exhausted()
 		}
 	case queued:
 		a.pending = true
 		a.client.learn(wireIDs)
 		a.last.place.Page = a.client.pageURL(a.last.place.Page)
-		a.queued(a.last.place)
+		a.noteQueued(a.last.place)
 	case granted:
 		a.learnFrom(a.last.reply)
 	case refused:
@@ -144,8 +143,8 @@ func (a *acquisition) observe(o outcome) {
 	}
 }
 
-// note keeps what the proxy says of the queue.
-func (a *acquisition) note(place *leaseapi.Queued) {
+// notePlace keeps what the proxy says of the queue.
+func (a *acquisition) notePlace(place *leaseapi.Queued) {
 	makePrintable(&place.Reason)
 	if place.Oldest != nil {
 		cleanLease(place.Oldest)
@@ -153,11 +152,11 @@ func (a *acquisition) note(place *leaseapi.Queued) {
 	a.place = place
 }
 
-// queued notes the place of the request in the queue.
-func (a *acquisition) queued(place *leaseapi.Queued) {
-	a.note(place)
-	a.boundWait(place.Reason == leaseapi.WaitJoined)
-	a.lastWord = a.exhausted()
+// noteQueued notes that the request waits in the queue.
+func (a *acquisition) noteQueued(place *leaseapi.Queued) {
+	a.notePlace(place)
+	a.followRun(place.Reason == leaseapi.WaitJoined)
+	a.lastAnswer = a.exhausted()
 	if a.request.OnQueued != nil {
 		a.request.OnQueued(*place)
 	}
@@ -174,11 +173,11 @@ func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
 	}
 }
 
-// boundWait lifts the bound of the wait while the request has joined a run that is
+// followRun lifts the bound of the wait while the request has joined a run that is
 // under way: its own wait is over, and the run takes as long as it takes. If the run
 // passes nothing on, and the request waits for another, its wait begins anew.
-func (a *acquisition) boundWait(joined bool) {
-	if joined == a.joined || a.waitEnd == nil { // who does not coalesce joins nothing
+func (a *acquisition) followRun(joined bool) {
+	if joined == a.joined || a.moveEnd == nil { // who does not coalesce joins nothing
 		return
 	}
 	a.joined = joined
@@ -187,7 +186,7 @@ func (a *acquisition) boundWait(joined bool) {
 		wait = unbounded
 	}
 	a.patience.end = Now().Add(wait)
-	a.waitEnd(wait)
+	a.moveEnd(wait)
 }
 
 // unbounded is longer than any run.

@@ -14,19 +14,19 @@ func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	err := o.failed()
 	if !hopeless(o.err) && (p.exhausted() || o.err != nil && (p.ended() || timedOut(ctx))) {
 		if t, _ := p.troubled(); o.cut && t.answered {
-			return &FailingError{because(t.last, ctx)}
+			return &FailingError{because(ctx, t.last)}
 		}
 		return c.unreachable(ctx, o, p)
 	}
 	if timedOut(ctx) {
-		return &FailingError{because(err, ctx)}
+		return &FailingError{because(ctx, err)}
 	}
-	return because(err, ctx)
+	return because(ctx, err)
 }
 
 // because is err of an operation that ctx may have ended: then it is its cause,
 // too, and says so if that says more than that something has ended.
-func because(err error, ctx context.Context) error {
+func because(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, ctx.Err()) {
 		return err
 	}

@@ -10,8 +10,8 @@ type repeatPolicy interface {
 // sent: they are repeated while the outcome may be a better one next time. The
 // zero value repeats failures on the way and failures of a server.
 type idempotent struct {
-	// misrouted is set where only the proxy itself can have given what the call
-	// names: if nobody is found at its address, that passes.
+	// misrouted repeats a 404 that no proxy wrote. It is set where the call names what
+	// only the proxy can have given: its address is right, and the 404 passes.
 	misrouted bool
 	// unfinished reports a success that is not what was asked for, but may be
 	// next time; nil: every success counts.

@@ -39,7 +39,7 @@ func (r *nameRelease) run(ctx context.Context, req leaseapi.ReleaseRequest) erro
 			return r.result(nil)
 		}
 		if Sleep(ctx, r.patience.pause(round, nil)) != nil {
-			return r.result(because(failed, ctx))
+			return r.result(because(ctx, failed))
 		}
 		req.Names = later
 	}
@@ -73,12 +73,12 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 		}
 		r.stopped = true
 		name := req.Names[at]
-		r.released(req.Names[:at])
-		if !strings.Contains(string(t.o.body), leaseapi.TextNoName) {
+		r.noteReleased(req.Names[:at])
+		if strings.Contains(string(t.o.body), leaseapi.TextNoName) {
+			r.noteUnknown(ctx, name, t)
+		} else {
 			later, failed = append(later, name), t.o.failed()
 			r.client.released.set([]string{name}, attempted) // nobody knows how far the release came
-		} else {
-			r.noteUnknown(ctx, name, t)
 		}
 		req.Names = req.Names[at+1:]
 	}
@@ -96,11 +96,11 @@ func (r *nameRelease) noteUnknown(ctx context.Context, name string, t *nameTry) 
 		r.unknown = append(r.unknown, name)
 		return
 	}
-	r.released([]string{name}) // by this client, or by somebody else
+	r.noteReleased([]string{name}) // by this client, or by somebody else
 }
 
-// released notes names that are released.
-func (r *nameRelease) released(names []string) {
+// noteReleased notes names that are released.
+func (r *nameRelease) noteReleased(names []string) {
 	r.reply.Released = append(r.reply.Released, names...)
 	r.client.released.set(names, released)
 }
@@ -112,7 +112,7 @@ func (r *nameRelease) succeeded(o outcome, names []string) {
 	if !ours {
 		reply.Released = names
 	}
-	r.released(reply.Released)
+	r.noteReleased(reply.Released)
 	r.reply.Stale = append(r.reply.Stale, reply.Stale...)
 	r.reply.Over = append(r.reply.Over, reply.Over...)
 }
@@ -138,16 +138,17 @@ type nameTry struct {
 	before []string // names that an earlier request may have released
 	o      outcome
 
-	arrived bool // an attempt before the last one may have arrived
-	last    bool // the last one may have
+	earlierArrived bool // an attempt before the last one may have arrived
+	lastArrived    bool // the last one may have
 }
 
 // mayRepeat implements [repeatPolicy]. It notes in time what may be released.
 func (t *nameTry) mayRepeat(o outcome) bool {
 	stopped := stoppedAt(o, t.names) >= 0
 	mayPass := o.transient() || o.foreign()
-	t.arrived, t.last = t.arrived || t.last, o.sent && mayPass && !stopped
-	if t.last {
+	t.earlierArrived = t.earlierArrived || t.lastArrived
+	t.lastArrived = o.sent && mayPass && !stopped
+	if t.lastArrived {
 		t.client.released.set(t.names, attempted)
 	}
 	return !stopped && (mayPass || o.misrouted())
@@ -156,7 +157,7 @@ func (t *nameTry) mayRepeat(o outcome) bool {
 // attemptedBefore reports whether an earlier request, of this call or of another
 // one, may have released name.
 func (t *nameTry) attemptedBefore(name string) bool {
-	return t.arrived || slices.Contains(t.before, name)
+	return t.earlierArrived || slices.Contains(t.before, name)
 }
 
 // stoppedAt returns the place in names of the one that a version-1 proxy says

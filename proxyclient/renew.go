@@ -71,7 +71,7 @@ func (r *renewal) run(ctx context.Context) (Renewal, error) {
 	if reply.TTL <= 0 {
 		return Renewal{}, fmt.Errorf("the proxy renewed for %s", time.Duration(reply.TTL))
 	}
-	return renewed(reply, o), nil
+	return renewalOf(reply, o), nil
 }
 
 // prepare stops a renewal that is late.
@@ -105,7 +105,8 @@ func lostError(o outcome, leases []leaseapi.Lease) *LostError {
 	return &LostError{Lost: p.Lost}
 }
 
-func renewed(reply leaseapi.RenewReply, o outcome) Renewal {
+// renewalOf is what a good reply, the answer of o, says.
+func renewalOf(reply leaseapi.RenewReply, o outcome) Renewal {
 	n := Renewal{
 		TTL:        time.Duration(reply.TTL),
 		RenewEvery: renewEvery(reply.RenewEvery, time.Duration(reply.TTL)),

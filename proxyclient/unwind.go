@@ -24,7 +24,7 @@ const cancelTime = 3 * time.Second
 func (a *acquisition) handOver(ctx context.Context, o outcome) (*Grant, error) {
 	g, err := newGrant(&a.request, a.count(), a.last.reply)
 	if err != nil {
-		return nil, a.giveBack(ctx, a.last.reply, err)
+		return nil, a.reject(ctx, a.last.reply, err)
 	}
 	g.Asked = o.asked
 	return g, nil
@@ -74,12 +74,12 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 		return a.client.failure(ctx, o, &a.patience)
 	case !o.sent && o.err != nil && !a.patience.everAnswered(): // it never was in a queue
 		return a.client.unreachable(ctx, o, &a.patience)
-	case errors.Is(a.lastWord, ErrExhausted):
-		return a.lastWord
-	case errors.Is(a.lastWord, ErrNotLeader):
-		return &UnreachableError{Proxy: a.client.name, Errors: true, Err: a.lastWord}
-	case a.lastWord != nil:
-		return fmt.Errorf("no lease of type %q within %s: %w", a.request.Type, a.request.Wait, a.lastWord)
+	case errors.Is(a.lastAnswer, ErrExhausted):
+		return a.lastAnswer
+	case errors.Is(a.lastAnswer, ErrNotLeader):
+		return &UnreachableError{Proxy: a.client.name, Errors: true, Err: a.lastAnswer}
+	case a.lastAnswer != nil:
+		return fmt.Errorf("no lease of type %q within %s: %w", a.request.Type, a.request.Wait, a.lastAnswer)
 	case failed:
 		// The wait is as long as the silence may be, and began a moment before. A part of
 		// an answer says no more than silence.
@@ -98,7 +98,7 @@ func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
 	_, err := a.client.Release(ctx, leaseapi.ReleaseRequest{RequestIDs: []string{a.request.RequestID}})
-	if err == nil || errors.Is(err, errors.ErrUnsupported) && !a.lost {
+	if err == nil || errors.Is(err, errors.ErrUnsupported) && !a.answerLost {
 		return cause
 	}
 	silent, ok := errors.AsType[*UnreachableError](err)
@@ -130,8 +130,8 @@ func (a *acquisition) unconfirmed(ctx context.Context, o outcome, err error) err
 	return a.unknownGrant(o.failed())
 }
 
-// giveBack returns a grant that cannot be used, because of cause.
-func (a *acquisition) giveBack(ctx context.Context, reply leaseapi.AcquireReply, cause error) error {
+// reject gives back a grant that cannot be used, because of cause.
+func (a *acquisition) reject(ctx context.Context, reply leaseapi.AcquireReply, cause error) error {
 	var req leaseapi.ReleaseRequest
 	switch {
 	case reply.RequestID == a.request.RequestID:

@@ -51,7 +51,7 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	if a.recognised() {
 		q.timeout = sliceTime
 	}
-	if a.waitEnd == nil { // else the end moves: see acquisition
+	if a.moveEnd == nil { // else the end of the wait moves
 		stop := After(ctx, max(0, Until(a.patience.end))+lateAfter, func(ctx context.Context) { a.askLate(ctx, cut) })
 		defer stop()
 	}
@@ -138,7 +138,7 @@ func (a *acquisition) askForPlace(ctx context.Context, cut context.CancelCauseFu
 		cut(errUnanswered)
 	case r.State == leaseapi.StateQueued || r.State == leaseapi.StateJoined:
 		place := r.Queued()
-		a.queued(&place)
+		a.noteQueued(&place)
 	}
 }
 

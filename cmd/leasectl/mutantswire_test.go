@@ -86,7 +86,7 @@ var wireMutants = []mutant{
 		"./proxyserver", "TestCoalesce", false},
 	{"an exit code is not passed on", "proxyserver/release.go", "if req.ExitCode != nil {", "if false {",
 		"./proxyserver", "TestThousandArrivals", false},
-	{"a client that joined a run gives up when its wait is over", "proxyclient/acquisition.go", "\ta.boundWait(place.Reason == leaseapi.WaitJoined)\n", "",
+	{"a client that joined a run gives up when its wait is over", "proxyclient/acquisition.go", "\ta.followRun(place.Reason == leaseapi.WaitJoined)\n", "",
 		"./proxyclient", "TestCoalesced", false},
 	{"an error says 64 KiB again", "cmd/leasectl/flags.go", "leaseapi.Shorten(invalid.GetValue())", "invalid.GetValue()",
 		"./cmd/leasectl", "TestScripts/long_arguments", false},
