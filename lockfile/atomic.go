@@ -68,8 +68,8 @@ func (c change) carryOut(temp string) error {
 // writeTemp writes c.data to a new file beside c.path and returns its path.
 // On failure there is none.
 func writeTemp(c change) (temp string, err error) {
-	if len(c.data) > maxFile {
-		return "", fmt.Errorf("write %s: %d bytes are more than the %d that would be read again", c.path, len(c.data), maxFile)
+	if err := checkSize(c.path, c.data); err != nil {
+		return "", fmt.Errorf("write %w", err)
 	}
 	// A random name and O_EXCL: nobody can put a file or a symlink there first.
 	f, err := os.CreateTemp(filepath.Dir(c.path), "."+filepath.Base(c.path)+".tmp*")

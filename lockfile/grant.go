@@ -60,8 +60,8 @@ func (g Grant) mayBe(o Grant) bool {
 // identified reports whether more than the name is known.
 func (g Grant) identified() bool { return g.Generation != 0 || g.RequestID != "" }
 
-// identified returns the grants that have more than a name.
-func identified(grants []Grant) (known []Grant) {
+// onlyIdentified returns the grants that have more than a name.
+func onlyIdentified(grants []Grant) (known []Grant) {
 	for _, g := range grants {
 		if g.identified() {
 			known = append(known, g)
@@ -70,7 +70,7 @@ func identified(grants []Grant) (known []Grant) {
 	return known
 }
 
-// validNames returns those of grants whose names are valid.
-func validNames(grants []Grant) []Grant {
+// withValidNames returns those of grants whose names are valid.
+func withValidNames(grants []Grant) []Grant {
 	return slices.DeleteFunc(grants, func(g Grant) bool { return leaseapi.CheckName(g.Name) != nil })
 }

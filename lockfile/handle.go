@@ -178,7 +178,7 @@ func (f files) same(g files) bool {
 //   - If a newer program wrote either record, the error is [ErrNewer]: which one
 //     counts is not known, so r has the names and nothing else.
 func (f files) record() (r Record, source string, err error) {
-	var owed Record
+	var nameless Record // one that counts without names
 	var broken error
 	for _, file := range []struct {
 		suffix string
@@ -196,14 +196,14 @@ func (f files) record() (r Record, source string, err error) {
 		case f.holdNamesOf(r):
 			return r, file.suffix, nil
 		case r.State != StateHeld && source == "":
-			owed, source = r, file.suffix
+			nameless, source = r, file.suffix
 		}
 	}
 	switch {
 	case len(f.names) > 0:
 		return bare(f.names), "", nil
 	case source != "":
-		return owed, source, nil
+		return nameless, source, nil
 	}
 	return Record{}, "", broken
 }

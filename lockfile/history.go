@@ -143,7 +143,7 @@ func (l historyLine) appendTo(path, name string) (isNew bool, err error) {
 		return false, err
 	}
 	old = old[:n]
-	if err := onlyOurs(old); err != nil {
+	if err := checkLines(old); err != nil {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}
 	data, err := l.encode()
@@ -215,20 +215,20 @@ func readGrants(path, name string) ([]Grant, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := onlyOurs(data); err != nil {
+	if err := checkLines(data); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return grantsIn(data, name), nil
 }
 
-// lineOfOurs begins what [object] makes of plainFormat.
-var lineOfOurs = []byte(`{"format":1,`)
+// ourLine is how each line of this program begins.
+var ourLine = []byte(`{"format":1,`)
 
-// onlyOurs returns [ErrNewer] if a newer program wrote a line of a file. The lines of
-// this program begin alike, so they are not read for it.
-func onlyOurs(data []byte) error {
+// checkLines returns [ErrNewer] if a newer program wrote a line of a file. It need not
+// decode the lines of this program.
+func checkLines(data []byte) error {
 	for line := range bytes.Lines(data) {
-		if len(line) > 1 && !bytes.HasPrefix(line, lineOfOurs) {
+		if len(line) > 1 && !bytes.HasPrefix(line, ourLine) {
 			if err := checkFormat(line); err != nil {
 				return err
 			}
@@ -245,7 +245,7 @@ func grantsIn(data []byte, name string) (grants []Grant) {
 			grants = line.after(grants)
 		}
 	}
-	return slices.DeleteFunc(validNames(grants), func(g Grant) bool { return name != "" && g.Name != name })
+	return slices.DeleteFunc(withValidNames(grants), func(g Grant) bool { return name != "" && g.Name != name })
 }
 
 // prunes reports whether the first grant of a name is one of the few that clean up.

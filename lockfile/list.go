@@ -39,13 +39,9 @@ func (l List) Read() (grants []Grant, written time.Time, err error) {
 	if err != nil {
 		err = fmt.Errorf("read list %s: %w", l, err)
 	}
-	known := text.pair()
+	known := text.known()
 	for _, name := range names {
-		g := Grant{Lease: Lease{Name: name}}
-		if of := known[name]; len(of) > 0 {
-			g, known[name] = of[0], of[1:]
-		}
-		grants = append(grants, g)
+		grants = append(grants, known.next(name))
 	}
 	return grants, written, err
 }
@@ -63,11 +59,11 @@ func (l List) Append(ctx context.Context, grants []Grant) error {
 		return nil
 	}
 	return l.update(ctx, func(old listText) error {
-		known, err := l.known(append(old.grants, identified(grants)...))
+		known, err := l.changeKnown(append(old.grants, onlyIdentified(grants)...))
 		if err != nil {
 			return err
 		}
-		return apply(append([]change{l.append(old, names)}, known...)...)
+		return apply(l.changeLines(old, names), known)
 	})
 }
 
@@ -77,7 +73,7 @@ func (l List) Append(ctx context.Context, grants []Grant) error {
 func (l List) CanAppend(ctx context.Context) error {
 	return l.update(ctx, func(old listText) error {
 		longest := strings.Repeat("x", leaseapi.MaxName)
-		temp, err := writeTemp(l.append(old, []string{longest}))
+		temp, err := writeTemp(l.changeLines(old, []string{longest}))
 		if err != nil {
 			return err
 		}
@@ -99,15 +95,16 @@ func (l List) Remove(ctx context.Context, grants []Grant) error {
 		if bytes.Equal(lines, old.lines) {
 			return nil
 		}
-		known, err := l.known(left)
+		known, err := l.changeKnown(left)
 		if err != nil {
 			return err
 		}
-		return apply(append([]change{{path: l.path(), data: lines, mode: old.mode}}, known...)...)
+		return apply(change{path: l.path(), data: lines, mode: old.mode}, known)
 	})
 }
 
-func (l List) append(old listText, names []string) change {
+// changeLines returns the change that adds names at the end of the lines.
+func (l List) changeLines(old listText, names []string) change {
 	data := slices.Clone(old.lines)
 	if len(data) > 0 && data[len(data)-1] != '\n' {
 		data = append(data, '\n')
@@ -179,22 +176,22 @@ func (l List) readKnown() ([]Grant, error) {
 	case err != nil:
 		return nil, nil
 	}
-	return validNames(doc.Grants), nil
+	return withValidNames(doc.Grants), nil
 }
 
-// known returns the change that makes grants what is known beside the list. What is
-// known of the oldest is left out if it is too much.
-func (l List) known(grants []Grant) ([]change, error) {
+// changeKnown returns the change that makes grants what is known beside the list. If they
+// are too much, the oldest are left out.
+func (l List) changeKnown(grants []Grant) (change, error) {
 	if len(grants) == 0 {
-		return []change{remove(l.jsonPath())}, nil
+		return remove(l.jsonPath()), nil
 	}
 	for {
 		data, err := json.MarshalIndent(listDoc{plainFormat, grants}, "", " ")
 		if err != nil {
-			return nil, err
+			return change{}, err
 		}
 		if len(data) < listKnown {
-			return []change{replace(l.jsonPath(), append(data, '\n'))}, nil
+			return replace(l.jsonPath(), append(data, '\n')), nil
 		}
 		grants = grants[(len(grants)+9)/10:]
 	}

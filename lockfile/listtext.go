@@ -19,17 +19,30 @@ func (t listText) same(o listText) bool {
 	return bytes.Equal(t.lines, o.lines) && reflect.DeepEqual(t.grants, o.grants)
 }
 
-// pair returns for each name what is known of its lines, from the first line on. If
-// more lines than grants are there, the first ones were added by a program that says
-// nothing more, or so long ago that it was left out; they get a name only. If fewer,
-// somebody took lines out; those of the newest grants are assumed to be left, since
-// only the newest grant of a name can be held.
-func (t listText) pair() map[string][]Grant {
+// knownLines is what is known of the lines of each name, from the first line on.
+type knownLines map[string][]Grant
+
+// next returns the grant that the next line of a name is of; if nothing is known of that,
+// it has a name only.
+func (k knownLines) next(name string) Grant {
+	grants := k[name]
+	if len(grants) == 0 {
+		return Grant{Lease: Lease{Name: name}}
+	}
+	k[name] = grants[1:]
+	return grants[0]
+}
+
+// known pairs lines and grants. If more lines than grants of a name are there, the first
+// ones were added by a program that says nothing more, or so long ago that it was left
+// out; they get a name only. If fewer, somebody took lines out. Those of the newest
+// grants are assumed to be left, since only the newest grant of a name can be held.
+func (t listText) known() knownLines {
 	count := make(map[string]int)
 	for line := range strings.Lines(string(t.lines)) {
 		count[nameOn(line)]++
 	}
-	known := make(map[string][]Grant)
+	known := make(knownLines)
 	for _, g := range t.grants {
 		known[g.Name] = append(known[g.Name], g)
 	}
@@ -47,18 +60,17 @@ func (t listText) pair() map[string][]Grant {
 // without returns the lines, and what is known of them, after grants were taken out.
 func (t listText) without(grants []Grant) (lines []byte, known []Grant) {
 	lines = []byte{}
-	left, of := slices.Clone(grants), t.pair()
+	left, all := slices.Clone(grants), t.known()
 	for line := range strings.Lines(string(t.lines)) {
-		g := Grant{Lease: Lease{Name: nameOn(line)}}
-		if all := of[g.Name]; len(all) > 0 {
-			g, of[g.Name] = all[0], all[1:]
-		}
+		g := all.next(nameOn(line))
 		if i := slices.IndexFunc(left, g.mayBe); i >= 0 {
 			left = slices.Delete(left, i, i+1)
 			continue
 		}
 		lines = append(lines, line...)
-		known = append(known, identified([]Grant{g})...)
+		if g.identified() {
+			known = append(known, g)
+		}
 	}
 	return lines, known
 }

@@ -57,6 +57,14 @@ func readOwnMode(path string) ([]byte, fs.FileMode, error) {
 	return data, fi.Mode().Perm(), nil
 }
 
+// checkSize refuses data that would not be read again from path.
+func checkSize(path string, data []byte) error {
+	if len(data) > maxFile {
+		return fmt.Errorf("%s: %d bytes are more than the %d that would be read again", path, len(data), maxFile)
+	}
+	return nil
+}
+
 // checkOwn refuses everything but a regular file of ours.
 func checkOwn(path string, fi fs.FileInfo) error {
 	switch mode := fi.Mode(); {

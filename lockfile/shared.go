@@ -73,14 +73,13 @@ func (s Shared) Read() (SharedRecord, error) {
 }
 
 func (s Shared) read() (r SharedRecord, data []byte, err error) {
-	path := string(s) + jsonSuffix
-	data, err = readOwn(path)
+	data, err = readOwn(s.jsonPath())
 	var doc sharedDoc
 	if err == nil && len(data) > 0 {
 		err = unmarshal(data, &doc, &doc.Format)
 	}
 	if err != nil {
-		return SharedRecord{}, nil, fmt.Errorf("read shared lease %s: %w", path, err)
+		return SharedRecord{}, nil, fmt.Errorf("read shared lease %s: %w", s.jsonPath(), err)
 	}
 	return doc.SharedRecord, data, nil
 }
@@ -119,14 +118,9 @@ func (s Shared) Update(ctx context.Context, fn func(tx *SharedTx) error) (err er
 	return tx.save()
 }
 
-func (s Shared) lockPath() string { return string(s) + lockSuffix }
-
-// newSuffix is that of a record that is being written.
-const newSuffix = ".new"
-
 // save writes the rounds now rather than when fn returns.
 func (tx *SharedTx) save() error {
-	data, err := tx.replace()
+	data, err := tx.write()
 	if err != nil {
 		return fmt.Errorf("write shared lease: %w", err)
 	}
@@ -134,21 +128,21 @@ func (tx *SharedTx) save() error {
 	return nil
 }
 
-// replace makes the record on disk that of tx, and returns it; nil: there is none.
-func (tx *SharedTx) replace() ([]byte, error) {
-	path := string(tx.shared)
+// write makes the record on disk that of tx, and returns it; nil: there is none.
+func (tx *SharedTx) write() ([]byte, error) {
+	record, next := tx.shared.jsonPath(), tx.shared.newPath()
 	if len(tx.Rounds) == 0 {
-		return nil, apply(remove(path+newSuffix), remove(path+jsonSuffix))
+		return nil, apply(remove(next), remove(record))
 	}
 	data, err := tx.encode()
 	if err != nil || bytes.Equal(data, tx.saved) {
 		return data, err
 	}
 	// Under the lock one name will do, so that a kill leaves no other.
-	if err := writeNew(path+newSuffix, data); err != nil {
+	if err := writeNew(next, data); err != nil {
 		return nil, err
 	}
-	return data, apply(rename(path+newSuffix, path+jsonSuffix))
+	return data, apply(rename(next, record))
 }
 
 func (tx *SharedTx) encode() ([]byte, error) {
@@ -158,8 +152,8 @@ func (tx *SharedTx) encode() ([]byte, error) {
 
 // writeNew writes data to a file that nobody reads yet.
 func writeNew(path string, data []byte) error {
-	if len(data) > maxFile {
-		return fmt.Errorf("%s: %d bytes are more than the %d that would be read again", path, len(data), maxFile)
+	if err := checkSize(path, data); err != nil {
+		return err
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NOFOLLOW, ownerOnly)
 	if err != nil {
@@ -263,6 +257,13 @@ func (s Shared) Alive(round string, n int) bool {
 func (s Shared) LockRenewal(round string) (unlock func() error, err error) {
 	return Lock(s.renewPath(round))
 }
+
+// newSuffix is that of a record that is being written.
+const newSuffix = ".new"
+
+func (s Shared) jsonPath() string { return string(s) + jsonSuffix }
+func (s Shared) lockPath() string { return string(s) + lockSuffix }
+func (s Shared) newPath() string  { return string(s) + newSuffix }
 
 func (s Shared) usePath(round string, n int) string {
 	return string(s) + "." + round + "." + strconv.Itoa(n)
