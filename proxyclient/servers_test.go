@@ -42,6 +42,12 @@ func (g *group) lead(host string) {
 	g.leader = host
 }
 
+func (g *group) hang(host string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.silent = host
+}
+
 // hosts returns who was asked since the last call.
 func (g *group) hosts() []string {
 	g.mu.Lock()
@@ -251,6 +257,29 @@ func TestAcquireFromAListWithASilentServer(t *testing.T) {
 		_, err := c.Acquire(t.Context(), hour)
 		want(t, err)
 		if took := time.Since(start); took > 8*time.Second+quickTime+electionPause {
+			t.Errorf("took %v", took)
+		}
+	})
+	bubble(t, "the one that led, as the first says", func(t *testing.T) {
+		c, g := newGroup(t, "")
+		g.silent, g.names = "b.test", "http://b.test/prefix"
+		time.AfterFunc(8*time.Second, func() { g.lead("c.test") })
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err)
+		if took := time.Since(start); took > 8*time.Second+quickTime+electionPause {
+			t.Errorf("took %v", took)
+		}
+	})
+	bubble(t, "one behind an address that said before that it does not lead", func(t *testing.T) {
+		c, g := newGroup(t, "")
+		c.servers.bases = c.servers.bases[:1]
+		time.AfterFunc(time.Second, func() { g.hang("a.test") })
+		time.AfterFunc(8*time.Second, func() { g.hang(""); g.lead("a.test") })
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err)
+		if took := time.Since(start); took > 7*time.Second+sliceTime { // Retry-After
 			t.Errorf("took %v", took)
 		}
 	})

@@ -42,7 +42,7 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	q.prepare = func(req *http.Request) error {
 		a.endWatch()
 		if !a.oneByOne { // without an id there is nothing to ask about
-			a.watch(ctx, cut)
+			a.watch(ctx, cut, q.timeout > 0)
 		}
 		return a.prepare(req)
 	}
@@ -70,24 +70,25 @@ func (a *acquisition) send(ctx context.Context) outcome {
 }
 
 // watch has the attempt that begins now asked about until endWatch is called or ctx
-// ends.
-func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc) {
+// ends. bounded says that the attempt ends by itself: the proxy was known to recognise the
+// request when the call began, not only since a standby has answered it.
+func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc, bounded bool) {
 	_, troubled := a.patience.troubled()
 	server, _ := a.client.servers.ask()
 	switch begun := Now(); {
 	case a.client.known().NamesOnly(): // it is waited for
-	case !a.recognised() && a.client.servers.several():
+	case !bounded && a.client.servers.several(), a.recognised() && troubled:
 		a.unwatch = After(ctx, askEarly, func(ctx context.Context) {
-			a.patience.suspect(begun)
+			if !bounded {
+				a.patience.suspect(begun)
+			}
 			a.askForPlace(ctx, cut, server)
-			if Sleep(ctx, askAfter-askEarly) == nil {
+			if !bounded && Sleep(ctx, askAfter-askEarly) == nil {
 				a.askUntilRecognised(ctx, cut, begun)
 			}
 		})
-	case !a.recognised():
+	case !bounded:
 		a.unwatch = After(ctx, askAfter, func(ctx context.Context) { a.askUntilRecognised(ctx, cut, begun) })
-	case troubled: // without trouble such an attempt ends by itself
-		a.unwatch = After(ctx, askEarly, func(ctx context.Context) { a.askForPlace(ctx, cut, server) })
 	}
 }
 
