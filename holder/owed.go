@@ -68,7 +68,7 @@ func unreleased(r lockfile.Record) bool {
 	return r.State == lockfile.StateQueued || r.State == lockfile.StateHeld
 }
 
-// bare tells whether leases are known by name only, as those of a version-1
+// namesOnly tells whether leases are known by name only, as those of a version-1
 // proxy are: it neither renews nor releases late.
 func namesOnly(leases []lockfile.Lease) bool {
 	return proxyclient.CapabilitiesOf(wireLeases(leases)).NamesOnly()
