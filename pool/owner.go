@@ -25,10 +25,10 @@ func SplitOwner(bound string) (token, owner string) {
 	return token, owner
 }
 
-// sameOwner reports whether two owners are one. An owner without a token comes from a
+// ownersAgree reports whether two owners may be one. An owner without a token comes from a
 // server that asked for none, and is the same with any token: so a server may be restarted
 // with tokens, or without, and those who wait come back to their places.
-func sameOwner(a, b string) bool {
+func ownersAgree(a, b string) bool {
 	token, owner := SplitOwner(a)
 	otherToken, other := SplitOwner(b)
 	return owner == other && (token == otherToken || token == "" || otherToken == "")

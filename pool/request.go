@@ -104,7 +104,7 @@ type Request struct {
 
 // same reports whether q, which has the ID of r, is the same request.
 func (r Request) same(q Request) bool {
-	return r.Type == q.Type && sameOwner(r.Owner, q.Owner) && r.Ask == q.Ask
+	return r.Type == q.Type && ownersAgree(r.Owner, q.Owner) && r.Ask == q.Ask
 }
 
 // Waiter is a request that is queued, as it outlives a restart. Times are on the

@@ -62,7 +62,7 @@ func pauseReply(clock clock, typ string, pause pool.Pause) leaseapi.PauseReply {
 	reply := leaseapi.PauseReply{Type: typ}
 	if pause != (pool.Pause{}) {
 		reply.Reason, reply.Since = pause.Reason, clock.wall(pause.Since)
-		reply.For = leaseapi.Duration(round(-clock.until(pause.Since)))
+		reply.For = leaseapi.Duration(round(clock.since(pause.Since)))
 	}
 	return reply
 }

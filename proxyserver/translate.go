@@ -73,7 +73,7 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 	}
 	if p.Paused != nil {
 		wire.Paused, wire.PausedSince = p.Paused.Reason, clock.wall(p.Paused.Since)
-		wire.PausedFor = leaseapi.Duration(round(-clock.until(p.Paused.Since)))
+		wire.PausedFor = leaseapi.Duration(round(clock.since(p.Paused.Since)))
 	}
 	for i, l := range p.Leases {
 		wire.Leases[i] = poolLease(clock, l, p.Counted)
