@@ -2,14 +2,14 @@ package holder
 
 import "context"
 
-// Acquire takes leases into a handle, or joins those that other commands of this
-// machine hold, if the request says that it shares. It blocks for the jitter and at
-// most the wait timeout (and some seconds for a proxy that does not answer); ctx
-// ends both, and its cause is returned.
+// Acquire takes leases into a handle. If r.Shared is set, it may instead join a lease that
+// other commands of this machine hold. It blocks for the jitter and then at most for the wait
+// timeout, and some seconds more if the proxy does not answer. If ctx ends, it stops and
+// returns the cause of ctx.
 //
-// Errors are [ErrInvalid], [ErrHeld], [ErrReplaced], those of
-// [proxyclient.Client.Acquire], and those of files. After an error nothing is
-// held, or what may be is in the journal and in the error.
+// Errors are [ErrInvalid], [ErrHeld], [ErrReplaced], those of [proxyclient.Client.Acquire], and
+// those of files. After an error no lease is held; if one may be held all the same, the journal
+// has its request, and the error says so.
 func (h *Holder) Acquire(ctx context.Context, r Request) (*Lease, error) {
 	if r.Shared != nil {
 		return h.acquireShared(ctx, r)

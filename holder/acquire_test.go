@@ -14,8 +14,7 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// A lease passes through its phases, and each has written down what a killed
-// process would leave.
+// In each of its phases a lease has written down what a killed process would leave.
 func TestPhases(t *testing.T) {
 	for _, private := range []bool{false, true} {
 		w := newWorld(t)
@@ -53,7 +52,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// An acquire that fails undoes what its phase has done.
+// An acquire that fails undoes the steps of its phases.
 func TestRollback(t *testing.T) {
 	unknownType := func(w http.ResponseWriter, _ *http.Request) bool {
 		http.Error(w, `Failed to acquire lease "t": resource type not found`, http.StatusNotFound)
@@ -184,8 +183,8 @@ func TestRollbackThatFails(t *testing.T) {
 	}
 }
 
-// A lease that outlives its process is its handle's once that was delivered and
-// the proxy has confirmed it; else it is given back.
+// A lease that outlives its process is left to its handle once the handle was delivered and the
+// proxy has confirmed the lease. Otherwise it is given back.
 func TestHandOver(t *testing.T) {
 	undelivered := errors.New("stdout is closed")
 	for _, tt := range []struct {

@@ -13,7 +13,7 @@ import (
 
 // address is the parsed address of a proxy: a url or a socket.
 type address struct {
-	url    string // as proxyclient takes it, perhaps a list
+	url    string // as proxyclient takes it; may be a list
 	socket string // path of a Unix socket
 	local  string // state directory of the local proxy that listens on socket; "" if none does
 }
@@ -22,14 +22,15 @@ func localAddress(dir string) address {
 	return address{local: dir, socket: local.Proxy{Dir: dir}.Socket()}
 }
 
-// CheckProxy reports why proxy cannot be the address of a lease proxy.
+// CheckProxy returns an error, with the reason, if proxy cannot be the address of a lease
+// proxy.
 func CheckProxy(proxy string) error {
 	_, err := parseAddress(proxy, "/")
 	return err
 }
 
-// parseAddress takes all that [proxyclient.ParseURLs] takes, and local, the proxy of the
-// state directory. A handle remembers that as local:///directory.
+// parseAddress accepts all that [proxyclient.ParseURLs] accepts, and also local, which is the
+// proxy of stateDir. A handle remembers local as local:///directory.
 func parseAddress(s, stateDir string) (address, error) {
 	if s == "local" {
 		return localAddress(stateDir), nil
@@ -48,10 +49,10 @@ func parseAddress(s, stateDir string) (address, error) {
 	for i, u := range urls {
 		each[i] = strings.TrimRight(u.String(), "/")
 	}
-	return address{url: strings.Join(each, ",")}, nil // as one proxy, however it is typed
+	return address{url: strings.Join(each, ",")}, nil // one spelling for each proxy, however it is typed
 }
 
-// sameProxy reports whether two recorded proxies are one: lists that share a URL are,
+// sameProxy reports whether two recorded proxies are the same. Lists that share a URL are,
 // since all servers of a list have one store.
 func sameProxy(a, b string) bool {
 	if a == b {
@@ -61,7 +62,7 @@ func sameProxy(a, b string) bool {
 	return slices.ContainsFunc(strings.Split(a, ","), func(u string) bool { return slices.Contains(inB, u) })
 }
 
-// String returns what a handle remembers: it means the same in a later step with
+// String returns the address as a handle remembers it: it means the same in a later step with
 // another environment.
 func (a address) String() string {
 	switch {

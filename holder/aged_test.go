@@ -10,9 +10,9 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// A grant whose answer is old may have ended: its request is sent again, which
-// renews the grant, or tells that it has ended. Then the lease is asked for anew, in
-// whichever way it is to be held. Before, exec ended with 125.
+// A grant whose answer is old may have ended. Its request is sent again, which renews the grant
+// or tells that it has ended. In the latter case the lease is asked for anew, whichever way it
+// will be held. Before this was mended, exec ended with 125.
 func TestAgedGrant(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -37,8 +37,8 @@ func TestAgedGrant(t *testing.T) {
 					}
 					r.Replaces = before.Is
 				}
-				// asked are the request ids of this acquire. The grant of the first has
-				// ended when it is asked about again.
+				// asked are the request ids of this acquire. If ended is set, the first grant
+				// has ended when the proxy is asked for it again.
 				var asked []string
 				first := w.proxy.asked() + 1
 				w.proxy.renewEvery = time.Nanosecond // each answer is late already
@@ -69,7 +69,7 @@ func TestAgedGrant(t *testing.T) {
 				}
 				wantEntry := 1
 				if r.Shared != nil {
-					wantEntry = 0 // the record of the shared lease says whose it is
+					wantEntry = 0 // the record of the shared lease has the lease
 				}
 				if n := w.journalEntries(); n != wantEntry {
 					t.Errorf("the journal has %d entries, want %d", n, wantEntry)
@@ -79,7 +79,7 @@ func TestAgedGrant(t *testing.T) {
 	}
 }
 
-// A proxy that takes long for each answer is asked again once, not for ever.
+// A proxy that needs long for each answer is asked once more, and not for ever.
 func TestAgedGrantOfSlowProxy(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.renewEvery = time.Nanosecond
@@ -95,7 +95,7 @@ func TestAgedGrantOfSlowProxy(t *testing.T) {
 	}
 }
 
-// A request under another id waits for the rest of the wait.
+// A request under a new id waits only for the rest of the wait timeout.
 func TestWaitLeftForAskingAnew(t *testing.T) {
 	w := newWorld(t)
 	const wait, spent = time.Hour, 20 * time.Millisecond
@@ -121,8 +121,8 @@ func TestWaitLeftForAskingAnew(t *testing.T) {
 	}
 }
 
-// A lease that was granted at the end of the wait, whose old answer is checked while
-// the proxy has a moment of trouble.
+// A lease is granted at the end of the wait, and the proxy fails for a moment while the old
+// answer is checked. The acquire still succeeds.
 func TestAgedGrantAtTheEndOfTheWait(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.renewEvery = time.Nanosecond
@@ -144,8 +144,9 @@ func TestAgedGrantAtTheEndOfTheWait(t *testing.T) {
 	l.Release(within(t))
 }
 
-// What is asked again is the same request, also one that says no count: a proxy refuses
-// another one with its id. It is asked until there is an answer, also by who did not wait.
+// The second question is the same request, even without a count: a proxy refuses another
+// request with the same id. It is repeated until there is an answer, even for a request without
+// a wait.
 func TestAgedGrantIsAskedForAlike(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second, time.Hour} {
 		w := newWorld(t)

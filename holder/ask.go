@@ -13,7 +13,7 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// ask sends the request, and reports the wait.
+// ask sends the request, and reports the wait to the user.
 func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) {
 	wait := &Wait{Type: r.Type, Begun: time.Now()}
 	defer l.h.report.Waiting(wait)()
@@ -70,7 +70,7 @@ func (l *Lease) markOwn(q leaseapi.Queued) leaseapi.Queued {
 func (l *Lease) heldAround() []string {
 	handle, err := lockfile.OpenHandle(l.around)
 	if err != nil {
-		return nil // there is none
+		return nil // there is no such exec
 	}
 	r, err := handle.Read()
 	if err != nil || r.State != lockfile.StateHeld || r.Type != l.record.Type || !sameProxy(r.Proxy, l.record.Proxy) {
@@ -79,12 +79,11 @@ func (l *Lease) heldAround() []string {
 	return r.Names()
 }
 
-// lookBackTime bounds the question who holds the leases, at the end of a wait that got
-// none.
+// lookBackTime bounds the query for the holders of the leases, after a wait that got none.
 const lookBackTime = time.Second
 
-// lastQueue is how the queue stood at the end of a wait: as the proxy last said,
-// or as its pools say now. Nil: it did not say.
+// lastQueue returns how the queue stood at the end of a wait: as the proxy said last, else as
+// its pools show now. Nil: the proxy does not say.
 func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.Queued {
 	if q, at := wait.Queued(); q.Capacity > 0 {
 		if q.Oldest != nil {
@@ -98,7 +97,7 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.
 	defer cancel()
 	pools, err := l.client.Pools(ctx)
 	if err != nil {
-		return nil // of version 1, for one
+		return nil // as from a version-1 proxy
 	}
 	for _, p := range pools {
 		if p.Type == wait.Type {
@@ -109,8 +108,7 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.
 	return nil
 }
 
-// queueOf is what a pool says to one who has just left its queue, where request r
-// waited.
+// queueOf describes the queue of pool p for request r, which waited in it until now.
 func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
 	q := &leaseapi.Queued{Place: p.Waiting + 1, Length: p.Waiting + 1, InUse: p.InUse, Capacity: p.Capacity, Limit: p.Limit}
 	var keyHeld string
@@ -126,7 +124,7 @@ func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
 	if r.Overcommit {
 		limit += p.Overcommit
 	}
-	switch { // in the order of the server, which says it to those who wait
+	switch { // in the order in which the server picks the reason for a waiter
 	case p.Paused != "" && !r.Overcommit:
 		q.Reason = leaseapi.WaitPaused + ": " + p.Paused
 	case keyHeld != "":
@@ -143,13 +141,13 @@ func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
 	return q
 }
 
-// askForPlaceAfter is when a wait is worth a further request: most waits are
-// shorter. It is also the pause between two such requests.
+// askForPlaceAfter is how long a request waits before it asks for its place: most waits are
+// shorter. It is also the pause between two such questions.
 const askForPlaceAfter = 2 * time.Second
 
-// askForPlace asks for the place in the queue, since the proxy tells it by itself
-// only after its first slice. It asks again while the proxy fails: the answer
-// shows that it is back, a slice earlier than the acquire does.
+// askForPlace asks for the place in the queue, since the proxy by itself tells it only after
+// the first slice of the wait. It asks again while the proxy fails: an answer shows that the
+// proxy is back, a slice earlier than the acquire does.
 func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
 	for ; ctx.Err() == nil; proxyclient.Sleep(ctx, askForPlaceAfter) {
 		if _, at := wait.Queued(); !at.IsZero() && wait.Trouble().Err == nil {
@@ -161,7 +159,7 @@ func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
 		switch {
 		case errors.Is(err, proxyclient.ErrUnreachable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, proxyclient.ErrUnknownRequest):
 		case err != nil:
-			return // of version 1, for one
+			return // as from a version-1 proxy
 		case state.State == leaseapi.StateQueued, state.State == leaseapi.StateJoined:
 			wait.Tell(l.markOwn(state.Queued()))
 		}

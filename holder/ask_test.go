@@ -6,8 +6,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Who has just left the queue of a pool is told why it waited, as the server tells those
-// who still wait.
+// A request that has just left the queue is told the same reason as the server tells requests
+// that still wait.
 func TestQueueOf(t *testing.T) {
 	keyed := []leaseapi.PoolLease{{Owner: "job-7", Key: "k"}}
 	for _, tt := range []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver"
 )
 
-// server is one that calls are made of without a connection.
+// server is a proxy server that is called without a connection.
 type server struct {
 	*proxyserver.Server
 	ctx context.Context // of all calls
@@ -46,8 +46,8 @@ func (s server) pool() leaseapi.Pool {
 	return all.Pools[0]
 }
 
-// The server gives a request that is to wait the same reason, as far as a client can
-// know it: not where overcommit stands in a queue, nor whether the first there fits.
+// queueOf finds the same reason as the server, as far as a client can know it: a client does
+// not know where overcommit stands in a queue, nor whether the first waiter fits.
 func TestQueueOfAServer(t *testing.T) {
 	refused := 0
 	for world := range 2 * 2 * 2 * 3 * 3 {
@@ -104,8 +104,8 @@ func TestQueueOfAServer(t *testing.T) {
 	}
 }
 
-// requests are for each number of units of a pool of four, and none; with a key and
-// without; and if that is set, with overcommit and without.
+// requests returns requests for no count and for 1 to 4 units, with and without a key; and if
+// overcommit is set, each also with overcommit.
 func requests(overcommit bool) (all []Request) {
 	for count := range 5 {
 		for _, key := range []string{"", "k"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// stands tells by its record whether the handle still waits for this lease.
+// stands tells, by the handle's record, whether the handle still waits for this lease.
 func (l *Lease) stands(r lockfile.Record) bool {
 	if l.private {
 		return r.State == ""
@@ -24,7 +24,7 @@ func (l *Lease) stands(r lockfile.Record) bool {
 
 // awaitGrant blocks until the proxy grants the lease, the wait timeout is over, or another
 // process takes the handle. If a grant ended before its answer came, it asks again under
-// another request id: nobody gave that lease back, so it is still wanted.
+// another request id: nobody gave that lease back, so a lease is still wanted.
 func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 	for {
 		err := l.awaitFreshGrant(ctx, &r)
@@ -43,16 +43,17 @@ func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 	}
 }
 
-// awaitFreshGrant is awaitAnswer, and asks once more if the answer is old: the proxy then
-// gives the grant its whole time again, or says that it has ended. A second answer is not
-// questioned, since a proxy may need long for each.
+// awaitFreshGrant is awaitAnswer, but asks once more if the answer is old: the proxy then gives
+// the grant its whole time again, or says that the grant has ended. It accepts a second answer
+// however old, since a proxy may need long for each.
 func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
 	tried := r.WaitTimeout == 0
 	err := l.awaitAnswer(ctx, r)
 	if err == nil && l.aged() {
 		l.h.report.Debugf("the answer is old: asking whether the lease still stands")
 		once := *r
-		// This request waits for the proxy, not for a lease, and is still the same one.
+		// The same request again, which now waits for the answer of the proxy and not for a
+		// lease.
 		once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL)
 		once.tried = tried
 		err = l.awaitAnswer(ctx, &once)
@@ -61,8 +62,8 @@ func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
 	return err
 }
 
-// requestAnew gives the request another id: first in the journal, then in the
-// handle if that still waits for it.
+// requestAnew gives the request another id: first in the journal, then in the handle if the
+// handle still waits for the request.
 func (l *Lease) requestAnew(ctx context.Context) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
@@ -85,13 +86,13 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 		return err
 	}
 	l.record = next
-	l.h.journal.settle(old) // it has ended
+	l.h.journal.settle(old) // the old request has ended
 	failpoint("request-anew")
 	return nil
 }
 
-// awaitAnswer asks the proxy once, and blocks like awaitGrant. No lock is held meanwhile.
-// It leaves in r the rest of the wait timeout, and no jitter.
+// awaitAnswer asks the proxy once, and blocks like awaitGrant. It holds no lock while it
+// blocks. It leaves in r the rest of the wait timeout, and no jitter.
 func (l *Lease) awaitAnswer(ctx context.Context, r *Request) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
@@ -122,7 +123,7 @@ func (l *Lease) awaitAnswer(ctx context.Context, r *Request) error {
 	case cause == nil && endedUnconfirmed(err):
 		return err
 	case errors.Is(err, proxyclient.ErrEnded):
-		return ErrReplaced // a release of the handle says so to the proxy first
+		return ErrReplaced // the handle was released: the proxy says so before Watch does
 	case cause != nil && errors.Is(err, proxyclient.ErrUnconfirmed):
 		return fmt.Errorf("%w: %w", cause, err)
 	case cause != nil:
@@ -131,13 +132,13 @@ func (l *Lease) awaitAnswer(ctx context.Context, r *Request) error {
 	return err
 }
 
-// endedUnconfirmed tells whether a request was granted and nobody heard of it.
+// endedUnconfirmed tells whether a grant of the request ended because nobody confirmed it.
 func endedUnconfirmed(err error) bool {
 	ended, ok := errors.AsType[*proxyclient.EndedError](err)
 	return ok && ended.Unconfirmed
 }
 
-// sayGrant says what was granted, and that it is less than what was asked for.
+// sayGrant reports what was granted, and whether its TTL is shorter than requested.
 func (h *Holder) sayGrant(g *proxyclient.Grant, r Request) {
 	for _, lease := range g.Leases {
 		h.report.Debugf("granted %s, generation %d, TTL %s", lease.Name, lease.Generation, leaseapi.Duration(g.TTL))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A token that others on the way can read is worth a word, once.
+// The user is warned once of a token that others can read on its way to the proxy.
 func TestTokenInClearText(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("token\n"), 0o600); err != nil {

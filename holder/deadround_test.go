@@ -8,8 +8,8 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// What the dead users of a shared lease left at a proxy is given back by the next
-// shared lease there, also if that reaches the proxy by one of its URLs alone.
+// The next shared lease at a proxy gives back the leases of dead users there, even if it
+// reaches the proxy by only one of its URLs.
 func TestDeadRoundOfAListedProxy(t *testing.T) {
 	w := newWorld(t)
 	proxy := w.proxy.URL + ",http://127.0.0.1:1"

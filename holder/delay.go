@@ -21,17 +21,17 @@ import (
 // Delay says how a release is put off.
 type Delay struct {
 	Time time.Duration // zero: at once
-	// OwnerPID is the process that wants a delayed release: when it is gone, the
-	// release is done at once. Zero: the one that started this process.
+	// OwnerPID is the process that wants a delayed release: when it is gone, the release is
+	// done at once. Zero: the parent of this process.
 	OwnerPID int
-	// CallerPID is a process whose end before the owner's cancels a delayed
-	// release; zero: none.
+	// CallerPID is a process that cancels a delayed release if it ends before the owner
+	// process; zero: none.
 	CallerPID int
 }
 
-// wait blocks for the delay, or until the owner process is gone. The error is
-// [ErrReplaced] if watch, which may be nil, returned first; [ErrCallerGone] if the caller
-// process ended and the owner lives; and the cause of ctx if that ended.
+// wait blocks for the delay, or until the owner process is gone. The error is [ErrReplaced] if
+// watch, which may be nil, returned first; [ErrCallerGone] if the caller process ended and the
+// owner process lives; and the cause of ctx if ctx ended.
 func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Context) error) error {
 	waitOwner := process.WaitParent
 	if d.OwnerPID != 0 {
@@ -57,8 +57,8 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 	cancel(nil)
 	watches.Wait()
 	if errors.Is(err, errOwnerGone) && d.CallerPID != 0 && !process.Lives(d.CallerPID) {
-		// The caller waits for us as long as it lives, so it was killed, which
-		// means to cancel.
+		// The caller waits for us as long as it lives. So it was killed, which means to cancel
+		// the release.
 		err = ErrCallerGone
 	}
 	if errors.Is(err, errOwnerGone) {
@@ -71,15 +71,15 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 // errOwnerGone ends the wait of a delayed release.
 var errOwnerGone = errors.New("the owner process is gone")
 
-// sameGrant tells whether two records are of one grant. A copied handle has no
-// request id; then the names must do.
+// sameGrant tells whether two records are of one grant. A copied handle has no request id: then
+// the names decide.
 func sameGrant(a, b lockfile.Record) bool {
 	return a.RequestID == b.RequestID && slices.Equal(a.Names(), b.Names())
 }
 
-// ReleaseDetached leaves a release after delay to the proxy, which needs no client for
-// it, or to a keeper if the proxy is of version 1. r is the handle's record as read. It
-// takes at most [ReleaseTimeout].
+// ReleaseDetached leaves a release after delay to the proxy, which needs no client for it, or
+// to a keeper if the proxy is of version 1. r is the handle's record as read. ReleaseDetached
+// takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
 func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r lockfile.Record, delay time.Duration) error {
 	if r.State != lockfile.StateHeld {
 		return notHeldError(handle, r)
@@ -115,8 +115,9 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 	return nil
 }
 
-// ReleaseNamedDetached leaves the release of names to the proxy, which does it
-// after delay. It is [errors.ErrUnsupported] with a version-1 proxy.
+// ReleaseNamedDetached leaves the release of names after delay to the proxy. It takes at most
+// [ReleaseTimeout], and at most 3 s once ctx has ended. The error is [errors.ErrUnsupported]
+// with a version-1 proxy.
 func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.Duration) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
@@ -143,7 +144,7 @@ func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.D
 	return errors.Join(errs...)
 }
 
-// sayPutOff says who releases the names later, but for those whose leases are over.
+// sayPutOff says who releases the names later, and which of their leases are over already.
 func (h *Holder) sayPutOff(who string, names []string, over []leaseapi.Lost, delay time.Duration) {
 	names = slices.Clone(names)
 	for _, l := range over {
@@ -155,9 +156,9 @@ func (h *Holder) sayPutOff(who string, names []string, over []leaseapi.Lost, del
 	}
 }
 
-// delayByProxy asks the proxy to end leases by itself after delay, and notes in
-// the handle when that will be. It returns those that are over already, and why. It
-// is [errors.ErrUnsupported] with a version-1 proxy.
+// delayByProxy asks the proxy to end leases by itself after delay, and notes in the handle when
+// that will be. It returns the leases that are over already, and why. The error is
+// [errors.ErrUnsupported] with a version-1 proxy.
 func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfile.Handle, leases []leaseapi.Lease, owner string, delay time.Duration) (over []leaseapi.Lost, err error) {
 	request := proxyclient.Releasing(leases, owner)
 	request.Delay = leaseapi.Duration(delay)
@@ -169,7 +170,7 @@ func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfi
 	failpoint("delay-answered")
 	over = slices.Concat(reply.Over, reply.Stale)
 	if len(over) > 0 && time.Since(begun) >= delay {
-		// The answer to an earlier attempt was lost. The lease has ended when it was due.
+		// The answer to an earlier attempt was lost, and the lease has ended when it was due.
 		return nil, nil
 	}
 	if len(over) == len(leases) {
@@ -184,9 +185,9 @@ func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfi
 	})
 }
 
-// delayByKeeper has a keeper release a handle's lease after delay, which a
-// version-1 proxy cannot do. ownerPID is the process that the keeper is to watch,
-// or 0. An earlier keeper of the same lease does it, if there is one.
+// delayByKeeper has a keeper release a handle's lease after delay, which a version-1 proxy
+// cannot do. ownerPID is the process that the keeper is to watch. If ownerPID is zero, an
+// earlier keeper of the same lease does it, if there is one.
 func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ownerPID int, delay time.Duration) error {
 	at := time.Now().Add(delay).Round(time.Millisecond)
 	request := ""
@@ -197,7 +198,7 @@ func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lo
 		if bareHandle(tx.Record) {
 			var err error
 			if tx.Record, err = h.identify(ctx, h.namedIn(handle, tx.Record)); err != nil || tx.State == "" {
-				return err // or its leases are over
+				return err // nil if the leases are over
 			}
 		}
 		request, tx.ReleaseAt = tx.RequestID, at

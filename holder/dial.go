@@ -16,18 +16,18 @@ import (
 // ProxyOptions say which lease proxy to talk to, and how.
 type ProxyOptions struct {
 	URL       string       // http://…, https://…, unix:///socket or local; "" is none
-	Given     bool         // the user named it just now: it counts before what a handle remembers
+	Given     bool         // the user named URL just now: it overrides the proxy that a handle remembers
 	TokenFile string       // with the token that the proxy asks for; "" is none
 	CAFile    string       // PEM file of the authorities that vouch for an https proxy; "": the system's
 	Pools     []local.Pool // of the local proxy to start
-	// PoolsGiven: the user named the pools just now, so that they go with no other
-	// proxy. Otherwise they are a setting of the job, which another proxy ignores.
+	// PoolsGiven: the user named Pools just now, so a proxy other than local is an error.
+	// Otherwise Pools are a setting of the job, and other proxies ignore them.
 	PoolsGiven bool
 	Version    string // of this program
 }
 
-// dialer makes the clients of one run, by proxy, so that what acquires and what
-// releases in the same process share a connection.
+// dialer makes the clients of one run, one per proxy, so that an acquire and a release in the
+// same process share a connection.
 type dialer struct {
 	ProxyOptions
 	stateDir  string
@@ -37,11 +37,11 @@ type dialer struct {
 
 	mu      sync.Mutex                     // guards the rest, also while dial starts a local proxy
 	clients map[string]*proxyclient.Client // by the name of their proxy
-	done    []func()                       // for close, after the clients
-	warned  bool                           // of a token in clear text
+	done    []func()                       // called by close after it has closed the clients
+	warned  bool                           // the user was warned of a token in clear text
 }
 
-// running returns the client of a proxy that runs: it starts none.
+// running returns a new client of a proxy, and does not start a local one.
 func (d *dialer) running(ctx context.Context, proxy string) (*proxyclient.Client, error) {
 	a, err := d.parse(proxy)
 	if err != nil {
@@ -73,15 +73,15 @@ func (d *dialer) proxyOf(recorded string) string {
 	return recorded
 }
 
-// name is how a handle remembers a proxy.
+// name returns a proxy's address as a handle remembers it.
 func (d *dialer) name(proxy string) (string, error) {
 	a, err := d.parse(proxy)
 	return a.String(), err
 }
 
-// storeOf identifies the store of a proxy: names and generations mean something only within
-// one store. It returns the recorded id, else the id that the proxy has told, else the
-// proxy's address: a version-1 proxy has no id, so with two addresses it counts as two.
+// storeOf identifies the store of a proxy: names and generations mean something only within one
+// store. It returns the recorded id, else the id that the proxy has told, else the proxy's
+// address. A version-1 proxy has no id, so its store counts as two if it has two addresses.
 func (d *dialer) storeOf(recorded, proxy string) string {
 	if recorded != "" {
 		return recorded
@@ -106,8 +106,8 @@ func (d *dialer) parse(proxy string) (address, error) {
 	return a, nil
 }
 
-// dial returns the client of a proxy, for the rest of the run. It blocks to start a local
-// proxy that does not run. If that stops later, the client starts it anew.
+// dial returns the client of a proxy, for the rest of the run. It blocks to start a local proxy
+// that does not run. If the local proxy stops later, the client starts it again.
 func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
 	a, err := d.parse(proxy)
 	if err != nil {
@@ -155,8 +155,8 @@ func (d *dialer) ensureLocal(ctx context.Context, dir string) error {
 
 // dialFor is dial for a call about a recorded lease or request. It is an error if proxy has
 // another store: the names would mean other leases there, or nothing. A proxy at another
-// address than the recorded one has the same store if the id is the same, or if it knows
-// the request.
+// address than the recorded one has the same store if the ids are the same, or if it knows the
+// request.
 func (d *dialer) dialFor(ctx context.Context, proxy string, from origin) (*proxyclient.Client, error) {
 	client, err := d.dial(ctx, proxy)
 	if err != nil {

@@ -1,31 +1,31 @@
-// Package holder is the life of a lease behind a handle: acquire into it, keep it, give it
-// back, and settle the leases of killed processes. Handles (lockfile) and lease proxies
-// (proxyclient) do not know each other: holder brings them together.
+// Package holder manages the life of a lease behind a handle. It acquires leases, keeps
+// them, gives them back, and settles the leases of killed processes. Handles (lockfile) and
+// lease proxies (proxyclient) do not know each other: holder brings them together.
 //
 // It guarantees:
 //
-//   - No granted lease is lost: it stands in a handle or in the journal, or ends by
-//     itself. On whatever line a process is killed, [Holder.Recover] or the next acquire
-//     at the same proxy finds the lease, or the proxy takes it back. See
-//     docs/architecture.md for each case.
+//   - No granted lease is lost: the lease stands in a handle or in the journal, or ends by
+//     itself. Wherever a process is killed, [Holder.Recover] or the next acquire at the
+//     same proxy finds the lease, or the proxy takes it back. See docs/architecture.md for
+//     each case.
 //   - No handle's lock is held while a request queues or a process sleeps. A release never
-//     waits behind a queue; of two processes at one handle the later one wins.
-//   - A run gives back the leases that it took, and no others: it leaves a handle alone
+//     waits behind a queue. If two processes use one handle, the later one wins.
+//   - A run gives back the leases that it took, and no others: it does not touch a handle
 //     that has another request.
-//   - Nothing blocks on telling the user: see [Reporter].
+//   - Messages to the user never block: see [Reporter].
 //
 // # The phases of a lease
 //
 // [Holder.Acquire] leads a [Lease] through these phases. A failure undoes the steps that
-// led to its phase. A kill leaves this state:
+// led to the current phase. A kill leaves this state:
 //
 //	intended   the journal has the request; nothing was sent
 //	enqueued   the handle has the request too, and the proxy may have it: recover
 //	           withdraws it
 //	granted    the proxy has granted the lease provisionally: recover withdraws it, or it
 //	           ends in 30 s
-//	recorded   the handle has the names: its user releases them, or recover does if they
-//	           were for the life of the process
+//	recorded   the handle has the names: recover releases them if the lease was for the
+//	           life of the process; else they are left to the handle's user
 //
 // [Lease.Keep] and [Lease.Release] follow, if the lease is for the life of the process, or
 // [Lease.HandOver] if it outlives the process.
@@ -36,9 +36,10 @@
 // the journal entry, releaseHandle writes the record, releaseOwed goes through the leases
 // that are owed, and send tells the proxy and notes its answer.
 //
-// A lease that several commands of a machine hold together is a plain one behind a handle
-// of its own. Its record ([lockfile.Shared]) says which commands use it and what each of
-// them is about to do. [Lease.Keep] and [Lease.Release] then mean one command's part.
+// A shared lease, which several commands of a machine hold together, is a plain lease behind
+// a handle of its own. Its record ([lockfile.Shared]) says which commands use the lease and
+// what each of them is about to do. [Lease.Keep] and [Lease.Release] of a shared lease act
+// for one command's use.
 //
 // # The files, from the public down
 //

@@ -10,12 +10,12 @@ import (
 // ending is how the command of a lease ended.
 type ending struct {
 	peak     *leaseapi.Peak // nil: not measured
-	exitCode *int           // nil: it did not end by itself, or nobody asks
+	exitCode *int           // nil: not noted, as if the command did not end by itself
 	outcome  Outcome        // what the account said
 }
 
-// endings are the endings of leases that are not given back yet, by request id. A release
-// sends them along, whichever part of this process makes it.
+// endings are the endings of this process's leases, by request id. A release by any part of
+// this process includes the ending of its lease.
 type endings struct {
 	mu        sync.Mutex
 	byRequest map[string]ending
@@ -38,7 +38,8 @@ func (e *endings) of(request string) ending {
 	return e.byRequest[request]
 }
 
-// mergePeak sets the peak of a round, and that of its lease here, to the larger one.
+// mergePeak sets the peak of a round, and the peak that is noted here for its lease, to the
+// larger of the two.
 func (e *endings) mergePeak(r *lockfile.Round) {
 	e.note(r.RequestID, func(own *ending) {
 		if own.peak != nil && (r.Peak == nil || own.peak.Bytes > r.Peak.Bytes) {
@@ -54,7 +55,7 @@ type Outcome struct {
 	Detail string // for people, such as the line of a log; it is shortened
 }
 
-// reportRequest returns the outcome of a request for the wire; nil if nothing is said.
+// reportRequest returns o for the wire; nil if o says nothing, or without a request id.
 func (o Outcome) reportRequest(request string) *leaseapi.ReportRequest {
 	if o.Word == "" || request == "" {
 		return nil

@@ -15,18 +15,18 @@ import (
 
 // Errors to compare with [errors.Is], beside those of proxyclient.
 var (
-	// ErrInvalid: what the caller asked for cannot be meant. Nothing was done.
+	// ErrInvalid: the request of the caller is wrong. Nothing was done.
 	ErrInvalid = errors.New("invalid")
 	// ErrHeld: the handle holds, waits for or owes a lease already.
 	ErrHeld = errors.New("the handle is taken")
-	// ErrReplaced: another process released or re-acquired the handle
-	// while this one was waiting.
+	// ErrReplaced: another process released the handle, or acquired into it, while this process
+	// was waiting.
 	ErrReplaced = errors.New("released by another process while waiting")
 	// ErrCallerGone: the process that ran a delayed release was killed.
 	ErrCallerGone = errors.New("cancelled: the process that ran the release is gone")
 )
 
-// invalidError is an error in what was asked for, in its own words.
+// invalidError is an [ErrInvalid] with the text of another error.
 type invalidError struct{ err error }
 
 func (e invalidError) Error() string        { return e.err.Error() }
@@ -35,8 +35,7 @@ func (e invalidError) Is(target error) bool { return target == ErrInvalid }
 
 func invalidf(format string, args ...any) error { return invalidError{fmt.Errorf(format, args...)} }
 
-// unreadError says that a handle could not be locked or read, so that nothing was done
-// with it.
+// unreadError says that a handle could not be locked or read. Nothing was done with the handle.
 type unreadError struct{ err error }
 
 func (e unreadError) Error() string { return e.err.Error() }
@@ -47,9 +46,9 @@ func isUnread(err error) bool {
 	return unread
 }
 
-// Denied tells whether an acquire failed with err for want of a lease, so that a caller to
-// whom the lease is optional may go on without one. It is false for a wrong request, for
-// one that another process or request decided, and if ctx has ended.
+// Denied tells whether an acquire failed with err because it got no lease, so that a caller to
+// whom the lease is optional may go on without one. It is false if the request was wrong, if
+// another process or request decided it, and if ctx has ended.
 func Denied(ctx context.Context, err error) bool {
 	for _, decided := range []error{ErrInvalid, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
 		if errors.Is(err, decided) {
@@ -68,13 +67,13 @@ type advisedError struct {
 func (e advisedError) Error() string { return e.text }
 func (e advisedError) Unwrap() error { return e.err }
 
-// advise adds to an error what to do next, after what [Describe] would add.
+// advise adds to an error what to do next, after the advice that [Describe] would add.
 func advise(err error, format string, args ...any) error {
 	return advisedError{text: inBrackets(err.Error()+whatNext(err), fmt.Sprintf(format, args...)), err: err}
 }
 
-// adviseForget adds to the failure to settle a journal entry that --forget id drops it, if
-// the proxy did not answer.
+// adviseForget adds, to an error about a journal entry of a proxy that did not answer, that
+// recover --forget id drops the entry. It returns other errors as they are.
 func adviseForget(id string, err error) error {
 	if outageOf(err) != nil {
 		return advise(err, "if that proxy is gone for good, leasectl recover --forget %s drops this", id)
@@ -82,8 +81,8 @@ func adviseForget(id string, err error) error {
 	return err
 }
 
-// outageOf returns the part of an error that says that the proxy did not answer, or with
-// errors only; nil if the proxy answered.
+// outageOf returns the part of an error that says that the proxy did not answer, or answered
+// only with errors; nil if the proxy answered.
 func outageOf(err error) error {
 	if silent, ok := errors.AsType[*proxyclient.UnreachableError](err); ok {
 		return silent
@@ -94,8 +93,7 @@ func outageOf(err error) error {
 	return nil
 }
 
-// Describe says what failed, and what to do next where that does not depend on
-// the command.
+// Describe says what failed, and what to do next if that is the same for every command.
 func Describe(err error) string {
 	exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err)
 	if ok && !errors.Is(err, proxyclient.ErrUnconfirmed) {
@@ -104,8 +102,8 @@ func Describe(err error) string {
 	return err.Error() + whatNext(err)
 }
 
-// whatNext returns the advice to add to the text of an error; "" if there is none, or the
-// text has it.
+// whatNext returns the advice to add to the text of an error; "" if there is none, or the text
+// has advice already.
 func whatNext(err error) string {
 	_, advised := errors.AsType[advisedError](err)
 	_, forgotten := errors.AsType[*proxyclient.UnconfirmedReleaseError](err)
@@ -144,8 +142,8 @@ func whatNext(err error) string {
 	return ""
 }
 
-// describeExhausted says what the queue was like at the end of a wait, as far as
-// the proxy said; and to a request that did not wait, when to try again.
+// describeExhausted describes the queue at the end of a wait, as far as the proxy said. To a
+// request that did not wait it says when to try again.
 func describeExhausted(e *proxyclient.ExhaustedError, now time.Time) string {
 	if e.Wait <= 0 {
 		return describeRefusal(e, now)
@@ -168,8 +166,8 @@ func describeRefusal(e *proxyclient.ExhaustedError, now time.Time) string {
 	return text + ": try again " + when + ", or raise --wait-timeout"
 }
 
-// nameOf says under which names a certificate is good. The error lists them itself, unless
-// the address is an IP and they are none.
+// nameOf says for which names a certificate is good. The error itself lists the names, unless
+// the address is an IP and the certificate has no IPs.
 func nameOf(e x509.HostnameError) string {
 	names := strings.Join(e.Certificate.DNSNames, ", ")
 	switch {
@@ -181,7 +179,7 @@ func nameOf(e x509.HostnameError) string {
 	return "use a name of the certificate in --proxy"
 }
 
-// renewal says how a proxy is replaced by a newer one.
+// renewal says how to replace a proxy by a newer one.
 func renewal(proxy string) string {
 	if strings.HasPrefix(proxy, "unix://") {
 		return "start a newer one: that of --proxy local stops when nobody has used it for a while"

@@ -2,9 +2,9 @@
 
 package holder
 
-// failpoint names a place where it matters that a kill loses nothing. With the
-// build tag failpoint, a test can have the program killed there.
+// failpoint marks a place at which a kill must lose nothing. With the build tag failpoint, a
+// test can kill the program there.
 func failpoint(string) {}
 
-// failpointVariables must reach background processes too.
+// failpointVariables are passed on to background processes.
 var failpointVariables []string

@@ -13,6 +13,6 @@ var failpointVariables = []string{"LEASECTL_FAILPOINT"}
 func failpoint(name string) {
 	if os.Getenv("LEASECTL_FAILPOINT") == name {
 		syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // until the signal is there
+		select {} // until the signal arrives
 	}
 }

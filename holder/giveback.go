@@ -8,17 +8,18 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Anything is for a caller who means whatever the handle holds.
+// Anything allows whatever a handle has to be replaced or given back. See [Request].
 func Anything(lockfile.Record) bool { return true }
 
-// giveBack releases all that a handle holds, waits for or owes, and removes the handle, if
-// same allows it for the handle's record. If the handle is gone, or same does not, it
-// succeeds with no names: releasing again does nothing. A release context of ctx bounds it.
+// giveBack releases all that a handle holds, waits for or owes, and removes the handle, if same
+// allows that for the handle's record. If the handle is gone, or same does not allow it,
+// giveBack returns no names and no error: releasing again does nothing. It has the time of a
+// release context of ctx.
 func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
 	return h.giveBackAs(ctx, handle, same, func(r lockfile.Record) Named { return h.namedIn(handle, r) })
 }
 
-// giveBackAs is giveBack, and meant interprets the names of a bare handle.
+// giveBackAs is giveBack, where meant interprets the names of a bare handle.
 func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, meant func(lockfile.Record) Named) (released []string, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
@@ -50,8 +51,8 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 	return g.released, nil
 }
 
-// updateHandle is handle.Update. If the handle cannot be locked or read, so that fn is not
-// called, the error is an [unreadError], unless the time was over before the lock was free.
+// updateHandle is handle.Update. The error is an [unreadError] if the handle cannot be locked
+// or read, so that fn is not called, unless the time was over before the lock was free.
 func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockfile.Tx) error) error {
 	called := false
 	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
@@ -66,11 +67,11 @@ func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockf
 
 // givingBack is what one giveBack has done under the lock of its handle.
 type givingBack struct {
-	copied      bool            // the handle was a file of names and nothing else
-	intent      string          // its journal entry; "" is none
-	owed        []lockfile.Owed // before
+	copied      bool            // the handle was only a file of names
+	intent      string          // id of its journal entry; "" is none
+	owed        []lockfile.Owed // before the release
 	released    []string
-	unconfirmed []lockfile.Owed // owed after it, if a further release would send none of them; else nil
+	unconfirmed []lockfile.Owed // owed after the release, if a further one would send none of them; else nil
 }
 
 // giveBackLocked is giveBack under the lock of the handle.
@@ -100,17 +101,17 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 	return g, advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", handle.Path())
 }
 
-// stillToGiveBack tells whether to release the lease of a record of this process, although
-// the handle is gone or has another request: yes, unless this machine knows that the lease
-// was given back. Releasing a generation again changes nothing. A lease without a
-// generation is left alone: its name may be somebody else's lease now.
+// stillToGiveBack tells whether to release the lease of a record of this process, although the
+// handle is gone or has another request. It is false if this machine knows that the lease was
+// given back. Otherwise a lease with a generation is released: releasing it again changes
+// nothing. A lease without a generation is not: its name may be somebody else's lease now.
 func (h *Holder) stillToGiveBack(r lockfile.Record) bool {
 	return safeAgain(r) && !h.knownOver(r)
 }
 
-// giveBackOwn is giveBack of the handle into which this process wrote r. If the handle is
-// gone or cannot be read, it releases the lease of r without it: a command may have removed
-// or replaced the handle.
+// giveBackOwn is giveBack of the handle into which this process wrote r. If the handle is gone
+// or cannot be read, it releases the lease of r without the handle: a command may have removed
+// or replaced it.
 func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
 	released, err = h.giveBack(ctx, handle, same)
 	switch {
@@ -155,10 +156,10 @@ func (h *Holder) listUnconfirmed(ctx context.Context, handle lockfile.Handle, ow
 // each time, and not the id of the request's own entry, whose process may live.
 func unconfirmedID(o lockfile.Owed) string { return o.RequestID + "-release" }
 
-// beginRelease writes into the journal that a handle's leases are about to be given back,
-// so that recover finds the handle wherever it is. It returns the entry's id; "" if entries
-// of this process cover the leases already, or the entry could not be written, which is
-// reported and does not keep the release from going on.
+// beginRelease writes into the journal that a handle's leases are about to be given back, so
+// that recover finds the handle wherever it is. It returns the id of the entry; "" if entries
+// of this process cover the leases already, or the entry could not be written. It reports such
+// a failure, and the release goes on without an entry.
 func (h *Holder) beginRelease(ctx context.Context, handle lockfile.Handle, r lockfile.Record) (id string) {
 	if h.journal.covers(owedBy(r)...) {
 		return ""
@@ -171,8 +172,7 @@ func (h *Holder) beginRelease(ctx context.Context, handle lockfile.Handle, r loc
 	return id
 }
 
-// intentOf is the journal entry for what is about to be done with the request of a
-// handle's record.
+// intentOf returns the journal entry for an operation on the request of a handle's record.
 func intentOf(id string, kind lockfile.Kind, handle lockfile.Handle, r lockfile.Record) lockfile.Intent {
 	return lockfile.Intent{
 		ID:      id,
@@ -196,9 +196,9 @@ func (h *Holder) tidyAfter(owed []lockfile.Owed) {
 }
 
 // removeReleased removes the handle into which leases were acquired that were given back by
-// their names or a copy, if it holds no others: no script need release it as well. The
-// handle of a running exec stays: without it, exec would take the lease for given back, and
-// not for lost. A handle that cannot be removed does no harm.
+// their names or a copy, if it holds no other leases: scripts need not release it as well. The
+// handle of a running exec stays: without it, exec would take the lease for given back, and not
+// for lost. A handle that cannot be removed does no harm.
 func (h *Holder) removeReleased(ctx context.Context, o lockfile.Owed) {
 	handle, known := h.handleOf(o, h.dialer.storeOf(o.Store, h.dialer.proxyOf(o.Proxy)))
 	if !known || h.journal.hasExec(o.RequestID) {

@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// A release does not write into a handle what its journal entry says already: that
-// its leases are owed. A handle without a request of its own is known by no entry.
+// A release does not write into a handle that its leases are owed if the journal says so
+// already. No journal entry says so for a handle without a request of its own.
 func TestReleaseIsWrittenDownOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -48,8 +48,8 @@ func TestReleaseIsWrittenDownOnce(t *testing.T) {
 	}
 }
 
-// A handle may owe to several proxies, as one does whose reacquire from another proxy was
-// killed. One that is down does not keep the others from being told.
+// A handle may owe leases to several proxies, as after a kill of a reacquire from another
+// proxy. If one of them is down, the others are told all the same.
 func TestReleaseTellsEachProxy(t *testing.T) {
 	w := newWorld(t)
 	down := newProxy(t)

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A release tells the proxy before it removes the handle. A renewal that the proxy denies
-// in between does not find the lease lost, whether the journal or the handle says what is
-// being done, nor does one after a release that failed.
+// A release tells the proxy before it removes the handle. A renewal that the proxy denies in
+// between does not count as a loss, whether the journal or the handle says that a release is
+// under way.
 func TestKeepWhileGivenBack(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

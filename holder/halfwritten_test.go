@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A disk that fills up while a handle is written leaves the handle with a request that
-// was never sent. Recover settles it: before, the handle stayed for good, since
-// nothing in the journal led to it.
+// A disk that fills up while a handle is written leaves the handle with a request that was
+// never sent. Recover settles that handle. Before this was mended, the handle stayed for good,
+// since no journal entry led to it.
 func TestHandleWrittenHalfway(t *testing.T) {
 	w := newWorld(t)
 	r := Request{Type: "t", Count: 1, WaitTimeout: time.Second, Handle: w.handle("handle")}
@@ -18,7 +18,7 @@ func TestHandleWrittenHalfway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// No rename goes over a folder that has something in it.
+	// A rename cannot replace a folder that is not empty.
 	inTheWay := r.Handle.Path() + ".lock.json"
 	w.proxy.onRelease = func(http.ResponseWriter, *http.Request) bool {
 		os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700)

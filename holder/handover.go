@@ -10,17 +10,18 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// HandOver says who looks after a lease that outlives the process that took it.
+// HandOver says who renews and releases a lease that outlives the process that took it.
 type HandOver struct {
 	ReleaseAfter time.Duration // from now on; zero: when somebody releases it
-	// OwnerPID is a process: as long as it lives the lease is renewed, and when it
-	// ends the lease is released. Zero: nobody renews it.
+	// OwnerPID is a process: a keeper renews the lease while the process lives, and releases it
+	// when the process ends. Zero: nobody renews the lease.
 	OwnerPID int
 }
 
-// HandOver leaves the lease to the readers of its handle. First deliver tells the user
-// where the handle is: without that, nobody would release it. Then the lease is confirmed,
-// and left to the proxy or a keeper as o says. If any step fails, the lease is given back.
+// HandOver leaves the lease to the user of its handle. First it calls deliver, which tells the
+// user where the handle is: otherwise nobody would release the lease. Then it confirms the
+// lease, and leaves it to the proxy or a keeper as o says. If any step fails, it gives the
+// lease back.
 func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) error {
 	err := deliver()
 	if err == nil {
@@ -35,12 +36,12 @@ func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) 
 	return nil
 }
 
-// CanKeep returns [ErrInvalid] if no keeper could keep a lease of this run, and why.
+// CanKeep returns [ErrInvalid], with the reason, if no keeper could keep a lease of this run.
 // Callers ask before they wait for the lease.
 func (h *Holder) CanKeep() error { return h.keepers.checkFiles() }
 
-// leaveTo confirms the lease. The proxy gives it back late if o wants that and the proxy
-// can; a keeper does so otherwise, and renews the lease of an owner process.
+// leaveTo confirms the lease. It leaves a late release to the proxy if the proxy can do that,
+// else to a keeper. A keeper also renews the lease of an owner process.
 func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 	if o.ReleaseAfter > 0 && !l.grant.Capabilities.ReleasesLate() {
 		return l.h.delayByKeeper(ctx, l.handle, l.record, o.OwnerPID, o.ReleaseAfter)
@@ -62,8 +63,8 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 	return l.h.keepers.start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
 }
 
-// delayRelease is [delayByProxy] for a lease that was just acquired: it is lost if it
-// is over already.
+// delayRelease is [delayByProxy] for a lease that was just acquired. If the lease is over
+// already, the error is [proxyclient.ErrLost].
 func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
 	over, err := delayByProxy(ctx, l.client, l.handle, l.grant.Leases, l.record.Owner, delay)
 	if err == nil && len(over) > 0 {
@@ -72,7 +73,8 @@ func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
 	return err
 }
 
-// NoticeKeeper tells the user if the keeper of what a handle holds was killed.
+// NoticeKeeper tells the user if the keeper of a handle's lease was killed. r is the handle's
+// record as read.
 func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
 	if r.State != lockfile.StateHeld || h.keepers.state(r.RequestID) != keeperKilled {
 		return

@@ -18,12 +18,12 @@ func (h *history) file() lockfile.History {
 	return lockfile.History(filepath.Join(h.stateDir, "history"))
 }
 
-// of returns the newest grant of a name at a store, if this machine got one there.
+// of returns the newest grant of a name at a store, if this machine got one.
 func (h *history) of(name, store string) (g lockfile.Grant, known bool) {
 	return grantAt(store, h.all(name))
 }
 
-// grantAt returns the grant at a store, of the newest of a name at each.
+// grantAt returns the grant at a store from newest, the newest grants of a name at each store.
 func grantAt(store string, newest []lockfile.Grant) (g lockfile.Grant, known bool) {
 	for _, g := range newest {
 		if g.Store == store {
@@ -56,8 +56,8 @@ func (h *history) add(ctx context.Context, handle lockfile.Handle, r lockfile.Re
 	return h.file().Add(ctx, grants)
 }
 
-// historyTime bounds a note that leases were given back. It is a time of its own: that of
-// the caller may be over.
+// historyTime bounds a note that leases were given back. It does not count against the time of
+// the caller, which may be over.
 const historyTime = time.Second
 
 // noteGivenBack notes that leases of a request were given back.
@@ -80,8 +80,8 @@ func (h *history) allOver(o lockfile.Owed, store string) bool {
 	return len(o.Leases) > 0
 }
 
-// over tells whether one lease of what is owed is known to be over. The name was
-// granted again if the newest grant is another one, and younger.
+// over tells whether the lease l of o is known to be over: it was given back, or its name was
+// granted again. The name was granted again if its newest grant is another one, and younger.
 func (h *history) over(l lockfile.Lease, o lockfile.Owed, store string) bool {
 	newest, known := h.of(l.Name, store)
 	switch {
@@ -95,7 +95,7 @@ func (h *history) over(l lockfile.Lease, o lockfile.Owed, store string) bool {
 	return newest.At.After(o.NotAfter)
 }
 
-// grantsOf are leases as the grants of a request at a store.
+// grantsOf returns leases as the grants of a request at a store.
 func grantsOf(leases []lockfile.Lease, store, request string) []lockfile.Grant {
 	grants := make([]lockfile.Grant, len(leases))
 	for i, l := range leases {

@@ -10,39 +10,40 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Handle, Record and List are those of lockfile.
+// Handle, Record and List are types of package lockfile.
 type (
 	Handle = lockfile.Handle
 	Record = lockfile.Record
 	List   = lockfile.List
 )
 
-// States of a record, as lockfile has them.
+// States of a record.
 const (
 	StateHeld      = lockfile.StateHeld
 	StateReleasing = lockfile.StateReleasing
 )
 
-// ErrNewer is that of lockfile: a newer program wrote the handle.
+// ErrNewer is [lockfile.ErrNewer]: a newer program wrote the handle.
 var ErrNewer = lockfile.ErrNewer
 
-// Options say where a [Holder] keeps its files, as whom it asks, and whom.
+// Options say where a [Holder] keeps its files, for which owner it asks, and which proxy.
 type Options struct {
-	// StateDir is an absolute path: journal, handles of nobody's choosing, the
-	// local proxy. If others can write there, a directory of ours inside holds them.
+	// StateDir is the absolute path of the directory for the journal, for handles whose path
+	// nobody chose, and for the local proxy. If others can write there, a directory of ours
+	// inside it is used: see [lockfile.PrivateDir].
 	StateDir string
-	Owner    string        // what the user typed as owner; "" if nothing
-	JobOwner func() string // who holds leases if the user typed nothing; asked when needed
+	Owner    string        // the owner that the user typed; "" is none
+	JobOwner func() string // returns the owner if the user typed none; called when needed
 	Proxy    ProxyOptions
 	Report   Reporter
-	// Listening is closed when the program hears the signals that ask it to
-	// end. Until then nothing is begun that a killed program would owe.
+	// Listening is closed once the program handles the signals that ask it to end. Until then
+	// such a signal kills the program, so the Holder begins nothing that a kill would leave
+	// undone.
 	Listening <-chan struct{}
 }
 
-// Holder takes leases into handles and gives them back. It is safe for
-// concurrent use, but for operations on one handle that order themselves by its
-// lock.
+// Holder takes leases into handles and gives them back. It is safe for concurrent use;
+// operations on the same handle wait for each other at the handle's lock.
 type Holder struct {
 	stateDir  string
 	owner     func() string
@@ -55,7 +56,7 @@ type Holder struct {
 	endings   endings
 }
 
-// New returns a Holder. It opens nothing. Close it.
+// New returns a Holder. It opens no file and no connection. The caller calls [Holder.Close].
 func New(o Options) *Holder {
 	owner := o.JobOwner
 	if o.Owner != "" {
@@ -78,21 +79,20 @@ func New(o Options) *Holder {
 // Close ends the connections to proxies.
 func (h *Holder) Close() { h.dialer.close() }
 
-// Dial returns the client of a proxy, which Close closes. It may block to start a local
-// proxy if none runs, 20 s at most, and for a token or certificate that is to come from
-// a pipe, 30 s at most.
+// Dial returns the client of a proxy; [Holder.Close] closes the client. It may block: 20 s at
+// most to start a local proxy if none runs, and 30 s at most for a token or certificate that
+// comes from a pipe. The error is [ErrInvalid] if proxy cannot be an address.
 func (h *Holder) Dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
 	return h.dialer.dial(ctx, proxy)
 }
 
-// Running returns a client of a proxy without starting a local one: if none runs, calls
-// of the client fail. The caller closes the client.
+// Running returns a client of a proxy without starting a local one: if none runs, calls of the
+// client fail. The caller closes the client.
 func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client, error) {
 	return h.dialer.running(ctx, proxy)
 }
 
-// ownerOf is who holds a lease: the owner that its record or request names, else the one
-// of this run.
+// ownerOf returns the owner that a lease's record or request names, else the owner of this run.
 func (h *Holder) ownerOf(named string) string {
 	if named != "" {
 		return named
@@ -100,8 +100,7 @@ func (h *Holder) ownerOf(named string) string {
 	return h.owner()
 }
 
-// OpenHandle returns the handle at path. A path that cannot be one is
-// [ErrInvalid].
+// OpenHandle returns the handle at path. The error is [ErrInvalid] if no handle can be there.
 func OpenHandle(path string) (lockfile.Handle, error) {
 	handle, err := lockfile.OpenHandle(path)
 	if err != nil {
@@ -110,8 +109,8 @@ func OpenHandle(path string) (lockfile.Handle, error) {
 	return handle, nil
 }
 
-// NewHandle returns the handle at path, or if that is empty, the place of a new
-// one in the state directory. It makes neither.
+// NewHandle returns the handle at path. If path is "", it returns a handle with a new name in
+// the state directory. It creates no file.
 func (h *Holder) NewHandle(path string) (lockfile.Handle, error) {
 	if path != "" {
 		return OpenHandle(path)
@@ -123,8 +122,8 @@ func (h *Holder) NewHandle(path string) (lockfile.Handle, error) {
 	return handle, nil
 }
 
-// Handles returns the paths of the handles in the state directory that can be read.
-// It takes no lock, and makes nothing.
+// Handles returns the paths of the handles in the state directory that can be read. It takes no
+// lock, and writes nothing.
 func (h *Holder) Handles() (paths []string) {
 	handles, _ := lockfile.Handles(h.stateDir)
 	for _, handle := range handles {

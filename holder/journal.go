@@ -10,12 +10,12 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// journal holds the entries of this process. A command writes an entry before it
-// asks the proxy for something, and removes it when that is done or known not to
-// have happened. The next run, or recover, settles the entry of a dead process.
+// journal holds the entries of this process. A command writes an entry before it asks the proxy
+// for something, and removes the entry when that is done or known not to have happened. The
+// next run, or recover, settles the entry of a dead process.
 //
-// The entries stand here, and not with their leases, because an entry may outlive
-// the function that made it.
+// The entries stand here, and not with their leases, because an entry may outlive the function
+// that made it.
 type journal struct {
 	stateDir string
 
@@ -46,8 +46,8 @@ func (j *journal) begin(ctx context.Context, in lockfile.Intent) error {
 	return nil
 }
 
-// settle removes an entry: nothing is left to do. It ignores ids of others. An entry that
-// cannot be removed does no harm: recover finds nothing to do.
+// settle removes an entry: nothing is left to do. It ignores ids without an entry of this
+// process. An entry that cannot be removed does no harm: recover finds nothing to do.
 func (j *journal) settle(id string) {
 	if e := j.remove(id); e != nil {
 		e.Settle()
@@ -69,7 +69,7 @@ func (j *journal) remove(id string) *lockfile.Entry {
 	return e
 }
 
-// covers tells whether open entries of this process are about all that is owed.
+// covers tells whether this process has an open entry for the request of each of owed.
 func (j *journal) covers(owed ...lockfile.Owed) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -95,8 +95,7 @@ func (j *journal) releasedByRecover(request string) bool {
 	return false
 }
 
-// hasExec tells whether an exec on this machine made a request, and still runs or was
-// killed.
+// hasExec tells whether an exec on this machine made a request, and still runs or was killed.
 func (j *journal) hasExec(request string) bool {
 	return j.file().Contains(func(in lockfile.Intent) bool {
 		return in.Kind == lockfile.KindExec && in.Request == request

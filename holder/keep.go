@@ -13,7 +13,7 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Loss says that a lease was lost. It is the cause of a context of [Lease.Keep].
+// Loss says that a lease was lost. It is the cause of the context that [Lease.Keep] returns.
 type Loss struct {
 	Err  error // what was lost, and why
 	Over bool  // somebody else may have the lease already
@@ -22,10 +22,11 @@ type Loss struct {
 func (l *Loss) Error() string { return l.Err.Error() }
 func (l *Loss) Unwrap() error { return l.Err }
 
-// Keep renews the lease until stop is called, which waits for the last renewal.
-// The context it returns ends when the lease is lost, with a [Loss] as its cause,
-// not when ctx does. A lease that was given back through its handle is not lost:
-// nothing renews it, and the context goes on.
+// Keep renews the lease until stop is called; stop waits for the last renewal. The end of ctx
+// does not stop it. The returned context ends when the lease is lost, with a [Loss] as its
+// cause, or with stop. A lease that was given back through its handle is not lost: its renewals
+// end, and the context goes on. A shared lease that was given back through its handle is lost
+// to its users.
 func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
 	if l.part != nil {
 		return l.part.keep(ctx, o)
@@ -49,8 +50,8 @@ func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, 
 	})
 }
 
-// keepWith is [Lease.Keep] with another way to keep: it calls run in a goroutine once after
-// is over. stop ends the context of run, and waits for run to return.
+// keepWith is [Lease.Keep] with run as the way to keep. It calls run in a goroutine once the
+// time after is over. stop ends the context of run, and waits for run to return.
 func keepWith(ctx context.Context, after time.Duration, run func(ctx context.Context, lose func(error))) (kept context.Context, stop func()) {
 	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
 	end := proxyclient.After(context.WithoutCancel(ctx), after, func(ctx context.Context) {
@@ -62,8 +63,8 @@ func keepWith(ctx context.Context, after time.Duration, run func(ctx context.Con
 	}
 }
 
-// keepAlive renews the lease until ctx ends. It goes on after a loss as long as
-// the proxy may still know the lease.
+// keepAlive renews the lease, and returns when ctx ends. After a loss it goes on as long as the
+// proxy may still know the lease.
 func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(error)) {
 	defer func() { <-ctx.Done() }()
 	if !l.grant.Capabilities.Renews() {
@@ -82,10 +83,10 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 	for ctx.Err() == nil {
 		err := heartbeat.Run(ctx)
 		if err == nil || ctx.Err() != nil {
-			return // the proxy has released it, as somebody told it to with a delay
+			return // ctx ended, or the proxy carried out a delayed release
 		}
 		lost, _ := errors.AsType[*proxyclient.LostError](err)
-		denied := lost != nil && len(lost.Lost) > 0 // the proxy has the last word
+		denied := lost != nil && len(lost.Lost) > 0 // by the proxy, which has the last word
 		if denied && mayBeReleased(lost.Lost) && l.releasedByOthers(lost.Lost) {
 			l.h.report.Debugf("the lease was given back through its handle: its renewals end")
 			return
@@ -98,17 +99,17 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 	}
 }
 
-// mayBeReleased tells whether leases may have ended by a release. A lease that was broken
-// or expired has not, whatever its handle says.
+// mayBeReleased tells whether leases may have ended by a release. A lease that was broken or
+// expired did not, whatever its handle says.
 func mayBeReleased(lost []leaseapi.Lost) bool {
 	return !slices.ContainsFunc(lost, func(l leaseapi.Lost) bool {
 		return l.Reason == leaseapi.ReasonExpired || strings.HasPrefix(l.Reason, leaseapi.ReasonBroken)
 	})
 }
 
-// releasedByOthers tells whether a lease that the proxy denies was given back by
-// somebody who meant it. If the handle is gone and the proxy says that the lease was
-// released, this machine need not remember the release: on a full disk it cannot.
+// releasedByOthers tells whether somebody gave back on purpose a lease that the proxy no longer
+// renews. If the handle is gone and the proxy says that the lease was released, the history of
+// this machine need not have the release: on a full disk it cannot be written.
 func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
 	if l.GivenBack() {
 		return true
@@ -118,14 +119,14 @@ func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
 		!slices.ContainsFunc(lost, func(l leaseapi.Lost) bool { return l.Reason != leaseapi.ReasonReleased })
 }
 
-// GivenBack tells whether somebody gave the lease back through its handle. A handle that
-// was removed does not count, not even if another lease was acquired into its path since;
-// nor does a handle that cannot be read.
+// GivenBack tells whether somebody gave the lease back through its handle. A handle that cannot
+// be read does not count. A handle that was removed, or into whose path another lease was
+// acquired, counts only if this machine knows of the release, or the proxy is of version 1.
 //
-// A release that has begun counts: the proxy is told before the handle is removed, and a
-// kill may come in between.
+// A release that has begun counts: the proxy is told before the handle is removed, and the
+// release may be killed in between.
 func (l *Lease) GivenBack() bool {
-	begun := l.h.journal.hasRelease(l.handle, l.record.RequestID) // first: its entry goes after the handle
+	begun := l.h.journal.hasRelease(l.handle, l.record.RequestID) // read first: the entry is removed after the handle
 	r, err := l.handle.Read()
 	switch {
 	case begun || err == nil && owes(r, l.record.RequestID):
@@ -147,7 +148,7 @@ func (l *Lease) releaseLate(ctx context.Context, after time.Duration) {
 	l.h.report.Notef("released %s, %s after it was acquired; the command goes on", strings.Join(l.Names(), ", "), leaseapi.Duration(after))
 }
 
-// lossOf says what was lost, and whether it is over already.
+// lossOf returns err as a [Loss], which is Over if the deadline of the lease has passed.
 func lossOf(err error) *Loss {
 	l, ok := errors.AsType[*proxyclient.LostError](err)
 	return &Loss{Err: err, Over: ok && !l.Deadline.IsZero() && proxyclient.Until(l.Deadline) <= 0}

@@ -15,17 +15,15 @@ import (
 	"github.com/leasectl/leasectl/trap/process"
 )
 
-// A keeper is a background process that looks after one request of one handle:
-// it renews the lease as long as an owner process lives and gives it back when
-// that dies; and it does the late release that a version-1 proxy cannot do by
-// itself. It never acts on another request than its own, so a keeper that is left
-// over does nothing to a handle's next lease.
+// A keeper is a background process that looks after one request of one handle. It renews the
+// lease as long as an owner process lives, and gives the lease back when that process ends. It
+// also does the late release that a version-1 proxy cannot do by itself. It acts on its own
+// request only, so a leftover keeper does nothing to the next lease of the handle.
 //
-// It sleeps until the next renewal, the end of the owner process, the late
-// release, or a connection to its socket, which means that the handle has
-// changed. The socket, named after the request, also tells that the keeper
-// lives: unlike a pid, it cannot pass to another process, and means the same in every PID
-// namespace.
+// It sleeps until the next renewal, the end of the owner process, the late release, or a
+// connection to its socket, which means that the handle has changed. The socket is named after
+// the request, and also shows that the keeper lives. Unlike a pid, the socket cannot pass to
+// another process, and it means the same in every PID namespace.
 type keeper struct {
 	h       *Holder
 	handle  lockfile.Handle
@@ -36,9 +34,10 @@ type keeper struct {
 	renewed chan error      // receives when the renewals are over
 }
 
-// Keep is the keeper of a handle's request: it runs until the lease is given
-// back, by itself or others, or lost. ownerPID is the process whose life the
-// lease is for; zero: none. ready is called when it watches.
+// Keep is the keeper of a handle's request. It blocks until the lease is lost, or was given
+// back by itself or by others. ownerPID is the process for whose life the lease is kept; zero:
+// none. It calls ready once it watches that process and the handle. The error is [ErrReplaced]
+// if the handle does not hold the request.
 func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request string, ownerPID int, ready func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -64,16 +63,16 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 		return err
 	}
 	if namesOnly(record.Leases) {
-		// The lease does not end by itself, and the owner does not notice if this
-		// process is killed.
+		// The lease does not end by itself, and the owner process does not notice a kill of
+		// this process.
 		entry := rand.Text()
 		if err := h.journal.begin(ctx, intentOf(entry, lockfile.KindKeep, handle, record)); err != nil {
 			return err
 		}
 		defer h.journal.settle(entry)
 	}
-	// If nobody reads this, the acquire was killed. The handle is there, so its
-	// lease is the owner's all the same.
+	// If nobody hears this, the acquire was killed. The handle exists, so its lease belongs to
+	// the owner process all the same.
 	ready()
 	failpoint("keeper-ready")
 
@@ -100,9 +99,9 @@ func (k *keeper) holds(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && r.RequestID == k.request
 }
 
-// stillKept reads the handle and tells whether the lease is still to be looked after. A
-// handle that was removed does not end the lease, as long as its owner lives, nor does a
-// handle that cannot be read.
+// stillKept reads the handle and tells whether the keeper still has a lease to look after: the
+// handle holds it, cannot be read, or was removed before the lease was given back. A version-1
+// lease whose handle was removed does not count.
 func (k *keeper) stillKept() bool {
 	r, err := k.handle.Read()
 	switch {
@@ -124,7 +123,7 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 		if !k.stillKept() {
 			return k.orphaned(), nil
 		}
-		var late <-chan time.Time // nil: no late release, or it is the proxy's
+		var late <-chan time.Time // nil: there is no late release, or the proxy does it
 		if !k.record.ReleaseAt.IsZero() && namesOnly(k.record.Leases) {
 			late = time.After(time.Until(k.record.ReleaseAt))
 		}
@@ -145,8 +144,8 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 	}
 }
 
-// orphaned tells whether the handle was removed and another lease acquired into its path,
-// so that only the keeper can give its lease back.
+// orphaned tells whether the handle was removed and another lease acquired into its path: then
+// only the keeper can give its own lease back.
 func (k *keeper) orphaned() bool {
 	r, err := k.handle.Read()
 	return err == nil && r.RequestID != k.request && !owes(r, k.request) && k.h.stillToGiveBack(k.record)
@@ -163,16 +162,16 @@ func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, leas
 		OnRenew: func(proxyclient.Renewal) {
 			failpoint("keeper-renewed")
 			k.wake()
-			// The connection would not last until the next renewal, and its end
-			// would wake a process that has nothing else to do.
+			// The connection would not last until the next renewal. Its end would wake this
+			// process, which has nothing else to do.
 			client.Close()
 		},
 	}
 	for {
 		err := heartbeat.Run(ctx)
 		if lost, ok := errors.AsType[*proxyclient.LostError](err); ok && len(lost.Lost) == 0 && ctx.Err() == nil {
-			// The proxy was away for too long. It may still know the lease
-			// when it is back, and the owner still lives.
+			// The proxy was away for too long. It may still know the lease when it is back, and
+			// the owner process still lives.
 			k.wake()
 			continue
 		}
@@ -185,7 +184,7 @@ func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, leas
 func (k *keeper) wake() {
 	select {
 	case k.changed <- struct{}{}:
-	default: // it is about to
+	default: // wait is about to read it
 	}
 }
 
@@ -205,12 +204,11 @@ func (k *keeper) listen(ctx context.Context) (stop func(), err error) {
 	return func() { cancel(); closeSocket(); <-done }, nil
 }
 
-// acceptPause is the pause after a connection that could not be accepted, as when the
-// machine has too many open files: the next try would fail, too.
+// acceptPause is the pause after a connection that could not be accepted, as when the machine
+// has too many open files: an immediate next try would fail, too.
 const acceptPause = time.Second
 
-// hear wakes wait at each connection to l, also one that cannot be accepted, until ctx
-// ends.
+// hear wakes wait at each connection to l, even one that cannot be accepted, until ctx ends.
 func (k *keeper) hear(ctx context.Context, l net.Listener) {
 	for ctx.Err() == nil {
 		conn, err := l.Accept()
@@ -223,26 +221,26 @@ func (k *keeper) hear(ctx context.Context, l net.Listener) {
 	}
 }
 
-// A keeper has more patience with its proxy than a release by hand, since nobody
-// waits for it, but it must not keep others from the handle meanwhile: it tries
-// for a short time under the handle's lock, and sleeps without it.
+// A keeper has more patience with its proxy than a release by hand, since nobody waits for the
+// keeper. But it must not keep others from the handle meanwhile: it tries for a short time
+// under the handle's lock, and sleeps without the lock.
 const (
 	// keeperTry bounds one try. A proxy that works answers in much less, and a
 	// release by hand that finds the lock taken has most of its own time left.
 	keeperTry = 3 * time.Second
-	// The pause doubles from the first, in which a release by hand gets its
-	// turn, to the longest, after which a proxy that is back is noticed.
+	// The pause doubles from the first to the longest. In the first a release by hand gets its
+	// turn; the longest bounds how late the keeper notices that the proxy is back.
 	keeperFirstPause   = time.Second
 	keeperLongestPause = 5 * time.Second
-	// keeperNamesOnlyTime bounds all tries where leases do not end by themselves. A
-	// version-1 proxy knows names only: the longer the release of a name is tried
+	// keeperNamesOnlyTime bounds all tries for a lease of a version-1 proxy, which does not end
+	// by itself. Such a proxy knows names only: the longer the release of a name is tried
 	// again, the likelier the name is somebody else's lease now.
 	keeperNamesOnlyTime = 2 * time.Minute
 )
 
-// giveBack releases the lease, if the handle still holds or owes it. It tries a proxy that
-// does not answer until the lease has ended by itself. A release that failed stays in the
-// handle and in the journal.
+// giveBack releases the lease, unless it was given back before. After a failure it tries again
+// until the lease has ended by itself, or for keeperNamesOnlyTime. A release that still fails
+// stays in the handle and in the journal.
 func (k *keeper) giveBack(ctx context.Context) error {
 	failpoint("keeper-due")
 	bound := keeperNamesOnlyTime
@@ -270,8 +268,8 @@ func (k *keeper) giveBack(ctx context.Context) error {
 	}
 }
 
-// beginRelease makes one journal entry for all tries, under the id of the request. If that
-// fails, each try makes an entry of its own.
+// beginRelease makes one journal entry for all tries, under the id of the request. Without it,
+// each try makes an entry of its own.
 func (k *keeper) beginRelease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, keeperTry)
 	defer cancel()
@@ -287,8 +285,8 @@ func (k *keeper) tryGiveBack(ctx context.Context) error {
 	return err
 }
 
-// rest blocks for d, or until somebody says that the handle has changed. It
-// reports false if ctx ended before.
+// rest blocks for d, or until somebody says that the handle has changed. It returns false if
+// ctx ended before.
 func (k *keeper) rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// A keeper looks after its lease also while its handle cannot be read, and no longer
-// when the handle holds another request.
+// A keeper looks after its lease even while its handle cannot be read, but not when the handle
+// holds another request.
 func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	w := newWorld(t)
 	handle := w.handle("handle")
@@ -44,7 +44,7 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	}
 }
 
-// short is a listener of a machine that has too many open files until a file is closed.
+// short is a listener of a machine that has too many open files, until a file is closed.
 type short struct {
 	files chan struct{}
 	net.Listener
@@ -60,8 +60,8 @@ func (l short) Accept() (net.Conn, error) {
 	}
 }
 
-// A keeper whose machine has too many open files for a while hears of its handle then and
-// afterwards, and is not busy with that.
+// A keeper whose machine has too many open files for a while notices changes of its handle
+// during and after that time, without a busy loop.
 func TestKeeperWithoutFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := keeper{changed: make(chan struct{}, 1)}

@@ -15,12 +15,12 @@ import (
 	"github.com/leasectl/leasectl/trap/process"
 )
 
-// keepers starts background keepers, and finds those of requests. Each has a
-// socket, named after its request.
+// keepers starts background keepers, and finds the keeper of a request by its socket, which is
+// named after the request.
 type keepers struct {
 	stateDir string
 	dialer   *dialer
-	owner    string // what the user typed; "" if nothing
+	owner    string // the owner that the user typed; "" is none
 	report   Reporter
 }
 
@@ -31,8 +31,8 @@ func (k *keepers) socket(request string) string { return filepath.Join(k.dir(), 
 // very busy. It is shorter than the life of a provisional grant.
 const keeperStart = 20 * time.Second
 
-// start starts a keeper for the lease of a handle, and returns when the keeper watches the
-// owner process; 0 is none.
+// start starts a keeper for the lease of a handle. It blocks until the keeper watches the owner
+// process; an ownerPID of 0 is none.
 func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request string, ownerPID int) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -64,8 +64,8 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 	})
 }
 
-// arguments are the command line of a keeper. Paths in it are absolute, since it
-// runs in another directory.
+// arguments returns the command line of a keeper. Its paths are absolute, since the keeper runs
+// in another directory.
 func (k *keepers) arguments(handle lockfile.Handle, request string, ownerPID int) ([]string, error) {
 	args := []string{"keeper", "--handle", handle.Path(), "--request", request}
 	if ownerPID != 0 {
@@ -114,24 +114,24 @@ func (k *keepers) checkFiles() error {
 	return nil
 }
 
-// environment is that of a local proxy, and the variables that say how to reach a proxy
-// elsewhere.
+// environment returns the environment of a local proxy, and the variables for the way to a
+// proxy elsewhere.
 func (k *keepers) environment() []string {
 	names := append([]string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}, failpointVariables...)
 	return append(local.Environment(names...), "LEASECTL_STATE_DIR="+k.stateDir)
 }
 
-// keeperState is how a request's keeper fares.
+// keeperState is the state of a request's keeper.
 type keeperState int
 
 const (
 	keeperNone   keeperState = iota // there is none, or it has done its work
-	keeperAlive                     // it runs, and looks at its handle now
+	keeperAlive                     // it runs, and now looks at its handle
 	keeperKilled                    // it ended without removing its socket
 )
 
-// state looks for the keeper of a request. It does so by a connection, which makes a
-// keeper that lives look at its handle again.
+// state looks for the keeper of a request. It connects to the keeper, which makes a live keeper
+// look at its handle again.
 func (k *keepers) state(request string) keeperState {
 	if request == "" {
 		return keeperNone
@@ -149,20 +149,20 @@ func (k *keepers) state(request string) keeperState {
 	return keeperKilled
 }
 
-// wake has the keeper of a request look at its handle again, and reports whether
-// there is one.
+// wake has the keeper of a request look at its handle again, and tells whether there is a
+// keeper.
 func (k *keepers) wake(request string) bool { return k.state(request) == keeperAlive }
 
-// dismiss ends the keeper of a request that is given back: it wakes the keeper, which finds
-// that. It also removes the socket of a killed keeper.
+// dismiss ends the keeper of a request whose lease was given back: it wakes the keeper, which
+// notices that. It also removes the socket of a killed keeper.
 func (k *keepers) dismiss(request string) {
 	if k.state(request) == keeperKilled {
 		os.Remove(k.socket(request))
 	}
 }
 
-// sweep removes the sockets of keepers that were killed before old, and returns
-// their paths.
+// sweep removes the sockets of killed keepers that were started before old, and returns their
+// paths.
 func (k *keepers) sweep(old time.Time) (removed []string) {
 	sockets, _ := os.ReadDir(k.dir())
 	for _, s := range sockets {

@@ -13,8 +13,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Lease is what one acquire got, behind one handle. Its caller gives it back
-// with [Lease.Release], or leaves it to its handle with [Lease.HandOver].
+// Lease is the result of one acquire: the leases behind one handle. The caller gives them back
+// with [Lease.Release], or leaves them to the handle's user with [Lease.HandOver].
 type Lease struct {
 	h      *Holder
 	handle lockfile.Handle
@@ -24,27 +24,27 @@ type Lease struct {
 
 	phase phase
 	kind  lockfile.Kind // of its journal entry
-	// private: nobody else has been told of the handle, so it is not written
-	// before it has names.
+	// private: nobody else has been told of the handle, so it is not written before it has
+	// names.
 	private bool
-	around  string // as in Request
-	// inHandle: the handle was to be written with the request. If that failed halfway, as
-	// on a disk that fills up, it may have the request, and owe what it had before.
+	around  string // as in [Request]
+	// inHandle: this process began to write the request into the handle. If that failed
+	// halfway, as on a full disk, the handle may have the request, and owe its earlier leases.
 	inHandle bool
 	// deadline is when the lease ends unless it is renewed before; zero: never.
 	deadline proxyclient.Instant
 	part     part // nil: the lease is this process's alone
 }
 
-// part is one command's part in a lease that several hold.
+// part is one command's part in a shared lease.
 type part interface {
 	keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func())
 	release(ctx context.Context) (released []string, err error)
 	uses() string
 }
 
-// phase is how far a lease has come, and so what a rollback has to undo. A
-// process that is killed in a phase leaves just that.
+// phase is how far an acquire has come. It says what a rollback must undo, and what a killed
+// process leaves.
 type phase int
 
 const (
@@ -53,8 +53,8 @@ const (
 	// enqueued: the proxy may have the request, and the handle has it unless it
 	// is private.
 	enqueued
-	// granted: the proxy has granted it, provisionally; the handle does not
-	// have the names.
+	// granted: the proxy has granted the lease provisionally; the handle does not have the
+	// names.
 	granted
 	// recorded: the handle has the names.
 	recorded
@@ -66,11 +66,11 @@ func (l *Lease) Handle() string { return l.handle.Path() }
 // Names returns the names of the leases, in the order they were granted.
 func (l *Lease) Names() []string { return l.record.Names() }
 
-// Owner returns who holds the lease, as the proxy was told.
+// Owner returns the owner of the lease, as the proxy was told.
 func (l *Lease) Owner() string { return l.record.Owner }
 
-// Generation returns the highest generation of the leases, which grows with
-// every grant of a server: a fencing token. Zero: the proxy gives none.
+// Generation returns the highest generation of the leases. It grows with every grant of a
+// server, so it is a fencing token. Zero: the proxy gives none.
 func (l *Lease) Generation() uint64 {
 	var highest uint64
 	for _, lease := range l.grant.Leases {
@@ -79,8 +79,8 @@ func (l *Lease) Generation() uint64 {
 	return highest
 }
 
-// Uses names the uses of shared leases that this process has and runs under, for a leasectl
-// below it; "" if there are none.
+// Uses names the uses of shared leases that this process has or runs under. A leasectl below
+// this process takes them as [Shared.Within]. "" if this lease is not shared.
 func (l *Lease) Uses() string {
 	if l.part == nil {
 		return ""
@@ -88,8 +88,8 @@ func (l *Lease) Uses() string {
 	return l.part.uses()
 }
 
-// RequestID returns the id of the lease's request, by which the proxy knows the lease
-// also when it has ended; empty: the proxy knows none.
+// RequestID returns the id of the lease's request. The proxy knows the lease by this id even
+// after the lease has ended. Empty: the proxy knows no request ids.
 func (l *Lease) RequestID() string {
 	if !l.grant.Capabilities.RequestIDs() {
 		return ""
@@ -101,34 +101,32 @@ func (l *Lease) RequestID() string {
 // it is released.
 func (l *Lease) TTL() time.Duration { return l.grant.TTL }
 
-// Units returns how many units of a counted pool the lease was granted, or held when
-// this process joined it; zero: it is of a listed pool.
+// Units returns how many units of a counted pool the lease was granted, or held when this
+// process joined it. Zero: the pool is a listed one.
 func (l *Lease) Units() int { return l.grant.Units }
 
 // OfMemory tells whether the lease is of a counted pool whose unit is a number of bytes.
 func (l *Lease) OfMemory() bool { return leaseapi.IsMemory(l.grant.Unit) }
 
-// Used notes the most memory that a command of the lease used. The proxy is told
-// with the release.
+// Used notes the peak memory of the lease's command. The release tells the proxy.
 func (l *Lease) Used(peak leaseapi.Peak) {
 	l.h.endings.note(l.record.RequestID, func(e *ending) { e.peak = &peak })
 }
 
-// Exited notes the exit code of the lease's command, which ended by itself. Requests
-// that have joined this one end with it.
+// Exited notes the exit code of the lease's command, which ended by itself. Requests that have
+// joined this one end with the same code.
 func (l *Lease) Exited(code int) {
 	l.h.endings.note(l.record.RequestID, func(e *ending) { e.exitCode = &code })
 }
 
-// Tell notes what the account said so far. The proxy is told with the release of the
-// lease, if this process sends that.
+// Tell notes what the account said so far. The release of the lease tells the proxy, if this
+// process sends that release.
 func (l *Lease) Tell(o Outcome) {
 	l.h.endings.note(l.record.RequestID, func(e *ending) { e.outcome = o })
 }
 
-// Report tells the proxy at once what the account said, and returns whether that
-// counts. It also tells of a lease that has ended. It takes at most
-// [ReleaseTimeout].
+// Report tells the proxy at once what the account said, and returns whether the proxy counts
+// it. The lease may have ended. It takes at most [ReleaseTimeout]. See [Holder.Report].
 func (l *Lease) Report(ctx context.Context, o Outcome) (counts bool, err error) {
 	return l.h.Report(ctx, l.record, o)
 }
@@ -142,8 +140,8 @@ func (l *Lease) aged() bool {
 	return l.grant.Capabilities.Renews() && proxyclient.Now().Sub(l.grant.Asked) > min(l.grant.RenewEvery, leaseapi.ProvisionalTTL/3)
 }
 
-// confirm makes a provisional grant firm by its first renewal. Without it the proxy ends
-// the grant after [leaseapi.ProvisionalTTL], which also bounds how long confirm tries.
+// confirm makes a provisional grant firm by its first renewal. The proxy ends an unconfirmed
+// grant after [leaseapi.ProvisionalTTL], which also bounds how long confirm tries.
 func (l *Lease) confirm(ctx context.Context) error {
 	if !l.grant.Capabilities.Renews() {
 		l.h.report.Debugf("the proxy speaks version 1: the lease needs no confirmation")
@@ -162,10 +160,12 @@ func (l *Lease) confirm(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the lease back, even if the handle is gone or cannot be read, and returns
-// the names that were released: none if the lease was given back before. It takes at most
-// [ReleaseTimeout]; the end of ctx leaves it 3 s. Of a shared lease it ends this process's
-// use, and the last user gives the lease back.
+// Release gives the lease back, and returns the names that were released: none if the lease was
+// given back before. It does so even if the handle is gone or cannot be read, unless the proxy
+// is of version 1. It takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
+//
+// Release of a shared lease ends this process's use. The last user gives the lease back, or
+// leaves it to linger.
 func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.release(ctx)
@@ -173,21 +173,21 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	return l.h.giveBackOwn(ctx, l.handle, l.isToGiveBack, l.record)
 }
 
-// Leave leaves a lease that [Lease.Release] could not give back to the next run, which then
-// does not say that this process was killed.
+// Leave leaves a lease that [Lease.Release] could not give back to the next run. That run then
+// says that this process failed, and not that it was killed.
 func (l *Lease) Leave() { l.h.journal.leave(l.record.RequestID) }
 
-// isToGiveBack tells by its record whether a handle holds the lease, or owes it since a
-// release failed. It leaves a name that a version-1 proxy may have released to recover: the
-// name may be somebody else's lease now.
+// isToGiveBack tells, by a handle's record, whether the handle holds the lease, or owes it
+// after a release that failed. It leaves an owed name that a version-1 proxy may have released
+// to recover: the name may be somebody else's lease now.
 func (l *Lease) isToGiveBack(r lockfile.Record) bool {
 	return l.Is(r) || holdsOrOwes(r, l.record.RequestID) &&
 		!slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return namesOnly(o.Leases) && !o.Unsent })
 }
 
-// ReleaseIfRemoved is [Lease.Release] if the handle is gone, and does nothing otherwise.
-// Callers use it before they acquire another lease into the handle: that acquire gives back
-// only the leases that the handle still has.
+// ReleaseIfRemoved is [Lease.Release] if the handle is gone. It does nothing otherwise, nor for
+// a shared lease. Callers use it before they acquire another lease into the handle: that
+// acquire gives back only the leases that the handle still has.
 func (l *Lease) ReleaseIfRemoved(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return nil, nil
@@ -200,13 +200,13 @@ func (l *Lease) ReleaseIfRemoved(ctx context.Context) (released []string, err er
 
 // KeepOptions say how [Lease.Keep] keeps a lease.
 type KeepOptions struct {
-	// Margin is how long before the end of the lease it counts as lost, for
-	// what then has to be done in time.
+	// Margin is how long before its end the lease counts as lost. The caller needs this time to
+	// stop its use of the lease.
 	Margin time.Duration
-	// ConfirmAfter puts off the first renewal, which confirms the grant.
+	// ConfirmAfter puts off the first renewal, which confirms the grant, by this time.
 	ConfirmAfter time.Duration
-	// ReleaseAfter gives the lease back that long after it was acquired; zero:
-	// it does not. The proxy is not told before: if this process dies, the lease
-	// ends with its TTL.
+	// ReleaseAfter is how long after its acquire the lease is given back; zero: Keep does not
+	// give it back. The proxy is not told in advance: if this process dies, the lease ends with
+	// its TTL. A shared lease ignores ReleaseAfter.
 	ReleaseAfter time.Duration
 }

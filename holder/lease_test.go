@@ -25,8 +25,8 @@ func (w *world) kept(o KeepOptions) (l *Lease, kept context.Context, stop func()
 	return l, kept, stop
 }
 
-// awaitDenied waits until a lease that the proxy no longer renews is found lost, or
-// given back.
+// awaitDenied waits until a lease that the proxy no longer renews counts as lost or as given
+// back.
 func (w *world) awaitDenied(kept context.Context) {
 	w.t.Helper()
 	for end := time.Now().Add(20 * time.Second); kept.Err() == nil && !w.report.said("given back through its handle"); time.Sleep(time.Millisecond) {
@@ -76,7 +76,7 @@ func TestKeepGivenBack(t *testing.T) {
 	stop()
 }
 
-// With ReleaseAfter the lease goes back while its holder goes on.
+// With ReleaseAfter the lease is given back while the context of Keep goes on.
 func TestKeepReleaseAfter(t *testing.T) {
 	w := newWorld(t)
 	l, kept, stop := w.kept(KeepOptions{ConfirmAfter: time.Hour, ReleaseAfter: 50 * time.Millisecond})
@@ -92,10 +92,9 @@ func TestKeepReleaseAfter(t *testing.T) {
 	w.wantNothingLeft(l.handle, "lease1")
 }
 
-// The parts of one clean-up share its time: once the caller has ended, 3 s for
-// all of it.
+// The parts of one clean-up share its time: once the caller has ended, they have 3 s together.
 func TestReleaseContext(t *testing.T) {
-	// ends is when a context that begins now ends.
+	// ends returns after which time a context ends.
 	ends := func(t *testing.T, ctx context.Context) time.Duration {
 		begun := time.Now()
 		<-ctx.Done()
@@ -124,7 +123,7 @@ func TestReleaseContext(t *testing.T) {
 			end()
 			ctx, cancel := releaseContext(caller)
 			defer cancel()
-			deadline, _ := ctx.Deadline() // by which servers of a list get their shares
+			deadline, _ := ctx.Deadline() // the servers of a list share the time until then
 			return time.Until(deadline)
 		}, releaseAfterSignal},
 		{"the caller ends meanwhile", func(t *testing.T, caller context.Context, end func()) time.Duration {
@@ -206,8 +205,8 @@ func TestMayBeReleased(t *testing.T) {
 	}
 }
 
-// A release that failed is made good by the next one of the same lease: the handle,
-// which owes it by then, is gone after it.
+// After a release that failed, the handle owes the lease. The next release of the same lease
+// gives it back and removes the handle.
 func TestReleaseAfterAFailedOne(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.onRelease = func(out http.ResponseWriter, _ *http.Request) bool {
@@ -226,9 +225,9 @@ func TestReleaseAfterAFailedOne(t *testing.T) {
 	w.wantNothingLeft(l.handle, "lease1", "lease1")
 }
 
-// Removing the handle of a lease is not giving it back, and nor is acquiring another
-// lease into its path: its holder hears when the proxy no longer knows it. If the
-// proxy says that it was released, somebody gave it back and removed the handle.
+// Removing the handle of a lease does not give the lease back, nor does acquiring another lease
+// into its path: the lease counts as lost when the proxy no longer knows it. If the proxy says
+// that the lease was released, somebody gave it back and then removed the handle.
 func TestKeepCleaned(t *testing.T) {
 	for _, tt := range []struct {
 		name, reason string
@@ -266,8 +265,8 @@ func TestKeepCleaned(t *testing.T) {
 	}
 }
 
-// A release of a name that a version-1 proxy may have carried out is not sent again:
-// the name may be another's now.
+// A release of a name is not sent again if a version-1 proxy may have carried it out: the name
+// may be somebody else's now.
 func TestReleaseAfterAFailedOneOfVersionOne(t *testing.T) {
 	w := newWorld(t)
 	w.proxy.onAcquire = func(out http.ResponseWriter, _ *http.Request) bool {

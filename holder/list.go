@@ -9,7 +9,8 @@ import (
 )
 
 // SharedList returns the list of names in sharedDir, the directory that the steps of a test
-// share. It does not look whether the list can be written: [Holder.Acquire] does.
+// share. The error is [ErrInvalid] if sharedDir is "". It does not check whether the list can
+// be written: [Holder.Acquire] does.
 func SharedList(sharedDir string) (lockfile.List, error) {
 	if sharedDir == "" {
 		return "", invalidf("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")

@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Nothing is sent before the program hears the signals that ask it to end, but it
-// connects: that takes as long as installing the handlers.
+// Until the program handles the signals that ask it to end, an acquire sends nothing. It
+// connects already, since that takes as long as installing the handlers.
 func TestNothingIsSentBeforeListening(t *testing.T) {
 	for _, private := range []bool{true, false} {
 		w := newWorld(t)
@@ -41,10 +41,10 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 			_, err := w.Acquire(within(t), Request{Type: "t", Handle: w.handle("h"), Private: private, WaitTimeout: time.Minute})
 			acquired <- err
 		}()
-		if private { // any other request waits already before it is written into the handle
+		if private { // a request that is not private waits before it is written into the handle
 			<-accepted.first
 		}
-		time.Sleep(20 * time.Millisecond) // for a request that is sent too early to arrive
+		time.Sleep(20 * time.Millisecond) // so that a request that is sent too early arrives
 		close(listening)
 		if err := <-acquired; err != nil {
 			t.Fatal(err)
@@ -52,8 +52,8 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 	}
 }
 
-// A release says in the journal what it is about to do, and connects, before the program
-// hears the signals that ask it to end; a handle that it must write first waits.
+// Until the program handles the signals that ask it to end, a release only writes its journal
+// entry and connects. If it must write the handle first, that waits, too.
 func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	for _, bare := range []bool{false, true} {
 		w := newWorld(t)
@@ -81,7 +81,7 @@ func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 		for w.journalEntries() == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(20 * time.Millisecond) // for what comes too early
+		time.Sleep(20 * time.Millisecond) // so that a write or request that is too early arrives
 		if got := w.record(handle).State; got != lockfile.StateHeld {
 			t.Errorf("before the handlers were there the handle became %s", got)
 		}
@@ -92,7 +92,7 @@ func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	}
 }
 
-// acceptListener tells of its first connection.
+// acceptListener closes its channel first once it has accepted a connection.
 type acceptListener struct {
 	net.Listener
 	once  sync.Once

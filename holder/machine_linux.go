@@ -5,15 +5,15 @@ import (
 	"os"
 )
 
-// bootID names this boot of this machine.
+// bootID names this boot of the machine.
 func bootID() string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return string(bytes.TrimSpace(boot))
 }
 
-// processSpace names the processes that see each other and whose clocks agree: the PID
-// namespace, in which containers on one volume differ, and the time namespace, unless
-// that is the machine's first. In another one CLOCK_BOOTTIME has an offset of its own
+// processSpace names the processes that see each other and whose clocks agree, by two
+// namespaces. The PID namespaces of containers on one volume differ. The time namespace is left
+// out if it is the machine's first: in another one CLOCK_BOOTTIME has an offset of its own
 // (time_namespaces(7)), and the deadline of a round would mean another moment.
 func processSpace() string {
 	space, _ := os.Readlink("/proc/self/ns/pid")

@@ -13,14 +13,13 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Named are names that a user gave: on a command line, in a copy of a handle or in a
-// list. They mean leases that were granted before the command began, and none that
-// anybody was granted since.
+// Named are names that a user gave: on a command line, in a copy of a handle or in a list. They
+// mean leases that were granted before the command began, and never later ones.
 type Named struct {
-	grants  []lockfile.Grant            // with what a list says of them, or the name only
-	history map[string][]lockfile.Grant // the newest of each name at each store, when the command began
+	grants  []lockfile.Grant            // with all that a list says of each, or the name only
+	history map[string][]lockfile.Grant // the newest grants of each name, one per store, when the command began
 	began   time.Time
-	written time.Time // the file that they stand in; zero: they stand in none
+	written time.Time // when the file with the names was written; zero: there is no file
 	list    lockfile.List
 }
 
@@ -33,9 +32,9 @@ func (h *Holder) Named(names []string) Named {
 	return h.named(grantsOf(leases, "", ""), time.Time{})
 }
 
-// Listed returns what the entries of a list mean now. It is an error if the list cannot
-// be written, so that a released entry would stay, unless all entries have generations:
-// releasing those again does nothing.
+// Listed returns what the entries of a list mean now. It is an error if the list cannot be
+// written, because released entries would stay. That does not matter if all entries have
+// generations: releasing those again does nothing.
 func (h *Holder) Listed(ctx context.Context, list lockfile.List) (Named, error) {
 	unwritable := checkList(ctx, list)
 	grants, written, err := list.Read()
@@ -77,8 +76,8 @@ type ended struct {
 	name, why string
 }
 
-// owed returns the leases to release at a store for these names, one entry for each
-// request, in the order of the names; and the names whose leases are over.
+// owed returns the leases to release for these names at a store, one entry for each request, in
+// the order of the names. It also returns the names whose leases are over.
 func (n Named) owed(store, owner string) (owed []lockfile.Owed, over []ended) {
 	type request struct{ store, id string }
 	place := make(map[request]int) // in owed
@@ -103,11 +102,11 @@ func (n Named) owed(store, owner string) (owed []lockfile.Owed, over []ended) {
 }
 
 // meaning returns the grant that a name stands for, or why its lease is over. For a name
-// without a generation the history of this machine decides that. A generation never means
-// a successor's lease, so there the proxy decides.
+// without a generation, the history of this machine decides whether the lease is over. With a
+// generation the proxy decides: a generation never means a later lease.
 func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Grant, why string) {
 	newest, known := grantAt(store, n.history[given.Name])
-	if given.RequestID != "" { // of a list
+	if given.RequestID != "" { // an entry of a list
 		return given, entryOver(given, newest)
 	}
 	byName := lockfile.Grant{Lease: lockfile.Lease{Name: given.Name}, Owner: owner, At: n.notAfter()}
@@ -127,7 +126,7 @@ func (n Named) meaning(given lockfile.Grant, store, owner string) (g lockfile.Gr
 	return newest, ""
 }
 
-// entryOver returns why the lease of a list's entry is over; "" if that is not known.
+// entryOver returns why the lease of a list's entry is over; "" if it is not known to be over.
 // newest is the newest grant of its name, or the zero Grant.
 func entryOver(entry, newest lockfile.Grant) (why string) {
 	switch {
@@ -144,10 +143,10 @@ func grantedAgain(g lockfile.Grant) string {
 	return "it was granted again at " + g.At.Format(time.RFC3339)
 }
 
-// namesOnlyGrant tells whether a grant is of a version-1 proxy.
+// namesOnlyGrant tells whether a grant has no generation, as from a version-1 proxy.
 func namesOnlyGrant(g lockfile.Grant) bool { return namesOnly([]lockfile.Lease{g.Lease}) }
 
-// notAfter is the latest time at which the lease of a bare name can have been granted.
+// notAfter returns the latest time at which the lease of a bare name can have been granted.
 func (n Named) notAfter() time.Time {
 	if !n.written.IsZero() && n.written.Before(n.began) {
 		return n.written
@@ -155,15 +154,15 @@ func (n Named) notAfter() time.Time {
 	return n.began
 }
 
-// bareHandle tells whether a record is that of a file of names and nothing else.
+// bareHandle tells whether a record is of a handle that is only a file of names.
 func bareHandle(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && r.RequestID == ""
 }
 
 // owedOf is [Named.owed] at the store of the proxy that the user named.
 //
-// If this machine remembers one of the names from a store with an id, the proxy is asked
-// for the id of its store: without that, a stale name would look like an unknown one.
+// If this machine remembers one of the names from a store with an id, owedOf asks the proxy for
+// the id of its store: without the id, a stale name would look like an unknown one.
 func (h *Holder) owedOf(ctx context.Context, n Named) (owed []lockfile.Owed, over []ended, err error) {
 	proxy, err := h.dialer.name(h.dialer.URL)
 	if err != nil {
@@ -182,7 +181,7 @@ func (h *Holder) owedOf(ctx context.Context, n Named) (owed []lockfile.Owed, ove
 	owed, over = n.owed(store, h.owner())
 	for i := range owed {
 		if owed[i].Store == store {
-			owed[i].Proxy = proxy // a list does not say of which proxy the others are
+			owed[i].Proxy = proxy // a list does not say the proxies of other stores
 		}
 	}
 	return owed, over, nil
@@ -198,8 +197,8 @@ func (n Named) anyStoreID() bool {
 	return slices.ContainsFunc(n.grants, func(g lockfile.Grant) bool { return isStoreID(g.Store) })
 }
 
-// identify returns the record that a bare handle would have if its leases had been
-// acquired into it; the zero Record if all of them are over. It reports those that are.
+// identify returns the record that a bare handle would have if its leases had been acquired
+// into it; the zero Record if all of them are over. It tells the user which leases are over.
 func (h *Holder) identify(ctx context.Context, n Named) (lockfile.Record, error) {
 	owed, over, err := h.owedOf(ctx, n)
 	h.sayEnded(over)
@@ -207,7 +206,7 @@ func (h *Holder) identify(ctx context.Context, n Named) (lockfile.Record, error)
 		return lockfile.Record{}, err
 	}
 	for i := range owed {
-		owed[i].RequestID = cmp.Or(owed[i].RequestID, rand.Text()) // what is owed is known by an id
+		owed[i].RequestID = cmp.Or(owed[i].RequestID, rand.Text()) // each owed entry has an id
 	}
 	last := owed[len(owed)-1]
 	return lockfile.Record{

@@ -10,15 +10,15 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// origin says which proxy and store a recorded lease or request is from, as far as is
+// origin says which proxy and store a recorded lease or request is from, as far as that is
 // known.
 type origin struct {
 	proxy   string // its name
 	store   string
-	request string // in place of the store, as long as the proxy has granted nothing
+	request string // instead of the store, until the proxy has granted a lease
 }
 
-// originOf returns the origin of something owed.
+// originOf returns the origin of an owed lease or request.
 func originOf(o lockfile.Owed) origin {
 	from := origin{proxy: o.Proxy, store: o.Store}
 	if len(o.Leases) == 0 {
@@ -27,8 +27,8 @@ func originOf(o lockfile.Owed) origin {
 	return from
 }
 
-// isOf tells whether a proxy at another address than the recorded one has the same store:
-// the same id, or it knows the request. If the proxy cannot say, the answer is yes.
+// isOf tells whether a proxy at another address than the recorded one has the same store: its
+// store has the same id, or it knows the request. If the proxy cannot say, the answer is yes.
 func (from origin) isOf(ctx context.Context, client *proxyclient.Client) (bool, error) {
 	switch {
 	case from.request != "":
@@ -75,5 +75,5 @@ func (e otherStoreError) Error() string {
 	return fmt.Sprintf("the %s is not of %s, which %s%s", what, e.proxy, why, next)
 }
 
-// isStoreID tells an id that a proxy told from an address.
+// isStoreID tells whether store is an id that a proxy told, and not an address.
 func isStoreID(store string) bool { return store != "" && !strings.Contains(store, "://") }

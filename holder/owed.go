@@ -35,16 +35,16 @@ func leaseOwed(r lockfile.Record) lockfile.Owed {
 	}
 }
 
-// releasingRecord returns a record that only owes. It keeps the request of r, for a
-// reacquire.
+// releasingRecord returns a record that only owes leases. It keeps what r asked for, so that a
+// reacquire can ask for the same.
 func releasingRecord(r lockfile.Record, owed []lockfile.Owed) lockfile.Record {
 	return lockfile.Record{
 		State: lockfile.StateReleasing, Type: r.Type, Count: r.Count, HasItems: r.HasItems, Items: r.Items, Key: r.Key, Owed: owed,
 	}
 }
 
-// holdsOrOwes tells whether a handle's record has a request, or owes the lease of it and has
-// no newer request: the process of a newer one gives back both.
+// holdsOrOwes tells whether a handle's record has a request, or owes the lease of that request
+// and has no newer one: the process of a newer request gives back both.
 func holdsOrOwes(r lockfile.Record, request string) bool {
 	return r.RequestID == request || r.State == lockfile.StateReleasing && owes(r, request)
 }
@@ -63,27 +63,28 @@ func notHeldError(handle lockfile.Handle, r lockfile.Record) error {
 	return fmt.Errorf("handle %s holds no lease: a release of it failed: release it again, or use leasectl reacquire", handle.Path())
 }
 
-// unreleased tells whether nobody has begun to give back the lease or request of a record.
+// unreleased tells whether a record still holds a lease or has a request that waits: nobody has
+// begun to give it back.
 func unreleased(r lockfile.Record) bool {
 	return r.State == lockfile.StateQueued || r.State == lockfile.StateHeld
 }
 
-// namesOnly tells whether leases are known by name only, as those of a version-1
-// proxy are: it neither renews nor releases late.
+// namesOnly tells whether leases are known by name only, as those of a version-1 proxy, which
+// neither renews nor releases late.
 func namesOnly(leases []lockfile.Lease) bool {
 	return proxyclient.CapabilitiesOf(wireLeases(leases)).NamesOnly()
 }
 
-// Holds tells whether a lease that a proxy knows is one of a record's. A
-// lease that the record knows by name only is the lease of that name.
+// Holds tells whether l, as a proxy reports it, is a lease of r. If r knows the name of a lease
+// only, every lease of that name matches.
 func Holds(r lockfile.Record, l leaseapi.Lease) bool {
 	return slices.ContainsFunc(r.Leases, func(ours lockfile.Lease) bool {
 		return ours == lockfile.Lease{Name: l.Name, Generation: l.Generation} || ours.Name == l.Name && namesOnly([]lockfile.Lease{ours})
 	})
 }
 
-// releasedElsewhere tells whether all that a handle holds was given back without
-// it: by its names, a copy or a list.
+// releasedElsewhere tells whether all that a handle holds was given back without the handle: by
+// names, a copy or a list.
 func (h *Holder) releasedElsewhere(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && len(r.Owed) == 0 && r.RequestID != "" && h.knownOver(r)
 }
@@ -93,9 +94,9 @@ func (h *Holder) knownOver(r lockfile.Record) bool {
 	return h.history.allOver(leaseOwed(r), h.dialer.storeOf(r.Store, h.dialer.proxyOf(r.Proxy)))
 }
 
-// releaseRequest returns the release of something owed: by generations if it has any; by
-// names and owner if it has none, as of a version-1 proxy or of a copied handle; by request
-// id if no grant of it is known.
+// releaseRequest returns the request that releases o: by generations; by names and owner if o
+// has no generations, as from a version-1 proxy or a copied handle; by request id if o has no
+// leases.
 func (h *Holder) releaseRequest(o lockfile.Owed) leaseapi.ReleaseRequest {
 	if len(o.Leases) == 0 {
 		return leaseapi.ReleaseRequest{RequestIDs: []string{o.RequestID}}
@@ -108,7 +109,7 @@ func (h *Holder) releaseRequest(o lockfile.Owed) leaseapi.ReleaseRequest {
 	return req
 }
 
-// describeOwed names what is owed in an error.
+// describeOwed names o in an error.
 func describeOwed(o lockfile.Owed) string {
 	if len(o.Leases) == 0 {
 		return "request " + o.RequestID
@@ -116,8 +117,8 @@ func describeOwed(o lockfile.Owed) string {
 	return strings.Join(o.Names(), ", ")
 }
 
-// ProxyOf returns the proxy of the leases that a handle holds or owes, unless the user
-// named another just now; "" if neither is known.
+// ProxyOf returns the proxy to ask about the leases that a handle holds or owes: the recorded
+// one, unless the user named another just now; "" if neither is known.
 func (h *Holder) ProxyOf(r lockfile.Record) string {
 	return h.dialer.proxyOf(cmp.Or(r.Proxy, proxyOwed(r)))
 }
@@ -133,7 +134,7 @@ func proxyOwed(r lockfile.Record) string {
 	return ""
 }
 
-// namesOf are the names of what is owed.
+// namesOf returns the names of all owed leases.
 func namesOf(owed []lockfile.Owed) (names []string) {
 	for _, o := range owed {
 		names = append(names, o.Names()...)
@@ -141,7 +142,7 @@ func namesOf(owed []lockfile.Owed) (names []string) {
 	return names
 }
 
-// wireLeases are a handle's leases as the proxy knows them.
+// wireLeases returns a handle's leases as the proxy knows them.
 func wireLeases(leases []lockfile.Lease) []leaseapi.Lease {
 	out := make([]leaseapi.Lease, len(leases))
 	for i, l := range leases {
@@ -150,9 +151,9 @@ func wireLeases(leases []lockfile.Lease) []leaseapi.Lease {
 	return out
 }
 
-// leftToKeeper is an error if a keeper is giving back what a handle owes to a
-// version-1 proxy, which must be told by one process only: it knows names, so a
-// second release may end somebody else's lease.
+// leftToKeeper returns an error if a keeper is giving back leases that a handle owes to a
+// version-1 proxy. Only one process may tell such a proxy: it knows names only, so a second
+// release may end somebody else's lease.
 func (h *Holder) leftToKeeper(r lockfile.Record) error {
 	if r.State != lockfile.StateReleasing {
 		return nil

@@ -34,8 +34,8 @@ func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 	return l, nil
 }
 
-// intend writes the request into the journal, before it is made. First it settles the
-// entries of dead processes: one of them may have the handle.
+// intend writes the request into the journal before it is sent. First it settles the entries of
+// dead processes, since one of them may be about the same handle.
 func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	proxy := cmp.Or(r.Proxy, h.dialer.URL)
 	name, err := h.dialer.name(proxy)
@@ -116,8 +116,8 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	return nil
 }
 
-// owedWhenReplaced returns what a handle owes once the request takes the place of its
-// record r. It is an error if replaces does not allow that.
+// owedWhenReplaced returns the leases that a handle owes once the request replaces its record
+// r. The error is [ErrHeld] if replaces does not allow that.
 func (l *Lease) owedWhenReplaced(ctx context.Context, r lockfile.Record, replaces func(lockfile.Record) bool) (owed []lockfile.Owed, err error) {
 	if l.h.releasedElsewhere(r) {
 		return nil, nil
@@ -137,9 +137,9 @@ func (l *Lease) owedWhenReplaced(ctx context.Context, r lockfile.Record, replace
 	return owed, l.h.readdress(ctx, owed)
 }
 
-// releaseReplaced gives back the leases that the handle owes beside the request. If the
-// proxy does not take them back, they stay in the handle, in the place of the request.
-// Unconfirmed ones are returned: no release of the handle would send them.
+// releaseReplaced gives back the leases that the handle owes beside the request. If the proxy
+// does not take them back, the handle keeps them and loses the request. It returns the
+// unconfirmed leases: a further release of the handle would not send their releases.
 func (l *Lease) releaseReplaced(ctx context.Context, tx *lockfile.Tx) (unconfirmed []lockfile.Owed, err error) {
 	if err := tx.Save(); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (l *Lease) releaseReplaced(ctx context.Context, tx *lockfile.Tx) (unconfirm
 		tx.Record = releasingRecord(tx.Record, tx.Owed)
 		ctx, cancel := writeContext(ctx)
 		defer cancel()
-		if id := l.h.beginRelease(ctx, l.handle, tx.Record); id != "" { // recover finds the handle by it
+		if id := l.h.beginRelease(ctx, l.handle, tx.Record); id != "" { // recover finds the handle by this entry
 			defer l.h.journal.leave(id)
 			err = adviseForget(id, err)
 		}
@@ -176,8 +176,8 @@ func heldError(path string, r lockfile.Record) error {
 	return fmt.Errorf("handle %s already holds %v: %w: release it, or use leasectl reacquire", path, r.Names(), ErrHeld)
 }
 
-// recordGrant writes what was granted into the handle, if its request still
-// stands, and into the shared list.
+// recordGrant writes the granted names into the handle, if the handle still waits for this
+// lease, and into the shared list.
 func (l *Lease) recordGrant(ctx context.Context) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
@@ -214,10 +214,10 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	return nil
 }
 
-// rollback ends a lease that could not be taken, or handed over, because of err, which it
-// returns: it undoes the steps that led to the lease's phase. The handle forgets the
-// request, unless another process has replaced it. The journal keeps a request whose
-// outcome is unclear.
+// rollback undoes the steps that led to the phase of a lease that could not be taken or handed
+// over because of err. It returns err, joined with its own failure if it has one. It removes
+// the request from the handle, unless another process has replaced that request. The journal
+// keeps a request whose outcome is unclear.
 func (l *Lease) rollback(ctx context.Context, err error) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
@@ -229,7 +229,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 		if l.inHandle {
 			_, failed = l.h.giveBack(ctx, l.handle, l.Is)
 		}
-	case enqueued: // at the proxy the client has taken the request back
+	case enqueued: // the client has withdrawn the request at the proxy
 		if !l.private {
 			failed = l.forget(ctx)
 		}
@@ -253,7 +253,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	return err
 }
 
-// forget removes the request from its handle.
+// forget removes the request from the handle, if the handle still has it.
 func (l *Lease) forget(ctx context.Context) error {
 	return l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if l.Is(tx.Record) {

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// pipeSilence is how long a pipe is waited for without a word: more than a program
-	// takes that writes a token.
+	// pipeSilence is how long a wait for a pipe goes unreported: longer than a program takes
+	// that writes a token.
 	pipeSilence = 3 * time.Second
-	// pipeTime is how long in all, as for a proxy that does not answer.
+	// pipeTime is the longest wait for a pipe, counted from its opening. It is as long as that
+	// for a proxy that does not answer.
 	pipeTime = 30 * time.Second
 )
 
@@ -25,18 +26,18 @@ type pipes struct {
 	opened map[string]*pipe // by path
 }
 
-// pipe is a pipe that is read. A caller that stops waiting leaves the reading to the next
+// pipe is a pipe that is read. If a caller stops waiting, the reading goes on for the next
 // caller: a second reader would find nothing.
 type pipe struct {
 	opened time.Time
-	say    sync.Once     // tells the user that it is waited for
+	say    sync.Once     // tells the user of the wait
 	read   chan struct{} // closed when text and err are set
 	text   []byte
 	err    error
 }
 
-// readFile is [os.ReadFile]. A pipe, which nobody may ever write, it reads until ctx ends,
-// and for pipeTime at most.
+// readFile is [os.ReadFile]. It waits for a pipe until ctx ends, and for pipeTime at most:
+// perhaps nobody ever writes it.
 func (ps *pipes) readFile(ctx context.Context, path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().IsRegular() || info.IsDir() {
@@ -44,7 +45,7 @@ func (ps *pipes) readFile(ctx context.Context, path string) ([]byte, error) {
 	}
 	p := ps.open(path)
 	select {
-	case <-p.read: // however long ago
+	case <-p.read: // even if pipeTime is over
 		return p.text, p.err
 	default:
 	}
@@ -65,8 +66,8 @@ func (ps *pipes) readFile(ctx context.Context, path string) ([]byte, error) {
 	return nil, unwritten
 }
 
-// open returns the pipe at path. The first call begins to read it; that lasts until the
-// writer has closed it, or the program ends.
+// open returns the pipe at path. The first call begins to read the pipe. The reading lasts
+// until the writer has closed it, or the program ends.
 func (ps *pipes) open(path string) *pipe {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

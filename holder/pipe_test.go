@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What a pipe says is not lost because nobody waits for it any more: whoever asks next
-// has it. Before, recover of two entries went on without the token.
+// A token that arrives in a pipe after a caller has stopped waiting is kept for the next
+// caller. Before this was mended, recover of two entries went on without the token.
 func TestPipeThatWasGivenUp(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

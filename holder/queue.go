@@ -8,9 +8,9 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// DescribeQueue says where a request stands in its queue: its place, why it
-// waits, who holds longest, and how long the wait may take. at is when the proxy
-// said q. It is empty if q says nothing.
+// DescribeQueue says where a request stands in its queue: its place, why it waits, who holds
+// longest, and how long the wait may take. at is when the proxy sent q. The text is "" if q
+// says nothing.
 func DescribeQueue(q leaseapi.Queued, at, now time.Time) string {
 	return leaseapi.Printable(strings.Join(append(placeWords(q, at, now), estimate(q, now.Sub(at))...), ", "))
 }
@@ -40,7 +40,7 @@ func placeWords(q leaseapi.Queued, at, now time.Time) (words []string) {
 	return words
 }
 
-// holderOf names who holds a lease.
+// holderOf names the holder of a lease.
 func holderOf(l *leaseapi.PoolLease) string {
 	switch {
 	case l.Owner != "":
@@ -51,7 +51,7 @@ func holderOf(l *leaseapi.PoolLease) string {
 	return "somebody without a name" // a version-1 client
 }
 
-// clock is a time of today, with the day if it is another one.
+// clock formats t as a local time of day, with the date if that is not today's.
 func clock(t, now time.Time) string {
 	t, now = t.Local(), now.Local()
 	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
@@ -60,8 +60,8 @@ func clock(t, now time.Time) string {
 	return t.Format(time.DateTime)
 }
 
-// estimate is what is left of the proxy's estimate. A proxy that gives no upper
-// bound begins its estimate anew with each answer, so that is not shown.
+// estimate says how much is left of the proxy's estimate. It says nothing without an upper
+// bound: a proxy that gives none begins its estimate anew with each answer.
 func estimate(q leaseapi.Queued, elapsed time.Duration) []string {
 	low, high := time.Duration(q.Estimate)-elapsed, time.Duration(q.EstimateMax)-elapsed
 	switch {
@@ -73,7 +73,7 @@ func estimate(q leaseapi.Queued, elapsed time.Duration) []string {
 	return []string{span(low, high) + " to go"}
 }
 
-// span is a time from low to high, for people.
+// span describes a time between low and high, for people.
 func span(low, high time.Duration) string {
 	switch {
 	case low <= 0:
@@ -84,7 +84,7 @@ func span(low, high time.Duration) string {
 	return roughly(low) + " to " + roughly(high)
 }
 
-// roughly rounds up to what an estimate is worth: seconds, or minutes.
+// roughly rounds d up to the precision of an estimate: from 1 s to 5 min, as d grows.
 func roughly(d time.Duration) string {
 	unit := time.Second
 	switch {

@@ -96,7 +96,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// What an error advises comes after what to do about its reason, which is said once.
+// The advice of an error comes after the advice about its reason. No advice is said twice.
 func TestAdvice(t *testing.T) {
 	refused := &proxyclient.UnreachableError{Proxy: "http://proxy", Refused: true, Err: errors.New("refused")}
 	for _, tt := range []struct {
@@ -112,7 +112,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// A proxy that fails is trouble until it says something of the queue.
+// The trouble of a wait lasts until the proxy says something about the queue.
 func TestWaitTrouble(t *testing.T) {
 	w := new(Wait)
 	heard := w.Heard()

@@ -11,12 +11,13 @@ import (
 )
 
 // Recover gives back the leases that processes asked for, held or had begun to release when
-// they were killed, as the journal and the handles in the state directory say, and removes
-// the files that they left. It drops the journal entries with the ids in forget without
-// releasing anything. It leaves the leases of live processes alone.
+// they were killed, as the journal, the records of shared leases and the handles in the state
+// directory say. It removes the files that these processes left. It drops the journal entries
+// with the ids in forget without releasing anything. It leaves the leases of live processes
+// alone.
 //
 // It goes on after a failure, and returns all failures. Each proxy that does not answer, or
-// with errors only, costs one [ReleaseTimeout].
+// answers only with errors, costs one [ReleaseTimeout].
 func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action, failures []error) {
 	r := &recovery{forget: forget, outages: make(map[string]error)}
 	if err := checkStateDir(h.stateDir); err != nil {
@@ -36,8 +37,9 @@ func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action
 	return r.actions, r.failures
 }
 
-// forgetIntents drops the entries that the user wants to forget. It comes before the others
-// are settled, which may be about the same handle, as of a release that was tried again.
+// forgetIntents drops the entries that the user wants to forget. It comes before the other
+// entries are settled: these may be about the same handle, as after a release that was tried
+// again.
 func (r *recovery) forgetIntents(ctx context.Context) {
 	if len(r.forget) == 0 {
 		return
@@ -53,7 +55,7 @@ func (r *recovery) forgetIntents(ctx context.Context) {
 	})
 }
 
-// recoverIntents settles the journal.
+// recoverIntents settles the journal entries of dead processes.
 func (r *recovery) recoverIntents(ctx context.Context) error {
 	return r.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
 		if err := r.outage(in.Proxy); err != nil {
@@ -81,7 +83,7 @@ func (r *recovery) recoverIntents(ctx context.Context) error {
 	})
 }
 
-// unsettledIntent notes that an entry, and with it its handle, could not be settled.
+// unsettledIntent notes that an entry could not be settled, and that its handle failed with it.
 func (r *recovery) unsettledIntent(in lockfile.Intent, err error) {
 	r.fail(adviseForget(in.ID, fmt.Errorf("%s: %w", describeIntent(in), err)))
 	r.failedHandles = append(r.failedHandles, in.Handle)
@@ -97,7 +99,7 @@ func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error
 	if in.Kind == lockfile.KindExec {
 		dead = in.Request
 	}
-	all := in.Kind == lockfile.KindRelease && in.Request == "" // of a handle that only owed
+	all := in.Kind == lockfile.KindRelease && in.Request == "" // the release of a handle that only owed leases
 	return r.forgetOwed(ctx, handle, dead, func(o lockfile.Owed) bool { return all || o.RequestID == in.Request })
 }
 
@@ -142,7 +144,7 @@ func (r *recovery) recoverRounds(ctx context.Context) error {
 	return nil
 }
 
-// roundAction says how a round was settled that nobody uses.
+// roundAction says how a round that nobody uses was settled.
 func roundAction(name string, round lockfile.Round, released []string, lingered bool) Action {
 	act := Action{Result: Released, Handle: round.Handle, Names: released, Type: round.Type, Count: round.Count, Proxy: round.Proxy, Since: round.Since}
 	act.Message = fmt.Sprintf("released %s: the users of shared lease %q were killed", strings.Join(released, ", "), name)
@@ -152,7 +154,7 @@ func roundAction(name string, round lockfile.Round, released []string, lingered 
 	return act
 }
 
-// sweep removes what killed processes left that no handle needs.
+// sweep removes the files that killed processes left and that no handle needs.
 func (r *recovery) sweep() {
 	old := time.Now().Add(-leftoverAge)
 	temps, err := lockfile.SweepTemp(r.h.stateDir, old)

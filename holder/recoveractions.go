@@ -27,7 +27,7 @@ type Action struct {
 	Message string    `json:"message"`
 }
 
-// Result says what became of what a killed run left.
+// Result is the fate of a lease, request or file that a killed run left.
 type Result string
 
 // Results of actions.
@@ -35,7 +35,7 @@ const (
 	Released    Result = "released"
 	Withdrawn   Result = "withdrawn"
 	Kept        Result = "kept"
-	Unconfirmed Result = "unconfirmed" // nobody can know; it stays in the journal
+	Unconfirmed Result = "unconfirmed" // it is not known whether the lease is held; the entry stays
 	Forgotten   Result = "forgotten"
 	Removed     Result = "removed" // a file
 )
@@ -57,7 +57,7 @@ func (r *recovery) fail(err error) {
 	}
 }
 
-// failHandle is fail for the first failure of a handle; it drops further ones.
+// failHandle is fail for the first failure of a handle. It drops further ones.
 func (r *recovery) failHandle(handle string, err error) {
 	if err != nil && !slices.Contains(r.failedHandles, handle) {
 		r.failedHandles = append(r.failedHandles, handle)
@@ -71,20 +71,20 @@ func (r *recovery) removed(path, what string) {
 	r.actions = append(r.actions, Action{Result: Removed, Path: path, Message: "removed " + what})
 }
 
-// noteOutage notes if err says that a recorded proxy, or the proxy that is asked in its
-// place, did not answer, or with errors only.
+// noteOutage notes an err which says that a recorded proxy, or the proxy that is asked in its
+// place, did not answer, or answered only with errors.
 func (r *recovery) noteOutage(proxy string, err error) {
 	if out := outageOf(err); out != nil {
 		r.outages[r.proxyOf(proxy)] = out
 	}
 }
 
-// outage returns why the proxy that is asked in the place of a recorded one is not asked
+// outage returns why the proxy that is asked in the place of a recorded one must not be asked
 // again; nil if it was not asked yet, or answered.
 func (r *recovery) outage(proxy string) error { return r.outages[r.proxyOf(proxy)] }
 
-// forgetOwed drops from a handle the leases that it owes and which selects. The lease of
-// dead, the request of a dead exec, counts as owed; "" is none.
+// forgetOwed drops from a handle the owed leases that which selects. dead is the request of a
+// dead exec, whose lease counts as owed; "" is none.
 func (r *recovery) forgetOwed(ctx context.Context, handle lockfile.Handle, dead string, which func(lockfile.Owed) bool) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// recoverHandles gives back what handles of the state directory owe.
+// recoverHandles gives back the leases that handles in the state directory owe.
 func (r *recovery) recoverHandles(ctx context.Context) error {
 	handles, err := lockfile.Handles(r.h.stateDir)
 	if err != nil {
@@ -72,7 +72,7 @@ func (r *recovery) forgetUnconfirmed(ctx context.Context, handle lockfile.Handle
 	return nil
 }
 
-// settleOwed gives back what a handle owes. record is the handle's, as read last.
+// settleOwed gives back the leases that a handle owes. record is the handle's, as read last.
 func (r *recovery) settleOwed(ctx context.Context, handle lockfile.Handle, record lockfile.Record) error {
 	proxy := proxyOwed(record)
 	if err := r.outage(proxy); err != nil {
@@ -84,7 +84,7 @@ func (r *recovery) settleOwed(ctx context.Context, handle lockfile.Handle, recor
 	var owed, left []lockfile.Owed
 	err := handle.Update(ctx, func(tx *lockfile.Tx) (err error) {
 		if tx.State != lockfile.StateReleasing {
-			return nil // somebody was faster
+			return nil // another process was faster
 		}
 		owed = tx.Owed
 		done, err = r.releaseCertain(ctx, tx, true)
@@ -104,8 +104,8 @@ func (r *recovery) settleOwed(ctx context.Context, handle lockfile.Handle, recor
 	return err
 }
 
-// handleAction says how the leases that a handle owed were settled. It has no result if
-// that is worth no line.
+// handleAction says how the leases that a handle owed were settled. It has no Result if there
+// is nothing to list.
 func handleAction(handle lockfile.Handle, record lockfile.Record, done settlement, err error) Action {
 	act := Action{Handle: handle.Path(), Names: done.released, Proxy: proxyOwed(record)}
 	switch {

@@ -12,11 +12,11 @@ import (
 )
 
 // Release gives back all that a handle holds, waits for and owes, whichever process put it
-// there, and returns the names that were released. With a delay it waits first, and then
-// does nothing if the handle has another grant than r, its record as read before. A handle
-// that is gone is success. After a failure the handle stays, and says what it owes.
+// there, and returns the names that were released. With a delay it waits first, and does
+// nothing if the handle then has another grant than r, the handle's record as read before. A
+// handle that is gone is a success. After a failure the handle stays and says what it owes.
 //
-// Once it is due it takes at most [ReleaseTimeout], and 3 s after ctx has ended.
+// A release that is due takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
 func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile.Record, d Delay) (released []string, err error) {
 	defer func() {
 		for _, name := range released {
@@ -26,7 +26,7 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 	if d.Time == 0 {
 		return h.giveBack(ctx, handle, Anything)
 	}
-	meant := h.namedIn(handle, r) // now, and not when it is due
+	meant := h.namedIn(handle, r) // the meaning of the names now, and not when the release is due
 	same := func(now lockfile.Record) bool { return sameGrant(now, r) }
 	what := "the request of handle " + handle.Path() // which has no name yet
 	if names := r.NamesInFile(); len(names) > 0 {
@@ -44,9 +44,10 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 	return h.giveBackAs(ctx, handle, same, func(lockfile.Record) Named { return meant })
 }
 
-// ReleaseNamed gives leases back by their names, without a handle. It reports a lease that
-// is over, or a name that is somebody else's lease now, which is no error. The entry of a
-// list goes with its lease. Released names are returned beside an error, too.
+// ReleaseNamed gives leases back by their names, without a handle; with a delay it waits first.
+// It reports to the user, but not as an error, a lease that is over, or a name that is somebody
+// else's lease now. A list loses the entries of released leases. With an error it also returns
+// the names that were released.
 func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released []string, err error) {
 	if d.Time > 0 {
 		h.report.Notef("releasing %s in %s", strings.Join(n.Names(), ", "), leaseapi.Duration(d.Time))
@@ -63,7 +64,7 @@ func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released [
 	h.sayEnded(over)
 	errs := []error{h.unlistEnded(ctx, n, over)}
 	for _, o := range owed {
-		sent := o // which send changes
+		sent := o // a copy, since send changes it
 		names, err := h.send(ctx, "", h.dialer.URL, &sent)
 		released, errs = append(released, names...), append(errs, err)
 		h.removeReleased(ctx, o)
@@ -74,7 +75,7 @@ func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released [
 	return released, errors.Join(errs...)
 }
 
-// unlistEnded takes the names that are over out of the list that they stand in.
+// unlistEnded removes from the list of n the names whose leases are over.
 func (h *Holder) unlistEnded(ctx context.Context, n Named, over []ended) error {
 	if n.list == "" {
 		return nil

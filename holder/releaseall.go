@@ -11,17 +11,18 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// AllReleased is what a [Holder.ReleaseAll] is known to have given back.
+// AllReleased is what [Holder.ReleaseAll] is known to have given back.
 type AllReleased struct {
 	Names     []string
 	Withdrawn int  // requests that waited
-	Lost      bool // the answer to an earlier try was lost, which may have given back more
+	Lost      bool // an earlier try, whose answer was lost, may have given back more
 }
 
 // ReleaseAll gives back all leases that owner has at the proxy, whichever machine acquired
-// them, and takes its requests off the queue. It also removes their traces on this machine:
-// handles, keepers, entries of lists, and journal entries of killed runs. It is
-// [errors.ErrUnsupported] with a version-1 proxy.
+// them, and takes the owner's requests off the queue. It also removes their traces on this
+// machine: handles, keepers, entries of lists, and journal entries of killed runs. It takes at
+// most [ReleaseTimeout], and at most 3 s once ctx has ended. The error is
+// [errors.ErrUnsupported] with a version-1 proxy, and with an older server.
 func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
@@ -30,7 +31,8 @@ func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, err
 	if err != nil {
 		return AllReleased{}, err
 	}
-	// Before, since what is released may be granted to others of this machine at once.
+	// Read before the release: after it the names may be granted to others of this machine at
+	// once.
 	known, err := h.history.file().All()
 	if err != nil {
 		h.report.Debugf("%v", err)
@@ -49,17 +51,17 @@ func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, err
 	return AllReleased{Names: reply.Released, Withdrawn: reply.Withdrawn, Lost: lost}, nil
 }
 
-// tidying removes the traces of an owner's leases on this machine, which were all given
-// back. A trace that it cannot remove does no harm: a release finds nothing to do.
+// tidying removes the traces on this machine of an owner's leases, which were all given back. A
+// trace that it cannot remove does no harm: releasing again does nothing.
 type tidying struct {
 	h        *Holder
 	client   *proxyclient.Client
 	owner    string
 	store    string
 	released []string
-	began    time.Time // what was acquired since then stays
+	began    time.Time // leases that were acquired later stay
 
-	paths []string        // of handles beside those in the state directory
+	paths []string        // of more handles than those in the state directory
 	over  map[string]bool // requests that the proxy was asked about: whether they have ended
 }
 
@@ -83,8 +85,8 @@ func (t *tidying) tidyHistory(ctx context.Context, known []lockfile.Grant) {
 	}
 }
 
-// tidyIntents settles what killed runs of the owner left in the journal. Live ones are
-// told by the proxy.
+// tidyIntents settles the journal entries that killed runs of the owner left. Live runs hear of
+// the release from the proxy.
 func (t *tidying) tidyIntents(ctx context.Context) {
 	s := settling{h: t.h, proxyOf: func(recorded string) string {
 		if t.h.dialer.storeOf("", recorded) != t.h.dialer.storeOf("", t.h.dialer.URL) {
@@ -113,7 +115,7 @@ func (t *tidying) tidyHandles(ctx context.Context) {
 	}
 	for _, handle := range handles {
 		if r, err := handle.Read(); err != nil || !t.covers(ctx, r) {
-			continue // looked at without the lock, since most are others'
+			continue // read without the lock first, since most handles are others'
 		}
 		var owed []lockfile.Owed
 		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
@@ -130,8 +132,8 @@ func (t *tidying) tidyHandles(ctx context.Context) {
 	}
 }
 
-// covers tells whether all that a handle holds and owes was given back, or has ended in
-// another way. A lease that the owner acquired with another token has not.
+// covers tells whether all leases that a handle holds and owes were given back, or have ended
+// in another way. A lease that the owner acquired with another token was not given back.
 func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
 	if !(r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) || r.AcquiredAt.After(t.began) {
 		return false

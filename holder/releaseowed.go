@@ -10,14 +10,13 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// releaseHandle gives back what tx's handle owes, and with all also what it holds or waits
-// for. The record on disk says so before the first release is sent, unless a journal entry
-// says it, and again if a release fails. A record that only owed is empty in the end, so
-// that its handle is removed.
+// releaseHandle gives back the leases that tx's handle owes; with all, also the lease that it
+// holds or the request that waits. The record on disk says so before the first release is sent,
+// unless a journal entry says it, and again if a release fails. After success a record that
+// only owed leases is empty, so that its handle is removed.
 //
-// If the record cannot be written, as on a full disk, a lease with a generation is
-// released all the same: a process that finds the old record releases it again, which
-// does nothing.
+// If the record cannot be written, as on a full disk, a lease with a generation is released all
+// the same: a process that finds the old record releases the lease again, which does nothing.
 func (h *Holder) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
 	if all && unreleased(tx.Record) {
 		journaled, again := h.releasedIfKilled(tx), safeAgain(tx.Record)
@@ -58,11 +57,11 @@ func safeAgain(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && len(r.Leases) > 0 && !namesOnly(r.Leases)
 }
 
-// releaseOwed sends the releases of all that tx's record owes, to one proxy after the
-// other, and takes each off the record when it is answered. A proxy that fails costs only
-// its own share of the time. The caller writes the record in the end.
+// releaseOwed sends the releases of all that tx's record owes, one proxy after the other. It
+// takes each off the record when the proxy has answered. A proxy that fails uses up only its
+// own share of the time. The caller writes the record.
 func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decision) (released []string, failed error) {
-	var proxies []string // that are recorded, oldest first
+	var proxies []string // the recorded ones, oldest first
 	for _, o := range tx.Owed {
 		if !slices.Contains(proxies, o.Proxy) {
 			proxies = append(proxies, o.Proxy)
@@ -78,14 +77,14 @@ func (h *Holder) releaseOwed(ctx context.Context, tx *lockfile.Tx, decide decisi
 	return released, errors.Join(errs...)
 }
 
-// releaseOwedTo is releaseOwed to one recorded proxy, oldest first, up to the first release
-// that decide refuses or that fails. decide is asked for all before the first is sent, so
-// that one write of the record notes which may have been sent. A release that the proxy
-// will never confirm stays as unconfirmed, and is not sent again.
+// releaseOwedTo is releaseOwed for one recorded proxy. It sends the oldest release first, and
+// stops at the first that decide refuses or that fails. It asks decide about all before it
+// sends the first, so that one write of the record notes which may have been sent. A release
+// that the proxy will never confirm stays in the record as unconfirmed, and is not sent again.
 func (h *Holder) releaseOwedTo(ctx context.Context, tx *lockfile.Tx, recorded string, decide decision) (released []string, failed error) {
 	others, owed := splitOwed(tx.Owed, func(o lockfile.Owed) bool { return o.Proxy != recorded })
 	sendable, unconfirmed := splitUnconfirmed(owed)
-	var proxies []string // of the first of sendable, in their order
+	var proxies []string // proxies[i] is that of sendable[i]
 	for _, o := range sendable {
 		var proxy string
 		if proxy, failed = decide(ctx, o); failed != nil {
@@ -119,8 +118,8 @@ func (h *Holder) releaseOwedTo(ctx context.Context, tx *lockfile.Tx, recorded st
 	return released, failed
 }
 
-// noteSending writes into tx's record that releases of bare names are about to be sent:
-// after a kill nobody can know whether they were.
+// noteSending notes in tx's record that releases of bare names are about to be sent: after a
+// kill nobody can know whether they were sent.
 func noteSending(tx *lockfile.Tx, sending []lockfile.Owed) error {
 	changed := false
 	for _, s := range sending {
@@ -136,12 +135,12 @@ func noteSending(tx *lockfile.Tx, sending []lockfile.Owed) error {
 	return tx.Save()
 }
 
-// splitUnconfirmed returns what may be sent, and what may not.
+// splitUnconfirmed returns the leases whose release may be sent, and the unconfirmed ones.
 func splitUnconfirmed(owed []lockfile.Owed) (sendable, unconfirmed []lockfile.Owed) {
 	return splitOwed(owed, func(o lockfile.Owed) bool { return !o.Unconfirmed })
 }
 
-// splitOwed returns those for which is holds, and the rest.
+// splitOwed returns the entries of owed for which is returns true, and the rest.
 func splitOwed(owed []lockfile.Owed, is func(lockfile.Owed) bool) (those, rest []lockfile.Owed) {
 	for _, o := range owed {
 		if is(o) {
@@ -153,12 +152,12 @@ func splitOwed(owed []lockfile.Owed, is func(lockfile.Owed) bool) (those, rest [
 	return those, rest
 }
 
-// decision returns the proxy to which the release of something owed is sent, or why it
-// cannot be sent.
+// decision returns the proxy to which the release of o is sent, or an error that says why the
+// release cannot be sent.
 type decision func(ctx context.Context, o lockfile.Owed) (proxy string, err error)
 
-// toItsProxy is the [decision] to send a release to the proxy that the lease is from, or to
-// the proxy that the user named in its place.
+// toItsProxy is the [decision] to send a release to the proxy that granted the lease, or to the
+// proxy that the user named in its place.
 func (h *Holder) toItsProxy(_ context.Context, o lockfile.Owed) (proxy string, err error) {
 	if proxy = h.dialer.proxyOf(o.Proxy); proxy == "" {
 		return "", fmt.Errorf("release %s: the handle does not say which proxy it is from: name it with --proxy", describeOwed(o))
@@ -166,9 +165,10 @@ func (h *Holder) toItsProxy(_ context.Context, o lockfile.Owed) (proxy string, e
 	return proxy, nil
 }
 
-// releaseOwedOnce is releaseOwed for a caller that needs the handle for another request. A
-// release that may end somebody else's lease it does not send: that stays as unconfirmed.
-// Each release goes to the recorded proxy, even if the user named another for the request.
+// releaseOwedOnce is releaseOwed for a caller that needs the handle for another request. It
+// does not send a release that may end somebody else's lease: that release stays as
+// unconfirmed. Each release goes to the recorded proxy, even if the user named another proxy
+// for the request.
 func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
 	for i, o := range tx.Owed {
 		if o.Unconfirmed {
@@ -183,9 +183,9 @@ func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released
 	return h.releaseOwed(ctx, tx, func(_ context.Context, o lockfile.Owed) (string, error) { return o.Proxy, nil })
 }
 
-// readdress notes in owed the proxy that the user named, where none is recorded, or where
-// it has proven to be the recorded one at a new address. A proxy that cannot say which
-// store it has replaces no other: the leases would be lost there.
+// readdress writes the proxy that the user named into the entries of owed that have no proxy,
+// or whose proxy is proven to be the named one at an older address. A named proxy that cannot
+// say which store it has replaces no other: the leases could be lost there.
 func (h *Holder) readdress(ctx context.Context, owed []lockfile.Owed) error {
 	for i, o := range owed {
 		if o.Unconfirmed {
@@ -215,7 +215,7 @@ func (h *Holder) readdress(ctx context.Context, owed []lockfile.Owed) error {
 }
 
 // mayBeAnothers tells whether a release of o could end somebody else's lease: an earlier
-// release may have arrived, and the proxy, of version 1, releases a name no matter who
+// release may have arrived, and the proxy is of version 1, which releases a name no matter who
 // holds it.
 func (h *Holder) mayBeAnothers(ctx context.Context, o lockfile.Owed, proxy string) (bool, error) {
 	if !namesOnly(o.Leases) || o.Unsent {
@@ -229,17 +229,17 @@ func (h *Holder) mayBeAnothers(ctx context.Context, o lockfile.Owed, proxy strin
 	return err == nil && !can.ChecksOwners(), err
 }
 
-// send sends the release of o, and notes in the history and in the list which leases were
-// given back. It notes in o whether the release may have reached the proxy, and drops bare
-// names that were given back before. Released names are returned beside an error, too.
-// held is the path of the handle whose lock the caller holds; "" is none.
+// send sends the release of o, and notes in the history and in the list which leases were given
+// back. It notes in o whether the release may have reached the proxy, and drops bare names that
+// were given back before. With an error it also returns the names that were released. held is
+// the path of the handle whose lock the caller holds; "" is none.
 func (h *Holder) send(ctx context.Context, held, proxy string, o *lockfile.Owed) (released []string, err error) {
 	store := h.dialer.storeOf(o.Store, proxy)
 	if !namesOnly(o.Leases) {
 		return h.sendNow(ctx, proxy, o, store)
 	}
-	// A version-1 proxy releases a name no matter who holds it. So nobody else on this
-	// machine may release it between our look at the history and our note there.
+	// A version-1 proxy releases a name no matter who holds it. So nobody else on this machine
+	// may release the name between our look at the history and our note there.
 	err = h.underHandleOf(ctx, held, *o, store, func() (err error) {
 		all := o.Leases
 		o.Leases = slices.DeleteFunc(slices.Clone(all), func(l lockfile.Lease) bool {
@@ -260,9 +260,9 @@ func (h *Holder) send(ctx context.Context, held, proxy string, o *lockfile.Owed)
 	return released, err
 }
 
-// underHandleOf calls fn under the lock of the handle into which the leases were acquired,
-// if that is known. held is the path of the handle that the caller has locked. It is an
-// error if a keeper is giving the leases back.
+// underHandleOf calls fn under the lock of the handle into which the leases were acquired, if
+// this machine knows that handle. held is the path of the handle that the caller has locked. It
+// is an error if a keeper is giving the leases back.
 func (h *Holder) underHandleOf(ctx context.Context, held string, o lockfile.Owed, store string, fn func() error) error {
 	handle, known := h.handleOf(o, store)
 	if !known || handle.Path() == held {
@@ -288,7 +288,7 @@ func (h *Holder) handleOf(o lockfile.Owed, store string) (handle lockfile.Handle
 	return lockfile.Handle{}, false
 }
 
-// sendNow is send without a look at the history.
+// sendNow is send without the look at the history.
 func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, store string) ([]string, error) {
 	client, err := h.dialer.dialFor(ctx, proxy, originOf(*o))
 	if err != nil {
@@ -318,7 +318,7 @@ func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, st
 	return reply.Released, err
 }
 
-// unlist takes leases out of their list. They are given back already, so a failure is only
+// unlist removes leases from their list. They are given back already, so a failure is only
 // reported.
 func (h *Holder) unlist(ctx context.Context, o lockfile.Owed, store string, leases []lockfile.Lease) {
 	if o.SharedList == "" || len(leases) == 0 {

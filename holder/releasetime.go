@@ -6,35 +6,35 @@ import (
 )
 
 const (
-	// ReleaseTimeout bounds a release against a proxy that does not answer. It
-	// is a little less than the ten seconds that are promised.
+	// ReleaseTimeout bounds a release at a proxy that does not answer. It is a little less than
+	// the 10 s that users are promised.
 	ReleaseTimeout = 9500 * time.Millisecond
-	// releaseAfterSignal bounds it once the caller is to end: CI systems send
-	// KILL as early as 5 s after TERM.
+	// releaseAfterSignal bounds a release once the caller must end: CI systems send KILL as
+	// early as 5 s after TERM.
 	releaseAfterSignal = 3 * time.Second
 )
 
 // releaseContext returns a context for clean-up. It ends releaseAfterSignal after ctx, and
-// after ReleaseTimeout at the latest. Within another release context it has no more time
-// than that, so that the parts of one clean-up share their time.
+// after ReleaseTimeout at the latest. A release context within another one ends with the outer
+// one at the latest, so that the parts of one clean-up share their time.
 func releaseContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return boundRelease(ctx, ReleaseTimeout)
 }
 
 // boundRelease is releaseContext with another bound. The cause of its end is always
-// [context.DeadlineExceeded], which is how callers see a proxy that does not answer.
+// [context.DeadlineExceeded]: to callers this is a proxy that does not answer.
 func boundRelease(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	if ctx.Value(releasing{}) != nil {
 		return context.WithTimeout(ctx, most)
 	}
 	if ctx.Err() != nil {
-		most = min(most, releaseAfterSignal) // also for who shares out the time until the deadline
+		most = min(most, releaseAfterSignal) // for callers that share out the time until the deadline
 	}
 	return hurried(context.WithValue(context.WithoutCancel(ctx), releasing{}, ctx), ctx, most, releaseAfterSignal)
 }
 
-// shareOfTime returns a context that has the nth part of the time of a release context,
-// also of the time that is left once the caller has ended.
+// shareOfTime returns a context that has the nth part of the time of a release context, and the
+// nth part of releaseAfterSignal once the caller has ended.
 func shareOfTime(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	deadline, bounded := ctx.Deadline()
 	if n == 1 || !bounded {
@@ -47,7 +47,8 @@ func shareOfTime(ctx context.Context, n int) (context.Context, context.CancelFun
 	return hurried(ctx, caller, time.Until(deadline)/time.Duration(n), releaseAfterSignal/time.Duration(n))
 }
 
-// hurried returns a context that ends after most, or already least after the end of caller.
+// hurried returns a context that ends after most, or least after the end of caller if that is
+// earlier.
 func hurried(ctx, caller context.Context, most, least time.Duration) (context.Context, context.CancelFunc) {
 	bounded, cancel := context.WithTimeout(ctx, most)
 	out, end := context.WithCancelCause(bounded)

@@ -8,10 +8,10 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Renew renews the leases of a handle once, each for ttl from now, or as long as
-// before if that is zero, and returns for how long. r is the handle's record as read.
-// It takes at most [ReleaseTimeout]. It is [errors.ErrUnsupported] with a version-1
-// proxy.
+// Renew renews the leases of a handle once, and returns for how long. A zero ttl renews each
+// for as long as before. r is the handle's record as read. It takes at most [ReleaseTimeout].
+// The error is [proxyclient.ErrLost] if a lease is lost, and [errors.ErrUnsupported] with a
+// version-1 proxy.
 func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ttl time.Duration) (time.Duration, error) {
 	if err := checkAcquired(handle, r, "renew"); err != nil {
 		return 0, err
@@ -24,13 +24,13 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 	}
 	renewal, err := client.Renew(ctx, wireLeases(r.Leases), ttl)
 	if err != nil {
-		return 0, err // it says what was tried, and names what is lost
+		return 0, err // it says what was tried, and names the lost leases
 	}
 	return renewal.TTL, nil
 }
 
-// checkAcquired refuses a handle that holds no lease which was acquired into it; verb is
-// what somebody wants to do to that.
+// checkAcquired refuses a handle that holds no lease which was acquired into it. verb says in
+// the error what the caller wants to do with the lease.
 func checkAcquired(handle lockfile.Handle, r lockfile.Record, verb string) error {
 	switch {
 	case r.State == "":

@@ -6,12 +6,14 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// Report tells the proxy what the account said to the holder of the lease of a record,
-// which may have ended, and returns whether that counts: the proxy counts what it is
-// told first, but for throttled, which beats ok. It takes at most [ReleaseTimeout].
+// Report tells the proxy what the account said to the holder of a record's lease, and returns
+// whether the proxy counts it. The lease may have ended. The proxy counts the first report of a
+// lease, but throttled replaces an earlier ok. r must have a request id, and o a word. Report
+// takes at most [ReleaseTimeout].
 //
 // Errors are [proxyclient.ErrUnknownRequest] if the proxy has forgotten the lease,
-// and [proxyclient.ErrOlder] if it takes no reports.
+// [proxyclient.ErrNoLease] if the request has none, and [proxyclient.ErrOlder] if the proxy
+// takes no reports.
 func (h *Holder) Report(ctx context.Context, r lockfile.Record, o Outcome) (counts bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()

@@ -7,18 +7,17 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Reporter tells the user what a [Holder] does. No method of it may block: a
-// lease is given back in time even if nobody reads what is said.
+// Reporter tells the user what a [Holder] does. Its methods must not block: a lease is given
+// back in time even if nobody reads the messages.
 type Reporter interface {
 	Failf(format string, args ...any)  // what went wrong
-	Notef(format string, args ...any)  // what a user wants to know of a run that goes well
-	Debugf(format string, args ...any) // each step, for somebody who looks for a fault
-	// Waiting begins to tell of a wait, until stop is called.
+	Notef(format string, args ...any)  // news of a run that goes well
+	Debugf(format string, args ...any) // each step, for the search for a fault
+	// Waiting begins to report a wait, until stop is called.
 	Waiting(w *Wait) (stop func())
 }
 
-// Wait is a request in its queue, as far as the proxy has told. It is safe for
-// concurrent use.
+// Wait is a request in its queue, as far as the proxy has told. It is safe for concurrent use.
 type Wait struct {
 	Type  string
 	Begun time.Time
@@ -27,40 +26,40 @@ type Wait struct {
 	queued   leaseapi.Queued
 	at       time.Time
 	trouble  Trouble
-	news     chan struct{} // closed when there is something to tell; see Heard
+	news     chan struct{} // closed when there is something to report; see Heard
 	announce sync.Once     // closes it
 }
 
-// Trouble is why a proxy does not answer, or fails, while a request waits.
+// Trouble is why a proxy fails, or does not answer, while a request waits.
 type Trouble struct {
 	Err   error     // of the last attempt; nil: there is none
 	Since time.Time // of the first attempt that failed
 }
 
-// Queued returns what the proxy last said of the queue, and when; zero values
-// until it has said something.
+// Queued returns what the proxy last said about the queue, and when. Both are zero before it
+// has said something.
 func (w *Wait) Queued() (q leaseapi.Queued, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.queued, w.at
 }
 
-// Trouble returns what has failed since the proxy last said something of the
-// queue.
+// Trouble returns the failure since the proxy last said something about the queue.
 func (w *Wait) Trouble() Trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.trouble
 }
 
-// Heard is closed when the proxy has said something of the queue, or has failed.
+// Heard returns a channel that is closed once the proxy has said something about the queue, or
+// has failed.
 func (w *Wait) Heard() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.newsLocked()
 }
 
-// newsLocked returns the channel, which the zero Wait has not. w.mu is held.
+// newsLocked returns the channel, and makes it for a new Wait. The caller holds w.mu.
 func (w *Wait) newsLocked() chan struct{} {
 	if w.news == nil {
 		w.news = make(chan struct{})
@@ -68,7 +67,7 @@ func (w *Wait) newsLocked() chan struct{} {
 	return w.news
 }
 
-// Tell takes what the proxy says of the queue.
+// Tell notes what the proxy says about the queue, and ends the trouble.
 func (w *Wait) Tell(q leaseapi.Queued) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,8 +75,8 @@ func (w *Wait) Tell(q leaseapi.Queued) {
 	w.hear()
 }
 
-// Fail takes the last failure of a proxy that has given no good answer since that
-// time; a nil error says that it has.
+// Fail notes the last failure of a proxy that has given no good answer since the given time. A
+// nil error ends the trouble: the proxy has given a good answer.
 func (w *Wait) Fail(err error, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,5 +87,5 @@ func (w *Wait) Fail(err error, since time.Time) {
 	}
 }
 
-// hear says that there is something to tell. w.mu is held.
+// hear notes that there is something to report. The caller holds w.mu.
 func (w *Wait) hear() { w.announce.Do(func() { close(w.newsLocked()) }) }

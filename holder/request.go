@@ -9,18 +9,19 @@ import (
 // Request says what to acquire.
 type Request struct {
 	Type  string
-	Count int    // leases, all of them or none; units of a counted pool; zero: not said
-	Items *int   // instead of Count, in a counted pool with a cost; nil: not said
-	Key   string // no two leases of a pool have the same; "" is none
-	Proxy string // "" is that of the options
+	Count int    // number of leases, all or none; in a counted pool, of units; zero: not given
+	Items *int   // instead of Count, in a counted pool with a cost; nil: not given
+	Key   string // no two leases of a pool have the same key; "" is none
+	Proxy string // "": that of the options
 
-	// Handle is where the names are to be written. Private says that nobody
-	// else has been told of it.
+	// Handle is the handle to write the names into. Private says that nobody else has been told
+	// of this handle.
 	Handle  lockfile.Handle
 	Private bool
-	// Replaces tells by its record whether what the handle holds is given back
-	// first, under the same lock: no third process ever sees a handle that
-	// neither holds nor waits. Nil replaces nothing.
+	// Replaces tells, by the record of Handle, whether the request may replace the leases or
+	// the waiting request that Handle has. They are given back under the lock under which the
+	// new request is written, so no other process sees a handle that neither holds nor waits.
+	// If Replaces is nil or returns false, a handle in use is [ErrHeld].
 	Replaces func(lockfile.Record) bool
 	// SharedList is the list of names that outlives the step, for the scope of
 	// a test; "" is none.
@@ -29,42 +30,41 @@ type Request struct {
 	Jitter      time.Duration // upper bound of a random delay before asking
 	WaitTimeout time.Duration // how long to queue, jitter not counted; zero asks once
 	TTL         time.Duration // zero: the pool's own
-	// Coalesce is how the request merges with others of its Key, as of
-	// [leaseapi.CoalesceJoin]; "" is not at all. Variant says what its run does.
+	// Coalesce is how the request merges with others of the same Key, such as
+	// [leaseapi.CoalesceJoin]; "": it does not. Variant says what the run of the request does.
 	Coalesce, Variant string
 	Overcommit        bool // take the lease although the pool is full or paused
 
-	// Shared says that the lease is one that commands of this machine hold
-	// together, and has a handle of its own; nil: it is this process's alone.
+	// Shared asks for a shared lease, which commands of this machine hold together and which
+	// has a handle of its own instead of Handle. Nil: the lease is for this process alone.
 	Shared *Shared
 
-	// Around is the handle of the exec that this process runs under, whose lease the
-	// request may wait for; "" is none.
+	// Around is the path of the handle of the exec that this process runs under; "" is none.
+	// The request may have to wait for the lease of that exec.
 	Around string
 
-	// Outlives says that the lease outlives this process: after a kill the names in the
-	// handle are its user's, and recover keeps them.
+	// Outlives says that the lease outlives this process: after a kill, recover keeps the names
+	// in the handle, which are then its user's.
 	Outlives bool
 
-	owner string // "" is that of the options
-	tried bool   // it was made without a WaitTimeout: see [proxyclient.Request]
+	owner string // "": that of the options
+	tried bool   // the same request was sent before without a WaitTimeout: see [proxyclient.Request]
 }
 
-// Shared says how to share a lease. The first user of a round decides on its uses and age.
+// Shared says how to share a lease. The first user of a round sets its limits of uses and age.
 type Shared struct {
 	Name string // any text but the empty one
-	// MaxUses is after how many uses a round is expired; zero: never. As long as no
-	// other lease is free, Percent of a hundred more may join.
+	// MaxUses is the number of uses after which a round is expired; zero: it never is. While no
+	// other lease is free, more users may join: Percent % of MaxUses.
 	MaxUses, Percent int
-	// MaxAge is after how long a round is expired at the latest; zero: never.
+	// MaxAge is the age at which a round is expired at the latest; zero: it never is.
 	MaxAge time.Duration
-	// Linger is how long the last user leaves the lease for others to join; zero:
-	// it gives the lease back.
+	// Linger is how long the last user leaves the lease for others to join; zero: the last user
+	// gives the lease back at once.
 	Linger time.Duration
-	// AnyTTL says that the TTL of the request is a default: a round of another one
-	// will do.
+	// AnyTTL says that the TTL of the request is a default: a round with another TTL will do.
 	AnyTTL bool
-	// Within are the uses that this process runs under, as [Lease.Uses] of a
-	// leasectl above it.
+	// Within names the uses that this process runs under, as [Lease.Uses] of the leasectl above
+	// it returned them.
 	Within string
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Size is how many units a lease of a counted pool is to hold: Count, or as many as
-// Items cost.
+// Size is how many units a lease of a counted pool shall hold: Count, or the cost of Items.
 type Size struct {
 	Count int
 	Items *int // nil: Count counts
 }
 
-// Resize makes the lease of a handle hold other units, and returns how many it holds
-// then. Less is done in any case; more is tried once ([proxyclient.ErrNoRoom]), and
-// after a failure the lease holds what it held. It takes at most [ReleaseTimeout].
+// Resize changes how many units the lease of a handle holds, and returns the new number. A
+// smaller number is always accepted. A larger one is tried once: the error is
+// [proxyclient.ErrNoRoom] if it does not fit now. After a refusal the lease holds what it held
+// before. Resize takes at most [ReleaseTimeout].
 //
-// It is [ErrInvalid] if the lease is of a listed pool, or the pool never has that
-// many units, and [proxyclient.ErrOlder] with a proxy that knows no units.
+// The error is [ErrInvalid] if the lease is of a listed pool, or the pool never has that many
+// units, and [proxyclient.ErrOlder] if the proxy knows no units.
 func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (units int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()
@@ -54,13 +54,13 @@ func checkResizable(handle lockfile.Handle, r lockfile.Record) error {
 	return nil
 }
 
-// maxResyncs is how often a resize begins anew because the handle was wrong. One is
-// enough: another means that the answer to a resize was lost that found no room.
+// maxResyncs is how often a resize begins anew because the handle was wrong. One is enough,
+// unless the answer to a resize that found no room was lost.
 const maxResyncs = 3
 
-// resize asks the proxy, and writes into tx's record what the lease holds. If that is
-// not what the record says, a resize was killed before it could write it down: the
-// lock of the handle is held, so no other is under way.
+// resize asks the proxy, and sets in tx's record how many units the lease holds. If the record
+// differs from what the proxy says, an earlier resize was killed before it wrote the record: no
+// other resize is under way, since this one holds the lock of the handle.
 func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *lockfile.Tx, to Size) (units int, err error) {
 	lease := tx.Leases[0]
 	for resyncs := 0; ; resyncs++ {

@@ -13,8 +13,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// counted makes the world's proxy one of a counted pool, whose leases have that many
-// units, of which so many are free. It speaks that wire.
+// counted makes the world's proxy one of a counted pool: each lease has so many units, and so
+// many are free. The proxy speaks that version of the wire.
 func (w *world) counted(units, free, wire int) *countedPool {
 	p := &countedPool{units: units, free: free}
 	inner := w.proxy.Config.Handler
@@ -43,7 +43,7 @@ func (w *world) counted(units, free, wire int) *countedPool {
 type countedPool struct {
 	units, free int
 	asked       []leaseapi.ResizeRequest
-	counts      bool // resizes, as older servers do not
+	counts      bool // it counts resizes, as older servers do not
 	resizes     int
 }
 
@@ -72,8 +72,8 @@ func (p *countedPool) resize(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A resize is what the handle says afterwards, also when it failed, and when the
-// handle was wrong before: an earlier one may have been killed before it could write.
+// After a resize the handle says how many units the lease holds, even if the resize failed, and
+// even if the handle was wrong before, as after a kill of an earlier resize.
 func TestResize(t *testing.T) {
 	w := newWorld(t)
 	p := w.counted(512, 100, leaseapi.Wire)
@@ -108,8 +108,8 @@ func TestResize(t *testing.T) {
 	w.wantNothingLeft(l.handle, "lease1")
 }
 
-// A resize says after which it comes, as the answer to the last one said, also to one
-// for which there was no room. A handle that does not know asks once more.
+// A resize says how many came before it, by the answer to the last one, which may have found no
+// room. If the handle does not know that number, the proxy is asked once more.
 func TestResizeSaysAfter(t *testing.T) {
 	w := newWorld(t)
 	p := w.counted(512, 100, leaseapi.Wire)
@@ -122,14 +122,14 @@ func TestResizeSaysAfter(t *testing.T) {
 			t.Errorf("to %d: asked %d times, at last after %d; the handle says %d", to, len(p.asked), *last.After, r.Resizes)
 		}
 	}
-	p.resizes = 7 // of a resize that was killed before it could write
+	p.resizes = 7 // as after resizes that were killed before they could write
 	units, err := w.Resize(within(t), l.handle, Size{Count: 300})
 	if r := w.record(l.handle); err != nil || units != 300 || r.Units != 300 || r.Resizes != 8 || len(p.asked) != 6 {
 		t.Errorf("%d units, %v; asked %d times, the handle says %+v", units, err, len(p.asked), r)
 	}
 }
 
-// Nothing is asked of a proxy that knows no units, nor for handles that have none.
+// A proxy that knows no units is not asked for a resize, nor is it for handles without units.
 func TestResizeRefused(t *testing.T) {
 	w := newWorld(t)
 	p := w.counted(0, 100, 2)
@@ -149,8 +149,8 @@ func TestResizeRefused(t *testing.T) {
 	}
 }
 
-// What a command used goes with the release of its lease, whoever sends it, and with
-// no other.
+// The peak of a command goes with the release of its lease, even if a reacquire sends it, and
+// with no other release.
 func TestPeakGoesWithRelease(t *testing.T) {
 	w := newWorld(t)
 	w.counted(512, 0, leaseapi.Wire)
@@ -171,8 +171,8 @@ func TestPeakGoesWithRelease(t *testing.T) {
 	}
 }
 
-// A request that waits for its own owner's key says so; nobody else's is taken for
-// that.
+// A request that waits for a key of its own owner says so. Another owner's key is not taken for
+// it.
 func TestHeldByYourself(t *testing.T) {
 	l := &Lease{record: lockfile.Record{Owner: "job-1"}}
 	for reason, want := range map[string]string{

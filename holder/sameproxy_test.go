@@ -2,8 +2,8 @@ package holder
 
 import "testing"
 
-// Lists of URLs that have a server in common are one proxy, however they are typed:
-// all servers of a list have one store.
+// Lists of URLs that have a server in common are one proxy, however they are typed, since all
+// servers of a list have one store.
 func TestSameProxy(t *testing.T) {
 	name := func(s string) string {
 		a, err := parseAddress(s, "/state")

@@ -17,7 +17,7 @@ import (
 const settleTime = 500 * time.Millisecond
 
 // settleDead settles the journal entries of dead processes at the proxy that is about to be
-// asked. It never fails: it leaves the entries that it cannot settle to the next run, or to
+// asked. It never fails: it leaves entries that it cannot settle to the next run, or to
 // recover.
 func (h *Holder) settleDead(ctx context.Context, proxy string) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
@@ -37,7 +37,7 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 		case err != nil:
 			h.report.Debugf("journal: %s: %v", describeIntent(in), err)
 			if !isUnread(err) {
-				cancel() // the others would fail likewise
+				cancel() // the other entries would fail for the same reason
 			}
 			return false
 		case done.unconfirmed:
@@ -56,7 +56,7 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 // settling settles intents of dead processes.
 type settling struct {
 	h *Holder
-	// proxyOf returns the proxy to ask about an entry of a recorded one; "" leaves the
+	// proxyOf returns the proxy to ask about an entry, given the recorded one; "" leaves the
 	// entry for another time.
 	proxyOf func(recorded string) string
 }
@@ -65,20 +65,20 @@ type settling struct {
 type settlement struct {
 	released    []string
 	kept        []string // the handle has these names: they are its user's
-	unconfirmed bool     // it is not known what is held, or a release might end another's lease
-	orphaned    bool     // nobody is left to release kept
+	unconfirmed bool     // it is not known which leases are held, or a release might end another's lease
+	orphaned    bool     // no process is left to release kept
 }
 
 var (
 	errOtherProxy = errors.New("it is owed to another proxy")
-	// errUncertain: the name may be somebody else's lease now, which a version-1 proxy
-	// would release.
+	// errUncertain: a version-1 proxy would release the name, which may be somebody else's
+	// lease now.
 	errUncertain = errors.New("it may have been released before")
 )
 
-// settleIntent settles one intent, whose lock the caller holds. If the handle has the
-// request, its record decides, under its lock. If it does not, the request has been given
-// up or never got there, and is withdrawn.
+// settleIntent settles one intent, whose lock the caller holds. If the handle has the request,
+// its record decides, under its lock. Otherwise the request was given up or never written into
+// the handle, and is withdrawn.
 func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done settlement, err error) {
 	if len(in.Unconfirmed) > 0 {
 		return settlement{unconfirmed: true}, nil // until it is forgotten
@@ -86,10 +86,10 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 	if in.Kind == lockfile.KindKeep {
 		return s.settleKeeper(in), nil
 	}
-	named := false // the handle names the leases of the request, which are settled by that
+	named := false // the handle names the leases of the request, so settleHandle settles them
 	if handle, err := lockfile.OpenHandle(in.Handle); err == nil {
 		done, named, err = s.settleHandle(ctx, handle, in)
-		// A dead exec does not need its handle, so one that cannot be read counts as none.
+		// A dead exec does not need its handle: one that cannot be read counts as missing.
 		unread := isUnread(err) && !errors.Is(err, lockfile.ErrNewer)
 		if err != nil && !(unread && in.Kind == lockfile.KindExec) {
 			return done, err
@@ -119,7 +119,7 @@ func (s *settling) settleKeeper(in lockfile.Intent) settlement {
 	}
 	r, err := handle.Read()
 	if err != nil || r.State != lockfile.StateHeld || r.RequestID != in.Request || s.h.keepers.wake(in.Request) {
-		return settlement{} // it has been given back since, or has another keeper
+		return settlement{} // the lease was given back, or has another keeper
 	}
 	return settlement{kept: r.Names(), unconfirmed: true, orphaned: true}
 }
@@ -149,8 +149,8 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 	return done, named, err
 }
 
-// releaseCertain is [Holder.releaseHandle], but releases no bare name that may have been
-// released before: that is unconfirmed, and no error.
+// releaseCertain is [Holder.releaseHandle], but does not release a bare name that may have been
+// released before. Such a name makes the settlement unconfirmed, which is no error.
 func (s *settling) releaseCertain(ctx context.Context, tx *lockfile.Tx, all bool) (done settlement, err error) {
 	done.released, err = s.h.releaseHandle(ctx, tx, all, s.decide)
 	if errors.Is(err, errUncertain) || errors.Is(err, proxyclient.ErrUnconfirmed) {
@@ -159,7 +159,8 @@ func (s *settling) releaseCertain(ctx context.Context, tx *lockfile.Tx, all bool
 	return done, err
 }
 
-// decide is a [decision].
+// decide is the [decision] of a settling: it refuses other proxies than proxyOf allows, and
+// releases that might end somebody else's lease.
 func (s *settling) decide(ctx context.Context, o lockfile.Owed) (proxy string, err error) {
 	if proxy = s.proxyOf(o.Proxy); proxy == "" {
 		return "", fmt.Errorf("release %s: %w", describeOwed(o), errOtherProxy)
@@ -171,7 +172,7 @@ func (s *settling) decide(ctx context.Context, o lockfile.Owed) (proxy string, e
 	return proxy, err
 }
 
-// withdraw releases the lease of a request, or ends its wait, by the request's id.
+// withdraw releases the leases of a request, or ends its wait, by the request's id.
 func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) ([]string, error) {
 	proxy := s.proxyOf(in.Proxy)
 	if proxy == "" {
@@ -211,7 +212,7 @@ func (d settlement) text(in lockfile.Intent) string {
 	return fmt.Sprintf("withdrawn, nothing was held: %s", who)
 }
 
-// describeIntent names the operation of an intent's process, and how it ended.
+// describeIntent names an intent's operation and process, and says how the process ended.
 func describeIntent(in lockfile.Intent) string {
 	what := map[lockfile.Kind]string{
 		lockfile.KindAcquire: "acquire",

@@ -9,11 +9,11 @@ import (
 )
 
 // A shared lease is one that commands of this machine hold together. Its record
-// (lockfile.Shared) has the rounds, each the time of one lease, and the uses, each
-// one command's part. A newcomer decides what to do under the record's lock, and
-// does it without that lock: it joins a round that is held, begins a round of its
-// own, or waits until another user has done its step. A newcomer that waits holds nothing
-// and stands in no record: it decides anew each time it looks.
+// (lockfile.Shared) has the rounds, each the time of one lease, and the uses, each one
+// command's part. A newcomer decides under the record's lock what to do: it joins a round that
+// is held, begins a round of its own, or waits until another user has done its step. It acts
+// without the lock. A newcomer that waits holds nothing and stands in no record: it decides
+// anew each time it looks.
 
 // acquireShared joins a round of a shared lease, or begins one.
 func (h *Holder) acquireShared(ctx context.Context, r Request) (*Lease, error) {
@@ -67,16 +67,16 @@ func (s *sharedAcquire) choose(ctx context.Context) (c choice, err error) {
 }
 
 const (
-	// A newcomer looks again at the record after a tenth of the time that it has waited,
-	// within these bounds.
+	// A newcomer looks at the record again after a tenth of the time that it has waited, within
+	// these bounds.
 	sharedLook, sharedLookMax = 2 * time.Millisecond, 250 * time.Millisecond
-	// sharedPatience is how long a newcomer waits at least for another user's step: a
-	// round trip to the proxy, which does not count as a wait for the lease.
+	// sharedPatience is how long a newcomer waits at least for another user's step. The step
+	// takes a round trip to the proxy, which does not count as a wait for the lease.
 	sharedPatience = time.Second
 )
 
-// await waits until another user has done its step, or died over it, and chooses
-// anew. While the record shows that nothing has changed, its lock is left alone.
+// await waits until another user has done its step, or has died before that, and chooses anew.
+// It does not take the lock of the record while the record is unchanged.
 func (s *sharedAcquire) await(ctx context.Context, c choice) (choice, error) {
 	defer s.h.report.Waiting(&Wait{Type: s.request.Type, Begun: time.Now()})()
 	for c.do == awaitRound {
@@ -95,7 +95,7 @@ func (s *sharedAcquire) await(ctx context.Context, c choice) (choice, error) {
 	return c, nil
 }
 
-// pause waits before the next look, unless the wait timeout is over.
+// pause waits before the next look. It is an error if the wait timeout is over.
 func (s *sharedAcquire) pause(ctx context.Context) error {
 	waited := proxyclient.Now().Sub(s.begun)
 	if waited > max(sharedPatience, s.request.WaitTimeout) {
@@ -104,7 +104,8 @@ func (s *sharedAcquire) pause(ctx context.Context) error {
 	return proxyclient.Sleep(ctx, min(sharedLookMax, max(sharedLook, waited/10)))
 }
 
-// settle gives back the lease of a round of dead users, which is in the way.
+// settle gives back the lease of a round of dead users, which this acquire cannot join. If that
+// fails, it waits before the next try.
 func (s *sharedAcquire) settle(ctx context.Context, id string) error {
 	err := s.h.settleRound(ctx, s.file, id)
 	if err == nil {

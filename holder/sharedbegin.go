@@ -17,10 +17,10 @@ type sharedAcquire struct {
 	sharedLease
 	request Request
 	begun   proxyclient.Instant
-	missed  bool // this one has waited for another user's step
+	missed  bool // it has waited for another user's step
 }
 
-// reserve writes the use that was chosen into the record.
+// reserve writes the use of a choice into the record.
 func (s *sharedAcquire) reserve(ctx context.Context, tx *lockfile.SharedTx, c choice) (choice, error) {
 	if c.do == beginRound {
 		tx.Name, tx.Boot, tx.Space = s.shown, s.boot, s.space
@@ -48,12 +48,12 @@ func (s *sharedAcquire) newRound() lockfile.Round {
 	return r
 }
 
-// missedAfter is how long a newcomer waits for another user's acquire until, in its own
-// turn, it first asks the proxy once without waiting. Otherwise, behind a silent proxy,
-// the newcomers would fail one after the other, each after its whole time.
+// missedAfter is how long a newcomer waits for another user's acquire before it first asks the
+// proxy without waiting, when its own turn comes. Otherwise the newcomers to a silent proxy
+// would fail one after the other, each after its whole time.
 const missedAfter = 15 * time.Second
 
-// joined returns the lease of a use that was reserved in a round that is held.
+// joined returns the lease of a use that was reserved in a held round.
 func (s *sharedAcquire) joined(c choice) *Lease {
 	failpoint("round-joined")
 	s.h.report.Notef("joined %s", describeUse(s.shown, c.round, c.use.N))
@@ -66,8 +66,8 @@ func (s *sharedAcquire) leaseOf(c choice) *Lease {
 	return roundLease(s.h, c.round, &sharedUse{sharedLease: s.sharedLease, use: c.use, round: c.round})
 }
 
-// begin takes the lease of a round that this process has written into the record. It joins
-// the round that the choice is behind instead if no lease is free at once.
+// begin takes the lease of a round that this process has written into the record. If the choice
+// is behind an expired round, and no lease is free at once, it joins that round instead.
 func (s *sharedAcquire) begin(ctx context.Context, c choice) (*Lease, error) {
 	failpoint("round-begun")
 	s.h.settleRounds(ctx, c.round.Proxy)
@@ -96,11 +96,10 @@ func (s *sharedAcquire) begin(ctx context.Context, c choice) (*Lease, error) {
 	return s.acquired(ctx, c, l, err)
 }
 
-// acquired makes the lease that was acquired that of the round, or ends the round if err
-// is why there is none.
+// acquired makes l the lease of the round. If the acquire failed with err, it ends the round.
 func (s *sharedAcquire) acquired(ctx context.Context, c choice, l *Lease, err error) (*Lease, error) {
 	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
-		exhausted.Wait = s.request.WaitTimeout // a part of it was spent on others
+		exhausted.Wait = s.request.WaitTimeout // the wait for other users is a part of it
 	}
 	if err != nil {
 		return nil, s.abandon(ctx, c, err)
@@ -110,7 +109,7 @@ func (s *sharedAcquire) acquired(ctx context.Context, c choice, l *Lease, err er
 		return nil, s.abandon(ctx, c, l.rollback(ctx, err))
 	}
 	failpoint("round-held")
-	s.h.journal.settle(l.record.RequestID) // from here on the record says whose it is
+	s.h.journal.settle(l.record.RequestID) // from here on the record has the lease
 	return s.leaseOf(c), nil
 }
 
@@ -141,15 +140,16 @@ func (s *sharedAcquire) recordRound(ctx context.Context, c *choice, l *Lease) er
 	})
 }
 
-// abandon ends a round that got no lease because of err, which it returns.
+// abandon ends a round that got no lease because of err. It returns err, joined with errors of
+// its own.
 func (s *sharedAcquire) abandon(ctx context.Context, c choice, err error) error {
 	return errors.Join(err, s.note(ctx, func(tx *lockfile.SharedTx) error {
 		return errors.Join(tx.End(c.use), tx.Remove(c.round.ID))
 	}))
 }
 
-// joinBehind joins the expired round that a newcomer is behind, since no other lease is
-// free. Nil: that round is closed, so the newcomer's own round stands, and queues.
+// joinBehind joins the expired round that a newcomer is behind, since no other lease is free. A
+// nil Lease: that round takes no more users, so the newcomer's own round stays, and queues.
 func (s *sharedAcquire) joinBehind(ctx context.Context, c choice) (*Lease, error) {
 	failpoint("round-none-free")
 	var joined *choice
@@ -172,8 +172,8 @@ func (s *sharedAcquire) joinBehind(ctx context.Context, c choice) (*Lease, error
 	return s.joined(*joined), nil
 }
 
-// revive joins a round without live users, whose last user left it to linger or was killed,
-// and renews it first. Nil: its lease has ended.
+// revive joins a round without live users, whose last user left it to linger or was killed. It
+// renews the lease first. A nil Lease without an error: the lease has ended.
 func (s *sharedAcquire) revive(ctx context.Context, c choice) (*Lease, error) {
 	failpoint("round-revived")
 	renewing, cancel := context.WithTimeout(ctx, ReleaseTimeout)
@@ -207,7 +207,7 @@ func (s *sharedAcquire) revive(ctx context.Context, c choice) (*Lease, error) {
 	return s.joined(c), nil
 }
 
-// noticeVersionOne tells the user that no lease of a version-1 proxy lingers.
+// noticeVersionOne tells the user that leases of a version-1 proxy do not linger.
 func (s *sharedAcquire) noticeVersionOne(r lockfile.Round) {
 	if s.asked.Linger > 0 && !renews(r) {
 		s.h.report.Notef("--linger: the proxy speaks version 1, whose leases do not end by themselves: the last user gives the lease back at once")

@@ -11,7 +11,7 @@ import (
 type choice struct {
 	do     todo
 	round  lockfile.Round // as it was when the choice was made
-	use    *lockfile.Use  // that was reserved for it; nil: none was
+	use    *lockfile.Use  // reserved for it; nil: none
 	behind string         // id of the expired round to join if no lease is free at once; "" is none
 }
 
@@ -22,10 +22,10 @@ const (
 	reviveRound             // it is held, but no user lives: renew first
 	beginRound              // a new one
 	awaitRound              // one of its users is about to do something
-	settleRound             // its users are dead, and left something to do
+	settleRound             // its users are dead, and its lease must be given back
 )
 
-// chooseIn decides by the record what a newcomer does. It changes nothing, except that it
+// chooseIn decides, by the record, what a newcomer does. It changes nothing, except that it
 // forgets dead users.
 func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 	var newest *lockfile.Round
@@ -63,7 +63,8 @@ func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 	return choice{do: reviveRound, round: *newest}, nil
 }
 
-// conflict returns an error that names what a newcomer wants and a round has otherwise.
+// conflict returns an error that names a setting that a newcomer wants and the round has
+// otherwise; nil if there is none.
 func (l sharedLease) conflict(r lockfile.Round) error {
 	const how = "shared lease %q: its round %s, and this command wants %s: take another NAME, or the same value"
 	switch w := l.wanted; {
@@ -85,7 +86,7 @@ func describeCount(r lockfile.Round) string {
 	return fmt.Sprintf("--count %d", max(1, r.Count))
 }
 
-// describeToken names the token of a round without telling it.
+// describeToken names the token of a round without revealing it.
 func describeToken(r lockfile.Round) string {
 	if r.Token == "" {
 		return "no token"

@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// sharedWatch is how often a user looks for a renewal that is overdue, for a
-// lost lease, and for renewals to take over: a read of some ten microseconds.
+// sharedWatch is how often a user looks for an overdue renewal, for a lost lease, and for
+// renewals to take over. A look is a read of some ten microseconds.
 const sharedWatch = time.Second
 
 // keep implements [part]. See [Lease.Keep].
@@ -23,20 +23,20 @@ func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Conte
 	})
 }
 
-// roundKeeper watches over a round for one user, and renews it when it is that user's turn.
+// roundKeeper watches a round for one user, and renews it when it is that user's turn.
 type roundKeeper struct {
 	*sharedUse
 	seen   lockfile.Round // as last read
 	margin time.Duration
 	lose   func(error)
 
-	unlock  func() error  // of the renewals; nil: another user makes them
-	confirm time.Duration // when to renew at the latest, since they were taken over; zero: that is done
+	unlock  func() error  // gives up the renewals; nil: another user makes them
+	confirm time.Duration // latest time of the first renewal after a takeover; zero: it was made
 	jitter  time.Duration // so that not all users notice an overdue renewal at once
 	lastErr error         // of the last renewal
 }
 
-// run keeps the round until ctx ends or the proxy says that the lease is lost.
+// run keeps the round until ctx ends, or the lease is lost for good.
 func (k *roundKeeper) run(ctx context.Context, after time.Duration) {
 	if !renews(k.seen) {
 		return // its leases last until they are released
@@ -90,7 +90,7 @@ func (k *roundKeeper) look(ctx context.Context) (done bool) {
 	return false
 }
 
-// takeOver takes the renewals if the user that made them has ended.
+// takeOver takes over the renewals if the user that made them has ended.
 func (k *roundKeeper) takeOver() {
 	if k.unlock != nil {
 		return
@@ -100,8 +100,9 @@ func (k *roundKeeper) takeOver() {
 	}
 }
 
-// due is when this user renews: in its turn, or if half of the time has gone by
-// without a renewal of those whose turn it is, and in any case before the limit.
+// due returns when this user renews. The user that has the renewals renews in its turn. The
+// others renew when half of the time has gone by without a renewal, and in any case before the
+// limit.
 func (k *roundKeeper) due() time.Duration {
 	turn := k.seen.RenewedAt + k.seen.RenewEvery
 	switch {
@@ -114,12 +115,12 @@ func (k *roundKeeper) due() time.Duration {
 	return turn
 }
 
-// limit is when the lease counts as lost.
+// limit returns when the lease counts as lost.
 func (k *roundKeeper) limit() time.Duration {
 	return k.seen.Deadline - min(k.margin, (k.seen.Deadline-k.seen.RenewedAt)/2)
 }
 
-// next is how long to wait before the next look.
+// next returns how long to wait before the next look.
 func (k *roundKeeper) next() time.Duration {
 	pause := min(sharedWatch, k.seen.Granted/10, k.due()-k.now())
 	if before := k.limit() - k.now(); before > 0 {
@@ -132,7 +133,7 @@ func (k *roundKeeper) next() time.Duration {
 	return max(pause, least)
 }
 
-// renewLate renews the round for all its users. It goes on when the command has ended, since
+// renewLate renews the round for all its users. It goes on even if the command has ended, since
 // the next command may be too short to renew, too.
 func (k *roundKeeper) renewLate(ctx context.Context) error {
 	ctx, cancel := boundRelease(ctx, max(sharedConfirm, min(ReleaseTimeout, k.limit()-k.now())))

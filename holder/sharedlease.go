@@ -26,12 +26,12 @@ type sharedLease struct {
 	file   lockfile.Shared
 	boot   string         // id of the boot that the times of the record count from
 	space  string         // the namespaces in which commands share
-	shown  string         // NAME, as it may be printed
-	asked  Shared         // how this command wants to share
-	wanted lockfile.Round // a round that the command would begin
+	shown  string         // NAME, made printable
+	asked  Shared         // how this command asks to share
+	wanted lockfile.Round // the round that this command would begin
 }
 
-// sharedDir is where the records of shared leases stand.
+// sharedDir is the directory of the records of shared leases.
 func (h *Holder) sharedDir() string { return filepath.Join(h.stateDir, "shared") }
 
 // sharedLease returns the shared lease that a request is for.
@@ -57,8 +57,8 @@ func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error
 	return l, nil
 }
 
-// sharedOwner returns the owner of a shared lease: no job, but this machine and the NAME. The
-// key tells it from the same NAME elsewhere.
+// sharedOwner returns the owner of a shared lease. It names this machine and the NAME, but no
+// job. The key tells the NAME from the same NAME elsewhere.
 func sharedOwner(shown, key string) string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -67,7 +67,7 @@ func sharedOwner(shown, key string) string {
 	return leaseapi.Clip(fmt.Sprintf("%s shared %s %s", leaseapi.Clip(host, leaseapi.MaxName), key[:8], shown), leaseapi.MaxOwner)
 }
 
-// digest is a file name for any words: 128 bits of their hash.
+// digest returns a file name for any words: 128 bits of their hash.
 func digest(words ...string) string {
 	hash := sha256.New()
 	for _, w := range words {
@@ -79,7 +79,7 @@ func digest(words ...string) string {
 // key names the shared lease in the environment of its users.
 func (l sharedLease) key() string { return filepath.Base(string(l.file)) }
 
-// now is the time that records count in.
+// now returns the time since boot, in which the record counts.
 func (l sharedLease) now() time.Duration { return proxyclient.Now().SinceBoot() }
 
 // note changes the record after a step, even if the step has used up the time of ctx.
@@ -97,8 +97,8 @@ func (l sharedLease) makeDir() error {
 	return lockfile.MakeDir(l.h.sharedDir())
 }
 
-// toSettle tells whether a round is to be settled: the user that takes its lease or gives it
-// back is dead, or the lease is over and no user lives.
+// toSettle tells whether a round must be settled: the user that takes its lease or gives it
+// back is dead; or no user lives, and the lease is over or the record is of another boot.
 func (l sharedLease) toSettle(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 	if r.State == lockfile.RoundAcquiring || r.State == lockfile.RoundReleasing {
 		return !l.file.Alive(r.ID, r.By)
@@ -106,12 +106,12 @@ func (l sharedLease) toSettle(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 	return (l.leaseEnded(r) || tx.Boot != l.boot) && !tx.Live(r, 0)
 }
 
-// leaseEnded tells whether the lease of a round has ended, or may have, also by
-// somebody who gave it back through its handle.
+// leaseEnded tells whether the lease of a round has ended, or may have: it is lost, its
+// deadline is over, or somebody gave it back through its handle.
 func (l sharedLease) leaseEnded(r *lockfile.Round) bool { return r.Over(l.now()) || givenBack(r) }
 
-// givenBack tells whether somebody else gave the lease of a round back through its
-// handle: that is gone, or a reacquire has put another lease there.
+// givenBack tells whether somebody else gave the lease of a round back through its handle: the
+// handle is gone, or a reacquire has put another lease into it.
 func givenBack(r *lockfile.Round) bool {
 	if r.State != lockfile.RoundHeld {
 		return false
@@ -124,12 +124,12 @@ func givenBack(r *lockfile.Round) bool {
 	return errors.Is(err, fs.ErrNotExist) || now.RequestID != "" && now.RequestID != r.RequestID
 }
 
-// errGivenBack is why a shared lease is lost that somebody gave back through its
+// errGivenBack: the users have lost a shared lease, since somebody gave it back through its
 // handle.
 var errGivenBack = fmt.Errorf("%w: given back through its handle", proxyclient.ErrLost)
 
-// roundLoss returns why the lease of a round is lost to its users, but for the end of its
-// deadline; nil if it is not.
+// roundLoss returns why the users of a round have lost its lease; nil if they have not. It does
+// not look at the deadline.
 func roundLoss(r *lockfile.Round) error {
 	switch {
 	case r.Lost != "":
@@ -154,7 +154,8 @@ func describeUse(shown string, r lockfile.Round, n int) string {
 	return fmt.Sprintf("shared lease %s %q: use %d%s", strings.Join(r.Names(), ", "), shown, n, of)
 }
 
-// stillHeld tells whether nobody has begun to give back what the handle of a round holds.
+// stillHeld tells whether the handle of a round holds a lease or waits for one, which nobody
+// has begun to give back.
 func stillHeld(round lockfile.Round) bool {
 	handle, err := OpenHandle(round.Handle)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// nested returns the part of a command that runs under a user of the same shared
-// lease: it belongs to that use. Nil: there is no such user.
+// nested returns the lease of a command that runs under a user of the same shared lease: the
+// command belongs to that use. Nil: there is no such user.
 func (l sharedLease) nested() (*Lease, error) {
 	for use := range strings.SplitSeq(l.asked.Within, ",") {
 		words := strings.Split(use, "/")
@@ -25,7 +25,7 @@ func (l sharedLease) nested() (*Lease, error) {
 		number, _ := strconv.Atoi(words[2])
 		r := record.Round(words[1])
 		if r == nil || l.leaseEnded(r) || !l.file.Alive(r.ID, number) {
-			continue // it has ended, and left this process behind
+			continue // the use has ended, and this process lives on
 		}
 		if err := l.conflict(*r); err != nil {
 			return nil, err
@@ -36,8 +36,8 @@ func (l sharedLease) nested() (*Lease, error) {
 	return nil, nil
 }
 
-// nestedUse is the part of a command within another's use: it only hears of a lost
-// lease. It is a [part].
+// nestedUse is the [part] of a command within another command's use: it only notices a lost
+// lease.
 type nestedUse struct {
 	sharedLease
 	round string

@@ -9,8 +9,8 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// settleRounds gives back the leases at a proxy of all rounds of dead users, within
-// settleTime. It never fails: it leaves the others to the next round, or to recover.
+// settleRounds gives back the leases at a proxy of all rounds of dead users, within settleTime.
+// It never fails: rounds that it cannot settle are left to the next round, or to recover.
 func (h *Holder) settleRounds(ctx context.Context, proxy string) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -47,12 +47,12 @@ func (h *Holder) deadRounds(file lockfile.Shared) (name string, dead []lockfile.
 	return record.Name, dead
 }
 
-// sharedOf is the shared lease of a record that was found.
+// sharedOf returns the shared lease of a record that was found.
 func (h *Holder) sharedOf(file lockfile.Shared) sharedLease {
 	return sharedLease{h: h, file: file, boot: bootID(), space: processSpace()}
 }
 
-// deserted tells whether no user of a round lives, and it does not linger either.
+// deserted tells whether a round has no live user, and does not linger.
 func (l sharedLease) deserted(record lockfile.SharedRecord, r lockfile.Round) bool {
 	if r.Lingers && record.Boot == l.boot && !l.leaseEnded(&r) {
 		return false
@@ -79,7 +79,7 @@ func (h *Holder) settleRound(ctx context.Context, file lockfile.Shared, id strin
 	return err
 }
 
-// releaseRound is settleRound, and tells the user nothing. It returns the names that were
+// releaseRound is settleRound without messages to the user. It returns the names that were
 // released, and whether the last user had left the round to linger.
 func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id string) (released []string, lingered bool, err error) {
 	ctx, cancel := releaseContext(ctx)
@@ -87,7 +87,8 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 	var round *lockfile.Round
 	err = file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if r := tx.Round(id); r != nil && !tx.Live(r, 0) {
-			// From here on nobody joins it. After a kill the next one settles it again.
+			// From here on nobody joins the round. After a kill here the next command settles
+			// it again.
 			r.State, r.By, lingered = lockfile.RoundReleasing, 0, r.Lingers
 			h.endings.mergePeak(r)
 			round = new(*r)

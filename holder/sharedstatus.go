@@ -14,14 +14,15 @@ type SharedRound struct {
 	Round string              `json:"round"` // id
 	State lockfile.RoundState `json:"state"`
 	Names []string            `json:"names"` // of its leases; none while it is being acquired
-	Uses  int                 `json:"uses"`  // that were reserved so far
+	Uses  int                 `json:"uses"`  // reserved so far
 	Bound int                 `json:"bound,omitempty"`
-	Users int                 `json:"users"`          // commands that live
-	Since time.Time           `json:"since,omitzero"` // when the lease was got
+	Users int                 `json:"users"`          // that live
+	Since time.Time           `json:"since,omitzero"` // when the lease was acquired
 }
 
-// SharedRounds returns the rounds of all shared leases in the state directory that
-// are of this boot and PID namespace. It takes no lock.
+// SharedRounds returns the rounds of all shared leases in the state directory that are of this
+// boot, PID namespace and time namespace. It takes no lock. With an error it returns the rounds
+// that it read before.
 func (h *Holder) SharedRounds() (rounds []SharedRound, err error) {
 	files, err := lockfile.SharedIn(h.sharedDir())
 	if err != nil {

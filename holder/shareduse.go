@@ -20,12 +20,12 @@ type sharedUse struct {
 	ended bool
 }
 
-// roundLease is the lease of a round, for one who has a part in it.
+// roundLease returns the lease of a round, with p as the part of the caller.
 func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
-	handle, _ := lockfile.OpenHandle(r.Handle) // that was opened when the round began
+	handle, _ := lockfile.OpenHandle(r.Handle) // no error: it was opened when the round began
 	leases := wireLeases(r.Leases)
 	units := r.Units
-	if units > 0 { // a resize notes in the handle what they are now
+	if units > 0 { // a resize writes the new number into the handle
 		if now, err := handle.Read(); err == nil && now.RequestID == r.RequestID && now.Units > 0 {
 			units = now.Units
 		}
@@ -52,12 +52,12 @@ func (u *sharedUse) uses() string {
 	return u.asked.Within + "," + own
 }
 
-// sharedConfirm is when the first renewal is due, which confirms the grant. It is also when
-// a user that has taken over the renewals makes its first: the user before it may have been
-// in the middle of one.
+// sharedConfirm is when the first renewal is due, which confirms the grant. A user that takes
+// over the renewals makes its first after this time at the latest: the user before it may have
+// ended in the middle of one.
 const sharedConfirm = time.Second
 
-// renew renews a round once, for ttl, and writes down what came of it.
+// renew renews a round once, for ttl, and writes the result into the record.
 func (l sharedLease) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
 	failpoint("round-renewal-unsent")
 	client, err := l.h.dialer.dial(ctx, l.h.dialer.proxyOf(r.Proxy))
@@ -89,8 +89,8 @@ func (l sharedLease) renew(ctx context.Context, r lockfile.Round, ttl time.Durat
 	return werr
 }
 
-// release implements [part]: it ends the use. The last user gives the lease back, or
-// leaves it to linger.
+// release implements [part]: it ends the use. The last user gives the lease back, or leaves it
+// to linger.
 func (u *sharedUse) release(ctx context.Context) (released []string, err error) {
 	if u.ended {
 		return nil, nil
@@ -126,12 +126,12 @@ func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released 
 	case err != nil: // something else is at its path
 		return h.giveBackWithoutHandle(ctx, l.record)
 	}
-	notBare := func(r lockfile.Record) bool { return !bareHandle(r) } // else any text may be there
+	notBare := func(r lockfile.Record) bool { return !bareHandle(r) } // a bare handle may be any text
 	return h.giveBackOwn(ctx, handle, notBare, l.record)
 }
 
 // endUse ends the use, unless it is the last one. The last use stands until the round's end:
-// the record says what this user is about to do, and the round is returned.
+// endUse writes into the record what this user is about to do, and returns the round.
 func (u *sharedUse) endUse(ctx context.Context) (round *lockfile.Round, err error) {
 	err = u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		u.ended = true
@@ -144,7 +144,7 @@ func (u *sharedUse) endUse(ctx context.Context) (round *lockfile.Round, err erro
 		}
 		r.By, r.State = u.use.N, lockfile.RoundReleasing
 		if u.asked.Linger > 0 && renews(*r) && !u.leaseEnded(r) && !r.Expired(u.now()) {
-			// The lease lasts until then even if the renewal fails.
+			// The lease lasts until this deadline even if the renewal fails.
 			r.State, r.Deadline = lockfile.RoundRenewing, min(r.Deadline, u.now()+u.asked.Linger)
 		}
 		round = new(*r)
@@ -172,15 +172,15 @@ func (u *sharedUse) leaveLingering(ctx context.Context, round lockfile.Round) er
 	}))
 }
 
-// removeRound ends the use, and removes the round, unless its release has failed and its
-// handle still holds the lease.
+// removeRound ends the use, and removes the round, unless the release failed and the handle of
+// the round still holds the lease.
 func (u *sharedUse) removeRound(ctx context.Context, round lockfile.Round, failed error) error {
 	return u.note(ctx, func(tx *lockfile.SharedTx) error {
 		if err := tx.End(u.use); err != nil {
 			return err
 		}
 		if failed != nil && stillHeld(round) {
-			return nil // for the next user, or recover
+			return nil // the next user or recover settles it
 		}
 		return tx.Remove(u.use.Round)
 	})

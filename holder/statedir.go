@@ -21,7 +21,8 @@ func stateDirError(err error) error {
 	return fmt.Errorf("state directory: %w (LEASECTL_STATE_DIR names another)", err)
 }
 
-// checkStateDir is makeStateDir if the directory is there. If not, there is no state.
+// checkStateDir is makeStateDir if the directory exists. If not, there is no state, which is no
+// error.
 func checkStateDir(dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil

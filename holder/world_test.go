@@ -18,8 +18,8 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// proxy is a lease proxy of ours that a test can make fail. It grants whatever it
-// is asked, and remembers what it was told.
+// proxy is a lease proxy of ours that a test can make fail. It grants every request, and
+// remembers the calls.
 type proxy struct {
 	*httptest.Server
 	grantTTL   time.Duration
@@ -72,7 +72,7 @@ func (p *proxy) release(w http.ResponseWriter, r *http.Request) {
 	if onRelease != nil && onRelease(w, r) {
 		return
 	}
-	released := append([]string{}, request.Names...) // not null: it is ours
+	released := append([]string{}, request.Names...) // not null, by which clients know our server
 	for _, l := range request.Leases {
 		released = append(released, l.Name)
 	}
@@ -95,7 +95,7 @@ func reply(w http.ResponseWriter, status int, v any) {
 	json.NewEncoder(w).Encode(v)
 }
 
-// lost answers a renewal of lease1: it is lost.
+// lost answers a renewal: lease1 is lost.
 func lost(w http.ResponseWriter, _ *http.Request) bool {
 	return lostBecause(w, leaseapi.ReasonReleased)
 }
@@ -125,7 +125,7 @@ func fails(w http.ResponseWriter, _ *http.Request) bool {
 	return true
 }
 
-// mend ends what onRelease does. A release that nobody waits for any more may still be
+// mend removes onRelease. It takes the lock, since a release that nobody waits for may still be
 // on its way.
 func (p *proxy) mend() {
 	p.mu.Lock()
@@ -133,7 +133,7 @@ func (p *proxy) mend() {
 	p.onRelease = nil
 }
 
-// released are the names that the proxy was told to release, by generation.
+// released returns the names that the proxy was told to release by generation.
 func (p *proxy) released() (names []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +145,7 @@ func (p *proxy) released() (names []string) {
 	return names
 }
 
-// asked is how often it was asked for a lease.
+// asked returns how often the proxy was asked for a lease.
 func (p *proxy) asked() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +185,7 @@ func (w *world) otherProcess() *Holder {
 	return w.processThat(listening)
 }
 
-// processThat is otherProcess with one that hears signals when listening is closed.
+// processThat is otherProcess, but it handles signals only once listening is closed.
 func (w *world) processThat(listening <-chan struct{}) *Holder {
 	h := New(Options{
 		StateDir: w.dir, Owner: "job-1", Report: w.report, Listening: listening,
@@ -195,7 +195,7 @@ func (w *world) processThat(listening <-chan struct{}) *Holder {
 	return h
 }
 
-// report is a Reporter that remembers.
+// report is a [Reporter] that remembers its lines.
 type report struct {
 	mu    sync.Mutex
 	lines []string
@@ -245,7 +245,7 @@ func (w *world) write(h lockfile.Handle, r lockfile.Record) {
 	}
 }
 
-// record is what a handle says; the zero Record if it is gone.
+// record returns the record of a handle; the zero Record if the handle is gone.
 func (w *world) record(h lockfile.Handle) lockfile.Record {
 	r, _ := h.Read()
 	return r
@@ -277,7 +277,7 @@ func (w *world) wantNothingLeft(handle lockfile.Handle, released ...string) {
 	}
 }
 
-// within returns a context that ends the test's call if it hangs.
+// within returns a context that ends after a minute, in case a call hangs.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)

@@ -9,15 +9,14 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// End takes a local proxy out of sight before it stops.
+// End hides a local proxy from commands before it stops.
 type End struct {
 	proxy  Proxy
 	ours   fs.FileInfo // of the socket
 	unlock func()
 }
 
-// NewEnd returns the end of the local proxy of a state directory, which the
-// caller is.
+// NewEnd returns the End of the local proxy of a state directory. The caller is that proxy.
 func NewEnd(stateDir string) *End { return &End{proxy: Proxy{Dir: stateDir}} }
 
 // Listening notes which socket is this proxy's own. Call it when the proxy
@@ -27,13 +26,13 @@ func (e *End) Listening() (err error) {
 	return err
 }
 
-// Hide takes the lock under which local proxies start, which it keeps until Close, and
-// moves the socket away. Commands that look for the proxy from now on wait for the lock
-// and start a new one. Hide fails if somebody is about to use this proxy. unhide undoes
-// it, if the proxy does not stop after all.
+// Hide takes the lock under which local proxies start, which it keeps until Close, and moves
+// the socket away. Commands that look for the proxy from now on wait for the lock and start a
+// new proxy. The error is [lockfile.ErrLocked] if somebody is about to use this proxy. unhide
+// undoes Hide, if the proxy does not stop after all.
 //
-// A proxy that nobody can find, since its socket or the whole state directory was
-// removed, is hidden already. Another proxy that has taken its place stays.
+// A proxy that nobody can find, since its socket or the whole state directory was removed, is
+// hidden already. Hide leaves alone another proxy that has taken its place.
 func (e *End) Hide() (unhide func(), err error) {
 	unlock, err := lockfile.Lock(e.proxy.lock())
 	switch {
@@ -62,8 +61,8 @@ func (e *End) Hide() (unhide func(), err error) {
 	}, nil
 }
 
-// moveSocket moves this proxy's socket to where nobody looks for it; "" if it is
-// not at its place.
+// moveSocket moves this proxy's socket to where nobody looks for it; "" if the socket is not at
+// its place.
 func (e *End) moveSocket() (hidden string, err error) {
 	socket := e.proxy.Socket()
 	switch now, err := os.Lstat(socket); {
@@ -76,7 +75,8 @@ func (e *End) moveSocket() (hidden string, err error) {
 	return hidden, os.Rename(socket, hidden)
 }
 
-// Close ends what Hide began. Call it when the socket's listener is closed.
+// Close removes the hidden socket and gives up the lock, if Hide succeeded and was not undone.
+// Call it when the socket's listener is closed.
 func (e *End) Close() {
 	if e.unlock != nil {
 		e.unlock()

@@ -1,7 +1,7 @@
-// Package local is the local proxy: a `leasectl serve` on a socket in a state directory. The
-// first command that needs it starts it, and it stops by itself when nobody has needed it
-// for a while. It starts and stops under the flock of local.lock, so that there is one at
-// most, and no command talks to one that is stopping.
+// Package local starts and ends the local proxy: a `leasectl serve` on a socket in a state
+// directory. The first command that needs the proxy starts it, and it stops by itself when
+// nobody has needed it for a while. It starts and stops under the flock of local.lock. So at
+// most one runs, and no command talks to a proxy that is stopping.
 package local
 
 import (
@@ -52,7 +52,7 @@ const (
 	// enough for the next step of a job, short enough not to be found on a machine that
 	// nobody uses.
 	Idle = 5 * time.Minute
-	// maxLog is how large a log may be that the next proxy goes on with: some thousand
+	// maxLog is the size up to which the next proxy appends to a log, in bytes: some thousand
 	// leases.
 	maxLog = 1 << 20
 	// maxStart bounds the start of a proxy, which takes milliseconds unless the machine
@@ -68,9 +68,9 @@ func (e PoolsError) Error() string { return string(e) }
 
 func poolsErrorf(format string, args ...any) error { return PoolsError(fmt.Sprintf(format, args...)) }
 
-// Ensure starts the local proxy unless it runs. It blocks until the proxy serves, 20 s at
-// most. The error is or wraps a [PoolsError] if the proxy is not the one that was asked
-// for; it is [proxyclient.Hopeless] if another try would not start one either.
+// Ensure starts the local proxy unless it runs. It blocks until the proxy serves, 20 s at most.
+// The error is or wraps a [PoolsError] if the proxy is not the one that was asked for. It is
+// [proxyclient.Hopeless] if another try would not start one either.
 func (p Proxy) Ensure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxStart)
 	defer cancel()
@@ -79,7 +79,7 @@ func (p Proxy) Ensure(ctx context.Context) error {
 		return err
 	}
 	return lockfile.WithLock(ctx, p.lock(), func() error {
-		err := p.check(ctx) // another may have been first
+		err := p.check(ctx) // another command may have been first
 		if !errors.Is(err, errNotRunning) {
 			return err
 		}
@@ -91,7 +91,8 @@ func (p Proxy) Ensure(ctx context.Context) error {
 // errNotRunning says that nothing listens on the socket of the local proxy.
 var errNotRunning = errors.New("no local proxy runs")
 
-// check asks the local proxy who it is.
+// check returns nil if the local proxy runs and has the pools that are asked for, and
+// errNotRunning if none runs.
 func (p Proxy) check(ctx context.Context) error {
 	if live, err := socket.Accepts(p.Socket()); err == nil && !live {
 		return errNotRunning
@@ -150,7 +151,7 @@ func (p Proxy) start(ctx context.Context) error {
 		return fmt.Errorf("find the program to start the local proxy with: %w", err)
 	}
 	if info, err := os.Stat(p.log()); err == nil && info.Size() > maxLog {
-		os.Rename(p.log(), p.log()+".old") // else it goes on growing
+		os.Rename(p.log(), p.log()+".old") // so that it does not grow for ever
 	}
 	log, err := os.OpenFile(p.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -174,8 +175,8 @@ func (p Proxy) start(ctx context.Context) error {
 	return nil
 }
 
-// poolsToStart are the pools, as TYPE=N, of the proxy to start: those that are asked for,
-// else those of the last proxy. Without any it is an error: a proxy without pools would
+// poolsToStart returns the pools, as TYPE=N, of the proxy to start: those that are asked for,
+// else those of the last proxy. It is an error if there are none: a proxy without pools would
 // keep others from starting one with pools.
 func (p Proxy) poolsToStart() ([]string, error) {
 	if len(p.Pools) == 0 {
@@ -195,9 +196,9 @@ func (p Proxy) poolsToStart() ([]string, error) {
 	return pools, nil
 }
 
-// Environment returns the environment of a background process: the variables that each
-// program needs, and the named ones, as far as they are set. The process outlives the job
-// that starts it, so it gets none of the other settings of that job.
+// Environment returns the environment of a background process: the variables that each program
+// needs, and the named ones, as far as they are set. The process outlives the job that starts
+// it, so it gets none of the other settings of that job.
 func Environment(names ...string) (env []string) {
 	for _, name := range append([]string{"PATH", "HOME", "LANG", "TZ", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR"}, names...) {
 		if value, ok := os.LookupEnv(name); ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A proxy that runs is used if it has the pools that are asked for. Otherwise the error
-// says so, and no second proxy is started.
+// A running proxy is used if it has the pools that are asked for. Otherwise the error names the
+// difference, and no second proxy is started.
 func TestEnsureOfARunningProxy(t *testing.T) {
 	p := Proxy{Dir: t.TempDir(), Debugf: t.Logf}
 	serve(t, p.Socket(), leaseapi.Pool{Type: "install", Capacity: 2})
@@ -35,7 +35,7 @@ func TestEnsureOfARunningProxy(t *testing.T) {
 	}
 }
 
-// Nothing is started as long as nobody has said with which pools.
+// No proxy is started until somebody has said with which pools.
 func TestEnsureWithoutPools(t *testing.T) {
 	p := Proxy{Dir: t.TempDir(), Debugf: t.Logf}
 	err := p.Ensure(t.Context())
@@ -44,8 +44,8 @@ func TestEnsureWithoutPools(t *testing.T) {
 	}
 }
 
-// A proxy that ends is out of sight before it stops, so that the next command starts one;
-// if it goes on after all, it is found again. A proxy in its place is left alone.
+// A proxy that ends is hidden before it stops, so that the next command starts a new one. If it
+// goes on after all, commands find it again. Another proxy in its place is left alone.
 func TestEnd(t *testing.T) {
 	p := Proxy{Dir: t.TempDir()}
 	serve(t, p.Socket())
@@ -77,7 +77,7 @@ func TestEnd(t *testing.T) {
 	end.Close()
 }
 
-// serve is a lease proxy on a socket that says which pools it has.
+// serve runs a lease proxy on a socket, which says that it has these pools.
 func serve(t *testing.T, path string, pools ...leaseapi.Pool) {
 	l, done, err := socket.Listen(t.Context(), path)
 	if err != nil {

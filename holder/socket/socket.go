@@ -1,4 +1,5 @@
-// Package socket listens on Unix sockets at paths of any length, and finds out who does.
+// Package socket listens on Unix sockets at paths of any length, and finds out whether a server
+// listens on one.
 package socket
 
 import (
@@ -13,12 +14,13 @@ import (
 	"syscall"
 )
 
-// maxPath is what fits into the sun_path of unix(7) on Linux (108 bytes)
-// and macOS (104), with the zero at its end.
+// maxPath is the longest path, in bytes, that fits into the sun_path of unix(7) on Linux (108
+// bytes) and macOS (104), with the zero at its end.
 const maxPath = 103
 
-// Short returns a path to the socket at path that fits into a socket address. A longer
-// path is replaced by one through an open descriptor of its folder, which done closes.
+// Short returns a path to the socket at path that fits into a socket address. On Linux it
+// replaces a longer path by one through an open descriptor of its folder, which done closes; on
+// other systems a longer path is an error.
 func Short(path string) (short string, done func(), err error) {
 	if len(path) <= maxPath {
 		return path, func() {}, nil
@@ -38,9 +40,9 @@ func Short(path string) (short string, done func(), err error) {
 	return short, func() { dir.Close() }, nil
 }
 
-// Accepts tells whether a server accepts connections on the socket at path. On Linux a
-// server whose backlog is full counts too (EAGAIN, connect(2)). An error leaves it open,
-// as when this process has no descriptor left.
+// Accepts tells whether a server accepts connections on the socket at path. On Linux a server
+// whose backlog is full counts too (EAGAIN, connect(2)). With an error it is not known, as when
+// this process has no descriptor left.
 func Accepts(path string) (bool, error) {
 	short, done, err := Short(path)
 	if err != nil {
@@ -88,8 +90,8 @@ func Listen(ctx context.Context, path string) (l net.Listener, done func(), err 
 	if err != nil {
 		return nil, nil, fmt.Errorf("listen on socket %s: %w", path, err)
 	}
-	// Not unlinked by its path, which may be another server's socket when this
-	// one closes.
+	// The listener must not unlink its path: when it closes, another server's socket may be
+	// there.
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	ours, err := os.Lstat(path)
 	if err != nil {

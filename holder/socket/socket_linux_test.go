@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// A server that has no room for another connection just now listens all the same: nobody
-// takes its socket from it.
+// A server whose backlog is full listens all the same: nobody may take its socket.
 func TestListenInABusyServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	server, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -40,8 +39,8 @@ func TestListenInABusyServer(t *testing.T) {
 	}
 }
 
-// Only a refusal says that nobody listens: a socket of another kind is not taken away, nor is
-// any while this process has no descriptor left to find out.
+// Only a refused connection shows that nobody listens. A socket of another kind is not removed,
+// nor is any socket while this process has no free descriptor to find out.
 func TestListenInDoubt(t *testing.T) {
 	dir := t.TempDir()
 	datagrams, err := net.ListenPacket("unixgram", filepath.Join(dir, "datagrams"))
