@@ -25,8 +25,7 @@ func (d Duration) MarshalText() ([]byte, error) {
 	return []byte(time.Duration(d).String()), nil
 }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]; it takes what
-// [time.ParseDuration] takes.
+// UnmarshalText implements [encoding.TextUnmarshaler], with [time.ParseDuration].
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	*d = Duration(v)

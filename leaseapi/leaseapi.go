@@ -3,17 +3,17 @@
 //
 // Version 1 is what deployed proxies speak: acquire and release, names only.
 // Everything else here is what leasectl's own server adds. The additions are
-// optional: a version-1 peer never sees a field it does not know, because the
-// server only adds to an answer when the request carried a parameter of ours.
+// optional: a version-1 peer never sees a field that it does not know, because the
+// server adds to an answer only if the request carried a parameter of ours.
 //
-// The package has no behaviour beyond encoding and the rules of what names and texts
-// may be, and imports nothing of this module.
+// The package has no behaviour beyond encoding and the rules for names and texts, and
+// imports nothing of this module.
 package leaseapi
 
 import "time"
 
-// Wire is the number of this contract. Version 1 proxies have none; a server
-// of ours states it in the answer to [PathHealth].
+// Wire is the number of this contract. A server of ours states it in the answer to
+// [PathHealth]; a version-1 proxy has no such number.
 const Wire = 3
 
 // Paths of the calls. The two of version 1, renew and resize are POSTs, the
@@ -31,7 +31,7 @@ const (
 // HeaderStore is in every answer of a server of ours: the random id of its store,
 // made with the store and kept for its life. A server that keeps its state in
 // memory has another id in each process. Names, generations and request ids mean
-// something under the id that they were got under.
+// something only within their store.
 const HeaderStore = "Leasectl-Store"
 
 // Query parameters of an acquire. Type and count are version 1.
@@ -43,14 +43,14 @@ const (
 	ParamTTL       = "ttl"
 	ParamWait      = "wait" // a duration; 0 tries once; without it the server's own bound counts
 
-	// ParamWire is the number of the wire that the request relies on. From 3 on a
-	// counted pool grants one lease of as many units as the request is for; to any
-	// other request for N it grants N leases of one unit each.
+	// ParamWire is the number of the wire that the request relies on. For a request for
+	// N, a counted pool grants one lease of N units if the number is 3 or more, and
+	// otherwise N leases of one unit each.
 	ParamWire = "wire"
-	// The next are of wire 3. Servers of older wires ignore them, and would grant a
-	// key twice: a client sends them only to a server that says 3 or more.
+	// The parameters below are of wire 3. Servers of older wires ignore them, and would
+	// grant a key twice. So a client sends them only to a server of wire 3 or later.
 	ParamKey        = "key"        // see [CheckKey]
-	ParamItems      = "items"      // instead of a count: the pool's cost makes units of it
+	ParamItems      = "items"      // instead of a count: the pool's cost turns items into units
 	ParamOvercommit = "overcommit" // true: grant the lease although the pool is full or paused
 	ParamCoalesce   = "coalesce"   // with a key: [CoalesceJoin] and so on
 	ParamVariant    = "variant"    // with coalesce: what the run does, see [CheckVariant]
@@ -62,27 +62,27 @@ const (
 	// it is answered 202 and sent again: shorter than the 30 s and 60 s after
 	// which load balancers commonly cut an idle connection.
 	SliceTime = 25 * time.Second
-	// SliceGap is how long a waiter counts as there after a 202: a client
-	// that means to wait on comes back at once, and two seconds cover a
-	// retry or a slow machine.
+	// SliceGap is how long a waiter counts as active after a 202: a client
+	// that goes on waiting sends its request again at once, and two seconds
+	// cover a retry or a slow machine.
 	SliceGap = 2 * time.Second
-	// AnswerTime is how much later than the end of a wait its answer may come:
-	// the proxy counts from the arrival of the request, and a name may have to be
-	// resolved on the way.
+	// AnswerTime is how long after the end of a wait the answer may come. The proxy
+	// counts the wait from the arrival of the request, and the client may first have
+	// to resolve the proxy's host name.
 	AnswerTime = 5 * time.Second
 	// PlaceKept is how long a waiter whose connection broke keeps its place, and
-	// how long it has to come back after a restart. A client whose connection was
-	// lost without a word notices within ProvisionalTTL; it comes back
-	// with pauses of up to SliceGap, and needs more than one try on a bad network.
+	// how long it has to come back after a restart. A client notices within
+	// ProvisionalTTL that its connection was silently lost. It then retries with pauses
+	// of up to SliceGap, and needs more than one try on a bad network.
 	PlaceKept = 60 * time.Second
-	// ProvisionalTTL is how long a grant lasts that nobody renewed yet.
+	// ProvisionalTTL is how long a grant lasts until its first renewal confirms it.
 	ProvisionalTTL = 30 * time.Second
-	// MaxRenewEvery is the longest time between two renewals that a server asks
-	// for: a holder hears that its lease was broken with its next renewal. A lease
-	// that its holder does not renew, as of a plain acquire, hears nothing.
+	// MaxRenewEvery is the longest time between two renewals that a server asks for.
+	// A holder hears only from its next renewal that its lease was broken. A holder
+	// that does not renew, as after a plain acquire, hears nothing.
 	MaxRenewEvery = 30 * time.Second
-	// EndedKept is how long the server remembers a request id that ended, if
-	// fewer than a million end in that time.
+	// EndedKept is how long the server remembers a request id that ended, unless
+	// a million others end in that time.
 	EndedKept = 2 * time.Hour
 )
 
@@ -102,7 +102,7 @@ const (
 type Lease struct {
 	Name       string `json:"name"`
 	Generation uint64 `json:"generation"`
-	// Units is how many units it holds of a counted pool. It is in answers only.
+	// Units is how many units of a counted pool the lease holds. Only answers have it.
 	Units int `json:"units,omitempty"`
 }
 
@@ -115,8 +115,8 @@ type AcquireReply struct {
 	TTL        Duration  `json:"ttl,omitempty"`         // from the first renewal on
 	RenewEvery Duration  `json:"renew_every,omitempty"` // a third of TTL, at most MaxRenewEvery
 	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // by the server's clock, for people
-	Wire       int       `json:"wire,omitempty"`        // the [Wire] of the server, to a request that says [ParamWire]
-	Unit       string    `json:"unit,omitempty"`        // what a unit of the pool is, as configured; empty: of a listed pool, or not said
+	Wire       int       `json:"wire,omitempty"`        // the server's [Wire], if the request has [ParamWire]
+	Unit       string    `json:"unit,omitempty"`        // what a unit of the pool is; empty: a listed pool, or not configured
 }
 
 // Queued is the answer 202 to an acquire that is still waiting: send it again
@@ -128,17 +128,17 @@ type Queued struct {
 	InUse     int    `json:"in_use"`
 	Capacity  int    `json:"capacity"`
 	Limit     int    `json:"limit,omitempty"` // units that may be in use now; zero: the capacity
-	// Follows is the id of the request that this one has joined. With Reason
-	// [WaitJoined] that request runs, and nothing bounds the wait. With any other, Place
-	// and Reason are those of that request.
+	// Follows is the id of the request that this one has joined. If Reason is
+	// [WaitJoined], the joined request runs, and nothing bounds the wait. With any other
+	// Reason, Place and Reason are those of the joined request.
 	Follows string `json:"follows,omitempty"`
 
-	// Estimate and EstimateMax are the range in which the wait may still take:
-	// if leases are held as long as usual in this pool, and as long as the longest
-	// lately, judged by how long those that are held have been held already. Both
-	// fall as time passes. Estimate alone is zero when a lease may come at any
-	// moment; both are zero when nothing is known, or leases have been held longer
-	// than any before.
+	// Estimate and EstimateMax are how long the wait may still take: if the leases of
+	// this pool are held for the usual time, and if they are held as long as the longest
+	// recent one. Both count the time for which the current leases are held already, so
+	// both fall as time passes. Estimate alone is zero when a lease may come at any
+	// moment. Both are zero when nothing is known, or when the current leases have been
+	// held longer than any before.
 	Estimate    Duration `json:"estimate,omitempty"`
 	EstimateMax Duration `json:"estimate_max,omitempty"`
 	// Reason is why the request waits; see the constants.
@@ -146,7 +146,8 @@ type Queued struct {
 	// Oldest is the lease of this pool that is held longest.
 	Oldest *PoolLease `json:"oldest,omitempty"`
 	// Page is the path of the page that shows the request to people, on the server
-	// that answered; empty: it has none. A client that hands it on makes it a URL.
+	// that answered; empty: there is no such page. The client makes a URL of the path
+	// before it hands it on.
 	Page string `json:"page,omitempty"`
 }
 
@@ -158,39 +159,40 @@ type ReleaseRequest struct {
 	Leases []Lease `json:"leases,omitempty"`
 	// Owner binds Names: a name ends only if this owner holds it.
 	Owner string `json:"owner,omitempty"`
-	// RequestIDs end whatever those acquires got, or take them off the queue;
-	// an id that is cancelled here never gets a lease afterwards.
+	// RequestIDs end the leases that these acquires got, or take the acquires off the
+	// queue. A cancelled id never gets a lease afterwards.
 	RequestIDs []string `json:"request_ids,omitempty"`
-	// Delay puts the release off. It does not go with RequestIDs.
+	// Delay puts the release off. It cannot be combined with RequestIDs.
 	Delay Duration `json:"delay,omitempty"`
-	// All ends every lease of Owner, and takes all its requests off the queue. It
-	// goes with Owner alone. With tokens in use, leases and requests of another
-	// token are not meant, whatever their owner.
+	// All ends every lease of Owner, and takes all requests of Owner off the queue. It
+	// can be combined with Owner only. With tokens in use, it spares leases and requests
+	// of other tokens, whatever their owner.
 	All bool `json:"all,omitempty"`
-	// Peak is what the command of Leases used, for calibration. A client sends it
-	// with a lease of a pool whose unit [IsMemory].
+	// Peak is the memory that the command of Leases used, for calibration. A client
+	// sends it with a lease of a pool whose unit [IsMemory].
 	Peak *Peak `json:"peak,omitempty"`
-	// ExitCode is that of the command of Leases, which ended by itself: requests that
-	// joined this one end with it. Without it they do not. It does not go with Delay.
+	// ExitCode is the exit code of the command of Leases, set if the command ended by
+	// itself. Requests that joined this one then end with that code; without it they
+	// wait on. It cannot be combined with Delay.
 	ExitCode *int `json:"exit_code,omitempty"`
-	// Report is what is said of a lease that ends with this release, or ended before.
-	// Servers before wire 3 ignore it. It never fails the release.
+	// Report is a report on a lease that ends with this release, or ended before it.
+	// Servers before wire 3 ignore it. A bad report never fails the release.
 	Report *ReportRequest `json:"report,omitempty"`
 }
 
 // ReleaseReply is the answer 200 to a release with a field of ours in it.
 type ReleaseReply struct {
-	Released []string `json:"released"`        // ended, or already free; with a delay: put off
-	Stale    []Lost   `json:"stale,omitempty"` // not ended, since they are another's by now
-	Over     []Lost   `json:"over,omitempty"`  // with a delay: those of Released that had ended before, and why
+	Released []string `json:"released"`        // ended, or already free; with a delay: release is scheduled
+	Stale    []Lost   `json:"stale,omitempty"` // not ended, since another owner holds them now
+	Over     []Lost   `json:"over,omitempty"`  // with a delay: names in Released that had ended before, and why
 
-	// All says that the server knows of [ReleaseRequest.All] and did it. Withdrawn
-	// is how many requests it took off the queue.
+	// All confirms that the server knows [ReleaseRequest.All] and carried it out.
+	// Withdrawn is how many requests the server took off the queue.
 	All       bool `json:"all,omitempty"`
 	Withdrawn int  `json:"withdrawn,omitempty"`
 }
 
-// RenewRequest is the body of a renewal. Without a TTL each lease keeps its own.
+// RenewRequest is the body of a renewal. Without a TTL each lease keeps its own TTL.
 type RenewRequest struct {
 	Leases []Lease  `json:"leases"`
 	TTL    Duration `json:"ttl,omitempty"`
@@ -198,7 +200,7 @@ type RenewRequest struct {
 
 // RenewReply is the answer 200 to a renewal: every lease in it was renewed.
 type RenewReply struct {
-	TTL        Duration  `json:"ttl"` // the shortest of the leases'
+	TTL        Duration  `json:"ttl"` // the shortest TTL of the leases
 	RenewEvery Duration  `json:"renew_every"`
 	ExpiresAt  time.Time `json:"expires_at"`
 	// ReleaseAt is set when a delayed release is pending: renewals no longer
@@ -206,7 +208,7 @@ type RenewReply struct {
 	ReleaseAt time.Time `json:"release_at,omitzero"`
 }
 
-// Lost is a lease that its caller no longer holds, and why.
+// Lost is a lease that the caller does not hold, and why.
 type Lost struct {
 	Lease
 	Reason string `json:"reason"`
@@ -215,7 +217,7 @@ type Lost struct {
 // States of a request.
 const (
 	StateQueued  = "queued"
-	StateJoined  = "joined" // it waits for the end of another's run
+	StateJoined  = "joined" // waits for the end of another request's run
 	StateGranted = "granted"
 	StateEnded   = "ended" // released, expired, broken or cancelled
 )
@@ -243,7 +245,7 @@ type RequestReply struct {
 	Leases []Lease  `json:"leases,omitempty"` // granted
 }
 
-// Queued returns what r says of a request that is queued, or has joined another.
+// Queued returns the fields of r for a request that is queued, or has joined another.
 func (r RequestReply) Queued() Queued {
 	return Queued{
 		RequestID: r.RequestID, Place: r.Place, Length: r.Length, InUse: r.InUse, Capacity: r.Capacity, Limit: r.Limit,
@@ -257,15 +259,15 @@ type PoolLease struct {
 	Key         string    `json:"key,omitempty"`
 	Overcommit  bool      `json:"overcommit,omitempty"` // granted beyond the limit
 	Owner       string    `json:"owner,omitempty"`
-	Token       string    `json:"token,omitempty"` // name of the token it was acquired with
+	Token       string    `json:"token,omitempty"` // name of the token that acquired it
 	Age         Duration  `json:"age"`
 	Since       time.Time `json:"since,omitzero"` // when it was granted
 	ExpiresIn   Duration  `json:"expires_in"`
 	ExpiresAt   time.Time `json:"expires_at"`
 	Provisional bool      `json:"provisional,omitempty"` // granted, not renewed yet
 	ReleaseAt   time.Time `json:"release_at,omitzero"`   // a delayed release is pending
-	Broken      string    `json:"broken,omitempty"`      // why an operator took it away: renewals fail
-	Draining    bool      `json:"draining,omitempty"`    // its name was taken out of the pool: it is not granted again
+	Broken      string    `json:"broken,omitempty"`      // why an operator broke the lease; renewals fail
+	Draining    bool      `json:"draining,omitempty"`    // its name was removed from the pool, and is not granted again
 }
 
 // Health is the answer to GET [PathHealth].

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// testdata/names.txt has all names that are on the wire, and so in the JSON of status: the
-// types of bodies with their fields, and the constants with their words. Programs of other
-// versions read them, and scripts do: a name that is changed there is changed for all of
-// them, though every program here agrees. New names are added to the file.
+// testdata/names.txt has all names on the wire, and so in the JSON of status: the types of
+// bodies with their fields, and the constants with their words. Programs of other versions
+// and scripts read these names, so a changed name breaks them, even if all programs of this
+// version agree on it. Add new names to the file.
 func TestNamesStay(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestNamesStay(t *testing.T) {
 	}
 }
 
-// fieldNames are the names that the fields of a struct have in JSON.
+// fieldNames returns the JSON names of the fields of a struct.
 func fieldNames(of ast.Expr) (names []string) {
 	s, ok := of.(*ast.StructType)
 	if !ok {
@@ -79,7 +79,7 @@ func fieldNames(of ast.Expr) (names []string) {
 	return names
 }
 
-// words are the exported constants of a declaration that are text.
+// words returns the exported text constants of a declaration, each with its text.
 func words(of *ast.ValueSpec) (names []string) {
 	for i, value := range of.Values {
 		text, ok := value.(*ast.BasicLit)

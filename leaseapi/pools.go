@@ -4,20 +4,20 @@ import "time"
 
 // Query parameters of GET [PathPools]. Its answers are pages.
 const (
-	ParamLimit = "limit" // of leases and waiters in the page; at most, and without it, [PageSize]
-	ParamAfter = "after" // the Next of the page before; without it the first page
+	ParamLimit = "limit" // most leases and waiters of the page; [PageSize] if absent or larger
+	ParamAfter = "after" // Next of the previous page; absent: the first page
 )
 
-// PageSize is the most leases and waiters of a page, and the most pools. A page may
-// have fewer and still not be the last: it is well below [MaxBody].
+// PageSize is the maximum number of leases and waiters together in a page, and of pools.
+// A page may have fewer and still not be the last, since it stays well below [MaxBody].
 const PageSize = 500
 
 // PoolsReply is the answer to GET [PathPools]. A pool that does not fit into a page
-// goes on in the next, with the same type and other leases and waiters. Each page
-// is of its own moment.
+// continues in the next one, with the same type and other leases and waiters. Each page
+// shows the state at its own moment.
 type PoolsReply struct {
 	Pools []Pool `json:"pools"`
-	Next  string `json:"next,omitempty"` // to send as [ParamAfter] for the next page; empty: this is the last
+	Next  string `json:"next,omitempty"` // [ParamAfter] of the next page; empty: this is the last
 
 	Leader *Leader `json:"leader,omitempty"` // nil: the server always leads
 }
@@ -32,29 +32,29 @@ type Pool struct {
 	Unit          string      `json:"unit,omitempty"`       // what a unit is, for people
 	Overcommit    int         `json:"overcommit,omitempty"` // units that may be in use beyond the limit
 	Waiting       int         `json:"waiting"`
-	Following     int         `json:"following,omitempty"`      // requests that have joined one that waits, or runs
-	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the waiter that waits longest
-	LockDelayed   int         `json:"lock_delayed,omitempty"`   // part of in_use: held by nobody, but not granted yet after a lease that was not released
-	LockedFor     Duration    `json:"locked_for,omitempty"`     // how long until all of them are granted again
+	Following     int         `json:"following,omitempty"`      // requests that have joined another, which waits or runs
+	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the oldest waiter
+	LockDelayed   int         `json:"lock_delayed,omitempty"`   // part of in_use that nobody holds: kept by a lock delay after a lease that was not released
+	LockedFor     Duration    `json:"locked_for,omitempty"`     // how long until all of them can be granted again
 	LockedUntil   time.Time   `json:"locked_until,omitzero"`    // the same, by the server's clock
 	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
 	NextGrantAt   time.Time   `json:"next_grant_at,omitzero"`   // the same, by the server's clock
-	Paused        string      `json:"paused,omitempty"`         // why an operator has stopped the pool; empty: nobody has
+	Paused        string      `json:"paused,omitempty"`         // why an operator paused the pool; empty: not paused
 	PausedFor     Duration    `json:"paused_for,omitempty"`
 	PausedSince   time.Time   `json:"paused_since,omitzero"` // the same, by the server's clock
 	Leases        []PoolLease `json:"leases"`
-	// Waiters are in the order of the queue, and then those that Following counts: the
-	// first 1,000 of all.
+	// Waiters are the waiters in the order of the queue, followed by the requests that
+	// Following counts: at most the first 1,000 of both together.
 	Waiters []Waiter `json:"waiters,omitempty"`
-	// Peaks are of the last leases of a counted pool that were released with a peak;
-	// nil: there were none since the server began.
+	// Peaks summarise the last leases of a counted pool that were released with a peak;
+	// nil: no such release since the server started.
 	Peaks *Peaks `json:"peaks,omitempty"`
-	// Adapt: the limit moves with what holders report. Wall is the limit at which it was
-	// last cut, if it has not passed that since, and Moved the last move.
+	// Adapt is set if the holders' reports move the limit. Wall is the limit at which it
+	// was last cut; zero if the limit has exceeded it since. Moved is the last move.
 	Adapt bool       `json:"adapt,omitempty"`
 	Wall  int        `json:"wall,omitempty"`
 	Moved *LimitMove `json:"limit_moved,omitempty"`
-	// Tally is what was reported of the leases of the pool, by limit, ascending.
+	// Tally counts the reports on leases of the pool, by limit, ascending.
 	Tally []Tally `json:"tally,omitempty"`
 }
 
@@ -64,7 +64,7 @@ type LimitMove struct {
 	To     int       `json:"to"`
 	At     time.Time `json:"at"`
 	Age    Duration  `json:"age"`
-	Owner  string    `json:"owner,omitempty"`  // whose report it was
+	Owner  string    `json:"owner,omitempty"`  // of the lease whose report moved the limit
 	Token  string    `json:"token,omitempty"`  // name of the token of that lease
 	Detail string    `json:"detail,omitempty"` // of the report
 }
@@ -74,10 +74,10 @@ type Waiter struct {
 	RequestID string    `json:"request_id,omitempty"` // empty: of a version-1 client
 	Place     int       `json:"place"`                // 1 is next
 	Owner     string    `json:"owner,omitempty"`
-	Token     string    `json:"token,omitempty"` // name of the token it was asked for with
+	Token     string    `json:"token,omitempty"` // name of the token of the request
 	Count     int       `json:"count"`           // in units
 	Key       string    `json:"key,omitempty"`
-	Follows   string    `json:"follows,omitempty"` // the id of the request that it has joined
+	Follows   string    `json:"follows,omitempty"` // id of the request that it has joined
 	Age       Duration  `json:"age"`
 	Since     time.Time `json:"since"`
 	Reason    string    `json:"reason,omitempty"` // why it waits
@@ -87,18 +87,18 @@ type Waiter struct {
 	EstimateMax Duration `json:"estimate_max,omitempty"`
 }
 
-// Reasons why a request waits. Clients print them as they are: newer
-// servers may have others.
+// Reasons why a request waits. Clients print any reason as it is, since newer servers
+// may send others.
 const (
 	WaitFull   = "full"          // all names are in use
 	WaitPaced  = "paced"         // the pace holds the next grant back
-	WaitWants  = "wants"         // " N" follows: fewer are free than the request asks for
-	WaitBehind = "behind"        // only its place: what is free goes to those before it
+	WaitWants  = "wants"         // " N" follows: the request asks for N, and fewer are free
+	WaitBehind = "behind"        // free names or units go to the waiters before it
 	WaitKey    = "key"           // another request holds the key; [HeldBy] and its owner follow, if it has one
 	WaitLocked = "lock delay of" // " NAME" follows: its lease was not released, and the pool's lock delay keeps the name, its units and its key
-	WaitJoined = "joined"        // it waits for the end of another request's run
+	WaitJoined = "joined"        // waits for the end of another request's run
 	WaitPaused = "paused"        // an operator has paused the pool; ": " and the reason follow
 )
 
-// HeldBy is between [WaitKey] and the owner of the lease that has the key.
+// HeldBy stands between [WaitKey] and the owner of the lease that holds the key.
 const HeldBy = " held by "

@@ -3,20 +3,20 @@ package leaseapi
 // PathReport takes a POST with a [ReportRequest].
 const PathReport = "/lease/report"
 
-// Outcomes of a lease: what its holder says that the account said.
+// Outcomes of a lease, reported by its holder: how the account treated its calls.
 const (
-	OutcomeOK        = "ok"        // nothing was throttled; it counts when the lease has ended
-	OutcomeThrottled = "throttled" // it counts at once, and beats OutcomeOK
+	OutcomeOK        = "ok"        // nothing was throttled; counts when the lease has ended
+	OutcomeThrottled = "throttled" // counts at once, and overrides OutcomeOK
 )
 
-// MaxDetail is how many bytes the detail of a report may have.
+// MaxDetail is the maximum length of a report's detail, in bytes.
 const MaxDetail = 512
 
-// ReportRequest is the body of a POST to [PathReport]: what the holder of a lease says
-// of it. A lease that has ended is remembered for [EndedKept]. With tokens in use, the
-// request must have been made with the same one.
+// ReportRequest is the body of a POST to [PathReport], in which the holder of a lease
+// reports its outcome. A lease that has ended can be reported on for [EndedKept]. With
+// tokens in use, the report needs the token of the acquire.
 type ReportRequest struct {
-	// RequestID is that of the acquire that got the lease. All leases of a request
+	// RequestID is the id of the acquire that got the lease. All leases of a request
 	// count as one.
 	RequestID string `json:"request_id"`
 	Outcome   string `json:"outcome"`
@@ -25,12 +25,12 @@ type ReportRequest struct {
 
 // ReportReply is the answer 200 to a report.
 type ReportReply struct {
-	// Counts is false if the same was said before, or if it was said to be throttled.
+	// Counts is false if the same outcome, or OutcomeThrottled, was reported before.
 	Counts bool `json:"counts"`
 }
 
-// Tally is how many leases were reported to have ended ok, and to have been
-// throttled, while a pool had one limit.
+// Tally counts the leases that were reported as ok, and as throttled, while the pool had
+// the given limit.
 type Tally struct {
 	Limit     int `json:"limit"`
 	OK        int `json:"ok"`

@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// The rules of what names, types, request ids and texts may be. Both sides of
-// the wire, handles, configuration and command lines check them here only.
+// The rules for names, types, request ids and texts. Both sides of the wire, handles,
+// configuration and command lines check them here only.
 
 // CheckName reports why name cannot be the name of a lease. A name becomes a
 // line of a file, a part of a path and a word of a shell: it has 1 to [MaxName]
 // bytes of UTF-8, without slash, white space or control character.
 //
-// U+FFFD is refused too: JSON decoding puts it where the bytes were no UTF-8.
+// U+FFFD is refused too: JSON decoding replaces invalid UTF-8 by it.
 func CheckName(name string) error {
 	return check("name", name, MaxName, func(r rune) bool {
 		return r != '/' && r != utf8.RuneError && !unicode.IsControl(r) && !unicode.IsSpace(r)
@@ -29,9 +29,9 @@ func CheckType(typ string) error {
 }
 
 // CheckRequestID reports why id cannot be a request id. It has 1 to
-// [MaxRequestID] of the characters that stand for themselves in any part of a
-// URL (RFC 3986, section 2.3), and does not begin with a dot, so that it is
-// neither "." nor ".." of a path, nor a hidden file.
+// [MaxRequestID] unreserved characters, which need no escape in any part of a URL
+// (RFC 3986, section 2.3). It does not begin with a dot, so that it is neither "."
+// nor ".." in a path, nor a hidden file.
 func CheckRequestID(id string) error {
 	if err := check("request_id", id, MaxRequestID, unreserved); err != nil {
 		return err
@@ -51,9 +51,9 @@ func CheckOwner(owner string) error {
 	return check("owner", owner, MaxOwner, notControl)
 }
 
-// CheckToken reports why token cannot be the secret by which a proxy knows a client: it
-// has printable ASCII only, without spaces, since it is a word of a header and of a file.
-// It may be empty. The error does not show it.
+// CheckToken reports why token cannot be the secret that a client shows to a proxy. A
+// token is a word of a header and of a file, so it has printable ASCII only, without
+// spaces. It may be empty. The error does not show the token.
 func CheckToken(token string) error {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("the token holds white space or characters outside printable ASCII")
@@ -67,19 +67,20 @@ func CheckKey(key string) error {
 	return check("key", key, MaxKey, notControl)
 }
 
-// CheckVariant reports why variant cannot say what a run does: it has 1 to
+// CheckVariant reports why variant cannot be the variant of a request: it has 1 to
 // [MaxVariant] bytes of UTF-8, without control characters.
 func CheckVariant(variant string) error {
 	return check("variant", variant, MaxVariant, notControl)
 }
 
-// CheckUnit reports why unit cannot say what the units of a pool are: it has 1 to
+// CheckUnit reports why unit cannot be the unit of a pool, such as 1Mi: it has 1 to
 // [MaxName] bytes of UTF-8, without control characters.
 func CheckUnit(unit string) error {
 	return check("unit", unit, MaxName, notControl)
 }
 
-// CheckItems reports why a request cannot be for so many items: at most [MaxItems].
+// CheckItems reports why items cannot be the number of items of a request: it is 0 to
+// [MaxItems].
 func CheckItems(items int) error {
 	if items < 0 || items > MaxItems {
 		return fmt.Errorf("items %d: want 0 to %d", items, MaxItems)
@@ -87,7 +88,7 @@ func CheckItems(items int) error {
 	return nil
 }
 
-// CheckDetail reports why detail cannot be that of a report: it has at most
+// CheckDetail reports why detail cannot be the detail of a report: it has at most
 // [MaxDetail] bytes of UTF-8, without control characters. It may be empty.
 func CheckDetail(detail string) error {
 	if detail == "" {
@@ -96,7 +97,7 @@ func CheckDetail(detail string) error {
 	return check("detail", detail, MaxDetail, notControl)
 }
 
-// CheckOutcome reports why outcome is none.
+// CheckOutcome reports why outcome is neither [OutcomeOK] nor [OutcomeThrottled].
 func CheckOutcome(outcome string) error {
 	if outcome != OutcomeOK && outcome != OutcomeThrottled {
 		return fmt.Errorf("outcome %q: want %s or %s", Shorten(outcome), OutcomeOK, OutcomeThrottled)
@@ -110,8 +111,8 @@ func CheckReason(reason string) error {
 	return check("reason", reason, MaxReason, notControl)
 }
 
-// OneTypo reports whether a and b differ by one letter that is missing, too many or
-// another one, or by two that are swapped.
+// OneTypo reports whether a and b differ by one typing error: a byte that is missing,
+// added or replaced, or two neighbours that are swapped.
 func OneTypo(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]
@@ -146,9 +147,8 @@ func check(what, text string, most int, allowed func(rune) bool) error {
 	return nil
 }
 
-// Printable makes text from elsewhere safe for one line of a terminal or a log:
-// a character that a terminal could obey, or that cannot be seen, becomes a
-// space, and runs of white space become one.
+// Printable makes foreign text safe for one line of a terminal or a log: control and
+// invisible characters become spaces, and runs of white space become one space.
 func Printable(text string) string {
 	visible := func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -159,7 +159,7 @@ func Printable(text string) string {
 	return strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(text, "?"))), " ")
 }
 
-// Clip returns the printable form of text, cut to at most so many bytes, and never
+// Clip returns the [Printable] form of text, cut to at most most bytes, and never
 // within a character.
 func Clip(text string, most int) string {
 	text = Printable(text)
@@ -169,8 +169,9 @@ func Clip(text string, most int) string {
 	return text
 }
 
-// Shorten returns text as an error may show it that refuses it. Text that could be a
-// name or a type is whole; of longer text it is the beginning, and an ellipsis.
+// Shorten returns text for the error that refuses it. Text of up to 256 bytes, which
+// could be a name or a type, stays whole; longer text is cut to its beginning and an
+// ellipsis.
 func Shorten(text string) string {
 	const whole, shown = 256, 60
 	if len(text) <= whole {

@@ -84,8 +84,8 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// A text that could be a name is shown whole, a longer one by its beginning, and never by
-// half a character.
+// A text that could be a name is shown whole. A longer text is cut, but never within a
+// character.
 func TestShorten(t *testing.T) {
 	name := strings.Repeat("ü", MaxName/2)
 	for text, want := range map[string]string{

@@ -8,31 +8,30 @@ import (
 	"time"
 )
 
-// Acquire blocks until the leases are granted, for Wait at most. If the proxy does not
-// answer at the end of Wait, Acquire waits for it eight seconds more, or one if the proxy
-// is not known to be leasectl's own. If ctx ends before, it takes the request back, for at
-// most three seconds, and returns the cause. (Giving back leases that it got and cannot
-// hand over may take ten seconds.)
+// Acquire blocks until the leases are granted, for Wait at most. If the proxy has not
+// answered by then, Acquire waits five seconds more, or one if the proxy is not known to be
+// leasectl's own, and then takes the request back, for at most three seconds. If ctx ends
+// first, Acquire takes the request back in the same way and returns the cause. Giving back
+// leases that it got and cannot hand over may take ten seconds.
 //
-// A first request that stays without an answer for 28 s is asked about on another
-// connection: leasectl's server is then sent it again, one of version 1 is waited for. At
-// the end of Wait leasectl's is asked about it, too, and is sent it again if it answers
-// the question but not the request.
+// If a first request gets no answer for 28 s, Acquire asks about it on another connection.
+// It sends the request again to leasectl's server, and goes on waiting for a version-1
+// proxy. After the end of Wait it asks leasectl's server about an unanswered request, and
+// sends the request again if the server answers the question.
 //
-// With a list of servers, a first request is asked about after a second. If the server that
-// has it is silent, and another one leads, the request is sent to that.
+// With a list of servers, Acquire asks about a first request after one second. If the
+// server with the request is silent and another server leads, the leader gets the request.
 //
 // Errors, each of which may be [ErrUnconfirmed] as well, are
 //
-//   - [ErrUnknownType], [ErrEnded], [ErrOlder], [ErrRemoved], [ErrSuperseded], a
-//     [CoalescedError], or the proxy's own words;
-//   - [ErrUnreachable]: since its last good answer the proxy refused connections for 30 s,
-//     or was silent for a minute, or either for Wait if that is shorter; or it gave errors
-//     for a minute; or none of its servers led at the end of Wait, which is [ErrNotLeader],
-//     too;
+//   - [ErrUnknownType], [ErrNeverGranted], [ErrEnded], [ErrOlder], [ErrRemoved],
+//     [ErrSuperseded], a [CoalescedError], or any other error that the proxy answered;
+//   - [ErrUnreachable]: since its last good answer the proxy refused connections for 30 s
+//     or was silent for a minute (either for Wait, if that is shorter), or it answered with
+//     errors for a minute; or no server led at the end of Wait, which is also [ErrNotLeader];
 //   - at the end of Wait: [ErrExhausted] if the proxy's last answer was that the request is
-//     queued or that nothing is free, or if there was none yet, since a version-1 proxy
-//     answers only with a grant; else the failure that it answered.
+//     queued or that nothing is free, or if the proxy has not answered yet, since a
+//     version-1 proxy answers only with a grant; otherwise the last error that it answered.
 func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if r.RequestID == "" {
 		r.RequestID = rand.Text()
@@ -57,8 +56,8 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	return g, nil
 }
 
-// run asks for all leases at once, or one by one if that is all that the proxy
-// can do.
+// run asks for all leases at once, or one by one if the proxy cannot grant them
+// together.
 func (a *acquisition) run(ctx context.Context) (*Grant, error) {
 	wait, cancel := a.waitContext(ctx)
 	defer cancel()
@@ -85,8 +84,8 @@ func (a *acquisition) run(ctx context.Context) (*Grant, error) {
 	return a.acquireAll(ctx, wait)
 }
 
-// waitContext returns the context that ends with the wait. If the proxy is known to
-// answer at the end of the wait, there is time for that answer.
+// waitContext returns the context that ends with the wait and the time for a last answer:
+// answerTime if the proxy is known to answer at the end of the wait, else noAnswerTime.
 func (a *acquisition) waitContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.request.Coalesce != "" {
 		return a.movableWait(ctx)
@@ -105,8 +104,8 @@ func (a *acquisition) waitContext(ctx context.Context) (context.Context, context
 	}
 }
 
-// movableWait is waitContext of a request that coalesces: once it has joined a run, the
-// end of its wait moves. Its proxy is known to answer in time.
+// movableWait is waitContext for a request that coalesces: the end of the wait moves when
+// the request joins a run. Its proxy is of wire 3, so it answers at the end of the wait.
 func (a *acquisition) movableWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait, end := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(a.request.Wait+answerTime, func() { end(context.DeadlineExceeded) })
@@ -118,7 +117,7 @@ func (a *acquisition) movableWait(ctx context.Context) (context.Context, context
 }
 
 // acquireAll sends the request and takes the steps that follow, until there is a
-// grant or an error. ctx is the caller's, wait the one that ends with the wait.
+// grant or an error. ctx is the caller's context, wait the one of waitContext.
 func (a *acquisition) acquireAll(ctx, wait context.Context) (*Grant, error) {
 	for {
 		o := a.send(wait)
@@ -127,7 +126,7 @@ func (a *acquisition) acquireAll(ctx, wait context.Context) (*Grant, error) {
 			return a.handOver(ctx, o)
 		case fail:
 			return nil, a.refusal(ctx, o)
-		case retry: // send has done that until patience was at its end
+		case retry: // send has retried until its patience ran out
 			return nil, a.stop(ctx, o)
 		case identify:
 			if wait.Err() != nil {
@@ -138,25 +137,25 @@ func (a *acquisition) acquireAll(ctx, wait context.Context) (*Grant, error) {
 			}
 		case resume:
 		}
-		// What stayed unanswered is asked once more, if that was at the end of the wait.
+		// An unanswered request is sent once more, even after the end of the wait.
 		if a.patience.ended() && a.last.kind != unanswered || Sleep(wait, a.pause(o)) != nil {
 			return nil, a.stop(ctx, o)
 		}
 	}
 }
 
-// identify finds out what the proxy can do, by the state of this request.
+// identify finds out what the proxy can do, by asking for the state of this request.
 func (a *acquisition) identify(ctx context.Context) (Capabilities, error) {
 	return a.client.identify(ctx, a.request.RequestID, &a.patience)
 }
 
-// pause is how long to wait before a request that was queued or ambiguous is
-// sent again.
+// pause returns how long to wait before the request is sent again, after an attempt that
+// came to o.
 func (a *acquisition) pause(o outcome) time.Duration {
 	switch a.last.kind {
 	case queued:
-		// A server that answers at once stops, or is not ours: it must not be asked as
-		// fast as it answers.
+		// A server that answers "queued" at once is stopping, or is not ours: it must
+		// not be asked as fast as it answers.
 		return max(0, minPause+Until(o.asked))
 	case unanswered:
 		return 0

@@ -13,14 +13,14 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// bubble runs f as a subtest in a synctest bubble; it fails if a goroutine of
+// bubble runs f as a subtest in a synctest bubble. The subtest fails if a goroutine of
 // the client is left behind.
 func bubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// want checks that err is all of the given errors; none means no error.
+// want checks that err matches all of the given errors; without any it must be nil.
 func want(t *testing.T, err error, all ...error) {
 	t.Helper()
 	if (err == nil) != (len(all) == 0) {
@@ -33,7 +33,7 @@ func want(t *testing.T, err error, all ...error) {
 	}
 }
 
-// Faults one after another are told apart.
+// Several faults in a row are each handled for what they are.
 func TestAcquireFaults(t *testing.T) {
 	nothing := fault{status: 500, body: `Failed to acquire lease "t": resources not found`}
 	bubble(t, "an attempt that did not leave, after one that did", func(t *testing.T) {
@@ -52,8 +52,7 @@ func TestAcquireFaults(t *testing.T) {
 	})
 }
 
-// A 404 of something before a server that is known to be ours may pass, as its
-// 502 may.
+// A 404 of a gateway before a server that is known to be ours may pass, like a 502.
 func TestAcquireMisrouted(t *testing.T) {
 	bubble(t, "queued", func(t *testing.T) {
 		s := newOurs(t)
@@ -72,8 +71,8 @@ func problemFault(code int, typ string) fault {
 		header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
 }
 
-// Whatever goes wrong, and whenever: what is held afterwards is what the client
-// says is held, or says that it may be; and no request is granted twice.
+// Whatever goes wrong, and whenever: the client says of each lease that is held
+// afterwards that it is held or may be held, and no request is granted twice.
 func TestAcquireRandomFaults(t *testing.T) {
 	faults := []fault{{}, {}, dialRefused, resetAtOnce, resetInside, lostRequest, lostAnswer, halfAnAnswer, endlessAnswer, stalledAnswer,
 		otherLanguage, hanging, garbage, garbageDone, htmlPage, badGateway, gatewayDone, status(500), status(503), status(429),
@@ -86,7 +85,7 @@ func TestAcquireRandomFaults(t *testing.T) {
 		}
 		count, wait := 1+rnd.IntN(3), time.Duration(rnd.IntN(120))*time.Second
 		patience := time.Duration(1+rnd.IntN(150)) * time.Second
-		busy := rnd.IntN(2) == 0 // nothing is free at first
+		busy := rnd.IntN(2) == 0 // no name is free at first
 		bubble(t, fmt.Sprintf("version 1/seed %d", seed), func(t *testing.T) {
 			v := newVersion1(t, "a", "b", "c")
 			if busy {
@@ -105,7 +104,7 @@ func TestAcquireRandomFaults(t *testing.T) {
 			begun := time.Now()
 			g, err := c.Acquire(ctx, Request{Type: "t", Count: count, Wait: wait})
 			checkTook(t, time.Since(begun), min(wait, patience), err)
-			time.Sleep(time.Minute) // the holder of the busy ones has gone
+			time.Sleep(time.Minute) // until the busy names are free
 			held, queued := v.state()
 			checkHeld(t, g, err, len(held), count, queued)
 		})
@@ -132,13 +131,13 @@ func TestAcquireRandomFaults(t *testing.T) {
 	}
 }
 
-// checkTook checks that an acquire took no longer than it may: its wait, what the
-// answer to that may take, and what giving back may.
+// checkTook checks that an acquire took no longer than its wait, the time for a last
+// answer, and the time to give back.
 func checkTook(t *testing.T, took, wait time.Duration, err error) {
 	t.Helper()
 	most := wait + answerTime + cancelTime
 	if errors.Is(err, ErrUnconfirmed) {
-		most = wait + answerTime + releaseTime // what it got and could not give back
+		most = wait + answerTime + releaseTime // a grant that it could not give back
 	}
 	if took > most {
 		t.Errorf("took %s of a wait of %s: %v", took, wait, err)
@@ -157,8 +156,8 @@ func checkHeld(t *testing.T, g *Grant, err error, held, count, queued int) {
 	}
 }
 
-// That a type is unknown is said soon, also by a proxy that then does not say what
-// else it can do.
+// The error about an unknown type comes soon, even if the proxy then does not answer the
+// question what it can do.
 func TestUnknownTypeOfSilentProxy(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		unknown := fault{status: 404, body: `Failed to acquire lease "t": resource type not found`}

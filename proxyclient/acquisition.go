@@ -11,39 +11,39 @@ import (
 
 const (
 	answerTime = leaseapi.AnswerTime
-	// noAnswerTime is the same for a proxy that is of version 1, or has shown
-	// nothing: it may not know of any end of the wait.
+	// noAnswerTime replaces answerTime for a proxy that is of version 1 or not
+	// identified yet: it may not know when the wait ends.
 	noAnswerTime = time.Second
-	// sliceTime is how long a request that is answered in slices may stay
-	// without answer. It leaves time to ask again before a grant whose answer was
-	// lost has ended, since nobody confirmed it.
+	// sliceTime is how long a request may stay without answer at a proxy that
+	// answers in slices. If the answer to a grant was lost, there is still time to ask
+	// again before the unconfirmed grant ends.
 	sliceTime = leaseapi.ProvisionalTTL - leaseapi.SliceGap
 )
 
-// acquisition is one Acquire: what is asked for, and what came of it so far.
+// acquisition is one Acquire: the request, and its progress so far.
 type acquisition struct {
 	client   *Client
 	request  Request
 	patience patience
-	// oneByOne is set for a version-1 proxy that several leases are wanted of:
-	// it is asked for one at a time, with nothing but version 1's parameters.
+	// oneByOne is set when several leases are wanted from a version-1 proxy. Each
+	// attempt then asks for one lease, with version 1's parameters only.
 	oneByOne bool
 	unwatch  func() // ends the questions about the attempt under way; nil: there are none
 
-	last       attempt          // what the last attempt came to
-	lastAnswer error            // what the proxy answered last, as an error; nil: nothing
-	place      *leaseapi.Queued // what the proxy said last of the queue; nil: nothing
+	last       attempt          // the last attempt, classified
+	lastAnswer error            // the proxy's last answer, as an error; nil: none
+	place      *leaseapi.Queued // the last known state of the queue; nil: not known
 	// pending is set while the proxy may hold a grant or a waiter for this
-	// request, and has not been told that it is unwanted.
+	// request that was not taken back.
 	pending bool
-	// answerLost is set once an answer was lost, as by a broken connection: what became of
-	// that attempt is not known.
+	// answerLost is set once an answer was lost, for example by a broken connection: the
+	// result of that attempt is unknown.
 	answerLost bool
 
 	// joined is set while the request has joined a run that is under way.
 	joined bool
-	// moveEnd makes the context of the wait end in that time from now; nil if the request
-	// does not coalesce.
+	// moveEnd(left) moves the end of the wait's context to left and answerTime from now;
+	// nil if the request does not coalesce.
 	moveEnd func(time.Duration)
 }
 
@@ -68,8 +68,8 @@ func (a *acquisition) mayRepeat(o outcome) bool {
 	return a.next() == retry
 }
 
-// endWatch ends the questions about an attempt that is over, and waits for the one that
-// is being asked.
+// endWatch ends the questions about an attempt that is over, and waits for a question
+// under way.
 func (a *acquisition) endWatch() {
 	if a.unwatch != nil {
 		a.unwatch()
@@ -77,7 +77,7 @@ func (a *acquisition) endWatch() {
 	}
 }
 
-// prepare writes the query, with what remains of the wait.
+// prepare writes the query, with the rest of the wait.
 func (a *acquisition) prepare(req *http.Request) error {
 	r := &a.request
 	v := url.Values{leaseapi.ParamType: {r.Type}}
@@ -95,13 +95,13 @@ func (a *acquisition) prepare(req *http.Request) error {
 			v.Set(leaseapi.ParamTTL, r.TTL.String())
 		}
 	}
-	u := *req.URL // an earlier attempt may still hold it
+	u := *req.URL // a copy: an earlier attempt may still use the URL
 	u.RawQuery = v.Encode()
 	req.URL = &u
 	return nil
 }
 
-// observe keeps what an attempt tells about the request and about the proxy.
+// observe notes what an attempt shows about the request and the proxy.
 func (a *acquisition) observe(o outcome) {
 	a.last = classify(o, a.request.RequestID, a.client.known())
 	if o.notLeader() {
@@ -112,8 +112,8 @@ func (a *acquisition) observe(o outcome) {
 	case ambiguous:
 		a.pending, a.answerLost = true, a.answerLost || !o.cut
 		if o.err != nil || !o.is(leaseapi.ProblemUnavailable) {
-			// A gateway on the way says how long to wait. A grant that the proxy
-			// made meanwhile does not last that long.
+			// A gateway may have set Retry-After, without regard to a grant that the
+			// proxy made and that would end before.
 			a.patience.maxPause = leaseapi.ProvisionalTTL / 3
 		}
 		if o.err == nil {
@@ -143,7 +143,7 @@ func (a *acquisition) observe(o outcome) {
 	}
 }
 
-// notePlace keeps what the proxy says of the queue.
+// notePlace keeps the state of the queue, as the proxy reports it.
 func (a *acquisition) notePlace(place *leaseapi.Queued) {
 	makePrintable(&place.Reason)
 	if place.Oldest != nil {
@@ -162,7 +162,7 @@ func (a *acquisition) noteQueued(place *leaseapi.Queued) {
 	}
 }
 
-// learnFrom notes what a grant proves of the proxy: ours repeats the request id.
+// learnFrom notes what a grant proves about the proxy: our server repeats the request id.
 func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
 	switch {
 	case a.oneByOne: // there was no id to repeat
@@ -174,10 +174,10 @@ func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
 }
 
 // followRun lifts the bound of the wait while the request has joined a run that is
-// under way: its own wait is over, and the run takes as long as it takes. If the run
-// passes nothing on, and the request waits for another, its wait begins anew.
+// under way, since a run may take any time. If the run passes no result on, and the
+// request waits again, the wait begins anew.
 func (a *acquisition) followRun(joined bool) {
-	if joined == a.joined || a.moveEnd == nil { // who does not coalesce joins nothing
+	if joined == a.joined || a.moveEnd == nil { // a request without Coalesce joins nothing
 		return
 	}
 	a.joined = joined

@@ -15,26 +15,26 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// answer is a whole HTTP answer, its body read.
+// answer is a whole HTTP answer, with the body read.
 type answer struct {
 	*http.Response
 	body      []byte
-	from      string // the proxy, as it may be shown
-	through   string // the HTTP proxy on the way to it, which may have given the answer; empty: none
-	tokenFile string // that the token was read from; may be empty
+	from      string // the proxy's URLs, without passwords
+	through   string // the HTTP proxy on the way, which may have given the answer; empty: none
+	tokenFile string // file of the token; may be empty
 }
 
-// outcome is what came of an attempt.
+// outcome is the result of an attempt.
 type outcome struct {
 	answer         // if err is nil
 	err    error   // why there is no whole answer
 	sent   bool    // a byte of the request can have left
-	heard  bool    // there was an answer, if only a part of one
-	cut    bool    // there was no answer yet when the client stopped listening
+	heard  bool    // there was an answer, or a part of one
+	cut    bool    // the client stopped listening before there was an answer
 	asked  Instant // when the attempt began
 }
 
-// failed returns what is wrong with an outcome that is no success.
+// failed returns the error of an outcome that is no success.
 func (o outcome) failed() error {
 	if o.err != nil {
 		return o.err
@@ -46,7 +46,7 @@ func (o outcome) failed() error {
 	return err
 }
 
-// onTheWay says through which HTTP proxy the attempt went that came to text.
+// onTheWay adds to text, the error of the attempt, the HTTP proxy on the way.
 func (o outcome) onTheWay(text string) string {
 	if o.through == "" {
 		return text
@@ -54,21 +54,20 @@ func (o outcome) onTheWay(text string) string {
 	return "through " + o.through + ": " + text
 }
 
-// transient reports an outcome that may be another if the request is sent
-// again.
+// transient reports whether the outcome may be a better one if the request is sent again.
 func (o outcome) transient() bool { return o.err != nil || o.passing() }
 
-// bodyTime is how long the body may take once the header is there. Answers are
-// small and written at once; a peer that stops in the middle has hung.
+// bodyTime is how long the body may take after the header. Answers are small and
+// written at once, so a peer that stops in the middle has hung.
 const bodyTime = 10 * time.Second
 
-// readAnswer reads the body of r and closes it. An error means that the answer
-// is incomplete, or longer than any that a proxy has reason to send. JSON that breaks
-// off is incomplete, too: HTTP/1.0 does not say how long an answer is, so a gateway
-// that speaks it passes on the part that it got.
+// readAnswer reads the body of r and closes it. An error means that the answer is
+// incomplete, or longer than [leaseapi.MaxBody]. Truncated JSON is incomplete, too:
+// HTTP/1.0 has no length of an answer, so a gateway that speaks HTTP/1.0 passes on the
+// part that it got.
 func readAnswer(r *http.Response) (answer, error) {
 	if r.StatusCode == http.StatusSwitchingProtocols {
-		// What follows is no body, but another protocol, whose end never comes.
+		// After the header comes another protocol, which may never end.
 		r.Body.Close()
 		r.Body = http.NoBody
 		return answer{Response: r}, nil
@@ -77,7 +76,7 @@ func readAnswer(r *http.Response) (answer, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, leaseapi.MaxBody+1))
 	hung.Stop()
 	r.Body.Close()
-	r.Body = http.NoBody // retryablehttp drains it once more
+	r.Body = http.NoBody // retryablehttp drains the body again
 	switch {
 	case err != nil:
 		return answer{}, fmt.Errorf("read the answer: %w", err)
@@ -89,7 +88,7 @@ func readAnswer(r *http.Response) (answer, error) {
 	return answer{Response: r, body: body}, nil
 }
 
-// breaksOff reports whether body is the beginning of an object in JSON, and no more.
+// breaksOff reports whether body is a truncated JSON object.
 func breaksOff(body []byte) bool {
 	if !brokenObject(body) {
 		return false
@@ -98,13 +97,13 @@ func breaksOff(body []byte) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// brokenObject reports whether body begins as an object in JSON does, and is none.
+// brokenObject reports whether body begins like a JSON object, but is not valid JSON.
 func brokenObject(body []byte) bool {
 	text := bytes.TrimSpace(body)
 	return bytes.HasPrefix(text, []byte("{")) && !json.Valid(text)
 }
 
-// decode reads the body as one JSON value, whatever its content type: version 1
+// decode reads the body as one JSON value. It ignores the content type, since version 1
 // does not always set one.
 func (a answer) decode(v any) error {
 	if err := json.Unmarshal(a.body, v); err != nil {
@@ -114,7 +113,7 @@ func (a answer) decode(v any) error {
 }
 
 // problem returns the body as one of our server's problems. Other software
-// answers application/problem+json too, hence the look at the type.
+// answers application/problem+json too, so problem checks the type.
 func (a answer) problem() (p leaseapi.Problem, ok bool) {
 	t, _, err := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	if err != nil || t != leaseapi.ContentTypeProblem {
@@ -132,7 +131,7 @@ func (a answer) is(t string) bool {
 	return ok && p.Type == t
 }
 
-// text is what the answer says to a person, on one short line.
+// text returns the answer's text for people, as one short line.
 func (a answer) text() string {
 	if p, ok := a.problem(); ok {
 		if p.Detail != "" {
@@ -145,7 +144,7 @@ func (a answer) text() string {
 	}
 	t := string(bytes.TrimSpace(a.body))
 	if at := strings.LastIndex(t, "Released:"); at > 0 && a.begins(leaseapi.TextReleaseFailed) {
-		t = strings.TrimRight(t[:at], " \n.,") // what was released before is in the reply of [Client.Release]
+		t = strings.TrimRight(t[:at], " \n.,") // the reply of [Client.Release] has these names
 	}
 	return shortLine(t)
 }
@@ -156,7 +155,7 @@ func (a answer) err() error {
 	case a.is(leaseapi.ProblemNotLeader):
 		p, _ := a.problem()
 		return &NotLeaderError{Leader: leaseapi.Printable(p.Leader), text: fmt.Sprintf("the proxy answered %s: %s", a.Status, a.text())}
-	case a.is(leaseapi.ProblemForbidden): // the token is good, but not for this
+	case a.is(leaseapi.ProblemForbidden): // the token is valid, but not for this call
 		return fmt.Errorf("the proxy answered %s: %s", a.Status, a.text())
 	case a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden:
 		if a.Request.Header.Get("Authorization") == "" {
@@ -180,8 +179,9 @@ func (a answer) err() error {
 	return fmt.Errorf("the proxy answered %s", a.Status)
 }
 
-// wantsTLS reports an answer to http of what speaks https: as net/http answers on a port
-// for https, or a redirect to the same host and port. The one of another port has to be read.
+// wantsTLS reports whether the answer to http means that the server speaks https: the text
+// of net/http on a port for https, or a redirect to https on the same host and port. A
+// redirect to another port does not count, since the user must see its target.
 func (a answer) wantsTLS() bool {
 	if a.StatusCode/100 != 3 {
 		return a.StatusCode == http.StatusBadRequest && a.begins("Client sent an HTTP request to an HTTPS server")
@@ -190,11 +190,12 @@ func (a answer) wantsTLS() bool {
 	return err == nil && to.Scheme == "https" && a.Request.URL.Scheme == "http" && strings.TrimSuffix(to.Host, ":443") == a.Request.URL.Host
 }
 
-// redirects reports an answer that sends the caller elsewhere, as to a page to log in at.
+// redirects reports whether the answer sends the caller elsewhere, for example to a login
+// page.
 func (a answer) redirects() bool { return a.StatusCode/100 == 3 && !a.wantsTLS() }
 
-// neverGranted is the error of an acquire that a server of ours refuses for good since the
-// pool cannot grant it, or nil.
+// neverGranted returns an [ErrNeverGranted] if a server of ours refuses an acquire because
+// the pool can never grant it, and nil otherwise.
 func (a answer) neverGranted(typ string) error {
 	begin := leaseapi.TextAcquireFailed + strconv.Quote(leaseapi.Shorten(typ)) + ": "
 	if a.StatusCode != http.StatusBadRequest || !a.begins(begin) {
@@ -204,23 +205,23 @@ func (a answer) neverGranted(typ string) error {
 	return &reworded{text: fmt.Sprintf("no lease of type %q: %s", typ, text), err: ErrNeverGranted}
 }
 
-// notLeader reports the answer of a server that does not lead.
+// notLeader reports whether the answer is that of a server that does not lead.
 func (o outcome) notLeader() bool { return o.err == nil && o.is(leaseapi.ProblemNotLeader) }
 
-// standby reports the answer of a server that did nothing of the call, since it stood by.
+// standby reports whether the server did nothing of the call, since it stood by.
 func (a answer) standby() bool {
 	p, _ := a.problem()
 	return a.StatusCode == http.StatusServiceUnavailable && p.Type == leaseapi.ProblemNotLeader && p.Standby
 }
 
-// passing reports whether the answer tells of a state that may pass, not of the
+// passing reports whether the answer is about a state that may pass, not about the
 // request: too many requests, or any failure of a server or gateway.
 func (a answer) passing() bool {
 	return a.StatusCode == http.StatusTooManyRequests || a.StatusCode >= 500
 }
 
-// busy reports a failure that is the proxy's own word that it has nothing to
-// give now: it works as it should.
+// busy reports whether the proxy itself says that nothing is free now. Such a proxy
+// works as it should.
 func (a answer) busy() bool {
 	return a.is(leaseapi.ProblemQueueFull) || a.is(leaseapi.ProblemExhausted) || a.begins(leaseapi.TextAcquireFailed) && leaseapi.SaysExhausted(string(a.body))
 }
@@ -228,15 +229,15 @@ func (a answer) busy() bool {
 // begins reports whether the body begins with text.
 func (a answer) begins(text string) bool { return bytes.HasPrefix(a.body, []byte(text)) }
 
-// misrouted reports a 404 that no lease proxy wrote: the address is wrong, or a
-// gateway does not find the proxy for now.
+// misrouted reports whether the answer is a 404 that no lease proxy wrote: the address is
+// wrong, or a gateway does not find the proxy at the moment.
 func (a answer) misrouted() bool {
 	_, problem := a.problem()
 	return a.StatusCode == http.StatusNotFound && !problem && !a.begins(leaseapi.TextAcquireFailed)
 }
 
-// foreign reports a success that no lease proxy wrote: a page, such as that of a
-// login on the way, or a broken object.
+// foreign reports whether the answer is a success that no lease proxy wrote: a page, such
+// as a login page on the way, or a broken object.
 func (a answer) foreign() bool {
 	return a.StatusCode/100 == 2 && (a.isPage() || brokenObject(a.body))
 }

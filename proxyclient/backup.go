@@ -11,13 +11,13 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// backupSilence is how long a proxy may send nothing: before its copy, which it makes
-// first, and between two parts of it. The copy as a whole takes as long as it takes.
+// backupSilence is how long a proxy may send nothing: while it makes the copy, before the
+// first byte, and between two parts of the copy. Nothing bounds the copy as a whole.
 const backupSilence = time.Minute
 
-// Backup writes a copy of the proxy's store to w, as it is at this moment, and
-// returns its size in bytes. Like the other calls of operators it tries again, but
-// not once a part of a copy was written to w.
+// Backup writes a copy of the proxy's current store to w, and returns the number of bytes
+// written. Like the other operators' calls it retries, but not after a copy has begun to
+// arrive.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (size int64, err error) {
 	b := backup{proxy: c.name, w: w}
 	q := post(leaseapi.PathBackup, nil, &b)
@@ -28,18 +28,18 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (size int64, err error
 
 // backup receives a copy, and is the policy of the call that asks for it.
 type backup struct {
-	proxy string // as it may be shown
+	proxy string // the proxy's URLs, without passwords
 	w     io.Writer
-	begun bool // a good answer was there, and the copy begins
+	begun bool // the header of a copy has arrived
 	size  int64
 }
 
 func (b *backup) mayRepeat(o outcome) bool {
-	// After a 500 the proxy has tried, which costs it a copy each time.
+	// A 500 means that the proxy tried and failed; each try costs it a copy.
 	return !b.begun && (o.err != nil || o.StatusCode != http.StatusInternalServerError) && idempotent{}.mayRepeat(o)
 }
 
-// receive takes the body of r if that is a copy.
+// receive takes the body of r if it is a copy.
 func (b *backup) receive(r *http.Response) (taken bool, err error) {
 	if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != "application/octet-stream" {
 		return false, nil
@@ -54,7 +54,7 @@ func (b *backup) receive(r *http.Response) (taken bool, err error) {
 	return true, err
 }
 
-// watchedBody is a body whose reads fail after [backupSilence].
+// watchedBody is a body whose reads fail after backupSilence without data.
 type watchedBody struct {
 	body io.ReadCloser
 	err  error // of the last read, if it failed

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// copies answers each call with a copy, if it has the token; an empty one is none.
+// copies answers each call that has the token with a copy; with an empty token every call.
 func copies(token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if token != "" && r.Header.Get("Authorization") != "Bearer "+token {
@@ -28,8 +28,8 @@ func copies(token string) http.Handler {
 
 const aCopy = "a copy of the store"
 
-// A backup takes as long as bytes of it come, and ends when none came for a minute: it
-// hung with a proxy that was stopped. It is tried again as long as no byte of it came.
+// A backup goes on while bytes of it arrive, and ends after a minute without any: before,
+// it hung with a stopped proxy. It is retried only until the first byte has arrived.
 func TestBackup(t *testing.T) {
 	const almost = backupSilence - time.Second
 	trickle := fault{cut: dripping, done: true, delay: almost}
@@ -72,8 +72,8 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// The end of its context ends a backup at once, also in the middle, and is no silence of
-// the proxy. That the copy cannot be written is none either.
+// The end of its context ends a backup at once, even in the middle. Neither this nor a
+// copy that cannot be written is reported as silence of the proxy.
 func TestBackupEndsHere(t *testing.T) {
 	for _, f := range []fault{hanging, stalledAnswer} {
 		bubble(t, "context", func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestBackupEndsHere(t *testing.T) {
 	})
 }
 
-// A backup asks the leader of a list, and with the token that its file has now. It asked
-// the first of the list, with the token of before.
+// A backup asks the leader of a list, with the token that its file has now. Before, it
+// asked the first server of the list, with the old token.
 func TestBackupAsOtherCalls(t *testing.T) {
 	bubble(t, "leader", func(t *testing.T) {
 		c, g := newGroup(t, "c.test")

@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// BenchmarkPair is one acquire and release over loopback, ours beside the
-// least that net/http can do.
+// BenchmarkPair is one acquire and release over loopback: by our client, and by the
+// minimum that net/http needs.
 func BenchmarkPair(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)

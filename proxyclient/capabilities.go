@@ -2,12 +2,12 @@ package proxyclient
 
 import "github.com/leasectl/leasectl/leaseapi"
 
-// Capabilities are what a lease proxy can do. What goes beyond version 1 is
-// asked of this value only: see [Client.Capabilities], [Grant] and
+// Capabilities tell what a lease proxy can do beyond version 1. Callers ask this value
+// only, never the number of the wire: see [Client.Capabilities], [Grant] and
 // [CapabilitiesOf]. The zero value stands for a proxy about which nothing is known
-// yet: it promises nothing.
+// yet, and promises nothing.
 type Capabilities struct {
-	wire int // the proxy speaks this number of the wire, or a higher one; zero: not known
+	wire int // the proxy speaks this wire or a later one; zero: not known
 }
 
 // Numbers of the wire and what came with them. A number that is learned from
@@ -18,9 +18,9 @@ const (
 	wireUnits = 3 // keys, items, overcommit, resizes
 )
 
-// CapabilitiesOf tells from leases alone what their proxy can do with all of
-// them, as a record on disk must. A lease without a generation is from a
-// version-1 proxy. Without leases, nothing is known.
+// CapabilitiesOf derives from leases alone what their proxy can do with all of
+// them. A record on disk has nothing else to tell it. A lease without a generation is
+// from a version-1 proxy. Without leases, nothing is known.
 func CapabilitiesOf(leases []leaseapi.Lease) Capabilities {
 	if len(leases) == 0 {
 		return Capabilities{}
@@ -44,22 +44,22 @@ func (c Capabilities) NamesOnly() bool { return c.wire == wireNames }
 func (c Capabilities) RequestIDs() bool { return c.wire >= wireIDs }
 
 // CountsAtOnce reports whether the proxy grants several leases together or not
-// at all. Others must be asked for one at a time.
+// at all. Other proxies must be asked for one lease at a time.
 func (c Capabilities) CountsAtOnce() bool { return c.wire >= wireIDs }
 
-// Renews reports whether leases end unless they are renewed. Those of other
+// Renews reports whether leases end unless they are renewed. The leases of other
 // proxies last until they are released.
 func (c Capabilities) Renews() bool { return c.wire >= wireIDs }
 
 // ChecksOwners reports whether a release by name ends only a lease of the
-// owner that it names. Others release a name for everybody.
+// owner that it names. Other proxies release a name whoever holds it.
 func (c Capabilities) ChecksOwners() bool { return c.wire >= wireIDs }
 
 // ReleasesLate reports whether the proxy carries out a release with a delay.
-// Others ignore the delay.
+// Other proxies ignore the delay.
 func (c Capabilities) ReleasesLate() bool { return c.wire >= wireIDs }
 
-// Units reports whether the proxy knows keys, items, overcommit and resizes. Others
-// ignore them: two of them would hold a key at once. A request with any of them is
-// sent only once this is known.
+// Units reports whether the proxy knows keys, items, overcommit and resizes. Other
+// proxies ignore them, so two holders could have the same key. A request that needs any
+// of them is sent only to a proxy that is known to have Units.
 func (c Capabilities) Units() bool { return c.wire >= wireUnits }

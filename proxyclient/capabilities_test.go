@@ -50,8 +50,8 @@ func (c *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.Handler.ServeHTTP(w, r)
 }
 
-// What a proxy can do is asked at most once, and not at all once an answer has
-// proven it; a 404 proves nothing beyond the call that got it.
+// The client asks at most once what a proxy can do, and not at all after an answer has
+// proven it. A 404 proves it only for the call that got it.
 func TestCapabilities(t *testing.T) {
 	one := Request{Type: "t", Count: 1, Wait: time.Minute}
 	acquire := func(t *testing.T, c *Client) {
@@ -184,7 +184,7 @@ func TestAcquireEachNeverRepeats(t *testing.T) {
 	}
 }
 
-// Every wire from ours on is ours, not only the one that this client was built
+// Every wire from 2 on is of our server, not only the wire that this client was built
 // with.
 func TestHealthOfOtherWires(t *testing.T) {
 	for wire, body := range map[int]string{2: `{"status":"ok","wire":2}`, 9: `{"status":"ok","wire":9}`} {
@@ -199,8 +199,7 @@ func TestHealthOfOtherWires(t *testing.T) {
 	}
 }
 
-// A context that somebody ends early, for a deadline that came nearer, has timed
-// out as well.
+// A context that is ended early, since its deadline was moved, has timed out, too.
 func TestReleaseDeadlineMoved(t *testing.T) {
 	release := func(t *testing.T, c *Client) error {
 		ctx, end := context.WithCancelCause(releaseTimeout(t))

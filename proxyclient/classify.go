@@ -6,30 +6,30 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// outcomeKind is what one attempt to acquire came to.
+// outcomeKind is the kind of result of one attempt to acquire.
 type outcomeKind int
 
 const (
-	unsent    outcomeKind = iota // no byte of it can have arrived, or only where nothing is done
-	ambiguous                    // it may have been carried out, or may still be
+	unsent    outcomeKind = iota // no byte of the request can have arrived, or only at a standby, which did nothing
+	ambiguous                    // the request may have been carried out, or may still be
 	denied                       // the proxy says that it granted nothing; it may be asked again
-	queued                       // the proxy keeps a place in the queue for it
+	queued                       // the request has a place in the proxy's queue
 	granted
 	refused    // for good
-	unanswered // the proxy recognises it, and has not answered it for too long
-	abandoned  // the proxy has gone, so no answer will come
+	unanswered // the proxy recognises the request, but has not answered it for too long
+	abandoned  // the proxy is gone, so no answer will come
 )
 
-// attempt is an attempt to acquire, understood.
+// attempt is the result of an attempt to acquire.
 type attempt struct {
 	kind  outcomeKind
 	reply leaseapi.AcquireReply // if granted
 	place *leaseapi.Queued      // if queued
 }
 
-// classify tells what an attempt to acquire came to. It is the only place that
-// decides whether leases may have been granted. id is the request's, known what
-// the proxy has shown before.
+// classify returns the result of an attempt to acquire that came to o. It is the only
+// place that decides whether leases may have been granted. id is the request's id, known
+// what the proxy has shown before.
 func classify(o outcome, id string, known Capabilities) attempt {
 	switch {
 	case o.err != nil && !o.sent && !o.heard:
@@ -62,14 +62,14 @@ type step int
 
 const (
 	retry    step = iota // make it again after a pause, while patience lasts
-	identify             // find out what the proxy can do: only then it is known whether to make it again
-	resume               // make it again, to wait on in the queue
+	identify             // find out what the proxy can do, to decide whether to repeat the attempt
+	resume               // make it again, to go on waiting in the queue
 	accept               // hand the grant over
 	fail                 // give up
 )
 
-// steps is what follows each kind of outcome: where the proxy recognises the id
-// of the request, so that making it again takes no second lease, and elsewhere.
+// steps is the next step after each kind of outcome: recognised if the proxy recognises
+// the id of the request, so that a repetition takes no second lease, and elsewhere if not.
 var steps = [...]struct{ recognised, elsewhere step }{
 	unsent:    {retry, retry},
 	ambiguous: {retry, identify},
@@ -77,7 +77,7 @@ var steps = [...]struct{ recognised, elsewhere step }{
 	queued:    {resume, resume},
 	granted:   {accept, accept},
 	refused:   {fail, fail},
-	// retry stands for the end of patience once send has returned.
+	// When send has returned, retry means that its patience ran out.
 	unanswered: {resume, resume},
 	abandoned:  {retry, retry},
 }

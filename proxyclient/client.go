@@ -22,39 +22,40 @@ import (
 type Options struct {
 	URL       string // as ParseURLs takes it
 	Token     string // sent as a bearer token (RFC 6750) if not empty
-	TokenFile string // read for another token when the proxy refuses Token; none if empty
+	TokenFile string // read again for a new token when the proxy refuses Token; empty: no file
 	// CAFile is a PEM file: with https, its certificates are trusted instead of the
-	// system's. It is read again when they do not vouch for the proxy.
+	// system's. It is read again when the proxy's certificate is not trusted.
 	CAFile    string
 	ReadFile  func(path string) ([]byte, error) // reads CAFile for the first time; nil: [os.ReadFile]
 	UserAgent string                            // "leasectl" if empty
-	// Revive is called when nobody listens on the socket of the URL, before it is
-	// connected to once more: a proxy that its clients start may have been killed. It may
-	// block until that proxy listens, and is called from several goroutines. The call goes
-	// on after an error, unless it is [Hopeless]. Nil: nobody starts the proxy.
+	// Revive starts the proxy. It is called when nobody listens on the socket of the URL,
+	// since a proxy that its clients start may have been killed; then the client connects
+	// once more. Revive may block until the proxy listens, and several goroutines may call
+	// it. Its error is a failed attempt, which is repeated unless the error is [Hopeless].
+	// Nil: nobody starts the proxy.
 	Revive func(context.Context) error
-	// Ready is closed when requests may be sent. Until then the client only connects,
-	// since that takes as long as what most programs have to do first. Nil: at once.
+	// Ready is closed when requests may be sent. Until then the client only connects, to
+	// overlap connecting with the program's own start. Nil: send at once.
 	Ready <-chan struct{}
 }
 
-// Client speaks to one proxy, which may be several servers, one of them the leader. It is
+// Client speaks to one proxy, which may consist of several servers with one leader. It is
 // safe for concurrent use.
 type Client struct {
-	name      string // the URLs as they may be shown
+	name      string // the URLs without passwords, for messages
 	servers   servers
-	socket    bool // it is a socket, which no browser reaches
+	socket    bool // the URL is a socket, which no browser reaches
 	userAgent string
 	ready     <-chan struct{}
 	credentials
 
 	wire     atomic.Int64 // of the Capabilities that the proxy has shown
 	released releasedNames
-	store    atomic.Pointer[string] // id of the proxy's store, as its last answer said; nil: none did
+	store    atomic.Pointer[string] // id of the proxy's store in its last answer with an id; nil: none yet
 }
 
-// Store returns the id of the store of the proxy, under which its names, generations
-// and request ids mean something; "" until an answer has told, and with version 1.
+// Store returns the id of the proxy's store; names, generations and request ids mean
+// something only within one store. It is "" before the first answer, and with version 1.
 func (c *Client) Store() string {
 	if id := c.store.Load(); id != nil {
 		return *id
@@ -62,9 +63,9 @@ func (c *Client) Store() string {
 	return ""
 }
 
-// noteStore takes the id of the store from an answer. Servers of a list that answer
-// from another store than one before are refused: a request would wait in two
-// queues, and a lease be unknown to half of them.
+// noteStore takes the id of the store from an answer. With a list of servers, an answer
+// from another store than before is an error: a request would wait in two queues, and
+// half of the servers would not know a lease.
 func (c *Client) noteStore(o outcome) error {
 	if o.err != nil || o.answer.Response == nil {
 		return nil
@@ -80,12 +81,12 @@ func (c *Client) noteStore(o outcome) error {
 	return nil
 }
 
-// known returns what the proxy has shown so far that it can do.
+// known returns the capabilities that the proxy has shown so far.
 func (c *Client) known() Capabilities { return Capabilities{wire: int(c.wire.Load())} }
 
-// learn notes the wire that an answer proves of the proxy. A guess must not be noted,
-// such as a 404 that anything on the way could have sent: requests are sent twice
-// where the proxy is known to recognise them.
+// learn notes the wire that an answer proves. Callers must not pass a guess, as from a
+// 404 that a gateway may have sent: a request may be sent twice to a proxy that is known
+// to recognise it.
 func (c *Client) learn(wire int) {
 	if wire == wireNames {
 		c.wire.Store(wireNames) // the server was replaced by an older one
@@ -100,18 +101,18 @@ func (c *Client) learn(wire int) {
 }
 
 const (
-	// dialTime covers one lost DNS packet, which resolvers send again after
-	// five seconds.
+	// dialTime allows for one lost DNS packet: resolvers repeat it after five seconds.
 	dialTime = 10 * time.Second
 	// idleTime is shorter than the time after which NAT and load balancers
-	// forget an idle connection: a request written into a forgotten one is lost
+	// forget an idle connection: a request on a forgotten connection is lost
 	// without notice.
 	idleTime = 30 * time.Second
-	// maxHeader is far above any header a proxy has reason to send.
+	// maxHeader is far larger than any legitimate header of a proxy.
 	maxHeader = 64 << 10
 )
 
-// New returns a client for the proxy that o names. It does not connect.
+// New returns a client for the proxy that o names. It does not connect. It fails if a
+// URL, the token or the CA file is invalid.
 func New(o Options) (*Client, error) {
 	c, err := newClient(o)
 	if err != nil {
@@ -159,7 +160,8 @@ func newClient(o Options) (*Client, error) {
 	return c, nil
 }
 
-// pageURL is where a browser finds a page of the proxy; "" if it does not.
+// pageURL returns the URL of a page of the proxy for a browser; "" if a browser cannot
+// reach it.
 func (c *Client) pageURL(path string) string {
 	if c.socket || !strings.HasPrefix(path, "/") {
 		return ""
@@ -173,19 +175,19 @@ func (c *Client) pageURL(path string) string {
 	return leaseapi.Printable(u.String())
 }
 
-// Close drops the idle connections. The client stays usable.
+// Close closes the idle connections. The client stays usable.
 func (c *Client) Close() { c.current().CloseIdleConnections() }
 
 func dialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout: dialTime,
 		// A request may wait for hours without a byte on the wire. The probes
-		// break the connection half a minute after its peer has gone.
+		// break the connection half a minute after its peer disappeared.
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
 	}
 }
 
-// dialSocket connects to the socket at path, whatever the address.
+// dialSocket returns a dial function that always connects to the socket at path.
 func dialSocket(path string, revive func(context.Context) error) dialFunc {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := dialer().DialContext(ctx, "unix", path)
@@ -200,8 +202,8 @@ func dialSocket(path string, revive func(context.Context) error) dialFunc {
 }
 
 func newTransport() *http.Transport {
-	// With HTTP/1.1 a connection carries one request at a time, so what was
-	// written on it tells whether the request can have left.
+	// With HTTP/1.1 a connection carries one request at a time, so the bytes written
+	// on it tell whether the request can have left.
 	var onlyHTTP1 http.Protocols
 	onlyHTTP1.SetHTTP1(true)
 	return &http.Transport{
@@ -215,8 +217,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// through names the HTTP proxy that t sends req through: the variable that sets it, and
-// its URL. It is "" if there is none.
+// through names the HTTP proxy that t sends req through: the environment variable that
+// sets it, and its URL. It is "" if there is no HTTP proxy.
 func through(t *http.Transport, req *http.Request) string {
 	if t.Proxy == nil {
 		return ""

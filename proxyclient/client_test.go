@@ -97,7 +97,7 @@ func TestUnixSocket(t *testing.T) {
 	acquireA(t, c)
 }
 
-// A certificate that is not trusted will not be by a repetition.
+// An untrusted certificate is an error at once: a repetition would not help.
 func TestTLS(t *testing.T) {
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(grant))
 	srv.Config.ErrorLog = discard
@@ -142,8 +142,8 @@ func caFile(t *testing.T, srv *httptest.Server) string {
 	return path
 }
 
-// A request that failed before TLS was up has not left, so it is sent again
-// even if the proxy may be of version 1; one that failed behind TLS may have.
+// A request that failed in the TLS handshake has not left, so it is sent again even if
+// the proxy may be of version 1. A request that failed after the handshake may have left.
 func TestTLSReset(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -200,7 +200,7 @@ func TestTLSReset(t *testing.T) {
 	})
 }
 
-// resetting resets the first connections after it read some bytes.
+// resetting is a listener that resets the first connections after it read some bytes.
 type resetting struct {
 	net.Listener
 	times int
@@ -247,8 +247,8 @@ func TestStaleConnection(t *testing.T) {
 	})
 }
 
-// The page of a request is on the server that answered; a browser reaches none on a
-// socket, and nothing that the server says leads elsewhere.
+// The page of a request is on the server that answered, whatever path the server sends.
+// There is no page for a socket, which a browser cannot reach.
 func TestPageURL(t *testing.T) {
 	for _, tt := range []struct{ proxy, path, want string }{
 		{"https://leases.test:8370/prefix/", "/ui/requests/r", "https://leases.test:8370/prefix/ui/requests/r"},

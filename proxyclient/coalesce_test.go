@@ -9,8 +9,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A request that joined a run waits for its end, however long, and ends with its exit
-// code; if it has to wait for a run of its own, its wait begins anew.
+// A request that joined a run waits for the end of the run, however long, and ends with its
+// exit code. If the request has to wait for a run of its own, its wait begins anew.
 func TestCoalesced(t *testing.T) {
 	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
 	said := func(status int, body string, delay time.Duration) fault {

@@ -14,20 +14,20 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// credentials are what a client shows to its proxy, and whom it trusts. A command may
-// run for hours. Meanwhile a token or an authority may be replaced, in the same file,
-// and the old one end. So once the proxy refuses the token, or its certificate is of an
-// unknown authority, the file is read again.
+// credentials are the token that a client shows to its proxy, and the authorities that it
+// trusts. A command may run for hours. Meanwhile a token or an authority may be replaced
+// in its file, and the old one become invalid. So the client reads the file again when the
+// proxy refuses the token, or the proxy's certificate is not trusted.
 type credentials struct {
 	tokenFile, caFile string
 
 	mu        sync.Mutex // guards the rest once the client is in use
 	token     string
-	ca        []byte // as caFile had it; nil: the system's authorities are trusted
+	ca        []byte // content of caFile; nil: the system's authorities are trusted
 	transport *http.Transport
 }
 
-// trust makes the authorities of a PEM file the only ones.
+// trust makes the authorities of a PEM file the only trusted ones.
 func (c *credentials) trust(path string, read func(string) ([]byte, error)) error {
 	text, roots, err := readRoots(path, read)
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *credentials) trust(path string, read func(string) ([]byte, error)) erro
 	return nil
 }
 
-// show puts the token of the moment into a request.
+// show puts the current token into a request.
 func (c *credentials) show(req *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,7 +47,7 @@ func (c *credentials) show(req *http.Request) {
 	}
 }
 
-// current returns the transport that trusts whom the file names.
+// current returns the transport that trusts the current authorities.
 func (c *credentials) current() *http.Transport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,8 +55,8 @@ func (c *credentials) current() *http.Transport {
 }
 
 // replaced reports whether an attempt failed with a token or an authority that has been
-// replaced since, so that it is to be made again at once. Nothing was carried out: the
-// proxy refused it, or was not spoken to. used is the transport of the attempt.
+// replaced since, so that another attempt may succeed. The failed attempt had no effect:
+// the proxy refused it, or got no request. used is the transport of the attempt.
 func (c *credentials) replaced(o outcome, used *http.Transport) bool {
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err); untrusted {
 		return c.replacedRoots(used)
@@ -86,7 +86,7 @@ func (c *credentials) replacedRoots(used *http.Transport) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.transport != used {
-		return true // by another call
+		return true // another call has replaced it
 	}
 	text, roots, err := readRoots(c.caFile, readAgain)
 	if err != nil || bytes.Equal(text, c.ca) {
@@ -111,8 +111,8 @@ func readRoots(path string, read func(string) ([]byte, error)) (text []byte, roo
 	return text, roots, nil
 }
 
-// readAgain reads a file that may have been replaced. A pipe was read to its end, and
-// would be waited for until somebody writes more.
+// readAgain reads a file that may have been replaced. It refuses a pipe, which was read
+// to its end: a further read would block until somebody writes to the pipe.
 func readAgain(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

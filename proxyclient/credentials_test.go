@@ -25,8 +25,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A token that was replaced in its file is read when the proxy refuses the one before.
-// Before, a command that had begun with the old one lost its lease.
+// A token that was replaced in its file is read when the proxy refuses the old token.
+// Before, a command that had started with the old token lost its lease.
 func TestReplacedToken(t *testing.T) {
 	var wanted atomic.Pointer[string]
 	var refused atomic.Int64
@@ -60,7 +60,7 @@ func TestReplacedToken(t *testing.T) {
 		t.Errorf("%d requests were refused, want the first after the rotation", n)
 	}
 
-	// One that is refused is not shown again and again.
+	// A refused token is not sent again and again.
 	never := "no-file-has-it"
 	wanted.Store(&never)
 	for _, text := range []string{"the-second-token", "", "two tokens\n"} {
@@ -73,8 +73,8 @@ func TestReplacedToken(t *testing.T) {
 	}
 }
 
-// A token file that has another token each time that one is refused, as of an agent that
-// renews what the proxy does not take, is no reason to ask without a pause.
+// The client makes pauses even if the token file has another token after each refusal, as
+// from an agent that renews a token that the proxy does not accept.
 func TestTokenThatIsReplacedAgainAndAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	refused := 0
@@ -96,13 +96,13 @@ func TestTokenThatIsReplacedAgainAndAgain(t *testing.T) {
 	}
 }
 
-// A file of authorities that was replaced is read when the proxy's certificate is of an
-// unknown one, by all calls that meet it at once.
+// A replaced file of authorities is read when the proxy's certificate is of an unknown
+// authority, even if several calls find that at the same time.
 func TestReplacedAuthority(t *testing.T) {
 	var certificate atomic.Pointer[tls.Certificate]
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(grant))
 	srv.Config.ErrorLog = discard
-	srv.Config.SetKeepAlivesEnabled(false) // what is connected would stay so
+	srv.Config.SetKeepAlivesEnabled(false) // an open connection would keep the old certificate
 	srv.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return &tls.Config{Certificates: []tls.Certificate{*certificate.Load()}}, nil
 	}}

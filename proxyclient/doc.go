@@ -5,9 +5,9 @@
 //     proxy is known to recognise its request id. If it stays unclear whether a
 //     lease was granted, the error says so ([UnconfirmedError]).
 //   - An acquire that is cancelled or times out takes its request back, so that
-//     it leaves neither a waiter nor a grant behind; version 1 has no call for
+//     it leaves neither a waiter nor a grant behind. Version 1 has no call for
 //     that.
-//   - A lease counts as lost no later than the proxy could give it to somebody
+//   - A lease counts as lost no later than the proxy can grant it to somebody
 //     else, by a clock that also counts while the machine is suspended.
 //
 // # Two kinds of proxy
@@ -15,17 +15,19 @@
 // A version-1 proxy knows names and nothing else. It has no request ids, so an
 // acquire whose answer was lost is unconfirmed. It has no renewals, so leases
 // last until they are released. It grants several leases in parts, so the client
-// asks for them one by one, and holds a part for a minute at most. Its releases
-// are by name: between two releases the name may have been granted to somebody
-// else, who loses it to the second; no client of version 1 can tell. And it forgets
-// a name before it asks the pool behind it, so a release that got an error, or no
-// answer, and then "no resource name" is unconfirmed
+// asks for them one by one, and holds a part for a minute at most.
+//
+// A version-1 release names no owner and no generation. If a name is released twice
+// and was granted again in between, the second release ends the new holder's lease,
+// and no client of version 1 can detect this. The proxy also forgets a name before it
+// asks the pool behind it. So if a first release got an error or no answer, and
+// the next one gets "no resource name", the release is unconfirmed
 // ([UnconfirmedReleaseError]).
 //
-// leasectl's own server has all of that. The client finds out by itself which
-// kind it speaks to: from the first answer or, where it must know before, by
-// asking for the state of its own request id, and then for the health.
-// [Capabilities] is what it found.
+// leasectl's own server has request ids, renewals and generations, and grants several
+// leases together. The client detects the kind of its proxy: from the first answer or,
+// if it must know earlier, by asking for the state of its own request id, and then for
+// the health. [Capabilities] holds the result.
 //
 // # Use
 //
@@ -40,10 +42,10 @@
 //	}
 //	defer c.Release(context.WithoutCancel(ctx), proxyclient.Releasing(g.Leases, "job-1"))
 //
-// A grant of leasectl's server ends after 30 seconds unless it is confirmed by
-// a first renewal: see [Client.Renew], or [Heartbeat] for the loop.
+// A grant of leasectl's server ends after 30 seconds unless a first renewal
+// confirms it: see [Client.Renew], or [Heartbeat] for the loop.
 //
-// Every call blocks until it is settled or its context ends. Calls go through
+// Every call blocks until it has a result or its context ends. Calls honour
 // http_proxy, https_proxy and no_proxy, and follow no redirects.
 //
 // # Files

@@ -12,19 +12,19 @@ import (
 )
 
 // A version-1 proxy grants counts in parts, so two clients that each hold a
-// part could wait for each other for ever. Hence a part is given back after a
-// while, and tried again after a time that differs from client to client.
+// part could wait for each other for ever. Hence a client gives its part back after
+// holdTime, and tries again after a random backoff.
 const (
 	holdTime   = time.Minute // how long a part is held, from its first lease on
 	minBackoff = 5 * time.Second
 	maxBackoff = time.Minute
 )
 
-// errHeldTooLong says that a part was held for holdTime, and was given back.
+// errHeldTooLong says that a part was given back after holdTime.
 var errHeldTooLong = errors.New("the leases did not come free together")
 
 // acquireEach acquires the leases of a version-1 proxy one by one. ctx is the
-// caller's, wait the one that ends with the wait.
+// caller's context, wait the one of waitContext.
 func (a *acquisition) acquireEach(ctx, wait context.Context) (*Grant, error) {
 	a.oneByOne = true
 	for {
@@ -36,7 +36,7 @@ func (a *acquisition) acquireEach(ctx, wait context.Context) (*Grant, error) {
 		if left <= minBackoff {
 			return nil, a.exhausted()
 		}
-		// Not beyond the end of the wait: its last moment is worth a try.
+		// The backoff ends within the wait, so that there is another try.
 		backoff := minBackoff + rand.N(min(maxBackoff, left)-minBackoff)
 		if Sleep(wait, backoff) != nil {
 			return nil, a.why(ctx, outcome{})
@@ -44,15 +44,15 @@ func (a *acquisition) acquireEach(ctx, wait context.Context) (*Grant, error) {
 	}
 }
 
-// single is what the request for one lease of several came to.
+// single is the result of the request for one lease of several.
 type single struct {
 	lease leaseapi.Lease
 	asked Instant
 	err   error
-	cut   bool // by the end of the wait, before there was an answer
+	cut   bool // the wait ended before there was an answer
 }
 
-// collect gets all the leases, or gives back those that it got.
+// collect gets all leases. If it fails, it gives back the leases that it got.
 func (a *acquisition) collect(ctx, wait context.Context) (*Grant, error) {
 	g := &Grant{RequestID: a.request.RequestID}
 	var heldLong <-chan time.Time // from the first lease on
@@ -79,19 +79,19 @@ func (a *acquisition) collect(ctx, wait context.Context) (*Grant, error) {
 	return g, nil
 }
 
-// endPart gives a part back because the request for the next lease failed, as s says.
+// endPart gives a part back because s, the request for the next lease, failed.
 func (a *acquisition) endPart(ctx context.Context, part []leaseapi.Lease, s single) error {
 	if s.cut && len(part) > 0 {
-		// What is given back now may be granted to that request, if the proxy has not
-		// noticed yet that its connection is closed.
+		// The proxy may not have noticed yet that the connection of the cut request is
+		// closed. It may then grant that request the lease that is given back here.
 		s.err = a.unknownGrant(s.err)
 	}
 	return a.withStranded(s.err, a.releasePart(ctx, part))
 }
 
 // endLongPart gives a part back because it was held for too long. The request for the next
-// lease cannot be taken back. The part does not wait for it, and the lease that it brings
-// is given back too.
+// lease cannot be taken back, so endLongPart waits for it, after it has released the
+// part, and gives its lease back too.
 func (a *acquisition) endLongPart(ctx context.Context, part []leaseapi.Lease, next <-chan single) error {
 	stranded := a.releasePart(ctx, part)
 	s := <-next
@@ -114,7 +114,7 @@ func (a *acquisition) acquireOne(ctx, wait context.Context) single {
 		return single{lease: g.Leases[0], asked: g.Asked}
 	case fail:
 		return single{err: a.refusal(ctx, o)}
-	case identify, resume: // a request without an id cannot be asked about
+	case identify, resume: // neither is possible for a request without an id
 		cause := o.err
 		if cause == nil || wait.Err() != nil {
 			cause = a.why(ctx, o)
@@ -124,11 +124,10 @@ func (a *acquisition) acquireOne(ctx, wait context.Context) single {
 		}
 		return single{err: a.unknownGrant(cause)}
 	}
-	return single{err: a.why(ctx, o)} // patience is at its end
+	return single{err: a.why(ctx, o)} // send's patience ran out
 }
 
-// releasePart gives leases back, and returns the names of those that it could
-// not give back.
+// releasePart gives leases back, and returns the names that it could not give back.
 func (a *acquisition) releasePart(ctx context.Context, leases []leaseapi.Lease) (stranded []string) {
 	names := Releasing(leases, "").Names
 	reply, err := a.client.giveBack(ctx, leaseapi.ReleaseRequest{Names: names})
@@ -138,8 +137,8 @@ func (a *acquisition) releasePart(ctx context.Context, leases []leaseapi.Lease) 
 	return without(names, reply.Released)
 }
 
-// withStranded returns err together with the names of leases that could not be
-// given back.
+// withStranded returns err, as an [UnconfirmedError] with the names of leases that could
+// not be given back, if there are any.
 func (a *acquisition) withStranded(err error, stranded []string) error {
 	if len(stranded) == 0 {
 		return err

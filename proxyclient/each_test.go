@@ -38,8 +38,8 @@ func TestAcquireEach(t *testing.T) {
 			t.Errorf("before the minute is over: %v held, %d queued", held, queued)
 		}
 		time.Sleep(2 * time.Second)
-		// What was given back first went to our own request in the queue, and
-		// had to be given back again.
+		// The first name that was given back went to the client's own request in the
+		// queue, and had to be given back again.
 		synctest.Wait()
 		if held, _ := v.state(); !slices.Equal(held, []string{"c"}) {
 			t.Errorf("after the minute: %v held, want only what is another's", held)
@@ -171,8 +171,8 @@ func TestAcquireEach(t *testing.T) {
 	})
 }
 
-// unknown is how many leases may be held according to err: the request that was
-// given up last may have got what was given back.
+// unknown returns how many leases may be held according to err. The request that was
+// given up last may have got a lease that was given back.
 func unknown(err error) int {
 	if u, ok := errors.AsType[*UnconfirmedError](err); ok {
 		return u.Count + len(u.Names)
@@ -180,5 +180,5 @@ func unknown(err error) int {
 	return 0
 }
 
-// known makes the proxy one that has granted name to somebody else.
+// known makes name a lease that the proxy has granted to somebody else.
 func (v *version1) known(name string) { v.held = append(v.held, name) }

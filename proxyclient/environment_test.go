@@ -27,8 +27,8 @@ func acquireChild() {
 	fmt.Println(g != nil, err)
 }
 
-// The environment's proxies are used, in a process of their own since net/http
-// looks at them once. A CONNECT that fails has sent nothing.
+// The HTTP proxies of the environment are used. Each case needs its own process, since
+// net/http reads the variables once. A CONNECT that fails has sent nothing.
 func TestEnvironmentProxy(t *testing.T) {
 	run := func(t *testing.T, env ...string) string {
 		none := []string{"HTTP_PROXY=", "http_proxy=", "HTTPS_PROXY=", "https_proxy=", "NO_PROXY=", "no_proxy="}

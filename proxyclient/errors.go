@@ -14,61 +14,62 @@ import (
 var (
 	// ErrUnknownType: the proxy has no pool of that type.
 	ErrUnknownType = errors.New("unknown lease type")
-	// ErrExhausted: no lease came free within the wait. See [ExhaustedError].
+	// ErrExhausted: no lease became free within the wait. See [ExhaustedError].
 	ErrExhausted = errors.New("no lease within the wait")
-	// ErrLost: a lease is no longer its holder's. See [LostError].
+	// ErrLost: the caller no longer holds the lease. See [LostError].
 	ErrLost = errors.New("lease lost")
 	// ErrUnreachable: the proxy gave no good answer for too long. See
 	// [UnreachableError].
 	ErrUnreachable = errors.New("lease proxy does not answer")
-	// ErrNotLeader: the server that was asked does not lead, or none of a list does. See
+	// ErrNotLeader: the asked server does not lead, or no server of a list leads. See
 	// [NotLeaderError].
 	ErrNotLeader = errors.New("the server does not lead")
-	// ErrUnconfirmed: a lease may be held whose name nobody knows, or whose
-	// release failed. See [UnconfirmedError].
+	// ErrUnconfirmed: a lease may be held whose name is unknown, or whose
+	// release failed. See [UnconfirmedError] and [UnconfirmedReleaseError].
 	ErrUnconfirmed = errors.New("outcome unconfirmed")
 	// ErrEnded: the request id was released or cancelled elsewhere. See
 	// [EndedError].
 	ErrEnded = errors.New("request has ended")
-	// ErrRemoved: an operator took the request off the queue. The error that wraps
-	// it says why.
+	// ErrRemoved: an operator took the request off the queue. The wrapping error has the
+	// operator's reason.
 	ErrRemoved = errors.New("request removed")
-	// ErrTwoStores: servers of one list answer from different stores.
+	// ErrTwoStores: the servers of one list use different stores.
 	ErrTwoStores = errors.New("the URLs lead to servers with different stores, which cannot be one proxy")
-	// ErrCoalesced: a run that the request joined has ended. See [CoalescedError].
+	// ErrCoalesced: the run that the request joined has ended. See [CoalescedError].
 	ErrCoalesced = errors.New("another's run stood for the request")
 	// ErrSuperseded: a newer request took the place of this one.
 	ErrSuperseded = errors.New("superseded by a newer request")
-	// ErrOlder: the proxy is too old for what was asked for. Nothing was sent. See
-	// [OlderError].
+	// ErrOlder: the proxy is too old for the request. Nothing was sent ([OlderError]), or
+	// the grant was given back.
 	ErrOlder = errors.New("the lease proxy is too old")
-	// ErrNoRoom: fewer units are free than a lease was to grow by. The error that wraps
-	// it says how many, and what keeps the lease from growing.
+	// ErrNoRoom: a lease cannot grow now. The wrapping error says how many units are
+	// needed and free, and what else keeps the lease from growing.
 	ErrNoRoom = errors.New("not enough units are free")
-	// ErrTooMany: a lease was to grow beyond the capacity of its pool.
+	// ErrTooMany: a resize asks for more than the capacity of the pool.
 	ErrTooMany = errors.New("more than the pool has")
-	// ErrNotCounted: a lease of a listed pool cannot be resized.
+	// ErrNotCounted: a lease of a listed pool cannot be resized, or the pool defines no
+	// cost for items.
 	ErrNotCounted = errors.New("not of a counted pool")
 	// ErrNoToken: the proxy wants a token, and the client has none.
 	ErrNoToken = errors.New("the proxy wants a token")
 	// ErrWantsTLS: the proxy speaks https, and its URL says http.
 	ErrWantsTLS = errors.New("it speaks https")
 	// ErrNeverGranted: the pool cannot grant such a request, however long it waits. The
-	// error that wraps it says why.
+	// wrapping error says why.
 	ErrNeverGranted = errors.New("never granted")
-	// ErrNotHeld: nobody holds what an operator would take away.
+	// ErrNotHeld: nobody holds the name that an operator wants to break.
 	ErrNotHeld = errors.New("nobody holds")
-	// ErrUnknownRequest: the proxy knows request ids, but not this one.
+	// ErrUnknownRequest: the proxy supports request ids, but does not know this one.
 	ErrUnknownRequest = errors.New("unknown request")
-	// ErrNoLease: the request of a report holds no lease, and held none.
+	// ErrNoLease: the request of a report has no lease, and had none.
 	ErrNoLease = errors.New("the proxy knows of no lease to report of")
 )
 
-// ExhaustedError says that no lease came free in time. It is [ErrExhausted].
+// ExhaustedError says that no lease became free in time. It is [ErrExhausted].
 type ExhaustedError struct {
 	Type string
-	Wait time.Duration
-	Last *leaseapi.Queued // the proxy's last word on the queue; nil if it gave none
+	Wait time.Duration    // as requested; zero: the request did not wait
+	Last *leaseapi.Queued // last known state of the queue; nil: not known
 }
 
 func (e *ExhaustedError) Error() string {
@@ -91,11 +92,11 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 
 // UnconfirmedError says that an acquire ended without certainty: the proxy may
 // have granted leases, or may still grant leases, that the caller does not know.
-// It is [ErrUnconfirmed], and whatever Err is.
+// It is [ErrUnconfirmed], and wraps Err.
 type UnconfirmedError struct {
 	RequestID string
 	Type      string
-	Count     int      // leases that may be held under names that nobody knows
+	Count     int      // leases that may be held under unknown names
 	Names     []string // leases that were granted and could not be given back
 	Err       error    // why the acquire ended
 }
@@ -117,10 +118,10 @@ func (e *UnconfirmedError) Is(target error) bool { return target == ErrUnconfirm
 // Unwrap returns why the acquire ended.
 func (e *UnconfirmedError) Unwrap() error { return e.Err }
 
-// UnconfirmedReleaseError says that the proxy no longer knows names, after
-// an earlier release of them that got an error, or no answer. A deployed
-// version-1 proxy forgets a name before it asks the pool behind it, so the pool
-// may still count the leases as held. It is [ErrUnconfirmed].
+// UnconfirmedReleaseError says that the proxy does not know names, after an earlier
+// release of these names got an error or no answer. A deployed version-1 proxy
+// forgets a name before it asks the pool behind it, so the pool may still count the
+// leases as held. It is [ErrUnconfirmed].
 type UnconfirmedReleaseError struct {
 	Names []string
 }
@@ -133,14 +134,14 @@ func (e *UnconfirmedReleaseError) Error() string {
 func (e *UnconfirmedReleaseError) Is(target error) bool { return target == ErrUnconfirmed }
 
 // UnreachableError says that the proxy gave no good answer for too long. It is
-// [ErrUnreachable], and whatever Err is.
+// [ErrUnreachable], and wraps Err.
 type UnreachableError struct {
-	Proxy   string // its URL, as it may be shown
-	Refused bool   // no connection was made at all
-	Errors  bool   // it answered, but errors only
-	Err     error  // its last words, or why there are none
+	Proxy   string // the proxy's URLs, without passwords
+	Refused bool   // no connection was made
+	Errors  bool   // the proxy answered, but only with errors
+	Err     error  // the proxy's last error, or why there was no answer
 
-	text string // what to say instead of Err; may be empty
+	text string // text instead of that of Err; may be empty
 }
 
 func (e *UnreachableError) Error() string {
@@ -162,7 +163,7 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // NotLeaderError is the answer of a server that does not lead. It is [ErrNotLeader].
 type NotLeaderError struct {
-	Leader string // URL of the one that leads, as the server says; empty: it knows of none
+	Leader string // URL of the leader, according to the server; empty: not known
 	text   string
 }
 
@@ -172,11 +173,11 @@ func (e *NotLeaderError) Error() string { return e.text }
 func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
 
 // FailingError says that the proxy answered with errors until the time of the call was
-// over. They are about the proxy: another call would have fared no better. (What a
-// version-1 proxy says of a name that it cannot release is none.) It is no
-// [ErrUnreachable]: the time was over before the errors had lasted as long as that takes.
+// over. These errors are about the proxy, so another call would fail too. (The error of a
+// version-1 proxy about a single name that it cannot release is no FailingError.) It is no
+// [ErrUnreachable], since the call ended before the errors had lasted long enough for that.
 type FailingError struct {
-	Err error // its last words
+	Err error // the proxy's last error
 }
 
 func (e *FailingError) Error() string { return e.Err.Error() }
@@ -188,7 +189,7 @@ func (e *FailingError) Unwrap() error { return e.Err }
 // [ErrUnknownType].
 type UnknownTypeError struct {
 	Type   string
-	Listed bool // the proxy lists the types that it has
+	Listed bool // [Client.Pools] lists the types that the proxy has
 }
 
 func (e *UnknownTypeError) Error() string { return fmt.Sprintf("%v %q", ErrUnknownType, e.Type) }
@@ -196,10 +197,10 @@ func (e *UnknownTypeError) Error() string { return fmt.Sprintf("%v %q", ErrUnkno
 // Is makes the error an [ErrUnknownType].
 func (e *UnknownTypeError) Is(target error) bool { return target == ErrUnknownType }
 
-// CoalescedError says how the run ended that a request joined. It is [ErrCoalesced].
+// CoalescedError says how the run that a request joined has ended. It is [ErrCoalesced].
 type CoalescedError struct {
 	RequestID string
-	ExitCode  int // of the command, which ended by itself
+	ExitCode  int // of the run's command, which ended by itself
 }
 
 func (e *CoalescedError) Error() string {
@@ -209,11 +210,11 @@ func (e *CoalescedError) Error() string {
 // Is makes the error an [ErrCoalesced].
 func (e *CoalescedError) Is(target error) bool { return target == ErrCoalesced }
 
-// OlderError says that a proxy does not know what a call needs. It is [ErrOlder].
+// OlderError says that a call needs a newer proxy. Nothing was sent. It is [ErrOlder].
 type OlderError struct {
-	Proxy string // its URL, as it may be shown
-	Wire  int    // that it speaks
-	Needs string // what needs a newer one
+	Proxy string // the proxy's URLs, without passwords
+	Wire  int    // the wire that the proxy speaks
+	Needs string // the feature that needs a newer wire, such as "a key"
 }
 
 func (e *OlderError) Error() string {
@@ -223,22 +224,22 @@ func (e *OlderError) Error() string {
 // Is makes the error an [ErrOlder].
 func (e *OlderError) Is(target error) bool { return target == ErrOlder }
 
-// StaleError says that a lease does not hold as many units as a resize believed, or was
-// resized since.
+// StaleError says that a lease holds another number of units than the resize assumed, or
+// was resized since.
 type StaleError struct {
-	Held int // units that it holds
+	Held int // units that the lease holds
 }
 
 func (e *StaleError) Error() string {
 	return fmt.Sprintf("the lease holds %d units, which is not what its handle says", e.Held)
 }
 
-// EndedError says that a request id never gets a lease again. It is
+// EndedError says that a request id has ended, and never gets a lease again. It is
 // [ErrEnded].
 type EndedError struct {
 	RequestID string
-	// Unconfirmed: it was granted, and the grant ended because no renewal
-	// confirmed it in time. Nobody gave it back or cancelled it.
+	// Unconfirmed: the request was granted, and the grant ended because no renewal
+	// confirmed it in time. Nobody released or cancelled it.
 	Unconfirmed bool
 }
 
@@ -254,13 +255,13 @@ func (e *EndedError) Is(target error) bool { return target == ErrEnded }
 
 // LostError says that leases are lost. It is [ErrLost].
 type LostError struct {
-	// Lost are the leases that the proxy says are gone, and why. None: the
-	// leases were not renewed in time, without a word of the proxy.
+	// Lost are the leases that the proxy reported as lost, with reasons. Empty: the
+	// leases were not renewed in time, and the proxy reported nothing.
 	Lost []leaseapi.Lost
-	// Deadline is when leases that were not renewed in time end at the
-	// earliest; it may be in the future. Zero if the proxy said they are gone.
+	// Deadline is the earliest end of leases that were not renewed in time; it may be
+	// in the future. Zero if the proxy reported the leases as lost.
 	Deadline Instant
-	Err      error // the last failed renewal, if there was one
+	Err      error // of the last failed renewal; nil: there was none
 }
 
 func (e *LostError) Error() string {
@@ -280,11 +281,11 @@ func (e *LostError) Error() string {
 // Is makes the error an [ErrLost].
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
-// Unwrap returns the last failed renewal.
+// Unwrap returns the error of the last failed renewal.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// reworded is an error with a text for people, whose causes are only there to
-// be compared with: that a context ended, for one.
+// reworded is an error with a text of its own. It wraps err only for [errors.Is] and
+// [errors.As], for example to say that a context ended.
 type reworded struct {
 	text string
 	err  error

@@ -23,22 +23,23 @@ type call struct {
 	method  string
 	path    string
 	body    any           // sent as JSON; nil: none
-	timeout time.Duration // of one attempt; zero: as long as the context
+	timeout time.Duration // of one attempt; zero: only the context bounds it
 	repeat  repeatPolicy
-	// fresh makes each attempt on a connection of its own: those that are there
-	// may lead to a peer that is gone.
+	// fresh makes each attempt on a connection of its own: existing connections may
+	// lead to a peer that is gone.
 	fresh bool
-	// prepare completes the request just before each attempt, or stops it;
-	// may be nil.
+	// prepare completes the request just before each attempt, or stops it with an
+	// error; may be nil.
 	prepare func(*http.Request) error
-	// receive reads the body of an answer as it comes. If it does not take an answer, the
-	// body is read whole. With receive the timeout is that of the header. May be nil.
+	// receive reads the body of an answer as it arrives. If receive does not take the
+	// answer, the body is read whole. With receive the timeout is for the header only. May
+	// be nil.
 	receive func(*http.Response) (taken bool, err error)
 }
 
-// quickTime is how long one attempt may stay without answer where there is
-// nothing to wait for and a repetition does no harm: more than a slow commit
-// takes, and short enough to try a second connection.
+// quickTime is how long an attempt may stay without answer if the proxy answers at
+// once and a repetition does no harm: longer than a slow commit takes, and short
+// enough to try a second connection.
 const quickTime = 4 * time.Second
 
 // query is the call that asks for path.
@@ -59,21 +60,21 @@ type exchange struct {
 	sending  sending
 	last     outcome
 	request  *http.Request   // of the attempt
-	trusted  *http.Transport // of the attempt, as the client has it
+	trusted  *http.Transport // the client's transport at the start of the attempt
 	timeout  time.Duration   // of the attempt
-	http     http.Client     // that makes the attempt
+	http     http.Client     // makes the attempt
 
 	// With several servers:
-	server    int      // index of the one that is asked
-	tried     int      // servers in this round, which ends with a pause
-	notLeader *outcome // in this round: what one said that does not lead
+	server    int      // index of the server to ask
+	tried     int      // servers asked in this round, which ends with a pause
+	notLeader *outcome // the last answer in this round of a server that does not lead
 
-	replaced bool // the last attempt failed with credentials that have been replaced since
-	atOnce   bool // the next attempt is made without a pause: at another server, or with new credentials
+	replaced bool // the last attempt failed with credentials that were replaced since
+	atOnce   bool // no pause before the next attempt: it asks another server, or has new credentials
 }
 
-// do makes attempts until the policy of the call or p says that it is enough,
-// or ctx ends. It returns the outcome of the last one.
+// do makes attempts until the policy of the call or p stops them, or ctx ends. It
+// returns the outcome of the last attempt.
 func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	x := exchange{
 		client: c, call: q, patience: p,
@@ -89,14 +90,14 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	}
 	rc := retryablehttp.Client{
 		HTTPClient:   &x.http,
-		RetryMax:     math.MaxInt, // policy, patience and context say when it is enough
+		RetryMax:     math.MaxInt, // policy, patience and context bound the attempts
 		CheckRetry:   x.end,
 		Backoff:      x.pause,
 		PrepareRetry: x.begin,
 		ErrorHandler: retryablehttp.PassthroughErrorHandler,
 	}
-	// The result of Do is in x.last already; or ctx or prepare ended the pause
-	// before a further attempt, and the last one counts.
+	// x.last has the result of Do already. If ctx or prepare ended the call before a
+	// further attempt, the last attempt counts.
 	_, _ = rc.Do(req)
 	return x.last
 }
@@ -115,7 +116,7 @@ func (c *Client) newRequest(ctx context.Context, q call) (*retryablehttp.Request
 		return nil, err
 	}
 	req.Header.Set("User-Agent", c.userAgent)
-	req.Header.Set("Accept-Encoding", "identity") // without it a gateway may compress (RFC 9110, section 12.5.3)
+	req.Header.Set("Accept-Encoding", "identity") // otherwise a gateway may compress (RFC 9110, section 12.5.3)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -124,8 +125,8 @@ func (c *Client) newRequest(ctx context.Context, q call) (*retryablehttp.Request
 
 func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// transport is what makes the attempt. It is no [http.RoundTripper] of our own: for the
-// timeout of one that it does not know http.Client has two goroutines more.
+// transport returns the transport of the attempt. It is always an [http.Transport]: for
+// the timeout of any other RoundTripper http.Client needs two more goroutines.
 func (x *exchange) transport() *http.Transport {
 	if !x.call.fresh && x.call.receive == nil {
 		return x.trusted
@@ -138,9 +139,9 @@ func (x *exchange) transport() *http.Transport {
 	return once
 }
 
-// timeoutWithin is how long the next attempt may stay without answer. It leaves the servers
-// of a list that are asked after this one their share of the time that ctx has: a release has
-// 3 s after a signal.
+// timeoutWithin returns how long the next attempt may stay without answer. It shares the
+// time that ctx has left among the servers of a list that were not asked yet: after a
+// signal a release has only 3 s.
 func (x *exchange) timeoutWithin(ctx context.Context) time.Duration {
 	end, bounded := ctx.Deadline()
 	unasked := len(x.client.servers.bases) - x.tried
@@ -156,7 +157,7 @@ func (x *exchange) begin(req *http.Request) error {
 	x.last.asked = Now()
 	x.request, x.trusted, x.timeout = req, x.client.current(), x.timeoutWithin(req.Context())
 	x.http.Transport = x.transport()
-	if x.call.receive == nil { // else it would be that of the body, too
+	if x.call.receive == nil { // otherwise the timeout would include the body
 		x.http.Timeout = x.timeout
 	}
 	x.client.show(req)
@@ -171,15 +172,15 @@ func (x *exchange) begin(req *http.Request) error {
 	return x.call.prepare(req)
 }
 
-// end notes the outcome of an attempt, and reports whether another follows. It
+// end notes the outcome of an attempt, and reports whether another attempt follows. It
 // is the CheckRetry of [retryablehttp.Client].
 func (x *exchange) end(ctx context.Context, resp *http.Response, err error) (bool, error) {
 	x.last = x.outcomeOf(ctx, resp, err)
 	return x.follows(ctx, x.last), nil
 }
 
-// outcomeOf returns what came of the attempt that has just ended, and notes what its
-// answer tells of the proxy.
+// outcomeOf returns the outcome of the attempt that has just ended, and notes what its
+// answer shows about the proxy.
 func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error) outcome {
 	o := outcome{asked: x.last.asked, sent: x.sending.sent(), heard: resp != nil}
 	if err != nil {
@@ -199,7 +200,7 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 		o.err = err
 	}
 	if o.notLeader() {
-		x.client.learn(wireIDs) // no earlier server says so
+		x.client.learn(wireIDs) // older servers do not have this answer
 	}
 	return o
 }
@@ -209,26 +210,26 @@ func (x *exchange) read(resp *http.Response) (answer, error) {
 	if x.call.receive != nil {
 		if taken, err := x.call.receive(resp); taken {
 			resp.Body.Close()
-			resp.Body = http.NoBody // retryablehttp drains it once more
+			resp.Body = http.NoBody // retryablehttp drains the body again
 			return answer{Response: resp}, err
 		}
 	}
 	return readAnswer(resp)
 }
 
-// follows reports whether another attempt follows one that came to o.
+// follows reports whether another attempt follows after the outcome o.
 func (x *exchange) follows(ctx context.Context, o outcome) bool {
-	// All three are asked each time, since they keep count.
+	// Each of the three is called after each attempt, since they have side effects.
 	another := x.client.servers.several() && ctx.Err() == nil && x.leaveServer(o)
 	mayRepeat := x.call.repeat.mayRepeat(o)
 	replaced := ctx.Err() == nil && x.client.replaced(o, x.trusted)
-	x.atOnce = another && mayRepeat || replaced && !x.replaced // twice in a row: after a pause
+	x.atOnce = another && mayRepeat || replaced && !x.replaced // a second time in a row: after a pause
 	x.replaced, mayRepeat = replaced, mayRepeat || replaced
 	if x.atOnce {
 		return true
 	}
 	if x.notLeader != nil && mayRepeat && (o.err != nil || !o.busy()) {
-		o = *x.notLeader // of all that this round came to
+		o = *x.notLeader // the most telling answer of this round
 	}
 	lasts := x.patience.lasts(ctx, o, mayRepeat)
 	x.tried, x.notLeader = 0, nil
@@ -252,12 +253,11 @@ func (x *exchange) pause(_, _ time.Duration, n int, resp *http.Response) time.Du
 	return x.patience.pause(n, resp)
 }
 
-// electionPause is the most that passes between two rounds of questions for who
-// leads: an election takes seconds, and the first answer of the next leader is waited
-// for.
+// electionPause is the longest pause between two rounds that search for the leader. It is
+// short: an election takes seconds, and a request is waiting for the new leader.
 const electionPause = 300 * time.Millisecond
 
-// choose points req at the server to ask.
+// choose directs req to the current server.
 func (x *exchange) choose(req *http.Request) error {
 	index, base := x.client.servers.ask()
 	u, err := below(base, x.call.path)
@@ -268,8 +268,9 @@ func (x *exchange) choose(req *http.Request) error {
 	return nil
 }
 
-// leaveServer leaves a server that does not lead, or that gave no answer, for another one
-// of the list. It reports whether that is to be asked at once: if not, all were asked.
+// leaveServer switches to another server of the list if this one does not lead or gave no
+// answer. It reports whether to ask the other server at once; false if all servers of this
+// round were asked, or there is no reason to switch.
 func (x *exchange) leaveServer(o outcome) bool {
 	leader := ""
 	switch {
@@ -287,7 +288,7 @@ func (x *exchange) leaveServer(o outcome) bool {
 	return x.tried < len(x.client.servers.bases)
 }
 
-// withoutURL takes from err what net/http says around it: the method and the
+// withoutURL removes the text that net/http puts before an error: the method and the
 // whole URL with its query.
 func withoutURL(ctx context.Context, err error, timeout time.Duration) error {
 	ue, ok := errors.AsType[*url.Error](err)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// failure returns the error of a call that came to no success. If its time ended in the
-// middle of an attempt, the error that the attempt before was answered with is the
-// proxy's last word.
+// failure returns the error of a call without success. If the call's time ended in the
+// middle of an attempt, the error is the proxy's answer to the attempt before, if that was
+// answered.
 func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	err := o.failed()
 	if !hopeless(o.err) && (p.exhausted() || o.err != nil && (p.ended() || timedOut(ctx))) {
@@ -24,8 +24,8 @@ func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	return because(ctx, err)
 }
 
-// because is err of an operation that ctx may have ended: then it is its cause,
-// too, and says so if that says more than that something has ended.
+// because returns err. If ctx has ended, the error also wraps the cause of ctx, and its
+// text has the cause if that adds anything.
 func because(ctx context.Context, err error) error {
 	if ctx.Err() == nil || errors.Is(err, ctx.Err()) {
 		return err
@@ -37,15 +37,14 @@ func because(ctx context.Context, err error) error {
 	return fmt.Errorf("%w (%w)", err, cause)
 }
 
-// timedOut reports whether ctx ended by a deadline: its own, or one that was
-// set later and ended it by [context.CancelCauseFunc] with
-// [context.DeadlineExceeded].
+// timedOut reports whether ctx ended by a deadline: its own, or one that was set later
+// with a [context.CancelCauseFunc] and [context.DeadlineExceeded].
 func timedOut(ctx context.Context) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
-// unreachable is the error for a proxy that gave no good answer. o is its last attempt,
-// which says nothing of the proxy if ctx cut it short.
+// unreachable returns the error for a proxy that gave no good answer. o is the last
+// attempt, which shows nothing about the proxy if ctx cut it short.
 func (c *Client) unreachable(ctx context.Context, o outcome, p *patience) error {
 	err := o.failed()
 	u := &UnreachableError{Proxy: c.name, Refused: !o.sent && !o.heard, Err: err}
@@ -62,7 +61,7 @@ func (c *Client) unreachable(ctx context.Context, o outcome, p *patience) error 
 		u.text = err.Error()
 	}
 	if ended {
-		u.Err = errors.Join(err, context.Cause(ctx)) // to compare with
+		u.Err = errors.Join(err, context.Cause(ctx)) // for errors.Is
 	}
 	return u
 }

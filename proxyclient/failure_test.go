@@ -11,9 +11,9 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A call whose time is over before it has its answer says what the attempt before was
-// answered with, or that the proxy does not answer. That it answered another question
-// before makes no difference.
+// A call whose time ends in the middle of an attempt reports the answer to the previous
+// attempt, or else that the proxy does not answer. An earlier answer to another question
+// makes no difference.
 func TestOutOfTime(t *testing.T) {
 	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
 	leases := []leaseapi.Lease{{Name: "a", Generation: 7}}
@@ -61,8 +61,8 @@ func TestOutOfTime(t *testing.T) {
 	}
 }
 
-// An acquire whose wait ends while nobody answers has found no proxy, whatever it asked
-// last: itself, or what the proxy can do.
+// An acquire whose wait ends while nobody answers is ErrUnreachable, whether its last
+// attempt was the request or the question what the proxy can do.
 func TestWaitEndsWithoutAnAnswer(t *testing.T) {
 	late := lostRequest // as of a proxy that ends while the request queues
 	late.delay = time.Second

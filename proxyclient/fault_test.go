@@ -13,24 +13,23 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// fate is what a call comes to, and how many leases are held afterwards.
+// fate is the result of a call, and how many leases are held afterwards.
 type fate struct {
 	err  error // nil: success
 	held int
 }
 
-// errAny stands for an error that is certain: neither unconfirmed, nor that the
-// lease is lost.
+// errAny stands for any definite error: neither ErrUnconfirmed nor ErrLost.
 var errAny = errors.New("any")
 
-// after is a fault with a pause that is asked for.
+// after returns f with a Retry-After.
 func (f fault) after(text string) fault {
 	f.header = http.Header{"Retry-After": {text}}
 	return f
 }
 
-// faultRow is a fault, and what one of it makes of each call that would succeed
-// at once.
+// faultRow is a fault, and the result of each call that meets it once and would otherwise
+// succeed at once.
 type faultRow struct {
 	name    string
 	f       fault
@@ -41,7 +40,7 @@ type faultRow struct {
 	renew   error // ours only: version 1 has none
 }
 
-// final tells whether the fault is an answer that no repetition changes.
+// final reports whether the fault is an answer that no repetition changes.
 func (r faultRow) final() bool {
 	return r.ours.err == errAny && r.v1.err == errAny && r.relOurs.err == errAny && r.renew == errAny
 }
@@ -53,8 +52,8 @@ func faultRows() []faultRow {
 	failed := fate{err: errAny}
 	unconfirmed := func(held int) fate { return fate{ErrUnconfirmed, held} }
 	back, stays, ignored := fate{}, fate{errAny, 1}, fate{errors.ErrUnsupported, 1}
-	// Version 1 says that it released with any 2xx and hardly a word, so another's
-	// 2xx is believed, unless it is a page. JSON that breaks off is no answer.
+	// Version 1 answers a release with any 2xx and almost no text. So the client accepts
+	// the 2xx of other software, unless it is a page. Truncated JSON is no answer.
 	believed := fate{held: 1}
 	const date = "Sat, 01 Jan 2000 00:00:02 GMT"
 	rows := []faultRow{
@@ -107,9 +106,9 @@ func faultRows() []faultRow {
 	return rows
 }
 
-// One fault, of every kind, for every call, with either kind of proxy: what is
-// held afterwards is what the client says. A pause that was asked for is kept.
-// The table of what came of it is in the log.
+// For one fault of every kind, every call and either kind of proxy, the client says
+// truly which leases are held afterwards, and keeps a requested pause. The log has a
+// table of the results.
 func TestFault(t *testing.T) {
 	const calls = 6
 	var table [][calls + 1]string
@@ -147,7 +146,7 @@ func TestFault(t *testing.T) {
 	t.Logf("\n%s", &text)
 }
 
-// came checks what a call came to, and says it in a word.
+// came checks the result of a call, and returns a word for it.
 func came(t *testing.T, err, wanted error, held, wantHeld int) string {
 	t.Helper()
 	switch {
@@ -228,8 +227,8 @@ func renewOurs(t *testing.T, row faultRow) string {
 	return word
 }
 
-// resizeOurs is one resize, which is done once, whatever became of its answer, and a
-// copy of it that comes later, which does nothing.
+// resizeOurs makes one resize, which is carried out once, whatever happens to its answer.
+// A later copy of the resize does nothing.
 func resizeOurs(t *testing.T, row faultRow) string {
 	s := newOurs(t)
 	s.units = 10

@@ -9,21 +9,21 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Grant is what an acquire got.
+// Grant is the result of an acquire.
 type Grant struct {
 	RequestID    string
 	Leases       []leaseapi.Lease // with generation 0 from a version-1 proxy; without units
-	Units        int              // that the one lease of a counted pool holds; zero: of a listed pool
-	Unit         string           // what one of them is, if the proxy says so
+	Units        int              // units of the one lease of a counted pool; zero: a listed pool
+	Unit         string           // what one unit is; empty: the proxy does not say
 	TTL          time.Duration    // from the first renewal on; zero: until released
 	RenewEvery   time.Duration    // zero: needs no renewal
-	Asked        Instant          // when the request that was answered began
+	Asked        Instant          // when the attempt began that was answered with the grant
 	Capabilities Capabilities     // what the proxy can do with these leases
 }
 
-// Deadline returns when the grant ends at the earliest unless it is renewed
-// before; the zero Instant if it does not end by itself. The time counts from
-// Asked, not from the answer: the lease may be as old as that.
+// Deadline returns the earliest end of the grant if it is not renewed, or the zero
+// Instant if it does not end by itself. The time counts from Asked, not from the
+// answer, since the proxy may have made the grant that early.
 func (g *Grant) Deadline() Instant {
 	if !g.Capabilities.Renews() {
 		return Instant{}
@@ -31,8 +31,8 @@ func (g *Grant) Deadline() Instant {
 	return g.Asked.Add(min(leaseapi.ProvisionalTTL, g.TTL))
 }
 
-// newGrant turns a reply with count leases into a grant: all that r wants, or one of them
-// where they are asked for one by one. The error says what is wrong with the reply.
+// newGrant turns a reply into a grant of count leases: all leases of r, or one if they are
+// asked for one by one. The error says what is wrong with the reply.
 func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error) {
 	units, err := unitsOf(r, reply)
 	if err != nil {
@@ -84,7 +84,7 @@ func unitsOf(r *Request, reply leaseapi.AcquireReply) (int, error) {
 	return units, nil
 }
 
-// withoutUnits returns leases as requests name them.
+// withoutUnits returns leases without their units, as requests name them.
 func withoutUnits(leases []leaseapi.Lease) []leaseapi.Lease {
 	leases = slices.Clone(leases)
 	for i := range leases {
@@ -93,8 +93,8 @@ func withoutUnits(leases []leaseapi.Lease) []leaseapi.Lease {
 	return leases
 }
 
-// renewEvery is how often to renew leases that end after ttl: as the proxy
-// says, if that makes sense.
+// renewEvery returns the interval at which to renew leases that end after ttl: the one
+// that the proxy gave if it is below ttl, else a third of ttl.
 func renewEvery(said leaseapi.Duration, ttl time.Duration) time.Duration {
 	if d := time.Duration(said); d > 0 && d < ttl {
 		return d
@@ -102,8 +102,8 @@ func renewEvery(said leaseapi.Duration, ttl time.Duration) time.Duration {
 	return ttl / 3
 }
 
-// checkGranted refuses what must not get into a handle, a shell or a terminal,
-// and any number of names but count.
+// checkGranted refuses names that must not get into a handle, a shell or a terminal,
+// repeated names, and another number of names than count.
 func checkGranted(names []string, count int) error {
 	if len(names) != count {
 		return fmt.Errorf("the proxy granted %d names instead of %d", len(names), count)

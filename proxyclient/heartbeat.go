@@ -14,41 +14,41 @@ import (
 // first three fields and call Run.
 //
 // The leases are lost when the proxy says so, or when Deadline is over: from
-// then on the proxy may have granted them to somebody else. What uses the leases
-// must have stopped at the deadline, not begin to stop. Hence the margin.
+// then on the proxy may have granted them to somebody else. A user of the leases must
+// have stopped at the deadline, not only begin to stop. Hence Margin.
 type Heartbeat struct {
 	Client *Client
 	Leases []leaseapi.Lease
-	// Deadline is when the leases end unless they are renewed, as
-	// [Grant.Deadline] or an earlier [Renewal] says. Zero: not known; then it
-	// is taken to be a provisional grant's from the start of Run.
+	// Deadline is when the leases end unless they are renewed, from
+	// [Grant.Deadline] or an earlier [Renewal]. Zero: not known; Run then assumes
+	// [leaseapi.ProvisionalTTL] from its start.
 	Deadline Instant
 
-	// Margin is how long before the deadline Run returns, for what has to be
-	// done in time after that. If the leases live less than twice as long, it is
-	// half of their time to live, so that some is left to renew in.
+	// Margin is how long before the deadline Run returns, to leave time to stop the
+	// users of the leases. If the leases live less than twice Margin, half of their
+	// time to live is used instead, so that there is time to renew.
 	Margin time.Duration
-	// OnRenew is called after each renewal, OnRetry before a failed one is
-	// tried again. Both may be nil. They are never called at the same time,
-	// and Run waits for them.
+	// OnRenew is called after each renewal, OnRetry before a failed renewal is
+	// repeated. Both may be nil. They are never called at the same time, and
+	// Run waits for them.
 	OnRenew func(Renewal)
 	OnRetry func(error)
 }
 
-// Run renews at once, which confirms a grant, and then every RenewEvery that
-// the proxy says, or sooner when a renewal failed. It blocks until
+// Run renews at once, which confirms a grant, and then at the interval RenewEvery of
+// each [Renewal], or sooner after a failed renewal. It blocks until
 //
 //   - ctx ends: it returns the cause;
-//   - the proxy says that leases are lost, or there was no renewal until
+//   - the proxy says that leases are lost, or no renewal succeeded until
 //     Margin before the deadline: it returns a [LostError] that tells which.
 //     The deadline may still be ahead, or long over if the machine was
-//     suspended or the process stopped; [Until] tells;
+//     suspended or the process stopped: see [Until];
 //   - a pending delayed release was carried out, or became due: it returns nil.
 //
-// Leases that are not named in a LostError may still be held; they end by
-// themselves, or are to be released.
+// Leases that a LostError does not name may still be held: the caller releases
+// them, or they end with their TTL.
 //
-// After a suspend or a stop it looks at the deadline before it renews.
+// After a suspend or a stop of the process Run checks the deadline before it renews.
 //
 // A caller that goes on with a lost lease can Run again with a zero Deadline:
 // a proxy that was down all the time may still know the lease.
@@ -89,7 +89,7 @@ type renewalResult struct {
 
 func (l *heartbeatLoop) run(ctx context.Context, resumed <-chan struct{}) error {
 	for {
-		// The limit comes first: leases that are over must not be renewed.
+		// Check the limit first: leases past their deadline must not be renewed.
 		if over(l.limit) {
 			if err := l.atLimit(); err != nil {
 				return err
@@ -108,7 +108,7 @@ func (l *heartbeatLoop) run(ctx context.Context, resumed <-chan struct{}) error 
 			if r.err != nil && l.OnRetry != nil {
 				l.OnRetry(r.err)
 			}
-		case <-resumed: // the timer slept too
+		case <-resumed: // the timer below stood still in the suspend
 		case <-time.After(Until(l.wake(l.running != nil))):
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -116,15 +116,16 @@ func (l *heartbeatLoop) run(ctx context.Context, resumed <-chan struct{}) error 
 	}
 }
 
-// startRenewal begins a renewal, which goes on until it is answered or stopped.
+// startRenewal starts a renewal, which goes on until it is answered or stopped.
 func (l *heartbeatLoop) startRenewal(ctx context.Context) {
 	ctx, l.cancel = context.WithCancelCause(ctx)
 	limit := l.limit
 	r := renewal{
 		client: l.Client, leases: l.Leases,
 		patience: patience{limits: noLimits, onRetry: l.OnRetry, maxPause: maxPauseWithin(Until(limit))},
-		// After a stop of the process all timers are due, in any order: the
-		// pause before a further attempt may end before the loop wakes.
+		// After a stop of the process all timers fire, in any order. The pause
+		// before a further attempt may end before the loop wakes, so each attempt
+		// checks the limit itself.
 		late: func() bool { return over(limit) },
 	}
 	done := make(chan renewalResult, 1)
@@ -135,7 +136,7 @@ func (l *heartbeatLoop) startRenewal(ctx context.Context) {
 	l.running = done
 }
 
-// stopRenewal ends the renewal under way, if one is, and waits for it.
+// stopRenewal stops the renewal under way, if there is one, and waits for its end.
 func (l *heartbeatLoop) stopRenewal() (r renewalResult, stopped bool) {
 	if l.running == nil {
 		return renewalResult{}, false
@@ -146,8 +147,8 @@ func (l *heartbeatLoop) stopRenewal() (r renewalResult, stopped bool) {
 	return r, true
 }
 
-// atLimit decides whether the limit is the end: a renewal under way may have
-// been answered in time.
+// atLimit decides whether the heartbeat ends at the limit: a renewal under way may have
+// been answered in time. Nil means that it goes on.
 func (l *heartbeatLoop) atLimit() error {
 	if r, stopped := l.stopRenewal(); stopped {
 		if err := l.follow(r); err != nil || !over(l.limit) {
@@ -160,8 +161,8 @@ func (l *heartbeatLoop) atLimit() error {
 	return &LostError{Deadline: l.deadline, Err: l.lastErr}
 }
 
-// follow takes over a renewal that has ended. The error ends the heartbeat: the
-// leases are lost, or released as they were to be.
+// follow handles the result of a renewal. Its error ends the heartbeat: the leases are
+// lost, or a delayed release has released them.
 func (l *heartbeatLoop) follow(r renewalResult) error {
 	l.cancel(nil)
 	l.lastErr = r.err

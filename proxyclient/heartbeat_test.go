@@ -21,7 +21,7 @@ func (s *ours) renewed() int {
 	return s.renews
 }
 
-// beating is a Heartbeat that runs.
+// beating is a running Heartbeat.
 type beating struct {
 	*Heartbeat
 	cancel  context.CancelCauseFunc
@@ -49,7 +49,7 @@ func (b *beating) stop(t *testing.T) {
 	want(t, <-b.done, errStopped)
 }
 
-// lost waits for the end, and checks when and how it came.
+// lost waits for the end of the heartbeat, and checks its time and its error.
 func (b *beating) lost(t *testing.T, after time.Duration) *LostError {
 	t.Helper()
 	err := <-b.done
@@ -199,8 +199,8 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// A renewal that was answered in time counts, even if its answer is seen only
-// after the limit; one that was not does not.
+// A renewal that was answered in time counts, even if the loop sees the answer only
+// after the limit. A renewal that was answered late does not count.
 func TestHeartbeatAnsweredInTime(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -218,13 +218,13 @@ func TestHeartbeatAnsweredInTime(t *testing.T) {
 	}
 }
 
-// A lease whose release is put off ends then, and that is no loss.
+// The end of a lease by its delayed release is no loss.
 func TestHeartbeatDelayedRelease(t *testing.T) {
 	released := []leaseapi.Lost{{Lease: leases[0], Reason: leaseapi.ReasonReleased}}
 	for _, tt := range []struct {
 		name  string
 		skew  time.Duration // of the proxy's clock
-		gone  bool          // the proxy is, at the end
+		gone  bool          // the proxy is gone at the end
 		lost  string        // why the lease is lost, a second before the release is due
 		quiet bool
 	}{

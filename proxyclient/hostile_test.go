@@ -12,8 +12,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Names that must not get into a handle are an error, and everything that was
-// granted with them is given back.
+// Names that must not get into a handle are an error, and all leases of the grant are
+// given back.
 func TestHostileNames(t *testing.T) {
 	long := strings.Repeat("x", leaseapi.MaxName+1)
 	for _, tt := range []struct {
@@ -88,7 +88,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// What cannot be given back is named.
+// The error names the leases that cannot be given back.
 func TestHostileNamesThatStay(t *testing.T) {
 	bubble(t, "version 1", func(t *testing.T) {
 		v := newVersion1(t, "a")
@@ -103,7 +103,7 @@ func TestHostileNamesThatStay(t *testing.T) {
 	})
 }
 
-// Nothing of a proxy's text reaches a terminal as anything but a short line.
+// A proxy's text reaches a terminal only as one short line.
 func TestErrorText(t *testing.T) {
 	for _, tt := range []struct{ name, contentType, body, want string }{
 		{"text", "text/plain", "no\nway \x1b[31mhere\r\n", "the proxy answered 400 Bad Request: no way [31mhere"},
@@ -158,7 +158,7 @@ func TestErrorText(t *testing.T) {
 	})
 }
 
-// Requests that no proxy should see.
+// Invalid requests are refused before they are sent.
 func TestAcquireRequestChecked(t *testing.T) {
 	good := Request{Type: "t", Count: 1, RequestID: "aZ0-_~."}
 	for name, change := range map[string]func(*Request){

@@ -8,18 +8,18 @@ import (
 	"github.com/leasectl/leasectl/leaseapi/suspend"
 )
 
-// Instant is a point in time on this machine that counts on while the machine
-// is suspended (CLOCK_BOOTTIME, on Linux): a proxy elsewhere does not sleep
-// with it. On other systems it is Go's monotonic clock, which may stand still
-// in a suspend. It means nothing on another machine, nor after a reboot.
+// Instant is a point in time on this machine, by a clock that goes on while the machine
+// is suspended (CLOCK_BOOTTIME, on Linux), since a proxy elsewhere goes on, too. On other
+// systems it is Go's monotonic clock, which may stand still in a suspend. An Instant is
+// meaningless on another machine and after a reboot.
 type Instant struct {
-	// The monotonic clock of the runtime, which testing/synctest can drive,
-	// and how far the boot-time clock was ahead of it: the time suspended.
+	// t is by the monotonic clock of the runtime, which testing/synctest can drive.
+	// slept is how far the boot-time clock was ahead of it: the suspended time.
 	t     time.Time
 	slept time.Duration
 }
 
-// Tests replace these, since they cannot suspend the machine.
+// Tests replace these variables, since they cannot suspend the machine.
 var (
 	timeSuspended = suspend.Total
 	watchResumes  = suspend.Resumes
@@ -55,14 +55,14 @@ func AfterBoot(d time.Duration) Instant { return Now().Add(d - suspend.SinceBoot
 // IsZero reports whether i is the zero Instant, which is no point in time.
 func (i Instant) IsZero() bool { return i.t.IsZero() }
 
-// Until returns the time from now to i, negative if i is over.
+// Until returns the time from now to i, negative if i is in the past.
 func Until(i Instant) time.Duration { return i.Sub(Now()) }
 
-// over reports whether i has come.
+// over reports whether i is now or in the past.
 func over(i Instant) bool { return Until(i) <= 0 }
 
-// Sleep waits for d, by the clock of Go's timers. If ctx ends first, it returns
-// at once, with the cause.
+// Sleep waits for d, by the clock of Go's timers, and returns nil. If ctx ends first, it
+// returns the cause of ctx at once.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -75,11 +75,11 @@ func Sleep(ctx context.Context, d time.Duration) error {
 }
 
 // After calls fn on a goroutine of its own when d is over, by the clock of Go's
-// timers, unless stop is called or ctx ends before. The context of fn ends with ctx, and
-// with stop, which waits for fn. Calling stop again does nothing.
+// timers, unless stop is called or ctx ends before. The context of fn ends with ctx and
+// when stop is called. stop waits until fn has returned; calling it again does nothing.
 //
-// Until d is over there is no goroutine, since each costs a short command some ten
-// microseconds: most of what is put off here never happens.
+// Until d is over there is no goroutine: a goroutine costs a short command some ten
+// microseconds, and most calls of fn never happen.
 func After(ctx context.Context, d time.Duration, fn func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

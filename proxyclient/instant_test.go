@@ -49,7 +49,7 @@ func TestInstantInBubble(t *testing.T) {
 	})
 }
 
-// Sleep ends with the context, and says why.
+// Sleep ends with the context, and returns the cause.
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -108,7 +108,8 @@ func TestAfter(t *testing.T) {
 	})
 }
 
-// An instant survives the way through a record of another process.
+// An instant stays the same when it goes through SinceBoot and AfterBoot, as in a record
+// of another process.
 func TestSinceBoot(t *testing.T) {
 	at := Now().Add(time.Hour)
 	if off := AfterBoot(at.SinceBoot()).Sub(at); off.Abs() > 10*time.Second {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// memory is a network inside the process, for tests in a synctest bubble. Its
-// faults happen to one attempt each, in order; then everything goes well.
+// memory is a network inside the process, for tests in a synctest bubble. Each fault
+// happens to one attempt, in order; after the last fault there are no more failures.
 type memory struct {
 	h      http.Handler
 	conns  chan net.Conn
@@ -29,7 +29,7 @@ type memory struct {
 // discard is for servers whose clients go away on purpose.
 var discard = log.New(io.Discard, "", 0)
 
-// fault is what goes wrong with one attempt. The zero fault is none.
+// fault is a failure of one attempt. The zero fault is no failure.
 type fault struct {
 	dial   error // connecting fails
 	cut    cut
@@ -51,11 +51,11 @@ const (
 	noAnswer       // after the request was read
 	halfAnswer     // in the middle of the answer's body
 	stalled        // not at all, but the second half of the body never comes
-	endless        // not at all, and the body has no end
-	notHTTP        // after an answer in another language
-	switching      // not at all: it speaks another protocol from now on, and waits to be spoken to
-	dripping       // not at all, and each byte of the body comes after the delay
-	hinting        // not at all, and hints come instead of an answer, without end
+	endless        // not at all, but the body has no end
+	notHTTP        // after an answer that is not HTTP
+	switching      // not at all, but the server switches to another protocol, and waits for the client
+	dripping       // not at all, but each byte of the body comes after the delay
+	hinting        // not at all, but early hints come instead of an answer, without end
 )
 
 var (
@@ -84,7 +84,7 @@ func status(code int) fault { return fault{status: code, body: "no"} }
 const serverIdle = 10 * time.Second
 
 // serve starts a server for h on a network of its own, and returns a client of
-// it. Both end with the test.
+// the server. Both end with the test.
 func serve(t *testing.T, h http.Handler, faults ...fault) (*Client, *memory) {
 	t.Helper()
 	m := &memory{h: h, conns: make(chan net.Conn), closed: make(chan struct{}), faults: faults}
@@ -106,14 +106,14 @@ func serve(t *testing.T, h http.Handler, faults ...fault) (*Client, *memory) {
 	return c, m
 }
 
-// add lets further attempts fail. It works only if there were faults at first.
+// add lets further attempts fail. It works only if serve was called with faults.
 func (m *memory) add(f ...fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.faults = append(m.faults, f...)
 }
 
-// dialled is how often a connection was asked for.
+// dialled returns how often the client dialled.
 func (m *memory) dialled() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,18 +9,17 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// What operators do. Like [Client.Health] the calls try again until ctx ends, or until
-// there was no good answer for too long ([ErrUnreachable]); a copy that arrives twice
-// does nothing more. What the proxy does not know, or nobody holds, is
-// [ErrUnknownType], [ErrUnknownRequest] or [ErrNotHeld]. Errors are
-// [errors.ErrUnsupported] if the proxy is of version 1.
+// The calls of operators. Like [Client.Health] they retry until ctx ends, or until there
+// was no good answer for too long ([ErrUnreachable]). A request that arrives twice has no
+// further effect. The errors are [ErrUnknownType] for an unknown pool, [ErrUnknownRequest]
+// for an unknown request, and [errors.ErrUnsupported] if the proxy is of version 1.
 
-// Break takes the lease of name away from its holder: its holder's renewals fail with
-// reason from then on; the name is free when it is released or its TTL ends, or at
-// once if now is set.
+// Break takes the lease of name away from its holder. From then on the holder's renewals
+// fail with reason. The name becomes free when the holder releases it or its TTL ends, or
+// at once if now is set.
 //
-// It means the lease that was held when it began, however often it asks: a later
-// holder is never hit.
+// Break means the lease that is held when it begins. Retries never hit a later holder. The
+// error is [ErrNotHeld] if nobody holds the name then.
 func (c *Client) Break(ctx context.Context, name, reason string, now bool) (reply leaseapi.BreakReply, err error) {
 	pools, err := c.Pools(ctx)
 	if err != nil {
@@ -47,20 +46,21 @@ func generationOf(pools []leaseapi.Pool, name string) uint64 {
 	return 0
 }
 
-// Pause makes a pool grant nothing until [Client.Resume].
+// Pause stops the grants of a pool until [Client.Resume]; waiters are told reason.
 func (c *Client) Pause(ctx context.Context, typ, reason string) (reply leaseapi.PauseReply, err error) {
 	err = c.operatePool(ctx, "pause", leaseapi.PathPause, typ, leaseapi.PauseRequest{Type: typ, Reason: reason}, &reply)
 	return reply, err
 }
 
-// Resume ends a pause. Its reply has no reason if the pool was not paused.
+// Resume ends a pause. The reply has the ended pause, or no reason if the pool was not
+// paused.
 func (c *Client) Resume(ctx context.Context, typ string) (reply leaseapi.PauseReply, err error) {
 	err = c.operatePool(ctx, "resume", leaseapi.PathResume, typ, leaseapi.ResumeRequest{Type: typ}, &reply)
 	makePrintable(&reply.Reason)
 	return reply, err
 }
 
-// Remove takes a waiter off the queue: its client is told reason.
+// Remove takes a waiter off the queue. The waiter's client is told reason ([ErrRemoved]).
 func (c *Client) Remove(ctx context.Context, requestID, reason string) (reply leaseapi.RemoveReply, err error) {
 	err = c.operate(ctx, "remove", leaseapi.PathRemove, leaseapi.RemoveRequest{RequestID: requestID, Reason: reason}, &reply)
 	if errors.Is(err, ErrUnknownRequest) {
@@ -85,7 +85,7 @@ func (c *Client) operate(ctx context.Context, what, path string, req, reply any)
 	})
 }
 
-// carryOut makes a call, which succeeds with an answer that is done.
+// carryOut makes a call. It succeeds if done returns true for the answer.
 func (c *Client) carryOut(ctx context.Context, what string, q call, done func(outcome) bool) error {
 	p := patience{limits: usualLimits}
 	o := c.do(ctx, q, &p)

@@ -33,10 +33,10 @@ type ours struct {
 	lost     []leaseapi.Lost // what a renewal answers
 	release  time.Time       // ReleaseAt of a renewal's answer
 	text     string          // what any acquire fails with
-	wire     int             // that it speaks; zero: [leaseapi.Wire]
-	units    int             // of each lease, which is of a counted pool; zero: of a listed one
+	wire     int             // the wire that it speaks; zero: [leaseapi.Wire]
+	units    int             // units of each lease of a counted pool; zero: the pool is a listed one
 	healths  int             // how often it was asked for its health
-	resizes  int             // of its lease that it decided
+	resizes  int             // how many resizes of its lease were decided
 }
 
 type waiter struct {
@@ -281,7 +281,7 @@ func (s *ours) renew(w http.ResponseWriter) {
 		ReleaseAt: s.release})
 }
 
-// resize makes its lease hold other units. Enough are free.
+// resize makes its lease hold another number of units. There is always room.
 func (s *ours) resize(w http.ResponseWriter, r *http.Request) {
 	var req leaseapi.ResizeRequest
 	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// An answer that breaks off says no more than silence: a request that asks once, and got
-// nothing else, did not reach the proxy.
+// A truncated answer says no more than silence: an acquire without a wait that gets only
+// such an answer is ErrUnreachable.
 func TestPartOfAnAnswer(t *testing.T) {
 	s := newOurs(t, "a")
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,8 +35,9 @@ func TestPartOfAnAnswer(t *testing.T) {
 	want(t, err, ErrUnreachable)
 }
 
-// A gateway that speaks HTTP/1.0 passes on a part of an answer as if it were whole. That
-// shows nothing of the proxy: it is asked again, and not taken for one of version 1.
+// A gateway that speaks HTTP/1.0 passes on a part of an answer as if it were whole. Such a
+// part proves nothing about the proxy: the client asks again, and does not take the proxy
+// for version 1.
 func TestPartThatSeemsWhole(t *testing.T) {
 	whole := map[string]string{
 		leaseapi.PathHealth: `{"status":"ok","wire":3}`,

@@ -15,40 +15,40 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 )
 
-// patience is how long one operation goes on trying, over all its calls.
+// patience bounds how long one operation goes on trying, over all its calls.
 type patience struct {
-	end      Instant       // no attempt begins after it; zero: the context alone decides
+	end      Instant       // no attempt begins after end; zero: the context alone decides
 	limits   troubleLimits // how long to go on without a good answer
-	maxPause time.Duration // between two attempts, whatever the proxy asks for; zero: until the end
+	maxPause time.Duration // between two attempts, whatever the proxy asks for; zero: up to end
 	onRetry  func(error)   // may be nil
-	// onTrouble is told the last failure, and since when there was no good answer;
-	// and once a nil error when there is one again. May be nil.
+	// onTrouble is called with the last failure and the start of the time without a good
+	// answer, and once with a nil error at the next good answer. May be nil.
 	onTrouble func(err error, since time.Time)
 
-	mu      sync.Mutex // guards the rest: a question about a silent attempt is asked beside it
+	mu      sync.Mutex // guards the rest: questions about a silent attempt run beside it
 	trouble trouble
-	// leaderless is since when servers have answered only that they do not lead, if
-	// anything; zero: they have not. It is no trouble of what waits anyway.
+	// leaderless is the time since which servers have answered only that they do not
+	// lead; zero: not the case. An election is no trouble for an operation with an end.
 	leaderless Instant
-	heard      bool // there was an HTTP answer, if only a part of one
+	heard      bool // there was an HTTP answer, or a part of one
 }
 
-// trouble is the time since the last good answer.
+// trouble describes the time since the last good answer.
 type trouble struct {
 	since    Instant // zero: there is no trouble
-	refused  bool    // nothing but refused connections
-	errors   bool    // an error was answered
-	last     error
-	answered bool // the last was an answer
-	over     bool // it lasted too long
+	refused  bool    // all attempts were refused connections
+	errors   bool    // an attempt was answered with an error
+	last     error   // the last failure; nil: none yet
+	answered bool    // the last failure was an answer
+	over     bool    // the trouble lasted too long
 }
 
-// troubleLimits bound a [trouble]. A restart takes less, and a wrong address is
-// reported soon.
+// troubleLimits bound a [trouble]. They are longer than a restart of the proxy, and short
+// enough to report a wrong address soon.
 type troubleLimits struct {
 	refused time.Duration // no connection was made
-	silent  time.Duration // no answer came, or errors and no answer
-	errors  time.Duration // errors were answered
+	silent  time.Duration // no answer came, and not all connections were refused
+	errors  time.Duration // at least one error was answered
 }
 
 const (
@@ -56,27 +56,27 @@ const (
 	maxTrouble = time.Minute
 )
 
-// usualLimits are those of calls that have no time of their own.
+// usualLimits are the limits of calls that have no time of their own.
 var usualLimits = troubleLimits{refused: maxRefused, silent: maxTrouble, errors: maxTrouble}
 
-// within returns the limits of an operation that waits for d at most. Errors that
-// were answered until then are its result.
+// within returns the limits of an operation that waits for d at most. The limit for
+// errors stays: errors that the proxy answers until d is over are the result.
 func (l troubleLimits) within(d time.Duration) troubleLimits {
 	l.refused, l.silent = min(l.refused, d), min(l.silent, d)
 	return l
 }
 
-// noLimits leave it to the context, or to the end.
+// noLimits leave the bound to the context, or to end.
 var noLimits = troubleLimits{refused: math.MaxInt64, silent: math.MaxInt64, errors: math.MaxInt64}
 
-// lasts notes an attempt, and reports whether a further one makes sense. unwanted says
-// that o is not the answer that the call wants.
+// lasts notes an attempt, and reports whether a further attempt makes sense. unwanted says
+// that the call cannot use the answer o.
 func (p *patience) lasts(ctx context.Context, o outcome, unwanted bool) bool {
 	p.note(o, unwanted)
 	return ctx.Err() == nil && !p.exhausted() && !hopeless(o.err) && !p.ended()
 }
 
-// note notes what o says of the proxy.
+// note notes what o shows about the proxy.
 func (p *patience) note(o outcome, unwanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *patience) note(o outcome, unwanted bool) {
 		p.noteElection(o)
 	case o.err == nil && (o.busy() || !o.passing() && !unwanted):
 		p.noteGood()
-	case !o.cut: // else the client stopped listening: the proxy was not silent
+	case !o.cut: // a cut says nothing of the proxy: the client stopped listening
 		p.noteTrouble(o)
 	}
 }
@@ -97,7 +97,7 @@ func (p *patience) noteElection(o outcome) {
 	if p.leaderless.IsZero() {
 		p.leaderless = o.asked
 		if !o.standby() {
-			p.leaderless = Now() // the server may have led, and kept the request, until now
+			p.leaderless = Now() // the server may have led until now, with the request in its queue
 		}
 	}
 	if p.onTrouble != nil {
@@ -113,7 +113,7 @@ func (p *patience) noteGood() {
 	p.trouble, p.leaderless = trouble{}, Instant{}
 }
 
-// noteTrouble notes an attempt that came to no good answer.
+// noteTrouble notes an attempt without a good answer.
 func (p *patience) noteTrouble(o outcome) {
 	t := &p.trouble
 	if t.since.IsZero() {
@@ -142,8 +142,7 @@ func (l troubleLimits) of(t trouble) time.Duration {
 	return l.silent
 }
 
-// suspect notes that an attempt has been without an answer since asked, though it
-// goes on.
+// suspect notes that an attempt under way has had no answer since asked.
 func (p *patience) suspect(asked Instant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,14 +152,14 @@ func (p *patience) suspect(asked Instant) {
 	p.trouble.refused = false
 }
 
-// exhausted reports whether there was no good answer for too long.
+// exhausted reports whether there has been no good answer for too long.
 func (p *patience) exhausted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.trouble.over
 }
 
-// troubled reports whether the last attempt came to no good answer, and how.
+// troubled returns the trouble since the last good answer, and whether there is any.
 func (p *patience) troubled() (t trouble, is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,11 +173,10 @@ func (p *patience) everAnswered() bool {
 	return p.heard
 }
 
-// wallOf is an instant for people.
+// wallOf returns an instant by the wall clock, for people.
 func wallOf(i Instant) time.Time { return time.Now().Add(Until(i)) }
 
-// timeout reports whether an attempt ended because it stayed without answer, and
-// not because its connection broke.
+// timeout reports whether an attempt timed out, rather than lost its connection.
 func timeout(err error) bool {
 	t, ok := errors.AsType[net.Error](err)
 	return ok && t.Timeout()
@@ -186,14 +184,14 @@ func timeout(err error) bool {
 
 func (p *patience) ended() bool { return !p.end.IsZero() && over(p.end) }
 
-// hopeless reports a failure that no further attempt can mend.
+// hopeless reports whether no further attempt can succeed after err.
 func hopeless(err error) bool {
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	return untrusted || errors.Is(err, ErrTwoStores) || errors.Is(err, errHopeless)
 }
 
-// Hopeless marks an error of [Options.Revive] that no further attempt can mend: the call
-// ends with it.
+// Hopeless marks an error of [Options.Revive] after which no further attempt can succeed:
+// the call ends with it at once.
 func Hopeless(err error) error {
 	return &reworded{text: err.Error(), err: errors.Join(err, errHopeless)}
 }
@@ -201,16 +199,16 @@ func Hopeless(err error) error {
 var errHopeless = errors.New("hopeless")
 
 // Bounds of the pause between two attempts. A hand-off takes milliseconds, so
-// the first pause is short; hundreds of jobs that lost the same proxy come
-// back spread over the last one.
+// the first pause is short. Hundreds of jobs that lost the same proxy come
+// back spread over the longest pause.
 const (
 	minPause = 100 * time.Millisecond
 	maxPause = 2 * time.Second
 )
 
-// pause returns the pause after attempt n, counted from 0: what Retry-After
-// says (RFC 9110, section 10.2.3), else a random time that grows. It does not
-// go beyond the end. resp is the answer, if there was one.
+// pause returns the pause after attempt n, counted from 0: the one of Retry-After
+// (RFC 9110, section 10.2.3), else a random time that grows. It does not
+// go beyond end. resp is the answer; nil: none.
 func (p *patience) pause(n int, resp *http.Response) time.Duration {
 	d, asked := retryAfter(resp)
 	if !asked {
@@ -227,13 +225,13 @@ func (p *patience) pause(n int, resp *http.Response) time.Duration {
 	return d
 }
 
-// maxPauseWithin is the longest pause of what must succeed within d. Retry-After
-// often asks for more, and an attempt in vain is better than a lease that is
+// maxPauseWithin returns the longest pause of an operation that must succeed within d.
+// Retry-After often asks for more, and a failed attempt is better than a lease that is
 // left behind or lost.
 func maxPauseWithin(d time.Duration) time.Duration { return max(maxPause, d/4) }
 
-// maxPauseBefore is maxPauseWithin what is left of ctx; no bound if ctx has no
-// deadline.
+// maxPauseBefore is maxPauseWithin for the time until the deadline of ctx; zero, no
+// bound, if ctx has no deadline.
 func maxPauseBefore(ctx context.Context) time.Duration {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -242,9 +240,9 @@ func maxPauseBefore(ctx context.Context) time.Duration {
 	return maxPauseWithin(time.Until(end))
 }
 
-// retryAfter returns the pause that an answer asks for, in seconds or as a date,
-// whatever its status: load balancers and gateways send it with any failure. A
-// date is by the clock of its sender.
+// retryAfter returns the pause that the Retry-After of an answer asks for, in seconds or
+// as a date. It ignores the status, since load balancers and gateways send Retry-After
+// with any failure. A date is relative to the sender's clock, which the Date header gives.
 func retryAfter(resp *http.Response) (d time.Duration, asked bool) {
 	if resp == nil {
 		return 0, false

@@ -1,20 +1,21 @@
 package proxyclient
 
-// repeatPolicy decides whether a call may be sent again. It is asked once after
-// every attempt, so it may also keep count of them.
+// repeatPolicy decides whether a call may be sent again. mayRepeat is called exactly once
+// after each attempt, so it may also keep track of the attempts.
 type repeatPolicy interface {
 	mayRepeat(o outcome) bool
 }
 
-// idempotent is the policy of calls that do no harm however often they are
-// sent: they are repeated while the outcome may be a better one next time. The
-// zero value repeats failures on the way and failures of a server.
+// idempotent is the policy of calls that may be sent any number of times: they are
+// repeated while the next outcome may be better. The zero value repeats after network
+// failures and failures of a server or gateway.
 type idempotent struct {
-	// misrouted repeats a 404 that no proxy wrote. It is set where the call names what
-	// only the proxy can have given: its address is right, and the 404 passes.
+	// misrouted repeats after a 404 that no proxy wrote. It is set for calls about
+	// something that the proxy has issued: the address was right then, so the 404 will
+	// pass.
 	misrouted bool
-	// unfinished reports a success that is not what was asked for, but may be
-	// next time; nil: every success counts.
+	// unfinished reports that a success is not the expected answer, which may
+	// come next time; nil: every success counts.
 	unfinished func(answer) bool
 }
 

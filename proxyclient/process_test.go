@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// children are what a test runs in a process of its own. They print the result.
+// children are functions that tests run in a process of their own. They print the result.
 var children = map[string]func(){
 	"heartbeat": heartbeatChild,
 	"acquire":   acquireChild,
@@ -49,8 +49,8 @@ func heartbeatChild() {
 	fmt.Println("lost, late:", Until(lost.Deadline) < 0, "said so:", len(lost.Lost) > 0)
 }
 
-// A process that was stopped until its lease was over finds that out by itself,
-// and does not renew before.
+// A process that was stopped until its lease ended detects that by itself, and does not
+// renew the lease first.
 func TestHeartbeatStopped(t *testing.T) {
 	const ttl = 500 * time.Millisecond
 	renewals := make(chan struct{}, 1000)

@@ -12,7 +12,7 @@ import (
 )
 
 // Health asks whether the proxy serves, and which wire it speaks. Like
-// [Client.Pools] and [Client.RequestState] it tries again until ctx ends, or
+// [Client.Pools] and [Client.RequestState] it retries until ctx ends, or
 // until there was no good answer for too long ([ErrUnreachable]). The error is
 // [errors.ErrUnsupported] if the proxy is of version 1.
 func (c *Client) Health(ctx context.Context) (leaseapi.Health, error) {
@@ -34,9 +34,9 @@ func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, er
 	return h, err
 }
 
-// ensureUnits makes sure that the proxy has [Capabilities.Units], which what needs.
-// It is [ErrOlder] if it has not. An answer that proved no more than an older wire
-// may come from a newer one, so the proxy states its own.
+// ensureUnits returns [ErrOlder] if the proxy lacks [Capabilities.Units], which the
+// feature named what needs. Other answers only prove a lowest wire, so ensureUnits asks
+// for the health, which states the exact wire.
 func (c *Client) ensureUnits(ctx context.Context, what string, p *patience) error {
 	if c.known().Units() {
 		return nil
@@ -51,17 +51,17 @@ func (c *Client) ensureUnits(ctx context.Context, what string, p *patience) erro
 	return err
 }
 
-// maxPages bounds what a peer can make Pools read: half a million leases.
+// maxPages bounds how much a peer can make Pools read: half a million leases.
 const maxPages = 1000
 
-// Pools returns the state of all pools, page after page: each is of its own moment. The
+// Pools returns the state of all pools. It reads them in pages, each of its own moment. The
 // error is [errors.ErrUnsupported] if the proxy is of version 1.
 func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 	all, err := c.Overview(ctx)
 	return all.Pools, err
 }
 
-// Overview returns what [Client.Pools] does, and which server leads.
+// Overview returns the pools, like [Client.Pools], and the server that leads.
 func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 	var all leaseapi.PoolsReply
 	path := leaseapi.PathPools
@@ -89,8 +89,8 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 	return all, nil
 }
 
-// appendPage adds the pools of the next page. The first of them may be the rest of
-// the last.
+// appendPage appends the pools of the next page to all. If the first of them continues the
+// last pool of all, the two are joined.
 func appendPage(all, page []leaseapi.Pool) []leaseapi.Pool {
 	if len(all) > 0 && len(page) > 0 && all[len(all)-1].Type == page[0].Type {
 		last := &all[len(all)-1]
@@ -101,7 +101,8 @@ func appendPage(all, page []leaseapi.Pool) []leaseapi.Pool {
 	return append(all, page...)
 }
 
-// cleanPool makes the texts of the leases and waiters of a pool printable.
+// cleanPool makes the texts printable that clients gave for the leases, waiters and reports
+// of a pool.
 func cleanPool(p *leaseapi.Pool) {
 	for i := range p.Leases {
 		cleanLease(&p.Leases[i])
@@ -115,8 +116,8 @@ func cleanPool(p *leaseapi.Pool) {
 	}
 }
 
-// RequestState returns what has become of the request with that id. The error
-// is [ErrUnknownRequest] if the proxy does not know it, and
+// RequestState returns the state of the request with that id. The error is
+// [ErrUnknownRequest] if the proxy does not know the request, and
 // [errors.ErrUnsupported] if the proxy is of version 1.
 func (c *Client) RequestState(ctx context.Context, id string) (leaseapi.RequestReply, error) {
 	if err := leaseapi.CheckRequestID(id); err != nil {
@@ -130,14 +131,14 @@ func (c *Client) RequestState(ctx context.Context, id string) (leaseapi.RequestR
 }
 
 // Capabilities returns what the proxy can do. The client remembers every answer
-// that proves it: a grant, a place in the queue, the state of a request, the
-// health. Before the first of them, Capabilities asks for the state of a request
-// that does not exist. Like [Client.Pools] it tries again until ctx ends, or
+// that proves a capability: a grant, a place in the queue, the state of a request, the
+// health. Before the first such answer, Capabilities asks for the state of a request
+// that does not exist. Like [Client.Pools] it retries until ctx ends, or
 // until there was no good answer for too long ([ErrUnreachable]).
 //
-// A proxy without that path, and without a health of ours, is of version 1. This answer
-// is not remembered, since a gateway that does not find the proxy for now gives the same
-// one.
+// A proxy that has neither the path of requests nor a health of ours is of version 1. The
+// client does not remember this, since a gateway that does not find the proxy at the
+// moment answers in the same way.
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	can, err := c.identify(ctx, rand.Text(), &patience{limits: usualLimits})
 	if err != nil {
@@ -146,21 +147,21 @@ func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	return can, nil
 }
 
-// identify is Capabilities, by the state of the request with that id.
+// identify is Capabilities, and asks for the state of the request with that id.
 func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabilities, error) {
 	if can := c.known(); can.Known() {
 		return can, nil
 	}
 	_, err := c.requestState(ctx, id, false, p)
 	switch {
-	case err == nil || errors.Is(err, ErrUnknownRequest), errors.Is(err, ErrNotLeader): // which tells it, too
+	case err == nil || errors.Is(err, ErrUnknownRequest), errors.Is(err, ErrNotLeader): // each proves the wire
 		return c.known(), nil
 	case !errors.Is(err, errors.ErrUnsupported):
 		return Capabilities{}, err
 	}
-	// It is of version 1, or a gateway put a page of its own in the place of our server's
-	// 404. The health is no error, so it comes through. It is asked once: one that fails
-	// is not ours.
+	// The proxy is of version 1, or a gateway replaced our server's 404 by its own page. A
+	// health is no error, so a gateway lets it through. One question is enough: a health
+	// that fails is not from our server.
 	_, _ = c.health(ctx, &patience{end: Now()})
 	if can := c.known(); can.Known() {
 		return can, nil
@@ -168,10 +169,10 @@ func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabili
 	return Capabilities{wire: wireNames}, nil
 }
 
-// requestState also learns what the proxy can do. One that recognises request
-// ids answers for the id that was asked for, or says in our server's words that
-// there is no such request. One of version 1 lacks the path. Any other answer
-// tells nothing. With fresh, it is asked on a connection of its own.
+// requestState is RequestState, and learns what the proxy can do. A proxy that recognises
+// request ids answers with the same id, or with our server's problem that there is no
+// such request. A version-1 proxy lacks the path. Any other answer proves nothing. With
+// fresh, the question is sent on a connection of its own.
 func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *patience) (r leaseapi.RequestReply, err error) {
 	answers := func(a answer) bool {
 		return a.StatusCode == http.StatusOK && a.decode(&r) == nil && r.RequestID == id
@@ -196,8 +197,8 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 	return leaseapi.RequestReply{}, c.failure(ctx, o, p)
 }
 
-// get reads path, which version 1 does not know, into v. Any JSON object fits
-// there, so the caller checks that it is the right one.
+// get reads the answer of path, which version 1 does not know, into v. Any JSON object
+// can be read into v, so the caller checks that it is the expected one.
 func (c *Client) get(ctx context.Context, path string, v any, p *patience) error {
 	o := c.do(ctx, query(path), p)
 	switch {
@@ -213,7 +214,7 @@ func (c *Client) get(ctx context.Context, path string, v any, p *patience) error
 	return c.failure(ctx, o, p)
 }
 
-// unsupported is the error for what a version-1 proxy does not have.
+// unsupported returns the error for a feature that a version-1 proxy does not have.
 func unsupported(what string) error {
 	return fmt.Errorf("%w: the proxy is of version 1, which has no %s", errors.ErrUnsupported, what)
 }

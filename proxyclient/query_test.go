@@ -115,7 +115,7 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// The texts that end in front of a person say what they know.
+// The error texts for people have all known facts.
 func TestErrors(t *testing.T) {
 	q := &leaseapi.Queued{Place: 4, Length: 12, InUse: 32, Capacity: 32}
 	exhausted := &ExhaustedError{Type: "x", Wait: time.Hour, Last: q}
@@ -138,8 +138,8 @@ func TestErrors(t *testing.T) {
 	want(t, &UnconfirmedError{Err: exhausted}, ErrUnconfirmed, ErrExhausted)
 }
 
-// Pools follows the pages, and joins a pool that goes on in the next one. A server
-// that always has another page is not followed for ever.
+// Pools follows the pages, and joins a pool that continues on the next page. Pools stops
+// after maxPages at a server that always has another page.
 func TestPoolsInPages(t *testing.T) {
 	endless := false
 	asked := 0

@@ -11,11 +11,11 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// releaseTime is how long a release is tried when nobody else set a bound.
+// releaseTime is how long a release is tried when no caller set a bound.
 const releaseTime = 10 * time.Second
 
-// Releasing returns the request that gives leases back: by generation, and by
-// bare name, bound to owner, those of a version-1 proxy.
+// Releasing returns the request that gives leases back: by generation, or, if they are
+// from a version-1 proxy, by bare name and owner.
 func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 	var r leaseapi.ReleaseRequest
 	for _, l := range leases {
@@ -31,33 +31,33 @@ func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 	return r
 }
 
-// Release gives leases back. It tries again until the proxy has settled all of
-// them or ctx ends: give it a deadline, ten seconds is usual. A lease that is
-// free already counts as released; one that is another's now is left alone and
-// stands in the reply as stale. The reply also counts beside an error: it says
-// what was released all the same.
+// Release gives leases back. It retries until the proxy has settled all of them or ctx
+// ends: give ctx a deadline, usually ten seconds. A lease that is free already counts as
+// released. A lease that another owner holds now is left alone, and is stale in the
+// reply. The reply is valid even with an error: it has the leases that were released
+// nevertheless.
 //
 // If ctx ends by a deadline after an attempt that failed without an HTTP answer, or
-// before any came, the error is [ErrUnreachable]. A version-1 proxy ignores what it
-// does not know, so where leases with generations, request ids or a delay are given to
-// one, the error is [errors.ErrUnsupported], and nothing was done for these.
+// before there was any answer, the error is [ErrUnreachable]. A version-1 proxy ignores
+// leases with generations, request ids and delays. For these the error is
+// [errors.ErrUnsupported], and nothing was done.
 //
-// If a version-1 proxy does not know a name, somebody else has released it; but if
-// an earlier release of it got an error, or no answer, the error is an
+// If a version-1 proxy does not know a name, somebody else has released it. But if
+// an earlier release of the name got an error, or no answer, the error is an
 // [UnconfirmedReleaseError]. See [Client.ReleaseAttempted] and the package's
 // comment.
 func (c *Client) Release(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
 	r := release{client: c, patience: patience{limits: noLimits, maxPause: maxPauseBefore(ctx)}}
 	err := r.run(ctx, req)
-	return r.reply, err // the caller says of what
+	return r.reply, err // the caller adds what was to be released
 }
 
-// ReleaseAttempted tells the client that an earlier one may have sent a release of
-// these bare names that did not succeed. If a version-1 proxy then does not know
-// one of them, its release is unconfirmed.
+// ReleaseAttempted tells the client that an earlier client may have sent a release of
+// these bare names without success. If a version-1 proxy then does not know a name, its
+// release is unconfirmed.
 func (c *Client) ReleaseAttempted(names []string) { c.released.set(names, attempted) }
 
-// MayHaveReached reports whether a release of one of these bare names may have
+// MayHaveReached reports whether a release of any of these bare names may have
 // reached the proxy without success.
 func (c *Client) MayHaveReached(names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return c.released.of(n) == attempted })
@@ -70,8 +70,8 @@ type release struct {
 	reply    leaseapi.ReleaseReply
 }
 
-// run sends bare names in requests of their own: their answers mean other
-// things.
+// run sends bare names in requests of their own, since their answers have another
+// meaning.
 func (r *release) run(ctx context.Context, req leaseapi.ReleaseRequest) error {
 	names := leaseapi.ReleaseRequest{Names: once(req.Names), Owner: req.Owner, Delay: req.Delay}
 	rest := req
@@ -88,8 +88,8 @@ func (r *release) run(ctx context.Context, req leaseapi.ReleaseRequest) error {
 	return errors.Join(errs...)
 }
 
-// once returns a list without repetitions. A version-1 proxy that is told a name twice
-// ends the lease, and then that of the next holder.
+// once returns list without repetitions. A version-1 proxy that gets a name twice ends
+// the lease, and then the lease of the next holder.
 func once[T comparable](list []T) (out []T) {
 	seen := make(map[T]bool, len(list))
 	for _, v := range list {
@@ -100,16 +100,16 @@ func once[T comparable](list []T) (out []T) {
 	return out
 }
 
-// identified releases by generation and by request id, which only our server
-// knows. No two grants share one, so the request may be sent any number of times.
+// identified releases by generation and by request id, which only our server knows. No
+// two grants share a generation or an id, so the request may be sent any number of times.
 func (r *release) identified(ctx context.Context, req leaseapi.ReleaseRequest) error {
 	if req.Delay > 0 && len(req.RequestIDs) > 0 {
 		return errors.New("a release by request id cannot be put off")
 	}
 	var reply leaseapi.ReleaseReply
 	var ours bool
-	// unfinished reports a success that was no release: a login page, or, for a server
-	// that is known to be ours, anything but its reply.
+	// unfinished reports a success that was no release: a login page, or, if the server
+	// is known to be ours, anything but our server's reply.
 	unfinished := func(a answer) bool {
 		reply, ours = a.releaseReply()
 		return a.foreign() || !ours && r.client.known().RequestIDs()

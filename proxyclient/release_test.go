@@ -19,7 +19,7 @@ func releaseTimeout(t *testing.T) context.Context {
 	return ctx
 }
 
-// What is left of a release's faults when TestFault has had them one by one.
+// Faults of a release that TestFault does not cover, since it has one fault per call.
 func TestRelease(t *testing.T) {
 	bubble(t, "a login page that stays", func(t *testing.T) {
 		for _, h := range []struct {
@@ -151,9 +151,9 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// A name that is free already is an error of version 1. Somebody else has released
-// it, unless an earlier release of ours did not succeed: then it is unconfirmed. The
-// names after it are released in any case.
+// Version 1 answers an error for a name that is free already. Somebody else has released
+// the name. But if an earlier release of ours did not succeed, the release is
+// unconfirmed. The names after it are released in any case.
 func TestReleaseStopsAtName(t *testing.T) {
 	names := leaseapi.ReleaseRequest{Names: []string{"a", "b", "c"}}
 	hold := func(t *testing.T, faults ...fault) (*version1, *Client) {
@@ -298,7 +298,7 @@ func TestStoppedAt(t *testing.T) {
 	}
 }
 
-// What a version-1 proxy ignores was not released, and must not look so.
+// A part of a release that a version-1 proxy ignores is an error, not a success.
 func TestReleaseUnsupported(t *testing.T) {
 	for name, req := range map[string]leaseapi.ReleaseRequest{
 		"generation":       {Leases: []leaseapi.Lease{{Name: "a", Generation: 7}}},
@@ -324,7 +324,7 @@ func TestReleaseUnsupported(t *testing.T) {
 	}
 }
 
-// Our server's reply is handed on; a delay of bare names goes to it only.
+// The caller gets our server's reply. A delay of bare names is sent only to our server.
 func TestReleaseOurs(t *testing.T) {
 	bubble(t, "stale", func(t *testing.T) {
 		s := newOurs(t)

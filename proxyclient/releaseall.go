@@ -8,11 +8,11 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// ReleaseAll ends all leases of owner, and takes all its requests off the queue. It
-// tries again like [Client.Release], and a repetition also ends what owner got since.
-// lost says that the answer to an earlier try was lost: the reply does not say what
-// that one ended. It is [errors.ErrUnsupported] with a proxy of version 1, and with an
-// older one of ours: neither does anything.
+// ReleaseAll ends all leases of owner, and takes all requests of owner off the queue. It
+// retries like [Client.Release], so a retry also ends leases that owner got meanwhile.
+// lost says that the answer to an earlier try was lost: the reply lacks the leases that
+// this try ended. The error is [errors.ErrUnsupported] for a version-1 proxy, and for an
+// older server of ours; neither of them does anything.
 func (c *Client) ReleaseAll(ctx context.Context, owner string) (reply leaseapi.ReleaseReply, lost bool, err error) {
 	tries := &allTries{repeat: idempotent{misrouted: true}}
 	reply, err = c.releaseAll(ctx, leaseapi.ReleaseRequest{Owner: owner, All: true}, tries)
@@ -38,15 +38,15 @@ func (c *Client) releaseAll(ctx context.Context, request leaseapi.ReleaseRequest
 	return reply, nil
 }
 
-// allTries is the policy of a ReleaseAll. It notes whether a try that was not answered,
-// or not by the proxy itself, may have been carried out.
+// allTries is the policy of a ReleaseAll. It notes whether a try may have been carried out
+// although the proxy itself did not answer it.
 type allTries struct {
 	repeat idempotent
 	lost   bool
 }
 
 func (t *allTries) mayRepeat(o outcome) bool {
-	refused := false // in our server's own words
+	refused := false // by our server itself, with a problem
 	if o.err == nil {
 		_, refused = o.problem()
 	}
@@ -54,5 +54,5 @@ func (t *allTries) mayRepeat(o outcome) bool {
 	return t.repeat.mayRepeat(o)
 }
 
-// errOlderServer is the error for an answer of ours that did not do as asked.
+// errOlderServer is the error for a server of ours that ignores [leaseapi.ReleaseRequest.All].
 var errOlderServer = fmt.Errorf("%w: the proxy is an older server of ours, which cannot release all that an owner holds", errors.ErrUnsupported)

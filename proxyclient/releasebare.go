@@ -11,21 +11,21 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// nameRelease is the release of bare names, as version 1 knows it. Such a proxy
-// releases in order, stops at the first name that it cannot release, and calls it
-// an error if it no longer knows a name. It forgets a name before it asks
-// the pool behind it, so that proves a release only if none of ours was tried
+// nameRelease is the release of bare names, as in version 1. A version-1 proxy releases
+// names in order, stops at the first name that it cannot release, and answers an error
+// for a name that it does not know. It forgets a name before it asks the pool behind
+// it. So "unknown" proves that the name was released only if no release of ours failed
 // before.
 type nameRelease struct {
 	client   *Client
 	patience *patience
 	reply    leaseapi.ReleaseReply
-	refused  []error  // names that the proxy will never release
-	unknown  []string // names that it does not know, after a release that did not succeed
-	stopped  bool     // it has stopped at a name, so its errors may be about that and not about itself
+	refused  []error  // errors for names that the proxy will never release
+	unknown  []string // names that the proxy does not know, after a release that did not succeed
+	stopped  bool     // the proxy has stopped at a name, so its errors may be about the name only
 }
 
-// run releases until each name is released, or refused for good.
+// run sends requests until each name is released, or refused for good, or ctx ends.
 func (r *nameRelease) run(ctx context.Context, req leaseapi.ReleaseRequest) error {
 	if err := r.mayDelay(ctx, req); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (r *nameRelease) run(ctx context.Context, req leaseapi.ReleaseRequest) erro
 	}
 }
 
-// result is the error of a release that ended with err.
+// result returns the error of the whole release, whose last request ended with err.
 func (r *nameRelease) result(err error) error {
 	all := append(r.refused, err)
 	if len(r.unknown) > 0 {
@@ -54,8 +54,9 @@ func (r *nameRelease) result(err error) error {
 	return errors.Join(all...)
 }
 
-// pass tries each name once. It returns the names that the proxy could not
-// release now, and why; it notes those that it never will.
+// pass tries each name once. It returns the names that the proxy could not release
+// now, and the last error about them. It notes the names that the proxy will never
+// release.
 func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (later []string, failed, err error) {
 	for len(req.Names) > 0 {
 		t := r.try(ctx, req)
@@ -78,17 +79,18 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 			r.noteUnknown(ctx, name, t)
 		} else {
 			later, failed = append(later, name), t.o.failed()
-			r.client.released.set([]string{name}, attempted) // nobody knows how far the release came
+			r.client.released.set([]string{name}, attempted) // unknown how far the release came
 		}
 		req.Names = req.Names[at+1:]
 	}
 	return later, failed, nil
 }
 
-// noteUnknown decides what it means that the proxy does not know a name.
+// noteUnknown decides whether a name that the proxy does not know counts as released, as
+// unconfirmed or as refused.
 func (r *nameRelease) noteUnknown(ctx context.Context, name string, t *nameTry) {
 	if can, err := r.client.identify(ctx, rand.Text(), r.patience); err == nil && can.ChecksOwners() {
-		// Ours says so of what it has never had.
+		// Our server answers this only for a name that it has never had.
 		r.refused = append(r.refused, &reworded{text: fmt.Sprintf("the proxy has no lease %q", name), err: t.o.failed()})
 		return
 	}
@@ -99,14 +101,14 @@ func (r *nameRelease) noteUnknown(ctx context.Context, name string, t *nameTry) 
 	r.noteReleased([]string{name}) // by this client, or by somebody else
 }
 
-// noteReleased notes names that are released.
+// noteReleased adds names to the reply, and remembers that they are released.
 func (r *nameRelease) noteReleased(names []string) {
 	r.reply.Released = append(r.reply.Released, names...)
 	r.client.released.set(names, released)
 }
 
-// succeeded notes a success: our server's reply, or that of version 1, which has
-// released all names.
+// succeeded notes a success: our server's reply, or an answer of version 1, which means
+// that all names are released.
 func (r *nameRelease) succeeded(o outcome, names []string) {
 	reply, ours := o.releaseReply()
 	if !ours {
@@ -126,7 +128,7 @@ func (r *nameRelease) try(ctx context.Context, req leaseapi.ReleaseRequest) *nam
 		}
 	}
 	q := post(leaseapi.PathRelease, req, t)
-	q.timeout = 0 // the proxy asks what is behind it for each name
+	q.timeout = 0 // for each name the proxy asks the pool behind it, which may take long
 	t.o = r.client.do(ctx, q, r.patience)
 	return t
 }
@@ -139,10 +141,11 @@ type nameTry struct {
 	o      outcome
 
 	earlierArrived bool // an attempt before the last one may have arrived
-	lastArrived    bool // the last one may have
+	lastArrived    bool // the last attempt may have arrived
 }
 
-// mayRepeat implements [repeatPolicy]. It notes in time what may be released.
+// mayRepeat implements [repeatPolicy]. It also notes the names that the attempt may have
+// released, before a further attempt.
 func (t *nameTry) mayRepeat(o outcome) bool {
 	stopped := stoppedAt(o, t.names) >= 0
 	mayPass := o.transient() || o.foreign()
@@ -154,14 +157,14 @@ func (t *nameTry) mayRepeat(o outcome) bool {
 	return !stopped && (mayPass || o.misrouted())
 }
 
-// attemptedBefore reports whether an earlier request, of this call or of another
-// one, may have released name.
+// attemptedBefore reports whether an earlier attempt or request, of this call or of
+// another one, may have released name.
 func (t *nameTry) attemptedBefore(name string) bool {
 	return t.earlierArrived || slices.Contains(t.before, name)
 }
 
-// stoppedAt returns the place in names of the one that a version-1 proxy says
-// it could not release; -1 if it says no such thing.
+// stoppedAt returns the index in names of the name that a version-1 proxy could not
+// release, according to its answer; -1 if the answer is another one.
 func stoppedAt(o outcome, names []string) int {
 	if o.err != nil || o.StatusCode < 500 {
 		return -1
@@ -180,7 +183,7 @@ func stoppedAt(o outcome, names []string) int {
 	return at
 }
 
-// mayDelay refuses a delay that the proxy would ignore: it would release the
+// mayDelay returns an error if the proxy would ignore the delay of req, and release the
 // names at once, while their holder still uses them.
 func (r *nameRelease) mayDelay(ctx context.Context, req leaseapi.ReleaseRequest) error {
 	if req.Delay <= 0 {

@@ -6,24 +6,24 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// releasedNames remembers what came of the releases of bare names, by which a
-// version-1 proxy's word that it does not know a name is judged.
+// releasedNames remembers the results of releases of bare names. They decide what it
+// means that a version-1 proxy does not know a name.
 type releasedNames struct {
 	mu    sync.Mutex
 	names map[string]releaseState
 }
 
-// releaseState is what came of a name's releases by this client.
+// releaseState is the best result of this client's releases of a name.
 type releaseState int
 
 const (
 	untouched releaseState = iota
-	attempted              // a release may have reached the proxy, and did not succeed
-	released               // the proxy said that it released it
+	attempted              // a release may have reached the proxy without success
+	released               // the proxy said that it released the name
 )
 
-// set notes what came of a release of names. Once a name is released it is, until
-// it is granted anew.
+// set notes the result of a release of names. A released name stays released until
+// forget, when it is granted anew.
 func (r *releasedNames) set(names []string, s releaseState) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -35,7 +35,7 @@ func (r *releasedNames) set(names []string, s releaseState) {
 	}
 }
 
-// of returns what is known of name.
+// of returns the state of name.
 func (r *releasedNames) of(name string) releaseState {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,26 +10,26 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Renewal is what a renewal came to.
+// Renewal is the result of a successful renewal.
 type Renewal struct {
-	TTL        time.Duration // the shortest of the leases'
-	RenewEvery time.Duration // when to renew next, counted from Asked
-	Asked      Instant       // when the renewal that was answered began
-	// ReleaseAt is set while a delayed release is pending: by the clock of the
-	// proxy, and for people. Renewals no longer move the end of the leases.
+	TTL        time.Duration // the shortest TTL of the leases
+	RenewEvery time.Duration // time from Asked to the next renewal
+	Asked      Instant       // when the attempt began that was answered
+	// ReleaseAt is set while a delayed release is pending. It is by the proxy's
+	// clock, for people. Renewals no longer move the end of the leases.
 	ReleaseAt time.Time
-	// Deadline is when the leases end at the earliest: a TTL after Asked, or
+	// Deadline is the earliest end of the leases: TTL after Asked, or
 	// when the delayed release is due.
 	Deadline Instant
 }
 
-// Renew renews leases, each for ttl from now; zero leaves each its own. The
-// first renewal confirms a grant. It tries again until ctx ends, or until
-// there was no good answer for too long ([ErrUnreachable]).
+// Renew renews leases, each for ttl from now; with zero each lease keeps its own TTL.
+// The first renewal confirms a grant. Renew retries until ctx ends, or until there was
+// no good answer for too long ([ErrUnreachable]).
 //
-// If the proxy says that leases are lost, the error is a [LostError]; those
-// that are not in it were renewed. It is [errors.ErrUnsupported] if a lease has
-// no generation, since then it is from a version-1 proxy.
+// If the proxy says that leases are lost, the error is a [LostError]; the leases that
+// it does not name were renewed. The error is [errors.ErrUnsupported] if a lease has no
+// generation, since such a lease is from a version-1 proxy.
 func (c *Client) Renew(ctx context.Context, leases []leaseapi.Lease, ttl time.Duration) (Renewal, error) {
 	r := renewal{client: c, leases: leases, ttl: ttl, patience: patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}}
 	n, err := r.run(ctx)
@@ -39,7 +39,7 @@ func (c *Client) Renew(ctx context.Context, leases []leaseapi.Lease, ttl time.Du
 	return n, nil
 }
 
-// errLate ends a renewal that can no longer be of use.
+// errLate ends a renewal that is too late, or no longer needed.
 var errLate = errors.New("no answer in time")
 
 // renewal is one Renew.
@@ -74,7 +74,7 @@ func (r *renewal) run(ctx context.Context) (Renewal, error) {
 	return renewalOf(reply, o), nil
 }
 
-// prepare stops a renewal that is late.
+// prepare stops a renewal that is too late.
 func (r *renewal) prepare(*http.Request) error {
 	if r.late != nil && r.late() {
 		return errLate
@@ -82,7 +82,7 @@ func (r *renewal) prepare(*http.Request) error {
 	return nil
 }
 
-// renewable refuses leases that no proxy would renew.
+// renewable returns an error if no proxy would renew leases.
 func renewable(leases []leaseapi.Lease) error {
 	if len(leases) == 0 {
 		return errors.New("there is no lease to renew")
@@ -93,8 +93,8 @@ func renewable(leases []leaseapi.Lease) error {
 	return nil
 }
 
-// lostError is the error of a call that was answered with [leaseapi.ProblemLost]. If
-// that does not say which of leases, all of them are meant.
+// lostError returns the error of a call that was answered with [leaseapi.ProblemLost]. If
+// the answer names no leases, all of leases are lost.
 func lostError(o outcome, leases []leaseapi.Lease) *LostError {
 	p, _ := o.problem()
 	if len(p.Lost) == 0 {
@@ -105,7 +105,7 @@ func lostError(o outcome, leases []leaseapi.Lease) *LostError {
 	return &LostError{Lost: p.Lost}
 }
 
-// renewalOf is what a good reply, the answer of o, says.
+// renewalOf turns reply, the answer of o, into a Renewal.
 func renewalOf(reply leaseapi.RenewReply, o outcome) Renewal {
 	n := Renewal{
 		TTL:        time.Duration(reply.TTL),
@@ -115,7 +115,7 @@ func renewalOf(reply leaseapi.RenewReply, o outcome) Renewal {
 	}
 	n.Deadline = n.Asked.Add(n.TTL)
 	if !n.ReleaseAt.IsZero() {
-		// Both times are by the proxy's clock, so ours may be wrong.
+		// Both times are by the proxy's clock, so the local clock may be wrong.
 		now, err := http.ParseTime(o.Header.Get("Date"))
 		if err != nil {
 			now = time.Now()

@@ -8,13 +8,12 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Report tells the proxy what the account said to the holder of a lease, and returns
-// whether that counts: see [leaseapi.ReportReply]. It tries again until ctx ends, or
-// until there was no good answer for too long ([ErrUnreachable]): a second copy
-// changes nothing.
+// Report tells the proxy the outcome of a lease, and returns whether the report counts:
+// see [leaseapi.ReportReply]. It retries until ctx ends, or until there was no good
+// answer for too long ([ErrUnreachable]), since a second copy changes nothing.
 //
 // Errors are [ErrUnknownRequest] if the proxy has forgotten the lease, [ErrNoLease],
-// and [ErrOlder] if it takes no reports.
+// and [ErrOlder] if the proxy takes no reports.
 func (c *Client) Report(ctx context.Context, r leaseapi.ReportRequest) (counts bool, err error) {
 	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
 	if err := c.ensureUnits(ctx, "a report", p); err != nil {

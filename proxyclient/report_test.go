@@ -7,8 +7,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Each answer to a report, and a lost one, which is sent again. A proxy that takes no
-// reports is sent none.
+// Each answer to a report, and a lost answer, after which the report is sent again. A
+// proxy that takes no reports gets none.
 func TestReport(t *testing.T) {
 	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
 	for name, tt := range map[string]struct {

@@ -14,27 +14,28 @@ import (
 // Request says what to acquire.
 type Request struct {
 	Type      string
-	Count     int           // leases, all of them or none; of a counted pool units of one lease; zero: not said
-	Items     *int          // instead of Count: the pool's cost makes units of it; nil: not said
-	Key       string        // no two leases of a pool have the same; empty: none
-	Owner     string        // who holds them; may be empty
-	RequestID string        // made up if empty
-	TTL       time.Duration // asked for; zero: the pool's own
+	Count     int           // leases, granted all or none; of a counted pool: units of one lease; zero: unset
+	Items     *int          // instead of Count: the pool's cost turns items into units; nil: unset
+	Key       string        // two leases of a pool never have the same key; empty: no key
+	Owner     string        // holder of the leases; may be empty
+	RequestID string        // empty: Acquire makes a random one
+	TTL       time.Duration // requested TTL; zero: the default of the pool
 	Wait      time.Duration // how long to queue; zero: take what is free, or fail
-	// Tried says that the request was made before with the same id and no Wait. Its Wait
-	// is now for an answer of the proxy, and it is sent in the same words.
+	// Tried says that the request was made before with the same id and no Wait. It must
+	// be the same request to the proxy, and Wait is only the time for its answer.
 	Tried bool
-	// Coalesce is how the request merges with others of its Key, as of
-	// [leaseapi.CoalesceJoin]; empty: it does not. Variant says what its run does.
+	// Coalesce is how the request merges with others of its Key, such as
+	// [leaseapi.CoalesceJoin]; empty: it does not merge. Variant identifies what its run
+	// does.
 	Coalesce, Variant string
 	// Overcommit asks for the lease although the pool is full or paused.
 	Overcommit bool
 
-	// OnQueued is called whenever the proxy said where in the queue the
-	// request is, OnRetry before a failed attempt is made again. OnTrouble is
-	// called with the last failure and the time since when there was no good
-	// answer, and with nil when there is one again. All may be nil; no two are
-	// called at the same time, and Acquire waits for them.
+	// OnQueued is called whenever the proxy reports the request's place in the
+	// queue, OnRetry before a failed attempt is repeated. OnTrouble is called
+	// with the last failure and the time since which there was no good answer,
+	// and with a nil error when there is a good answer again. All may be nil. No two
+	// are called at the same time, and Acquire waits for them.
 	OnQueued  func(leaseapi.Queued)
 	OnRetry   func(error)
 	OnTrouble func(err error, since time.Time)
@@ -63,11 +64,11 @@ func (r *Request) check() error {
 	return errors.Join(leaseapi.CheckType(r.Type), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID), key, items)
 }
 
-// count is how many leases a proxy grants that knows no units.
+// count returns how many leases to ask for from a proxy that knows no units.
 func (r *Request) count() int { return max(r.Count, 1) }
 
-// needsUnits is the first part of the request that only a proxy with
-// [Capabilities.Units] knows; "" if there is none.
+// needsUnits names the first part of the request that only a proxy with
+// [Capabilities.Units] knows; "" if there is no such part.
 func (r *Request) needsUnits() string {
 	switch {
 	case r.Key != "":
@@ -80,9 +81,9 @@ func (r *Request) needsUnits() string {
 	return ""
 }
 
-// saysWire tells whether the request says which wire it relies on: it means units
-// by its count, or wants to be told why it is refused. Older proxies ignore that.
-// With it a count of one is one unit, so what was not said is not sent.
+// saysWire reports whether the request states the wire that it relies on: its count means
+// units, or it wants the reason of a refusal. Older proxies ignore the statement. With it
+// a count of one means one unit, so a count that is unset is not sent.
 func (r *Request) saysWire() bool {
 	return r.needsUnits() != "" || r.Count > 0 || r.Wait == 0 || r.Tried
 }

@@ -8,15 +8,16 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Resize makes a lease of a counted pool hold other units. Less is done in any case;
-// more is tried once, and waits for nothing. It tries again until ctx ends, or until
-// there was no good answer for too long ([ErrUnreachable]): if r says After, the proxy
-// takes a second copy for the repeat that it is, however late it comes.
+// Resize makes a lease of a counted pool hold another number of units. A shrink always
+// succeeds. A growth is granted at once or refused; it does not queue. Resize retries
+// until ctx ends, or until there was no good answer for too long ([ErrUnreachable]). If
+// r.After is set, the proxy recognises a second copy, however late it arrives.
 //
 // Errors are [ErrNoRoom], [ErrTooMany], [ErrNotCounted], [ErrOlder], a [StaleError]
-// if the lease does not hold r.From, or was resized after r.After, and a [LostError] if
-// it has ended. After each of them the lease holds what it held before. Beside the
-// first two and a StaleError the reply says what the lease holds, if the proxy did.
+// if the lease does not hold r.From units, or was resized after r.After, and a [LostError]
+// if it has ended, or cannot grow since an operator broke it. None of these errors
+// changes the lease. With the first two and a StaleError the reply has the units that
+// the lease holds, if the proxy sent them.
 func (c *Client) Resize(ctx context.Context, r leaseapi.ResizeRequest) (leaseapi.ResizeReply, error) {
 	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
 	if err := c.ensureUnits(ctx, "a resize", p); err != nil {

@@ -6,17 +6,17 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// schedule is when a heartbeat has something to do.
+// schedule has the times at which a heartbeat acts.
 type schedule struct {
 	margin    time.Duration // before the deadline
 	deadline  Instant       // when the leases end unless they are renewed
 	next      Instant       // when to renew
-	limit     Instant       // when to give up, or to end quietly
-	releasing bool          // a delayed release is pending: deadline is its time
+	limit     Instant       // when to give up; with releasing: when to end without an error
+	releasing bool          // a delayed release is pending, due at deadline
 }
 
-// newSchedule renews at once. A zero deadline stands for that of a grant that
-// came just now.
+// newSchedule returns a schedule that renews at once. For a zero deadline it assumes that
+// the leases were granted just now.
 func newSchedule(deadline Instant, margin time.Duration) schedule {
 	if deadline.IsZero() {
 		deadline = Now().Add(leaseapi.ProvisionalTTL)
@@ -26,7 +26,7 @@ func newSchedule(deadline Instant, margin time.Duration) schedule {
 	return s
 }
 
-// renewed follows a renewal.
+// renewed updates the schedule after a renewal.
 func (s *schedule) renewed(r Renewal) {
 	s.deadline = r.Deadline
 	s.next = r.Asked.Add(r.RenewEvery)
@@ -34,12 +34,11 @@ func (s *schedule) renewed(r Renewal) {
 	s.setLimit()
 }
 
-// retryPause is the longest pause after a renewal that failed in a way that is
-// not repeated within the renewal: a refused token, say. It may be mended before
-// the deadline.
+// retryPause is the longest pause after a failure that the renewal itself does not
+// retry, such as a refused token: the cause may be mended before the deadline.
 const retryPause = 2 * time.Second
 
-// failed follows a renewal that failed.
+// failed updates the schedule after a failed renewal.
 func (s *schedule) failed() {
 	s.next = Now().Add(max(minPause, min(retryPause, Until(s.limit)/4)))
 }
@@ -51,8 +50,7 @@ func (s *schedule) setLimit() {
 	}
 }
 
-// wake is when the heartbeat has something to do next. While it renews, that is
-// the limit.
+// wake returns when the heartbeat acts next. During a renewal that is the limit.
 func (s *schedule) wake(renewing bool) Instant {
 	if !renewing && s.next.Sub(s.limit) < 0 {
 		return s.next

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// trackedConn remembers whether anything was written on it since the current
+// trackedConn remembers whether anything was written on the connection since the current
 // request got it.
 type trackedConn struct {
 	net.Conn
@@ -15,7 +15,7 @@ type trackedConn struct {
 }
 
 func (c *trackedConn) Write(p []byte) (int, error) {
-	// Set first: a write that is under way when the request fails counts.
+	// Set wrote first: a write that is under way when the request fails counts, too.
 	before := c.wrote.Swap(true)
 	n, err := c.Conn.Write(p)
 	if n == 0 && err != nil && !before {
@@ -24,10 +24,10 @@ func (c *trackedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// dialFunc is what [net/http.Transport] dials with.
+// dialFunc is the type of [net/http.Transport.DialContext].
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// tracked makes the connections of dial tracked ones.
+// tracked wraps the connections of dial in a [trackedConn].
 func tracked(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
@@ -38,10 +38,10 @@ func tracked(dial dialFunc) dialFunc {
 	}
 }
 
-// sending follows one attempt at a time: the connection that it got, if any.
-// Without a connection (the dial, the TLS handshake or a proxy's CONNECT failed)
-// nothing of the request has left. http.Transport returns an error only after
-// its writer has ended, so the connection's record is final then.
+// sending follows one attempt at a time, by its connection. Without a connection (the
+// dial, the TLS handshake or a proxy's CONNECT failed) nothing of the request has left.
+// http.Transport returns an error only after its writer has ended, so the record of the
+// connection is final by that time.
 type sending struct {
 	conn  net.Conn
 	ready <-chan struct{} // closed when a request may be written; nil: at once
@@ -61,7 +61,7 @@ func (s *sending) trace() *httptrace.ClientTrace {
 	}
 }
 
-// begin forgets the attempt before.
+// begin forgets the previous attempt.
 func (s *sending) begin() { s.conn = nil }
 
 // sent reports whether a byte of the request can have left.
@@ -73,8 +73,8 @@ func (s *sending) sent() bool {
 	return c == nil || c.wrote.Load()
 }
 
-// tracked returns the tracked connection of the attempt, which may be below TLS; nil if
-// there is none.
+// tracked returns the tracked connection of the attempt, which may be below TLS, or nil
+// if there is no such connection.
 func (s *sending) tracked() *trackedConn {
 	for c := s.conn; c != nil; {
 		if t, ok := c.(*trackedConn); ok {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Whether a request has left is read off its connection: what was written for
-// requests before it, or for the TLS handshake, does not count.
+// A request has left if a byte was written on its connection for it. Bytes of earlier
+// requests, or of the TLS handshake, do not count.
 func TestSending(t *testing.T) {
 	got := func(s *sending, c net.Conn) { s.trace().GotConn(httptrace.GotConnInfo{Conn: c}) }
 	client, server := net.Pipe()

@@ -2,14 +2,14 @@ package proxyclient
 
 import "sync/atomic"
 
-// servers are the URLs of one proxy: of the servers behind them one leads, and the
-// others say so. Mostly it is one URL.
+// servers are the URLs of the servers of one proxy. One server leads; the others refuse
+// calls, and may name the leader. Mostly there is only one URL.
 type servers struct {
-	bases   []string     // URLs that paths are appended to
-	current atomic.Int64 // index of the one to ask
+	bases   []string     // URLs without a slash at the end; paths are appended
+	current atomic.Int64 // index of the server to ask
 }
 
-// several reports whether there is a choice.
+// several reports whether there is more than one server.
 func (s *servers) several() bool { return len(s.bases) > 1 }
 
 // ask returns the server to ask, and its index.
@@ -18,9 +18,9 @@ func (s *servers) ask() (index int, base string) {
 	return index, s.bases[index]
 }
 
-// leave makes another server than the one with that index the one to ask: leader, if
-// that is the URL of one, else the next. A leader that is not in the list is not
-// asked: it would be sent the token.
+// leave switches from the server with that index to another one: to leader if that is a
+// URL of the list, else to the next. A leader outside of the list is not asked, since
+// it would get the token.
 func (s *servers) leave(index int, leader string) {
 	next := (index + 1) % len(s.bases)
 	for i, base := range s.bases {
@@ -28,10 +28,10 @@ func (s *servers) leave(index int, leader string) {
 			next = i
 		}
 	}
-	s.current.CompareAndSwap(int64(index), int64(next)) // or another call has left it
+	s.current.CompareAndSwap(int64(index), int64(next)) // fails if another call has switched already
 }
 
-// baseOf is how the URL of a server stands in the list.
+// baseOf returns the URL of a server in the form of bases; "" if it is no URL.
 func baseOf(text string) string {
 	u, err := ParseURL(text)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// group is several servers on one store, told apart by their host names.
+// group is several servers on one store, distinguished by their host names.
 type group struct {
 	*ours
 	mu     sync.Mutex
-	leader string            // host; empty: none leads
-	names  string            // URL that the others name as the leader's
-	mute   bool              // the others do not say that they stood by
-	silent string            // host: it takes requests, and answers none
-	stores map[string]string // ids, by host; else all have one
+	leader string            // host; empty: no server leads
+	names  string            // URL of the leader, according to the other servers
+	mute   bool              // the other servers do not say that they stood by
+	silent string            // host of a server that takes requests and never answers
+	stores map[string]string // ids of stores, by host; empty: all servers have one store
 	asked  []string          // hosts, in the order of the calls
 	backup http.Handler      // of the leader's backups
 }
@@ -48,7 +48,7 @@ func (g *group) hang(host string) {
 	g.silent = host
 }
 
-// hosts returns who was asked since the last call.
+// hosts returns the hosts that were asked since the last call of hosts.
 func (g *group) hosts() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -63,7 +63,7 @@ func (g *group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	leads, names, store, mute, silent := r.Host == g.leader, g.names, g.stores[r.Host], g.mute, r.Host == g.silent
 	g.mu.Unlock()
 	if silent {
-		io.Copy(io.Discard, r.Body) // else the server does not see that the client goes
+		io.Copy(io.Discard, r.Body) // otherwise the server does not notice when the client goes
 		<-r.Context().Done()
 		return
 	}
@@ -84,8 +84,8 @@ func (g *group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	problem(w, http.StatusServiceUnavailable, leaseapi.Problem{Type: leaseapi.ProblemNotLeader, Leader: names, Standby: !mute})
 }
 
-// A call finds the server that leads, at once and without a wait of its own; the next
-// call begins there. A leader that the list does not name is not asked.
+// A call finds the leader at once, without a pause, and the next call begins there. A
+// leader outside of the list is not asked.
 func TestFindsTheLeader(t *testing.T) {
 	for _, tt := range []struct {
 		name, leader, says string
@@ -117,8 +117,8 @@ func TestFindsTheLeader(t *testing.T) {
 	}
 }
 
-// A request that waits lives through an election, however long, within its wait; a
-// call that does not wait ends with what the servers say.
+// A waiting request survives an election of any length within its wait. A call that does
+// not wait ends with the servers' answer.
 func TestElection(t *testing.T) {
 	bubble(t, "waits", func(t *testing.T) {
 		c, g := newGroup(t, "")
@@ -236,8 +236,8 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// The first server of a list may take a request and not answer. The request is made again at
-// the one that answers in its place, long before a single server is asked about its silence.
+// The first server of a list may take a request and not answer. The request is then sent to
+// the server that answers instead, long before a single server would be asked about its silence.
 func TestAcquireFromAListWithASilentServer(t *testing.T) {
 	bubble(t, "the first", func(t *testing.T) {
 		c, g := newGroup(t, "b.test")
@@ -295,7 +295,7 @@ func TestAcquireFromAListWithASilentServer(t *testing.T) {
 	})
 }
 
-// A call with little time gives each server of a list its share of it.
+// A call with little time gives each server of a list a share of this time.
 func TestReleaseAtAListWithASilentServer(t *testing.T) {
 	bubble(t, "in 3 s", func(t *testing.T) {
 		c, g := newGroup(t, "c.test")
@@ -323,7 +323,7 @@ func TestReleaseAtAListWithASilentServer(t *testing.T) {
 	})
 }
 
-// Servers of two stores are no one proxy.
+// Servers with different stores are refused as one proxy.
 func TestTwoStores(t *testing.T) {
 	bubble(t, "two", func(t *testing.T) {
 		c, g := newGroup(t, "b.test")

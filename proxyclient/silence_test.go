@@ -19,7 +19,7 @@ import (
 
 var hour = Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Hour}
 
-// troubles collects what a request is told of trouble.
+// troubles records the calls of OnTrouble.
 type troubles struct {
 	last  error
 	since time.Time
@@ -36,8 +36,8 @@ func (s *troubles) of(r Request) Request {
 	return r
 }
 
-// A first request that stays silent is asked about on another connection: the
-// answer may be lost, and then it costs half a minute.
+// The client asks about a first request without an answer on another connection. So a lost
+// answer costs only half a minute.
 func TestAcquireAsksAboutSilence(t *testing.T) {
 	bubble(t, "ours, free", func(t *testing.T) {
 		s := newOurs(t, "a")
@@ -92,8 +92,8 @@ func TestAcquireAsksAboutSilence(t *testing.T) {
 	})
 }
 
-// A grant whose answer was lost without a word is asked for again while it stands: it
-// is provisional, and who comes too late goes to the end of the queue.
+// A grant whose answer was silently lost is asked for again before the provisional grant
+// ends. A request that comes later goes to the end of the queue.
 func TestAcquireLostAnswerInTime(t *testing.T) {
 	grantedInSilence := fault{hang: true, done: true}
 	for name, known := range map[string]bool{"a proxy of unknown kind": false, "ours": true} {
@@ -118,8 +118,8 @@ func TestAcquireLostAnswerInTime(t *testing.T) {
 	}
 }
 
-// At the end of the wait leasectl's own proxy owes an answer. If none comes, though it
-// answers otherwise, it is asked once more: the lease may be there.
+// leasectl's own proxy answers at the end of the wait. If it does not, but answers a
+// question, the request is sent once more, since the lease may be granted.
 func TestAcquireLostAnswerAtTheEnd(t *testing.T) {
 	short := Request{Type: "t", Count: 1, RequestID: "id", Wait: 10 * time.Second}
 	silence := fault{hang: true, done: true}
@@ -177,7 +177,7 @@ func TestAcquireLostAnswerAtTheEnd(t *testing.T) {
 	})
 }
 
-// A server that accepts and never answers is not waited for.
+// The client gives up on a server that accepts connections and never answers.
 func TestAcquireNeverAnswered(t *testing.T) {
 	silent := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body) // only then is a lost connection seen
@@ -211,7 +211,7 @@ func TestAcquireNeverAnswered(t *testing.T) {
 	})
 }
 
-// Errors and nothing else are waited out for a minute, and told meanwhile.
+// The client retries for a minute while there are only errors, and reports them meanwhile.
 func TestAcquireErrorsOnly(t *testing.T) {
 	broken := func(w http.ResponseWriter, r *http.Request) { http.Error(w, "boom: no quota", 500) }
 	bubble(t, "from the start", func(t *testing.T) {
@@ -257,7 +257,7 @@ func TestAcquireErrorsOnly(t *testing.T) {
 	})
 }
 
-// flapping is a network that is there for up, and then gone for down.
+// flapping is a network that works for up, and then fails for down, in turns.
 type flapping struct {
 	up, down time.Duration
 
@@ -299,8 +299,8 @@ func (f *flapping) dial(dial dialFunc) dialFunc {
 	}
 }
 
-// A server that comes and goes faster than it answers a waiter has not been silent:
-// the waiter keeps its place, and is told of it.
+// A server that comes and goes faster than it answers a waiter does not count as silent:
+// the waiter keeps its place, and learns it.
 func TestAcquireFromFlappingServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newOurs(t)
@@ -324,7 +324,7 @@ func TestAcquireFromFlappingServer(t *testing.T) {
 	})
 }
 
-// A proxy that breaks every connection does not answer, whether the wait or the patience
+// A proxy that breaks every connection is ErrUnreachable, whether the wait or the patience
 // ends first.
 func TestBrokenConnectionsOnly(t *testing.T) {
 	for _, first := range []time.Duration{0, 50 * time.Millisecond} {

@@ -9,7 +9,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi/suspend"
 )
 
-// machine is one that can be suspended.
+// machine is a machine that tests can suspend.
 type machine struct {
 	slept   atomic.Int64
 	resumed chan struct{}
@@ -23,8 +23,8 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// suspend lets d pass as the clocks show it: the monotonic one, and with it all
-// timers, does not move. The resume can be left untold.
+// suspend lets d pass by the boot-time clock only: the monotonic clock and all timers stand
+// still. Without tell the resume is not reported.
 func (m *machine) suspend(d time.Duration, tell bool) {
 	m.slept.Add(int64(d))
 	if tell {
@@ -32,7 +32,7 @@ func (m *machine) suspend(d time.Duration, tell bool) {
 	}
 }
 
-// After a suspend the deadline is looked at first, and at once.
+// After a suspend the heartbeat checks the deadline at once, before it renews.
 func TestHeartbeatSuspended(t *testing.T) {
 	run := func(t *testing.T, faults ...fault) (*machine, *ours, *memory, *beating) {
 		m, s := newMachine(t), newOurs(t)

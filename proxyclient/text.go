@@ -7,11 +7,10 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// maxText is how many bytes of a text of the proxy go into an error.
+// maxText is how many bytes of the proxy's text an error may have.
 const maxText = 300
 
-// shortLine makes a text of the proxy fit for an error: one short printable
-// line.
+// shortLine makes the proxy's text fit for an error: one short printable line.
 func shortLine(text string) string {
 	if len(text) <= maxText {
 		return leaseapi.Printable(text)
@@ -19,7 +18,7 @@ func shortLine(text string) string {
 	return leaseapi.Clip(text, maxText) + "…"
 }
 
-// makePrintable cleans texts that other clients, or an operator, gave to the proxy.
+// makePrintable makes texts printable that other clients, or an operator, gave to the proxy.
 func makePrintable(texts ...*string) {
 	for _, s := range texts {
 		*s = leaseapi.Printable(*s)

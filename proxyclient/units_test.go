@@ -12,7 +12,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// recording writes down each request that comes to its handler.
+// recording records each request to its handler.
 type recording struct {
 	http.Handler
 	seen []string
@@ -25,8 +25,8 @@ func (h *recording) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
-// A client that is asked for nothing new sends, byte for byte, what clients of wire
-// 2 sent, and asks nothing before, whatever the proxy speaks.
+// A client that needs nothing of wire 3 sends, byte for byte, the requests of wire-2
+// clients, and asks nothing before, whatever wire the proxy speaks.
 func TestRequestsAsBefore(t *testing.T) {
 	request := Request{Type: "t", Owner: "me", RequestID: "R", TTL: time.Hour, Wait: time.Minute}
 	const acquired = "POST /lease/acquire?count=1&owner=me&request_id=R&ttl=1h0m0s&type=t&wait=1m0s"
@@ -65,8 +65,8 @@ func TestRequestsAsBefore(t *testing.T) {
 	}
 }
 
-// What only wire 3 knows is not sent to a proxy that ignores it. The question who it
-// is comes first, and once.
+// Parameters of wire 3 are not sent to a proxy that ignores them. The client first asks
+// which wire the proxy speaks, once.
 func TestUnitsAreAskedFor(t *testing.T) {
 	for what, change := range map[string]func(*Request){
 		"key=k":           func(r *Request) { r.Key = "k" },
@@ -127,8 +127,8 @@ func TestUnitsAreAskedFor(t *testing.T) {
 	}
 }
 
-// A grant by a proxy that did not understand the request is given back: an older one
-// has taken the place of the one that was asked.
+// A grant by a proxy that did not understand the request is given back: an older proxy has
+// replaced the one whose wire was known.
 func TestGrantOfOlderProxy(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
 		s := newOurs(t, "a")
@@ -143,8 +143,8 @@ func TestGrantOfOlderProxy(t *testing.T) {
 	})
 }
 
-// A count is names of a listed pool, or units of one lease of a counted one, and
-// nothing else.
+// A count is a number of names of a listed pool, or of units of one lease of a counted
+// pool.
 func TestCountOfUnits(t *testing.T) {
 	for _, tt := range []struct {
 		units, count int
@@ -168,7 +168,7 @@ func TestCountOfUnits(t *testing.T) {
 	}
 }
 
-// A refusal tells how the queue stands: with one answer, and without a place in it.
+// A refusal has the state of the queue, in one answer and without queueing.
 func TestRefusalTells(t *testing.T) {
 	const body = `{"type":"urn:leasectl:problem:exhausted","title":"nothing is free","status":503,
 		"queued":{"place":3,"length":3,"in_use":8,"capacity":8,"estimate":"4m0s","estimate_max":"9m0s","oldest":{"name":"a\u001b","owner":"o"}}}`
@@ -188,7 +188,7 @@ func TestRefusalTells(t *testing.T) {
 	})
 }
 
-// Each answer to a resize, and a lost one.
+// Each answer to a resize, and a lost answer.
 func TestResize(t *testing.T) {
 	request := leaseapi.ResizeRequest{Name: "a", Generation: 7, From: 512, Count: 1536}
 	said := func(status int, typ string) fault {

@@ -12,15 +12,15 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// This file holds how an acquire ends: it hands its grant over, or says why
-// there is none and takes back what the proxy may hold for it.
+// This file has the end of an acquire: it hands its grant over, or says why there is no
+// grant, and takes back the grant or waiter that the proxy may hold for it.
 
-// cancelTime bounds taking a request back. It has to fit between a TERM and the
-// KILL after it, beside the end of a child.
+// cancelTime bounds taking a request back. After a TERM there must be time for it, and
+// for the end of a child, before the KILL.
 const cancelTime = 3 * time.Second
 
-// handOver returns the grant of the last attempt. If something is wrong with
-// it, it is given back.
+// handOver returns the grant of the last attempt. If the grant is not usable, handOver
+// gives it back and returns an error.
 func (a *acquisition) handOver(ctx context.Context, o outcome) (*Grant, error) {
 	g, err := newGrant(&a.request, a.count(), a.last.reply)
 	if err != nil {
@@ -30,13 +30,13 @@ func (a *acquisition) handOver(ctx context.Context, o outcome) (*Grant, error) {
 	return g, nil
 }
 
-// refusal is the error for an answer that no repetition would change.
+// refusal returns the error for an answer that no repetition would change.
 func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 	switch {
 	case o.StatusCode == http.StatusNotFound && o.begins(leaseapi.TextAcquireFailed) && strings.Contains(string(o.body), leaseapi.TextUnknownType):
 		ctx, cancel := context.WithTimeout(ctx, cancelTime)
 		defer cancel()
-		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for what to tell the user
+		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for the text of the error
 		return &UnknownTypeError{Type: a.request.Type, Listed: can.RequestIDs()}
 	case o.misrouted() || o.redirects() || o.StatusCode == http.StatusSwitchingProtocols:
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)
@@ -58,13 +58,13 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 	return o.failed()
 }
 
-// stop ends an acquire that got nothing so far. ctx is the caller's, o the last
-// outcome.
+// stop ends an acquire without a grant: it takes the request back and returns the error.
+// ctx is the caller's context, o the last outcome.
 func (a *acquisition) stop(ctx context.Context, o outcome) error {
 	return a.takeBack(ctx, a.why(ctx, o))
 }
 
-// why says what ended the acquire.
+// why returns the error that ended the acquire.
 func (a *acquisition) why(ctx context.Context, o outcome) error {
 	failed := o.err != nil && !errors.Is(o.err, context.DeadlineExceeded)
 	switch {
@@ -72,7 +72,7 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 		return context.Cause(ctx)
 	case a.patience.exhausted() || o.err != nil && hopeless(o.err):
 		return a.client.failure(ctx, o, &a.patience)
-	case !o.sent && o.err != nil && !a.patience.everAnswered(): // it never was in a queue
+	case !o.sent && o.err != nil && !a.patience.everAnswered(): // the request never was in a queue
 		return a.client.unreachable(ctx, o, &a.patience)
 	case errors.Is(a.lastAnswer, ErrExhausted):
 		return a.lastAnswer
@@ -81,16 +81,16 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 	case a.lastAnswer != nil:
 		return fmt.Errorf("no lease of type %q within %s: %w", a.request.Type, a.request.Wait, a.lastAnswer)
 	case failed:
-		// The wait is as long as the silence may be, and began a moment before. A part of
-		// an answer says no more than silence.
+		// The limit of silence is the wait, but it counts from the first attempt, a
+		// moment after the start of the wait. A part of an answer says no more than silence.
 		return a.client.unreachable(ctx, o, &a.patience)
 	}
-	return a.exhausted() // the request was waiting for its answer
+	return a.exhausted() // the request was waiting for an answer
 }
 
-// takeBack makes sure that the proxy neither holds nor will grant anything for
-// this request. cause is why the request is no longer wanted. A version-1 proxy
-// takes a request back when its connection is closed.
+// takeBack withdraws the request, so that the proxy holds no grant for it and makes none
+// later. It returns cause, the reason for the withdrawal, or an [UnconfirmedError] if the
+// withdrawal failed. A version-1 proxy withdraws a request when its connection closes.
 func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 	if !a.pending {
 		return cause
@@ -103,19 +103,19 @@ func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 	}
 	silent, ok := errors.AsType[*UnreachableError](err)
 	if ok && errors.Is(cause, ErrExhausted) && !a.patience.everAnswered() {
-		cause = silent // it never was a queue
+		cause = silent // the request never was in a queue
 	}
 	return a.unknownGrant(cause)
 }
 
-// unknownGrant is the error for an attempt that may have been granted what
-// nobody knows the names of.
+// unknownGrant returns the error for an attempt that may have been granted leases under
+// unknown names.
 func (a *acquisition) unknownGrant(cause error) error {
 	return &UnconfirmedError{RequestID: a.request.RequestID, Type: a.request.Type, Count: a.count(), Err: cause}
 }
 
-// unconfirmed ends an acquire that was sent, and cannot be sent again: the
-// proxy is of version 1, or (err) does not say whether it is.
+// unconfirmed ends an acquire that was sent and cannot be sent again: the proxy is of
+// version 1, or its version is unknown because of err.
 func (a *acquisition) unconfirmed(ctx context.Context, o outcome, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -130,7 +130,7 @@ func (a *acquisition) unconfirmed(ctx context.Context, o outcome, err error) err
 	return a.unknownGrant(o.failed())
 }
 
-// reject gives back a grant that cannot be used, because of cause.
+// reject gives back a grant that cannot be used, and returns cause, the reason.
 func (a *acquisition) reject(ctx context.Context, reply leaseapi.AcquireReply, cause error) error {
 	var req leaseapi.ReleaseRequest
 	switch {
@@ -152,7 +152,8 @@ func (a *acquisition) reject(ctx context.Context, reply leaseapi.AcquireReply, c
 	}
 }
 
-// giveBack releases, within a time of its own, what a failing acquire got.
+// giveBack releases the leases of a failing acquire. It has a time limit of its own, since
+// ctx may have ended.
 func (c *Client) giveBack(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
 	limit := cancelTime
 	if ctx.Err() == nil {
@@ -163,7 +164,7 @@ func (c *Client) giveBack(ctx context.Context, req leaseapi.ReleaseRequest) (lea
 	return c.Release(ctx, req)
 }
 
-// without returns those of names that are not in gone.
+// without returns the names that are not in gone.
 func without(names, gone []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(gone, n) })
 }

@@ -17,14 +17,14 @@ var (
 	errQuery = fmt.Errorf("has a query or a fragment: %w", errURL)
 )
 
-// ParseURL understands the address of a lease proxy as a user types it:
+// ParseURL parses the address of a lease proxy as a user types it:
 // http://HOST[:PORT][/PREFIX], https://HOST[:PORT][/PREFIX], or
-// unix:///PATH of a socket, which is the Path of the result. Without a scheme it is
-// http. The error says what is wanted, and does not repeat s: that may hold a
+// unix:///PATH of a socket, which is the Path of the result. The default scheme is
+// http. The error describes the expected form. It does not repeat s, which may hold a
 // password.
 func ParseURL(s string) (*url.URL, error) {
 	if s == "local" {
-		return nil, errURL // a word of leasectl, and no host
+		return nil, errURL // a keyword of leasectl, not a host
 	}
 	if !strings.Contains(s, "://") {
 		if strings.Contains(s, ":/") {
@@ -34,7 +34,7 @@ func ParseURL(s string) (*url.URL, error) {
 	}
 	u, err := url.Parse(s)
 	if err != nil {
-		return nil, errURL // what url.Parse says repeats s
+		return nil, errURL // the error of url.Parse repeats s
 	}
 	web := (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 	socket := u.Scheme == "unix" && u.Host == "" && u.User == nil && len(u.Path) > 1
@@ -49,15 +49,15 @@ func ParseURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// validPort reports whether a server may have the port; "" is the one of the scheme.
+// validPort reports whether port is 1 to 65535, or "", the default of the scheme.
 func validPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	return port == "" || err == nil && n > 0
 }
 
-// ParseURLs understands the addresses of the servers of one lease proxy, of which
-// one leads: URLs as [ParseURL] takes them, separated by commas. In a list of more
-// than one each has a scheme, which is http or https. None is there twice.
+// ParseURLs parses the addresses of the servers of one lease proxy: one address as for
+// [ParseURL], or several, separated by commas. In a list of several each address needs
+// the scheme http or https. Repeated addresses are dropped.
 func ParseURLs(s string) ([]*url.URL, error) {
 	parts := splitURLs(s)
 	var all []*url.URL
@@ -76,8 +76,8 @@ func ParseURLs(s string) ([]*url.URL, error) {
 	return all, nil
 }
 
-// splitURLs cuts a list at the commas before a scheme: others may be in a path or a
-// password.
+// splitURLs cuts a list at the commas before a scheme. Other commas may belong to a path
+// or a password.
 func splitURLs(s string) (parts []string) {
 	begin := 0
 	for i := range s {
@@ -89,8 +89,9 @@ func splitURLs(s string) (parts []string) {
 	return append(parts, s[begin:])
 }
 
-// ClearText returns the first URL of s, as it may be shown, from which others on the way can
-// read what is sent: over http, and to another machine. It is "" if there is none.
+// ClearText returns the first URL of s that sends requests in clear text over a network:
+// http to another machine. The URL is without password. It is "" if there is none, or s
+// is invalid.
 func ClearText(s string) string {
 	urls, err := ParseURLs(s)
 	if err != nil {
@@ -107,13 +108,13 @@ func ClearText(s string) string {
 }
 
 // SocketURL returns the address of the proxy on the socket at path, which must
-// be absolute. [ParseURL] gives path back, whatever characters it has.
+// be absolute. [ParseURL] returns the same path, whatever characters it has.
 func SocketURL(path string) string {
 	return (&url.URL{Scheme: "unix", Path: path}).String()
 }
 
-// trimmed is u as one server, however it is typed.
+// trimmed returns u without slashes at its end, so that equal addresses compare equal.
 func trimmed(u *url.URL) string { return strings.TrimRight(u.String(), "/") }
 
-// below is the URL of path, which may have a query, on the server at base.
+// below returns the URL of path, which may have a query, on the server at base.
 func below(base, path string) (*url.URL, error) { return url.Parse(base + path) }

@@ -14,7 +14,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// version1 is a proxy as it is deployed: names, and nothing else.
+// version1 is a proxy like the deployed ones: it knows only names.
 type version1 struct {
 	t    *testing.T
 	wait time.Duration // its own bound on a blocked acquire; zero: none
@@ -27,9 +27,9 @@ type version1 struct {
 	acquires int
 	query    string   // of the last acquire
 	releases []string // the bodies
-	broken   int      // so many releases fail, for want of what is behind it
-	forgets  bool     // the names of failed releases, as deployed proxies do
-	reply    string   // if set, what an acquire answers, after it granted
+	broken   int      // so many releases fail, since the store is away
+	forgets  bool     // it forgets the names of failed releases, as deployed proxies do
+	reply    string   // the answer of an acquire, after the grant; empty: the granted names
 }
 
 func newVersion1(t *testing.T, names ...string) *version1 { return &version1{t: t, free: names} }
@@ -81,7 +81,7 @@ func (v *version1) acquire(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// take blocks until it has a name, the caller has gone, or the wait is over.
+// take blocks until it has a name, the caller is gone, or the wait is over.
 func (v *version1) take(r *http.Request) string {
 	v.mu.Lock()
 	v.acquires++
@@ -144,7 +144,7 @@ func (v *version1) release(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// put hands a name to the first in the queue, or back to the pool.
+// put hands a name to the first waiter, or back to the pool.
 func (v *version1) put(name string) bool {
 	i := slices.Index(v.held, name)
 	if i < 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A queued request is sent again at once with what remains of the wait, and
-// says where it stands; the end of the wait carries the last word.
+// A queued request is sent again at once with the rest of the wait, and reports its
+// place. The error at the end of the wait has the last known place.
 func TestAcquireQueued(t *testing.T) {
 	bubble(t, "granted", func(t *testing.T) {
 		s := newOurs(t)
@@ -108,8 +108,8 @@ func TestAcquireQueued(t *testing.T) {
 	})
 }
 
-// Cancelling leaves nothing behind where the proxy can be told; where it
-// cannot, it is said.
+// A cancelled acquire leaves nothing behind if the proxy can be told. If it cannot, the
+// error says so.
 func TestAcquireCancelled(t *testing.T) {
 	cause := errors.New("told to stop")
 	cancelAfter := func(t *testing.T, d time.Duration) context.Context {
@@ -186,7 +186,7 @@ func TestAcquireCancelled(t *testing.T) {
 	})
 }
 
-// Silence is half a minute without any HTTP answer, or the wait.
+// An acquire gives up after half a minute of refused connections, or at the end of its wait.
 func TestAcquireUnreachable(t *testing.T) {
 	for _, tt := range []struct {
 		name            string
@@ -293,13 +293,13 @@ func TestAcquireRetryAfter(t *testing.T) {
 		{503, "20", time.Hour, 20 * time.Second},
 		{503, "20", 10 * time.Second, 10 * time.Second},
 		{502, "20", time.Hour, 20 * time.Second},
-		{429, "99999999999999999999", time.Minute, 0}, // no number: as if it were not there
+		{429, "99999999999999999999", time.Minute, 0}, // too large for a number: ignored
 		{429, "9223372036854775807", time.Minute, time.Minute},
 		{503, "Sat, 01 Jan 2000 00:00:20 GMT", time.Hour, 20 * time.Second},
 		{503, "Saturday, 01-Jan-00 00:00:20 GMT", time.Hour, 20 * time.Second}, // RFC 850
 		{503, "Sat Jan  1 00:00:20 2000", time.Hour, 20 * time.Second},         // asctime
 		{503, "Sat, 01 Jan 2000 00:00:20 GMT", 10 * time.Second, 10 * time.Second},
-		{503, "Fri, 31 Dec 1999 23:59:00 GMT", time.Hour, minPause / 2}, // is over
+		{503, "Fri, 31 Dec 1999 23:59:00 GMT", time.Hour, minPause / 2}, // in the past
 	} {
 		bubble(t, fmt.Sprintf("%d %s of %s", tt.code, tt.after, tt.wait), func(t *testing.T) {
 			c, _ := serve(t, newOurs(t, "a"), busy(tt.code, tt.after))

@@ -9,21 +9,22 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// An acquire that stays without an answer may be waiting at a version-1 proxy,
-// which may take hours; or its answer was lost, or its peer is gone, on a
-// connection that looks open. So it is asked about, on another connection.
+// An acquire without an answer may be waiting at a version-1 proxy, for hours. Or its
+// answer was lost, or its peer is gone, although the connection looks open. So the
+// client asks about the request on another connection.
 const (
 	// askAfter is longer than leasectl's server leaves a request unanswered.
 	askAfter = sliceTime
-	// askAgain is the longest pause between two questions to a proxy of version 1:
-	// what looks like one may be a gateway that does not find the proxy for now.
+	// askAgain is the longest pause between two questions to a proxy that looks like
+	// version 1: it may be a gateway that does not find the proxy at the moment.
 	askAgain = 10 * time.Minute
-	// askEarly is when an attempt is asked about that follows failures, where the proxy
-	// recognises it: it may be in its queue, and be answered only after the next failure;
-	// and one at a server of a list, since another one answers if this is silent.
+	// askEarly is when the client asks about an attempt in two cases. One is an attempt
+	// after failures at a proxy that recognises the request: the request may be queued,
+	// and the next failure may come before its answer. The other is an attempt at a server
+	// of a list: if this server is silent, another one answers the question.
 	askEarly = time.Second
-	// lateAfter is how long after the end of the wait a proxy that recognises the
-	// request is asked about it: there is time for that within answerTime.
+	// lateAfter is how long after the end of the wait the client asks about a request
+	// that the proxy recognises. It leaves time for the answer within answerTime.
 	lateAfter = answerTime / 2
 )
 
@@ -33,15 +34,15 @@ var (
 	errGone       = errors.New("no answer, and nobody to ask")
 )
 
-// send sends the request, and again while the next step is retry and patience
-// lasts. The next step after that is a.next().
+// send sends the request, and repeats it while the next step is retry and patience
+// lasts. Then a.next() is the next step.
 func (a *acquisition) send(ctx context.Context) outcome {
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
 	q := post(leaseapi.PathAcquire, nil, a)
 	q.prepare = func(req *http.Request) error {
 		a.endWatch()
-		if !a.oneByOne { // without an id there is nothing to ask about
+		if !a.oneByOne { // a request without an id cannot be asked about
 			a.watch(ctx, cut, q.timeout > 0)
 		}
 		return a.prepare(req)
@@ -51,7 +52,7 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	if a.recognised() {
 		q.timeout = sliceTime
 	}
-	if a.moveEnd == nil { // else the end of the wait moves
+	if a.moveEnd == nil { // otherwise the end of the wait moves
 		stop := After(ctx, max(0, Until(a.patience.end))+lateAfter, func(ctx context.Context) { a.askLate(ctx, cut) })
 		defer stop()
 	}
@@ -69,14 +70,14 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	return o
 }
 
-// watch has the attempt that begins now asked about until endWatch is called or ctx
-// ends. bounded says that the attempt ends by itself: the proxy was known to recognise the
-// request when the call began, not only since a standby has answered it.
+// watch starts the questions about the attempt that begins now. They go on until endWatch
+// is called or ctx ends. bounded says that the attempt has a timeout: the proxy was known to
+// recognise the request when the call began, not only since a standby's answer.
 func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc, bounded bool) {
 	_, troubled := a.patience.troubled()
 	server, _ := a.client.servers.ask()
 	switch begun := Now(); {
-	case a.client.known().NamesOnly(): // it is waited for
+	case a.client.known().NamesOnly(): // version 1 cannot be asked
 	case !bounded && a.client.servers.several(), a.recognised() && troubled:
 		a.unwatch = After(ctx, askEarly, func(ctx context.Context) {
 			if !bounded {
@@ -92,20 +93,20 @@ func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc, bo
 	}
 }
 
-// ask returns what has become of the request. answered says that the proxy did, if only
-// that it does not know the request.
+// ask returns the state of the request. answered says that the proxy answered, even if it
+// does not know the request.
 func (a *acquisition) ask(ctx context.Context) (r leaseapi.RequestReply, answered bool) {
 	r, err := a.client.requestState(ctx, a.request.RequestID, true, &a.patience)
 	return r, err == nil || errors.Is(err, ErrUnknownRequest)
 }
 
 // askUntilRecognised asks about an attempt that began askAfter ago, at a proxy that is not
-// known to recognise the request. It cuts the attempt short once the proxy is, or if the
-// proxy has gone.
+// known to recognise the request. It cuts the attempt short as soon as the proxy is known
+// to recognise it, or if the proxy is gone.
 func (a *acquisition) askUntilRecognised(ctx context.Context, cut context.CancelCauseFunc, begun Instant) {
 	for pause := askAfter; ; {
 		a.patience.suspect(begun)
-		if !a.recognised() { // other answers may have shown it meanwhile
+		if !a.recognised() { // the answer to another call may have shown it
 			a.ask(ctx)
 		}
 		switch {
@@ -118,7 +119,7 @@ func (a *acquisition) askUntilRecognised(ctx context.Context, cut context.Cancel
 			cut(errUnanswered)
 			return
 		}
-		// A proxy of version 1, or something that answers for it: both are waited for.
+		// A version-1 proxy, or a gateway that answers for the proxy: go on waiting.
 		pause = min(2*pause, askAgain)
 		if Sleep(ctx, pause) != nil {
 			return
@@ -126,8 +127,9 @@ func (a *acquisition) askUntilRecognised(ctx context.Context, cut context.Cancel
 	}
 }
 
-// askForPlace asks once for the place in the queue of an attempt at a server, and cuts the
-// attempt short if the proxy has gone, or if another server of its list answers, which leads.
+// askForPlace asks once for the place in the queue of an attempt at server. It cuts the
+// attempt short if the proxy is gone, or if another server of the list answers, since that
+// one leads.
 func (a *acquisition) askForPlace(ctx context.Context, cut context.CancelCauseFunc, server int) {
 	r, answered := a.ask(ctx)
 	by, _ := a.client.servers.ask()
@@ -143,9 +145,9 @@ func (a *acquisition) askForPlace(ctx context.Context, cut context.CancelCauseFu
 	}
 }
 
-// askLate asks about an attempt that the proxy was to answer by the end of the wait. If
-// the proxy answers this, the answer to the attempt is lost, or as good as that: it is
-// made again. One that is slow with all answers is waited for.
+// askLate asks about an attempt that is unanswered after the end of the wait. If the proxy
+// answers the question, the answer to the attempt counts as lost, and the attempt is made
+// again. If the proxy is slow with all answers, the attempt goes on.
 func (a *acquisition) askLate(ctx context.Context, cut context.CancelCauseFunc) {
 	if !a.recognised() {
 		return

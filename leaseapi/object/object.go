@@ -1,7 +1,7 @@
-// Package object writes the text of a JSON object, field by field: the same text as
-// [encoding/json] makes of a struct. For that encoding/json looks at each type by
-// reflection, which takes longer than a command needs to write its files, or a server to
-// write the records of a commit. What is written here is read by encoding/json.
+// Package object writes the text of a JSON object, field by field. The text is the same
+// as [encoding/json] writes for a struct. encoding/json inspects each type by reflection,
+// which takes longer than a command needs to write its files, or a server to write the
+// records of a commit. Readers of the text use encoding/json.
 package object
 
 import (
@@ -11,13 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// Object is a JSON object while it is written. The zero Object has no fields.
+// Object is a JSON object under construction. The zero Object has no fields and is ready
+// to use. Field names are written as they are, without escapes.
 type Object struct {
 	text []byte
-	err  error // of a value that has no text
+	err  error // of the first value that could not be encoded
 }
 
-// New returns an object without fields, with room for those of most records.
+// New returns an object without fields, with a buffer large enough for most records.
 func New() Object { return Object{text: make([]byte, 0, 256)} }
 
 // String adds a field.
@@ -31,7 +32,7 @@ func (o *Object) String(name, value string) {
 	o.text = append(append(o.text, value...), '"')
 }
 
-// plain reports whether encoding/json escapes nothing in a string.
+// plain reports whether s has only ASCII that encoding/json does not escape.
 func plain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -64,8 +65,7 @@ func (o *Object) Value(name string, value any) {
 	o.fail(err)
 }
 
-// StringIf adds a field unless its value is empty, as omitempty says. So do the others
-// of this kind.
+// StringIf adds a field unless its value is empty, like omitempty.
 func (o *Object) StringIf(name, value string) {
 	if value != "" {
 		o.String(name, value)
@@ -94,7 +94,7 @@ func (o *Object) TrueIf(name string, value bool) {
 	}
 }
 
-// TimeIf adds a field unless its value is zero.
+// TimeIf adds a field unless its value is the zero time, like omitzero.
 func (o *Object) TimeIf(name string, value time.Time) {
 	if !value.IsZero() {
 		o.name(name)
@@ -104,7 +104,8 @@ func (o *Object) TimeIf(name string, value time.Time) {
 	}
 }
 
-// ListIf adds an array of objects unless it is empty; write adds the fields of each.
+// ListIf adds an array of objects unless it is empty. write adds the fields of one value
+// to its object.
 func ListIf[T any](o *Object, name string, values []T, write func(T, *Object)) {
 	if len(values) == 0 {
 		return
@@ -122,8 +123,8 @@ func ListIf[T any](o *Object, name string, values []T, write func(T, *Object)) {
 	o.text = append(o.text, ']')
 }
 
-// End returns the text of the object, which gets no more fields. It is of use only if Err
-// is nil.
+// End returns the text of the finished object: add no field after it. The text is valid
+// only if Err returns nil.
 func (o *Object) End() []byte {
 	if len(o.text) == 0 {
 		return []byte("{}")
@@ -131,11 +132,11 @@ func (o *Object) End() []byte {
 	return append(o.text, '}')
 }
 
-// Err is why a value has no text, such as a time after the year 9999: that of the first.
-// Strings and numbers always have one.
+// Err returns the error of the first value that could not be encoded, such as a time
+// after the year 9999. Strings and integers never fail.
 func (o *Object) Err() error { return o.err }
 
-// name begins a field.
+// name begins a field: it writes the separator and the name.
 func (o *Object) name(name string) {
 	begin := byte(',')
 	if len(o.text) == 0 {

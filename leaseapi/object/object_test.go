@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A string is written as encoding/json writes it, whatever stands in it.
+// A string is written as encoding/json writes it, whatever its characters.
 func TestEncodedStrings(t *testing.T) {
 	check := func(s string) {
 		t.Helper()
@@ -25,7 +25,8 @@ func TestEncodedStrings(t *testing.T) {
 	check("\u2028\u2029\ufffd\U0001f600")
 }
 
-// An object is what encoding/json makes of a struct with the same fields, zero or not.
+// An object is the same text as encoding/json writes for a struct with the same fields,
+// zero or not.
 func TestEncodedStruct(t *testing.T) {
 	type element struct {
 		Name string `json:"name,omitempty"`
@@ -69,7 +70,7 @@ func TestEncodedStruct(t *testing.T) {
 	}
 }
 
-// A value without a text is an error of the object that it is in, however deep.
+// A value that cannot be encoded is an error of the outermost object, however deep it is.
 func TestValueWithoutText(t *testing.T) {
 	o := New()
 	ListIf(&o, "list", []time.Time{time.Time{}.AddDate(20000, 0, 0)}, func(at time.Time, o *Object) { o.TimeIf("at", at) })

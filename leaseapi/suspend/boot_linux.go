@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SinceBoot returns how long ago the machine booted, time suspended included. It is
-// the same in all processes.
+// SinceBoot returns the time since the machine booted, suspended time included. All
+// processes read the same clock.
 func SinceBoot() time.Duration {
 	if t, ok := readClock(unix.CLOCK_BOOTTIME); ok {
 		return t

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SinceBoot returns how long ago the machine booted, by its monotonic clock. It is
-// the same in all processes.
+// SinceBoot returns the time since the machine booted, by its monotonic clock. All
+// processes read the same clock.
 func SinceBoot() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {

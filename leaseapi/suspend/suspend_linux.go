@@ -9,7 +9,8 @@ import (
 )
 
 // Total returns how long the machine has been suspended since it booted:
-// the distance of CLOCK_BOOTTIME from CLOCK_MONOTONIC (clock_gettime(2)).
+// the difference of CLOCK_BOOTTIME and CLOCK_MONOTONIC (clock_gettime(2)). It is 0 if the
+// kernel lacks one of the clocks.
 func Total() time.Duration {
 	// If the process is stopped or preempted between two readings, the pause
 	// looks like a suspend. So the reading counts only if the same clock, read
@@ -20,7 +21,7 @@ func Total() time.Duration {
 		after, ok3 := readClock(unix.CLOCK_MONOTONIC)
 		switch {
 		case !ok1 || !ok2 || !ok3:
-			return 0 // a kernel without the clock has no suspend to count
+			return 0 // a kernel without the clocks counts no suspended time
 		case after-before < Shortest/2:
 			return boot - before
 		}
@@ -35,13 +36,14 @@ func readClock(id int32) (time.Duration, bool) {
 	return time.Duration(ts.Nano()), true
 }
 
-// Resumes returns a channel that gets a value after each resume from a suspend
-// (and when somebody sets the clock). Go's timers stand still in a suspend, so
-// a deadline that passed meanwhile would be noticed late by as much as its timer
-// had left. stop ends the watch and returns when its goroutine has ended.
+// Resumes returns a channel that gets a value after each resume from a suspend, and
+// when somebody sets the clock. Values do not accumulate: the channel holds one. Go's
+// timers stand still in a suspend, so without the channel a deadline that passed
+// meanwhile is noticed late, by the time that its timer had left. stop ends the watch
+// and returns when its goroutine has ended.
 //
 // A timer on the wall clock with TFD_TIMER_CANCEL_ON_SET fails its reader with
-// ECANCELED at just these moments (timerfd_create(2)). On a kernel without it the
+// ECANCELED at these moments (timerfd_create(2)). On a kernel without that flag the
 // channel is nil, and such a deadline is noticed late.
 func Resumes() (c <-chan struct{}, stop func()) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_REALTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
@@ -63,7 +65,7 @@ func Resumes() (c <-chan struct{}, stop func()) {
 			}
 			select {
 			case resumed <- struct{}{}:
-			default: // an earlier value was not read yet
+			default: // an earlier value is still unread
 			}
 		}
 	}()
@@ -73,7 +75,7 @@ func Resumes() (c <-chan struct{}, stop func()) {
 	}
 }
 
-// armResume sets the timer to the far end of time: only its cancellation counts.
+// armResume sets the timer to the latest possible time: only its cancellation matters.
 func armResume(fd int) error {
 	never := unix.ItimerSpec{Value: unix.NsecToTimespec(1<<63 - 1)}
 	return unix.TimerfdSettime(fd, unix.TFD_TIMER_ABSTIME|unix.TFD_TIMER_CANCEL_ON_SET, &never, nil)

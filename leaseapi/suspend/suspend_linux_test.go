@@ -2,7 +2,7 @@ package suspend
 
 import "testing"
 
-// The watch for resumes ends when it is told to, and does not tell without one.
+// The watch for resumes ends when it is stopped, and reports no resume that did not happen.
 func TestResumes(t *testing.T) {
 	c, stop := Resumes()
 	if c == nil {
