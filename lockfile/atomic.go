@@ -8,22 +8,22 @@ import (
 	"path/filepath"
 )
 
-// change is one step of a change on disk. It makes path hold data, or the file
-// at from, or nothing.
+// change is one step of a change on disk: it writes data to path, renames from to path, or
+// removes path.
 type change struct {
 	path string
 	data []byte // nil: see from
 	mode fs.FileMode
-	from string // the path that is renamed to it; "": path is removed
+	from string // the file that is renamed to path; "": path is removed
 }
 
 func replace(path string, data []byte) change { return change{path: path, data: data, mode: ownerOnly} }
 func rename(from, path string) change         { return change{path: path, from: from} }
 func remove(path string) change               { return change{path: path} }
 
-// apply carries out changes in their order, each at once or not at all. It
-// writes all data to temporary files before it touches the first path, so that a
-// full disk is an error that changes nothing.
+// apply carries out changes in their order, each of them atomically. It writes all data to
+// temporary files before it changes the first path, so that a full disk is an error that
+// changes nothing.
 func apply(changes ...change) error {
 	temps := make([]string, len(changes))
 	defer func() {
@@ -65,8 +65,8 @@ func (c change) carryOut(temp string) error {
 	return nil
 }
 
-// writeTemp writes c.data to a new file beside c.path and returns its path.
-// On failure there is none.
+// writeTemp writes c.data to a new file beside c.path and returns its path. On failure it
+// leaves no file.
 func writeTemp(c change) (temp string, err error) {
 	if err := checkSize(c.path, c.data); err != nil {
 		return "", fmt.Errorf("write %w", err)
@@ -92,7 +92,7 @@ func writeTemp(c change) (temp string, err error) {
 	return f.Name(), err
 }
 
-// chmod undoes what the umask took away, if anything.
+// chmod gives f the mode, whatever the umask, if f does not have it yet.
 func chmod(f *os.File, mode fs.FileMode) error {
 	fi, err := f.Stat()
 	if err != nil || fi.Mode().Perm() == mode {

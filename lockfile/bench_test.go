@@ -24,7 +24,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	}
 }
 
-// What a watcher does twice a second.
+// A watcher does this twice a second.
 func BenchmarkRead(b *testing.B) {
 	h := handleIn(b)
 	ok(b, h.Update(b.Context(), set(held("r", "a"))))
@@ -35,7 +35,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// The floor of all of them: one file replaced, as plainly as can be.
+// The lower bound of the other benchmarks: one file replaced, as plainly as can be.
 func BenchmarkFloor(b *testing.B) {
 	path := handleIn(b).path
 	data := []byte("a\n")

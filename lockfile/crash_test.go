@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// records are those that the commands make, one after the other in any order.
+// records are the records that the commands make, one after the other in any order.
 var records = []Record{
 	{},
 	{State: StateQueued, RequestID: "r1"},
@@ -36,8 +36,8 @@ var records = []Record{
 // mostSteps is how many steps the longest change has.
 const mostSteps = 5
 
-// killedAfter carries out the first steps of a change and no more, as a
-// process that is killed does. It reports whether there were that many.
+// killedAfter carries out the first steps of a change and no more, as a killed process does. It
+// reports whether the change has that many steps.
 func killedAfter(t rapid.TB, h Handle, to Record, steps int) bool {
 	tx := &Tx{handle: h}
 	if err := tx.read(); err != nil {
@@ -77,8 +77,8 @@ func readOrNone(t rapid.TB, h Handle) Record {
 	return r
 }
 
-// Killed after any step of a change between any two records, a handle reads as
-// it was before or as it was to be, and the next change finishes the job.
+// Killed after any step of a change between any two records, a handle reads as the old record
+// or the new one, and the next change finishes the job.
 func TestKilledBetweenSteps(t *testing.T) {
 	bare := Record{State: StateHeld, Leases: []Lease{{Name: "a"}, {Name: "b"}}}
 	for i, from := range append(records, bare) {
@@ -116,8 +116,8 @@ func TestKilledBetweenSteps(t *testing.T) {
 	}
 }
 
-// The same over any number of killed changes in a row, and scripts that copy
-// and remove the file of names in between.
+// The same after any number of killed changes in a row, with scripts that copy and remove the
+// names file in between.
 func TestKilledAgainAndAgain(t *testing.T) {
 	dir := t.TempDir()
 	rounds := 0
@@ -174,8 +174,8 @@ func churn(k int) Record {
 	return []Record{{State: StateQueued, RequestID: was.RequestID}, was, again, now, owing, {}}[k%6]
 }
 
-// childChurn goes on in the sequence, from args[1], until it is killed; it
-// says which record it has written last.
+// childChurn continues the sequence, from args[1], until it is killed. It prints the number of
+// the record that it wrote last.
 func childChurn(args []string) error {
 	k, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -189,8 +189,8 @@ func childChurn(args []string) error {
 	}
 }
 
-// A process that is killed at any instant leaves the record it has written
-// last, or the one it was writing, and a lock that is free.
+// A process that is killed at any instant leaves the record that it wrote last, or the one that
+// it was writing, and a free lock.
 func TestKilledAnywhere(t *testing.T) {
 	rounds := 25
 	if testing.Short() {

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// PrivateDir returns the directory to use where the user named dir: dir itself, or
-// a directory of ours inside of it if other users can write to dir, or if it is
-// root's, such as a volume of a container platform. It makes nothing, and it is
-// not checked whether one can be made: that is [MakeDir]'s.
+// PrivateDir returns the directory to use when the user names dir: dir itself, or a directory
+// of ours inside it. The latter is for a dir that other users can write to, or that is root's
+// when we are not root, such as a volume of a container platform. PrivateDir makes no
+// directory, and does not check whether one can be made: that is the job of [MakeDir].
 //
-// PrivateDir of a directory that it returned, and that was made, is that directory.
+// If PrivateDir returned dir, and dir was made, PrivateDir(dir) is dir.
 func PrivateDir(dir string) string {
 	fi, err := os.Lstat(filepath.Clean(dir))
 	if err != nil || !fi.IsDir() {
@@ -31,16 +31,15 @@ func PrivateDir(dir string) string {
 	return filepath.Join(dir, fmt.Sprintf("leasectl-%d", os.Geteuid()))
 }
 
-// MakeDir makes the directory at path, with mode 0700, if it is missing; the
-// directory above it must exist. One that is there must be a real directory
-// that belongs to the caller and that nobody else can write to, or it is
-// refused. Its mode is never changed: path may be a mistake, and taking away
-// everybody's rights to, say, /tmp would be a worse one.
+// MakeDir makes the directory at path, with mode 0700, if it is missing; its parent must exist.
+// If path exists, it must be a real directory that belongs to the caller and that nobody else
+// can write to, or it is refused. MakeDir never changes the mode of an existing directory: path
+// may be a mistake, and taking away everybody's rights to, say, /tmp would be a worse one.
 func MakeDir(path string) error {
 	path = filepath.Clean(path) // a slash at the end would follow a symlink
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Whatever is there is looked at below, also if a second process was first.
+		// The directory is checked below, also if another process made it first.
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("make directory: %w", err)
 		}
@@ -65,9 +64,8 @@ func MakeDir(path string) error {
 	return nil
 }
 
-// checkDir refuses a directory that is neither ours nor root's. The error is
-// fs.ErrNotExist if there is none. The mode is not looked at; the package
-// comment says why.
+// checkDir refuses a directory that is neither ours nor root's. The error is fs.ErrNotExist if
+// there is none. It does not check the mode; the package comment says why.
 func checkDir(dir string) error {
 	fi, err := os.Stat(dir)
 	if err != nil {
@@ -82,7 +80,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// filesIn returns what is in a directory that checkDir accepts, by name; nothing if
+// filesIn returns the entries of a directory that checkDir accepts, sorted by name; none if
 // there is no directory.
 func filesIn(dir string) ([]fs.DirEntry, error) {
 	if err := checkDir(dir); errors.Is(err, fs.ErrNotExist) {
@@ -99,9 +97,8 @@ type agedFile struct {
 	at   time.Time
 }
 
-// byAge returns the files of a directory whose names end in suffix, the
-// oldest first. One that cannot be looked at comes before all others, without a
-// time: to read it says why.
+// byAge returns the files of a directory whose names end in suffix, the oldest first. A file
+// whose time cannot be read comes first, with the zero time: reading the file gives the error.
 func byAge(dir, suffix string) ([]agedFile, error) {
 	found, err := filesIn(dir)
 	if err != nil {

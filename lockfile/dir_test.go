@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The directory to use depends on who could change what is in the one that was
-// named, and what was made is used again.
+// The directory to use depends on who could change the files in the directory that the user
+// named. A directory that was made is used again.
 func TestPrivateDir(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -126,7 +126,7 @@ func TestMakeDir(t *testing.T) {
 	})
 }
 
-// A file that is there and cannot be looked at is not passed over.
+// A file that exists but cannot be looked at is not skipped.
 func TestAgedFilesThatCannotBeLookedAt(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.json", "gone.json", "bad.json", "other"} {
@@ -155,7 +155,7 @@ func TestAgedFilesThatCannotBeLookedAt(t *testing.T) {
 	}
 }
 
-// unseen is an entry of a directory that cannot be looked at.
+// unseen is a directory entry that cannot be looked at.
 type unseen struct {
 	fs.DirEntry
 	err error

@@ -1,82 +1,78 @@
-// Package lockfile keeps handles: the files that say which leases an acquire
-// got, and the flock(2) under which they are read, decided on and written.
+// Package lockfile keeps handles: the files that say which leases an acquire got, and the
+// flock(2) under which they are read, decided on and written.
 //
 // It guarantees:
 //
-//   - Of all processes of a machine that call [WithLock] or [Handle.Update] on
-//     one path, one at a time is inside; a process that dies lets go at once.
-//   - [Handle.Read], which takes no lock, sees the record as it was before a
-//     change or as it is after it, never a mixture. That also holds for what
-//     a SIGKILL between any two instructions of a change leaves behind.
-//   - A name that stands in a handle is never dropped silently: if the record
-//     beside it is missing, broken or about other names, the names still count.
-//   - Only regular files of the calling user are read, written or locked. A
-//     symlink, a file or directory of another user, a pipe or a device is
-//     refused with an error that says so.
+//   - Of all processes of a machine that call [WithLock] or [Handle.Update] on one path, one at
+//     a time is inside. The lock of a process that dies is free at once.
+//   - [Handle.Read], which takes no lock, returns the record as it was before a change or as it
+//     is after it, never a mixture. That also holds for the files that a SIGKILL between any
+//     two instructions of a change leaves behind.
+//   - A name in a handle is never dropped silently: if the record beside it is missing, broken
+//     or about other names, the names still count.
+//   - Only regular files of the calling user are read, written or locked. A symlink, a file or
+//     directory of another user, a pipe or a device is refused with an error that says so.
 //
 // # The files
 //
-// A handle HANDLE is up to three files of mode 0600. HANDLE holds one lease
-// name a line, for cat, mapfile and cp, and stays until these names are given
-// back: a release that failed leaves it. HANDLE.json holds the [Record]. What
-// HANDLE.lock holds does not matter; it is what flock(2) is called on. A copy of
-// HANDLE alone, or with an empty HANDLE.lock, is a handle too, a bare one. The
-// record that is about to replace HANDLE.json is HANDLE.lock.json for a moment,
-// or, if its writer was killed, until the next change.
+// A handle HANDLE is up to three files of mode 0600. HANDLE holds one lease name a line, for
+// cat, mapfile and cp, and stays until these names are given back: a failed release leaves it.
+// HANDLE.json holds the [Record]. HANDLE.lock is the file that flock(2) is called on; its
+// content does not matter. A copy of HANDLE alone, or with an empty HANDLE.lock, is a handle
+// too, a bare one. During a change the next record stands in HANDLE.lock.json, until it
+// replaces HANDLE.json. If its writer was killed, it stays until the next change.
 //
-// A [Shared] lease is files of their own, which name each other.
+// A [Shared] lease has other files, which its record names.
 //
 // # Formats
 //
-// HANDLE.json, each entry of a [Journal], each line of a [History], the record of a
-// [Shared] lease and what is known of a [List] say in "format" which form they are
-// written in. Files without it are of format 0, which programs wrote before there were
-// numbers; it means the same as 1. Format 2 is that of a record that owes names, since
-// programs of format 1 expect no names file beside it. (The field is not called version,
-// since leasectl and the wire have versions of their own.)
+// HANDLE.json, each entry of a [Journal], each line of a [History], the record of a [Shared]
+// lease and the file beside a [List] say in "format" in which form they are written. Files
+// without it are of format 0, which programs wrote before there were numbers; it means the same
+// as 1. A record that owes names has format 2, since programs of format 1 expect no names file
+// beside it. (The field is not called version, since leasectl and the wire have versions of
+// their own.)
 //
-// A program reads its own format and those before it, and writes the oldest one that
-// says all: an older file stays as it is until its record changes. A program skips
-// fields that it does not know, and loses them with the next change of the record. So a
-// new field needs a new number only if an older program that loses it could lose a
-// lease or end one of somebody else.
+// A program reads its own format and those before it, and writes the oldest format that has all
+// fields of the record. An older file stays as it is until its record changes. A program skips
+// fields that it does not know, and loses them with the next change of the record. So a new
+// field needs a new number only if an older program that loses it could lose a lease or end a
+// lease of another holder.
 //
-// A file of a greater number is refused with [ErrNewer], and is never written or
-// removed: [Handle.Update] does not call its function, [Journal.Dead] hands the
-// entry to nobody, [Journal.Begin] does not write over it. (A [History] forgets a file
-// by its age without reading it.) Only [Handle.Read] returns the names beside the
-// error. Hence what every format must keep: HANDLE holds a name a line, and the other
-// files are JSON objects with an integer "format", that of a name in a History one a
-// line. Programs that write format 0 do not look at the number.
+// A file with a greater number is refused with [ErrNewer], and is never written or removed:
+// [Handle.Update] does not call its function, [Journal.Dead] passes the entry to nobody,
+// [Journal.Begin] does not overwrite it. (A [History] removes a file by its age without reading
+// it.) Only [Handle.Read] returns the names beside the error. So every format must keep this:
+// HANDLE holds a name a line, and the other files are JSON objects with an integer "format";
+// the file of a name in a History has one such object a line. Programs that write format 0 do
+// not look at the number.
 //
 // # Durability
 //
-// Files are replaced by rename, so nobody sees half of one, and a full disk
-// is an error that changes nothing. They are not synced: a rename outlives the
-// process, and what a power cut takes ends with the lease's TTL.
+// Files are replaced by rename, so nobody reads half of one, and a full disk is an error that
+// changes nothing. Files are not synced: a rename outlives the process, and leases whose files
+// a power cut destroys end with their TTL.
 //
 // # Caveats
 //
-//   - The lock is advisory, and as good as the file system's flock(2). A
-//     section that locks the path it already holds waits for itself until its
-//     context ends. It orders what processes do to files, not what goroutines
-//     do to memory.
-//   - A handle's directory must belong to the caller or to root, and may be
-//     writable for everybody, with or without the sticky bit: volumes of
-//     container platforms commonly are root's with mode 0777. Other users who
-//     can write there without a sticky bit can delete or rename a handle's files;
-//     files that they create themselves are refused. [MakeDir] is strict: it
-//     accepts only a directory that nobody else can write to.
-//   - A process that is killed in the microseconds between creating and
-//     renaming a temporary file leaves it, as .NAME.tmp and digits, beside the
-//     file NAME it was for. Nothing reads it.
+//   - The lock is advisory, and as good as the file system's flock(2). A section that locks the
+//     path it already holds waits for itself until its context ends. The lock orders what
+//     processes do to files, not what goroutines do to memory.
+//   - A handle's directory must belong to the caller or to root, and may be writable for
+//     everybody, with or without the sticky bit: volumes of container platforms commonly are
+//     root's with mode 0777. Other users who can write there without a sticky bit can delete or
+//     rename a handle's files; files that they create themselves are refused. [MakeDir] is
+//     strict: it accepts only a directory that nobody else can write to.
+//   - A process that is killed in the microseconds between creating and renaming a temporary
+//     file leaves it, as .NAME.tmp and digits, beside the file NAME. Nothing reads it, and
+//     [SweepTemp] removes it.
 //   - Linux and macOS only.
 //
 // # The source
 //
 // From the public down: sweep.go (what killed processes left of handles); shared.go and
-// round.go; journal.go; history.go and filetime_*.go; list.go and listtext.go; grant.go (a
-// name as it was granted); watch.go, update.go, plan.go (in which steps files change),
-// handle.go, wrote.go and record.go (a handle); then names.go and format.go (text),
-// lock.go, atomic.go, dir.go and own.go (files).
+// round.go; journal.go; history.go and filetime_*.go; list.go and listtext.go; grant.go (a name
+// as it was granted); watch.go, update.go, plan.go (in which steps files change), handle.go,
+// wrote.go and record.go (a handle); then names.go and format.go (text), lock.go, atomic.go,
+// dir.go and own.go (files).
 package lockfile

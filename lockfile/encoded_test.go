@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// What is written field by field is read by encoding/json as it was, every field
-// of it, whatever stands in a string.
+// JSON that is written field by field is read by encoding/json as it was, every field of it,
+// with any content of strings.
 func TestEncodedFields(t *testing.T) {
 	var n int
 	var r Record
@@ -45,9 +45,9 @@ func TestEncodedFields(t *testing.T) {
 	}
 }
 
-// The names of all fields that are in files. Programs of other versions read them, and a name
-// that is changed both where it is written and where it is read is a field lost: what of a
-// handle may not be released twice, for one. New ones are added here.
+// The names of all fields that are in files. Programs of other versions read them. If a name
+// changes both where it is written and where it is read, the field is lost: for example the
+// mark that a handle's release may not be sent twice. New fields are added here.
 var fileFields = map[string]string{
 	"record": "acquired_at count format has_items items keeper_pid key leases leases.generation leases.name owner previous " +
 		"previous.leases previous.leases.generation previous.leases.name previous.not_after previous.owner previous.proxy " +
@@ -98,8 +98,7 @@ func TestFileFields(t *testing.T) {
 	}
 }
 
-// addFieldNames adds the names of the fields of JSON, those of an object within
-// another as outer.inner.
+// addFieldNames adds the names of the fields of JSON; those of a nested object as outer.inner.
 func addFieldNames(names map[string]bool, in string, v any) {
 	switch v := v.(type) {
 	case map[string]any:

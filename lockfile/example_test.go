@@ -10,7 +10,7 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// An acquire holds the lock before and after it waits, but not while.
+// An acquire holds the lock before and after it waits, but not during the wait.
 func Example() {
 	dir, err := os.MkdirTemp("", "leases")
 	if err != nil {

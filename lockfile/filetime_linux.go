@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileTime returns the earliest time that a file written from now on can have. It
-// is some milliseconds behind [time.Now]: so is the clock that files are stamped by.
+// FileTime returns the earliest time that a file written from now on can have. It is some
+// milliseconds behind [time.Now], as is the kernel's clock for the times of files.
 func FileTime() time.Time {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {

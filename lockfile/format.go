@@ -8,12 +8,11 @@ import (
 
 // Numbers of formats. The package comment says when they grow.
 const (
-	// plainFormat is that of journal entries, and of records whose names file an
-	// older program understands.
+	// plainFormat is the format of all files but records whose names file holds owed names.
 	plainFormat = 1
-	// format is the newest one that this program knows: that of records whose names
-	// file holds owed names. An older program would take these names for a bare
-	// handle, and release them without their generations.
+	// format is the newest format that this program knows: that of records whose names file
+	// holds owed names. An older program would take these names for a bare handle, and release
+	// them without their generations.
 	format = 2
 )
 
@@ -21,7 +20,8 @@ const (
 // this program knows.
 var ErrNewer = errors.New("written by a newer leasectl")
 
-// unmarshal reads a file into v, with its format in *number, or returns [ErrNewer].
+// unmarshal decodes the data of a file into v, of which number points to the format. It returns
+// [ErrNewer] if a newer program wrote the file.
 func unmarshal(data []byte, v any, number *int) error {
 	err := json.Unmarshal(data, v)
 	if err == nil && *number <= format {
@@ -30,9 +30,8 @@ func unmarshal(data []byte, v any, number *int) error {
 	return errors.Join(checkFormat(data), err)
 }
 
-// checkFormat returns [ErrNewer] if data is JSON of a newer format. It looks at
-// nothing else, since a newer format may have changed every other field; whether
-// data is valid is for its caller to find out.
+// checkFormat returns [ErrNewer] if data is JSON of a newer format. It looks at no other field,
+// since a newer format may have changed all others. The caller finds out whether data is valid.
 func checkFormat(data []byte) error {
 	var file struct {
 		Format int `json:"format"`

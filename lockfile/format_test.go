@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Of format 0, as programs wrote it before files had a number: the files in
-// testdata/format0 were written by such a program.
+// Files of format 0, as programs wrote them before files had a number: such a program wrote
+// testdata/format0.
 var (
 	format0At     = time.Date(2026, 11, 22, 2, 58, 43, 0, time.UTC)
 	format0Leases = []Lease{{Name: "install-0", Generation: 1763780323000001}, {Name: "install-1", Generation: 1763780323000002}}
@@ -48,8 +48,8 @@ func copyFormat0(t *testing.T) (dir string) {
 	return dir
 }
 
-// A handle of format 0 means what it meant. It stays as it is until its record
-// changes, and then is of this format, with the rest of the record unchanged.
+// A handle of format 0 keeps its meaning. It stays as it is until its record changes. Then it
+// gets this format, with the rest of the record unchanged.
 func TestFormat0Handle(t *testing.T) {
 	for name, want := range format0Records {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +82,7 @@ func TestFormat0Handle(t *testing.T) {
 	}
 }
 
-// Journal entries of format 0 mean what they meant. This format is the same text
-// behind a number.
+// Journal entries of format 0 keep their meaning. This format is the same text behind a number.
 func TestFormat0Journal(t *testing.T) {
 	dir := copyFormat0(t)
 	ok(t, os.Chmod(filepath.Join(dir, "journal"), 0o700))
@@ -164,8 +163,8 @@ func TestNewerHandle(t *testing.T) {
 	}
 }
 
-// A journal entry of a newer format is handed to nobody, said, and stays, also
-// under an entry that is begun. The others are handed out.
+// A journal entry of a newer format is passed to nobody, is in the error, and stays, also when
+// an entry of the same id is begun. The other entries are passed on.
 func TestNewerJournal(t *testing.T) {
 	j := journalIn(t)
 	begin(t, j, "good").Leave()
@@ -206,7 +205,7 @@ func wantNewer(t *testing.T, err error) {
 	}
 }
 
-// contents returns what the files of a directory hold, by name.
+// contents returns the contents of the files of a directory, by name.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)

@@ -8,17 +8,17 @@ import (
 	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
-// Grant is a name as it was granted. In a list of names, or on a command line,
-// only the name may be known.
+// Grant is one grant of a name. For a name from a list or a command line, only the name may be
+// known.
 type Grant struct {
 	Lease
-	Store      string    `json:"store,omitempty"` // of the proxy: the same name elsewhere is another one
+	Store      string    `json:"store,omitempty"` // id of the proxy's store: the same name in another store is another lease
 	RequestID  string    `json:"request_id,omitempty"`
 	Owner      string    `json:"owner,omitempty"`
-	Handle     string    `json:"handle,omitempty"`      // path of the one that got it
+	Handle     string    `json:"handle,omitempty"`      // path of the handle that got it
 	SharedList string    `json:"shared_list,omitempty"` // as in Record
 	At         time.Time `json:"at,omitzero"`           // when it was granted, as [FileTime]
-	GivenBack  time.Time `json:"given_back,omitzero"`   // zero: it was not, as far as this machine knows
+	GivenBack  time.Time `json:"given_back,omitzero"`   // zero: not given back, as far as this machine knows
 }
 
 func (g Grant) appendTo(to *object.Object) {
@@ -32,7 +32,8 @@ func (g Grant) appendTo(to *object.Object) {
 	to.TimeIf("given_back", g.GivenBack)
 }
 
-// Is reports whether g and o are of one grant.
+// Is reports whether g and o are known to be the same grant: by their generations or, if one of
+// these is unknown, by their request ids.
 func (g Grant) Is(o Grant) bool {
 	if g.Name != o.Name || g.Store != o.Store {
 		return false
@@ -49,7 +50,7 @@ func (g Grant) before(o Grant) bool {
 	return g.Generation != 0 && g.Generation < o.Generation
 }
 
-// mayBe reports whether g and o can be of one grant, by what is known of both.
+// mayBe reports whether g and o can be the same grant, by what is known of both.
 func (g Grant) mayBe(o Grant) bool {
 	if !g.identified() || !o.identified() {
 		return g.Name == o.Name
@@ -70,7 +71,7 @@ func onlyIdentified(grants []Grant) (known []Grant) {
 	return known
 }
 
-// withValidNames returns those of grants whose names are valid.
+// withValidNames returns the grants whose names are valid. It changes the slice.
 func withValidNames(grants []Grant) []Grant {
 	return slices.DeleteFunc(grants, func(g Grant) bool { return leaseapi.CheckName(g.Name) != nil })
 }

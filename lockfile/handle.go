@@ -11,23 +11,23 @@ import (
 	"time"
 )
 
-// Endings of the files beside a handle. No handle ends in one of the first two,
-// so nothing else is ever meant by the third.
+// Suffixes of the files beside a handle. No path of a handle ends in one of the first two, so
+// the third can only mean the next record.
 const (
 	lockSuffix = ".lock"
 	jsonSuffix = ".json"
 	nextSuffix = lockSuffix + jsonSuffix // the record of a change under way
 )
 
-// Handle is the place of a handle, whether or not there is one. Make it with
-// [OpenHandle]. It holds nothing open and needs no closing.
+// Handle is the path of a handle, whether or not the handle exists. Make it with [OpenHandle].
+// It keeps no file open and needs no closing.
 type Handle struct {
 	path  string // absolute
-	wrote *wrote // by this process
+	wrote *wrote // the record that this process wrote last
 }
 
-// Names are of at most 255 bytes, and paths of 4,096. The longest name beside a handle
-// is that of a temporary file with its next record.
+// File names have at most 255 bytes, and paths 4,096 with their final NUL. The longest name
+// beside a handle is that of the temporary file for its next record.
 const (
 	maxHandleName = 255 - len("."+nextSuffix+".tmp4294967295")
 	maxHandlePath = 4095 - (255 - maxHandleName)
@@ -58,8 +58,8 @@ func OpenHandle(path string) (Handle, error) {
 	if len(abs) > maxHandlePath {
 		return Handle{}, fmt.Errorf("open handle: the path has %d bytes: choose one of at most %d", len(abs), maxHandlePath)
 	}
-	// Early, so that a mistake shows before anything is acquired; what
-	// counts is the check of each file when it is opened.
+	// This early check shows a mistake before anything is acquired. The check that protects is
+	// made on each file after it is opened.
 	if err := refusal(abs); err != nil {
 		return Handle{}, fmt.Errorf("open handle: %w", err)
 	}
@@ -96,9 +96,9 @@ func (h Handle) Read() (Record, error) {
 	return r, nil
 }
 
-// Modified returns when the names file was written; the zero time if there is none.
-// A time without a fraction of a second is of a file system, or an archive, that
-// drops it: then it is the end of that second.
+// Modified returns when the names file was last written; the zero time if there is none. A time
+// without a fraction of a second comes from a file system, or an archive, that drops the
+// fraction. Modified then returns the end of that second.
 func (h Handle) Modified() time.Time { return modified(h.path) }
 
 func modified(path string) time.Time {
@@ -113,26 +113,26 @@ func modified(path string) time.Time {
 	return at
 }
 
-// files is what was found on disk.
+// files are the contents of the files of a handle.
 type files struct {
-	text  []byte   // the names file; this and the others are nil if there is none
-	names []string // in it
+	text  []byte   // of the names file; each content is nil if there is no such file
+	names []string // in text
 	json  []byte
 	next  []byte
-	wrote *wrote // of their handle
+	wrote *wrote // of the handle
 }
 
-// load reads the files as they were at one moment, without the lock. Around
-// every change of the names, Update makes the next record appear and disappear.
-// So if two reads in a row find the same, no change went on between them. (A
-// removal has no next record, but is over as soon as the names are gone.)
+// load reads the files as they were at one moment, without the lock. Around every change of the
+// names, Update makes the next record appear and disappear. So if two reads in a row find the
+// same, no change happened between them. (A removal has no next record, but is over as soon as
+// the names are gone.)
 //
-// If both reads find no record, a handle may have come and gone in between. Then
-// only its names are seen, as those of a bare handle.
+// If both reads find no record, a handle may have come and gone between them. Then load may
+// return its names alone, as those of a bare handle.
 func (h Handle) load() (files, error) { return untilSame(h.loadLocked, files.same) }
 
-// untilSame calls read until it returns the same twice in a row. Each further call
-// means that another process made progress.
+// untilSame calls read until two results in a row are the same. Each further call means that
+// another process made progress.
 func untilSame[T any](read func() (T, error), same func(T, T) bool) (T, error) {
 	v, err := read()
 	for err == nil {
@@ -164,21 +164,20 @@ func (f files) same(g files) bool {
 	return bytes.Equal(f.next, g.next) && bytes.Equal(f.json, g.json) && bytes.Equal(f.text, g.text)
 }
 
-// record returns the meaning of the files, the zero Record if they are no handle,
-// and the ending of the file that holds the record that counts, if one does.
+// record returns the record that the files mean, the zero Record if they are no handle. source
+// is the suffix of the file that holds this record, "" if no file does.
 //
-//   - A record counts if the names are its own. With two of them, an Update is
-//     under way, or was killed: the names tell whether the next one has become
-//     the one that counts.
-//   - Otherwise names count without a record: a script copied them here, or
-//     the record is missing or broken.
-//   - Without names a held record is gone, since a script that removes the
-//     file of names means the handle. One that is queued or releasing stays
-//     without it: its request or its leases are still owed.
-//   - If a newer program wrote either record, the error is [ErrNewer]: which one
-//     counts is not known, so r has the names and nothing else.
+//   - A record counts if its names are those in the names file. If there are two records, an
+//     Update is under way, or was killed: the names tell which of the two counts.
+//   - Otherwise the names count without a record: a script copied them here, or the record is
+//     missing or broken.
+//   - A held record without names does not count, since a script that removes the names file
+//     removes the handle. A queued or releasing record counts without names: its request or its
+//     leases are still owed.
+//   - If a newer program wrote either record, the error is [ErrNewer]. It is not known which
+//     record counts, so r has the names and nothing else.
 func (f files) record() (r Record, source string, err error) {
-	var nameless Record // one that counts without names
+	var nameless Record // a record that counts without names
 	var broken error
 	for _, file := range []struct {
 		suffix string
@@ -208,7 +207,7 @@ func (f files) record() (r Record, source string, err error) {
 	return Record{}, "", broken
 }
 
-// bare returns the record of names without one.
+// bare returns the record of a bare handle with these names.
 func bare(names []string) Record {
 	r := Record{State: StateHeld}
 	for _, name := range names {
@@ -217,7 +216,8 @@ func bare(names []string) Record {
 	return r
 }
 
-// holdNamesOf reports whether the names file is as that of r.
+// holdNamesOf reports whether the names file has the names of r, in any order, and exists if r
+// needs one.
 func (f files) holdNamesOf(r Record) bool {
 	return sameNames(f.names, r.NamesInFile()) && (f.text != nil || !r.hasNamesFile())
 }

@@ -52,7 +52,7 @@ func TestOpenHandle(t *testing.T) {
 	}
 }
 
-// The longest name has room for those of the files beside it.
+// The longest name leaves room for the names of the files beside it.
 func TestLongestHandle(t *testing.T) {
 	if _, err := OpenHandle(strings.Repeat("a", maxHandleName+1)); err == nil {
 		t.Error("a longer one is accepted")
@@ -69,7 +69,7 @@ func TestLongestHandle(t *testing.T) {
 	}))
 }
 
-// The meaning of the files together, for each content that each may have.
+// The meaning of all files together, for every content that each of them may have.
 func TestReadCombinations(t *testing.T) {
 	const missing = "missing"
 	names := []struct{ is, text string }{
@@ -182,8 +182,8 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// Files that were read in the middle of a change are not returned: only two reads
-// that find the same are of one moment.
+// Files that were read in the middle of a change are not returned: two reads in a row that find
+// the same are of one moment.
 func TestUntilSame(t *testing.T) {
 	old := files{text: []byte("a\n"), json: []byte("1")}
 	mixed := files{text: []byte("b\n"), json: []byte("1")}

@@ -18,32 +18,32 @@ import (
 	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
-// History is the path of a directory in which a machine remembers the grants that
-// its processes got, so that a bare name means more than itself: the newest grant
-// of it, and whether that was given back.
+// History is the path of a directory in which a machine remembers the grants that its processes
+// got. So a bare name has a meaning: the newest grant of it, and whether that grant was given
+// back.
 //
-// Of each name at each store it remembers the newest grant only: when a name is
-// granted again, every earlier grant of it has ended. It forgets a name that was
-// not granted for eight days, and the oldest beyond some thousand.
+// It remembers only the newest grant of each name at each store: when a name is granted again,
+// every earlier grant of it has ended. It forgets a name that was neither granted nor given
+// back for eight days, and the oldest names beyond some thousand.
 //
-// Each name has a file, a log to which a line is added when the name is granted,
-// and when it is given back. The file is its own lock: processes that take
-// different names do not wait for each other. A line that is not whole is of a
-// process that was killed before anybody relied on it, and says nothing.
+// Each name has a file, a log to which a line is added when the name is granted and when it is
+// given back. The file is its own lock: processes that take different names do not wait for
+// each other. An incomplete line was written by a process that was killed before anybody relied
+// on the line; it is skipped.
 type History string
 
 const (
 	// historyKept is longer than the longest delay of a release, a week.
 	historyKept = 8 * 24 * time.Hour
-	// historyMost bounds the files: 4 KiB of disk each.
+	// historyMost is how many files there may be, of 4 KiB of disk each.
 	historyMost = 4096
-	// historyFile is the most bytes of one file. A line that would make it longer
-	// takes the place of all lines, with what they say in it.
+	// historyFile is the most bytes of one file. A line that would make it longer is merged
+	// with all lines before it, and replaces them.
 	historyFile = 4096
 )
 
-// historyLine is one line: what was granted, or given back, of one name. That it was
-// given back counts only if an earlier line has the grant.
+// historyLine is one line: a grant of a name, or a grant that was given back. The latter counts
+// only if an earlier line has the grant.
 type historyLine struct {
 	Format    int     `json:"format"`
 	Grants    []Grant `json:"grants"`
@@ -59,7 +59,8 @@ func (h History) Of(name string) ([]Grant, error) {
 	return grants, nil
 }
 
-// All returns the newest grant of every name at each store.
+// All returns the newest grant of every name at each store. Beside an error it returns the
+// grants of the files that could be read.
 func (h History) All() ([]Grant, error) {
 	files, err := byAge(string(h), "")
 	var all []Grant
@@ -74,8 +75,8 @@ func (h History) All() ([]Grant, error) {
 	return all, nil
 }
 
-// Add remembers grants. It makes the directory, but not the one above it. It
-// blocks only while another process writes the same name, until ctx ends.
+// Add remembers grants. It makes the directory, but not its parent. It blocks only while
+// another process writes the same name, until ctx ends.
 func (h History) Add(ctx context.Context, grants []Grant) error {
 	err := MakeDir(string(h))
 	for _, g := range grants {
@@ -94,8 +95,9 @@ func (h History) Add(ctx context.Context, grants []Grant) error {
 	return nil
 }
 
-// NoteGivenBack remembers that grants were given back. A grant that is not remembered,
-// or whose name was granted again, is fine.
+// NoteGivenBack remembers that grants were given back. For a grant that is not remembered, or
+// whose name was granted again, it does nothing and returns no error. It blocks as
+// [History.Add] does.
 func (h History) NoteGivenBack(ctx context.Context, grants []Grant) error {
 	var errs []error
 	for _, g := range grants {
@@ -112,15 +114,15 @@ func (h History) NoteGivenBack(ctx context.Context, grants []Grant) error {
 	return nil
 }
 
-// path is that of a name's file. A name may be "..", or longer than file names of
-// some file systems.
+// path returns the path of a name's file. It has a hash of the name, since a name may be "..",
+// or longer than some file systems allow.
 func (h History) path(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return filepath.Join(string(h), hex.EncodeToString(sum[:16]))
 }
 
-// append adds a line to the file of a name, under its lock, and tells whether there
-// was nothing in it before.
+// append adds a line to the file of a name, under its lock, and reports whether the file was
+// empty before.
 func (h History) append(ctx context.Context, name string, line historyLine) (isNew bool, err error) {
 	path := h.path(name)
 	err = underLock(path, waitingEvery(ctx, historyRetry), func() error {
@@ -160,12 +162,12 @@ func (l historyLine) appendTo(path, name string) (isNew bool, err error) {
 	return false, apply(replace(path, data)) // the last act under the lock, since it replaces the locked file
 }
 
-// historyRetry is how long a waiter sleeps between two tries: a write takes some
-// ten microseconds, and who gives a name back often meets who is granted it next.
+// historyRetry is how long a waiter sleeps between two tries. It is short, since a write takes
+// some ten microseconds, and the process that gives a name back often meets the process that is
+// granted the name next.
 const historyRetry = 200 * time.Microsecond
 
-// encode returns a line with a newline before it, so that a line which is not whole
-// spoils no other.
+// encode returns a line with a newline before it, so that an incomplete line spoils no other.
 func (l historyLine) encode() ([]byte, error) {
 	o := object.New()
 	o.Int("format", plainFormat)
@@ -174,7 +176,7 @@ func (l historyLine) encode() ([]byte, error) {
 	return append([]byte{'\n'}, o.End()...), o.Err()
 }
 
-// after returns what is known after a line, when grants were known before it.
+// after returns the grants that are known after line l, if grants were known before it.
 func (l historyLine) after(grants []Grant) []Grant {
 	for _, g := range l.Grants {
 		at := slices.IndexFunc(grants, func(o Grant) bool { return o.Name == g.Name && o.Store == g.Store })
@@ -195,7 +197,7 @@ func (l historyLine) after(grants []Grant) []Grant {
 	return grants
 }
 
-// encodeGrants returns all of a file as one line. If it is too long, the oldest
+// encodeGrants returns the content of a file as one line. If the line is too long, the oldest
 // grants are left out.
 func encodeGrants(grants []Grant) ([]byte, error) {
 	for {
@@ -208,8 +210,8 @@ func encodeGrants(grants []Grant) ([]byte, error) {
 	}
 }
 
-// readGrants reads one file; none is no grants. A name that is not "" must be
-// theirs.
+// readGrants reads one file; a missing file has no grants. If name is not "", it returns only
+// grants of that name.
 func readGrants(path, name string) ([]Grant, error) {
 	data, err := readOwn(path)
 	if err != nil {
@@ -221,11 +223,11 @@ func readGrants(path, name string) ([]Grant, error) {
 	return grantsIn(data, name), nil
 }
 
-// ourLine is how each line of this program begins.
+// ourLine is the beginning of each line that this program writes.
 var ourLine = []byte(`{"format":1,`)
 
-// checkLines returns [ErrNewer] if a newer program wrote a line of a file. It need not
-// decode the lines of this program.
+// checkLines returns [ErrNewer] if a newer program wrote a line of a file. It does not decode
+// the lines of this program.
 func checkLines(data []byte) error {
 	for line := range bytes.Lines(data) {
 		if len(line) > 1 && !bytes.HasPrefix(line, ourLine) {
@@ -237,7 +239,8 @@ func checkLines(data []byte) error {
 	return nil
 }
 
-// grantsIn returns what the lines of a file say.
+// grantsIn returns the grants that are known from the lines of a file; of one name, unless name
+// is "".
 func grantsIn(data []byte, name string) (grants []Grant) {
 	for text := range bytes.Lines(data) {
 		var line historyLine
@@ -248,7 +251,8 @@ func grantsIn(data []byte, name string) (grants []Grant) {
 	return slices.DeleteFunc(withValidNames(grants), func(g Grant) bool { return name != "" && g.Name != name })
 }
 
-// prunes reports whether the first grant of a name is one of the few that clean up.
+// prunes reports whether the first grant of a name also prunes the directory: that of one name
+// in 64 does.
 func (h History) prunes(name string) bool {
 	return sha256.Sum256([]byte(name))[31]%64 == 0
 }
@@ -265,13 +269,13 @@ func (h History) outdated() []agedFile {
 	return files[:n]
 }
 
-// forget removes files, but for one that was written since: its name was granted
-// again. What it cannot remove, the next one does.
+// forget removes files, except a file that was written after it was listed: its name was
+// granted again. A file that cannot be removed is left to the next call.
 func forget(files []agedFile) {
 	for _, f := range files {
 		TryLock(f.path, func() error {
 			fi, err := os.Lstat(f.path)
-			if err != nil || fi.Size() > 0 && !fi.ModTime().Equal(f.at) { // it is empty if it was removed, and the lock made it
+			if err != nil || fi.Size() > 0 && !fi.ModTime().Equal(f.at) { // empty: another process removed it, and TryLock made it again
 				return err
 			}
 			return os.Remove(f.path)

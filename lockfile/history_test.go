@@ -15,7 +15,7 @@ func historyIn(t *testing.T) History { return History(filepath.Join(t.TempDir(),
 
 var historyAt = time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 
-// grantOf is a grant of a name, the later the greater n.
+// grantOf returns a grant of a name; a greater n is a later grant.
 func grantOf(name, store string, n int) Grant {
 	return Grant{
 		Lease: Lease{Name: name, Generation: uint64(n)}, Store: store, RequestID: fmt.Sprintf("r%d", n), Owner: "me",
@@ -23,8 +23,9 @@ func grantOf(name, store string, n int) Grant {
 	}
 }
 
-// The newest grant of a name at a store is remembered, by its generation, whichever was
-// written last, and that it was given back; what is said of an earlier one changes nothing.
+// The newest grant of a name at a store is remembered, by its generation, in whatever order
+// grants are written, and also that it was given back. A give-back of an earlier grant changes
+// nothing.
 func TestHistory(t *testing.T) {
 	h := historyIn(t)
 	of := func(name string, want ...Grant) {
@@ -77,8 +78,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// What cannot be understood is nothing, or an error if a newer program wrote it; a
-// directory that is not ours is refused.
+// A broken file has no grants; a file of a newer program is an error. A directory that is not
+// ours is refused.
 func TestHistoryFiles(t *testing.T) {
 	h := historyIn(t)
 	ok(t, h.Add(t.Context(), []Grant{grantOf("a", "s", 1)}))
@@ -104,8 +105,8 @@ func TestHistoryFiles(t *testing.T) {
 	wantError(t, h.Add(t.Context(), []Grant{grantOf("b", "s", 1)}), "other users can write")
 }
 
-// The file of an older program, which has one line, goes on as a log. Half a line, of
-// a process that was killed, says nothing and spoils no other.
+// The file of an older program, which has one line, goes on as a log. Half a line, which a
+// killed process left, is skipped and spoils no other line.
 func TestHistoryLog(t *testing.T) {
 	h := historyIn(t)
 	ok(t, os.Mkdir(string(h), 0o700))
@@ -139,7 +140,7 @@ func TestHistoryLog(t *testing.T) {
 	}
 }
 
-// A name at more stores than fit into a file loses the oldest.
+// If a name is at more stores than fit into a file, its oldest grant is forgotten.
 func TestHistoryOfManyStores(t *testing.T) {
 	h := historyIn(t)
 	for n := 1; n <= 30; n++ {
@@ -234,7 +235,7 @@ func TestHistoryConcurrently(t *testing.T) {
 	}
 }
 
-// A file that is written after FileTime was asked is not older than that.
+// A file that is written after a call of FileTime is not older than its result.
 func TestFileTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	for range 1000 {

@@ -16,25 +16,24 @@ import (
 	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
-// Journal is the path of a directory in which processes write down what they
-// are about to do at a proxy, each in a file of its own, so that it can be
-// settled if they die over it.
+// Journal is the path of a directory in which each process writes down, in a file of its own,
+// what it is about to do at a proxy. If the process dies, another process can settle that.
 //
-// It guarantees that the entry of a live process is handed to nobody else, and
-// that the entry of a dead one can be handed on at once: a process holds a lock
-// (flock(2)) on its entry as long as it lives. No pid is looked at, so this holds
-// between PID namespaces that share the directory.
+// It guarantees that the entry of a live process is passed to no other process, and that the
+// entry of a dead one can be passed on at once: a process holds a lock (flock(2)) on its entry
+// as long as it lives. No pid is compared, so this holds between PID namespaces that share the
+// directory.
 //
-// An entry whose content is not whole was never acted on: [Journal.Begin]
-// returns, and lets its caller act, only after the last byte is written.
+// An incomplete entry was never acted on: [Journal.Begin] returns, and lets its caller act,
+// only after the last byte is written.
 type Journal string
 
 // Intent is one entry of a [Journal].
 type Intent struct {
 	ID   string `json:"id"` // names the entry; see [leaseapi.CheckRequestID]
 	Kind Kind   `json:"kind"`
-	// Request is the id of the request that it is about: that of an acquire,
-	// or the one that the handle held when its release began.
+	// Request is a request id: that of the acquire, or the one that the handle held when its
+	// release began.
 	Request string `json:"request,omitempty"`
 
 	Handle string    `json:"handle"` // path
@@ -45,30 +44,30 @@ type Intent struct {
 	PID    int       `json:"pid"` // for people: it may be of another PID namespace
 	Begun  time.Time `json:"begun"`
 
-	// Left says that its process was not killed, but gave it up; see [Entry.Leave].
+	// Left says that the process was not killed, but gave the entry up; see [Entry.Leave].
 	Left bool `json:"left,omitempty"`
-	// Unconfirmed are names that the proxy no longer knows, though no
-	// release of them succeeded.
+	// Unconfirmed are names that the proxy no longer knows, although no release of them
+	// succeeded.
 	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }
 
-// Kind says what a process was about to do. Its values are what older programs
-// wrote: they must stay.
+// Kind says what a process was about to do. Older programs wrote these values, so they must
+// stay.
 type Kind string
 
 const (
-	// KindAcquire: leases that outlive the process, once the handle has them.
+	// KindAcquire: take leases that outlive the process, once the handle has them.
 	KindAcquire Kind = "acquire"
-	// KindExec: leases for the life of the process.
+	// KindExec: take leases for the life of the process.
 	KindExec Kind = "hold"
-	// KindRelease: giving back what the handle held or owed.
+	// KindRelease: give back the leases that the handle held or owed.
 	KindRelease Kind = "release"
-	// KindKeep: a process in the background is to give back what the handle holds.
+	// KindKeep: a process in the background gives back the leases that the handle holds.
 	KindKeep Kind = "keep"
 )
 
-// Entry is an intent of this process, which is alive as long as the Entry is
-// referred to and neither settled nor left.
+// Entry is an intent of this process. The process counts as alive as long as something refers
+// to the Entry and it is neither settled nor left.
 type Entry struct {
 	path   string
 	intent Intent
@@ -77,9 +76,9 @@ type Entry struct {
 
 const intentSuffix = ".json"
 
-// Begin writes an intent down and holds it. It makes the directory, but not the
-// one above it. It blocks only while somebody looks at the new file, at most
-// until ctx ends.
+// Begin writes an intent down and locks its entry. It makes the directory, but not its parent.
+// It blocks only while another process looks at the new file, at most until ctx ends. If a
+// newer program left an entry with the same id, the error is [ErrNewer].
 func (j Journal) Begin(ctx context.Context, in Intent) (*Entry, error) {
 	e, err := j.begin(ctx, in)
 	if err != nil {
@@ -99,9 +98,9 @@ func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
 	if err := MakeDir(string(j)); err != nil {
 		return nil, err
 	}
-	// Written in place, since a file renamed over it would not be locked. For a
-	// moment it is empty and unlocked, as an entry of a dead process may be, and
-	// Dead may remove it: then lockFile starts over with a new one.
+	// Written in place, since a file renamed over it would not be locked. For a moment the new
+	// file is empty and unlocked, like one that a dead process left, and Dead may remove it:
+	// then lockFile starts over with a new file.
 	e = &Entry{path: filepath.Join(string(j), in.ID+intentSuffix), intent: in}
 	if e.unlock, err = lockFile(e.path, waiting(ctx)); err != nil {
 		return nil, err
@@ -115,7 +114,7 @@ func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
 	return e, nil
 }
 
-// encode returns in as it stands on disk.
+// encode returns in as it is written to disk.
 func (in Intent) encode() ([]byte, error) {
 	o := object.New()
 	o.Int("format", plainFormat)
@@ -136,12 +135,11 @@ func (in Intent) encode() ([]byte, error) {
 	return append(o.End(), '\n'), o.Err()
 }
 
-// fill writes data over the content of a file: nothing, or the entry that a
-// killed process left under the same id, unless that is of a newer format. The
-// rest of a longer entry is made blank by the same write, so that a kill leaves
-// either of them whole. (Not O_TRUNC, for that reason, and since it makes ext4
-// write the file out when it is closed, auto_da_alloc, though an entry lives for
-// milliseconds and need not survive a power cut.)
+// fill writes data over the content of an entry: nothing, or an older entry with the same id,
+// such as that of a killed process. An entry of a newer format is refused. The same write
+// blanks the rest of a longer entry, so that a kill leaves either of them whole. O_TRUNC would
+// not, and would make ext4 (auto_da_alloc) write the file out when it is closed, although an
+// entry lives for milliseconds and need not survive a power cut.
 func fill(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if err != nil {
@@ -172,7 +170,7 @@ func (e *Entry) Kind() Kind { return e.intent.Kind }
 // Request returns the id of the request that the entry is about.
 func (e *Entry) Request() string { return e.intent.Request }
 
-// Settle removes the entry: nothing is left to do.
+// Settle removes the entry and unlocks it: nothing is left to do.
 func (e *Entry) Settle() error {
 	if err := os.Remove(e.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("settle a journal entry: %w", err), e.unlock())
@@ -180,8 +178,8 @@ func (e *Entry) Settle() error {
 	return e.unlock()
 }
 
-// Leave hands the entry on to the next process that calls [Journal.Dead], and says
-// in it that this one was not killed. A kill leaves the entry with or without that.
+// Leave passes the entry to the next process that calls [Journal.Dead], and marks it as left by
+// a process that was not killed. A kill during Leave leaves the entry with or without the mark.
 func (e *Entry) Leave() error {
 	e.intent.Left = true
 	data, err := e.intent.encode()
@@ -194,11 +192,10 @@ func (e *Entry) Leave() error {
 	return errors.Join(err, e.unlock())
 }
 
-// Dead calls fn with each intent whose process is dead, oldest first, and
-// removes those that fn settles. No other process is given the same intent
-// until fn returns. It stops when ctx ends, and never waits for a lock. An
-// entry that cannot be read, or that a newer program wrote ([ErrNewer]), stays and
-// is in the error.
+// Dead calls fn with each intent whose process is dead, oldest first, and removes the entries
+// that fn settles. No other process gets the same intent until fn returns. Dead stops when ctx
+// ends, which is no error, and never waits for a lock. An entry that cannot be read, or that a
+// newer program wrote ([ErrNewer]), stays and is in the error.
 func (j Journal) Dead(ctx context.Context, fn func(Intent) (settled bool)) error {
 	entries, err := byAge(string(j), intentSuffix)
 	if err != nil {
@@ -226,8 +223,8 @@ func (j Journal) Dead(ctx context.Context, fn func(Intent) (settled bool)) error
 	return errors.Join(errs...)
 }
 
-// Contains reports whether fn says so of one of the intents, of processes that live or
-// are dead. It takes no locks, and passes over entries that cannot be read.
+// Contains reports whether fn is true for one of the intents, of live and of dead processes. It
+// takes no locks, and skips entries that cannot be read.
 func (j Journal) Contains(fn func(Intent) bool) bool {
 	entries, _ := byAge(string(j), intentSuffix)
 	for _, e := range entries {
@@ -238,8 +235,8 @@ func (j Journal) Contains(fn func(Intent) bool) bool {
 	return false
 }
 
-// readIntent reads an entry. It is not whole if its process died before Begin
-// returned, or has not come that far: who holds the lock of the entry knows which.
+// readIntent reads an entry. The entry is not whole if its process died in Begin, or is still
+// there. A caller that holds the lock of the entry knows that the process is dead.
 func readIntent(path string) (in Intent, whole bool, err error) {
 	data, err := readOwn(path)
 	if err != nil {

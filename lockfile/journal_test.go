@@ -24,8 +24,7 @@ func begin(t *testing.T, j Journal, id string) *Entry {
 	return e
 }
 
-// dead returns the ids of the entries of the dead, and settles those that
-// settle says.
+// dead returns the ids of the entries of dead processes, and settles them if settle is set.
 func dead(t *testing.T, j Journal, settle bool) (ids []string) {
 	t.Helper()
 	err := j.Dead(t.Context(), func(in Intent) bool {
@@ -50,7 +49,7 @@ func childJournal(args []string) error {
 	return e.Leave()
 }
 
-// An entry is its process's as long as that lives, and anybody's after that.
+// An entry belongs to its process as long as that lives, and to any other process after that.
 func TestJournalKnowsTheDead(t *testing.T) {
 	j := journalIn(t)
 	if got := dead(t, j, true); got != nil {
@@ -107,7 +106,7 @@ func TestJournalOverAnother(t *testing.T) {
 	}
 }
 
-// An entry that is left is another's at once; settling one that is gone is fine.
+// An entry that was left can be taken at once; settling an entry that is gone is no error.
 func TestJournalLeave(t *testing.T) {
 	j := journalIn(t)
 	if err := begin(t, j, "left").Leave(); err != nil {
@@ -125,8 +124,8 @@ func TestJournalLeave(t *testing.T) {
 	}
 }
 
-// What a process left that died inside Begin was never acted on, and goes; what
-// is no entry stays. While one process settles an entry, no other is given it.
+// An entry of a process that died inside Begin was never acted on, and is removed. A file that
+// is no entry stays. While one process settles an entry, no other process gets it.
 func TestJournalOddFiles(t *testing.T) {
 	j := journalIn(t)
 	begin(t, j, "whole").Leave()

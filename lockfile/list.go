@@ -16,19 +16,17 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// List is the path of a file to which several handles add their names, one
-// a line. Lines that others wrote are kept byte for byte. Every change replaces
-// the file under a lock on the path with .lock added; the lock file stays. A List
-// makes no directory.
+// List is the path of a file to which several handles add their names, one a line. Lines that
+// others wrote are kept byte for byte. Every change replaces the file under a lock on the path
+// with .lock added; the lock file stays. A List makes no directory.
 //
-// Beside it, with .json added, stands which grants the lines are of. A line that
-// it has nothing of is a name and nothing else.
+// The file beside it, with .json added, says which grants the lines are of. If it says nothing
+// of a line, only the name is known.
 type List string
 
-// Read returns the grants in the list, none if it does not exist, and when it was
-// written. Of a line that nothing more is known of, the grant has a name only. Lines
-// that are no names are reported in the error, but do not keep the others from
-// being returned.
+// Read returns the grants in the list, none if the list does not exist, and when it was last
+// written. If only the name of a line is known, the grant has nothing else. Lines that are no
+// names are reported in the error; the grants of the other lines are returned all the same.
 func (l List) Read() (grants []Grant, written time.Time, err error) {
 	written = modified(l.path())
 	text, err := untilSame(l.read, listText.same)
@@ -67,9 +65,8 @@ func (l List) Append(ctx context.Context, grants []Grant) error {
 	})
 }
 
-// CanAppend returns nil if an Append would succeed now. It takes the lock,
-// waiting for it until ctx ends, reads the list and writes a temporary file
-// beside it, but leaves the list alone.
+// CanAppend returns nil if an Append would succeed now. It takes the lock, waiting for it until
+// ctx ends, reads the list and writes a temporary file beside it, but does not change the list.
 func (l List) CanAppend(ctx context.Context) error {
 	return l.update(ctx, func(old listText) error {
 		longest := strings.Repeat("x", leaseapi.MaxName)
@@ -81,10 +78,10 @@ func (l List) CanAppend(ctx context.Context) error {
 	})
 }
 
-// Remove takes out grants, one line for each; one that is not there, and a list
-// that is not there, are fine. A line of another grant of the same name stays. A
-// grant with a name only is any line of that name. The file stays, even if it is
-// empty then. It blocks for the lock until ctx ends.
+// Remove removes one line for each grant. If the line or the list is missing, that is no error.
+// A line of another grant of the same name stays. If only the name of the grant or of the line
+// is known, the names decide. The file stays, even if it becomes empty. Remove blocks for the
+// lock until ctx ends.
 func (l List) Remove(ctx context.Context, grants []Grant) error {
 	// A list that is missing or empty holds none of the names: no lock is needed.
 	if old, err := l.read(); err != nil || len(old.lines) == 0 {
@@ -130,7 +127,7 @@ func (l List) update(ctx context.Context, fn func(old listText) error) error {
 	return nil
 }
 
-// read is load for a caller without the lock; a list without a directory is empty.
+// read is load for a caller without the lock; a list in a missing directory is empty.
 func (l List) read() (listText, error) {
 	err := checkDir(filepath.Dir(l.path()))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -157,13 +154,13 @@ func (l List) load() (text listText, err error) {
 	return text, err
 }
 
-// listDoc is what stands beside a list.
+// listDoc is the content of the file beside a list.
 type listDoc struct {
 	Format int     `json:"format"`
 	Grants []Grant `json:"grants"`
 }
 
-// readKnown reads what stands beside the list; what is not whole is nothing.
+// readKnown reads the grants beside the list; a broken file has none.
 func (l List) readKnown() ([]Grant, error) {
 	data, err := readOwn(l.jsonPath())
 	if err != nil {
@@ -179,8 +176,8 @@ func (l List) readKnown() ([]Grant, error) {
 	return withValidNames(doc.Grants), nil
 }
 
-// changeKnown returns the change that makes grants what is known beside the list. If they
-// are too much, the oldest are left out.
+// changeKnown returns the change that writes grants beside the list. If they exceed listKnown,
+// the oldest are left out.
 func (l List) changeKnown(grants []Grant) (change, error) {
 	if len(grants) == 0 {
 		return remove(l.jsonPath()), nil
@@ -197,10 +194,11 @@ func (l List) changeKnown(grants []Grant) (change, error) {
 	}
 }
 
-// listKnown bounds what is known of a list, in bytes: it becomes part of a secret
-// of a container platform, which holds 1 MiB, and so do all other files of a test.
+// listKnown is the most bytes of the file beside a list: the file becomes part of a secret of a
+// container platform, which holds 1 MiB, and so do all other files of a test.
 const listKnown = 128 << 10
 
-// path is clean, since a slash at its end would make it another file.
+// path is cleaned, since with a slash at its end the paths of the files beside it would be
+// wrong.
 func (l List) path() string     { return filepath.Clean(string(l)) }
 func (l List) jsonPath() string { return l.path() + jsonSuffix }

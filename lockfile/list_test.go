@@ -69,7 +69,7 @@ func appending(names ...string) func(List) error {
 	return func(l List) error { return l.Append(context.Background(), named(names...)) }
 }
 
-// named are grants that have a name and nothing else.
+// named returns grants that have a name and nothing else.
 func named(names ...string) (grants []Grant) {
 	for _, name := range names {
 		grants = append(grants, Grant{Lease: Lease{Name: name}})
@@ -77,7 +77,7 @@ func named(names ...string) (grants []Grant) {
 	return grants
 }
 
-// readNames is Read, without what is known of the names.
+// readNames is Read, but returns the names only.
 func readNames(l List) (names []string, err error) {
 	grants, _, err := l.Read()
 	for _, g := range grants {
@@ -179,8 +179,8 @@ func TestListCanAppend(t *testing.T) {
 	}
 }
 
-// Whoever appends and removes at the same time finds its own names, and
-// leaves those of others.
+// Processes that append and remove at the same time find their own names, and leave the names
+// of others.
 func TestListConcurrently(t *testing.T) {
 	l, _ := listIn(t)
 	write(t, string(l), "first")

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A list says of each line which grant it is of, and a removal takes out that one,
-// also if the name is there twice, somebody else added lines, or took some out.
+// A list knows the grant of each line, and a removal removes the line of its grant, even if the
+// name is there twice, or somebody else added or removed lines.
 func TestListGrants(t *testing.T) {
 	a1, a2, b1 := grantOf("a", "s", 1), grantOf("a", "s", 2), grantOf("b", "s", 1)
 	a, x := named("a")[0], named("x")[0]
@@ -59,7 +59,7 @@ func TestListGrants(t *testing.T) {
 	wantNewer(t, l.CanAppend(t.Context()))
 }
 
-// What is known beside a list stays small; what is left out are the oldest.
+// The file beside a list stays small; the oldest grants are left out.
 func TestListGrantsBounded(t *testing.T) {
 	l, _ := listIn(t)
 	var grants []Grant

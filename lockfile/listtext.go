@@ -12,18 +12,18 @@ import (
 type listText struct {
 	lines  []byte
 	mode   fs.FileMode
-	grants []Grant // those that the lines are of, in their order
+	grants []Grant // of the lines, in their order; there may be more or fewer than lines
 }
 
 func (t listText) same(o listText) bool {
 	return bytes.Equal(t.lines, o.lines) && reflect.DeepEqual(t.grants, o.grants)
 }
 
-// knownLines is what is known of the lines of each name, from the first line on.
+// knownLines are the grants of the lines of each name, from the first line on.
 type knownLines map[string][]Grant
 
-// next returns the grant that the next line of a name is of; if nothing is known of that,
-// it has a name only.
+// next returns the grant of the next line of a name. If only the name is known, the grant has
+// nothing else.
 func (k knownLines) next(name string) Grant {
 	grants := k[name]
 	if len(grants) == 0 {
@@ -33,10 +33,11 @@ func (k knownLines) next(name string) Grant {
 	return grants[0]
 }
 
-// known pairs lines and grants. If more lines than grants of a name are there, the first
-// ones were added by a program that says nothing more, or so long ago that it was left
-// out; they get a name only. If fewer, somebody took lines out. Those of the newest
-// grants are assumed to be left, since only the newest grant of a name can be held.
+// known pairs lines and grants. If a name has more lines than grants, its first lines were
+// added by a program that writes names only, or so long ago that their grants were left out;
+// they get a grant with a name only. If a name has fewer lines than grants, somebody removed
+// lines. The lines of the newest grants are assumed to be left, since only the newest grant of
+// a name can be held.
 func (t listText) known() knownLines {
 	count := make(map[string]int)
 	for line := range strings.Lines(string(t.lines)) {
@@ -57,7 +58,7 @@ func (t listText) known() knownLines {
 	return known
 }
 
-// without returns the lines, and what is known of them, after grants were taken out.
+// without returns the lines and their grants after grants were removed.
 func (t listText) without(grants []Grant) (lines []byte, known []Grant) {
 	lines = []byte{}
 	left, all := slices.Clone(grants), t.known()

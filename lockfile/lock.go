@@ -12,40 +12,38 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// retryDelay is how long a waiter sleeps between two tries. A critical section
-// takes milliseconds, so a waiter loses about as much again. A try is an
-// open, a flock and a close, some ten microseconds: even a wait of seconds,
-// behind a release that talks to a dead proxy, takes less than 1 % of a core.
+// retryDelay is how long a waiter sleeps between two tries. A critical section takes
+// milliseconds, so a waiter loses about as much again. A try is an open, a flock and a close,
+// some ten microseconds: even a wait of seconds, behind a release that talks to a dead proxy,
+// takes less than 1 % of a core.
 const retryDelay = 5 * time.Millisecond
 
 // ErrLocked is the error of [Lock] and [TryLock] if the lock is not free.
 var ErrLocked = errors.New("another process holds the lock")
 
-// WithLock runs fn while it holds an exclusive flock(2) on path, which is
-// created with mode 0600 if it is missing, and returns fn's error. It blocks
-// until the lock is free or ctx ends; the error then wraps ctx.Err(), and fn
-// was not called. A ctx that ends while fn runs has no effect. The lock is
-// given back however fn ends, by a panic too. If the directory of path does
+// WithLock runs fn while it holds an exclusive flock(2) on path, which is created with mode
+// 0600 if it is missing, and returns fn's error. It blocks until the lock is free or ctx ends;
+// then the error wraps ctx.Err(), and fn was not called. A ctx that ends while fn runs has no
+// effect. The lock is released however fn ends, also by a panic. If the directory of path does
 // not exist, the error is [fs.ErrNotExist].
 //
-// A lock file may be removed, but only by fn itself and as its last act: a
-// process that waited for the removed file notices that another one, or none, is
-// at path, and starts over. For the same reason a lock file that has content must
-// be written in place: a file that is renamed over it is not locked.
+// Only fn itself may remove the lock file, and only as its last act: a process that waited for
+// the removed file notices that another file, or none, is at path, and starts over. For the
+// same reason a lock file with content must be written in place: a file that is renamed over it
+// is not locked.
 func WithLock(ctx context.Context, path string, fn func() error) error {
 	return underLock(path, waiting(ctx), fn)
 }
 
-// Lock takes the lock that [WithLock] takes, and keeps it beyond the call: until
-// unlock is called, or the process ends, however it ends. It does not wait: if
-// the lock is not free, the error is [ErrLocked] at once. Keep unlock even if it
-// is never called: the lock is lost when nothing refers to it.
+// Lock takes the lock of [WithLock] and keeps it until unlock is called or the process ends,
+// even by a KILL. It does not wait: if the lock is not free, the error is [ErrLocked] at once.
+// Keep unlock even if it is never called: the lock is lost when nothing refers to unlock.
 func Lock(path string) (unlock func() error, err error) {
 	return lockFile(path, try)
 }
 
-// TryLock is [WithLock] without the waiting: if somebody holds the lock, the
-// error is [ErrLocked], and fn was not called.
+// TryLock is [WithLock] without the wait: if the lock is not free, the error is [ErrLocked],
+// and fn was not called.
 func TryLock(path string, fn func() error) error {
 	return underLock(path, try, fn)
 }
@@ -68,17 +66,17 @@ func underLock(path string, take func(*flock.Flock) error, fn func() error) (err
 	return fn()
 }
 
-// unlockInto is for defer: an error of unlock counts if there is no other.
+// unlockInto calls unlock in a defer statement. Its error counts if there is no other.
 func unlockInto(err *error, unlock func() error) {
 	if uerr := unlock(); uerr != nil && *err == nil {
 		*err = fmt.Errorf("unlock: %w", uerr)
 	}
 }
 
-// waiting returns the way to take a lock that waits for it until ctx ends.
+// waiting returns a take for lockFile that waits for the lock until ctx ends.
 func waiting(ctx context.Context) func(*flock.Flock) error { return waitingEvery(ctx, retryDelay) }
 
-// notFree is the error about a lock that was not free before a context ended, with err.
+// notFree returns the error for a lock that was not free before its context ended with err.
 func notFree(err error) error {
 	return fmt.Errorf("not free in time (%w): another process may hold it: try again", err)
 }
@@ -94,10 +92,10 @@ func waitingEvery(ctx context.Context, pause time.Duration) func(*flock.Flock) e
 	}
 }
 
-// queueing returns the way to take a lock that waits in the kernel's queue for it.
-// Hundreds of commands may want one at once, each for a fraction of a millisecond: if
-// each looked again and again whether the lock is free, they would do nothing else.
-// A wait that ctx ends goes on without its caller, and gives back what it gets.
+// queueing returns a take for lockFile that waits in the kernel's queue for the lock. Hundreds
+// of commands may want one lock at once, each for a fraction of a millisecond: if each of them
+// polled, they would do nothing else. If ctx ends, the wait goes on in a goroutine that
+// releases the lock when it gets it.
 func queueing(ctx context.Context) func(*flock.Flock) error {
 	return func(l *flock.Flock) error {
 		if free, err := l.TryLock(); free || err != nil {
@@ -125,7 +123,7 @@ func lockFile(path string, take func(*flock.Flock) error) (unlock func() error, 
 	// O_NONBLOCK: opening a pipe must fail the check below, not hang.
 	const flags = os.O_CREATE | os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 	for {
-		// Before the wait, so that nobody waits for a file that is refused then.
+		// Checked before the wait, so that nobody waits for a file that is refused afterwards.
 		if err := refusal(path); err != nil {
 			return nil, fmt.Errorf("lock: %w", err)
 		}
@@ -139,8 +137,8 @@ func lockFile(path string, take func(*flock.Flock) error) (unlock func() error, 
 		case same:
 			return l.Unlock, nil
 		}
-		// The holder before us removed or replaced the file: nobody else will
-		// ever ask for the lock that we hold.
+		// The previous holder of the lock removed or replaced the file: nobody else will ever
+		// ask for the lock on the old file, which we hold.
 		if err := l.Unlock(); err != nil {
 			return nil, fmt.Errorf("unlock %s: %w", path, err)
 		}

@@ -21,8 +21,8 @@ import (
 
 const increments = 200
 
-// childCount increments the number in a file, under a lock that it removes
-// now and then, as the last act under it.
+// childCount increments the number in a file under a lock. Now and then it removes the lock
+// file, as the last act under the lock.
 func childCount(args []string) error {
 	path := args[0]
 	for i := range increments {
@@ -50,8 +50,8 @@ func childCount(args []string) error {
 	return nil
 }
 
-// Increments that are not atomic add up, over processes and goroutines, also
-// if the lock file is removed again and again.
+// Increments that are not atomic add up, over processes and goroutines, even if the lock file
+// is removed again and again.
 func TestWithLockCounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "n")
 	write(t, path, "0")
@@ -121,8 +121,8 @@ func TestLock(t *testing.T) {
 	ok(t, unlock2())
 }
 
-// swapped is a way to take a lock with which the file is swapped just before
-// the lock is taken, the first time.
+// swapped returns a way to take a lock that calls swap, to replace the file, right after it has
+// taken the lock for the first time.
 func swapped(t *testing.T, path string, swap func()) (take func(*flock.Flock) error, tries *int) {
 	tries = new(int)
 	return func(l *flock.Flock) error {
@@ -177,9 +177,8 @@ func TestLockRefusesSwappedSymlink(t *testing.T) {
 	ok(t, TryLock(path+".away", func() error { return nil })) // nothing stays locked
 }
 
-// While one is inside, no other is let in, however long it takes. The time of
-// the waiter is the bubble's, so it has tried thousands of times before the
-// holder lets go.
+// While one caller is inside, no other is let in, however long it takes. The waiter's time is
+// that of the bubble, so the waiter has tried thousands of times before the holder lets go.
 func TestWithLockWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	for name, holder := range map[string]func(path string) (unlock func() error, err error){
@@ -270,7 +269,7 @@ func TestWithLockPlace(t *testing.T) {
 	}
 }
 
-// refusedFiles are what no file of ours may be, and what the refusal says.
+// refusedFiles are kinds of files that are refused, and the text of the refusal.
 var refusedFiles = []struct {
 	name string
 	make func(t *testing.T, path string)

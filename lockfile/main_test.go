@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// children are what the test binary does when it is run as another process.
-// Each reports on stdout; the first line is what the test waits for.
+// children are the functions of the test binary when it is run as another process. Each reports
+// on stdout; the test waits for the first line.
 var children = map[string]func(args []string) error{
 	"count":     childCount,
 	"hold":      childHold,
@@ -43,8 +43,8 @@ type child struct {
 	out   *bufio.Reader
 }
 
-// startChild starts a child. It dies with the test at the latest: its stdin
-// ends, and it is killed.
+// startChild starts a child. The child ends with the test at the latest: its stdin ends, and it
+// is killed.
 func startChild(t *testing.T, uid int, name string, args ...string) *child {
 	t.Helper()
 	exe, err := os.Executable()
@@ -151,7 +151,7 @@ func ok(t testing.TB, err error) {
 // stranger is a user that is not the one of the test.
 const stranger = 65534
 
-// strangers are made by root only.
+// needRoot skips the test unless it runs as root: only root can start a stranger.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// checkNames refuses names that could not stand on a line of their own, or would
-// be dangerous where a script uses them as a part of a path.
+// checkNames refuses names that could not stand on a line of their own, or that are dangerous
+// when a script uses them as part of a path.
 func checkNames(names []string) error {
 	for _, name := range names {
 		if err := leaseapi.CheckName(name); err != nil {
@@ -20,9 +20,9 @@ func checkNames(names []string) error {
 	return nil
 }
 
-// parseNames returns the names in data, one a line. It accepts the CR that
-// editors of other systems leave at the end of lines, and blank lines. The error
-// says which line is the first that is no name; the names are good nevertheless.
+// parseNames returns the names in data, one a line. It accepts the CR that editors of other
+// systems leave at the end of lines, and blank lines. The error says which line is the first
+// that is no name; the names of the other lines are returned all the same.
 func parseNames(data []byte) ([]string, error) {
 	var names []string
 	var bad error
@@ -34,7 +34,7 @@ func parseNames(data []byte) ([]string, error) {
 			continue
 		}
 		if leaseapi.CheckName(name) != nil {
-			// Not with the line itself: it may be of any file, with secrets in it.
+			// Without the text of the line: the file may be any file, with secrets in it.
 			bad = cmp.Or(bad, fmt.Errorf("line %d is no name of a lease", number))
 			continue
 		}
@@ -43,7 +43,7 @@ func parseNames(data []byte) ([]string, error) {
 	return names, bad
 }
 
-// nameOn returns a line without its end.
+// nameOn returns a line without its line end.
 func nameOn(line string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
 }

@@ -40,7 +40,7 @@ func TestParseNames(t *testing.T) {
 	}
 }
 
-// Whatever names pass the check come back from a file as they were.
+// Names that pass the check come back from a file as they were.
 func TestNamesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOf(rapid.String().Filter(func(s string) bool { return leaseapi.CheckName(s) == nil })).Draw(t, "names")
@@ -51,7 +51,7 @@ func TestNamesRoundTrip(t *testing.T) {
 	})
 }
 
-// Whatever is read is nothing that may not be written.
+// Names that are read may also be written.
 func TestParsedNamesAreNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SliceOf(rapid.SampledFrom([]byte("a\xffé /\n\r\x00\t"))).Draw(t, "text")

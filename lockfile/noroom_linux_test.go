@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A handle that is not there holds nothing, also where no lock can be made: on a disk
-// without room for one more file, or a read-only one.
+// A missing handle holds nothing, even where no lock file can be made: on a full or a read-only
+// disk.
 func TestUpdateWithoutRoom(t *testing.T) {
 	for name, tt := range map[string]struct {
 		flags   uintptr

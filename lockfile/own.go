@@ -9,18 +9,17 @@ import (
 	"syscall"
 )
 
-// ownerOnly is the mode of every file this package creates, whatever the
-// umask: names of leases and owners are nobody else's business, and a lock
-// that others can open is a lock that others can hold.
+// ownerOnly is the mode of every file this package creates, whatever the umask: names of leases
+// and owners are private, and a user who can open a lock file can hold the lock.
 const ownerOnly fs.FileMode = 0o600
 
-// maxFile bounds what is read into memory, in bytes, since the path may be a
-// mistake. It has room for some thousand leases with the longest names.
+// maxFile is the largest file that is read into memory, in bytes; a path may be a mistake. It
+// has room for some thousand leases with the longest names.
 const maxFile = 1 << 20
 
-// readOwn returns the content of a regular file of ours, or nil, and no
-// error, if there is none. An empty file is an empty slice that is not nil.
-// The checks are made on the open file, so nothing can be swapped in between.
+// readOwn returns the content of a regular file of ours. If there is none, it returns nil and
+// no error. An empty file is an empty slice that is not nil. The checks are made on the open
+// file, so the file cannot be swapped after them.
 func readOwn(path string) ([]byte, error) {
 	data, _, err := readOwnMode(path)
 	return data, err
@@ -57,7 +56,7 @@ func readOwnMode(path string) ([]byte, fs.FileMode, error) {
 	return data, fi.Mode().Perm(), nil
 }
 
-// checkSize refuses data that would not be read again from path.
+// checkSize refuses data that readOwn would refuse to read from path.
 func checkSize(path string, data []byte) error {
 	if len(data) > maxFile {
 		return fmt.Errorf("%s: %d bytes are more than the %d that would be read again", path, len(data), maxFile)
@@ -85,9 +84,9 @@ func owner(fi fs.FileInfo) int {
 	return int(fi.Sys().(*syscall.Stat_t).Uid)
 }
 
-// refusal returns why checkOwn would refuse what is at path now, or nil. It is
-// for a better or an earlier error, "too many levels of symbolic links" does
-// not say what to do; what counts is the check of the open file.
+// refusal returns the error of checkOwn for the file at path now, or nil. It only makes an
+// error better or earlier ("too many levels of symbolic links" does not say what to do). The
+// check that protects is that of the open file.
 func refusal(path string) error {
 	fi, err := os.Lstat(path)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// Files and locks are refused, each with the path and the reason, in every
-// place where they are opened.
+// Files and locks are refused, with the path and the reason, wherever they are opened.
 func TestFilesRefused(t *testing.T) {
 	for _, tt := range refusedFiles {
 		for _, suffix := range []string{"", lockSuffix, jsonSuffix} {
@@ -88,7 +87,7 @@ func TestDirectories(t *testing.T) {
 	})
 }
 
-// childStranger uses a directory of root, as somebody else.
+// childStranger uses a directory of root as another user.
 func childStranger(args []string) error {
 	dir := args[0]
 	for _, name := range []string{"private", "public"} {

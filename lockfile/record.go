@@ -11,85 +11,83 @@ import (
 	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
-// State says where a handle stands.
+// State is the stage of a handle.
 type State string
 
-// States of a handle. The zero State is that of no handle.
+// States of a handle. The zero State means that there is no handle.
 const (
 	// StateQueued: an acquire waits for its leases. There is no names file, unless
 	// names of an earlier request are owed.
 	StateQueued State = "queued"
-	// StateHeld: the leases are the caller's. There is a names file; if a
-	// script removes it, it has removed the handle.
+	// StateHeld: the leases are the caller's. There is a names file; a script that removes it
+	// removes the handle.
 	StateHeld State = "held"
-	// StateReleasing: a release is owed that the proxy has not confirmed. The
-	// names file stays until the names in it are given back.
+	// StateReleasing: the handle owes a release that the proxy has not confirmed. The names
+	// file stays until its names are given back.
 	StateReleasing State = "releasing"
 )
 
 // Lease is one lease as its proxy granted it.
 type Lease struct {
 	Name string `json:"name"`
-	// Generation tells this grant of the name from every other; zero if the
-	// proxy gave none (version 1), or if only the name is known.
+	// Generation tells this grant of the name from every other grant; zero if the proxy gave
+	// none (version 1), or if only the name is known.
 	Generation uint64 `json:"generation,omitempty"`
 }
 
-// Owed is a release that the proxy has not confirmed: the leases, or the place
-// in the queue, may still be held there.
+// Owed is a release that the proxy has not confirmed: its leases, or its place in the queue,
+// may still be taken at the proxy.
 type Owed struct {
 	RequestID string  `json:"request_id,omitempty"`
 	Owner     string  `json:"owner,omitempty"`
 	Proxy     string  `json:"proxy,omitempty"`
-	Store     string  `json:"store,omitempty"` // of the proxy; see [Grant]
+	Store     string  `json:"store,omitempty"` // id of the proxy's store; see [Grant]
 	Leases    []Lease `json:"leases,omitempty"`
 
 	SharedList string `json:"shared_list,omitempty"` // as in Record
-	// NotAfter is when the leases were granted at the latest; zero if that is not
-	// known. A name that was granted again since is not owed.
+	// NotAfter is the latest time at which the leases can have been granted; zero if unknown. A
+	// name that was granted again later is not owed.
 	NotAfter time.Time `json:"not_after,omitzero"`
 
-	// Unsent says that no release of it can have reached the proxy so far.
+	// Unsent says that no release of the leases can have reached the proxy so far.
 	Unsent bool `json:"unsent,omitempty"`
-	// Unconfirmed says that the proxy no longer knows the leases, though no
-	// release of them succeeded: they may be held, and must not be sent again,
-	// since the names may be another's by now.
+	// Unconfirmed says that the proxy no longer knows the leases, although no release of them
+	// succeeded. They may still be held. Their release must not be sent again, since the names
+	// may belong to another holder by now.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
 // Names returns the names of the leases, in their order.
 func (o Owed) Names() []string { return namesOf(o.Leases) }
 
-// Record is what is known of a handle. The zero Record is no handle. A bare
-// handle, which is names and nothing else, has StateHeld and Leases without
-// generations.
+// Record is the content of a handle. The zero Record means that there is no handle. A bare
+// handle, which is names and nothing else, has StateHeld and Leases without generations.
 type Record struct {
 	State     State  `json:"state,omitempty"`
 	RequestID string `json:"request_id,omitempty"`
 	Owner     string `json:"owner,omitempty"`
 	Type      string `json:"type,omitempty"`
-	Count     int    `json:"count,omitempty"` // as asked for; zero: it was not said
-	Items     int    `json:"items,omitempty"` // likewise, if HasItems is set
+	Count     int    `json:"count,omitempty"` // as requested; zero: not given
+	Items     int    `json:"items,omitempty"` // as requested; only if HasItems is set
 	HasItems  bool   `json:"has_items,omitempty"`
 	Key       string `json:"key,omitempty"`
-	Units     int    `json:"units,omitempty"`   // that the lease holds of a counted pool; zero: of a listed one
-	Resizes   int    `json:"resizes,omitempty"` // of it, as the proxy counts them
+	Units     int    `json:"units,omitempty"`   // of a counted pool that the lease holds; zero: the pool is listed
+	Resizes   int    `json:"resizes,omitempty"` // of the lease so far, as the proxy counts them
 	Proxy     string `json:"proxy,omitempty"`   // URL
-	Store     string `json:"store,omitempty"`   // of the proxy; see [Grant]
+	Store     string `json:"store,omitempty"`   // id of the proxy's store; see [Grant]
 
-	TTL    time.Duration `json:"ttl,omitempty"` // travels as its string, "5m0s"
+	TTL    time.Duration `json:"ttl,omitempty"` // encoded as a string, "5m0s"
 	Leases []Lease       `json:"leases,omitempty"`
 
 	SharedList string    `json:"shared_list,omitempty"` // path of the [List] the names were added to
 	AcquiredAt time.Time `json:"acquired_at,omitzero"`
-	// ReleaseAt is when a delayed release is due; zero if none is pending. The
-	// keeper of leases from a version-1 proxy releases them at this time. Other
-	// proxies keep the time themselves, and then it is only shown.
+	// ReleaseAt is when a delayed release is due; zero if none is pending. The keeper of leases
+	// from a version-1 proxy releases them at this time. Other proxies release by themselves,
+	// and the time is only for display.
 	ReleaseAt time.Time `json:"release_at,omitzero"`
 	KeeperPID int       `json:"keeper_pid,omitempty"`
 
-	// Owed are the releases of earlier requests that are not confirmed yet, oldest
-	// first.
+	// Owed are the releases of earlier requests that the proxy has not confirmed, oldest first.
 	Owed []Owed `json:"previous,omitempty"`
 }
 
@@ -163,8 +161,8 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// NamesInFile returns what stands in the names file of r: the names that it holds,
-// or, until their release is confirmed, those that it owes.
+// NamesInFile returns the content of the names file of r: the names of a held record, else the
+// names that r owes, until their release is confirmed.
 func (r Record) NamesInFile() []string {
 	if r.State == StateHeld {
 		return r.Names()
@@ -179,8 +177,8 @@ func (r Record) NamesInFile() []string {
 	return names
 }
 
-// hasNamesFile reports whether r has a names file. A held record has one even
-// if it is for no leases, since without the file it would count as removed.
+// hasNamesFile reports whether r has a names file. A held record without leases has one, too:
+// without the file the handle would count as removed.
 func (r Record) hasNamesFile() bool {
 	return r.State == StateHeld || len(r.NamesInFile()) > 0
 }
@@ -196,11 +194,11 @@ func (r Record) format() int {
 // fields is Record without its methods.
 type fields Record
 
-// document is what the JSON of a Record is read into.
+// document is the form in which the JSON of a Record is decoded.
 type document struct {
 	Format int `json:"format"`
 	fields
-	TTL leaseapi.Duration `json:"ttl"` // hides that of fields
+	TTL leaseapi.Duration `json:"ttl"` // hides the TTL of fields
 }
 
 func (d document) record() Record {
@@ -209,7 +207,7 @@ func (d document) record() Record {
 	return r
 }
 
-// encode returns r as it stands on disk: nothing for the zero Record.
+// encode returns r as it is written to disk: empty, not nil, for the zero Record.
 func (r Record) encode() ([]byte, error) {
 	if r.State == "" {
 		return []byte{}, nil

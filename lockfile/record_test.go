@@ -23,7 +23,7 @@ var fullRecord = Record{
 	Owed:       []Owed{{RequestID: "r1", Owner: "me", Proxy: "http://old", Leases: []Lease{{Name: "c", Generation: 3}}, SharedList: "/old/leases"}},
 }
 
-// The text is what other versions read and write: it must not change.
+// Other versions read and write this text: it must not change.
 func TestRecordJSON(t *testing.T) {
 	const want = `{"state":"releasing","request_id":"r2","owner":"https://ci/job/7","type":"aws","count":2,` +
 		`"proxy":"http://proxy","leases":[{"name":"a","generation":18446744073709551615},{"name":"b"}],` +
@@ -45,7 +45,7 @@ func TestRecordJSON(t *testing.T) {
 	}
 }
 
-// The record of a newer version, with more fields in it, is a record.
+// The record of a newer version, with more fields in it, can be read.
 func TestRecordUnknownFields(t *testing.T) {
 	h := handleIn(t)
 	write(t, h.path, "a\n")

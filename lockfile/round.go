@@ -7,15 +7,15 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// RoundState says where a round stands.
+// RoundState is the stage of a round.
 type RoundState string
 
-// States of a round. In all of them but held, the use Round.By does the next step;
-// if that use is dead, the step is for whoever finds it.
+// States of a round. In each state but held, the use Round.By does the next step. If the
+// process of that use is dead, the next process that looks does the step.
 const (
 	// RoundAcquiring: By asks the proxy for the lease.
 	RoundAcquiring RoundState = "acquiring"
-	// RoundHeld: the lease is the users'.
+	// RoundHeld: the users hold the lease.
 	RoundHeld RoundState = "held"
 	// RoundRenewing: By, the only user, makes the renewal that decides whether the
 	// round goes on.
@@ -24,40 +24,40 @@ const (
 	RoundReleasing RoundState = "releasing"
 )
 
-// Round is the time of a shared lease from its acquire to its release, as its
-// users write it down for each other. Times of type [time.Duration] count from the
-// boot of the machine.
+// Round is the time of a shared lease from its acquire to its release, as its users write it
+// down for each other. A [time.Duration] counts from the boot of the machine, unless its
+// comment says that it is a length.
 type Round struct {
 	ID     string     `json:"id"` // names its files
 	State  RoundState `json:"state"`
 	By     int        `json:"by,omitempty"`
 	Handle string     `json:"handle"` // path; it has the names while they are held
 
-	// What its first user asked for.
+	// The request of its first user.
 	Type      string        `json:"type"`
-	Count     int           `json:"count,omitempty"` // zero: not said
-	Items     *int          `json:"items,omitempty"` // nil: not said
+	Count     int           `json:"count,omitempty"` // zero: not given
+	Items     *int          `json:"items,omitempty"` // nil: not given
 	Proxy     string        `json:"proxy"`
 	Owner     string        `json:"owner"`
-	Token     string        `json:"token,omitempty"` // a digest of it; "" is none
+	Token     string        `json:"token,omitempty"` // a digest of the token; "": none
 	TokenFile string        `json:"token_file,omitempty"`
-	TTL       time.Duration `json:"ttl_ns,omitempty"`
-	// MaxUses is after how many uses the round is expired, Bound how many it may
-	// have; zero: any number.
+	TTL       time.Duration `json:"ttl_ns,omitempty"` // a length
+	// MaxUses is the number of uses after which the round is expired, Bound the number of uses
+	// that it may have; zero: any number.
 	MaxUses int           `json:"max_uses,omitempty"`
 	Bound   int           `json:"bound,omitempty"`
 	MaxAge  time.Duration `json:"max_age_ns,omitempty"` // a length; zero: any
 
 	Leases    []Lease       `json:"leases,omitempty"`
-	Units     int           `json:"units,omitempty"` // that the lease was granted of a counted pool; zero: of a listed one
-	Unit      string        `json:"unit,omitempty"`  // what one of them is, if the proxy said so
+	Units     int           `json:"units,omitempty"` // of a counted pool that were granted; zero: the pool is listed
+	Unit      string        `json:"unit,omitempty"`  // what one unit is, if the proxy said so
 	RequestID string        `json:"request_id,omitempty"`
-	Granted   time.Duration `json:"granted_ns,omitempty"` // the TTL, a length; zero: until it is released
+	Granted   time.Duration `json:"granted_ns,omitempty"` // the granted TTL, a length; zero: none, the lease lasts until its release
 	Since     time.Time     `json:"since,omitzero"`       // for people
 	ExpiresAt time.Duration `json:"expires_at_ns,omitempty"`
 	EndsAt    time.Duration `json:"ends_at_ns,omitempty"` // nobody joins from then on
 
-	Uses  int   `json:"uses"`            // that were reserved so far; they are numbered from 1
+	Uses  int   `json:"uses"`            // reserved so far; they are numbered from 1
 	Users []int `json:"users,omitempty"` // uses that have not ended, unless their process was killed
 
 	RenewedAt  time.Duration `json:"renewed_at_ns,omitempty"`
@@ -66,15 +66,16 @@ type Round struct {
 	Lingers    bool          `json:"lingers,omitempty"`        // its last user left the lease to end at Deadline
 	Lost       string        `json:"lost,omitempty"`           // why the lease is lost; "": it is not
 
-	// Peak is the largest of those that commands of uses which have ended had; nil: none
-	// was measured.
+	// Peak is the largest peak memory of the commands of uses that have ended; nil: none was
+	// measured.
 	Peak *leaseapi.Peak `json:"peak,omitempty"`
 }
 
 // Names returns the names of the leases, in their order.
 func (r *Round) Names() []string { return namesOf(r.Leases) }
 
-// Expired reports whether a newcomer is to look for another round.
+// Expired reports whether a newcomer should look for another round. now counts from the boot of
+// the machine, as it does for Closed and Over.
 func (r *Round) Expired(now time.Duration) bool {
 	return r.MaxUses > 0 && r.Uses >= r.MaxUses || r.ExpiresAt > 0 && now >= r.ExpiresAt
 }

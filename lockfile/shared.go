@@ -17,18 +17,17 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Shared is the path, without its suffixes, of the record of a shared lease: one lease
-// that commands of a machine hold together. PATH.json has its rounds, and PATH.lock is
-// the lock under which they change; PATH.new is the record that is about to replace
-// PATH.json. A use is a file PATH.ROUND.N that its process has locked: a free one, or
-// none, is a dead user. PATH.ROUND.renew is locked by the user that renews the round.
+// Shared is the path, without its suffixes, of the record of a shared lease: one lease that
+// commands of a machine hold together. PATH.json has its rounds, and PATH.lock is the lock
+// under which they change; PATH.new is the record that is about to replace PATH.json. A use is
+// a file PATH.ROUND.N that its process has locked: if the file is unlocked or missing, the user
+// is dead. PATH.ROUND.renew is locked by the user that renews the round.
 //
-// The record names every other file, and a file is removed before the record forgets it.
-// So after a kill at any point each file that is left can be found.
+// The record names every other file, and a file is removed before the record forgets it. So
+// every file that a kill leaves can be found.
 type Shared string
 
-// SharedIn returns the shared leases of a directory. It is empty if the directory
-// is missing.
+// SharedIn returns the shared leases in a directory; none if the directory is missing.
 func SharedIn(dir string) ([]Shared, error) {
 	files, err := filesIn(dir)
 	if err != nil {
@@ -36,7 +35,7 @@ func SharedIn(dir string) ([]Shared, error) {
 	}
 	var found []Shared
 	for _, f := range files {
-		for _, suffix := range []string{jsonSuffix, lockSuffix, newSuffix} { // a kill may leave any of them alone
+		for _, suffix := range []string{jsonSuffix, lockSuffix, newSuffix} { // a kill may leave any one of them
 			name, ok := strings.CutSuffix(f.Name(), suffix)
 			if path := Shared(filepath.Join(dir, name)); ok && !slices.Contains(found, path) {
 				found = append(found, path)
@@ -46,16 +45,16 @@ func SharedIn(dir string) ([]Shared, error) {
 	return found, nil
 }
 
-// SharedRecord is what the users of a shared lease write down for each other. The
-// zero SharedRecord is that of a lease that nobody uses: it has no file.
+// SharedRecord is the record that the users of a shared lease write for each other. A lease
+// that nobody uses has the zero SharedRecord, and no file.
 type SharedRecord struct {
 	Name   string  `json:"name"`   // for people
-	Boot   string  `json:"boot"`   // of the machine, which its times count from
-	Space  string  `json:"space"`  // in which its processes see each other
+	Boot   string  `json:"boot"`   // id of the boot of the machine, from which the times count
+	Space  string  `json:"space"`  // id of the PID and time namespaces of its processes
 	Rounds []Round `json:"rounds"` // oldest first
 }
 
-// Round returns the round of that id, nil if it is gone. It points into r.
+// Round returns the round with this id, nil if it is gone. It points into r.
 func (r *SharedRecord) Round(id string) *Round {
 	for i := range r.Rounds {
 		if r.Rounds[i].ID == id {
@@ -84,7 +83,7 @@ func (s Shared) read() (r SharedRecord, data []byte, err error) {
 	return doc.SharedRecord, data, nil
 }
 
-// sharedDoc is a record as it stands on disk.
+// sharedDoc is a record as it is written to disk.
 type sharedDoc struct {
 	Format int `json:"format"`
 	SharedRecord
@@ -98,9 +97,9 @@ type SharedTx struct {
 	saved  []byte // the record as it is on disk
 }
 
-// Update is the one way to change a shared lease: it locks it, reads it, calls fn,
-// and writes what fn made of tx.Rounds, unless fn fails. Without a round its files
-// are removed. It blocks for the lock until ctx ends. The directory must exist.
+// Update is the only way to change a shared lease. It locks the lease, reads its record, calls
+// fn, and writes the record as fn left it, unless fn fails. If no round is left, the files are
+// removed. Update blocks for the lock until ctx ends. The directory must exist.
 func (s Shared) Update(ctx context.Context, fn func(tx *SharedTx) error) (err error) {
 	unlock, err := lockFile(s.lockPath(), queueing(ctx))
 	if err != nil {
@@ -118,7 +117,7 @@ func (s Shared) Update(ctx context.Context, fn func(tx *SharedTx) error) (err er
 	return tx.save()
 }
 
-// save writes the rounds now rather than when fn returns.
+// save writes the record at once rather than when fn returns.
 func (tx *SharedTx) save() error {
 	data, err := tx.write()
 	if err != nil {
@@ -128,7 +127,8 @@ func (tx *SharedTx) save() error {
 	return nil
 }
 
-// write makes the record on disk that of tx, and returns it; nil: there is none.
+// write writes the record of tx to disk and returns its encoding; nil if there is no round, and
+// so no record.
 func (tx *SharedTx) write() ([]byte, error) {
 	record, next := tx.shared.jsonPath(), tx.shared.newPath()
 	if len(tx.Rounds) == 0 {
@@ -138,7 +138,7 @@ func (tx *SharedTx) write() ([]byte, error) {
 	if err != nil || bytes.Equal(data, tx.saved) {
 		return data, err
 	}
-	// Under the lock one name will do, so that a kill leaves no other.
+	// The lock makes one fixed name enough, so a kill leaves no file of another name.
 	if err := writeNew(next, data); err != nil {
 		return nil, err
 	}
@@ -163,15 +163,15 @@ func writeNew(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// removeLock removes the lock, under itself, if there is nothing that it guards.
+// removeLock removes the lock file, under its lock, if there is no record.
 func (tx *SharedTx) removeLock() {
 	if len(tx.saved) == 0 {
 		os.Remove(tx.shared.lockPath())
 	}
 }
 
-// Use is one command's part in a round. Its process is alive as long as the Use
-// is referred to and has not ended.
+// Use is one command's part in a round. Its process counts as alive as long as something refers
+// to the Use and it has not ended.
 type Use struct {
 	Round string // id
 	N     int
@@ -179,8 +179,8 @@ type Use struct {
 	end   func() error
 }
 
-// Reserve adds a use to a round, which counts from then on even if the process is
-// killed at once.
+// Reserve adds a use to a round and writes the record at once: the use counts even if the
+// process is killed right after that.
 func (tx *SharedTx) Reserve(ctx context.Context, r *Round) (*Use, error) {
 	r.Uses++
 	r.Users = append(r.Users, r.Uses)
@@ -196,7 +196,7 @@ func (tx *SharedTx) Reserve(ctx context.Context, r *Round) (*Use, error) {
 	return use, nil
 }
 
-// End ends a use. Its process lives on.
+// End ends a use of this process, which lives on.
 func (tx *SharedTx) End(u *Use) error {
 	err := apply(remove(u.path))
 	if r := tx.Round(u.Round); r != nil && err == nil {
@@ -205,8 +205,8 @@ func (tx *SharedTx) End(u *Use) error {
 	return errors.Join(err, u.end())
 }
 
-// Live reports whether a round has a user that lives, beside the use except; zero
-// is none. Dead ones that it meets are forgotten.
+// Live reports whether a round has a live user beside the use except; zero excepts none. It
+// removes the dead users that it finds.
 func (tx *SharedTx) Live(r *Round, except int) bool {
 	for _, n := range slices.Clone(r.Users) {
 		switch {
@@ -220,7 +220,7 @@ func (tx *SharedTx) Live(r *Round, except int) bool {
 	return false
 }
 
-// Remove removes a round and its files. It has no live user.
+// Remove removes a round and its files. The round must have no live user.
 func (tx *SharedTx) Remove(id string) error {
 	r := tx.Round(id)
 	if r == nil {
@@ -243,9 +243,9 @@ func (s Shared) Alive(round string, n int) bool {
 		return false
 	}
 	l := flock.New(s.usePath(round, n), flock.SetFlag(os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK))
-	free, err := l.TryRLock() // shared, so that two who look do not take each other for the user
+	free, err := l.TryRLock() // shared, so that two callers do not take each other for the user
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist) // in doubt it lives
+		return !errors.Is(err, fs.ErrNotExist) // in doubt the user lives
 	}
 	if free {
 		l.Unlock()
@@ -253,12 +253,13 @@ func (s Shared) Alive(round string, n int) bool {
 	return !free
 }
 
-// LockRenewal takes the lock of the user that renews a round, as [Lock] does.
+// LockRenewal takes the lock of the user that renews a round, as [Lock] does: if another user
+// has it, the error is [ErrLocked].
 func (s Shared) LockRenewal(round string) (unlock func() error, err error) {
 	return Lock(s.renewPath(round))
 }
 
-// newSuffix is that of a record that is being written.
+// newSuffix is the suffix of a record that is being written.
 const newSuffix = ".new"
 
 func (s Shared) jsonPath() string { return string(s) + jsonSuffix }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The record of today's format. If it can no longer be read, or means something
-// else, a new number is due.
+// The record of today's format. If it can no longer be read, or its meaning changes, the format
+// needs a new number.
 func TestSharedFormat(t *testing.T) {
 	want := SharedRecord{Name: "A", Boot: "b-1", Space: "pid:[1]", Rounds: []Round{
 		{
@@ -43,7 +43,7 @@ func TestSharedFormat(t *testing.T) {
 	}
 }
 
-// What a newer program wrote is refused, and stays.
+// A record of a newer program is refused, and stays.
 func TestSharedNewer(t *testing.T) {
 	s := Shared(filepath.Join(t.TempDir(), "a"))
 	const text = `{"format":99,"rounds":"others"}`
@@ -60,8 +60,8 @@ func TestSharedNewer(t *testing.T) {
 	}
 }
 
-// A use counts from the moment it is reserved on; its user is alive as long as its
-// lock is held. The last round takes all files with it.
+// A use counts from its reservation on; its user is alive as long as its lock is held. With the
+// last round all files go.
 func TestSharedUses(t *testing.T) {
 	dir := t.TempDir()
 	s := Shared(filepath.Join(dir, "a"))
@@ -103,7 +103,7 @@ func TestSharedUses(t *testing.T) {
 	}
 }
 
-// Who gives up waiting for the lock of a record leaves it to the others.
+// A process that gives up waiting for the lock of a record leaves the lock to the others.
 func TestSharedGivesUpWaiting(t *testing.T) {
 	s := Shared(filepath.Join(t.TempDir(), "a"))
 	ok(t, s.Update(t.Context(), func(*SharedTx) error {
@@ -118,7 +118,7 @@ func TestSharedGivesUpWaiting(t *testing.T) {
 	ok(t, s.Update(t.Context(), func(*SharedTx) error { return nil }))
 }
 
-// What a kill leaves of a record is found, and goes.
+// Files that a kill leaves of a record are found and removed.
 func TestSharedLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	ok(t, os.WriteFile(filepath.Join(dir, "a.new"), []byte("{"), 0o600))

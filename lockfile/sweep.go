@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// Handles returns the handles in a directory, and those that killed processes
-// left a file of, by the names of the files. A handle itself may be gone.
+// Handles returns the handles in a directory that have a file beside their names, sorted by
+// path. Killed processes may have left that file alone, so a handle itself may be gone. It does
+// not find bare handles that consist of names alone.
 func Handles(dir string) ([]Handle, error) {
 	files, err := filesIn(dir)
 	if err != nil {
@@ -38,8 +39,8 @@ func Handles(dir string) ([]Handle, error) {
 	return handles, nil
 }
 
-// baseName is the name of the handle that a file belongs to, and whether it is
-// one of those beside it.
+// baseName returns the name of the handle that a file belongs to, and whether the file is one
+// beside the names.
 func baseName(file string) (name string, beside bool) {
 	for _, suffix := range []string{nextSuffix, lockSuffix, jsonSuffix} {
 		if name, beside := strings.CutSuffix(file, suffix); beside && name != "" {
@@ -49,10 +50,9 @@ func baseName(file string) (name string, beside bool) {
 	return file, false
 }
 
-// Sweep removes what killed processes left of a handle that is gone, and
-// reports whether there was something. A record without its names is removed
-// only if it was written before old: a script may be moving the names about. It
-// waits for the handle's lock until ctx ends.
+// Sweep removes the files that killed processes left of a handle that is gone, and reports
+// whether it did. A record without its names is removed only if it was written before old: a
+// script may be moving the names. Sweep blocks for the handle's lock until ctx ends.
 func (h Handle) Sweep(ctx context.Context, old time.Time) (removed bool, err error) {
 	err = h.Update(ctx, func(tx *Tx) error {
 		if tx.State != "" {
@@ -63,7 +63,7 @@ func (h Handle) Sweep(ctx context.Context, old time.Time) (removed bool, err err
 				return errKeep
 			}
 		}
-		return nil // Update removes the files of no handle
+		return nil // then Update removes all files
 	})
 	if errors.Is(err, errKeep) {
 		return false, nil
@@ -71,7 +71,7 @@ func (h Handle) Sweep(ctx context.Context, old time.Time) (removed bool, err err
 	return err == nil, err
 }
 
-// errKeep leaves an Update without writing.
+// errKeep ends an Update that must not write.
 var errKeep = errors.New("keep")
 
 // isTemp tells whether a file has a name that writeTemp makes.
@@ -80,9 +80,8 @@ func isTemp(name string) bool {
 	return at > 1 && name[0] == '.' && at+len(".tmp") < len(name) && strings.Trim(name[at+len(".tmp"):], "0123456789") == ""
 }
 
-// SweepTemp removes temporary files of this package from a directory that were
-// written before old, and returns their paths. A process needs one for less than
-// a second.
+// SweepTemp removes temporary files of this package from a directory that were written before
+// old, and returns their paths. A live process needs such a file for less than a second.
 func SweepTemp(dir string, old time.Time) (removed []string, err error) {
 	files, err := filesIn(dir)
 	if err != nil {

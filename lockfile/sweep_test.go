@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Handles lists what has a file beside it, and Sweep removes the rest of those
+// Handles lists handles that have a file beside their names. Sweep removes the rest of handles
 // that are gone, unless it is young.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()

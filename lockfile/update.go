@@ -11,31 +11,21 @@ import (
 	"syscall"
 )
 
-// Tx is a handle under its lock, inside [Handle.Update]. Its Record is what
-// was read, and what is written.
+// Tx is a handle under its lock, inside [Handle.Update]. Its Record is the record on disk at
+// first, and the one to write in the end.
 type Tx struct {
 	Record
 
 	handle  Handle
-	nowhere error  // why there can be no lock, and is no handle; nil: there is a lock
+	nowhere error  // why there can be no lock, and is no handle; nil: we hold the lock
 	onDisk  files  // as read, and as written since
 	saved   []byte // Record as it is on disk, encoded; nil: write it in any case
 	request string // RequestID of the Record on disk
 }
 
-// Update is the one way to change a handle: it locks it, reads it, calls fn,
-// and writes what fn made of tx.Record. The zero Record stands for no handle,
-// before and after: if fn leaves a Record with State "", the handle's files
-// are removed, the lock file last. What fn did not change is not written.
-//
-// It blocks for the lock until ctx ends; from then on ctx has no effect, so
-// that what fn did is always written. If fn fails or panics, nothing is
-// written beyond what it saved with [Tx.Save]. If a newer program wrote the
-// handle, the error is [ErrNewer], and fn is not called.
-//
-// If the directory of the handle does not exist, or has neither a handle nor room for a
-// lock, fn sees no handle, and may leave it at that: releasing what is gone is a success.
-// Anything else is an error.
+// If the directory of the handle does not exist, or has neither a handle nor room for a lock,
+// fn gets the zero Record. Update succeeds if fn leaves it so, since releasing a handle that is
+// gone is a success. Any other Record is then an error.
 func (h Handle) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	tx := &Tx{handle: h}
 	unlock, err := h.lock(ctx)
@@ -62,19 +52,20 @@ func (h Handle) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 // Path returns the path of the handle.
 func (tx *Tx) Path() string { return tx.handle.path }
 
-// RequestOnDisk returns the id of the request that the record on disk is about, as it
-// was read or saved last; "" if there is no such record or id, as in a bare handle.
+// RequestOnDisk returns the request id of the record on disk, as last read or saved; "" if
+// there is no record, or it has no id, as in a bare handle.
 func (tx *Tx) RequestOnDisk() string { return tx.request }
 
 func (h Handle) lock(ctx context.Context) (unlock func() error, err error) {
-	// First, so that not even a lock file is put into a directory of another user.
+	// Checked first, so that not even a lock file is created in a directory of another user.
 	if err := checkDir(filepath.Dir(h.path)); err != nil {
 		return nil, err
 	}
 	return lockFile(h.lockPath(), waiting(ctx))
 }
 
-// noRoom reports why a lock file cannot be made that is not there yet.
+// noRoom reports whether err says that a new file cannot be created: the disk or the quota is
+// full, or the file system is read-only.
 func noRoom(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS)
 }
@@ -108,7 +99,7 @@ func (tx *Tx) read() (err error) {
 	return err
 }
 
-// reread learns what a change that failed halfway has left.
+// reread reads the files again after a change that failed halfway.
 func (tx *Tx) reread() {
 	tx.saved = nil
 	if found, err := tx.handle.loadLocked(); err == nil {
@@ -116,10 +107,9 @@ func (tx *Tx) reread() {
 	}
 }
 
-// Save writes tx.Record now rather than when fn returns, for what must be on disk
-// before fn goes on, such as a request id before it is sent. After an error the
-// handle is as it was before, or, if a rename failed halfway, as it was to be;
-// [Handle.Read] tells.
+// Save writes tx.Record at once rather than when fn returns. It is for data that must be on
+// disk before fn goes on, such as a request id before it is sent. After an error the handle has
+// its old record or, if a rename failed halfway, the new one; [Handle.Read] tells which.
 func (tx *Tx) Save() error {
 	record, err := tx.encode()
 	if err != nil {
@@ -149,7 +139,7 @@ func (tx *Tx) steps(record []byte) ([]change, error) {
 	switch {
 	case tx.State == "" && tx.nowhere != nil:
 		return nil, nil
-	case tx.nowhere != nil: // also if a lock could be made by now: we hold none
+	case tx.nowhere != nil: // even if a lock could be made now: we hold none
 		return nil, tx.nowhere
 	case tx.State == "":
 		return tx.onDisk.stepsToNone(tx.handle), nil
@@ -157,9 +147,8 @@ func (tx *Tx) steps(record []byte) ([]change, error) {
 	return tx.onDisk.stepsTo(tx.handle, tx.Record, record), tx.check()
 }
 
-// removeLock removes the lock file, under its lock, if there is no handle that
-// it guards. A lock file that cannot be removed does no harm: it is found
-// and used by the next process.
+// removeLock removes the lock file, under its lock, if there is no handle. A lock file that
+// cannot be removed does no harm: the next process uses it.
 func (tx *Tx) removeLock() {
 	if tx.nowhere == nil && tx.saved != nil && len(tx.saved) == 0 {
 		os.Remove(tx.handle.lockPath())

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// set returns a function for Update that leaves r.
+// set returns a function for Update that sets the record to r.
 func set(r Record) func(*Tx) error {
 	return func(tx *Tx) error { tx.Record = r; return nil }
 }
@@ -76,7 +76,7 @@ func TestUpdateWrites(t *testing.T) {
 	}
 }
 
-// A handle without leases is one, until its file is removed.
+// A handle without leases is a handle, until its names file is removed.
 func TestUpdateNoLeases(t *testing.T) {
 	h := handleIn(t)
 	ok(t, h.Update(t.Context(), set(held("r"))))
@@ -85,8 +85,8 @@ func TestUpdateNoLeases(t *testing.T) {
 	wantRecord(t, h, Record{})
 }
 
-// Somebody who reserves the path with mktemp has no handle yet, and keeps the
-// file until there is one.
+// A script that reserves the path with mktemp has no handle yet, and keeps the file until there
+// is one.
 func TestUpdateReserved(t *testing.T) {
 	h := handleIn(t)
 	write(t, h.path, "")
@@ -151,7 +151,7 @@ func TestUpdateLeavesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// People copy handles about: the names are enough, and stay enough.
+// People copy handles about: the names are enough for a handle, and stay enough.
 func TestUpdateBare(t *testing.T) {
 	for _, lock := range []bool{false, true} {
 		h := handleIn(t)
@@ -176,7 +176,7 @@ func TestUpdateBare(t *testing.T) {
 	}
 }
 
-// A handle that somebody removed the names of leaves nothing behind either.
+// A handle whose names somebody removed leaves no other files.
 func TestUpdateRemovesRest(t *testing.T) {
 	h := handleIn(t)
 	ok(t, h.Update(t.Context(), set(held("r", "a"))))
@@ -343,7 +343,7 @@ func childFullDisk(args []string) error {
 	return nil
 }
 
-// A full disk is an error, and nothing has changed.
+// A full disk is an error that changes nothing.
 func TestFullDisk(t *testing.T) {
 	h := handleIn(t)
 	l := List(filepath.Join(filepath.Dir(h.path), "leases"))

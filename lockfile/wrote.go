@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// wrote is the record that this process wrote last into a handle. A process reads
-// its own record again when it gives the lease back: then it need not decode it.
+// wrote remembers the record that this process last wrote into a handle. The process reads this
+// record again when it gives the lease back, and then need not decode it.
 type wrote struct{ last atomic.Pointer[written] }
 
 type written struct {
@@ -16,8 +16,8 @@ type written struct {
 	r    Record
 }
 
-// note remembers r, which is encoded as data. One that owes something is not
-// remembered: what it owes changes in place.
+// note remembers r, which is encoded as data. A record with Owed is not remembered, since
+// callers change Owed in place.
 func (w *wrote) note(r Record, data []byte) {
 	if w == nil || len(r.Owed) > 0 {
 		return
@@ -28,7 +28,7 @@ func (w *wrote) note(r Record, data []byte) {
 	w.last.Store(&written{data, r})
 }
 
-// find returns the record that was noted, if data is its encoding.
+// find returns the remembered record, if data is its encoding.
 func (w *wrote) find(data []byte) (r Record, found bool) {
 	if w == nil {
 		return Record{}, false
@@ -42,7 +42,7 @@ func (w *wrote) find(data []byte) (r Record, found bool) {
 	return r, true
 }
 
-// decode is [decode] of data, which may be what was noted.
+// decode is [decode], but need not decode the data of the remembered record.
 func (w *wrote) decode(data []byte) (Record, error) {
 	if r, found := w.find(data); found {
 		return r, nil

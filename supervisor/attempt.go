@@ -16,24 +16,24 @@ type supervisor struct {
 	Options
 	h        *holder.Holder
 	path     string        // of the command's file
-	lease    *holder.Lease // that is ours to give back; nil: none
+	lease    *holder.Lease // to give back at the end; nil: none
 	signals  *signals
-	prepared sync.WaitGroup // of what the command needs beside a lease
+	prepared sync.WaitGroup // of prepare
 }
 
 // States of the lease, as the command sees them in LEASECTL_STATE.
 const (
 	StateAcquired = "acquired"
 	stateSkipped  = "skipped"  // dry run
-	stateDegraded = "degraded" // optional, and none was had
+	stateDegraded = "degraded" // optional, and there was none
 )
 
-// confirmAfter puts off the call that confirms a grant: a command that ends
-// before needs none, since its release says that the lease was received.
+// confirmAfter delays the call that confirms a grant. A command that ends sooner needs no such
+// call, since its release says that the lease was received.
 const confirmAfter = time.Second
 
-// attempt takes a lease and runs the command once. An error means that the
-// command did not run. The lease is still held, for the next attempt to swap.
+// attempt takes a lease and runs the command once. An error means that the command did not run.
+// The lease stays held, for the next attempt to swap.
 func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	lease, state, err := s.acquire(ctx, n)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	if err := context.Cause(ctx); err != nil {
 		return End{}, err // a signal came between the grant and now
 	}
-	kept, grace := context.Background(), s.GracePeriod // without a lease none is lost
+	kept, grace := context.Background(), s.GracePeriod // without a lease nothing can be lost
 	if lease != nil {
 		grace = s.graceWithin(lease)
 		var end func()
@@ -86,8 +86,8 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	return end, nil
 }
 
-// witness begins to find out, before the command starts. It is nil if nobody asks, or
-// there is no lease to tell of.
+// witness returns the testimony of an attempt, and opens its log before the command starts. It
+// is nil if the user asked for none, or if there is no lease to report on.
 func (s *supervisor) witness(lease *holder.Lease) *testimony {
 	if lease == nil || !s.Witness.asked() {
 		return nil
@@ -95,8 +95,8 @@ func (s *supervisor) witness(lease *holder.Lease) *testimony {
 	return newTestimony(s.Witness, lease, s.Report)
 }
 
-// reportPeak says how much memory the command used, and leaves it to the lease for
-// the proxy, where it stands beside what was asked for.
+// reportPeak tells the user how much memory the command used. The lease tells the proxy, which
+// shows it beside the units that were asked for.
 func (s *supervisor) reportPeak(lease *holder.Lease, peak child.Peak) {
 	source, whose := leaseapi.PeakOfProcess, "its largest process"
 	if peak.Cgroup {
@@ -113,7 +113,7 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 	}
 	r := s.Request
 	if attempt > 1 {
-		r.Private = false // the attempt before may have written it
+		r.Private = false // the attempt before may have written the handle
 		r.Replaces = s.replaces
 		if s.lease != nil {
 			s.sayReleased(s.lease.ReleaseIfRemoved(ctx))
@@ -132,20 +132,20 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 	return nil, "", err
 }
 
-// replaces tells what a further attempt gives back before it acquires: the lease
-// of the attempt before, or what its handle still owes. What another process has
-// put into the handle meanwhile belongs to that process.
+// replaces tells whether a further attempt gives r back before it acquires: r is the lease of
+// the attempt before, or its handle still owes leases. A lease that another process has put
+// into the handle meanwhile belongs to that process.
 func (s *supervisor) replaces(r holder.Record) bool {
 	return s.lease != nil && s.lease.Is(r) || r.State == holder.StateReleasing
 }
 
-// graceWithin returns the grace period that the granted TTL leaves time for, if
-// the lease is lost because nobody could renew it, and says so if it is less than
-// was asked for.
+// graceWithin returns the grace period for a lease that is lost because nobody could renew it.
+// If the granted TTL leaves less time than the user asked for, the period is cut to that, and
+// graceWithin says so.
 func (s *supervisor) graceWithin(lease *holder.Lease) time.Duration {
 	grace := s.GracePeriod
 	if ttl := lease.TTL(); ttl > 0 && !s.WarnOnLost {
-		// Half the TTL is left for renewals, as the heartbeat sees to.
+		// The other half of the TTL is for renewals, as the heartbeat sees to.
 		grace = max(0, min(grace, ttl/2-StopMargin))
 	}
 	if grace < s.GracePeriod {
@@ -155,14 +155,15 @@ func (s *supervisor) graceWithin(lease *holder.Lease) time.Duration {
 	return grace
 }
 
-// nestedMargin is how long before its outer exec ends it a nested one has ended its own
-// command: a release takes 3 s at most after a signal, and a timer may be late. It is at
-// most half the time, since a command of a short one needs some, too.
+// nestedMargin is how long before the outer exec kills it a nested exec must have ended its own
+// command: a release takes 3 s at most after a signal, and a timer may be late. graceUnder
+// subtracts at most half of the outer grace period, so that a short one leaves time for the
+// command.
 const nestedMargin = 4 * time.Second
 
-// graceUnder returns the grace period after a signal. Below another exec, which passes its
-// signals on and kills this process at the end of its own grace period, it ends earlier:
-// else the command, whose group the outer one does not know, would outlive both.
+// graceUnder returns the grace period after a signal. An outer exec passes its signals on, and
+// kills this process at the end of its own grace period. So the grace period of a nested exec
+// ends earlier: else the command, whose group the outer exec does not know, would outlive both.
 func (s *supervisor) graceUnder() time.Duration {
 	outer, err := time.ParseDuration(variable(s.Environment, graceVariable))
 	if err != nil || outer < 0 {
@@ -171,7 +172,7 @@ func (s *supervisor) graceUnder() time.Duration {
 	return min(s.GracePeriod, outer-min(nestedMargin, outer/2))
 }
 
-// giveBack releases at the end of a run what it took itself.
+// giveBack releases, at the end of a run, the lease that the run took.
 func (s *supervisor) giveBack(ctx context.Context) {
 	if s.lease == nil {
 		return

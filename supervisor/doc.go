@@ -1,21 +1,19 @@
-// Package supervisor runs a command while a lease is held for it: attempts, the
-// signals that arrive meanwhile, and a lease that is lost.
+// Package supervisor runs a command while a lease is held for it: attempts, the signals that
+// arrive meanwhile, and a lease that is lost.
 //
 // It guarantees:
 //
-//   - The supervisor acts before it prints, and never waits for a message to be
-//     read: a full, unread stderr stops neither the stop of a command nor a
-//     signal.
-//   - From the command's start on, every signal is forwarded to its group, each
-//     time it comes. What came before is not replayed; what asks leasectl to end
-//     then keeps the command from being started.
-//   - When the lease is lost, the command's group is dead before somebody else
-//     can have the lease, as far as the time that was granted allows: the grace
-//     period is cut to that.
-//   - A run gives back the leases that it took, and no others: another process
-//     may have put its own into the handle.
+//   - The supervisor acts before it prints, and never waits for a message to be read: a full
+//     stderr that nobody reads delays neither the stop of a command nor a signal.
+//   - From the command's start on, every signal is forwarded to its group, each time it comes.
+//     Earlier signals are not replayed; an earlier signal that asks leasectl to end keeps the
+//     command from being started.
+//   - When the lease is lost, the command's group is dead before another holder can have the
+//     lease, as far as the granted TTL allows: the grace period is cut to that.
+//   - A run gives back the leases that it took, and no others: another process may have put its
+//     own into the handle.
 //
-// Its files, from the public down: supervisor.go (Run), attempt.go (one attempt:
-// a lease, a command), watch.go (one command and what befalls it), witness.go (what
-// the account says to it), signals.go, environment.go, options.go.
+// Its files, from the public down: supervisor.go (Run), attempt.go (one attempt: a lease, a
+// command), watch.go (one command and what befalls it), witness.go (what the account says to
+// it), signals.go, environment.go, options.go.
 package supervisor

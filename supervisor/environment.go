@@ -8,32 +8,31 @@ import (
 	"github.com/leasectl/leasectl/holder"
 )
 
-// leaseVariables tell a command about its lease, and so does resourceVariable. Those of
-// an outer leasectl are not passed on: they are about another lease.
+// leaseVariables tell a command about its lease, and so does resourceVariable. Values from an
+// outer leasectl are not passed on, since they are about another lease.
 var leaseVariables = []string{"LEASECTL_STATE", "LEASECTL_HANDLE", namesVariable, "LEASECTL_GENERATION", "LEASECTL_UNITS", "LEASECTL_REQUEST_ID"}
 
 const (
 	namesVariable = "LEASECTL_NAMES"
-	// resourceVariable is a word of CI systems, too: the job's own, such as the region
-	// that it installs in, stays unless the command has one name of ours.
+	// resourceVariable is a word of CI systems, too. The job's own value, such as the region
+	// that it installs in, stays unless the command has exactly one name of ours.
 	resourceVariable = "LEASED_RESOURCE"
 )
 
-// UsesVariable tells a leasectl below which uses of shared leases it runs under. Unlike
-// the others it is passed on by all.
+// UsesVariable tells a nested leasectl which uses of shared leases it runs under. Unlike the
+// other variables, it is passed on by every leasectl.
 const UsesVariable = "LEASECTL_USES"
 
-// graceVariable tells a leasectl below how long its command has to end after the signal
-// that asks for it. It is about the process, not the lease, so that a command without
-// one has it, too.
+// graceVariable tells a nested leasectl how long it has to end after a signal that asks it to.
+// It is about the process, not the lease, so a command without a lease has it, too.
 const graceVariable = "LEASECTL_OUTER_GRACE_PERIOD"
 
-// withoutVariable returns env without one variable.
+// withoutVariable returns env without one variable. It changes env.
 func withoutVariable(env []string, name string) []string {
 	return slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 }
 
-// variable is the value of one variable of env; "" if it is not there.
+// variable returns the value of one variable of env; "" if it is missing.
 func variable(env []string, name string) string {
 	for _, v := range env {
 		if value, ok := strings.CutPrefix(v, name+"="); ok {
@@ -43,13 +42,13 @@ func variable(env []string, name string) string {
 	return ""
 }
 
-// withVariable returns env with one variable, in the place of one of that name.
+// withVariable returns env with one variable set to value. It changes env.
 func withVariable(env []string, name, value string) []string {
 	return append(withoutVariable(env, name), name+"="+value)
 }
 
-// environment returns env with what a command may want to know of its lease,
-// which is nil if it has none.
+// environment returns env with the variables about the command's lease, which is nil if the
+// command has none. It does not change env.
 func environment(env []string, lease *holder.Lease, state string) []string {
 	outer := strings.Split(variable(env, namesVariable), ",")
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
@@ -58,10 +57,10 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 	})
 	env = append(env, "LEASECTL_STATE="+state)
 	if lease == nil {
-		// They are there, for scripts under nounset.
+		// Set, though empty, for scripts under nounset.
 		return append(env, "LEASECTL_HANDLE=", namesVariable+"=")
 	}
-	if uses := lease.Uses(); uses != "" { // which name those above, too
+	if uses := lease.Uses(); uses != "" { // which include those of outer leasectls
 		env = withVariable(env, UsesVariable, uses)
 	}
 	names := lease.Names()

@@ -8,7 +8,7 @@ import (
 	"github.com/leasectl/leasectl/trap"
 )
 
-// signals are what leasectl hears while it runs commands.
+// signals are the signals that leasectl hears while it runs commands.
 type signals struct {
 	chain *trap.Chain
 	heard chan syscall.Signal
@@ -16,12 +16,11 @@ type signals struct {
 	late  sync.WaitGroup
 }
 
-// rareAfter delays installing 35 handlers of signals that hardly anybody sends: a
-// millisecond of work, which a short command is not to pay for on a slow machine
-// either.
+// rareAfter delays installing the handlers of 35 signals that hardly anybody sends. That takes
+// a millisecond, for which a short command should not wait on a slow machine either.
 const rareAfter = 100 * time.Millisecond
 
-// hear takes what the chain hears until stop is called, which is not to be called
+// hear takes the signals that the chain hears until stop is called. stop must not be called
 // while listen runs.
 func hear(chain *trap.Chain) (s *signals, stop func()) {
 	s = &signals{chain: chain, heard: make(chan syscall.Signal, 64)}
@@ -35,8 +34,8 @@ func hear(chain *trap.Chain) (s *signals, stop func()) {
 	}
 }
 
-// listen makes the chain hear what is to be forwarded. It returns when all is heard
-// that people send.
+// listen makes the chain hear the signals to forward. It returns when the signals that people
+// send are heard; the rare ones follow after rareAfter.
 func (s *signals) listen() {
 	s.chain.Listen(trap.Signals()...)
 	s.late.Add(1)
@@ -51,13 +50,13 @@ func (s *signals) pass(e trap.Event) error {
 	if sig, ok := e.Signal.(syscall.Signal); ok {
 		select {
 		case s.heard <- sig:
-		default: // nobody waits: no command runs, or one that has 64 others to get
+		default: // full: no command takes them, or it has 64 others to get
 		}
 	}
 	return nil
 }
 
-// drop forgets what came so far: it is not for the command that starts next.
+// drop forgets the signals that came so far: they are not for the command that starts next.
 func (s *signals) drop() {
 	for len(s.heard) > 0 {
 		<-s.heard

@@ -8,8 +8,8 @@ import (
 	"github.com/leasectl/leasectl/trap"
 )
 
-// What came before a command is not replayed to it, also what the command of the
-// attempt before did not take.
+// Signals that came before a command are not replayed to it, nor are signals that the command
+// of the attempt before did not take.
 func TestDrop(t *testing.T) {
 	s := &signals{heard: make(chan syscall.Signal, 64)}
 	pass := func(sig syscall.Signal) {
@@ -34,7 +34,7 @@ func TestDrop(t *testing.T) {
 	if got, want := heard(), []syscall.Signal{syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGTERM}; !slices.Equal(got, want) {
 		t.Errorf("forwarded %v, want %v", got, want)
 	}
-	for range 100 { // nobody takes them: nobody waits for it
+	for range 100 { // nobody takes them, and yet no call blocks
 		pass(syscall.SIGUSR1)
 	}
 	if got := len(s.heard); got != cap(s.heard) {
@@ -59,8 +59,8 @@ func TestEnvironmentWithoutLease(t *testing.T) {
 	}
 }
 
-// LEASED_RESOURCE is a word of CI systems, too: a command that runs without a lease keeps
-// what its job had there.
+// LEASED_RESOURCE is a word of CI systems, too: a command that runs without a lease keeps the
+// value of its job.
 func TestEnvironmentKeepsTheJobsResource(t *testing.T) {
 	for _, outer := range [][]string{nil, {"LEASECTL_STATE=acquired", "LEASECTL_NAMES=a,b"}, {"LEASECTL_STATE=skipped", "LEASECTL_NAMES="}} {
 		if got := environment(append(outer, "LEASED_RESOURCE=us-east-1"), nil, stateSkipped); !slices.Contains(got, "LEASED_RESOURCE=us-east-1") {

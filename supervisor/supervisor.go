@@ -10,18 +10,17 @@ import (
 	"github.com/leasectl/leasectl/trap/process"
 )
 
-// Run finds the command's file, takes a lease, runs the command, and gives the
-// lease back. It does so again as long as attempts are left and the command's exit
-// code is one of RetryOn. Each further attempt swaps the lease of the one before.
+// Run finds the command's file, takes a lease, runs the command, and gives the lease back. It
+// repeats this as long as attempts are left and the command's exit code is one of RetryOn. Each
+// further attempt swaps the lease of the attempt before.
 //
-// The release at the end takes at most [holder.ReleaseTimeout], and 3 s if the run
-// failed or the command was stopped.
+// The release at the end takes at most [holder.ReleaseTimeout], and 3 s if the run failed or
+// the command was stopped.
 //
 // As process 1 it also reaps the orphans that it inherits.
 //
-// An error means that the last attempt had no lease, or that the command could
-// not be started. A release that failed is reported and no error: the lease ends
-// with its TTL.
+// An error means that the last attempt had no lease, or that the command could not be started.
+// A failed release is reported, but is no error: the lease ends with its TTL.
 func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 	path, err := child.LookPath(o.Args[0])
 	if err != nil {
@@ -50,18 +49,17 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 	}
 }
 
-// prepare does what a run needs before its first command starts and what depends on no
-// lease, while the proxy is asked for one: it installs handlers of signals. What asks
-// leasectl to end comes first, since no request is sent before.
+// prepare installs the signal handlers that a run needs before its first command starts, while
+// the proxy is asked for a lease. It waits for Listening first: no request is sent before the
+// handlers of the signals that ask leasectl to end are installed.
 func (s *supervisor) prepare() {
 	<-s.Listening
 	s.signals.listen()
 	child.Prepare()
 }
 
-// ended returns a context like ctx that is over, so that a release takes no longer
-// than after a signal. A caller that waits for the end of a failed or stopped run
-// does not care for its proxy.
+// ended returns a cancelled copy of ctx, so that a release takes no longer than after a signal.
+// A caller that waits for the end of a failed or stopped run should not wait for its proxy.
 func ended(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()

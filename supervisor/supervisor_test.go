@@ -63,7 +63,7 @@ func (silent) Debugf(string, ...any)              {}
 func (silent) Flush()                             {}
 func (silent) Waiting(*holder.Wait) (stop func()) { return func() {} }
 
-// run runs a shell script with leases of that proxy.
+// run runs a shell script with leases of the proxy c.
 func run(t *testing.T, c *calls, script string, change func(*Options)) (End, error) {
 	t.Helper()
 	server := httptest.NewServer(c)
@@ -88,8 +88,8 @@ func run(t *testing.T, c *calls, script string, change func(*Options)) (End, err
 	return Run(t.Context(), h, o)
 }
 
-// Each attempt has a lease of its own, which is given back before the next one is
-// asked for; attempts end with an exit code that is not to be retried.
+// Each attempt has a lease of its own, which is given back before the next one is requested. An
+// exit code that is not in RetryOn ends the attempts.
 func TestAttempts(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -136,7 +136,7 @@ func TestOptional(t *testing.T) {
 	}
 }
 
-// A command that is not there is found out before a lease is asked for.
+// A missing command is noticed before a lease is requested.
 func TestNoSuchCommand(t *testing.T) {
 	c := new(calls)
 	_, err := run(t, c, "", func(o *Options) { o.Args = []string{"no-such-command"} })
@@ -145,8 +145,8 @@ func TestNoSuchCommand(t *testing.T) {
 	}
 }
 
-// A command starts only when the signals are heard that are forwarded to it, however
-// soon its lease is granted.
+// A command starts only when the signals to forward are heard, however soon its lease is
+// granted.
 func TestStartsPrepared(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	listening, granted := make(chan struct{}), make(chan struct{})

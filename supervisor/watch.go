@@ -11,20 +11,20 @@ import (
 	"github.com/leasectl/leasectl/trap/child"
 )
 
-// watch is a command that runs, and what may befall it.
+// watch is a running command, and the events that may end it.
 type watch struct {
 	Options
 	command *child.Process
 	signals <-chan syscall.Signal // to forward
 	kept    context.Context       // ends when the lease is lost, and says why
-	grace   time.Duration         // after a lost lease
-	stop    time.Duration         // after a signal
+	grace   time.Duration         // grace period after a lost lease
+	stop    time.Duration         // grace period after a signal
 
-	end End // what the command is stopped for, if it is
+	end End // why the command is stopped, if it is
 }
 
-// untilEnd forwards every signal to the command's group until the command ends.
-// TERM, INT and a lost lease also bound its end by the grace period.
+// untilEnd forwards every signal to the command's group until the command ends. After TERM, INT
+// or a lost lease the command has to end within the grace period.
 func (w *watch) untilEnd() End {
 	lost := w.kept.Done()
 	for {
@@ -41,9 +41,8 @@ func (w *watch) untilEnd() End {
 	}
 }
 
-// forward sends sig to the command. The first that asks for the end begins the
-// grace period, also if the command is being stopped for its lost lease: what is left
-// of that time may be longer.
+// forward sends sig to the command. The first TERM or INT also begins a grace period, even if
+// the command is being stopped for its lost lease: the rest of that grace period may be longer.
 func (w *watch) forward(sig syscall.Signal) {
 	if asksToEnd := sig == syscall.SIGTERM || sig == syscall.SIGINT; !asksToEnd || w.end.Stopped != 0 {
 		w.command.Signal(sig)
@@ -56,7 +55,7 @@ func (w *watch) forward(sig syscall.Signal) {
 	}
 }
 
-// loseLease stops the command, or says that it goes on, when its lease is lost by err.
+// loseLease stops the command when its lease is lost by err; with WarnOnLost it only says so.
 func (w *watch) loseLease(err error) {
 	if w.WarnOnLost {
 		w.Report.Failf("%v: the command goes on without it", err)
@@ -67,7 +66,7 @@ func (w *watch) loseLease(err error) {
 		sig, grace = syscall.SIGKILL, 0
 	}
 	if !w.command.Stop(sig, grace) {
-		return // it ended by itself before, while leasectl was stopped
+		return // the command ended by itself, such as while leasectl was suspended
 	}
 	w.end.Lost = !w.end.stopped()
 	w.Report.Failf("%v: stopping the command", err)

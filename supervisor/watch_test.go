@@ -12,8 +12,8 @@ import (
 	"github.com/leasectl/leasectl/trap/child"
 )
 
-// A command that ended by itself was not stopped for the lease that is lost by then:
-// both are seen at once when leasectl goes on after a stop.
+// A command that ended by itself was not stopped for its lost lease, even if leasectl sees both
+// at once, as it does when it goes on after a suspension.
 func TestEndBeforeLoss(t *testing.T) {
 	kept, lose := context.WithCancelCause(t.Context())
 	lose(&holder.Loss{Err: errors.New("lost"), Over: true})
@@ -41,8 +41,8 @@ type heard struct {
 
 func (r heard) Failf(string, ...any) { r.said <- struct{}{} }
 
-// A command that is being stopped for its lost lease ends in time also if a signal leaves
-// it less: an outer exec would kill leasectl, and the command would outlive both.
+// A command that is being stopped for its lost lease ends in time even if a signal leaves it
+// less time: otherwise an outer exec would kill leasectl, and the command would outlive both.
 func TestSignalAfterLoss(t *testing.T) {
 	kept, lose := context.WithCancelCause(t.Context())
 	lose(&holder.Loss{Err: errors.New("lost")})
@@ -69,7 +69,7 @@ func TestSignalAfterLoss(t *testing.T) {
 	}
 }
 
-// The grace period below another exec ends before that one's, with time for a release.
+// The grace period of a nested exec ends before that of the outer one, with time for a release.
 func TestGraceUnder(t *testing.T) {
 	for _, tt := range []struct {
 		outer     string

@@ -12,28 +12,29 @@ import (
 	"github.com/leasectl/leasectl/supervisor/follow"
 )
 
-// reportTime bounds what a report costs the end of a run: it is for later runs. A test
+// reportTime bounds how long a report delays the end of a run: only later runs need it. A test
 // shortens it.
 var reportTime = 3 * time.Second
 
-// testimony is what one attempt finds out. Its lease carries it to the proxy with the
-// release. What is found in the log is told at once, too.
+// testimony is what one attempt finds out. The release of its lease takes it to the proxy. A
+// match in the log is also reported at once.
 type testimony struct {
 	Witness
 	lease  *holder.Lease
 	report Reporter
 	log    *follow.Log
 
-	stop      context.CancelFunc // of following
-	abort     context.CancelFunc // of telling
+	stop      context.CancelFunc // ends following
+	abort     context.CancelFunc // ends a report that is being sent
 	following sync.WaitGroup
 
 	warned bool // that the log cannot be read
 
-	// found is what following saw in the log, to be read when that is over; zero: nothing.
+	// found is what following found in the log; zero: nothing. It may be read when following is
+	// over.
 	found holder.Outcome
-	// told is the word that needs no report of its own: the proxy has it, or the lease
-	// had it from the beginning, so that an early release took it along. Empty: none.
+	// told is the word that needs no report of its own: the proxy has it, or the lease had it
+	// from the beginning, so that an early release took it along. "": none.
 	told string
 }
 
@@ -53,7 +54,7 @@ func (t *testimony) begin(ctx context.Context) {
 	if err := t.log.Unread(); err != nil {
 		t.warned = true
 		t.report.Failf("--in-log: %v: nothing is reported unless it can be read later", err)
-	} else if len(t.ThrottledOn) == 0 { // else the end of the command may say otherwise
+	} else if len(t.ThrottledOn) == 0 { // otherwise the exit code may say throttled
 		t.told = leaseapi.OutcomeOK
 		t.lease.Tell(holder.Outcome{Word: t.told})
 	}
@@ -79,8 +80,8 @@ func (t *testimony) begin(ctx context.Context) {
 	})
 }
 
-// end notes what the end of the command says, for the release of its lease. If that
-// has happened already, the proxy is told now. It takes at most reportTime.
+// end notes what the end of the command says, for the release of its lease. If the lease was
+// released already, end tells the proxy now. It takes at most reportTime.
 func (t *testimony) end(ctx context.Context, end End) {
 	if t == nil {
 		return
@@ -90,7 +91,7 @@ func (t *testimony) end(ctx context.Context, end End) {
 	if t.log != nil {
 		t.stop()
 		if !t.lease.GivenBack() {
-			t.abort() // the release tells it
+			t.abort() // the release tells the proxy
 		}
 		context.AfterFunc(ctx, t.abort) // at the latest when this call is over
 		t.following.Wait()
@@ -105,23 +106,23 @@ func (t *testimony) end(ctx context.Context, end End) {
 	}
 }
 
-// outcome is what the log and the end of the command say.
+// outcome returns what the log and the end of the command say.
 func (t *testimony) outcome(end End) holder.Outcome {
 	switch {
 	case t.found.Word != "":
 		return t.found
 	case !end.byItself():
-		return holder.Outcome{} // it did not get far enough to tell
+		return holder.Outcome{} // the command did not get far enough to tell
 	case slices.Contains(t.ThrottledOn, end.Status.Code):
 		return holder.Outcome{Word: leaseapi.OutcomeThrottled, Detail: fmt.Sprintf("exit code %d", end.Status.Code)}
 	case t.log != nil && t.log.Unread() != nil:
 		if !t.warned {
 			t.report.Failf("--in-log: %v: nothing is reported", t.log.Unread())
 		}
-		return holder.Outcome{} // it may say otherwise
+		return holder.Outcome{} // the log may say throttled
 	}
 	if t.log != nil && !t.log.Found() {
-		t.report.Notef("--in-log: there was no log %s: that counts as ok", t.Log) // a mistyped path does so each time
+		t.report.Notef("--in-log: there was no log %s: that counts as ok", t.Log) // with a mistyped path this happens each time
 	}
 	return holder.Outcome{Word: leaseapi.OutcomeOK}
 }

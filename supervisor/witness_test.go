@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// The end of a run waits for a proxy that takes no report for reportTime at most,
-// also where the log had something to say after the lease was given back.
+// The end of a run waits at most reportTime for a proxy that takes no report, even if the log
+// said something after the lease was given back.
 func TestSilentProxyAfterALateRelease(t *testing.T) {
 	before := reportTime
 	t.Cleanup(func() { reportTime = before })

@@ -25,16 +25,16 @@ func (e Event) String() string {
 	return e.Signal.String()
 }
 
-// Chain runs handlers when a signal comes and when the program ends. Adding a
-// handler never replaces one.
+// Chain runs handlers when a signal comes and when the program ends. Adding a handler never
+// replaces one.
 //
-// Signal handlers run one after the other on a goroutine of the chain, so the
-// next signal waits until they have returned: a handler starts long work elsewhere.
-// A signal that comes while there is no handler waits for one.
+// Signal handlers run one after the other on a goroutine of the chain. The next signal waits
+// until they have returned, so a handler must start long work on another goroutine. A signal
+// that comes while there is no handler waits for one.
 //
-// Once a chain listens to anything, writing to a standard output or error whose reader has
-// closed it fails with EPIPE instead of ending the program by SIGPIPE: otherwise
-// one line on a closed stderr would skip every exit handler.
+// Once a chain listens to any signal, a write to a standard output or error whose reader has
+// closed it fails with EPIPE instead of ending the program by SIGPIPE: otherwise one line on a
+// closed stderr would skip every exit handler.
 //
 // All methods may be called from several goroutines.
 type Chain struct {
@@ -42,29 +42,29 @@ type Chain struct {
 	ends    sync.WaitGroup // of the chain's goroutines
 	exit    sync.Once
 	exited  chan struct{} // closed after the exit handlers
-	failed  error         // of a signal handler, the first; of dispatch until that has ended
+	failed  error         // the first error of a signal handler; of dispatch until dispatch has ended
 	err     error         // what Exit returns; written in exit
 
 	mu       sync.Mutex
 	pipe     bool        // SIGPIPE was asked for
 	changed  sync.Cond   // pending, onSignal or closed changed
 	pending  []os.Signal // arrived and not handled yet, each once
-	closed   bool        // Exit is over: the pending signals are the last
-	serves   bool        // dispatch runs, since there was a signal
+	closed   bool        // the exit handlers have run: no further signal becomes pending
+	serves   bool        // dispatch was started, by the first signal
 	lastID   int
 	onSignal []handler
 	onExit   []handler
 }
 
-// handler is one link of a chain. IDs grow, so that a run through the chain
-// finds its place again after others were removed.
+// handler is one link of a chain. IDs grow, so that a run through the chain finds its place
+// again after handlers were removed.
 type handler struct {
 	id  int
 	run func(Event) error
 }
 
-// NewChain returns a chain that listens to signals: see [Chain.Listen]. Without any
-// it listens to nothing yet.
+// NewChain returns a chain that listens to signals: see [Chain.Listen]. Without arguments it
+// listens to no signal yet. Its goroutines end with [Chain.Exit].
 func NewChain(signals ...os.Signal) *Chain {
 	c := &Chain{
 		// receive only moves signals to pending, so it never lags behind by
@@ -80,11 +80,11 @@ func NewChain(signals ...os.Signal) *Chain {
 	return c
 }
 
-// Listen makes the chain hear further signals, except ignored ones: see the
-// package comment for which of these can be known. It returns when they are
-// heard. Each signal costs a switch to a thread of the runtime and back, some tens
-// of microseconds, so a program that runs for milliseconds calls Listen on a
-// goroutine of its own. Until it returns a signal may still end the program.
+// Listen makes the chain listen to further signals, except ignored ones: see the package
+// comment for which of these can be known. It returns when their handlers are installed; until
+// then a signal may still end the program. Each signal costs a switch to a thread of the
+// runtime and back, some tens of microseconds, so a program that runs for milliseconds calls
+// Listen on a goroutine of its own.
 func (c *Chain) Listen(signals ...os.Signal) {
 	if slices.Contains(signals, os.Signal(syscall.SIGPIPE)) {
 		c.mu.Lock()
@@ -103,25 +103,25 @@ func (c *Chain) notify(sig os.Signal) {
 	}
 }
 
-// OnSignal adds a handler for every signal that the chain listens to. After
-// remove has returned no further signal gets to the handler; remove does not wait for
-// one that runs, or is about to.
+// OnSignal adds a handler for every signal that the chain listens to. After remove has
+// returned, no further signal reaches the handler. remove does not wait for a call that is
+// running or about to start.
 func (c *Chain) OnSignal(run func(Event) error) (remove func()) {
 	return c.add(&c.onSignal, run)
 }
 
-// OnExit adds a handler for [Chain.Exit]. A handler that is added while Exit runs
-// the others runs as well; one that is added later does not.
+// OnExit adds a handler for [Chain.Exit]. A handler that is added while Exit runs the exit
+// handlers runs, too; one that is added later does not.
 func (c *Chain) OnExit(run func(Event) error) (remove func()) {
 	return c.add(&c.onExit, run)
 }
 
-// Exit runs the exit handlers at the end of the program. It returns their errors and
-// panics, joined with those of the signal handlers for the first signal that had any.
+// Exit runs the exit handlers at the end of the program. It returns their errors and panics,
+// joined with those of the signal handlers for the first signal that had any.
 //
-// Signals are heard until the exit handlers have returned, and all that were heard are
-// handled. A later signal has no effect, not even its default action. A second call
-// waits for the first and returns the same error.
+// Signals that come before the last exit handler has returned are handled. A later signal has
+// no effect, not even its default action. A second call waits for the first and returns the
+// same error.
 //
 // Exit waits for the handlers of the chain, so a handler must not call it.
 func (c *Chain) Exit(status int) error {
@@ -148,8 +148,8 @@ func (c *Chain) add(list *[]handler, run func(Event) error) (remove func()) {
 	}
 }
 
-// receive takes signals off the channel at once, since the runtime drops what
-// does not fit into it.
+// receive takes signals off the channel at once, since the runtime drops signals when the
+// channel is full.
 func (c *Chain) receive() {
 	for open := true; open; {
 		select {

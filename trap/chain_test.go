@@ -28,8 +28,8 @@ func newChain(t *testing.T, signals ...os.Signal) *Chain {
 	return c
 }
 
-// Every handler runs, in the order of adding, once for each signal, and a
-// handler that fails or panics stops nobody.
+// Every handler runs, in the order of adding, once for each signal. A handler that fails or
+// panics stops no other handler.
 func TestChainRunsEveryHandlerInOrder(t *testing.T) {
 	c := newChain(t, syscall.SIGUSR1, syscall.SIGUSR2)
 	var trace []string // only handlers write it, one after the other
@@ -91,7 +91,7 @@ func TestChainKeepsSignalsUntilThereIsAHandler(t *testing.T) {
 	raise(t, syscall.SIGUSR1)
 	c.hears(syscall.SIGUSR1)
 	for range 1000 {
-		runtime.Gosched() // whoever wants to lose it had the time to
+		runtime.Gosched() // time enough to lose the signal
 	}
 	got := make(chan Event, 1)
 	c.OnSignal(func(e Event) error { got <- e; return nil })
@@ -145,7 +145,7 @@ func TestChainMergesWhatIsPending(t *testing.T) {
 	}
 }
 
-// What came before the end is handled.
+// A signal that came before the end is handled.
 func TestChainHandlesWhatCameInTime(t *testing.T) {
 	c := &Chain{arrived: make(chan os.Signal, 2), exited: make(chan struct{})}
 	c.changed.L = &c.mu
@@ -162,8 +162,8 @@ func TestChainHandlesWhatCameInTime(t *testing.T) {
 	}
 }
 
-// What a chain listens to later is heard as what it was made with, also if a
-// handler asked for it.
+// A chain hears signals that it listens to later as it hears those of NewChain, even if a
+// handler asked for them.
 func TestChainListensToMore(t *testing.T) {
 	c := newChain(t, syscall.SIGUSR1)
 	got := make(chan Event, 1)
@@ -189,8 +189,7 @@ func TestChainHearsRareSignals(t *testing.T) {
 	}
 }
 
-// After Exit a signal changes nothing: the program ends as it has
-// decided to.
+// After Exit a signal changes nothing: the program ends as decided.
 func TestChainAfterExit(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
 		argv, env := testenv.Self("exited", strconv.Itoa(int(sig)))
@@ -217,8 +216,8 @@ func exitedMode(args []string) int {
 	return 3
 }
 
-// Exit handlers run once, in order, over any number of calls, each of which
-// returns all that failed.
+// Exit handlers run once, in order, over any number of calls of Exit, and each call returns all
+// errors.
 func TestChainExitRunsOnce(t *testing.T) {
 	c := NewChain(syscall.SIGUSR1)
 	var trace []string
@@ -251,8 +250,8 @@ func TestChainExitRunsOnce(t *testing.T) {
 	}
 }
 
-// A signal that comes while an exit handler runs is handled meanwhile, not left
-// to its default action: so a release that takes long can be told to hurry.
+// A signal that comes while an exit handler runs is handled meanwhile, and does not have its
+// default action. So a release that takes long can be told to hurry.
 func TestChainListensWhileItExits(t *testing.T) {
 	c := NewChain(syscall.SIGTERM)
 	got := make(chan Event, 1)
@@ -283,8 +282,8 @@ func pipeMode(args []string) int {
 	return 1
 }
 
-// A write to a closed standard error does not end a program that has a chain,
-// and does end one that has none: so the chain is what makes the difference.
+// A write to a closed standard error does not end a program that has a chain, and ends a
+// program without one: so the chain makes the difference.
 func TestChainOutlivesClosedOutput(t *testing.T) {
 	for mode, want := range map[string]func(syscall.WaitStatus) bool{
 		"chain": func(s syscall.WaitStatus) bool { return s.ExitStatus() == 7 },

@@ -8,7 +8,7 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
-// dieMode dies of a signal that a chain listens to.
+// dieMode dies by a signal that a chain listens to.
 func dieMode(args []string) int {
 	NewChain(Signals()...)
 	sig, _ := strconv.Atoi(args[0])
@@ -16,8 +16,8 @@ func dieMode(args []string) int {
 	return 1
 }
 
-// Die is a death by that very signal, without a core, although a chain caught
-// it before and the Go runtime has its own ideas about SIGQUIT.
+// Die ends the process by that very signal, without a core, although a chain caught it before
+// and the Go runtime handles SIGQUIT in its own way.
 func TestDie(t *testing.T) {
 	for _, sig := range []syscall.Signal{
 		syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL,
@@ -36,7 +36,7 @@ func TestDie(t *testing.T) {
 	}
 }
 
-// A signal that does not end a process still ends Die.
+// With a signal that does not end a process, Die exits all the same.
 func TestDieOfAHarmlessSignal(t *testing.T) {
 	argv, env := testenv.Self("die", strconv.Itoa(int(syscall.SIGWINCH)))
 	if s := wait(t, testenv.Start(t, argv, env, nil, nil, nil)); s.ExitStatus() != 128+int(syscall.SIGWINCH) {

@@ -1,22 +1,20 @@
 // Package trap runs handlers when signals come.
 //
-// What it guarantees:
+// It guarantees:
 //
-//   - A [Chain] never overwrites: every handler that was added runs, in the
-//     order of adding, exactly once per signal delivered, whatever the handlers
-//     before it did.
-//   - [Die] ends this process by the very signal, so that its parent sees what
-//     happened.
+//   - A [Chain] never overwrites: every handler that was added runs, in the order of adding,
+//     exactly once per signal delivered, whatever the handlers before it did.
+//   - [Die] ends this process by the signal itself, so that its parent sees what happened.
 //
-// What it cannot do:
+// Its limits:
 //
-//   - A signal that the process was started with as ignored stays ignored, for
-//     it and for its children, only if that can be known. The Go runtime keeps
-//     it for SIGHUP and SIGINT, and leaves SIGTSTP, SIGTTIN and SIGTTOU alone;
-//     for every other signal it installs a handler before any code of the
-//     program runs. Their children start with the default action.
-//   - The kernel merges a signal with the same signal that is still pending, and
-//     so does a Chain. Two TERM in quick succession may be one.
+//   - A signal that was ignored when the process started stays ignored, for the process and its
+//     children, only if the process can find that out. The Go runtime keeps SIGHUP and SIGINT
+//     ignored, and leaves SIGTSTP, SIGTTIN and SIGTTOU alone. For every other signal it
+//     installs a handler before any code of the program runs, and children start with the
+//     default action.
+//   - The kernel merges a signal with the same signal that is still pending, and so does a
+//     Chain. Two TERM in quick succession may arrive as one.
 //
 // A program that cleans up however it ends:
 //

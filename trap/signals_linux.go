@@ -18,8 +18,8 @@ func platformRareSignals() []os.Signal {
 	return signals
 }
 
-// Ignored tells whether this process ignores a signal. Unlike [signal.Ignored]
-// it asks the kernel, and so also knows what was inherited as ignored.
+// Ignored tells whether this process ignores a signal. Unlike [signal.Ignored] it asks the
+// kernel, and so knows signals that were inherited as ignored, too.
 func Ignored(sig os.Signal) bool {
 	if n, ok := sig.(syscall.Signal); ok {
 		if action, err := sys.SetAction(n, nil); err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
-// Every signal that a wrapper forwards is one that Go can catch, and those that
-// must be left alone are not among them.
+// Every signal that a wrapper forwards can be caught by Go. The signals that must be left alone
+// are not among them.
 func TestSignals(t *testing.T) {
 	signals := append(Signals(), RareSignals()...)
 	for _, sig := range []syscall.Signal{

@@ -10,18 +10,18 @@ import (
 	"syscall"
 )
 
-// Log is a file that somebody may write to.
+// Log is a file that another process may write to.
 type Log struct {
 	path   string
 	lines  lines
-	file   *os.File // nil: it is not there, or is no regular file
-	offset int64    // of what was not read yet
-	found  bool     // it was opened at some time
-	unread error    // why it could not be opened at the last look; nil: it was, or is not there
+	file   *os.File // nil: there is none, or it is no regular file
+	offset int64    // of the next byte to read
+	found  bool     // a file was opened at some time
+	unread error    // why the file could not be opened at the last look; nil: it was, or there is none
 }
 
-// Check says what is there and can never be read as a log, such as a directory; nil if a
-// regular file is there, or nothing yet.
+// Check returns an error if the file at path can never be read as a log, such as a directory;
+// nil if it is a regular file, or does not exist yet.
 func Check(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -38,16 +38,15 @@ func check(info os.FileInfo) error {
 	case mode.IsDir():
 		what = "a directory"
 	case mode&fs.ModeNamedPipe != 0:
-		what = "a pipe" // reading it would take what is another's
+		what = "a pipe" // reading would take data from its reader
 	case mode&fs.ModeSocket != 0:
 		what = "a socket"
 	}
 	return errors.New("want the file that the command writes its log to, and this is " + what)
 }
 
-// New returns the log at a path as it is now: only what is written from now on is
-// looked at. What is there stays open until Find returns, so that no later file can pass
-// for it.
+// New returns the log at path. Only data written from now on is looked at. The present file
+// stays open until Find returns, so that no later file can be mistaken for it.
 func New(path string) *Log {
 	l := &Log{path: path}
 	if l.open(os.Stat(path)) {
@@ -56,8 +55,8 @@ func New(path string) *Log {
 	return l
 }
 
-// Unread returns why what is there could not be opened when it was last looked at; nil if
-// it was, or if nothing is there. It is not for use while Find runs.
+// Unread returns why the file could not be opened when it was last looked at; nil if it was
+// opened, or if there is none. It must not be called while Find runs.
 func (l *Log) Unread() error {
 	if l.unread == nil {
 		return nil
@@ -65,13 +64,13 @@ func (l *Log) Unread() error {
 	return fmt.Errorf("cannot read log %s: %w", l.path, l.unread)
 }
 
-// Found tells whether there ever was a log that could be opened. It is not for use while
+// Found tells whether there ever was a log that could be opened. It must not be called while
 // Find runs.
 func (l *Log) Found() bool { return l.found }
 
-// Find returns the first line for which match is true. It blocks until there is one,
-// or until ctx has ended and what was written before that is read; then ok is false.
-// The line is without its end, and valid for good.
+// Find returns the first line for which match is true, without its line end. It blocks until
+// there is one, or until ctx has ended and all data written before is read; then ok is false.
+// Find may be called once.
 func (l *Log) Find(ctx context.Context, match func(line []byte) bool) (line string, ok bool) {
 	defer l.close()
 	l.lines.match = match
@@ -95,7 +94,7 @@ func (l *Log) Find(ctx context.Context, match func(line []byte) bool) (line stri
 func (l *Log) look() bool {
 	now, err := os.Stat(l.path)
 	if l.file != nil && (err != nil || !sameFile(l.file, now)) {
-		if l.read() || l.lines.end() { // the rest of what was there
+		if l.read() || l.lines.end() { // the rest of the old file
 			return true
 		}
 		l.close()
@@ -106,7 +105,7 @@ func (l *Log) look() bool {
 	return l.read()
 }
 
-// open begins to read the file that is there now, which os.Stat has found.
+// open opens the file, for which os.Stat has returned now and err.
 func (l *Log) open(now os.FileInfo, err error) bool {
 	if err == nil {
 		err = check(now)
@@ -115,25 +114,25 @@ func (l *Log) open(now os.FileInfo, err error) bool {
 		l.file, err = os.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		err = nil // it may come later
+		err = nil // the file may come later
 	}
 	l.unread, l.offset = err, 0
 	l.found = l.found || l.file != nil
 	return l.file != nil
 }
 
-// read reads to where the file ends now.
+// read reads to the present end of the file, and reports whether a line matches.
 func (l *Log) read() bool {
 	info, err := l.file.Stat()
 	if err != nil {
 		return false
 	}
-	if info.Size() < l.offset { // it begins anew
+	if info.Size() < l.offset { // the file was truncated
 		l.offset = 0
 		l.lines.reset()
 	}
 	buf := l.lines.buffer()
-	for l.offset < info.Size() { // what comes meanwhile is for the next look
+	for l.offset < info.Size() { // later data is for the next look
 		n, err := l.file.ReadAt(buf, l.offset)
 		l.offset += int64(n)
 		if l.lines.take(buf[:n]) {

@@ -34,7 +34,7 @@ func follow(t *testing.T, path string) *search {
 	return s
 }
 
-// wants is what was found; "" is nothing until the end.
+// wants fails unless line was found; "" means that nothing is found until the end.
 func (s *search) wants(line string) {
 	s.t.Helper()
 	if line == "" {
@@ -94,7 +94,7 @@ func TestLogThatIsNotThereYet(t *testing.T) {
 	s.wants("THROTTLED two")
 }
 
-// What was there before is of an earlier run; what is added to it is not.
+// Lines that exist before are of an earlier run; lines that are added are not.
 func TestLogOfAnEarlierRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	add(t, path, "THROTTLED long ago\n")
@@ -106,8 +106,8 @@ func TestLogOfAnEarlierRun(t *testing.T) {
 	s.wants("THROTTLED now")
 }
 
-// A log that is removed, and written again, is another one, even if the file system gives
-// it the number of the first.
+// A log that is removed and written again is another log, even if the file system gives it the
+// inode number of the first.
 func TestLogThatIsRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	add(t, path, "fine\n")
@@ -146,7 +146,7 @@ func TestLogThatBeginsAnew(t *testing.T) {
 	s.wants("")
 }
 
-// Of a log that is replaced, the rest is read first.
+// When a log is replaced, its rest is read first.
 func TestRestOfAReplacedLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	l := New(path)
@@ -165,7 +165,7 @@ func TestRestOfAReplacedLog(t *testing.T) {
 	}
 }
 
-// A line without an end is one when the command has ended.
+// A last line without an end counts when the command has ended.
 func TestLastLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	s := follow(t, path)
@@ -194,7 +194,7 @@ func TestLongLines(t *testing.T) {
 	}
 }
 
-// A pipe is left alone: what is read from it would be missing elsewhere.
+// A pipe is left alone: data that is read from it would be missing elsewhere.
 func TestPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -2,16 +2,16 @@ package follow
 
 import "bytes"
 
-// MaxLine is how many bytes of a line are looked at.
+// MaxLine is how many bytes of a line are looked at; the rest is ignored.
 const MaxLine = 64 << 10
 
-// lines makes lines of what is read, and looks for one that matches.
+// lines splits data into lines, and looks for one that matches.
 type lines struct {
 	match func(line []byte) bool
 	found string // the line that matched
 
 	buf  []byte // for reading
-	rest []byte // of the last line, whose end is not read yet; at most MaxLine
+	rest []byte // of the last line, whose end is not read yet; at most MaxLine bytes
 }
 
 func (l *lines) buffer() []byte {
@@ -21,7 +21,7 @@ func (l *lines) buffer() []byte {
 	return l.buf
 }
 
-// take takes what was read next, and reports whether a line matches.
+// take takes the next data, and reports whether a line matches.
 func (l *lines) take(read []byte) bool {
 	for len(read) > 0 {
 		line, after, whole := bytes.Cut(read, []byte("\n"))
@@ -41,8 +41,7 @@ func (l *lines) take(read []byte) bool {
 	return false
 }
 
-// end takes what was read for a line although it has no end, and reports whether that
-// matches.
+// end takes the last line although it has no end, and reports whether it matches.
 func (l *lines) end() bool {
 	defer l.reset()
 	return len(l.rest) > 0 && l.look(l.rest)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pollEvery is how often a log is looked at if nothing says when it changes.
+// pollEvery is how often a log is looked at if no event says when it changes.
 const pollEvery = 500 * time.Millisecond
 
 // pause returns after d, or when ctx ends.

@@ -12,7 +12,7 @@ import (
 type waker struct {
 	path  string
 	queue *os.File // of inotify(7); nil: there is none
-	polls bool     // something could not be watched
+	polls bool     // the log must be polled, since something cannot be watched
 	read  []byte
 }
 
@@ -28,20 +28,20 @@ func newWaker(path string) *waker {
 
 const (
 	fileEvents = syscall.IN_MODIFY | syscall.IN_ATTRIB | syscall.IN_MOVE_SELF | syscall.IN_DELETE_SELF
-	// dirEvents are of the log's directory, or of the nearest above it that is there.
+	// dirEvents are for the log's directory, or for the nearest directory above it that exists.
 	dirEvents = syscall.IN_CREATE | syscall.IN_MOVED_TO | syscall.IN_MOVED_FROM | syscall.IN_DELETE |
 		syscall.IN_MOVE_SELF | syscall.IN_DELETE_SELF | syscall.IN_ONLYDIR
 )
 
-// arm makes changes from now on end a wait. Watching again what is watched already
-// changes nothing, and what is gone is watched no more.
+// arm makes each change from now on end a wait. Watching a path again changes nothing, and the
+// kernel ends the watch of a file that is gone.
 func (w *waker) arm() {
 	if w.queue == nil {
 		return
 	}
 	w.polls = remote(w.path)
-	// Up to the nearest directory that is there, which hears of what is made in it from
-	// then on; then down again, to what was made before.
+	// Go up to the nearest directory that exists: its watch reports what is created in it from
+	// then on. Then go down again, to directories that were created before that.
 	dirs := []string{filepath.Dir(w.path)}
 	for dir := dirs[0]; w.watch(dir, dirEvents) == syscall.ENOENT && dir != filepath.Dir(dir); {
 		dir = filepath.Dir(dir)
@@ -70,8 +70,8 @@ func (w *waker) watch(path string, events uint32) error {
 	return err
 }
 
-// wait returns when something has changed since arm, or ctx has ended. What has
-// changed may be of no concern.
+// wait returns when something has changed since arm, or ctx has ended. The change need not be
+// one of the log.
 func (w *waker) wait(ctx context.Context) {
 	if w.polls {
 		pause(ctx, pollEvery)
@@ -84,7 +84,7 @@ func (w *waker) wait(ctx context.Context) {
 	pause(ctx, gather)
 }
 
-// gather is how long pieces of a log are waited for, once one was written.
+// gather is how long wait waits for more pieces of a log after the first.
 const gather = 50 * time.Millisecond
 
 func (w *waker) close() {
@@ -93,8 +93,8 @@ func (w *waker) close() {
 	}
 }
 
-// remote reports whether others may write to the file system of a log that is there:
-// inotify does not hear of what they do.
+// remote reports whether the log is on a file system that other machines may write to: inotify
+// does not report their changes.
 func remote(path string) bool {
 	var fs syscall.Statfs_t
 	if syscall.Statfs(path, &fs) != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A log, or a directory of it, may be made at any moment while the waker arms itself: what
-// is written afterwards ends the next wait.
+// A log, or a directory of it, may be made at any moment while the waker arms itself: a later
+// write ends the next wait.
 func TestWakerMissesNothing(t *testing.T) {
 	t.Parallel()
 	for _, log := range []string{"log", filepath.Join("a", "b", "log")} {
@@ -61,8 +61,8 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// A log that inotify cannot watch for, such as one below a file that may yet become a
-// directory, is looked at now and then.
+// A log that inotify cannot watch, such as one below a file that may become a directory, is
+// polled.
 func TestWakerPolls(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

@@ -4,7 +4,7 @@ package follow
 
 import "context"
 
-// waker looks at a log now and then.
+// waker makes Find look at a log now and then.
 type waker struct{}
 
 func newWaker(string) waker { return waker{} }

@@ -12,8 +12,8 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
-// A command that cannot be started is an error that says whether it was not
-// found or could not be executed, as a shell's exit code would.
+// For a command that cannot be started, the error says whether it was not found or could not be
+// executed, as a shell's exit code would.
 func TestStartErrors(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string, mode os.FileMode) {
@@ -104,8 +104,7 @@ func TestStartFindsInPath(t *testing.T) {
 	}
 }
 
-// A script that names no interpreter is one of /bin/sh, as to execvp(3). It was not
-// executable.
+// A script that names no interpreter is run by /bin/sh, as by execvp(3).
 func TestStartScriptWithoutInterpreter(t *testing.T) {
 	dir := t.TempDir()
 	for _, script := range []struct{ name, text, says string }{
@@ -133,7 +132,7 @@ func TestStartScriptWithoutInterpreter(t *testing.T) {
 	}
 }
 
-// Start runs the file that LookPath found, whatever PATH has become meanwhile.
+// Start runs the file that LookPath found, even if PATH has changed since.
 func TestStartUsesWhatWasLookedUp(t *testing.T) {
 	t.Setenv("PATH", "/bin:/usr/bin")
 	path, err := LookPath("sh")

@@ -1,25 +1,24 @@
-// Package child supervises a command: its process group, its terminal and its
-// exit status.
+// Package child supervises a command: its process group, its terminal and its exit status.
 //
-// What it guarantees:
+// It guarantees:
 //
-//   - A [Process] has its own process group and the very descriptors it was
-//     given. Its end is reported exactly, all 256 exit codes and every signal, and
-//     no signal of ours ever reaches a process that got its pid later.
-//   - [Process.Stop] ends every process of the group, also those that ignore the
-//     signal or outlive their leader, before [Process.Done] is closed.
-//   - On a terminal a child behaves as if its starter were not there: ^C, ^Z, fg
-//     and bg do what they do without it.
+//   - A [Process] has its own process group and the very descriptors it was given. Its end is
+//     reported exactly, all 256 exit codes and every signal, and no signal of ours ever reaches
+//     a process that got its pid later.
+//   - [Process.Stop] ends every process of the group, also those that ignore the signal or
+//     outlive their leader, before [Process.Done] is closed.
+//   - On a terminal a child behaves as if its starter were not there: ^C, ^Z, fg and bg work as
+//     usual.
 //
-// What it cannot do:
+// Its limits:
 //
-//   - A process that has left the group (setsid, a shell's own job control) is
-//     not stopped with it, nor is one that belongs to another user.
-//   - Outside Linux there is no parent-death signal, and a stopped job is shown as
-//     stopped by SIGSTOP.
+//   - A process that has left the group (setsid, a shell's own job control) is not stopped with
+//     it, nor is one that belongs to another user.
+//   - Outside Linux there is no parent-death signal, and a stopped job is shown as stopped by
+//     SIGSTOP.
 //
-// A program that runs a command, forwards the signals that it gets, and ends as
-// the command ended:
+// A program that runs a command, forwards the signals that it gets, and ends as the command
+// ended:
 //
 //	chain := trap.NewChain(trap.Signals()...)
 //	command, err := child.Start(child.Command{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
@@ -31,6 +30,6 @@
 //	err = chain.Exit(status.ExitCode())
 //
 // Its files, from the public down: command.go (Start), process.go (what it returns),
-// jobcontrol*.go (^Z, fg and bg), stop.go, group.go, terminal.go, members_*.go (who lives in
-// a group), lookup.go, peak*.go, parentdeath_*.go, status.go.
+// jobcontrol*.go (^Z, fg and bg), stop.go, group.go, terminal.go, members_*.go (who lives in a
+// group), lookup.go, peak*.go, parentdeath_*.go, status.go.
 package child

@@ -8,8 +8,8 @@ import (
 	"github.com/leasectl/leasectl/trap/child"
 )
 
-// A program that runs a command, forwards what it gets, cleans up, and ends as
-// the command ended.
+// A program that runs a command, forwards its signals, cleans up, and ends as the command
+// ended.
 func Example() {
 	chain := trap.NewChain(trap.Signals()...)
 	chain.OnExit(func(e trap.Event) error {

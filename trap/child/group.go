@@ -19,7 +19,7 @@ type group struct {
 	tty *terminal
 
 	mu       sync.Mutex
-	sent     uint64    // a bit for each signal that the group was sent by us
+	sent     uint64    // a bit for each signal that we sent to the group
 	pins     int       // stops that still need the id
 	unpinned sync.Cond // pins became 0
 	reaped   bool
@@ -45,11 +45,11 @@ func (g *group) signal(sig syscall.Signal) error {
 	return g.kill(sig)
 }
 
-// kill sends a signal to the group, which the caller keeps from being reaped.
+// kill sends a signal to the group. The caller keeps the leader from being reaped.
 func (g *group) kill(sig syscall.Signal) error {
 	err := syscall.Kill(-g.id, sig)
 	if err == syscall.ESRCH {
-		err = syscall.Kill(g.id, sig) // the leader went to another group
+		err = syscall.Kill(g.id, sig) // the leader has moved to another group
 	}
 	return os.NewSyscallError("kill", err)
 }
@@ -76,12 +76,12 @@ func (g *group) pin(signals ...syscall.Signal) (unpin func(), ok bool) {
 	}, true
 }
 
-// reap removes the leader, which has ended, as soon as no stop pins the group. It
-// takes the terminal back.
+// reap takes the terminal back and reaps the leader, which has ended, as soon as no stop pins
+// the group.
 func (g *group) reap() (Status, unix.Rusage) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// The rest of the group may still end slowly: ^C comes to us meanwhile.
+	// First, since the rest of the group may end slowly: meanwhile ^C comes to us.
 	hadTerminal := g.tty.reclaim(g.id)
 	for g.pins > 0 {
 		g.unpinned.Wait()
@@ -92,7 +92,7 @@ func (g *group) reap() (Status, unix.Rusage) {
 	status.Terminal = g.tty != nil
 	g.reaped = true
 	if hadTerminal && status.Signal != 0 {
-		// As a shell does. A command that exits may have meant to change them.
+		// As a shell does. A command that exits may have changed the modes on purpose.
 		g.tty.restoreModes()
 		status.Alone = g.sent&(1<<status.Signal) == 0
 	}

@@ -35,7 +35,7 @@ func start(t *testing.T, c Command) *Process {
 	t.Cleanup(func() {
 		p.Stop(syscall.SIGKILL, 0)
 		if t.Failed() {
-			syscall.Kill(-p.Pid(), syscall.SIGKILL) // whom a broken Stop has left
+			syscall.Kill(-p.Pid(), syscall.SIGKILL) // for a process that a broken Stop has left
 			return
 		}
 		wait(t, p)
@@ -43,8 +43,8 @@ func start(t *testing.T, c Command) *Process {
 	return p
 }
 
-// startHearing starts the child that says which signals it hears, and waits until it
-// does. It would end with its input, which stays open until the end of the test.
+// startHearing starts a child that reports the signals that it hears, and waits until it
+// listens. The child's input, whose end would end it, stays open until the end of the test.
 func startHearing(t *testing.T) (*Process, *testenv.Lines) {
 	t.Helper()
 	out, w := testenv.Report(t)
@@ -98,8 +98,8 @@ func reportSignals(name string, ready func()) int {
 	}
 }
 
-// wrapperMode is the program of the package comment: it runs a command, forwards
-// signals, and ends as the command ended. SIGINT stops it, with much patience.
+// wrapperMode is the program of the package comment: it runs a command, forwards signals, and
+// ends as the command ended. SIGINT stops the command with a long grace period.
 func wrapperMode(args []string) int {
 	chain := trap.NewChain(trap.Signals()...)
 	p, err := Start(Command{Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ParentDeath: syscall.SIGKILL})

@@ -25,14 +25,14 @@ import (
 // We do not follow a stop by SIGSTOP: its sender meant that one process and will
 // continue it. A supervisor that stopped as well could not keep its lease.
 
-// job makes the child stop and go on with our process group, the shell's job.
+// job makes the child stop and continue with our process group, the shell's job.
 type job struct {
 	group  *group
-	halted bool // the child is stopped, and left so until somebody continues it; guarded by group.mu
+	halted bool // the child stays stopped until somebody else continues it; guarded by group.mu
 }
 
-// stopped handles a stop of the child: it stops our process group too where
-// mayFollow says so, and continues the child afterwards.
+// stopped handles a stop of the child. If mayFollow allows it, it stops our process group too,
+// and continues the child afterwards.
 func (j *job) stopped() {
 	info, err := sys.Waitid(j.group.id, sys.WaitStop|sys.WaitNow)
 	sig, stopped := info.StopSignal()
@@ -52,8 +52,8 @@ func (j *job) stopped() {
 		j.halted = true
 		return
 	}
-	// Also if the kernel has not stopped us for a ^Z: in our place it would not
-	// have stopped the child either.
+	// Continue the child even if the kernel has not stopped us for a ^Z: in our place it would
+	// not have stopped the child either.
 	j.group.tty.lend(j.group.id)
 	j.group.kill(syscall.SIGCONT)
 }
@@ -80,7 +80,7 @@ func (j *job) mayFollow(sig syscall.Signal) bool {
 	return true
 }
 
-// forward sends the job signals that we get to the child, until they are stopped.
+// forward sends the job signals that we get to the child, until signals are stopped.
 func (j *job) forward(signals jobSignals) {
 	for {
 		select {
@@ -116,18 +116,17 @@ type jobSignals struct {
 	stopped chan struct{}
 }
 
-// unheard are the channels of children that have ended, for the next ones. The runtime
-// goes on sending to them, and nobody receives: to have it stop, and listen again for the
-// next child, would take two switches of threads each time.
+// unheard are the channels of children that have ended, for later children. The runtime goes on
+// sending to them, although nobody receives: to stop it, and to listen again for the next
+// child, would take two switches of threads each time.
 var unheard struct {
 	sync.Mutex
 	channels []chan os.Signal
 }
 
-// Prepare installs the signal handlers of job control, as the first [Start] would, which
-// takes as long as starting a process. A program that waits for something before it starts
-// its first command calls Prepare meanwhile. A ^Z in the microseconds of this call may be
-// lost.
+// Prepare installs the signal handlers of job control, as the first [Start] would. That takes
+// as long as starting a process, so a program that waits for something before it starts its
+// first command calls Prepare meanwhile. A ^Z in the microseconds of this call may be lost.
 func Prepare() { catchJobSignals().stop(new(sync.WaitGroup)) }
 
 func catchJobSignals() jobSignals {
@@ -149,7 +148,7 @@ func catchJobSignals() jobSignals {
 	return s
 }
 
-// stop ends what catchJobSignals began, and waits for who forwards the signals.
+// stop undoes catchJobSignals, and waits for the goroutine that forwards the signals.
 func (s jobSignals) stop(forwarding *sync.WaitGroup) {
 	releaseStop()
 	close(s.stopped)

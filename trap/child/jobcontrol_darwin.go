@@ -21,10 +21,10 @@ func catchStop(c chan<- os.Signal) {
 // releaseStop does nothing: see catchStop.
 func releaseStop() {}
 
-// suspend stops our process group and returns true when it is continued. It sends
-// SIGSTOP instead of sig, which the runtime may catch. SIGSTOP would also stop a
-// group that nobody can continue, such as that of a session leader: there suspend
-// sends nothing and returns false.
+// suspend stops our process group and returns true when it is continued. It sends SIGSTOP
+// instead of sig, which the runtime may catch. SIGSTOP would also stop a group that nobody can
+// continue, such as that of a session leader. For such a group suspend sends nothing and
+// returns false.
 func suspend(syscall.Signal) (continued bool) {
 	session, err := unix.Getsid(0)
 	parent, parentErr := unix.Getsid(os.Getppid())

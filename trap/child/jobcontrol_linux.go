@@ -53,17 +53,16 @@ func releaseStop() {
 	}
 }
 
-// suspend stops our process group, the shell's job, as the terminal would have. It
-// returns true when the group was continued, and false at once if the kernel does
-// not stop the group because nobody could continue it.
+// suspend stops our process group, the shell's job, as the terminal would have. It returns true
+// when the group was continued, and false at once if the kernel does not stop the group because
+// nobody could continue it.
 //
-// It must not return before the stop is over, so our own signal is sent to this
-// thread and blocked there: it takes effect before the call that unblocks it
-// returns. It is sent before the other processes of the group get theirs: a shell
-// that sees them stop may continue the group before this thread has stopped, and
-// SIGCONT discards pending stop signals (POSIX, 2.4.1). For the same reason a
-// second stop signal, the mark, stays blocked: if it is still pending at the end,
-// there was no SIGCONT.
+// suspend must not return before the stop is over. So our own signal is sent to this thread and
+// blocked there: it takes effect before the call that unblocks it returns. It is sent before
+// the other processes of the group get theirs: a shell that sees them stop may continue the
+// group before this thread has stopped, and SIGCONT discards pending stop signals (POSIX,
+// 2.4.1). SIGCONT also discards a second stop signal, the mark, which stays blocked: if the
+// mark is still pending at the end, there was no SIGCONT.
 func suspend(sig syscall.Signal) (continued bool) {
 	sys.ForkLock.Lock() // no new process may inherit the actions set here
 	defer sys.ForkLock.Unlock()

@@ -22,12 +22,11 @@ var (
 	ErrNotExecutable = errors.New("command not executable")
 )
 
-// LookPath finds the file for a command's name as [exec.LookPath] does: a name
-// with a slash is a path, relative to the current directory, any other is
-// searched in PATH, and never found in the current directory just because PATH
-// has it. The error is [ErrNotFound] or [ErrNotExecutable], which of them as
-// [Start] would say. A file that is found may still fail to start, such as a
-// script whose interpreter is missing.
+// LookPath finds the file for a command's name as [exec.LookPath] does. A name with a slash is
+// a path, relative to the current directory. Any other name is searched in PATH, but not in the
+// relative directories that PATH may have, such as the current one. The error is [ErrNotFound]
+// or [ErrNotExecutable], as that of [Start] would be. A file that is found may still fail to
+// start, such as a script whose interpreter is missing.
 func LookPath(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		if err := checkExecutable(name); err != nil {
@@ -48,9 +47,8 @@ func LookPath(name string) (string, error) {
 	return "", fmt.Errorf("%w: %q is in no directory of $PATH%s", ErrNotFound, name, needs(name))
 }
 
-// needs says what to do about a command that only a shell would understand, as flock -c
-// and others take one; it is empty if the command looks like a file, whose path may have
-// blanks.
+// needs returns a hint for a command that only a shell would understand, as flock -c and others
+// accept. It returns "" if the command looks like a file, whose path may have blanks.
 func needs(name string) string {
 	before, _, assigns := strings.Cut(name, "=")
 	switch {
@@ -62,8 +60,8 @@ func needs(name string) string {
 	return ""
 }
 
-// hasArguments tells whether a name that is not found looks like a program and its
-// arguments: the first word is one, or a name that is no path, such as a shell's own cd.
+// hasArguments tells whether a name that is not found looks like a program and its arguments:
+// its first word is a program, or has no slash, as a shell's own cd.
 func hasArguments(name string) bool {
 	words := strings.Fields(name)
 	switch {
@@ -76,8 +74,8 @@ func hasArguments(name string) bool {
 	return err == nil
 }
 
-// checkExecutable returns the errno of execve(2) for a path that is no file or
-// lacks the permission to be executed.
+// checkExecutable returns the errno of execve(2) for a path that is no regular file or may not
+// be executed.
 func checkExecutable(path string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
@@ -90,11 +88,11 @@ func checkExecutable(path string) error {
 	if err == unix.EACCES {
 		return err
 	}
-	return nil // a sandbox may forbid the question; execve(2) knows
+	return nil // a sandbox may forbid faccessat(2); execve(2) will tell
 }
 
-// plainFile finds a file in PATH that lacks only the permission to be executed,
-// which execvp(3) and shells tell from no file at all.
+// plainFile finds a file in PATH that only lacks the permission to be executed. execvp(3) and
+// shells also tell this case from a missing file.
 func plainFile(name string) string {
 	if name == "" {
 		return ""
@@ -111,9 +109,8 @@ func plainFile(name string) string {
 // shell runs scripts that name no interpreter.
 const shell = "/bin/sh"
 
-// isScript tells whether a file that is no program may be a script, by what shells go
-// by: there is no NUL byte in its first line (POSIX, 2.9.1.6 Non-built-in Utility
-// Execution).
+// isScript tells whether a file that is no program may be a script. As in shells, a script has
+// no NUL byte in its first line (POSIX, 2.9.1.6 Non-built-in Utility Execution).
 func isScript(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -129,8 +126,8 @@ func isScript(path string) bool {
 	return !bytes.Contains(line, []byte{0})
 }
 
-// execErrors are those of execve(2) that are about the file or its arguments.
-// Others, such as EAGAIN or ENOMEM, say that no process could be made.
+// execErrors are the errors of execve(2) that are about the file or its arguments. Others, such
+// as EAGAIN or ENOMEM, say that no process could be made.
 var execErrors = []syscall.Errno{
 	syscall.EACCES, syscall.EPERM, syscall.ENOEXEC, syscall.ENOTDIR, syscall.EISDIR,
 	syscall.ELOOP, syscall.ENAMETOOLONG, syscall.ETXTBSY, syscall.E2BIG, syscall.EINVAL,

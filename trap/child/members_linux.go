@@ -29,7 +29,7 @@ func liveMembers(group int) ([]int, error) {
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
 		if err != nil {
-			continue // no process
+			continue // not a process
 		}
 		if id, err := syscall.Getpgid(pid); err == nil && id == group && !sys.Gone(pid) {
 			pids = append(pids, pid)

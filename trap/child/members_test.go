@@ -7,7 +7,7 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
-// Only members of the group that are alive count.
+// Only live members of the group count.
 func TestLiveMembers(t *testing.T) {
 	out, w := testenv.Report(t)
 	// One zombie (its parent execs and never waits), one that lives in a group

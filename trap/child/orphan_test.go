@@ -15,9 +15,9 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
-// orphanMode starts the wrapper in a background group and ends, so that nobody
-// is left in the session who could continue the group. The wrapper runs when
-// descriptor 3 says that it is so.
+// orphanMode starts the wrapper in a background group and ends, so that no process of the
+// session is left that could continue the group. The wrapper starts when descriptor 3 says that
+// orphanMode has ended.
 func orphanMode(args []string) int {
 	argv, env := testenv.Self("wrapper", args...)
 	argv = append(testenv.Shell(`read go <&3; exec "$0" "$@"`), argv...)
@@ -30,9 +30,9 @@ func orphanMode(args []string) int {
 	return 0
 }
 
-// A command in the background that asks for the terminal, with nobody there who
-// could ever put it into the foreground, is left stopped. To continue it would
-// make it ask again, and again. SIGCONT from elsewhere is still passed on.
+// A command in the background that asks for the terminal stays stopped if no process could ever
+// put it into the foreground. If it were continued, it would ask again, and again. SIGCONT from
+// elsewhere is still passed on.
 func TestBackgroundWithoutShell(t *testing.T) {
 	terminal, tty, err := pty.Open()
 	if err != nil {
@@ -78,7 +78,8 @@ func TestBackgroundWithoutShell(t *testing.T) {
 		seen <- n
 	}()
 	for {
-		// Not before it is stopped, and not faster than it can be counted.
+		// Send the next SIGCONT only when the command is stopped again, so that each one can be
+		// counted.
 		for !stoppedProcess(t, command) {
 			runtime.Gosched()
 		}
@@ -109,15 +110,15 @@ func stoppedProcess(t *testing.T, pid int) bool {
 	return strings.HasPrefix(string(state), "T")
 }
 
-// A wrapper without a terminal does not stop with its command, although its
-// parent could continue it.
+// A wrapper without a terminal does not stop with its command, even if its parent could
+// continue it.
 func TestStopWithoutTerminalIsNotFollowed(t *testing.T) {
 	out, w := testenv.Report(t)
 	signals, _ := testenv.Self("signals")
 	script := append(testenv.Shell(`echo $$ $PPID; exec "$0" "$@"`), append([]string{"/usr/bin/env", testenv.ModeName + "=signals"}, signals...)...)
 	inner, _ := testenv.Self("wrapper", script...)
-	// The outer wrapper leads a session, so that there is no terminal; the inner
-	// one has a group of its own there, with a parent outside of it.
+	// The outer wrapper leads a session, so that there is no terminal. The inner wrapper has
+	// its own group in that session, with a parent outside of the group.
 	argv, env := testenv.Self("wrapper", append([]string{"/usr/bin/env", testenv.ModeName + "=wrapper"}, inner...)...)
 	outer := exec.Command(argv[0], argv[1:]...)
 	outer.Env, outer.Stdout = env, w

@@ -37,8 +37,8 @@ func reaperMode(args []string) int {
 	return 0
 }
 
-// manyOrphans runs short commands, each of which leaves orphans that end when it
-// does, so that a reaper has the chance to take the one for the other.
+// manyOrphans runs short commands, each of which leaves orphans that end when the command does,
+// so that a reaper could confuse the two.
 func manyOrphans() {
 	for code := range 50 {
 		p, err := Start(Command{
@@ -54,8 +54,8 @@ func manyOrphans() {
 	}
 }
 
-// orphanOfAStop stops a command whose leader ends first: its zombie stays until
-// the grandchild is dead, which is an orphan then.
+// orphanOfAStop stops a command whose leader ends first. The leader's zombie stays until the
+// grandchild, by then an orphan, is dead.
 func orphanOfAStop() {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -72,8 +72,8 @@ func orphanOfAStop() {
 	}
 }
 
-// slowEnd stops a command that takes its time. In the namespace /proc shows the
-// processes of another one.
+// slowEnd stops a command that ends slowly. In the namespace /proc shows the processes of
+// another namespace.
 func slowEnd() {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -100,8 +100,8 @@ func noZombie() {
 	}
 }
 
-// A supervisor that inherits orphans reaps all of them and takes none for its
-// own command, whose exit status stays exact.
+// A supervisor that inherits orphans reaps all of them, and never takes an orphan for its own
+// command, whose exit status stays exact.
 func TestReapOrphans(t *testing.T) {
 	for name, attr := range map[string]*syscall.SysProcAttr{
 		"subreaper": {Setpgid: true},

@@ -2,7 +2,6 @@ package child
 
 import "syscall"
 
-// setParentDeath has the kernel send sig when the thread that starts the process
-// ends. The runtime's code after the fork covers the case that we are dead
-// before the kernel knows of it.
+// setParentDeath makes the kernel send sig when the thread that starts the process ends. If we
+// die before that is set, the runtime's code in the new process notices it.
 func setParentDeath(attr *syscall.SysProcAttr, sig syscall.Signal) { attr.Pdeathsig = sig }

@@ -49,8 +49,8 @@ func TestParentDeath(t *testing.T) {
 	}
 }
 
-// No child outlives its supervisor, at whatever instant of the start that is
-// killed. What would show is a pipe that the child holds open.
+// No child outlives its supervisor, at whatever instant of the start the supervisor is killed.
+// A child that did would hold a pipe open.
 func TestParentDeathDuringStart(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const rounds = 30
@@ -83,8 +83,8 @@ func TestParentDeathDuringStart(t *testing.T) {
 	}
 }
 
-// The parent-death signal is bound to a thread. That of the caller may end
-// without the child being sent anything.
+// The parent-death signal is bound to a thread. The thread of the caller may end without a
+// signal to the child.
 func TestCallersThreadMayEnd(t *testing.T) {
 	in, inW, err := os.Pipe()
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 // Peak is the most memory that a command and its descendants used.
 type Peak struct {
 	Bytes int64
-	// Cgroup: it is what all of them used together, and this process, as the
-	// cgroup v2 that they had to themselves tells. Otherwise it is the resident
-	// memory of the largest of them, as wait4(2) tells: no less than that of this
-	// process when it started the command, and without those that nobody waited for.
+	// Cgroup says that Bytes is the memory that all of them used together with this process,
+	// from the cgroup v2 that they had to themselves. Otherwise Bytes is the resident memory of
+	// the largest of them, from wait4(2): at least that of this process when it started the
+	// command, and without processes that nobody waited for.
 	Cgroup bool
 }
 
-// peakOf returns the peak of a command whose largest process had so many bytes, in a
-// cgroup of its own with that directory; "" if it had none.
+// peakOf returns the peak of a command whose largest process used largest bytes. cgroup is the
+// directory of the cgroup that the command had to itself; "" if it had none.
 func peakOf(cgroup string, largest int64) Peak {
 	if cgroup != "" {
 		text, err := os.ReadFile(filepath.Join(cgroup, "memory.peak"))
@@ -29,8 +29,8 @@ func peakOf(cgroup string, largest int64) Peak {
 	return Peak{Bytes: largest}
 }
 
-// ownCgroup returns the directory of the cgroup v2 of process pid, whose file in
-// /proc says cgroups, if nobody else is in it; "" if there is none.
+// ownCgroup returns the directory of the cgroup v2 of process pid if no other process is in it;
+// otherwise "". cgroups is the content of the process's cgroup file in /proc.
 func ownCgroup(mount, cgroups string, pid int) string {
 	for line := range strings.Lines(cgroups) {
 		path, v2 := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::/")

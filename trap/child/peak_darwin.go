@@ -1,6 +1,6 @@
 package child
 
-// maxRSSUnit is that of ru_maxrss (getrusage(2)), in bytes.
+// maxRSSUnit is the unit of ru_maxrss (getrusage(2)), in bytes.
 const maxRSSUnit = 1
 
 // cgroupOfOurOwn returns "": there are no cgroups.

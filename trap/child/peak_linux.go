@@ -2,7 +2,7 @@ package child
 
 import "os"
 
-// maxRSSUnit is that of ru_maxrss (getrusage(2)), in bytes.
+// maxRSSUnit is the unit of ru_maxrss (getrusage(2)), in bytes.
 const maxRSSUnit = 1024
 
 // cgroupOfOurOwn returns the directory of the cgroup that this process has to

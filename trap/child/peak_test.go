@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The peak of a command is that of its largest descendant, if it shares its cgroup.
+// The peak of a command that shares its cgroup is that of its largest descendant.
 func TestPeakOfLargest(t *testing.T) {
 	// A shell that makes a string of 64 MiB, in a process of its own, waits for it,
 	// and is small itself.
@@ -29,7 +29,7 @@ func TestPeakOfLargest(t *testing.T) {
 	}
 }
 
-// A cgroup tells of the command only if nobody but this process was in it.
+// The peak of a cgroup counts only if no process but this one was in it.
 func TestPeakOfCgroup(t *testing.T) {
 	mount := t.TempDir()
 	write := func(path, text string) {

@@ -108,8 +108,8 @@ func TestSignalReachesTheGroupOnce(t *testing.T) {
 	wait(t, child)
 }
 
-// Who daemonizes or keeps the child's descriptors open does not keep Wait from
-// returning, and is left alone when the child has ended by itself.
+// A process that daemonizes or keeps the child's descriptors open does not keep Wait from
+// returning. It is left alone when the child has ended by itself.
 func TestWaitIsForTheChildAlone(t *testing.T) {
 	for name, script := range map[string]string{
 		"in the group":  `sleep 1000 & echo $!; exit 3`,
@@ -139,8 +139,8 @@ func TestWaitIsForTheChildAlone(t *testing.T) {
 	}
 }
 
-// However signals, stops and the child's own end meet, nobody blocks, and all
-// see the same end.
+// In whatever order signals, stops and the child's own end come, no caller blocks, and all see
+// the same end.
 func TestManyCallersAtOnce(t *testing.T) {
 	for range 20 {
 		child := start(t, Command{Args: testenv.Shell("exit 5")})
@@ -167,8 +167,8 @@ func TestManyCallersAtOnce(t *testing.T) {
 	}
 }
 
-// A child that is stopped without a terminal stays stopped, stops nobody else,
-// and can be continued.
+// A child that is stopped without a terminal stays stopped, stops no other process, and can be
+// continued.
 func TestStoppedWithoutTerminal(t *testing.T) {
 	child, out := startHearing(t)
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGTTIN} {

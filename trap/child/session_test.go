@@ -20,11 +20,10 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
-// shellMode is what a shell with job control is to a job: it starts the rest of
-// the arguments as a foreground job, reports on descriptor 4 how the job stops
-// and ends, and takes fg and bg from descriptor 3. The job's standard output is
-// descriptor 5 for a "pipe". The wrapper is the job, or for a "script" a part of
-// it, beside the script that runs it.
+// shellMode acts as a shell with job control: it starts the rest of the arguments as a
+// foreground job, reports on descriptor 4 how the job stops and ends, and takes fg and bg from
+// descriptor 3. For a "pipe" the job's standard output is descriptor 5. The wrapper is the job;
+// for a "script" it is a part of the job, beside the script that runs it.
 func shellMode(args []string) int {
 	commands := bufio.NewScanner(os.NewFile(3, "commands"))
 	files := []uintptr{0, 1, 2}
@@ -67,7 +66,7 @@ func shellMode(args []string) int {
 	}
 }
 
-// describeJob says what became of the job, whose the terminal is, and whether it
+// describeJob says what became of the job, who has the terminal, and whether the terminal
 // echoes.
 func describeJob(job int, ws unix.WaitStatus) string {
 	what := "exited " + strconv.Itoa(ws.ExitStatus())
@@ -204,8 +203,8 @@ const (
 // interrupted.
 const echoes = `ulimit -c 0; echo ready; while read x; do echo "got <$x>"; done`
 
-// contsMode echoes lines, unless it is "deaf", and says when it is continued. If
-// it "handles INT" it exits 9 for one, after a further line if it "asks".
+// contsMode echoes lines, unless it is "deaf", and says when it is continued. If it "handles
+// INT", it exits with 9 on SIGINT, after a further line if it "asks".
 func contsMode(args []string) int {
 	continued, interrupted := make(chan os.Signal, 64), make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
@@ -240,7 +239,8 @@ func contsMode(args []string) int {
 	}
 }
 
-// conts is the command line for contsMode in a session, whose own mode is another.
+// conts returns the command line for contsMode in a session, since the session's wrapper runs
+// in a mode of its own.
 func conts(args ...string) []string {
 	argv, _ := testenv.Self("conts", args...)
 	return append([]string{"/usr/bin/env", testenv.ModeName + "=conts"}, argv...)

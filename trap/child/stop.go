@@ -8,10 +8,10 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/sys"
 )
 
-// killTime bounds the wait after SIGKILL, which takes effect within
-// milliseconds. A process that is alive after it is in uninterruptible I/O, or
-// another user's, and may stay so for good. Where the members of a group cannot be
-// listed, all of it goes by: a test shortens it.
+// killTime bounds the wait after SIGKILL, which takes effect within milliseconds. A process
+// that is still alive then is in uninterruptible I/O, or another user's, and may stay so for
+// good. Where the members of a group cannot be listed, every stop waits that long: a test
+// shortens it.
 var killTime = 2 * time.Second
 
 // stop begins to end the group, unless its leader has been reaped. A goroutine waits
@@ -26,7 +26,7 @@ func (g *group) stop(sig syscall.Signal, grace time.Duration) (begun bool) {
 	go func() {
 		defer unpin()
 		awaitGroup(grace, g.id)
-		g.kill(syscall.SIGKILL) // also if the group looked empty: one may have forked since
+		g.kill(syscall.SIGKILL) // even if the group looked empty: a member may have forked since
 		syscall.Kill(g.id, syscall.SIGKILL)
 		awaitGroup(killTime, g.id)
 	}()
@@ -37,8 +37,8 @@ func (g *group) stop(sig syscall.Signal, grace time.Duration) (begun bool) {
 // often enough that a stop seems to take no time.
 const memberPoll = 10 * time.Millisecond
 
-// awaitGroup blocks until no process of the group is alive, zombies aside, but
-// no longer than limit. If the members cannot be listed it blocks that long.
+// awaitGroup blocks until no process of the group is alive, zombies aside, but no longer than
+// limit. If the members cannot be listed, it blocks for all of limit.
 func awaitGroup(limit time.Duration, group int) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

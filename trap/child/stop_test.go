@@ -24,7 +24,7 @@ func stop(t *testing.T, p *Process, sig syscall.Signal, grace time.Duration) Sta
 	return wait(t, p)
 }
 
-// A group that obeys is waited for no longer than it takes.
+// Stop waits for a group that obeys no longer than the group takes to end.
 func TestStopReturnsWhenTheGroupIsGone(t *testing.T) {
 	out, w := testenv.Report(t)
 	child := start(t, Command{Args: testenv.Shell(`sh -c 'echo $$; exec sleep 1000' & wait`), Stdout: w})
@@ -37,8 +37,8 @@ func TestStopReturnsWhenTheGroupIsGone(t *testing.T) {
 	}
 }
 
-// A leader that ends at once does not save a grandchild that ignores TERM: it
-// is dead after the grace period, and only then the child counts as ended.
+// A leader that ends at once does not save a grandchild that ignores TERM. The grandchild is
+// dead after the grace period, and only then the child counts as ended.
 func TestStopKillsWhatIgnoresTheSignal(t *testing.T) {
 	const grace = 50 * time.Millisecond
 	out, w := testenv.Report(t)
@@ -82,8 +82,8 @@ func TestStopIsOvertakenByKill(t *testing.T) {
 	}
 }
 
-// While a stop is under way every further signal reaches the group each time it
-// comes, the stop's own too, also after the leader's end.
+// During a stop every further signal reaches the group each time it comes, also the stop's own
+// signal, and also after the leader's end.
 func TestSignalsDuringAStop(t *testing.T) {
 	out, w := testenv.Report(t)
 	in, inW, err := os.Pipe() // its end would end the grandchild
@@ -119,13 +119,13 @@ func TestSignalsDuringAStop(t *testing.T) {
 	}
 }
 
-// forkers are processes that fork as fast as they can, up to a number that a
-// machine survives if nobody stops them.
+// forkers are processes that fork as fast as they can, up to a number that a machine survives
+// if no stop ends them.
 const forkers = `for i in 1 2 3 4 5 6 7 8; do
 	(i=0; while [ $i -lt 150 ]; do i=$((i+1)); sleep 1000 & echo $!; done; wait) &
 done; wait`
 
-// A KILL without grace leaves nobody of the group, also nobody who is born at
+// A KILL without a grace period leaves no process of the group, not even one that is forked at
 // that moment.
 func TestKillLeavesNobody(t *testing.T) {
 	for forked := range 10 {
@@ -178,7 +178,7 @@ func moverMode([]string) int {
 	return 0
 }
 
-// A leader that has gone to another group is ended as well, that group is not.
+// A leader that has moved to another group is ended as well; the rest of that group is not.
 func TestStopEndsALeaderThatLeft(t *testing.T) {
 	out, w := testenv.Report(t)
 	argv, env := testenv.Self("mover")

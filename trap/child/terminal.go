@@ -9,9 +9,9 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/sys"
 )
 
-// terminal is the controlling terminal of this process. All methods may be
-// called on nil, the terminal of a process that has none. The caller holds the mu
-// of the child's group, or has not published the child yet.
+// terminal is the controlling terminal of this process. All methods but restoreModes may be
+// called on nil, which stands for no terminal. The caller holds the mu of the child's group, or
+// has not published the child yet.
 type terminal struct {
 	fd    int
 	home  int         // our process group
@@ -27,8 +27,8 @@ func OnTerminal() bool {
 	return t != nil
 }
 
-// openTerminal returns nil if there is no terminal, or if our group has no number
-// because it belongs to another PID namespace.
+// openTerminal returns nil if there is no terminal, or if our group has no id here because it
+// belongs to another PID namespace.
 func openTerminal() *terminal {
 	home := syscall.Getpgrp()
 	if home == 0 {
@@ -62,8 +62,8 @@ func (t *terminal) eager(stdin, stdout uintptr) bool {
 	return !pipe
 }
 
-// lend hands the terminal to a group if our group has it, and says whether the
-// group has it now.
+// lend hands the terminal to a group if our group has it, and reports whether the group has it
+// now.
 func (t *terminal) lend(group int) (lent bool) {
 	if t == nil {
 		return false
@@ -85,9 +85,9 @@ func (t *terminal) lend(group int) (lent bool) {
 	return lent
 }
 
-// reclaim takes the terminal back from a group, or from one that has ended, and
-// says whether it did. It leaves any other group its terminal, such as a shell
-// that has put us into the background.
+// reclaim takes the terminal back from the group, or from any group that has ended, and reports
+// whether it did. It does not take the terminal from other groups, such as a shell that has put
+// us into the background.
 func (t *terminal) reclaim(group int) (reclaimed bool) {
 	if t == nil {
 		return false
@@ -110,12 +110,12 @@ func (t *terminal) restoreModes() {
 	withoutTTOU(func() { term.Restore(t.fd, t.modes) })
 }
 
-// withoutTTOU calls do so that it may change the terminal from the background,
+// withoutTTOU calls do with SIGTTOU blocked. So do may change the terminal from the background,
 // which would stop us otherwise (tcsetpgrp(3)).
 func withoutTTOU(do func()) { sys.Blocked(syscall.SIGTTOU, do) }
 
-// foreground is the foreground process group of the terminal fd; -1 if fd is
-// not our controlling terminal, 0 if the group has no number here.
+// foreground returns the foreground process group of the terminal fd; -1 if fd is not our
+// controlling terminal, 0 if the group has no id here.
 func foreground(fd int) int {
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
-// A key that kills the command kills the wrapper by the same signal, so that the
-// shell sees it; one that the command handles is its own business.
+// A key that kills the command kills the wrapper by the same signal, so that the shell sees it.
+// A key that the command handles does not.
 func TestKeysThatKill(t *testing.T) {
 	for _, stdout := range []string{"tty", "pipe"} {
 		for _, test := range []struct {
@@ -32,9 +32,9 @@ func TestKeysThatKill(t *testing.T) {
 	}
 }
 
-// A key that kills the command ends the script that waits for the wrapper, as if it
-// waited for the command. The script goes on if the command handled the key, or if
-// the signal came from somewhere else.
+// A key that kills the command ends the script that waits for the wrapper, as if the script
+// waited for the command. The script goes on if the command handled the key, or if the signal
+// came from another process.
 func TestKeysThatKillInAScript(t *testing.T) {
 	for _, test := range []struct {
 		command    []string
@@ -78,8 +78,8 @@ func TestStopAndForeground(t *testing.T) {
 	}
 }
 
-// Before the command has asked for the terminal, ^Z comes to the wrapper, which
-// stops the command and then itself.
+// Before the command has asked for the terminal, ^Z reaches the wrapper, which stops the
+// command and then itself.
 func TestStopWithTheTerminalElsewhere(t *testing.T) {
 	s := newSession(t, "pipe", true, conts("deaf")...)
 	s.output.Want("ready")
@@ -94,9 +94,8 @@ func TestStopWithTheTerminalElsewhere(t *testing.T) {
 	s.reports.Want("killed SIGINT job's echo")
 }
 
-// The command is continued once each time, although the wrapper has two reasons
-// to: its own stop is over, and it got SIGCONT. A late second time would undo the
-// next ^Z.
+// The command is continued once each time, although the wrapper has two reasons to continue it:
+// its own stop is over, and it got SIGCONT. A late second time would undo the next ^Z.
 func TestContinuedOnce(t *testing.T) {
 	s := newSession(t, "tty", true, conts()...)
 	s.shows("ready")
@@ -116,8 +115,8 @@ func TestContinuedOnce(t *testing.T) {
 	}
 }
 
-// A command that changed the terminal's modes finds them changed when it goes
-// on, and the shell unchanged while it is stopped.
+// A command that changed the terminal's modes finds its modes again when it goes on. While it
+// is stopped, the shell has the old modes.
 func TestModesFollowTheForeground(t *testing.T) {
 	s := newSession(t, "tty", true, testenv.Shell(`stty -echo; kill -s TSTP 0; stty -a; stty echo; exit 4`)...)
 	s.reports.Want("stopped SIGTSTP job's echo")
@@ -126,8 +125,7 @@ func TestModesFollowTheForeground(t *testing.T) {
 	s.shows(" -echo ")
 }
 
-// A command that exits may have changed the modes on purpose, one that is killed
-// has not.
+// A command that exits may have changed the modes on purpose; a command that is killed has not.
 func TestModesAtTheEnd(t *testing.T) {
 	for script, want := range map[string]string{
 		`stty -echo`:                    "exited 0 job's silent",
@@ -141,8 +139,8 @@ func TestModesAtTheEnd(t *testing.T) {
 	}
 }
 
-// In the background the command may not read the terminal: the job stops, as any
-// other would, until it is in the foreground.
+// In the background the command may not read the terminal: the job stops, as any other job
+// would, until it is in the foreground.
 func TestBackground(t *testing.T) {
 	s := newSession(t, "tty", true, testenv.Shell(echoes)...)
 	s.shows("ready")
@@ -168,8 +166,8 @@ func TestTerminalAtOnce(t *testing.T) {
 	}
 }
 
-// With a pipe as standard output the reader of the pipe may want the terminal,
-// so it stays where it is until the command asks for it.
+// If standard output is a pipe, its reader may want the terminal. So the terminal stays where
+// it is until the command asks for it.
 func TestTerminalOnDemand(t *testing.T) {
 	s := newSession(t, "pipe", true, testenv.Shell(`
 		ps -o tpgid= -p $$; ps -o pgid= -p $$; ps -o pgid= -p $PPID
@@ -198,8 +196,8 @@ func TestTerminalWhileStopping(t *testing.T) {
 	s.reports.Want("exited 9 job's echo")
 }
 
-// Where nobody could continue a stopped job, ^Z does nothing: a container's or
-// an ssh session's only process would be stuck for good.
+// Where no process could continue a stopped job, ^Z does nothing: the only process of a
+// container or of an ssh session would stay stopped for good.
 func TestStopWithoutShell(t *testing.T) {
 	s := newSession(t, "tty", false, testenv.Shell(echoes)...)
 	s.shows("ready")
@@ -216,7 +214,7 @@ func TestStopWithoutShell(t *testing.T) {
 	}
 }
 
-// A command that nobody could start leaves the terminal with the wrapper.
+// A command that cannot be started leaves the terminal with the wrapper.
 func TestTerminalAfterFailedStart(t *testing.T) {
 	s := newSession(t, "tty", true, "/dev/null")
 	s.reports.Want("exited 125 job's echo")

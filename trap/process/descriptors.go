@@ -11,8 +11,8 @@ import (
 // descriptorDir lists a process's own descriptors on Linux and macOS.
 const descriptorDir = "/dev/fd"
 
-// inheritedDescriptors returns those above 2 that are open and would reach
-// another program.
+// inheritedDescriptors returns the open descriptors above 2 that a program started from here
+// would inherit.
 func inheritedDescriptors() ([]int, error) {
 	names, err := os.ReadDir(descriptorDir)
 	if err != nil {
@@ -25,7 +25,7 @@ func inheritedDescriptors() ([]int, error) {
 			continue
 		}
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-		if err == nil && flags&unix.FD_CLOEXEC == 0 { // an error: it was the listing's own
+		if err == nil && flags&unix.FD_CLOEXEC == 0 { // on an error fd was the listing's own
 			fds = append(fds, fd)
 		}
 	}

@@ -13,22 +13,22 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/sys"
 )
 
-// detached are the goroutines that reap background processes.
+// detached waits for the goroutines that reap background processes.
 var detached sync.WaitGroup
 
-// StartDetached starts a process that outlives this one, and blocks until the
-// process calls [Ready]. It returns the process's id, or the error that Ready
-// was given, as a [FailedError], or an error if the process or ctx ends before. After an
-// error no process is left.
+// StartDetached starts a process that outlives this one, and blocks until the process calls
+// [Ready]. It returns the process's id. If Ready was given an error, that is returned as a
+// [FailedError]. It is also an error if the process or ctx ends first. After an error no
+// process is left.
 //
 // args[0] is the path of the program, and is not searched for in PATH.
 //
-// The process is in a session of its own, without a terminal, in the directory
-// /. Its standard input is /dev/null, its standard output and error are log, or
-// /dev/null if that is nil, and it has no other descriptor of ours, not even one
-// that we inherited. It keeps our umask. A nil env is [os.Environ].
+// The process is in a session of its own, without a terminal, in the directory /. Its standard
+// input is /dev/null. Its standard output and error are log, or /dev/null if log is nil. It has
+// no other descriptor of ours, not even one that we inherited. It keeps our umask. A nil env is
+// [os.Environ].
 //
-// A goroutine stays that reaps the process when it ends, if we live that long.
+// A goroutine reaps the process when it ends, if we live that long.
 func StartDetached(ctx context.Context, args, env []string, log *os.File) (pid int, err error) {
 	if len(args) == 0 {
 		return 0, errors.New("start: no command")
@@ -57,7 +57,7 @@ func StartDetached(ctx context.Context, args, env []string, log *os.File) (pid i
 	if err != nil {
 		return 0, fmt.Errorf("start %s: %w", path, err)
 	}
-	w.Close() // so that the process's end is the end of the pipe
+	w.Close() // so that the pipe ends with the process
 
 	if err := awaitReady(ctx, r, pid); err != nil {
 		syscall.Kill(-pid, syscall.SIGKILL) // its whole group; the zombie keeps the id
@@ -68,16 +68,15 @@ func StartDetached(ctx context.Context, args, env []string, log *os.File) (pid i
 		return 0, fmt.Errorf("start %s: %w", path, err)
 	}
 	detached.Go(func() {
-		WaitExit(context.Background(), pid) // blocks no thread, as Reap would
+		WaitExit(context.Background(), pid) // unlike Reap, blocks no thread
 		sys.Reap(pid)
 	})
 	return pid, nil
 }
 
-// startAlone starts a process that inherits no descriptor but those in attr. The
-// runtime marks all descriptors that it opens close-on-exec. Those that we
-// inherited from a shell are marked for this start only, since the commands that
-// package child starts get them too.
+// startAlone starts a process that inherits no descriptor but those in attr. The runtime marks
+// all descriptors that it opens close-on-exec. The descriptors that we inherited from a shell
+// are marked for this start only, since the commands of package child get them, too.
 func startAlone(path string, args []string, attr *syscall.ProcAttr) (pid int, err error) {
 	sys.ForkLock.Lock()
 	defer sys.ForkLock.Unlock()

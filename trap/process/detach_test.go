@@ -92,8 +92,8 @@ func detach(t *testing.T, ctx context.Context, args ...string) (pid int, log *te
 	return pid, log, err
 }
 
-// A background process has nothing of ours but its log, and what we inherited
-// is still there for others.
+// A background process has nothing of ours but its log, and the descriptors that we inherited
+// stay open for others.
 func TestDetachedHasNothingOfOurs(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "")
 	if err != nil {
@@ -161,8 +161,8 @@ func TestDetachedFails(t *testing.T) {
 	}
 }
 
-// A process that ends without a word is an error that says how it ended, even if
-// somebody else still holds its pipe.
+// If a process ends without a message, the error says how it ended, even if another process
+// still holds its pipe.
 func TestDetachedDies(t *testing.T) {
 	for _, mode := range []string{"die", "die holding the pipe"} {
 		_, log, err := detach(t, t.Context(), mode)
@@ -176,8 +176,8 @@ func TestDetachedDies(t *testing.T) {
 	}
 }
 
-// What a process said before it ended counts, even if its end is noticed first
-// and somebody else still holds its pipe.
+// The message of a process that has ended counts, even if its end is noticed first and another
+// process still holds its pipe.
 func TestLastWordsAreHeard(t *testing.T) {
 	ended := testenv.Start(t, testenv.Shell("exit 0"), nil, nil, nil, nil)
 	ended.Wait() // its id stands for a process that has ended
@@ -222,7 +222,7 @@ func TestDetachedIsCancelled(t *testing.T) {
 	}
 }
 
-// Only the first word counts, and none is an error.
+// Only the first call counts, and a further call is no error.
 func TestReadyTwice(t *testing.T) {
 	pid, log, err := detach(t, t.Context(), "two words")
 	if err != nil {
@@ -234,8 +234,8 @@ func TestReadyTwice(t *testing.T) {
 	}
 }
 
-// In a process that nobody waits for, Ready writes nothing, even if a variable
-// and a pipe are there.
+// In a process that nobody waits for, Ready writes nothing, even if the variable and a pipe are
+// there.
 func TestReadyWithoutAnybodyWaiting(t *testing.T) {
 	if err := Ready(nil); err != nil {
 		t.Error(err)
@@ -270,8 +270,7 @@ func starterMode([]string) int {
 	return 0
 }
 
-// A background process outlives whoever started it, and everything that is sent
-// to its starter's group.
+// A background process outlives its starter, and all signals to its starter's group.
 func TestDetachedOutlivesItsStarter(t *testing.T) {
 	log, w := testenv.Report(t)
 	argv, env := testenv.Self("starter")

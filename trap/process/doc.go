@@ -1,22 +1,21 @@
-// Package process deals with processes that this one does not supervise: it starts
-// one in the background, and waits for the end of any.
+// Package process deals with processes that this one does not supervise: it starts one in the
+// background, and waits for the end of any process.
 //
-// What it guarantees:
+// It guarantees:
 //
-//   - [StartDetached] returns when the background process has called [Ready], not
-//     before, and after an error no such process is left.
+//   - [StartDetached] returns when the background process has called [Ready], not before, and
+//     after an error no such process is left.
 //   - A background process has no descriptor, terminal or session of its starter.
-//   - [WaitExit] costs no CPU, and takes no later process for the one it waits for.
+//   - [WaitExit] costs no CPU, and never waits for a later process with the same id.
 //
-// What it cannot do: outside Linux, and where a sandbox forbids pidfds, WaitExit
-// looks once a second, and may take a later process with the same id for the one
-// it waits for.
+// Its limits: outside Linux, and where a sandbox forbids pidfds, WaitExit looks once a second,
+// and may mistake a later process with the same id for the one it waits for.
 //
 // A program that starts itself in the background:
 //
 //	pid, err := process.StartDetached(ctx, []string{self, "serve"}, nil, log)
 //
-// and there:
+// and the background process:
 //
 //	listener, err := net.Listen("unix", path)
 //	process.Ready(err)

@@ -12,8 +12,7 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
-// waiters are the ways to wait for a process's end: what WaitExit uses, and what
-// it falls back to.
+// waiters are the ways to wait for a process's end: that of WaitExit, and its fallback.
 var waiters = map[string]func(context.Context, int) error{
 	"WaitExit": WaitExit,
 	"pollExit": func(ctx context.Context, pid int) error {
@@ -21,8 +20,7 @@ var waiters = map[string]func(context.Context, int) error{
 	},
 }
 
-// sleeper starts a process of another's: a grandchild that ends when its input
-// does.
+// sleeper starts a process of another parent: a grandchild that ends when its input does.
 func sleeper(t *testing.T) (pid int, end func()) {
 	t.Helper()
 	in, inW, err := os.Pipe()
@@ -103,7 +101,7 @@ func TestWaitExitIsCancelled(t *testing.T) {
 	}
 }
 
-// Where no descriptor is free at the moment, the end of a process is looked for.
+// Where no descriptor is free at the moment, the end of a process is polled for.
 func TestWatchExitWithoutDescriptors(t *testing.T) {
 	pid, end := sleeper(t)
 	var limit syscall.Rlimit
@@ -128,7 +126,7 @@ func TestWatchExitWithoutDescriptors(t *testing.T) {
 	}
 }
 
-// What is no process id is an error, and neither a process that has ended nor
+// A pid that is not positive is an error: it counts neither as a process that has ended nor as
 // one to wait for.
 func TestWaitExitOfNoProcess(t *testing.T) {
 	for _, pid := range []int{0, -1} {
@@ -138,8 +136,7 @@ func TestWaitExitOfNoProcess(t *testing.T) {
 	}
 }
 
-// A process that is not the one that was meant is not waited for: its id was
-// given to another.
+// If the pid was given to another process, the wait is over at once.
 func TestWaitExitOfAnother(t *testing.T) {
 	another := func() bool { return false }
 	if err := sys.AwaitExit(t.Context(), os.Getpid(), another, time.Hour); err != nil {

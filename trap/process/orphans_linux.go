@@ -16,7 +16,7 @@ func reapOrphans() (stop func()) {
 	if !adopts() {
 		return func() {}
 	}
-	died := make(chan os.Signal, 1) // one is enough: a sweep reaps all there are
+	died := make(chan os.Signal, 1) // room for one is enough: a sweep reaps all orphans
 	signal.Notify(died, syscall.SIGCHLD)
 	end := make(chan struct{})
 	var reaper sync.WaitGroup
@@ -48,10 +48,10 @@ func adopts() bool {
 	return err == nil && subreaper != 0
 }
 
-// sweep reaps the orphans that have ended, up to the first zombie that is not an
-// orphan. Blocker is closed when that zombie is reaped; without one it is nil.
+// sweep reaps the orphans that have ended, up to the first zombie that is not an orphan.
+// blocker is closed when that zombie is reaped; it is nil if there is none.
 func sweep() (blocker <-chan struct{}) {
-	sys.ForkLock.Lock() // a child must be noted before its end is looked at
+	sys.ForkLock.Lock() // a new child must be registered before its zombie is seen
 	defer sys.ForkLock.Unlock()
 	for {
 		info, err := sys.WaitidAny(sys.WaitEnd | sys.WaitPeek | sys.WaitNow)

@@ -29,8 +29,8 @@ const (
 	readyFD   = 3
 	readyName = "LEASECTL_READY_PIPE"
 
-	// readyMax bounds a message. An empty pipe always has room for so much
-	// (pipe(7)), so writing it does not block.
+	// readyMax bounds a message, in bytes. An empty pipe always has room for that many
+	// (pipe(7)), so the write does not block.
 	readyMax = 4096
 
 	messageReady  = "+"
@@ -41,22 +41,21 @@ const (
 // errSilent says that a background process ended without a message.
 var errSilent = errors.New("ended before it was ready")
 
-// FailedError is what a background process told [Ready] that keeps it from being ready.
+// FailedError is the reason that a background process gave [Ready] for not being ready.
 type FailedError string
 
 func (e FailedError) Error() string { return string(e) }
 
 var ready sync.Mutex
 
-// Ready tells the process that waits in [StartDetached] that this one is ready,
-// or with an error that it will not be. Only the first call counts; it does
-// nothing in a process that StartDetached did not start. An error means that
-// the starter has stopped waiting.
+// Ready tells the process that waits in [StartDetached] that this one is ready or, with an
+// error, why it will not be. Only the first call counts. In a process that StartDetached did
+// not start, Ready does nothing. An error means that the starter has stopped waiting.
 func Ready(failure error) error {
 	ready.Lock()
 	defer ready.Unlock()
 	inode := os.Getenv(readyName)
-	os.Unsetenv(readyName) // our own children are not waited for
+	os.Unsetenv(readyName) // nobody waits for our own children
 	if inode == "" || inode != pipeName(readyFD) {
 		return nil
 	}
@@ -73,7 +72,7 @@ func Ready(failure error) error {
 	return os.NewSyscallError("write", err)
 }
 
-// pipeName names a pipe by its inode number; it is empty if fd is none.
+// pipeName returns the inode number of a pipe, as text; "" if fd is no pipe.
 func pipeName(fd uintptr) string {
 	inode, ok := sys.PipeInode(fd)
 	if !ok {

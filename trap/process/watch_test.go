@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
 
-// WatchExit tells of the end of a process once, of one that is gone at once, and
-// of the end of its context.
+// WatchExit reports the end of a process once, at once if the process is gone, and it reports
+// the end of its context.
 func TestWatchExit(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
 	if err := cmd.Start(); err != nil {

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Action is the kernel's struct sigaction (rt_sigaction(2)). The handler stands
-// first on all architectures but MIPS; the rest, which differs, is only ever
-// given back as it was got.
+// Action is the kernel's struct sigaction (rt_sigaction(2)). The handler stands first on all
+// architectures but MIPS. The rest differs, and is only ever passed back as it was received.
 type Action struct {
 	handler uintptr
 	_       [56]byte
@@ -33,9 +32,9 @@ func (a Action) Default() bool { return a.handler == defaultHandler }
 // Ignore tells whether the signal is ignored.
 func (a Action) Ignore() bool { return a.handler == ignoreHandler }
 
-// SetAction sets what a signal does and returns what it did; a nil action only
-// asks. The runtime does not learn of it: it has no way to give SIGTSTP or
-// SIGQUIT back its default action.
+// SetAction sets the action of a signal and returns the old one; a nil action changes nothing.
+// The runtime does not learn of the change. It has no way of its own to give SIGTSTP or SIGQUIT
+// back the default action.
 func SetAction(sig syscall.Signal, action *Action) (old Action, err error) {
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
 		uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(&old)), kernelSigsetSize, 0, 0)
@@ -49,7 +48,7 @@ func SetAction(sig syscall.Signal, action *Action) (old Action, err error) {
 // signals.
 const kernelSigsetSize = 8
 
-// Pending tells whether a signal is blocked in this thread and waits there.
+// Pending tells whether a signal is blocked in this thread and pending.
 func Pending(sig syscall.Signal) bool {
 	var set unix.Sigset_t
 	unix.RawSyscall(unix.SYS_RT_SIGPENDING, uintptr(unsafe.Pointer(&set)), kernelSigsetSize, 0)

@@ -7,11 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ForkLock is held for reading while a process starts. A writer keeps processes
-// from starting while it changes descriptors or actions that a new process
-// inherits, or looks for children that have ended. [syscall.ForkLock] does not
-// serve: syscall.StartProcess takes it, so a caller cannot hold it around a change
-// and a start of its own.
+// ForkLock is held for reading while a process starts. A writer keeps processes from starting
+// while it changes descriptors or actions that a new process inherits, or looks for children
+// that have ended. [syscall.ForkLock] cannot do that: syscall.StartProcess takes it, so a
+// caller cannot hold it around a change and a start of its own.
 var ForkLock sync.RWMutex
 
 // children are the processes that StartProcess started and Reap has not reaped,
@@ -28,8 +27,8 @@ func StartProcess(path string, args []string, attr *syscall.ProcAttr) (pid int, 
 	return pid, err
 }
 
-// Reap blocks until a process that [StartProcess] started has ended, and removes
-// its zombie: from then on its id may be another's.
+// Reap blocks until a process that [StartProcess] started has ended, and removes its zombie:
+// from then on another process may get its id.
 func Reap(pid int) (status unix.WaitStatus, usage unix.Rusage, err error) {
 	if _, err := Waitid(pid, WaitEnd|WaitPeek); err != nil {
 		return 0, usage, err
@@ -46,8 +45,8 @@ func Reap(pid int) (status unix.WaitStatus, usage unix.Rusage, err error) {
 	return status, usage, err
 }
 
-// Started tells whether [StartProcess] started a process that is not reaped yet,
-// and returns a channel that is closed when it is.
+// Started tells whether [StartProcess] started a process that is not reaped yet, and returns a
+// channel that is closed when the process is reaped.
 func Started(pid int) (reaped <-chan struct{}, ok bool) {
 	c, ok := children.Load(pid)
 	if !ok {

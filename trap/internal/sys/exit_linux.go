@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AwaitExit blocks until the process pid has ended, or until ctx has, and
-// returns its cause. It waits for a pidfd; where the kernel gives none it looks
-// at intervals.
+// AwaitExit blocks until the process pid has ended, and returns nil, or until ctx has ended,
+// and returns its cause. It waits for a pidfd; where the kernel gives none, it polls at the
+// interval every.
 //
-// It also returns nil if the process is not the one that was meant. AwaitExit
-// asks after it has opened the pidfd, so that the pid cannot be reused between
-// the question and the wait.
+// If meant returns false, pid is another process by now, and AwaitExit returns nil. It calls
+// meant after it has opened the pidfd, so that the pid cannot be reused between the call and
+// the wait.
 func AwaitExit(ctx context.Context, pid int, meant func() bool, every time.Duration) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch err {
@@ -45,8 +45,7 @@ func AwaitExit(ctx context.Context, pid int, meant func() bool, every time.Durat
 	return nil
 }
 
-// readable tells whether a pidfd can be read, which it can when its process has
-// ended.
+// readable tells whether a pidfd can be read, which means that its process has ended.
 func readable(fd int) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	err := RetryInterrupted(func() error {

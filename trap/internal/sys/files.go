@@ -2,8 +2,8 @@ package sys
 
 import "os"
 
-// Descriptors returns those of the files for a new process, /dev/null for a nil
-// one. Done closes what it opened.
+// Descriptors returns the descriptors of files for a new process, that of /dev/null for a nil
+// file. done closes /dev/null.
 func Descriptors(files ...*os.File) (fds []uintptr, done func(), err error) {
 	var null *os.File
 	done = func() {

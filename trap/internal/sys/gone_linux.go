@@ -14,8 +14,7 @@ func Gone(pid int) bool {
 	if err != nil {
 		return syscall.Kill(pid, 0) == syscall.ESRCH
 	}
-	// The state follows the name, which stands in parentheses and may have some
-	// of its own (proc(5)).
+	// The state follows the name, which stands in parentheses and may contain some (proc(5)).
 	_, state, found := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
 	return found && len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
 }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Blocked calls do with a signal blocked in the thread that do runs on. Unlike
-// an action, a mask changes nothing for other threads, nor for what they start.
+// Blocked calls do with a signal blocked in the thread that do runs on. Unlike an action, a
+// mask affects neither other threads nor the processes that they start.
 func Blocked(sig syscall.Signal, do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

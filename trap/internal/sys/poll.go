@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// PollExit is [AwaitExit] by looking at the process, where the kernel does not
-// tell of its end.
+// PollExit is [AwaitExit] by polling at the interval every, where the kernel does not tell of
+// the process's end.
 func PollExit(ctx context.Context, pid int, meant func() bool, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

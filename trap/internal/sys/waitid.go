@@ -11,7 +11,7 @@ import (
 const (
 	WaitEnd  = unix.WEXITED
 	WaitStop = unix.WSTOPPED
-	WaitPeek = unix.WNOWAIT // leave the change, so that a further wait sees it
+	WaitPeek = unix.WNOWAIT // keep the change, so that a further wait sees it
 	WaitNow  = unix.WNOHANG // do not block; the answer may be empty
 )
 
@@ -23,11 +23,11 @@ const (
 	codeStopped = 5 // CLD_STOPPED
 )
 
-// Pid is the process that waitid(2) tells of, 0 if it tells of none.
+// Pid returns the id of the process that waitid(2) reports on, 0 if it reports on none.
 func (i Siginfo) Pid() int { return int(i.pid) }
 
-// StopSignal is the signal that stopped the process; ok is false unless waitid(2)
-// tells of a stop.
+// StopSignal returns the signal that stopped the process; ok is false unless waitid(2) reports
+// a stop.
 func (i Siginfo) StopSignal() (sig syscall.Signal, ok bool) {
 	return syscall.Signal(i.status), i.code == codeStopped
 }

@@ -1,8 +1,8 @@
-// Package testenv is what the tests of trap and of the packages below it share:
-// processes in modes of the test binary, their reports, and bounds on every wait.
+// Package testenv has helpers for the tests of trap and of the packages below it: processes in
+// modes of the test binary, their reports, and bounds on every wait.
 //
-// A test that hangs fails within [Patience] of its last step, by a goroutine of
-// [Main] that shows where it hangs and kills what the tests started.
+// If a test makes no step for [Patience], a goroutine of [Main] shows where it hangs, kills the
+// processes that the tests started, and ends the run.
 package testenv
 
 import (
@@ -36,7 +36,7 @@ func Main(m *testing.M, modes map[string]func(args []string) int) {
 	os.Exit(m.Run())
 }
 
-// Self is the command line and the environment of this binary in a mode.
+// Self returns the command line and the environment of this binary in a mode.
 func Self(mode string, args ...string) (argv, env []string) {
 	step()
 	path, err := os.Executable()
@@ -47,11 +47,11 @@ func Self(mode string, args ...string) (argv, env []string) {
 	return append([]string{path}, args...), append(os.Environ(), ModeName+"="+mode, "GORACE=atexit_sleep_ms=0")
 }
 
-// Shell is a command line of the system's shell.
+// Shell returns a command line of the system's shell.
 func Shell(script string) []string { return []string{"/bin/sh", "-c", script} }
 
-// Start starts a process in a group of its own, which is killed at the end of the
-// test. A file that is nil is /dev/null.
+// Start starts a process in a group of its own, which is killed at the end of the test. A nil
+// file is /dev/null.
 func Start(t *testing.T, argv, env []string, stdin, stdout, stderr *os.File) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -83,7 +83,7 @@ type Lines struct {
 	scanner *bufio.Scanner
 }
 
-// Report returns a pipe: what is written to w is read by the lines.
+// Report returns a pipe: l reads the lines that are written to w.
 func Report(t *testing.T) (l *Lines, w *os.File) {
 	t.Helper()
 	step()
@@ -95,7 +95,7 @@ func Report(t *testing.T) (l *Lines, w *os.File) {
 	return &Lines{r, t, bufio.NewScanner(r)}, w
 }
 
-// Next is the next line, which must come.
+// Next returns the next line. The test fails if there is none.
 func (l *Lines) Next() string {
 	l.t.Helper()
 	Bound(l.File)
@@ -108,7 +108,7 @@ func (l *Lines) Next() string {
 	return l.scanner.Text()
 }
 
-// Want takes lines that must be these.
+// Want reads lines. The test fails unless they are wants.
 func (l *Lines) Want(wants ...string) {
 	l.t.Helper()
 	for _, want := range wants {
@@ -118,7 +118,7 @@ func (l *Lines) Want(wants ...string) {
 	}
 }
 
-// Rest reads until everybody who could write has closed.
+// Rest reads until every process that could write has closed its end.
 func (l *Lines) Rest() []string {
 	l.t.Helper()
 	Bound(l.File)
@@ -133,13 +133,13 @@ func (l *Lines) Rest() []string {
 	return all
 }
 
-// Bound lets the next reads of f fail instead of blocking forever.
+// Bound makes the next reads of f fail in the end instead of blocking forever.
 func Bound(f *os.File) error {
 	step()
 	return f.SetReadDeadline(time.Now().Add(patience()))
 }
 
-// Receive takes a value that must come.
+// Receive receives a value. The test fails if none comes.
 func Receive[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	step()
@@ -153,7 +153,7 @@ func Receive[T any](t *testing.T, c <-chan T) T {
 	}
 }
 
-// AwaitGone waits until a process has ended that need not be a child.
+// AwaitGone waits until a process has ended. It need not be a child.
 func AwaitGone(t *testing.T, pid int) {
 	t.Helper()
 	step()
@@ -175,7 +175,7 @@ func Contains(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// Atoi is a number that a process reported.
+// Atoi parses a number that a process reported.
 func Atoi(t *testing.T, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Patience is far above what any step takes on the slowest machine; it is only
-// ever waited for in full by a test that fails.
+// Patience is much longer than any step takes on the slowest machine. Only a test that fails
+// waits that long.
 const Patience = time.Minute
 
-// grace lets a step that fails by itself say what it waited for.
+// grace gives a step that fails by itself the time to say what it waited for.
 const grace = 3 * time.Second
 
-// impatient is set when a wait took all of Patience: the tests fail anyway, and
-// those that come after fail fast.
+// impatient is set when a wait took all of Patience: the tests fail anyway, and the tests that
+// come after fail fast.
 var impatient atomic.Bool
 
 // patience is how long a step may take.
@@ -37,7 +37,7 @@ var lastStep atomic.Int64 // nanoseconds of the wall clock
 // step notes that a test goes on. Every helper of the package does so.
 func step() { lastStep.Store(time.Now().UnixNano()) }
 
-// watch ends the program when no test goes on any longer.
+// watch ends the program when no test has made a step for too long.
 func watch() {
 	for time.Since(time.Unix(0, lastStep.Load())) < patience()+grace {
 		time.Sleep(time.Second)
@@ -57,7 +57,7 @@ var started struct {
 	groups []int
 }
 
-// Started tells of a process group that a test has started.
+// Started registers a process group that a test has started.
 func Started(group int) {
 	step()
 	started.Lock()
