@@ -14,8 +14,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// serveAcquire and what it calls to wait have small frames. The stack of a waiter is most
-// of its memory, and the runtime doubles a stack that is too small by a byte.
+// serveAcquire and the functions that wait for it have small frames: the stack is most of a
+// waiter's memory, and the runtime doubles a stack that is too small by a byte.
 func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
 	t := h.term()
 	p, ok := h.readAcquire(c, w, r)
@@ -25,11 +25,11 @@ func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request)
 	h.concludeAcquire(w, r, t, p, t.acquire(r.Context(), &p.request))
 }
 
-// readAcquire returns what an acquire asks for. It answers one that asks for nothing,
-// or for what cannot be, itself; then ok is false.
+// readAcquire returns the parameters of an acquire. It answers an invalid acquire, or one
+// for no leases, itself; then ok is false.
 func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) (p *acquireParams, ok bool) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil { // url.Values would leave out what is not valid
+	if err != nil { // r.URL.Query would drop invalid parts silently
 		h.metrics.Refused("", "bad-request")
 		badRequest(w, fmt.Errorf("the query is not valid: %w", err))
 		return nil, false
@@ -39,8 +39,8 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		return nil, false
 	}
 	p.Owner = pool.BindOwner(c.token, p.Owner)
-	// Only once the body is read does net/http watch the connection, and end
-	// the context when the client goes.
+	// net/http watches the connection only once the body is read: then it ends the
+	// context when the client goes.
 	if _, ok := readBody(w, r); !ok {
 		return nil, false
 	}
@@ -50,17 +50,17 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 	}
 	p.crowded = h.connections.Crowded()
 	p.refuseToWait = p.crowded && p.Anonymous && !p.Try
-	p.Try = p.Try || p.refuseToWait // it would keep its connection for as long as it waits
+	p.Try = p.Try || p.refuseToWait // without an id it would keep its connection for the whole wait
 	return p, true
 }
 
-// concludeAcquire answers an acquire of t, unless its client has gone.
+// concludeAcquire answers an acquire of t, and gives back leases that nobody receives.
 func (h *handler) concludeAcquire(w http.ResponseWriter, r *http.Request, t *term, p *acquireParams, out outcome) {
 	if p.refuseToWait && errors.Is(out.err, pool.ErrExhausted) {
 		out.err = fmt.Errorf("%w: too many connections", pool.ErrQueueFull)
 	}
-	// A client without a request id that is gone cannot be told, nor come
-	// back: what it got would be held by nobody.
+	// A client without a request id that has gone cannot learn of its leases, nor come
+	// back for them: nobody would release them.
 	if p.Anonymous && len(out.leases) > 0 && r.Context().Err() != nil {
 		if err := t.giveBack(out.leases); err != nil {
 			unavailable(w, err)
@@ -71,7 +71,7 @@ func (h *handler) concludeAcquire(w http.ResponseWriter, r *http.Request, t *ter
 	h.answerAcquire(w, t.clock, p, out)
 }
 
-// answerAcquire answers an acquire in the words of version 1 where it has some.
+// answerAcquire answers an acquire, in the words of version 1 if that has any.
 func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquireParams, out outcome) {
 	h.metrics.Refused(p.Type, refusal(out.err))
 	refuse := func(status int, text string) {
@@ -97,8 +97,8 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	case errors.Is(err, pool.ErrExhausted):
 		refuse(http.StatusInternalServerError, fmt.Sprintf("%s: %s within %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, round(out.took)))
 	case errors.Is(err, pool.ErrQueueFull) && !p.ours:
-		// In the words for an exhausted pool, which clients of version 1 take
-		// for a reason to try again later.
+		// In the words for an exhausted pool: after these, clients of version 1 try
+		// again later.
 		refuse(http.StatusServiceUnavailable, fmt.Sprintf("%s: %s: %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, err))
 	case errors.Is(err, pool.ErrQueueFull):
 		problem(w, http.StatusServiceUnavailable, leaseapi.ProblemQueueFull, err.Error())
@@ -111,7 +111,7 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	}
 }
 
-// answerEnded answers an acquire with an id that never gets a lease again.
+// answerEnded answers an acquire whose request id has ended and gets no lease.
 func answerEnded(w http.ResponseWriter, err error) {
 	p := leaseapi.Problem{Type: leaseapi.ProblemEnded, Status: http.StatusGone, Detail: err.Error()}
 	if _, removed := errors.AsType[*pool.RemovedError](err); removed {
@@ -129,8 +129,8 @@ func answerEnded(w http.ResponseWriter, err error) {
 	writeProblem(w, p)
 }
 
-// answerExhausted tells a request that does not wait how the queue stands: it needs
-// not ask, nor queue, to know when to try again.
+// answerExhausted tells a request that does not wait the state of the queue. So its client
+// knows when to try again, without another call.
 func answerExhausted(w http.ResponseWriter, clock clock, err *pool.ExhaustedError) {
 	queued := queuedReply(clock, "", err.Status)
 	queued.Page = "" // the request is not in the queue: no page shows it
@@ -161,14 +161,14 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 	return reply
 }
 
-// queuedReply says where a request stands that waits, or would.
+// queuedReply says where a request that waits, or would wait, stands.
 func queuedReply(clock clock, id string, st pool.Status) leaseapi.Queued {
 	reply := requestReply(clock, id, st, false).Queued()
 	reply.Page = page.RequestPath(id)
 	return reply
 }
 
-// refusals are the words under which acquires count that were refused.
+// refusals are the words under which refused acquires count in the metrics.
 var refusals = []struct {
 	err  error
 	word string
@@ -186,8 +186,8 @@ var refusals = []struct {
 	{errPanicked, "unavailable"},
 }
 
-// refusal returns the word under which an acquire that ended with err counts;
-// none if it was granted, or still waits, or its client went away.
+// refusal returns the word under which an acquire that ended with err counts; "" if the
+// acquire was granted or still waits, its client has gone, or the server stops.
 func refusal(err error) string {
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {

@@ -26,7 +26,7 @@ func TestAnswerHasOurFieldsOnlyIfAsked(t *testing.T) {
 			ttl     time.Duration
 			expires time.Duration
 		}{
-			{"owner=me", "", time.Hour, time.Hour}, // cannot be asked for again, so it is firm
+			{"owner=me", "", time.Hour, time.Hour}, // its client cannot ask again, so it is firm
 			{"ttl=5m", "", 5 * time.Minute, 5 * time.Minute},
 			{"request_id=r1", "r1", time.Hour, leaseapi.ProvisionalTTL},
 			{"request_id=r2&ttl=5m", "r2", 5 * time.Minute, leaseapi.ProvisionalTTL},
@@ -66,8 +66,8 @@ func TestHandOff(t *testing.T) {
 	})
 }
 
-// A request with an id is answered 202 after 25 s, and keeps its place and its
-// presence over the gap.
+// A request with an id is answered 202 after 25 s. It keeps its place and stays active over
+// the gap.
 func TestSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(2)}})
@@ -87,7 +87,7 @@ func TestSlices(t *testing.T) {
 			t.Errorf("queued %+v, oldest %+v", got, got.Oldest)
 		}
 		time.Sleep(leaseapi.SliceGap - time.Millisecond)
-		p.release(`{"names":["q-0"]}`) // it counts as there
+		p.release(`{"names":["q-0"]}`) // the waiter counts as active
 		if got := p.granted("type=q&request_id=r&wait=1h"); got.Names[0] != "q-0" {
 			t.Errorf("granted %+v", got)
 		}
@@ -133,7 +133,7 @@ func TestRenewLost(t *testing.T) {
 	}
 }
 
-// A late release happens although everybody is gone, and not before.
+// A late release happens at its time, even if all clients have gone, and not before.
 func TestDelayedRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(3)}})
@@ -147,7 +147,7 @@ func TestDelayedRelease(t *testing.T) {
 		if !got.ReleaseAt.Equal(end) || !got.ExpiresAt.Equal(end) {
 			t.Errorf("renewed %+v, want it to end at %v", got, end)
 		}
-		// Of several leases the first end counts.
+		// Of several leases the earliest end counts.
 		b := p.granted("type=q&request_id=b&count=2&ttl=1h").Leases
 		p.release(`{"leases":[{"name":"q-2","generation":` + num(b[1].Generation) + `}],"delay":"10s"}`)
 		if again := p.granted("type=q&request_id=b&count=2"); !again.ExpiresAt.Equal(time.Now().Add(10 * time.Second)) {
@@ -170,13 +170,13 @@ func TestDelayedRelease(t *testing.T) {
 	})
 }
 
-// A broken connection does not cost the place, but holds nobody up.
+// A broken connection does not cost the request its place, and holds nobody up.
 func TestBrokenConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
 		p.acquire("type=q")
 		ctx, breakIt := context.WithCancel(t.Context())
-		<-p.later(t.Context(), "type=q&request_id=r&wait=1ms") // withdrawn: nothing is left of it
+		<-p.later(t.Context(), "type=q&request_id=r&wait=1ms") // withdrawn: it leaves nothing behind
 		p.later(ctx, "type=q&request_id=r")
 		synctest.Wait()
 		other := p.later(t.Context(), "type=q")
@@ -198,7 +198,7 @@ func TestBrokenConnection(t *testing.T) {
 	})
 }
 
-// A version-1 client that goes leaves the queue, and what it was granted at
+// A version-1 client that disconnects leaves the queue, and a lease that it was granted at
 // that moment comes back.
 func TestVersion1ClientGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -218,8 +218,8 @@ func TestVersion1ClientGone(t *testing.T) {
 	})
 }
 
-// A slice that ends at the moment at which the lease is free is not answered
-// "queued" when it was granted.
+// A slice that ends at the moment when the lease becomes free is answered with the grant, not
+// "queued".
 func TestSliceEndsWithAGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -227,8 +227,8 @@ func TestSliceEndsWithAGrant(t *testing.T) {
 		r := p.later(t.Context(), "type=q&request_id=r&wait=1h")
 		synctest.Wait()
 		p.server.term.mu.Lock()
-		p.server.term.alarm.timer.Stop() // so that the end of the slice is what finds the lease expired
-		p.server.term.keeping = false    // and no stall
+		p.server.term.alarm.timer.Stop() // so that only the end of the slice finds the lease expired
+		p.server.term.keeping = false    // and takes it for no stall
 		p.server.term.mu.Unlock()
 		if got := decode[leaseapi.AcquireReply](t, <-r, 200); got.RequestID != "r" {
 			t.Errorf("got %+v", got)
@@ -236,8 +236,8 @@ func TestSliceEndsWithAGrant(t *testing.T) {
 	})
 }
 
-// The context is looked at after the commit: a client without an id that is
-// gone by then gets nothing, one with an id finds its grant again.
+// The context is read after the commit. A client without an id that has gone before gets
+// nothing; a client with an id finds its grant again.
 func TestClientGoneAfterTheCommit(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(2)}})
 	gone, cancel := context.WithCancel(t.Context())
@@ -284,7 +284,7 @@ func TestWaitIsOver(t *testing.T) {
 		if p.pools()[0].Waiting != 0 {
 			t.Error("a waiter whose wait is over is still there")
 		}
-		// Over several slices the whole wait counts, said or not.
+		// Over several slices the whole wait counts, whether the client names one or not.
 		for _, wait := range []string{"", "&wait=60s"} {
 			begin := time.Now()
 			statuses := ""
@@ -294,7 +294,7 @@ func TestWaitIsOver(t *testing.T) {
 				if r.status != 202 {
 					break
 				}
-				if wait != "" { // what remains
+				if wait != "" { // the rest of the wait
 					wait = "&wait=" + (time.Minute - time.Since(begin)).String()
 				}
 			}
@@ -305,8 +305,8 @@ func TestWaitIsOver(t *testing.T) {
 	})
 }
 
-// Of several connections with one id the latest says how long it waits, and
-// all of them hear the outcome.
+// Of several connections with one id, the latest decides how long the request waits, and all
+// of them hear the outcome.
 func TestSeveralConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -350,7 +350,7 @@ func TestSeveralConnections(t *testing.T) {
 	})
 }
 
-// Ended and cancelled ids are remembered for two hours, also unseen ones.
+// Ended and cancelled ids are remembered for two hours, even if they were never seen.
 func TestTombstones(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -397,8 +397,8 @@ func TestRequestState(t *testing.T) {
 	})
 }
 
-// A stop keeps leases, sends clients with an id away to come back, and tells
-// those without one.
+// A stop keeps leases, tells clients with an id to come back, and refuses clients without an
+// id.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -435,7 +435,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// The size of a name is that which encoding/json makes of it.
+// The size of a name is the size of its encoding by encoding/json.
 func TestSizeInJSON(t *testing.T) {
 	for _, r := range []string{"", "-", "~", `"`, `\`, "<", ">", "&", "\x00", "\n", "\x1f", "\x7f", "\xff", "é", "\u2028", "\u2029", "\ufffd", "\U0001f600"} {
 		text, err := json.Marshal("a" + r + "b")
@@ -448,10 +448,10 @@ func TestSizeInJSON(t *testing.T) {
 	}
 }
 
-// A grant whose answer no client of ours reads is refused at once; a client of version 1
-// gets what it asked for.
+// A request whose answer would be too long for our clients is refused at once; a client of
+// version 1 gets what it asked for.
 func TestAnswersThatAreTooLong(t *testing.T) {
-	for _, begin := range []string{"", strings.Repeat("n", 95), strings.Repeat("n", leaseapi.MaxName-5), strings.Repeat(`<>&"\`, 10)} { // the last of which JSON escapes
+	for _, begin := range []string{"", strings.Repeat("n", 95), strings.Repeat("n", leaseapi.MaxName-5), strings.Repeat(`<>&"\`, 10)} { // JSON escapes the last one
 		names := make([]string, 20_000)
 		for i := range names {
 			names[i] = fmt.Sprintf("%s%05d", begin, i)
@@ -490,7 +490,7 @@ func TestAnswersThatAreTooLong(t *testing.T) {
 	}
 }
 
-// Who has a grant, or a place in the queue, keeps it when longer names are configured.
+// A request keeps its grant, or its place in the queue, when longer names are configured.
 func TestLongerNamesRefuseNobodyWhoIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		names := make([]string, 3000)

@@ -2,7 +2,7 @@ package proxyserver
 
 import "time"
 
-// alarm is a timer on the lease clock. The mutex of the committer guards it, but for
+// alarm is a timer on the lease clock. The mutex of the committer guards all of it except
 // the timer's channel.
 type alarm struct {
 	timer *time.Timer
@@ -20,14 +20,14 @@ func newAlarm() alarm {
 	return a
 }
 
-// ringNow makes it ring at once.
+// ringNow makes the alarm ring at once.
 func (a *alarm) ringNow() {
 	a.at = never
 	a.timer.Reset(0)
 }
 
-// setBefore makes it ring at next, unless it rings earlier anyway. An alarm that
-// rings too early costs one look at the pools; to set it anew costs as much.
+// setBefore makes the alarm ring at next, unless it rings earlier anyway. An alarm that rings
+// too early costs one look at the pools, and setting it anew would cost as much.
 func (a *alarm) setBefore(next, now time.Duration) {
 	if next < a.at {
 		a.at = next

@@ -21,11 +21,11 @@ type answerWriter struct {
 	http.ResponseWriter
 	storeID func() string // empty: not known yet
 	begun   bool
-	writeBy time.Time // until when the answer must be read, as a handler said; zero: none has
+	writeBy time.Time // by when the answer must be read, if a handler said so; else zero
 }
 
-// newAnswerWriter returns one for an answer. Nothing bounds the time until the answer
-// begins: net/http has removed the deadline of the connection's last answer.
+// newAnswerWriter returns a writer for one answer. Nothing bounds the time until the answer
+// begins: net/http has removed the write deadline of the answer before.
 func (h *handler) newAnswerWriter(rw http.ResponseWriter) *answerWriter {
 	return &answerWriter{ResponseWriter: rw, storeID: h.storeID}
 }
@@ -48,7 +48,7 @@ func (w *answerWriter) begin() {
 	}
 	w.begun = true
 	if id := w.storeID(); id != "" {
-		w.Header().Set(leaseapi.HeaderStore, id) // only now, so that no waiter has a header
+		w.Header().Set(leaseapi.HeaderStore, id) // not earlier, so that a waiter keeps no header
 	}
 	if least := time.Now().Add(writeTime); w.writeBy.Before(least) {
 		w.SetWriteDeadline(least)
@@ -64,8 +64,8 @@ func (w *answerWriter) SetWriteDeadline(by time.Time) error {
 // Unwrap serves [http.ResponseController].
 func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// retryAfter is how many seconds a client is asked to wait after a 503. A server
-// that is being restarted is mostly back within that time.
+// retryAfter is how many seconds a client is asked to wait after a 503. A server that
+// restarts is usually back within that time.
 const retryAfter = "1"
 
 // answer writes v as JSON, without a newline at its end.
@@ -80,16 +80,16 @@ func write(w http.ResponseWriter, status int, contentType string, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
-	// net/http adds it to short answers only. A gateway that passes on an answer without a
-	// length, as HTTP/1.0, cannot show that it was cut.
+	// net/http adds the length to short answers only. A gateway that passes on an answer
+	// without a length, as HTTP/1.0, cannot show that the answer was cut.
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	w.Write(body) // an error means that the client has gone
 }
 
-// problem answers with a problem that has nothing but its type and a text. It is not
-// inlined, or the frames above each waiter would have room for a [leaseapi.Problem], and
-// its stack would be twice as large.
+// problem answers with a problem of a type and a text. It is not inlined: else the frames
+// above each waiter would have room for a [leaseapi.Problem], and the stack of a waiter would
+// be twice as large.
 //
 //go:noinline
 func problem(w http.ResponseWriter, status int, typ, detail string) {
@@ -139,7 +139,7 @@ func badRequest(w http.ResponseWriter, err error) {
 	problem(w, http.StatusBadRequest, leaseapi.ProblemBadRequest, err.Error())
 }
 
-// unavailable answers a call that the term did not do.
+// unavailable answers a call that the term refused.
 func unavailable(w http.ResponseWriter, err error) {
 	if refused, ok := errors.AsType[*notLeaderError](err); ok {
 		notLeader(w, refused.election.Leader().URL, refused.standby)
@@ -149,7 +149,7 @@ func unavailable(w http.ResponseWriter, err error) {
 }
 
 // notLeader tells a client who leads, and whether this server stood by when the call
-// came. It forwards nothing.
+// came. It does not forward the call.
 func notLeader(w http.ResponseWriter, leader string, standby bool) {
 	detail := "this server does not lead, and nobody is known to: try again soon"
 	if leader != "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// A long answer says how long it is, too: who reads it through HTTP/1.0 sees whether it
-// was cut.
+// A long answer says its length, too, so that a client behind HTTP/1.0 sees whether the
+// answer was cut.
 func TestLongAnswerHasItsLength(t *testing.T) {
 	t.Parallel()
 	names := make([]string, 500)

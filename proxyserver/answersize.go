@@ -9,12 +9,12 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// besideNames bounds the bytes that a lease takes beside its name, which an answer has
-// twice: 59 in an answer, 72 in the handle of a client. The rest is for all else in them.
+// besideNames bounds the bytes of a lease beside its name: 59 in an answer, 72 in the handle
+// of a client. An answer has each name twice. The rest is for everything else in them.
 const besideNames = 80
 
 // checkAnswer refuses a new request for so many leases that the answer to its grant, or
-// the handle of its client, would be larger than what clients of ours read.
+// the handle of its client, would be larger than our clients read.
 func checkAnswer(set *pool.Set, now time.Duration, q pool.Request) error {
 	if q.Count <= leaseapi.MaxBody/(2*longestInJSON+besideNames) || q.Weighted && set.Counted(q.Type) {
 		return nil
@@ -24,7 +24,7 @@ func checkAnswer(set *pool.Set, now time.Duration, q pool.Request) error {
 	}
 	capacity, longest := set.Extent(q.Type, sizeInJSON)
 	most := leaseapi.MaxBody / (2*longest + besideNames)
-	if q.Count <= most || q.Count > capacity { // or the pools refuse it
+	if q.Count <= most || q.Count > capacity { // beyond the capacity the pools refuse it
 		return nil
 	}
 	return fmt.Errorf("%w in one answer: %d asked for, and with names as long as these %d have room", pool.ErrTooMany, q.Count, most)
@@ -33,13 +33,14 @@ func checkAnswer(set *pool.Set, now time.Duration, q pool.Request) error {
 // longestInJSON is the most that sizeInJSON returns: <, > and & take six bytes each.
 const longestInJSON = 6 * leaseapi.MaxName
 
-// sizeInJSON is how many bytes a name takes, without its quotes. It is called for all names
-// of a pool while nobody else is served, so it calls encoding/json for few.
+// sizeInJSON returns how many bytes a name takes in JSON, without its quotes. It is called
+// for all names of a pool while no other call is served, so it calls encoding/json only for
+// names that JSON may escape.
 func sizeInJSON(name string) int {
 	for i := range len(name) {
 		switch c := name[i]; {
 		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&': // may be escaped
-			text, _ := json.Marshal(name) // a string always has one
+			text, _ := json.Marshal(name) // a string never fails
 			return len(text) - len(`""`)
 		}
 	}

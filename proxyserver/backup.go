@@ -12,7 +12,7 @@ import (
 )
 
 // backupTime is how long the client of a backup may take to read it: a store has
-// hundreds of megabytes at the most.
+// hundreds of megabytes at most.
 const backupTime = 10 * time.Minute
 
 // serveBackup answers with a copy of the store. The copy is made as fast as the

@@ -23,7 +23,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// listen serves h on loopback for the time of a benchmark.
+// listen serves h on loopback until the benchmark ends.
 func listen(b *testing.B, serve func(ctx context.Context, l net.Listener) error) (addr string) {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,7 +64,7 @@ func bareServer(b *testing.B, h http.HandlerFunc) string {
 	})
 }
 
-// wire is a client that costs little: a connection, and requests written out.
+// wire is a cheap client: a connection, and requests as text.
 type wire struct {
 	net.Conn
 	r *bufio.Reader
@@ -104,9 +104,9 @@ func (w *wire) call(target, body string) (string, error) {
 	return w.answer()
 }
 
-// BenchmarkPairs is acquire and release, as version 1 and with a request id,
-// in memory and durable, with and without a log, by 1, 16 and 64 clients; and
-// for comparison a handler that does nothing but write to bbolt, in its two ways.
+// BenchmarkPairs measures acquire and release: as version 1 and with a request id, in memory
+// and durable, with and without a log, by 1, 16 and 64 clients. For comparison it measures a
+// handler that only writes to bbolt, in its two ways.
 func BenchmarkPairs(b *testing.B) {
 	for _, clients := range []int{1, 16, 64} {
 		ours := func(name, data, ask string, logs bool) {
@@ -220,7 +220,7 @@ func pairs(b *testing.B, addr string, clients int, ask string) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
 }
 
-// BenchmarkHandOff is from the start of a release to the answer of the next
+// BenchmarkHandOff measures the time from the start of a release to the answer of the next
 // waiter; for comparison, through a bare channel behind HTTP.
 func BenchmarkHandOff(b *testing.B) {
 	for _, data := range []bool{false, true} {
@@ -296,11 +296,10 @@ func handOff(b *testing.B, addr string, waits func() bool) {
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
 }
 
-// BenchmarkWaiters is what a blocked waiter costs in memory, all in; and one of
-// bare net/http for comparison. Both are counted with the client's connection,
-// which is as small as can be.
+// BenchmarkWaiters measures all the memory of a blocked waiter; for comparison, of one with
+// bare net/http. Both include the client's connection, which is as small as can be.
 func BenchmarkWaiters(b *testing.B) {
-	const n = 5_000 // two descriptors each, of which a process may commonly open 20,000
+	const n = 5_000 // two descriptors each; a process may commonly open 20,000
 	b.Run("ours", func(b *testing.B) {
 		s, addr := ourServer(b, Options{Pools: []pool.Config{quota(1)}})
 		if _, err := dialWire(b, addr).call("/lease/acquire?type=q", ""); err != nil {
@@ -338,7 +337,7 @@ func benchWaiters(b *testing.B, n int, addr string, waiting func() int) {
 	heapBefore, stackBefore := memory()
 	for b.Loop() {
 		if len(conns) > 0 {
-			continue // there they are
+			continue // they wait
 		}
 		for i := range n {
 			c, err := net.Dial("tcp", addr)
@@ -359,7 +358,7 @@ func benchWaiters(b *testing.B, n int, addr string, waiting func() int) {
 	b.ReportMetric((stack-stackBefore)/float64(n), "stack-B/waiter")
 }
 
-// memory is what the heap and the stacks take after a collection.
+// memory returns the bytes of the heap and the stacks after a collection.
 func memory() (heap, stack float64) {
 	runtime.GC()
 	runtime.GC()

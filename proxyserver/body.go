@@ -12,27 +12,27 @@ import (
 )
 
 // bodyTime is how long a peer may take to send a body of at most
-// [leaseapi.MaxBody]; it bounds what a slow or silent one can hold.
+// [leaseapi.MaxBody]. It bounds how long a slow or silent peer holds a connection.
 const bodyTime = 10 * time.Second
 
 // boundBody bounds the time in which the body of r must come. It is for every request:
-// if no handler reads the body, net/http does so before it answers, and would wait for it
-// without an end.
+// if no handler reads the body, net/http reads it before it answers, and would wait for it
+// without end.
 func boundBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 { // a recorder in a test has no deadlines; a connection always has
 		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
 	}
 }
 
-// readBody reads a body of bounded size, and ends the bound of its time. It answers an
-// error itself; then ok is false.
+// readBody reads a body of bounded size, and removes its deadline. It answers an error
+// itself; then ok is false.
 func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	if r.ContentLength == 0 {
 		return nil, true
 	}
 	inner := w
 	if a, ok := w.(*answerWriter); ok {
-		inner = a.ResponseWriter // else the reader could not close the connection
+		inner = a.ResponseWriter // else http.MaxBytesReader could not close the connection
 	}
 	body, err := readAll(inner, r)
 	if err == nil {
@@ -56,14 +56,14 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > 0 && r.ContentLength <= usualBody {
 		body := make([]byte, r.ContentLength)
-		_, err := io.ReadFull(r.Body, body) // it ends there
+		_, err := io.ReadFull(r.Body, body) // the body ends there
 		return body, err
 	}
 	return io.ReadAll(http.MaxBytesReader(w, r.Body, leaseapi.MaxBody))
 }
 
-// usualBody is the largest body that gets all its memory at once. A client may announce a
-// larger one, and never send it.
+// usualBody is the largest body whose memory is allocated at once. A client may announce a
+// larger body and never send it.
 const usualBody = 4 << 10
 
 // readJSON reads a body into req, and checks it. It answers an error itself; then ok

@@ -29,7 +29,7 @@ func (h *handler) serveBreak(c caller, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// notHeldError says that nobody holds the lease that is to be broken.
+// notHeldError says that nobody holds the lease to break.
 type notHeldError string
 
 func (e notHeldError) Error() string { return string(e) }

@@ -11,31 +11,30 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A server without tokens does what anybody asks who can connect. That is not meant for
-// a web page in the browser of somebody who can connect. Such a page can send a POST to
-// any address: then the browser says that the origin is another. And the domain of the
-// page can be made to resolve to the address of this server (DNS rebinding): then the
-// browser takes the two for one origin, but the Host is that of the page.
+// A server without tokens obeys everybody who can connect, but it must not obey a web page
+// in the browser of such a person. The page can send a POST to any address: then the browser
+// says that the origin is another. And the domain of the page can be made to resolve to the
+// address of this server (DNS rebinding): then the browser takes both for one origin, but the
+// Host is that of the page.
 
-// checkOrigin refuses a call of the wire that a page of another origin sent, or may have.
+// checkOrigin refuses a call of the wire that a page of another origin sent or may have sent.
 func (h *handler) checkOrigin(r *http.Request) error {
 	if h.asksForTokens() {
-		return nil // no page has one
+		return nil // no page has a token
 	}
 	if err := h.crossOrigin.Check(r); err != nil {
 		return forbiddenError(fmt.Sprintf("a page of another origin sent this: %v", err))
 	}
-	// Elsewhere than on loopback a server may have any name.
+	// Beyond loopback a server may have any name.
 	if cameOnLoopback(r) && !h.knowsHost(r.Host) {
 		return forbiddenError(fmt.Sprintf("host %q is not this server, which listens on loopback: use localhost or its address, or name it to serve with --host", leaseapi.Shorten(r.Host)))
 	}
 	return nil
 }
 
-// checkPageOrigin is checkOrigin for the status page. It is stricter: the origin counts
-// with tokens too, since a browser sends its cookie by itself, and without tokens the host
-// must be one that this server knows, or the address that r came to, wherever the server
-// listens.
+// checkPageOrigin is checkOrigin for the status page. It is stricter: the origin counts with
+// tokens too, since a browser sends its cookie by itself. Without tokens the host must be
+// known to this server, or be the address that r came to, wherever the server listens.
 func (h *handler) checkPageOrigin(r *http.Request) error {
 	if err := h.crossOrigin.Check(r); err != nil {
 		return fmt.Errorf("a page of another origin sent this: %w", err)
@@ -46,8 +45,8 @@ func (h *handler) checkPageOrigin(r *http.Request) error {
 	return fmt.Errorf("host %q is not known to this server, which asks for no tokens: use its address, or start it with --host and this name", leaseapi.Shorten(r.Host))
 }
 
-// isLocalAddress reports whether the host of r is the address that r came to, or r
-// came through no network.
+// isLocalAddress reports whether the host of r is the address that r came to, or r came
+// over a Unix socket.
 func isLocalAddress(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -61,10 +60,10 @@ func isLocalAddress(r *http.Request) bool {
 	return ip != nil && ip.Equal(address.IP)
 }
 
-// knowsHost reports whether host, with or without a port, names a server on loopback or
-// is a name that this server was given. A browser always names one.
+// knowsHost reports whether host, with or without a port, names a server on loopback or is a
+// name that this server was given. An empty host is known: browsers always send one.
 func (h *handler) knowsHost(host string) bool {
-	if host == "localhost" || host == "" { // as most say, at no cost
+	if host == "localhost" || host == "" { // the usual hosts, at no cost
 		return true
 	}
 	host = strings.ToLower(strings.TrimSuffix(withoutPort(host), "."))
@@ -83,7 +82,7 @@ func withoutPort(host string) string {
 // loopbackKey is the key of a context's value: whether a listener is on loopback.
 type loopbackKey struct{}
 
-// listenerContext is the context from which those of all requests on l come.
+// listenerContext returns the parent of the contexts of all requests on l.
 func listenerContext(l net.Listener) context.Context {
 	a, ok := l.Addr().(*net.TCPAddr)
 	return context.WithValue(context.Background(), loopbackKey{}, ok && a.IP.IsLoopback())

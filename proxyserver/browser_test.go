@@ -14,8 +14,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
-// What a page of another origin can send in a browser is refused on a server
-// without tokens; what clients and pages of the server itself send is not.
+// A server without tokens refuses requests that a page of another origin can send in a
+// browser. It serves those of clients and of its own pages.
 func TestNotFromABrowser(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestNotFromABrowser(t *testing.T) {
 			}
 		}
 	}
-	// Not on loopback, here: of a pipe, any name may be the server's.
+	// Not on loopback: on a pipe, any name may be the server's.
 	if r := p.do("GET", "/pools", ""); r.status != 200 {
 		t.Errorf("of another listener: %d %s", r.status, r.body)
 	}
@@ -84,14 +84,13 @@ func TestNotFromABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.server.SetTokens(tokens) // which no page has
+	p.server.SetTokens(tokens) // no page has a token
 	if status, text := ask("POST", leaseapi.PathAcquire+"?type=q", "", "leases.example", "Authorization", "Bearer secret-of-sixteen", "Origin", "https://tool.example"); status != 200 {
 		t.Errorf("with a token: %d %s", status, text)
 	}
 }
 
-// What cannot be read in a query is not left out: without its id a request could
-// not be repeated.
+// A query with an invalid part is refused: without its id, a request could not be repeated.
 func TestMalformedQuery(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(1)}})
 	for _, query := range []string{"type=q&request_id=aa%zz", "type=q&request_id=a;b", "%=1&type=q"} {
@@ -112,7 +111,7 @@ func TestMalformedQuery(t *testing.T) {
 	}
 }
 
-// A request without an id waits no longer than the server lets it, whatever it says.
+// A request without an id waits no longer than MaxWait, whatever wait it names.
 func TestWaitWithoutAnIDIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}, MaxWait: time.Minute})

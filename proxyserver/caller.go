@@ -47,7 +47,7 @@ func callerOf(t config.Token) caller {
 	return caller{token: t.Name, admin: t.Role == config.RoleAdmin, reader: t.Role == config.RoleRead}
 }
 
-// mayOperate reports why c may not do what, which takes an operator.
+// mayOperate returns an error if c may not do what, which takes an operator.
 func (c caller) mayOperate(what string) error {
 	if c.token == "" || c.admin {
 		return nil
@@ -55,21 +55,20 @@ func (c caller) mayOperate(what string) error {
 	return forbiddenError(what + " takes a token that is marked admin")
 }
 
-// may reports whether c may act on a lease or request of holder, which is an owner as
-// the pools know it: it was acquired with a token of the same name, or while the server
+// may reports whether c may act on a lease or request of holder, an owner as the pools know
+// it. It may if the lease was acquired with a token of the same name, or while the server
 // asked for no tokens.
 func (c caller) may(holder string) bool {
 	token, _ := pool.SplitOwner(holder)
 	return c.token == "" || token == "" || token == c.token
 }
 
-// forbiddenError says that a call is about a lease or request of another token.
+// forbiddenError says why a caller may not make a call. It is answered with 403.
 type forbiddenError string
 
 func (e forbiddenError) Error() string { return string(e) }
 
-// mayRelease reports why c may not do all of req. It runs before any of req is
-// done.
+// mayRelease returns an error if c may not do all of req. It runs before any of req is done.
 func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) error {
 	if c.token == "" {
 		return nil
@@ -82,8 +81,8 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.Releas
 	for _, name := range req.Names {
 		l, held := set.Held(now, name)
 		_, owner := pool.SplitOwner(l.Owner)
-		// A name that another owner than the given one holds is stale, not
-		// forbidden: its former holder may not know yet that its lease ended.
+		// If another owner than the given one holds the name, the name is stale, not
+		// forbidden: its former holder may not know yet that the lease ended.
 		if held && !c.may(l.Owner) && (req.Owner == "" || req.Owner == owner) {
 			return forbiddenLease(name)
 		}
@@ -91,8 +90,8 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.Releas
 	return c.mayTouch(set, now, req.Leases)
 }
 
-// owns returns a function that reports whether a holder is owner, with a token that c
-// may act for.
+// owns returns a function that reports whether a holder is owner, under a token that c may
+// act for.
 func (c caller) owns(owner string) func(holder string) bool {
 	return func(holder string) bool {
 		_, of := pool.SplitOwner(holder)
@@ -100,8 +99,8 @@ func (c caller) owns(owner string) func(holder string) bool {
 	}
 }
 
-// mayTouch reports which of leases, named with their generations, another token
-// holds. A lease that has ended is nobody's.
+// mayTouch returns an error that names the first of leases, by name and generation, that
+// another token holds. A lease that has ended belongs to no token.
 func (c caller) mayTouch(set *pool.Set, now time.Duration, leases []leaseapi.Lease) error {
 	for _, l := range leases {
 		held, ok := set.Held(now, l.Name)
@@ -123,11 +122,11 @@ func refOf(set *pool.Set, now time.Duration, name, owner string) pool.Ref {
 		return pool.Ref{Name: name}
 	}
 	l, _ := set.Held(now, name)
-	token, _ := pool.SplitOwner(l.Owner) // another token's was refused by mayRelease
+	token, _ := pool.SplitOwner(l.Owner) // mayRelease has refused a lease of another token
 	return pool.Ref{Name: name, Owner: pool.BindOwner(token, owner)}
 }
 
-// refuseCall answers a call that is forbidden, or that the term did not do.
+// refuseCall answers a call that is forbidden, or that the term refused.
 func (h *handler) refuseCall(w http.ResponseWriter, err error) {
 	if f, ok := errors.AsType[forbiddenError](err); ok {
 		h.metrics.Refused("", "forbidden")

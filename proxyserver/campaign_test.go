@@ -27,11 +27,10 @@ var (
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the moments at which TestCampaign kills; 0: random")
 )
 
-// Over any number of KILLs at any moment, with clients that come back: no lease
-// is lost or granted twice, no generation is used again, every lease has the
-// owner that it had, and the lease clock runs only while a server does, while
-// the wall clock jumps to and fro by hours. When the KILLs are over, and all clients
-// are done or dead, nothing stays held, and nobody waits.
+// Over any number of KILLs at any moment, with clients that come back, and with a wall clock
+// that jumps to and fro by hours: no lease is lost or granted twice, no generation is used
+// again, every lease keeps its owner, and the lease clock runs only while a server does. When
+// the KILLs are over, and all clients are done or dead, nothing stays held, and nobody waits.
 func TestCampaign(t *testing.T) {
 	seed := *killSeed
 	if seed == 0 {
@@ -69,7 +68,7 @@ func TestCampaign(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(seed, 0))
 	var up time.Duration
-	var starts time.Duration // what a start takes here
+	var starts time.Duration // how long a start takes here
 	begun := server.begun
 	for round := range *kills {
 		if round%4 == 3 { // kill it while it starts
@@ -93,10 +92,10 @@ func TestCampaign(t *testing.T) {
 	jobs.Wait()
 	l.leave(t.Context(), client, "nobody", "nobody")
 	if r, err := insist(t.Context(), client, "POST", "/lease/release", `{"request_ids":["none"]}`); err != nil || r.status != 200 {
-		t.Errorf("%d %s, %v", r.status, r.body, err) // its commit has the waiter too
+		t.Errorf("%d %s, %v", r.status, r.body, err) // its commit includes the waiter
 	}
 	up += server.kill()
-	server = start() // from here on it is known of each waiter that it has to come back
+	server = start() // from here on the store has each waiter as one that must come back
 	left := l.compare(t.Context(), client)
 	waiting := campaignWaiting(t, client)
 	up += server.kill()
@@ -110,7 +109,7 @@ func TestCampaign(t *testing.T) {
 		*kills, *killJobs, len(l.generations), up+time.Since(server.begun), time.Since(begun), delay-left)
 }
 
-// askPools returns what a server in another process says of its pools.
+// askPools returns the pools of a server in another process.
 func askPools(t *testing.T, client *http.Client) []leaseapi.Pool {
 	t.Helper()
 	got, err := insist(t.Context(), client, "GET", "/pools", "")
@@ -129,8 +128,8 @@ func campaignWaiting(t *testing.T, client *http.Client) (n int) {
 	return n
 }
 
-// passTime puts the lease clock of the store in dir forward, as a server would that
-// ran for d, and to which nobody came.
+// passTime puts the lease clock of the store in dir forward, as a server that ran for d
+// without clients would.
 func passTime(t *testing.T, dir string, d time.Duration) {
 	t.Helper()
 	st, err := bolt.Open(dir)
@@ -147,8 +146,8 @@ func passTime(t *testing.T, dir string, d time.Duration) {
 	}
 }
 
-// healed waits until nothing is held and nobody waits, when no server is killed any
-// more: leases of the dead end when their TTL is over, which they got anew once.
+// healed waits, after the last KILL, until nothing is held and nobody waits: leases of dead
+// clients end with their TTL, which began anew once.
 func healed(t *testing.T, client *http.Client) {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -165,10 +164,9 @@ func healed(t *testing.T, client *http.Client) {
 	}
 }
 
-// Without a data directory leases are lost with the server, but no generation
-// comes again, although the wall clock was set to and fro: what a client of the
-// killed server still holds means nothing to the next one, and ends nobody's
-// lease.
+// Without a data directory leases are lost with the server, but no generation repeats, even
+// if the wall clock was set to and fro. So a lease that a client got from the killed server
+// means nothing to the next server, and its release ends nobody's lease.
 func TestCampaignInMemory(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	client := overSocket(socket)
@@ -201,8 +199,8 @@ func TestCampaignInMemory(t *testing.T) {
 	}
 }
 
-// When the disk is full the server says so and ends, and nothing that it had
-// acknowledged is gone.
+// When the disk is full the server says so and ends, and loses nothing that it had
+// acknowledged.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")

@@ -9,14 +9,14 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A certificate that ends soon is warned of in time for a person to act, and once
-// more when it presses. Some live for a day and are renewed by machines: for them
-// it is a third of their life, and a tenth.
+// The server warns of a certificate that expires soon: first in time for a person to act,
+// and again when it is urgent. Certificates that machines renew may live for only a day: for
+// them the server warns in the last third of their life, and in the last tenth.
 const (
 	certificateSoon   = 30 * 24 * time.Hour
 	certificateUrgent = 7 * 24 * time.Hour
-	// certificateEvery is how often the server looks: a new certificate is shown
-	// by /readyz at once, and the log may be an hour late.
+	// certificateEvery is how often the server checks for the log, which may be an hour
+	// late. /readyz always shows the present certificate.
 	certificateEvery = time.Hour
 )
 
@@ -43,7 +43,7 @@ func stageOf(leaf *x509.Certificate, now time.Time) certificateStage {
 	return certificateGood
 }
 
-// certificate returns the one that clients are shown; nil without TLS.
+// certificate returns the certificate that clients see; nil without TLS.
 func (h *handler) certificate() *x509.Certificate {
 	if h.leaf == nil {
 		return nil
@@ -51,7 +51,7 @@ func (h *handler) certificate() *x509.Certificate {
 	return h.leaf()
 }
 
-// allWarnings are those of the files, and of a certificate that ends soon.
+// allWarnings returns the warnings of files, and of a certificate that expires soon.
 func (h *handler) allWarnings() []warning {
 	all := h.warnings.all()
 	leaf, now := h.certificate(), time.Now()
@@ -69,8 +69,8 @@ func certificateText(leaf *x509.Certificate, now time.Time) string {
 	return fmt.Sprintf("it expires in %s, on %s", leaseapi.Duration(left.Round(time.Minute)), leaf.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// watchCertificate writes a line to the log whenever the end of the certificate
-// has come nearer by a stage, until ctx ends.
+// watchCertificate logs a line whenever the certificate has reached a later stage, until
+// ctx ends.
 func (h *handler) watchCertificate(ctx context.Context) {
 	if h.leaf == nil {
 		return

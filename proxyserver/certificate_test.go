@@ -12,8 +12,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// A certificate that ends soon is in the log once for each stage, and in /readyz and
-// the metrics as long as it is not replaced.
+// A certificate that expires soon is in the log once for each stage, and in /readyz and the
+// metrics until it is replaced.
 func TestCertificateExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour
@@ -56,7 +56,7 @@ func TestCertificateExpires(t *testing.T) {
 	})
 }
 
-// What dashboards expect of every Go program is there, and its values make sense.
+// The metrics that dashboards expect of every Go program are there, with plausible values.
 func TestProcessMetrics(t *testing.T) {
 	f := start(t, Options{Pools: []pool.Config{quota(1)}}).metrics()
 	for name, least := range map[string]float64{

@@ -24,19 +24,19 @@ import (
 const (
 	childSocket = "PROXYSERVER_TEST_SOCKET"
 	childStore  = "PROXYSERVER_TEST_STORE" // data directory; empty: in memory
-	childFsize  = "PROXYSERVER_TEST_FSIZE" // most bytes of any file, as if the disk were full then
+	childFsize  = "PROXYSERVER_TEST_FSIZE" // most bytes of any file, as if the disk were full beyond
 	childSync   = "PROXYSERVER_TEST_SYNC"  // syncs fail after a signal
 	childWall   = "PROXYSERVER_TEST_WALL"  // the wall clock jumps all the time
 )
 
-// breakSyncOnSignal is there where the system can do it.
+// breakSyncOnSignal is nil where the system cannot do it.
 var breakSyncOnSignal func()
 
 func campaignPools() []pool.Config {
 	return []pool.Config{
-		{Type: "q", Names: []string{"a", "b", "c", "d", "e"}}, // there is a queue for it
+		{Type: "q", Names: []string{"a", "b", "c", "d", "e"}}, // clients queue for it
 		{Type: "clock", Names: []string{"clock"}},
-		{Type: "wide", Names: pool.Numbered("n", 64)}, // and nobody has to wait for it
+		{Type: "wide", Names: pool.Numbered("n", 64)}, // nobody has to wait for it
 	}
 }
 
@@ -78,8 +78,8 @@ func serveCampaign() {
 	os.Exit(1)
 }
 
-// jumpingClock returns a clock whose wall part is wrong by up to twelve hours
-// either way, and by something else at each look.
+// jumpingClock returns a clock whose wall part is wrong by up to twelve hours either way,
+// differently at each reading.
 func jumpingClock(begun time.Time) func() time.Time {
 	return func() time.Time {
 		now := time.Now()
@@ -121,11 +121,11 @@ func startChildWith(t *testing.T, socket, data string, stdout *os.File, env ...s
 // kill returns how long the process lived at most.
 func (c *child) kill() time.Duration {
 	c.cmd.Process.Kill()
-	c.cmd.Wait() // says that it was killed
+	c.cmd.Wait() // its error says that it was killed
 	return time.Since(c.begun)
 }
 
-// overSocket returns a client for whatever server listens on socket.
+// overSocket returns a client of the server that listens on socket at the time.
 func overSocket(socket string) *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -134,8 +134,8 @@ func overSocket(socket string) *http.Client {
 	}}
 }
 
-// insist sends a request until it is answered by something else than a 5xx, as
-// clients do that lost their server.
+// insist sends a request until the answer is not a 5xx, as clients that lost their server
+// do.
 func insist(ctx context.Context, c *http.Client, method, target, body string) (reply, error) {
 	for {
 		r, err := once(ctx, c, method, target, body)

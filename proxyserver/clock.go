@@ -11,18 +11,17 @@ import (
 // never is a time on the lease clock that does not come.
 const never time.Duration = math.MaxInt64
 
-// lastCall is a now that counts as that of the last call of the pools, whose time does not
-// go back. Nothing is due then: so pools that are only looked at grant nothing.
+// lastCall, as a now, counts as the time of the last call of the pools: their time does not
+// go back. Nothing is due at that time, so pools that are only read grant nothing.
 const lastCall = 0
 
 // later returns now + wait, or the end of time if that is later.
 func later(now, wait time.Duration) time.Duration { return now + min(wait, never-now) }
 
-// clock is the lease clock: it showed base at start, and runs since then, also while
-// the machine is suspended: holders on other machines do not sleep with it. It goes
-// by the monotonic part of the times that read returns. So to set the wall clock
-// changes only the times that people read, and where generations begin at the
-// next start.
+// clock is the lease clock. It showed base at start, and has run since then, also while the
+// machine is suspended: holders on other machines are not suspended with it. It uses the
+// monotonic part of the times that read returns. So setting the wall clock changes only
+// the times that people read, and where generations begin at the next start.
 type clock struct {
 	base      time.Duration
 	start     time.Time
@@ -30,7 +29,7 @@ type clock struct {
 	suspended *suspended
 }
 
-// suspended is for how long the machine was, since a clock was started.
+// suspended is how long the machine was suspended since a clock was started.
 type suspended struct {
 	total func() time.Duration // since the machine booted
 	first time.Duration        // total when the clock was started
@@ -38,7 +37,7 @@ type suspended struct {
 	asked atomic.Int64         // when total was called last: the time since the start, without suspends
 }
 
-// startClock starts it at base; read is [time.Now] if it is nil, and total
+// startClock starts a clock at base. A nil read is [time.Now], and a nil total
 // [suspend.Total].
 func startClock(base time.Duration, read func() time.Time, total func() time.Duration) clock {
 	if read == nil {
@@ -54,10 +53,10 @@ func (c clock) now() time.Duration {
 	return c.base + c.read().Sub(c.start) + time.Duration(c.suspended.slept.Load())
 }
 
-// wake puts the clock forward by a suspend since the last call. Only this does, so
-// that whoever acts by the clock can see that it was one. A suspend is noticed up to
-// [suspend.Shortest] late, as if it had been that much later: to ask the system takes
-// longer than most calls of the pools.
+// wake puts the clock forward by a suspend since the last call. Only wake does, so that its
+// caller sees the jump, and can treat it as a stall. A suspend is noticed up to
+// [suspend.Shortest] late, as if it came that much later: asking the system takes longer
+// than most calls of the pools.
 func (c clock) wake() {
 	s := c.suspended
 	awake := c.read().Sub(c.start)
@@ -82,17 +81,16 @@ func (c clock) wall(at time.Duration) time.Time {
 	return c.read().Add(c.until(at)).Round(time.Millisecond).UTC()
 }
 
-// beyond returns a generation after which none was given yet. given is the last
-// one that the store knows of: with a store generations grow, wherever the wall
-// clock is set. A server in memory does not know which were given before, and a
-// store that was restored from a backup knows too few of them. For both the wall
-// clock's microseconds are beyond all earlier generations, at fewer than a million
-// grants a second.
+// beyond returns a generation that no earlier generation exceeds. given is the last one in
+// the store: with a store, generations grow whatever the wall clock says. A server in memory
+// does not know the earlier generations, and a store restored from a backup lacks some of
+// them. For both, the wall clock's microseconds are beyond all earlier generations, at fewer
+// than a million grants a second.
 //
-// If the wall clock was set back, new generations are smaller than earlier ones,
-// but still not the same: a server uses up a microsecond with each grant, and none
-// with time. One repeats only if this server starts, by the wrong clock, within
-// the few microseconds that an earlier one used up.
+// If the wall clock was set back, new generations are smaller than earlier ones, but do not
+// repeat them: a server uses up one microsecond with each grant, and none as time passes. A
+// generation repeats only if this server starts, by the wrong clock, within the few
+// microseconds that an earlier server used up.
 func (c clock) beyond(given uint64) uint64 {
 	return max(given, uint64(max(0, c.start.UnixMicro())))
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// reading returns what [time.Now] does at a time on the monotonic clock if the
-// wall clock shows something else. Package time has no way to make that.
+// reading returns a time as from [time.Now], with a given monotonic part and a wall part that
+// differs from it. Package time has no way to make such a time.
 func reading(wall time.Time, monotonic time.Duration) (t time.Time) {
 	const hasMonotonic = 1 << 63
 	epoch := time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -32,7 +32,7 @@ func reading(wall time.Time, monotonic time.Duration) (t time.Time) {
 	return t
 }
 
-// Tests that set the wall clock show nothing if reading does not.
+// Tests that set the wall clock prove nothing unless reading works.
 func TestReading(t *testing.T) {
 	wall := time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC)
 	a, b := reading(wall, time.Hour), reading(wall.Add(-5*time.Hour), time.Hour+time.Second)
@@ -44,7 +44,7 @@ func TestReading(t *testing.T) {
 // wallClock is a wall clock that can be set.
 type wallClock struct {
 	begun time.Time
-	off   atomic.Int64 // nanoseconds that it is wrong by
+	off   atomic.Int64 // its error in nanoseconds
 }
 
 func (w *wallClock) now() time.Time {
@@ -54,13 +54,13 @@ func (w *wallClock) now() time.Time {
 
 func (w *wallClock) set(off time.Duration) { w.off.Store(int64(off)) }
 
-// To set the wall clock forward or back, at any time and over a restart, moves
-// nothing that leases, waiters and the pace go by, and no generation comes again.
+// Setting the wall clock forward or back, at any time and over a restart, changes no time of
+// leases, waiters and the pace, and no generation repeats.
 func TestWallClockJumps(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		jumps []time.Duration // what the clock is wrong by, one after the other, every 7 s
-		later time.Duration   // and after the restart
+		jumps []time.Duration // errors of the clock, one after the other, every 7 s
+		later time.Duration   // its error after the restart
 	}{
 		{"steady", []time.Duration{0}, 0},
 		{"forward", []time.Duration{0, 6 * time.Hour}, 12 * time.Hour},
@@ -69,7 +69,7 @@ func TestWallClockJumps(t *testing.T) {
 		{"before 1970", []time.Duration{0, -35 * 365 * 24 * time.Hour}, -40 * 365 * 24 * time.Hour},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel() // each waits for the disk, once a second of its clock
+			t.Parallel() // each waits for the disk once in a second of its clock
 			synctest.Test(t, func(t *testing.T) {
 				w := &wallClock{begun: time.Now()}
 				ctx, cancel := context.WithCancel(t.Context())
@@ -90,7 +90,7 @@ func TestWallClockJumps(t *testing.T) {
 					now:   w.now,
 				}
 				before := life(t, opts)
-				time.Sleep(24 * time.Hour) // it is down
+				time.Sleep(24 * time.Hour) // the server is down
 				cancel()
 				w.set(c.later)
 				opts.Store = openStore(t, dir)
@@ -104,11 +104,11 @@ func TestWallClockJumps(t *testing.T) {
 					"0s release delayed [q-2]",
 					"0s granted [n-0]", "1m0s granted [n-1]", "2m0s granted [n-2]", // at its pace
 					"30s expired [q-3]",   // it was provisional
-					"30s granted [q-3]",   // to the one that waited
+					"30s granted [q-3]",   // to the waiter
 					"5m0s expired [q-0]",  // nobody renewed it
 					"10m0s expired [q-1]", // renewed once, after five minutes
 					"12m0s granted [q-0]", "12m0s released [q-0]",
-					"24h12m0s granted [q-0]", // from here on with what is left after a restart
+					"24h12m0s granted [q-0]", // from here on, after the restart
 					"24h20m0s released [q-2]",
 					"24h32m0s expired [q-3]", // it has its full TTL again
 				}
@@ -120,7 +120,7 @@ func TestWallClockJumps(t *testing.T) {
 	}
 }
 
-// life is twelve minutes of a server. It returns the generations it gave.
+// life runs a server for twelve minutes, and returns the generations that it gave.
 func life(t *testing.T, opts Options) (generations []uint64) {
 	p := start(t, opts)
 	take := func(query string) leaseapi.Lease {
@@ -160,7 +160,7 @@ func life(t *testing.T, opts Options) (generations []uint64) {
 	return generations
 }
 
-// secondLife is the hour after a restart.
+// secondLife runs the server for the hour after a restart.
 func secondLife(t *testing.T, opts Options) (generations []uint64) {
 	p := start(t, opts)
 	for _, l := range p.granted("type=q&owner=last&ttl=10h").Leases {
@@ -174,7 +174,7 @@ func secondLife(t *testing.T, opts Options) (generations []uint64) {
 	return generations
 }
 
-// events returns what the log says of leases, with the time since begun.
+// events returns the log's lines about leases, with the time since begun.
 func events(t *testing.T, log *bytes.Buffer, begun time.Time) (all []string) {
 	type line struct {
 		Time  time.Time
@@ -191,8 +191,8 @@ func events(t *testing.T, log *bytes.Buffer, begun time.Time) (all []string) {
 
 func sorted(s []string) []string { return slices.Sorted(slices.Values(s)) }
 
-// Without a store generations begin with the wall clock: they differ from those
-// before also if it was set back, though they do not grow then.
+// Without a store generations begin with the wall clock. If it was set back, they do not grow,
+// but still differ from earlier ones.
 func TestGenerationsInMemoryAfterTheWallClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wallClock{begun: time.Now()}

@@ -17,13 +17,13 @@ func merging(id, mode, variant string) string {
 	return fmt.Sprintf("type=q&wire=3&key=k&request_id=%s&coalesce=%s&variant=%s", id, mode, variant)
 }
 
-// finish releases what a run held, whose command ended by itself with code.
+// finish releases the lease of a run whose command ended by itself with code.
 func (p *peer) finish(l leaseapi.Lease, code int) reply {
 	return p.release(fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"exit_code":%d}`, l.Name, l.Generation, code))
 }
 
-// A thousand requests come while one of their key runs: one more run is made, and each
-// of them ends once, with its exit code or its lease. Nobody is left.
+// A thousand requests come while one of their key runs. One more run is made, and each request
+// ends once, with the exit code of that run or with its lease. No request is left.
 func TestThousandArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const arrivals = 1000
@@ -36,7 +36,7 @@ func TestThousandArrivals(t *testing.T) {
 		codes := make(map[int]int)
 		for i := range arrivals {
 			done.Go(func() {
-				for { // a slice that ends is sent again
+				for { // after a slice the request is sent again
 					r := p.acquire(merging(fmt.Sprint("r", i), "join", "v") + "&wait=1h")
 					if r.status == 202 {
 						continue
@@ -67,10 +67,10 @@ func TestThousandArrivals(t *testing.T) {
 		if len(runs) != 1 || codes[7] != arrivals-1 || len(codes) != 1 {
 			t.Errorf("%d runs, codes %v", len(runs), codes)
 		}
-		// Who lost that answer asks again, and hears the same.
+		// A client that lost the answer asks again, and hears the same.
 		again := decode[leaseapi.Problem](t, p.acquire(merging("r999", "join", "v")), 410)
 		heard := again.Type == leaseapi.ProblemCoalesced && again.ExitCode != nil && *again.ExitCode == 7
-		if !heard && again.Type != leaseapi.ProblemEnded { // as it has if it was the one that ran
+		if !heard && again.Type != leaseapi.ProblemEnded { // the request that ran has ended
 			t.Errorf("asked again: %+v", again)
 		}
 		if pl := p.pools()[0]; pl.Waiting+pl.Following+pl.InUse != 0 {
@@ -84,9 +84,9 @@ func TestThousandArrivals(t *testing.T) {
 	})
 }
 
-// A run that does not end by itself passes nothing on, nor does a release without an
-// exit code; a newer request supersedes the last that waits; the wait of one that
-// joined a run under way has no end.
+// A run that does not end by itself passes nothing on, and neither does a release without an
+// exit code. A newer request supersedes the last waiting one. The wait of a request that
+// joined a run under way does not time out.
 func TestCoalesce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(3)}})

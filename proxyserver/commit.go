@@ -20,25 +20,25 @@ import (
 // ErrStore is the error of a server whose store failed: it can make nothing durable.
 var ErrStore = errors.New("the store failed, and the server ends")
 
-// Why a term does nothing.
+// Why a term refuses every call.
 var (
 	errStopping = errors.New("the server is stopping")
 	errPanicked = errors.New("a call failed half-way, and the server ends")
 )
 
-// refusesAll reports whether err is why a term refuses every call, whatever it asks for.
+// refusesAll reports whether err is why a term refuses every call.
 func refusesAll(err error) bool {
 	return errors.Is(err, errStopping) || errors.Is(err, ErrStore) || errors.Is(err, errPanicked) || errors.Is(err, store.ErrNotLeader)
 }
 
-// batch is what goes into one transaction: all that was decided while the
-// transaction before it was being committed.
+// batch is the content of one transaction: all that was decided while the transaction
+// before it was being committed.
 type batch struct {
 	changes    []pool.Change
 	generation uint64        // the last one given, changes included
-	urgent     bool          // an answer may wait for it; false: nothing changed but who waits
-	saveClock  bool          // the clock is to be saved, changes or not
-	arrived    time.Duration // on the lease clock: when the first came that began to wait; never: none
+	urgent     bool          // an answer may wait for it; false: only waiters were added
+	saveClock  bool          // the clock must be saved, even without changes
+	arrived    time.Duration // lease clock when the first new waiter arrived; never: there is none
 	deliveries []delivery
 	steps      []int // where changes may be divided: see [store.Batch]
 
@@ -74,8 +74,8 @@ func (b *batch) endStep() {
 	}
 }
 
-// committer makes decisions durable, one batch after the other, and then known. It is
-// the part of a [term] that knows nothing of the pools.
+// committer makes decisions durable, one batch after the other, and then delivers them. It
+// is the part of a [term] that knows nothing of the pools.
 type committer struct {
 	store    store.Store    // nil: in memory
 	election store.Election // nil: this server always leads
@@ -94,12 +94,12 @@ type committer struct {
 	spare      []pool.Change // of an earlier batch, for the next one; nil: there is none
 	open       *batch        // collects changes for the next commit
 	committing *batch        // nil: no commit is under way
-	saved      time.Duration // lease clock as the last commit has it, which may be under way
-	haltErr    error         // why every call is refused; nil: none is
+	saved      time.Duration // lease clock of the last commit, which may be under way
+	haltErr    error         // why every call is refused; nil: calls are served
 }
 
-// undurable returns the batch that an answer from the present state waits for; nil if
-// that state is durable, except who came to wait. The caller holds c.mu.
+// undurable returns the batch that an answer from the present state waits for; nil if that
+// state is durable, apart from new waiters. The caller holds c.mu.
 func (c *committer) undurable() *batch {
 	if c.open.urgent || c.open.saveClock {
 		return c.open
@@ -107,9 +107,9 @@ func (c *committer) undurable() *batch {
 	return c.committing
 }
 
-// awaitCommit returns when b is durable. The first who waits for a batch commits
-// it. So a single client waits for no other goroutine, and many clients share one
-// transaction.
+// awaitCommit blocks until b is durable, or failed. The first caller that waits for a batch
+// commits it. So a single client waits for no other goroutine, and many clients share
+// one transaction.
 func (c *committer) awaitCommit(b *batch) error {
 	select {
 	case <-b.done:
@@ -133,19 +133,19 @@ func (c *committer) awaitCommit(b *batch) error {
 			c.logBatch(b)
 			break
 		}
-		// Those who wait hear first, and the log is written by a goroutine: so the last of
-		// them answers before it is written, since the scheduler runs next what became
-		// ready last. Without waiters a goroutine would cost as much as the log.
+		// Waiting calls hear first, and a goroutine of its own writes the log. The scheduler
+		// runs next the goroutine that became ready last. So the last waiting call answers
+		// before the log is written. Without any, a goroutine would cost as much as the log.
 		handedOn = true
 		go c.endCommit(b)
 		b.deliver()
-		runtime.Gosched() // a waiter runs next, and answers before this call does
+		runtime.Gosched() // a waiting call runs next, and answers before this call does
 	}
 	return b.err
 }
 
-// endCommit logs what b changed, and then lets the next commit begin: so the lines of
-// the log are in order. It recovers a panic itself, since it has no caller that could.
+// endCommit logs the changes of b, and then lets the next commit begin: so the lines of the
+// log are in order. It recovers a panic itself, since a goroutine has no caller.
 func (c *committer) endCommit(b *batch) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -157,15 +157,15 @@ func (c *committer) endCommit(b *batch) {
 	c.logBatch(b)
 }
 
-// fail makes err why every call is refused from now on, and tells all who wait.
-// The first failure stands.
+// fail refuses every call with err from now on, and answers all that wait. After the first
+// failure it does nothing.
 func (c *committer) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failLocked(err)
 }
 
-// failLocked is fail of a caller that holds c.mu.
+// failLocked is fail for a caller that holds c.mu.
 func (c *committer) failLocked(err error) {
 	select {
 	case <-c.failed:
@@ -189,22 +189,22 @@ func (c *committer) failure() error {
 	return c.haltErr
 }
 
-// failCall ends all calls after one that panicked outside of the pools, with the
-// error that it returns.
+// failCall refuses every call after one panicked outside of the pools, and returns the error
+// of the refusals.
 func (c *committer) failCall(cause any) error {
 	err := c.panicked(cause)
 	c.fail(err)
 	return err
 }
 
-// panicked turns what a call panicked with into an error, and logs where.
+// panicked turns the cause of a panic into an error, and logs it with the stack.
 func (c *committer) panicked(cause any) error {
 	c.log.Error("a call panicked", "cause", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	return fmt.Errorf("%w: %v", errPanicked, cause)
 }
 
 // commit makes the open batch durable. The caller holds commitSem, and calls logBatch and
-// deliver then.
+// deliver afterwards.
 func (c *committer) commit() {
 	c.mu.Lock()
 	b := c.open
@@ -224,7 +224,7 @@ func (c *committer) commit() {
 		c.failLocked(b.err)
 	}
 	c.mu.Unlock()
-	if b.err == nil { // before the calls, whose clients might look at both
+	if b.err == nil { // before the calls are answered: their clients might read both
 		c.metrics.Changed(b.changes)
 		c.past.Changed(b.changes)
 		c.changed.Add(1)
@@ -232,7 +232,7 @@ func (c *committer) commit() {
 	close(b.done)
 }
 
-// mostSpare is how many changes the memory may have room for that the next batch uses again.
+// mostSpare bounds the memory that the next batch uses again, in changes.
 const mostSpare = 256
 
 // save makes b durable.
@@ -254,7 +254,7 @@ func (c *committer) save(b *batch, now time.Duration) (err error) {
 	return err
 }
 
-// storeFailed says why every call is refused after the store failed with err.
+// storeFailed returns why every call is refused after the store failed with err.
 func (c *committer) storeFailed(err error) error {
 	if c.election != nil {
 		return &notLeaderError{election: c.election, cause: err}
@@ -264,8 +264,8 @@ func (c *committer) storeFailed(err error) error {
 	return err
 }
 
-// deliver tells the calls that wait what became of b. It does not look at b.changes, whose
-// memory another batch may have already: see logBatch.
+// deliver tells the waiting calls the outcome of b. It does not read b.changes, whose memory
+// another batch may use already: see logBatch.
 func (b *batch) deliver() {
 	for _, d := range b.deliveries {
 		if b.err != nil {
@@ -275,8 +275,8 @@ func (b *batch) deliver() {
 	}
 }
 
-// logBatch logs what b changed, and keeps the memory of b.changes for the next batch. It
-// is called once for each commit, before the next one begins.
+// logBatch logs the changes of b, and keeps their memory for the next batch. It is called
+// once for each commit, before the next one begins.
 func (c *committer) logBatch(b *batch) {
 	if b.err == nil {
 		c.events.Changed(b.changes)
@@ -289,8 +289,8 @@ func (c *committer) logBatch(b *batch) {
 	}
 }
 
-// growStack makes the stack of a new goroutine as large as the pools and the log need,
-// at once. Otherwise it would double twice on the way, with more frames to copy.
+// growStack makes the stack of a new goroutine as large as the pools and the log need, at
+// once. Otherwise the stack would double twice on the way, with more frames to copy.
 //
 //go:noinline
 func growStack(i int) byte {

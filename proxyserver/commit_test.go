@@ -16,8 +16,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// Grants, refusals and reads that were made from a state wait until it is
-// durable.
+// Grants, refusals and reads wait until the state that they were made from is durable.
 func TestAnswersWaitForTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, durable(t, t.TempDir(), 1))
@@ -47,19 +46,19 @@ func TestAnswersWaitForTheCommit(t *testing.T) {
 		for range calls {
 			<-answers
 		}
-		// A read of what is durable waits for nothing.
+		// A read of durable state waits for nothing.
 		p.server.term.commitSem <- struct{}{}
 		p.do("GET", "/pools", "")
 		<-p.server.term.commitSem
 	})
 }
 
-// So does a read of what is just being committed.
+// A read of a state that is being committed waits for that commit.
 func TestReadWaitsForTheCommitUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, durable(t, t.TempDir(), 1))
 		p.acquire("type=q")
-		p.probe().hold <- struct{}{} // the next commit waits for this
+		p.probe().hold <- struct{}{} // holds up the next commit
 		released, read := make(chan reply, 1), make(chan reply, 1)
 		go func() { released <- p.do("POST", "/lease/release", `{"names":["q-0"]}`) }()
 		synctest.Wait()
@@ -77,7 +76,7 @@ func TestReadWaitsForTheCommitUnderWay(t *testing.T) {
 	})
 }
 
-// What was made from a state that did not become durable is not committed.
+// Decisions made from a state that did not become durable are not committed.
 func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, durable(t, dir, 1))
@@ -101,7 +100,7 @@ func TestNothingIsCommittedAfterAFailure(t *testing.T) {
 	}
 }
 
-// What waits for the same commit goes into one transaction.
+// Changes that wait for the same commit go into one transaction.
 func TestGroupCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, durable(t, t.TempDir(), 5))
@@ -125,7 +124,7 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// A call that panics ends the server, and holds up nobody.
+// A call that panics ends the server, and holds up no other call.
 func TestPanicHalfWay(t *testing.T) {
 	p := start(t, durable(t, t.TempDir(), 1))
 	p.acquire("type=q&owner=me")
@@ -143,8 +142,8 @@ func TestPanicHalfWay(t *testing.T) {
 	}
 }
 
-// Many clients, some of which go away and come back, never hold a name
-// together, and when they are gone nothing is held.
+// Many clients, some of them with lost connections, never hold a name together. When all have
+// gone, nothing is held.
 func TestManyClients(t *testing.T) {
 	for _, opts := range []Options{{Pools: []pool.Config{quota(3)}}, durable(t, t.TempDir(), 3)} {
 		p := start(t, opts)
@@ -152,7 +151,7 @@ func TestManyClients(t *testing.T) {
 		var clients sync.WaitGroup
 		for client := range 12 {
 			clients.Go(func() {
-				r := rand.New(rand.NewPCG(uint64(client), 1)) // which seed matters little: the order is up to the scheduler
+				r := rand.New(rand.NewPCG(uint64(client), 1)) // the seed matters little: the scheduler decides the order
 				for n := range 30 {
 					manyClient(t, p, &holders, r, fmt.Sprintf("r%d-%d", client, n))
 				}
@@ -168,8 +167,7 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// manyClient acquires and releases once; most of the time it gives up the first
-// try after a moment.
+// manyClient acquires and releases once; mostly it gives up its first try after a moment.
 func manyClient(t *testing.T, p *peer, holders *[3]atomic.Int32, r *rand.Rand, id string) {
 	query := "type=q"
 	withID := r.IntN(3) > 0
@@ -183,7 +181,7 @@ func manyClient(t *testing.T, p *peer, holders *[3]atomic.Int32, r *rand.Rand, i
 		ctx = short
 	}
 	got, err := p.try(ctx, "POST", "/lease/acquire?"+query, "")
-	if err != nil && withID && r.IntN(2) == 0 { // cancel it: nothing may be left
+	if err != nil && withID && r.IntN(2) == 0 { // cancel it: nothing may stay
 		if got, err = p.try(t.Context(), "POST", "/lease/release", `{"request_ids":["`+id+`"]}`); err != nil || got.status != 200 {
 			t.Errorf("%s: %v, %+v", id, err, got)
 		}
@@ -208,7 +206,7 @@ func manyClient(t *testing.T, p *peer, holders *[3]atomic.Int32, r *rand.Rand, i
 	}
 }
 
-// When a call panics, those who wait are answered at once.
+// When a call panics, all waiting calls are answered at once.
 func TestPanicAnswersWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, durable(t, t.TempDir(), 1))

@@ -62,10 +62,9 @@ func crashOptions(st store.Store) Options {
 	return Options{Pools: []pool.Config{{Type: "q", Names: []string{"a", "b", "c"}}}, Store: st, Hosts: []string{"pipe"}}
 }
 
-// A KILL at any moment takes back nothing that a client was told: a lease that
-// was granted, and whose release was not asked for, is held; one that was
-// released is not; no generation is given twice; and a request that is sent
-// again after the restart has what it had.
+// A KILL at any moment takes back nothing that a client was told. A lease that was granted,
+// and whose release was not asked for, is held; a released lease is not. No generation is
+// given twice. A request that is sent again after the restart has the leases that it had.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	generations := make(map[uint64]string)
@@ -99,7 +98,7 @@ func TestKill(t *testing.T) {
 			}
 		}
 		t.Logf("round %d: %d grants, %d held at the end", round, len(told), len(held))
-		// For the next round, which would wait behind requests that keep their places.
+		// The next round would wait behind requests that keep their places.
 		for _, id := range unanswered {
 			p.release(`{"request_ids":["` + id + `"]}`)
 		}
@@ -112,16 +111,15 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// toldGrant is a grant that a client read the answer of, and what it did then.
+// toldGrant is a grant whose answer a client read, and what the client did next.
 type toldGrant struct {
 	id              string
 	lease           leaseapi.Lease
 	asked, released bool // a release was sent; its answer was read
 }
 
-// killRound has clients acquire and release until their server is killed, which
-// is after so many grants, and returns what they were told, and the requests that
-// got no answer.
+// killRound has clients acquire and release until their server is killed, after a number of
+// grants. It returns the grants that they were told of, and the requests without an answer.
 func killRound(t *testing.T, dir string, round, grants int) (told []*toldGrant, unanswered []string) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -177,7 +175,7 @@ func killRound(t *testing.T, dir string, round, grants int) (told []*toldGrant, 
 				}
 				mu.Unlock()
 				if client == 0 && n == 2 {
-					return // one is held all the time; the others come and go until the KILL
+					return // one lease is held all the time; the others come and go until the KILL
 				}
 				g.asked = true
 				r, err = p.try(t.Context(), "POST", "/lease/release",

@@ -1,41 +1,40 @@
 // Package proxyserver is the embedded lease proxy: HTTP in front of package
 // pool, and the store under it.
 //
-// It guarantees, beyond what pool does:
+// Beyond what package pool guarantees:
 //
-//   - Its answers are durable. Every answer, a refusal or a read included, waits
-//     for the commit of the state it was made from. So a KILL at any instruction
-//     takes back no answer.
+//   - Answers are durable. Every answer, refusals and reads included, waits for the
+//     commit of the state it was made from. So a KILL at any instruction takes back
+//     no answer.
 //   - After a restart the same leases are held by the same owners, and the queue is
-//     in the same order; only requests that came in the last second may lose their
-//     place. A time in which the server was stopped is treated as a restart.
-//   - Of servers with an [store.Election] one leads, and the others refuse every
-//     call and say who does. An answer that waits for no commit is given only if the
-//     server leads after it was made. A leader whose commit fails stands by.
-//   - Without one, a failed commit ends it, and so do a store that is gone and a call that
-//     panics: it answers 503 to all who are there and changes nothing, since an
-//     answer might not hold after a restart. Then Serve returns, with [ErrStore]
-//     if it was the store.
-//   - Answers, the time to read them, and connections are bounded. Without tokens
-//     it refuses what a web page of another origin could send.
-//   - It speaks version 1 of the wire byte for byte to clients that send nothing
-//     newer.
+//     in the same order. Only requests that arrived in the last second before may lose
+//     their place. A time in which the process was stopped is treated as a restart.
+//   - Of several servers with a [store.Election] one leads. The others refuse every
+//     call and name the leader. An answer that waits for no commit is sent only if the
+//     server still leads after making it. A leader whose commit fails becomes a standby.
+//   - A call that panics ends the server. Without an Election, so does a failed commit or
+//     a store that is gone. The server then answers 503 to every client and changes
+//     nothing, since an answer might not hold after a restart. Then Serve returns, with
+//     [ErrStore] if the store failed.
+//   - Answers, the time to read them, and connections are bounded. Without tokens the
+//     server refuses requests that a web page of another origin could send.
+//   - Clients that send nothing newer get version 1 of the wire, byte for byte.
 //   - With tokens, a caller without one sees and changes nothing, and nobody
 //     renews or ends a lease that was acquired with a token of another name.
-//   - It has a status page for people. Without tokens the page only shows, and answers
-//     only to names that the server knows; with tokens it asks for one, and the browser
-//     keeps a session instead. While nobody looks it costs nothing, and else one look at
-//     the pools a second for each page that is shown.
+//   - It has a status page for people. Without tokens the page is read-only, and is served
+//     only under host names that the server knows. With tokens the page asks for one, and
+//     the browser keeps a session instead. The page costs nothing while no browser shows
+//     it, else at most two looks at the pools a second for each page that is shown.
 //
-// Without a store the state is in memory and ends with the process. A commit costs
-// nothing then, and the rest holds all the same.
+// Without a store the state is in memory and ends with the process. Commits cost
+// nothing then; the other guarantees hold unchanged.
 //
-// Pools and tokens may change while it runs: see [Server.SetPools] and
+// Pools and tokens may change while the server runs: see [Server.SetPools] and
 // [Server.SetTokens]. Package config reads them from files. The caller opens the
 // listeners, and wraps them in TLS.
 //
-// The clock that leases run on stands still while no server runs. A machine that is
-// suspended is one whose server was stopped: the clock goes on.
+// The lease clock stands still while no server runs. While the machine is suspended the
+// clock goes on, as while the process is stopped.
 //
 // # The files, from the public down
 //
@@ -65,8 +64,7 @@
 //
 // # Use
 //
-// A server is made by [New] and runs in [Server.Serve], on listeners that its
-// caller opened:
+// [New] makes a server, and [Server.Serve] runs it on listeners that the caller opened:
 //
 //	leases, err := bolt.Open("/var/lib/leases")
 //	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// serveTerms runs the term of this server, or each that it gets from the election.
-// It returns when ctx ends or the server cannot go on; the last term, which its
-// caller has to end, says why. What it starts is in running, and ends soon
-// afterwards.
+// serveTerms runs the only term of this server, or each term that it wins in the election.
+// It returns when ctx ends or the server cannot go on; then the error, or that of the last
+// term, says why. The caller must end the last term. The goroutines are in running, and
+// end soon afterwards.
 func (s *Server) serveTerms(ctx context.Context, running *sync.WaitGroup) error {
 	if s.election == nil {
 		s.runTerm(ctx, nil, running)
@@ -62,12 +62,12 @@ func (s *Server) leadOnce(ctx context.Context, running *sync.WaitGroup) error {
 		s.handler.log.Warn("this server leads no longer", "error", err)
 	}
 	s.setTerm(standbyTerm(s.terms))
-	t.end() // its error is that of the failure
+	t.end() // returns the same error as t.failure
 	return errors.Join(t.failure(), lead.Close())
 }
 
-// runTerm does what the term does by itself until ctx ends, the lead is over, or
-// the term fails.
+// runTerm runs the background work of the term until ctx ends, the lead is over, or the
+// term fails.
 func (s *Server) runTerm(ctx context.Context, over <-chan struct{}, running *sync.WaitGroup) {
 	t, stop := s.term, make(chan struct{})
 	defer close(stop)
@@ -81,7 +81,7 @@ func (s *Server) runTerm(ctx context.Context, over <-chan struct{}, running *syn
 	}
 }
 
-// endTerm ends the last term. That another server leads is no failure of this one.
+// endTerm ends the last term. If another server leads, that is no failure of this one.
 func (s *Server) endTerm() error {
 	err := s.term.end()
 	if s.election != nil && errors.Is(err, store.ErrNotLeader) {

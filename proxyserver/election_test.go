@@ -18,14 +18,14 @@ import (
 
 // votes is an election that a test decides.
 type votes struct {
-	store.Store                // that all servers share
-	id          string         // of the store, which may be read while a lead uses it
-	won         chan *fakeLead // gained by who stands by
+	store.Store                // shared by all servers
+	id          string         // id of the store, which may be read while a lead uses the store
+	won         chan *fakeLead // leads for the servers that stand by
 	closed      atomic.Bool    // Close was called
 	fatal       chan error     // ends Gain
 	other       store.Leader   // what Leader says
-	loading     func()         // is called by Load of a lead; nil: nothing is
-	holding     func()         // likewise by Holds
+	loading     func()         // is called by Load of a lead; may be nil
+	holding     func()         // is called by Holds of a lead; may be nil
 }
 
 func newVotes(t *testing.T) *votes {
@@ -53,7 +53,7 @@ func (v *votes) Close() error {
 	return v.Store.Close()
 }
 
-// win makes the server lead, and returns when it does.
+// win makes the server lead, and returns when the server leads.
 func (v *votes) win() *fakeLead {
 	l := &fakeLead{votes: v, over: make(chan struct{})}
 	v.won <- l
@@ -102,7 +102,7 @@ func (l *fakeLead) Commit(b store.Batch) error {
 	return l.Store.Commit(b)
 }
 
-// lose ends the lead. The server notices when it is told, as by end.
+// lose ends the lead. The server notices only when it is told, as by end.
 func (l *fakeLead) lose() { l.lapsed.Store(true) }
 
 func (l *fakeLead) end() {
@@ -127,8 +127,8 @@ func withVotes(t *testing.T, f func(t *testing.T, p *peer, v *votes)) {
 	})
 }
 
-// mustRefuse wants that a server says that it does not lead, who does, and whether it
-// stood by when the call came.
+// mustRefuse checks that a server says that it does not lead, who leads, and whether it stood
+// by when the call came.
 func (p *peer) mustRefuse(what string, standby bool, r reply) {
 	p.t.Helper()
 	pr := decode[leaseapi.Problem](p.t, r, 503)
@@ -137,8 +137,8 @@ func (p *peer) mustRefuse(what string, standby bool, r reply) {
 	}
 }
 
-// That a server leads no longer is said once each time, however it lost the lead: else its
-// log has it lead twice in a row.
+// Each loss of the lead has one line in the log, however the server lost it: else the log
+// would have the server lead twice in a row.
 func TestLogOfALead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText
@@ -166,9 +166,8 @@ func TestLogOfALead(t *testing.T) {
 	})
 }
 
-// A server that stands by refuses all calls but those about itself. When it leads it
-// has the leases of the store, when it has lost the lead those who wait are told, and
-// it can lead again.
+// A standby refuses all calls except those about itself. When it leads, it has the leases of
+// the store. When it loses the lead, all waiters are told, and it can lead again.
 func TestLeadsInTurns(t *testing.T) {
 	withVotes(t, func(t *testing.T, p *peer, v *votes) {
 		for _, path := range []string{"/pools", "/readyz", "/lease/requests/x"} {
@@ -211,14 +210,14 @@ func TestLeadsInTurns(t *testing.T) {
 	})
 }
 
-// An answer that waits for no commit is given only if the server still leads after
-// the answer was made: it may have been stopped in between.
+// An answer that waits for no commit is sent only if the server still leads after the answer
+// was made: the server may have been stopped in between.
 func TestAnswersOfALeadThatHasLapsed(t *testing.T) {
 	withVotes(t, func(t *testing.T, p *peer, v *votes) {
 		l := v.win()
 		g := p.granted("type=q&request_id=a").Leases[0]
 		renew := withLeases(g)
-		p.do("POST", "/lease/renew", renew) // makes it firm; the next one changes nothing durable
+		p.do("POST", "/lease/renew", renew) // makes the lease firm; the next renewal changes nothing durable
 		synctest.Wait()
 		err := p.server.handler.term().do(func(*pool.Set, time.Duration) { l.lose() })
 		if !errors.Is(err, store.ErrNotLeader) {
@@ -238,7 +237,7 @@ func TestAnswersOfALeadThatHasLapsed(t *testing.T) {
 	})
 }
 
-// A commit that fails makes a leader stand by, and ends nothing.
+// A commit that fails makes a leader stand by, and does not end the server.
 func TestCommitOfALeadThatIsOver(t *testing.T) {
 	withVotes(t, func(t *testing.T, p *peer, v *votes) {
 		l := v.win()
@@ -250,7 +249,7 @@ func TestCommitOfALeadThatIsOver(t *testing.T) {
 	})
 }
 
-// Pools that change while a server stands by are those of its next term.
+// Pools that are set while a server stands by are the pools of its next term.
 func TestPoolsOfAStandby(t *testing.T) {
 	withVotes(t, func(t *testing.T, p *peer, v *votes) {
 		if err := p.server.SetPools([]pool.Config{quota(1), quota(1)}); err == nil {
@@ -266,7 +265,7 @@ func TestPoolsOfAStandby(t *testing.T) {
 	})
 }
 
-// Pools that change while a server begins to lead are those of the term that begins.
+// Pools that are set while a term begins are the pools of that term.
 func TestPoolsOfATermThatBegins(t *testing.T) {
 	v := newVotes(t)
 	p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: v})
@@ -276,7 +275,7 @@ func TestPoolsOfATermThatBegins(t *testing.T) {
 		select {
 		case err := <-taken:
 			taken <- err
-		case <-time.After(50 * time.Millisecond): // it waits for the term
+		case <-time.After(50 * time.Millisecond): // SetPools waits for the term
 		}
 	}
 	v.won <- &fakeLead{votes: v, over: make(chan struct{})}
@@ -289,8 +288,8 @@ func TestPoolsOfATermThatBegins(t *testing.T) {
 	}
 }
 
-// What makes it impossible to lead ever ends the server, and so does a call that
-// panics, whether it leads or not.
+// An error of Gain ends the server, and so does a call that panics, whether the server leads
+// or not.
 func TestCannotLead(t *testing.T) {
 	broken := errors.New("broken")
 	for _, tt := range []struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
-// BenchmarkEndedStore is what a store takes for each id that has ended, and how
-// long a server starts, when there are as many as can be.
+// BenchmarkEndedStore measures the bytes of each ended id in a store, and the time of a
+// start, with as many ended ids as can be.
 func BenchmarkEndedStore(b *testing.B) {
 	dir := b.TempDir()
 	st := openStore(b, dir)

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// errorLog takes what net/http says, a line with each Write, as warnings. Anybody who
-// can connect could fill the log with TLS handshakes that fail, so each kind of failure has one
-// line a minute. A client that just goes, such as a probe, is no warning.
+// errorLog logs the messages of net/http, one with each Write, as warnings. Anybody who can
+// connect could fill the log with failed TLS handshakes. So each kind of failure has one
+// warning a minute; all others, and clients that just disconnect, are for debugging only.
 type errorLog struct {
 	*slog.Logger
 
 	mu       sync.Mutex
 	since    time.Time       // when the minute began
-	kinds    map[string]bool // of failures that have had a line since
-	unlogged int             // failures since the last line
+	kinds    map[string]bool // of failures that have had a warning since
+	unlogged int             // failures without a warning since the last one
 }
 
-// mostKinds is how many kinds of failures have a line in a minute: their texts are in
-// part the client's.
+// mostKinds bounds the kinds of failures with a warning in a minute: a client chooses part
+// of the text, and so can make up kinds.
 const mostKinds = 10
 
 // newErrorLog returns the log that net/http takes.
@@ -43,7 +43,8 @@ func (l *errorLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// handshake returns how a failure of a kind is logged, and how many were not since the last.
+// handshake returns the level of a failed handshake of a kind, and for a warning how many
+// failures had none since the last one.
 func (l *errorLog) handshake(kind string) (level slog.Level, unlogged slog.Attr) {
 	switch kind {
 	case "EOF", "connection reset by peer", "broken pipe":

@@ -15,8 +15,9 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// A probe that connects and goes is not worth a word. A handshake that fails is, but not each time:
-// each kind has a line a minute, the next one says how many had none, and there are few kinds.
+// A probe that connects and goes is no warning. A failed handshake is, but not each time: each
+// kind has one warning a minute, the next says how many failures had none, and there are few
+// kinds.
 func TestHandshakesThatFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(logText)

@@ -24,9 +24,8 @@ import (
 
 func init() { breakSyncOnSignal = breakSync }
 
-// breakSync makes every fdatasync(2) of this process fail with EIO from the
-// next SIGUSR1 on, as that of a disk does which is about to die. It says on
-// stdout when that is so.
+// breakSync makes every fdatasync(2) of this process fail with EIO from the next SIGUSR1 on,
+// as on a disk that is about to die. It says on stdout when that is so.
 func breakSync() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1)
@@ -42,7 +41,7 @@ func breakSync() {
 
 // failSyscall installs a filter for all threads (seccomp(2)).
 func failSyscall(number uint32, with unix.Errno) error {
-	const nrOffset = 0 // of struct seccomp_data
+	const nrOffset = 0 // offset of nr in struct seccomp_data
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: nrOffset},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number, Jt: 0, Jf: 1},
@@ -62,8 +61,8 @@ func failSyscall(number uint32, with unix.Errno) error {
 	return nil
 }
 
-// When the store cannot be synced the server stops to grant and says so, and
-// what it had acknowledged is there after a restart.
+// When the store cannot be synced the server stops granting and says so. Everything that it
+// had acknowledged is there after a restart.
 func TestSyncFails(t *testing.T) {
 	dir := t.TempDir()
 	socket := filepath.Join(dir, "s")
@@ -92,7 +91,7 @@ func TestSyncFails(t *testing.T) {
 	n, err := said.Read(word)
 	if err != nil || !strings.HasPrefix(string(word[:n]), "broken") {
 		server.kill()
-		// TestSyncFailsAfterWrites then shows the same, but for the process
+		// TestSyncFailsAfterWrites shows the same then, except for the process
 		t.Skipf("this system has no seccomp filters for us: %q, %v", word[:n], err)
 	}
 	release := withLeases(grant.Leases[0])
@@ -122,8 +121,8 @@ func TestSyncFails(t *testing.T) {
 	}
 }
 
-// The same in one process and without a filter, which not every system has for
-// us: here it is a sync that fails, and not the file, which takes every write.
+// The same in one process and without a filter, which some systems refuse. Here only a sync
+// fails: the file takes every write.
 func TestSyncFailsAfterWrites(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, durable(t, dir, 2))
@@ -143,7 +142,7 @@ func TestSyncFailsAfterWrites(t *testing.T) {
 			t.Errorf("%s: %+v", c.target, pr)
 		}
 	}
-	if r := <-waits; r.status != 503 { // the release that would have served it is not durable
+	if r := <-waits; r.status != 503 { // the release that would have served the waiter is not durable
 		t.Errorf("the waiter got %d %s", r.status, r.body)
 	}
 	if text := p.local("GET", "/metrics", "").body; !strings.Contains(text, "leasectl_commit_errors_total 1\n") {
@@ -174,7 +173,7 @@ func loseSyncs(t *testing.T, path string) {
 	}
 	for _, e := range open {
 		if target, err := os.Readlink("/proc/self/fd/" + e.Name()); err != nil || target != path {
-			continue // it may be closed by now
+			continue // it may be closed already
 		}
 		fd, err := strconv.Atoi(e.Name())
 		if err == nil {

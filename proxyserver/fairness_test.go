@@ -14,9 +14,9 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// A request for 10 of 50 is not starved by a steady stream of requests for one,
-// although its client waits in slices and is away for a moment after each, and
-// no slice is long enough for ten to become free.
+// A steady stream of requests for one unit does not starve a request for 10 of 50, although
+// its client waits in slices and is away for a moment after each, and no slice is long enough
+// for ten units to become free.
 func TestLargeRequestInSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{{Type: "q", Names: pool.Numbered("n", 50)}}})
@@ -40,7 +40,7 @@ func TestLargeRequestInSlices(t *testing.T) {
 				})
 			}
 		})
-		time.Sleep(held + time.Minute) // by now there is a queue of ones, and some have ended
+		time.Sleep(held + time.Minute) // now there is a queue of requests for one, and some leases have ended
 		asked := time.Now()
 		ahead := p.pools()[0].Waiting
 		slices := 0
@@ -53,7 +53,7 @@ func TestLargeRequestInSlices(t *testing.T) {
 			slices++
 			time.Sleep(time.Second)
 		}
-		// What was ahead, and then ten more, at 50 in 400 s; and a round of
+		// The requests ahead, and then ten units more, at 50 in 400 s; and a round of
 		// leases that began later, since they did not begin evenly.
 		most := time.Duration(ahead+10)*held/50 + held/2
 		if took := time.Since(asked); took > most || slices < 3 || ahead == 0 {
@@ -65,8 +65,8 @@ func TestLargeRequestInSlices(t *testing.T) {
 	})
 }
 
-// A waiter whose client is gone holds nobody up, and its place is there when it
-// comes back in time.
+// A waiter whose client has gone holds nobody up, and keeps its place if the client comes
+// back in time.
 func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -80,7 +80,7 @@ func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 			waits = append(waits, p.later(t.Context(), fmt.Sprintf("type=q&request_id=w%d&wait=1h", n)))
 			synctest.Wait()
 		}
-		time.Sleep(leaseapi.SliceGap) // as long as it counts as there
+		time.Sleep(leaseapi.SliceGap) // as long as the waiter counts as active
 		begin := time.Now()
 		p.release(`{"names":["q-0"]}`)
 		if r := <-waits[0]; r.status != 200 || time.Since(begin) > time.Second {
@@ -97,12 +97,12 @@ func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// Clients that do not send what they announced, or do not read their answers,
-// and calls that fail, delay nobody else.
+// Clients that do not send all of a request, or do not read their answers, and calls that fail,
+// delay nobody else.
 func TestSlowAndFailingCallsDelayNobody(t *testing.T) {
 	p := start(t, durable(t, t.TempDir(), 5))
 	for _, text := range []string{
-		"POST /lease/acquire?type=q HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", // reads no answer, as the next
+		"POST /lease/acquire?type=q HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n", // reads no answer, like the next
 		"GET /pools HTTP/1.1\r\nHost: x\r\n\r\n",
 		"POST /lease/release HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", // has more to say
 		"POST /lease/renew HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
@@ -116,7 +116,7 @@ func TestSlowAndFailingCallsDelayNobody(t *testing.T) {
 		go io.WriteString(c, text)
 	}
 	p.http.Timeout = 2 * bodyTime
-	eventually(t, func() bool { return p.inUse() == 1 }) // that of the first, who does not read
+	eventually(t, func() bool { return p.inUse() == 1 }) // the first client's, which does not read
 	begin := time.Now()
 	for range 10 {
 		one := p.granted("type=q&owner=me")
@@ -130,16 +130,15 @@ func TestSlowAndFailingCallsDelayNobody(t *testing.T) {
 			t.Errorf("%d leases are held", n)
 		}
 	}
-	// The slow ones are cut off then, so whoever waits for one waits that long.
+	// The slow clients are cut off then, so a call that waits for one waits that long.
 	if took := time.Since(begin); took >= bodyTime {
 		t.Errorf("they waited for %v", took)
 	}
 }
 
-// When all 50 clients that are granted 50 leases leave at that moment, all 50
-// come back: at once if the server sees it, which it does for those without a
-// request id if they leave before the answer, else when nobody has confirmed
-// them for 30 s.
+// When all 50 clients leave at the moment when they are granted 50 leases, all 50 leases come
+// back: at once for clients without a request id that leave before the answer, which the
+// server sees; else after 30 s in which nobody confirmed them.
 func TestAllLeaveWhileTheyAreGranted(t *testing.T) {
 	for _, c := range []struct {
 		query string

@@ -16,9 +16,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
-// fuzzed is a server in memory that any input is sent to. Whatever that is, the
-// server answers in a form that clients know, grants no more than there is, and
-// goes on.
+// fuzzed is a server in memory that gets any input. Whatever the input, the server answers in a
+// form that clients know, grants no more than there is, and goes on.
 type fuzzed struct {
 	t      *testing.T
 	server *Server
@@ -99,7 +98,7 @@ func FuzzAcquire(f *testing.F) {
 		s := newFuzzed(t, nil)
 		target := "/lease/acquire?" + query
 		s.send("POST", target, body)
-		s.send("POST", target, body) // the same again, and what it holds given back
+		s.send("POST", target, body) // the same again, and then its leases are given back
 		values, _ := url.ParseQuery(query)
 		id, _ := json.Marshal(values.Get("request_id"))
 		s.send("POST", "/lease/release", `{"request_ids":[`+string(id)+`]}`)
@@ -107,7 +106,7 @@ func FuzzAcquire(f *testing.F) {
 	})
 }
 
-// Release, renew and break of leases that there are, and that there are not.
+// Release, renew and break of leases that exist, and of others.
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{
 		`{"names":["q-0","x"]}`, `{"names":["q-0"],"owner":"me","delay":"20m"}`, `{"names":["zzz"]}`, `{"names":null}`, `{}`, `[]`, `null`, ``, `{"names":["q-0"]} {}`,
@@ -146,7 +145,7 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
-// With tokens in use, whatever is sent with none or a wrong one changes nothing.
+// With tokens in use, a request with no token or a wrong one changes nothing.
 func FuzzWithoutToken(f *testing.F) {
 	f.Add("POST", "/lease/release", `{"names":["q-0"]}`, "")
 	f.Add("POST", "/lease/release", `{"request_ids":["held"]}`, "b-token-0123456789")

@@ -13,13 +13,12 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// handler is the HTTP front: it answers calls from the term that runs, and
-// outlives it.
+// handler is the HTTP front. It answers calls from the current term, and outlives terms.
 type handler struct {
 	current  atomic.Pointer[term] // see term
 	log      *slog.Logger
 	version  string
-	storeID  func() string            // of the store; in memory one of its own
+	storeID  func() string            // id of the store; a server in memory has its own
 	election store.Election           // nil: this server always leads
 	leaf     func() *x509.Certificate // nil: no TLS
 	metrics  *metrics.Counts
@@ -29,20 +28,19 @@ type handler struct {
 	sessions sessions
 	live     live
 
-	droppedLines func() int // of the log; nil: nobody knows
+	droppedLines func() int // lines of the log that were lost; nil: not known
 	connections  *connlimit.Limit
 	crossOrigin  http.CrossOriginProtection
-	hosts        []string // lower case: names of this server, beside those of loopback
+	hosts        []string // names of this server beside those of loopback, in lower case
 }
 
-// term returns the term to answer from. That of a server that does not lead refuses
-// every call.
+// term returns the term to answer from. The term of a standby refuses every call.
 func (h *handler) term() *term { return h.current.Load() }
 
-// durable reports whether leases outlive the process, whoever leads.
+// durable reports whether leases outlive the process, whichever server leads.
 func (h *handler) durable() bool { return h.election != nil || h.term().durable() }
 
-// leader says who leads; nil if that is always this server.
+// leader returns who leads; nil if this server always leads.
 func (h *handler) leader() *leaseapi.Leader {
 	if h.election == nil {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// serveHealth says that the process lives, and which wire it speaks. It asks
-// nothing of the store. A server that has failed is about to end.
+// serveHealth says that the process lives, and which wire it speaks. It does not use the
+// store. A server that has failed answers 503: it is about to end.
 func (h *handler) serveHealth(_ caller, w http.ResponseWriter, _ *http.Request) {
 	t := h.term()
 	if err := t.failure(); err != nil && !errors.Is(err, store.ErrNotLeader) {
@@ -26,8 +26,8 @@ func (h *handler) serveHealth(_ caller, w http.ResponseWriter, _ *http.Request) 
 // serveReady says whether the server grants and releases. It waits for the commit
 // that is under way, so with a store that hangs the server is not ready.
 //
-// With a configuration that it could not take up the server goes on as before,
-// and should still get requests: it is ready, and degraded.
+// After a reload of an invalid file the server keeps its old settings, and should still
+// get requests: it is ready, and degraded.
 func (h *handler) serveReady(_ caller, w http.ResponseWriter, r *http.Request) {
 	if err := h.term().do(func(*pool.Set, time.Duration) {}); err != nil {
 		unavailable(w, err)

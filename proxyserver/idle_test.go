@@ -19,12 +19,12 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/connlimit"
 )
 
-// socket is a place where servers that stop when idle follow each other, as
-// `--proxy local` has it: whoever finds no socket takes the lock and starts one.
+// socket is a place where servers that stop when idle follow each other, as with
+// `--proxy local`: a client that finds no socket takes the lock and starts a server.
 type socket struct {
 	t    *testing.T
 	path string
-	lock sync.Mutex // what starters, and a server that hides, hold
+	lock sync.Mutex // held by clients that start a server, and by a server that hides
 
 	servers sync.WaitGroup
 	started atomic.Int32
@@ -32,7 +32,7 @@ type socket struct {
 	back    atomic.Int32
 
 	onHide func() // before the socket is renamed
-	most   int    // connections of each server; zero: as many as may be
+	most   int    // connections of each server; zero: the default
 	latest *Server
 }
 
@@ -66,7 +66,7 @@ func (s *socket) start(after time.Duration) (served <-chan error) {
 	s.servers.Go(func() {
 		ch <- srv.Serve(s.t.Context(), l)
 		if s.t.Context().Err() == nil {
-			s.lock.Unlock() // which hide took
+			s.lock.Unlock() // hide took it
 		}
 	})
 	return ch
@@ -134,7 +134,7 @@ func TestNotIdle(t *testing.T) {
 	s.lock.Unlock()
 	still := func(why string) {
 		t.Helper()
-		time.Sleep(50 * time.Millisecond) // enough to stop, if it would
+		time.Sleep(50 * time.Millisecond) // long enough for the server to stop
 		if s.hidden.Load() > 0 {
 			t.Fatalf("the server hid although there was %s", why)
 		}
@@ -152,7 +152,7 @@ func TestNotIdle(t *testing.T) {
 	}
 }
 
-// A connection that there was no room for does not keep the server.
+// A connection that was refused for lack of room does not keep the server.
 func TestIdleAfterARefusal(t *testing.T) {
 	s := newSocket(t)
 	s.most = 1
@@ -192,7 +192,7 @@ func TestIdleAfterARefusal(t *testing.T) {
 	}
 }
 
-// Whoever connects while the server hides is served.
+// A client that connects while the server hides is served.
 func TestConnectionAtTheLastMoment(t *testing.T) {
 	s := newSocket(t)
 	c := s.client()
@@ -217,7 +217,7 @@ func TestConnectionAtTheLastMoment(t *testing.T) {
 	}
 	nc.Close()
 	eventually(t, func() bool { return s.back.Load() == 1 })
-	if err := s.post(c, "/lease/release", `{"names":["q-0"]}`); err != nil { // it is found again
+	if err := s.post(c, "/lease/release", `{"names":["q-0"]}`); err != nil { // the server is found again
 		t.Error(err)
 	}
 	c.CloseIdleConnections()
@@ -229,8 +229,7 @@ func TestConnectionAtTheLastMoment(t *testing.T) {
 	}
 }
 
-// A lease that was taken while the server hid keeps it, although its client has
-// gone again.
+// A lease that was taken while the server hid keeps the server, although the client has gone.
 func TestLeaseAtTheLastMoment(t *testing.T) {
 	s := newSocket(t)
 	s.onHide = sync.OnceFunc(func() {
@@ -276,8 +275,8 @@ func TestHideFails(t *testing.T) {
 	}
 }
 
-// Of many who come when the server is about to stop, none is lost: each finds
-// it, or finds no socket and starts the next.
+// No client is lost that comes when the server is about to stop: each finds the server, or
+// finds no socket and starts the next one.
 func TestNobodyIsLost(t *testing.T) {
 	s := newSocket(t)
 	const (
@@ -290,7 +289,7 @@ func TestNobodyIsLost(t *testing.T) {
 			for range 15 {
 				time.Sleep(time.Duration(rand.IntN(int(after+lookFor) * 5 / 4)))
 				nc, err := net.Dial("unix", s.path)
-				for err != nil { // hidden or gone: as a starter does
+				for err != nil { // the server is hidden or gone: start one, as a client does
 					s.lock.Lock()
 					if nc, err = net.Dial("unix", s.path); err != nil {
 						os.Remove(s.path)

@@ -16,12 +16,12 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// ledger is what the clients know: who has which lease.
+// ledger is what the clients know about who has which lease.
 type ledger struct {
 	t           *testing.T
 	mu          sync.Mutex
 	held        map[string]entry  // by name: from the answer to an acquire until its release is sent
-	generations map[uint64]string // all that were ever seen, with their request
+	generations map[uint64]string // all generations ever seen, with their request
 	died        int               // holders
 }
 
@@ -59,8 +59,8 @@ func (l *ledger) snapshot() map[string]entry {
 	return maps.Clone(l.held)
 }
 
-// job acquires and releases until stop, whatever becomes of the server: every
-// other one from a pool that has a queue.
+// job acquires and releases until stop, whatever happens to the server: every other lease is
+// of a pool that has a queue.
 func (l *ledger) job(ctx context.Context, c *http.Client, n int, r *rand.Rand, stop *atomic.Bool) {
 	owner, typ := fmt.Sprintf("job-%d", n), "q"
 	if n%2 == 1 {
@@ -89,13 +89,13 @@ func (l *ledger) job(ctx context.Context, c *http.Client, n int, r *rand.Rand, s
 		if got, err := insist(ctx, c, "POST", "/lease/renew", string(body)); err != nil || got.status != 200 {
 			l.t.Errorf("%s: renew: %d %s, %v", id, got.status, got.body, err)
 		}
-		dies := r.IntN(40) == 0 || n == 1 && i == 0 // one does at any speed
-		if typ == "wide" && dies {                  // and nobody releases what it had
+		dies := r.IntN(40) == 0 || n == 1 && i == 0 // one job dies at any speed
+		if typ == "wide" && dies {                  // and nobody releases its leases
 			l.give(grant.Leases)
 			l.die(ctx, c, grant.Leases)
 			continue
 		}
-		time.Sleep(time.Duration(r.IntN(5000)) * time.Microsecond) // it works
+		time.Sleep(time.Duration(r.IntN(5000)) * time.Microsecond) // the job works
 		if r.IntN(4) == 0 {
 			again, err := insist(ctx, c, "POST", target, "")
 			var same leaseapi.AcquireReply
@@ -130,7 +130,7 @@ func (l *ledger) await(n int) {
 	eventually(l.t, func() bool { return count() >= n || l.t.Failed() })
 }
 
-// leave queues for what is held all the time, and does not come back once it has a place.
+// leave queues for a name that is held all the time, and does not come back once it has a place.
 func (l *ledger) leave(ctx context.Context, c *http.Client, owner, id string) {
 	asking, cut := context.WithCancel(ctx)
 	var cutOff sync.WaitGroup
@@ -145,10 +145,10 @@ func (l *ledger) leave(ctx context.Context, c *http.Client, owner, id string) {
 	cutOff.Wait()
 }
 
-// deadTTL is that of leases whose holder dies.
+// deadTTL is the TTL of leases whose holder dies.
 const deadTTL = time.Second
 
-// die is the last renewal of leases.
+// die renews leases for the last time, with a short TTL.
 func (l *ledger) die(ctx context.Context, c *http.Client, leases []leaseapi.Lease) {
 	body, _ := json.Marshal(leaseapi.RenewRequest{Leases: leases, TTL: leaseapi.Duration(deadTTL)})
 	if got, err := insist(ctx, c, "POST", "/lease/renew", string(body)); err != nil || got.status != 200 {
@@ -159,8 +159,8 @@ func (l *ledger) die(ctx context.Context, c *http.Client, leases []leaseapi.Leas
 	l.died++
 }
 
-// compare looks whether the server has what the clients have: a lease that a
-// client holds before and after the look must be there, and be its owner's.
+// compare checks the server's leases against the clients': a lease that a client holds before
+// and after the look must be there, with its owner.
 func (l *ledger) compare(ctx context.Context, c *http.Client) (clock time.Duration) {
 	before := l.snapshot()
 	got, err := insist(ctx, c, "GET", "/pools", "")

@@ -17,7 +17,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// Whoever connects and says nothing is not waited for: not in the handshake of
+// The server does not wait for clients that connect and say nothing: not in the handshake of
 // TLS, not before a first request, and not for long after one.
 func TestSilentClients(t *testing.T) {
 	for _, c := range []struct {
@@ -70,15 +70,15 @@ func TestSilentClients(t *testing.T) {
 	}
 }
 
-// A client that does not read its answer is not waited for, neither with a first
-// answer nor with one on a connection that has been used; but one that waits in the
-// queue for longer than an answer may take gets its answer.
+// The server does not wait for a client that does not read its answer, be it the first answer
+// or one on a connection that has been used. A client that waits in the queue for longer than
+// an answer may take gets its answer.
 func TestAnswersThatNobodyReads(t *testing.T) {
 	const get = "GET /pools HTTP/1.1\r\nHost: x\r\n\r\n"
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
 		p.acquire("type=q")
-		for _, pause := range []time.Duration{0, time.Second, writeTime * 3 / 2} { // since the answer before; 0: it is the first
+		for _, pause := range []time.Duration{0, time.Second, writeTime * 3 / 2} { // since the answer before; 0: the first answer
 			client, err := p.pipes.dial(t.Context(), "", "")
 			if err != nil {
 				t.Fatal(err)
@@ -116,8 +116,8 @@ func TestAnswersThatNobodyReads(t *testing.T) {
 	})
 }
 
-// With more idle connections than there may be, a client finds room at once, and
-// those that wait keep theirs.
+// With more idle connections than there may be, a new client finds room at once, and waiting
+// clients keep their connections.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}, maxConnections: 4})
@@ -147,8 +147,8 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	})
 }
 
-// When all connections wait, a client that ends a wait still finds room. So does one
-// that would wait: without an id it is refused, with one it waits a second at a time.
+// When all connections wait, a client that ends a wait still finds room. So does a client that
+// would wait: without an id it is refused, with an id it waits a second at a time.
 func TestWaitersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 4

@@ -15,14 +15,14 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// locks is the model of a counted lock: who has each of its names, as the
-// generation of its grant, and the last generation that was given.
+// locks is the model of a counted lock: the holder of each name, as the generation of the
+// grant, and the last generation that was given.
 type locks struct {
 	names [4]uint64 // zero: free
 	last  uint64
 }
 
-// lockCall is an operation on it, with what came out.
+// lockCall is an operation on a lock; lockAnswer is its result.
 type lockCall struct {
 	kind  string // acquire, release, renew
 	count int
@@ -34,9 +34,9 @@ type lockAnswer struct {
 	leases []leaseapi.Lease // acquire
 }
 
-// lockModel allows a grant only of names that are free, all of them or none,
-// with generations that grow; a renewal only of what is held. With exact, an
-// acquire is refused only when too little is free; that holds if nobody waits.
+// lockModel allows a grant only of free names, all of them or none, with generations that
+// grow, and a renewal only of a held name. With exact, an acquire is refused only when too
+// few names are free; that holds if nobody waits.
 func lockModel(exact bool) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return locks{} },
@@ -45,7 +45,7 @@ func lockModel(exact bool) porcupine.Model {
 			switch in.kind {
 			case "acquire":
 				return s.acquire(in.count, out, exact)
-			case "release": // what somebody else has by now is left alone
+			case "release": // a name that another client has got since is left alone
 				if i := int(in.lease.Name[2] - '0'); s.names[i] == in.lease.Generation {
 					s.names[i] = 0
 				}
@@ -98,12 +98,12 @@ func (h *history) call(client int, in lockCall, do func() lockAnswer) lockAnswer
 	return out
 }
 
-// What concurrent clients see over HTTP, of a server that writes to a store, is
-// as if their calls had been made one after the other.
+// Concurrent clients of a server with a store see, over HTTP, the answers that they would see
+// if their calls had been made one after the other.
 //
-// It is looked at in rounds, each of which ends with all names free. How long the
-// checker takes grows fast with a history's length: one of a round takes it
-// milliseconds, so that not to be done within decideTime is a failure too.
+// The test runs in rounds, each of which ends with all names free. The time of the checker
+// grows fast with the length of a history. The history of a round takes it milliseconds, so
+// a checker that takes longer than decideTime is a failure too.
 func TestLinearizable(t *testing.T) {
 	const decideTime = time.Minute
 	for _, c := range []struct {
@@ -131,8 +131,8 @@ func TestLinearizable(t *testing.T) {
 				if result := porcupine.CheckOperationsTimeout(model, h.ops, decideTime); result != porcupine.Ok {
 					t.Errorf("round %d: the checker says %s: no order explains, or none was found, what the clients saw: %+v", round, result, h.ops)
 				}
-				// A checker that takes anything shows nothing: a release that
-				// never was makes the next grant of that name impossible.
+				// A checker that accepts everything proves nothing: without the
+				// release, the next grant of that name is impossible.
 				if forged, ok := forget(h.ops); ok {
 					forgeries++
 					if result := porcupine.CheckOperationsTimeout(model, forged, decideTime); result != porcupine.Illegal {

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// mostLive is how many browsers may be told of changes at once. It is also a
-	// quarter of all connections at the most, so that jobs find room.
+	// mostLive bounds how many browsers are told of changes at once. The bound is also a
+	// quarter of all connections at most, so that jobs find room.
 	mostLive = 100
-	// liveEvery is how often a page changes at most.
+	// liveEvery is how often the page in a browser changes at most.
 	liveEvery = time.Second
-	// liveAnyway is how often a page is looked at although nothing was committed: a
-	// pace runs out by itself, and a renewal is no change.
+	// liveAnyway is how often a page is made anew although nothing was committed: a pace
+	// runs out by itself, and a renewal is no change.
 	liveAnyway = 5 * time.Second
-	// liveAlive is how often a browser hears something, changes or not: so that a
-	// dead connection is noticed.
+	// liveAlive is how often a browser gets an event even without changes, so that a dead
+	// connection is noticed.
 	liveAlive = 15 * time.Second
 )
 
-// live tells browsers what changes on the pages that they show. Browsers with the
-// same page share what is made for it. Nothing is made while nobody looks.
+// live keeps the parts of the pages that browsers show. Browsers with the same page share
+// its parts. While no browser shows a page nothing is made.
 type live struct {
 	most    int
 	stopped chan struct{} // closed when the server stops
@@ -33,13 +33,13 @@ type live struct {
 	watched map[livePage]*liveParts
 }
 
-// livePage is a page that somebody shows.
+// livePage is a page that a browser shows, for operators or for others.
 type livePage struct {
 	of       string
 	operator bool
 }
 
-// liveParts are the parts of a page as they were lately.
+// liveParts are the parts of a page as they were last made.
 type liveParts struct {
 	watchers int // guarded by live.mu
 
@@ -56,10 +56,10 @@ func (l *live) init(connections int) {
 	l.watched = make(map[livePage]*liveParts)
 }
 
-// stop ends all connections.
+// stop ends the connections of all browsers.
 func (l *live) stop() { close(l.stopped) }
 
-// watch begins to look at a page, until unwatch; false if too many look already.
+// watch adds a browser that shows p, until unwatch; false if there are too many already.
 func (l *live) watch(p livePage) (parts *liveParts, unwatch func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,8 +82,8 @@ func (l *live) watch(p livePage) (parts *liveParts, unwatch func(), ok bool) {
 	}, true
 }
 
-// latest returns the parts of a page, which are made anew if something may have
-// changed.
+// latest returns the parts of a page, and its HTTP status. It makes them anew if something
+// may have changed.
 func (p *liveParts) latest(changed uint64, make func() (page.Page, int)) ([]page.Part, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// A request queues once: after a restart its waiter returns, which is said once,
-// too, however often its client asks.
+// A request is logged as queued once. After a restart its waiter is logged as returned, once
+// too, however often the client asks.
 func TestLogOfAReturnedWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -40,8 +40,8 @@ func TestLogOfAReturnedWaiter(t *testing.T) {
 	})
 }
 
-// The log tells of a request in order, however late the call that waits for it goes on
-// after the pools decided that it has to wait.
+// The log has the lines of a request in order, however late its call goes on after the pools
+// decided that the request must wait.
 func TestLogOfARequestIsInOrder(t *testing.T) {
 	for name, c := range map[string]struct{ params, begins, ends string }{
 		"queued": {"type=q&request_id=b", "queued", "granted"},
@@ -80,7 +80,7 @@ func TestLogOfARequestIsInOrder(t *testing.T) {
 	}
 }
 
-// Who reads why a lease of four hours ended after half a minute need not know the rules.
+// The log explains why a lease of four hours ended after half a minute.
 func TestLogOfAnUnconfirmedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText
@@ -104,7 +104,7 @@ func TestLogOfAnUnconfirmedLease(t *testing.T) {
 	})
 }
 
-// A reload says which pools it changed, and nothing of the others.
+// The log of a reload names the pools that it changed, and no others.
 func TestLogOfChangedPools(t *testing.T) {
 	var log logText
 	paced := pool.Config{Type: "paced", Names: []string{"p"}}
@@ -133,7 +133,7 @@ func TestLogOfChangedPools(t *testing.T) {
 	}
 }
 
-// A line of a request says what the request said: no count of 0, which nobody asks for.
+// The line of a request has only what the request said: no count of 0.
 func TestLogOfACount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText

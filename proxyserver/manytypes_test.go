@@ -9,8 +9,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
-// A deployment has hundreds of types and thousands of names, some of which are
-// addresses, or slices of a region. All are served, and taken up again.
+// A deployment has hundreds of types and thousands of names, some of them addresses, or slices
+// of a region. All are served, and a restart keeps them.
 func TestManyTypes(t *testing.T) {
 	const types, each = 400, 25
 	file := func(from int) []byte {
@@ -51,7 +51,7 @@ func TestManyTypes(t *testing.T) {
 	if served := p.pools(); len(served) != types || served[1].Leases[0].Name != "10.0.1.0" || served[2].Leases[each-1].Name != "us-east-1--type-2-quota-slice-24" {
 		t.Errorf("%d pools, of which the second has %+v", len(served), served[1].Leases)
 	}
-	// The first ten are taken out while they are held.
+	// The first ten are removed while they are held.
 	if pools, _, err = config.ParsePools("c", file(10)); err != nil {
 		t.Fatal(err)
 	}

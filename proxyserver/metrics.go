@@ -46,8 +46,8 @@ func gauge(t *promtext.Text, name, help string, value float64) {
 	t.Sample(name, nil, value)
 }
 
-// writeConnections writes how many connections there are, and how many there was no room
-// for.
+// writeConnections writes how many connections there are, and how many were closed for lack
+// of room.
 func writeConnections(t *promtext.Text, stats connlimit.Stats) {
 	gauge(t, "leasectl_connections", "Open connections.", float64(stats.Open))
 	gauge(t, "leasectl_connections_most", "How many connections may be open.", float64(stats.Most))
@@ -70,7 +70,7 @@ func (h *handler) writeCertificate(t *promtext.Text) {
 	}
 }
 
-// writeLeader writes who leads, of servers that share a store.
+// writeLeader writes whether this server leads, if servers share the store.
 func (h *handler) writeLeader(t *promtext.Text) {
 	l := h.leader()
 	if l == nil {

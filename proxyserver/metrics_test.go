@@ -18,7 +18,7 @@ import (
 // family is one metric as a scraper sees it.
 type family struct {
 	kind    string
-	samples map[string]float64 // by name and labels, as they stand there
+	samples map[string]float64 // by name and labels, as in the text
 }
 
 var (
@@ -27,10 +27,10 @@ var (
 	metricLabel  = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,?)`)
 )
 
-// parseMetrics holds text to the format, and to what a scraper needs beyond it:
-// each family stands once, with help and type, its samples together; no sample
-// twice; counters end in _total; histograms have ascending cumulative buckets
-// up to +Inf, whose count is theirs; only summaries have quantiles.
+// parseMetrics checks that text follows the format, and what a scraper needs beyond it. Each
+// family is there once, with help and type, its samples together. No sample is there twice.
+// Counters end in _total. Histograms have ascending cumulative buckets up to +Inf, which has
+// their count. Only summaries have quantiles.
 func parseMetrics(text string) (map[string]family, error) {
 	families := make(map[string]family)
 	if !strings.HasSuffix(text, "\n") || !utf8.ValidString(text) {
@@ -93,8 +93,8 @@ func parseMetrics(text string) (map[string]family, error) {
 	return families, nil
 }
 
-// checkSummary looks for the sum and the count of each set of quantiles: some who scrape
-// drop a summary without them.
+// checkSummary checks that each set of quantiles has a sum and a count: some scrapers drop a
+// summary without them.
 func checkSummary(name string, samples map[string]float64) error {
 	for key := range samples {
 		labels, ok := strings.CutPrefix(key, name+"{")
@@ -111,7 +111,7 @@ func checkSummary(name string, samples map[string]float64) error {
 	return nil
 }
 
-// checkHistogram looks at the buckets of each set of labels.
+// checkHistogram checks the buckets of each set of labels.
 func checkHistogram(name string, samples map[string]float64) error {
 	type bucket struct{ le, n float64 }
 	buckets := make(map[string][]bucket)
@@ -170,7 +170,7 @@ func (p *peer) metrics() map[string]family {
 	return families
 }
 
-// Metrics say what happened, per type, in a text that a strict scraper takes.
+// Metrics say what happened, per type, in a text that a strict scraper accepts.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		odd := "odd \"type\" \\ ü{}"
@@ -246,7 +246,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// When the store has failed, the metrics still come, and say so.
+// When the store has failed, the metrics still come, and show that.
 func TestMetricsOfAFailedServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no other commit comes before
 		p := start(t, durable(t, t.TempDir(), 1))
@@ -262,7 +262,7 @@ func TestMetricsOfAFailedServer(t *testing.T) {
 	})
 }
 
-// The parser of this test refuses what a scraper would.
+// The parser of this test refuses texts that a scraper would refuse.
 func TestParseMetricsIsStrict(t *testing.T) {
 	const head = "# HELP x h\n# TYPE x "
 	for _, text := range []string{

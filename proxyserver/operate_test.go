@@ -48,8 +48,8 @@ func TestBreakWire(t *testing.T) {
 		t.Errorf("leases %+v", l)
 	}
 
-	// A second copy of a break that ended the lease is success, and does not
-	// touch who has the name by now.
+	// A second copy of a break that ended the lease succeeds, and does not touch the
+	// present holder of the name.
 	now := `{"name":"q-0","reason":"why","now":true,"generation":` + num(g.Generation) + `}`
 	if b := breakIt(now); !b.Ended || b.Lease.Lease != g {
 		t.Errorf("broken: %+v", b)
@@ -64,7 +64,7 @@ func TestBreakWire(t *testing.T) {
 	}
 }
 
-// An act of an operator has its line in the log before what it lets happen.
+// An act of an operator has its line in the log before its consequences.
 func TestActsAreToldInOrder(t *testing.T) {
 	log := new(logText)
 	opts := Options{Pools: []pool.Config{quota(2)}, Log: slog.New(slog.NewTextHandler(log, nil))}
@@ -105,8 +105,8 @@ func TestActsAreToldInOrder(t *testing.T) {
 	}
 }
 
-// The log of a server that hears of a removal only from a later copy says by whom, too: the
-// server that removed the waiter may have died before it could say so.
+// A server that hears of a removal only from a second copy of the call logs the operator, too:
+// the server that removed the waiter may have died before it logged that.
 func TestCopyOfRemovalIsLogged(t *testing.T) {
 	dir := t.TempDir()
 	const removal = `{"request_id":"w","reason":"drill"}`
@@ -127,8 +127,7 @@ func TestCopyOfRemovalIsLogged(t *testing.T) {
 	}
 }
 
-// A lease that was broken ends when its TTL does, over a restart too: nothing
-// gives it time again.
+// A broken lease ends with its TTL, also over a restart: nothing extends it.
 func TestBrokenOverRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -157,7 +156,7 @@ func TestBrokenOverRestart(t *testing.T) {
 }
 
 func TestReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // no other commit comes before that of the end
+	synctest.Test(t, func(t *testing.T) { // no commit comes before the commit of the end
 		p := start(t, durable(t, t.TempDir(), 1))
 		ready := func() leaseapi.Ready {
 			t.Helper()
@@ -196,8 +195,8 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// Those who wait for what a new configuration does not have are answered at
-// once; what is held drains; what is not valid changes nothing.
+// Waiters that a new configuration can never serve are answered at once. Names that it lacks
+// drain. A configuration that is not valid changes nothing.
 func TestSetPools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(2), {Type: "gone", Names: []string{"g"}}}})
@@ -223,7 +222,7 @@ func TestSetPools(t *testing.T) {
 			t.Errorf("gone: %d %s", r.status, r.body)
 		}
 		p.granted("type=new")
-		p.release(`{"names":["q-1"]}`) // which is not granted again
+		p.release(`{"names":["q-1"]}`) // it is not granted again
 		synctest.Wait()
 		if pools := p.pools(); pools[0].InUse != 1 || pools[0].Waiting != 1 || len(pools) != 3 || pools[2].Capacity != 0 || pools[2].InUse != 1 {
 			t.Errorf("pools %+v", pools)
@@ -238,7 +237,7 @@ func TestSetPools(t *testing.T) {
 	})
 }
 
-// The pace of the pool is what /pools says of its next grant.
+// The next grant in /pools follows the pace of the pool.
 func TestNextGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := quota(3)

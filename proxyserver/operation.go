@@ -9,8 +9,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// readOperation reads the body of a call that takes an operator into req, and
-// checks it. It answers an error itself; then ok is false.
+// readOperation reads the body of an operator's call into req, and checks it. what names
+// the operation for other callers. It answers an error itself; then ok is false.
 func (h *handler) readOperation(c caller, what string, w http.ResponseWriter, r *http.Request, req any, check func() error) (ok bool) {
 	if err := c.mayOperate(what); err != nil {
 		h.refuseCall(w, err)
@@ -34,5 +34,5 @@ func (c caller) by() slog.Attr {
 	return slog.String("by", c.token)
 }
 
-// act is what c does as an operator. Without tokens nobody knows by whom.
+// act returns an act of c as an operator. Without tokens its By is empty.
 func (c caller) act(reason string) pool.Act { return pool.Act{By: c.token, Reason: reason} }

@@ -17,7 +17,7 @@ import (
 // acquireParams is what an acquire asks for.
 type acquireParams struct {
 	request
-	wire int // that it relies on; zero: it does not say
+	wire int // wire that the client relies on; zero: not said
 
 	nothing      bool // a count of 0: it asks for no leases at all
 	refuseToWait bool // there are too many connections
@@ -144,7 +144,7 @@ func (p *acquireParams) parseCoalesce(query url.Values) (err error) {
 	return leaseapi.CheckVariant(p.Variant)
 }
 
-// wireUnits is the wire from which on a request means units by its count.
+// wireUnits is the first wire on which a count means units.
 const wireUnits = 3
 
 func parseDuration(name string, query url.Values) (time.Duration, error) {
@@ -158,7 +158,7 @@ func parseDuration(name string, query url.Values) (time.Duration, error) {
 	return d, nil
 }
 
-// invalidParam says why a parameter is refused, or what it is.
+// invalidParam refuses a parameter; what is its value, or the reason.
 func invalidParam(name, what string) error {
 	return fmt.Errorf("parameter %q is not valid: %s", name, leaseapi.Shorten(what))
 }

@@ -45,7 +45,7 @@ func (h *handler) serveResume(c caller, w http.ResponseWriter, r *http.Request) 
 	h.answerPause(w, reply, err)
 }
 
-// resume does what req asks for, for a reason if one was said.
+// resume does what req asks for. The reason may be empty.
 func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (leaseapi.PauseReply, error) {
 	var pause pool.Pause
 	t := h.term()
@@ -56,8 +56,7 @@ func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (l
 	return pauseReply(t.clock, req.Type, pause), err
 }
 
-// pauseReply tells of a pause of the pool of a type; the zero Pause: there is, and was,
-// none.
+// pauseReply describes the pause of a pool; the zero Pause: the pool was not paused.
 func pauseReply(clock clock, typ string, pause pool.Pause) leaseapi.PauseReply {
 	reply := leaseapi.PauseReply{Type: typ}
 	if pause != (pool.Pause{}) {

@@ -16,8 +16,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
-// A pool that is paused grants nothing, and says why to whoever waits or looks,
-// until it is resumed.
+// A paused pool grants nothing until it is resumed, and shows the reason to waiters and to
+// everybody who looks.
 func TestPauseAndResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -44,15 +44,15 @@ func TestPauseAndResume(t *testing.T) {
 	})
 }
 
-// A waiter that is removed is told why: the one that waits at this moment, and the
-// one that comes back with its id.
+// A removed waiter is told why: a call that waits at this moment, and a call that comes back
+// with its id.
 func TestRemoveWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
 		p.granted("type=q&request_id=held")
 		waiting := p.later(t.Context(), "type=q&request_id=r&owner=me")
 		synctest.Wait()
-		for range 2 { // a copy of the call succeeds, too
+		for range 2 { // a second copy of the call succeeds, too
 			removed := decode[leaseapi.RemoveReply](t, p.do("POST", leaseapi.PathRemove, `{"request_id":"r","reason":"wrong account"}`), 200)
 			if removed.RequestID != "r" {
 				t.Errorf("removed %+v", removed)
@@ -100,8 +100,8 @@ func TestPauseErrors(t *testing.T) {
 	}
 }
 
-// To operate takes a token that is marked admin. One that is marked read looks at
-// everything, and changes nothing.
+// Operating takes a token that is marked admin. A token that is marked read sees everything,
+// and changes nothing.
 func TestRoles(t *testing.T) {
 	p, red, _, ops := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
 	eye := withToken(p, "e-token-0123456789")
@@ -135,8 +135,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// A backup of a running server is a store: a server starts on it with what was held
-// and paused at that moment.
+// A backup of a running server is a store: a server that starts on it has the leases and the
+// pauses of that moment.
 func TestBackupAndRestore(t *testing.T) {
 	onDisk := func(dir string) Options {
 		st, err := bolt.Open(dir)
@@ -167,7 +167,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 }
 
-// A backup may be read for longer than any other answer.
+// A client may take longer to read a backup than any other answer.
 func TestSlowBackup(t *testing.T) {
 	dir := t.TempDir() // outside of the bubble
 	synctest.Test(t, func(t *testing.T) {

@@ -12,13 +12,13 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// pageBytes is about how long a page may become. It leaves room below
-// [leaseapi.MaxBody], more than which no client of ours reads.
+// pageBytes is about the longest page. It leaves room below [leaseapi.MaxBody], the most
+// that our clients read.
 const pageBytes = leaseapi.MaxBody / 2
 
-// position is a place in the list of pools. Leases are in the order of their
-// generations and waiters in that of their places, so it stays where it is when
-// those before it go.
+// position is a place in the list of pools. Leases are in the order of their generations, so
+// the position stays when leases before it end. Waiters are in the order of their places:
+// if one before the position leaves the queue, the next page skips one.
 type position struct {
 	pool   int    // its index
 	typ    string // of that pool; empty: the list's beginning
@@ -26,7 +26,7 @@ type position struct {
 	waiter int    // the last place before it; zero: the position is among the leases
 }
 
-// String returns p for a client, to whom it means nothing.
+// String returns p as a text that is opaque to clients.
 func (p position) String() string {
 	return fmt.Sprintf("%d.%d.%d.%s", p.pool, p.lease, p.waiter, p.typ)
 }
@@ -61,8 +61,8 @@ func pageParams(query url.Values) (from position, limit int, err error) {
 	return from, limit, err
 }
 
-// listed returns all pools, with those leases and waiters that may be on the page
-// that begins at from: one more than fit, which says that another page follows.
+// listed returns all pools, with the leases and waiters that may be on the page that begins
+// at from, and one more: it says that another page follows.
 func listed(set *pool.Set, now time.Duration, from position, limit int) []pool.PoolStatus {
 	pools := set.Totals(now)
 	left := limit + 1
@@ -77,8 +77,8 @@ func listed(set *pool.Set, now time.Duration, from position, limit int) []pool.P
 	return pools
 }
 
-// in returns where to go on in the i-th pool of the list, which is of type typ: at
-// p, if p is in that pool. Else the list has changed, or that pool comes after p.
+// in returns where to go on in the i-th pool of the list, of type typ: at p if p is in that
+// pool, else at the pool's beginning, since the list has changed or the pool comes after p.
 func (p position) in(i int, typ string) position {
 	if i == p.pool && typ == p.typ {
 		return p
@@ -94,7 +94,7 @@ type poolsPage struct {
 	pools   []leaseapi.Pool
 }
 
-// pageOf returns the page that begins at from, and where the next one does; "" if
+// pageOf returns the page that begins at from, and the position of the next page; "" if
 // there is none.
 func pageOf(pools []leaseapi.Pool, from position, limit int) (poolsPage, string) {
 	p := poolsPage{limit: limit, pools: []leaseapi.Pool{}}
@@ -106,8 +106,8 @@ func pageOf(pools []leaseapi.Pool, from position, limit int) (poolsPage, string)
 	return p, ""
 }
 
-// add adds what follows at in one pool, and returns where the page is full; nil if
-// it is not.
+// add adds a pool with its leases and waiters after at. If the page becomes full, add
+// returns where the next page begins, else nil.
 func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 	leases, waiters := all.Leases, all.Waiters
 	all.Leases, all.Waiters = []leaseapi.PoolLease{}, nil
@@ -141,10 +141,10 @@ func (p *poolsPage) add(all leaseapi.Pool, at position) *position {
 	return nil
 }
 
-// takes counts v if there is room for it, and reports whether there is. On an empty page
-// there always is: neither a pool, a lease nor a waiter takes more than some kilobytes.
+// takes counts v and returns true if the page has room for v. An empty page always has
+// room: a pool, a lease or a waiter takes some kilobytes at most.
 func (p *poolsPage) takes(v any) bool {
-	text, _ := json.Marshal(v) // what fails is found by the answer
+	text, _ := json.Marshal(v) // an error shows when the answer is encoded
 	if p.bytes+len(text) > pageBytes {
 		return false
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// The pages together hold every pool, lease and waiter once and in order, and none
-// is longer than clients read.
+// The pages together hold every pool, lease and waiter once and in order, and no page is
+// longer than clients read.
 func TestPoolPages(t *testing.T) {
 	wide := pool.Config{Type: "wide.pool", Names: pool.Numbered("n", 1300)}
 	p := start(t, Options{Pools: []pool.Config{quota(2), {Type: "empty", Names: []string{"e"}}, wide}})
-	p.granted("type=q&count=2&owner=a") // firm at once, however slow this is
+	p.granted("type=q&count=2&owner=a") // firm at once, however slow the machine is
 	owner := url.QueryEscape(strings.Repeat("<", leaseapi.MaxOwner))
 	for i := range 12 {
 		p.later(t.Context(), fmt.Sprintf("type=q&request_id=w%d&owner=%s", i, owner))
@@ -68,13 +68,13 @@ func TestPoolPages(t *testing.T) {
 			t.Errorf("%s: %d %s", query, r.status, r.body)
 		}
 	}
-	// A place in a pool that is there no more: what comes after it.
+	// From a place in a pool that has gone, the page begins with the next pool.
 	if got := decode[leaseapi.PoolsReply](t, p.do("GET", "/pools?after=1.5.5.gone", ""), 200); len(got.Pools) == 0 || got.Pools[0].Type != "empty" {
 		t.Errorf("after a pool that is gone: %+v", got.Pools)
 	}
 }
 
-// Pools without leases fill a page, too: each may say a lot of itself.
+// Pools without leases fill a page, too: the text of each may be long.
 func TestPagesOfPoolsThatSayMuch(t *testing.T) {
 	var configs []pool.Config
 	for i := range leaseapi.PageSize {
@@ -108,7 +108,7 @@ func TestPagesOfPoolsThatSayMuch(t *testing.T) {
 	}
 }
 
-// The smallest pages come to an end, too.
+// The pages end even if they are the smallest.
 func TestSmallestPages(t *testing.T) {
 	all := []leaseapi.Pool{{Type: "a"}, {Type: "b", Leases: make([]leaseapi.PoolLease, 3), Waiters: []leaseapi.Waiter{{Place: 1}, {Place: 2}}}, {Type: "c"}}
 	for i := range all[1].Leases {

@@ -15,7 +15,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// stored are the ids of the waiters that a restart would find, in their order.
+// stored returns the ids of the waiters that a restart would find, in their order.
 func (p *peer) stored() (ids []string) {
 	p.t.Helper()
 	snap, err := p.server.store.Load()
@@ -29,8 +29,8 @@ func (p *peer) stored() (ids []string) {
 	return ids
 }
 
-// A request that queues costs no commit of its own. It is durable within a second
-// all the same, and leaves the store when it leaves the queue.
+// A request that queues costs no commit of its own. Even so it is durable within a second, and
+// leaves the store when it leaves the queue.
 func TestWaitersBecomeDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, durable(t, t.TempDir(), 1))
@@ -41,7 +41,7 @@ func TestWaitersBecomeDurable(t *testing.T) {
 			p.later(t.Context(), fmt.Sprint("type=q&request_id=", n))
 			synctest.Wait()
 		}
-		p.later(t.Context(), "type=q") // one that cannot come back
+		p.later(t.Context(), "type=q") // a request that cannot come back
 		synctest.Wait()
 		if n := p.probe().commits.Load() - before; n != 0 {
 			t.Errorf("%d commits for 5 requests that queue", n)
@@ -62,8 +62,8 @@ func TestWaitersBecomeDurable(t *testing.T) {
 	})
 }
 
-// A second after nothing was held, who waits alone is durable too; and without a
-// store nothing keeps the batch from being announced.
+// A waiter is durable within a second even if nothing is held. Without a store no change stays
+// in the batch.
 func TestWaitersOfAnIdlePool(t *testing.T) {
 	for _, inMemory := range []bool{false, true} {
 		t.Run(fmt.Sprint("in memory ", inMemory), func(t *testing.T) {
@@ -92,16 +92,16 @@ func TestWaitersOfAnIdlePool(t *testing.T) {
 	}
 }
 
-// A client that lost its connection at the start of a slice, and notices when it
-// ought to have an answer, finds its place.
+// A client that lost its connection at the start of a slice, and notices only when an answer is
+// due, still finds its place.
 func TestPlaceOutlastsALostConnection(t *testing.T) {
 	if tries := leaseapi.ProvisionalTTL + 2*leaseapi.SliceGap; leaseapi.PlaceKept <= tries {
 		t.Errorf("a place is kept for %v, and its client is back after %v", leaseapi.PlaceKept, tries)
 	}
 }
 
-// How soon the clock is saved after a start: a life of any length counts at least
-// half, beyond the first 20 ms.
+// The clock is saved soon after a start: of a server's life of any length, beyond the first
+// 20 ms, at least half counts.
 func TestClockOfShortLives(t *testing.T) {
 	for _, life := range []time.Duration{45, 100, 333, 500, 999, 1700, 2300, 4000} {
 		life *= time.Millisecond
@@ -122,8 +122,8 @@ func TestClockOfShortLives(t *testing.T) {
 	}
 }
 
-// A call that finds the alarm late by more than a second gives leases their full
-// TTL before it does what is due; by less it does not.
+// A call that finds the alarm late by more than a second gives leases their full TTL before it
+// does what is due. If the alarm is less late, it does not.
 func TestStall(t *testing.T) {
 	for _, c := range []struct {
 		stall time.Duration
@@ -157,14 +157,13 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// A machine that was suspended is a stall, whatever its monotonic clock says: a
-// lease has its full TTL again, once, a release whose time has come is made, and the
-// clock counts the time.
+// A suspend of the machine is a stall, whatever its monotonic clock says. A lease has its full
+// TTL again, once; a release whose time has come is made; and the lease clock counts the time.
 func TestSuspendedMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText
 		var slept atomic.Int64
-		slept.Store(int64(time.Hour)) // before the server began: that counts for nothing
+		slept.Store(int64(time.Hour)) // before the server began: it does not count
 		opts := durable(t, t.TempDir(), 2)
 		opts.Log = slog.New(slog.NewTextHandler(&log, nil))
 		opts.suspended = func() time.Duration { return time.Duration(slept.Load()) }
@@ -176,7 +175,7 @@ func TestSuspendedMachine(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		before := p.server.term.clock.now()
 		slept.Add(int64(time.Hour))
-		time.Sleep(3 * time.Second) // the alarm goes by the clock that stood still
+		time.Sleep(3 * time.Second) // the alarm runs on the clock that stood still
 		synctest.Wait()
 		if at := p.server.term.clock.now(); at != before+time.Hour+3*time.Second {
 			t.Errorf("the lease clock went on by %v", at-before)
@@ -195,7 +194,7 @@ func TestSuspendedMachine(t *testing.T) {
 	})
 }
 
-// slowStore is a disk on which each commit takes long.
+// slowStore is a store in which each commit takes long.
 type slowStore struct {
 	store.Store
 	takes time.Duration
@@ -206,7 +205,7 @@ func (s slowStore) Commit(b store.Batch) error {
 	return s.Store.Commit(b)
 }
 
-// A slow disk is no stall: nobody is stopped while a commit is under way.
+// A slow disk is no stall: the server goes on while a commit is under way.
 func TestSlowDiskIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText
@@ -222,8 +221,8 @@ func TestSlowDiskIsNoStall(t *testing.T) {
 	})
 }
 
-// What a restart gives to leases is durable before the server answers anybody, so
-// that it is given once, however soon the server is killed.
+// The TTL that a restart gives to leases is durable before the server answers any call. So it
+// is given once, however soon the server is killed.
 func TestStartIsDurable(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, durable(t, dir, 1))

@@ -18,17 +18,17 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// The benchmarks in this file print ratios: what is compared runs in turns, on
-// the same machine at nearly the same time, and the median of the turns counts.
-// Run them with -benchtime=1x.
+// The benchmarks in this file print ratios. The servers that they compare run in turns, on the
+// same machine at nearly the same time, and the median of the turns counts. Run them with
+// -benchtime=1x.
 
 const (
 	turns    = 7
 	turnTime = 300 * time.Millisecond
 )
 
-// BenchmarkDurableRatio is durable pairs per second over the better one of two
-// bare handlers that do nothing but write each change to bbolt.
+// BenchmarkDurableRatio measures durable pairs per second, over those of the better of two
+// bare handlers that only write each change to bbolt.
 func BenchmarkDurableRatio(b *testing.B) {
 	for _, clients := range []int{1, 16, 64} {
 		b.Run(strconv.Itoa(clients), func(b *testing.B) {
@@ -96,18 +96,16 @@ func pairRate(b *testing.B, addr string, clients int) float64 {
 	return float64(total) / took
 }
 
-// BenchmarkDrain is how many pairs per second are made while a queue of 10,000
-// is drained through a pool of 50, each lease released as fast as it is granted;
-// over what the same number of connections make that come 50 at a time, so that
-// nobody waits. There are fewer waiters if this process may not have that many
-// connections.
+// BenchmarkDrain measures pairs per second while a queue of 10,000 is drained through a pool
+// of 50, each lease released as soon as it is granted. It compares them with the pairs of the
+// same number of connections that come 50 at a time, so that nobody waits. There are fewer
+// waiters if this process may not have that many connections.
 //
-// Both ways each connection had its first request before, and makes one pair, of
-// which a waiter's acquire is read while it queues.
-// Fifty clients that keep theirs are no baseline: they make more pairs than
-// 10,000 that wait, but so they do with a bare net/http handler over a channel,
-// and by more, because what their connections need stays in the processor's
-// caches.
+// Both ways each connection had its first request before, and makes one pair. The acquire of
+// a waiter is read while the waiter queues.
+// Fifty clients that keep their connections are no baseline. They make more pairs than 10,000
+// waiters, but so they do with a bare net/http handler over a channel, and by more, because
+// the data of their connections stays in the processor's caches.
 func BenchmarkDrain(b *testing.B) {
 	n := 10_000
 	var files syscall.Rlimit
@@ -216,7 +214,7 @@ func drainRate(b *testing.B, s *Server, addr string, n int) float64 {
 	return float64(n) / time.Since(begin).Seconds()
 }
 
-// releaseGranted reads the answer to an acquire from c and gives its lease back.
+// releaseGranted reads the answer to an acquire from c, and releases the lease.
 func releaseGranted(c net.Conn) error {
 	w := &wire{Conn: c, r: bufio.NewReaderSize(c, 512)}
 	got, err := w.answer()

@@ -28,7 +28,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 		return
 	}
 	var reply leaseapi.ReleaseReply
-	var ended pool.Lease // that req has the peak of; zero: none
+	var ended pool.Lease // the lease whose peak req reports; zero: none
 	unknown := ""
 	err := h.term().attempt(func(set *pool.Set, now time.Duration) error {
 		if err := c.mayRelease(set, now, req); err != nil {
@@ -108,8 +108,8 @@ func releaseAll(set *pool.Set, now time.Duration, meant func(holder string) bool
 	return leaseapi.ReleaseReply{Released: append([]string{}, names...), All: true, Withdrawn: withdrawn}
 }
 
-// measured returns the lease of a pool of memory that req ends and has the peak of; the
-// zero Lease if there is none, as for a second copy of a release.
+// measured returns the lease that req ends and whose peak it reports, if the lease is of a
+// pool of memory. Else, as for a second copy of a release, it returns the zero Lease.
 func measured(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) pool.Lease {
 	if req.Peak == nil || req.Peak.Bytes <= 0 || len(req.Leases) != 1 || req.Delay > 0 {
 		return pool.Lease{}
@@ -130,9 +130,9 @@ func end(set *pool.Set, now time.Duration, ref pool.Ref, req leaseapi.ReleaseReq
 	return set.Release(now, ref, time.Duration(req.Delay))
 }
 
-// release does what req asks for. Bare names come last: as in version 1, the first
-// that the server never had ends the call half-way, and is returned as unknown. They
-// mean the leases that are held when the call comes: what it frees is granted at once.
+// release does what req asks for. Bare names come last: as in version 1, the first name that
+// the server never had ends the call half-way, and is returned as unknown. Bare names mean the
+// leases held when the call comes, since a name that the call frees may be granted at once.
 func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (reply leaseapi.ReleaseReply, unknown string) {
 	reply.Released = []string{}
 	delay := time.Duration(req.Delay)

@@ -8,8 +8,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// A release of all is about one owner, and with tokens in use about what was got
-// with the same one. It goes with nothing else.
+// A release of all ends the leases and waits of one owner; with tokens in use, only those of
+// the same token. It cannot be combined with other releases.
 func TestReleaseAll(t *testing.T) {
 	_, red, blue, _ := startWithTokens(t, Options{Pools: []pool.Config{quota(3)}})
 	red.granted("type=q&owner=me&request_id=a")

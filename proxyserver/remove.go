@@ -46,7 +46,7 @@ func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (leaseapi.RemoveR
 		}
 		return err
 	})
-	if err == nil && removed.ID == "" { // perhaps another server did, and died before it could say so
+	if err == nil && removed.ID == "" { // perhaps another server removed it, and died before it logged that
 		h.log.Info("removed", c.by(), "request_id", req.RequestID, "reason", req.Reason)
 	}
 	token, owner := pool.SplitOwner(removed.Owner)

@@ -55,8 +55,8 @@ func checkRenew(req leaseapi.RenewRequest) error {
 	return checkLeases(req.Leases)
 }
 
-// renewReply gives the shortest TTL and the first end of the leases, so that a
-// client that goes by them loses none.
+// renewReply gives the shortest TTL and the earliest end of leases, so that a client that
+// follows them loses no lease.
 func renewReply(clock clock, leases []pool.Lease) leaseapi.RenewReply {
 	ttl, ends, release := leases[0].TTL, leases[0].Ends(), never
 	for _, l := range leases {

@@ -39,8 +39,8 @@ func checkReport(req leaseapi.ReportRequest) error {
 	return cmp.Or(leaseapi.CheckRequestID(req.RequestID), leaseapi.CheckOutcome(req.Outcome), leaseapi.CheckDetail(req.Detail))
 }
 
-// mayReport reports why c may not say anything of a lease: another token holds it, or
-// held it.
+// mayReport returns an error if c may not report on a request: another token holds its
+// lease, or held it.
 func (c caller) mayReport(set *pool.Set, now time.Duration, req leaseapi.ReportRequest) error {
 	if owner, known := set.HolderOf(now, req.RequestID); known && !c.may(owner) {
 		return forbiddenError(fmt.Sprintf("request %q was made with another token", req.RequestID))
@@ -52,15 +52,15 @@ func report(set *pool.Set, now time.Duration, req leaseapi.ReportRequest) (bool,
 	return set.Report(now, pool.Report{RequestID: req.RequestID, Outcome: pool.OutcomeOf(req.Outcome), Detail: req.Detail})
 }
 
-// reportReleased takes what a release says of its lease, if it may. What cannot be
-// taken is of no concern to the release: the lease is to end.
+// reportReleased applies the report that a release carries. A report that is not valid or
+// not allowed is ignored: the lease must end in any case.
 func (c caller) reportReleased(set *pool.Set, now time.Duration, req *leaseapi.ReportRequest) {
 	if req != nil && checkReport(*req) == nil && c.mayReport(set, now, *req) == nil {
 		report(set, now, *req)
 	}
 }
 
-// addReports adds to the state of a pool what was reported of its leases.
+// addReports adds the effects of reports to the state of a pool.
 func addReports(clock clock, wire *leaseapi.Pool, p pool.PoolStatus) {
 	wire.Adapt, wire.Wall = p.Adapt, p.Wall
 	if m := p.Moved; m != (pool.Move{}) {

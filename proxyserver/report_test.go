@@ -9,7 +9,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// What a report is answered.
+// The answers to reports.
 func TestReportWire(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(1)}})
 	p.granted("type=q&request_id=held")
@@ -39,8 +39,8 @@ func TestReportWire(t *testing.T) {
 	})
 }
 
-// Only who has the token of a lease may report of it, also when it has ended, and with
-// its release. A report that may not be, or is not valid, never fails a release.
+// Only the token of a lease may report on it, also when the lease has ended, and with its
+// release. A report that is not allowed or not valid never fails a release.
 func TestReportsTakeTheTokenOfTheLease(t *testing.T) {
 	opts := durable(t, t.TempDir(), 2)
 	opts.Pools[0].Adapt = &pool.Adapt{}

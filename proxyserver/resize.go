@@ -44,11 +44,11 @@ func checkResize(req leaseapi.ResizeRequest) error {
 	return cmp.Or(leaseapi.CheckName(req.Name), checkLeases([]leaseapi.Lease{{Name: req.Name, Generation: req.Generation}}))
 }
 
-// resize does what req asks for. The lease is as it was beside an error.
+// resize does what req asks for. With an error it returns the lease as it is.
 func resize(set *pool.Set, now time.Duration, req leaseapi.ResizeRequest) (pool.Lease, error) {
 	to := req.Count
 	if req.Items != nil {
-		held, _ := set.Held(now, req.Name) // if nobody holds it, the resize says so
+		held, _ := set.Held(now, req.Name) // set.Resize reports a lease that nobody holds
 		units, err := set.Units(pool.Request{Type: held.Type, Ask: pool.Ask{Items: *req.Items, HasItems: true, Weighted: true}})
 		if err != nil && held.Generation == req.Generation {
 			return held, err
@@ -58,7 +58,7 @@ func resize(set *pool.Set, now time.Duration, req leaseapi.ResizeRequest) (pool.
 	return set.Resize(now, pool.Ref{Name: req.Name, Generation: req.Generation}, pool.Resizing{From: req.From, To: to, After: req.After})
 }
 
-// refuseResize answers a resize that changed nothing, of lease as it is.
+// refuseResize answers a resize that changed no units of lease.
 func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest, lease pool.Lease, err error) {
 	p := leaseapi.Problem{Status: http.StatusConflict, Detail: err.Error(), Held: lease.Units, Resizes: lease.Resizes}
 	noRoom, _ := errors.AsType[*pool.NoRoomError](err)
@@ -84,7 +84,7 @@ func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest
 	writeProblem(w, p)
 }
 
-// whyNoRoom says what else than the number of free units keeps a lease from growing.
+// whyNoRoom returns the reason, other than too few free units, why a lease cannot grow.
 func whyNoRoom(e *pool.NoRoomError) string {
 	switch {
 	case e.Paused != "":
@@ -97,7 +97,7 @@ func whyNoRoom(e *pool.NoRoomError) string {
 	return ""
 }
 
-// resizeRefusals are the words under which they count.
+// resizeRefusals are the words under which refused resizes count, by problem type.
 var resizeRefusals = map[string]string{
 	leaseapi.ProblemNoRoom:     "no-room",
 	leaseapi.ProblemTooMany:    "too-many",

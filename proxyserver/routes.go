@@ -56,7 +56,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// recoverCall ends the server after a panic of a call, whose client is told.
+// recoverCall ends the server after a call panicked, and answers that call with 503.
 func (h *handler) recoverCall(w http.ResponseWriter) {
 	switch cause := recover(); cause {
 	case nil:
@@ -67,13 +67,13 @@ func (h *handler) recoverCall(w http.ResponseWriter) {
 	}
 }
 
-// boskosPaths are those of Boskos itself. Its clients need to hear what they have
-// reached, token or not.
+// boskosPaths are the paths of Boskos itself. Its clients must learn that this is not
+// Boskos, with or without a token.
 var boskosPaths = map[string]bool{
 	"/acquire": true, "/acquirebystate": true, "/release": true, "/reset": true, "/update": true, "/metric": true,
 }
 
-// route is what a path does, and with which method.
+// route is the handler of a path, and the method that it takes.
 type route struct {
 	method string
 	serve  func(*handler, caller, http.ResponseWriter, *http.Request)
@@ -84,8 +84,8 @@ func (rt route) allows(method string) bool {
 	return method == rt.method || method == http.MethodHead && rt.method == http.MethodGet
 }
 
-// routes is not an [http.ServeMux]: that answers an unclean path with a redirect,
-// after which most clients send a GET instead of their POST.
+// routes is not an [http.ServeMux]: a ServeMux redirects an unclean path, and most
+// clients then send a GET instead of their POST.
 var routes = map[string]route{
 	leaseapi.PathAcquire: {method: http.MethodPost, serve: (*handler).serveAcquire},
 	leaseapi.PathRelease: {method: http.MethodPost, serve: (*handler).serveRelease},

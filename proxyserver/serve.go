@@ -13,19 +13,19 @@ import (
 // How long a stop waits for answers that are being written.
 const (
 	drainTime    = 5 * time.Second        // far below the time between TERM and KILL anywhere
-	handOverTime = 500 * time.Millisecond // of a server that shares its store: the next leader waits for it
+	handOverTime = 500 * time.Millisecond // if servers share the store: the next leader waits for this one
 )
 
-// Serve answers on all listeners until ctx is done or the server is idle for
-// long enough, and closes them. Then it grants nothing: a waiting acquire with a
-// request id is answered 202, so that its client comes back with the id, one
-// without is answered 503. Leases stay held. The clock is saved and the
-// store closed. It returns nil after a clean stop, else what failed.
+// Serve answers on all listeners until ctx is done or the server has been idle for long
+// enough, and closes them. Then it grants nothing more. A waiting acquire with a request id
+// is answered 202, so that its client comes back with the id; an acquire without an id is
+// answered 503. Leases stay held. Serve saves the lease clock, closes the store, and
+// returns nil after a clean stop, else what failed.
 //
-// A commit that fails, a store that is gone ([ErrStore]) and a call that panics
-// end it, too: then it answers 503 to all who are there.
+// A call that panics ends Serve, too. Without an Election, so does a failed commit or a
+// store that is gone ([ErrStore]). Then it answers 503 to every client.
 //
-// It must be called once at most.
+// Serve must be called at most once. It replaces the elements of listeners.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -74,7 +74,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	drain, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer done()
 	if err := s.http.Shutdown(drain); err != nil {
-		s.http.Close() // a client that has not read its answer by now does not get it
+		s.http.Close() // a client that has not read its answer by now loses it
 	}
 	running.Wait()
 

@@ -18,8 +18,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
-// A body that does not come is not waited for longer than 10 s, and that limit
-// does not cut a wait that follows a body.
+// The server waits for a body for at most 10 s, and that limit does not cut a wait that follows
+// a body.
 func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -46,7 +46,7 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// A body that nobody reads holds no connection either: net/http waits for it before
+// A body that no handler reads holds no connection either: net/http waits for the body before
 // the answer.
 func TestSlowBodyThatNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestSlowBodyThatNobodyReads(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Nothing of the house lasts longer than a day: without a bound the read does.
+				// No timer of the server lasts longer than a day: an unbounded read does.
 				nc.SetReadDeadline(time.Now().Add(24 * time.Hour))
 				begin := time.Now()
 				go io.WriteString(nc, c.method+" "+c.path+" HTTP/1.1\r\nHost: x\r\n"+length+"\r\n\r\n")
@@ -80,8 +80,8 @@ func TestSlowBodyThatNobodyReads(t *testing.T) {
 	})
 }
 
-// A client that closes only its sending side counts as gone, and is not left
-// with an empty answer, which would be a success.
+// A client that closes only its sending side counts as gone. It does not get an empty answer,
+// which would be a success.
 func TestHalfClosed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -115,7 +115,7 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// A listener that fails ends Serve, and says so.
+// A listener that fails ends Serve, which returns the error.
 func TestListenerFails(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -131,8 +131,8 @@ func TestListenerFails(t *testing.T) {
 	}
 }
 
-// What a network or a short memory does to one connection, or to none, is nothing of
-// the listener's: the server accepts the next.
+// An error of the network, or a lack of memory, that fails one accept does not end the listener:
+// the server accepts the next connection.
 func TestConnectionsThatCannotBeAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs []error

@@ -22,37 +22,38 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// DefaultMaxWait is how long an acquire waits that does not say how long: as
-// long as deployed proxies let clients of version 1 wait.
+// DefaultMaxWait is the default of [Options.MaxWait]. Deployed proxies let clients of
+// version 1 wait as long.
 const DefaultMaxWait = 2 * time.Hour
 
 // Options says what a server serves, and how. Only Pools is required.
 type Options struct {
 	Pools []pool.Config
 
-	// Store keeps the state. The server closes it, also if [New] fails. Nil:
+	// Store keeps the state. The server closes it, also if [New] fails. Nil: the
 	// state is in memory only.
 	Store store.Store
 
-	// Election decides whether this server leads, and has the store then; nil: it
-	// always leads. The server closes it, also if [New] fails. It goes with neither
-	// Store nor Idle.
+	// Election decides when this server leads, and supplies the store while it does.
+	// Nil: this server always leads. The server closes it, also if [New] fails. It
+	// cannot be combined with Store or Idle.
 	Election store.Election
 
 	Log     *slog.Logger // nil: no log
 	Version string       // of the program, for [leaseapi.Health]
-	// DroppedLines returns how many lines of the log were lost so far, for the
-	// metrics; nil: nobody knows.
+	// DroppedLines returns how many lines of the log were lost so far. Nil: the
+	// metrics leave that out.
 	DroppedLines func() int
-	MaxWait      time.Duration // of an acquire that names no wait; zero: [DefaultMaxWait]
+	MaxWait      time.Duration // of an acquire that has no wait or no request id; zero: [DefaultMaxWait]
 	Idle         *Idle         // nil: the server does not stop by itself
-	// Leaf returns the certificate that clients are shown, so that its end is
-	// warned of; nil: there is none.
+	// Leaf returns the certificate that clients see: the server warns before it
+	// expires. Nil: there is none.
 	Leaf   func() *x509.Certificate
 	Tokens config.Tokens // nil: everybody who can connect may do everything
 
 	// Hosts are names of the server beside those of loopback. A server without
-	// tokens refuses other names on its listeners on loopback.
+	// tokens refuses calls under other names on its loopback listeners. Its status
+	// page is served only under these names and its address, on every listener.
 	Hosts []string
 
 	maxConnections int                  // zero: as the limit of descriptors allows; tests have fewer
@@ -65,11 +66,11 @@ type Options struct {
 type Idle struct {
 	// After is how long there must have been no lease, waiter or connection.
 	After time.Duration
-	// Hide makes sure that no new connection can find the server's sockets,
-	// and returns the way to undo that. A client that does not find them waits
-	// until Serve has returned, and starts a server of its own: so Hide takes
-	// the lock that starters hold, which its caller gives back after Serve. After
-	// an error, which is logged, the server goes on.
+	// Hide hides the server's sockets from new connections, and returns the way to
+	// undo that. A client that does not find the sockets waits until Serve has
+	// returned, and starts a server of its own. So Hide takes the lock under which
+	// servers are started; the caller of Serve releases the lock afterwards. If Hide
+	// fails, the server logs the error and goes on.
 	Hide func() (unhide func(), err error)
 }
 
@@ -81,18 +82,19 @@ type Server struct {
 	store    store.Store    // nil: in memory, or in etcd
 	election store.Election // nil: this server always leads
 	idle     *idle.Watch    // nil: the server does not stop by itself
-	terms    termOptions    // of each term
+	terms    termOptions    // options of each term
 
 	// Used by New, and then by Serve alone.
 	term *term
-	lead store.Lead // the last one; nil: there was none
+	lead store.Lead // the latest lead; nil: there was none
 
 	poolsMu sync.Mutex    // held while a term begins, too
-	pools   []pool.Config // that the next term begins with
+	pools   []pool.Config // the next term begins with these
 }
 
-// New takes up what the store holds. The caller must call Serve, or Close if it
-// does not come to that. Errors are those of [store.Store.Load] and [pool.New].
+// New makes a server that begins from the state in the store. The caller must call
+// [Server.Serve], or [Server.Close] if it will not serve. Errors are those of
+// [store.Store.Load] and [pool.New], or [ErrStore] if the first commit fails.
 func New(opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
@@ -126,8 +128,8 @@ func New(opts Options) (*Server, error) {
 }
 
 func (s *Server) initHTTP(log *slog.Logger) {
-	// A connection carries one request at a time: one that breaks is one
-	// client that has gone.
+	// HTTP/1 carries one request at a time on a connection, so a broken
+	// connection means that one client has gone.
 	var onlyHTTP1 http.Protocols
 	onlyHTTP1.SetHTTP1(true)
 	s.http = http.Server{
@@ -143,12 +145,12 @@ func (s *Server) initHTTP(log *slog.Logger) {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10, // all parameters at their longest, escaped, are 3 KiB
 
-		DisableGeneralOptionsHandler: true, // that bounds no time
+		DisableGeneralOptionsHandler: true, // it bounds no time
 	}
 	s.http.RegisterOnShutdown(s.handler.live.stop)
 }
 
-// connState passes a change of a connection on to those that count.
+// connState passes changes of connections on to the limit and to the idle watch.
 func (s *Server) connState(c net.Conn, state http.ConnState) {
 	s.handler.connections.ConnState(c, state)
 	if s.idle != nil {
@@ -156,8 +158,8 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// Close closes the store of a server that will not serve. Serve does it by
-// itself.
+// Close closes the store and the election of a server that will not serve.
+// [Server.Serve] calls it when it ends.
 func (s *Server) Close() error {
 	switch {
 	case s.lead != nil:
@@ -170,13 +172,13 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// setTerm makes calls be answered from t.
+// setTerm makes the handler answer calls from t.
 func (s *Server) setTerm(t *term) {
 	s.term = t
 	s.handler.current.Store(t)
 }
 
-// startTerm begins a term from what st holds, and makes calls be answered from it.
+// startTerm begins a term from the state in st, and makes the handler answer calls from it.
 func (s *Server) startTerm(st store.Store) error {
 	s.poolsMu.Lock() // or the term might miss a change that found no leader
 	defer s.poolsMu.Unlock()
@@ -188,7 +190,7 @@ func (s *Server) startTerm(st store.Store) error {
 	return nil
 }
 
-// idOfStore returns a function that returns the id of the store.
+// idOfStore returns how to get the id of the store: an election learns the id only later.
 func (s *Server) idOfStore() func() string {
 	if s.election != nil {
 		return s.election.ID
@@ -204,14 +206,14 @@ func (s *Server) idOfStore() func() string {
 // the bounds on connections and their time. Only tests use it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// SetTokens makes tokens those that count from the next request on; nil makes
-// the server ask for none. It is safe to call while the server serves.
+// SetTokens replaces the tokens that the server accepts, from the next request on. Nil
+// makes it ask for none. It is safe to call while the server serves.
 func (s *Server) SetTokens(tokens config.Tokens) { s.handler.tokens.Store(&tokens) }
 
-// SetPools makes pools those that the server has from now on, as
-// [pool.Set.Reconfigure] says; waiters for what is gone are answered. An error
-// says why nothing has changed. It is safe to call while the server serves, and
-// returns when all it did is durable.
+// SetPools replaces the pools, as [pool.Set.Reconfigure] says, and blocks until that is
+// durable. Waiters that the new pools can never serve are answered. A standby keeps the
+// pools for its next term. After an error the old pools stay. It is safe to call while
+// the server serves.
 func (s *Server) SetPools(pools []pool.Config) error {
 	s.poolsMu.Lock()
 	defer s.poolsMu.Unlock()
@@ -228,7 +230,7 @@ func (s *Server) SetPools(pools []pool.Config) error {
 	return nil
 }
 
-// logPools says which pools are others from now on. The caller holds s.poolsMu.
+// logPools logs which pools were added, changed or removed. The caller holds s.poolsMu.
 func (s *Server) logPools(pools []pool.Config) {
 	before := make(map[string]pool.Config)
 	for _, c := range s.pools {
@@ -248,10 +250,11 @@ func (s *Server) logPools(pools []pool.Config) {
 	}
 }
 
-// Reloaded tells the server what came of reading the files of source again: nil
-// if they were taken up, else why everything stays as it was. It goes to the log,
-// to the metrics, and as long as it lasts to [leaseapi.PathReady]. An error that says that
-// the server ends is no fault of the files, and is ignored.
+// Reloaded tells the server the result of reading the files of source again: nil if their
+// settings are in use, else why the old settings stay. The result goes to the log and
+// the metrics. An error is also a warning in [leaseapi.PathReady] until source is read
+// without one. An error that says that the server refuses every call is ignored: the files
+// are not at fault.
 func (s *Server) Reloaded(source string, err error) {
 	if refusesAll(err) {
 		return

@@ -20,7 +20,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// pipes is a listener in memory: it works in a bubble of testing/synctest too.
+// pipes is a listener in memory, which also works in a bubble of testing/synctest.
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -73,7 +73,7 @@ type peer struct {
 // quota has the names q-0, q-1 and so on.
 func quota(n int) pool.Config { return pool.Config{Type: "q", Names: pool.Numbered("q", n)} }
 
-// start serves on pipes, and on more listeners if there are any.
+// start serves on pipes, and on more.
 func start(t testing.TB, opts Options, more ...net.Listener) *peer {
 	t.Helper()
 	s, err := New(opts)
@@ -96,13 +96,13 @@ func start(t testing.TB, opts Options, more ...net.Listener) *peer {
 	return p
 }
 
-// stop stops the server and returns what Serve did.
+// stop stops the server and returns the error of Serve.
 func (p *peer) stop() error {
 	p.cancel()
 	return p.ended()
 }
 
-// ended waits for the end of the server and returns what Serve did.
+// ended waits for the end of the server and returns the error of Serve.
 func (p *peer) ended() error {
 	err := <-p.served
 	p.served <- err
@@ -125,7 +125,7 @@ func (p *peer) do(method, target, body string) reply {
 	return r
 }
 
-// local is do without a connection, for a server that accepts none.
+// local is do without a connection, for a server that accepts no connections.
 func (p *peer) local(method, target, body string) reply {
 	w := httptest.NewRecorder()
 	p.server.ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))
@@ -168,7 +168,7 @@ func (p *peer) pools() []leaseapi.Pool {
 	for after := ""; ; {
 		r := decode[leaseapi.PoolsReply](p.t, p.do("GET", "/pools?after="+url.QueryEscape(after), ""), 200)
 		for _, pl := range r.Pools {
-			if n := len(all); n > 0 && all[n-1].Type == pl.Type { // the rest of it
+			if n := len(all); n > 0 && all[n-1].Type == pl.Type { // the rest of the pool
 				all[n-1].Leases, all[n-1].Waiters = append(all[n-1].Leases, pl.Leases...), append(all[n-1].Waiters, pl.Waiters...)
 				continue
 			}
@@ -180,7 +180,7 @@ func (p *peer) pools() []leaseapi.Pool {
 	}
 }
 
-// inUse is how many leases of the first pool are held.
+// inUse returns how many units of the first pool are in use.
 func (p *peer) inUse() int {
 	p.t.Helper()
 	return p.pools()[0].InUse
@@ -215,8 +215,8 @@ func decode[T any](t testing.TB, r reply, status int) (v T) {
 	return v
 }
 
-// eventually waits for something that another goroutine does; for tests that
-// are not in a bubble.
+// eventually waits until a condition holds that another goroutine brings about; for tests
+// outside a bubble.
 func eventually(t testing.TB, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ok(); {
@@ -227,12 +227,12 @@ func eventually(t testing.TB, ok func() bool) {
 	}
 }
 
-// record is for calls without a connection.
+// record returns a recorder and a request, for calls without a connection.
 func record(method, target, body string) (*httptest.ResponseRecorder, *http.Request) {
 	return httptest.NewRecorder(), httptest.NewRequest(method, target, strings.NewReader(body))
 }
 
-// withLeases is the body of a renewal or of a release that says nothing but these leases.
+// withLeases returns the body of a renewal or release of these leases, and nothing else.
 func withLeases(leases ...leaseapi.Lease) string {
 	var all []string
 	for _, l := range leases {
@@ -241,7 +241,7 @@ func withLeases(leases ...leaseapi.Lease) string {
 	return `{"leases":[` + strings.Join(all, ",") + `]}`
 }
 
-// logLines are the lines of a log in JSON, each as a T.
+// logLines returns the lines of a log in JSON, each as a T.
 func logLines[T any](t testing.TB, text string) (lines []T) {
 	t.Helper()
 	for d := json.NewDecoder(strings.NewReader(text)); ; {

@@ -13,13 +13,13 @@ import (
 const (
 	// sessionTime is how long a session lasts: a day of work.
 	sessionTime = 12 * time.Hour
-	// mostSessions bounds memory. Only who has a token begins one; beyond it the
-	// oldest ends.
+	// mostSessions bounds memory; beyond it the oldest session ends. Only a browser with a
+	// token can begin a session.
 	mostSessions = 1000
 )
 
-// sessions are the browsers that showed a token. A session has the rights of its
-// token, and ends when that is not in use any longer. They end with the process.
+// sessions are the sessions of browsers that showed a token. A session has the rights of
+// its token, and ends when the server no longer accepts the token, or with the process.
 type sessions struct {
 	mu   sync.Mutex
 	byID map[[sha256.Size]byte]session // by the sum of the cookie's value

@@ -5,7 +5,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// standbyTerm returns a term that refuses every call with who leads instead.
+// standbyTerm returns a term that refuses every call, and names the leader.
 func standbyTerm(opts termOptions) *term {
 	clock := startClock(0, opts.now, opts.suspended)
 	return &term{committer: committer{

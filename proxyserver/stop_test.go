@@ -8,9 +8,9 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// A grant that is made as the server stops, and whose client cannot come back
-// for it, is given back before the store closes: after the restart the lease is
-// free. It is not if somebody received it meanwhile.
+// A lease that is granted as the server stops, to a client that cannot come back for it, is
+// given back before the store closes: after the restart it is free. A lease that a client
+// received stays held.
 func TestStopGivesBackWhatNobodyReceived(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -32,7 +32,7 @@ func TestStopGivesBackWhatNobodyReceived(t *testing.T) {
 				defer leave()
 				got := p.later(ctx, c.query)
 				synctest.Wait()
-				behind := p.later(t.Context(), "type=q") // to whom it must not go
+				behind := p.later(t.Context(), "type=q") // must not get the lease
 				synctest.Wait()
 				p.server.term.commitSem <- struct{}{} // a commit that takes long
 				released := make(chan reply, 1)
@@ -62,8 +62,8 @@ func TestStopGivesBackWhatNobodyReceived(t *testing.T) {
 	}
 }
 
-// A lease that ended, and was granted to another, before its first holder is
-// found gone, is not the first one's to give back.
+// If a lease has ended, and its name was granted to another client, before its first holder is
+// found gone, then the new lease is not given back.
 func TestStopGivesBackNobodyElsesLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()

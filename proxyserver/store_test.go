@@ -21,8 +21,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
-// probe is a store in a directory. A test can hold up its commits, and count
-// them.
+// probe is a store in a directory whose commits a test can hold up, and count.
 type probe struct {
 	store.Store
 	hold    chan struct{} // holds a value while somebody commits or loads
@@ -36,8 +35,8 @@ func (p *probe) Commit(b store.Batch) error {
 	return p.Store.Commit(b)
 }
 
-// Load waits for a commit that is under way, since a test may look into the store of
-// a server that serves.
+// Load waits for a commit under way, since a test may look into the store of a server that
+// serves.
 func (p *probe) Load() (pool.Snapshot, error) {
 	p.hold <- struct{}{}
 	defer func() { <-p.hold }()
@@ -58,7 +57,7 @@ func durable(t testing.TB, dir string, n int) Options {
 	return Options{Pools: []pool.Config{quota(n)}, Store: openStore(t, dir)}
 }
 
-// probe is the store of a server that [durable] made.
+// probe returns the store of a server that [durable] made.
 func (p *peer) probe() *probe { return p.server.store.(*probe) }
 
 // After a stop and a start the same leases are held by the same owners under
@@ -114,9 +113,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// The lease clock stands still while the server is down: renewable leases have
-// their full TTL again, delayed ones what remained, to the second at which the
-// clock is saved.
+// The lease clock stands still while the server is down. Renewable leases have their full TTL
+// again. Delayed releases have their remaining time, to within the interval at which the clock
+// is saved.
 func TestClockStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir, crashed := t.TempDir(), t.TempDir()
@@ -127,7 +126,7 @@ func TestClockStandsStill(t *testing.T) {
 		p.release(`{"names":["q-1"],"delay":"20m"}`)
 		time.Sleep(4*time.Minute + 58*time.Second)
 		synctest.Wait()
-		// What a KILL now would leave.
+		// The file that a KILL now would leave.
 		data, err := os.ReadFile(filepath.Join(dir, bolt.File))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(crashed, bolt.File), data, 0o600)
@@ -157,12 +156,12 @@ func TestClockStandsStill(t *testing.T) {
 	})
 }
 
-// While nothing is held nothing is written but the clock, every five seconds.
+// While nothing is held the server writes only its clock, every five seconds.
 func TestIdleServerWritesItsClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, durable(t, t.TempDir(), 1))
 		p.do("GET", "/pools", "")
-		time.Sleep(time.Minute) // more often at first
+		time.Sleep(time.Minute) // at first the clock is saved more often
 		synctest.Wait()
 		before := p.probe().commits.Load()
 		time.Sleep(time.Hour)
@@ -209,7 +208,7 @@ func TestMemoryGenerationsDoNotRepeat(t *testing.T) {
 	}
 }
 
-// A commit that fails ends the server; nobody is told what is not durable.
+// A commit that fails ends the server, and no client hears of changes that are not durable.
 func TestCommitFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no other commit comes before
 		dir := t.TempDir()
@@ -246,8 +245,8 @@ func TestCommitFails(t *testing.T) {
 	})
 }
 
-// A server that cannot begin closes its store: with pools that are not valid, and
-// with a state that contradicts itself.
+// A server that cannot begin closes its store: if its pools are not valid, or the stored state
+// contradicts itself.
 func TestNewFails(t *testing.T) {
 	dir := t.TempDir()
 	opts := durable(t, dir, 1)
@@ -268,8 +267,8 @@ func TestNewFails(t *testing.T) {
 	}
 }
 
-// When a term has ended, another one begins from the same store under the same
-// front: the leases are held by the same owners, and the queue forms again.
+// When a term has ended, another term begins from the same store under the same front. The
+// leases are held by the same owners, and the queue forms again.
 func TestTermEndsAndAnotherBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, durable(t, t.TempDir(), 1))
@@ -334,7 +333,7 @@ func TestStoreID(t *testing.T) {
 	}
 }
 
-// A handler that panics is an error of the server, and its client is told.
+// A handler that panics ends the server, and the client is told.
 func TestPanicOutsideOfThePools(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(1)}})
 	p.acquire("type=q")
@@ -352,7 +351,7 @@ func TestPanicOutsideOfThePools(t *testing.T) {
 	}
 }
 
-// So is what is done for a waiter on another stack than its own.
+// A panic on the other stack on which a waiter is decided ends the server, too.
 func TestPanicAside(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(1)}, Log: slog.New(panicsAt{slog.DiscardHandler, "queued"})})
 	p.acquire("type=q")
@@ -375,7 +374,7 @@ func (b bad) Commit(batch store.Batch) error {
 	return b.Store.Commit(batch)
 }
 
-// So is a commit that panics.
+// A commit that panics ends the server, too.
 func TestPanicOfACommit(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(1)}, Store: bad{openStore(t, t.TempDir())}})
 	if r := p.acquire("type=q"); r.status != 503 || !strings.Contains(r.body, "no commit") {
@@ -386,8 +385,8 @@ func TestPanicOfACommit(t *testing.T) {
 	}
 }
 
-// New settings that come while the server ends were not refused: that it ends is said
-// elsewhere.
+// A reload while the server ends is not logged as refused: other lines say that the server
+// ends.
 func TestReloadOfAServerThatEnds(t *testing.T) {
 	for name, end := range map[string]func(p *peer){
 		"stopped": func(p *peer) { p.stop() },
@@ -412,7 +411,7 @@ func TestReloadOfAServerThatEnds(t *testing.T) {
 	}
 }
 
-// The store is looked at while nothing happens.
+// The store is checked while nothing happens.
 func TestStoreGoneWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
@@ -428,7 +427,7 @@ func TestStoreGoneWhileIdle(t *testing.T) {
 	})
 }
 
-// So is what counts a commit, and what logs it for those who waited.
+// A panic of the metrics or of the log after a commit ends the server, too.
 func TestPanicAfterACommit(t *testing.T) {
 	for _, part := range []string{"metrics", "log"} {
 		t.Run(part, func(t *testing.T) {
@@ -455,7 +454,7 @@ func TestPanicAfterACommit(t *testing.T) {
 	}
 }
 
-// panicsAt is a handler of a log that panics at a message.
+// panicsAt is a log handler that panics at a message.
 type panicsAt struct {
 	slog.Handler
 	message string

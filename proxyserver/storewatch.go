@@ -2,8 +2,8 @@ package proxyserver
 
 import "time"
 
-// storeEvery is how often the store is looked at while nothing is committed: a
-// second server may begin at its place as soon as it is gone.
+// storeEvery is how often the store is checked while nothing is committed: as soon as it is
+// gone, a second server may begin in its place.
 const storeEvery = time.Second
 
 // watchStore fails the term when its store is gone, until stop.
@@ -30,7 +30,7 @@ func (t *term) checkStore() {
 	select {
 	case t.commitSem <- struct{}{}:
 	default:
-		return // the commit that is under way looks by itself
+		return // the commit under way checks by itself
 	}
 	defer func() { <-t.commitSem }()
 	if err := t.store.Check(); err != nil {

@@ -14,31 +14,31 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// How often the lease clock is saved if nothing else is committed: a crash takes
-// back what ran since.
+// How often the lease clock is saved if nothing else is committed. A crash takes back the
+// time since then.
 const (
 	idleEvery = 5 * time.Second
-	// busyEvery is how often while anything is held or waits. Who came to wait is
-	// committed with it.
+	// busyEvery is how often while a lease is held or a request waits. New waiters are
+	// committed with the clock.
 	busyEvery = time.Second
-	// firstSave is how long after its start a server saves it first. Each of the
-	// next intervals is as long as all before it together, up to the above: so at
-	// least half of a life counts, however short lives are, and no lease is kept
-	// alive by a server that never gets to save its clock.
+	// firstSave is how long after its start a server first saves the clock. Each later
+	// interval is as long as all before it together, up to the above. So at least half of
+	// a server's life counts, however short it is, and servers that die soon after their
+	// start do not keep a lease alive.
 	firstSave = 20 * time.Millisecond
 )
 
-// term is the time in which this server decides who gets a lease: pools, their
-// clock, and what makes their decisions durable. It begins from what the store
-// holds, and when it has ended another may begin. The HTTP front outlives it.
+// term is a time in which this server decides who gets a lease: the pools, their clock, and
+// the committer that makes their decisions durable. It begins from the state in the store.
+// When it has ended another term may begin. The HTTP front outlives terms.
 type term struct {
 	committer
-	lead     store.Lead // nil: nothing can end the term but the server
+	lead     store.Lead // nil: only the server ends the term
 	maxWait  time.Duration
-	busy     func(n int)   // is called with the number of leases and waiters after each change; nil: nobody asks
-	version1 version1Watch // keepTime alone uses it
+	busy     func(n int)   // is called with the number of leases and waiters after each run; nil: not needed
+	version1 version1Watch // only keepTime uses it
 
-	lastWaits atomic.Bool // the last acquire has to wait: the next one probably, too
+	lastWaits atomic.Bool // the last acquire had to wait: the next one probably must, too
 
 	// Guarded by committer.mu.
 	set           *pool.Set
@@ -49,7 +49,7 @@ type term struct {
 	finished      bool          // the last commit is under way, or over
 }
 
-// termOptions are what a term needs beside the pools and the store.
+// termOptions are the options of a term, beside the pools and the store.
 type termOptions struct {
 	maxWait   time.Duration
 	metrics   *metrics.Counts
@@ -60,10 +60,9 @@ type termOptions struct {
 	election  store.Election       // nil: this server always leads
 }
 
-// beginTerm begins a term from what st holds; nil: from nothing, in memory. What a
-// restart gives to leases and waiters is durable when it returns. The pools stand
-// still until [term.keepTime] runs. The caller keeps st, and closes
-// it after [term.end].
+// beginTerm begins a term from the state in st; nil: from nothing, in memory. When it
+// returns, the time that a restart gives to leases and waiters is durable. Nothing happens
+// by itself until [term.keepTime] runs. The caller closes st after [term.end].
 func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, error) {
 	var snap pool.Snapshot
 	if st != nil {
@@ -104,8 +103,8 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 
 func (t *term) durable() bool { return t.store != nil }
 
-// do does what is due, runs op on the pools, and returns when all that op did and saw is
-// durable. After an error it is not, and each later call gets an error too.
+// do does what is due, runs op on the pools, and blocks until all that op did and saw is
+// durable. After an error it may not be durable, and each later call fails too.
 func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
 	b, err := t.run(op)
 	switch {
@@ -124,8 +123,9 @@ func (t *term) attempt(op func(set *pool.Set, now time.Duration) error) error {
 	return cmp.Or(err, refused)
 }
 
-// stillLeads reports whether an answer holds that waits for no commit. It is asked
-// after the answer was made: a process may be stopped in between for any time.
+// stillLeads returns an error if this server leads no longer: then an answer that waits for
+// no commit does not hold. It is called after the answer was made, since the process may be
+// stopped in between for any time.
 func (t *term) stillLeads() error {
 	if t.lead == nil {
 		return nil
@@ -137,15 +137,15 @@ func (t *term) stillLeads() error {
 	return nil
 }
 
-// loseLead fails the term because its server leads no longer, and returns why calls are
+// loseLead fails the term because this server leads no longer, and returns why calls are
 // refused.
 func (t *term) loseLead(err error) error {
 	t.fail(&notLeaderError{election: t.election, cause: err})
 	return t.failure()
 }
 
-// run runs op under the lock and returns the batch that its answer waits for;
-// nil: the answer depends on nothing that is not durable.
+// run does what is due and runs op, under the lock. It returns the batch that the answer
+// waits for; nil: the answer depends on durable state only.
 func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,19 +179,19 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err err
 	return t.undurable(), nil
 }
 
-// totals returns how the pools stand, durable or not. It does nothing that is due.
+// totals returns the state of the pools, durable or not. It does nothing that is due.
 func (t *term) totals() []pool.PoolStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.set.Totals(lastCall)
 }
 
-// collect moves what changed to the open batch, but for arrivals that are not stored. The
-// caller holds t.mu, as with all that follow except keepTime.
+// collect moves the changes of the pools to the open batch, except arrivals that are not
+// stored. The caller holds t.mu, as for all methods below except keepTime.
 func (t *term) collect() {
 	changes := t.set.Drain()
 	for i := range changes {
-		c := &changes[i] // a copy costs more than most of what is done with it
+		c := &changes[i] // copying it would cost more than most that is done with it
 		if c.Kind == pool.Queued && (c.Waiter.Anonymous || !t.durable()) {
 			continue
 		}
@@ -204,7 +204,7 @@ func (t *term) collect() {
 	t.open.endStep()
 }
 
-// setAlarm sets the alarm to the next thing that happens by itself.
+// setAlarm sets the alarm to the next time at which something is due.
 func (t *term) setAlarm(now time.Duration) {
 	next := never
 	if due, ok := t.set.Next(); ok {
@@ -217,8 +217,7 @@ func (t *term) setAlarm(now time.Duration) {
 	t.alarm.setBefore(next, now)
 }
 
-// commitDue returns when the open batch is to be committed although no answer waits
-// for it.
+// commitDue returns when the open batch must be committed even if no answer waits for it.
 func (t *term) commitDue(now time.Duration) time.Duration {
 	if !t.durable() {
 		return never
@@ -229,13 +228,13 @@ func (t *term) commitDue(now time.Duration) time.Duration {
 		every = busyEvery
 	}
 	saved := t.saved
-	committed := t.open.urgent || t.open.saveClock // by somebody, and the clock with it
+	committed := t.open.urgent || t.open.saveClock // a call commits it, and the clock with it
 	if committed {
 		saved = now
 	}
 	due := saved + min(every, max(firstSave, saved-t.clock.base))
 	if came := t.open.arrived; held == 0 && came < never && !committed {
-		due = max(due, came+busyEvery) // else at once, if the clock was saved long ago
+		due = max(due, came+busyEvery) // else due at once, if the clock was saved long ago
 	}
 	return due
 }
@@ -267,7 +266,7 @@ func (t *term) keepTime(stop <-chan struct{}) {
 			return
 		}
 		if b != nil {
-			commits.Go(func() { t.awaitCommit(b) }) // an error is that of the next run
+			commits.Go(func() { t.awaitCommit(b) }) // the next run returns its error, too
 		}
 		t.version1.warn(ending, t.metrics, t.events)
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// halt refuses every later call, and answers all who wait: with their places in
-// the queue, or, if calls were refused before, with the reason.
+// halt refuses every later call, and answers all that wait with their places in the queue.
+// If calls are refused already it does nothing: all that waited know the reason.
 func (t *term) halt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.haltErr != nil {
-		return // all who waited have been told
+		return // fail has told all that waited
 	}
 	t.waiting.deliverAll(func(id string) outcome {
 		st, _ := t.set.Status(lastCall, id)
@@ -22,8 +22,8 @@ func (t *term) halt() {
 	t.haltErr = errStopping
 }
 
-// end commits what is left, with the clock. It returns why calls were refused
-// before the halt, or why the commit failed. It must be called once, after halt.
+// end commits the open batch, with the clock. It returns why calls were refused before the
+// halt, or why the commit failed. It must be called once, after halt or a failure.
 func (t *term) end() error {
 	t.commitSem <- struct{}{} // for good: nobody commits after this
 	t.mu.Lock()
@@ -55,9 +55,8 @@ func (t *term) giveBack(leases []pool.Lease) error {
 	return err
 }
 
-// giveBackLast ends leases with the last commit of a term that is halted. It does
-// not tell the pools, which are of no use then: they would grant the names to a
-// waiter who does not hear of it.
+// giveBackLast ends leases with the last commit of a term that is halted. It does not tell
+// the pools: they would grant the names to a waiter that does not hear of it.
 func (t *term) giveBackLast(leases []pool.Lease) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -21,12 +21,12 @@ func startWithTokens(t *testing.T, opts Options) (p, red, blue, ops *peer) {
 	}
 	opts.Tokens = tokens
 	p = start(t, opts)
-	// Whoever gets in who must not would wait for a lease, for hours.
+	// A call that is wrongly admitted would wait for a lease, for hours.
 	p.http.Timeout = time.Minute
 	return p, withToken(p, "r-token-0123456789"), withToken(p, "b-token-0123456789"), withToken(p, "o-token-0123456789")
 }
 
-// Without a token nothing can be seen or done but what probes need.
+// Without a token a caller can see only what probes need, and do nothing.
 func TestNoToken(t *testing.T) {
 	p, red, _, _ := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
 	red.granted("type=q")
@@ -59,11 +59,11 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
-// Nobody renews, releases or cancels what was acquired with a token of another
-// name, and a call that tries changes nothing at all; also after a restart.
+// Nobody renews, releases or cancels a lease that was acquired with a token of another name. A
+// call that tries changes nothing at all. Both hold after a restart, too.
 func TestOwnerIsBoundToItsToken(t *testing.T) {
 	dir := t.TempDir()
-	for range 2 { // the second time on the restored state
+	for range 2 { // the second time from the stored state
 		p, red, blue, _ := startWithTokens(t, durable(t, dir, 3))
 		r := red.granted("type=q&request_id=r&owner=me")
 		b := blue.granted("type=q&request_id=b&owner=me")
@@ -122,8 +122,8 @@ func TestOwnerIsBoundToItsToken(t *testing.T) {
 	}
 }
 
-// What was acquired before there were tokens belongs to whoever has one: its
-// owner has to be able to go on.
+// A lease that was acquired before there were tokens belongs to all tokens: its owner must be
+// able to go on.
 func TestLeasesFromBeforeTokens(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, durable(t, dir, 2))
@@ -157,7 +157,7 @@ func TestOnlyAdminsBreak(t *testing.T) {
 	if n := red.inUse(); n != 0 {
 		t.Errorf("%d leases are held", n)
 	}
-	// A token that is taken away is of no use from the next call on.
+	// A token that is removed is refused from the next call on.
 	p.server.SetTokens(config.Tokens{{Name: "none"}})
 	if r := ops.do("GET", "/pools", ""); r.status != 401 {
 		t.Errorf("%d %s", r.status, r.body)

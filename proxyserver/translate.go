@@ -25,7 +25,7 @@ func leaseOf(l pool.Lease, counted bool) leaseapi.Lease {
 	return wire
 }
 
-// limitOf is the limit of a pool if that is not its capacity.
+// limitOf returns the limit of a pool; zero if the limit is the capacity.
 func limitOf(limit, capacity int) int {
 	if limit == capacity {
 		return 0
@@ -33,7 +33,7 @@ func limitOf(limit, capacity int) int {
 	return limit
 }
 
-// reasonFor is why a request waits, with who holds its key.
+// reasonFor returns why a request waits, with the holder of its key.
 func reasonFor(reason, keyHolder string) string {
 	if reason != leaseapi.WaitKey || keyHolder == "" {
 		return reason
@@ -129,8 +129,8 @@ func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 	return wire
 }
 
-// estimates rounds to seconds. What is known stays so: its end is rounded up, and so is
-// its beginning if that is the end: then the time is known.
+// estimates rounds a range to seconds: its end up, and its beginning down. If both are the
+// same the time is known, and both are rounded up, so that it stays known.
 func estimates(likely, most time.Duration) (wireLikely, wireMost leaseapi.Duration) {
 	wireMost = leaseapi.Duration((most + time.Second - 1).Truncate(time.Second))
 	if likely == most {
@@ -139,8 +139,7 @@ func estimates(likely, most time.Duration) (wireLikely, wireMost leaseapi.Durati
 	return leaseapi.Duration(likely.Truncate(time.Second)), wireMost
 }
 
-// oldestLease translates the lease that a waiter waits for longest; nil if none
-// is held.
+// oldestLease translates the lease of the pool that is held longest; nil if none is held.
 func oldestLease(clock clock, st pool.Status) *leaseapi.PoolLease {
 	if st.Oldest == nil {
 		return nil
@@ -149,7 +148,7 @@ func oldestLease(clock clock, st pool.Status) *leaseapi.PoolLease {
 	return &l
 }
 
-// renewEvery makes two renewals fit before the end, so that one may fail.
+// renewEvery makes two renewals fit before the end of a lease, so that one may fail.
 func renewEvery(ttl time.Duration) leaseapi.Duration {
 	return leaseapi.Duration(min(ttl/3, leaseapi.MaxRenewEvery))
 }

@@ -7,16 +7,15 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
-// The status page. Its pages are GETs; what an operator does is a POST. It has
-// sessions where the wire has tokens, and answers with pages where the wire answers
-// with problems.
+// The status page. Its pages are GETs; operations are POSTs. It has sessions where the
+// wire has tokens, and answers with pages where the wire answers with problems.
 
-// uiHeaders are those of every answer. A page has only what this server serves, in no
-// frame, and tells no other host where it was.
+// uiHeaders are the headers of every answer. A page loads only content of this server, is
+// shown in no frame, and sends no Referer to other hosts.
 var uiHeaders = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-	"X-Frame-Options":              "DENY", // of browsers that do not know frame-ancestors
+	"X-Frame-Options":              "DENY", // for browsers that do not know frame-ancestors
 	"X-Content-Type-Options":       "nosniff",
 	"Referrer-Policy":              "no-referrer",
 	"Cross-Origin-Opener-Policy":   "same-origin",

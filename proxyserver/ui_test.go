@@ -16,7 +16,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
-// browser is somebody who looks at pages, with a cookie if a server gave one.
+// browser looks at pages, with a cookie if the server gave one.
 type browser struct {
 	*peer
 	cookie string
@@ -48,7 +48,7 @@ func (b *browser) ask(method, target, body string, header ...string) reply {
 	return reply{resp.StatusCode, resp.Header, string(text)}
 }
 
-// page gets a page, which must be there.
+// page gets a page, which must exist.
 func (b *browser) page(target string) string {
 	b.t.Helper()
 	r := b.ask("GET", target, "")
@@ -75,13 +75,13 @@ const hostile = `"><script>alert(1)</script><img src=x onerror='alert(2)'>&lt;{}
 
 var tag = regexp.MustCompile(`<[^>]*>`)
 
-// skeleton is the tags of a page with the names of their attributes.
+// skeleton returns the tags of a page with the names of their attributes.
 func skeleton(text string) string {
 	return regexp.MustCompile(`="[^"]*"`).ReplaceAllString(strings.Join(tag.FindAllString(text, -1), "\n"), `=""`)
 }
 
-// What clients and operators send is text on every page: the page has the same tags
-// whatever it is, and a link only leads to http and https.
+// Input of clients and operators is text on every page: the tags of the page do not depend on
+// it, and links lead only to http and https.
 func TestPageOfHostileTexts(t *testing.T) {
 	pages := func(text, typ string) (all map[string]string) {
 		all = make(map[string]string)
@@ -131,7 +131,7 @@ func TestPageOfHostileTexts(t *testing.T) {
 	}
 }
 
-// Every answer forbids what a page does not need, whatever became of the request.
+// Every answer, also to a refused request, forbids what a page does not need.
 func TestPageHeaders(t *testing.T) {
 	p, _, _, _ := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
 	b := signIn(p, "e-token-0123456789")
@@ -158,8 +158,8 @@ func TestPageHeaders(t *testing.T) {
 	}
 }
 
-// A browser shows a token once and has a session then, whose cookie says nothing of
-// the token. Without a session there is nothing to see.
+// A browser shows a token once, and then has a session, whose cookie says nothing of the token.
+// Without a session there is nothing to see.
 func TestPageSignIn(t *testing.T) {
 	p, _, _, _ := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
 	b := &browser{peer: p}
@@ -209,17 +209,17 @@ func TestPageSignIn(t *testing.T) {
 		t.Errorf("after signing out: %d", r.status)
 	}
 	other.page("/")
-	// The wire takes no cookie.
+	// The wire does not accept the cookie.
 	if r := other.ask("GET", "/pools", ""); r.status != 401 {
 		t.Errorf("the wire takes a cookie: %d", r.status)
 	}
 }
 
-// cookieName is that of the server's sessions.
+// cookieName returns the name of the server's session cookie.
 func (b *browser) cookieName() string { return b.server.handler.cookieName() }
 
-// A browser that follows a link of another site leaves its cookie at home. It is
-// asked to come again, and only then whether it has a token.
+// A browser that follows a link from another site does not send its cookie. It is told to ask
+// again, and only then asked for a token.
 func TestPageFromAnotherSite(t *testing.T) {
 	p, _, _, _ := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
 	r := (&browser{peer: p}).ask("GET", "/ui/pools/q", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")
@@ -228,7 +228,7 @@ func TestPageFromAnotherSite(t *testing.T) {
 	}
 }
 
-// A session ends with its time, and with its token; there is a bound on them.
+// A session ends with its time, and with its token. The number of sessions is bounded.
 func TestSessions(t *testing.T) {
 	tokens, err := config.ParseTokens("t", []byte(tokenFile))
 	if err != nil {
@@ -267,7 +267,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// Without tokens a server answers only to names that it knows.
+// Without tokens a server shows its page only under host names that it knows.
 func TestPageHosts(t *testing.T) {
 	s, err := New(Options{Pools: []pool.Config{quota(1)}, Hosts: []string{"Leases.test"}})
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
-// operates reports whether c may do what an operator does, from a page. Without
-// tokens nobody may: a page cannot tell people apart then.
+// operates reports whether c may operate from a page. Without tokens nobody may: the
+// page could not tell people apart.
 func (h *handler) operates(c caller) bool { return h.asksForTokens() && c.admin }
 
-// formHeaders are for a page with a form whose answer is a POST: with no-referrer a
-// browser would not say which origin that POST is of.
+// formHeaders prepares a page with a form: under no-referrer the browser would hide the
+// origin of the form's POST.
 func formHeaders(w http.ResponseWriter) { w.Header().Set("Referrer-Policy", "same-origin") }
 
-// readForm reads the fields of a POST. It answers an error itself.
+// readForm reads the fields of a POST. It answers an error itself, and returns false.
 func (h *handler) readForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
 	body, ok := readBody(w, r)
 	if !ok {
@@ -52,7 +52,7 @@ func (h *handler) write(w http.ResponseWriter, r *http.Request, c caller, status
 	fmt.Fprint(w, text)
 }
 
-// serveStandby leads to the server that leads: this one knows of no lease.
+// serveStandby answers with a link to the leader: a standby knows of no lease.
 func (h *handler) serveStandby(leader *leaseapi.Leader, w http.ResponseWriter, r *http.Request) {
 	p := page.Message("Standby", "This server stands by, and nobody is known to lead: try again soon.", "", "")
 	if leader.URL != "" {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// cookieName is that of the session's cookie. A browser sends a cookie to all ports
-// of a host, so servers on one host need names of their own.
+// cookieName returns the name of the session cookie. A browser sends a cookie to all
+// ports of a host, so each server on a host needs a name of its own.
 func (h *handler) cookieName() string {
 	sum := sha256.Sum256([]byte(h.storeID()))
 	return "leasectl_" + hex.EncodeToString(sum[:4])
 }
 
-// session returns who sent r, by its cookie.
+// session returns the sender of r by its cookie; false without a valid session.
 func (h *handler) session(r *http.Request) (caller, bool) {
 	cookie, err := r.Cookie(h.cookieName())
 	if err != nil {
@@ -25,9 +25,9 @@ func (h *handler) session(r *http.Request) (caller, bool) {
 	return callerOf(t), ok
 }
 
-// setSession makes the browser keep value; an empty one makes it forget. The cookie
-// never leaves https if the browser came that way, also if something in front of
-// this server ended TLS: then the origin says so.
+// setSession makes the browser keep value; an empty value deletes the cookie. If the
+// browser came over https, it sends the cookie only over https. Where a proxy in front of
+// this server ends TLS, the Origin header says https.
 func (h *handler) setSession(w http.ResponseWriter, r *http.Request, value string) {
 	cookie := &http.Cookie{
 		Name: h.cookieName(), Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,

@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// Cuts and rises of a limit are events, with why and by whose report; the page of the
-// pool says it of the last.
+// Cuts and rises of a limit are events, with the reason and the owner of the report. The page
+// of the pool shows the last of them.
 func TestLimitOnThePage(t *testing.T) {
 	adapts := quota(2)
 	adapts.Adapt = &pool.Adapt{}
@@ -33,7 +33,7 @@ func TestLimitOnThePage(t *testing.T) {
 	if text := b.page("/ui/pools/q"); !strings.Contains(text, "from 2 to 1, <time") || !strings.Contains(text, ">job-1<") || !strings.Contains(text, "<bdi>slow down</bdi>") {
 		t.Errorf("after a cut:\n%s", text)
 	}
-	for range 4 { // the gate of the limit at which it was cut
+	for range 4 { // as many as the rise after a cut needs
 		end("q", "ok", "")
 	}
 	if text := b.page("/ui/pools/q"); !strings.Contains(text, "from 1 to 2, <time") || !strings.Contains(text, ">job-5<") {

@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
-// serveLive tells a browser of changes until it goes, its session ends, or the server
-// stops: as events of server-sent events.
+// serveLive sends a browser the changes of a page, as server-sent events, until the browser
+// goes, its session ends, connections run short, or the server stops.
 func (h *handler) serveLive(c caller, w http.ResponseWriter, r *http.Request) {
 	of := page.Local(r.URL.Query().Get("of"))
 	shown := livePage{of.RequestURI(), h.operates(c)}
@@ -43,7 +43,7 @@ func (h *handler) serveLive(c caller, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stillLive waits for the next tick; false if there is none.
+// stillLive waits for the next tick; false: the browser has gone, or the server stops.
 func (h *handler) stillLive(ctx context.Context, tick <-chan time.Time) bool {
 	select {
 	case <-tick:
@@ -89,7 +89,7 @@ func (s *liveStream) send(parts []page.Part) error {
 	return http.NewResponseController(s.w).Flush()
 }
 
-// now tells the browser the time, from which it counts.
+// now sends the time, from which the browser counts, and bounds how long it may read.
 func (s *liveStream) now() {
 	s.last = time.Now()
 	http.NewResponseController(s.w).SetWriteDeadline(s.last.Add(writeTime))
@@ -97,5 +97,5 @@ func (s *liveStream) now() {
 }
 
 func (s *liveStream) event(name, data string) {
-	fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", name, data) // an error comes with the flush
+	fmt.Fprintf(s.w, "event: %s\ndata: %s\n\n", name, data) // the flush returns an error
 }

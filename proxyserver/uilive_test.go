@@ -18,8 +18,8 @@ import (
 // liveEvent is one event of a stream.
 type liveEvent struct{ name, id, html string }
 
-// watch shows a page, and returns the events that come. The channel is closed when
-// the server ends the stream.
+// watch shows a page, and returns its events. The channel is closed when the server ends the
+// stream.
 func (b *browser) watch(ctx context.Context, of string) (<-chan liveEvent, int) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, "GET", "http://pipe/ui/live?of="+url.QueryEscape(of), nil)
@@ -61,7 +61,7 @@ func (b *browser) watch(ctx context.Context, of string) (<-chan liveEvent, int) 
 	return events, 200
 }
 
-// received drains what has come.
+// received returns the events that have come.
 func received(events <-chan liveEvent) (all []liveEvent) {
 	for {
 		select {
@@ -76,7 +76,7 @@ func received(events <-chan liveEvent) (all []liveEvent) {
 	}
 }
 
-// parts are the ids of the parts in events.
+// parts returns the ids of the parts in events.
 func parts(events []liveEvent) (ids []string) {
 	for _, e := range events {
 		if e.name == "part" {
@@ -86,8 +86,8 @@ func parts(events []liveEvent) (ids []string) {
 	return ids
 }
 
-// A browser gets the parts that changed within a second, at most once a second, and
-// nothing while nothing changes.
+// A browser gets a part that changed within a second, at most once a second, and nothing while
+// nothing changes.
 func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -106,7 +106,7 @@ func TestLive(t *testing.T) {
 		if ids := strings.Join(parts(got), " "); ids != "state held" && ids != "state charts held" {
 			t.Errorf("after a grant it gets %v", ids)
 		}
-		for range 100 { // of each second, ten
+		for range 100 { // ten in each second
 			p.release(`{"names":["q-0"]}`)
 			id := num(uint64(time.Now().UnixNano()))
 			p.granted("type=q&request_id=" + id + "&owner=" + id) // the page shows the owner, and no part of a second
@@ -127,7 +127,7 @@ func TestLive(t *testing.T) {
 		received(events)
 		time.Sleep(9 * time.Second)
 		synctest.Wait()
-		if ids := parts(received(events)); len(ids) > 1 { // a minute may be over, for the charts
+		if ids := parts(received(events)); len(ids) > 1 { // the charts change if a minute is over
 			t.Errorf("while nothing changes it gets %v", ids)
 		}
 		cancel()
@@ -138,7 +138,7 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// What several browsers show is made once.
+// A page that several browsers show is made once.
 func TestLiveIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -153,7 +153,7 @@ func TestLiveIsShared(t *testing.T) {
 	})
 }
 
-// There is a bound on the browsers that are told of changes.
+// The number of browsers that are told of changes is bounded.
 func TestLiveIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}, maxConnections: 40})
@@ -175,8 +175,7 @@ func TestLiveIsBounded(t *testing.T) {
 	})
 }
 
-// A stream ends when its session does, and when the server stops, which does not
-// wait for it.
+// A stream ends with its session, and when the server stops: a stop does not wait for streams.
 func TestLiveEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _, _, _ := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})

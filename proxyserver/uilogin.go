@@ -8,9 +8,9 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
-// askForToken leads a browser without a session to where it gets one. A browser that
-// comes from another site leaves a cookie that is SameSite=Strict at home; a page of
-// ours asks again then, and so it is sent.
+// askForToken redirects a browser without a session to the login page. A browser that
+// follows a link from another site does not send a SameSite=Strict cookie. So it gets a
+// page that asks again: that request comes from our site, and carries the cookie.
 func (h *handler) askForToken(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
 		p := page.Message("One moment", "Looking for your session.", "", "")

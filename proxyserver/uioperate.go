@@ -16,13 +16,13 @@ import (
 type pageOperation struct {
 	title  string
 	text   func(q url.Values) string
-	fields []string // of the form, beside the reason: of what
-	now    bool     // the operator may choose that it is done at once
+	fields []string // of the form, beside the reason: they name the target
+	now    bool     // the operator may choose to do it at once
 	back   func(h *handler, q url.Values) string
 	do     func(h *handler, c caller, form url.Values) error
 }
 
-// pageOperations are those of the status page, by path.
+// pageOperations are the operations of the status page, by path.
 var pageOperations = map[string]pageOperation{
 	"/ui/pause": {
 		title: "Pause", fields: []string{"type"},
@@ -116,7 +116,7 @@ func (h *handler) serveOperation(c caller, op pageOperation, w http.ResponseWrit
 	h.write(w, r, c, status, asked.Page())
 }
 
-// poolOfName is the page of the pool that a name belongs to.
+// poolOfName returns the path of the pool that a held name belongs to; / if nobody holds it.
 func (h *handler) poolOfName(q url.Values) string {
 	path := "/"
 	h.term().do(func(set *pool.Set, now time.Duration) {

@@ -9,8 +9,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// Only a session of a token that is marked admin may operate, only from a page of
-// the server itself, and only with a reason.
+// Only a session of a token that is marked admin may operate, only from a page of the server
+// itself, and only with a reason.
 func TestPageOperationsAreForOperators(t *testing.T) {
 	p, red, _, ops := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
 	held := red.granted("type=q&request_id=held").Leases[0]
@@ -46,7 +46,7 @@ func TestPageOperationsAreForOperators(t *testing.T) {
 		if r := admin.ask("POST", path, form.Encode()); r.status != 409 || !strings.Contains(r.body, "reason is empty") || !strings.Contains(r.body, `name="reason"`) {
 			t.Errorf("%s without a reason: %d", path, r.status)
 		}
-		// A GET asks, and does nothing.
+		// A GET shows the form, and does nothing.
 		if text := admin.page(path + "?" + form.Encode()); !strings.Contains(text, `<form method="post" action="`+path+`"`) || !strings.Contains(text, "required") {
 			t.Errorf("%s does not ask for a reason:\n%s", path, text)
 		}
@@ -56,8 +56,8 @@ func TestPageOperationsAreForOperators(t *testing.T) {
 	}
 }
 
-// An operator pauses, resumes, removes and breaks from the page, with the reason
-// that those concerned read.
+// An operator pauses, resumes, removes and breaks from the page, with a reason that the holders
+// and waiters concerned read.
 func TestPageOperations(t *testing.T) {
 	p, red, _, ops := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
 	held := red.granted("type=q&request_id=held").Leases[0]
@@ -119,7 +119,7 @@ func TestPageOperations(t *testing.T) {
 	}
 }
 
-// Without tokens nobody is known to be an operator: the page only shows.
+// Without tokens nobody is known to be an operator, so the page is read-only.
 func TestPageWithoutTokensOnlyShows(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(1)}})
 	p.granted("type=q&request_id=held")
@@ -139,8 +139,8 @@ func TestPageWithoutTokensOnlyShows(t *testing.T) {
 	}
 }
 
-// What a server that ends does not do is not the fault of who asked: 503, by the wire and
-// from the page.
+// A server that ends answers operations with 503, not with an error of the caller, both on the
+// wire and from the page.
 func TestOperationsOfAServerThatEnds(t *testing.T) {
 	p, _, _, ops := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
 	admin := signIn(p, "o-token-0123456789")

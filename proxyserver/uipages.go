@@ -15,7 +15,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/past"
 )
 
-// page returns the page at an address, and its status. A live one is for the browser
+// page returns the page at an address, and its HTTP status. A live page is for a browser
 // that shows it already.
 func (h *handler) page(c caller, at *url.URL, live bool) (page.Page, int) {
 	q := at.Query()
@@ -43,13 +43,13 @@ func (h *handler) page(c caller, at *url.URL, live bool) (page.Page, int) {
 	return page.Message("Not found", "There is no page at "+at.Path+".", "/", "All pools"), http.StatusNotFound
 }
 
-// atoi returns a number of a query; zero if it is none, or negative.
+// atoi returns the number in text; zero if there is none, or it is negative.
 func atoi(text string) int {
 	n, _ := strconv.Atoi(text)
 	return max(0, n)
 }
 
-// viewer makes pages for somebody.
+// viewer makes pages for one caller.
 type viewer struct {
 	*term
 	live     bool
@@ -58,13 +58,13 @@ type viewer struct {
 
 // at is the view at a time of the lease clock.
 func (v viewer) at(now time.Duration) page.View {
-	// Rounded, so that a time which has not moved is the same text.
+	// Rounded, so that an unchanged time keeps its text.
 	zero := v.clock.read().Add(-v.clock.now()).Round(100 * time.Millisecond)
 	return page.View{Clock: page.Clock{Now: now, Zero: zero, Live: v.live}, Operator: v.operator}
 }
 
-// look runs op on the pools. It returns the view of that time, or a page that says
-// why there is none.
+// look runs op on the pools, and returns the view at that time; false: with a page that
+// says why the server does not answer.
 func (v viewer) look(op func(set *pool.Set, now time.Duration)) (page.View, page.Page, bool) {
 	var at time.Duration
 	err := v.do(func(set *pool.Set, now time.Duration) {
@@ -104,7 +104,7 @@ func (v viewer) pool(typ string, part pool.Part) (page.Page, int) {
 		return page.Message("Not found", "There is no pool of type "+typ+".", "/", "All pools"), http.StatusNotFound
 	}
 	shown := page.Pool{PoolStatus: p, Waits: v.past.Waits(typ)}
-	if leaseapi.IsMemory(p.Unit) { // it may have had another unit before a reload
+	if leaseapi.IsMemory(p.Unit) { // before a reload the unit may have been another
 		shown.Peaks = v.metrics.Peaks(typ)
 	}
 	return view.Pool(shown, part, v.past.Day(p)), http.StatusOK

@@ -13,12 +13,12 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// mostPageBytes is how long a page may be, whatever a server holds, with owners of a
-// usual length.
+// mostPageBytes bounds the length of a page, whatever a server holds, with owners of a usual
+// length.
 const mostPageBytes = 200 << 10
 
-// Pages of a server with 400 pools and 10,000 waiters are bounded, and links lead
-// from each to the next, to all that there is.
+// The pages of a server with 400 pools and 10,000 waiters are bounded. Links lead from each page
+// to the next, to all pools, leases and waiters.
 func TestPagesAreBounded(t *testing.T) {
 	pools := []pool.Config{{Type: "q", Names: pool.Numbered("q", 1000), MaxWaiters: 20000}}
 	for i := range 399 {
@@ -32,7 +32,7 @@ func TestPagesAreBounded(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			for _, l := range leases { // firm: a slow machine reads for longer than a fresh grant lasts
+			for _, l := range leases { // made firm: a slow machine reads for longer than a provisional grant lasts
 				set.Renew(now, pool.Ref{Name: l.Name, Generation: l.Generation}, time.Hour)
 			}
 		}
@@ -78,8 +78,8 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
-// A job is found by a part of its owner, by its URL or one below it, by its request
-// and by the name of its lease.
+// A job is found by a part of its owner, by its URL or a URL below it, by its request id and
+// by the name of its lease.
 func TestFind(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(1), {Type: "other", Names: []string{"o"}}}})
 	p.granted("type=q&request_id=first&owner=https://ci.example/job/install/12%23step")
@@ -101,7 +101,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The page of a request says where it stands, from the queue to its end.
+// The page of a request shows its state, from the queue to its end.
 func TestPageOfARequest(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(1)}})
 	b := &browser{peer: p}
@@ -125,8 +125,7 @@ func TestPageOfARequest(t *testing.T) {
 	}
 }
 
-// A type may be anything without control characters; its page is found all the
-// same.
+// A type may be any text without control characters, and its page is found.
 func TestPageOfAnyType(t *testing.T) {
 	types := []string{"a/b", "..", ".", "a?b#c", "%2e%2e", `a\b`, "a b+c", "ü"}
 	var pools []pool.Config
@@ -146,7 +145,7 @@ func TestPageOfAnyType(t *testing.T) {
 	}
 }
 
-// The page of a server that stands by leads to the one that leads.
+// The page of a standby has a link to the leader.
 func TestPageOfAStandby(t *testing.T) {
 	withVotes(t, func(t *testing.T, p *peer, v *votes) {
 		b := &browser{peer: p}

@@ -29,7 +29,7 @@ func memoryPool(t testing.TB) pool.Config {
 	}
 }
 
-// What wire 3 adds, and what it refuses.
+// The parameters that wire 3 adds, and the requests that it refuses.
 func TestWire3(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(2)}})
 	failed := func(typ, why string) string { return fmt.Sprintf("Failed to acquire lease %q: %s\n", typ, why) }
@@ -67,8 +67,8 @@ func TestWire3(t *testing.T) {
 	}
 }
 
-// Who gets how many names and units of which pool. A client that knows no units is
-// told of none, unless there is no other way.
+// How many names and units a client of each wire gets of each kind of pool. A client that knows
+// no units is told of none, unless there is no other way.
 func TestUnitsOfRequests(t *testing.T) {
 	for _, tt := range []struct {
 		query        string
@@ -82,7 +82,7 @@ func TestUnitsOfRequests(t *testing.T) {
 		{"type=mem&wire=9&count=7&tides=high", 1, 7, 3}, // of a newer client
 		{"type=mem&items=0", 1, 128, 0},
 		{"type=mem&count=3", 3, 1, 0},
-		{"type=mem&count=1", 1, 512, 0}, // of wire 2, whose clients say 1 for nothing
+		{"type=mem&count=1", 1, 512, 0}, // of wire 2, whose clients send 1 by default
 		{"type=mem", 1, 512, 0},
 		{"type=q&wire=3&count=2", 2, 0, 3},
 		{"type=q&wire=3", 1, 0, 3},
@@ -108,8 +108,8 @@ func TestUnitsOfRequests(t *testing.T) {
 	}
 }
 
-// A refused request is told how the queue stands, in one answer, if it understands
-// that; others get the text that they look for.
+// A client whose request is refused gets the state of the queue in the same answer, if it
+// understands that. Other clients get the text that they look for.
 func TestRefusalTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -177,7 +177,7 @@ func TestResize(t *testing.T) {
 	resized(512, `"count":768`, 768) // a second copy
 	resized(768, `"after":1,"items":10`, 160)
 	refused(resize(l, 160, `"after":0,"count":768`), 409, leaseapi.Problem{Type: leaseapi.ProblemStale, Held: 160, Resizes: 2})
-	refused(resize(l, 512, `"count":768`), 409, leaseapi.Problem{Type: leaseapi.ProblemStale, Held: 160}) // a late one
+	refused(resize(l, 512, `"count":768`), 409, leaseapi.Problem{Type: leaseapi.ProblemStale, Held: 160}) // a late copy
 	refused(resize(l, 160, `"count":769`), 409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom, Need: 609, Free: 608, Held: 160})
 	refused(resize(l, 160, `"after":2,"count":159`), 409, leaseapi.Problem{Type: leaseapi.ProblemStale, Held: 160, Resizes: 3})
 	refused(resize(l, 160, `"count":1025`), 400, leaseapi.Problem{Type: leaseapi.ProblemTooMany, Held: 160})
@@ -200,7 +200,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// Nobody resizes a lease of another token; the holder of a key is named by its owner.
+// Nobody resizes a lease of another token. The holder of a key is named by its owner.
 func TestUnitsWithTokens(t *testing.T) {
 	tokens, err := config.ParseTokens("t", []byte("red r-token-7890123456\nblue b-token-7890123456\n"))
 	if err != nil {
@@ -219,7 +219,8 @@ func TestUnitsWithTokens(t *testing.T) {
 	decode[leaseapi.ResizeReply](t, red.do("POST", "/lease/resize", body), 200)
 }
 
-// What commands used stands beside what was asked for; each lease counts once.
+// The memory that commands used is shown beside the units that were asked for. Each lease
+// counts once.
 func TestPeaks(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(1), {Type: "api", Units: 60, Unit: "requests/min", Unknown: 1}}})
 	for i, bytes := range []int64{100, 300, 200} {
@@ -253,7 +254,7 @@ func TestPeaks(t *testing.T) {
 	}
 }
 
-// A lease of a pool that is counted no more, or configured no more, says its units still.
+// A lease still shows its units when its pool is no longer counted, or no longer configured.
 func TestUnitsOfAPoolThatIsCountedNoMore(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{{Type: "mem", Units: 10}, quota(1)}})
 	p.granted("type=mem&count=7&wire=3&request_id=r")

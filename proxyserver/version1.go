@@ -10,11 +10,10 @@ import (
 
 // A client of version 1 does not renew: its lease ends after the pool's v1_ttl,
 // and another client gets the name, while the first may still work. Deployed
-// servers keep such a lease for as long as the job lives. So an operator is told
-// when one is about to end, and when it ends.
+// servers keep such a lease for as long as the job lives. So the log warns operators
+// when such a lease is about to end, and when it ends.
 const (
-	// version1Left is the part of the TTL that is left when the end is near: a
-	// tenth.
+	// version1Left says when the end is near: when a tenth of the TTL is left.
 	version1Left = 10
 	// version1Every is how often the server looks. A look costs microseconds, or
 	// a millisecond for 100,000 leases.
@@ -36,7 +35,7 @@ func (v *version1Watch) look(set *pool.Set, now time.Duration) []pool.Lease {
 	return set.Unrenewed(now, version1Left)
 }
 
-// warn tells of the leases that look returned, once of each.
+// warn logs and counts the leases that look returned, each of them once.
 func (v *version1Watch) warn(ending []pool.Lease, m *metrics.Counts, events *eventlog.Log) {
 	if ending == nil {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// The lease of a version-1 client lasts for the pool's v1_ttl. The log and the
-// metrics say when it is about to end, once, and when it ends.
+// The lease of a version-1 client lasts for the pool's v1_ttl. The log and the metrics say once
+// that it is about to end, and again when it ends.
 func TestVersion1TTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText
@@ -48,8 +48,8 @@ func TestVersion1TTL(t *testing.T) {
 	})
 }
 
-// A call that releases by names ends the leases that were held when it came: not those
-// that it makes room for, whether a name stands there twice or was free.
+// A call that releases by names ends the leases that were held when it came. It does not end
+// leases that it makes room for, be a name twice in the call or free before.
 func TestReleaseOfNamesSparesTheNext(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{quota(2)}})
 	next := func(count, release string) {
@@ -69,8 +69,8 @@ func TestReleaseOfNamesSparesTheNext(t *testing.T) {
 	next("2", `{"names":["q-1","q-0"]}`)
 }
 
-// Whoever takes the server for Boskos is told what it is, and what to use, with a
-// token or without.
+// A client that takes the server for Boskos is told what the server is, and which paths to use,
+// with a token or without.
 func TestBoskosPaths(t *testing.T) {
 	p, _, _, _ := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
 	for _, call := range []string{"POST /acquire?type=q&state=free&dest=busy&owner=o", "POST /acquirebystate", "POST /release?name=q-0", "POST /reset", "POST /update", "GET /metric?type=q"} {

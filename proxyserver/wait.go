@@ -14,27 +14,27 @@ var (
 	// errSlice is the outcome of a slice that ends before the wait does.
 	errSlice = errors.New("still queued")
 	// errGone is the outcome of a wait whose client has gone. It is answered
-	// all the same: a client that closed only its sending side reads on, and
+	// nevertheless: a client that closed only its sending side still reads, and
 	// would take the empty answer of a handler that writes none for a success.
 	errGone = errors.New("the client closed the connection")
 )
 
-// crowdedSlice is how long a request waits at a time when there are too many
-// connections. It keeps its place between them.
+// crowdedSlice is the longest slice while there are too many connections. A request
+// keeps its place between slices.
 const crowdedSlice = time.Second
 
 // request is what an acquire asks of the pools.
 type request struct {
 	pool.Request               // Anonymous if it has no request id
 	ours         bool          // it has a parameter that version 1 does not have
-	wait         time.Duration // how long it may wait from now on; negative: it does not say
+	wait         time.Duration // how long it may wait from now on; negative: not said
 	crowded      bool          // its connection is needed for others
 	counted      bool          // its pool is a counted one; set by acquire
-	unit         string        // what a unit of its pool is; likewise
+	unit         string        // what a unit of its pool is; set by acquire
 }
 
-// acquire returns the outcome of r, which is durable; with errSlice r is still
-// queued. It blocks until then, or until ctx ends.
+// acquire blocks until r has an outcome, the slice is over, or ctx ends. The outcome is
+// durable; with errSlice r is still queued.
 func (t *term) acquire(ctx context.Context, r *request) outcome {
 	ask := t.ask
 	if t.lastWaits.Load() {
@@ -53,7 +53,7 @@ func (t *term) askAside(r *request) (out outcome, c call) {
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
-		defer func() { // the caller could not
+		defer func() { // the caller cannot recover a panic here
 			if cause := recover(); cause != nil {
 				out, c = outcome{err: t.failCall(cause)}, nil
 			}
@@ -65,7 +65,7 @@ func (t *term) askAside(r *request) (out outcome, c call) {
 	return out, c
 }
 
-// ask returns the outcome of r, or, if r has to wait, what waits for it.
+// ask returns the outcome of r, or, if r must wait, the call that waits for it.
 func (t *term) ask(r *request) (out outcome, c call) {
 	known := true // it has waited before, since this server began
 	err := t.do(func(set *pool.Set, now time.Duration) {
@@ -74,7 +74,7 @@ func (t *term) ask(r *request) (out outcome, c call) {
 			r.ID = anonymousID(t.lastAnonymous)
 		}
 		r.counted, r.unit = set.Counted(r.Type), set.Unit(r.Type)
-		if r.ours { // a client of version 1 reads any answer, which has the names alone
+		if r.ours { // clients of version 1 read answers of any size, with the names alone
 			if out.err = checkAnswer(set, now, r.Request); out.err != nil {
 				return
 			}
@@ -102,11 +102,11 @@ func (t *term) ask(r *request) (out outcome, c call) {
 	return out, c
 }
 
-// anonymousID is the id under which the pools know a request that has none. No
+// anonymousID is the id under which the pools know a request without an id. No
 // client can send it, since it holds a control character.
 func anonymousID(n uint64) string { return "\x00" + strconv.FormatUint(n, 36) }
 
-// waitOf is how long a request that has waited for a while may still wait.
+// waitOf returns how long r, which has waited for waited already, may still wait.
 func (t *term) waitOf(r *request, waited time.Duration) time.Duration {
 	switch {
 	case r.wait < 0:
@@ -117,8 +117,8 @@ func (t *term) waitOf(r *request, waited time.Duration) time.Duration {
 	return r.wait
 }
 
-// await waits with c for its outcome, until the client goes, or the time of a
-// slice or of the whole wait is over.
+// await waits for the outcome of c until the client goes, or until the slice or the whole
+// wait is over.
 func (t *term) await(ctx context.Context, r *request, c call) outcome {
 	limit := r.wait
 	if !r.Anonymous {
@@ -149,11 +149,11 @@ func (t *term) leave(r *request, c call) outcome {
 	})
 }
 
-// endSlice ends the wait of a call whose time is over: for the whole request,
-// unless a later call said that it may wait on.
+// endSlice ends the wait of a call whose time is over. The whole request ends, too, unless
+// a later call gave it more time.
 func (t *term) endSlice(r *request, c call) outcome {
 	return t.endWait(r.ID, c, func(set *pool.Set, now time.Duration) (outcome, bool) {
-		// A request that joined a run under way is not withdrawn: its wait is over.
+		// Withdraw leaves a request that joined a run under way: it no longer queues.
 		if now >= t.waiting[r.ID].until && set.Withdraw(now, r.ID) {
 			return outcome{}, true
 		}
@@ -163,8 +163,8 @@ func (t *term) endSlice(r *request, c call) outcome {
 	})
 }
 
-// endWait ends the wait of c with op, unless its outcome is decided already. op returns
-// the outcome of c, or decided: then the pools have decided it for all calls of the
+// endWait ends the wait of c with op, unless the outcome of c is decided already. op returns
+// the outcome of c, or decided: then the pools have decided the outcome for all calls of the
 // request, and it is on its way to c.
 func (t *term) endWait(id string, c call, op func(set *pool.Set, now time.Duration) (out outcome, decided bool)) outcome {
 	var out outcome

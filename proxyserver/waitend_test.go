@@ -12,9 +12,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// However a wait ends, a line of the log says who waited, for how long and why it
-// ended, and a metric counts it. A wait that goes on in a further slice is queued
-// once.
+// However a wait ends, a line of the log says who waited, for how long and why the wait ended,
+// and a metric counts it. A wait of several slices is logged as queued once.
 func TestWaitEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log logText
@@ -31,7 +30,7 @@ func TestWaitEnds(t *testing.T) {
 		time.Sleep(leaseapi.SliceTime)
 		synctest.Wait()
 		wait("owner=late&request_id=a&wait=15s")
-		// Who is answered need not wait for the log.
+		// An answer does not wait for the log.
 		p.release(`{"request_ids":["b"]}`)
 		synctest.Wait()
 		p.do("POST", leaseapi.PathRemove, `{"request_id":"c","reason":"drill"}`)
@@ -57,7 +56,7 @@ func TestWaitEnds(t *testing.T) {
 		}
 		var got []string
 		for _, l := range logLines[line](t, log.String()) {
-			if l.Type == "q" && l.Msg != "granted" && l.Msg != "pool changed" { // which may come before "reconfigured"
+			if l.Type == "q" && l.Msg != "granted" && l.Msg != "pool changed" { // "pool changed" may come before "reconfigured"
 				got = append(got, fmt.Sprintf("%s %s %s %d %v %s", l.Msg, l.Owner, l.RequestID, l.Count, l.Waited, l.Reason))
 			}
 		}

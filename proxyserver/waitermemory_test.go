@@ -13,8 +13,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// A blocked waiter keeps its connection, two goroutines and its place, and not much
-// more; and a page of /pools costs what is on it, however many wait.
+// A blocked waiter takes a connection, two goroutines and its place, and not much more. The cost
+// of a page of /pools depends on its content, not on the number of waiters.
 func TestWaiterMemory(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,7 +32,7 @@ func TestWaiterMemory(t *testing.T) {
 		}
 		return int(allocated() - before)
 	}
-	page() // makes what is made once
+	page() // makes everything that is made once
 	before := inUse()
 	for i := range n {
 		c, err := net.Dial("tcp", l.Addr().String())
@@ -55,14 +55,14 @@ func TestWaiterMemory(t *testing.T) {
 	}
 }
 
-// laterHandler is a log like that of leasectl serve, which formats in a goroutine of
-// its own: to do it where a request is served would double the stack of a waiter.
+// laterHandler is a log like that of leasectl serve, which formats in a goroutine of its own:
+// formatting in the goroutine of a request would double the stack of a waiter.
 type laterHandler struct{ slog.Handler }
 
 func (laterHandler) Enabled(context.Context, slog.Level) bool      { return true }
 func (laterHandler) Handle(_ context.Context, r slog.Record) error { go r.NumAttrs(); return nil }
 
-// inUse returns what the heap and the stacks take after a collection.
+// inUse returns the bytes of the heap and the stacks after a collection.
 func inUse() uint64 {
 	runtime.GC()
 	runtime.GC()

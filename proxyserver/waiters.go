@@ -34,7 +34,7 @@ func (d delivery) send() {
 // waiter is a queued request and the calls that wait for it.
 type waiter struct {
 	calls []call
-	until time.Duration // the end of the wait on the lease clock, by what the latest call said
+	until time.Duration // the end of the wait on the lease clock, as the latest call said
 }
 
 // waiters are all queued requests that had a call, by request id. The mutex of the
@@ -75,8 +75,8 @@ func (ws waiters) remove(id string) []call {
 	return w.calls
 }
 
-// deliverAll sends every call an outcome at once: nothing was decided, so nothing
-// has to be durable first.
+// deliverAll sends every call an outcome at once. The pools decided nothing, so nothing must
+// be durable first.
 func (ws waiters) deliverAll(out func(id string) outcome) {
 	for id, w := range ws {
 		delivery{w.calls, out(id)}.send()

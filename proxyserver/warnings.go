@@ -9,7 +9,7 @@ import (
 // warning says what is wrong with a source of settings.
 type warning struct{ source, text string }
 
-// warnings are those that hold at present, one for each source.
+// warnings are the present ones, at most one for each source.
 type warnings struct {
 	mu   sync.Mutex
 	list []warning // in the order of their sources

@@ -9,8 +9,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// Whoever looks sees who waits as they see who holds, and every answer to a waiter
-// says the same of it.
+// /pools shows waiters as it shows holders, and every answer to a waiter says the same about it.
 func TestWhoWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -29,7 +28,7 @@ func TestWhoWaits(t *testing.T) {
 		if state.Reason != leaseapi.WaitFull || state.InUse != 1 || state.Capacity != 1 || state.Oldest == nil || state.Oldest.Owner != "holder" {
 			t.Errorf("state %+v, oldest %+v", state, state.Oldest)
 		}
-		// The one before held for 80 s, this one has for 15.
+		// The lease before was held for 80 s, this one has been for 15.
 		if got := [2]leaseapi.Duration{state.Estimate, state.EstimateMax}; got != [2]leaseapi.Duration{65e9, 75e9} {
 			t.Errorf("estimate %v", got)
 		}

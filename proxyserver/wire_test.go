@@ -15,7 +15,7 @@ const (
 	typeProblem = "application/problem+json"
 )
 
-// wireCase is one exchange. Those of a table go to one server, in order.
+// wireCase is one exchange. The cases of a table go to one server, in order.
 type wireCase struct {
 	name, method, target, send string
 

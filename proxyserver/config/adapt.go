@@ -6,11 +6,11 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// adapt is how the limit of a pool adapts, with where its parts stand.
+// adapt has the nodes of the settings of a limit that adapts.
 type adapt struct{ floor, start *yaml.Node }
 
-// parseAdapt reads how a limit adapts. Without anything in it, it does so between 1
-// and the capacity.
+// parseAdapt reads how a limit adapts. Without settings the limit adapts between 1 and the
+// capacity.
 func (p *parser) parseAdapt(value *yaml.Node) (settings *pool.Adapt, at adapt) {
 	settings = new(pool.Adapt)
 	if v := resolve(value); v.Kind == yaml.ScalarNode && v.Tag == "!!null" {
@@ -23,10 +23,10 @@ func (p *parser) parseAdapt(value *yaml.Node) (settings *pool.Adapt, at adapt) {
 	return settings, at
 }
 
-// checkAdapt checks the bounds of a limit against each other. None is above the
-// capacity: who takes a name out of the pool need not lower them, too.
+// checkAdapt checks the bounds of a limit against each other. It lowers a bound above the
+// capacity, with a warning, so that an operator who removes a name need not lower it, too.
 func (p *parser) checkAdapt(a *pool.Adapt, capacity int, at adapt) {
-	if a == nil || capacity == 0 { // which has been reported
+	if a == nil || capacity == 0 { // no capacity: that has been reported
 		return
 	}
 	if a.Start > 0 && a.Start < a.Floor {

@@ -7,13 +7,13 @@ import (
 )
 
 // Certificate is the TLS certificate of a server. It may change while the server
-// serves: connections that begin afterwards see the new one. The zero
-// Certificate has none yet.
+// serves: connections that begin afterwards see the new one. It is safe for concurrent
+// use. The zero Certificate has none yet.
 type Certificate struct {
 	pair atomic.Pointer[tls.Certificate]
 }
 
-// set takes up a certificate and its key, in PEM, if they go together.
+// set stores a certificate and its key, in PEM, if they belong together.
 func (c *Certificate) set(cert, key []byte) error {
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -31,7 +31,7 @@ func (c *Certificate) Leaf() *x509.Certificate {
 	return nil
 }
 
-// TLS returns how to serve with it; nil if there is none yet.
+// TLS returns the configuration of a server with this certificate; nil if there is none yet.
 func (c *Certificate) TLS() *tls.Config {
 	if c.pair.Load() == nil {
 		return nil

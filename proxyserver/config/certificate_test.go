@@ -40,8 +40,8 @@ func writeCertificate(t *testing.T, cert, key string, serial int64) {
 	}
 }
 
-// A certificate that was exchanged is the one that the next connection sees; a
-// pair that does not fit together changes nothing; old versions of TLS fail.
+// After an exchange the next connection sees the new certificate. A pair that does not fit
+// together changes nothing. Old versions of TLS fail.
 func TestCertificate(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert"), filepath.Join(dir, "key")

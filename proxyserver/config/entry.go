@@ -14,23 +14,23 @@ import (
 type poolsParser struct {
 	parser
 	pools []pool.Config
-	types map[string]*yaml.Node // where each type stands
-	names map[string]*yaml.Node // where each name stands, or the type it is made of
+	types map[string]*yaml.Node // where each type is in the file
+	names map[string]*yaml.Node // where each name is, or the type from which it is made
 }
 
-// entry is one element of resources, with where its parts stand.
+// entry is one element of resources, with the nodes of its parts.
 type entry struct {
 	pool.Config
 	at, typ, names, defaultTTL, v1TTL *yaml.Node
 	min, max                          *yaml.Node
-	state                             *yaml.Node // one in which names are not granted
-	auto, hold                        *yaml.Node // pace: auto, and the hold it is made of
+	state                             *yaml.Node // not nil: a state in which names are not granted
+	auto, hold                        *yaml.Node // pace: auto, and the hold from which it is computed
 	holdTime                          time.Duration
 	numbered                          *yaml.Node // min-count or max-count, whichever came first
 	minCount, maxCount                int
 	units, unknown, cost              *yaml.Node
 	adapt                             adapt
-	onlyUnits                         *yaml.Node // the first key that has a meaning with units only
+	onlyUnits                         *yaml.Node // the first key that has a meaning only with units
 }
 
 // parseEntry adds the pool that node describes, unless something is wrong with it.
@@ -53,7 +53,7 @@ func (p *poolsParser) parseEntry(node *yaml.Node) {
 	} else if e.auto != nil {
 		e.Pace = pool.AutoPace(e.holdTime, e.Capacity())
 	}
-	if err := e.Check(); err != nil { // the pools have the last word
+	if err := e.Check(); err != nil { // package pool has the last word
 		p.errorf(e.at, "%w", err)
 		return
 	}
@@ -68,14 +68,14 @@ func (p *poolsParser) parseEntry(node *yaml.Node) {
 // parseState notes a state in which Boskos would not grant the names either.
 func (p *poolsParser) parseState(e *entry, key, value *yaml.Node) {
 	if v := resolve(value); v.Kind == yaml.ScalarNode && v.Tag == "!!str" && v.Value == "" {
-		return // Boskos takes it for free
+		return // Boskos treats it as free
 	}
 	if p.text(key.Value, value) != "free" {
 		e.state = value
 	}
 }
 
-// readKeys reads each key taken alone.
+// readKeys reads each key by itself.
 func (p *poolsParser) readKeys(e *entry) {
 	meaningless := func(key, _ *yaml.Node) { p.warn(key, "key %q has no meaning here", key.Value) }
 	count := func(to *int) func(key, value *yaml.Node) {
@@ -147,7 +147,7 @@ func (p *poolsParser) checkTogether(e *entry) {
 	switch {
 	case e.auto != nil && e.hold == nil:
 		p.errorf(e.auto, "pace auto needs hold, how long a lease is held as a rule")
-	case e.auto == nil && e.hold != nil: // no error: who edits pace alone means what it says now
+	case e.auto == nil && e.hold != nil: // no error: an operator who edits only pace means the new pace
 		p.warn(e.hold, "hold is not used: that takes pace: auto")
 	}
 }
@@ -160,7 +160,7 @@ func (e *entry) stock() string {
 	return "names"
 }
 
-// inUnits says what to do about a key that only counted pools have.
+// inUnits says how to make e a pool that may have a key of counted pools.
 func (e *entry) inUnits() string {
 	if e.names != nil {
 		return "which a resource has instead of names"
@@ -197,7 +197,7 @@ func (p *poolsParser) checkType(e *entry) {
 		p.errorf(e.typ, "%w", err)
 		return
 	}
-	if e.state != nil { // others of the type may be granted
+	if e.state != nil { // another entry of the type may be free
 		return
 	}
 	if first := p.types[e.Type]; first != nil {
@@ -219,7 +219,7 @@ func (p *poolsParser) parseNames(e *entry, value *yaml.Node) {
 	for _, node := range nodes {
 		name := p.text("a name", node)
 		if name == "" {
-			continue // which has been reported
+			continue // p.text has reported it
 		}
 		p.addName(e, name, node)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// PoolsFrom returns the source that is a file of pools: see [ParsePools]. warn
-// is called for each warning, also if the file has errors; take, if it has none.
+// PoolsFrom returns the source for a file of pools: see [ParsePools]. warn is called for each
+// warning, also if the file has errors. take is called if the file has no errors.
 func PoolsFrom(flag, file string, warn func(Warning), take func([]pool.Config) error) *Source {
 	return &Source{Name: flag, Files: []string{file}, Take: func(texts [][]byte) error {
 		pools, warnings, err := ParsePools(file, texts[0])
@@ -24,8 +24,8 @@ func PoolsFrom(flag, file string, warn func(Warning), take func([]pool.Config) e
 	}}
 }
 
-// TokensFrom returns the source that is a file of tokens: see [ParseTokens]. warn
-// is called if others than this process may read the file.
+// TokensFrom returns the source for a file of tokens: see [ParseTokens]. warn is called if
+// other users may read the file. take is called if the file has no errors.
 func TokensFrom(flag, file string, warn func(Warning), take func(Tokens)) *Source {
 	return &Source{Name: flag, Files: []string{file}, Take: func(texts [][]byte) error {
 		if info, err := os.Stat(file); err == nil && othersRead(info) {
@@ -40,8 +40,9 @@ func TokensFrom(flag, file string, warn func(Warning), take func(Tokens)) *Sourc
 	}}
 }
 
-// othersRead reports whether others than this process may read a file. If another user owns
-// the file, its group is how this process was let in, as with a Secret of Kubernetes.
+// othersRead reports whether other users than that of this process may read a file. If another
+// user owns the file, its group does not count: this process reads the file by its group, as
+// with a Secret of Kubernetes.
 func othersRead(info fs.FileInfo) bool {
 	others := fs.FileMode(0o077)
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
@@ -50,8 +51,8 @@ func othersRead(info fs.FileInfo) bool {
 	return info.Mode().Perm()&others != 0
 }
 
-// CertificateFrom returns the source that is a certificate and its key, in PEM,
-// which it puts into to.
+// CertificateFrom returns the source for a certificate and its key, in PEM, which it stores
+// in to.
 func CertificateFrom(flag, certFile, keyFile string, to *Certificate) *Source {
 	return &Source{Name: flag, Files: []string{certFile, keyFile}, Take: func(texts [][]byte) error {
 		if err := to.set(texts[0], texts[1]); err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A file of tokens that others may read is worth a warning. The group of a file that belongs to
-// another user is no other: by it the server reads the file, as a Secret of Kubernetes.
+// A file of tokens that others may read causes a warning. If the file belongs to another user,
+// its group does not count: by it the server reads the file, as with a Secret of Kubernetes.
 func TestTokensThatOthersRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	for _, tt := range []struct {

@@ -12,10 +12,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Warning is something in a configuration file that has no effect.
+// Warning is a remark on a file that is no error, such as that a key has no effect.
 type Warning struct {
 	File         string
-	Line, Column int // from 1; 0: it is about the whole file
+	Line, Column int // from 1; 0: the warning is about the whole file
 	Text         string
 }
 
@@ -31,7 +31,7 @@ func (w Warning) String() string {
 // few rounds, and few enough to read.
 const maxErrors = 10
 
-// parser reads the nodes of one YAML file. It collects what is wrong with them.
+// parser reads the nodes of one YAML file, and collects errors and warnings.
 type parser struct {
 	file     string
 	errs     []error
@@ -74,8 +74,8 @@ func (p *parser) decode(data []byte) (*yaml.Node, bool) {
 	return doc.Content[0], len(p.errs) == 0
 }
 
-// syntaxError reports what the YAML parser says, "yaml: line 3: did not find
-// …" for one; it knows no columns, and of a tab at times the line before.
+// syntaxError reports an error of the YAML parser, such as "yaml: line 3: did not find …".
+// The YAML parser names no column, and for a tab sometimes the line before.
 func (p *parser) syntaxError(data []byte, err error) {
 	line, text := 1, strings.TrimPrefix(err.Error(), "yaml: ")
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
@@ -129,8 +129,8 @@ func (p *parser) mapping(node *yaml.Node, what string, keys map[string]func(key,
 	}
 }
 
-// meant is the key that differs only in dashes or case from one that is not known: some
-// have a dash and others an underscore. It is empty if there is none.
+// meant suggests the known key that differs from typed only in case, or in dashes and
+// underscores: some keys have one, and some the other. It is empty if there is no such key.
 func meant(typed string, keys map[string]func(key, value *yaml.Node)) string {
 	plain := func(key string) string { return strings.ToLower(strings.ReplaceAll(key, "-", "_")) }
 	for key := range keys {
@@ -155,7 +155,7 @@ func (p *parser) sequence(node *yaml.Node, what string) ([]*yaml.Node, bool) {
 	return node.Content, true
 }
 
-// resolve returns what an alias stands for.
+// resolve returns the node that an alias stands for, or node itself.
 func resolve(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
@@ -184,7 +184,7 @@ func kindOf(node *yaml.Node) string {
 	return "a string"
 }
 
-// text returns a string that must not be empty.
+// text returns a string. An empty one is an error.
 func (p *parser) text(what string, value *yaml.Node) string {
 	at, value := value, resolve(value)
 	if value.Kind != yaml.ScalarNode || value.Tag != "!!str" {

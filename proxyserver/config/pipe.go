@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Pipes reads those of files that are pipes, as [Start] does. It returns a function that
-// reads any of files without blocking: a pipe from memory, any other as it is then.
+// Pipes reads the pipes among files, and waits for them as [Start] does. It returns a function
+// that reads any of files without blocking: a pipe from memory, any other file anew.
 func Pipes(ctx context.Context, files []string, warn func(Warning)) (readFile func(file string) ([]byte, error), err error) {
 	kept := make(map[string][]byte)
 	for _, file := range files {
@@ -29,24 +29,24 @@ func Pipes(ctx context.Context, files []string, warn func(Warning)) (readFile fu
 	}, nil
 }
 
-// isPipe reports whether file is there, and is a pipe or the like.
+// isPipe reports whether file exists, and is neither a regular file nor a directory.
 func isPipe(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// pipeWait is how long a pipe may stay open without a word: more than a program takes
-// that writes it.
+// pipeWait is how long a pipe may stay open before a warning: longer than a program takes to
+// write it.
 const pipeWait = 3 * time.Second
 
-// readPipe reads a pipe to its end, which only ctx bounds.
+// readPipe reads a pipe to its end. Only ctx bounds how long it waits.
 func readPipe(ctx context.Context, file string, warn func(Warning)) ([]byte, error) {
 	type content struct {
 		text []byte
 		err  error
 	}
 	whole := make(chan content, 1)
-	go func() { // while nobody opens a pipe to write, only the end of the program ends it
+	go func() { // if nobody opens the pipe to write, this goroutine ends with the program
 		text, err := os.ReadFile(file)
 		whole <- content{text, err}
 	}()
@@ -64,8 +64,8 @@ func readPipe(ctx context.Context, file string, warn func(Warning)) ([]byte, err
 	}
 }
 
-// readAgain reads a regular file. It never blocks, as a pipe would that has taken the
-// place of one.
+// readAgain reads a regular file. If a pipe has taken its place, readAgain fails and does not
+// block.
 func readAgain(file string) ([]byte, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

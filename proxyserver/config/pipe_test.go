@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A pipe is read once, and what was in it is kept; a file is read each time, and never
-// waited for if a pipe takes its place.
+// A pipe is read once, and its content is kept. A file is read each time, and fails at once if
+// a pipe takes its place.
 func TestPipes(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")

@@ -11,12 +11,12 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// ParsePools reads pools from the YAML that Boskos deployments have. name is the
-// file's, for errors and warnings.
+// ParsePools reads pools from the YAML that Boskos deployments have. name is the name of the
+// file, for errors and warnings.
 //
 //	resources:
 //	- type: aws-quota-slice     # what requests ask for
-//	  state: free               # of any other, such as dirty, the names are not granted
+//	  state: free               # names in any other state, such as dirty, are not granted
 //	  names: [us-east-1, us-west-2]
 //	- type: gcp-quota-slice
 //	  min-count: 5              # unnamed: gcp-quota-slice-0 and so on,
@@ -25,20 +25,19 @@ import (
 //	  max_ttl: 12h              # the most a request may name
 //	  v1_ttl: 12h               # of a request of version 1, which cannot renew; default_ttl if not set
 //	  max_waiters: 10000
-//	  lock_delay: 15s           # what was not released is not granted again for that long
+//	  lock_delay: 15s           # a name that was not released is not granted again for that long
 //	  pace: auto                # the least time between two grants, such as 24s;
 //	  hold: 20m                 # auto is how long a lease is held / the limit
 //	  adapt: {floor: 8, start: 20} # the limit moves with what holders report
 //	- type: mem
 //	  units: 8192               # a counted pool: a lease holds as many as it asks for
 //	  unit: 1Mi                 # what a unit is, for people
-//	  cost: {base: 128, per_item: 0.2, round_to: 32, min: 128} # what the items of a request come to
-//	  unknown: 512              # of a request that says neither units nor items
-//	  overcommit: 1024          # units beyond the limit for requests that ask for it
+//	  cost: {base: 128, per_item: 0.2, round_to: 32, min: 128} # turns the items of a request into units
+//	  unknown: 512              # units of a request that says neither units nor items
+//	  overcommit: 1024          # units beyond the limit, for requests that ask for overcommit
 //
-// Keys that Boskos knows and this server does not need are warned of. The error
-// is a join of up to ten that say "name:line:column: " and what is wrong there;
-// then there are no pools.
+// Keys of Boskos that have no meaning here yield warnings. The error joins up to ten errors
+// of the form "name:line:column: text". With an error there are no pools, but warnings.
 func ParsePools(name string, data []byte) ([]pool.Config, []Warning, error) {
 	p := &poolsParser{parser: parser{file: name}, names: make(map[string]*yaml.Node), types: make(map[string]*yaml.Node)}
 	if root, ok := p.decode(data); ok {
@@ -74,7 +73,7 @@ func (p *poolsParser) parseFile(root *yaml.Node) {
 	p.checkMadeUp()
 }
 
-// checkMadeUp reports names that a counted pool would make up for a lease of its own.
+// checkMadeUp reports names that a counted pool could make up for its own leases.
 func (p *poolsParser) checkMadeUp() {
 	counted := make(map[string]*yaml.Node)
 	for _, c := range p.pools {

@@ -98,8 +98,8 @@ func decimal(t *testing.T, text string) pool.Decimal {
 	return d
 }
 
-// A setting that does nothing, or not all it says, is warned of: who edits another one
-// in a hurry, such as the pace, or takes a name out, gets what that says.
+// A setting that does nothing, or not all it says, causes a warning and no error: so an
+// operator in a hurry can edit only the pace, or remove only a name.
 func TestParsePoolsUnused(t *testing.T) {
 	for _, c := range []struct {
 		name, file string
@@ -119,8 +119,8 @@ func TestParsePoolsUnused(t *testing.T) {
 	}
 }
 
-// Names in any state but free are not granted, and that is said. Others of their
-// type are.
+// Names in any state but free are not granted, and cause a warning. Other names of their type
+// are granted.
 func TestParsePoolsStates(t *testing.T) {
 	const file = `
 resources:

@@ -8,26 +8,26 @@ import (
 	"os"
 )
 
-// Source is what is read from files at the start, and again when they change.
+// Source is a part of the settings, read from files at the start and again when they change.
 type Source struct {
 	Name  string // of the flag that names the files, for messages and metrics
 	Files []string
 
-	// Take takes up what the files hold, in their order. After an error
-	// everything stays as it was.
+	// Take applies the contents of the files, in the order of Files. After an error
+	// everything must be as it was.
 	Take func(texts [][]byte) error
 
 	once  bool        // a file is a pipe, which was read to its end by Start
-	taken fingerprint // of what Take was called with last, whatever it returned
-	seen  fingerprint // of what the last look found
+	taken fingerprint // at the last attempt to apply the files, successful or not
+	seen  fingerprint // at the last look
 }
 
 // fingerprint tells two states of files apart.
 type fingerprint [sha256.Size]byte
 
-// Start reads all sources for the first time. A file that is a pipe is waited for until
-// it is written and closed, or ctx ends; warn is called if that takes longer than a
-// moment. The error is a join of all that is wrong with the sources, or why ctx ended.
+// Start reads all sources for the first time. It waits until each file that is a pipe was
+// written and closed, or ctx ends; after three seconds it calls warn. The error joins the
+// errors of all sources, or is the cause of ctx's end.
 func Start(ctx context.Context, sources []*Source, warn func(Warning)) error {
 	var errs []error
 	for _, s := range sources {
@@ -50,7 +50,7 @@ func (s *Source) start(ctx context.Context, warn func(Warning)) error {
 	return s.Take(texts)
 }
 
-// readFirst reads a file of any kind to its end, which only ctx bounds.
+// readFirst reads a file of any kind to its end. Only ctx bounds how long it waits for a pipe.
 func (s *Source) readFirst(ctx context.Context, file string, warn func(Warning)) ([]byte, error) {
 	if !isPipe(file) {
 		return os.ReadFile(file)
@@ -59,8 +59,8 @@ func (s *Source) readFirst(ctx context.Context, file string, warn func(Warning))
 	return readPipe(ctx, file, warn)
 }
 
-// look takes the files up if they have changed and two looks found the same, or
-// in any case if it must. tried tells whether it took them up, or failed to.
+// look applies the files if they have changed and two looks in a row found the same contents,
+// or in any case if must is true. tried tells whether it applied them, or failed to.
 func (s *Source) look(must bool) (tried bool, err error) {
 	if s.once {
 		return must, errOnce
@@ -80,8 +80,8 @@ func (s *Source) look(must bool) (tried bool, err error) {
 
 var errOnce = errors.New("a pipe was read to its end at the start, and cannot be read again: start the server anew")
 
-// read returns what the files hold, each read by readFile. An error has a fingerprint
-// too, so that one that lasts is reported once.
+// read returns the contents of the files, as readFile reads them, and their fingerprint. An
+// error has a fingerprint too, so that an error that lasts is reported once.
 func (s *Source) read(readFile func(file string) ([]byte, error)) (texts [][]byte, print fingerprint, err error) {
 	sum := sha256.New()
 	for _, file := range s.Files {

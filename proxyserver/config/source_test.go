@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A file is taken up when it has changed and stayed so for two looks, once, and
-// then not again until it changes; at once if that is asked for.
+// A changed file is applied once, when two looks found the same content, and not again until
+// it changes. On request it is applied at once.
 func TestLook(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	write := func(text string) {
@@ -49,7 +49,7 @@ func TestLook(t *testing.T) {
 	look(true, true, nil, "two")
 	write("bad")
 	look(true, true, bad, "bad")
-	look(false, false, nil) // it has been said
+	look(false, false, nil) // the error has been reported
 	write("two")
 	look(false, false, nil)
 	look(false, true, nil, "two")

@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Token lets its bearer in. Several may have one name, which is how one is
-// replaced by another without losing leases.
+// Token lets its bearer in. Several tokens may have the same name, so that a token can be
+// replaced without losing leases.
 type Token struct {
 	Name string
 	Role Role
@@ -29,32 +29,32 @@ const (
 	RoleAdmin Role = "admin" // may operate the server too: break, remove, pause, resume, back up
 )
 
-// minToken is the fewest bytes of a token: 16 bytes of hexadecimal digits are
-// what can just not be guessed over a network.
+// minToken is the least length of a token in bytes: 16 hexadecimal digits are just enough that
+// a token cannot be guessed over a network.
 const minToken = 16
 
-// Tokens are those that a server accepts; nil means that it asks for none.
+// Tokens are the tokens that a server accepts; nil means that the server asks for none.
 type Tokens []Token
 
-// maxTokenName is the most bytes of a token's name: it stands beside the owner
-// in logs and tables.
+// maxTokenName is the greatest length of a token's name in bytes. The name stands beside the
+// owner in logs and tables.
 const maxTokenName = 64
 
-// ParseTokens reads a file of tokens, one a line; name is the file's, for
-// errors. Empty lines and those that begin with # count for nothing:
+// ParseTokens reads a file of tokens, one a line; name is the name of the file, for errors.
+// Empty lines, and lines that begin with #, are ignored:
 //
 //	# who     what                              role
 //	nightly   ddbb6f0c4ec7a1c7b56ee0e4c0a86e25
 //	oncall    7b1c2c2fd3a1a1c8b4d7a6c1b1f0e9d3  admin
 //	board     91d07f6e2a4b88c0f3c1f5a0e6d2b749  read
 //
-// A file without tokens is an error, since nobody could get in. Errors say
-// "name:line: " and what is wrong there, and never a token.
+// A file without tokens is an error, since nobody could get in. The error joins up to ten
+// errors of the form "name:line: text", and never shows a token.
 func ParseTokens(name string, data []byte) (Tokens, error) {
 	var tokens Tokens
 	var errs []error
 	lines := make(map[[sha256.Size]byte]int)
-	text := strings.TrimPrefix(string(data), "\ufeff") // which some editors begin UTF-8 with
+	text := strings.TrimPrefix(string(data), "\ufeff") // some editors begin UTF-8 with this mark
 	for i, line := range strings.Split(text, "\n") {
 		fields := strings.Fields(line)
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
@@ -116,15 +116,15 @@ func checkTokenName(name string) error {
 	if leaseapi.CheckOwner(name) != nil {
 		return fmt.Errorf("the name %q has control characters, or is not UTF-8", name)
 	}
-	if strings.HasSuffix(name, ":") { // as in other files of users
+	if strings.HasSuffix(name, ":") { // other files of users have a colon there
 		return fmt.Errorf("the name %q ends in a colon: write the name, a blank, and the token", name)
 	}
 	return nil
 }
 
-// Find returns the token that the value of an Authorization header shows, after
-// RFC 6750, section 2.1. How long it takes says nothing of the tokens: sums are
-// compared, all of them, each in the same time.
+// Find returns the token in the value of an Authorization header (RFC 6750, section 2.1). The
+// time that it takes tells nothing about the tokens: it compares checksums, always all of them,
+// and each in constant time.
 func (ts Tokens) Find(authorization string) (found Token, ok bool) {
 	scheme, shown, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {

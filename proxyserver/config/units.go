@@ -6,7 +6,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// parseCost reads what the items of a request come to.
+// parseCost reads how the items of a request become units.
 func (p *parser) parseCost(value *yaml.Node) *pool.Cost {
 	cost := new(pool.Cost)
 	p.mapping(value, "cost", map[string]func(key, value *yaml.Node){
@@ -18,7 +18,7 @@ func (p *parser) parseCost(value *yaml.Node) *pool.Cost {
 	return cost
 }
 
-// decimal returns a number as it is written: 0.2 is two tenths exactly.
+// decimal returns a number as it is written: 0.2 is exactly two tenths.
 func (p *parser) decimal(key, value *yaml.Node) pool.Decimal {
 	at, value := value, resolve(value)
 	if value.Kind != yaml.ScalarNode || value.Tag != "!!int" && value.Tag != "!!float" {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A changed file is reported once, when it was the same at two looks; all files
-// are, changed or not, when that is asked for. Nothing is after ctx has ended.
+// A changed file is reported once, when two looks found the same content. On request all files
+// are reported, changed or not. After the end of ctx nothing is reported.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -77,7 +77,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// What fails since the server stops is not reported, nor is anything after it read.
+// A source that fails because the server stops is not reported, and no source after it is read.
 func TestWatchOfAStop(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

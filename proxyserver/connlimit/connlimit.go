@@ -1,10 +1,11 @@
-// Package connlimit bounds how many connections a server has. A client that ends the wait
-// of others finds room all the same.
+// Package connlimit bounds how many connections a server has, and keeps room for clients
+// that end the wait of others.
 //
-// When there are too many, a new connection takes the place of the one that has been
-// without a request for longest. So many idle clients keep nobody out. If all have a
-// request under way, [Spare] more are accepted, and beyond these the newest is closed. The
-// server asks [Limit.Crowded] before it lets a request wait on one of the spare ones.
+// When there are too many connections, the one that has been without a request for longest
+// is closed for a new one. So idle clients, however many, keep nobody out. If all
+// connections have a request, [Spare] more are accepted, and beyond these the newest is
+// closed. The server asks [Limit.Crowded] before it lets a request wait on a spare
+// connection.
 package connlimit
 
 import (
@@ -18,39 +19,39 @@ import (
 )
 
 const (
-	// otherDescriptors is how many descriptors are left for other things than
-	// connections: the store, the files of the configuration, listeners, and
-	// connections that are accepted before another one is closed for them.
+	// otherDescriptors is how many descriptors are left for other things: the store,
+	// the files of the configuration, listeners, the spare connections, and connections
+	// that are accepted before another one is closed for them.
 	otherDescriptors = 32
 	// least is how many connections there may be even if descriptors are short.
 	least = 8
 )
 
-// Spare is how many more connections there may be if all have a request under way. On
-// these nobody waits for long: they are for calls that end waits.
+// Spare is how many more connections there may be if all have a request under way. No
+// request waits for long on the spare ones: they are for calls that end waits.
 const Spare = otherDescriptors / 2
 
 // Limit knows the connections that are open. [New] makes one. Its methods are safe for
 // concurrent use.
 type Limit struct {
 	mu    sync.Mutex                 // guards what follows
-	open  map[net.Conn]*list.Element // in idle; nil: it has a request
-	idle  *list.List                 // of net.Conn, that which is idle for longest first
-	stats Stats                      // but for Open and Idle
+	open  map[net.Conn]*list.Element // their elements of idle; nil: a request is under way
+	idle  *list.List                 // of net.Conn, the longest idle first
+	stats Stats                      // except Open and Idle
 }
 
-// Stats says how connections stand.
+// Stats counts connections.
 type Stats struct {
-	Most int // connections that may be open, but for the spare ones
+	Most int // connections that may be open, without the spare ones
 	Open int
-	Idle int // of those that are open: without a request
+	Idle int // open connections without a request
 
-	ClosedIdle uint64 // so far, for new ones
-	Refused    uint64 // so far: new ones for which there was no room
+	ClosedIdle uint64 // so far: idle ones that were closed for new ones
+	Refused    uint64 // so far: new ones that found no room
 }
 
-// New returns a limit of that many connections; zero: as many as the limit of descriptors
-// of this process leaves room for.
+// New returns a limit of most connections; zero: as many as this process's limit of
+// descriptors leaves room for.
 func New(most int) *Limit {
 	if most == 0 {
 		most = byDescriptors()
@@ -66,8 +67,8 @@ func byDescriptors() int {
 	return max(least, int(min(limit.Cur, 1<<20))-otherDescriptors)
 }
 
-// Listener makes l a listener whose connections count. Its Accept fails for good only if
-// l does, and not if a connection cannot be accepted at present.
+// Listener returns l as a listener whose connections count. If a connection cannot be
+// accepted at present, the error of its Accept is temporary: [http.Server] tries again.
 func (c *Limit) Listener(l net.Listener) net.Listener { return listener{l, c} }
 
 // ConnState notes whether a connection has a request, as a hook of [http.Server].
@@ -100,7 +101,7 @@ func (c *Limit) Crowded() bool {
 	return len(c.open) > c.stats.Most
 }
 
-// Stats returns how connections stand.
+// Stats returns the present counts.
 func (c *Limit) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,8 +110,8 @@ func (c *Limit) Stats() Stats {
 	return stats
 }
 
-// accepted counts a new connection. It returns the one to close for it; nil if
-// there is room.
+// accepted counts a new connection. It returns the connection to close, which may be conn;
+// nil if there is room.
 func (c *Limit) accepted(conn net.Conn) (excess net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +131,7 @@ func (c *Limit) accepted(conn net.Conn) (excess net.Conn) {
 	return excess
 }
 
-// forget lets go of one that is closed. The caller holds c.mu.
+// forget removes a connection that is closed. The caller holds c.mu.
 func (c *Limit) forget(conn net.Conn) {
 	if idle := c.open[conn]; idle != nil {
 		c.idle.Remove(idle)
@@ -161,17 +162,17 @@ func (l listener) Accept() (net.Conn, error) {
 	}
 }
 
-// passingErrors are errors of an accept that are over sooner or later, beside those that
-// net takes for temporary: see accept(2) and epoll_ctl(2). Linux passes on to accept what
-// the network did to the connection.
+// passingErrors are errors of an accept that end sooner or later, beside those that package
+// net takes for temporary: see accept(2) and epoll_ctl(2). On Linux an accept also returns
+// network errors of the new connection.
 var passingErrors = []error{
 	syscall.ENOMEM, syscall.ENOBUFS, syscall.ENOSPC, syscall.EPERM,
 	syscall.ENETDOWN, syscall.EPROTO, syscall.ENOPROTOOPT, syscall.EHOSTDOWN, syscall.EHOSTUNREACH,
 	syscall.EOPNOTSUPP, syscall.ENETUNREACH,
 }
 
-// passing returns err, which an accept failed with, as one after which [http.Server]
-// accepts again soon, if it is one that passes.
+// passing returns err, the error of an accept. If it is one of passingErrors, passing makes
+// it temporary: then [http.Server] soon accepts again.
 func passing(err error) error {
 	if slices.ContainsFunc(passingErrors, func(passes error) bool { return errors.Is(err, passes) }) {
 		return passingError{err}

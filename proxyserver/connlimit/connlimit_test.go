@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// queue is a listener whose connections are there already.
+// queue is a listener whose connections wait in a channel.
 type queue chan net.Conn
 
 func (q queue) Accept() (net.Conn, error) { return <-q, nil }
@@ -22,8 +22,8 @@ type conn struct {
 
 func (c *conn) Close() error { c.closed = true; return nil }
 
-// The connection that is idle for longest goes for a new one. If none is idle, there are
-// the spare ones, on which nobody should wait; then the new one goes.
+// The connection that is idle for longest is closed for a new one. If no connection is idle,
+// there are the spare ones, on which no request should wait. Beyond them the new one is closed.
 func TestWhichConnectionGoes(t *testing.T) {
 	limit, q := New(2), make(queue, 2)
 	l := limit.Listener(q)
@@ -43,7 +43,7 @@ func TestWhichConnectionGoes(t *testing.T) {
 	if first.closed || !second.closed {
 		t.Fatalf("first is closed: %t, second: %t", first.closed, second.closed)
 	}
-	limit.ConnState(second, http.StateClosed) // it does not count any longer
+	limit.ConnState(second, http.StateClosed) // it no longer counts
 	limit.ConnState(first, http.StateActive)
 	limit.ConnState(third, http.StateActive)
 	if limit.Crowded() {

@@ -1,8 +1,8 @@
-// Package eventlog writes what happens to leases, waiters and pools to the log: a line
-// for each event, with who, what and how long.
+// Package eventlog logs what happens to leases, waiters and pools: a line for each event,
+// with who, what and how long.
 //
-// The lines of a request are in order: the one that says that it waits comes before the
-// one that says how its wait ended, whoever writes them.
+// The lines of a request are in order: the line that its wait began comes before the line
+// that says how the wait ended, whichever goroutines write them.
 //
 // The files, from the public down: eventlog.go has the log, lines.go its lines.
 package eventlog

@@ -24,8 +24,8 @@ type arrival struct {
 	at pool.Place
 }
 
-// New returns a log that writes to logger. until says how long it is to a time on the
-// lease clock.
+// New returns a log that writes to logger. until returns how long it is from now to a time
+// on the lease clock.
 func New(logger *slog.Logger, until func(at time.Duration) time.Duration) *Log {
 	return &Log{lines: lines{logger, until}}
 }
@@ -39,8 +39,8 @@ func (l *Log) Arrived(r pool.Request, at pool.Place) {
 	l.arrived = append(l.arrived, arrival{r, at})
 }
 
-// WriteArrived returns when all that [Log.Arrived] noted have their lines, whoever writes
-// them.
+// WriteArrived blocks until every request that [Log.Arrived] noted has its line, whichever
+// goroutine writes it.
 func (l *Log) WriteArrived() {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -53,9 +53,9 @@ func (l *Log) WriteArrived() {
 	}
 }
 
-// Changed writes the lines of changes, which are durable: one for each grant, each end of
-// a lease and of a wait without one, each act of an operator, and what else holders did
-// to leases and limits.
+// Changed writes the lines of changes, which must be durable: one for each grant, each end
+// of a lease, each wait that ended without a lease, each act of an operator, and each other
+// thing that holders did to leases and limits.
 func (l *Log) Changed(changes []pool.Change) {
 	l.WriteArrived() // else a wait might end in the log before it begins
 	if !l.logger.Enabled(context.Background(), slog.LevelInfo) {
@@ -66,8 +66,8 @@ func (l *Log) Changed(changes []pool.Change) {
 	}
 }
 
-// Ending writes a line for a lease of a version-1 client, which does not renew it, that
-// ends soon.
+// Ending writes a warning for a lease that ends soon, of a version-1 client, which does not
+// renew it.
 func (l *Log) Ending(lease pool.Lease) {
 	l.leaseAt(slog.LevelWarn, "ending", lease,
 		slog.Duration("ends_in", round(l.until(lease.Ends()))),

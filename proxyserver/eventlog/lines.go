@@ -18,7 +18,7 @@ type lines struct {
 	until  func(at time.Duration) time.Duration // from now to a time on the lease clock
 }
 
-// change writes the line of a change; of some there is none.
+// change writes the line of a change; some kinds have none.
 func (l lines) change(c *pool.Change) {
 	switch c.Kind {
 	case pool.Granted:
@@ -143,8 +143,8 @@ func (l lines) leaseAt(level slog.Level, what string, lease pool.Lease, attrs ..
 	l.write(level, what, append(all, attrs...)...)
 }
 
-// write is LogAttrs of the logger, without the place in the code that a line is from: to
-// find that takes longer than to make the line.
+// write is LogAttrs of the logger, without the source position of the call: finding it takes
+// longer than making the line.
 func (l lines) write(level slog.Level, what string, attrs ...slog.Attr) {
 	ctx, handler := context.Background(), l.logger.Handler()
 	if !handler.Enabled(ctx, level) {
@@ -155,8 +155,8 @@ func (l lines) write(level slog.Level, what string, attrs ...slog.Attr) {
 	handler.Handle(ctx, r)
 }
 
-// names and generations are lists as the handlers of slog write any other, but
-// without reflection.
+// names and generations are lists that the handlers of slog write like any other, but without
+// reflection.
 type (
 	names       []string
 	generations []uint64
@@ -185,7 +185,7 @@ func (g generations) list(between byte) []byte {
 	return append(list, ']')
 }
 
-// report writes a line for what a holder said.
+// report writes a line for the report of a holder.
 func (l lines) report(r pool.Reported) {
 	token, owner := pool.SplitOwner(r.Owner)
 	l.write(slog.LevelInfo, "reported",
@@ -202,7 +202,7 @@ func (l lines) limitMoved(r pool.Reports) {
 		slog.String("reason", r.Moved.Why()), slog.String("owner", owner), text("token", token), text("detail", r.Moved.Detail))
 }
 
-// text is left out by handlers if the value is empty.
+// text returns an attribute that handlers leave out if value is empty.
 func text(key, value string) slog.Attr {
 	if value == "" {
 		return slog.Attr{}
@@ -210,8 +210,8 @@ func text(key, value string) slog.Attr {
 	return slog.String(key, value)
 }
 
-// count is what a request asks for, in its own words. A request that says neither a
-// count nor items has none.
+// count returns the count or the items that a request asks for, as its client said it.
+// Handlers leave it out if the client said neither.
 func count(r pool.Request) slog.Attr {
 	switch {
 	case r.HasItems:
@@ -222,7 +222,7 @@ func count(r pool.Request) slog.Attr {
 	return slog.Int("count", r.Count)
 }
 
-// units is left out for a name, which is one.
+// units returns an attribute that handlers leave out for one unit, as of each name.
 func units(n int) slog.Attr {
 	if n == 1 {
 		return slog.Attr{}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Names and generations stand in a line as any other list does.
+// Names and generations look in a line like any other list.
 func TestLogLists(t *testing.T) {
 	line := func(to func(w io.Writer) slog.Handler, of, at any) string {
 		var text bytes.Buffer

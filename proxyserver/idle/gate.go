@@ -14,21 +14,21 @@ import (
 // a connect that found the socket just before to reach the accept queue.
 const lookFor = 100 * time.Millisecond
 
-// gate is a listener that can be asked whether a client waits in its accept
-// queue. Only the goroutine that calls Accept can know that without a race: look
-// asks it, and it waits for decide before it goes on.
+// gate is a listener that can be asked whether a client waits in its accept queue.
+// Only the goroutine that calls Accept can know that without a race. So look asks that
+// goroutine, which then waits for decide before it goes on.
 type gate struct {
 	net.Listener
 	deadline  interface{ SetDeadline(time.Time) error }
 	connected func() // is called for each connection before Accept returns it
 
-	looks chan look // holds one: what Accept is asked
-	asked look      // by the last call of look; used by its caller alone
+	looks chan look // holds one: the question to Accept
+	asked look      // the last question; only the caller of look uses it
 }
 
-// look is asked of Accept.
+// look is a question to Accept.
 type look struct {
-	done chan struct{} // is closed when a client that waited is counted, or none waits
+	done chan struct{} // is closed when a waiting client is counted, or no client waits
 	stop chan bool     // holds one: what the asker decided
 }
 
@@ -41,8 +41,8 @@ func newGate(l, accepts net.Listener, connected func()) (*gate, error) {
 	return &gate{Listener: accepts, deadline: deadline, connected: connected, looks: make(chan look, 1)}, nil
 }
 
-// look returns when Accept has found a client or none, or when ctx is done. The
-// caller calls decide then.
+// look blocks until Accept has found a client, or that no client waits, or ctx is done.
+// The caller then calls decide.
 func (g *gate) look(ctx context.Context) {
 	g.asked = look{done: make(chan struct{}), stop: make(chan bool, 1)}
 	g.looks <- g.asked
@@ -73,8 +73,8 @@ func (g *gate) Accept() (net.Conn, error) {
 	}
 }
 
-// answer looks into the accept queue and returns the client that waited there. If
-// none did, it returns when the asker has decided: an error to stop, else nothing.
+// answer looks into the accept queue and returns the client that waited there. If no client
+// did, it blocks until the asker decides, and returns an error to stop, else nothing.
 func (g *gate) answer(q look) (net.Conn, error) {
 	c, err := g.find()
 	g.deadline.SetDeadline(time.Time{})
@@ -94,12 +94,12 @@ func (g *gate) answer(q look) (net.Conn, error) {
 }
 
 // find returns the client that waits in the accept queue. While it cannot be accepted, as
-// when too many files are open, find tries on: the asker must not take that for nobody,
-// nor wait for an answer that net/http would get.
+// when too many files are open, find tries again: the asker must not take the error for an
+// empty queue, and if net/http got the error, the asker would wait on.
 func (g *gate) find() (net.Conn, error) {
 	for {
-		// A deadline that is over fails Accept without a look at the queue. One that
-		// is to come makes it look first.
+		// A past deadline fails Accept without a look at the queue. With a future
+		// deadline Accept looks first.
 		g.deadline.SetDeadline(time.Now().Add(lookFor))
 		c, err := g.Listener.Accept()
 		if err == nil || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, net.ErrClosed) {

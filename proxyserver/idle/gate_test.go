@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// lateListener has a connection in its queue that came at the moment of the
-// deadline: the Accept which the deadline wakes does not return it. As in
-// package net, one that begins after its deadline does not look either.
+// lateListener has a connection in its queue that came at the moment of the deadline: the
+// Accept that the deadline wakes does not return the connection. As in package net, an Accept
+// that begins after its deadline does not look into the queue either.
 type lateListener struct {
 	net.Listener
 	mu       sync.Mutex
 	deadline time.Time
-	past     chan struct{} // closed by a deadline that is over
+	past     chan struct{} // closed by a deadline in the past
 	conn     net.Conn
 	awake    bool
 	failures int // how often Accept fails before it returns the connection

@@ -11,7 +11,7 @@ import (
 )
 
 // Watch knows since when nobody needs a server. [New] makes one. Its methods are safe for
-// concurrent use, but for Listener.
+// concurrent use, except Listener and Wait.
 type Watch struct {
 	after time.Duration
 	hide  func() (unhide func(), err error)
@@ -22,22 +22,22 @@ type Watch struct {
 	mu    sync.Mutex // guards what follows, and that timer and since fit together
 	busy  int        // as the last SetBusy said
 	conns int        // open connections
-	since time.Time  // when the last reason to go on went; zero: there is one
+	since time.Time  // when the last reason to go on ended; zero: there is a reason
 }
 
 // never is more time than passes.
 const never time.Duration = math.MaxInt64
 
-// New returns a watch over a server that ends after it was idle for that long. It counts
+// New returns a watch over a server that ends once it was idle for after. The time counts
 // from the first [Watch.SetBusy] on. After hide no new connection finds the listeners;
 // unhide undoes that.
 func New(after time.Duration, hide func() (unhide func(), err error)) *Watch {
 	return &Watch{after: after, hide: hide, timer: time.NewTimer(after)}
 }
 
-// Listener returns the listener on which the server must accept. accepts is l or wraps
-// it, and its connections are those that count. An error says that l has no deadlines.
-// All listeners must be made before [Watch.Wait] is called.
+// Listener returns the listener on which the server must accept. accepts is l or wraps it;
+// the connections of accepts are counted. The error is that l has no deadlines. Listener
+// must not be called after [Watch.Wait].
 func (w *Watch) Listener(l, accepts net.Listener) (net.Listener, error) {
 	g, err := newGate(l, accepts, w.connected)
 	if err != nil {
@@ -47,7 +47,7 @@ func (w *Watch) Listener(l, accepts net.Listener) (net.Listener, error) {
 	return g, nil
 }
 
-// SetBusy says for how many reasons beside connections the server must go on.
+// SetBusy sets how many reasons, beside connections, the server has to go on.
 func (w *Watch) SetBusy(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,9 +67,10 @@ func (w *Watch) ConnState(_ net.Conn, state http.ConnState) {
 	w.update()
 }
 
-// Wait blocks until the server has been idle for long enough, and nobody has come while
-// it hid. Then it is hidden, and each Accept returns [http.ErrServerClosed]. Wait returns
-// false when ctx is done first. If the server cannot hide, that is logged, and it goes on.
+// Wait blocks until the server has been idle for long enough and no client came while it
+// hid. Then Wait returns true: the server stays hidden, and each Accept returns
+// [http.ErrServerClosed]. Wait returns false if ctx is done first. An error of hide is
+// logged, and the server goes on.
 func (w *Watch) Wait(ctx context.Context, log *slog.Logger) bool {
 	for w.waitUntilIdle(ctx) {
 		unhide, err := w.hide()
@@ -112,7 +113,7 @@ func (w *Watch) waitUntilIdle(ctx context.Context) bool {
 		case left < never:
 			w.timer.Reset(left)
 		}
-		// If the server is needed, update sets the timer when it is not.
+		// Else the server is needed: update sets the timer when it is not.
 	}
 }
 
@@ -135,7 +136,7 @@ func (w *Watch) update() {
 	}
 }
 
-// left returns how much longer the server must be idle; never if it is not.
+// left returns how much longer the server must be idle; never if it is needed.
 func (w *Watch) left() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
 
-// Counts are those of a server since it started. [New] makes them.
+// Counts are the counts of a server since it started. [New] makes them.
 type Counts struct {
 	started time.Time
 
@@ -43,9 +43,9 @@ type reloadKey struct {
 	ok     bool
 }
 
-// Bounds of the histograms' buckets, in seconds but for changes. A wait is
-// anything from a hand-off to a night; a lease is held for minutes to hours; a
-// commit takes what an fsync takes, from a fast disk to one that hangs.
+// Bounds of the histograms' buckets, in seconds except for changes. A wait lasts from a
+// moment, for a hand-off, to a night. A lease is held for minutes to hours. A commit takes
+// as long as an fsync, from a fast disk to one that hangs.
 var (
 	waitBounds    = []float64{0.01, 0.1, 1, 5, 15, 60, 300, 900, 1800, 3600, 7200, 14400}
 	holdBounds    = []float64{1, 10, 60, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800}
@@ -65,7 +65,7 @@ func New() *Counts {
 	}
 }
 
-// pool returns what is counted for a type. The caller holds m.mu.
+// pool returns the counts of a type, and makes them if there are none. The caller holds m.mu.
 func (m *Counts) pool(typ string) *poolCounts {
 	p := m.pools[typ]
 	if p == nil {
@@ -78,8 +78,8 @@ func (m *Counts) pool(typ string) *poolCounts {
 	return p
 }
 
-// Configured makes the series of pools begin at zero, so that a first event is
-// an increase. A series of a pool that is gone stays.
+// Configured makes the series of pools begin at zero, so that a first event is an increase.
+// The series of pools that have gone stay.
 func (m *Counts) Configured(pools []pool.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +88,6 @@ func (m *Counts) Configured(pools []pool.Config) {
 	}
 }
 
-// reported counts a report.
 func (p *poolCounts) reported(outcome pool.Outcome) {
 	if outcome == pool.OutcomeThrottled {
 		p.reportsThrottled++
@@ -97,7 +96,6 @@ func (p *poolCounts) reported(outcome pool.Outcome) {
 	}
 }
 
-// moved counts a move of the limit.
 func (p *poolCounts) moved(m pool.Move) {
 	if m.Cut() {
 		p.cuts++
@@ -106,7 +104,7 @@ func (p *poolCounts) moved(m pool.Move) {
 	}
 }
 
-// Changed counts what has become durable.
+// Changed counts changes, which must be durable.
 func (m *Counts) Changed(changes []pool.Change) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,14 +149,14 @@ func (m *Counts) Changed(changes []pool.Change) {
 	}
 }
 
-// Version1Ending counts a lease that nobody can renew and that is about to end.
+// Version1Ending counts a lease of a version-1 client that is about to end.
 func (m *Counts) Version1Ending(typ string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pool(typ).v1Ending++
 }
 
-// Committed counts a transaction with n changes.
+// Committed counts a transaction with n changes; after an err only the failure counts.
 func (m *Counts) Committed(n int, took time.Duration, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,8 +168,8 @@ func (m *Counts) Committed(n int, took time.Duration, err error) {
 	m.commitChanges.Observe(float64(n))
 }
 
-// Refused counts a call that was refused, unless the reason is empty. All types
-// that do not exist count as the empty one: callers could make up any number.
+// Refused counts a call that was refused, unless the reason is empty. All types that do not
+// exist count as the empty type, since clients could make up any number of types.
 func (m *Counts) Refused(typ, reason string) {
 	if reason == "" {
 		return
@@ -184,7 +182,7 @@ func (m *Counts) Refused(typ, reason string) {
 	m.refusals[refusalKey{typ, reason}]++
 }
 
-// Peak counts what the command of a lease used that held units.
+// Peak counts the peak of the command of a lease, and the units that the lease held.
 func (m *Counts) Peak(typ string, units int, peak leaseapi.Peak) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,15 +196,15 @@ func (m *Counts) Peaks(typ string) *leaseapi.Peaks {
 	return m.pool(typ).peaks.summary()
 }
 
-// Stalled counts a time in which the server stood still.
+// Stalled counts one time in which the server stood still.
 func (m *Counts) Stalled() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stalls++
 }
 
-// Reloaded counts that the files of source were read again, and whether they were
-// taken up.
+// Reloaded counts that the files of source were read again; ok says whether their settings
+// are in use.
 func (m *Counts) Reloaded(source string, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

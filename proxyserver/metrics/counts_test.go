@@ -9,9 +9,9 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
 
-// Each lease that ends counts once, by what ended it: so grants are the ends plus what is
-// held. One that an operator took away counts as that, also if its holder then released
-// it, or let its TTL end.
+// Each lease that ends counts once, by how it ended. So grants are the ends plus the leases in
+// use. A lease that an operator took away counts as broken, even if its holder then released
+// it or its TTL ended.
 func TestEndsAreCountedOnce(t *testing.T) {
 	const all = "leasectl_releases_total leasectl_expiries_total leasectl_breaks_total leasectl_v1_expiries_total"
 	of := func(broken string) pool.Lease { return pool.Lease{Type: "t", RequestID: "r", Broken: broken} }
@@ -45,7 +45,7 @@ func TestEndsAreCountedOnce(t *testing.T) {
 	}
 }
 
-// written is all that m has counted.
+// written returns the text of all that m has counted.
 func written(m *Counts) string {
 	var text promtext.Text
 	m.Write(&text)

@@ -3,11 +3,11 @@
 //
 //   - Grants and ends of leases count when they are durable.
 //   - The series of a pool begin at zero, so that a first event is an increase. They
-//     stay when the pool has gone. Callers cannot make up series: a type that does not
-//     exist counts as the empty one.
-//   - What is counted is in memory, and begins anew with the process.
+//     stay when the pool has gone. Clients cannot make up series: a type that does not
+//     exist counts as the empty type.
+//   - Counts are in memory, and begin at zero with each process.
 //
-// [Counts] may be used by several goroutines at once.
+// [Counts] is safe for concurrent use.
 //
 // # The files
 //

@@ -10,11 +10,11 @@ import (
 // memory only: they are for people who set costs and capacities.
 type peaks struct{ asked, used recent } // units, bytes
 
-// keptPeaks is of how many leases of a pool the peaks are kept: enough for the 95th
-// percentile of what runs nowadays.
+// keptPeaks is how many leases of a pool have their peaks kept: enough for the 95th
+// percentile of the commands of recent days.
 const keptPeaks = 1000
 
-// recent is the last keptPeaks values, and the number and the sum of all.
+// recent is the last keptPeaks values, and the count and the sum of all values.
 type recent struct {
 	values []int64 // once there are keptPeaks, the next takes the place of the oldest
 	count  int
@@ -36,7 +36,7 @@ func (r *recent) add(v int64) {
 	r.sum += float64(v)
 }
 
-// summary returns what clients are shown; nil if there is nothing.
+// summary returns what clients are shown; nil if there are no peaks.
 func (p *peaks) summary() *leaseapi.Peaks {
 	if p.asked.count == 0 {
 		return nil
@@ -44,7 +44,7 @@ func (p *peaks) summary() *leaseapi.Peaks {
 	return &leaseapi.Peaks{Leases: len(p.asked.values), Asked: quantiles(p.asked.values), Used: quantiles(p.used.values)}
 }
 
-// quantiles are by the nearest rank: each is one of the values.
+// quantiles uses the nearest rank: each quantile is one of values, which must not be empty.
 func quantiles(values []int64) leaseapi.Quantiles {
 	values = slices.Sorted(slices.Values(values))
 	rank := func(percent int) int64 { return values[(percent*len(values)+99)/100-1] }

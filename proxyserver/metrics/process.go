@@ -11,9 +11,9 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
 
-// WriteProcess writes what dashboards expect of every Go program, under the names
-// that prometheus/client_golang gives it. What the system does not tell is left
-// out: on macOS, what /proc says.
+// WriteProcess writes the metrics that dashboards expect of every Go program, under the names
+// of prometheus/client_golang. Metrics that the system does not provide are left out: on
+// macOS, those from /proc.
 func (m *Counts) WriteProcess(t *promtext.Text) {
 	one := func(name, kind, help string, v float64) {
 		t.Family(name, kind, help)
@@ -21,8 +21,8 @@ func (m *Counts) WriteProcess(t *promtext.Text) {
 	}
 	t.Family("go_info", "gauge", "The version of Go; always 1.")
 	t.Sample("go_info", promtext.Labels{"version", runtime.Version()}, 1)
-	// Not from runtime/metrics, whose import costs every command 0.2 ms at its
-	// start. This stops the server for some 10 µs, once a scrape.
+	// Not from runtime/metrics, whose import costs every command 0.2 ms at its start.
+	// ReadMemStats stops the server for some 10 µs, once a scrape.
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	one("go_goroutines", "gauge", "Goroutines that there are.", float64(runtime.NumGoroutine()))

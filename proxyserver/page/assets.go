@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Asset is a file that pages name.
+// Asset is a file that pages need.
 type Asset struct {
 	Name        string
 	ContentType string
@@ -28,15 +28,15 @@ var (
 
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#2f6db5"/><rect x="3" y="4" width="10" height="3" fill="#fff"/><rect x="3" y="9" width="6" height="3" fill="#fff"/></svg>`
 
-// Path is where pages look for the asset. It changes with its text, so that a
-// browser may keep what it has for ever.
+// Path returns the path of the asset. The path changes with the text, so that a browser may
+// cache an asset for ever.
 func (a Asset) Path() string {
 	h := fnv.New64a()
 	h.Write([]byte(a.Text))
 	return "/ui/" + strconv.FormatUint(h.Sum64(), 36) + "/" + a.Name
 }
 
-// AssetAt returns the asset of a path.
+// AssetAt returns the asset of a path; false if there is none.
 func AssetAt(path string) (Asset, bool) {
 	for _, a := range []Asset{Style, Script, Icon} {
 		if path == a.Path() {

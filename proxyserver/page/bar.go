@@ -8,14 +8,14 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
-// state is how a pool stands, in a word.
+// state returns the state of a pool in a word.
 func state(p pool.PoolStatus) string {
 	switch {
 	case p.Capacity == 0:
 		return "draining"
 	case p.Paused != nil:
 		return "paused"
-	case p.InUse >= p.Limit || p.Lacks > 0: // full for the one in front is full for all
+	case p.InUse >= p.Limit || p.Lacks > 0: // full for the first waiter is full for all
 		return "full"
 	case p.NextGrantIn > 0:
 		return "paced"
@@ -28,8 +28,8 @@ func writeState(b *markup.Builder, p pool.PoolStatus) {
 	b.Put(`<span class="state {}">{}</span>`, word, word)
 }
 
-// bar writes how much of a pool is in use: as a text, and drawn for those who see
-// it.
+// bar writes how much of a pool is in use: as a text, and as a drawing, which screen readers
+// skip.
 func (v View) bar(b *markup.Builder, p pool.PoolStatus) {
 	whole := max(p.Capacity, p.InUse, 1)
 	b.Put(`<span class="use"><b>{}</b> of {}</span>`, itoa(p.InUse), itoa(p.Limit))

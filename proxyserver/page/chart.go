@@ -12,7 +12,7 @@ import (
 // Minute is one minute of a pool.
 type Minute struct {
 	Starts  int // leases granted in it
-	InUse   int // at its end, like what follows
+	InUse   int // at its end, as are Limit and Waiting
 	Limit   int
 	Waiting int
 }
@@ -20,22 +20,21 @@ type Minute struct {
 // Day is the last day of a pool, as far as the server knows it.
 type Day struct {
 	Begin   time.Time // of the first minute
-	Minutes []Minute  // one after the other; the last is the present one
+	Minutes []Minute  // without gaps; the last is the present one
 	Started time.Time // when the server started
 }
 
-// Charts show the first of these times that has all that the server knows, with so many
-// minutes to a column that a column is a pixel wide at least.
+// Charts show the first of these spans that has all minutes that the server knows. Each
+// column of a chart has so many minutes that it is at least a pixel wide.
 var spans = []struct {
 	name            string
 	minutes, column int
 }{{"hour", 60, 1}, {"six hours", 6 * 60, 1}, {"day", 24 * 60, 3}}
 
-// chartHeight is in the units in which a chart is drawn; one unit of its width is a
-// column.
+// chartHeight is the height of a chart in drawing units. One unit of the width is a column.
 const chartHeight = 100
 
-// charts writes what there is to see of the day.
+// charts writes the charts of the day.
 func (d Day) charts(b *markup.Builder) {
 	if len(d.Minutes) == 0 {
 		return
@@ -66,19 +65,19 @@ func (d Day) charts(b *markup.Builder) {
 	}
 }
 
-// clockTime writes a time of the day, which live.js writes in the browser's zone.
+// clockTime writes a time of the day in UTC, which live.js replaces by the browser's local time.
 func clockTime(b *markup.Builder, at time.Time) {
 	b.Put(`<time datetime="{}" data-is="at">{}</time>`, at.UTC().Format(time.RFC3339), at.UTC().Format("15:04 UTC"))
 }
 
-// chart draws minutes at the right end of columns.
+// chart draws minutes. If there are too few for all columns, the left ones stay empty.
 type chart struct {
 	minutes   []Minute
 	columns   int
 	perColumn int
 }
 
-// write draws an area, and a line if there is one.
+// write draws value as an area, and line, if it is not nil, as a line.
 func (c chart) write(b *markup.Builder, title, class string, value, line func(Minute) int) {
 	area := c.column(value)
 	most := highest(area)
@@ -115,8 +114,8 @@ func (c chart) column(value func(Minute) int) []int {
 	return all
 }
 
-// path draws values as steps; a closed one is an area down to zero. Values that
-// stay the same are one line.
+// path draws values as steps. A closed path is an area down to zero. Equal values in a row are
+// one line.
 func (c chart) path(values []int, most int, closed bool) string {
 	var path strings.Builder
 	first := c.columns - len(values)

@@ -1,16 +1,16 @@
-// Package page renders the status page of a server: for an operator, and for
-// somebody whose job waits. It makes HTML from what package pool says of its state,
-// and knows nothing of HTTP, sessions or time.
+// Package page renders the status page of a server: for operators, and for people whose
+// jobs wait. It makes HTML from the state that package pool reports, and knows nothing of
+// HTTP, sessions or time.
 //
 // It guarantees:
 //
-//   - What a client or an operator sent is text, see package markup. A text becomes
-//     a link only if it is a URL of http or https.
-//   - A page is whole without JavaScript and without any other host, and its size is
+//   - Text from clients and operators is escaped, see package markup. It becomes a link
+//     only if it is a URL of http or https.
+//   - A page is complete without JavaScript and without any other host. Its size is
 //     bounded: long lists come in pieces, with a link to the next.
-//   - A page consists of parts with an id each. A part whose state has not changed
-//     is the same text, if the page is made for a browser that counts by itself
-//     ([Clock.Live]). So a server sends the parts that changed, and no others.
+//   - A page consists of parts, each with an id. In a page for a browser that counts times
+//     by itself ([Clock.Live]), a part whose state has not changed has the same text. So a
+//     server sends only the parts that changed.
 //
 // # Inside
 //

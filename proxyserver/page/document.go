@@ -4,13 +4,13 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
-// Page is what stands between the head and the foot of a page.
+// Page is the content of a page, without its [Frame].
 type Page struct {
 	Title string
 	Parts []Part
-	// Live is the path of the page's changes; empty: it has none.
+	// Live is the path from which the browser gets the page's changes; empty: there are none.
 	Live string
-	// Refresh makes the browser ask again at once.
+	// Refresh makes the browser load the page again at once.
 	Refresh bool
 }
 
@@ -18,17 +18,16 @@ type Page struct {
 type Part struct {
 	ID   string
 	HTML markup.HTML
-	// Fixed is for a part that somebody types into: it does not change while the page
-	// is open.
+	// Fixed marks a part with input fields: it does not change while the page is open.
 	Fixed bool
 }
 
-// Frame is what all pages of a server have around them.
+// Frame is what stands around the content of every page of a server.
 type Frame struct {
 	Server  string // its name, for people
 	Version string
 	Durable bool
-	Tokens  bool   // it asks for tokens
+	Tokens  bool   // the server asks for tokens
 	User    string // the name of the caller's token; empty: nobody is signed in
 	Query   string // in the search field
 }
@@ -40,7 +39,7 @@ func (p *Page) add(id string, write func(b *markup.Builder)) {
 	p.Parts = append(p.Parts, Part{ID: id, HTML: b.HTML()})
 }
 
-// Document returns the whole page.
+// Document returns the whole page as HTML.
 func (p Page) Document(f Frame) string {
 	var b markup.Builder
 	p.head(&b)
@@ -52,7 +51,7 @@ func (p Page) Document(f Frame) string {
 	return b.HTML().String()
 }
 
-// head says what the page needs beside itself.
+// head writes the title of the page, and names the files that it needs.
 func (p Page) head(b *markup.Builder) {
 	b.Put(`<!DOCTYPE html>
 <html lang="en">
@@ -76,7 +75,7 @@ func (p Page) head(b *markup.Builder) {
 	b.Put("</head>\n")
 }
 
-// header has the ways to other pages: by name, by search, and to sign in.
+// header writes the ways to other pages: by name, by search, and to sign in.
 func (f Frame) header(b *markup.Builder) {
 	b.Put(`<a class="skip" href="#main">Skip to the content</a>
 <header>
@@ -94,7 +93,7 @@ func (f Frame) header(b *markup.Builder) {
 	b.Put("</header>\n")
 }
 
-// main has the title and the parts.
+// main writes the title and the parts.
 func (p Page) main(b *markup.Builder) {
 	b.Put(`<main id="main"`)
 	if p.Live != "" {
@@ -114,7 +113,7 @@ func (p Page) main(b *markup.Builder) {
 	b.Put("</main>\n")
 }
 
-// footer says what serves the page.
+// footer writes which server serves the page.
 func (f Frame) footer(b *markup.Builder) {
 	b.Put(`<footer><p>leasectl {}`, f.Version)
 	if f.Server != "" {

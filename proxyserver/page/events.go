@@ -15,24 +15,24 @@ const EventsAPage = 100
 
 // Event is one thing that happened.
 type Event struct {
-	Number    uint64 // counts up
+	Number    uint64 // ascending
 	At        time.Time
 	What      string // in a word, as the log has it
 	Type      string
-	Holder    string   // the owner as package pool has it, with the token
-	Names     []string // the first of them
+	Holder    string   // the owner as package pool has it, with the name of the token
+	Names     []string // the first of NameCount
 	NameCount int
-	RequestID string // empty: it has none
+	RequestID string // empty: the event has none
 	Took      time.Duration
-	By        string // the operator whose act caused it; empty: nobody's did, or nobody knows
+	By        string // the operator whose act caused it; empty: no operator, or not known
 	Detail    string
 }
 
-// Filter is which events somebody looks at. An empty field means all.
+// Filter selects events. An empty field selects all.
 type Filter struct {
 	What, Type string
-	Query      string // in the owner, a name or the request
-	Before     uint64 // only events with a lower number; zero: all
+	Query      string // sought in owner, names and request id, as by [Matches]
+	Before     uint64 // only events with a lower number
 }
 
 // Matches reports whether f lets e through.
@@ -48,9 +48,9 @@ func (f Filter) Matches(e Event) bool {
 	return matches(owner, e.RequestID, "") || slices.ContainsFunc(e.Names, func(name string) bool { return matches("", "", name) })
 }
 
-// Events shows what happened: the newest first. There may be one more than
-// [EventsAPage]. whats and types are what one can choose, since is when the server
-// started.
+// Events shows events, the newest first: up to [EventsAPage] and one more, so that the page
+// knows whether older ones follow. whats and types are the choices of the filter. since is when
+// the server started.
 func (v View) Events(events []Event, f Filter, whats, types []string, since time.Time) Page {
 	here := query("/ui/events", "what", f.What, "type", f.Type, "q", f.Query, "before", number(f.Before))
 	p := Page{Title: "Events", Live: livePath(here)}
@@ -93,7 +93,7 @@ func options(b *markup.Builder, chosen string, all []string) {
 	}
 }
 
-// events writes a table of them.
+// events writes a table of events.
 func (v View) events(b *markup.Builder, events []Event) {
 	t := newTable(b, "Events, the newest first", "When", "What", "Pool", "Names", "Owner", "Remarks")
 	for _, e := range events {
@@ -126,7 +126,7 @@ func (v View) events(b *markup.Builder, events []Event) {
 	t.end()
 }
 
-// remark says how long it took, and why.
+// remark says how long a lease was held or a request waited, and gives the detail.
 func (e Event) remark() string {
 	text := leaseapi.Printable(e.Detail)
 	took := ""

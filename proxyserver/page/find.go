@@ -8,12 +8,14 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
-// FoundAPage is how many finds a page lists.
+// FoundAPage is how many leases and waiters a page of a search lists.
 const FoundAPage = 100
 
-// Matches returns what somebody means who looks for text: those whose owner, request
-// or name has it in them, whatever the case. If text is a URL, it may as well lead to
-// a place below the job's, such as its log.
+// Matches returns the condition of a search for text. It holds if the owner contains text or
+// the name of the lease is text, whatever the case, or if text is the request id. If text is
+// a URL, only the owner counts: the condition holds if the owner contains the URL without
+// query and fragment, or if the URL leads to a place below the owner's, such as the log of
+// the job.
 func Matches(text string) func(owner, requestID, name string) bool {
 	sought := strings.ToLower(strings.TrimSpace(text))
 	below, _ := job(sought)
@@ -27,7 +29,7 @@ func Matches(text string) func(owner, requestID, name string) bool {
 	}
 }
 
-// isBelow reports whether a URL leads to the job with that URL, or below it.
+// isBelow reports whether the URL at leads to the URL job, or below it.
 func isBelow(at, job string) bool {
 	job, _, _ = strings.Cut(job, "#")
 	job = strings.TrimSuffix(job, "/")
@@ -35,7 +37,8 @@ func isBelow(at, job string) bool {
 	return ok && strings.Contains(job, "://") && (rest == "" || rest[0] == '/')
 }
 
-// Find shows what was found for text. There may be one more than [FoundAPage].
+// Find shows what was found for text: up to [FoundAPage] leases and waiters and one more, so
+// that the page knows whether there are more.
 func (v View) Find(text string, found []pool.Found) Page {
 	p := Page{Title: "Find my job"}
 	p.add("found", func(b *markup.Builder) {

@@ -5,19 +5,19 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
-// Operation is what an operator is about to do.
+// Operation is an act that an operator has to confirm.
 type Operation struct {
-	Path   string   // to which it is sent
-	Title  string   // and what the button says
-	Text   string   // what it does
-	Fields []string // names and values by turns: of what
-	Reason string   // the field's; empty at first
-	Now    bool     // it may be done at once
+	Path   string   // to which the form is sent
+	Title  string   // also the text of the button
+	Text   string   // what the operation does
+	Fields []string // the hidden fields: names and values by turns
+	Reason string   // the content of that field; empty at first
+	Now    bool     // offer to do it at once
 	Back   string   // the page to return to
 	Error  string   // why it was not done the last time
 }
 
-// Page asks for the reason, and for a confirmation.
+// Page returns a page that asks for the reason, and for a confirmation.
 func (o Operation) Page() Page {
 	p := Page{Title: o.Title}
 	p.add("operation", func(b *markup.Builder) {
@@ -38,7 +38,9 @@ func (o Operation) Page() Page {
 	return p
 }
 
-// Login asks for a token, or says whose session it is. next is the page to go on to.
+// Login returns a page that asks for a token or, if user is not empty, shows the session of the
+// token user. role says what the token may do. next is the path of the page to go on to. problem
+// is why the last token was refused; it may be empty.
 func Login(user, role, next, problem string) Page {
 	p := Page{Title: "Sign in"}
 	if user != "" {
@@ -60,8 +62,8 @@ func Login(user, role, next, problem string) Page {
 	return p
 }
 
-// Message is a page that says one thing. href is a place to go on to, with a text;
-// both may be empty.
+// Message returns a page that says one thing. href is where a link with the text onwards leads;
+// both may be empty. href must be a URL of http or https, or a path, else there is no link.
 func Message(title, text, href, onwards string) Page {
 	p := Page{Title: title}
 	p.add("message", func(b *markup.Builder) {

@@ -29,7 +29,7 @@ func (v View) held(b *markup.Builder, p pool.PoolStatus, part pool.Part) {
 // leases writes a table of leases of p.
 func (v View) leases(b *markup.Builder, caption string, leases []pool.Lease, p pool.PoolStatus) {
 	heads := []string{"Name", "Owner"}
-	units := p.Counted || slices.ContainsFunc(leases, func(l pool.Lease) bool { return l.Units > 1 }) // or was when they were granted
+	units := p.Counted || slices.ContainsFunc(leases, func(l pool.Lease) bool { return l.Units > 1 }) // the pool was counted when they were granted
 	if units {
 		heads = append(heads, "Units")
 	}
@@ -71,7 +71,7 @@ func (v View) leases(b *markup.Builder, caption string, leases []pool.Lease, p p
 	t.end()
 }
 
-// renewed writes when a lease was renewed.
+// renewed writes when a lease was last renewed.
 func (v View) renewed(b *markup.Builder, l pool.Lease) {
 	switch at := l.Expires - l.TTL; {
 	case l.OfVersion1():

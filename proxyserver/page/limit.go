@@ -6,8 +6,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
-// limit shows where the limit of a pool that adapts stands, and why; of any other pool,
-// what was reported: who sets its limit sees what the account bears.
+// limit shows the limit of a pool that adapts, and why it moved last. For any other pool it
+// shows the reports, so that the operator who sets the limit sees what the account bears.
 func (v View) limit(b *markup.Builder, p pool.PoolStatus) {
 	switch {
 	case p.Adapt:
@@ -17,7 +17,7 @@ func (v View) limit(b *markup.Builder, p pool.PoolStatus) {
 	}
 }
 
-// moved writes what moved the limit last.
+// moved writes the limit, and its last move.
 func (v View) moved(b *markup.Builder, p pool.PoolStatus) {
 	b.Put(`<h2>Limit</h2><dl class="facts"><div><dt>Limit</dt><dd>{} of {}</dd></div>`, itoa(p.Limit), itoa(p.Capacity))
 	if p.Wall > 0 {
@@ -39,7 +39,7 @@ func (v View) moved(b *markup.Builder, p pool.PoolStatus) {
 	b.Put(`</dd></div></dl>`)
 }
 
-// tally writes what was reported at which limit.
+// tally writes how many leases were reported with which outcome, by limit.
 func tally(b *markup.Builder, p pool.PoolStatus) {
 	b.Put(`<h2>Reports</h2>`)
 	t := newTable(b, "What leases of "+p.Type+" reported, by the limit of that time", "Limit", "OK", "Throttled")

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// link returns where text leads; false if it is no URL of http or https.
+// link returns the URL that text is; false if text is no URL of http or https.
 func link(text string) (string, bool) {
 	if !strings.HasPrefix(text, "https://") && !strings.HasPrefix(text, "http://") {
-		return "", false // a browser takes more for a URL than net/url does
+		return "", false // browsers take more texts for a URL than net/url does
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -17,8 +17,7 @@ func link(text string) (string, bool) {
 	return u.String(), true
 }
 
-// job returns the URL of a job in text, without a query and a fragment; false if it
-// is no URL.
+// job returns text as the URL of a job, without query and fragment; false if text is no URL.
 func job(text string) (string, bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -28,8 +27,8 @@ func job(text string) (string, bool) {
 	return strings.TrimSuffix(u.String(), "/"), true
 }
 
-// Local returns the page that a browser asks for by path; one that is no page of this
-// server is the first page.
+// Local parses the path of a page, with its query. If path is no page of this server, Local
+// returns the first page.
 func Local(path string) *url.URL {
 	u, err := url.Parse(path)
 	if err != nil || u.Scheme != "" || u.Host != "" || !IsPage(u.Path) || strings.Contains(path, `\`) || strings.HasPrefix(path, "//") {
@@ -38,21 +37,21 @@ func Local(path string) *url.URL {
 	return u
 }
 
-// IsPage reports whether path is of a page, or of what belongs to one.
+// IsPage reports whether path belongs to the status page.
 func IsPage(path string) bool { return path == "/" || strings.HasPrefix(path, "/ui/") }
 
-// PoolPath is the path of the page of a pool.
+// PoolPath returns the path of the page of a pool.
 func PoolPath(typ string) string {
-	if typ == "." || typ == ".." { // which a browser takes out of a path
+	if typ == "." || typ == ".." { // a browser removes these from a path
 		return "/ui/pools/?type=" + typ
 	}
 	return "/ui/pools/" + url.PathEscape(typ)
 }
 
-// RequestPath is the path of the page of a request.
+// RequestPath returns the path of the page of a request.
 func RequestPath(id string) string { return "/ui/requests/" + url.PathEscape(id) }
 
-// livePath is the path of the changes of the page at path.
+// livePath returns the path of the changes of the page at path.
 func livePath(path string) string { return query("/ui/live", "of", path) }
 
 // query returns path with a query of names and values by turns; an empty value is

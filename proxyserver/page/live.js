@@ -1,5 +1,5 @@
-// Makes a page live: the server sends the parts that changed, and the browser counts
-// the times on. The page is whole without it.
+// Makes a page live: the server sends the parts that changed, and the browser keeps times
+// up to date. The page is complete without this script.
 "use strict";
 
 (() => {
@@ -7,7 +7,7 @@
   if (!main) return;
   const sign = document.getElementById("live");
 
-  // As Span in view.go.
+  // The same as Span in view.go.
   function span(s) {
     s = Math.max(0, Math.floor(s));
     if (s < 60) return `${s} s`;
@@ -43,7 +43,7 @@
     }
   }
 
-  // A link that had the focus has it again in the new text.
+  // If a link had the focus, the same link in the new text gets it.
   function put(part) {
     const section = document.getElementById(part.id);
     if (!section) return;
@@ -86,7 +86,7 @@
     };
   }
 
-  // A page that nobody looks at asks for nothing.
+  // A hidden page asks for nothing.
   document.addEventListener("visibilitychange", () => {
     clearTimeout(again);
     if (source) source.close();

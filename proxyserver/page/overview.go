@@ -11,8 +11,8 @@ import (
 // PoolsAPage is how many pools the overview lists at a time.
 const PoolsAPage = 100
 
-// Pool is a pool, how long those who were granted a lease of it in the last day had
-// waited, and what leases of a counted one asked for and used.
+// Pool is a pool, with the waits of the requests that were granted in the last day, and with
+// what leases of a counted pool asked for and used.
 type Pool struct {
 	pool.PoolStatus
 	Waits Waits
@@ -22,7 +22,7 @@ type Pool struct {
 // Waits is how long requests waited.
 type Waits struct {
 	Count    int           // of requests; zero: nothing is known
-	P50, P95 time.Duration // at the most, half and 95 of a hundred of them
+	P50, P95 time.Duration // half of them, and 95 of a hundred, waited no longer
 }
 
 func (w Waits) write(b *markup.Builder) {
@@ -33,7 +33,7 @@ func (w Waits) write(b *markup.Builder) {
 	b.Put(`<span class="nobreak">{}</span> / <span class="nobreak">{}</span>`, Span(w.P50), Span(w.P95))
 }
 
-// Overview shows all pools: those that follow the first after of them.
+// Overview shows [PoolsAPage] of all pools at most, and skips the first after of them.
 func (v View) Overview(pools []Pool, after int) Page {
 	p := Page{Title: "Pools", Live: livePath(query("/", "after", number(after)))}
 	p.add("pools", func(b *markup.Builder) { v.pools(b, pools, after) })

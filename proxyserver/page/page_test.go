@@ -105,8 +105,8 @@ func TestLivePartsStayTheSame(t *testing.T) {
 	}
 }
 
-// Charts show the shortest of an hour, six hours and a day that has all there is; a
-// step is drawn once.
+// Charts show the shortest of an hour, six hours and a day that has all minutes. A step is
+// drawn once.
 func TestCharts(t *testing.T) {
 	begin := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	chart := func(minutes int) string {
@@ -143,7 +143,7 @@ func TestNoOtherHost(t *testing.T) {
 	}
 }
 
-// Units, keys and who holds them stand in the tables of a pool that has them, and
+// Units, keys and their holders stand in the tables of a pool that has them, and
 // the bar shows a limit below the capacity.
 func TestUnitsAndKeys(t *testing.T) {
 	p := page.Pool{PoolStatus: pool.PoolStatus{

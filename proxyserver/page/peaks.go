@@ -7,8 +7,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
-// peaks shows what leases of a counted pool asked for beside what their commands
-// used: by that one sets its cost and its capacity.
+// peaks shows what leases of a counted pool asked for, and what their commands used. An
+// operator sets the cost and the capacity by these numbers.
 func peaks(b *markup.Builder, p Pool) {
 	if p.Peaks == nil {
 		return

@@ -17,7 +17,7 @@ func cells(html string) string {
 	return strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>|^[^>]*>`).ReplaceAllString(body, " ")), " ")
 }
 
-// What commands used stands below what was asked for, in the unit of the pool.
+// The page shows what leases asked for, and below it what commands used, in the pool's unit.
 func TestPeaks(t *testing.T) {
 	asked := leaseapi.Quantiles{P50: 20, P95: 30, Max: 40}
 	used := leaseapi.Quantiles{P50: 10 << 20, P95: 20<<20 + 1, Max: 50 << 20}

@@ -6,8 +6,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
-// Pool shows one pool: part says which of its leases and waiters p has. There may be
-// one more of each than [RowsAPage]: so the page knows that more follow.
+// Pool shows one pool. part says which leases and waiters of the pool p has: up to [RowsAPage]
+// of each and one more, so that the page knows whether more follow.
 func (v View) Pool(p Pool, part pool.Part, day Day) Page {
 	here := query(PoolPath(p.Type), "place", number(part.AfterPlace), "generation", number(part.AfterGeneration))
 	page := Page{Title: p.Type, Live: livePath(here)}

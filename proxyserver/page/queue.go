@@ -39,7 +39,7 @@ func amount(p pool.PoolStatus) string {
 	return "Count"
 }
 
-// waiters writes a table of some that wait for p.
+// waiters writes a table of some waiters of p.
 func (v View) waiters(b *markup.Builder, waiters []pool.WaiterStatus, p pool.PoolStatus) {
 	keys := slices.ContainsFunc(waiters, func(w pool.WaiterStatus) bool { return w.Key != "" })
 	heads := []string{"Place", "Owner", "Waits for", amount(p)}
@@ -81,8 +81,8 @@ func (v View) waiters(b *markup.Builder, waiters []pool.WaiterStatus, p pool.Poo
 
 func writeKey(b *markup.Builder, key string) { b.Put(`<bdi>{}</bdi>`, leaseapi.Printable(key)) }
 
-// writeReason writes why a request waits, whose key keyHolder holds, or which follows
-// another one.
+// writeReason writes why a request waits. keyHolder is the owner that holds its key, and follows
+// the id of the request that it has joined; both may be empty. away says that its client is away.
 func writeReason(b *markup.Builder, reason, keyHolder, follows string, away bool) {
 	switch {
 	case follows != "":
@@ -101,7 +101,7 @@ func writeReason(b *markup.Builder, reason, keyHolder, follows string, away bool
 	}
 }
 
-// estimate writes how long it may still take: a range, since nobody knows.
+// estimate writes how long a waiter may still wait: as a range, since nobody knows it exactly.
 func (v View) estimate(b *markup.Builder, likely, most time.Duration) {
 	switch {
 	case most == 0:

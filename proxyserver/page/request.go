@@ -9,13 +9,13 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
-// Request is what is known of a request; Type is empty if it has ended.
+// Request is a request as a page shows it. Type is empty if the request has ended.
 type Request struct {
 	pool.Request
 	Arrived time.Duration
 	Status  pool.Status
 	Pool    pool.PoolStatus
-	Events  []Event // those that name it
+	Events  []Event // those of this request
 }
 
 // Request shows where a request stands.
@@ -79,7 +79,7 @@ func (v View) queued(b *markup.Builder, r Request) {
 	}
 }
 
-// ended says how a request ended that neither waits nor holds anything.
+// ended says how a request ended.
 func ended(b *markup.Builder, r Request) {
 	removed, _ := errors.AsType[*pool.RemovedError](r.Status.Why)
 	switch {

@@ -5,16 +5,16 @@ import "github.com/leasectl/leasectl/proxyserver/page/markup"
 // RowsAPage is how many leases, and how many waiters, a page lists.
 const RowsAPage = 100
 
-// table writes a table. On a narrow screen the cells of a row stand below each
-// other, each with the head of its column. Since a browser forgets then that it is a
-// table, the roles are written out.
+// table writes a table. On a narrow screen the cells of a row stand below each other, each with
+// the head of its column. Browsers then no longer treat the element as a table, so the roles
+// are written out.
 type table struct {
 	b     *markup.Builder
 	heads []string
-	at    int // the cell that comes next
+	at    int // the index of the next cell in its row
 }
 
-// newTable begins a table. A screen reader reads its caption.
+// newTable begins a table. Only screen readers show the caption.
 func newTable(b *markup.Builder, caption string, heads ...string) *table {
 	b.Put(`<table role="table"><caption class="hidden">{}</caption><thead role="rowgroup"><tr role="row">`, caption)
 	for _, head := range heads {
@@ -24,7 +24,7 @@ func newTable(b *markup.Builder, caption string, heads ...string) *table {
 	return &table{b: b, heads: heads}
 }
 
-// row begins a row of a class.
+// row ends the last row, and begins one of a class.
 func (t *table) row(class string) {
 	t.endRow()
 	t.b.Put(`<tr role="row" class="{}">`, class)

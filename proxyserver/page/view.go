@@ -10,13 +10,13 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page/markup"
 )
 
-// Clock is the time at which a page is made, and how times on the lease clock
-// become those that people read.
+// Clock is the time at which a page is made. It turns times on the lease clock into wall-clock
+// times.
 type Clock struct {
 	Now  time.Duration // on the lease clock
 	Zero time.Time     // by the wall clock, when the lease clock showed zero
-	// Live leaves out how long ago a time was: the browser counts that by itself. So
-	// what is shown changes only when what is meant does.
+	// Live leaves out how long ago a time was, because the browser counts that by itself. So
+	// the text of a time changes only when the time itself does.
 	Live bool
 }
 
@@ -25,16 +25,16 @@ func (c Clock) wall(at time.Duration) time.Time { return c.Zero.Add(at).UTC() }
 // ago writes how long ago at was.
 func (c Clock) ago(b *markup.Builder, at time.Duration) { c.time(b, "ago", c.wall(at), "", " ago") }
 
-// lasts writes how long something has lasted that began at at.
+// lasts writes how long ago at was, without the word ago.
 func (c Clock) lasts(b *markup.Builder, at time.Duration) { c.time(b, "for", c.wall(at), "", "") }
 
-// in writes in how long at will be.
+// in writes how long it is until at.
 func (c Clock) in(b *markup.Builder, at time.Duration) { c.time(b, "in", c.wall(at), "in ", "") }
 
-// until writes in how long at will be, after an in.
+// until writes what in writes, without the word in.
 func (c Clock) until(b *markup.Builder, at time.Duration) { c.time(b, "until", c.wall(at), "", "") }
 
-// time writes a time as the distance between it and now, which live.js counts on.
+// time writes the distance between at and now, which live.js keeps up to date.
 func (c Clock) time(b *markup.Builder, kind string, at time.Time, before, after string) {
 	at = at.UTC().Round(time.Second)
 	if c.Live {
@@ -52,8 +52,8 @@ func (c Clock) time(b *markup.Builder, kind string, at time.Time, before, after 
 	b.Put(`<time datetime="{}" data-is="{}" title="{}">{}</time>`, at.Format(time.RFC3339), kind, at.Format("2006-01-02 15:04:05 UTC"), text)
 }
 
-// Span says how long something takes in the two largest units that matter. live.js
-// has the same function.
+// Span returns d as text in its two largest units, rounded down. A negative d counts as zero.
+// live.js has the same function.
 func Span(d time.Duration) string {
 	s := int(max(0, d) / time.Second)
 	switch {
@@ -75,7 +75,7 @@ type View struct {
 	Operator bool // show what only an operator may do
 }
 
-// writeOwner writes who holds or waits, with the token, as a link to its job if it is one.
+// writeOwner writes an owner, with the name of its token. An owner that is a URL becomes a link.
 func writeOwner(b *markup.Builder, holder string) {
 	token, owner := pool.SplitOwner(holder)
 	text := leaseapi.Printable(owner)
@@ -97,7 +97,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 
 func utoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// number is n for a query, which leaves out zero.
+// number returns n as text for query, and "" for zero, which query leaves out.
 func number[N int | uint64](n N) string {
 	if n == 0 {
 		return ""
@@ -105,7 +105,7 @@ func number[N int | uint64](n N) string {
 	return utoa(uint64(n))
 }
 
-// many is n with a noun.
+// many returns n with a noun.
 func many(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one

@@ -7,11 +7,11 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
-// dayMinutes bounds what is kept of a pool: 50 KB, if it was never the same for
-// two minutes of a day.
+// dayMinutes bounds what is kept of a pool: 50 KB, if each minute of a day differs from the
+// one before.
 const dayMinutes = 24 * 60
 
-// day is the last one of a pool. What stays the same is kept once.
+// day is the last day of a pool. Levels that stay the same are kept once.
 type day struct {
 	starts []startsOf // of minutes with any
 	levels []levelsOf // of minutes that differ from the one before
@@ -44,7 +44,7 @@ func (d *day) started(minute int64, count int) {
 	d.starts = append(d.starts, startsOf{minute, int32(count)})
 }
 
-// level notes how the pool stands at the end of a minute.
+// level notes the state of the pool at the end of a minute.
 func (d *day) level(now levelsOf) {
 	if n := len(d.levels); n > 0 {
 		same := d.levels[n-1]
@@ -52,14 +52,14 @@ func (d *day) level(now levelsOf) {
 			return
 		}
 	}
-	// The last that is too old says how the day began.
+	// The last level that is too old stays: it says how the day began.
 	for len(d.levels) > 1 && d.levels[1].minute <= now.minute-dayMinutes {
 		d.levels = d.levels[1:]
 	}
 	d.levels = append(d.levels, now)
 }
 
-// fill writes the day into minutes, the first of which is begin; the last is as now.
+// fill writes the day into minutes. The first of them is minute begin; the last is now.
 func (d *day) fill(minutes []page.Minute, begin int64, now levelsOf) {
 	for _, s := range d.starts {
 		if i := s.minute - begin; i >= 0 && i < int64(len(minutes)) {

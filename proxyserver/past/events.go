@@ -10,7 +10,7 @@ import (
 // mostNames is how many names of an event are kept.
 const mostNames = 10
 
-// eventOf returns the event of a change; false if it is none.
+// eventOf returns the event of a change; false if the change is no event.
 func eventOf(c *pool.Change) (page.Event, bool) {
 	switch c.Kind {
 	case pool.Granted:
@@ -51,7 +51,7 @@ func eventOf(c *pool.Change) (page.Event, bool) {
 	return page.Event{}, false
 }
 
-// Words are those of all events: [page.Event.What] is one of them.
+// Words returns the words for all events: the values that [page.Event.What] may have.
 func Words() []string {
 	words := []string{"granted", string(pool.Released), string(pool.Expired), "breaking", "broken", "resized", pool.LimitCut, pool.LimitRaised, "paused", "resumed"}
 	for _, end := range pool.WaitEnds {
@@ -72,7 +72,7 @@ func leaseEvent(what string, leases ...pool.Lease) page.Event {
 	}
 }
 
-// moveEvent is of a move of a limit, with whose report decided it.
+// moveEvent returns the event of a move of a limit, with the holder whose report decided it.
 func moveEvent(typ string, m pool.Move) page.Event {
 	e := page.Event{What: m.What(), Type: typ, Holder: m.Owner, Detail: fmt.Sprintf("from %d to %d: %s", m.From, m.To, m.Why())}
 	if m.Detail != "" {

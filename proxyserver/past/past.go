@@ -8,26 +8,26 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
-// mostEvents is how many events are kept. Each has an owner and some names: a
-// thousand take less than a megabyte.
+// mostEvents is how many events are kept. Each has an owner and some names: a thousand
+// events take less than a megabyte.
 const mostEvents = 1000
 
-// Past is that of one term. All methods may be called from several goroutines.
+// Past is the past of one term. [New] makes one. Its methods are safe for concurrent use.
 type Past struct {
 	now     func() time.Time     // the wall clock, for people: it may be set
-	clock   func() time.Duration // goes on evenly
+	clock   func() time.Duration // goes on evenly, from any beginning
 	started time.Time
 	begun   time.Duration // when it started, on clock
 	into    time.Duration // how far into a minute that was
 
 	mu     sync.Mutex   // guards what follows
-	minute int64        // the present one, since that of the start; it does not go back
+	minute int64        // the present one, from 0 at the start; it does not go back
 	events []page.Event // a ring: event number n is at (n - 1) % mostEvents
 	last   uint64       // number of the last event
 	pools  map[string]*day
 }
 
-// New returns a past that begins now. Minutes go by clock: to set the wall clock neither
+// New returns a past that begins now. Minutes go by clock, so setting the wall clock neither
 // stops the charts nor leaves a gap in them.
 func New(now func() time.Time, clock func() time.Duration) *Past {
 	started := now()
@@ -37,14 +37,13 @@ func New(now func() time.Time, clock func() time.Duration) *Past {
 	}
 }
 
-// Started is when the past began.
+// Started returns when the past began.
 func (p *Past) Started() time.Time { return p.started }
 
-// since is how long ago the minute of the start began.
+// since returns how long ago the minute of the start began.
 func (p *Past) since() time.Duration { return p.into + p.clock() - p.begun }
 
-// turn makes the minute of now the present one. The caller holds p.mu, as with of and
-// add.
+// turn makes the minute of now the present one. The caller holds p.mu, as for of and add.
 func (p *Past) turn() { p.minute = max(p.minute, int64(p.since()/time.Minute)) }
 
 func (p *Past) of(typ string) *day {
@@ -56,7 +55,7 @@ func (p *Past) of(typ string) *day {
 	return d
 }
 
-// Changed notes changes that became durable.
+// Changed notes changes, which must be durable.
 func (p *Past) Changed(changes []pool.Change) {
 	if len(changes) == 0 {
 		return
@@ -89,7 +88,8 @@ func (p *Past) add(e page.Event) {
 	p.events[(e.Number-1)%mostEvents] = e
 }
 
-// Find returns the newest events that match: most of them at most.
+// Find returns the newest events that match, newest first, and no more than most. match must
+// not call methods of p.
 func (p *Past) Find(most int, match func(page.Event) bool) (found []page.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,8 +101,8 @@ func (p *Past) Find(most int, match func(page.Event) bool) (found []page.Event) 
 	return found
 }
 
-// Watch notes how all pools stand at the end of each minute, until stop or failed is
-// closed.
+// Watch notes the state of all pools at its start and at the end of each minute. It blocks
+// until stop or failed is closed.
 func (p *Past) Watch(stop, failed <-chan struct{}, totals func() []pool.PoolStatus) {
 	for {
 		p.levels(totals())
@@ -116,7 +116,7 @@ func (p *Past) Watch(stop, failed <-chan struct{}, totals func() []pool.PoolStat
 	}
 }
 
-// levels notes how pools stand at the beginning of a minute, or soon after.
+// levels notes the state of the pools as that of the minute that has just ended.
 func (p *Past) levels(totals []pool.PoolStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,12 +133,12 @@ func (p *Past) levels(totals []pool.PoolStatus) {
 	}
 }
 
-// Day returns the last day of a pool, which now is as status says.
+// Day returns the last day of a pool; status is its present state.
 func (p *Past) Day(status pool.PoolStatus) page.Day {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.turn()
-	first := p.now().Add(-p.since()).Round(time.Second) // minute, as the wall clock has it today
+	first := p.now().Add(-p.since()).Round(time.Second) // minute 0, by the wall clock as it is set now
 	begin := max(0, p.minute-dayMinutes+1)
 	d := page.Day{
 		Begin: first.Add(time.Duration(begin) * time.Minute), Started: first.Add(p.into),
@@ -152,7 +152,7 @@ func (p *Past) Day(status pool.PoolStatus) page.Day {
 	return d
 }
 
-// Waits returns how long requests for a pool waited in the last day.
+// Waits returns how long the requests waited that a pool granted in the last day.
 func (p *Past) Waits(typ string) page.Waits {
 	p.mu.Lock()
 	defer p.mu.Unlock()

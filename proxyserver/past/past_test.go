@@ -9,7 +9,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
-// What is kept of a pool that never stays the same is bounded.
+// The memory of a pool that never stays the same is bounded.
 func TestPastIsBounded(t *testing.T) {
 	var d day
 	for minute := range int64(3 * dayMinutes) {
@@ -29,7 +29,7 @@ func TestPastIsBounded(t *testing.T) {
 	}
 }
 
-// A pool that stood still for more than a day before it moved is not shown as empty until then.
+// A pool that did not change for more than a day is not shown as empty before its change.
 func TestDayOfAPoolThatStoodStill(t *testing.T) {
 	const moved = 2 * dayMinutes
 	var d day
@@ -54,7 +54,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// The charts go on if the wall clock is set, and say the time as it has it.
+// The charts go on if the wall clock is set, and show its present time.
 func TestDayWhenTheWallClockIsSet(t *testing.T) {
 	wall, clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), time.Hour
 	p := New(func() time.Time { return wall }, func() time.Duration { return clock })

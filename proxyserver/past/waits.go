@@ -7,14 +7,14 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
-// dayWaits counts how long requests waited that were granted in the last day, hour
-// by hour.
+// dayWaits counts, hour by hour, how long the requests waited that were granted in the last
+// day.
 type dayWaits struct {
 	hours []hourWaits // in their order
 }
 
-// hourWaits counts the waits of an hour in buckets, each a fifth longer than the
-// one before: so a quantile is exact to a tenth.
+// hourWaits counts the waits of an hour in buckets. Each bucket ends a fifth later than the
+// one before, so a quantile is exact to a tenth.
 type hourWaits struct {
 	hour   int64
 	counts [waitBuckets]uint32
@@ -41,7 +41,7 @@ func (d *dayWaits) add(hour int64, wait time.Duration) {
 	d.hours[len(d.hours)-1].counts[i]++
 }
 
-// waits returns what is known in an hour.
+// waits returns the waits of the day that ends with an hour.
 func (d *dayWaits) waits(hour int64) (w page.Waits) {
 	var counts [waitBuckets]int
 	for _, h := range d.hours {
@@ -57,7 +57,7 @@ func (d *dayWaits) waits(hour int64) (w page.Waits) {
 	return w
 }
 
-// quantile returns what percent of the total do not exceed by more than a tenth.
+// quantile returns the wait, exact to a tenth, that percent of the total do not exceed.
 func quantile(counts [waitBuckets]int, total, percent int) time.Duration {
 	seen := 0
 	for i, n := range counts {

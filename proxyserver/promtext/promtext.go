@@ -1,8 +1,8 @@
-// Package promtext writes metrics in the text format of Prometheus, which all
-// that scrape understand:
+// Package promtext writes metrics in the text format of Prometheus, which all scrapers
+// understand:
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 //
-// It knows the format, and nothing of what is measured. It is here instead of
+// It knows the format, and nothing of what is measured. It replaces
 // prometheus/client_golang, whose import alone costs 0.7 ms at each start of
 // every command, a quarter of what a whole exec may take.
 package promtext
@@ -15,14 +15,14 @@ import (
 	"strings"
 )
 
-// ContentType is that of a [Text].
+// ContentType is the media type of a [Text].
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
 // Histogram counts values in buckets. [NewHistogram] makes one. It is not safe
 // for concurrent use.
 type Histogram struct {
 	bounds []float64
-	counts []uint64 // one more than bounds: the last is of the values above them all
+	counts []uint64 // one more than bounds: the last counts the values above all bounds
 	sum    float64
 }
 
@@ -43,19 +43,19 @@ func (h *Histogram) Observe(v float64) {
 // come the samples of that family.
 type Text struct{ buf bytes.Buffer }
 
-// Labels are names and values by turns.
+// Labels are names and values, in turn. A value may hold any text.
 type Labels []string
 
-// Bytes returns the text.
+// Bytes returns the text. It is valid until more is written.
 func (t *Text) Bytes() []byte { return t.buf.Bytes() }
 
-// Family begins a family. Its kind is counter, gauge, histogram or summary.
+// Family begins a family. kind is counter, gauge, histogram or summary.
 func (t *Text) Family(name, kind, help string) {
 	t.buf.WriteString("# HELP " + name + " " + escapeHelp(help) + "\n")
 	t.buf.WriteString("# TYPE " + name + " " + kind + "\n")
 }
 
-// Sample writes one value.
+// Sample writes one value. A nil ls means no labels.
 func (t *Text) Sample(name string, ls Labels, v float64) {
 	t.buf.WriteString(name)
 	for i := 0; i < len(ls); i += 2 {
@@ -72,7 +72,7 @@ func (t *Text) Sample(name string, ls Labels, v float64) {
 	t.buf.WriteString(" " + number(v) + "\n")
 }
 
-// Bool is how a condition stands in a gauge: 1 or 0.
+// Bool returns b as the value of a gauge: 1 or 0.
 func Bool(b bool) float64 {
 	if b {
 		return 1
@@ -91,7 +91,7 @@ func (t *Text) Histogram(name string, ls Labels, h *Histogram) {
 	t.Sample(name+"_count", ls, float64(n))
 }
 
-// No [strings.Replacer] for these: every command would make it at its start.
+// These do not use a [strings.Replacer]: every command would make it at its start.
 
 func escapeHelp(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), "\n", `\n`)

@@ -26,7 +26,7 @@ var (
 	artefacts = flag.String("artefacts", "", "folder for screenshots; empty: they are not kept")
 )
 
-// browser is the one that all tests share; each has windows of its own in it.
+// browser is shared by all tests; each test has windows of its own.
 var browser context.Context
 
 func TestMain(m *testing.M) {
@@ -60,7 +60,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// window is a window of somebody, with cookies of its own.
+// window is a window of the browser, with cookies of its own.
 type window struct {
 	t      *testing.T
 	ctx    context.Context
@@ -161,8 +161,8 @@ func (w *window) signIn(token string) *window {
 	return w
 }
 
-// eval returns what a script says, which only looks. A page that is being left takes
-// the script with it: then it is asked of the next page.
+// eval returns the value of a script, which must only look. If the page is left before the
+// script ends, eval runs it again in the next page.
 func eval[T any](w *window, script string) T {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, patience)
@@ -179,7 +179,7 @@ func eval[T any](w *window, script string) T {
 	}
 }
 
-// text is what somebody reads in an element.
+// text returns the visible text of an element.
 func (w *window) text(selector string) string {
 	w.t.Helper()
 	return eval[string](w, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ""`, selector))
@@ -191,7 +191,7 @@ func (w *window) shows(selector, want string) {
 	w.await(fmt.Sprintf("%s to show %q", selector, want), func() bool { return strings.Contains(w.text(selector), want) })
 }
 
-// hides waits until it does not.
+// hides waits until an element does not show a text.
 func (w *window) hides(selector, text string) {
 	w.t.Helper()
 	w.await(fmt.Sprintf("%s to show %q no more", selector, text), func() bool { return !strings.Contains(w.text(selector), text) })
@@ -206,8 +206,8 @@ func (w *window) await(what string, so func() bool) {
 	}
 }
 
-// click clicks a link or a button by its text. What changes live may have taken the
-// element away before it was clicked: then there is another one.
+// click clicks a link or a button by its text. A live update may replace the element before the
+// click: then click tries the new one.
 func (w *window) click(text string) {
 	w.t.Helper()
 	path := fmt.Sprintf(`//a[starts-with(normalize-space(.), %q)] | //button[normalize-space(.)=%q]`, text, text)

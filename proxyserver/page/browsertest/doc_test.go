@@ -4,6 +4,6 @@
 //
 //	make test-browser
 //
-// Every page that it opens may ask its server only, and may not break a rule of its
-// Content-Security-Policy or fail in a script: each test fails otherwise.
+// Every page that it opens may ask only its own server, and must not break its
+// Content-Security-Policy or fail in a script. Otherwise the test fails.
 package browsertest

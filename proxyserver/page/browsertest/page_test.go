@@ -115,7 +115,7 @@ func TestPauseRemoveResume(t *testing.T) {
 	w.shows("#held", "somebody")
 }
 
-// An owner with markup is text, also in what comes live.
+// An owner with markup is text, also in live updates.
 func TestHostileOwner(t *testing.T) {
 	const owner = `"><script>document.title='owned'</script><img src=x onerror="document.title='owned'">`
 	s := serve(t, "install=2")
@@ -138,7 +138,7 @@ func TestHostileOwner(t *testing.T) {
 }
 
 // Everything can be reached and done with the keyboard, and shows where the focus
-// is. What changes live does not take the focus away.
+// is. A live update does not take the focus away.
 func TestKeyboardOnly(t *testing.T) {
 	s := serve(t, "install=1")
 	w := open(t, s, 1100)
@@ -242,7 +242,7 @@ func TestNarrowDarkAndLight(t *testing.T) {
 	}
 }
 
-// contrast returns the texts whose contrast with what is behind them is below 4.5, as
+// contrast returns the texts whose contrast with their background is below 4.5, as
 // WCAG 2 measures it; a color that is mixed is left out.
 const contrast = `(() => {
   const rgb = (c) => (c.match(/^rgba?\(([^)]*)\)$/) || [])[1]?.split(",").map(Number);

@@ -62,7 +62,7 @@ func serve(t *testing.T, pools ...string) *server {
 	return serveWith(t, args...)
 }
 
-// serveWith starts one with arguments that name its pools.
+// serveWith starts a server with arguments that name its pools.
 func serveWith(t *testing.T, args ...string) *server {
 	t.Helper()
 	tokens := filepath.Join(t.TempDir(), "tokens")
@@ -115,7 +115,7 @@ func (s *server) call(path, body string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// lease is one that a job holds.
+// lease is a lease that a job holds.
 type lease struct {
 	Name       string `json:"name"`
 	Generation uint64 `json:"generation"`
@@ -136,8 +136,8 @@ func (s *server) acquire(typ, id, owner string) lease {
 	return l
 }
 
-// queue makes a job wait, which comes back when it is told to. What it is told in the
-// end comes over the channel.
+// queue makes a job wait, which asks again when the server tells it to. Its last answer comes
+// over the channel.
 func (s *server) queue(typ, id, owner string) <-chan string {
 	told := make(chan string, 1)
 	go func() {

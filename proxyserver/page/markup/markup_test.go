@@ -15,7 +15,7 @@ func Example() {
 	// Output: <a href="/?q=&#34;x&#34;&amp;y">&lt;script&gt;</a>
 }
 
-// Whatever a text holds, the markup around it stays as the program has it.
+// No text changes the markup around it.
 func FuzzPut(f *testing.F) {
 	f.Add(`"><script>alert(1)</script>`)
 	f.Add("{}")

@@ -16,12 +16,12 @@ import (
 
 var _ store.Backuper = (*Store)(nil)
 
-// errNoRoom says that a backup would leave too little room for the store itself.
+// errNoRoom is the error of a backup that would leave too little room for the store itself.
 var errNoRoom = errors.New("the disk has too little room for a copy beside the store")
 
-// Backup implements [store.Backuper]. A transaction that reads for long would make
-// the file grow, and a commit wait: so the copy goes to a file beside the store
-// first, which has no name and ends when it is closed.
+// Backup implements [store.Backuper]. It returns when the copy is complete. The copy is a
+// file without a name beside the store, which is freed when it is closed. A transaction
+// open for as long as the caller reads would make the store grow, and commits wait.
 func (s *Store) Backup() (copied io.ReadCloser, size int64, err error) {
 	f, size, err := s.copyFile()
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Store) copyFile() (copied *os.File, size int64, err error) {
 	if err := os.Remove(f.Name()); err != nil {
 		return nil, 0, err
 	}
-	s.copying.Lock() // so that each sees what the others took
+	s.copying.Lock() // so that hasRoom sees the space that other copies took
 	defer s.copying.Unlock()
 	err = s.db.View(func(tx *bolt.Tx) error {
 		if err := hasRoom(dir, tx.Size()); err != nil {
@@ -59,8 +59,8 @@ func (s *Store) copyFile() (copied *os.File, size int64, err error) {
 	return f, size, err
 }
 
-// hasRoom reports an error unless size bytes fit into dir and as many are left
-// for the store to grow.
+// hasRoom returns an error unless size bytes fit into dir, and as many again remain for the
+// store to grow.
 func hasRoom(dir string, size int64) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -72,10 +72,11 @@ func hasRoom(dir string, size int64) error {
 	return nil
 }
 
-// SaveBackup writes a backup to path with read, which returns its size. It gets its
-// name when it is complete and on disk: an earlier backup is better than half of a
-// new one. It returns when the name is on disk, too. A symlink stays, and what it leads to
-// is replaced, or made. Anything else than a file is refused before read is called.
+// SaveBackup writes a backup to path, with mode 0600, and returns its size in bytes. read
+// writes the content, and returns the size. The file gets its name only when it is complete
+// and on disk, because an earlier backup is better than half of a new one. SaveBackup
+// returns when the name is on disk, too. If path is a symlink, the link stays, and its target
+// is replaced or made. A path to anything but a regular file is refused before read is called.
 func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (size int64, err error) {
 	path, err = backupFile(path)
 	if err != nil {
@@ -83,7 +84,7 @@ func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (si
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new") // mode 0600
 	if errors.Is(err, os.ErrNotExist) {
-		// The error would name a file that the user did not.
+		// The original error would name a temporary file, which the user does not know.
 		return 0, fmt.Errorf("backup: directory %s does not exist: make it first", filepath.Dir(path))
 	}
 	if err != nil {
@@ -107,15 +108,15 @@ func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (si
 	return size, syncDir(filepath.Dir(path))
 }
 
-// backupFile returns the file that path means. The rename at the end would replace a
-// device or a pipe, /dev/stdout for one.
+// backupFile returns the file to which path leads, symlinks followed. It refuses a device or
+// a pipe, such as /dev/stdout, because the rename at the end would replace it.
 func backupFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		to, err := os.Readlink(path)
 		if err != nil {
-			return path, nil // there is nothing yet, nor a link to it
+			return path, nil // neither a file nor a link exists
 		}
 		if filepath.IsAbs(to) {
 			return backupFile(to)

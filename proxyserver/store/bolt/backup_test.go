@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A backup replaces an earlier one when it is complete; half of one does not, and
-// nothing else is left.
+// A complete backup replaces an earlier one. Half a backup does not, and leaves no other
+// file.
 func TestSaveBackup(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "backup")
@@ -41,7 +41,7 @@ func TestSaveBackup(t *testing.T) {
 }
 
 // A backup goes to a file: a device, a pipe or a directory is refused before anything is
-// read, and stays. A link stays too, and what it leads to is replaced, or made.
+// read, and stays. A link stays too, and its target is replaced, or made.
 func TestSaveBackupPlace(t *testing.T) {
 	dir := t.TempDir()
 	file, link, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
@@ -78,7 +78,7 @@ func TestSaveBackupPlace(t *testing.T) {
 	}
 }
 
-// A copy of a store that is being read holds up no end of the store, and is no file beside it.
+// An open copy does not keep its store from closing, and is no file that one sees beside it.
 func TestBackupHoldsUpNothing(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir)

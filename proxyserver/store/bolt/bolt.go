@@ -16,27 +16,27 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// File is the name of the file in the directory of a store.
+// File is the name of the file in a store's directory.
 const File = "leases.db"
 
 // Store is a [store.Store] in a directory. [Open] makes one.
 type Store struct {
 	db    *bolt.DB
 	file  *os.File // the database's
-	place place    // of file when it was last looked at; bbolt never cuts it
+	place place    // of file, at the last look; bbolt never shortens it
 	path  string
 	id    string
-	meta  metaRecord // as the last commit left it; a commit that fails leaves it unknown
+	meta  metaRecord // as the last commit left it; after a failed commit, unknown
 
 	copying sync.Mutex // held while a backup is written beside the store
 }
 
 var _ store.Store = (*Store)(nil)
 
-// Open opens the store in dir. It makes the directory, with mode 0700, and the
-// file if they are not there. It waits up to a second for another server to end,
-// and then fails with [store.ErrInUse]; a damaged file is [store.ErrDamaged]. Every
-// error is [store.ErrOpen]. The caller must close the store.
+// Open opens the store in dir. It makes the directory, with mode 0700, and the file if they
+// do not exist. Every error is [store.ErrOpen]. If another server uses the store for more
+// than a second, the error is [store.ErrInUse] too; if the file is damaged,
+// [store.ErrDamaged]. The caller must close the store.
 func Open(dir string) (*Store, error) {
 	s := &Store{path: filepath.Join(dir, File)}
 	if err := s.open(dir); err != nil {
@@ -49,8 +49,8 @@ func (s *Store) open(dir string) (err error) {
 	if err := create(dir, s.path); err != nil {
 		return err
 	}
-	// A writer begins with the search for free pages, in which bbolt ends the
-	// process on a damaged page. So the file is read before.
+	// To write, bbolt first searches the file for free pages, and a damaged page then ends
+	// the process. So the file is verified before.
 	if err := verify(s.path); err != nil {
 		return err
 	}
@@ -68,9 +68,9 @@ func (s *Store) open(dir string) (err error) {
 	return nil
 }
 
-// begin brings the file up to date.
+// begin reads the file, and converts it first if its format is an earlier one.
 func (s *Store) begin() error {
-	// Another server may have written to the file since it was read.
+	// Another server may have written to the file since verify read it.
 	content, err := load(s.file)
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (s *Store) begin() error {
 	return s.look()
 }
 
-// What fails besides opening.
+// The operations that errors name, besides opening.
 var (
 	errCommit = errors.New("commit to store")
 	errCheck  = errors.New("check store")
@@ -119,14 +119,13 @@ func (s *Store) Load() (pool.Snapshot, error) {
 	return content.snapshot, nil
 }
 
-// ID implements [store.Store]. It is known before Load, too, and may be called at
-// any time.
+// ID implements [store.Store]. The name is known from Open on. ID may be called at any time.
 func (s *Store) ID() string { return s.id }
 
-// Commit implements [store.Store]. It fails with [store.ErrGone] if the file is
-// not under its path before or after the transaction.
+// Commit implements [store.Store]. Each commit is one transaction, never divided. It fails
+// with [store.ErrGone] if the file is not under its path before or after the transaction.
 func (s *Store) Commit(b store.Batch) error {
-	err := s.look() // before bbolt touches memory that may not be there
+	err := s.look() // first, since bbolt may touch mapped memory beyond the end of a cut file
 	meta := s.meta
 	if err == nil {
 		err = s.update(func(tx *bolt.Tx) (err error) {
@@ -144,8 +143,8 @@ func (s *Store) Commit(b store.Batch) error {
 	return nil
 }
 
-// update runs a transaction. Of a file that is cut short in that moment bbolt
-// reads memory that is not there: that is made a panic, and the panic an error.
+// update runs a transaction. If the file is cut short meanwhile, bbolt's read of mapped
+// memory faults. update turns the fault into a panic, and a panic into an error.
 func (s *Store) update(f func(tx *bolt.Tx) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -27,7 +27,7 @@ func mustOpen(t *testing.T, dir string) *Store {
 	return s
 }
 
-// kept returns what a store holds when it is opened again after these commits.
+// kept returns the content of a store that is opened again after these commits.
 func kept(t *testing.T, commits ...[]pool.Change) pool.Snapshot {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,8 +47,8 @@ func kept(t *testing.T, commits ...[]pool.Change) pool.Snapshot {
 	return snap
 }
 
-// What was committed, and nothing else, is there when the store is opened again:
-// every field of a lease that outlives a server, ids, the clock and the generation.
+// A store that is opened again has what was committed, and nothing else: every field of a
+// lease that outlives a server, ids, the clock and the generation.
 func TestCommitAndLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "there")
 	s := mustOpen(t, dir)
@@ -177,7 +177,7 @@ func TestMetaText(t *testing.T) {
 	}
 }
 
-// To delete what is not there changes nothing of the records before and after it.
+// Deleting a key that does not exist leaves the records before and after it.
 func TestDeleteOfNothing(t *testing.T) {
 	lease := func(name string) pool.Lease {
 		return pool.Lease{Name: name, Type: "t", Generation: 1, Ask: pool.Ask{Count: 1}, Units: 1, TTL: 1}

@@ -12,8 +12,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store/record"
 )
 
-// write writes what one commit changes. It takes the meta record as the commit
-// before left it, and returns how it is now.
+// write applies batch to the records. meta is the meta record of the previous commit; write
+// returns the new one.
 func write(tx *bolt.Tx, meta metaRecord, batch store.Batch) (metaRecord, error) {
 	t := &table{bucket: tx.Bucket(bucket), meta: meta}
 	for i := range batch.Changes {
@@ -32,11 +32,12 @@ func write(tx *bolt.Tx, meta metaRecord, batch store.Batch) (metaRecord, error) 
 	return t.meta, err
 }
 
-// byName orders leases by their keys. bbolt makes pages of what a transaction adds only at
-// its end, and each key moves those after it: in another order 80,000 took half a minute.
+// byName orders leases by their keys. bbolt splits pages only at the end of a transaction;
+// until then each added key moves all keys after it. In another order 80,000 leases took
+// half a minute.
 func byName(a, b pool.Lease) int { return strings.Compare(a.Name, b.Name) }
 
-// reader takes up records, one after the other, and counts them.
+// reader adds records to a snapshot, one after the other, and counts them.
 type reader struct {
 	meta     metaRecord // of the file
 	snapshot pool.Snapshot
@@ -44,7 +45,7 @@ type reader struct {
 	sum      uint64
 }
 
-// record takes up one record.
+// record adds one record.
 func (r *reader) record(key, value []byte) error {
 	if string(key) == string(metaKey) {
 		r.snapshot.Clock, r.snapshot.Generation = r.meta.Clock, r.meta.Generation
@@ -66,10 +67,10 @@ func (r *reader) record(key, value []byte) error {
 	return nil
 }
 
-// check reports records that were lost, or brought back.
+// check returns an error if records were lost, or replaced by older versions.
 func (r *reader) check() error {
 	switch {
-	case r.meta.Format == 1: // it did not count them
+	case r.meta.Format == 1: // has no counts
 	case r.records != r.meta.Records:
 		return fmt.Errorf("%w: bucket %q: it has %d records, and should have %d", store.ErrDamaged, bucket, r.records, r.meta.Records)
 	case r.sum != r.meta.Sum:

@@ -10,9 +10,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// create makes the directory and a file without leases in it, if there is none.
-// The file gets its name when it is complete. So an empty file is one that lost
-// its content, and is not taken for a new one.
+// create makes the directory, and in it a file without leases, if there is no file yet.
+// The file gets its name only when it is complete. So an empty file is one that lost its
+// content, and is never taken for a new store.
 func create(dir, path string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

@@ -49,8 +49,8 @@ func read(t testing.TB, path string) []byte {
 	return data
 }
 
-// grown returns a store of many pages after many transactions, so that older
-// copies of its pages are in the file, too, and what it holds.
+// grown returns the file of a store of many pages, and the content. After many transactions
+// the file has older copies of its pages, too.
 func grown(t testing.TB) ([]byte, pool.Snapshot) {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,8 +94,8 @@ func grown(t testing.TB) ([]byte, pool.Snapshot) {
 	return read(t, filepath.Join(dir, File)), snap
 }
 
-// Damage is refused with an error that says so, or it hit nothing that counts:
-// then the store holds what it held. Never is other content served.
+// Damage is refused with an error that says so, unless it hit nothing that counts: then the
+// store has its old content. Other content is never served.
 func TestRandomDamage(t *testing.T) {
 	whole, want := grown(t)
 	page := os.Getpagesize()
@@ -166,8 +166,8 @@ func TestRandomDamage(t *testing.T) {
 	}
 }
 
-// Format 1 has no checksums, so what is changed in a record may be taken for what
-// was committed. But no damage ends the process.
+// Format 1 has no checksums, so a changed record may be taken for the one that was
+// committed. But no damage ends the process.
 func TestRandomDamageToFormat1(t *testing.T) {
 	whole := read(t, "testdata/format1.db")
 	for seed := range uint64(200) {
@@ -192,8 +192,8 @@ func TestRandomDamageToFormat1(t *testing.T) {
 	}
 }
 
-// A file that is not a whole store of ours is an error that says where, and stays
-// as it is.
+// A file that is not a complete store of ours is refused, and stays as it is. The error says
+// what is wrong, and where.
 func TestDamagedStore(t *testing.T) {
 	good := t.TempDir()
 	st := mustOpen(t, good)
@@ -202,8 +202,7 @@ func TestDamagedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := read(t, filepath.Join(good, File))
-	// edited makes a store with one lease and lets edit change it behind the
-	// counts' back.
+	// edited makes a store with one lease, and lets edit change it without the counts.
 	edited := func(edit func(b *bolt.Bucket, meta *metaRecord) error) []byte {
 		return foreign(t, func(tx *bolt.Tx) error {
 			if err := initialize(tx); err != nil {
@@ -307,7 +306,7 @@ func (d badDisk) ReadAt(p []byte, at int64) (int, error) {
 	return d.Reader.ReadAt(p, at)
 }
 
-// What a disk cannot read is not damaged, as far as anybody knows: no backup need take
+// A file that the disk cannot read may be undamaged: the error does not ask for a backup in
 // its place.
 func TestUnreadPages(t *testing.T) {
 	data, _ := grown(t)
@@ -326,7 +325,7 @@ func TestUnreadPages(t *testing.T) {
 }
 
 // A store that is removed, moved, replaced or cut short under a server fails the
-// next check and the next commit, and the one that it is cut in makes no SIGBUS.
+// next check and the next commit. A commit during which it is cut short causes no SIGBUS.
 func TestGoneUnderAServer(t *testing.T) {
 	for _, c := range []struct {
 		name string

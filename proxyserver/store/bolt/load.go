@@ -13,14 +13,14 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// content is all that a file holds.
+// content is the whole content of a file.
 type content struct {
 	meta     metaRecord
 	snapshot pool.Snapshot
 }
 
-// verify reads the file at path from its beginning to its end. Meanwhile it holds
-// the lock that writers respect.
+// verify reads the whole file at path, and checks it as load does. Meanwhile it holds the
+// lock that writers respect.
 func verify(path string) (err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -41,8 +41,7 @@ func verify(path string) (err error) {
 	return err
 }
 
-// damagedStart says what is wrong with a file that bbolt does not take for one of
-// its own, with the error cause.
+// damagedStart returns what is wrong with a file that bbolt refused with the error cause.
 func damagedStart(path string, cause error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -55,7 +54,7 @@ func damagedStart(path string, cause error) error {
 	return fmt.Errorf("%w, or no file of ours: %w", store.ErrDamaged, cause)
 }
 
-// load reads all that is in the file, and checks all that can be checked.
+// load reads the whole file, and checks everything that can be checked.
 func load(file *os.File) (c content, err error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -64,7 +63,7 @@ func load(file *os.File) (c content, err error) {
 	return loadFrom(file, info.Size())
 }
 
-// loadFrom is load of a file of that length.
+// loadFrom is load of a file of length bytes.
 func loadFrom(file io.ReaderAt, length int64) (c content, err error) {
 	p, err := readPages(file, length)
 	if err != nil {
@@ -74,8 +73,8 @@ func loadFrom(file io.ReaderAt, length int64) (c content, err error) {
 	if err != nil {
 		return c, err
 	}
-	// The meta record says how to read the others, and comes after them. So the
-	// pages are read twice.
+	// The meta record says how to read the others, and some of them come before it. So
+	// the pages are read twice.
 	var raw []byte
 	err = p.each(root, func(key, value []byte) error {
 		if len(key) == 0 {
@@ -103,7 +102,7 @@ func loadFrom(file io.ReaderAt, length int64) (c content, err error) {
 	return c, r.check()
 }
 
-// findBucket returns where the records are.
+// findBucket returns the bucket of the records. Any other bucket is an error.
 func findBucket(p *pages) (found subtree, err error) {
 	var others []string
 	ok := false

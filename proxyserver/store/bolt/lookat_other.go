@@ -2,5 +2,5 @@
 
 package bolt
 
-// lookAt returns the place under path.
+// lookAt returns the place of the file under path.
 func lookAt(path string) (place, error) { return statPlace(path) }

@@ -7,10 +7,10 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// migrate brings a file from an earlier format to today's, in one transaction.
+// migrate converts a file of an earlier format to the current one, in one transaction.
 //
-// Format 1 had no checksums, no counts and no id. Format 2 had no units and no keys:
-// its records are read as they are, and each lease has one unit.
+// Format 1 had no checksums, no counts and no id. Format 2 had no units and no keys: its
+// records stay as they are, and a lease without units is read as a lease of one unit.
 func migrate(tx *bolt.Tx) error {
 	b := tx.Bucket(bucket)
 	meta, err := decodeMeta(b.Get(metaKey))
@@ -34,7 +34,7 @@ func migrate(tx *bolt.Tx) error {
 	}
 	t := table{bucket: b, meta: metaRecord{Format: format, ID: rand.Text(), Clock: meta.Clock, Generation: meta.Generation}}
 	for i, key := range keys {
-		if err := b.Delete(key); err != nil { // not through t, which has not counted it
+		if err := b.Delete(key); err != nil { // not through t, which has not counted this record
 			return err
 		}
 		if err := t.Put(key, payloads[i]); err != nil {

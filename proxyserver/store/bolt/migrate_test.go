@@ -14,9 +14,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// testdata/format1.db was written by `leasectl serve` of 2026-11-21, and is what
-// the last stop of that server left. Its leases were acquired, renewed, delayed and
-// broken over HTTP.
+// testdata/format1.db was written by `leasectl serve` of 2026-11-21, and is as the last stop
+// of that server left it. Its leases were acquired, renewed, delayed and broken over HTTP.
 func TestFormat1(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, File), read(t, "testdata/format1.db"), 0o600); err != nil {
@@ -29,7 +28,7 @@ func TestFormat1(t *testing.T) {
 	}
 	slices.SortFunc(snap.Leases, func(a, b pool.Lease) int { return cmp.Compare(a.Generation, b.Generation) })
 	const g = 1795319510060286
-	for i := range snap.Leases { // the second in which the calls came is left to the machine
+	for i := range snap.Leases { // the exact second of a call depends on the machine
 		l := &snap.Leases[i]
 		if l.Granted <= 0 || l.Granted > 2*time.Second {
 			t.Errorf("%s: granted at %v", l.Name, l.Granted)
@@ -75,9 +74,9 @@ func TestFormat1(t *testing.T) {
 	}
 }
 
-// testdata/format2.db was written by `leasectl serve` of 2026-11-22, and is what the
-// last stop of that server left. Its leases have one unit each, its waiters as many
-// as they asked for, and none has a key. The store keeps its id and its counts.
+// testdata/format2.db was written by `leasectl serve` of 2026-11-22, and is as the last stop
+// of that server left it. Its leases have one unit each, its waiters as many as they asked
+// for, and none has a key. The store keeps its id and its counts.
 func TestFormat2(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, File), read(t, "testdata/format2.db"), 0o600); err != nil {
@@ -134,9 +133,9 @@ func TestFormat2(t *testing.T) {
 	}
 }
 
-// testdata/format3.db was written by `leasectl serve` of 2026-11-23, and is what the last
-// stop of that server left, which had been started a second time. It has each kind of record
-// of today's format: a field that is renamed is lost to the stores of before.
+// testdata/format3.db was written by `leasectl serve` of 2026-11-23, started twice, and is as
+// its last stop left it. It has each kind of record of today's format: if a field is renamed,
+// the field is lost in earlier stores.
 func TestFormat3(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, File), read(t, "testdata/format3.db"), 0o600); err != nil {
@@ -212,8 +211,8 @@ func TestFormat3(t *testing.T) {
 	}
 }
 
-// Each format, today's too, is opened from a file that a program of its time wrote: whoever
-// raises the number adds one of the new format, and keeps the others.
+// Each format, today's too, is opened from a file that a program of its time wrote. A change
+// that raises the number must add a file of the new format, and keep the others.
 func TestEveryFormatHasAFile(t *testing.T) {
 	for n := 1; n <= format; n++ {
 		if _, err := os.Stat(fmt.Sprintf("testdata/format%d.db", n)); err != nil {

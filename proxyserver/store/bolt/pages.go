@@ -12,10 +12,10 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// The layout of a bbolt file, in the byte order of the machine. A page begins with
-// a header: id (8 bytes), flags (2), number of elements (2), and how many further
-// pages it takes (4). The elements follow, of 16 bytes each, and then keys and
-// values, whose places the elements give relative to themselves.
+// The layout of a bbolt file, in the byte order of the machine. A page begins with a
+// header: id (8 bytes), flags (2), number of elements (2), and how many further pages it
+// takes (4). The elements follow, 16 bytes each, and then keys and values. An element has
+// the place of its key and value, relative to the element.
 const (
 	headerSize  = 16
 	elementSize = 16
@@ -32,19 +32,19 @@ const (
 	noFreelist = 1<<64 - 1
 )
 
-// pages reads a bbolt file. Unlike bbolt it trusts nothing: a page that cannot be
-// is an error that says which page, and what is wrong with it.
+// pages reads a bbolt file. Unlike bbolt it trusts nothing: an invalid page is an error that
+// says which page it is, and what is wrong with it.
 type pages struct {
 	file        io.ReaderAt
-	size        int64  // of a page
-	end         uint64 // the first page that is not in use
+	size        int64  // of a page, in bytes
+	end         uint64 // the first page after those in use
 	root        uint64
 	transaction int // the last one
 }
 
-// readPages reads the two pages with which a file of that length begins. The
-// transactions write them in turns. The older one must be valid, too: else the
-// newer may be the one that is damaged, and the file would be a transaction old.
+// readPages reads pages 0 and 1 of a file of length bytes. Transactions write these pages in
+// turns. Both must be valid: if only one is, the damaged one may be the newer, and the file
+// would be read as of the transaction before the last.
 func readPages(file io.ReaderAt, length int64) (*pages, error) {
 	first, size, err := readMeta(file, 0, 0)
 	if err != nil {
@@ -68,8 +68,7 @@ func readPages(file io.ReaderAt, length int64) (*pages, error) {
 	return p, nil
 }
 
-// readMeta reads page 0 or 1, which is at offset at, and returns the offset of
-// the next page.
+// readMeta reads page 0 or 1, which is at offset at, and returns the offset of page 1.
 func readMeta(file io.ReaderAt, id uint64, at int64) (*pages, int64, error) {
 	fail := func(what string) (*pages, int64, error) {
 		return nil, 0, fmt.Errorf("%w, or no file of ours: page %d: %s", store.ErrDamaged, id, what)
@@ -102,11 +101,11 @@ func readMeta(file io.ReaderAt, id uint64, at int64) (*pages, int64, error) {
 	return p, p.size, nil
 }
 
-// subtree is where the keys of a bucket are: a page with those below it, or a few
-// keys within a page of the bucket above.
+// subtree is where the keys of a bucket are: in a page and those below it, or, if they are
+// few, inside a page of the parent bucket.
 type subtree struct {
 	page   uint64
-	inline []byte // not nil: its only page, which is in page
+	inline []byte // not nil: the only page of the bucket, which is inside page
 }
 
 // buckets calls visit with each bucket of the file.
@@ -126,8 +125,8 @@ func (p *pages) buckets(visit func(name []byte, at subtree)) error {
 	return w.page(p.root, nil, nil)
 }
 
-// each calls visit with the keys of a bucket in their order, and their values. Both
-// are valid during the call. An error of visit is damage to the page.
+// each calls visit with each key of a bucket, in order, and its value. Both are valid only
+// during the call. An error of visit is returned as damage to the page.
 func (p *pages) each(at subtree, visit func(key, value []byte) error) error {
 	w := walk{pages: p, seen: map[uint64]bool{p.root: true}}
 	w.visit = func(_ uint64, e element) error {
@@ -152,11 +151,11 @@ func damagedPage(id uint64, err error) error {
 	return fmt.Errorf("%w: page %d: %w", store.ErrDamaged, id, err)
 }
 
-// errUnread is the error of a page that the disk does not give: what it holds may be as it
-// should be.
+// errUnread is the error of a page that cannot be read from the disk. Its content may be
+// undamaged.
 var errUnread = errors.New("it cannot be read")
 
-// unread is err of reading a page.
+// unread turns an error of reading a page into errUnread, except io.EOF.
 func unread(id uint64, err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
@@ -164,15 +163,15 @@ func unread(id uint64, err error) error {
 	return fmt.Errorf("%w: page %d: %w", errUnread, id, err)
 }
 
-// walk is one way through the pages of a tree.
+// walk visits the pages of a tree once.
 type walk struct {
 	*pages
-	seen  map[uint64]bool // the pages that the walk has been to
+	seen  map[uint64]bool // the pages that were visited
 	visit func(page uint64, e element) error
 }
 
-// page reads a page and those below it. Their keys are to be from lower on, and
-// below upper unless that is nil.
+// page reads a page and those below it. Their keys must not be less than lower, and must be
+// less than upper unless upper is nil.
 func (w *walk) page(id uint64, lower, upper []byte) error {
 	data, err := w.read(id)
 	if err == nil {
@@ -188,7 +187,8 @@ func (w *walk) page(id uint64, lower, upper []byte) error {
 	return damagedPage(id, err)
 }
 
-// read returns the bytes of a page that was not read before.
+// read returns the bytes of a page, and of the further pages that it takes. A page that was
+// visited before is an error.
 func (w *walk) read(id uint64) ([]byte, error) {
 	if id < 2 || id >= w.end {
 		return nil, fmt.Errorf("it is not in use: pages 2 to %d are", w.end-1)
@@ -269,8 +269,8 @@ type element struct {
 	keySize, valueSize uint64
 }
 
-// elementsOf returns the elements of a page, which decode reads from their 16
-// bytes, with the place of the key.
+// elementsOf returns the elements of a page. decode reads an element from its 16 bytes, and
+// returns the place of the key, too.
 func elementsOf(data, lower, upper []byte, decode func(raw []byte) (e element, place uint64)) ([]element, error) {
 	n := int(binary.NativeEndian.Uint16(data[10:]))
 	if headerSize+n*elementSize > len(data) {

@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// Who waits, what has a lock delay, and the last grants of pools with a pace are
-// there when the store is opened again, with every field; and what is over is not.
+// A store that is opened again has waiters, lock delays, and the last grants of pools with a
+// pace, with every field. It does not have those that are over.
 func TestCommitAndLoadQueue(t *testing.T) {
 	full := pool.Waiter{
 		Request: pool.Request{ID: "full", Type: "t", Ask: pool.Ask{Count: 2, Items: 8, HasItems: true, Weighted: true, Key: "k", Coalesce: pool.Latest, Variant: "v", Overcommit: true}, Owner: "red\x00me", TTL: time.Hour},

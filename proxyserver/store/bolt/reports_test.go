@@ -8,8 +8,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// Limits, and what was reported of leases that are held and of those that have ended,
-// are there when the store is opened again, with every field.
+// A store that is opened again has limits, and the reports on held and on ended leases, with
+// every field.
 func TestCommitAndLoadReports(t *testing.T) {
 	lease := pool.Lease{Name: "n", Type: "t", Generation: 3, RequestID: "r", Ask: pool.Ask{Count: 1}, Units: 1, TTL: time.Hour}
 	told := lease

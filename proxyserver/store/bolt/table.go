@@ -17,13 +17,13 @@ import (
 // All records are in one bucket, so that a commit writes few pages.
 var bucket = []byte("leasectl")
 
-// The value of a record is a checksum of 4 bytes and then its payload. The
-// checksum, CRC-32C, is over the bucket, the key and the payload. So a payload
-// under another's key is noticed, too.
+// The value of a record is a checksum of 4 bytes, then its payload. The checksum is CRC-32C
+// over the bucket, the key and the payload. So a payload under the key of another record is
+// noticed, too.
 const sumSize = 4
 
 func checksum(key, payload []byte) uint32 {
-	table := crc32.MakeTable(crc32.Castagnoli) // the same each time
+	table := crc32.MakeTable(crc32.Castagnoli) // returns the same table each time
 	sum := crc32.Update(0, table, bucket)
 	sum = crc32.Update(sum, table, binary.BigEndian.AppendUint32(nil, uint32(len(key))))
 	sum = crc32.Update(sum, table, key)
@@ -47,8 +47,8 @@ func unseal(key, value []byte) (payload []byte, sum uint32, err error) {
 	return payload, sum, nil
 }
 
-// format is the number of this layout. A server refuses a later number, since it
-// would lose records that it cannot read; see [migrate] for earlier ones.
+// format is the number of this layout. A server refuses a file of a later format, since it
+// would lose records that it cannot read. For earlier formats see [migrate].
 const format = 3
 
 // metaKey is the key of the metaRecord.
@@ -56,20 +56,19 @@ var metaKey = []byte{keyMeta}
 
 const keyMeta = 'm'
 
-// metaRecord is about the file, and about all other records. Each transaction
-// writes it.
+// metaRecord describes the file, and all other records. Each transaction writes it.
 type metaRecord struct {
 	Format     int           `json:"format"`
 	ID         string        `json:"id"` // of the store, for its life
 	Clock      time.Duration `json:"clock"`
 	Generation uint64        `json:"generation"`
 
-	Transaction int    `json:"transaction"` // the number of the one that wrote it, by which bbolt knows the newest
-	Records     int    `json:"records"`     // how many others there are
-	Sum         uint64 `json:"sum"`         // of their checksums, modulo 2^64
+	Transaction int    `json:"transaction"` // bbolt's number of the transaction that wrote this record
+	Records     int    `json:"records"`     // the number of other records
+	Sum         uint64 `json:"sum"`         // the sum of their checksums, modulo 2^64
 }
 
-// decodeMeta decodes the value of the metaRecord: it is how a format is told.
+// decodeMeta decodes the value of the metaRecord, of any known format.
 func decodeMeta(value []byte) (meta metaRecord, err error) {
 	payload, _, sealed := unseal(metaKey, value)
 	if sealed != nil {
@@ -87,7 +86,7 @@ func decodeMeta(value []byte) (meta metaRecord, err error) {
 	return meta, nil
 }
 
-// table is the records as one transaction changes them. Its owner calls finish.
+// table has the records while one transaction changes them. The caller ends with finish.
 type table struct {
 	bucket *bolt.Bucket
 	meta   metaRecord
@@ -119,7 +118,7 @@ func (t *table) Delete(key []byte) error {
 	return c.Delete()
 }
 
-// uncount takes the record with that key out of the counts.
+// uncount takes the record with the key and the value old out of the counts.
 func (t *table) uncount(key, old []byte) error {
 	_, sum, err := unseal(key, old)
 	if err != nil {
@@ -136,7 +135,7 @@ func (t *table) finish(tx *bolt.Tx) error {
 	return t.bucket.Put(metaKey, seal(metaKey, t.meta.text()))
 }
 
-// text is the record as JSON.
+// text returns the record as JSON.
 func (m *metaRecord) text() []byte {
 	o := object.New()
 	o.Int("format", int64(m.Format))

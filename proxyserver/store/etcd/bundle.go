@@ -8,15 +8,15 @@ import (
 // entry is a record of package record.
 type entry struct{ key, payload string }
 
-// bundle is the records that are one key in etcd: those of one request, however
-// many names it has, or the ids that one commit ended.
+// bundle is the records under one key in etcd: those of one request, however many names it
+// has, or the ids that one commit ended.
 type bundle struct {
 	number  uint64 // of the key
 	entries []entry
 	dead    int  // entries without a key: they were deleted
-	size    int  // bytes that it takes encoded, or a little less after a record has changed
+	size    int  // encoded, in bytes; an estimate while the bundle is changed
 	stored  bool // the key is in etcd
-	changed bool // in another state than in etcd
+	changed bool // the bundle differs from the one in etcd
 }
 
 // add appends an entry, and returns its index.
@@ -30,10 +30,10 @@ func (b *bundle) add(e entry) int {
 	return len(b.entries) - 1
 }
 
-// live is how many entries it has.
+// live returns how many entries were not deleted.
 func (b *bundle) live() int { return len(b.entries) - b.dead }
 
-// first returns the key of its first entry that was not deleted; "" if there is none.
+// first returns the key of the first entry that was not deleted; "" if there is none.
 func (b *bundle) first() string {
 	for _, e := range b.entries {
 		if e.key != "" {
@@ -43,7 +43,7 @@ func (b *bundle) first() string {
 	return ""
 }
 
-// shared returns how long a beginning two strings have in common.
+// shared returns the length of the common prefix of a and b.
 func shared(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
@@ -52,7 +52,7 @@ func shared(a, b string) int {
 	return n
 }
 
-// sharedEnd returns how long an end two strings have in common.
+// sharedEnd returns the length of the common suffix of a and b.
 func sharedEnd(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
@@ -61,7 +61,7 @@ func sharedEnd(a, b string) int {
 	return n
 }
 
-// encode is the value of the key.
+// encode returns the value of the key.
 func (b *bundle) encode() []byte {
 	value := make([]byte, 0, b.size)
 	var before entry
@@ -73,12 +73,11 @@ func (b *bundle) encode() []byte {
 	return value
 }
 
-// appendEntry encodes e, which comes after an entry before. Entries of one request
-// hardly differ: so only that is written in which they do. There are five lengths,
-// as uvarints, and then two texts: the length of the beginning that the key has in
-// common, of the rest of the key, of the beginning and of the end that the payload
-// has in common, and of what is between; then the rest of the key, and what is
-// between of the payload.
+// appendEntry encodes e, which follows the entry before. Entries of one request hardly
+// differ, so only the differences are written: five lengths as uvarints, then two texts. The
+// lengths are those of the common prefix of the keys, of the rest of e's key, of the common
+// prefix and the common suffix of the payloads, and of the middle of e's payload. The texts
+// are the rest of the key and the middle of the payload.
 func appendEntry(value []byte, before, e entry) []byte {
 	key := shared(before.key, e.key)
 	head := shared(before.payload, e.payload)
@@ -93,8 +92,8 @@ func appendEntry(value []byte, before, e entry) []byte {
 
 var errBundle = errors.New("its value breaks off, or is no bundle of records")
 
-// eachEntry calls f with each entry of a value that encode made. f must not keep
-// what it is given.
+// eachEntry calls f with each entry of a value that encode made. f must not retain key or
+// payload.
 func eachEntry(value []byte, f func(key, payload []byte) error) error {
 	var key, payload, before []byte
 	for len(value) > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// client is what all parts share: where the store is, and who speaks to etcd.
+// client is shared by all parts. It knows where the store is, and speaks to etcd.
 type client struct {
 	*gateway
 	prefix string
@@ -31,7 +31,8 @@ type client struct {
 // troubleEvery is how often a failure that lasts is logged.
 const troubleEvery = 30 * time.Second
 
-// noteTrouble logs that etcd does not answer as it should.
+// noteTrouble logs that etcd does not answer as it should, but not more often than
+// troubleEvery.
 func (c *client) noteTrouble(err error) {
 	c.trouble.Lock()
 	defer c.trouble.Unlock()
@@ -48,7 +49,8 @@ func (c *client) noteTrouble(err error) {
 	c.log.Warn("etcd does not answer as it should", "error", err)
 }
 
-// noteNoTrouble logs that etcd answers again. It is called after a write: an etcd without
+// noteNoTrouble logs that etcd answers again, if it had not. It is called after a write, or
+// after a read of a leader, but not after a read of a server that stands by: an etcd without
 // space answers reads.
 func (c *client) noteNoTrouble() {
 	c.trouble.Lock()
@@ -74,21 +76,21 @@ func (c *client) noteID(id string) { c.id.Store(&id) }
 
 func newNonce() string { return rand.Text() }
 
-// rangeEnd returns the key behind all keys that begin with prefix.
+// rangeEnd returns the key after all keys that begin with prefix.
 func rangeEnd(prefix []byte) []byte {
 	end := append([]byte{}, prefix...)
-	end[len(end)-1]++ // a slash
+	end[len(end)-1]++ // cannot overflow: it is a slash
 	return end
 }
 
-// retryPause is how long retry waits between two attempts: another member may
-// answer at once.
+// retryPause is how long retry waits between two attempts. It is short because another
+// member may answer at once.
 const retryPause = 20 * time.Millisecond
 
-// retry runs attempt until it succeeds, is [refused], finds the lead over, or ctx ends;
-// then it returns the cause of that. An attempt that hangs is given up after a quarter
-// of the TTL, so that another member is asked while the lead holds; later ones get more
-// time, because etcd may be slow.
+// retry runs attempt until it succeeds, is [refused], finds the lead over, or ctx ends. After
+// the end of ctx the error has its cause. An attempt that hangs is given up after a quarter of
+// the TTL, so that another member is asked while the lead still holds. Later attempts get
+// more time, because etcd may be slow.
 func (c *client) retry(ctx context.Context, attempt func(context.Context) error) error {
 	for limit := c.ttl / 4; ; limit = min(2*limit, c.ttl) {
 		err := within(ctx, limit, attempt)
@@ -115,7 +117,7 @@ func within(ctx context.Context, limit time.Duration, attempt func(context.Conte
 	return attempt(ctx)
 }
 
-// sleep waits for d, or returns the cause of ctx's end.
+// sleep waits for d. If ctx ends first, sleep returns the cause.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -16,7 +16,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// DefaultTTL is how long a leader that etcd does not hear of leads on.
+// DefaultTTL is how long a leader leads on when it does not reach etcd.
 const DefaultTTL = 5 * time.Second
 
 // Options say where etcd is, and how this server takes part. Only URL must be set.
@@ -29,8 +29,8 @@ type Options struct {
 	CAFile            string // PEM file; its certificates are trusted instead of the system's
 	CertFile, KeyFile string // PEM files of this server's certificate for etcd
 	CredentialsFile   string // holds user:password
-	// ReadFile reads these files, each whenever it is needed, so that they may be
-	// replaced. It must not block. Nil: [os.ReadFile].
+	// ReadFile reads these files. A file is read whenever it is needed, so that it may be
+	// replaced. ReadFile must not block. Nil: [os.ReadFile].
 	ReadFile func(file string) ([]byte, error)
 
 	Log *slog.Logger // nil: no log
@@ -43,7 +43,7 @@ type Elector struct {
 	upkeep   *upkeep
 	presence *presence
 	leader   atomic.Pointer[store.Leader] // nil: it is not known
-	own      [][]byte                     // values of the leader's key that leads of this process wrote, all over by now; Gain alone uses it
+	own      [][]byte                     // values of the leader's key from this process's leads, all of them over; only Gain uses it
 }
 
 var (
@@ -56,11 +56,12 @@ type leaderRecord struct {
 	Nonce string    `json:"nonce"`
 	URL   string    `json:"url,omitempty"`
 	Since time.Time `json:"since"`
-	// TTL is for how long the lead holds, which may be another time than the reader's.
-	TTL time.Duration `json:"ttl,omitempty"` // zero: the leader is too old to say it
+	// TTL is how long the lead is valid. The TTL of the server that reads it may differ.
+	TTL time.Duration `json:"ttl,omitempty"` // zero: the leader's program is too old to write it
 }
 
-// Open returns an elector. It does not connect.
+// Open returns an elector. It checks that the files that it needs can be read, but does not
+// connect to etcd. The caller must close the elector.
 func Open(o Options) (*Elector, error) {
 	a, err := ParseURL(o.URL)
 	if err != nil {
@@ -110,13 +111,13 @@ func (e *Elector) Close() error {
 	return nil
 }
 
-// state is what etcd says of the lead.
+// state has the two keys that tell who leads, and in which store.
 type state struct {
 	leader keyValue
 	meta   keyValue
 }
 
-// look reads who leads. Both keys are read from a majority of etcd's members.
+// look reads who leads. It reads both keys at once, as a majority of etcd's members has them.
 func (e *Elector) look(ctx context.Context) (s state, err error) {
 	both := txnRequest{Success: []operation{get(e.leaderKey()), get(e.metaKey())}}
 	var reply txnResponse
@@ -124,15 +125,15 @@ func (e *Elector) look(ctx context.Context) (s state, err error) {
 	return state{reply.read(0), reply.read(1)}, err
 }
 
-// pollEvery is how often a server that stands by looks whether somebody leads.
+// pollEvery returns the time between two looks of a server that stands by.
 func (e *Elector) pollEvery() time.Duration { return min(e.ttl/20, 200*time.Millisecond) }
 
-// Gain implements [store.Election]: it watches the leader's key until that is gone,
-// or stays the same for a full TTL of that leader.
+// Gain implements [store.Election]. It watches the leader's key until the key is gone, or has
+// stayed the same for a full TTL of its leader.
 func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
 	e.leader.Store(nil)
-	var watched int64       // revision of the leader's key
-	var since time.Duration // from when on it is known
+	var watched int64       // revision of the leader's key; 0: there is none, or it is not known
+	var since time.Duration // when this revision was first seen
 	for {
 		s, err := e.look(ctx)
 		if err != nil {
@@ -163,8 +164,8 @@ func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
 	}
 }
 
-// understand notes what s says, and returns for how long the lead in it holds. It refuses
-// a store of a later format, and another store than the one that this server knows.
+// understand notes the leader and the store's id, and returns the TTL of the lead in s. It
+// refuses a store of a later format, and a store other than the one that this server knows.
 func (e *Elector) understand(s state) (ttl time.Duration, err error) {
 	var leader store.Leader
 	ttl = e.ttl
@@ -194,8 +195,9 @@ func (e *Elector) understand(s state) (ttl time.Duration, err error) {
 	return ttl, nil
 }
 
-// stillThere returns an error if this server knows a store and etcd has another one, with
-// that id, or none: then the id is empty. Leases that are held would be granted again.
+// stillThere returns an error if this server knows a store, and etcd has another one. id is
+// that of the store in etcd, or empty if etcd has none. To serve from another store would
+// grant held leases again.
 func (e *Elector) stillThere(id string) error {
 	known := e.ID()
 	switch {
@@ -218,8 +220,8 @@ func (e *Elector) wrote(value []byte) bool {
 	return false
 }
 
-// take takes the lead from who had the leader's key as seen; nil if somebody was
-// faster. The lead counts from before the transaction was sent.
+// take takes the lead if the leader's key is still as seen; nil if another server was faster.
+// The lead is valid from before the transaction was sent.
 func (e *Elector) take(ctx context.Context, seen keyValue) (*lead, error) {
 	l := &lead{client: e.client, nonce: newNonce()}
 	record := leaderRecord{Nonce: l.nonce, URL: e.url, Since: time.Now().Round(time.Millisecond).UTC(), TTL: e.ttl}
@@ -227,10 +229,10 @@ func (e *Elector) take(ctx context.Context, seen keyValue) (*lead, error) {
 	if l.value, err = json.Marshal(record); err != nil {
 		return nil, err
 	}
-	// If the answer is lost, the next look finds this value, and the lead that
-	// never began is taken at once.
+	// If the answer is lost, the next look may find this value. Gain then takes the lead
+	// again at once, because the lead of this value never began.
 	e.own = append(e.own, l.value)
-	if len(e.own) > 8 { // copies are not delayed for that long
+	if len(e.own) > 8 { // no copy of an older transaction is delayed for that long
 		e.own = e.own[1:]
 	}
 	unchanged := compare{Key: e.leaderKey(), Target: compareMod, ModRevision: seen.ModRevision}
@@ -249,7 +251,7 @@ func (e *Elector) take(ctx context.Context, seen keyValue) (*lead, error) {
 	meta := reply.read(1)
 	if meta.Value != nil {
 		if err := json.Unmarshal(meta.Value, &l.meta); err != nil {
-			return nil, err // it was understood a moment ago
+			return nil, err // unlikely: understand has just decoded this key
 		}
 		l.metaRevision = meta.ModRevision
 	}
@@ -262,12 +264,12 @@ func (e *Elector) take(ctx context.Context, seen keyValue) (*lead, error) {
 	return l, nil
 }
 
-// keep writes the leader's key anew every quarter of the TTL until the lead is
-// over, and returns why it is. An attempt that hangs does not hold up the next
-// one, which may reach another member.
+// keep rewrites the leader's key every quarter of the TTL until the lead is over, and returns
+// why it is over. An attempt that hangs does not hold up the next one, which may reach another
+// member.
 func (e *Elector) keep(l *lead) error {
 	ctx, cancel := context.WithCancel(l.ended)
-	attempts := make(chan error, 4) // none is under way for longer than a TTL
+	attempts := make(chan error, 4) // an attempt takes a TTL at most, so about four are under way
 	under := 0
 	defer func() {
 		cancel()

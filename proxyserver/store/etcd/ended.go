@@ -2,10 +2,10 @@ package etcd
 
 import "slices"
 
-// endedIDs are the ended request ids that etcd has, in bundles as they are encoded:
-// there may be a million ids, and no record of one changes until it is forgotten.
+// endedIDs are the ended request ids that etcd has. They stay in encoded bundles, because there
+// may be a million ids, and no record changes until its id is forgotten or gets a new record.
 type endedIDs struct {
-	bundles   []endedBundle   // mostly in the order in which the ids ended, which is that in which they are forgotten
+	bundles   []endedBundle   // mostly in the order in which the ids ended, and will be forgotten
 	forgotten map[string]bool // keys of records to delete with the next transaction
 }
 
@@ -13,10 +13,10 @@ type endedIDs struct {
 type endedBundle struct {
 	number      uint64
 	value       []byte
-	first, last string // the least and the greatest of its keys, or of those that it had
+	first, last string // the least and the greatest key that it has, or once had
 }
 
-// cover notes that b has a record with that key.
+// cover notes that b has a record with this key.
 func (b *endedBundle) cover(key string) {
 	if b.last == "" || key < b.first {
 		b.first = key
@@ -24,7 +24,7 @@ func (b *endedBundle) cover(key string) {
 	b.last = max(b.last, key)
 }
 
-// mayHave reports whether b may have a record with one of keys.
+// mayHave reports whether b may have a record with any of keys.
 func (b *endedBundle) mayHave(keys map[string]bool) bool {
 	for key := range keys {
 		if b.first <= key && key <= b.last {
@@ -43,9 +43,9 @@ func (e *endedIDs) forget(key []byte) {
 	e.forgotten[string(key)] = true
 }
 
-// flush returns the bundles that have changed because ids were forgotten. A bundle that
-// is empty now has no value. Few are decoded: ids are mostly forgotten from the first
-// bundle on, and each bundle knows the range of its keys.
+// flush removes the forgotten ids, and returns the bundles that this changed. A bundle that is
+// now empty has no value. Few bundles are decoded: most forgotten ids are in the first bundles,
+// and each bundle knows the range of its keys.
 func (e *endedIDs) flush() (changed []endedBundle) {
 	for i := 0; i < len(e.bundles) && len(e.forgotten) > 0; i++ {
 		b := &e.bundles[i]
@@ -68,6 +68,6 @@ func (e *endedIDs) flush() (changed []endedBundle) {
 		}
 	}
 	e.bundles = slices.DeleteFunc(e.bundles, func(b endedBundle) bool { return len(b.value) == 0 })
-	clear(e.forgotten) // an id that is not there is forgotten
+	clear(e.forgotten) // the ids left are in no bundle
 	return changed
 }

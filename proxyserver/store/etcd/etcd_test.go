@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// wire is what is between a server and etcd. A test can disturb it.
+// wire forwards requests from a server to etcd. A test can disturb it.
 type wire struct {
 	*httptest.Server
 	to string // HOST:PORT of etcd
@@ -44,7 +44,7 @@ type wire struct {
 	txns [][]byte                            // that were forwarded
 }
 
-// fate is what becomes of a request.
+// fate is what happens to a request.
 type fate int
 
 const (
@@ -100,7 +100,7 @@ func (w *wire) forward(path string, body []byte) (*http.Response, error) {
 	return http.Post("http://"+w.to+path, "application/json", bytes.NewReader(body))
 }
 
-// disturb makes rule decide what becomes of requests; nil: all pass.
+// disturb makes rule decide the fate of requests; nil: all pass.
 func (w *wire) disturb(rule func(path string, body []byte) fate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +128,7 @@ func elector(t testing.TB, o Options) *Elector {
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewTextHandler(testWriter{t}, nil))
 	}
-	o.TTL = cmp.Or(o.TTL, patience) // which a call may take, too
+	o.TTL = cmp.Or(o.TTL, patience) // a call may take so long, too
 	e, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// gain makes e lead, which must not take longer than a slow machine needs.
+// gain makes e lead. That must not take longer than patience.
 func gain(t testing.TB, e *Elector) *lead {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -184,7 +184,7 @@ func sorted(s pool.Snapshot) pool.Snapshot {
 	return s
 }
 
-// What the pools do, in batches of any size, is what the next leader loads.
+// The next leader loads what the pools did, in batches of any size.
 func TestCommitAndLoad(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
@@ -278,8 +278,8 @@ func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) 
 	}
 }
 
-// However many names a request has, they are one key; a request that is larger
-// than a transaction is several.
+// A request is one key, however many names it has; a request that is larger than a
+// transaction is several.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)

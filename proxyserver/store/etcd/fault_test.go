@@ -73,7 +73,7 @@ func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
 	w := newWire(t, c.Members[0].Host)
-	e := elector(t, Options{URL: w.url("lost-answers"), TTL: time.Minute}) // half of what keeps it is lost, too
+	e := elector(t, Options{URL: w.url("lost-answers"), TTL: time.Minute}) // half of the answers that keep it are lost, too
 	l := gain(t, e)
 	load(t, l)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -97,13 +97,13 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// A leader that is cut off leads no longer before another one does, for good; what
-// it commits then is refused.
+// The lead of a server that is cut off is over, for good, before another server leads. Its
+// later commits are refused.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
 	w := newWire(t, c.Members[0].Host)
-	const ttl = 3 * time.Second // in which a slow machine commits
+	const ttl = 3 * time.Second // enough for a commit of a slow machine
 	old := gain(t, elector(t, Options{URL: w.url("cut-off"), TTL: ttl}))
 	load(t, old)
 	commit(t, old, granted("q-0", 1))
@@ -137,8 +137,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// A server that would stand by for a shorter time waits for as long as the leader that it
-// watches may lead: --leader-ttl is changed on one server after the other.
+// A server with a shorter TTL waits for as long as the leader that it watches may lead:
+// operators change --leader-ttl on one server after the other.
 func TestShorterTTLOfAStandby(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
@@ -151,14 +151,14 @@ func TestShorterTTLOfAStandby(t *testing.T) {
 	}
 }
 
-// A deposed leader that does not know it yet commits nothing, even if the store is
-// in the state in which it left it.
+// A deposed leader that does not know it yet commits nothing, even if the store is as that
+// leader left it.
 func TestDeposed(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
 	old := gain(t, elector(t, Options{URL: c.URL("deposed")}))
 	load(t, old)
-	// Somebody else writes the leader's key; the rest stays.
+	// Another server writes the leader's key; the rest stays.
 	other := elector(t, Options{URL: c.URL("deposed")})
 	err := other.call(t.Context(), "/v3/kv/put", putRequest{Key: other.leaderKey(), Value: []byte(`{"nonce":"x"}`)}, &struct{}{})
 	if err != nil {
@@ -172,8 +172,8 @@ func TestDeposed(t *testing.T) {
 	}
 }
 
-// What etcd answers without a transaction keeps nobody in the lead: a member that
-// was stopped answers so from its memory.
+// Only an answer to a transaction keeps a server in the lead: a member that was stopped gives
+// other answers from its memory.
 func TestOnlyTransactionsKeepTheLead(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
@@ -275,7 +275,7 @@ func TestHandOver(t *testing.T) {
 	resigned.Wait()
 }
 
-// A lead whose first answer was lost is not waited for.
+// A server does not wait for the end of its own lead whose first answer was lost.
 func TestLostTakeOver(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
@@ -292,7 +292,7 @@ func TestLostTakeOver(t *testing.T) {
 	load(t, gain(t, e)) // within patience, not within an hour
 }
 
-// What is too much for one transaction is divided between the calls of the pools.
+// A batch that is too large for one transaction is divided between the calls of the pools.
 func TestDividedBetweenSteps(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
@@ -360,8 +360,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A server that knew a store does not begin without leases in its place, as when etcd
-// comes back from an empty disk: it says so and ends, and begins only when it is started anew.
+// If a store is gone, as when etcd comes back with an empty disk, a server that knew it does
+// not begin without leases: it says so and ends. It begins only when it is started anew.
 func TestStoreIsGone(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
@@ -404,8 +404,8 @@ func TestStoreIsGone(t *testing.T) {
 	}
 }
 
-// A leader that was deposed before it has read the store stands by, whatever it finds
-// there: the next one has changed it meanwhile.
+// A leader that was deposed before it has read the store stands by, whatever it reads: the
+// next leader has changed the store meanwhile.
 func TestDeposedWhileItLoads(t *testing.T) {
 	t.Parallel()
 	c := sharedEtcd(t)
@@ -425,7 +425,7 @@ func TestDeposedWhileItLoads(t *testing.T) {
 	}
 }
 
-// An etcd without space answers reads, and nobody is told then that it answers again.
+// An etcd without space answers reads, but then the log does not say that it answers again.
 func TestNoSpaceIsToldOnce(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, 1)

@@ -21,16 +21,16 @@ type gateway struct {
 	bases       []string // URLs of the members
 	current     atomic.Int64
 	http        http.Client
-	credentials string // path of a file with user:password; empty: none are needed
+	credentials string // path of a file with user:password; empty: etcd asks for none
 	readFile    func(file string) ([]byte, error)
 
-	authenticating chan struct{} // has room for the one request that gets a new token
+	authenticating chan struct{} // a semaphore: one request at a time gets a new token
 
 	mu    sync.Mutex
 	token string // of the last authentication
 }
 
-// maxResponse is more than any answer: a page of the largest values, in base64.
+// maxResponse is more bytes than any answer has: a page of the largest values, in base64.
 const maxResponse = 1 << 30
 
 func newGateway(a Address, secure *secure, credentials string, readFile func(string) ([]byte, error)) *gateway {
@@ -38,8 +38,7 @@ func newGateway(a Address, secure *secure, credentials string, readFile func(str
 	for _, host := range a.Hosts {
 		g.bases = append(g.bases, a.scheme()+host)
 	}
-	// One request at a time on a connection: a member that hangs holds up one
-	// request, and not all.
+	// One request at a time on a connection, so that one that hangs does not hold up others.
 	var onlyHTTP1 http.Protocols
 	onlyHTTP1.SetHTTP1(true)
 	transport := &http.Transport{
@@ -56,7 +55,7 @@ func newGateway(a Address, secure *secure, credentials string, readFile func(str
 	return g
 }
 
-// statusError is an answer of etcd that is no success.
+// statusError is an answer of etcd with a status other than 200.
 type statusError struct {
 	status int
 	failure
@@ -73,29 +72,29 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("etcd answered %d: %s", e.status, text)
 }
 
-// refused reports that etcd has not done what it was asked for, and will not do it
-// if it is asked again.
+// refused reports whether err says that etcd did not carry a request out, and would refuse
+// the same request again.
 func refused(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && e.Code == codeInvalid
 }
 
-// noSpace reports that etcd takes no writes, because its database has reached its
-// quota.
+// noSpace reports whether err says that etcd takes no writes because its database has
+// reached its quota.
 func noSpace(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && e.Code == codeExhausted && strings.Contains(e.Message, "space")
 }
 
-// compacted reports that the history before that revision was dropped before.
+// compacted reports whether err says that the history to compact is already dropped.
 func compacted(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && e.Code == codeOutOfRange
 }
 
-// call sends one request to the member that answered last, and decodes the answer
-// into out. After a failure the next call goes to the next member. An error that is
-// not [refused] leaves open whether etcd has done it, or will do it.
+// call sends one request to the member that answered last, and decodes the answer into out.
+// After a failure the next call goes to the next member. After an error that is not
+// [refused], etcd may have carried the request out, or may still do so.
 func (g *gateway) call(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -114,8 +113,8 @@ func (g *gateway) send(ctx context.Context, path string, body []byte, out any) e
 	return err
 }
 
-// sendTo sends a request to one member, and once more after it has authenticated
-// if that was missing.
+// sendTo sends a request to one member. If etcd asks for a valid token, sendTo authenticates
+// and sends the request once more.
 func (g *gateway) sendTo(ctx context.Context, base, path string, body []byte, out any) error {
 	token := g.lastToken()
 	err := g.post(ctx, base, path, token, body, out)
@@ -128,24 +127,24 @@ func (g *gateway) sendTo(ctx context.Context, base, path string, body []byte, ou
 	return g.post(ctx, base, path, token, body, out)
 }
 
-// unauthenticated reports that a request had no valid token: one that has expired
-// is 401 with code 16; none is 400 with code 3, and so is one that was made before the
-// users of etcd changed, if tokens are JWTs.
+// unauthenticated reports whether err says that a request had no valid token. For an expired
+// token etcd answers 401 with code 16. For a missing token it answers 400 with code 3, and
+// also for a JWT that is older than the last change of etcd's users.
 func unauthenticated(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && (e.Code == codeUnauthenticated ||
 		e.Code == codeInvalid && (strings.Contains(e.Message, "user name is empty") || strings.Contains(e.Message, "revision of auth store is old")))
 }
 
-// asksForNobody reports that etcd no longer asks for passwords. Until version 3.5 it still
-// refuses an old token, but takes requests that have none.
+// asksForNobody reports whether err says that etcd no longer asks for passwords. Until version
+// 3.5 etcd still refuses an old token then, but takes requests without a token.
 func asksForNobody(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && e.Code == codePrecondition && strings.Contains(e.Message, "not enabled")
 }
 
-// authenticate returns a new token in the place of an old one that etcd refused, or "" if
-// etcd no longer asks for one. The file is read each time, so that a password may change.
+// authenticate returns a new token in place of old, which etcd refused, or "" if etcd no
+// longer asks for a token. The credentials are read each time, so that they may change.
 func (g *gateway) authenticate(ctx context.Context, base, old string) (string, error) {
 	select {
 	case g.authenticating <- struct{}{}:
@@ -153,7 +152,7 @@ func (g *gateway) authenticate(ctx context.Context, base, old string) (string, e
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	}
-	if token := g.lastToken(); token != old { // somebody was faster
+	if token := g.lastToken(); token != old { // another request was faster
 		return token, nil
 	}
 	user, password, err := g.readCredentials()
@@ -216,7 +215,7 @@ func (g *gateway) post(ctx context.Context, base, path, token string, body []byt
 	}
 	if resp.StatusCode != http.StatusOK {
 		e := &statusError{status: resp.StatusCode}
-		_ = json.Unmarshal(text, &e.failure) // a proxy on the way may answer otherwise
+		_ = json.Unmarshal(text, &e.failure) // fails if a proxy on the way answered in another form
 		return e
 	}
 	if err := json.Unmarshal(text, out); err != nil {

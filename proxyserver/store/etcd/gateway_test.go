@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A member that hangs while it authenticates one request holds up the others for as
-// long as they have, and no longer.
+// A member that hangs while it authenticates one request holds up other requests only until
+// their own contexts end.
 func TestHangingAuthentication(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,21 +18,21 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// format is the number of this layout. A server refuses a later one, since it would
-// lose records that it cannot read.
+// format is the number of this layout. A server refuses a store of a later format, since it
+// would lose records that it cannot read.
 const format = 1
 
-// metaRecord is about all records. Each commit writes it.
+// metaRecord describes all records. Each commit writes it.
 type metaRecord struct {
 	Format     int           `json:"format"`
 	ID         string        `json:"id"` // of the store, for its life
 	Clock      time.Duration `json:"clock"`
 	Generation uint64        `json:"generation"`
-	Keys       int           `json:"keys"`   // how many keys the records have
-	Commit     string        `json:"commit"` // which commit wrote it: no two write the same
+	Keys       int           `json:"keys"`   // how many keys hold records
+	Commit     string        `json:"commit"` // names the commit that wrote it, uniquely
 }
 
-// lead is the store of the server that leads. Its keeper makes it last.
+// lead is the store of the server that leads. [Elector.keep] extends it.
 type lead struct {
 	client *client
 	nonce  string // no other lead has it
@@ -44,7 +44,7 @@ type lead struct {
 	running    sync.WaitGroup
 	closed     bool
 
-	// Used by Load and Commit alone, which never run at once.
+	// Only Load and Commit use these fields, and they never run at the same time.
 	meta         metaRecord
 	metaRevision int64 // of meta's last change; 0: there is no meta
 	commits      int
@@ -53,13 +53,13 @@ type lead struct {
 
 var _ store.Lead = (*lead)(nil)
 
-// leaderKept demands that etcd still has this lead.
+// leaderKept is the condition that etcd still has this lead.
 func (l *lead) leaderKept() compare {
 	return compare{Key: l.client.leaderKey(), Target: compareValue, Value: l.value}
 }
 
-// extend makes the lead valid for a full TTL from began on, which is when the
-// transaction was sent that proved it.
+// extend makes the lead valid for a full TTL from began. That is the time before the
+// transaction that confirmed the lead was sent.
 func (l *lead) extend(began time.Duration) {
 	until := int64(began + l.client.ttl)
 	for {
@@ -70,13 +70,13 @@ func (l *lead) extend(began time.Duration) {
 	}
 }
 
-// remaining is how long the lead is valid if it is not extended.
+// remaining returns how long the lead is valid if it is not extended.
 func (l *lead) remaining() time.Duration {
 	return time.Duration(l.validUntil.Load()) - suspend.SinceBoot()
 }
 
-// over says why a lead is over. It is [store.ErrNotLeader]. (What fmt.Errorf makes of
-// that would be made at the start of every command.)
+// over is the reason why a lead is over. It is [store.ErrNotLeader]. It is a string because
+// variables from fmt.Errorf would be made at the start of every command.
 type over string
 
 const (
@@ -88,7 +88,7 @@ const (
 func (e over) Error() string        { return store.ErrNotLeader.Error() + ": " + string(e) }
 func (e over) Is(target error) bool { return target == store.ErrNotLeader }
 
-// Holds implements [store.Lead]. Once it has failed, the lead is over for good.
+// Holds implements [store.Lead]. Once Holds has failed, the lead is over for good.
 func (l *lead) Holds() error {
 	if l.ended.Err() != nil {
 		return context.Cause(l.ended)
@@ -103,7 +103,7 @@ func (l *lead) Holds() error {
 // Over implements [store.Lead].
 func (l *lead) Over() <-chan struct{} { return l.ended.Done() }
 
-// rewrite writes the leader's key anew, which extends the lead.
+// rewrite writes the leader's key again, which extends the lead.
 func (l *lead) rewrite(ctx context.Context) error {
 	key := l.client.leaderKey()
 	txn := txnRequest{Compare: []compare{l.leaderKept()}, Success: []operation{put(key, l.value)}}
@@ -115,7 +115,7 @@ func (l *lead) rewrite(ctx context.Context) error {
 	if !reply.Succeeded {
 		return errDeposed
 	}
-	if err := l.Holds(); err != nil { // it has lapsed meanwhile, for good
+	if err := l.Holds(); err != nil { // the lead has lapsed meanwhile, for good
 		return err
 	}
 	l.extend(began)
@@ -131,9 +131,9 @@ func (l *lead) Check() error { return l.Holds() }
 // pageSize is how many keys Load asks for at a time.
 const pageSize = 1000
 
-// Load implements [store.Store]. Nobody else writes records while this server
-// leads, so the pages fit together. What does not fit is damage only if etcd says that
-// this server leads still: the next leader may have written meanwhile.
+// Load implements [store.Store]. No other server writes records while this server leads, so
+// the pages fit together. If they do not, that is damage only if etcd confirms that this
+// server still leads: otherwise the next leader may have written meanwhile.
 func (l *lead) Load() (pool.Snapshot, error) {
 	snap, err := l.load()
 	if errors.Is(err, store.ErrDamaged) {
@@ -184,11 +184,11 @@ func (l *lead) damaged(err error) error {
 	return fmt.Errorf("store %s: %w: %w: restore etcd from a backup, or delete all keys under the prefix to start without leases", l.client.prefix, store.ErrDamaged, err)
 }
 
-// Commit implements [store.Store]. What does not fit into one transaction is
-// several, between the steps of the batch; a step that is too large itself is
-// split between its changes.
+// Commit implements [store.Store]. A batch that does not fit into one transaction becomes
+// several, divided between its steps. A step that is too large itself is divided between its
+// changes.
 //
-// It goes on trying while the lead holds.
+// Commit retries for as long as the lead holds. After an error the lead is over.
 func (l *lead) Commit(b store.Batch) error {
 	err := l.commit(b)
 	if err != nil && !errors.Is(err, store.ErrNotLeader) {
@@ -212,8 +212,8 @@ func (l *lead) commit(b store.Batch) error {
 	return l.flush()
 }
 
-// collect adds a step to the table. It writes first what the table has, if the step
-// would not fit beside that.
+// collect adds a step to the table. If the step does not fit beside the changes that the table
+// has, collect first writes those.
 func (l *lead) collect(step []pool.Change) error {
 	if !l.table.fits(len(step)) && len(l.table.changed) > 0 {
 		if err := l.flush(); err != nil {
@@ -234,8 +234,8 @@ func (l *lead) collect(step []pool.Change) error {
 	return nil
 }
 
-// flush writes what the table has collected: in one transaction, unless the
-// changes of a single call are more than that takes.
+// flush writes the changes that the table has collected: in one transaction, unless the
+// changes of a single step are too many for one.
 func (l *lead) flush() error {
 	writes := l.table.flush()
 	for {
@@ -257,13 +257,12 @@ func (l *lead) flush() error {
 	}
 }
 
-// write does ops and writes meta in one transaction, which is fenced: it does
-// nothing unless this lead is the one in etcd, and meta as the last commit left it.
-// Without the second, a delayed copy of an earlier transaction would do its
-// operations again.
+// write does ops and writes meta in one transaction. The transaction is fenced: it does nothing
+// unless this lead is the one in etcd, and meta is as the last commit left it. Without the
+// condition on meta, a delayed copy of an earlier transaction would do its operations again.
 //
-// A transaction whose answer was lost is sent again. If it then fails, meta tells
-// whether the first copy had been applied.
+// A transaction whose answer was lost is sent again. If the second copy does nothing, meta
+// tells whether the first was applied.
 func (l *lead) write(ops []operation) error {
 	l.commits++
 	l.meta.Commit = l.nonce + "." + strconv.Itoa(l.commits)
@@ -306,8 +305,8 @@ func (l *lead) write(ops []operation) error {
 	return l.damaged(errors.New("its meta was changed by another than the leader"))
 }
 
-// Close implements [store.Store]. It gives the lead up: the next server takes it
-// without waiting for its end.
+// Close implements [store.Store]. It gives the lead up, so that the next server need not wait
+// for its end. If etcd does not answer, Close blocks for about a quarter of the TTL.
 func (l *lead) Close() error {
 	if l.closed {
 		return nil

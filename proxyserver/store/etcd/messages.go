@@ -1,8 +1,7 @@
 package etcd
 
-// The messages of etcd's JSON gateway, as far as they are used (etcd's
-// rpc.proto, version 3.4). An int64 is a string, bytes are base64, and what is
-// zero or empty is left out.
+// The messages of etcd's JSON gateway, as far as they are used (etcd's rpc.proto, version
+// 3.4). An int64 is a string, bytes are base64, and zero or empty fields are left out.
 
 type header struct {
 	Revision int64 `json:"revision,string"`
@@ -26,7 +25,7 @@ type rangeResponse struct {
 	More   bool       `json:"more"`
 }
 
-// first is the only key that was asked for; zero if it is not there.
+// first returns the only key that was asked for; zero if the key does not exist.
 func (r *rangeResponse) first() keyValue {
 	if r == nil || len(r.KVs) == 0 {
 		return keyValue{}
@@ -43,15 +42,14 @@ type deleteRequest struct {
 	Key []byte `json:"key"`
 }
 
-// What a compare looks at. A key that is not there has the create and mod
-// revision 0.
+// The targets of a compare. A key that does not exist has the create and mod revision 0.
 const (
 	compareValue  = "VALUE"
 	compareCreate = "CREATE"
 	compareMod    = "MOD"
 )
 
-// compare demands that a property of a key equals what is given.
+// compare is the condition that a property of a key has the given value.
 type compare struct {
 	Key         []byte `json:"key"`
 	Target      string `json:"target"`
@@ -59,7 +57,7 @@ type compare struct {
 	ModRevision int64  `json:"mod_revision,string,omitempty"`
 }
 
-// operation is one of its fields.
+// operation has one field that is not nil.
 type operation struct {
 	Range  *rangeRequest  `json:"requestRange,omitempty"`
 	Put    *putRequest    `json:"requestPut,omitempty"`
@@ -84,7 +82,7 @@ type txnResponse struct {
 	} `json:"responses"`
 }
 
-// read is the key that the operation with that index has read.
+// read returns the key that the operation with that index has read; zero if there is none.
 func (r *txnResponse) read(index int) keyValue {
 	if index >= len(r.Responses) {
 		return keyValue{}
@@ -102,7 +100,7 @@ type statusResponse struct {
 	Quota int64 `json:"dbSizeQuota,string"` // 3.6 and later
 }
 
-// failure is the body of an answer that is no success.
+// failure is the body of an answer with a status other than 200.
 type failure struct {
 	Message string `json:"message"`
 	Error   string `json:"error"`

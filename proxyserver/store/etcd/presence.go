@@ -11,22 +11,22 @@ import (
 	"github.com/leasectl/leasectl/leaseapi/suspend"
 )
 
-// presence tells the others that this server stands by, by a key of its own that
-// it writes anew each TTL, and counts who does so. Nothing depends on it: it is for
-// people.
+// presence shows other servers that this one stands by, with a key of its own that it rewrites
+// each TTL. It also counts the servers that stand by. Only people need the count: nothing
+// depends on it.
 type presence struct {
 	client *client
 	key    []byte
 	value  []byte
 
 	mu    sync.Mutex
-	wrote time.Duration // by suspend.SinceBoot; 0: the key is not there
+	wrote time.Duration // last attempt to write the key, by suspend.SinceBoot; 0: none
 	seen  map[string]seen
 
-	count atomic.Int64 // of servers that stood by when it was last looked
+	count atomic.Int64 // of servers that stood by at the last look
 }
 
-// seen is when a key was last found to have changed.
+// seen is when a key was first found with its present revision.
 type seen struct {
 	revision int64
 	at       time.Duration
@@ -40,7 +40,7 @@ func newPresence(c *client, url string) *presence {
 	return &presence{client: c, key: fmt.Appendf(nil, "%s/standby/%s", c.prefix, newNonce()), value: value, seen: make(map[string]seen)}
 }
 
-// stay tells that this server stands by, and counts the others, if it is time.
+// stay writes the key, and counts the servers that stand by. It does so once in a TTL.
 func (p *presence) stay(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +59,7 @@ func (p *presence) stay(ctx context.Context) {
 	p.countThem(ctx)
 }
 
-// leave tells that this server does not stand by any longer.
+// leave deletes the key, since this server no longer stands by.
 func (p *presence) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -68,22 +68,22 @@ func (p *presence) leave() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.client.ttl/4)
 	defer cancel()
-	// An error means that the others count this server for a few seconds more.
+	// After an error the others count this server for a few seconds more.
 	_ = p.client.call(ctx, "/v3/kv/deleterange", deleteRequest{Key: p.key}, &struct{}{})
 	p.wrote = 0
 }
 
-// keptTTLs is for how many TTLs a server counts that has not written its key.
+// keptTTLs is for how many TTLs a server still counts that does not rewrite its key.
 const keptTTLs = 3
 
-// look counts who stands by.
+// look counts the servers that stand by.
 func (p *presence) look(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.countThem(ctx)
 }
 
-// countThem counts who stands by. A key that has not changed for long is deleted: its
+// countThem is look with p.mu held. It deletes a key that has not changed for keptTTLs, whose
 // server was killed.
 func (p *presence) countThem(ctx context.Context) {
 	prefix := []byte(p.client.prefix + "/standby/")
@@ -92,7 +92,7 @@ func (p *presence) countThem(ctx context.Context) {
 		return p.client.call(ctx, "/v3/kv/range", rangeRequest{Key: prefix, RangeEnd: rangeEnd(prefix)}, &all)
 	})
 	if err != nil {
-		return // whoever stands by is tried again
+		return // the next call counts again
 	}
 	now := suspend.SinceBoot()
 	there := make(map[string]seen, len(all.KVs))

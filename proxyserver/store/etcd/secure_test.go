@@ -92,20 +92,20 @@ func TestCredentials(t *testing.T) {
 	if snap := load(t, l); len(snap.Leases) != 4 {
 		t.Errorf("%d leases", len(snap.Leases))
 	}
-	if err := l.Close(); err != nil { // which ends what writes to the log
+	if err := l.Close(); err != nil { // ends the goroutines that write to the log
 		t.Error(err)
 	}
 	for line := range strings.Lines(log.String()) {
-		// While etcd was down its history could not be compacted; but etcd itself has
-		// nothing against it.
+		// While etcd was down its history could not be compacted; but etcd itself never
+		// refused.
 		if strings.Contains(line, "could not be compacted") && strings.Contains(line, "etcdserver") {
 			t.Errorf("the log says\n%s", &log)
 		}
 	}
 }
 
-// A token that carries the revision of the users, as a JWT of etcd does, is of no use
-// after any user, role or grant has changed, whoever's: the servers get a new one.
+// A token with the revision of the users, such as a JWT of etcd, is invalid after any user,
+// role or grant has changed: the servers get a new token.
 func TestCredentialsAfterAChangeOfUsers(t *testing.T) {
 	t.Parallel()
 	etcdtest.Need(t)
@@ -275,8 +275,8 @@ func TestDirectoriesAreNoURLs(t *testing.T) {
 	}
 }
 
-// An etcd whose database has reached its quota is a line of its own in the log, and
-// when it has space again the commit that waited is made, or the next leader's.
+// An etcd whose database has reached its quota gets a line of its own in the log. When it has
+// space again, the commit that waited is made, or one of the next leader.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, 1, "--quota-backend-bytes", "4000000")
@@ -350,7 +350,7 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What breaks off, or is no bundle, is refused and does no harm.
+// A value that breaks off, or is no bundle, is refused and does no harm.
 func FuzzBundle(f *testing.F) {
 	b := &bundle{}
 	b.add(entry{"lq-0", `{"generation":1}`})

@@ -8,8 +8,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store/record"
 )
 
-// Bounds of one transaction. etcd takes 128 operations and 1.5 MiB, unless its
-// operator set other bounds.
+// Bounds of one transaction, sizes in bytes. etcd takes 128 operations and 1.5 MiB, unless
+// its operator set other bounds.
 const (
 	maxOperations = 128
 	maxChanges    = maxOperations - 1 // beside the one that writes meta
@@ -17,24 +17,25 @@ const (
 	maxBytes      = 1 << 20
 )
 
-// table is the records as the leader knows them, and which keys of etcd they are
-// in. It collects what changes for the next transaction.
+// table has the records as the leader knows them, and the key of etcd that each is under. It
+// collects the changes for the next transaction.
 type table struct {
 	prefix []byte // of the keys
 	places map[string]place
-	keys   int    // how many bundles there are in etcd, once all is written that flush returned
+	keys   int    // the number of bundles in etcd; [lead.flush] keeps it up to date
 	next   uint64 // number of the next bundle
 
 	ended endedIDs
 
-	// While it is loaded: the greatest key of an ended id in the bundles so far, and by
-	// id, where the snapshot has the last record of those that may have an older one.
+	// Used while the table is loaded. lastEnded is the greatest key of an ended id in the
+	// bundles so far. again has the ids that may have an older record, each with the index
+	// of its last record in the snapshot.
 	lastEnded string
 	again     map[string]int
 
 	told    bool // the change is a report, so a record of an ended id replaces an earlier one
 	changed []*bundle
-	bytes   int     // that they take at most
+	bytes   int     // about the size of changed, encoded
 	request *bundle // collects the records of one change; nil: none yet
 	ending  *bundle // collects the ids that one transaction ends; nil: none yet
 }
@@ -49,7 +50,7 @@ func newTable(prefix string) *table {
 	return &table{prefix: []byte(prefix), places: make(map[string]place), again: make(map[string]int)}
 }
 
-// add takes up what one change makes of the records.
+// add applies one change to the records.
 func (t *table) add(c *pool.Change) error {
 	t.request, t.told = nil, c.Kind == pool.Told
 	return record.Write(t, c)
@@ -99,7 +100,7 @@ func (t *table) Delete(key []byte) error {
 	return nil
 }
 
-// mark notes that b has changed, and has more bytes than before.
+// mark notes that b has changed, and has grown by more bytes.
 func (t *table) mark(b *bundle, more int) {
 	if !b.changed {
 		b.changed = true
@@ -109,8 +110,9 @@ func (t *table) mark(b *bundle, more int) {
 	t.bytes += more
 }
 
-// fits reports whether n more changes surely fit into the transaction: each is one
-// bundle of its own and one waiter that goes, and one bundle is for the ended ids.
+// fits reports whether n more changes of the usual size fit into the transaction. Each change
+// writes at most a bundle of its own, and that of one waiter that it removes; one more bundle
+// is for the ended ids.
 func (t *table) fits(n int) bool {
 	return len(t.changed)+len(t.ended.forgotten)+2*n+1 <= maxChanges && t.bytes < maxBytes
 }
@@ -118,11 +120,11 @@ func (t *table) fits(n int) bool {
 // write is one operation of a transaction.
 type write struct {
 	operation
-	bytes int // of its value
-	keys  int // by how many it changes the number of keys
+	bytes int // size of the value
+	keys  int // change of the number of keys
 }
 
-// flush returns the writes that make what was collected durable, and begins anew.
+// flush returns the writes that make the collected changes durable, and collects anew.
 func (t *table) flush() []write {
 	var writes []write
 	for _, b := range t.ended.flush() {
@@ -158,7 +160,7 @@ func (t *table) flush() []write {
 	return writes
 }
 
-// seal moves a bundle of ended ids to those that do not change.
+// seal moves a bundle of ended ids to t.ended, whose bundles get no more records.
 func (t *table) seal(b *bundle, value []byte) {
 	sealed := endedBundle{number: b.number, value: value}
 	for _, e := range b.entries {
@@ -170,7 +172,7 @@ func (t *table) seal(b *bundle, value []byte) {
 	t.ended.add(sealed)
 }
 
-// shrink drops the entries of b that were deleted, when they are most of it.
+// shrink drops the deleted entries of b, if they are more than half of all.
 func (t *table) shrink(b *bundle) {
 	if 2*b.dead <= len(b.entries) {
 		return
@@ -182,14 +184,14 @@ func (t *table) shrink(b *bundle) {
 	}
 }
 
-// keyOf is the key of the bundle with that number. Keys are in the order of their
+// keyOf returns the key of the bundle with that number. Keys sort in the order of their
 // numbers.
 func (t *table) keyOf(number uint64) []byte {
 	return fmt.Appendf(slices.Clip(t.prefix), "%016x", number)
 }
 
-// load takes up a key that etcd has, and adds what it says to snap. After the last one
-// the caller calls dropOlder.
+// load adds the records of a key in etcd to t and to snap. After the last key the caller must
+// call dropOlder.
 func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 	var number uint64
 	if _, err := fmt.Sscanf(string(kv.Key[len(t.prefix):]), "%016x", &number); err != nil {
@@ -210,9 +212,9 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 			t.places[string(key)] = place{b, b.add(entry{string(key), string(payload)})}
 			return nil
 		}
-		// Nearly every key is greater than all before it, since it begins with the time
-		// until which its id is remembered. The key of an id whose lease was reported
-		// late is not, and an older record of that id may have come before.
+		// A key begins with the time until which its id is remembered, so nearly every key
+		// is greater than all keys before it. If an outcome was reported late, the key of
+		// that id is not, and an older record of the id may have come before.
 		if string(key) <= t.lastEnded {
 			i := len(snap.Ended) - 1
 			t.again[snap.Ended[i].ID] = i

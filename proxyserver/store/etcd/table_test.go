@@ -14,7 +14,7 @@ import (
 // keys are the keys of etcd that a table writes.
 type keys map[string][]byte
 
-// commit does what one commit of changes does.
+// commit applies changes as one commit does.
 func (k keys) commit(t *testing.T, table *table, changes ...pool.Change) {
 	t.Helper()
 	for _, c := range changes {
@@ -35,7 +35,7 @@ func (k keys) commit(t *testing.T, table *table, changes ...pool.Change) {
 	}
 }
 
-// load reads them as a new leader does.
+// load reads the keys as a new leader does.
 func (k keys) load(t *testing.T) (*table, pool.Snapshot) {
 	t.Helper()
 	var snap pool.Snapshot
@@ -49,9 +49,9 @@ func (k keys) load(t *testing.T) (*table, pool.Snapshot) {
 	return loaded, snap
 }
 
-// What a server of 2026-11-23 left in etcd, of today's format: the rest of a pair of leases,
-// which is one key; two requests that ended; one that waits. Another encoding, or a field of
-// another name, is another format: a standby that reads no ttl takes over too early.
+// The keys that a server of 2026-11-23 left in etcd, in today's format: the rest of a pair of
+// leases, which is one key; two requests that ended; one that waits. Another encoding, or
+// another name of a field, is another format: a standby that reads no ttl takes over too early.
 const format1Meta = `{"format":1,"id":"PDJK4E6FKIS2Y2AY4YUH4BA24F","clock":2508399030,"generation":1795410961346856,"keys":4,"commit":"K7P6WRH2UUCYTNIH6ITZ7XSJMM.14"}`
 
 var format1 = keys{
@@ -100,8 +100,8 @@ func TestFormat1InEtcd(t *testing.T) {
 	}
 }
 
-// What is reported of a lease that has ended takes the place of what is known of it, in
-// the commit that ended it and in a later one, and is forgotten with it.
+// A report on a lease that has ended replaces the record of its request, in the commit that
+// ended the lease and in a later one. It is forgotten with the request.
 func TestReportOfAnEndedLease(t *testing.T) {
 	ended := func(id string, until time.Duration, said pool.Outcome) pool.Ended {
 		return pool.Ended{ID: id, Until: until, Lease: pool.EndedLease{Type: "q", Generation: 1, Units: 1, Limit: 1, Outcome: said}}
@@ -115,7 +115,7 @@ func TestReportOfAnEndedLease(t *testing.T) {
 	k, table := make(keys), newTable("/records/")
 	k.commit(t, table, remembered("a", 1), remembered("b", 2), told("b", 2))
 	k.commit(t, table, remembered("c", 3))
-	for range 2 { // by the leader that ended it, and by a new one
+	for range 2 { // by the leader that ended the lease, and by a new leader
 		k.commit(t, table, told("a", 1))
 		var snap pool.Snapshot
 		table, snap = k.load(t)

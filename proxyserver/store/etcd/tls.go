@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// secure is how members are spoken to over TLS; nil: without. Its files are read with
-// each connection, so that they may be replaced while the server runs.
+// secure connects to members over TLS; nil: without TLS. The files are read for each
+// connection, so that they may be replaced while the server runs.
 type secure struct {
 	ca          string // PEM file of the authorities that are trusted; empty: the system's
 	certificate string // PEM files of the client's certificate and its key;
-	key         string // empty: it has none
+	key         string // empty: the client has none
 	readFile    func(file string) ([]byte, error)
 }
 
@@ -43,7 +43,7 @@ func (s *secure) config() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the certificate for etcd: %w", err)
 		}
-		// Whichever authorities the member names.
+		// The certificate is sent whichever authorities the member names.
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil }
 	}
 	return c, nil
@@ -62,7 +62,7 @@ func (s *secure) pair() (tls.Certificate, error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// dialTime bounds each half of a connection: the dial, and the TLS handshake.
+// dialTime bounds the dial of a connection, with its TLS handshake.
 const dialTime = 5 * time.Second
 
 // dial connects to a member.

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// compactEvery is how often the leader drops the history of keys: etcd keeps
-	// all values that a key ever had until then.
+	// compactEvery is how often the leader drops the history of keys. Until then etcd
+	// keeps all values that a key ever had.
 	compactEvery = 5 * time.Minute
 	// measureEvery is how often the leader asks how large the database is.
 	measureEvery = 30 * time.Second
-	// defaultQuota is the size at which etcd takes no more writes, unless its
-	// operator has set another one; etcd tells it from version 3.6 on.
+	// defaultQuota is the size in bytes at which etcd takes no more writes, unless its
+	// operator has set another one. etcd reports its quota from version 3.6 on.
 	defaultQuota = 2 << 30
 )
 
-// upkeep is what a leader has to do beside its leases. Its errors are logged, and
-// nothing depends on it.
+// upkeep is the work of a leader beside its leases: it compacts etcd's history, and measures
+// the database. Nothing depends on it, so no error of it ends the lead.
 type upkeep struct {
 	*client
 	presence  *presence
 	noCompact bool
-	size      atomic.Pointer[statusResponse] // when it was last measured
+	size      atomic.Pointer[statusResponse] // as last measured
 }
 
 func newUpkeep(c *client, p *presence, noCompact bool) *upkeep {
@@ -34,10 +34,10 @@ func newUpkeep(c *client, p *presence, noCompact bool) *upkeep {
 	return u
 }
 
-// run does it until the lead is over. revision is that of its first transaction.
+// run works until the lead is over. revision is that of the lead's first transaction.
 func (u *upkeep) run(lead context.Context, revision int64) {
 	u.presence.leave()
-	u.presence.look(lead) // the count of before has this server in it
+	u.presence.look(lead) // the last count includes this server
 	u.measure(lead)
 	revision = u.compact(lead, revision)
 	measured, compacted := suspend.SinceBoot(), suspend.SinceBoot()
@@ -55,8 +55,8 @@ func (u *upkeep) run(lead context.Context, revision int64) {
 	}
 }
 
-// compact drops the history before a revision, and returns the present one, for
-// the next time: so nothing is dropped that is younger than compactEvery.
+// compact drops the history before revision, and returns the present revision for the next
+// call. So each call keeps the history since the previous call.
 func (u *upkeep) compact(ctx context.Context, revision int64) (present int64) {
 	if u.noCompact {
 		return revision
@@ -75,14 +75,14 @@ func (u *upkeep) compact(ctx context.Context, revision int64) (present int64) {
 	return max(present, revision)
 }
 
-// measure notes how large the database is, and warns before it is full.
+// measure notes the size of the database, and warns before it is full.
 func (u *upkeep) measure(ctx context.Context) {
 	var s statusResponse
 	err := within(ctx, u.ttl/4, func(ctx context.Context) error {
 		return u.call(ctx, "/v3/maintenance/status", struct{}{}, &s)
 	})
 	if err != nil {
-		return // the next commit tells
+		return // the next commit reports the trouble
 	}
 	u.size.Store(&s)
 	quota := s.Quota

@@ -10,9 +10,9 @@ import (
 // defaultPort is where etcd listens for clients.
 const defaultPort = "2379"
 
-// IsURL reports whether s is meant for [ParseURL], which refuses other URLs than etcd's, and
-// what looks like a URL with a slash or the colon left out: as a directory, it would be taken
-// without a word. A directory of such a name is ./NAME.
+// IsURL reports whether s is meant for [ParseURL] and not as a directory. That includes URLs
+// of other schemes, and URLs that lack a slash or the colon: ParseURL refuses these, while a
+// directory of that name would be made silently. A directory of such a name is ./NAME.
 func IsURL(s string) bool {
 	first, rest, more := strings.Cut(s, "/")
 	name, _, colon := strings.Cut(first, ":")
@@ -32,8 +32,8 @@ type Address struct {
 	Prefix string   // of all keys of the store, without a slash at its end
 }
 
-// ParseURL understands etcd://HOST[:PORT][,HOST…]/PREFIX, and etcds:// for TLS.
-// Without a port it is 2379.
+// ParseURL parses etcd://HOST[:PORT][,HOST…]/PREFIX, or etcds:// for TLS. The default port
+// is 2379.
 func ParseURL(s string) (Address, error) {
 	wrong := func(why string) (Address, error) {
 		return Address{}, fmt.Errorf("%s: want etcd://HOST[:PORT],HOST[:PORT],…/PREFIX, or etcds:// for TLS", why)
@@ -66,7 +66,7 @@ func ParseURL(s string) (Address, error) {
 	return a, nil
 }
 
-// scheme is how a member is spoken to.
+// scheme returns the scheme of the members' URLs.
 func (a Address) scheme() string {
 	if a.TLS {
 		return "https://"

@@ -5,20 +5,20 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// asked is a [pool.Ask], which the leases and the waiter of a request have. To convert
-// one to the other, both have the same fields in the same order.
+// asked is a [pool.Ask] in the records of leases and waiters. It has the fields of pool.Ask
+// in the same order, so that one type converts to the other.
 type asked struct {
 	Count      int           `json:"count"`
 	Items      int           `json:"items,omitempty"`
 	Key        string        `json:"key,omitempty"`
 	Variant    string        `json:"variant,omitempty"`
-	Coalesce   pool.Coalesce `json:"coalesce,omitempty"` // a word
+	Coalesce   pool.Coalesce `json:"coalesce,omitempty"` // written as a word
 	HasItems   bool          `json:"has_items,omitempty"`
 	Weighted   bool          `json:"weighted,omitempty"`
 	Overcommit bool          `json:"overcommit,omitempty"`
 }
 
-// write adds the fields to the record that a is part of.
+// write adds the fields of a to o, the record that a is part of.
 func (a *asked) write(o *object.Object) {
 	o.Int("count", int64(a.Count))
 	o.IntIf("items", int64(a.Items))

@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// A lease is written as encoding/json would write it, whatever is in it: so what
-// reads it needs to know no other way.
+// A lease is written as encoding/json would write it, whatever its content: so encoding/json
+// can read it.
 func TestLeaseText(t *testing.T) {
 	texts := []string{"", "", "ci/job-1", `a"b`, `a\b`, "<", ">", "&", "é", "\x00", "\xff", "\u2028", "\x7f", " ~"}
 	r := rand.New(rand.NewPCG(1, 1))
@@ -45,9 +45,9 @@ func TestLeaseText(t *testing.T) {
 	}
 }
 
-// The names of all fields that are in records. Stores have them that servers of other releases
-// wrote, and a name that is changed is a field lost there, though all that this program writes
-// is read again. New ones are added here.
+// The names of all fields in records. Servers of other releases wrote stores with these names.
+// If a name changes, this program loses that field of such a store, although it can read its
+// own records. New names are added here.
 func TestRecordFields(t *testing.T) {
 	for _, of := range []struct {
 		record any

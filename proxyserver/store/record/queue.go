@@ -9,7 +9,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// Keys of what is written here, and of what the records are:
+// The keys of the records in this file:
 //
 //	d NAME       a name that has a lock delay: a lockRecord, as JSON
 //	n TYPE       the last name that a counted pool made up: a nameRecord, as JSON
@@ -22,8 +22,8 @@ const (
 	keyWaiter = 'w'
 )
 
-// waiterRecord is a request that waits. HoldsUntil and KeptUntil are set if nobody
-// came back for it after a restart.
+// waiterRecord is a request that waits. HoldsUntil and KeptUntil are set if its client
+// has not come back after a restart or a stall.
 type waiterRecord struct {
 	Type string `json:"type"`
 	asked
@@ -54,7 +54,8 @@ type paceRecord struct {
 	Count      int           `json:"count"`
 }
 
-// writeQueue writes a change of who waits, or of what keeps names from them.
+// writeQueue writes a change of a waiter, or of what makes waiters wait: a lock delay, a
+// pace, or the last name that a counted pool made up.
 func writeQueue(t Table, c *pool.Change) error {
 	switch c.Kind {
 	case pool.Queued, pool.Joined, pool.Missed, pool.Returned:
@@ -87,7 +88,7 @@ func writeQueue(t Table, c *pool.Change) error {
 	return nil
 }
 
-// deleteWaiter deletes the waiter that c takes off the queue, if it has a record.
+// deleteWaiter deletes the waiter that c takes off the queue, if the waiter has a record.
 func deleteWaiter(t Table, c *pool.Change) error {
 	if !c.WasQueued {
 		return nil
@@ -95,7 +96,7 @@ func deleteWaiter(t Table, c *pool.Change) error {
 	return t.Delete(recordKey(keyWaiter, c.ID))
 }
 
-// addQueue adds what writeQueue wrote to the snapshot.
+// addQueue adds a record of writeQueue to snap.
 func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 	name := string(key[1:])
 	switch key[0] {
@@ -108,7 +109,7 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 			Request: pool.Request{
 				ID: name, Type: w.Type, Owner: w.Owner, TTL: w.TTL, Ask: pool.Ask(w.asked),
 			},
-			Units:   cmp.Or(w.Units, w.Count), // older records have none
+			Units:   cmp.Or(w.Units, w.Count), // older records have no units
 			Follows: w.Follows,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 		})

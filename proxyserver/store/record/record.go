@@ -11,12 +11,12 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// The keys of records begin with what the records are of. A new kind of record
-// needs a case in [Write] and one in [Add].
+// The first byte of a key is the kind of the record. A new kind needs a case in [Write]
+// and one in [Add].
 //
-//	e UNTIL ID   an ended request; UNTIL is 8 bytes, so the keys are in the order
-//	             in which ids are remembered and forgotten. The payload says how
-//	             it ended, and what it held: see reports.go.
+//	e UNTIL ID   an ended request; UNTIL is 8 bytes, big-endian, so the keys are in
+//	             the order in which ids are forgotten. The payload says how the
+//	             request ended, and which lease it held: see reports.go.
 //	l NAME       a lease that is held: a leaseRecord, as JSON
 //	s TYPE       a pool that an operator has stopped: a pauseRecord, as JSON
 //	d, n, p, w   see queue.go
@@ -42,7 +42,7 @@ type leaseRecord struct {
 	Outcome     string        `json:"outcome,omitempty"`
 	Broken      string        `json:"broken,omitempty"`
 	Extended    bool          `json:"extended,omitempty"`
-	Expires     time.Duration `json:"expires,omitempty"` // of a lease that is broken or extended; a restart gives any other its full TTL again
+	Expires     time.Duration `json:"expires,omitempty"` // only of a broken or extended lease; a restart gives any other its full TTL again
 }
 
 type pauseRecord struct {
@@ -50,8 +50,8 @@ type pauseRecord struct {
 	Since  time.Duration `json:"since"`
 }
 
-// Write writes what one change, which is to be durable, makes of the records.
-// Changes must come in the order in which they were made.
+// Write applies one change to the records of t. The caller must pass changes in the order
+// in which they were made.
 func Write(t Table, c *pool.Change) error {
 	switch c.Kind {
 	case pool.Granted:
@@ -79,7 +79,7 @@ func Write(t Table, c *pool.Change) error {
 	return writeQueue(t, c)
 }
 
-// writeTold writes what was said of leases, or of one that has ended.
+// writeTold writes the leases, or the ended request, of which an outcome was reported.
 func writeTold(t Table, c *pool.Change) error {
 	if len(c.Leases) == 0 {
 		return putEnded(t, c.Ended)
@@ -87,7 +87,8 @@ func writeTold(t Table, c *pool.Change) error {
 	return putLeases(t, c.Leases)
 }
 
-// Add adds what a record says to snap. Its key is not empty.
+// Add adds the content of a record to snap. It does not retain key or payload. The key must
+// not be empty; an unknown kind is an error.
 func Add(snap *pool.Snapshot, key, payload []byte) error {
 	switch kind, rest := key[0], key[1:]; {
 	case kind == keyLease:
@@ -116,12 +117,12 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 	return nil
 }
 
-// IsEnded reports whether the record under key is a request that has ended. A
-// server has many of them, and hardly changes one until it forgets it: only if it is
-// told of a lease that has ended.
+// IsEnded reports whether the record under key is an ended request. A server has many of
+// these records, and rarely changes one: only when an outcome is reported of a lease that
+// has ended. The key must not be empty.
 func IsEnded(key []byte) bool { return key[0] == keyEnded }
 
-// ended returns the ended request of a key without its kind.
+// ended decodes the record of an ended request. key is without its first byte, the kind.
 func ended(key, payload []byte) (pool.Ended, error) {
 	e := pool.Ended{ID: string(key[8:]), Until: time.Duration(binary.BigEndian.Uint64(key))}
 	if held, err := addEndedLease(&e, payload); held {
@@ -175,7 +176,7 @@ func putLease(t Table, l *pool.Lease) error {
 	return t.Put(recordKey(keyLease, l.Name), r.text())
 }
 
-// text is the record as JSON.
+// text returns the record as JSON.
 func (r *leaseRecord) text() []byte {
 	o := object.New()
 	o.String("type", r.Type)
@@ -196,7 +197,7 @@ func (r *leaseRecord) text() []byte {
 	return o.End()
 }
 
-// EndedKey is the key of the record of e.
+// EndedKey returns the key of the record of e.
 func EndedKey(e pool.Ended) []byte {
 	key := binary.BigEndian.AppendUint64([]byte{keyEnded}, uint64(e.Until))
 	return append(key, e.ID...)
@@ -210,7 +211,8 @@ func putEnded(t Table, e pool.Ended) error {
 	return t.Put(EndedKey(e), value)
 }
 
-// endedValue is empty for a request that held no lease, as most were in older stores.
+// endedValue returns the payload for e. It is empty if e has nothing but an id and a time, as
+// most ended requests in older stores.
 func endedValue(e pool.Ended) ([]byte, error) {
 	switch {
 	case e.Lease.Type != "":
@@ -225,10 +227,10 @@ func endedValue(e pool.Ended) ([]byte, error) {
 	return nil, nil
 }
 
-// removedPrefix begins the value of a request that an operator removed; why
-// follows.
+// removedPrefix begins the value of a request that an operator removed; the operator's
+// reason follows.
 const removedPrefix = "removed: "
 
-// resultPrefix begins the value of a request that merged with another; the number
-// of its result follows.
+// resultPrefix begins the value of a request that merged with another; the number of its
+// [pool.Result] follows.
 const resultPrefix = "result: "

@@ -17,7 +17,7 @@ func (m memory) Put(key, value []byte) error { m[string(key)] = value; return ni
 
 func (m memory) Delete(key []byte) error { delete(m, string(key)); return nil }
 
-// snapshot is what the records of m say.
+// snapshot returns the content of the records of m.
 func (m memory) snapshot(t *testing.T) (snap pool.Snapshot) {
 	t.Helper()
 	for key, value := range m {
@@ -28,14 +28,13 @@ func (m memory) snapshot(t *testing.T) (snap pool.Snapshot) {
 	return snap
 }
 
-// A lease comes back with every field that it has: who adds one learns here that it has
-// to be stored.
+// A lease comes back with every field. The test fails for a new field that is not stored.
 func TestLeaseComesBack(t *testing.T) {
 	want := pool.Lease{Outcome: pool.OutcomeThrottled, Ask: pool.Ask{Coalesce: pool.Coalesce(1)}}
 	value := reflect.ValueOf(&want).Elem()
 	for i, field := range reflect.VisibleFields(value.Type()) { // those of Ask, too
 		switch f := value.FieldByIndex(field.Index); {
-		case field.Anonymous || !f.IsZero() || field.Name == "Draining": // which only a listing says
+		case field.Anonymous || !f.IsZero() || field.Name == "Draining": // only a listing sets it
 		case f.Kind() == reflect.String:
 			f.SetString("text " + field.Name)
 		case f.Kind() == reflect.Bool:

@@ -8,9 +8,9 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// Keys of what is written here, and of what the records are:
+// The key of the records in this file:
 //
-//	r TYPE       what was reported of the leases of a pool, and its limit: a
+//	r TYPE       the limit of a pool, and the reports on its leases: a
 //	             reportsRecord, as JSON
 const keyReports = 'r'
 
@@ -54,7 +54,7 @@ type endedRecord struct {
 	Outcome     string `json:"outcome,omitempty"`
 }
 
-// writeReports writes what was reported of the leases of a pool.
+// writeReports writes the limit of a pool, and the reports on its leases.
 func writeReports(t Table, r pool.Reports) error {
 	return putJSON(t, recordKey(keyReports, r.Type), reportsOf(r))
 }
@@ -74,7 +74,7 @@ func reportsOf(r pool.Reports) reportsRecord {
 	return rec
 }
 
-// addReports adds what a reportsRecord says to snap.
+// addReports adds the content of a reportsRecord to snap.
 func addReports(snap *pool.Snapshot, typ string, payload []byte) error {
 	var rec reportsRecord
 	if err := json.Unmarshal(payload, &rec); err != nil {
@@ -103,7 +103,8 @@ func endedLease(e pool.Ended) ([]byte, error) {
 	})
 }
 
-// addEndedLease takes up what endedLease returned; false if payload is another value.
+// addEndedLease decodes a value of endedLease into e. It returns false if payload is a value
+// of another form.
 func addEndedLease(e *pool.Ended, payload []byte) (bool, error) {
 	if !bytes.HasPrefix(payload, []byte("{")) {
 		return false, nil

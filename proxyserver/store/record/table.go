@@ -4,10 +4,10 @@ import "encoding/json"
 
 // Table is where records are written.
 type Table interface {
-	// Put writes a record in the place of an earlier one with that key. Nobody
-	// changes key and payload afterwards.
+	// Put writes a record, and replaces an earlier one with the same key. The caller must
+	// not change key or payload afterwards.
 	Put(key, payload []byte) error
-	// Delete deletes the record with that key, if there is one.
+	// Delete deletes the record under key, if there is one.
 	Delete(key []byte) error
 }
 
@@ -20,5 +20,5 @@ func putJSON(t Table, key []byte, record any) error {
 	return t.Put(key, payload)
 }
 
-// recordKey is the key of what kind has under name.
+// recordKey returns the key of the record of this kind and name.
 func recordKey(kind byte, name string) []byte { return append([]byte{kind}, name...) }

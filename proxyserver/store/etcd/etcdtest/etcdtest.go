@@ -1,6 +1,6 @@
-// Package etcdtest starts real etcd for tests: Debian's etcd-server, on ports from
-// the kernel. A test is skipped where etcd is not installed, and fails there if CI
-// is true in the environment.
+// Package etcdtest starts real etcd for tests: Debian's etcd-server, on ports from the
+// kernel. Where etcd is not installed, tests are skipped; with CI=true in the environment
+// they fail.
 package etcdtest
 
 import (
@@ -30,14 +30,14 @@ type Member struct {
 	args  []string
 	log   string // path
 	mu    sync.Mutex
-	cmd   *exec.Cmd     // nil: it was not started, or was killed
+	cmd   *exec.Cmd     // nil: the member was not started, or was killed
 	ended chan struct{} // closed when the process has ended
 }
 
 // patience bounds the start of etcd: CI is slow.
 const patience = 60 * time.Second
 
-// Need skips t where etcd is not installed.
+// Need skips t, or fails it if CI is true, where etcd is not installed.
 func Need(t testing.TB) {
 	t.Helper()
 	if _, err := exec.LookPath("etcd"); err == nil {
@@ -50,7 +50,8 @@ func Need(t testing.TB) {
 	t.Skip(missing)
 }
 
-// Start starts etcd with so many members, and further arguments, for the time of t.
+// Start starts etcd with this number of members, each with the further arguments args. It
+// returns when all of them serve. They are killed at the end of t.
 func Start(t testing.TB, members int, args ...string) *Cluster {
 	t.Helper()
 	Need(t)
@@ -66,8 +67,8 @@ func Start(t testing.TB, members int, args ...string) *Cluster {
 	return nil
 }
 
-// Shared starts etcd with one member for all tests of a package, which ends with
-// the function that TestMain calls.
+// Shared gives all tests of a package one etcd with one member. The first call of the function
+// of starts it. TestMain must call end, which kills it.
 func Shared() (of func(t testing.TB) *Cluster, end func()) {
 	var once sync.Once
 	var c *Cluster
@@ -127,7 +128,8 @@ func start(dir string, members int, more ...string) (*Cluster, error) {
 			"--name", fmt.Sprintf("m%d", i), "--data-dir", data, "--initial-cluster", strings.Join(initial, ","),
 			"--listen-client-urls", "http://" + clients[i], "--advertise-client-urls", "http://" + clients[i],
 			"--listen-peer-urls", "http://" + peers[i], "--initial-advertise-peer-urls", "http://" + peers[i],
-			// Nobody pulls a plug here, and a test cannot wait for the usual second.
+			// Tests survive no power cut, so they need no fsync. An election in the usual
+			// second would be too slow for them.
 			"--unsafe-no-fsync", "--heartbeat-interval", "50", "--election-timeout", "500",
 		}}
 		m.args = append(m.args, more...)
@@ -157,7 +159,8 @@ func freePorts(n int) (hosts []string, err error) {
 	return hosts, nil
 }
 
-// AwaitHealth returns when every member answers.
+// AwaitHealth returns when every member answers. It fails if a member has ended, or does not
+// answer within a minute.
 func (c *Cluster) AwaitHealth() error {
 	client := http.Client{Timeout: time.Second}
 	defer client.CloseIdleConnections()
@@ -200,7 +203,7 @@ func (m *Member) Start() error {
 	ended := make(chan struct{})
 	m.cmd, m.ended = cmd, ended
 	go func() {
-		cmd.Wait() // how it ended is in its log
+		cmd.Wait() // the reason of its end is in its log
 		close(ended)
 	}()
 	return nil
@@ -221,7 +224,7 @@ func (m *Member) Running() bool {
 	}
 }
 
-// Kill kills the member.
+// Kill kills the member, and waits for its end.
 func (m *Member) Kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -233,7 +236,7 @@ func (m *Member) Kill() {
 	m.cmd = nil
 }
 
-// Stop stops the process, which goes on with Continue.
+// Stop suspends the process, until Continue.
 func (m *Member) Stop() { m.signal(syscall.SIGSTOP) }
 
 // Continue lets a stopped process go on.

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// startWithParent starts cmd, which is killed when the test ends however it ends.
+// startWithParent starts cmd. The kernel kills it when the process of the test ends in any way.
 func startWithParent(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd.Start()

@@ -4,5 +4,5 @@ package etcdtest
 
 import "os/exec"
 
-// startWithParent starts cmd; after a test that was killed it goes on.
+// startWithParent starts cmd. If the process of the test is killed, cmd goes on.
 func startWithParent(cmd *exec.Cmd) error { return cmd.Start() }
