@@ -31,7 +31,7 @@ the owner process lives, and releases it when that ends, however it ends.`,
 	o.bind(cmd.Flags())
 	o.bindOvercommit(cmd.Flags())
 	cmd.Flags().BoolVar(&o.noNewline, "no-newline", false, "")
-	cmd.Flags().Lookup("no-newline").Hidden = true // for client.sh, whose callers expect none
+	cmd.Flags().Lookup("no-newline").Hidden = true // for client.sh, whose callers expect no newline
 	require(cmd.Flags(), "type")
 	return cmd
 }
@@ -66,11 +66,11 @@ needs --type. Without it a dry run, or with --optional, goes on without a lease.
 	return cmd
 }
 
-// acquireOptions are the flags of what takes a lease that outlives leasectl.
+// acquireOptions are the flags of acquire and reacquire, whose lease outlives leasectl.
 type acquireOptions struct {
 	takeOptions
-	ownerPID  int  // process whose life the lease is for; 0: none
-	noNewline bool // after the printed handle
+	ownerPID  int  // process with whose end the lease ends; 0: none
+	noNewline bool // print no newline after the handle
 }
 
 func (o *acquireOptions) bind(flags *pflag.FlagSet) {
@@ -79,8 +79,7 @@ func (o *acquireOptions) bind(flags *pflag.FlagSet) {
 	bindOwnerPID(flags, &o.ownerPID, "keep the lease as long as this process lives, such as $$, and release it when it ends")
 }
 
-// check refuses what cannot be meant, and fills in what --owner-pid means for
-// the rest.
+// check refuses invalid flags. With --owner-pid it also sets the default TTL.
 func (o *acquireOptions) check() error {
 	if err := o.takeOptions.check(); err != nil || o.ownerPID == 0 {
 		return err
@@ -89,12 +88,12 @@ func (o *acquireOptions) check() error {
 		return err
 	}
 	if o.ttl == 0 {
-		o.ttl = defaultExecTTL // somebody renews it, as with exec
+		o.ttl = defaultExecTTL // a keeper renews the lease, as exec does
 	}
 	return checkOwnerLives(o.ownerPID)
 }
 
-// acquire takes a lease for a script: it prints where the handle is.
+// acquire takes a lease for a script, and prints the path of the handle.
 func (a *app) acquire(ctx context.Context, o *acquireOptions) error {
 	handle, err := a.holder.NewHandle(o.handle)
 	if err != nil {
@@ -103,8 +102,9 @@ func (a *app) acquire(ctx context.Context, o *acquireOptions) error {
 	return a.acquireInto(ctx, o, handle, a.proxy.url, nil)
 }
 
-// reacquire is acquire in the place of what the handle holds. It asks for the same
-// as was asked for there, of the same proxy, unless flags say otherwise.
+// reacquire replaces the lease of a handle with a new one, from the same proxy unless --proxy
+// was typed. Without --type it asks for the old lease's type, count and key; flags for count and
+// key have precedence.
 func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {
@@ -121,14 +121,14 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 		}
 		proxy = a.holder.ProxyOf(record)
 	case o.typ == "" && !errors.Is(err, fs.ErrNotExist):
-		return err // not that the type is missing
-	default: // an acquire before may have gone on without a lease
+		return err // rather than an error about the missing --type
+	default: // no handle: an earlier acquire may have gone on without a lease
 		o.typeless = proxy == "" || o.optional
 	}
 	return a.acquireInto(ctx, o, handle, proxy, holder.Anything)
 }
 
-// repeat asks for as much as a record says was asked for, and for the same key.
+// repeat takes count, items and key from the record of an earlier request, unless flags give them.
 func (o *takeOptions) repeat(r holder.Record) {
 	if o.count == 0 && o.items < 0 {
 		o.count = r.Count
@@ -178,7 +178,7 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 	return err
 }
 
-// ofType names a type, if there is one.
+// ofType returns typ for a message; "" if there is none.
 func ofType(typ string) string {
 	if typ == "" {
 		return ""

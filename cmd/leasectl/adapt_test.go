@@ -9,19 +9,19 @@ import (
 	"testing"
 )
 
-// standIn is an account, for the jobs that are connected to it. It throttles the newest
-// of them while there are more than it bears.
+// standIn plays an account for the jobs that are connected to it. It throttles a new job if more
+// jobs are connected than it bears.
 type standIn struct {
 	bears int
 
 	mu        sync.Mutex
-	jobs      int // at once
-	all       int // that there ever were
+	jobs      int // connected now
+	all       int // that ever connected
 	throttled int
-	end       chan struct{} // closed to end those that are connected
+	end       chan struct{} // closed to end the connected jobs
 }
 
-// serve is the account on a port, until the test ends.
+// serve serves the account on a port until the test ends.
 func (a *standIn) serve(t *testing.T) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,8 +57,8 @@ func (a *standIn) bear(conn net.Conn) {
 	<-end
 }
 
-// endAll ends the jobs that are connected if they are so many, or if there have been
-// as many as there will ever be, and returns whether that is so.
+// endAll ends the connected jobs if they are at least atOnce, or if ever jobs have connected in
+// all. It returns whether ever jobs have connected.
 func (a *standIn) endAll(atOnce, ever int) (last bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,9 +69,9 @@ func (a *standIn) endAll(atOnce, ever int) (last bool) {
 	return a.all == ever
 }
 
-// TestLimitFindsItself lets real processes run against an account that bears four. The
-// limit comes down from six, by what exec reads in the logs of the jobs, and what is
-// granted then is throttled no more.
+// TestLimitFindsItself lets real processes run against an account that bears four. The limit comes
+// down from six, since exec finds the throttling in the logs of the jobs. Jobs that are granted a
+// lease after that are not throttled.
 func TestLimitFindsItself(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -106,8 +106,8 @@ func TestLimitFindsItself(t *testing.T) {
 	if p.Limit != 4 || p.Wall != 5 || p.Moved == nil || p.Moved.From != 5 || p.Moved.Detail != `level=error msg="Throttling: Rate exceeded"` {
 		t.Errorf("the limit is %+v, moved %+v", p, p.Moved)
 	}
-	// One or two of the first six, one of the next five, and who began before a report
-	// of these had arrived.
+	// One or two of the first six, one of the next five, and jobs that began before a report of
+	// these had arrived.
 	if throttled < 2 || throttled > 8 {
 		t.Errorf("of %d jobs %d were throttled", jobs, throttled)
 	}

@@ -13,15 +13,15 @@ import (
 	"github.com/leasectl/leasectl/trap"
 )
 
-// app is what every command needs of the world around it. It is the Reporter of
-// holder and supervisor.
+// app holds what every command needs: streams, signal handlers, the holder and the common
+// flags. It implements the Reporter interfaces of holder and supervisor.
 type app struct {
 	stdin, stdout, stderr *os.File
 	chain                 *trap.Chain
-	listening             chan struct{} // closed when the chain hears the endings
+	listening             chan struct{} // closed when the chain handles the endings
 	holder                *holder.Holder
 	messages              *messenger
-	staysOnHangup         atomic.Bool // SIGHUP means something else than to end
+	staysOnHangup         atomic.Bool // SIGHUP does not end the program
 
 	// Flags of every command.
 	proxy   proxyOptions
@@ -41,7 +41,7 @@ func newApp(stdin, stdout, stderr *os.File) *app {
 	}
 }
 
-// openHolder makes the holder, once the flags are known.
+// openHolder makes the holder. Call it after the flags are parsed.
 func (a *app) openHolder() {
 	a.holder = holder.New(holder.Options{
 		StateDir:  stateDir(),
@@ -53,42 +53,42 @@ func (a *app) openHolder() {
 	})
 }
 
-// close waits until what was said is written, but not for long. The connections of the
-// holder are left to the end of the process: closing one would cost a switch to the
+// close waits for queued messages to be written, for closeTime at most. The holder's
+// connections stay open until the process ends: closing one here would cost a switch to the
 // goroutine that reads it.
 func (a *app) close() { a.messages.close() }
 
-// Failf prints an error. It is never silenced.
+// Failf prints an error, also with --quiet.
 func (a *app) Failf(format string, args ...any) { a.message(format, args...) }
 
-// Notef prints what a user wants to know of a run that goes well.
+// Notef prints a message about the normal course of a run, unless --quiet is given.
 func (a *app) Notef(format string, args ...any) {
 	if !a.quiet {
 		a.message(format, args...)
 	}
 }
 
-// Debugf prints what only somebody who looks for a fault wants to know.
+// Debugf prints a step for somebody who looks for a fault, if --verbose is given.
 func (a *app) Debugf(format string, args ...any) {
 	if a.verbose {
 		a.message(format, args...)
 	}
 }
 
-// message says one line on stderr, without waiting for it to be written. It may
-// contain text of a peer, so it is made printable.
+// message queues one line for stderr and does not wait for the write. The line may contain
+// text of a peer, so it is made printable.
 func (a *app) message(format string, args ...any) {
 	a.messages.say("leasectl: " + abridge(leaseapi.Printable(onOneLine(fmt.Sprintf(format, args...)))))
 }
 
-// onOneLine tells the lines of a text apart by semicolons: each is an error, if several
-// were joined.
+// onOneLine joins the lines of a text with semicolons. Several lines are several errors,
+// joined by [errors.Join].
 func onOneLine(text string) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")
 }
 
-// abridge leaves out the middle of a message that is too long to be read, such as of a
-// path of 64 KiB: it begins with what failed, and ends with why.
+// abridge cuts the middle out of a message that is too long to read, such as one with a path
+// of 64 KiB. The beginning says what failed, and the end says why.
 func abridge(text string) string {
 	const most, head, tail = 4096, 1024, 512
 	if len(text) <= most {
@@ -97,10 +97,10 @@ func abridge(text string) string {
 	return strings.ToValidUTF8(text[:head], "") + " … " + strings.ToValidUTF8(text[len(text)-tail:], "")
 }
 
-// Flush waits for a moment until what was said is written.
+// Flush waits for queued messages to be written, for flushTime at most.
 func (a *app) Flush() { a.messages.flush() }
 
-// Waiting tells of a wait until stop is called.
+// Waiting reports on a wait until stop is called. With --quiet it prints nothing.
 func (a *app) Waiting(w *holder.Wait) (stop func()) {
 	if a.quiet {
 		return func() {}
@@ -108,15 +108,14 @@ func (a *app) Waiting(w *holder.Wait) (stop func()) {
 	return showWait(w, a.messages)
 }
 
-// dryRun says that no proxy is set, and what follows.
+// dryRun says that no proxy is set, and what the command does instead.
 func (a *app) dryRun(format string, args ...any) {
 	a.Notef("no proxy is set (--proxy or $%s): %s", proxyVariable, fmt.Sprintf(format, args...))
 }
 
-// What goes to stdout is data for scripts. A failed write is an error of the
-// command, or the caller's shell would go on without the data. Before the chain
-// listens, such a write would end the program by SIGPIPE.
-
+// print writes data for scripts to stdout. A failed write must fail the command, or the
+// caller's shell would go on without the data. print waits for the signal handlers: before
+// they are installed, a write to a broken pipe would end the program by SIGPIPE.
 func (a *app) print(format string, args ...any) error {
 	<-a.listening
 	if _, err := fmt.Fprintf(a.stdout, format, args...); err != nil {
@@ -125,10 +124,11 @@ func (a *app) print(format string, args ...any) error {
 	return nil
 }
 
-// helpOutput is where cobra writes its help, without a look whether that fails.
+// helpOutput is the writer for cobra's help. Cobra ignores write errors, so helpOutput keeps
+// the first one.
 type helpOutput struct {
 	*app
-	failed error // of the first write that did
+	failed error // first failed write
 }
 
 func (o *helpOutput) Write(text []byte) (int, error) {
@@ -141,7 +141,7 @@ func (o *helpOutput) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// printLines prints one line each, in one write.
+// printLines prints each string on its own line, all in one write.
 func (a *app) printLines(lines []string) error {
 	if len(lines) == 0 {
 		return nil
@@ -157,7 +157,7 @@ func (a *app) printJSON(v any) error {
 	return a.print("%s\n", text)
 }
 
-// emptyNotNull makes nil an empty list, for JSON.
+// emptyNotNull replaces nil with an empty list, so that JSON has [] and not null.
 func emptyNotNull[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -165,8 +165,8 @@ func emptyNotNull[T any](list []T) []T {
 	return list
 }
 
-// stateDir is where handles and the local proxy live: one place for all jobs
-// of a user on a machine, or two of them would not see each other.
+// stateDir is the directory of handles, journal and local proxy. All jobs of a user on a
+// machine share one directory, since with two they would not see each other.
 func stateDir() string {
 	if dir := os.Getenv("LEASECTL_STATE_DIR"); dir != "" {
 		if abs, err := filepath.Abs(dir); err == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// architecture is docs/architecture.md, as far as it can be compared with the code.
+// architecture is docs/architecture.md, in a form that can be compared with the code.
 type architecture struct {
 	text string
 	rows [][]string // of its tables, by cell
@@ -41,8 +41,8 @@ func readArchitecture(t *testing.T) architecture {
 	return a
 }
 
-// table returns the rows below the one whose first cell is head, up to the next
-// table: they are consecutive in the text, and a head is followed by dashes.
+// table returns the rows below the row whose first cell is head, up to the next table. Tables may
+// be consecutive in a.rows, and a row of dashes follows each head.
 func (a architecture) table(t *testing.T, head string) (rows [][]string) {
 	t.Helper()
 	for i, row := range a.rows {
@@ -63,7 +63,7 @@ func (a architecture) table(t *testing.T, head string) (rows [][]string) {
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// words are what stands between back quotes.
+// words returns the texts between back quotes.
 func words(text string) (words []string) {
 	for _, m := range quoted.FindAllStringSubmatch(text, -1) {
 		words = append(words, m[1])
@@ -71,8 +71,8 @@ func words(text string) (words []string) {
 	return words
 }
 
-// TestArchitectureArrows compares the table of packages with the one that imports
-// are held to: the same packages, the same arrows, and every arrow runs down.
+// TestArchitectureArrows compares the page's table of packages with mayImport, which the imports
+// must follow: the same packages, the same arrows, and every arrow runs down.
 func TestArchitectureArrows(t *testing.T) {
 	listed := make(map[string]int) // row by package
 	rows := readArchitecture(t).table(t, "package")
@@ -104,8 +104,8 @@ func TestArchitectureArrows(t *testing.T) {
 	}
 }
 
-// TestArchitectureNames finds every package, phase and place that the page must
-// name, and everything that it names and that may have moved.
+// TestArchitectureNames checks that the page names every package and phase, and that the files
+// that it names exist.
 func TestArchitectureNames(t *testing.T) {
 	a := readArchitecture(t)
 	names := words(a.text)
@@ -133,7 +133,7 @@ func TestArchitectureNames(t *testing.T) {
 	}
 }
 
-// TestArchitectureNumbers compares the numbers of the formats with the code's.
+// TestArchitectureNumbers compares the page's numbers of formats with those of the code.
 func TestArchitectureNumbers(t *testing.T) {
 	want := []string{
 		constant(t, "../../lockfile/format.go", "format"),
@@ -150,7 +150,7 @@ func TestArchitectureNumbers(t *testing.T) {
 	}
 }
 
-// packages are the folders of the module with Go files that are no tests.
+// packages returns the folders of the module that have Go files beside tests.
 func packages(t *testing.T) (dirs []string) {
 	t.Helper()
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -180,12 +180,12 @@ func packages(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// constants are the names of a type's constants, which are numbered by iota.
+// constants returns the names of a type's constants, which are numbered by iota.
 func constants(t *testing.T, path, typ string) (names []string) {
 	t.Helper()
 	ours := false
 	for _, spec := range constantSpecs(t, path) {
-		if len(spec.Values) > 0 { // else it goes on as the one above
+		if len(spec.Values) > 0 { // else it has the type of the one above
 			ident, ok := spec.Type.(*ast.Ident)
 			ours = ok && ident.Name == typ
 		}
@@ -196,7 +196,7 @@ func constants(t *testing.T, path, typ string) (names []string) {
 	return names
 }
 
-// constant is the value of one constant, as it is written.
+// constant returns the value of one constant, as it is written.
 func constant(t *testing.T, path, name string) string {
 	t.Helper()
 	for _, spec := range constantSpecs(t, path) {

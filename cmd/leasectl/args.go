@@ -12,7 +12,7 @@ import (
 	"github.com/leasectl/leasectl/supervisor"
 )
 
-// noArgs refuses arguments that are no flags.
+// noArgs refuses positional arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -20,8 +20,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usagef("%s accepts no arguments, found %q", cmd.CommandPath(), leaseapi.Shorten(args[0]))
 }
 
-// noArgsBut is noArgs for a command to which what was typed may be the value of a flag:
-// the error says so.
+// noArgsBut is noArgs for a command whose argument was probably meant as the value of flag. The
+// error suggests this flag.
 func noArgsBut(flag string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -41,9 +41,10 @@ func looksLikeFile(path string) bool {
 	return err == nil || strings.Contains(path, "/") && errors.Is(err, fs.ErrNotExist)
 }
 
-// withoutLease says why a command has no lease, if it runs under an exec that has none:
-// then LEASECTL_HANDLE is empty, and a script that uses it makes no mistake. It is ""
-// elsewhere, also under an exec with a lease whose script has lost the variable.
+// withoutLease says why there is no lease, if leasectl runs under an exec without one. Such an
+// exec sets LEASECTL_HANDLE to "", so a script that passes the variable on makes no mistake.
+// Elsewhere withoutLease returns "", also if the script under an exec with a lease has lost the
+// variable.
 func withoutLease() string {
 	state := os.Getenv("LEASECTL_STATE")
 	if state == "" || state == supervisor.StateAcquired || os.Getenv("LEASECTL_HANDLE") != "" {
@@ -52,8 +53,8 @@ func withoutLease() string {
 	return "the command runs without a lease (" + state + ")"
 }
 
-// handleAround is the handle of the exec that a command runs under; "" if it runs under
-// none, also if a script has a variable of that name for a lease of its own.
+// handleAround returns the handle of the exec that leasectl runs under; "" if there is none.
+// LEASECTL_STATE decides, since a script may set LEASECTL_HANDLE for a lease of its own.
 func handleAround() string {
 	if os.Getenv("LEASECTL_STATE") != supervisor.StateAcquired {
 		return ""
@@ -61,7 +62,7 @@ func handleAround() string {
 	return os.Getenv("LEASECTL_HANDLE")
 }
 
-// lacksLease is withoutLease for a command whose --handle is empty.
+// lacksLease returns [withoutLease] if --handle was given and is empty, else "".
 func lacksLease(cmd *cobra.Command) string {
 	if f := cmd.Flags().Lookup("handle"); !f.Changed || f.Value.String() != "" {
 		return ""
@@ -69,9 +70,9 @@ func lacksLease(cmd *cobra.Command) string {
 	return withoutLease()
 }
 
-// noHandle is the error of a command without --handle, where what says which one it needs.
-// The one of the exec around is not taken by itself: the command may have lost the handle
-// of a lease of its own.
+// noHandle returns the error for a missing --handle; what describes the handle that is needed.
+// The handle of the exec around is no default, since the script may have lost the handle of a
+// lease of its own.
 func noHandle(what string) error {
 	if handleAround() != "" {
 		return usagef("no --handle: name the handle %s: --handle \"$LEASECTL_HANDLE\" is the one of the exec around", what)
@@ -79,7 +80,7 @@ func noHandle(what string) error {
 	return usagef("no --handle: name the handle %s", what)
 }
 
-// oneArg takes one argument, which what describes.
+// oneArg wants one argument that is not empty; what describes it.
 func oneArg(what, example string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch len(args) {

@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// statusTimeout bounds what somebody waits for at a terminal, the start of
-	// a local proxy included.
+	// statusTimeout bounds a call for which somebody waits at a terminal, including the start
+	// of a local proxy.
 	statusTimeout = 10 * time.Second
-	// poolsTimeout bounds the question for the pools itself: a proxy answers it
-	// in milliseconds, and who asks wants to know soon that there is none.
+	// poolsTimeout bounds the request for the pools itself. A proxy answers in milliseconds,
+	// and the user wants to know soon that no proxy answers.
 	poolsTimeout = 3 * time.Second
 )
 
-// askPoolsOf asks for the pool of a type, or for all if that is "", and who leads.
+// askPoolsOf asks for the pool of type typ, or all pools if typ is "", and for the leader. An
+// unknown type is a [proxyclient.UnknownTypeError].
 func (a *app) askPoolsOf(ctx context.Context, proxy, typ string) (leaseapi.PoolsReply, error) {
 	all, err := a.askPools(ctx, proxy)
 	if err != nil || typ == "" {
@@ -47,7 +48,7 @@ func (a *app) askPools(ctx context.Context, proxy string) (leaseapi.PoolsReply, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	all, err := client.Overview(ctx)
-	if err != nil && !errors.Is(err, proxyclient.ErrUnreachable) { // which names it
+	if err != nil && !errors.Is(err, proxyclient.ErrUnreachable) { // which names the proxy itself
 		return all, fmt.Errorf("%s: %w", proxy, err)
 	}
 	return all, err

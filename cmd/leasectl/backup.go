@@ -32,7 +32,8 @@ func (a *app) backup(ctx context.Context, path string) error {
 		return usagef("backup -: want a file, which is there when the copy is whole, and not stdout (./- is a file of that name)")
 	}
 	return a.operate(ctx, "nothing is copied", func(_ context.Context, client *proxyclient.Client) error {
-		// A large store takes longer than other operations: Backup bounds silence itself.
+		// This is the outer ctx, since a large store takes longer than statusTimeout. Backup
+		// itself bounds how long the proxy may send nothing.
 		size, err := bolt.SaveBackup(path, func(w io.Writer) (int64, error) { return client.Backup(ctx, w) })
 		if err != nil {
 			return err

@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// A badNetwork stands between clients and a server. It cuts answers at any byte, drops
-// requests before or after the server has read them, puts them off, and delivers some
-// of them a second time, at once or late.
+// A badNetwork stands between clients and a server. It cuts answers at any byte, drops requests
+// before or after the server has read them, delays them, and delivers some of them a second
+// time, at once or late.
 type badNetwork struct {
 	t   *testing.T
 	to  string       // the server's socket
-	bad atomic.Int64 // of a hundred requests, how many are disturbed
+	bad atomic.Int64 // how many of a hundred requests are disturbed
 
 	requests, disturbed atomic.Int64
 
@@ -32,7 +32,7 @@ type badNetwork struct {
 	work   sync.WaitGroup
 }
 
-// newBadNetwork listens on the socket from and hands requests on to the socket to.
+// newBadNetwork listens on the socket from and forwards requests to the socket to.
 func newBadNetwork(t *testing.T, from, to string, random *rand.Rand) *badNetwork {
 	t.Helper()
 	n := &badNetwork{t: t, to: to, random: random, open: make(map[net.Conn]bool)}
@@ -69,7 +69,7 @@ func (n *badNetwork) draw(limit int) int {
 	return n.random.IntN(limit)
 }
 
-// keep knows a connection until it is closed.
+// keep registers a connection, so that the end of the test closes it, until closing is called.
 func (n *badNetwork) keep(c net.Conn) (closing func()) {
 	n.mu.Lock()
 	n.open[c] = true
@@ -107,7 +107,7 @@ func (n *badNetwork) serve(c net.Conn) {
 	}
 }
 
-// fault is what becomes of an exchange.
+// fault is what goes wrong in an exchange.
 type fault int
 
 const (
@@ -121,7 +121,8 @@ const (
 	faultKinds
 )
 
-// exchange hands a request on and its answer back; false: the connection is over.
+// exchange forwards a request and returns the answer to the client. After false the connection
+// must be closed.
 func (n *badNetwork) exchange(c net.Conn, in *bufio.Reader, request []byte) bool {
 	what := undisturbed
 	n.requests.Add(1)
@@ -151,7 +152,7 @@ func (n *badNetwork) exchange(c net.Conn, in *bufio.Reader, request []byte) bool
 	return err == nil
 }
 
-// copy delivers a request once more. Nobody reads the answer.
+// copy delivers a request once more, and discards the answer.
 func (n *badNetwork) copy(request []byte, after time.Duration) {
 	n.work.Go(func() {
 		time.Sleep(after)
@@ -166,8 +167,8 @@ func (n *badNetwork) copy(request []byte, after time.Duration) {
 	})
 }
 
-// ask sends the request on and reads the answer. If the client leaves meanwhile, so
-// does the request.
+// ask forwards the request and reads the answer. If the client disconnects meanwhile, ask
+// disconnects from the server.
 func (n *badNetwork) ask(c net.Conn, in *bufio.Reader, request []byte) (answer []byte, ok bool) {
 	up, err := net.Dial("unix", n.to)
 	if err != nil {

@@ -71,7 +71,7 @@ func (a *app) sayBroken(reply leaseapi.BreakReply) {
 	a.Notef("broke %s%s: it is free%s", l.Name, holder, when)
 }
 
-// inSeconds prints a duration without what is shorter than a second.
+// inSeconds prints a duration, rounded to seconds.
 func inSeconds(d leaseapi.Duration) string {
 	return leaseapi.Duration(time.Duration(d).Round(time.Second)).String()
 }

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// buildVersion and buildCommit are set by the linker: make says what git says, and need
-// not leave it to the go command, which builds nothing in a tree that git distrusts.
+// buildVersion and buildCommit are set by the linker. make gets the values from git, and turns
+// the go command's own stamping off: with it, nothing is built in a tree that git distrusts.
 var buildVersion, buildCommit string
 
-// version is the release, or what the go command knows of the source: a
-// pseudo-version, which has the commit in it, or the commit alone.
+// version returns the release. If the linker set none, it returns the go command's
+// pseudo-version, which contains the commit, or else devel with the commit and its day.
 func version() string {
 	if buildVersion != "" {
 		return buildVersion
@@ -22,8 +22,8 @@ func version() string {
 	return sourceVersion(info)
 }
 
-// commit is the whole id of the source's commit, with -dirty if it was changed
-// since; "" if nobody knew it at the build.
+// commit returns the full id of the source's commit, with -dirty if the source was changed since;
+// "" if it was unknown at the build.
 func commit() string {
 	if buildCommit != "" {
 		return buildCommit

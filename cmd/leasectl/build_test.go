@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A build without a release's flags says which commit it is of.
+// A build without a release's flags names its commit.
 func TestSourceVersion(t *testing.T) {
 	const id = "2269173aabbccddeeff00112233445566778899a"
 	settings := func(modified string) []debug.BuildSetting {

@@ -21,17 +21,20 @@ var (
 const (
 	campaignTTL   = 10 * time.Second
 	campaignGrace = 500 * time.Millisecond
-	// atOnce is how many rounds run at a time: most of a round is waiting.
+	// atOnce is how many rounds run at the same time. Most of a round is waiting.
 	atOnce = 12
 )
 
-// TestExecCampaign sends KILL, STOP, CONT, TERM and INT to exec, its command, the
-// command's group and the reader of their stderr, at random moments. No command
-// lives when its lease ends, unless exec was killed; nobody of its group does if exec
-// stopped it; the exit code is exact where the run ended by itself or by one signal; and
-// nothing is held when the TTL is over.
+// TestExecCampaign sends KILL, STOP, CONT, TERM and INT to exec, its command, the command's group
+// and the reader of their stderr, at random moments.
 //
 //	go test -run TestExecCampaign -exec-rounds 1000 -timeout 1h ./cmd/leasectl
+//
+// It checks:
+//   - no command lives when its lease ends, unless exec was killed;
+//   - if exec stopped the command, no process of its group lives;
+//   - the exit code is exact if the run ended by itself or by one signal;
+//   - nothing is held when the TTL is over.
 func TestExecCampaign(t *testing.T) {
 	t.Parallel()
 	seed := *execSeed
@@ -52,7 +55,7 @@ func TestExecCampaign(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	// A KILL before the confirmation leaves a grant for that long.
+	// A KILL before the confirmation leaves a grant for ProvisionalTTL.
 	longest := time.Now().Add(max(campaignTTL, leaseapi.ProvisionalTTL) + 5*time.Second)
 	for w.pool("install").InUse > 0 {
 		if time.Now().After(longest) {
@@ -71,9 +74,9 @@ func TestExecCampaign(t *testing.T) {
 	t.Logf("the runs ended by: %v", count)
 }
 
-// check compares when the command was last seen alive with the end of its lease,
-// by the proxy's log. The lease of an exec that was killed is given back by the next one
-// that comes, perhaps before the command dies of it, too.
+// check compares when the command was last seen alive with the end of its lease in the proxy's log.
+// The command of a killed exec is left out: the next exec gives its lease back, perhaps before
+// the command has died.
 func (r *campaignRound) check(ends []time.Time) {
 	if len(ends) == 0 && r.sampled.leader != 0 {
 		r.w.t.Errorf("%s: the command ran, and the log has no end of its lease", r.owner)
@@ -87,7 +90,7 @@ func (r *campaignRound) check(ends []time.Time) {
 
 var endLine = regexp.MustCompile(`time=(\S+) .*msg=(?:released|expired|broken) owner=(round-\d+) `)
 
-// leaseEnds is when the leases of each owner ended, by the proxy's log.
+// leaseEnds returns when the leases of each owner ended, by the proxy's log.
 func (w *world) leaseEnds() map[string][]time.Time {
 	ends := make(map[string][]time.Time)
 	for line := range strings.Lines(w.log.String()) {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// campaignRound is one exec and what befalls it.
+// campaignRound is one exec, and the signals that are sent to it.
 type campaignRound struct {
 	w       *world
 	owner   string
@@ -20,14 +20,14 @@ type campaignRound struct {
 	code    int           // its exit code
 	deaf    bool          // it ignores TERM
 	slept   bool          // exec was stopped for longer than its TTL
-	killed  bool          // exec was, by KILL
-	ending  string        // what is expected to end the run
-	want    int           // exit code, as a shell would tell it; -1: one of several
+	killed  bool          // KILL ended exec
+	ending  string        // expected cause of the end
+	want    int           // exit code, as a shell would report it; -1: one of several
 	sampled lifeline
 }
 
-// campaignAct is a signal at a moment, counted from the start of the exec or, for
-// all other targets, of the command.
+// campaignAct is a signal at a moment: after the start of exec if that is the target, else after
+// the start of the command.
 type campaignAct struct {
 	after  time.Duration
 	target string
@@ -38,8 +38,8 @@ func (a campaignAct) String() string {
 	return fmt.Sprintf("%v to %s after %v", a.sig, a.target, a.after)
 }
 
-// newCampaignRound draws a round: most have one signal, whose exit code is known,
-// the others up to four.
+// newCampaignRound draws a round. Most rounds have one signal, and their exit code is known; the
+// others have up to four.
 func newCampaignRound(w *world, i int, random *rand.Rand) *campaignRound {
 	r := &campaignRound{w: w, owner: fmt.Sprintf("round-%d", i), want: -1}
 	r.code = random.IntN(64) // none of exec's own
@@ -78,8 +78,8 @@ func newCampaignRound(w *world, i int, random *rand.Rand) *campaignRound {
 	return r
 }
 
-// expect says what the acts of the round come to, if that is certain. A run that
-// is to be ended by a signal does not end by itself before.
+// expect sets how the round must end, if that is certain. A run that a signal must end does not end
+// by itself before.
 func (r *campaignRound) expect() {
 	first := r.acts[0]
 	single := len(r.acts) == 1 || len(r.acts) == 2 && r.acts[1].sig == syscall.SIGCONT
@@ -90,23 +90,23 @@ func (r *campaignRound) expect() {
 	case first.target == "reader":
 		r.ending, r.want = "itself, reader gone", r.code
 	case r.slept:
-		// KILLed when exec wakes up, and nobody else is told before.
+		// When exec wakes up it KILLs the command, and nothing else ends the command before.
 		r.ending, r.want, r.lasts = "a lost lease", exitLost, ends
 	case first.sig == syscall.SIGSTOP:
 		r.ending, r.want = "itself, "+first.target+" stopped for a while", r.code
 	case first.target != "exec" && first.sig == syscall.SIGTERM && r.deaf:
 		r.ending, r.want = "itself, deaf to TERM", r.code
-		if first.target == "group" { // what it waits for is not deaf
+		if first.target == "group" { // not checked, although the shell's children are deaf, too
 			r.ending, r.want = "several", -1
 		}
 	case first.target == "command" && first.sig == syscall.SIGINT:
-		r.ending = "several" // a shell dies of it when what it waits for has ended
+		r.ending = "several" // a shell dies of INT when its sleep has ended
 	default:
 		r.ending, r.want, r.lasts = first.sig.String()+" of "+first.target, 128+int(first.sig), ends
 	}
 }
 
-// command is the round's exec. Its command has a second process in its group.
+// command returns the round's exec. Its command has a second process in its group.
 func (r *campaignRound) command(file string) *exec.Cmd {
 	deaf := ""
 	if r.deaf {
@@ -115,7 +115,7 @@ func (r *campaignRound) command(file string) *exec.Cmd {
 	script := fmt.Sprintf("%ssleep 600 & echo $$ $! >%s; sleep %.3f; exit %d", deaf, file, r.lasts.Seconds(), r.code)
 	cmd := r.w.command("exec", "--verbose", "--type", "install", "--owner", r.owner, "--ttl", campaignTTL.String(),
 		"--grace-period", campaignGrace.String(), "--parent-death", "KILL", "--", "sh", "-c", script)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // of its own, as a CI runner's step has
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its own group, like a CI runner's step
 	return cmd
 }
 
@@ -143,7 +143,7 @@ func (r *campaignRound) run() {
 	var sampling sync.WaitGroup
 	sampling.Go(func() { r.sampled.follow(file, ended) })
 
-	begun, stopped := time.Now(), false // exec is, by an act
+	begun, stopped := time.Now(), false // stopped: an act has stopped exec
 	for _, a := range r.acts {
 		if a.target == "exec" {
 			stopped = a.sig == syscall.SIGSTOP || stopped && a.sig != syscall.SIGCONT

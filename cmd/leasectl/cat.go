@@ -27,7 +27,7 @@ nothing, so nothing is printed.`,
 		Args:    noArgsBut("handle"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if lacksLease(cmd) != "" {
-				return nil // as of a handle that is gone
+				return nil // prints nothing, like a handle that is gone
 			}
 			return a.cat(o)
 		},
@@ -49,7 +49,7 @@ func (a *app) cat(o *catOptions) error {
 	record, err := handle.Read()
 	names := record.NamesInFile()
 	json := o.format == "json" || o.format == "" && a.output == "json"
-	newer := errors.Is(err, holder.ErrNewer) && len(names) > 0 && !json // the names are known all the same
+	newer := errors.Is(err, holder.ErrNewer) && len(names) > 0 && !json // its names can be read all the same
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !newer {
 		return err
 	}

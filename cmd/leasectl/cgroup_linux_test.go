@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// newCgroup makes a cgroup v2 that counts memory, below the one that the tests run in.
-// Where none can be made, the test is skipped: TestPeakOfCgroup of trap/child has the
-// rules with made-up files.
+// newCgroup makes a cgroup v2 that counts memory, below the cgroup of the tests. If it cannot make
+// one, it skips the test; TestPeakOfCgroup of trap/child tests the rules with made-up files.
 func newCgroup(t *testing.T) (dir string) {
 	t.Helper()
 	groups, err := os.ReadFile("/proc/self/cgroup")
@@ -36,7 +35,7 @@ func newCgroup(t *testing.T) (dir string) {
 		t.Skipf("no cgroup can be made here: %v", err)
 	}
 	t.Cleanup(func() {
-		// A cgroup goes a moment after the last process in it has.
+		// A cgroup can be removed only a moment after its last process has ended.
 		for end := time.Now().Add(patience); os.Remove(dir) != nil; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Errorf("%s is still in use", dir)
@@ -58,8 +57,8 @@ func newCgroup(t *testing.T) (dir string) {
 	return dir
 }
 
-// In a cgroup of its own, exec tells what all processes of its command used together;
-// in one with another process, what the largest of them did.
+// In a cgroup of its own, exec reports the peak of all processes of its command together. If
+// another process shares the cgroup, exec reports the peak of the command's largest process.
 func TestPeakOfRealCgroup(t *testing.T) {
 	t.Parallel()
 	dir := newCgroup(t)
@@ -68,7 +67,7 @@ func TestPeakOfRealCgroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorldOf(t, build(t, ""), "--config", config)
-	// Two shells of 32 MiB each, which are there at the same time.
+	// Two shells of 32 MiB each, which run at the same time.
 	const command = `for i in 1 2; do
   { a=$(head -c 33554432 /dev/zero | tr '\0' x); touch "$1/up-$i"; until test -e "$1/up-1" -a -e "$1/up-2"; do sleep 0.01; done; : "$a"; } &
 done

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// Nobody reads what leasectl has to say: it does its work all the same, and ends
-// as it would have, not by SIGPIPE.
+// If nobody reads its output, leasectl does its work all the same. It ends as otherwise, and not
+// by SIGPIPE.
 func TestClosedOutput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
 	ran := w.path("ran")
 	for _, tt := range []struct {
-		stdout bool // that is closed, else stderr
+		stdout bool // stdout is closed, else stderr
 		args   []string
 		want   int
 	}{

@@ -17,10 +17,10 @@ import (
 
 var coalesceArrivals = flag.Int("coalesce-arrivals", 60, "execs that come during the run of each part of TestCoalesceCampaign: 1000, for a whole campaign")
 
-// TestCoalesceCampaign has many execs of one key come while one of them runs. A tenth
-// of them is killed while they wait, then the server, which is started again. Those
-// that live end with the exit code of one run: with once of the one under way, with
-// join of the next. If that run's exec is killed, it is that of one more run.
+// TestCoalesceCampaign starts many execs of one key while another exec of that key runs. A tenth of
+// them is killed while they wait; then the server is killed and started again. All living execs
+// end with the exit code of one run: with once it is the run under way, with join the next run.
+// If the exec of that run is killed, it is one more run.
 //
 //	go test -run TestCoalesceCampaign -coalesce-arrivals 1000 -timeout 1h ./cmd/leasectl
 func TestCoalesceCampaign(t *testing.T) {
@@ -28,8 +28,8 @@ func TestCoalesceCampaign(t *testing.T) {
 	program := build(t, "")
 	for _, tt := range []struct {
 		mode       string
-		killLeader bool // of the run that the arrivals wait for
-		runs       int  // the last of them is the one for all
+		killLeader bool // kill the exec of the run that the arrivals wait for
+		runs       int  // how many there are; all end with the code of the last
 	}{
 		{leaseapi.CoalesceOnce, false, 1},
 		{leaseapi.CoalesceOnce, true, 2},
@@ -37,7 +37,7 @@ func TestCoalesceCampaign(t *testing.T) {
 		{leaseapi.CoalesceJoin, true, 3},
 	} {
 		t.Run(fmt.Sprintf("%s leader killed %t", tt.mode, tt.killLeader), func(t *testing.T) {
-			if *coalesceArrivals <= 100 { // more processes than that are enough at a time
+			if *coalesceArrivals <= 100 { // else one part alone has enough processes
 				t.Parallel()
 			}
 			b := newBurst(t, program, tt.mode)
@@ -48,7 +48,7 @@ func TestCoalesceCampaign(t *testing.T) {
 				arrivals[i] = b.start(fmt.Sprint("arrival-", i))
 			}
 			b.awaitAll(arrivals)
-			// With join, the first to come is the one that others follow.
+			// This also kills the first arrival, which the others follow with join.
 			for i := 0; i < len(arrivals); i += 10 {
 				arrivals[i].kill()
 			}
@@ -57,7 +57,7 @@ func TestCoalesceCampaign(t *testing.T) {
 			for _, a := range living {
 				owners = append(owners, a.owner)
 			}
-			b.server.awaitStored(owners) // it is to find them when it starts again
+			b.server.awaitStored(owners) // the restarted server must find them
 			b.server.restart()
 			b.awaitAll(living)
 
@@ -89,7 +89,7 @@ func TestCoalesceCampaign(t *testing.T) {
 	}
 }
 
-// burst is many execs of one key that merge.
+// burst is a set of execs of one key whose runs merge.
 type burst struct {
 	t      *testing.T
 	dir    string
@@ -155,7 +155,7 @@ func (a *arrival) kill() {
 	a.wait()
 }
 
-// want waits for the end of the exec, which must be that exit code.
+// want waits for the end of the exec, and checks its exit code.
 func (a *arrival) want(code int) {
 	a.t.Helper()
 	late := time.AfterFunc(patience, func() { a.cmd.Process.Kill() })
@@ -170,7 +170,7 @@ func (b *burst) await(what string, so func() bool) {
 	await(b.t, &b.server.log, what, so)
 }
 
-// awaitAll waits until the server knows all of them, and they are connected.
+// awaitAll waits until the server knows all arrivals, and they are connected.
 func (b *burst) awaitAll(arrivals []*arrival) {
 	b.t.Helper()
 	b.await("all to wait", func() bool {
@@ -191,7 +191,7 @@ func (b *burst) awaitRun(run int) {
 	b.await(fmt.Sprint("run ", run), func() bool { return b.begun(run) })
 }
 
-// recoverUntil gives back what the killed held, until that run begins.
+// recoverUntil gives back the leases of killed execs until the given run begins.
 func (b *burst) recoverUntil(run int) {
 	b.t.Helper()
 	b.await(fmt.Sprint("run ", run), func() bool {
@@ -208,7 +208,7 @@ func (b *burst) end(run int) {
 	}
 }
 
-// leader is which of them runs.
+// leader returns the arrival that runs.
 func (b *burst) leader(arrivals []*arrival) *arrival {
 	b.t.Helper()
 	leases := b.server.pool().Leases

@@ -12,10 +12,10 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// coalesceOptions are the flags that say how exec merges with others of its key.
+// coalesceOptions are the flags that say how exec merges its run with others of the same key.
 type coalesceOptions struct {
-	mode    string // "": it does not
-	variant string // "": the command line
+	mode    string // "": do not merge
+	variant string // "": a hash of the command line
 }
 
 func (o *coalesceOptions) bind(flags *pflag.FlagSet) {
@@ -23,7 +23,7 @@ func (o *coalesceOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(textValue(&o.variant, leaseapi.CheckVariant, fmt.Sprintf("a variant of 1 to %d bytes", leaseapi.MaxVariant)), "variant", "with --coalesce: what the run does, such as a revision (default: a hash of the command line)")
 }
 
-// check refuses what does not go with runs that several execs share.
+// check refuses flags that do not go with a run that several execs share.
 func (o *coalesceOptions) check(take *takeOptions, attempts int) error {
 	switch {
 	case o.mode == "" && o.variant != "":
@@ -40,7 +40,7 @@ func (o *coalesceOptions) check(take *takeOptions, attempts int) error {
 	return nil
 }
 
-// request adds to r how a run of args merges with others.
+// request sets in r how a run of the command line args merges with others.
 func (o *coalesceOptions) request(r *holder.Request, args []string) {
 	if o.mode == "" {
 		return

@@ -12,14 +12,14 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// completionTime bounds what somebody who has pressed TAB waits for the proxy.
+// completionTime bounds the wait for the proxy after somebody has pressed TAB.
 const completionTime = time.Second
 
-// completeValues makes the shell complete values of flags and arguments: fixed
-// choices, types and names as the proxy has them, handles of the state directory.
-// Only a completion needs it, so other commands do without.
+// completeValues makes the shell complete values of flags and arguments: fixed choices, types
+// and names of the proxy, handles of the state directory. It takes time and only a completion
+// needs it, so other commands do not call it.
 func completeValues(root *cobra.Command, a *app) {
-	root.InitDefaultHelpCmd() // cobra would make it later
+	root.InitDefaultHelpCmd() // cobra would add the help command too late
 	arguments := map[string]cobra.CompletionFunc{
 		"break":  first(a.namesNow),
 		"pause":  first(a.typesNow),
@@ -55,7 +55,7 @@ func completeValues(root *cobra.Command, a *app) {
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { completeFlag(root, f, values) })
 }
 
-// first completes the first argument with one of words, and no other.
+// first completes only the first argument, with one of words.
 func first(words func() []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -65,7 +65,7 @@ func first(words func() []string) cobra.CompletionFunc {
 	}
 }
 
-// helpWords are the commands and the topics.
+// helpWords returns the names of commands and topics, each with its description.
 func helpWords(root *cobra.Command) (words []string) {
 	for _, cmd := range root.Commands() {
 		if cmd.IsAvailableCommand() || cmd.IsAdditionalHelpTopicCommand() {
@@ -85,7 +85,7 @@ func completeFlag(cmd *cobra.Command, f *pflag.Flag, values map[string]cobra.Com
 		complete = cobra.NoFileCompletions
 	}
 	if complete != nil {
-		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // it fails only for a flag that has one
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // fails only if the flag has a completion
 	}
 }
 
@@ -96,13 +96,13 @@ func forEachCommand(cmd *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// poolsNow are the pools of the proxy, if it answers soon. A local proxy is not
-// started for that.
+// poolsNow returns the pools of the proxy, if it answers within completionTime. It does not
+// start a local proxy.
 func (a *app) poolsNow() []leaseapi.Pool {
 	if a.proxy.unset() {
 		return nil
 	}
-	a.holder.Close() // it was made before the flags of the line were read
+	a.holder.Close() // made before the flags of the line were parsed
 	a.openHolder()
 	ctx, cancel := context.WithTimeout(context.Background(), completionTime)
 	defer cancel()
@@ -118,8 +118,7 @@ func (a *app) poolsNow() []leaseapi.Pool {
 	return pools
 }
 
-// typesNow are the types of the proxy, and of the pools that the line itself
-// names.
+// typesNow returns the types of the proxy, and of the pools that --pool names.
 func (a *app) typesNow() (types []string) {
 	for _, p := range a.proxy.pools {
 		types = append(types, p.Type)
@@ -130,7 +129,7 @@ func (a *app) typesNow() (types []string) {
 	return types
 }
 
-// namesNow are the names of the leases that are held.
+// namesNow returns the names of the leases that are held, each with its owner.
 func (a *app) namesNow() (names []string) {
 	for _, p := range a.poolsNow() {
 		for _, l := range p.Leases {
@@ -140,7 +139,7 @@ func (a *app) namesNow() (names []string) {
 	return names
 }
 
-// listed are names as the next word of a list with commas.
+// listed returns, for each name, the list typed so far with name as its last element.
 func listed(typed string, names []string) (lists []string) {
 	begun := typed[:strings.LastIndex(typed, ",")+1]
 	for _, name := range names {
@@ -149,7 +148,7 @@ func listed(typed string, names []string) (lists []string) {
 	return lists
 }
 
-// beginning are those words that begin with what is typed.
+// beginning returns the words that begin with typed. It overwrites words.
 func beginning(typed string, words []string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) })
 }

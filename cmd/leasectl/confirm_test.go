@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A proxy that grants, and then fails every renewal, does not hold an acquire up
-// for ever: the grant is provisional, so after 30 s there is nothing to confirm.
+// A proxy that grants a lease and then fails every renewal does not delay an acquire for ever: the
+// grant is provisional, so after 30 s there is nothing left to confirm.
 func TestAcquireThatCannotBeConfirmed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

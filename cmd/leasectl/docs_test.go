@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// What the pages show is what happens. A block says by its first line what it is for:
+// TestDocs runs the commands of the pages and compares their output with the pages. The first line
+// of a block says what to do with it:
 //
 //	```yaml file=NAME      is written to NAME
 //	```console run         each line after "$ ", and the lines after "> " below it, are
 //	                       run by bash; what follows, up to the next, is what it prints
 //	                       on stdout and stderr
 //
-// Every other block of code is in docExceptions, with why it is not run.
+// Every other block of code is in docExceptions, with the reason why it is not run.
 //
-// The blocks of a section (##) share a folder, and one shell up to the next file
-// pools.yaml, which begins a new proxy with these pools; without such a file the pool
-// is install=1. LEASE_PROXY_SERVER_URL is the proxy's socket, PROXY its address for
-// HTTP. In what is printed … stands for anything, any time of day for any other, and
-// /tmp/try for the folder.
+// The blocks of a section (##) share a folder, and they share a shell and a proxy up to the next
+// file pools.yaml, which starts a new proxy with these pools. Without such a file the pool is
+// install=1. LEASE_PROXY_SERVER_URL is the proxy's socket, PROXY its address for HTTP. In the
+// output … stands for anything, a time of day for any time of day, and /tmp/try for the folder.
 func TestDocs(t *testing.T) {
 	sections := make(map[string][]docBlock)
 	var order []string
@@ -71,11 +71,10 @@ func docCommands(t *testing.T, b docBlock) (commands []docCommand) {
 	return commands
 }
 
-// runSection runs the blocks of a section: a shell for those between two changes of
-// the pools.
+// runSection runs the blocks of a section, with a new shell after each change of the pools.
 func runSection(t *testing.T, blocks []docBlock) {
 	dir := t.TempDir()
-	// The step of the pages installs with this.
+	// The step on the pages runs this installer.
 	installer := "#!/bin/sh\necho 'level=info msg=\"Creating infrastructure resources...\"'\necho 'level=info msg=\"Install complete!\"'\n"
 	writeDocFile(t, dir, "bin/openshift-install", installer, 0o700)
 	serve := []string{"--pool", "install=1"}
@@ -106,7 +105,7 @@ func writeDocFile(t *testing.T, dir, name, text string, mode os.FileMode) {
 	}
 }
 
-// need skips t where a program is not installed. In CI, where all of them are, t fails.
+// need skips t if a program is not installed. In CI, where all programs are installed, t fails.
 func need(t *testing.T, program string) {
 	t.Helper()
 	_, err := exec.LookPath(program)
@@ -126,7 +125,7 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 	if len(commands) == 0 {
 		return
 	}
-	const end = "\x1e" // what a command prints ends here
+	const end = "\x1e" // the end of a command's output
 	var script strings.Builder
 	for _, c := range commands {
 		if strings.Contains(c.line, "curl ") {
@@ -156,7 +155,7 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 	}
 }
 
-// httpAddress is where a proxy that was told to listen on a free port does.
+// httpAddress returns the address of a proxy that listens on a free port.
 func httpAddress(t *testing.T, w *world) string {
 	t.Helper()
 	address := regexp.MustCompile(`listening on (http://[^ "]+)`)
@@ -186,8 +185,8 @@ func stopLocal(t *testing.T, state string) {
 	}
 }
 
-// sameOutput compares what a command prints. Messages and data keep their order each,
-// but on a slow machine a message may come later than the data that follows it.
+// sameOutput compares the output of a command. Messages keep their order and data keep theirs, but
+// on a slow machine a message may come later than the data that follow it.
 func sameOutput(want, got string) bool {
 	if sameButEllipses(want, got) {
 		return true
@@ -210,15 +209,15 @@ func splitMessages(text string) (messages, data string) {
 
 var timeOfDay = regexp.MustCompile(`\b\d\d:\d\d:\d\d\b`)
 
-// sameButEllipses compares with … in want for anything, and without white space at
-// the ends of lines.
+// sameButEllipses compares two texts. … in want stands for anything, and white space at the ends of
+// lines does not count.
 func sameButEllipses(want, got string) bool {
 	want, got = timeOfDay.ReplaceAllString(want, "TIME"), timeOfDay.ReplaceAllString(got, "TIME")
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(want)), "…", ".*")
 	return regexp.MustCompile("(?s)^" + pattern + "$").MatchString(strings.TrimSpace(got))
 }
 
-// A difference is noticed.
+// sameOutput notices a difference.
 func TestSameOutput(t *testing.T) {
 	for i, tt := range []struct {
 		want, got string

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// The script of Operating makes a backup of a server that was set up as the same page says,
-// with TLS and tokens and without any variable, as cron runs it. When it fails, it says so with
-// its exit code, too, and the last backup stays.
+// The script in docs/operating.md makes a backup of a server that was set up as the page says, with
+// TLS and tokens. It runs without any variable, as under cron. If it fails, it says so, its exit
+// code is not 0, and the last backup stays.
 func TestDocsBackup(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("leasectl") // this test binary

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// docPages are the pages for people: those at the root, of docs/ and of examples/.
+// docPages returns the pages for people: at the root, in docs/ and in examples/.
 func docPages(t *testing.T) (pages []string) {
 	t.Helper()
 	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*.md", "examples/*/*.md"} {
@@ -40,23 +40,23 @@ func readPage(t *testing.T, page string) string {
 type docBlock struct {
 	page    string
 	section string // the heading of level 2 that it stands under
-	line    int    // of the page, with which it begins
-	info    string // what stands behind the back quotes
+	line    int    // of the page, where the block begins
+	info    string // the text after the opening back quotes
 	text    string
 }
 
 func (b docBlock) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
 
-// runs tells whether the commands of the block are run.
+// runs tells whether TestDocs runs the commands of the block.
 func (b docBlock) runs() bool { return strings.HasSuffix(b.info, " run") }
 
-// file is the name of the file that the block is; "" if it is none.
+// file returns the name of the file that the block is written to; "" if there is none.
 func (b docBlock) file() string {
 	_, name, _ := strings.Cut(b.info, " file=")
 	return name
 }
 
-// first is the first line of the block.
+// first returns the first line of the block.
 func (b docBlock) first() string {
 	line, _, _ := strings.Cut(b.text, "\n")
 	return line
@@ -76,9 +76,9 @@ func allDocBlocks(t *testing.T) (blocks []docBlock) {
 
 var mdBlock = regexp.MustCompile("^( *)(```|~~~)(.*)$")
 
-// docBlocks finds the blocks of code of a page, also those within lists, whose
-// indentation is not part of them. A block that is not closed, or that is one by its
-// indentation alone, would not be seen by who looks for fences: that is an error.
+// docBlocks finds the blocks of code of a page, also within lists. The indentation in a list is not
+// part of the block. A block that is not closed, or has indentation instead of a fence, is an
+// error: a search for fences would overlook it.
 func docBlocks(page, text string) (blocks []docBlock, err error) {
 	var open *docBlock
 	section, indent, blank := "", "", false
@@ -111,7 +111,7 @@ func docBlocks(page, text string) (blocks []docBlock, err error) {
 	return blocks, nil
 }
 
-// Every block of code is seen, and one that hides is an error.
+// docBlocks finds every block of code, and reports a block that it would overlook.
 func TestDocBlocks(t *testing.T) {
 	blocks, err := docBlocks("p", "# P\n## S\n```bash run\n$ a\n```\n\n- x\n```yaml file=f\n## b\n```\n1. y\n\n   ```sh\n   z\n   ```\n")
 	if err != nil || len(blocks) != 3 || blocks[2].text != "z\n" || !blocks[0].runs() || blocks[1].file() != "f" || blocks[1].text != "## b\n" || blocks[1].section != "S" {

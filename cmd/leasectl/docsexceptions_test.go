@@ -14,8 +14,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
-// docException is a block, or all blocks of a page, that TestDocs neither runs nor
-// writes to a file, and what is checked instead.
+// docException is a block, or all blocks of a page, that TestDocs neither runs nor writes to a
+// file, with the check that is made instead.
 type docException struct {
 	page, begins string // begins is the first line of the block; "" is any of the page
 	why          string
@@ -26,13 +26,13 @@ var docExceptions = []docException{
 	{
 		page: "docs/commands.md",
 		why:  "it is what the commands say of themselves",
-		// TestCommandReference compares all of the page.
+		// TestCommandReference compares the whole page.
 		check: func(t *testing.T, b docBlock) { testedBy(t, "cmd/leasectl/reference_test.go", "TestCommandReference") },
 	},
 	{
 		page: "README.md", begins: "tar -xzf leasectl_*_linux_amd64.tar.gz",
 		why: "it installs packages, as root",
-		// It unpacks an archive as make dist makes it, and knows the names of its files.
+		// That test unpacks an archive of make dist, and knows the names of its files.
 		check: func(t *testing.T, b docBlock) { testedBy(t, "scripts/dist/install_test.go", "TestInstallLines") },
 	},
 	{
@@ -72,8 +72,7 @@ var docExceptions = []docException{
 	},
 }
 
-// Every block of code that is not run is an exception, and every exception is of a
-// block that is there.
+// Every block of code that is not run has an exception, and every exception has a block.
 func TestDocExceptions(t *testing.T) {
 	used := make([]bool, len(docExceptions))
 	for _, b := range allDocBlocks(t) {
@@ -98,7 +97,7 @@ func TestDocExceptions(t *testing.T) {
 	}
 }
 
-// testedBy checks that a file has a test.
+// testedBy checks that a file has the named test.
 func testedBy(t *testing.T, path, test string) {
 	t.Helper()
 	text, err := os.ReadFile("../../" + path)
@@ -107,8 +106,8 @@ func testedBy(t *testing.T, path, test string) {
 	}
 }
 
-// madeFromClone checks commands that build: make has the targets, and puts the program
-// where the path is to lead.
+// madeFromClone checks commands that build: the Makefile has the targets, and puts the program into
+// a directory of the path that the block sets.
 func madeFromClone(t *testing.T, b docBlock) {
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
@@ -125,14 +124,14 @@ func madeFromClone(t *testing.T, b docBlock) {
 	}
 }
 
-// parses checks that leasectl takes the command line.
+// parses checks that leasectl accepts the command line.
 func parses(t *testing.T, b docBlock) {
 	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
 	checkCommandLine(t, root, b.String(), strings.ReplaceAll(b.text, "\\\n", " "))
 }
 
-// serves runs a server as the block says, but on a free port of loopback and with a
-// directory of the test, until it listens.
+// serves starts a server as the block says, but on a free port of loopback and with a directory of
+// the test, and waits until it listens.
 func serves(t *testing.T, b docBlock) {
 	parses(t, b)
 	dir := t.TempDir()

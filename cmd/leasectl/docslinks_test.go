@@ -22,7 +22,7 @@ var (
 
 // pageLink is a link of a page to a file of ours.
 type pageLink struct {
-	text   string // as it stands there
+	text   string // as it stands on the page
 	to     string // the file
 	anchor string // the heading in it; may be empty
 }
@@ -43,8 +43,7 @@ func pageLinks(t *testing.T, page string) (links []pageLink) {
 	return links
 }
 
-// Every link between the pages leads to a file that is there, and to a heading that
-// is in it.
+// Every link of a page to a file of ours leads to an existing file, and to an existing heading.
 func TestLinks(t *testing.T) {
 	links := 0
 	for _, page := range docPages(t) {
@@ -62,7 +61,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchors are the names by which the headings of a page are reached: lower case,
+// anchors returns the names by which links reach the headings of a page: in lower case, with
 // hyphens for spaces, without punctuation.
 func anchors(text string) map[string]bool {
 	names := make(map[string]bool)
@@ -87,7 +86,7 @@ var foreignFlags = map[string]string{
 	"lock-wait-timeout": "buildkite-agent",
 }
 
-// The command lines and flags that stand in the text of a page exist.
+// The commands and flags that a page names in its text exist.
 func TestDocsNameWhatIs(t *testing.T) {
 	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
 	root.InitDefaultHelpCmd()
@@ -113,8 +112,8 @@ func TestDocsNameWhatIs(t *testing.T) {
 	}
 }
 
-// The metrics that the pages name are written by the server, and the alerts are in the
-// examples.
+// The server writes all metrics that the pages name, and the examples have all alerts that they
+// name.
 func TestDocsNameMetricsThatAre(t *testing.T) {
 	var source strings.Builder
 	paths := []string{"../../examples/prometheus/alerts.yaml"}

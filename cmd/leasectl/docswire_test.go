@@ -11,7 +11,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// docs/wire.md has each path, parameter and type of error of the wire, and its number.
+// docs/wire.md has each path, parameter and type of error of the wire, and the wire's number.
 func TestWirePage(t *testing.T) {
 	page := readPage(t, "docs/wire.md")
 	paths, err := filepath.Glob("../../leaseapi/*.go")
@@ -40,7 +40,7 @@ func TestWirePage(t *testing.T) {
 	}
 }
 
-// docs/moving.md says how long each form of the step is.
+// docs/moving.md says correctly how long each form of the step is.
 func TestStepLengths(t *testing.T) {
 	_, row, _ := strings.Cut(readPage(t, "docs/moving.md"), "\n| lines of code |")
 	row, _, _ = strings.Cut(row, "\n")

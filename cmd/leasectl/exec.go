@@ -24,7 +24,7 @@ type execOptions struct {
 	grace            time.Duration
 	parentDeath      syscall.Signal
 	conflictExitCode int
-	anyTTL           bool // the user named none
+	anyTTL           bool // --ttl was not given
 	coalesce         coalesceOptions
 	witness          supervisor.Witness
 }
@@ -78,8 +78,7 @@ command was stopped.`,
 	return cmd
 }
 
-// complete fills in what depends on other flags, and refuses what does not fit
-// together.
+// complete sets defaults that depend on other flags, and refuses flags that do not fit together.
 func (o *execOptions) complete() error {
 	if err := o.take.check(); err != nil {
 		return err
@@ -94,8 +93,8 @@ func (o *execOptions) complete() error {
 		}
 	}
 	if o.anyTTL = o.take.ttl == 0; o.anyTTL {
-		// Shorter than a pool's default, since somebody renews it: it is how
-		// long a lease stays taken after everybody who could release it died.
+		// Shorter than a pool's default, since exec renews the lease. If everybody who could
+		// release the lease is killed, it stays taken for this long.
 		o.take.ttl = max(defaultExecTTL, 3*(o.grace+supervisor.StopMargin))
 	}
 	if needed := o.grace + supervisor.StopMargin; o.onLost == "term" && o.take.ttl*2/3 <= needed {
@@ -114,7 +113,7 @@ func (o *execOptions) complete() error {
 	return nil
 }
 
-// exec runs the whole command line: attempts, and what is between them.
+// exec runs the command args, with all attempts.
 func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 	if err := o.complete(); err != nil {
 		return err
@@ -161,7 +160,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 	return ending(end)
 }
 
-// ending turns the end of the run into leasectl's own.
+// ending returns the error with which leasectl ends after the run; nil for exit code 0.
 func ending(end supervisor.End) error {
 	status := end.Status
 	switch {
@@ -177,8 +176,8 @@ func ending(end supervisor.End) error {
 	return nil
 }
 
-// failure gives "no lease in time" the exit code that the user asked for, and
-// every failure that has none the one of a wrapper that failed.
+// failure gives "no lease in time" the code of --conflict-exit-code. Other failures without a
+// code of their own get exitExecFailure.
 func (o *execOptions) failure(err error) error {
 	if errors.Is(err, proxyclient.ErrExhausted) {
 		return statusError{code: o.conflictExitCode, err: err}
@@ -186,8 +185,8 @@ func (o *execOptions) failure(err error) error {
 	return execError{err}
 }
 
-// execError is a failure of exec itself; the table knows which have a code of
-// their own.
+// execError is a failure of exec itself. Its code is exitExecFailure, unless err matches a row
+// above errExec in exitTable.
 type execError struct{ err error }
 
 func (e execError) Error() string        { return e.err.Error() }

@@ -17,9 +17,9 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// ^C ends a bash script around exec as it would end one around the command alone: whoever
-// has the terminal, and while exec or acquire queues, or status watches, too. Bash goes on
-// with the script if what it waited for exited by itself.
+// ^C ends a bash script around leasectl as it ends one around the command alone, whether the
+// command or the script has the terminal, and also while exec or acquire queues or status watches.
+// If leasectl exited by itself instead of dying by the signal, bash would go on with the script.
 func TestInterruptedScript(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -59,13 +59,14 @@ func TestInterruptedScript(t *testing.T) {
 	}
 }
 
-// Others of the script get the ^C that ended the command after the lease was given back:
-// Python, say, kills what it waits for a quarter of a second later.
+// If ^C ended the command, exec gives the lease back before it passes the ^C on to the other
+// processes of the script. They may kill exec: Python, say, kills its child a quarter of a second
+// after ^C.
 func TestInterruptedScriptAfterRelease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
 	var early atomic.Bool
-	var other atomic.Int64 // its process
+	var other atomic.Int64 // pid of the other process of the script
 	w.relayAnswers(func(r *http.Request) bool {
 		if r.URL.Path == leaseapi.PathRelease {
 			state, _ := exec.Command("ps", "-o", "stat=", "-p", strconv.FormatInt(other.Load(), 10)).Output()
@@ -85,13 +86,13 @@ func TestInterruptedScriptAfterRelease(t *testing.T) {
 	}
 }
 
-// onTerminal is a command on a terminal, the leader of a session.
+// onTerminal is a command on a terminal of its own, as the leader of a session.
 type onTerminal struct {
 	*world
 	*exec.Cmd
 	keys  *os.File
 	said  *liveLog
-	shown chan struct{} // closed when said is all
+	shown chan struct{} // closed when said is complete
 }
 
 func (w *world) onTerminal(argv ...string) *onTerminal {
@@ -115,7 +116,7 @@ func (s *onTerminal) awaits(text string) {
 	s.await(text, func() bool { return strings.Contains(s.said.String(), text) })
 }
 
-// interrupt types ^C, by which the command ends.
+// interrupt types ^C, and waits for the command to end by SIGINT.
 func (s *onTerminal) interrupt() {
 	s.t.Helper()
 	io.WriteString(s.keys, "\x03")

@@ -14,7 +14,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A command that does not exist is 127 at once: the full pool is not asked.
+// A command that does not exist is exit code 127 at once, since the full pool is not asked.
 func TestMissingCommandAsksForNoLease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
@@ -124,7 +124,7 @@ func TestKillBeforeConfirmation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
 	confirmation := leaseapi.PathRenew
-	w.relay().silentFrom.Store(&confirmation) // a slow machine may come to it before the KILL
+	w.relay().silentFrom.Store(&confirmation) // on a slow machine it may come before the KILL
 	file := w.path("pid")
 	cmd := w.command("exec", "--type", "install", "--ttl", "10m", "--", "sh", "-c", "echo $$ >"+file+"; exec sleep 600")
 	pid := w.child(cmd, file)
@@ -141,7 +141,7 @@ func TestKillBeforeConfirmation(t *testing.T) {
 // they wait for a lease, while acquire confirms it, and while exec gives it back.
 func TestTermAgainstHungProxy(t *testing.T) {
 	t.Parallel()
-	const most = 5 * time.Second // and less than two such times
+	const most = 5 * time.Second // a slow machine, but less than twice 3 s
 	program := build(t, "")
 	for _, tt := range []hungProxy{
 		{name: "queued", args: []string{"exec"}, silentFrom: leaseapi.PathAcquire},
@@ -157,12 +157,12 @@ func TestTermAgainstHungProxy(t *testing.T) {
 	}
 }
 
-// hungProxy is a command whose proxy falls silent, for good.
+// hungProxy is a command whose proxy falls silent and stays silent.
 type hungProxy struct {
 	name       string
 	args       []string
-	silentFrom string // from the first request for this path on
-	running    bool   // when the command of exec runs
+	silentFrom string // silent from the first request for this path on
+	running    bool   // silent once the command of exec runs
 }
 
 // terminate sends TERM to the command when the proxy is silent, and returns how long it

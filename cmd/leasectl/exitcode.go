@@ -29,8 +29,8 @@ const (
 	exitNotFound      = 127
 )
 
-// exitTable maps errors to exit codes; the first that matches counts. It is
-// the only place that knows codes, but for those of a child.
+// exitTable maps errors to exit codes; the first match counts. [exitStatus] consults it after
+// statusError and signalError, which carry a code.
 var exitTable = []struct {
 	err  error
 	code int
@@ -54,7 +54,7 @@ var exitTable = []struct {
 	{errExec, exitExecFailure},
 }
 
-// exitMeanings is what users are told of the codes, in their order.
+// exitMeanings explains the codes to users, in ascending order.
 var exitMeanings = [][2]string{
 	{"0", "done"},
 	{"1", "failed"},
@@ -71,7 +71,7 @@ var exitMeanings = [][2]string{
 	{"others", "exec: the command's own"},
 }
 
-// exitStatus is the exit code of a command that ended with err.
+// exitStatus returns the exit code of a command that ended with err.
 func exitStatus(err error) int {
 	if err == nil {
 		return 0
@@ -92,7 +92,7 @@ func exitStatus(err error) int {
 
 var (
 	errUsage = errors.New("usage")
-	// errExec marks a failure of exec that has no code of its own.
+	// errExec matches every [execError]. It is last in exitTable, after the more specific errors.
 	errExec = errors.New("exec")
 )
 
@@ -105,8 +105,8 @@ func (e usageError) Is(target error) bool { return target == errUsage }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// statusError carries an exit code that is not ours to choose: a child's, or
-// one the user asked for. With a nil err nothing is printed.
+// statusError carries an exit code, such as a child's or the one that the user asked for. With a
+// nil err nothing is printed.
 type statusError struct {
 	code int
 	err  error
@@ -125,8 +125,8 @@ type signalError struct{ syscall.Signal }
 
 func (e signalError) Error() string { return "ended by signal: " + e.Signal.String() }
 
-// signalled returns err, and if it says no more than that ctx was cancelled, the
-// signal that did it too.
+// signalled returns err. If err says only that ctx was cancelled, signalled adds the signal that
+// cancelled it.
 func signalled(ctx context.Context, err error) error {
 	_, said := errors.AsType[signalError](err)
 	sig, did := errors.AsType[signalError](context.Cause(ctx))
@@ -136,19 +136,18 @@ func signalled(ctx context.Context, err error) error {
 	return err
 }
 
-// dieOf asks run to end the program by a signal instead of an exit code, so
-// that the shell sees what it would have seen without leasectl. A shell's exit code
-// for it is the same 128+n.
+// dieOf asks run to end the program by a signal instead of an exit code, so that the shell sees
+// the same as without leasectl. The shell reports such an end as 128+n, too.
 type dieOf struct {
 	sig   syscall.Signal
-	group bool // our process group gets it, too
+	group bool // send sig to our process group, too
 }
 
 func (e dieOf) Error() string { return "" }
 
-// deathOf tells whether the program is to end by a signal: by that of the command that
-// exec ran, or of a key of the terminal. Bash takes an exit code of 130 for a program
-// that handled the key, and goes on with its script.
+// deathOf tells whether the program must end by a signal: if a key of the terminal ended exec's
+// command, or leasectl itself. From an exit code of 130 bash would conclude that the program
+// handled the key, and go on with its script.
 func deathOf(err error) (d dieOf, dies bool) {
 	if d, ok := errors.AsType[dieOf](err); ok {
 		return d, true
@@ -157,8 +156,8 @@ func deathOf(err error) (d dieOf, dies bool) {
 	return dieOf{sig: sig.Signal}, ok && isKeyHere(sig.Signal)
 }
 
-// isKey tells whether a key of the terminal sends the signal, to end what runs there.
+// isKey tells whether a key of a terminal (^C or ^\) sends sig.
 func isKey(sig syscall.Signal) bool { return sig == syscall.SIGINT || sig == syscall.SIGQUIT }
 
-// isKeyHere tells whether a signal is that of a key of our terminal.
+// isKeyHere tells whether a key sends sig, and we have a controlling terminal.
 func isKeyHere(sig syscall.Signal) bool { return isKey(sig) && child.OnTerminal() }

@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/trap/child"
 )
 
-// Each error has the exit code that is promised, however deep it is
-// wrapped, and whether or not exec is what failed.
+// Each error has its promised exit code, however deeply it is wrapped, and in exec as in other
+// commands.
 func TestExitStatus(t *testing.T) {
 	for _, tt := range []struct {
 		err       error

@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// failedReleases are proxies that give nothing back, and the exit code of a
-// release that finds one.
+// failedReleases are proxies that give nothing back, each with the exit code of a release there.
 var failedReleases = []struct {
 	name string
 	h    http.HandlerFunc
@@ -28,9 +27,9 @@ var failedReleases = []struct {
 	{"busy", answering(503, "busy"), exitFailure},
 }
 
-// A release that failed leaves the names file: scripts that glob for handles, test
-// for one or print one find it, and releasing what they find gives the lease back.
-// Before, the names file was gone, and nobody released the lease again.
+// A failed release leaves the names file. Scripts that glob for handles, test for one or print one
+// still find it, and a release of it gives the lease back. Before, the names file was gone, and
+// nobody released the lease again.
 func TestFailedReleaseLeavesTheNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=20")
@@ -38,7 +37,7 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 	for _, tt := range failedReleases {
 		for _, command := range []string{"release", "reacquire"} {
 			if command == "reacquire" && tt.name == "not found" {
-				continue // it may be of version 1, so the lease goes back to its own proxy
+				continue // the other proxy may be of version 1, so the lease's own proxy is asked
 			}
 			all.Go(func() {
 				address, closing := w.listen(tt.h)
@@ -51,7 +50,7 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 					return
 				}
 				handle := filepath.Join(dir, "install.handle")
-				// An acquire of another case must not settle what this one leaves.
+				// An acquire of another case must not settle the leftovers of this one.
 				leasectl := func(args ...string) *exec.Cmd {
 					cmd := w.command(args...)
 					cmd.Env = append(cmd.Env, "LEASECTL_STATE_DIR="+dir+"-state")
@@ -90,7 +89,7 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 	w.wantHeld()
 }
 
-// Recover asks a proxy once that answers with errors only, as one that does not answer.
+// Recover asks a proxy that answers only with errors once, like a proxy that does not answer.
 // Before, each journal entry took ten seconds.
 func TestRecoverFromProxyOfErrors(t *testing.T) {
 	if testing.Short() {

@@ -17,9 +17,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// A job and its waiter live through a KILL of the leader: the handle holds, the
-// queue goes on, a late release comes. Servers that stand by refuse everything and
-// say who leads, a client that knows one URL finds nobody there.
+// A job and its waiter survive a KILL of the leader: the handle keeps its lease, and the queue goes
+// on. A standby server refuses calls and says who leads.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -99,11 +98,11 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A leader that stops hands over at once; its leases, with a late release, are the
-// next one's, and it can lead again.
+// A leader that stops hands over at once. The next leader has its leases, with a late release, and
+// the old one can lead again.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
-	// Nobody waits for this TTL, in which any machine keeps the lead.
+	// The TTL is so long that even a slow machine keeps the lead. Nobody has to wait for its end.
 	r := startReplicas(t, build(t, ""), 1, 2, "--leader-ttl", patience.String())
 	client := r.client()
 	g, err := client.Acquire(t.Context(), proxyclient.Request{Type: "q", Count: 2, Owner: "job", TTL: time.Hour})

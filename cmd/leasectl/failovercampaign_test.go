@@ -25,14 +25,17 @@ var (
 	failoverSeed   = flag.Uint64("failover-seed", 0, "seed of TestFailoverCampaign; 0 takes one")
 )
 
-// TestFailoverCampaign sends KILL and STOP, past the leader's TTL, to the server that
-// leads and to members of etcd, cuts the network between them, and has etcd fill up, be
-// compacted, and ask for passwords, alone and together, while clients acquire, renew and release, and others look who holds what
-// at every server. What all of them saw is as if the calls had been made one after
-// the other by one server that never failed; no name is held by two at a time; and
-// when everything is healed, every client is served and nothing is held.
+// TestFailoverCampaign sends KILL and STOP to the leading server and to members of etcd, for longer
+// than the leader's TTL, and cuts the network between them. Etcd also fills up, is compacted and
+// asks for passwords. One or two of these faults happen at a time. Meanwhile some clients acquire,
+// renew and release, and others ask every server who holds what.
 //
 //	go test -run TestFailoverCampaign -failover-rounds 60 -timeout 1h ./cmd/leasectl
+//
+// It checks:
+//   - the answers are those of one server that never failed and did the calls one after the other;
+//   - no name is held by two at a time;
+//   - when everything is healed, every client is served and nothing is held.
 func TestFailoverCampaign(t *testing.T) {
 	t.Parallel()
 	seed := *failoverSeed
@@ -72,8 +75,7 @@ type failoverCampaign struct {
 	faults []string
 }
 
-// round disturbs the servers once, while clients are at work, and checks what they
-// saw.
+// round disturbs the servers once while clients are at work, and checks the clients' answers.
 func (c *failoverCampaign) round(number int) {
 	h := &callHistory{begun: time.Now()}
 	ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Minute)
@@ -85,9 +87,8 @@ func (c *failoverCampaign) round(number int) {
 			clients.Go(func() { c.work(ctx, working, h, list, n, fmt.Sprintf("%d-%d", number, n)) })
 		}
 	}
-	// In a quiet round nothing is under way when the fault comes, so that a leader
-	// that is cut off has nothing to wait for before it answers those who look. The
-	// clients come when another one leads.
+	// In a quiet round no call is under way when the fault comes, so a leader that is cut off has
+	// nothing to wait for before it answers reads. The clients come when another server leads.
 	quiet := c.random.IntN(2) == 0
 	if !quiet {
 		begin(c.list())
@@ -117,7 +118,7 @@ func (c *failoverCampaign) round(number int) {
 	c.check(number, what, h)
 }
 
-// disturb does one or two bad things, and heals them. Meanwhile it calls during.
+// disturb makes one or two faults, calls during, and heals the faults.
 func (c *failoverCampaign) disturb(leader *replica, during func()) (what string) {
 	member := c.etcd.Members[c.random.IntN(len(c.etcd.Members))]
 	long := replicaTTL + replicaTTL/2 + time.Duration(c.random.IntN(500))*time.Millisecond
@@ -150,7 +151,8 @@ func (c *failoverCampaign) disturb(leader *replica, during func()) (what string)
 	first := c.random.IntN(len(faults))
 	chosen := faults[first : first+1]
 	if second := c.random.IntN(len(faults)); second/3 != first/3 && c.random.IntN(2) == 0 {
-		// One of a server, of etcd, and of who looks after etcd, who needs it to be there.
+		// The second fault is of another kind: of a server, of etcd, or of etcd's operator. The
+		// operator's fault is made first, since the operator needs etcd.
 		chosen = append(faults[min(first, second):][:1:1], faults[max(first, second)])
 	}
 	for _, f := range slices.Backward(chosen) {
@@ -165,8 +167,8 @@ func (c *failoverCampaign) disturb(leader *replica, during func()) (what string)
 	return what
 }
 
-// work acquires, renews and releases until working ends. A call that fails is made
-// again: its outcome is what the last answer says.
+// work acquires, renews and releases until working ends. The client repeats a call that fails, and
+// its outcome is that of the last answer.
 func (c *failoverCampaign) work(ctx, working context.Context, h *callHistory, list string, n int, id string) {
 	client, err := proxyclient.New(proxyclient.Options{URL: list})
 	if err != nil {
@@ -202,8 +204,8 @@ func (c *failoverCampaign) work(ctx, working context.Context, h *callHistory, li
 		time.Sleep(time.Duration(random.IntN(10)) * time.Millisecond)
 		for _, l := range grant.Leases {
 			h.call(n, heldCall{kind: "release", lease: l}, func() (heldAnswer, bool) {
-				// If the answer to a first copy was lost, the name may be another's by
-				// the second, which is then told that it is stale.
+				// If the answer to the first try was lost, another client may have the name when
+				// the second try comes. The server then answers that the second try is stale.
 				_, err := client.Release(ctx, proxyclient.Releasing([]leaseapi.Lease{l}, ""))
 				if err != nil {
 					c.t.Errorf("release of %v: %v", l, err)
@@ -214,8 +216,8 @@ func (c *failoverCampaign) work(ctx, working context.Context, h *callHistory, li
 	}
 }
 
-// look asks one server who holds what, also while it is stopped or cut off. Its
-// answer counts whenever it comes; a refusal is no answer.
+// look asks one server who holds what, also while the server is stopped or cut off. An answer
+// counts whenever it comes, but a refusal does not.
 func (c *failoverCampaign) look(working context.Context, h *callHistory, n int, s *replica) {
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -241,7 +243,7 @@ func (c *failoverCampaign) look(working context.Context, h *callHistory, n int, 
 	}
 }
 
-// check looks at what the clients saw in a round, at whose end nothing is held.
+// check checks the clients' answers of a round, at the end of which nothing is held.
 func (c *failoverCampaign) check(number int, what string, h *callHistory) {
 	pools, err := c.client().Pools(c.t.Context())
 	if err != nil || pools[0].InUse+pools[0].Waiting != 0 {

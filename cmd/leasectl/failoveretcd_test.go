@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// etcdAdmin is who looks after the etcd of a campaign: it fills up, its history is
-// compacted by somebody else, and it begins to ask for passwords, or ends to. What it
-// does it undoes, whatever else befalls etcd meanwhile.
+// etcdAdmin is the operator of a campaign's etcd. It makes etcd refuse writes, compacts its
+// history, and makes it ask for passwords. It also undoes each of these, whatever else happens to
+// etcd meanwhile.
 type etcdAdmin struct {
 	t       *testing.T
 	members []string // HOST:PORT
@@ -24,7 +24,7 @@ type etcdAdmin struct {
 
 const adminPassword = "secret-of-root"
 
-// credentialsFile is what servers show that etcd once it asks.
+// credentialsFile writes the credentials that servers show to etcd when it asks for passwords.
 func credentialsFile(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "credentials")
 	if err := os.WriteFile(path, []byte("root:"+adminPassword+"\n"), 0o600); err != nil {
@@ -33,7 +33,7 @@ func credentialsFile(t *testing.T) string {
 	return path
 }
 
-// newEtcdAdmin prepares an etcd, which does not ask for passwords yet.
+// newEtcdAdmin prepares users in an etcd that does not ask for passwords yet.
 func newEtcdAdmin(t *testing.T, members []string) *etcdAdmin {
 	a := &etcdAdmin{t: t, members: members}
 	for path, body := range map[string]string{"auth/user/add": `{"name":"root","password":"` + adminPassword + `"}`, "auth/role/add": `{"name":"root"}`} {
@@ -43,7 +43,7 @@ func newEtcdAdmin(t *testing.T, members []string) *etcdAdmin {
 	return a
 }
 
-// try asks one member after the other, until one does it.
+// try asks one member after the other until one does it.
 func (a *etcdAdmin) try(path, body string) (answer []byte, err error) {
 	client := http.Client{Timeout: time.Second}
 	for _, host := range a.members {
@@ -58,7 +58,7 @@ func (a *etcdAdmin) try(path, body string) (answer []byte, err error) {
 		answer, err = io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err == nil && (resp.StatusCode == http.StatusOK || bytes.Contains(answer, []byte("already exists"))) {
-			return answer, nil // if it exists, the answer to an earlier try was late
+			return answer, nil // an earlier try succeeded, and its answer was late
 		}
 		err = fmt.Errorf("%s: %s %s", path, resp.Status, answer)
 	}
@@ -80,7 +80,7 @@ func (a *etcdAdmin) insist(path, body string) []byte {
 // fill makes etcd refuse writes, as at its quota.
 func (a *etcdAdmin) fill() { a.try("maintenance/alarm", `{"action":1,"alarm":1}`) }
 
-// makeRoom ends that.
+// makeRoom undoes fill.
 func (a *etcdAdmin) makeRoom() {
 	for {
 		var list struct {
@@ -100,7 +100,7 @@ func (a *etcdAdmin) makeRoom() {
 	}
 }
 
-// compact forgets all history, as somebody else may.
+// compact removes all history, as another user of etcd may.
 func (a *etcdAdmin) compact() {
 	var status struct {
 		Header struct {
@@ -115,7 +115,7 @@ func (a *etcdAdmin) compact() {
 // lock makes etcd ask for passwords.
 func (a *etcdAdmin) lock() { a.try("auth/enable", `{}`) }
 
-// unlock ends that.
+// unlock undoes lock.
 func (a *etcdAdmin) unlock() {
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		a.token = ""

@@ -10,14 +10,14 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// heldNames is the model of the pool: who has each of its names, as the generation
-// of its grant, and the last generation that was given.
+// heldNames is the model of the pool: for each name the generation of its grant, and the last
+// generation that was granted.
 type heldNames struct {
 	names [3]uint64 // zero: free
 	last  uint64
 }
 
-// heldCall is a call, and heldAnswer what came of it.
+// heldCall is a call, and heldAnswer its result.
 type heldCall struct {
 	kind  string // acquire, renew, release, read
 	count int
@@ -25,13 +25,13 @@ type heldCall struct {
 }
 
 type heldAnswer struct {
-	leases []leaseapi.Lease // acquire: granted; read: all that are held
+	leases []leaseapi.Lease // acquire: the granted; read: all held
 }
 
 func nameIndex(l leaseapi.Lease) int { return int(l.Name[len("q-")] - '0') }
 
-// heldModel allows a grant of free names with generations that grow, a renewal and a
-// release of what is held, and a read of exactly what is held.
+// heldModel allows a grant of free names with growing generations, a renewal and a release of held
+// leases, and a read of exactly the held leases.
 var heldModel = porcupine.Model{
 	Init: func() any { return heldNames{} },
 	Step: func(state, input, output any) (bool, any) {
@@ -70,7 +70,7 @@ type callHistory struct {
 	ops   []porcupine.Operation
 }
 
-// call notes a call if do says that it counts: one that changes nothing need not.
+// call makes a call and notes it if do returns true. A call that changes nothing may be left out.
 func (h *callHistory) call(client int, in heldCall, do func() (heldAnswer, bool)) {
 	called := time.Since(h.begun).Nanoseconds()
 	out, counts := do()
@@ -83,7 +83,7 @@ func (h *callHistory) call(client int, in heldCall, do func() (heldAnswer, bool)
 	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: in, Call: called, Output: out, Return: returned})
 }
 
-// count is how many calls of a kind are noted.
+// count returns how many calls of a kind are noted.
 func (h *callHistory) count(kind string) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,8 +95,8 @@ func (h *callHistory) count(kind string) (n int) {
 	return n
 }
 
-// heldTwice returns two clients that surely held one name at the same time: from the
-// answer to the acquire until the call of the release.
+// heldTwice returns two acquires whose clients surely held one name at the same time. A client
+// surely holds it from the answer to the acquire until the call of the release.
 func heldTwice(ops []porcupine.Operation) (a, b porcupine.Operation, twice bool) {
 	type hold struct {
 		porcupine.Operation

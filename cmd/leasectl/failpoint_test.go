@@ -22,7 +22,7 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// failpoints are the names of all places that the source marks.
+// failpoints returns the names of all failpoints in the source.
 func failpoints(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("../../holder/*.go")
@@ -56,17 +56,17 @@ func failpoints(t *testing.T) []string {
 	return slices.Compact(names)
 }
 
-// An operation is one leasectl that is killed, and what comes before it.
+// An operation is a leasectl command to kill, with the commands that run before it.
 type operation struct {
 	name   string
 	before [][]string
 	crash  []string // a leasectl that is killed with its names in the handle
 	args   []string
-	owned  bool // with an owner process, which dies afterwards
+	owned  bool // it has an owner process, which dies afterwards
 	points []string
 }
 
-// HANDLE and OWNER in arguments stand for what each run has of its own.
+// HANDLE and OWNER in arguments stand for the handle and the owner process of each run.
 var operations = []operation{
 	{name: "acquire", points: handedOver, args: []string{"acquire", "--type", "install", "--handle", "HANDLE"}},
 	{name: "acquire two", points: handedOver, args: []string{"acquire", "--type", "install", "--count", "2", "--handle", "HANDLE"}},
@@ -96,21 +96,21 @@ var operations = []operation{
 var execFirst = []string{"exec", "--type", "install", "--handle", "HANDLE", "--", "true"}
 var acquireFirst = []string{"acquire", "--type", "install", "--handle", "HANDLE"}
 
-// Places that operations come by.
+// Failpoints that operations reach.
 var (
 	askPoints     = []string{"intent-written", "request-in-handle", "acquire-unsent", "acquire-answered"}
 	acquirePoints = slices.Concat(askPoints, []string{"grant-in-history", "names-in-handle"})
 	handedOver    = slices.Concat(acquirePoints, []string{"handle-printed", "lease-firm"})
 	releasePoints = []string{"release-in-journal", "release-unsent", "release-answered", "handle-removed"}
-	settlePoints  = []string{"release-unsent", "release-answered"} // of what is in the journal
+	settlePoints  = []string{"release-unsent", "release-answered"} // for the leases in the journal
 	replacePoints = []string{"replaced-in-handle", "replaced-released"}
 	delayPoints   = []string{"delay-answered"}
 	keeperPoints  = []string{"keeper-unstarted", "keeper-started", "keeper-ready", keeperRenewed, "keeper-due", "keeper-in-journal"}
 )
 
-// TestFailpoints kills every operation at every place that it comes by, once. After
-// recover, what was granted has ended, once, or stands in a handle that its
-// user can release; and no request, journal entry or keeper is left.
+// TestFailpoints kills every operation once at each failpoint that it reaches. After recover, each
+// granted lease has ended once, or stands in a handle that its user can release. No request,
+// journal entry or keeper is left.
 func TestFailpoints(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -143,19 +143,18 @@ func TestFailpoints(t *testing.T) {
 	}
 }
 
-// sharedPoint begins the names of places that only shared leases lead to: see
-// TestSharedFailpoints.
+// sharedPoint is the prefix of failpoints that only shared leases reach: see TestSharedFailpoints.
 const sharedPoint = "round-"
 
-// keeperRenewed is a place that a keeper reaches while its owner lives.
+// keeperRenewed is a failpoint that a keeper reaches while its owner lives.
 const keeperRenewed = "keeper-renewed"
 
-// requestAnew is the place between an id that ended unseen and the next one. Only
-// a proxy that says so leads there: see TestKilledBeforeTheNextID.
+// requestAnew is the failpoint between a request id that ended unseen and the next id. It is
+// reached only if the proxy says that the id has ended: see TestKilledBeforeTheNextID.
 const requestAnew = "request-anew"
 
-// A process that is killed when it has given its request another id leaves a
-// journal entry for that one, and no other: recover withdraws it.
+// A process that is killed when it has given its request another id leaves a journal entry for the
+// new id only, and recover withdraws that id.
 func TestKilledBeforeTheNextID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, "failpoint"), "install=1")
@@ -236,7 +235,7 @@ func (r *killedRun) do() {
 	cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+r.point)
 	killed := exitCode(cmd.Run()) == -1
 	if r.op.owned && r.point == keeperRenewed {
-		// It renews soon, unless its owner ends before.
+		// The keeper renews soon, unless its owner ends before.
 		r.await("the keeper to be killed at its first renewal", func() bool {
 			alive, _ := r.keepers()
 			return alive == 0
@@ -244,7 +243,7 @@ func (r *killedRun) do() {
 	}
 	endOwner()
 	if r.op.owned {
-		// Its keeper gives back, or is killed while it does.
+		// The keeper gives the lease back, or is killed meanwhile.
 		r.await("the keepers to end", func() bool {
 			alive, dead := r.keepers()
 			killed = killed || dead > 0
@@ -258,8 +257,8 @@ func (r *killedRun) do() {
 	r.balanced()
 }
 
-// journalInUse reports whether a process holds an entry of the journal. One that is
-// killed lets go of its locks and sockets one after the other.
+// journalInUse reports whether a process has a journal entry locked. A killed process loses its
+// locks and its sockets one after the other, so dead sockets alone do not show that it has ended.
 func (w *world) journalInUse() bool {
 	entries, _ := filepath.Glob(w.path("state/intents/*.json"))
 	return slices.ContainsFunc(entries, func(entry string) bool {
@@ -267,8 +266,7 @@ func (w *world) journalInUse() bool {
 	})
 }
 
-// keepers counts the sockets of keepers that live, and of those that were
-// killed.
+// keepers counts the sockets of living and of killed keepers.
 func (w *world) keepers() (alive, dead int) {
 	sockets, _ := filepath.Glob(w.path("state/keepers/*"))
 	for _, s := range sockets {
@@ -297,8 +295,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// balanced checks that what is held stands in handles, and that the rest is
-// nowhere; then it releases the handles.
+// balanced checks that every held lease stands in a handle, and that nothing else is left. Then it
+// releases the handles.
 func (r *killedRun) balanced() {
 	t := r.t
 	t.Helper()

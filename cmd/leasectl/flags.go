@@ -10,9 +10,9 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// flagError words an error of the flag parser: the flag, the value, what is
-// allowed, and where an empty value comes from; of a flag that the command does not
-// have, which ones were probably meant.
+// flagError rewords an error of the flag parser. It names the flag, the value, what is allowed,
+// and where an empty value may come from. For an unknown flag it names the flags that were
+// probably meant.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if similar := similarFlags(cmd.Flags(), unknown.GetSpecifiedName()); len(similar) > 0 {
@@ -31,9 +31,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef("--%s %q: %w%s", invalid.GetFlag().Name, leaseapi.Shorten(invalid.GetValue()), allowed(invalid.GetFlag(), invalid.Unwrap()), hint)
 }
 
-// similarFlags are the flags whose name has what was typed as a part, as --wait-timeout
-// has --timeout, or whose words are among those that were typed, as --owner is of
-// --lease-owner, or that were typed with one typo.
+// similarFlags returns the flags that were probably meant: typed is a part of their name (--timeout
+// of --wait-timeout), their name is among the words of typed (--owner in --lease-owner), or typed
+// differs by one typo.
 func similarFlags(flags *pflag.FlagSet, typed string) (similar []string) {
 	typed = strings.ReplaceAll(typed, "_", "-")
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -44,8 +44,7 @@ func similarFlags(flags *pflag.FlagSet, typed string) (similar []string) {
 	return similar
 }
 
-// allowed replaces the errors of strconv, which say what failed but not what
-// would do.
+// allowed replaces strconv's error about a bool, which does not say what is allowed.
 func allowed(f *pflag.Flag, err error) error {
 	if f.Value.Type() == "bool" {
 		return errors.New("want true or false")
@@ -53,13 +52,13 @@ func allowed(f *pflag.Flag, err error) error {
 	return err
 }
 
-// annotation marks a flag that has its value from the environment.
+// annotation marks a flag whose value comes from the environment.
 const annotation = "environment"
 
 // typed tells whether a flag was given on the command line.
 func typed(f *pflag.Flag) bool { return f.Changed && f.Annotations[annotation] == nil }
 
-// ifTyped is the value of a flag, or zero if only the environment has set it.
+// ifTyped returns v, the value of f, if f was given on the command line; else zero.
 func ifTyped[T any](f *pflag.Flag, v T) T {
 	if !typed(f) {
 		var none T

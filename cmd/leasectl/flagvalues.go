@@ -24,20 +24,20 @@ type value struct {
 	set    func(string) error
 	format func() string
 	kind   string
-	words  []string // all that it takes; nil: more than can be listed
+	words  []string // all allowed values; nil: too many to list
 }
 
 func (v value) Set(s string) error { return v.set(s) }
 func (v value) String() string {
-	if v.format == nil { // pflag asks a zero value for its default
+	if v.format == nil { // pflag calls String on the zero value
 		return ""
 	}
 	return v.format()
 }
 func (v value) Type() string { return v.kind }
 
-// one refuses a second value: of two handles or keys the first would be ignored without a
-// word, and its lease would stay, or never be taken.
+// one makes v refuse a second, different value. Otherwise the first of two handles or keys would
+// be ignored silently, and its lease would stay, or never be taken.
 func one(v value, want string) pflag.Value {
 	set, before := v.set, ""
 	v.set = func(s string) error {
@@ -50,11 +50,12 @@ func one(v value, want string) pflag.Value {
 	return v
 }
 
-// oneHandle is what to do instead of giving two.
+// oneHandle tells users what to do instead of giving two handles.
 const oneHandle = "one handle: run the command once for each"
 
-// handleValue takes the path of a handle that is there. A variable that is empty
-// since the acquire failed is no handle; that of an exec without a lease may be empty.
+// handleValue takes the path of a handle that acquire wrote. It refuses an empty path, as of a
+// variable that is empty because acquire failed. Under an exec without a lease it accepts one,
+// since there LEASECTL_HANDLE is empty.
 func handleValue(p *string) pflag.Value {
 	return one(stringValue(p, "path", func(s string) error {
 		if s == "" && withoutLease() == "" {
@@ -64,7 +65,7 @@ func handleValue(p *string) pflag.Value {
 	}), oneHandle)
 }
 
-// newHandleValue takes the path of a handle that need not be there.
+// newHandleValue takes the path of a handle that may not exist yet.
 func newHandleValue(p *string) pflag.Value { return one(anyValue(p), oneHandle) }
 
 // anyValue takes any text.
@@ -72,7 +73,7 @@ func anyValue(p *string) value {
 	return stringValue(p, "string", func(string) error { return nil })
 }
 
-// stringValue takes the text that check lets pass.
+// stringValue takes text that check accepts.
 func stringValue(p *string, kind string, check func(string) error) value {
 	return value{
 		kind:   kind,
@@ -93,7 +94,7 @@ func namesValue(p *[]string) pflag.Value {
 		kind:   "names",
 		format: func() string { return strings.Join(*p, ",") },
 		set: func(s string) error {
-			// A comma at the end is that of tr '\n' ',' <HANDLE.
+			// The output of tr '\n' ',' <HANDLE ends in a comma.
 			for name := range strings.SplitSeq(strings.TrimSuffix(s, ","), ",") {
 				if leaseapi.CheckName(name) != nil {
 					return errors.New("want names separated by commas")
@@ -128,7 +129,7 @@ func durationValue(p *time.Duration, def, low, high time.Duration) pflag.Value {
 	return value{
 		kind: "duration",
 		format: func() string {
-			if *p == 0 { // none, which pflag does not know of a duration
+			if *p == 0 { // no default: pflag leaves "" out of the help
 				return ""
 			}
 			return leaseapi.Duration(*p).String()
@@ -164,7 +165,7 @@ func intValue(p *int, def, low, high int) value {
 	}
 }
 
-// itemsValue takes a number of items; negative is none.
+// itemsValue takes a number of items. *p stays negative if none is given.
 func itemsValue(p *int) pflag.Value {
 	v := intValue(p, -1, 0, leaseapi.MaxItems)
 	number := v.format
@@ -190,7 +191,7 @@ func choiceValue(p *string, def string, words ...string) pflag.Value {
 	return v
 }
 
-// codesValue takes exit codes, separated by commas; given again, those too.
+// codesValue takes exit codes, separated by commas. A second value adds to the first.
 func codesValue(p *[]int) pflag.Value {
 	return value{
 		kind: "codes",
@@ -274,18 +275,18 @@ func typeValue(p *string) pflag.Value {
 		"one type: run the command once for each")
 }
 
-// keyValue takes what a lease is for.
+// keyValue takes the key of a lease.
 func keyValue(p *string) pflag.Value {
 	return one(textValue(p, leaseapi.CheckKey, fmt.Sprintf("a key of 1 to %d bytes", leaseapi.MaxKey)),
 		"one key: run the command once for each")
 }
 
-// ownerValue takes the name of an owner; empty, it is found out.
+// ownerValue takes the name of an owner. If it is empty, [detectOwner] finds the owner.
 func ownerValue(p *string) pflag.Value {
 	return textValue(p, leaseapi.CheckOwner, fmt.Sprintf("an owner of at most %d bytes", leaseapi.MaxOwner))
 }
 
-// reasonValue takes the reason of an operator.
+// reasonValue takes an operator's reason.
 func reasonValue(p *string) pflag.Value {
 	return textValue(p, leaseapi.CheckReason, fmt.Sprintf("a reason of 1 to %d bytes", leaseapi.MaxReason))
 }

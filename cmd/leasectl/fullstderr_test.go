@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A stderr that is full and that nobody reads delays a command by a second at
-// most: it does its work, prints its data, and ends as it would have.
+// A full stderr that nobody reads delays a command by a second at most. The command does its work,
+// prints its data, and ends as otherwise.
 func TestFullStderrOfCommands(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -60,7 +60,7 @@ func TestFullStderrOfCommands(t *testing.T) {
 		w.run(0, "acquire", "--type", "install", "--handle", w.path("blocker"))
 		cmd, out := start(t, w, "acquire", "--verbose", "--type", "install", "--handle", w.path("handle"))
 		w.await("the acquire to queue", func() bool { return w.pool("install").Waiting == 1 })
-		time.Sleep(firstReport) // until it has had a line to say of its wait
+		time.Sleep(firstReport) // until it had to print a line about its wait
 		w.run(0, "release", "--handle", w.path("blocker"))
 		if code := exitCode(cmd.Wait()); code != 0 || out.String() != w.path("handle")+"\n" {
 			t.Errorf("exit code %d (-1: stuck), printed %q", code, out)

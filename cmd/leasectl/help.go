@@ -9,9 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// flagGroupsOf are the groups of flags in the help of a command, in their order,
-// as flags of one name mean one thing in all commands. A flag that is in none
-// stands under Flags.
+// flagGroupsOf are the groups of flags in the help, in their order. One list serves all commands,
+// since a flag's name means the same in each. A flag in no group stands under otherFlags.
 var flagGroupsOf = []struct{ heading, flags string }{
 	{"Lease", "type count items key coalesce variant overcommit handle scope jitter wait-timeout ttl release-after optional owner-pid conflict-exit-code"},
 	{"Command", "attempts retry-on on-lost"},
@@ -25,8 +24,8 @@ var flagGroupsOf = []struct{ heading, flags string }{
 
 const otherFlags = "Flags"
 
-// commandGroupsOf are the groups of commands in the help, each in its order. A command
-// that is in none stands in the last.
+// commandGroupsOf are the groups of commands in the help, each in its order. A command in no
+// group stands in the last one.
 var commandGroupsOf = []struct{ heading, commands string }{
 	{"Work under a lease", "exec acquire release reacquire renew resize report"},
 	{"Look, and clean up", "status cat recover"},
@@ -34,7 +33,7 @@ var commandGroupsOf = []struct{ heading, commands string }{
 	{"Do other things", "shell install-to version completion help"},
 }
 
-// commandGroup is the number of a command's group, and its place in that.
+// commandGroup returns the index of a command's group, and the command's place in the group.
 func commandGroup(name string) (group, place int) {
 	for i, g := range commandGroupsOf {
 		if place := slices.Index(strings.Fields(g.commands), name); place >= 0 {
@@ -44,7 +43,7 @@ func commandGroup(name string) (group, place int) {
 	return len(commandGroupsOf) - 1, 0
 }
 
-// commandGroups are the commands below cmd with their headings.
+// commandGroups lists the commands below cmd under their headings.
 func commandGroups(cmd *cobra.Command) string {
 	groups := make([][]*cobra.Command, len(commandGroupsOf))
 	for _, sub := range cmd.Commands() {
@@ -61,7 +60,7 @@ func commandGroups(cmd *cobra.Command) string {
 			return placeOfA - placeOfB
 		})
 		heading := commandGroupsOf[i].heading
-		if cmd.HasParent() { // those of completion
+		if cmd.HasParent() { // the commands below completion
 			heading = "Commands"
 		}
 		if len(group) > 0 {
@@ -74,7 +73,7 @@ func commandGroups(cmd *cobra.Command) string {
 	return text.String()
 }
 
-// headingOf is the group of a flag.
+// headingOf returns the heading of a flag's group.
 func headingOf(flag string) string {
 	for _, g := range flagGroupsOf {
 		if slices.Contains(strings.Fields(g.flags), flag) {
@@ -84,8 +83,8 @@ func headingOf(flag string) string {
 	return otherFlags
 }
 
-// refuseUnknown makes help and completion, which cobra adds by itself, fail for a command
-// or shell that there is none of. By itself cobra prints the help, and succeeds.
+// refuseUnknown makes help and completion, which cobra adds itself, fail for an unknown command
+// or shell. Without refuseUnknown, cobra prints the help and succeeds.
 func refuseUnknown(root *cobra.Command, args ...string) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)
@@ -102,17 +101,16 @@ func refuseUnknown(root *cobra.Command, args ...string) {
 	}
 }
 
-// require says in the help that a command needs these flags. The command checks
-// that itself, with what to do.
+// require says in the help that a command needs these flags. The command itself checks them, so
+// that its error can say what to do.
 func require(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		flags.Lookup(name).Usage += " (required)"
 	}
 }
 
-// usage prints how a command is used. It is cobra's own, but for the flags, which
-// stand in groups. (A template would link text/template in, and make every
-// command start later.)
+// usage prints the usage of a command like cobra, but with commands and flags in groups. It uses
+// no template, since linking text/template would make every command start later.
 func usage(cmd *cobra.Command) error {
 	var text strings.Builder
 	line := cmd.UseLine()
@@ -140,7 +138,7 @@ func usage(cmd *cobra.Command) error {
 	return err
 }
 
-// flagGroups are the flags of a command with their headings.
+// flagGroups lists the flags of a command under their headings.
 func flagGroups(cmd *cobra.Command) string {
 	sets := make(map[string]*pflag.FlagSet)
 	add := func(f *pflag.Flag) {

@@ -13,8 +13,8 @@ import (
 
 const module = "github.com/leasectl/leasectl/"
 
-// mayImport is which of our packages each of our packages may use. A test may
-// use all that its package may, and what testMayImport adds.
+// mayImport lists for each of our packages the packages of ours that it may import. Its tests may
+// also import the packages in testMayImport.
 var mayImport = map[string][]string{
 	"cmd/leasectl":     {"cmd/leasectl/stack", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
 	"holder":           {"holder/local", "holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
@@ -53,14 +53,14 @@ var mayImport = map[string][]string{
 	"proxyserver/page/markup":         {},
 	"proxyserver/past":                {"pool", "proxyserver/page"},
 
-	// What measures leasectl beside its peers is beside the house, and may
-	// look into every room that it measures.
+	// The benchmark of leasectl and its peers is beside the house. It may import every package
+	// that it measures.
 	"scripts/bench": {"leaseapi", "pool", "proxyclient", "proxyserver", "trap"},
 }
 
-// onlyIn is where what a package stands for lives, and nowhere else: flock in
-// lockfile, signals in trap, processes below it, retries in proxyclient, the store
-// in proxyserver/store, the command line in cmd.
+// onlyIn lists packages that only some packages of ours may import, since their purpose has one
+// place: flock in lockfile, signals in trap, processes below trap, retries in proxyclient, the
+// store in proxyserver/store, the command line in cmd.
 var onlyIn = map[string][]string{
 	"github.com/gofrs/flock":                 {"lockfile"},
 	"github.com/hashicorp/go-retryablehttp":  {"proxyclient"},
@@ -74,8 +74,8 @@ var onlyIn = map[string][]string{
 	"github.com/rogpeppe/go-internal/script": {},
 }
 
-// TestImportsRunDownwards holds every package to the rooms of the house: no
-// import runs upwards, and nobody imports cmd.
+// TestImportsRunDownwards compares the imports of every package with mayImport and onlyIn: no
+// import runs upwards, and no package imports cmd/leasectl.
 func TestImportsRunDownwards(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -121,23 +121,23 @@ func checkImports(t *testing.T, path string) {
 			if !known {
 				t.Errorf("%s: the house has no room %s", rel, room)
 			}
-			// An external test may import the package that it tests; a test
-			// may also stand a peer up to talk to.
+			// An external test may import the package that it tests. A test may also import
+			// the package of a peer that it starts.
 			if !slices.Contains(allowed, ours) && !(test && (ours == room || slices.Contains(testMayImport[room], ours))) {
 				t.Errorf("%s: %s may not import %s", rel, room, ours)
 			}
 			continue
 		}
-		tool := strings.HasPrefix(room, "scripts/") // which is for those who develop leasectl
+		tool := strings.HasPrefix(room, "scripts/") // a program for developers of leasectl
 		if rooms, ok := onlyIn[imported]; ok && !test && !tool && !slices.Contains(rooms, room) {
 			t.Errorf("%s: %s belongs to %v", rel, imported, rooms)
 		}
 	}
 }
 
-// testMayImport lets the clients' tests run against the real server, the server's on
-// a real store, those of the whole program read its handles, and those of trap
-// share their processes.
+// testMayImport lets the tests of the clients run against the real server, the tests of the server
+// on a real store, the tests of the whole program read handles, and the tests of trap share their
+// processes.
 var testMayImport = map[string][]string{
 	"holder": {"pool", "proxyserver"}, "proxyclient": {"proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},

@@ -17,9 +17,9 @@ import (
 // mayCircle are the packages whose files still refer to each other in circles.
 var mayCircle []string
 
-// TestFilesFormNoCircle holds the files of every package to an order from the
-// public down: if a file uses what another declares, that one does not lead back.
-// So a reader who follows the calls goes one way.
+// TestFilesFormNoCircle checks that the files of every package have an order from the public down:
+// if a file uses another file's declarations, no path of uses leads back. So a reader who follows
+// the calls goes in one direction.
 func TestFilesFormNoCircle(t *testing.T) {
 	for room := range mayImport {
 		if strings.HasPrefix(room, "scripts") || slices.Contains(mayCircle, room) {
@@ -42,8 +42,8 @@ func TestFilesFormNoCircle(t *testing.T) {
 // mapped are the packages whose comment names their files in order.
 var mapped = []string{"holder", "lockfile", "proxyclient", "proxyserver", "proxyserver/eventlog", "proxyserver/idle", "supervisor", "supervisor/follow", "trap/child", "trap/process"}
 
-// TestFilesStandInOrder holds the map in the comment of a package to what it promises:
-// it names each file, and after it all that the file uses.
+// TestFilesStandInOrder checks the list of files in a package comment: it names each file, and
+// after it all files that the file uses.
 func TestFilesStandInOrder(t *testing.T) {
 	for _, room := range mapped {
 		text, err := os.ReadFile(filepath.Join("../..", room, "doc.go"))
@@ -68,8 +68,8 @@ func TestFilesStandInOrder(t *testing.T) {
 	}
 }
 
-// fileUses returns, for each file of a package, what it uses of the others. The
-// files are those of this system, without tests.
+// fileUses returns, for each file of a package, the names that it uses from each other file. It
+// reads the files for this system, without tests.
 func fileUses(t *testing.T, dir string) map[string]map[string]map[string]bool {
 	t.Helper()
 	fset := token.NewFileSet()
@@ -90,8 +90,8 @@ func fileUses(t *testing.T, dir string) map[string]map[string]map[string]bool {
 		files = append(files, file)
 	}
 	info := &types.Info{Uses: make(map[*ast.Ident]types.Object)}
-	// What other packages declare does not matter here, so they are empty, and
-	// the errors that follow from that are ignored.
+	// The declarations of other packages do not matter here. So these packages are empty, and
+	// the resulting errors are ignored.
 	conf := types.Config{Importer: emptyPackages{}, Error: func(error) {}}
 	pkg, _ := conf.Check(dir, fset, files, info)
 
@@ -116,7 +116,7 @@ func fileUses(t *testing.T, dir string) map[string]map[string]map[string]bool {
 	return uses
 }
 
-// circles returns the groups of more than one file that lead to each other.
+// circles returns the groups of files that use each other in a circle.
 func circles(uses map[string]map[string]map[string]bool) (groups [][]string) {
 	reach := make(map[string]map[string]bool)
 	var visit func(from, at string)
@@ -149,7 +149,7 @@ func circles(uses map[string]map[string]map[string]bool) (groups [][]string) {
 	return groups
 }
 
-// emptyPackages imports every package as one that declares nothing.
+// emptyPackages imports every package as an empty one.
 type emptyPackages struct{}
 
 func (emptyPackages) Import(path string) (*types.Package, error) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// standsOnce is a fact that has one place.
+// standsOnce is a fact that may stand only in certain files.
 type standsOnce struct {
 	fact string
 	is   func(ast.Node) bool
@@ -73,7 +73,7 @@ var facts = []standsOnce{
 	{
 		fact: "what may be the URL of a proxy",
 		is:   calls("url.Parse", "url.ParseRequestURI"),
-		in:   []string{"proxyclient/url.go", "holder/address.go", "proxyserver/page/link.go"}, // local, which proxyclient does not know; links
+		in:   []string{"proxyclient/url.go", "holder/address.go", "proxyserver/page/link.go"}, // "local", which proxyclient does not know; links
 	},
 	{
 		fact: "fsync",
@@ -92,8 +92,8 @@ var facts = []standsOnce{
 	},
 }
 
-// TestFactsStandOnce holds facts to their places. A fact that stands nowhere is an
-// error too: then the rule looks for the wrong thing.
+// TestFactsStandOnce checks that facts stand only in their places. A place without the fact is an
+// error, too: then the rule looks for the wrong thing.
 func TestFactsStandOnce(t *testing.T) {
 	found := make([]map[string]bool, len(facts))
 	for i := range found {
@@ -144,7 +144,7 @@ func TestFactsStandOnce(t *testing.T) {
 	}
 }
 
-// selector is x.y as text, or a bare name.
+// selector returns x.y or a bare name as text; "" for other nodes.
 func selector(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.Ident:
@@ -157,7 +157,7 @@ func selector(n ast.Node) string {
 	return ""
 }
 
-// calls finds what of other packages is used, by name.
+// calls finds uses of names of other packages, such as "os.Exit".
 func calls(names ...string) func(ast.Node) bool {
 	return func(n ast.Node) bool {
 		s, ok := n.(*ast.SelectorExpr)
@@ -200,8 +200,8 @@ func comparesGeneration(n ast.Node) bool {
 	return isSelector && isLiteral && s.Sel.Name == "Generation" && zero.Value == "0"
 }
 
-// sleeps finds a function with a timer of its own and a select between that and
-// the end of a context, and nothing else. (A ticker is for a loop.)
+// sleeps finds a function that makes a timer and has a select of only the timer and the end of a
+// context. (A ticker is for a loop.)
 func sleeps(n ast.Node) bool {
 	f, ok := n.(*ast.FuncDecl)
 	if !ok {
@@ -246,7 +246,7 @@ func selectsTimerOrDone(n ast.Node) bool {
 	return timer && done
 }
 
-// numbers finds text, a hyphen and a number put together.
+// numbers finds code that joins a text, a hyphen and a number.
 func numbers(n ast.Node) bool {
 	if literals("%s-%d", "%v-%d")(n) {
 		return true
@@ -263,7 +263,7 @@ func numbers(n ast.Node) bool {
 	return ok && literals("-")(before.Y)
 }
 
-// literals finds strings and numbers.
+// literals finds strings and numbers with one of the values.
 func literals(values ...string) func(ast.Node) bool {
 	return func(n ast.Node) bool {
 		l, ok := n.(*ast.BasicLit)

@@ -31,8 +31,8 @@ from. It prints the path of the copy.`,
 	}
 }
 
-// installTo copies the running program to leasectl in dir, and returns the path. The
-// copy appears there when it is complete.
+// installTo copies the running program to dir/leasectl and returns this path. It makes dir if
+// needed. The copy appears under its path only when it is complete.
 func installTo(dir string) (path string, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -57,7 +57,7 @@ func installTo(dir string) (path string, err error) {
 		}
 	}()
 	_, err = io.Copy(to, from)
-	// Everybody may run it: the step's container often has another user.
+	// Everybody may execute the copy, since the step's container often has another user.
 	if err := errors.Join(err, to.Chmod(0o755), to.Close()); err != nil {
 		return "", err
 	}

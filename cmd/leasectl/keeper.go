@@ -26,7 +26,7 @@ func newKeeperCommand(a *app) *cobra.Command {
 				err = a.holder.Keep(cmd.Context(), handle, o.request, o.ownerPID, func() { process.Ready(nil) })
 			}
 			if err != nil {
-				process.Ready(err) // if nobody was told that it is ready
+				process.Ready(err) // does nothing after Ready(nil)
 			}
 			return err
 		},
@@ -35,7 +35,7 @@ func newKeeperCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&o.request, "request", "", "")
 	bindOwnerPID(cmd.Flags(), &o.ownerPID, "")
 	for _, name := range []string{"request", "owner-pid"} {
-		cmd.Flags().Lookup(name).Hidden = true // and not from the environment
+		cmd.Flags().Lookup(name).Hidden = true // hidden flags have no variable either
 	}
 	return cmd
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// keeperPID is the keeper that a handle names.
+// keeperPID returns the pid of the keeper that a handle names.
 func (w *world) keeperPID(handle string) int {
 	w.t.Helper()
 	h, err := lockfile.OpenHandle(handle)
@@ -30,8 +30,7 @@ func (w *world) keeperPID(handle string) int {
 	return r.KeeperPID
 }
 
-// When the owner process is killed the lease is free at once: within 2 s is
-// what is promised.
+// When the owner process is killed, the lease is free at once. The promise is 2 s.
 func TestKeeperReleasesWhenItsOwnerIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
@@ -47,15 +46,15 @@ func TestKeeperReleasesWhenItsOwnerIsKilled(t *testing.T) {
 	})
 }
 
-// A keeper has no descriptor of the step above 2, nor its pipes or its terminal,
-// and is in a session of its own.
+// A keeper has no descriptor of the step above 2, and neither its pipes nor its terminal. It runs
+// in a session of its own.
 func TestKeeperInheritsNothing(t *testing.T) {
 	w := newWorld(t, build(t, ""), "install=1")
 	r, inherited := newPipe(t)
 	owner, kill := w.owner()
 	cmd := w.command("acquire", "--type", "install", "--handle", "h", "--owner-pid", strconv.Itoa(owner))
 	cmd.ExtraFiles = []*os.File{inherited}
-	out, err := cmd.Output() // returns once nobody has the pipe open
+	out, err := cmd.Output() // returns when no process has the pipe open
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -80,14 +79,14 @@ func TestKeeperInheritsNothing(t *testing.T) {
 	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
 }
 
-// A hundred keepers sleep until the next renewal. A thread of theirs that wakes,
-// and waits again, counts as a voluntary switch.
+// A hundred keepers sleep until the next renewal. If one of their threads wakes and waits again,
+// that counts as a voluntary switch.
 //
-// strace(1) of one shows what is left: each renewal, a third of the TTL after the
-// one before; one look of the runtime's poller, 4 or 30 s after that, at a timer
-// that was stopped meanwhile; and about once a minute the runtime's monitor
-// thread, which looks whether the number of processors has changed. (The end of
-// an idle connection, 30 s after each renewal, used to wake three threads.)
+// strace(1) of a keeper shows the remaining wake-ups. A renewal comes a third of the TTL after the
+// one before. The runtime's poller wakes 4 or 30 s after a renewal for a timer that was stopped
+// meanwhile. The runtime's monitor thread checks about once a minute whether the number of
+// processors has changed. (The end of an idle connection, 30 s after each renewal, used to wake
+// three threads.)
 func TestKeepersWakeForRenewalsOnly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a hundred processes")
@@ -102,14 +101,13 @@ func TestKeepersWakeForRenewalsOnly(t *testing.T) {
 		w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
 		pids = append(pids, w.keeperPID(handle))
 	}
-	// They renew every 100 s. One of these windows is between what the comment
-	// above tells of, on a slow machine a late one; what looks at anything at least
-	// every four seconds would be in each.
+	// Keepers renew every 100 s. At least one of these windows has none of the wake-ups above, on a
+	// slow machine a late window. Polling every four seconds or more often would be in each.
 	const window, windows = 4 * time.Second, 8
 	woken := math.MaxInt
 	for range windows {
 		before := switches(t, pids)
-		time.Sleep(window) // what is measured
+		time.Sleep(window) // the measurement
 		n := switches(t, pids) - before
 		t.Logf("%d keepers were woken %d times in %s", keepers, n, window)
 		woken = min(woken, n)
@@ -125,8 +123,8 @@ func TestKeepersWakeForRenewalsOnly(t *testing.T) {
 			t.Errorf("keeper %d has %d sockets, want its own only: the end of a connection wakes it", pid, n)
 		}
 	}
-	// The next renewal is further away than this test is patient: that the
-	// keeper of a released handle ends is because it was told.
+	// The next renewal comes after this test's patience, so the keeper of a released handle ends
+	// only because it was told.
 	w.run(0, "release", "--handle", w.path("h0"))
 	w.await("the keeper of a released handle to end", func() bool { return !lives(pids[0]) })
 	if !lives(pids[1]) {
@@ -139,7 +137,7 @@ func TestKeepersWakeForRenewalsOnly(t *testing.T) {
 	t.Logf("all %d leases were free %v after their owner was killed", keepers, time.Since(begun))
 }
 
-// sockets counts those that a process has open.
+// sockets counts the sockets that a process has open.
 func sockets(t *testing.T, pid int) (n int) {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -179,9 +177,9 @@ func switches(t *testing.T, pids []int) (n int) {
 	return n
 }
 
-// A keeper whose handle is removed, and whose owner acquires into the same path again,
-// gives the first lease back: nobody else can. Before, the second acquire waited for
-// the TTL of the first lease, which nobody used.
+// If its handle is removed, and its owner acquires into the same path again, a keeper gives the
+// first lease back, since nobody else can. Before, the second acquire waited for the TTL of the
+// first lease, which nobody used.
 func TestKeeperOfReplacedHandle(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, build(t, ""), "--config", shortTTL(t, 3*sharedTTL))
@@ -201,8 +199,8 @@ func TestKeeperOfReplacedHandle(t *testing.T) {
 	w.await("the first keeper to end", func() bool { return !lives(keeper) })
 }
 
-// A keeper whose handle is cleaned up, as with a workspace, keeps the lease for its
-// owner all the same, and gives it back when that ends. Before, it left both to the TTL.
+// A keeper whose handle is cleaned up, as with a workspace, still renews the lease for its owner,
+// and gives it back when the owner ends. Before, it did neither, and the lease ended with its TTL.
 func TestKeeperOutlivesItsHandle(t *testing.T) {
 	t.Parallel()
 	w := newWorldOf(t, build(t, ""), "--config", shortTTL(t, 2*sharedTTL))
@@ -226,7 +224,7 @@ func TestKeeperOutlivesItsHandle(t *testing.T) {
 		t.Errorf("it made the releases %v, want one", releases)
 	}
 	w.wantHeld()
-	if left, _ := filepath.Glob(w.path("state/[^h]*/*")); len(left) > 0 { // what is remembered in history stays
+	if left, _ := filepath.Glob(w.path("state/[^h]*/*")); len(left) > 0 { // the history stays
 		t.Errorf("left behind: %v", left)
 	}
 }

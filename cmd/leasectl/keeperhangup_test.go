@@ -11,14 +11,14 @@ import (
 	"github.com/creack/pty"
 )
 
-// The shell that started a keeper exits, and the terminal of both hangs up; the
-// process that the lease is for lives on elsewhere, as a CI runner's step does.
-// The keeper stays, and gives the lease back when that process ends.
+// The shell that started a keeper exits, and the terminal of both hangs up. The owner process lives
+// on elsewhere, like a CI runner's step. The keeper stays, and gives the lease back when the owner
+// process ends.
 func TestKeeperOutlivesShellAndTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
 	owner, kill := w.owner()
-	// After the shell's exit a job of it still has the terminal.
+	// After the shell's exit a job of the shell still has the terminal.
 	shell := exec.Command("sh", "-c", `"$0" acquire --type install --handle h --owner-pid "$1"; sleep 600 & echo "job $!"`, w.program, strconv.Itoa(owner))
 	shell.Dir, shell.Env = w.dir, w.env
 	terminal, err := pty.Start(shell) // in a session of its own
@@ -37,11 +37,11 @@ func TestKeeperOutlivesShellAndTerminal(t *testing.T) {
 		t.Fatalf("%v: %s", err, &said)
 	}
 	keeper := w.keeperPID(w.path("h"))
-	terminal.Close() // SIGHUP to who is left in the session
+	terminal.Close() // SIGHUP to the rest of the session
 	if _, err := io.ReadAll(terminal); err == nil {
 		t.Error("the terminal can still be read")
 	}
-	// What asks for nothing but the handle runs while the keeper would have died.
+	// This command takes longer than the SIGHUP would need to end the keeper.
 	w.run(0, "renew", "--handle", "h")
 	if !lives(keeper) || w.pool("install").InUse != 1 {
 		t.Errorf("the keeper lives: %t; %d leases are held", lives(keeper), w.pool("install").InUse)
@@ -51,8 +51,8 @@ func TestKeeperOutlivesShellAndTerminal(t *testing.T) {
 	w.await("the keeper to end", func() bool { return !lives(keeper) })
 }
 
-// A shell that is killed by the end of its terminal, with its whole session,
-// does not take the keeper with it before the lease is back.
+// If the end of its terminal kills a shell with its whole session, the keeper survives until it has
+// given the lease back.
 func TestKeeperGivesBackAfterAHangUp(t *testing.T) {
 	w := newWorld(t, build(t, ""), "install=1")
 	shell := exec.Command("sh", "-c", w.program+` acquire --type install --handle h --owner-pid $$ >/dev/null; echo up; read line`)

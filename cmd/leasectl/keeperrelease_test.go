@@ -16,10 +16,10 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// A keeper whose proxy has gone silent goes on trying, and keeps nobody from the
-// handle for long: a release by hand has its own time, and says that the proxy
-// does not answer, not that somebody else has the lock. When the proxy is back,
-// the keeper gives the lease back. Before, it held the lock for two minutes.
+// A keeper whose proxy has gone silent goes on trying, and does not lock the handle for long. A
+// release by hand has its own time, and says that the proxy does not answer, not that another
+// process has the lock. When the proxy is back, the keeper gives the lease back. Before, the keeper
+// held the lock for two minutes.
 func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
@@ -53,7 +53,7 @@ func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
 	w.await("the keeper to end", func() bool { return !lives(keeper) })
 	w.run(0, "recover")
-	if left, _ := filepath.Glob(w.path("state/[^h]*/*")); len(left) > 0 { // what is remembered in history stays
+	if left, _ := filepath.Glob(w.path("state/[^h]*/*")); len(left) > 0 { // the history stays
 		t.Errorf("left behind: %v", left)
 	}
 	if exists(handle + ".json") {
@@ -62,8 +62,7 @@ func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	w.wantHeld()
 }
 
-// keeperInVain starts a keeper that gives its lease back to a proxy which has gone
-// silent.
+// keeperInVain starts a keeper that tries to give its lease back to a proxy that has gone silent.
 func (w *world) keeperInVain() (r *relay, handle string, keeper int) {
 	w.t.Helper()
 	r = w.relay()
@@ -77,15 +76,15 @@ func (w *world) keeperInVain() (r *relay, handle string, keeper int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.await("the keeper to try", func() bool { // what the relay took may be a renewal
+	w.await("the keeper to try", func() bool { // a request that the relay took may be a renewal
 		record, err := h.Read()
 		return r.taken.Load() > 0 && err == nil && record.State == lockfile.StateReleasing
 	})
 	return r, handle, keeper
 }
 
-// A keeper that is asked to end while its proxy is silent leaves what it owes to
-// recover, within seconds.
+// A keeper that is asked to end while its proxy is silent ends within seconds, and leaves the
+// leases that it owes to recover.
 func TestKeeperIsEndedWhileItReleases(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -109,8 +108,8 @@ func TestKeeperIsEndedWhileItReleases(t *testing.T) {
 	})
 }
 
-// What a keeper has begun to give back to a version-1 proxy, nobody else sends
-// again: if the first one arrived, the second would end somebody else's lease.
+// If a keeper has begun to give a lease back to a version-1 proxy, no other process sends the
+// release again: if the first release arrived, the second would end another job's lease.
 func TestKeeperAloneReleasesFromVersionOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")

@@ -16,11 +16,11 @@ type lifeline struct {
 	leader int // 0: not started
 	member int
 	last   time.Time // when the leader was last seen alive
-	over   bool      // the leader has ended: its pid may be another's
+	over   bool      // the leader has ended: another process may get its pid
 }
 
-// follow reads the pids from a file, and looks for the leader until it has ended,
-// at most a while longer than exec.
+// follow reads the pids from a file, and polls the leader until it has ended, but stops a while
+// after the end of exec.
 func (l *lifeline) follow(file string, ended <-chan struct{}) {
 	var late time.Time
 	for done := false; ; time.Sleep(2 * time.Millisecond) {
@@ -54,7 +54,7 @@ func (l *lifeline) look(file string) {
 	}
 }
 
-// started waits until the command runs, or exec has ended without.
+// started waits until the command runs, or exec has ended. It returns whether the command has run.
 func (l *lifeline) started(ended <-chan struct{}) bool {
 	for {
 		l.mu.Lock()
@@ -71,7 +71,7 @@ func (l *lifeline) started(ended <-chan struct{}) bool {
 	}
 }
 
-// signal sends a signal to the leader, or with -1 to its group, while it lives.
+// signal sends a signal to the leader, or with -1 to its group, while the leader lives.
 func (l *lifeline) signal(sign int, sig syscall.Signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +80,7 @@ func (l *lifeline) signal(sign int, sig syscall.Signal) {
 	}
 }
 
-// clear ends what is left of the group. If exec stopped the group nothing is.
+// clear kills the rest of the group. If exec stopped the group, a rest is an error.
 func (l *lifeline) clear(t *testing.T, round string, stopped bool) {
 	if l.leader == 0 {
 		return
@@ -121,7 +121,7 @@ func startCampaignReader(pipe *os.File) *campaignReader {
 	return r
 }
 
-// stop makes it read no more, and leaves the pipe open.
+// stop ends the reading, and leaves the pipe open.
 func (r *campaignReader) stop() { r.pipe.SetReadDeadline(time.Now()) }
 
 func (r *campaignReader) kill() {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// localProxy starts the local proxy of a directory, as --proxy local does, which
-// stops when it has been idle for so long.
+// localProxy starts the local proxy of a directory, as --proxy local does. The proxy stops after it
+// has been idle for the time idle.
 func (w *world) localProxy(dir string, idle time.Duration, args ...string) (server *exec.Cmd, log *liveLog) {
 	w.t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -28,9 +28,9 @@ func (w *world) localProxy(dir string, idle time.Duration, args ...string) (serv
 	return server, log
 }
 
-// A local proxy whose directory was removed, or given to another one, ends after
-// its idle time, and leaves the other one alone. With its store gone it may say
-// that instead.
+// If its directory was removed, or another local proxy has taken the directory over, a local proxy
+// ends after its idle time and leaves the other proxy alone. If its store is gone it may end with
+// that error instead.
 func TestLocalProxyOfRemovedDirectory(t *testing.T) {
 	t.Parallel()
 	const idle = 500 * time.Millisecond // time enough to remove a directory

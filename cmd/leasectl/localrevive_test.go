@@ -13,9 +13,9 @@ import (
 	"github.com/leasectl/leasectl/holder"
 )
 
-// Who holds a lease of the local proxy, or waits for one, starts it anew when it was killed.
-// Before, only the next command did: without one, those who waited ended with exit
-// code 69, and those who held lost their lease.
+// If the local proxy was killed, commands that hold a lease of it or wait for one start it anew.
+// Before, only the next command did. Without a next command, waiting commands ended with exit code
+// 69, and the others lost their lease.
 func TestKilledLocalProxy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "unused=1")
@@ -52,8 +52,8 @@ func TestKilledLocalProxy(t *testing.T) {
 	syscall.Kill(w.localServer(), syscall.SIGTERM)
 }
 
-// A release does not try for long where the local proxy is gone and cannot be started, and
-// says why. Before, exec ended ten seconds after its command.
+// If the local proxy is gone and cannot be started, a release soon gives up and says why. Before,
+// exec ended ten seconds after its command.
 func TestLocalProxyThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ spoil, says string }{
@@ -84,7 +84,7 @@ func TestLocalProxyThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// localServer is the process of the local proxy; 0 if there is none.
+// localServer returns the pid of the local proxy; 0 if there is none.
 func (w *world) localServer() int {
 	for _, pid := range w.processes() {
 		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(line, []byte("\x00--local-of\x00")) {

@@ -18,8 +18,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// swallow hands bytes on between clients and a world's proxy, but no answers on
-// connections that isDeaf is true of when they begin, counted from 0.
+// swallow forwards bytes between clients and a world's proxy, but no answers on deaf connections.
+// isDeaf decides when a connection begins; connections are counted from 0.
 func (w *world) swallow(isDeaf func(conn int) bool) {
 	w.t.Helper()
 	proxy := strings.TrimPrefix(w.variable("LEASE_PROXY_SERVER_URL"), "unix://")
@@ -63,7 +63,7 @@ func (w *world) swallow(isDeaf func(conn int) bool) {
 				}
 				if !deaf {
 					client.Close()
-				} // else it stays open, as behind some balancers
+				} // a deaf connection stays open, as behind some balancers
 			})
 		}
 	})
@@ -79,8 +79,8 @@ func (w *world) swallow(isDeaf func(conn int) bool) {
 	w.env = append(w.env, "LEASE_PROXY_SERVER_URL=unix://"+socket)
 }
 
-// A connection whose answers are swallowed costs half a minute, and the grant
-// that it carried. Before, it cost the whole wait, of an hour.
+// A connection whose answers are swallowed costs half a minute, and the grant in the lost answer.
+// Before, it cost the whole wait of an hour.
 func TestAcquireWithSwallowedAnswer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -97,8 +97,9 @@ func TestAcquireWithSwallowedAnswer(t *testing.T) {
 	w.wantHeld()
 }
 
-// A grant whose answer is lost in a cut has ended, after 30 s, when its client is back:
-// it asks anew in the same wait. Before, it was "released by another process".
+// If the answer with a grant is lost in a cut of the network that lasts until the grant has ended,
+// after 30 s, the client asks anew in the same wait. Before, the grant was "released by another
+// process".
 func TestAcquireThroughCut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -119,8 +120,8 @@ func TestAcquireThroughCut(t *testing.T) {
 	}
 }
 
-// A client that was stopped while its lease was granted and ended again asks anew when
-// it goes on, in whichever way it is to hold the lease. Before, exec ended with 125.
+// If a client is stopped while its lease is granted and ends again, it asks anew when it goes on.
+// This holds for exec, exec --shared and acquire. Before, exec ended with 125.
 func TestStoppedWhileItsGrantEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -168,8 +169,8 @@ func TestStoppedWhileItsGrantEnds(t *testing.T) {
 	w.wantHeld()
 }
 
-// A proxy that answers 500 to everything is told of meanwhile, and given up within a
-// minute, with its words. Before, a step hung silently.
+// If a proxy answers 500 to everything, acquire reports it meanwhile, and gives up within a minute
+// with the proxy's words. Before, a step hung silently.
 func TestAcquireFromProxyOfErrors(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -202,8 +203,8 @@ func TestAcquireFromProxyOfErrors(t *testing.T) {
 	}
 }
 
-// A late release that was done, and whose answer was lost, is success. Before, it
-// was "held-by-other".
+// A late release that was done, but whose answer was lost, is success. Before, it was
+// "held-by-other".
 func TestDetachedReleaseWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
@@ -219,8 +220,8 @@ func TestDetachedReleaseWhoseAnswerIsLost(t *testing.T) {
 	w.wantHeld()
 }
 
-// A release of all whose first answer is lost says that it does not know how much it
-// released, and removes the handles of it. Before, it said that it released nothing.
+// If the first answer to release --all is lost, it says that it does not know how much it released,
+// and removes the handles of the released leases. Before, it said that it released nothing.
 func TestReleaseAllWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")

@@ -2,16 +2,15 @@
 // holds them as long as they are needed, and gives them back however the step
 // ends.
 //
-// This package is flags, environment, printing and exit codes; the life of a
-// lease is in package holder, and what exec does around its command in package
-// supervisor. From the top down:
+// This package has the flags, the environment, printing and exit codes. The life of a lease is in
+// package holder; package supervisor runs the command of exec. From the top down:
 //
 //   - main.go and root.go: the program, its commands, its end, its exit code (exitcode.go);
-//   - a file for each command, of its name (reacquire is in acquire.go, resume in
-//     pause.go, and keeper.go is what acquire starts); serve and status go on in the
-//     files that begin with their name;
-//   - what commands share: takeflags.go, sharedflags.go and coalesceflags.go (of what
-//     takes a lease), operator.go and askpools.go (of calls that do not), pidflags.go,
+//   - a file for each command, named after it (reacquire is in acquire.go, resume in
+//     pause.go; keeper.go is the background process that acquire and release start); serve and
+//     status go on in the files that begin with their name;
+//   - shared by commands: takeflags.go, sharedflags.go and coalesceflags.go (for commands that
+//     take a lease), operator.go and askpools.go (for calls that take none), pidflags.go,
 //     args.go, owner.go;
 //   - app.go (streams and messages), waitline.go, messengerlog.go, messenger.go;
 //   - proxyflags.go, poolflags.go, flagvalues.go, flags.go, variables.go (flags from the
@@ -22,7 +21,7 @@ package main
 import (
 	"os"
 
-	_ "github.com/leasectl/leasectl/cmd/leasectl/stack" // a larger one for main
+	_ "github.com/leasectl/leasectl/cmd/leasectl/stack" // enlarges the stack of main
 )
 
 func main() {

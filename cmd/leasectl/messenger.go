@@ -13,68 +13,66 @@ import (
 	"golang.org/x/term"
 )
 
-// messenger writes lines to stderr, and below them, on a terminal, one live line
-// that is written over. Nobody who says something waits for the write: stderr
-// may be a pipe that is full and that nobody reads. What does not fit into its
-// queue is dropped, and counted.
+// messenger writes lines to stderr, and on a terminal a live line below them, which it overwrites.
+// Its callers never wait for the write, since stderr may be a full pipe that nobody reads.
+// Messages that do not fit into the queue are dropped and counted.
 //
-// stderr is not made non-blocking for that: it may be shared with other
-// processes, and the mode belongs to the open file, not to the descriptor.
+// stderr is not made non-blocking instead: the mode belongs to the open file and not to the
+// descriptor, and other processes may share the file.
 type messenger struct {
 	out   *os.File
-	ready <-chan struct{} // closed when a write to a closed out is an error, not the end of the program
-	live  bool            // out can write over a line
+	ready <-chan struct{} // closed when a broken out fails the write and does not end the program
+	live  bool            // out is a terminal that can overwrite a line
 
 	begin   sync.Once
-	writer  sync.WaitGroup // of write, which nobody waits for: see package stack
+	writer  sync.WaitGroup // starts write; nobody waits for its end: see package stack
 	end     sync.Once
-	more    chan struct{} // holds one when queue is to be written
+	more    chan struct{} // has a value when write must look at queue
 	written chan struct{} // closed when the last message is written
-	late    *time.Timer   // makes the writer write the lines of a log; nil: there is none
+	late    *time.Timer   // wakes write for the lines of a log; nil: there is no log
 
-	text  bytes.Buffer // what is written next; of the writer alone, like the next
+	text  bytes.Buffer // to be written next; only write uses text and shown
 	shown bool         // a live line is on the terminal
 
 	mu      sync.Mutex
-	wrote   time.Time // when the writer last began
-	delayed bool      // late is set
+	wrote   time.Time // when write last began
+	delayed bool      // late will fire
 	queue   []message
-	writing int          // how many were taken off the queue, and are not written yet
-	limit   int          // of both
-	dropped int          // since the last message that was queued
-	lost    int          // in all
-	log     slog.Handler // formats what is said of those dropped; nil: there is no log
+	writing int          // how many messages are off the queue and not written yet
+	limit   int          // of len(queue)+writing
+	dropped int          // messages, since the last one that was queued
+	lost    int          // messages, in all: dropped, or failed to be written
+	log     slog.Handler // formats the line about dropped messages; nil: there is no log
 }
 
-// message is one thing to do at stderr.
+// message is one entry of the queue: a line, a log record, a live line or a flush.
 type message struct {
 	line    string       // to print; "" is none
-	log     slog.Handler // formats record into the messenger's text; nil: there is none
+	log     slog.Handler // formats record into the messenger's text; nil: no record
 	record  slog.Record
 	live    string        // to show as the live line; "" clears it
-	written chan struct{} // if not nil, closed when the message's turn comes
+	written chan struct{} // if not nil, closed when all messages before it are written
 	last    bool          // nothing is written after it
 }
 
 const (
-	// queueSize is far more lines than a command says in a row.
+	// queueSize is far more lines than a command prints in a row.
 	queueSize = 256
-	// logSize is how many lines of a server may wait: a second of its busiest
-	// time, and some 8 MB.
+	// logSize is how many lines of a server may wait: those of a second of its busiest
+	// time, some 8 MB.
 	logSize = 16 << 10
-	// logDelay is for how long the lines of a busy log are collected, to be written
-	// at once. To wake the writer for each of them costs as much as to answer a call,
-	// and comes before the answer.
+	// logDelay is for how long the lines of a busy log are collected, to be written together.
+	// Waking the writer for each line costs as much as answering a call, and delays the answer.
 	logDelay = 5 * time.Millisecond
-	// linesAtOnce is how many lines are written at once at most: some 100 KB.
+	// linesAtOnce is the most lines of one write: some 100 KB.
 	linesAtOnce = 256
-	// roomKept is for how many messages the room is kept that a full queue needed.
+	// roomKept is the largest capacity of the queue, in messages, that is kept for reuse.
 	roomKept = 1024
-	// flushTime bounds a flush, which is only for the order of what is printed: if
-	// nobody reads stderr, a command is delayed by that once.
+	// flushTime bounds a flush. A flush only keeps the order of output, so it must not delay a
+	// command for long if nobody reads stderr.
 	flushTime = 100 * time.Millisecond
-	// closeTime is how long the end of the program waits for a reader of what
-	// was said last: a pager or a log collector that is busy.
+	// closeTime is how long the end of the program waits for a busy reader of stderr, such as a
+	// pager or a log collector.
 	closeTime = time.Second
 )
 
@@ -89,13 +87,13 @@ func newMessenger(out *os.File, ready <-chan struct{}) *messenger {
 	}
 }
 
-// say prints a line, as soon as those before it are written.
+// say queues a line.
 func (m *messenger) say(line string) { m.send(message{line: line}) }
 
-// show replaces the live line; "" clears it.
+// show queues a replacement of the live line; "" clears it.
 func (m *messenger) show(text string) { m.send(message{live: text}) }
 
-// flush waits until what was said is written, for flushTime at most.
+// flush waits until the queued messages are written, for flushTime at most.
 func (m *messenger) flush() {
 	written := make(chan struct{})
 	m.send(message{written: written})
@@ -105,11 +103,11 @@ func (m *messenger) flush() {
 	}
 }
 
-// close writes what is left, for closeTime at most. Later messages are
+// close waits until the queued messages are written, for closeTime at most. Later messages are
 // not written.
 func (m *messenger) close() {
 	m.end.Do(func() {
-		m.begin.Do(func() { close(m.written) }) // nothing was said
+		m.begin.Do(func() { close(m.written) }) // there was no message
 		m.send(message{last: true})
 		select {
 		case <-m.written:
@@ -126,8 +124,8 @@ func (m *messenger) send(msg message) {
 	m.wake()
 }
 
-// sendLater queues a line of a log, which is written together with those that
-// follow soon.
+// sendLater queues a line of a log. On a busy log it is written together with the lines that
+// follow within logDelay.
 func (m *messenger) sendLater(msg *message) {
 	m.begin.Do(func() { m.writer.Go(m.write) })
 	m.mu.Lock()
@@ -135,7 +133,7 @@ func (m *messenger) sendLater(msg *message) {
 	m.put(msg)
 	switch wait := logDelay - time.Since(m.wrote); {
 	case m.delayed:
-	case wait <= 0: // a line now and then is written at once
+	case wait <= 0: // the log is not busy
 		m.wrote = time.Now()
 		m.wake()
 	default:
@@ -144,7 +142,7 @@ func (m *messenger) sendLater(msg *message) {
 	}
 }
 
-// put queues msg if there is room. The caller holds m.mu.
+// put queues msg, or drops it if there is no room. The caller holds m.mu.
 func (m *messenger) put(msg *message) {
 	if len(m.queue)+m.writing >= m.limit && !msg.last {
 		m.dropped++
@@ -179,8 +177,8 @@ func (m *messenger) sayDropped() {
 	m.dropped = 0
 }
 
-// next takes the messages off the queue, and leaves it room for those to come. It
-// blocks until there is one.
+// next takes all messages off the queue, and leaves it room, an empty slice, to fill. It blocks
+// until there is a message.
 func (m *messenger) next(room []message) []message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,7 +202,7 @@ func (m *messenger) next(room []message) []message {
 
 func (msg *message) isLine() bool { return msg.line != "" || msg.log != nil }
 
-// write does what is in the queue, up to the last message.
+// write writes the queued messages, up to the one that is marked last.
 func (m *messenger) write() {
 	defer close(m.written)
 	<-m.ready
@@ -225,14 +223,14 @@ func (m *messenger) write() {
 			}
 			done = n
 		}
-		clear(next) // let go of what they refer to
+		clear(next) // so that records can be garbage collected
 		if room = next[:0]; cap(room) > roomKept {
 			room = nil
 		}
 	}
 }
 
-// writeAtOnce makes one text of messages: each but the last becomes a line.
+// writeAtOnce writes messages in one write. All but the last must be lines.
 func (m *messenger) writeAtOnce(messages []message) {
 	if m.shown {
 		m.text.WriteString(eraseLine)
@@ -244,9 +242,9 @@ func (m *messenger) writeAtOnce(messages []message) {
 			lines++
 		}
 	}
-	if _, err := m.text.WriteTo(m.out); err != nil { // there is nobody to tell
+	if _, err := m.text.WriteTo(m.out); err != nil { // nowhere to report it
 		m.mu.Lock()
-		m.lost += lines // and not dropped: to say so at once would fail, too
+		m.lost += lines // not m.dropped: a line about them would fail, too
 		m.mu.Unlock()
 	}
 	m.text.Reset()
@@ -257,19 +255,19 @@ func (m *messenger) writeAtOnce(messages []message) {
 	}
 }
 
-// format adds what msg prints to the text.
+// format appends the output of msg to m.text.
 func (m *messenger) format(msg *message) {
 	switch {
 	case msg.line != "":
 		fmt.Fprintln(&m.text, msg.line)
 	case msg.log != nil:
-		msg.log.Handle(context.Background(), msg.record) // a buffer takes all
+		msg.log.Handle(context.Background(), msg.record) // a buffer never fails
 	case msg.live != "":
 		m.text.WriteString(m.fit(msg.live))
 	}
 }
 
-// canRewrite tells whether out is a terminal that writes over what it shows.
+// canRewrite tells whether out is a terminal that can overwrite a line.
 func canRewrite(out *os.File) bool {
 	return term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
 }
@@ -277,8 +275,7 @@ func canRewrite(out *os.File) bool {
 // eraseLine is carriage return and "erase in line" of ECMA-48, section 8.3.41.
 const eraseLine = "\r\x1b[K"
 
-// fit cuts what does not fit into the terminal's line: it could not be written
-// over.
+// fit cuts text to the width of the terminal, since a line that wraps could not be overwritten.
 func (m *messenger) fit(text string) string {
 	width, _, err := term.GetSize(int(m.out.Fd()))
 	if err != nil {
@@ -287,8 +284,8 @@ func (m *messenger) fit(text string) string {
 	return cut(text, width)
 }
 
-// cut cuts text so that the cursor stays in a line of width characters. A width
-// that nobody knows is 0 or 1.
+// cut cuts text so that the cursor stays in a line of width characters. A width of 0 or 1 means
+// that the width is unknown: then text stays whole.
 func cut(text string, width int) string {
 	if width <= 1 || utf8.RuneCountInString(text) < width {
 		return text

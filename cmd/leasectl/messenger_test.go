@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// ready: writes need not wait for a signal handler.
+// ready is closed, so that writes do not wait for signal handlers.
 var ready = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Messages are written in the order in which they were said, and all of them
-// before close returns.
+// Messages are written in the order in which they were queued, and all before close returns.
 func TestMessengerOrder(t *testing.T) {
 	t.Parallel()
 	r, w := newPipe(t)
@@ -31,21 +30,21 @@ func TestMessengerOrder(t *testing.T) {
 	fmt.Fprintln(&want, "last")
 	m.close()
 	m.say("too late")
-	m.close() // again does nothing
+	m.close() // a second close does nothing
 	w.Close()
 	if got, _ := io.ReadAll(r); string(got) != want.String() {
 		t.Errorf("got %q, want %q", got, want.String())
 	}
 }
 
-// flush returns when what was said before it is written.
+// flush returns when the messages before it are written.
 func TestMessengerFlush(t *testing.T) {
 	t.Parallel()
 	r, w := newPipe(t)
 	m := newMessenger(w, ready)
 	defer m.close()
 	var want string
-	for took := flushTime; took >= flushTime; { // it gave up: the machine is busy
+	for took := flushTime; took >= flushTime; { // flush gave up, since the machine is busy
 		want += "before\n"
 		m.say("before")
 		start := time.Now()
@@ -57,7 +56,7 @@ func TestMessengerFlush(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := make([]byte, 1<<16)
-	raw.Read(func(fd uintptr) bool { // without waiting
+	raw.Read(func(fd uintptr) bool { // does not block
 		n, _ := syscall.Read(int(fd), got)
 		got = got[:max(n, 0)]
 		return true
@@ -67,13 +66,13 @@ func TestMessengerFlush(t *testing.T) {
 	}
 }
 
-// Nobody who says something waits for a reader, and flush waits for a moment only.
-// What does not fit is dropped, and counted in a line at its place.
+// say does not wait for a reader, and flush waits only for flushTime. Messages that do not fit are
+// dropped, and a line in their place says how many.
 func TestMessengerDrops(t *testing.T) {
 	t.Parallel()
 	r, w := newPipe(t)
 	m := newMessenger(w, ready)
-	line := strings.Repeat("x", 1<<10) // some 64 of them fill the pipe
+	line := strings.Repeat("x", 1<<10) // some 64 lines fill the pipe
 	const lines = 2*queueSize + 10
 	inTime(t, "say and flush", func() {
 		for range lines {
@@ -105,7 +104,7 @@ func TestMessengerDrops(t *testing.T) {
 	}
 }
 
-// What a log loses is said in the log's format, at its place.
+// A line in the log's format says how many lines of a log were dropped, in their place.
 func TestMessengerDropsLogLines(t *testing.T) {
 	t.Parallel()
 	r, w := newPipe(t)
@@ -146,8 +145,8 @@ func TestMessengerDropsLogLines(t *testing.T) {
 	}
 }
 
-// Lines that cannot be written, as on a disk that is full or to a reader who is gone, are
-// lost, and counted.
+// Lines that cannot be written, as on a full disk or to a reader that is gone, are lost and
+// counted.
 func TestMessengerCountsWhatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	r, w := newPipe(t)
@@ -163,8 +162,8 @@ func TestMessengerCountsWhatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// idle returns when all that was said to m is written: close alone would wait for a
-// second, which may be too short for a machine that is busy.
+// idle returns when all messages of m are written. close alone would wait for a second, which may
+// be too short on a busy machine.
 func idle(t *testing.T, m *messenger) {
 	t.Helper()
 	inTime(t, "what was said", func() {
@@ -179,7 +178,7 @@ func idle(t *testing.T, m *messenger) {
 	})
 }
 
-// close gives a reader that is busy some time, and no more.
+// close gives a busy reader closeTime, and no more.
 func TestMessengerClosesUnread(t *testing.T) {
 	t.Parallel()
 	r, w := newPipe(t)

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// logHandler is the handler of a log whose lines are formatted and written by a
-// messenger: they keep their order with what is said, and nobody waits for either.
+// logHandler passes records to a messenger, which formats and writes them. So log lines and other
+// messages keep their order, and neither waits for stderr.
 type logHandler struct {
-	slog.Handler // formats
+	slog.Handler // formats records
 	messages     *messenger
 }
 
-// newLogHandler makes m the writer of a log in the format of the handler that of
-// makes. What m drops is said in that format, too.
+// newLogHandler makes m the writer of a log. The handler that of makes determines the format, also
+// of the line about dropped messages.
 func newLogHandler(m *messenger, of func(w io.Writer) slog.Handler) logHandler {
 	h := logHandler{of(&m.text), m}
 	m.mu.Lock()
@@ -41,7 +41,7 @@ func (h logHandler) WithGroup(name string) slog.Handler {
 	return logHandler{h.Handler.WithGroup(name), h.messages}
 }
 
-// droppedLines returns how many lines nobody will read.
+// droppedLines returns how many messages were dropped, or failed to be written, so far.
 func (m *messenger) droppedLines() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

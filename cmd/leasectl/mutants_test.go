@@ -15,8 +15,8 @@ import (
 
 var mutants = flag.Bool("mutants", false, "put every bug of the list back, not only a few; see TestMutants")
 
-// mutant is a bug that we once had, or nearly: old stands in file, and with new in
-// its place the test of package pkg must fail.
+// mutant is a bug that we once had, or nearly. old stands in file; if new replaces it, the test of
+// package pkg must fail.
 type mutant struct {
 	name     string
 	file     string
@@ -59,7 +59,7 @@ var mutantList = []mutant{
 	{"a place is kept for as long as a lost connection goes unnoticed", "leaseapi/leaseapi.go", "PlaceKept = 60 * time.Second", "PlaceKept = 30 * time.Second",
 		"./proxyserver", "TestPlaceOutlastsALostConnection", false},
 
-	// What a server says and counts, and what a machine that sleeps does to it.
+	// A server's log and metrics, and a server on a suspended machine.
 	{"a body that nobody reads may take for ever", "proxyserver/routes.go", "\tboundBody(rw, r)\n", "",
 		"./proxyserver", "TestSlowBodyThatNobodyReads", false},
 	{"a connection that cannot be accepted ends the server", "proxyserver/connlimit/connlimit.go", "return nil, passing(err)", "return nil, err",
@@ -97,7 +97,7 @@ var mutantList = []mutant{
 	{"lines that were dropped are said in plain text", "cmd/leasectl/messenger.go", "if m.log != nil {", "if false {",
 		"./cmd/leasectl", "TestMessengerDropsLogLines", false},
 
-	// Restarts, however often, keep nothing dead alive.
+	// Frequent restarts do not prolong a lease that nobody renews.
 	{"each restart gives the full TTL again", "pool/grant.go", `if l.Broken != "" || l.Extended {`, `if l.Broken != "" {`,
 		"./pool", "TestFullTTLOnce", true},
 	{"the first renewal after a restart is not durable", "pool/grant.go", "durable = durable || l.Extended\n", "\n",
@@ -304,10 +304,10 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestSharedUsers/given_back", false},
 }
 
-// Each bug of the list is caught: with it put back, the test that is named fails.
-// A run without -mutants does that for a few only, and looks that the others still
-// could be put back. Nothing in the tree is changed: the compiler reads the mutated
-// file in the place of the other (go help build, -overlay).
+// Each bug of the list is caught: if it is put back, the named test fails. A run without -mutants
+// checks that for a few bugs only; for the others it checks that they could still be put back. No
+// file in the tree changes: the compiler reads the mutated file instead of the original (see
+// -overlay in go help build).
 func TestMutants(t *testing.T) {
 	t.Parallel()
 	for _, m := range slices.Concat(mutantList, poolMutants, wireMutants, pageMutants, adaptMutants, distMutants, costMutants, commandMutants) {
@@ -346,7 +346,7 @@ func (m mutant) mustBeCaught(t *testing.T, path string, mutated []byte) {
 	}
 	cmd := exec.Command("go", "test", "-count=1", "-vet=off", "-timeout=5m", "-run", "^"+regexp.QuoteMeta(m.test)+"$", m.pkg)
 	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay)) // for builds within the test too
+	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay)) // also for builds within the test
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Errorf("%s does not notice it", m.test)

@@ -1,7 +1,6 @@
 package main
 
-// adaptMutants are bugs of the limit that finds itself, and of the reports that move
-// it.
+// adaptMutants are bugs of the limit that adapts, and of the reports that move it.
 var adaptMutants = []mutant{
 	// The rules.
 	{"one throttled lease cuts a large limit", "pool/adapt.go", "if alone && a.Limit >= surelyBelow {", "if alone && a.Limit >= 1000 {",
@@ -23,7 +22,7 @@ var adaptMutants = []mutant{
 	{"a limit rises above the capacity", "pool/adapt.go", "if to = min(to, capacity); to > a.Limit {", "if to > a.Limit {",
 		"./pool", "TestRise", false},
 
-	// What counts.
+	// Which reports count.
 	{"a lease in an idle pool raises the limit", "pool/settle.go", "full(l.pool.inUse(), l.pool.limit.now())", "true",
 		"./pool", "TestLimitRises", false},
 	{"an expiry raises the limit", "pool/settle.go", "r.full && !r.lost", "r.full",

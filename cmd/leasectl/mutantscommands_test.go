@@ -1,7 +1,7 @@
 package main
 
-// commandMutants are bugs of what commands say, refuse and return, and of calls that
-// hold up others.
+// commandMutants are bugs in the messages, checks and exit codes of commands, and of calls that
+// delay others.
 var commandMutants = []mutant{
 	{"a list that cannot be written keeps its leases", "holder/named.go", "unwritable != nil && (err != nil ||", "unwritable != nil && (true ||",
 		"./cmd/leasectl", "TestScripts/full_disk", false},

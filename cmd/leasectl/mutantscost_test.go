@@ -1,7 +1,7 @@
 package main
 
-// costMutants are bugs of what makes commands cheap: what is put off, done beside
-// something else, or left out.
+// costMutants are bugs of the measures that make commands cheap: steps that are delayed, done in
+// parallel, or left out.
 var costMutants = []mutant{
 	{"a request is sent before signals are heard", "proxyclient/sending.go", "\t\t\t<-s.ready\n", "",
 		"./holder", "TestNothingIsSentBeforeListening", false},

@@ -1,6 +1,6 @@
 package main
 
-// distMutants are bugs of a release, and of what programs of different age do.
+// distMutants are bugs of making a release, and of programs of different versions together.
 var distMutants = []mutant{
 	{"a version depends on how much a clone has", "scripts/dist/source.go", `"--abbrev=12", `, "",
 		"./scripts/dist", "TestVersion", false},

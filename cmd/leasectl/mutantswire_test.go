@@ -1,6 +1,6 @@
 package main
 
-// wireMutants are bugs of what wire 3 brought, outside of the pools.
+// wireMutants are bugs of the features of wire 3 outside of package pool.
 var wireMutants = []mutant{
 	{"a grant whose answer was lost is asked for when it has ended", "proxyclient/acquisition.go", "leaseapi.ProvisionalTTL - leaseapi.SliceGap", "leaseapi.SliceTime + answerTime",
 		"./proxyclient", "TestAcquireLostAnswerInTime", false},

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Two PID namespaces share a state directory, as two containers of one machine
-// may. A pid means different processes in them; who lives and who is dead is
-// told apart all the same, in both directions.
+// Two PID namespaces share a state directory, as two containers of one machine may. A pid means
+// different processes in them. Nevertheless recover tells living from dead processes, in both
+// directions.
 func TestJournalBetweenPIDNamespaces(t *testing.T) {
 	unshare := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
@@ -43,9 +43,9 @@ func TestJournalBetweenPIDNamespaces(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(out), "released install-") {
 		t.Errorf("recover there, after the process here was killed: %s%v", out, err)
 	}
-	there.Process.Kill() // unshare, and with it all that is inside
+	there.Process.Kill() // unshare, and with it all processes inside
 	there.Wait()
-	w.await("its processes to end", func() bool { return len(w.processes()) == 1 }) // the proxy
+	w.await("its processes to end", func() bool { return len(w.processes()) == 1 }) // only the proxy is left
 	if out := w.run(0, "recover"); !strings.HasPrefix(out, "released install-") {
 		t.Errorf("recover here, after the process there was killed: %s", out)
 	}
@@ -54,9 +54,9 @@ func TestJournalBetweenPIDNamespaces(t *testing.T) {
 	}
 }
 
-// Two time namespaces are two machines to a shared lease: the deadline in its record is
-// a time since boot, which their clocks do not agree on. Before, a command that joined from
-// the other side never renewed, and went on after its lease had ended.
+// A shared lease treats two time namespaces as two machines: the deadline in its record is a time
+// since boot, and the namespaces' clocks disagree about it. Before, a command that joined from the
+// other namespace never renewed, and went on after its lease had ended.
 func TestSharedBetweenTimeNamespaces(t *testing.T) {
 	t.Parallel()
 	unshare := []string{"unshare", "--time", "--fork", "--kill-child", "--boottime", "1000000"}

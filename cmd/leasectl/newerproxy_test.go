@@ -11,10 +11,9 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// newerProxy is what a server of a later wire may be, as far as docs/versions.md lets
-// it: it says wire 9, its answers have more fields, and some of its refusals are of
-// types that nobody knows today. It serves N leases of one type on a socket until it
-// is killed:
+// newerProxy is a server of a later wire, with changes that docs/versions.md allows: it says wire
+// 9, its answers have more fields, and some of its refusals have types that are unknown today. It
+// serves N leases of one type on a socket until it is killed:
 //
 //	newerproxy SOCKET TYPE N
 func newerProxy() {
@@ -39,7 +38,7 @@ func (h wire9) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.server.ServeHTTP(answer, r)
 	}
 	maps.Copy(w.Header(), answer.Header())
-	w.Header().Del("Content-Length") // of the answer as it was
+	w.Header().Del("Content-Length") // it was that of the original answer
 	body := answer.Body.Bytes()
 	var object map[string]any
 	if json.Unmarshal(body, &object) == nil {

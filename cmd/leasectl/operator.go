@@ -8,8 +8,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// operate calls do with a client for what operators do, within statusTimeout. In a dry
-// run it only says that nothing happens.
+// operate runs a command of operators: it calls do with a client of the proxy, and a context that
+// ends after statusTimeout. In a dry run it only prints nothing, which says what is not done.
 func (a *app) operate(ctx context.Context, nothing string, do func(ctx context.Context, client *proxyclient.Client) error) error {
 	if a.proxy.unset() {
 		a.dryRun("dry run: %s", nothing)
@@ -24,7 +24,7 @@ func (a *app) operate(ctx context.Context, nothing string, do func(ctx context.C
 	return whereToLook(do(ctx, client))
 }
 
-// whereToLook adds to an error of something that is not there where it would be.
+// whereToLook adds to an error about an unknown request or lease where to find the known ones.
 func whereToLook(err error) error {
 	switch {
 	case errors.Is(err, proxyclient.ErrUnknownRequest):

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// trouble is a proxy that a lease cannot be had from.
+// trouble is a proxy that grants no lease.
 type trouble struct {
 	name string
 	h    http.HandlerFunc // nil: the world's own proxy
-	typ  string           // asked for
-	says string           // in the line that says why
+	typ  string           // to ask for
+	says string           // part of the line that says why
 }
 
-// answering is a proxy that answers everything alike.
+// answering returns a proxy that gives every request the same answer.
 func answering(status int, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -31,7 +31,7 @@ func answering(status int, body string, header ...string) http.HandlerFunc {
 	}
 }
 
-// gone is how a case says that nobody listens at all.
+// gone marks a case in which nobody listens at all.
 func gone(http.ResponseWriter, *http.Request) {}
 
 var troubles = []trouble{
@@ -39,7 +39,7 @@ var troubles = []trouble{
 	{name: "full", typ: "full", says: `no lease of type "full"`},
 	{name: "unknown type", typ: "other", says: `unknown lease type "other"`},
 	{name: "slow: accepts, never answers", says: "does not answer", h: func(_ http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // only then is a lost connection seen
+		io.Copy(io.Discard, r.Body) // the server notices a lost connection only after that
 		<-r.Context().Done()
 	}},
 	{name: "fails", h: answering(500, "no store"), says: "500 Internal Server Error: no store"},
@@ -62,14 +62,14 @@ var troubles = []trouble{
 	}},
 }
 
-// Whatever is wrong with the proxy: with --optional the command runs and is told
-// that it has no lease, its exit code counts, and one line says why there is
-// none. An acquire prints its handle and succeeds.
+// Whatever is wrong with the proxy: with --optional the command runs and is told that it has no
+// lease, its exit code counts, and one line says why there is no lease. An acquire prints its
+// handle and succeeds.
 func TestOptional(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1", "full=1")
 	w.run(0, "acquire", "--type", "full", "--handle", "blocker")
-	var all sync.WaitGroup // the slow ones take as long as all of them
+	var all sync.WaitGroup // run together, so that the test takes as long as the slowest
 	for i, tt := range troubles {
 		address := w.variable("LEASE_PROXY_SERVER_URL")
 		if tt.h != nil {
@@ -82,8 +82,7 @@ func TestOptional(t *testing.T) {
 			tt.typ = "install"
 		}
 		take := []string{"--proxy", address, "--type", tt.typ, "--optional", "--wait-timeout", "500ms"}
-		// A state directory of its own: the journal of the others is none of its
-		// business.
+		// Each case has its own state directory, so that no case settles another's journal.
 		env := func(kind string) string {
 			return "LEASECTL_STATE_DIR=" + w.path(fmt.Sprintf("state-%s-%d", kind, i))
 		}
@@ -111,8 +110,8 @@ func TestOptional(t *testing.T) {
 	w.wantHeld("full-0")
 }
 
-// goesOn runs a command that says on one line of stderr why it has no lease; what
-// it says of a long wait does not count.
+// goesOn runs a command that must say on one line of stderr why it has no lease. Lines about a long
+// wait do not count.
 func (w *world) goesOn(code int, env string, args []string) (why, stdout string) {
 	var out, text bytes.Buffer
 	cmd := w.command(args...)

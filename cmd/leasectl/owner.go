@@ -9,11 +9,10 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// detectOwner names the job that this process belongs to, by the variables of
-// the CI systems we know, else user@host. It is the same for every process of
-// a job, since a later step gives back what an earlier one took: never a pid.
-// Where the system gives the job's address, that is the name: people who
-// wait for the lease want to look at the job that holds it.
+// detectOwner names the job of this process from the variables of known CI systems, else
+// user@host. The name contains no pid: it must be the same for every process of a job, since a
+// later step gives back leases that an earlier step took. If the system tells the job's URL, the
+// name is that URL, so that people who wait for the lease can look at the job that holds it.
 func detectOwner(env func(string) string) string {
 	if owner := ciOwner(env); owner != "" {
 		return owner
@@ -31,7 +30,7 @@ func ciOwner(env func(string) string) string {
 	return ""
 }
 
-// ciSystems are asked in this order; each returns "" if its variables are not set.
+// ciSystems are tried in this order. Each returns "" if its variables are not set.
 var ciSystems = []func(env func(string) string) string{
 	func(env func(string) string) string { // Prow
 		if env("PROW_JOB_ID") == "" {
@@ -47,7 +46,8 @@ var ciSystems = []func(env func(string) string) string{
 		if attempt := env("GITHUB_RUN_ATTEMPT"); attempt != "" {
 			run += "/attempts/" + attempt
 		}
-		// The legs of a matrix have one name, and a runner each, such as "GitHub Actions 12".
+		// The jobs of a matrix share one name. Each has its own runner, such as "GitHub Actions
+		// 12".
 		runner := strings.Join(strings.Fields(env("RUNNER_NAME")), "-")
 		return join("#", run, join("@", env("GITHUB_JOB"), runner))
 	},
@@ -55,8 +55,8 @@ var ciSystems = []func(env func(string) string) string{
 	func(env func(string) string) string { // Buildkite
 		return join("#", env("BUILDKITE_BUILD_URL"), env("BUILDKITE_JOB_ID"))
 	},
-	// Jenkins. Branches that run at once are one owner: the stages of a build go from agent to
-	// agent, so a variable of the agent would keep a later stage from giving back.
+	// Jenkins. Parallel branches of a build are one owner. The agent is not in the name: a build's
+	// stages run on different agents, and a later stage must be able to give back a lease.
 	func(env func(string) string) string {
 		if env("JENKINS_URL") == "" {
 			return ""
@@ -73,10 +73,10 @@ func userAtHost(uid int, env func(string) string) string {
 	return userName(uid, env) + "@" + host
 }
 
-// userName names a user for people: by its name in the system's list of users, else by
-// $USER, else by its number, as of the random user of a container. A $USER that is on
-// the list is somebody else: a program that changed its user, or an image, left it.
-// (If $HOME is set as well, package user takes $USER for a name of ours in any case.)
+// userName names a user for people: by the name in the system's list of users, else by $USER, else
+// by the number, as for the random user of a container. A $USER that is on the list names another
+// user, and was left by an image or by a program that changed its user. (If $HOME is set as well,
+// package user itself returns $USER for a user that is not on the list.)
 func userName(uid int, env func(string) string) string {
 	number := strconv.Itoa(uid)
 	if u, err := user.LookupId(number); err == nil {
@@ -90,7 +90,7 @@ func userName(uid int, env func(string) string) string {
 	return "uid-" + number
 }
 
-// join joins the words that are not empty.
+// join joins the words that are not empty with sep.
 func join(sep string, words ...string) string {
 	kept := words[:0:0]
 	for _, w := range words {

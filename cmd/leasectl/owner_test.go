@@ -10,8 +10,8 @@ import (
 
 func noEnvironment(string) string { return "" }
 
-// The owner names the job, by its address where the CI system has one, and is
-// the same for every process of the job.
+// The owner names the job, by its URL if the CI system tells it, and is the same for every process
+// of the job.
 func TestDetectOwner(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -46,8 +46,8 @@ func TestDetectOwner(t *testing.T) {
 	}
 }
 
-// Users that the system has no names for are told apart, and each is called the same in
-// all processes of a job. Before, all of them were unknown@host.
+// Users without a name on the system get different names, and each user has the same name in all
+// processes of a job. Before, all were unknown@host.
 func TestUserName(t *testing.T) {
 	for _, tt := range []struct {
 		name string

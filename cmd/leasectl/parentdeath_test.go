@@ -14,10 +14,9 @@ import (
 
 var killRounds = flag.Int("kill-rounds", 10, "rounds of TestParentDeath, for each signal and kind of moment")
 
-// When exec itself is KILLed, at whatever moment, its command gets the signal of
-// --parent-death in every round, and does not live on: what it has open is
-// closed. The next round's exec gives back what the killed one held. Early KILLs hit
-// some commands before they run, and some after.
+// If exec itself is KILLed, at whatever moment, its command gets the signal of --parent-death and
+// ends, so the files that it had open are closed. The next round's exec gives the killed exec's
+// lease back. Early KILLs come before some commands run, and after others.
 //
 //	go test -run TestParentDeath -kill-rounds 100 ./cmd/leasectl
 func TestParentDeath(t *testing.T) {
@@ -38,21 +37,21 @@ func TestParentDeath(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, program, "install=1")
 			begun, up, told := time.Now(), 0, 0
-			after := 20 * time.Millisecond // about which the KILL comes
+			after := 20 * time.Millisecond // the KILL comes at about this time
 			for range *killRounds {
 				said := w.killedExec(tt.early, after, tt.flags...)
 				ran := strings.HasPrefix(said, "up\n")
 				switch {
 				case !tt.early:
-				case ran: // next time earlier: so it comes about the start of the command
+				case ran: // kill earlier next time, to come close to the start of the command
 					after /= 2
 				default:
 					after *= 2
 				}
 				if ran {
 					up++
-					// The kernel tells it again for each thread of exec that
-					// inherits it and dies too.
+					// The kernel sends the signal again for each thread of exec that
+					// inherits the command and dies, too.
 					if rest := strings.ReplaceAll(said, tt.want+"\n", ""); rest == "up\n" && said != rest {
 						told++
 					} else {
@@ -72,8 +71,8 @@ func TestParentDeath(t *testing.T) {
 	}
 }
 
-// parentDeathCommand says which signal it gets. It would go on for a minute
-// without, and the test be too late.
+// parentDeathCommand prints each signal that it gets. Without a signal it would go on for a minute,
+// and the test would fail.
 const parentDeathCommand = `
 trap 'echo TERM; exit 0' TERM
 trap 'echo USR1; exit 0' USR1
@@ -81,8 +80,8 @@ echo up
 i=0
 while [ $((i += 1)) -lt 6000 ]; do sleep 0.01; done`
 
-// killedExec KILLs an exec about that long after its command runs, or if it is early
-// after its own start. It returns what the command said until it had ended.
+// killedExec KILLs an exec at about the time after: from when its command runs, or from exec's own
+// start if early. It returns the output of the command, up to the end of the command.
 func (w *world) killedExec(early bool, after time.Duration, flags ...string) (said string) {
 	w.t.Helper()
 	r, stdout := newPipe(w.t)
@@ -92,7 +91,7 @@ func (w *world) killedExec(early bool, after time.Duration, flags ...string) (sa
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	stdout.Close() // the command alone has it now
+	stdout.Close() // now only the command has it open
 	r.SetReadDeadline(time.Now().Add(patience / 2))
 	lines, first := bufio.NewReader(r), ""
 	var err error

@@ -9,12 +9,12 @@ import (
 	"github.com/leasectl/leasectl/trap/process"
 )
 
-// bindOwnerPID binds the flag that names the process a lease is for.
+// bindOwnerPID binds --owner-pid, which names the process that a lease is for.
 func bindOwnerPID(flags *pflag.FlagSet, pid *int, usage string) {
 	flags.Var(intValue(pid, 0, 1, math.MaxInt32), "owner-pid", usage)
 }
 
-// checkOwnerPID refuses an owner process that cannot be meant.
+// checkOwnerPID refuses leasectl's own pid, which is always a mistake.
 func checkOwnerPID(pid int) error {
 	if pid == os.Getpid() {
 		return usagef("--owner-pid %d: that is leasectl itself: bash runs the last command of bash -c in its own process: add a command after it, or leave --owner-pid out", pid)
@@ -22,8 +22,8 @@ func checkOwnerPID(pid int) error {
 	return nil
 }
 
-// checkOwnerLives refuses an owner process that is gone: its lease would be given
-// back at once.
+// checkOwnerLives refuses an owner process that has ended, since its lease would be given back at
+// once.
 func checkOwnerLives(pid int) error {
 	if !process.Lives(pid) {
 		return usagef("--owner-pid %d: there is no such process: name one that lives as long as the lease is needed, such as $$", pid)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A token or an authority that is to come from a pipe is waited for, and TERM ends that.
-// Before, only KILL ended a command whose pipe nobody wrote.
+// A command waits for a token or an authority from a pipe, and TERM ends the wait. Before, only
+// KILL ended a command whose pipe nobody wrote.
 func TestCommandsWaitForAPipe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
@@ -24,7 +24,7 @@ func TestCommandsWaitForAPipe(t *testing.T) {
 		{ended, []string{"acquire", "--type", "install", "--token-file", newPipeFile(t)}},
 		{ended, []string{"exec", "--type", "install", "--token-file", newPipeFile(t), "--", "true"}},
 		{ended, []string{"reacquire", "--type", "install", "--handle", "h", "--token-file", newPipeFile(t)}},
-		{exitUsage, []string{"release", "--names", "install-0", "--token-file", newPipeFile(t)}}, // it goes on for a moment
+		{exitUsage, []string{"release", "--names", "install-0", "--token-file", newPipeFile(t)}}, // it tries for a moment more
 		{ended, []string{"status", "--proxy", "https://127.0.0.1:1", "--ca", newPipeFile(t)}},
 	} {
 		t.Run(tt.args[0], func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestCommandsWaitForAPipe(t *testing.T) {
 	}
 }
 
-// A pipe is read once for all that a command does: exec --shared read it twice, and had no
-// token the second time. A token from it that is refused is not waited for again.
+// A command reads a pipe only once. Before, exec --shared read it twice, and had no token the
+// second time. If the proxy refuses the token, the command does not wait for another one.
 func TestTokenFromAPipe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func TestTokenFromAPipe(t *testing.T) {
 	run(exitExecFailure, "wrong-0123456789abc", "exec", "--type", "install", "--", "true")
 	run(exitFailure, "wrong-0123456789abc", "status")
 
-	// A keeper could not read what its acquire has read, so nothing is given up or waited
+	// A keeper could not read the pipe again after its acquire, so nothing is given up or waited
 	// for, not even the pipe.
 	w.run(0, "acquire", "--type", "install", "--handle", "h", "--token-file", good)
 	pid, _ := w.owner()

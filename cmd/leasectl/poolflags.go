@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// poolFlags is the value of --pool, which may be given several times, or hold
-// several separated by commas.
+// poolFlags is the value of --pool. The flag may be repeated, and each value may have several
+// pools, separated by commas.
 type poolFlags []local.Pool
 
 func (p *poolFlags) Set(s string) error {
@@ -23,7 +23,7 @@ func (p *poolFlags) Set(s string) error {
 		}
 		named := local.Pool{Type: typ, Capacity: capacity}
 		if slices.Contains(*p, named) {
-			continue // the completion of a shell parses a line twice
+			continue // the shell's completion parses a line twice
 		}
 		if slices.ContainsFunc(*p, func(other local.Pool) bool { return other.Type == typ }) {
 			return errors.New("want each type once")
@@ -43,7 +43,7 @@ func (p *poolFlags) String() string {
 
 func (p *poolFlags) Type() string { return "TYPE=N" }
 
-// configs makes the pools that the flags describe.
+// configs returns the configurations of the pools, with the names TYPE-0 and so on.
 func (p poolFlags) configs() []pool.Config {
 	var configs []pool.Config
 	for _, named := range p {

@@ -20,14 +20,14 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// built is where build puts what it compiles, until the tests end.
+// built has the folder of the programs that build compiles. It exists until the tests end.
 var built struct {
 	sync.Mutex
 	dir string
 }
 
-// build compiles leasectl as users have it, without the race detector: tests
-// with hundreds of processes would wait for that alone. It does so once for all tests.
+// build compiles leasectl as users have it, once for all tests. It leaves the race detector out,
+// which would slow down the tests with hundreds of processes.
 func build(t *testing.T, tags string) string {
 	t.Helper()
 	built.Lock()
@@ -51,7 +51,7 @@ func build(t *testing.T, tags string) string {
 	return program
 }
 
-// world is a proxy, and a state directory and folder for those who use it.
+// world is a proxy, with a state directory and a folder for its clients.
 type world struct {
 	t       *testing.T
 	program string
@@ -61,8 +61,8 @@ type world struct {
 	log     *liveLog
 }
 
-// liveLog is what a process has written so far. That of a proxy is the only witness
-// of what was granted and what ended.
+// liveLog is the output of a process so far. The log of a proxy is the only witness of grants and
+// ends of leases.
 type liveLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -80,8 +80,8 @@ func (l *liveLog) String() string {
 	return l.text.String()
 }
 
-// shortDir is a folder until the test ends, whose path leaves room for that of a
-// socket in it, which may have 107 bytes.
+// shortDir makes a folder until the test ends. Its path is short, since the path of a socket in it
+// may have at most 107 bytes.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "leasectl-test-")
@@ -92,7 +92,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// newClient is a client of a proxy, until the test ends.
+// newClient returns a client of a proxy, which is closed when the test ends.
 func newClient(t *testing.T, proxy string) *proxyclient.Client {
 	t.Helper()
 	client, err := proxyclient.New(proxyclient.Options{URL: proxy})
@@ -103,7 +103,7 @@ func newClient(t *testing.T, proxy string) *proxyclient.Client {
 	return client
 }
 
-// newPipe is a pipe whose ends are closed when the test ends, if not before.
+// newPipe returns a pipe, whose ends are closed when the test ends.
 func newPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -114,8 +114,8 @@ func newPipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// newWorld starts a proxy with pools such as "install=2". Nothing that a test
-// started in it may be left when the test ends.
+// newWorld starts a proxy with pools such as "install=2". When the test ends, no process that it
+// started in the world may be left.
 func newWorld(t *testing.T, program string, pools ...string) *world {
 	t.Helper()
 	var args []string
@@ -125,14 +125,14 @@ func newWorld(t *testing.T, program string, pools ...string) *world {
 	return newWorldOf(t, program, args...)
 }
 
-// newWorldOf is newWorld with flags of serve that say which pools there are.
+// newWorldOf is newWorld with flags of serve, which name the pools.
 func newWorldOf(t *testing.T, program string, serve ...string) *world {
 	t.Helper()
 	dir := shortDir(t)
 	socket := filepath.Join(dir, "proxy.sock")
 	w := &world{t: t, program: filepath.Join(dir, "leasectl"), dir: dir, log: new(liveLog)}
-	// Under a name of its own, by which to know the world's processes from those
-	// of other tests.
+	// The program has a path of its own, which distinguishes the world's processes from those of
+	// other tests.
 	if err := os.Link(program, w.program); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func newWorldOf(t *testing.T, program string, serve ...string) *world {
 	return w
 }
 
-// await blocks until something is so. Where it never is, the log may say why.
+// await blocks until so returns true. If it never does, the test fails and prints the log.
 func await(t *testing.T, log fmt.Stringer, what string, so func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !so(); time.Sleep(time.Millisecond) {
@@ -170,15 +170,14 @@ func (w *world) await(what string, so func() bool) {
 	await(w.t, w.log, what, so)
 }
 
-// command is leasectl with args, in the world's folder.
+// command returns leasectl with args, to run in the world's folder.
 func (w *world) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(w.program, args...)
 	cmd.Dir, cmd.Env = w.dir, slices.Clone(w.env)
 	return cmd
 }
 
-// run runs leasectl, which must end with that exit code, and returns its
-// standard output.
+// run runs leasectl, which must end with the exit code code, and returns its standard output.
 func (w *world) run(code int, args ...string) string {
 	w.t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -190,8 +189,8 @@ func (w *world) run(code int, args ...string) string {
 	return stdout.String()
 }
 
-// promptly runs f, which returns for how long something took, up to three times. A
-// slow machine may be late once; what is wrong is late each time.
+// promptly runs f up to three times, until f returns a time of at most most. A slow machine may be
+// late once, but a bug is late each time.
 func promptly(t *testing.T, most time.Duration, f func() time.Duration) {
 	t.Helper()
 	var took []time.Duration
@@ -204,8 +203,8 @@ func promptly(t *testing.T, most time.Duration, f func() time.Duration) {
 	t.Errorf("it took %v, want %v at most", took, most)
 }
 
-// exitCode is the code that a process ended with, by the error of its Run or Wait: -1
-// if a signal ended it, -2 if it was not started or its output failed.
+// exitCode returns the exit code of a process from the error of its Run or Wait: -1 if a signal
+// ended it, -2 if it was not started or its output failed.
 func exitCode(err error) int {
 	var exit *exec.ExitError
 	switch {
@@ -219,7 +218,7 @@ func exitCode(err error) int {
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
-// pool looks a pool up at the proxy.
+// pool asks the proxy for a pool.
 func (w *world) pool(typ string) leaseapi.Pool {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -237,7 +236,7 @@ func (w *world) pool(typ string) leaseapi.Pool {
 	return leaseapi.Pool{}
 }
 
-// owner starts a process for a lease to be for. It is KILLed when end is called.
+// owner starts a process that can be the owner of a lease. end KILLs it.
 func (w *world) owner() (pid int, end func()) {
 	w.t.Helper()
 	cmd := exec.Command("sleep", "600")
@@ -249,7 +248,7 @@ func (w *world) owner() (pid int, end func()) {
 	return cmd.Process.Pid, end
 }
 
-// ledger is what the proxy's log says of generations.
+// ledger has the grants and ends of generations in the proxy's log.
 type ledger struct {
 	granted map[string]string // generation → name
 	ended   map[string]int    // generation → how often
@@ -257,8 +256,7 @@ type ledger struct {
 
 var logLine = regexp.MustCompile(`msg="?([a-z]+).* names="?\[([^\]]*)\]"? generations="?\[([^\]]*)\]`)
 
-// ledger reads the log. A generation that ends twice, or without a grant, is an
-// error here and now.
+// ledger reads the log. A generation that ends twice, or without a grant, fails the test.
 func (w *world) ledger() ledger {
 	w.t.Helper()
 	l := ledger{granted: make(map[string]string), ended: make(map[string]int)}
@@ -282,7 +280,7 @@ func (w *world) ledger() ledger {
 	return l
 }
 
-// held are the names that were granted and have not ended.
+// held returns the names that were granted and have not ended.
 func (l ledger) held() (names []string) {
 	for g, name := range l.granted {
 		if l.ended[g] == 0 {
@@ -293,8 +291,8 @@ func (l ledger) held() (names []string) {
 	return names
 }
 
-// wantHeld checks that, by the log, names are held and nothing else. The line of
-// a change may come a moment after its answer.
+// wantHeld checks that, by the log, exactly names are held. It waits a moment, since the line of a
+// change may come after the answer.
 func (w *world) wantHeld(names ...string) {
 	w.t.Helper()
 	slices.Sort(names)
@@ -309,8 +307,8 @@ func (w *world) wantHeld(names ...string) {
 	w.t.Errorf("by the log %v are held, want %v", held, names)
 }
 
-// lives tells whether a process is there and no zombie. One of several threads is
-// a zombie before the last of them has closed its files: then it still lives.
+// lives tells whether a process exists and is no zombie. A process with several threads is a zombie
+// before its last thread has closed the files; such a process counts as living.
 func lives(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil || !bytes.Contains(status, []byte("State:\tZ")) && !bytes.Contains(status, []byte("State:\tX")) {
@@ -320,7 +318,7 @@ func lives(pid int) bool {
 	return len(threads) > 1
 }
 
-// processes are those of the world's program that live.
+// processes returns the living processes of the world's program.
 func (w *world) processes() (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, link := range links {
@@ -335,7 +333,7 @@ func (w *world) processes() (pids []int) {
 	return pids
 }
 
-// noneLeft fails the test if a process is left behind, which it kills.
+// noneLeft fails the test if a process is left, and kills it.
 func (w *world) noneLeft() {
 	for end := time.Now().Add(patience); len(w.processes()) > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().Before(end) {

@@ -11,7 +11,7 @@ import (
 // proxyOptions are the flags that say which lease proxy to talk to.
 type proxyOptions struct {
 	url       string
-	given     bool // on the command line: then it counts before what a handle remembers
+	given     bool // on the command line: then url has precedence over a handle's proxy
 	tokenFile string
 	ca        string
 	pools     poolFlags // of the server to start
@@ -25,7 +25,7 @@ func (o *proxyOptions) bind(flags *pflag.FlagSet) {
 		format: func() string { return o.url },
 		set: func(s string) error {
 			if s != "" {
-				s = strings.TrimSpace(s) // a Secret's value ends in a newline
+				s = strings.TrimSpace(s) // the value of a Kubernetes Secret may end in a newline
 				if err := holder.CheckProxy(s); err != nil {
 					return err
 				}
@@ -39,7 +39,8 @@ func (o *proxyOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ca, "ca", "", "file with the certificates (PEM) of the authorities that vouch for an https proxy")
 }
 
-// unset tells whether there is no proxy, which makes every command a dry run.
+// unset tells whether no proxy is set. Then a command is a dry run, unless its handle names a
+// proxy.
 func (o *proxyOptions) unset() bool { return o.url == "" }
 
 func (o *proxyOptions) options() holder.ProxyOptions {

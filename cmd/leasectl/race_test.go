@@ -19,10 +19,10 @@ var (
 	raceSeed   = flag.Uint64("race-seed", 0, "seed of TestRaces; 0 takes one")
 )
 
-// TestRaces has processes acquire, reacquire, exec and release one handle at
-// random moments, many of them killed at random moments. Meanwhile a bystander
-// takes leases of the same pool. At no time does anything end a bystander's
-// lease, and after recover and a last release nothing is held and nobody waits.
+// TestRaces runs acquire, reacquire, exec and release on one handle at random moments, and kills
+// many of these processes at random moments. Meanwhile a bystander takes leases of the same pool.
+// Nothing ever ends a lease of the bystander. After recover and a last release nothing is held and
+// nobody waits.
 //
 //	go test -run TestRaces -race-rounds 5000 ./cmd/leasectl
 func TestRaces(t *testing.T) {
@@ -40,7 +40,7 @@ func TestRaces(t *testing.T) {
 
 	random := rand.New(rand.NewPCG(seed, 0))
 	var killed, ended int
-	within := 10 * time.Millisecond // comes a KILL; it adapts, so that half of the commands have not ended
+	within := 10 * time.Millisecond // time of a KILL at most; adapts, so that half of the KILLs hit a living command
 	for range *raceRounds {
 		var group sync.WaitGroup
 		var mu sync.Mutex
@@ -96,7 +96,7 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// raceArguments is a random command on the handle.
+// raceArguments returns a random command on the handle.
 func raceArguments(random *rand.Rand, handle string) []string {
 	acquire := []string{"--type", "install", "--handle", handle, "--wait-timeout", "1s"}
 	switch random.IntN(7) {
@@ -112,8 +112,8 @@ func raceArguments(random *rand.Rand, handle string) []string {
 	return []string{"release", "--handle", handle}
 }
 
-// killAfter runs a command and kills it after d, if d is not 0 and it has not
-// ended by then.
+// killAfter runs a command. If d is not 0 and the command has not ended after d, killAfter kills
+// it.
 func (w *world) killAfter(d time.Duration, args []string) (killed bool) {
 	cmd := w.command(args...)
 	var stderr strings.Builder
@@ -139,8 +139,8 @@ func (w *world) killAfter(d time.Duration, args []string) (killed bool) {
 	return false
 }
 
-// bystand takes a lease, sees that nobody ends it, and gives it back, until
-// told to stop. It returns how often.
+// bystand takes a lease, checks that nobody ends it, and gives it back, again and again until stop
+// is closed. It returns how often.
 func (w *world) bystand(stop <-chan struct{}) (turns int) {
 	for {
 		select {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The README is for somebody with a failing job: short, with the two commands of a
-// fresh clone, and from it every page is found.
+// The README is for somebody with a failing job. It is short, has the two commands of a fresh
+// clone, and leads to every page.
 func TestREADME(t *testing.T) {
 	readme := readPage(t, "README.md")
 	if n := strings.Count(readme, "\n"); n > 200 {
@@ -37,7 +37,7 @@ func TestREADME(t *testing.T) {
 	}
 }
 
-// The help of each command has an example that uses commands and flags which exist.
+// The help of each command has an example, whose commands and flags exist.
 func TestHelp(t *testing.T) {
 	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
 	walk(root, func(cmd *cobra.Command) {
@@ -47,7 +47,7 @@ func TestHelp(t *testing.T) {
 			}
 		})
 		if cmd.IsAdditionalHelpTopicCommand() {
-			return // its text is made, and has a test
+			return // another test checks its text
 		}
 		if cmd.Example == "" || cmd.Long == "" || cmd.Short == "" {
 			t.Errorf("%s: want a short and a long text and an example", cmd.CommandPath())
@@ -56,7 +56,7 @@ func TestHelp(t *testing.T) {
 	})
 }
 
-// walk calls f for every command that is ours and shown.
+// walk calls f for cmd and every command below it that is not hidden.
 func walk(cmd *cobra.Command, f func(*cobra.Command)) {
 	forEachCommand(cmd, func(cmd *cobra.Command) {
 		if !cmd.Hidden {
@@ -65,8 +65,8 @@ func walk(cmd *cobra.Command, f func(*cobra.Command)) {
 	})
 }
 
-// checkCommandLine parses the leasectl command lines of a text, a line each: the
-// command and its flags must exist.
+// checkCommandLine checks the leasectl command lines of a text, one a line: the command and its
+// flags must exist.
 func checkCommandLine(t *testing.T, root *cobra.Command, where, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

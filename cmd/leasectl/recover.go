@@ -64,7 +64,7 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 	if len(failures) == 0 {
 		return nil
 	}
-	// Each failure is said; the first gives the exit code.
+	// Each failure is printed, the first one by run. The first one determines the exit code.
 	for _, err := range failures[1:] {
 		a.Failf("%s", holder.Describe(err))
 	}

@@ -19,10 +19,10 @@ var (
 	docsDir        = flag.String("docs", "", "write the man pages and completions of a release into this directory")
 )
 
-// docs/commands.md is what the help of the commands says; with -write-reference this
-// test writes it. With -docs DIR it leaves in DIR/man and DIR/completions what a release
-// has there: all of it comes from the command tree, and no program that is installed
-// pays for the libraries.
+// docs/commands.md has the help of the commands; with -write-reference this test writes the page.
+// With -docs DIR the test writes a release's man pages and completions to DIR/man and
+// DIR/completions. A test makes them from the command tree, so that the program needs no library
+// for that.
 func TestCommandReference(t *testing.T) {
 	const reference = "../../docs/commands.md"
 	want := commandReference(t)
@@ -44,7 +44,7 @@ func TestCommandReference(t *testing.T) {
 	writeCompletions(t, filepath.Join(dir, "completions"))
 }
 
-// shownCommands are the commands that the help lists, in its order.
+// shownCommands returns the commands that the help lists, in its order.
 func shownCommands(t *testing.T) []*cobra.Command {
 	t.Helper()
 	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
@@ -93,7 +93,7 @@ func commandReference(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// flagless returns a command below root that has no flags but those of all commands.
+// flagless returns a command below root that has only the flags of all commands.
 func flagless(root *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: "flagless"}
 	root.AddCommand(cmd)
@@ -105,7 +105,7 @@ func writeManPages(t *testing.T, dir string) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// A release says the date of its commit; two builds of one source are the same.
+	// A release sets the date of its commit, so that two builds of one source are the same.
 	const date = "SOURCE_DATE_EPOCH"
 	if os.Getenv(date) == "" {
 		t.Setenv(date, "0")

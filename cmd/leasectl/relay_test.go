@@ -21,28 +21,28 @@ import (
 
 // A relay stands between clients and a world's proxy.
 type relay struct {
-	// silent makes it take requests and never answer them, nor hand them on.
+	// silent makes the relay take requests without forwarding or answering them.
 	silent atomic.Bool
-	taken  atomic.Int64 // requests that were so taken
-	// answers tells whether the answer to a request that was handed on arrives; nil:
-	// each does.
+	taken  atomic.Int64 // requests that were taken while silent
+	// answers tells whether the answer to a forwarded request reaches the client; nil:
+	// always.
 	answers func(*http.Request) bool
 
-	silentFrom atomic.Pointer[string] // the path from whose first request on it is silent
+	silentFrom atomic.Pointer[string] // the first request for this path makes it silent
 
 	mu   sync.Mutex
 	seen []seen
 
-	close func() // makes it gone
+	close func() // ends the relay
 }
 
-// seen is a request that came by.
+// seen is a request that reached the relay.
 type seen struct {
 	path string
 	at   time.Time
 }
 
-// requests are those that came by for a path, or for all paths if it is empty.
+// requests returns the requests for a path so far, or for all paths if path is empty.
 func (r *relay) requests(path string) (matching []seen) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,10 +54,10 @@ func (r *relay) requests(path string) (matching []seen) {
 	return matching
 }
 
-// relay starts one, which the world's commands use from then on.
+// relay starts a relay, which later commands of the world use.
 func (w *world) relay() *relay { return w.relayAnswers(nil) }
 
-// relayAnswers is relay, of which only those answers arrive.
+// relayAnswers starts a relay like relay. Only answers for which answers returns true arrive.
 func (w *world) relayAnswers(answers func(*http.Request) bool) *relay {
 	w.t.Helper()
 	proxy := w.variable("LEASE_PROXY_SERVER_URL")
@@ -77,7 +77,7 @@ func (w *world) relayAnswers(answers func(*http.Request) bool) *relay {
 		}
 		if r.silent.Load() {
 			r.taken.Add(1)
-			io.Copy(io.Discard, req.Body) // only then is a lost connection seen
+			io.Copy(io.Discard, req.Body) // the server notices a lost connection only after that
 			<-req.Context().Done()
 			panic(http.ErrAbortHandler)
 		}
@@ -94,16 +94,15 @@ func (w *world) relayAnswers(answers func(*http.Request) bool) *relay {
 	return r
 }
 
-// unixTransport takes each request to whoever listens on socket, over a connection of
-// its own.
+// unixTransport sends each request to the server on socket, over a connection of its own.
 func unixTransport(socket string) *http.Transport {
 	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}, DisableKeepAlives: true}
 }
 
-// listen serves h on a socket until it is closed, or the test ends. The address
-// is one for --proxy.
+// listen serves h on a socket until closing is called or the test ends. The address is a value for
+// --proxy.
 func (w *world) listen(h http.Handler) (address string, closing func()) {
 	w.t.Helper()
 	dir, err := os.MkdirTemp(w.dir, "listen")
@@ -126,7 +125,7 @@ func (w *world) listen(h http.Handler) (address string, closing func()) {
 	return "unix://" + socket, closing
 }
 
-// variable is the value that commands of the world see.
+// variable returns the value of a variable in commands of the world.
 func (w *world) variable(name string) (value string) {
 	for _, v := range w.env {
 		if text, is := strings.CutPrefix(v, name+"="); is {

@@ -19,14 +19,14 @@ import (
 
 type releaseOptions struct {
 	handle    string
-	none      string // why handle is empty, if that is no mistake
+	none      string // why handle is empty, if that is not a mistake
 	names     []string
 	scope     string
 	delay     time.Duration
 	detach    bool
 	all       bool
-	ownerPID  int // process that wants a delayed release; 0: the one that started us
-	callerPID int // process whose end cancels a delayed release; 0: none
+	ownerPID  int // when it ends, a delayed release is done at once; 0: our parent
+	callerPID int // when it ends, a delayed release is cancelled; 0: none
 }
 
 func newReleaseCommand(a *app) *cobra.Command {
@@ -50,8 +50,8 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 		Example: `  leasectl release --handle "$handle" --delay 20m --detach`,
 		Args:    noArgsBut("names"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// A job's LEASECTL_SCOPE and LEASECTL_OWNER_PID are about its
-			// acquires, and its LEASECTL_DETACH about its late releases.
+			// A job sets LEASECTL_SCOPE and LEASECTL_OWNER_PID for its acquires, and
+			// LEASECTL_DETACH for its late releases. Other releases ignore them.
 			if flags := cmd.Flags(); flags.Changed("handle") || len(o.names) > 0 || o.all {
 				o.scope = ifTyped(flags.Lookup("scope"), o.scope)
 			}
@@ -60,7 +60,7 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 				o.detach = ifTyped(cmd.Flags().Lookup("detach"), o.detach)
 			}
 			if o.handle == "" || o.delay > 0 {
-				<-a.listening // the release of a handle waits for it when it has read the handle
+				<-a.listening // the release of a handle waits later, after it has read the handle
 			}
 			o.none = lacksLease(cmd)
 			if o.all {
@@ -78,8 +78,8 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 	flags.BoolVar(&o.detach, "detach", false, "with --delay: return at once, the release happens by itself")
 	bindOwnerPID(flags, &o.ownerPID, "with --delay: release at once when this process is gone (default: the one that started leasectl)")
 	flags.Var(intValue(&o.callerPID, 0, 1, math.MaxInt32), "caller-pid", "")
-	// A shell function that runs in the background has a process of its own
-	// between the step's shell and us, and to kill that one is to cancel.
+	// A shell function in the background runs in its own process, between the step's shell
+	// and us. Killing this process cancels the release.
 	flags.Lookup("caller-pid").Hidden = true
 	return cmd
 }
@@ -113,12 +113,12 @@ func (a *app) release(ctx context.Context, o *releaseOptions) error {
 	return a.releaseNames(ctx, o)
 }
 
-// putOff is how the flags put a release off.
+// putOff returns the delay that the flags ask for.
 func (o *releaseOptions) putOff() holder.Delay {
 	return holder.Delay{Time: o.delay, OwnerPID: o.ownerPID, CallerPID: o.callerPID}
 }
 
-// releaseHandle gives back what a handle holds, now or later.
+// releaseHandle gives back the leases of a handle, now or later.
 func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {
@@ -182,7 +182,7 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 	return err
 }
 
-// releaseAll gives back all that an owner holds and waits for.
+// releaseAll gives back all leases of an owner, and withdraws all its waiting requests.
 func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Flag) error {
 	if o.handle != "" || o.none != "" || len(o.names) > 0 || o.scope != "" || o.delay > 0 || o.detach || o.ownerPID != 0 {
 		return usagef("--all goes with none of --handle, --names, --scope, --delay, --detach and --owner-pid")
@@ -219,9 +219,9 @@ func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Fl
 	return a.printReleased(all.Names)
 }
 
-// whyNothing says why nothing of an owner was released although it has something: a
-// token gives back what was acquired with it, and nothing else. It is empty if the
-// owner has nothing, or the proxy does not say.
+// whyNothing says why nothing was released although the owner has leases or waiting requests: a
+// token gives back only what was acquired with the same token. It returns "" if the owner has
+// nothing, or if the proxy does not say.
 func (a *app) whyNothing(ctx context.Context, owner string) string {
 	all, err := a.askPools(ctx, a.proxy.url)
 	if err != nil {
@@ -248,8 +248,8 @@ func (a *app) whyNothing(ctx context.Context, owner string) string {
 	return fmt.Sprintf(": what %s has is of another token: %s", owner, strings.Join(slices.Compact(tokens), ", "))
 }
 
-// printedNone prints that nothing is released yet, unless err says that a late release
-// failed.
+// printedNone returns err, the error of a detached release. If it is nil, printedNone prints that
+// nothing is released yet.
 func (a *app) printedNone(err error) error {
 	if err != nil {
 		return err
@@ -257,8 +257,8 @@ func (a *app) printedNone(err error) error {
 	return a.printReleased(nil)
 }
 
-// printReleased prints names on stdout; for a script that reads JSON, also that there are
-// none.
+// printReleased prints names on stdout. If there are none, it prints an empty list as JSON, and
+// nothing as text.
 func (a *app) printReleased(names []string) error {
 	if a.output == "json" {
 		return a.printJSON(struct {

@@ -17,8 +17,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
-// replicas are three servers on one etcd, which each of them reaches over links of
-// its own.
+// replicas are three servers on one etcd. Each server reaches etcd over links of its own.
 type replicas struct {
 	t       *testing.T
 	etcd    *etcdtest.Cluster
@@ -38,8 +37,8 @@ type replica struct {
 
 const replicaTTL = time.Second
 
-// startReplicas starts etcd with so many members, and three servers with the pool
-// q of n leases. They end with the test.
+// startReplicas starts etcd with the given number of members, and three servers with the pool q of
+// n leases. They end with the test.
 func startReplicas(t *testing.T, program string, members, n int, more ...string) *replicas {
 	t.Helper()
 	r := &replicas{t: t, etcd: etcdtest.Start(t, members)}
@@ -75,7 +74,7 @@ func startReplicas(t *testing.T, program string, members, n int, more ...string)
 	return r
 }
 
-// freeAddress is one that is free at the moment.
+// freeAddress returns an address that is free at the moment.
 func freeAddress(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -85,10 +84,10 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// list is the URLs of all servers.
+// list returns the URLs of all servers, separated by commas.
 func (r *replicas) list() string { return r.listEnding(r.servers[len(r.servers)-1]) }
 
-// listEnding is the same with that of one server at its end.
+// listEnding is list with the URL of one at the end.
 func (r *replicas) listEnding(one *replica) string {
 	var urls []string
 	for _, s := range r.servers {
@@ -99,7 +98,7 @@ func (r *replicas) listEnding(one *replica) string {
 	return strings.Join(append(urls, one.url), ",")
 }
 
-// client returns a client of all servers, for the time of the test.
+// client returns a client of all servers, which is closed when the test ends.
 func (r *replicas) client() *proxyclient.Client {
 	return newClient(r.t, r.list())
 }
@@ -118,7 +117,7 @@ func (r *replicas) leader() *replica {
 	return nil
 }
 
-// quick is for questions to servers that may be stopped.
+// quick is a client for requests to servers that may be stopped.
 var quick = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 func (s *replica) leads() bool {
@@ -145,7 +144,7 @@ func (s *replica) start() {
 	}()
 }
 
-// signal sends a signal. A server that it ends is awaited.
+// signal sends a signal. If the signal ends the server, signal waits for that.
 func (s *replica) signal(sig syscall.Signal) {
 	s.cmd.Process.Signal(sig)
 	if sig == syscall.SIGKILL || sig == syscall.SIGTERM {
@@ -162,14 +161,14 @@ func (s *replica) cut(isCut bool) {
 	}
 }
 
-// link forwards connections to an address. While it is cut nothing goes through;
-// what was under way arrives when it is healed.
+// link forwards connections to an address. While the link is cut, bytes wait; they arrive when the
+// link is healed.
 type link struct {
 	net.Listener
 	to string
 
 	mu     sync.Mutex
-	healed chan struct{} // closed while it is whole
+	healed chan struct{} // closed while the link is whole
 }
 
 func newLink(t *testing.T, to string) *link {

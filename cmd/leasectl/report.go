@@ -73,8 +73,8 @@ func (a *app) report(ctx context.Context, o *reportOptions, outcome holder.Outco
 	return nil
 }
 
-// reported returns the record of the lease that is meant, or why there is none. The
-// lease of exec may have ended before its command: the request tells it then.
+// reported returns the record of the lease to report for, or why there is none. If exec's lease
+// has ended before its command, the handle is gone and $LEASECTL_REQUEST_ID identifies the lease.
 func (a *app) reported(path string, ofExec bool) (r holder.Record, why string, err error) {
 	if path == "" {
 		return r, cmp.Or(withoutLease(), "there is no --handle, and no $LEASECTL_HANDLE of a leasectl exec"), nil

@@ -13,8 +13,8 @@ import (
 
 type resizeOptions struct {
 	handle string
-	count  int // 0: not said
-	items  int // negative: not said
+	count  int // 0: not given
+	items  int // negative: not given
 }
 
 func newResizeCommand(a *app) *cobra.Command {
@@ -39,8 +39,8 @@ two leases that hold and wait for each other would wait for ever.`,
 	return cmd
 }
 
-// resize resizes the lease of a handle; none says why there is none, if that is no
-// mistake.
+// resize resizes the lease of a handle. If o.handle is empty and that is not a mistake, none says
+// why.
 func (a *app) resize(ctx context.Context, o *resizeOptions, none string) error {
 	switch {
 	case o.handle == "" && none == "":

@@ -14,10 +14,10 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A resize whose answer is lost is repeated, and done once. A copy of any resize that
-// comes later, as something between client and server may send it, does nothing: also
-// if the lease holds as many units as before the resize again, and if there is room by
-// now for one that was refused. Before, both made the lease grow.
+// A resize whose answer is lost is repeated, and done once. A late copy of a resize, as a proxy
+// between client and server may send it, does nothing. That holds also if the lease again holds as
+// many units as before the resize, and if there is now room for a resize that was refused. Before,
+// both copies made the lease grow.
 func TestLateCopyOfResize(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "pools.yaml")
@@ -27,7 +27,7 @@ func TestLateCopyOfResize(t *testing.T) {
 	w := newWorldOf(t, build(t, ""), "--config", config)
 	direct := w.variable("LEASE_PROXY_SERVER_URL")
 	var mu sync.Mutex
-	var resizes [][]byte // the bodies, as they came by
+	var resizes [][]byte // the bodies, in their order
 	w.relayAnswers(func(req *http.Request) bool {
 		if req.URL.Path != leaseapi.PathResize {
 			return true

@@ -15,8 +15,8 @@ import (
 	"github.com/leasectl/leasectl/trap"
 )
 
-// run is the whole program: it returns the exit status instead of exiting, so
-// that every deferred clean-up runs before the exit.
+// run is the whole program. It returns the exit status instead of exiting, so that every
+// deferred clean-up runs.
 func run(args []string, stdin, stdout, stderr *os.File) int {
 	a := newApp(stdin, stdout, stderr)
 	defer a.close()
@@ -26,8 +26,8 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 		close(a.listening)
 	})
 
-	// A broken pipe on stdout is an error of the write, to be handled where
-	// the write is: a handle that nobody read is a lease to give back.
+	// SIGPIPE is not among the endings: the failed write returns an error, and its caller
+	// handles that. If nobody read the printed handle, acquire gives the lease back.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	a.chain.OnSignal(func(e trap.Event) error {
@@ -69,8 +69,8 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	if d, ok := deathOf(err); ok {
 		a.close()
 		if d.group {
-			// A script that waits for us ends only if it got the signal of the key itself.
-			// Not before the lease is given back: a program that gets it may kill us.
+			// A script that waits for us ends only if it gets the key's signal itself. Send the
+			// signal after the lease is given back: a program that gets it may kill us.
 			syscall.Kill(0, d.sig)
 		}
 		trap.Die(d.sig)
@@ -78,19 +78,19 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	return status
 }
 
-// endings are the signals that ask the program to end. Others are left to the
-// runtime, but in exec. SIGQUIT is first, since without us the runtime answers it
-// with a dump of all goroutines and exit code 2.
+// endings are the signals that ask the program to end. Only exec handles other signals; in
+// other commands they are left to the runtime. The handler for SIGQUIT is installed first: the
+// runtime's own dumps all goroutines and exits with code 2.
 var endings = []os.Signal{syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
 
-// listenLater are the commands that begin while the signal handlers are being installed,
-// which takes as long as all that they do first. They wait for the handlers before they
-// write a handle that others know, or send the proxy anything; a signal that ends them
-// earlier leaves at most a journal entry for which nothing was sent.
+// listenLater are the commands that begin while the signal handlers are being installed, since
+// that takes as long as their first steps. They wait for the handlers before they write a
+// handle that others know or send anything to the proxy. A signal that ends them earlier leaves
+// at most a journal entry for which nothing was sent.
 var listenLater = []string{"acquire", "exec", "release"}
 
-// isCobraUsage recognises the errors that cobra makes by itself: they have no
-// type of their own, and all of them are about what was typed.
+// isCobraUsage tells whether cobra itself made an error. Such errors have no type of their own,
+// and all are about what was typed.
 func isCobraUsage(err error) bool {
 	for _, prefix := range []string{"unknown command", "unknown flag", "unknown shorthand flag", "required flag", "accepts ", "requires ", "invalid argument"} {
 		if strings.HasPrefix(err.Error(), prefix) {
@@ -100,7 +100,7 @@ func isCobraUsage(err error) bool {
 	return false
 }
 
-// commands are the constructors of all commands, by name.
+// commands returns the constructors of all commands, by name.
 func commands() map[string]func(*app) *cobra.Command {
 	return map[string]func(*app) *cobra.Command{
 		"acquire":    newAcquireCommand,
@@ -126,11 +126,10 @@ func commands() map[string]func(*app) *cobra.Command {
 	}
 }
 
-// newRootCommand builds the command tree for args. If they begin with the name of a
-// command, that is the only one that is built: to build all of them would make a short
-// command noticeably slower.
+// newRootCommand builds the command tree for args. If args begin with the name of a command,
+// only this command is built: building all would make a short command noticeably slower.
 func newRootCommand(a *app, args ...string) *cobra.Command {
-	var asked bool // for the version
+	var asked bool // --version was given
 	root := &cobra.Command{
 		Use:   "leasectl",
 		Short: "take, hold and give back leases of a shared account in CI steps",
@@ -149,7 +148,7 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(listenLater, cmd.Name()) {
-				<-a.listening // from here on there may be something to lose
+				<-a.listening // from here on a signal could lose something
 			}
 			a.proxy.given = cmd.Flags().Changed("proxy")
 			a.proxy.poolsGiven = cmd.Flags().Changed("pool")
@@ -172,8 +171,7 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 	}
 	root.SetFlagErrorFunc(flagError)
 
-	// A mistyped command is cobra's to find, so Args is not set: then its flags
-	// are not looked at first.
+	// Args is not set, so that cobra reports a mistyped command before it looks at the flags.
 	root.SetUsageFunc(usage)
 	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")
 
@@ -187,7 +185,7 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 	all := commands()
 	if len(args) > 0 && all[args[0]] != nil {
 		root.AddCommand(all[args[0]](a))
-		// Cobra would make that command each time, with a text for each shell.
+		// Cobra would make the completion command each time, with a text for each shell.
 		root.CompletionOptions.DisableDefaultCmd = true
 		return root
 	}

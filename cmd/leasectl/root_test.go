@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// A command that is built alone has the same help as in the whole tree.
+// A command that is built alone has the same help as in the tree of all commands.
 func TestCommandBuiltAlone(t *testing.T) {
 	help := func(root *cobra.Command, name string) string {
 		var out strings.Builder
@@ -33,7 +33,8 @@ func TestCommandBuiltAlone(t *testing.T) {
 	}
 }
 
-// What is no command's name gets all commands, to choose from or to complete.
+// If the first argument is no command's name, all commands are built, for suggestions and
+// completion.
 func TestAllCommandsBuilt(t *testing.T) {
 	for _, args := range [][]string{nil, {"help"}, {"--help"}, {"exce"}, {"__complete", ""}, {"completion", "bash"}} {
 		root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr), args...)

@@ -21,8 +21,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// TestMain lets the test binary stand in for leasectl, so that the scenarios
-// run what was just compiled, under the race detector if the tests do.
+// TestMain lets the test binary stand in for leasectl, so that the scenarios run the code under
+// test, with the race detector if the tests have it.
 func TestMain(m *testing.M) {
 	os.Setenv(raceOptions, quickExit)
 	programs := map[string]func(){
@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(heardTests{m}, programs)
 }
 
-// fitEnvironment makes the tests independent of who runs them: without the settings of
-// leasectl that somebody has for their own, and with a short path of temporary files.
+// fitEnvironment makes the tests independent of their user. It removes the user's variables for
+// leasectl, and makes sure that the path of temporary files is short.
 func fitEnvironment() {
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LEASE") {
@@ -51,15 +51,16 @@ func fitEnvironment() {
 	}
 }
 
-// longestTempDir leaves room for /leasectl-test-N/state/keepers/ID, the longest of the
-// sockets that tests connect to: its path has at most 107 bytes.
+// longestTempDir leaves room for /leasectl-test-N/state/keepers/ID, the longest path of a socket
+// that tests connect to. With the directory it may have at most 107 bytes.
 const longestTempDir = 35
 
-// heardTests is the run of the tests, and of no program that they start.
+// heardTests wraps the run of the tests in this process. The programs that the tests start do not
+// use it.
 type heardTests struct{ *testing.M }
 
-// Run runs the tests. Under nohup(1), or in the background of a script, whatever they
-// start would ignore hang-ups or interrupts, as long as the tests do.
+// Run runs the tests. Before, it stops ignoring hang-ups and interrupts, as under nohup(1) or in
+// the background of a script: otherwise all programs that the tests start would ignore them, too.
 func (m heardTests) Run() int {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
 		if signal.Ignored(sig) {
@@ -71,7 +72,7 @@ func (m heardTests) Run() int {
 	return code
 }
 
-// The race detector would let every process linger for a second.
+// Without quickExit the race detector delays the end of every process by a second.
 const raceOptions, quickExit = "GORACE", "atexit_sleep_ms=0"
 
 // TestScripts runs the scenarios in testdata/script.
@@ -104,8 +105,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("SCRIPTS", scripts)
 			env.Setenv("STORES", filepath.Join(scripts, "../proxyserver/store/bolt/testdata"))
 			env.Setenv(raceOptions, quickExit)
-			// Each scenario has a state directory and an owner of its own,
-			// whatever CI system the tests run in.
+			// Each scenario has its own state directory, and a fixed owner whatever CI
+			// system the tests run in.
 			env.Setenv("LEASECTL_STATE_DIR", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("LEASECTL_OWNER", "job-1")
 			env.Setenv("SOCKET", filepath.Join(env.WorkDir, "proxy.sock"))
@@ -121,8 +122,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a command and compares its exit code. If it is leasectl that says why,
-// docs/troubleshooting.md must know the message.
+// exits runs a command and compares its exit code. If leasectl printed a message, it must be in
+// docs/troubleshooting.md.
 //
 //	exits 75 leasectl acquire --type full --wait-timeout 0
 func (s *seenMessages) exits(ts *testscript.TestScript, neg bool, args []string) {
@@ -146,8 +147,8 @@ func (s *seenMessages) exits(ts *testscript.TestScript, neg bool, args []string)
 	}
 }
 
-// explained says that docs/troubleshooting.md has the message that is in stderr, of a
-// command that ended with a code:
+// explained checks that docs/troubleshooting.md has the message in stderr, of a command that ended
+// with a code:
 //
 //	explained 77
 func (s *seenMessages) explained(ts *testscript.TestScript, neg bool, args []string) {
@@ -159,11 +160,10 @@ func (s *seenMessages) explained(ts *testscript.TestScript, neg bool, args []str
 	s.check(ts, code, ts.ReadFile("stderr"))
 }
 
-// patience bounds what a scenario waits for. It is only ever reached by a test
-// that fails.
+// patience bounds the wait of a scenario. Only a failing test waits so long.
 const patience = 60 * time.Second
 
-// waitFor blocks until something is so:
+// waitFor blocks until a condition is true:
 //
 //	waitfor listening           the proxy at $SOCKET accepts connections
 //	waitfor file PATH           the file is there
@@ -173,7 +173,7 @@ const patience = 60 * time.Second
 //	waitfor following TYPE N    N requests have joined others at $PROXY
 //	waitfor inuse TYPE N        N leases are held at $PROXY
 //
-// and what waitForServer knows.
+// and the conditions of waitForServer.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	var so func() bool
 	switch {
@@ -226,7 +226,7 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// askPool looks a pool up at the scenario's proxy; it is zero if there is none.
+// askPool asks the scenario's proxy for a pool; it returns zero if there is none.
 func askPool(ts *testscript.TestScript, typ string) leaseapi.Pool {
 	client, err := proxyclient.New(proxyclient.Options{URL: ts.Getenv("PROXY")})
 	ts.Check(err)

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// makeCertificate writes a certificate for 127.0.0.1 that vouches for itself,
-// and its key. It lasts for an hour, or has ended an hour ago:
+// makeCertificate writes a self-signed certificate for 127.0.0.1, and its key. It is valid for an
+// hour, or expired an hour ago:
 //
 //	makecert CERT KEY [expired]
 func makeCertificate() {

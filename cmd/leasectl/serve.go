@@ -48,7 +48,7 @@ the files in /etc/leasectl. Installing them neither enables nor starts it.`,
     --tls-key key.pem --data etcd://etcd-0:2379,etcd-1:2379/leases --advertise https://a.example:8370`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// A job's LEASECTL_POOL is about its local proxy.
+			// A job sets LEASECTL_POOL for its local proxy, so --config has precedence.
 			if o.config != "" {
 				a.proxy.pools = ifTyped(cmd.Flags().Lookup("pool"), a.proxy.pools)
 			}
@@ -62,8 +62,8 @@ the files in /etc/leasectl. Installing them neither enables nor starts it.`,
 	return cmd
 }
 
-// serve runs until the context ends. The process that started it in the
-// background is told when it serves, or why it does not.
+// serve runs a proxy until ctx ends or the proxy is idle. A local proxy tells the process that
+// started it when it serves, or why it does not.
 func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if o.localOf != "" {
 		defer func() {
@@ -74,7 +74,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	log := a.openLog(o.logFormat)
 	defer func() { err = logFailure(log, o.logFormat, err) }()
-	if a.proxy.tokenFileGiven { // one from the environment is another command's
+	if a.proxy.tokenFileGiven { // from the environment it is meant for clients
 		return usagef("--token-file is for clients: the tokens that serve wants of them are in --tokens")
 	}
 	if err := o.check(); err != nil {
@@ -87,7 +87,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	end := local.NewEnd(o.localOf)
 	if o.localOf != "" {
-		defer end.Close() // after the socket is closed: see listen
+		defer end.Close() // after done has closed the socket
 		set.options.Idle = &proxyserver.Idle{After: o.localIdle, Hide: end.Hide}
 	}
 	if o.tlsCert != "" {
@@ -113,7 +113,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		log.Info(fmt.Sprintf("listening on %s (process %d)", o.urlOf(l), os.Getpid()))
 	}
 	set.logStart(o)
-	a.messages.flush() // who finds that it serves may read there what and where
+	a.messages.flush() // others may look for the address as soon as we serve
 	if o.localOf != "" {
 		process.Ready(nil)
 	}
@@ -124,7 +124,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	return err
 }
 
-// openData opens where the leases are kept.
+// openData opens the store or the election that --data names. Without --data leases stay in memory.
 func (o *serveOptions) openData(options *proxyserver.Options, readEtcdFile func(string) ([]byte, error)) (err error) {
 	switch {
 	case o.data == "":

@@ -2,14 +2,14 @@ package main
 
 import "runtime"
 
-// ballastSize is how much garbage a server makes at least before the runtime collects
-// it. The runtime collects when the heap has doubled, but not below 4 MiB. The heap of a
-// busy server is that small, so its stacks would be scanned ten to twenty times a second.
+// ballastSize is the least garbage, in bytes, that a server makes between two collections. The
+// runtime collects when the heap has doubled, but not below 4 MiB. The heap of a busy server is
+// that small, so without ballast its stacks would be scanned ten to twenty times a second.
 const ballastSize = 16 << 20
 
-// holdBallast makes the heap larger by memory that nobody touches, so that it never is
-// resident. A larger GOGC would do the same for a small heap, but the heap of a server
-// with many waiters would grow to a multiple. The caller calls release at the end.
+// holdBallast enlarges the heap by memory that is never touched, and so never resident. A larger
+// GOGC would do the same for a small heap, but the heap of a server with many waiters would grow
+// to a multiple. The caller calls release at the end.
 func holdBallast() (release func()) {
 	ballast := make([]byte, ballastSize)
 	return func() { runtime.KeepAlive(ballast) }

@@ -16,8 +16,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A server whose stderr is full, and is not read, serves on: it drops lines, and
-// says how many when somebody reads again. Its other lines are in their order.
+// A server whose full stderr nobody reads serves on. It drops lines, and says how many when
+// somebody reads again. The other lines keep their order.
 func TestServeWithAFullStderr(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -43,8 +43,8 @@ func TestServeWithAFullStderr(t *testing.T) {
 	request := func(target, body string) string {
 		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", target, address, len(body), body)
 	}
-	// Long owners: more lines than a pipe and the queue hold. No request waits for the
-	// answer to the one before.
+	// Long owners make more text than a pipe and the queue hold. No request waits for the answer
+	// to the one before.
 	const pairs = logSize/2 + 500
 	pair := request(leaseapi.PathAcquire+"?type=q&owner="+strings.Repeat("x", 500), "") + request(leaseapi.PathRelease, `{"names":["q-0"]}`)
 	go func() {
@@ -81,7 +81,7 @@ func TestServeWithAFullStderr(t *testing.T) {
 			n++
 			what := regexp.MustCompile(`msg=(granted|released)`).FindString(line)
 			if what == "" {
-				continue // of its start
+				continue // a line about its start
 			}
 			if what == last {
 				t.Errorf("two lines of %s: their order is lost", what)
@@ -104,7 +104,7 @@ func TestServeWithAFullStderr(t *testing.T) {
 	cmd.Wait()
 }
 
-// metricsOf returns what a server counts.
+// metricsOf returns the metrics of a server.
 func metricsOf(t *testing.T, client *http.Client, url string) string {
 	t.Helper()
 	resp, err := client.Get(url + leaseapi.PathMetrics)
@@ -119,8 +119,7 @@ func metricsOf(t *testing.T, client *http.Client, url string) string {
 	return string(text)
 }
 
-// Without tokens a server on loopback answers to its own names only, and to those of
-// --host.
+// Without tokens a server on loopback answers only to its own names and those of --host.
 func TestServeHosts(t *testing.T) {
 	s := startServer(t, build(t, ""), "", "--host", "leases.test,Other.test", "--host", "third.test")
 	for host, want := range map[string]int{
@@ -142,7 +141,7 @@ func TestServeHosts(t *testing.T) {
 	}
 }
 
-// Idle clients, more than there are descriptors, keep nobody out.
+// More idle clients than descriptors do not keep other clients out.
 func TestServeWithFewDescriptors(t *testing.T) {
 	s := startServer(t, build(t, ""), "ulimit -n 64")
 	address := strings.TrimPrefix(s.url, "http://")

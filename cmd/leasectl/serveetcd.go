@@ -34,7 +34,7 @@ func (o *etcdOptions) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.noCompact, "no-compact", false, "leave etcd's history to somebody else who compacts it")
 }
 
-// check refuses flags that need etcd without it, and halves of a pair.
+// check refuses flags for etcd if data is no etcd URL, and a certificate or key without the other.
 func (o *etcdOptions) check(data string, flags *pflag.FlagSet) error {
 	if !etcd.IsURL(data) {
 		for _, name := range []string{"advertise", "leader-ttl", "data-ca", "data-cert", "data-key", "data-credentials", "no-compact"} {
@@ -60,14 +60,14 @@ func (o *etcdOptions) check(data string, flags *pflag.FlagSet) error {
 	return checkAdvertised(o.advertise)
 }
 
-// checkAdvertised refuses what is not one URL, or has a password in it: everybody who asks
-// is told it.
+// checkAdvertised refuses a value that is not one URL, or has a user or a password in it, since
+// everybody who asks is told the URL.
 func checkAdvertised(advertised string) error {
 	u, err := proxyclient.ParseURL(advertised)
 	switch {
 	case err != nil:
 		return usagef("--advertise: %v", err)
-	case strings.Count(advertised, "://") != 1 || strings.Contains(u.Host, ","): // neither HOST:PORT nor a list, as --proxy may be
+	case strings.Count(advertised, "://") != 1 || strings.Contains(u.Host, ","): // HOST:PORT or a list, which only --proxy may be
 		return usagef("--advertise: want one URL, of this server: http://HOST or https://HOST")
 	case u.User != nil:
 		return usagef("--advertise: want a URL without a user or a password: everybody who asks is told it")
@@ -75,7 +75,7 @@ func checkAdvertised(advertised string) error {
 	return nil
 }
 
-// host is the name in --advertise, if it has one: clients use it for the server.
+// host returns the host in --advertise, which clients use for the server; "" if there is none.
 func (o *etcdOptions) host() string {
 	u, err := proxyclient.ParseURL(o.advertise)
 	if o.advertise == "" || err != nil {
@@ -84,12 +84,12 @@ func (o *etcdOptions) host() string {
 	return u.Hostname()
 }
 
-// files are those that are read whenever they are needed.
+// files returns the files for etcd, which are read whenever they are needed.
 func (o *etcdOptions) files() []string {
 	return slices.DeleteFunc([]string{o.ca, o.cert, o.key, o.credentials}, func(file string) bool { return file == "" })
 }
 
-// open returns how this server takes part in who leads.
+// open returns this server's part in the election of a leader.
 func (o *etcdOptions) open(data string, readFile func(string) ([]byte, error), log *slog.Logger) (store.Election, error) {
 	return etcd.Open(etcd.Options{
 		URL: data, Advertise: o.advertise, TTL: o.leaderTTL, NoCompact: o.noCompact,

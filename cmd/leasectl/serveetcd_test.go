@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// What --advertise says is told to everybody who asks, and clients and browsers go there:
-// it is one URL, and has no password in it.
+// The value of --advertise is told to everybody who asks, and clients and browsers go there. So it
+// must be one URL, without a password in it.
 func TestAdvertise(t *testing.T) {
 	for url, valid := range map[string]bool{
 		"":                                true,

@@ -10,7 +10,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver"
 )
 
-// defaultListen is where serve listens if neither --listen nor --socket says.
+// defaultListen is the address that serve listens on without --listen and --socket.
 const defaultListen = "127.0.0.1:8370"
 
 type serveOptions struct {
@@ -27,7 +27,7 @@ type serveOptions struct {
 	tlsCert   string
 	tlsKey    string
 	localOf   string        // the state directory whose local proxy this is
-	localIdle time.Duration // after which it stops; for tests
+	localIdle time.Duration // idle time after which a local proxy stops; set by tests
 }
 
 func (o *serveOptions) bind(flags *pflag.FlagSet) {
@@ -49,8 +49,8 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.Lookup("local-idle").Hidden = true
 }
 
-// hosts are the names in --host, --listen and --advertise: clients may use them for
-// the server.
+// hosts returns the names in --host, --listen and --advertise, which clients may use for the
+// server.
 func (o *serveOptions) hosts() (hosts []string) {
 	hosts = append(hosts, o.host...)
 	if host, _, err := net.SplitHostPort(o.listen); err == nil && host != "" {
@@ -62,8 +62,9 @@ func (o *serveOptions) hosts() (hosts []string) {
 	return hosts
 }
 
-// check refuses an address that strangers may reach, unless what they can do
-// there is bounded, and half a pair of TLS files.
+// check sets the default of --listen. It refuses an address that is not on loopback, since
+// strangers may reach it, unless tokens and TLS protect it or --insecure allows it. It also refuses
+// a TLS certificate or key without the other.
 func (o *serveOptions) check() error {
 	if o.listen == "" && o.socket == "" {
 		o.listen = defaultListen
@@ -75,7 +76,7 @@ func (o *serveOptions) check() error {
 		return nil
 	}
 	host, port, err := net.SplitHostPort(o.listen)
-	if err != nil || port == "" { // which net takes for any port
+	if err != nil || port == "" { // net would choose any port for ""
 		return usagef("--listen %q: want HOST:PORT, such as 127.0.0.1:0", o.listen)
 	}
 	ip := net.ParseIP(host)
@@ -85,7 +86,7 @@ func (o *serveOptions) check() error {
 	return usagef("--listen %q: not a loopback address: everybody who reaches it could take and end leases: add --tokens, --tls-cert and --tls-key, or --insecure if that is meant", o.listen)
 }
 
-// urlOf is how clients reach a listener.
+// urlOf returns the URL under which clients reach a listener.
 func (o *serveOptions) urlOf(l net.Listener) string {
 	switch {
 	case l.Addr().Network() != "tcp":

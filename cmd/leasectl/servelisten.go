@@ -10,7 +10,8 @@ import (
 	"github.com/leasectl/leasectl/holder/socket"
 )
 
-// listen opens what --listen and --socket name; secure, if not nil, is for TCP.
+// listen opens the listeners of --listen and --socket. If secure is not nil, TCP is served with
+// TLS. The caller calls done to close them.
 func listen(ctx context.Context, o *serveOptions, secure *tls.Config) (listeners []net.Listener, done func(), err error) {
 	var closers []func()
 	done = func() {

@@ -11,8 +11,8 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// openLog makes the log of serve, in which all that it says has one format. It
-// never waits for a reader.
+// openLog makes the log of serve, whose lines all have the given format. Logging never waits for a
+// reader.
 func (a *app) openLog(format string) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: a.logLevel()}
 	return slog.New(newLogHandler(a.messages, func(w io.Writer) slog.Handler {
@@ -33,8 +33,8 @@ func (a *app) logLevel() slog.Level {
 	return slog.LevelInfo
 }
 
-// logFailure writes why serve ends to a log in JSON, where a line of another
-// format would be lost, and returns the error without its text.
+// logFailure writes err to a JSON log, where a line of another format would be lost. It returns an
+// error with the same exit code and no text. With another format it returns err.
 func logFailure(log *slog.Logger, format string, err error) error {
 	if err == nil || err.Error() == "" || format != "json" {
 		return err
@@ -43,8 +43,8 @@ func logFailure(log *slog.Logger, format string, err error) error {
 	return statusError{code: exitStatus(err)}
 }
 
-// asksForJSONLog reports whether args are those of a serve that logs in JSON. They
-// may be wrong otherwise, which is then said in that format, too.
+// asksForJSONLog reports whether args are those of a serve that logs in JSON. Errors in other args
+// are then logged in JSON, too.
 func asksForJSONLog(args []string) bool {
 	if len(args) == 0 || args[0] != "serve" {
 		return false
@@ -60,7 +60,7 @@ func asksForJSONLog(args []string) bool {
 	return format == "json"
 }
 
-// logStart says what is served. The addresses are on lines of their own.
+// logStart logs what is served. The addresses are on lines of their own.
 func (s *settings) logStart(o *serveOptions) {
 	data := o.data
 	if data == "" {
@@ -79,7 +79,7 @@ func poolSizes(pools []pool.Config) []string {
 	return sizes
 }
 
-// logStop says that nothing is served any longer, and why.
+// logStop logs that the server has stopped, and why.
 func logStop(ctx context.Context, log *slog.Logger, err error) {
 	cause := "idle"
 	switch {

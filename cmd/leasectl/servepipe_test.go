@@ -21,8 +21,8 @@ func newPipeFile(t *testing.T) (path string) {
 	return path
 }
 
-// A server whose file is a pipe that nobody writes says so, and TERM ends it. HUP does
-// not, as it does not later, if there is a file to read again.
+// A server that waits for a pipe says so, and TERM ends it. HUP does not end it if it has files to
+// reload, just as later when it serves.
 func TestServeWaitsForAPipe(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -64,8 +64,8 @@ func TestServeWaitsForAPipe(t *testing.T) {
 	}
 }
 
-// A pipe is read once, whenever somebody writes it: the server does not miss what it cannot
-// read again, and says so to who asks for it.
+// A pipe is read once, whenever somebody writes it. The server goes on although it cannot read the
+// pipe again, and says so if HUP asks for a reload.
 func TestServeReadsAPipeOnce(t *testing.T) {
 	t.Parallel()
 	pipe, tokens := newPipeFile(t), filepath.Join(t.TempDir(), "tokens")
@@ -94,8 +94,8 @@ func TestServeReadsAPipeOnce(t *testing.T) {
 	s.ends(0, "msg=stopped")
 }
 
-// A hangup from before the files were read asks for no other look at them, which a pipe
-// would refuse, and the server would stay degraded.
+// A hangup from before the files were read does not ask for a reload. A pipe could not be read
+// again, and the server would stay degraded.
 func TestHangupBeforeTheFilesAreRead(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "pools.yaml")
@@ -113,8 +113,8 @@ func TestHangupBeforeTheFilesAreRead(t *testing.T) {
 	}
 }
 
-// A pipe that takes the place of a file is refused as any other bad file is, and stops
-// neither the server nor its end.
+// A pipe in the place of a file is refused like any other bad file. It does not stop the server,
+// and does not delay its end.
 func TestServeRefusesAPipeInPlaceOfAFile(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "pools.yaml")

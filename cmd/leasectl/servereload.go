@@ -6,8 +6,8 @@ import (
 	"github.com/leasectl/leasectl/trap"
 )
 
-// hangups makes SIGHUP ask for a reload instead of ending the program. One that
-// comes while another waits asks for nothing more.
+// hangups makes SIGHUP ask for a reload instead of ending the program, until restore is called. A
+// SIGHUP that comes while another one waits in asked changes nothing.
 func (a *app) hangups() (asked <-chan struct{}, restore func()) {
 	ask := make(chan struct{}, 1)
 	remove := a.chain.OnSignal(func(e trap.Event) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// durableServer is a `leasectl serve` with a store, which is killed and started again.
+// durableServer is a `leasectl serve` with a store, to be killed and started again.
 type durableServer struct {
 	t       *testing.T
 	program string
@@ -64,7 +64,7 @@ func (r *durableServer) context() context.Context {
 	return ctx
 }
 
-// pool is the first pool.
+// pool asks the server for its first pool.
 func (r *durableServer) pool() (pool leaseapi.Pool) {
 	r.t.Helper()
 	await(r.t, &r.log, "the server to answer", func() bool {
@@ -98,9 +98,9 @@ func (r *durableServer) release(leases []leaseapi.Lease, delay time.Duration) {
 	}
 }
 
-// awaitStored waits until the server has stored the requests of all owners: those that
-// wait are stored a moment after they come. The directory has them before they are
-// committed, so a change follows, whose answer comes when it is committed too.
+// awaitStored waits until the server has stored the requests of all owners. The server stores
+// waiting requests a moment after they come, and the directory has them before they are committed.
+// So awaitStored also makes a change, since the answer to a change comes after the commit.
 func (r *durableServer) awaitStored(owners []string) {
 	r.t.Helper()
 	await(r.t, &r.log, "all owners to be stored", func() bool {
@@ -121,8 +121,8 @@ func (r *durableServer) awaitStored(owners []string) {
 	}
 }
 
-// After a KILL of the server the queue is in the order in which it was, although
-// its clients come back in any.
+// After a KILL of the server the queue has the same order as before, although its clients come back
+// in any order.
 func TestQueueKeepsItsOrderOverARestart(t *testing.T) {
 	t.Parallel()
 	const waiters = 16
@@ -159,7 +159,7 @@ func TestQueueKeepsItsOrderOverARestart(t *testing.T) {
 	}
 	r.awaitStored(owners)
 	r.restart()
-	r.release(held, 0) // before they are all back
+	r.release(held, 0) // before all clients are back
 	running.Wait()
 	inverted := 0
 	for i, a := range order {
@@ -174,8 +174,8 @@ func TestQueueKeepsItsOrderOverARestart(t *testing.T) {
 	}
 }
 
-// Restarts that come more often than a lease would end keep nothing dead alive:
-// neither a lease that nobody renews, nor one whose release was put off.
+// If restarts come more often than a lease would end, a lease that nobody renews ends nevertheless,
+// and so does a lease whose release was delayed.
 func TestRestartsKeepNothingDeadAlive(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -193,8 +193,8 @@ func TestRestartsKeepNothingDeadAlive(t *testing.T) {
 			if tt.delay > 0 {
 				r.release(leases, tt.delay)
 			}
-			// Of each life at least half counts, and a first restart gives it its full TTL
-			// again: 2 × 2 s are over after at most ten lives.
+			// At least half of each life of the server counts, and the first restart starts
+			// the TTL anew. So 2 × 2 s are over after at most ten lives.
 			const life, most = 900 * time.Millisecond, 12
 			for n := range most {
 				time.Sleep(life)
@@ -226,8 +226,8 @@ func TestPaceOutlivesARestart(t *testing.T) {
 	}
 }
 
-// A server that is stopped for twice the TTL has heard no renewal: when it goes on,
-// the lease is its holder's still, and nobody who waits gets it.
+// A server that is stopped for twice the TTL gets no renewals. When it goes on, the holder still
+// has the lease, and no waiter gets it.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	r := newDurableServer(t, build(t, ""), "--pool", "q=1")
@@ -254,7 +254,7 @@ func TestStall(t *testing.T) {
 	if _, err := r.client.Renew(r.context(), held, 0); err != nil {
 		t.Errorf("the first renewal after the stall: %v", err)
 	}
-	// Nobody renews it now, so the waiter gets it.
+	// Now nobody renews the lease, so the waiter gets it.
 	if err := <-waited; err != nil {
 		t.Errorf("when the holder is gone: %v", err)
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
-// settings are what serve was told by flags and files. Before the server is
-// there they become its options; afterwards it is given what has changed.
+// settings are the flags and files of serve. Until the server is made they go into its options;
+// afterwards each change is passed to the server.
 type settings struct {
 	app         *app
 	options     proxyserver.Options
-	server      *proxyserver.Server // nil while it is not there
+	server      *proxyserver.Server // nil until it is made
 	sources     []*config.Source
 	certificate config.Certificate
 	hangups     <-chan struct{} // each asks for a reload; nil: there are no files
@@ -23,7 +23,8 @@ type settings struct {
 	readEtcdFile func(file string) ([]byte, error)
 }
 
-// read reads all files for the first time. It waits for those that are pipes.
+// read reads all files for the first time. If a file is a pipe, it blocks until the writer is done
+// or ctx ends.
 func (s *settings) read(ctx context.Context, o *serveOptions) error {
 	s.options.Pools = s.app.proxy.pools.configs()
 	if o.config != "" {
@@ -46,13 +47,13 @@ func (s *settings) read(ctx context.Context, o *serveOptions) error {
 		return usageError{err}
 	}
 	select {
-	case <-s.hangups: // what it asks for is done; a pipe could not be read again
+	case <-s.hangups: // the files were just read; a pipe could not be read again
 	default:
 	}
 	if len(s.options.Pools) == 0 && o.localOf == "" {
 		return usagef("no pool to serve: name one with --pool TYPE=N or --config FILE")
 	}
-	// A server on etcd would find out only when it leads.
+	// Without this check a server on etcd would fail only when it leads.
 	if err := pool.Check(s.options.Pools); err != nil {
 		return usagef("--pool and --config: %w", err)
 	}
@@ -61,8 +62,8 @@ func (s *settings) read(ctx context.Context, o *serveOptions) error {
 
 func (s *settings) warn(w config.Warning) { s.options.Log.Warn(w.String()) }
 
-// takePools makes the pools those of the flags and of the file. It refuses to leave a
-// server without any, as a start does.
+// takePools sets the pools to those of the flags and of the file. Like a start, it refuses to leave
+// a server without pools.
 func (s *settings) takePools(ofFile []pool.Config) error {
 	pools := append(s.app.proxy.pools.configs(), ofFile...)
 	if s.server == nil {
@@ -83,8 +84,8 @@ func (s *settings) takeTokens(tokens config.Tokens) {
 	s.server.SetTokens(tokens)
 }
 
-// hearHangups makes a hangup read the files of o again, also one that comes before the
-// server serves, until restore. Without files it ends the program as it does elsewhere.
+// hearHangups makes SIGHUP reload the files of o until restore is called, also if it comes before
+// the server serves. Without files SIGHUP ends the program, as in other commands.
 func (s *settings) hearHangups(o *serveOptions) (restore func()) {
 	if o.config == "" && o.tokens == "" && o.tlsCert == "" {
 		return func() {}
@@ -93,7 +94,7 @@ func (s *settings) hearHangups(o *serveOptions) (restore func()) {
 	return restore
 }
 
-// keepUp reads the files again when they change, until stop.
+// keepUp reloads the files when they change, until ctx ends or stop is called.
 func (s *settings) keepUp(ctx context.Context) (stop func()) {
 	if len(s.sources) == 0 {
 		return func() {}

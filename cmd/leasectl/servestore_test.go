@@ -26,8 +26,8 @@ type testServer struct {
 	exit chan int
 }
 
-// startServer runs the program with serve and args on a free port, through a shell
-// that does before first; "" is nothing.
+// startServer runs serve with args on a free port, from a shell that first runs the command before,
+// if that is not "".
 func startServer(t *testing.T, program, before string, args ...string) *testServer {
 	t.Helper()
 	s := &testServer{t: t, log: new(liveLog), exit: make(chan int, 1)}
@@ -47,7 +47,7 @@ func startServer(t *testing.T, program, before string, args ...string) *testServ
 	return s
 }
 
-// call returns status and body of the answer to a POST.
+// call sends a POST, and returns the status and body of the answer.
 func (s *testServer) call(target string) (int, string, error) {
 	resp, err := http.Post(s.url+target, "", nil)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *testServer) call(target string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// grant acquires a name, which it must get.
+// grant acquires and returns a name. It fails the test if it gets none.
 func (s *testServer) grant() string {
 	s.t.Helper()
 	status, body, err := s.call(leaseapi.PathAcquire + "?type=q")
@@ -68,8 +68,8 @@ func (s *testServer) grant() string {
 	return body
 }
 
-// ends waits for the exit, with that code and a line that holds says, and without
-// a stack trace.
+// ends waits for the exit. It checks the exit code, that a line contains says, and that there is no
+// stack trace.
 func (s *testServer) ends(code int, says string) {
 	s.t.Helper()
 	select {
@@ -83,8 +83,8 @@ func (s *testServer) ends(code int, says string) {
 	}
 }
 
-// A server whose store is taken away under it ends within seconds, whether it is
-// asked something or not, and so leaves the path to another server.
+// A server whose store is removed or replaced while it runs ends within seconds, also if nobody
+// asks it anything. So the path is free for another server.
 func TestServeNoticesThatItsStoreIsGone(t *testing.T) {
 	program := build(t, "")
 	for _, c := range []struct {
@@ -119,9 +119,8 @@ func TestServeNoticesThatItsStoreIsGone(t *testing.T) {
 	}
 }
 
-// Of two servers that are started on the same path one after the other, with the
-// directory moved away between them, the first ends: they do not go on to grant
-// the same names.
+// If a server is started, its directory is moved away, and a second server is started on the same
+// path, the first server ends. So the two do not go on to grant the same names.
 func TestSecondServerOnThePath(t *testing.T) {
 	program := build(t, "")
 	data := filepath.Join(t.TempDir(), "data")
@@ -137,8 +136,8 @@ func TestSecondServerOnThePath(t *testing.T) {
 	}
 }
 
-// A full disk ends the server: what it granted before is granted after a restart,
-// and the call that did not fit was refused.
+// A full disk ends the server. Leases that it granted before exist after a restart, and the call
+// that did not fit is refused.
 func TestServeWithAFullDisk(t *testing.T) {
 	program := build(t, "")
 	data := filepath.Join(t.TempDir(), "data")
@@ -154,7 +153,7 @@ func TestServeWithAFullDisk(t *testing.T) {
 	}
 }
 
-// The same on a file system that is full.
+// The same with a full file system.
 func TestServeOnAFullFileSystem(t *testing.T) {
 	data := t.TempDir()
 	s := startServer(t, build(t, ""), aloneOn(t, "256k", data), "--data", data)
@@ -163,8 +162,8 @@ func TestServeOnAFullFileSystem(t *testing.T) {
 	s.ends(74, "no space left on device")
 }
 
-// aloneOn is what a shell does to start a program that has a file system of that size to
-// itself at data. Where there is none for a process, the test is skipped.
+// aloneOn returns a shell command that starts a program with its own file system of the given size
+// at data. If a process cannot get a file system of its own, aloneOn skips the test.
 func aloneOn(t *testing.T, size, data string) string {
 	t.Helper()
 	alone := `unshare --user --map-root-user --mount sh -c 'mount -t tmpfs -o size=` + size + ` none "$0" && exec "$@"' "` + data + `"`
@@ -174,8 +173,8 @@ func aloneOn(t *testing.T, size, data string) string {
 	return "exec " + alone + ` "$@"`
 }
 
-// Backups that are asked for at once do not fill the disk: each is made if it leaves
-// the store its room, or is refused.
+// Backups at the same time do not fill the disk: each is made if it leaves the store its room, and
+// is refused otherwise.
 func TestBackupsAtOnce(t *testing.T) {
 	data := t.TempDir()
 	s := startServer(t, build(t, ""), aloneOn(t, "64m", data), "--data", data, "--pool", "large=40000")
@@ -184,7 +183,7 @@ func TestBackupsAtOnce(t *testing.T) {
 	}
 	for i := range 3 {
 		made := s.backups(24)
-		if i == 0 && len(made) == 0 { // later the copies before may still be there
+		if i == 0 && len(made) == 0 { // later the earlier copies may still take room
 			t.Error("none was made")
 		}
 		for _, body := range made {
@@ -193,8 +192,9 @@ func TestBackupsAtOnce(t *testing.T) {
 	}
 }
 
-// backups asks for n backups at once and returns those that were made, unread: a copy
-// takes its room until it is read. The others must be refused for want of room.
+// backups asks for n backups at once, and returns the bodies of those that were made. They are not
+// read yet, since a copy takes room until it is read. The other backups must be refused for lack of
+// room.
 func (s *testServer) backups(n int) (made []io.Closer) {
 	s.t.Helper()
 	answers := make(chan *http.Response, n)
@@ -223,8 +223,8 @@ func (s *testServer) backups(n int) (made []io.Closer) {
 	return made
 }
 
-// fill has ids remembered, each of which takes room that does not come back, until
-// there is none. The call that does not fit is refused.
+// fill makes the server remember request ids until no room is left. An id takes room that is not
+// freed. The call that does not fit must be refused.
 func (s *testServer) fill() {
 	s.t.Helper()
 	status := http.StatusOK
@@ -241,7 +241,8 @@ func (s *testServer) fill() {
 	}
 }
 
-// A damaged store is refused with what and where, and stays as it is.
+// A damaged store is refused with a message that says what is damaged and where, and is not
+// changed.
 func TestServeRefusesADamagedStore(t *testing.T) {
 	program := build(t, "")
 	data := filepath.Join(t.TempDir(), "data")

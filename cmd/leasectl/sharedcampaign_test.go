@@ -20,8 +20,8 @@ var (
 	sharedSeed     = flag.Uint64("shared-seed", 0, "seed of TestSharedCampaign; 0 takes one")
 )
 
-// sharedNames are the leases of the campaign: flags, and how many uses each of their
-// rounds may have.
+// sharedNames are the shared leases of the campaign: their flags, and how many uses a round may
+// have.
 var sharedNames = []struct {
 	name  string
 	flags []string
@@ -33,13 +33,16 @@ var sharedNames = []struct {
 	{"D", []string{"--max-age", "1s", "--max-uses", "7+0%", "--linger", "2s"}, 7},
 }
 
-// TestSharedCampaign has commands share leases under four names at random moments. A
-// fifth of them are killed, others stopped for a while. No lease is used under two
-// names, or more often than its bound; none ends while a command that lived to its
-// end uses it; no command is refused; and after recover nothing is held and no file
-// is left.
+// TestSharedCampaign lets commands share leases under four names at random moments. It kills a
+// fifth of the commands, and stops others for a while.
 //
 //	go test -run TestSharedCampaign -shared-commands 10000 -timeout 1h ./cmd/leasectl
+//
+// It checks:
+//   - no lease is used under two names, or more often than its bound;
+//   - no lease ends while a command uses it that ended by itself;
+//   - no command is refused;
+//   - after recover nothing is held, and no file is left.
 func TestSharedCampaign(t *testing.T) {
 	t.Parallel()
 	seed := *sharedSeed
@@ -72,13 +75,13 @@ func TestSharedCampaign(t *testing.T) {
 
 // sharedRun is one command of the campaign.
 type sharedRun struct {
-	lease      int // of sharedNames
+	lease      int // index in sharedNames
 	sleep      time.Duration
 	kill, stop time.Duration // when; zero: never
-	late       bool          // counted from when its command runs
+	late       bool          // kill and stop count from when its command runs
 
 	code       int
-	generation string // "" if the command was killed before it said it
+	generation string // "" if the command was killed before it printed it
 	end        time.Time
 }
 
@@ -145,7 +148,7 @@ func (f writerFunc) Write(p []byte) (int, error) {
 
 var generationEnd = regexp.MustCompile(`time=(\S+) .*msg=(?:released|expired|broken) .* generations=\[(\d+)\]`)
 
-// checkShared compares what the commands saw with the log of the proxy.
+// checkShared compares the output of the commands with the log of the proxy.
 func checkShared(t *testing.T, w *world, runs []*sharedRun) {
 	ends := make(map[string]time.Time)
 	for line := range strings.Lines(w.log.String()) {
@@ -154,11 +157,11 @@ func checkShared(t *testing.T, w *world, runs []*sharedRun) {
 			if err != nil {
 				t.Error(err)
 			}
-			ends[m[2]] = at.Add(time.Millisecond) // the log cuts the time
+			ends[m[2]] = at.Add(time.Millisecond) // the log cuts the time to milliseconds
 		}
 	}
 	uses, names := make(map[string]int), make(map[string]int)
-	killed := 0 // while they used a lease
+	killed := 0 // commands that were killed while they used a lease
 	for _, r := range runs {
 		g := r.generation
 		if g == "" {

@@ -27,14 +27,14 @@ type sharedOptions struct {
 // usesBound is how often a round may be used.
 type usesBound struct {
 	uses    int // zero: any number
-	percent int // more, as long as no other lease is free
+	percent int // of uses, more while no other lease is free
 }
 
-// withShared are the flags that go with --shared only.
+// withShared are the flags that need --shared.
 var withShared = []string{"max-uses", "max-age", "linger"}
 
-// aloneFlags mean a lease of this command's own, which no other command has a part
-// in.
+// aloneFlags are the flags that do not go with --shared: each is about a lease that only this
+// command uses.
 var aloneFlags = []string{"key", "coalesce", "attempts", "release-after", "handle", "scope"}
 
 const (
@@ -67,7 +67,8 @@ func (o *sharedOptions) check(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// request says how to share; nil: not at all. anyTTL says that the TTL is a default.
+// request returns how to share the lease; nil: it is not shared. anyTTL says that the TTL is a
+// default.
 func (o *sharedOptions) request(anyTTL bool) *holder.Shared {
 	if o.name == "" {
 		return nil
@@ -82,8 +83,8 @@ func (o *sharedOptions) request(anyTTL bool) *holder.Shared {
 	}
 }
 
-// sharedValue takes any text. A variable that is empty by mistake is none: all who
-// have the same mistake would share.
+// sharedValue takes any text that is not empty. With an empty name, all commands whose variable is
+// empty by mistake would share a lease.
 func sharedValue(p *string) pflag.Value {
 	return stringValue(p, "NAME", func(s string) error {
 		if s == "" {

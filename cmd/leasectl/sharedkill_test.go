@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// sharedRole is one command that is killed, and what is there before it.
+// sharedRole is a command to kill, with the commands that run before it.
 type sharedRole struct {
 	name   string
-	first  []string // a command that holds the lease meanwhile, with flags
-	before []string // a command that ends, or is killed at crash, with flags
+	first  []string // flags of a command that holds the lease meanwhile; nil: none
+	before []string // flags of a command that ends, or is killed at crash; nil: none
 	crash  string
-	args   []string // flags of the command that is killed
-	run    string   // what it runs; "" is true
+	args   []string // flags of the command to kill
+	run    string   // the script that it runs; "": true
 	points []string
 }
 
@@ -34,10 +34,9 @@ var sharedRoles = []sharedRole{
 	{name: "renewer", run: "exec sleep 600", points: []string{"round-renewal-unsent", "round-renewal-answered"}},
 }
 
-// TestSharedFailpoints kills the users of a shared lease at every place that
-// matters, in a pool of one. The next command of the NAME gets the lease at once, or
-// recover gives it back; then nothing is held, no file is left, and what was granted
-// has ended once.
+// TestSharedFailpoints kills the users of a shared lease at every failpoint that concerns them, in
+// a pool of one. The next command of the NAME gets the lease at once, or recover gives it back.
+// Then nothing is held, no file is left, and each granted lease has ended once.
 func TestSharedFailpoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of processes")
@@ -63,7 +62,7 @@ func TestSharedFailpoints(t *testing.T) {
 	}
 }
 
-// killShared plays one role, and checks what follows.
+// killShared runs and kills one role, then runs next, and checks the result.
 func (w *world) killShared(role sharedRole, point, next string) {
 	t := w.t
 	t.Helper()
@@ -115,7 +114,7 @@ func (w *world) killAt(point string, args []string) {
 	}
 }
 
-// shared is an exec that shares a lease of type one.
+// shared returns the arguments of an exec that shares a lease of type one.
 func shared(name string, flags []string, script string) []string {
 	args := append([]string{"exec", "--type", "one", "--shared", name, "--parent-death", "KILL"}, flags...)
 	return append(args, "--", "sh", "-c", script)
@@ -131,8 +130,8 @@ func (w *world) nothingShared() {
 	}
 }
 
-// startUsers starts n commands that share a lease of type one until a file go is
-// there, and returns when all of them run.
+// startUsers starts n commands that share a lease of type one until a file go exists, and returns
+// when all of them run.
 func (w *world) startUsers(n int, flags ...string) (users []*exec.Cmd) {
 	w.t.Helper()
 	os.Remove(w.path("go"))
@@ -142,7 +141,7 @@ func (w *world) startUsers(n int, flags ...string) (users []*exec.Cmd) {
 	return users
 }
 
-// startUser starts one of them, which makes the file up.
+// startUser starts one command as startUsers does. The command makes the file up when it runs.
 func (w *world) startUser(up string, flags ...string) *exec.Cmd {
 	w.t.Helper()
 	up = w.path(up)
@@ -157,7 +156,8 @@ func (w *world) startUser(up string, flags ...string) *exec.Cmd {
 	return user
 }
 
-// shortTTL is the pool of tests in which a TTL goes by.
+// shortTTL returns the path of a configuration with a pool for tests that wait for the end of a
+// TTL.
 func shortTTL(t *testing.T, ttl time.Duration) string {
 	path := filepath.Join(t.TempDir(), "pools.yaml")
 	text := fmt.Sprintf("resources:\n- type: one\n  state: free\n  names: [one-0]\n  default_ttl: %s\n  max_ttl: %s\n", ttl, ttl)

@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// sharedTTL is short. So users go on with a lease that they take for lost: a slow
-// machine may come too late for the margin before its end, but not for the end.
+// sharedTTL is short, so some users have --on-lost warn: on a slow machine they may miss the margin
+// before the end of the lease and take it for lost, although it has not ended.
 const sharedTTL = 3 * time.Second
 
-// TestSharedUsers has the users of one lease be stopped and killed, and their lease
-// broken.
+// TestSharedUsers stops and kills the users of one lease, and takes their lease away.
 func TestSharedUsers(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -41,8 +40,8 @@ func TestSharedUsers(t *testing.T) {
 	}
 }
 
-// The user that renews is stopped for longer than the TTL. Another one renews
-// instead, and no user loses the lease, not even the one that was stopped.
+// The user that renews is stopped for longer than the TTL. Another user renews instead, and no user
+// loses the lease, not even the stopped one.
 func stoppedRenewer(t *testing.T, w *world) {
 	users := w.startUsers(1, "--on-lost", "warn")
 	w.await("the first renewal", func() bool { return renewers(w) > 0 })
@@ -58,7 +57,7 @@ func stoppedRenewer(t *testing.T, w *world) {
 	w.nothingShared()
 }
 
-// The user that renews is killed. Another one takes the renewals over.
+// The user that renews is killed. Another user takes the renewals over.
 func killedRenewer(t *testing.T, w *world) {
 	users := w.startUsers(1, "--on-lost", "warn")
 	w.await("the first renewal", func() bool { return renewers(w) > 0 })
@@ -73,11 +72,11 @@ func killedRenewer(t *testing.T, w *world) {
 	w.nothingShared()
 }
 
-// All users are stopped for longer than the TTL: the lease is lost, and all hear of
-// it. With --on-lost warn their commands go on.
+// All users are stopped for longer than the TTL. The lease is lost, and all users notice. With
+// --on-lost warn the command goes on.
 func allStopped(t *testing.T, w *world) {
 	users := append(w.startUsers(2), w.startUser("warned", "--on-lost", "warn"))
-	w.await("the first renewal", func() bool { return renewers(w) > 0 }) // a grant that nobody renewed lasts longer
+	w.await("the first renewal", func() bool { return renewers(w) > 0 }) // a grant that was never renewed lasts longer
 	for _, user := range users {
 		user.Process.Signal(syscall.SIGSTOP)
 	}
@@ -97,7 +96,7 @@ func allStopped(t *testing.T, w *world) {
 	w.wantHeld()
 }
 
-// An operator takes the lease away. Whoever hears of it tells the others.
+// An operator takes the lease away. The user that notices tells the others.
 func brokenLease(t *testing.T, w *world) {
 	users := w.startUsers(3)
 	w.run(0, "break", "one-0", "--reason", "maintenance", "--now")
@@ -112,8 +111,8 @@ func brokenLease(t *testing.T, w *world) {
 	w.nothingShared()
 }
 
-// Somebody gives the lease back through its handle: all users hear of it, and nobody
-// joins it any more.
+// Somebody gives the lease back through its handle. All users notice, and no later command joins
+// the round.
 func givenBackByHandle(t *testing.T, w *world) {
 	users := w.startUsers(2)
 	w.run(0, shared("A", nil, "exec "+w.program+" release --handle $LEASECTL_HANDLE")...)
@@ -129,9 +128,9 @@ func givenBackByHandle(t *testing.T, w *world) {
 	w.nothingShared()
 }
 
-// The first user waits in the queue, and others wait for it. It is killed, stopped
-// or told to end: the next one takes its turn, and a newcomer that is told to end
-// leaves nothing.
+// The first user waits in the queue, and others wait for the first. If the first is killed or told
+// to end, the next one queues in its place. A waiting newcomer that is killed or told to end leaves
+// nothing.
 func waitingUsers(t *testing.T, w *world) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		w.run(0, "acquire", "--type", "one", "--handle", w.path("blocker"))
@@ -153,8 +152,8 @@ func waitingUsers(t *testing.T, w *world) {
 	}
 }
 
-// All users are killed at once. The next command of the NAME goes on with the lease,
-// and the uses go on being counted; without one recover gives it back.
+// All users are killed at once. The next command of the NAME goes on with the lease and with its
+// count of uses. Without a next command, recover gives the lease back.
 func allKilled(t *testing.T, w *world) {
 	for _, next := range []string{"exec", "recover"} {
 		users := w.startUsers(5)
@@ -183,8 +182,8 @@ uses
 	w.wantHeld()
 }
 
-// Sixty commands come at once, each for a moment. No lease has more uses than the
-// bound says, and none of them is refused.
+// Sixty short commands start at once. No lease has more uses than the bound says, and no command is
+// refused.
 func raceForUses(t *testing.T, w *world) {
 	const commands, bound = 60, 6
 	var users []*sharedUser
@@ -217,7 +216,7 @@ func raceForUses(t *testing.T, w *world) {
 	w.wantHeld()
 }
 
-// waitingUser starts a command that shares a lease which it has to wait for.
+// waitingUser starts a command that shares a lease, and has to wait for the lease.
 func (w *world) waitingUser() *sharedUser {
 	u := &sharedUser{Cmd: w.command(shared("A", nil, "echo $LEASECTL_NAMES")...)}
 	u.Stdout, u.Stderr = &u.stdout, w.log
@@ -237,7 +236,7 @@ func (u *sharedUser) output() (string, error) {
 	return u.stdout.String(), err
 }
 
-// renewers counts the renewals that the log of the users speaks of.
+// renewers counts the renewals in the log of the users.
 func renewers(w *world) int { return strings.Count(w.log.String(), "leasectl: renewed ") }
 
 // endUsers lets commands of startUsers end, and checks their exit code.

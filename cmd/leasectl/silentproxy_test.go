@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// A proxy that has gone silent does not keep exec from ending in time: CI systems
-// send KILL as early as 5 s after TERM, and a lease that is lost has nothing left
-// to wait for. From the end of the command leasectl takes 3 s, not the 9.5 s of a
-// release by hand.
+// Exec ends in time although its proxy has gone silent. CI systems send KILL as early as 5 s after
+// TERM, and for a lost lease there is nothing to wait for. From the end of the command leasectl
+// takes 3 s, not the 9.5 s of a release by hand.
 func TestSilentProxyBoundsTheEnd(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -23,7 +22,7 @@ func TestSilentProxyBoundsTheEnd(t *testing.T) {
 		want int
 	}{
 		{"TERM", func(leasectl *os.Process) { leasectl.Signal(syscall.SIGTERM) }, 128 + int(syscall.SIGTERM)},
-		{"lost", func(*os.Process) {}, exitLost}, // with the TTL
+		{"lost", func(*os.Process) {}, exitLost}, // when the TTL is over
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Packages that only a server needs, and that have nothing to make when the program
-// begins, stay so: each command would pay for it.
+// Packages that only a server needs initialise nothing at the start of the program, since each
+// command would pay for it.
 func TestStartMakesNothingForTheServer(t *testing.T) {
 	t.Parallel()
 	trace := startTrace(t)
@@ -19,7 +19,8 @@ func TestStartMakesNothingForTheServer(t *testing.T) {
 	}
 }
 
-// The stack is made before what would make it grow: regular expressions.
+// Package stack is initialised before regular expressions are compiled, which would make the stack
+// grow.
 func TestStackIsMadeFirst(t *testing.T) {
 	t.Parallel()
 	before, after, found := strings.Cut(startTrace(t), initOf("cmd/leasectl/stack"))
@@ -33,10 +34,10 @@ func TestStackIsMadeFirst(t *testing.T) {
 	}
 }
 
-// initOf begins the line of a trace that tells of a package of ours.
+// initOf returns the beginning of the trace's line about a package of ours.
 func initOf(name string) string { return "init " + module + name + " @" }
 
-// startTrace is what the runtime says of the initialisation of packages, in its order.
+// startTrace returns the runtime's trace of the initialisation of packages, in their order.
 func startTrace(t *testing.T) string {
 	cmd := exec.Command(build(t, ""), "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")

@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// containerUser is the kind of user id that a container platform makes up: nobody
-// has heard of it, and its group is root's.
+// containerUser is a user id like those that a container platform makes up: the system has no name
+// for it, and its group is root's.
 const containerUser = 1000680000
 
-// ran is what a command did.
+// ran is the result of a command.
 type ran struct {
 	code           int
 	stdout, stderr string
@@ -35,7 +35,7 @@ func (w *world) asContainerUser(stateDir string, args ...string) ran {
 	return ran{code, out.String(), text.String()}
 }
 
-// overTCP is the world's proxy at an address that every user can connect to.
+// overTCP returns an address of the world's proxy that every user can connect to.
 func (w *world) overTCP() string {
 	socket := strings.TrimPrefix(w.variable("LEASE_PROXY_SERVER_URL"), "unix://")
 	server := httptest.NewServer(&httputil.ReverseProxy{
@@ -46,7 +46,7 @@ func (w *world) overTCP() string {
 	return server.URL
 }
 
-// stateDirs are what a made-up user may find at LEASECTL_STATE_DIR.
+// stateDirs are the directories that a made-up user may find at LEASECTL_STATE_DIR.
 var stateDirs = []struct {
 	name string
 	make func(t *testing.T, dir string)
@@ -76,10 +76,9 @@ func mkdir(t *testing.T, dir string, mode fs.FileMode, uid int) {
 	}
 }
 
-// Where others can write to the state directory, a directory of ours inside holds
-// the state. Where none can be made, the error says which variable names another,
-// with the exit codes of a wrapper that failed, and with --optional the command
-// runs without a lease.
+// If others can write to the state directory, a directory of ours inside holds the state. If none
+// can be made, the error names the variable that sets another directory, and exec ends with the
+// exit code of a failed wrapper. With --optional the command runs without a lease.
 func TestStateDirectory(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -116,7 +115,7 @@ func (u stateDirUser) take(command string, more ...string) ran {
 	return u.w.asContainerUser(u.dir, append([]string{command, "--proxy", u.proxy, "--type", "install"}, more...)...)
 }
 
-// saysState is a command that says how its exec fared.
+// saysState is a command that prints whether its exec has a lease.
 var saysState = []string{"--", "sh", "-c", `echo "$LEASECTL_STATE"; exit 7`}
 
 func (u stateDirUser) works(made string) {

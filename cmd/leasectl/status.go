@@ -16,7 +16,7 @@ import (
 
 type statusOptions struct {
 	handle string
-	none   string // why handle is empty, if that is no mistake
+	none   string // why handle is empty, if that is not a mistake
 	typ    string // only this pool; "" is all
 	watch  bool
 }
@@ -88,7 +88,7 @@ func leaderLine(l *leaseapi.Leader, now time.Time) string {
 	return fmt.Sprintf("led by %s for %s, %d standing by\n\n", cmp.Or(l.URL, "a server without --advertise"), age(leaseapi.Duration(max(0, now.Sub(l.Since)))), l.Standby)
 }
 
-// handleStatus shows what a handle holds, and what its proxy knows of that.
+// handleStatus prints what a handle holds, and what its proxy knows about these leases.
 func (a *app) handleStatus(ctx context.Context, path string) error {
 	handle, err := holder.OpenHandle(path)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 	}
 	a.holder.NoticeKeeper(handle, record)
 	known, failed := a.proxyKnows(ctx, record)
-	// The handle's record is worth printing without the proxy too.
+	// Print the handle's record even if the proxy does not answer.
 	if a.output == "json" {
 		err = a.printJSON(struct {
 			Handle string               `json:"handle"`
@@ -116,8 +116,8 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 	return errors.Join(err, failed)
 }
 
-// proxyKnows finds the leases of a record among those that its proxy has: nil if
-// it cannot tell, as one of version 1, which is no error.
+// proxyKnows returns the leases of a record that its proxy lists. It returns nil without an error
+// if no proxy is known, or if the proxy lists no leases, as one of version 1.
 func (a *app) proxyKnows(ctx context.Context, record holder.Record) ([]leaseapi.PoolLease, error) {
 	proxy := a.holder.ProxyOf(record)
 	if proxy == "" {

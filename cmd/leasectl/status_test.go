@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Who asks a proxy that is gone, or silent, is told so within seconds, with one
-// line that says which proxy, and with what the handle says all the same.
+// If the proxy is gone or silent, status says so within seconds, in one line that names the proxy.
+// It prints the record of the handle all the same.
 func TestStatusWithoutProxy(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -52,7 +52,7 @@ func TestStatusWithoutProxy(t *testing.T) {
 	all.Wait()
 }
 
-// Of a list of servers the first may be on a machine that is down: the next one answers.
+// If the first server of a list is on a machine that is down, the next one answers.
 func TestStatusOfAListWithASilentServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
@@ -75,7 +75,7 @@ func TestStatusOfAListWithASilentServer(t *testing.T) {
 	})
 }
 
-// How long a pool is paused is the server's to say: its clock differs from ours.
+// The server says for how long a pool has been paused, since its clock may differ from ours.
 func TestPausedForByTheServersClock(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")

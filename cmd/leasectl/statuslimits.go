@@ -8,17 +8,17 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// statusText is what people see of pools.
+// statusText formats pools for people.
 func statusText(pools []leaseapi.Pool) string { return poolTable(pools) + limitTable(pools) }
 
-// limitTable is what people see of limits that move, and of what was reported.
+// limitTable formats for people the limits that move, and what holders reported.
 func limitTable(pools []leaseapi.Pool) string {
 	return section("LIMIT OF\tLIMIT\tWALL\tMOVED\tWHEN\tREPORT OF\tDETAIL", limitRows(pools)) +
 		section("REPORTS OF\tLIMIT\tOK\tTHROTTLED", tallyRows(pools))
 }
 
-// limitRows are the limits that move with what holders report: at which limit the
-// pool was last cut, and which report moved it last.
+// limitRows returns a row for each pool whose limit moves with the reports of holders: the limit,
+// the limit at which it was last cut, and the report that moved it last.
 func limitRows(pools []leaseapi.Pool) (rows []string) {
 	for _, p := range pools {
 		if !p.Adapt {
@@ -37,9 +37,8 @@ func limitRows(pools []leaseapi.Pool) (rows []string) {
 	return rows
 }
 
-// tallyRows are, for pools whose limit is fixed, how many leases were reported to have
-// ended ok and to have been throttled at which limit: what an operator needs to
-// choose one.
+// tallyRows returns, for each pool with a fixed limit, how many leases were reported ok and how
+// many throttled, by the limit at that time. An operator needs these numbers to choose a limit.
 func tallyRows(pools []leaseapi.Pool) (rows []string) {
 	for _, p := range pools {
 		if p.Adapt {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The line of a waiting acquire names the page that shows where it stands, if a
-// browser can reach the proxy.
+// The line about a waiting acquire names the page that shows its place, if a browser can reach the
+// proxy.
 func TestWaitLineNamesThePage(t *testing.T) {
 	program := build(t, "")
 	s := startServer(t, program, "")

@@ -10,8 +10,8 @@ import (
 	"github.com/leasectl/leasectl/holder"
 )
 
-// sharedRounds are the shared leases of this machine, of one type or of all. A failure is
-// reported, and the rest of the status is shown without them.
+// sharedRounds returns the shared leases of this machine, of type typ, or of all types if typ is
+// "". It prints a failure and does not return it, so that the rest of the status is shown.
 func (a *app) sharedRounds(typ string) (rounds []holder.SharedRound) {
 	all, err := a.holder.SharedRounds()
 	if err != nil {
@@ -25,7 +25,7 @@ func (a *app) sharedRounds(typ string) (rounds []holder.SharedRound) {
 	return rounds
 }
 
-// sharedTable lists them for people; "" if there are none.
+// sharedTable formats shared leases for people; "" if there are none.
 func sharedTable(rounds []holder.SharedRound) string {
 	var rows []string
 	for _, r := range rounds {

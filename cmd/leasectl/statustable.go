@@ -12,7 +12,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// poolTable is what people see: the pools, then the leases that are held.
+// poolTable formats for people the pools, then pauses, leases, waiters and peaks.
 func poolTable(pools []leaseapi.Pool) string {
 	var rows []string
 	for _, p := range pools {
@@ -21,15 +21,15 @@ func poolTable(pools []leaseapi.Pool) string {
 			oldest = age(p.OldestWaiting)
 		}
 		next := "-"
-		if p.NextGrantIn > 0 { // the pace holds it back
+		if p.NextGrantIn > 0 { // because of the pace
 			next = "in " + age(p.NextGrantIn)
 		}
 		if p.Paused != "" {
 			next = "when resumed"
 		}
-		if p.LockDelayed > 0 { // held by nobody, but in use
+		if p.LockDelayed > 0 { // these count as in use, but nobody holds them
 			next = strings.TrimPrefix(next+", ", "-, ") + strconv.Itoa(p.LockDelayed) + " with a lock delay"
-			if p.LockedFor > 0 { // not said by an older server
+			if p.LockedFor > 0 { // an older server does not send it
 				next += ", over in " + age(p.LockedFor)
 			}
 		}
@@ -43,8 +43,7 @@ func poolTable(pools []leaseapi.Pool) string {
 		section("PEAKS OF\tUNIT\tLEASES\tASKED P50\tP95\tMAX\tUSED P50\tP95\tMAX", peakRows(pools))
 }
 
-// inUse is how much of a pool is in use, of how much that may be, and of how much
-// there is.
+// inUse returns how much of a pool is in use, of its limit, and of its capacity if that differs.
 func inUse(p leaseapi.Pool) string {
 	if p.Limit > 0 && p.Limit != p.Capacity {
 		return fmt.Sprintf("%d/%d of %d", p.InUse, p.Limit, p.Capacity)
@@ -52,7 +51,7 @@ func inUse(p leaseapi.Pool) string {
 	return fmt.Sprintf("%d/%d", p.InUse, p.Capacity)
 }
 
-// waiting is how many wait in the queue of a pool, and how many have joined another.
+// waiting returns how many requests wait in a pool's queue, and how many joined another request.
 func waiting(p leaseapi.Pool) string {
 	if p.Following > 0 {
 		return fmt.Sprintf("%d, %d joined", p.Waiting, p.Following)
@@ -60,7 +59,7 @@ func waiting(p leaseapi.Pool) string {
 	return strconv.Itoa(p.Waiting)
 }
 
-// pausedRows are the pools that an operator has stopped, for how long, and why.
+// pausedRows returns a row for each pool that an operator has paused: for how long, and why.
 func pausedRows(pools []leaseapi.Pool) (rows []string) {
 	for _, p := range pools {
 		if p.Paused != "" {
@@ -70,14 +69,14 @@ func pausedRows(pools []leaseapi.Pool) (rows []string) {
 	return rows
 }
 
-// columns are those that only some pools have something to say in.
+// columns says which of the columns are shown that only some pools need.
 type columns struct{ units, leaseKeys, waiterKeys bool }
 
 func extraColumns(pools []leaseapi.Pool) (c columns) {
 	for _, p := range pools {
 		c.units = c.units || p.Counted
 		for _, l := range p.Leases {
-			c.units = c.units || l.Units > 1 // of a pool that was counted
+			c.units = c.units || l.Units > 1 // the pool was counted at the grant
 			c.leaseKeys = c.leaseKeys || l.Key != ""
 		}
 		for _, w := range p.Waiters {
@@ -106,11 +105,11 @@ func (c columns) waiter(key string) (cell string) {
 	return cell
 }
 
-// peakRows compare what leases asked for with what their commands used, in units of
-// memory.
+// peakRows compares, for pools whose units are memory, the units that leases asked for with the
+// units that their commands used.
 func peakRows(pools []leaseapi.Pool) (rows []string) {
 	for _, p := range pools {
-		if p.Peaks == nil || !leaseapi.IsMemory(p.Unit) { // as of an older server
+		if p.Peaks == nil || !leaseapi.IsMemory(p.Unit) { // also if the server is older
 			continue
 		}
 		used := func(n int64) string { return leaseapi.InUnits(n, p.Unit) }
@@ -122,7 +121,7 @@ func peakRows(pools []leaseapi.Pool) (rows []string) {
 	return rows
 }
 
-// table lines up the columns of rows below a heading.
+// table formats rows below a heading, with aligned columns.
 func table(heading string, rows []string) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -134,7 +133,7 @@ func table(heading string, rows []string) string {
 	return text.String()
 }
 
-// section is a table below others; "" if it has no rows.
+// section formats a table that stands below others; "" if it has no rows.
 func section(heading string, rows []string) string {
 	if len(rows) == 0 {
 		return ""
@@ -200,7 +199,7 @@ func age(d leaseapi.Duration) string {
 	return leaseapi.Duration(time.Duration(d).Round(time.Second)).String()
 }
 
-// endsIn is when a lease ends, and what is unusual about it.
+// endsIn says in how long a lease ends, and why.
 func endsIn(l leaseapi.PoolLease) string {
 	text := age(l.ExpiresIn)
 	switch {

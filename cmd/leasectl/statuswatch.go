@@ -12,13 +12,12 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// watchEvery is how often a watch asks for the pools: often enough for somebody
-// who looks, and no load for the proxy.
+// watchEvery is the time between two requests for the pools: short enough for a person who
+// watches, and no load for the proxy.
 const watchEvery = time.Second
 
-// watchStatus shows the pools, or that of a type, and each change of them, until a signal ends it.
-// A proxy that answered once may be away for a while: that is said, and the watch
-// goes on.
+// watchStatus shows the pools, or the pool of type typ, and each change, until a signal ends it. If
+// the proxy fails after its first answer, watchStatus says so and goes on.
 func (a *app) watchStatus(ctx context.Context, typ string) error {
 	w := poolWatch{app: a, live: a.output == "text" && canRewrite(a.stdout)}
 	for {
@@ -43,8 +42,8 @@ func (a *app) watchStatus(ctx context.Context, typ string) error {
 	}
 }
 
-// watched is the end of a watch by a signal: the exit code says so, and there is
-// nothing to say beside it.
+// watched returns the error of a watch that a signal ended. The exit code tells of the signal, and
+// nothing is printed.
 func watched(ctx context.Context) error {
 	sig, ok := errors.AsType[signalError](context.Cause(ctx))
 	switch {
@@ -56,16 +55,16 @@ func watched(ctx context.Context) error {
 	return statusError{code: 128 + int(sig.Signal)}
 }
 
-// poolWatch is what a watch has shown.
+// poolWatch remembers what a watch has shown.
 type poolWatch struct {
 	app     *app
-	live    bool // the table is shown anew instead of its changes
+	live    bool // show the whole table each time, not the changes
 	begun   bool
 	pools   map[string]leaseapi.Pool
 	trouble time.Time // since when the proxy fails; zero: it does not
 }
 
-// show prints what is new in pools.
+// show prints what has changed in pools, or the whole table if w.live.
 func (w *poolWatch) show(pools []leaseapi.Pool, now time.Time) error {
 	if !w.trouble.IsZero() && !w.live {
 		w.app.Notef("the proxy answers again")
@@ -132,7 +131,7 @@ func (w *poolWatch) print(p leaseapi.Pool, lines []string, now time.Time) error 
 	return w.app.print("%s", text.String())
 }
 
-// fail says that the proxy fails, once until it answers again.
+// fail reports that the proxy fails, once until it answers again.
 func (w *poolWatch) fail(err error, now time.Time) {
 	if w.trouble.IsZero() {
 		w.trouble = now
@@ -140,8 +139,8 @@ func (w *poolWatch) fail(err error, now time.Time) {
 	}
 }
 
-// poolChanges says what has happened to a pool, in the words of the server's log.
-// Ages and estimates change by themselves, so they are no change.
+// poolChanges describes what has happened to a pool, in the words of the server's log. Ages and
+// estimates are no changes, since they change by themselves.
 func poolChanges(old, p leaseapi.Pool) (lines []string) {
 	held := make(map[uint64]leaseapi.PoolLease) // by generation
 	for _, l := range old.Leases {
@@ -153,7 +152,7 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 		switch {
 		case !was:
 			lines = append(lines, fmt.Sprintf("%s is held by %s%s", l.Name, ownerOf(l.Owner, l.Token), unitsAndKey(l)))
-		case max(1, before.Units) != max(1, l.Units): // the proxy need not say 1
+		case max(1, before.Units) != max(1, l.Units): // the proxy may send 0 for 1
 			lines = append(lines, fmt.Sprintf("%s of %s holds %d units, before %d", l.Name, ownerOf(l.Owner, l.Token), l.Units, before.Units))
 		case before.Broken != l.Broken:
 			lines = append(lines, fmt.Sprintf("%s of %s is broken: %s", l.Name, ownerOf(l.Owner, l.Token), l.Broken))
@@ -181,7 +180,7 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 	return lines
 }
 
-// unitsAndKey is what a lease holds besides its name.
+// unitsAndKey describes what a lease has besides its name.
 func unitsAndKey(l leaseapi.PoolLease) (text string) {
 	if l.Units > 0 {
 		text += fmt.Sprintf(", %d units", l.Units)
@@ -195,15 +194,15 @@ func unitsAndKey(l leaseapi.PoolLease) (text string) {
 	return text
 }
 
-// byID gives each waiter a key. Those of version-1 clients have no id, and only
-// their number is known.
+// byID returns a key for each waiter: its request id, or a number for a waiter of a version-1
+// client, which has no id.
 func byID(waiters []leaseapi.Waiter) (keys []string) {
 	anonymous := 0
 	for _, w := range waiters {
 		key := w.RequestID
 		if key == "" {
 			anonymous++
-			key = fmt.Sprintf("number %d", anonymous) // has a space, as no id has
+			key = fmt.Sprintf("number %d", anonymous) // no id has a space
 		}
 		keys = append(keys, key)
 	}

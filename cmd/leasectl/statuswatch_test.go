@@ -13,11 +13,11 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// watching is a status --watch that runs.
+// watching is a running status --watch.
 type watching struct {
 	w              *world
 	cmd            *exec.Cmd
-	stdout, stderr string // paths
+	stdout, stderr string // paths of the files that it writes
 }
 
 func (w *world) watch(name string, args ...string) *watching {
@@ -51,7 +51,7 @@ func (x *watching) awaitText(says string) {
 	x.w.await(says, func() bool { return strings.Contains(x.text(), says) })
 }
 
-// ends sends a signal, and checks the exit code and that nothing is said of it.
+// ends sends a signal, and checks the exit code and that no message is printed.
 func (x *watching) ends(sig syscall.Signal, code int) {
 	x.w.t.Helper()
 	x.cmd.Process.Signal(sig)
@@ -63,8 +63,8 @@ func (x *watching) ends(sig syscall.Signal, code int) {
 	}
 }
 
-// status --watch prints a line, or a JSON object, for each change of the pool
-// that it is asked for, until it is interrupted.
+// status --watch prints a line or a JSON object for each change of the pool until it is
+// interrupted.
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1", "other=1")
@@ -76,7 +76,7 @@ func TestStatusWatch(t *testing.T) {
 	w.run(0, "acquire", "--type", "install", "--handle", "h", "--owner", "job-7")
 	w.run(0, "acquire", "--type", "other", "--handle", "o")
 	text.awaitText("install: install-0 is held by job-7 (1 of 1 in use, 0 waiting)\n")
-	objects.awaitText("install-0 is held by job-7") // each looks at times of its own
+	objects.awaitText("install-0 is held by job-7") // each watch polls at its own times
 	waiter := w.command("acquire", "--type", "install", "--owner", "job-8")
 	if err := waiter.Start(); err != nil {
 		t.Fatal(err)
@@ -120,8 +120,8 @@ func TestStatusWatch(t *testing.T) {
 	}
 }
 
-// A proxy that never answered ends the watch; one that answered once is said to
-// fail, once, and waited for.
+// A proxy that never answers ends the watch. If a proxy fails after its first answer, the watch
+// says so once, and waits for it.
 func TestStatusWatchTrouble(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
@@ -153,7 +153,7 @@ func TestStatusWatchTrouble(t *testing.T) {
 	}
 }
 
-// A pool that is counted no more does not make its leases smaller.
+// If a pool stops being counted, the watch does not report that its leases became smaller.
 func TestUnitsOfAPoolThatIsCountedNoMore(t *testing.T) {
 	lease := func(units int) leaseapi.Pool {
 		return leaseapi.Pool{Type: "mem", Capacity: 9, Leases: []leaseapi.PoolLease{{Lease: leaseapi.Lease{Name: "mem-1", Generation: 1, Units: units}, Owner: "job"}}}

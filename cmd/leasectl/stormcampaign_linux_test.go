@@ -25,12 +25,12 @@ var (
 
 const (
 	stormTTL = 10 * time.Second
-	// stormCalm is the shortest storm in which the server is also stopped for longer
-	// than a TTL.
+	// stormCalm is the shortest storm in which the server is also stopped for longer than the
+	// TTL of leases.
 	stormCalm = time.Minute
 )
 
-// stormPools have all that a pool can have.
+// stormPools are pools of all kinds.
 const stormPools = `resources:
 - {type: install, state: free, names: [i-0, i-1, i-2, i-3], pace: 5ms, lock_delay: 100ms, adapt: {floor: 2}}
 - {type: deploy, state: free, names: [d-0, d-1, d-2, d-3, d-4, d-5]}
@@ -38,14 +38,17 @@ const stormPools = `resources:
 - {type: mem, units: 100, overcommit: 20, cost: {base: 5, per_item: 0.5}, unknown: 10}
 `
 
-// TestStormCampaign has clients use all that leasectl can do at once, a tenth of which
-// are killed, while their server is killed, also as it starts, terminated, stopped, and
-// runs out of disk, while its pools are changed under it, and while the network cuts
-// answers at any byte, drops requests and delivers them twice. No name and no key is held
-// by two; exit codes are those of the commands, but where the proxy was not reached; and
-// when all is healed, every client ends, nothing is held, and recover leaves no file.
+// TestStormCampaign lets clients use all features of leasectl at the same time, and kills a tenth
+// of them. Meanwhile the server is killed, also as it starts, terminated and stopped; it runs out
+// of disk; its pools change; and the network cuts answers at any byte, drops requests and delivers
+// them twice.
 //
 //	go test -run TestStormCampaign -storm-for 5m -storm-clients 64 -timeout 1h ./cmd/leasectl
+//
+// It checks:
+//   - no name and no key is held by two;
+//   - exit codes are those of the commands, unless the proxy was not reached or the lease was lost;
+//   - when all is healed, every client ends, nothing is held, and recover leaves no file.
 func TestStormCampaign(t *testing.T) {
 	t.Parallel()
 	seed := *stormSeed
@@ -122,7 +125,7 @@ func (s *storm) kill() {
 	s.server.Wait()
 }
 
-// configure gives the server other pools.
+// configure changes the server's pools.
 func (s *storm) configure(text string) {
 	next := s.path("pools.next")
 	err := os.WriteFile(next, []byte(text), 0o600)
@@ -137,8 +140,8 @@ func (s *storm) configure(text string) {
 	}
 }
 
-// fill lets no file of the server grow beyond most bytes, nor change behind them, which
-// is worse than a disk that is full.
+// fill limits each file of the server to most bytes. The server cannot write behind that limit even
+// where the file exists, so this is worse than a full disk.
 func (s *storm) fill(most uint64) {
 	limit := unix.Rlimit{Cur: most, Max: unix.RLIM_INFINITY}
 	if err := unix.Prlimit(s.server.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil && err != unix.ESRCH {
@@ -146,7 +149,8 @@ func (s *storm) fill(most uint64) {
 	}
 }
 
-// rage does one bad thing after the other, until it was a storm and its time is over.
+// rage makes one fault after the other, until the time of the storm is over and enough has
+// happened.
 func (s *storm) rage(random *rand.Rand) {
 	wait := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
 	stop := func(least, most time.Duration) {
@@ -196,7 +200,7 @@ func (s *storm) rage(random *rand.Rand) {
 	}
 }
 
-// wasOne tells whether enough has happened for a storm.
+// wasOne tells whether enough has happened to call it a storm.
 func (s *storm) wasOne() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +215,7 @@ func (s *storm) wasOne() bool {
 	return ended >= 20 && killed > 0 && s.network.disturbed.Load() >= 5
 }
 
-// check looks at what is left when all clients are done.
+// check checks that nothing is left when all clients are done.
 func (s *storm) check() {
 	s.t.Logf("%d requests, %d of them disturbed; the server was %v; %v", s.network.requests.Load(), s.network.disturbed.Load(), s.did, s.codes)
 	s.run(0, "recover")
@@ -220,7 +224,7 @@ func (s *storm) check() {
 	}
 	s.run(0, "recover")
 	err := filepath.WalkDir(s.path("state"), func(path string, d os.DirEntry, err error) error {
-		// A file that a KILL left half written is removed when it is old.
+		// Files that a KILL left half written begin with a dot, and are removed only when old.
 		if err == nil && !d.IsDir() && filepath.Base(filepath.Dir(path)) != "history" && !strings.HasPrefix(d.Name(), ".") {
 			s.t.Errorf("left: %s", path)
 		}

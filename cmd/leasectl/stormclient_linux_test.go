@@ -23,25 +23,25 @@ func (s *storm) work(ctx context.Context, n int, random *rand.Rand) {
 	}
 }
 
-// Exit codes of the command of an exec.
+// Exit codes of an exec's command.
 const (
 	stormDone   = 7
 	stormNoName = 98 // somebody else holds the lease's name
-	stormNoKey  = 99 // or its key
+	stormNoKey  = 99 // somebody else holds its key
 	stormKilled = -1
-	stormLonger = 3 * time.Minute // than any command takes
+	stormLonger = 3 * time.Minute // longer than any command takes
 )
 
 // exec runs one exec, in one of many ways.
 func (s *storm) exec(id string, random *rand.Rand) {
 	key := fmt.Sprint("k", random.IntN(4))
 	coalesce := []string{"join", "once", "latest"}[random.IntN(3)]
-	noPool := []int{exitUnknownType} // for a while
+	noPool := []int{exitUnknownType} // the pool may be missing for a while
 	kinds := []struct {
 		name   string
 		flags  []string
 		script string
-		codes  []int // beside the command's
+		codes  []int // allowed beside the command's
 	}{
 		{"plain", []string{"--type", "install"}, s.holding(random, "-x", "", ""), nil},
 		{"reports", []string{"--type", "install"}, s.holding(random, "-x", "", s.program+" report --quiet throttled"), nil},
@@ -51,7 +51,7 @@ func (s *storm) exec(id string, random *rand.Rand) {
 		{"units", []string{"--type", "mem", "--count", fmt.Sprint(1 + random.IntN(50))},
 			s.holding(random, "-x", "", fmt.Sprintf(`%s resize --quiet --handle "$LEASECTL_HANDLE" --count %d >/dev/null 2>&1`, s.program, 1+random.IntN(60))), noPool},
 		{"overcommit", []string{"--type", "mem", "--overcommit", "--items", fmt.Sprint(1 + random.IntN(30))}, s.holding(random, "-x", "", ""), noPool},
-		{"once, or not", []string{"--type", "deploy", "--wait-timeout", "0"}, s.holding(random, "-x", "", ""), []int{exitNoLease, exitExecFailure}}, // its one answer may be that the store failed
+		{"once, or not", []string{"--type", "deploy", "--wait-timeout", "0"}, s.holding(random, "-x", "", ""), []int{exitNoLease, exitExecFailure}}, // it asks once, and the answer may be that the store failed
 	}
 	k := kinds[random.IntN(len(kinds))]
 	args := append([]string{"exec", "--owner", id, "--ttl", stormTTL.String(), "--grace-period", "500ms", "--parent-death", "KILL"}, k.flags...)
@@ -62,9 +62,9 @@ func (s *storm) exec(id string, random *rand.Rand) {
 	}
 }
 
-// holding is the script of a command that locks its lease's name, and its key: nobody
-// else may have them. The locks are the shell's alone, since what it starts may outlive a
-// KILL of exec.
+// holding returns the script of a command that locks its lease's name and its key, which no other
+// command may hold. Only the shell has the locks, since processes that it starts may outlive a KILL
+// of exec.
 func (s *storm) holding(random *rand.Rand, mode, key, more string) string {
 	lines := []string{fmt.Sprintf(`exec 8>>%s/"$LEASED_RESOURCE"; flock %s -n 8 || exit %d`, s.path("names"), mode, stormNoName)}
 	if key != "" {
@@ -76,7 +76,7 @@ func (s *storm) holding(random *rand.Rand, mode, key, more string) string {
 	return strings.Join(append(lines, fmt.Sprintf("sleep %.3f 8>&- 9>&-", random.Float64()*0.15), fmt.Sprintf("exit %d", stormDone)), "\n")
 }
 
-// script takes a lease as a script does, renews it or takes it anew, and gives it back.
+// script acquires a lease as a script does, may renew or reacquire it, and releases it.
 func (s *storm) script(id string, random *rand.Rand) {
 	run := func(args ...string) (done bool) {
 		code, stderr := s.execute(random, append(args, "--handle", s.path(id))...)
@@ -95,14 +95,14 @@ func (s *storm) script(id string, random *rand.Rand) {
 		run("renew")
 	case 1:
 		if !run(append([]string{"reacquire"}, take...)...) {
-			run("release") // it may hold no lease that could be released late
+			run("release") // it may hold no lease for a late release
 			return
 		}
 	}
 	run([][]string{{"release"}, {"release", "--delay", "300ms", "--detach"}, {"release", "--delay", "300ms"}}[random.IntN(3)]...)
 }
 
-// execute runs a command, and kills it in one of ten cases.
+// execute runs a command, and kills one of ten.
 func (s *storm) execute(random *rand.Rand, args ...string) (code int, stderr string) {
 	var out bytes.Buffer
 	cmd := s.command(args...)

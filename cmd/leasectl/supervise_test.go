@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// fullPipe is a full pipe that nobody reads.
+// fullPipe returns the write end of a full pipe that nobody reads.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	_, w := newPipe(t)
-	// Non-blocking while it is filled only: it is to block whoever writes.
+	// The pipe is non-blocking only while it is filled. Later writes must block.
 	raw, err := w.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -59,8 +59,8 @@ func (w *world) readPID(file string) (pid int) {
 	return pid
 }
 
-// A stderr that is full and that nobody reads stops neither the end of a command
-// whose lease is lost, nor a TERM, nor the release.
+// A full stderr that nobody reads prevents neither the stop of a command whose lease is lost, nor
+// the effect of a TERM, nor the release.
 func TestFullStderr(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -130,7 +130,7 @@ func TestSignalBeforeStart(t *testing.T) {
 	}
 	defer cmd.Process.Kill()
 	w.await("exec to queue", func() bool { return w.pool("install").Waiting == 1 })
-	// USR1 ends a program that does not listen: it does when it asks.
+	// USR1 would end a program without a handler. Exec has one when it asks for a lease.
 	cmd.Process.Signal(syscall.SIGUSR1)
 	cmd.Process.Signal(syscall.SIGUSR2)
 	w.run(0, "release", "--handle", w.path("blocker"))
@@ -141,7 +141,7 @@ func TestSignalBeforeStart(t *testing.T) {
 	w.wantHeld()
 }
 
-// A command that gives its own handle back has not lost its lease: it goes on.
+// If a command gives its own lease back, the lease is not lost, and the command goes on.
 func TestCommandGivesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=1")
@@ -162,8 +162,8 @@ func TestCommandGivesBack(t *testing.T) {
 	w.wantHeld()
 }
 
-// The grace period ends before the lease does, as it was granted: a pool may
-// grant less than was asked for.
+// The grace period ends before the granted TTL does, also if the pool granted less than was asked
+// for.
 func TestGraceWithinGrantedTTL(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
@@ -171,8 +171,8 @@ func TestGraceWithinGrantedTTL(t *testing.T) {
 	promptly(t, 10*time.Second, func() time.Duration { return newWorld(t, program, "unused=1").stopServerUnderCommand() })
 }
 
-// stopServerUnderCommand stops the server of a lease of 10 s, and returns after what
-// time the command of the lease was dead.
+// stopServerUnderCommand stops the server of a lease of 10 s, and returns how long the command then
+// lived.
 func (w *world) stopServerUnderCommand() (took time.Duration) {
 	t := w.t
 	config := w.path("pools.yaml")

@@ -10,12 +10,12 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// takeOptions are the flags of what takes leases: acquire, reacquire, exec.
+// takeOptions are the flags of the commands that take leases: acquire, reacquire, exec.
 type takeOptions struct {
 	typ          string
-	typeless     bool // without a type no lease is taken, and that is no mistake
-	count        int  // 0: not said
-	items        int  // negative: not said
+	typeless     bool // without a type take no lease, and do not fail
+	count        int  // 0: not given
+	items        int  // negative: not given
 	key          string
 	overcommit   bool // bound by bindOvercommit
 	handle       string
@@ -27,12 +27,12 @@ type takeOptions struct {
 	optional     bool
 }
 
-// Bounds of what may be asked for.
+// Bounds and defaults of flags.
 const (
 	maxTime        = 7 * 24 * time.Hour
-	minTTL         = 10 * time.Second // below it a renewal every third leaves no room for a retry
+	minTTL         = 10 * time.Second // with less, renewals every third of it leave no time for a retry
 	defaultWait    = time.Hour
-	defaultExecTTL = 5 * time.Minute // of a lease that somebody renews
+	defaultExecTTL = 5 * time.Minute // of a lease that exec or a keeper renews
 )
 
 func (o *takeOptions) bind(flags *pflag.FlagSet) {
@@ -49,12 +49,12 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.optional, "optional", false, "go on without a lease if none is to be had, and say so")
 }
 
-// bindItems binds the flag from which a counted pool makes units.
+// bindItems binds --items, from which a counted pool computes units.
 func bindItems(flags *pflag.FlagSet, items *int) {
 	flags.Var(itemsValue(items), "items", "how many items the lease is for; the cost setting of a counted pool says how many units that is")
 }
 
-// saidItems is the value of --items; nil if it was not said.
+// saidItems returns the value of --items; nil if it was not given.
 func saidItems(items int) *int {
 	if items < 0 {
 		return nil
@@ -62,7 +62,7 @@ func saidItems(items int) *int {
 	return &items
 }
 
-// bindOvercommit binds the flag that takes a lease of a full pool.
+// bindOvercommit binds --overcommit, which takes a lease even if the pool is full.
 func (o *takeOptions) bindOvercommit(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.overcommit, "overcommit", false, "take the lease even if the pool is full or paused, up to its overcommit setting; the lease counts as in use; for work that must not wait, such as deprovisioning")
 }
@@ -77,7 +77,7 @@ func (o *takeOptions) check() error {
 	return nil
 }
 
-// request is what the flags ask for, into a handle that was opened for them.
+// request returns the request that the flags ask for, with the names to be written to handle.
 func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 	r := holder.Request{
 		Type:        o.typ,
@@ -99,7 +99,7 @@ func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 	return r, err
 }
 
-// sharedList is the list of the names that outlive the step.
+// sharedList returns the list of the names that outlive the step, in $SHARED_DIR.
 func sharedList() (holder.List, error) {
 	return holder.SharedList(os.Getenv("SHARED_DIR"))
 }

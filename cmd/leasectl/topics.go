@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newTopics are the texts of leasectl help that are of no one command.
+// newTopics returns the topics of leasectl help that are not about a single command.
 func newTopics() []*cobra.Command {
 	return []*cobra.Command{
 		newTopic("environment", "the variables that leasectl reads, and those that exec sets", environmentHelp),
@@ -17,7 +17,7 @@ func newTopics() []*cobra.Command {
 	}
 }
 
-// newTopic makes a topic whose text is made when it is asked for.
+// newTopic makes a topic. Its text is made only when it is shown.
 func newTopic(name, short string, text func(root *cobra.Command) string) *cobra.Command {
 	topic := &cobra.Command{Use: name, Short: short}
 	topic.SetHelpFunc(func(cmd *cobra.Command, _ []string) { fmt.Fprint(cmd.OutOrStdout(), text(cmd.Root())) })
@@ -55,7 +55,7 @@ func writeRows(text *strings.Builder, rows [][2]string) {
 	}
 }
 
-// variables are those that the flags of all commands have, with the flags.
+// variables returns the variables of all commands' flags, each with its flag.
 func variables(root *cobra.Command) (rows [][2]string) {
 	seen := make(map[string]bool)
 	var visit func(*cobra.Command)

@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Each exit code that exitcode.go has is explained by leasectl help exit-codes,
-// and docs/troubleshooting.md has the same table.
+// leasectl help exit-codes explains each exit code of exitcode.go, and docs/troubleshooting.md has
+// the same table.
 func TestExitCodesAreExplained(t *testing.T) {
 	explained := make(map[int]bool)
 	for _, row := range exitMeanings {
@@ -40,8 +40,8 @@ func TestExitCodesAreExplained(t *testing.T) {
 	sameRows(t, "docs/troubleshooting.md", "code", exitMeanings)
 }
 
-// sameRows compares the table of a page whose first column is head with what the help
-// says. A link of the page stands for its text.
+// sameRows compares the table of a page whose first column is head with the help. A link on the
+// page counts as its text.
 func sameRows(t *testing.T, page, head string, want [][2]string) {
 	t.Helper()
 	_, table, _ := strings.Cut(readPage(t, page), "\n| "+head+" |")
@@ -56,7 +56,7 @@ func sameRows(t *testing.T, page, head string, want [][2]string) {
 	}
 }
 
-// exitConstants are the codes that exitcode.go declares, by name.
+// exitConstants returns the codes that exitcode.go declares, by name.
 func exitConstants(t *testing.T) map[string]int {
 	file, err := parser.ParseFile(token.NewFileSet(), "exitcode.go", nil, 0)
 	if err != nil {
@@ -79,8 +79,8 @@ func exitConstants(t *testing.T) map[string]int {
 	return codes
 }
 
-// leasectl help environment has each flag's variable, and each that exec sets;
-// docs/using.md has the same table of those.
+// leasectl help environment has the variable of each flag, and each variable that exec sets.
+// docs/using.md has the same table of the latter.
 func TestEnvironmentIsExplained(t *testing.T) {
 	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
 	text := environmentHelp(root)

@@ -17,16 +17,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// docs/troubleshooting.md has the messages of some exit codes. Three tests hold it to
-// what is printed: each message that a scenario sees with such a code must be on the
-// page; each message on the page must be seen by a scenario, or be one of rareMessages;
-// and each text of the code behind such a code must be on the page.
+// docs/troubleshooting.md lists the messages of some exit codes. Three checks compare it with the
+// program. Each message that a scenario sees with such a code must be on the page. Each message on
+// the page must be seen by a scenario, or be in rareMessages. Each text in the source that makes
+// such a message must be on the page.
 
-// documentedCodes are the exit codes whose messages the page has.
+// documentedCodes are the exit codes whose messages are on the page.
 var documentedCodes = []int{exitUnknownType, exitUnreachable, exitNoLease, exitLost, exitSuperseded, exitExecFailure}
 
-// rareMessages are messages of the page that no scenario provokes, and why. Their words
-// must stand in the code.
+// rareMessages are messages of the page that no scenario provokes, with the reason. Their words
+// must stand in the source.
 var rareMessages = map[string]string{
 	"lease proxy does not answer: …: it may be overloaded, or --proxy may be something else's address":                                                               "it takes seconds of silence",
 	`lease proxy does not answer: …; request … is unconfirmed: up to … of type "…" may be held: leasectl recover gives it back, or lists it if the proxy cannot say`: "it takes seconds of silence",
@@ -48,11 +48,11 @@ var rareMessages = map[string]string{
 
 // documentedMessage is a row of a table of messages of the page.
 type documentedMessage struct {
-	text    string // as it stands there
+	text    string // as it stands on the page
 	pattern *regexp.Regexp
 }
 
-// documentedMessages are the messages of the page, by exit code.
+// documentedMessages returns the messages of the page, by exit code.
 func documentedMessages(t testing.TB) map[int][]documentedMessage {
 	page, err := os.ReadFile("../../docs/troubleshooting.md")
 	if err != nil {
@@ -75,16 +75,16 @@ func documentedMessages(t testing.TB) map[int][]documentedMessage {
 	return messages
 }
 
-// seenMessages are those of the page that scenarios have seen.
+// seenMessages records the messages of the page that scenarios have seen.
 type seenMessages struct {
 	documented map[int][]documentedMessage
 	mu         sync.Mutex
 	seen       map[string]bool
 }
 
-// check looks for what leasectl said when it ended with a code, and fails the scenario
-// if the page does not have it. Commands other than exec end with 1 where exec ends
-// with 125.
+// check looks on the page for the message of a leasectl that ended with code. It fails the scenario
+// if the message is missing and code is one of documentedCodes. Other commands end with 1 for the
+// errors for which exec ends with 125.
 func (s *seenMessages) check(ts *testscript.TestScript, code int, stderr string) {
 	mustBeThere := slices.Contains(documentedCodes, code)
 	if code == exitFailure {
@@ -114,20 +114,20 @@ func (s *seenMessages) stale() (stale []string) {
 	return stale
 }
 
-// messageErrors are the errors behind the codes of the page: their texts, and the
-// texts of what wraps them, are messages.
+// messageErrors are the errors that lead to the codes of the page. Their texts, and the texts that
+// wrap them, are messages.
 var messageErrors = []string{
 	"ErrUnknownType", "ErrUnreachable", "ErrOlder", "ErrExhausted", "ErrNoRoom", "ErrLost", "ErrHeld", "ErrReplaced", "ErrSuperseded", "ErrEnded",
 	"ErrRemoved", "ErrUnconfirmed", "ErrNewer",
 }
 
-// notOnThePage are texts of such errors that no user of those codes reads.
+// notOnThePage are texts of messageErrors that no user ever reads.
 var notOnThePage = map[string]string{
 	"no lease within the wait": "ExhaustedError says more",
 	"outcome unconfirmed":      "UnconfirmedError says more",
 }
 
-// The texts of the code behind the codes of the page are on the page.
+// The texts in the source that make messages of the page's codes are on the page.
 func TestMessagesAreExplained(t *testing.T) {
 	page := readPage(t, "docs/troubleshooting.md")
 	found := 0
@@ -177,9 +177,9 @@ func TestMessagesAreExplained(t *testing.T) {
 
 var verbs = regexp.MustCompile(`%[-+#0-9.*]*[a-zA-Z]`)
 
-// messageTexts are the texts in a file that make messages of messageErrors: what
-// errors.New gives them, formats that wrap them, and what methods Error and
-// functions Describe of holder print.
+// messageTexts returns the texts in a file that make messages of messageErrors: arguments of
+// errors.New, formats that wrap the errors, and the texts in methods Error and in the functions
+// Describe of holder.
 func messageTexts(t *testing.T, path string) (texts []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
@@ -213,8 +213,7 @@ func messageTexts(t *testing.T, path string) (texts []string) {
 	return texts
 }
 
-// typesThatAre are the types of a file whose method Is compares with one of
-// messageErrors.
+// typesThatAre returns the types of a file whose method Is compares with one of messageErrors.
 func typesThatAre(file *ast.File) map[string]bool {
 	is := make(map[string]bool)
 	for _, decl := range file.Decls {
@@ -256,7 +255,7 @@ func namesMessageError(e ast.Expr) bool {
 	return false
 }
 
-// literal is the text of a string; "" if e is none.
+// literal returns the text of a string literal; "" if e is no such literal.
 func literal(e ast.Expr) string {
 	lit, ok := e.(*ast.BasicLit)
 	if !ok || lit.Kind != token.STRING {

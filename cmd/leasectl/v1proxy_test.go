@@ -15,19 +15,17 @@ import (
 	"time"
 )
 
-// versionOneProxy is a lease proxy as it is deployed: it knows names, and
-// nothing of request ids, owners, TTLs or any path of ours. It serves N leases
-// of one type on a socket until it is killed:
+// versionOneProxy is a lease proxy as deployed today. It knows names, but no request ids, owners,
+// TTLs or later paths. It serves N leases of one type on a socket until it is killed:
 //
 //	v1proxy SOCKET TYPE N [POOL]
 //
 // The names are TYPE-0 and so on; \n in a type is a line break in the names.
 //
-// Without POOL the pool behind it is part of it. Else POOL is a directory with a file
-// for each name that is held, which outlives the proxy, as the pool does; while
-// there is a file POOL.503, the pool fails every release, and while there is
-// POOL.slow, it makes a file POOL.asked instead of answering them. The proxy forgets a name before it asks
-// the pool.
+// Without POOL the pool is a part of the proxy. Else POOL is a directory with a file for each name
+// that is held, and outlives the proxy like a real pool. While a file POOL.503 exists, the pool
+// fails every release. While POOL.slow exists, the pool makes a file POOL.asked instead of
+// answering releases. The proxy forgets a name before it asks the pool.
 func versionOneProxy() {
 	n, err := strconv.Atoi(os.Args[3])
 	if err != nil {
@@ -42,7 +40,7 @@ func versionOneProxy() {
 		p.pool = os.Args[4]
 		p.free = slices.DeleteFunc(p.free, func(name string) bool { return exists(filepath.Join(p.pool, name)) })
 	}
-	os.Remove(os.Args[1]) // of one that was killed
+	os.Remove(os.Args[1]) // the socket of a killed proxy
 	l, err := net.Listen("unix", os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -57,8 +55,8 @@ func versionOneProxy() {
 
 type v1Proxy struct {
 	typ   string
-	pool  string     // directory of the pool behind it; "" if that is part of it
-	freed *sync.Cond // its lock guards what follows
+	pool  string     // directory of the pool; "" if the pool is a part of the proxy
+	freed *sync.Cond // its lock guards the fields below
 	free  []string
 	held  []string
 }

@@ -17,9 +17,8 @@ import (
 	"github.com/leasectl/leasectl/proxyserver"
 )
 
-// versionTwoProxy is a server of ours of wire 2: it ignores what came with wire 3. It
-// serves N leases of one type on a socket until it is killed, and writes each request
-// on stdout:
+// versionTwoProxy is our server with wire 2: it ignores the features of wire 3. It serves N leases
+// of one type on a socket until it is killed, and writes each request to stdout:
 //
 //	v2proxy SOCKET TYPE N
 func versionTwoProxy() {
@@ -31,7 +30,7 @@ func versionTwoProxy() {
 	os.Exit(1)
 }
 
-// poolsOf is a server with count leases of one type.
+// poolsOf returns a server with count leases of one type.
 func poolsOf(typ, count string) (http.Handler, error) {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -48,7 +47,7 @@ func serveOn(socket string, h http.Handler) error {
 	return http.Serve(l, h)
 }
 
-// wire2 makes a server look and act like one of wire 2.
+// wire2 makes a server look and act like a server of wire 2.
 type wire2 struct{ server http.Handler }
 
 func (h wire2) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -11,22 +11,21 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// proxyVariable is where step scripts have always had the proxy's address.
+// proxyVariable is the variable in which step scripts have always had the proxy's URL.
 const proxyVariable = "LEASE_PROXY_SERVER_URL"
 
-// notFromEnvironment are the flags without a variable: they must not leak into
-// a leasectl that runs inside another's child, or make a script wait for good.
+// notFromEnvironment are the flags without a variable. With one they would leak into a leasectl
+// that runs inside another's command, or make a script wait for ever.
 var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "key", "overcommit", "coalesce", "variant", "in-log", "throttled-match", "throttled-on", "detail", "watch", "all",
 	"shared", "max-uses", "max-age", "linger"}
 
-// bindEnvironment gives every flag that was not set on the command line the
-// value of its variable, LEASECTL_ and the flag's name, if that is set and not
-// empty.
+// bindEnvironment gives each flag that was not set on the command line the value of its variable,
+// LEASECTL_ and the flag's name, if the variable is not empty. A bad value is a usage error.
 func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) error {
 	var failed error
 	flags := cmd.Flags()
 	sorted := flags.SortFlags
-	flags.SortFlags = false // their order means nothing here
+	flags.SortFlags = false // sorting would cost time, and order does not matter here
 	defer func() { flags.SortFlags = sorted }()
 	flags.VisitAll(func(f *pflag.Flag) {
 		name := variableOf(f)
@@ -53,9 +52,9 @@ func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 	return failed
 }
 
-// mistypedVariables are variables that nobody reads, each with the one of the command that
-// was probably meant. It costs something only if there is one that the command does not know.
-// Names as short as LEASECTL_CA are one typo away from too many that others may have.
+// mistypedVariables returns each variable that nobody reads with the variable of the command that
+// was probably meant. It takes time only if the command does not know a LEASECTL_ variable. Names
+// as short as LEASECTL_CA are not guessed: too many names of others are one typo away.
 func mistypedVariables(flags *pflag.FlagSet, environ []string) (pairs [][2]string) {
 	for _, v := range environ {
 		if !strings.HasPrefix(v, "LEASECTL_") {
@@ -75,13 +74,13 @@ func mistypedVariables(flags *pflag.FlagSet, environ []string) (pairs [][2]strin
 	return pairs
 }
 
-// isOurs tells whether a variable is one of leasectl that is no flag's.
+// isOurs tells whether leasectl reads or sets a variable that belongs to no flag.
 func isOurs(name string) bool {
 	is := func(row [2]string) bool { return row[0] == name }
 	return slices.ContainsFunc(otherVariables, is) || slices.ContainsFunc(commandVariables, is)
 }
 
-// variableOf is the variable of a flag; "" if it has none.
+// variableOf returns the variable of a flag; "" if it has none.
 func variableOf(f *pflag.Flag) string {
 	if f.Hidden || f.Name == "help" || f.Name == "version" || slices.Contains(notFromEnvironment, f.Name) {
 		return ""
@@ -89,7 +88,7 @@ func variableOf(f *pflag.Flag) string {
 	return "LEASECTL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
-// otherVariables are read, but are no flag's.
+// otherVariables are the variables that leasectl reads and that belong to no flag.
 var otherVariables = [][2]string{
 	{proxyVariable, "--proxy, unless LEASECTL_PROXY is set"},
 	{"LEASECTL_STATE_DIR", "where handles, the journal and the local proxy are (default: /tmp/leasectl-$UID)"},
@@ -97,7 +96,7 @@ var otherVariables = [][2]string{
 	{"http_proxy, https_proxy, no_proxy", "how to reach an HTTP proxy on the way, as with curl"},
 }
 
-// commandVariables are what exec sets for its command.
+// commandVariables are the variables that exec sets for its command.
 var commandVariables = [][2]string{
 	{"LEASECTL_STATE", "acquired; skipped in a dry run; degraded if the lease is optional and none was had"},
 	{"LEASECTL_HANDLE", "the path of the handle; empty without a lease"},

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Each promise of docs/versions.md names the tests that hold it, and they are there.
+// Each promise of docs/versions.md names the tests that check it, and these tests exist.
 func TestVersionsPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/versions.md")
 	if err != nil {
@@ -40,7 +40,7 @@ func TestVersionsPage(t *testing.T) {
 	}
 }
 
-// testNames are the tests of the tree and its scenarios, by name.
+// testNames returns the names of the tests and scenarios in the tree.
 func testNames(t *testing.T) (names []string) {
 	t.Helper()
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)

@@ -12,12 +12,12 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// waitForServer is what waitFor knows of a server's settings:
+// waitForServer has the conditions of waitFor on a server's settings:
 //
-//	waitfor capacity TYPE N     the pool has N leases; 0: it is not there
+//	waitfor capacity TYPE N     the pool has N leases; 0: there is no such pool
 //	waitfor ready               /readyz says ok
 //	waitfor degraded            /readyz says that something is wrong
-//	waitfor denied FILE         the token in the file does not let in
+//	waitfor denied FILE         the server refuses the token in the file
 func waitForServer(ts *testscript.TestScript, args []string) (so func() bool) {
 	switch {
 	case len(args) == 3 && args[0] == "capacity":
@@ -35,7 +35,7 @@ func waitForServer(ts *testscript.TestScript, args []string) (so func() bool) {
 	return nil
 }
 
-// ask returns the status and the body of an answer of the scenario's proxy.
+// ask sends a GET to the scenario's proxy, and returns the status and body of the answer.
 func ask(ts *testscript.TestScript, path, token string) string {
 	client := http.Client{Transport: unixTransport(ts.Getenv("SOCKET"))}
 	req, err := http.NewRequest(http.MethodGet, "http://localhost"+path, nil)

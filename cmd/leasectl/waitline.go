@@ -12,20 +12,20 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// A waiting user is told what for, at which place, why, who has held longest, for how
-// long still, and which page of the proxy shows it: every 30 s on a new line in a log,
-// on a terminal every second in the same one.
+// A line about a wait says what the user waits for, at which place, why, who has held longest, for
+// how long still, and which page of the proxy shows the queue. A log gets a new line every 30 s;
+// on a terminal one line is rewritten every second.
 const (
-	// firstReport is when a wait is worth a line: most waits are shorter.
+	// firstReport is how long a wait must last before it gets a line: most waits are shorter.
 	firstReport = 2 * time.Second
-	// firstNews is how long the first line waits for the proxy's word on the
-	// queue, which is asked for at that time.
+	// firstNews is how long the first line waits for the proxy's answer about the queue. The
+	// client asks for that when firstReport is over.
 	firstNews = 3 * time.Second
 	logEvery  = 30 * time.Second
 	liveEvery = time.Second
 )
 
-// showWait tells of a wait until stop is called.
+// showWait reports on a wait until stop is called.
 func showWait(w *holder.Wait, m *messenger) (stop func()) {
 	return proxyclient.After(context.Background(), firstReport, func(ctx context.Context) {
 		if m.live {
@@ -37,8 +37,8 @@ func showWait(w *holder.Wait, m *messenger) (stop func()) {
 	})
 }
 
-// liveLine shows a line below the others. A terminal that is too narrow for it
-// gets it in full once for each holder, or nobody could read who that is.
+// liveLine returns a function that shows a line as the live line. If the terminal is too narrow,
+// the line is also printed in full once for each oldest holder, or nobody could read who that is.
 func liveLine(w *holder.Wait, m *messenger) func(string) {
 	var said leaseapi.Lease
 	return func(line string) {
@@ -51,8 +51,8 @@ func liveLine(w *holder.Wait, m *messenger) func(string) {
 	}
 }
 
-// tellOfWait calls tell with how the wait stands until ctx ends: first when something
-// is known, then every so often.
+// tellOfWait calls tell with the state of the wait until ctx ends: first when the proxy has said
+// something or firstNews has passed, then each time that every has passed.
 func tellOfWait(ctx context.Context, w *holder.Wait, every time.Duration, tell func(string)) {
 	select {
 	case <-w.Heard():
@@ -67,7 +67,8 @@ func tellOfWait(ctx context.Context, w *holder.Wait, every time.Duration, tell f
 	}
 }
 
-// waitLine says how a wait stands. While the proxy fails, nobody knows of a queue.
+// waitLine describes the state of a wait. While the proxy fails, it describes the failure, since
+// nothing is known of the queue.
 func waitLine(w *holder.Wait, now time.Time) string {
 	if t := w.Trouble(); t.Err != nil {
 		return fmt.Sprintf("%s; trying since %s", troubleWith(t.Err), t.Since.Local().Format(time.TimeOnly))
@@ -83,7 +84,7 @@ func waitLine(w *holder.Wait, now time.Time) string {
 	return line
 }
 
-// troubleWith says whether the proxy is there, and what it said last.
+// troubleWith says why no answer comes: no leader, no connection, or a failure of the proxy.
 func troubleWith(err error) string {
 	if standby, ok := errors.AsType[*proxyclient.NotLeaderError](err); ok && standby.Leader == "" {
 		return "no server of the proxy leads"

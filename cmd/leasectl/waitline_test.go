@@ -17,7 +17,7 @@ import (
 // refused is the error of a proxy that does not run.
 var refused = &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}, Err: syscall.ECONNREFUSED}
 
-// What cannot be reached is said to be so, and not shown as waiting.
+// If the proxy cannot be reached, the line says so instead of showing a place in the queue.
 func TestWaitLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -46,8 +46,8 @@ func TestWaitLine(t *testing.T) {
 	})
 }
 
-// The first line comes as soon after two seconds as there is something to say, at
-// the latest after five, and then one every so often.
+// The first line comes after two seconds, or when the proxy says something later than that, but
+// after five seconds at the latest. Then a line comes after each interval.
 func TestTellOfWait(t *testing.T) {
 	for _, tt := range []struct {
 		heard time.Duration // when the proxy says something
