@@ -48,7 +48,8 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 		refuseUnknown(root, args...)
 	}
 	root.SetArgs(args)
-	err := signalled(ctx, root.ExecuteContext(ctx))
+	cmd, err := root.ExecuteContextC(ctx)
+	err = namingVariables(cmd.Flags(), signalled(ctx, err))
 	if err == nil {
 		err = help.failed
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -50,6 +51,29 @@ func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 		f.Annotations = map[string][]string{annotation: {name}}
 	})
 	return failed
+}
+
+// namingVariables adds to a usage error which of the flags in its text were set by
+// variables: nobody typed those.
+func namingVariables(flags *pflag.FlagSet, err error) error {
+	if !errors.As(err, new(usageError)) {
+		return err
+	}
+	text := err.Error()
+	words := strings.FieldsFunc(text, func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+	var set []string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !slices.Contains(words, "--"+f.Name) || f.Annotations[annotation] == nil {
+			return
+		}
+		if name := f.Annotations[annotation][0]; !strings.Contains(text, name) {
+			set = append(set, fmt.Sprintf("--%s is set by the variable %s", f.Name, name))
+		}
+	})
+	if set == nil {
+		return err
+	}
+	return usageError{fmt.Errorf("%w (%s)", err, strings.Join(set, ", "))}
 }
 
 // mistypedVariables returns each variable that nobody reads with the variable of the command that
