@@ -62,6 +62,7 @@ func TestProcessMetrics(t *testing.T) {
 	for name, least := range map[string]float64{
 		"go_goroutines": 3, "go_memstats_heap_alloc_bytes": 1e4, "go_memstats_sys_bytes": 1e6, "process_resident_memory_bytes": 1e6,
 		"process_open_fds": 3, "process_max_fds": 16, "process_cpu_seconds_total": 0, "process_start_time_seconds": 1.7e9, "go_gc_cycles_total": 0,
+		"go_sched_gomaxprocs_threads": 1,
 	} {
 		if v, ok := f[name].samples[name]; !ok || v < least {
 			t.Errorf("%s is %v, %v", name, v, ok)

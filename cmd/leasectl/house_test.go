@@ -16,7 +16,7 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport lists for each of our packages the packages of ours that it may import. Its tests may
 // also import the packages in testMayImport.
 var mayImport = map[string][]string{
-	"cmd/leasectl":     {"cmd/leasectl/stack", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
+	"cmd/leasectl":     {"cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
 	"holder":           {"holder/local", "holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/socket":    {},
@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"trap/child":       {"trap", "trap/internal/sys"},
 	"trap/process":     {"trap", "trap/internal/sys"},
 
-	"cmd/leasectl/stack":    {},
+	"cmd/leasectl/early":    {},
 	"supervisor/follow":     {},
 	"trap/internal/sys":     {},
 	"trap/internal/testenv": {"trap/internal/sys"},

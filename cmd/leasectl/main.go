@@ -21,7 +21,7 @@ package main
 import (
 	"os"
 
-	_ "github.com/leasectl/leasectl/cmd/leasectl/stack" // enlarges the stack of main
+	_ "github.com/leasectl/leasectl/cmd/leasectl/early" // is initialised before other packages
 )
 
 func main() {

@@ -25,7 +25,7 @@ type messenger struct {
 	live  bool            // out is a terminal that can overwrite a line
 
 	begin   sync.Once
-	writer  sync.WaitGroup // starts write; nobody waits for its end: see package stack
+	writer  sync.WaitGroup // starts write; nobody waits for its end: see package early
 	end     sync.Once
 	more    chan struct{} // has a value when write must look at queue
 	written chan struct{} // closed when the last message is written

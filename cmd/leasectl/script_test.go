@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 	}
 	if programs[filepath.Base(os.Args[0])] == nil {
 		fitEnvironment()
+		useAllProcessors()
 	}
 	testscript.Main(heardTests{m}, programs)
 }

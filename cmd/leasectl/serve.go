@@ -65,6 +65,7 @@ the files in /etc/leasectl. Installing them neither enables nor starts it.`,
 // serve runs a proxy until ctx ends or the proxy is idle. A local proxy tells the process that
 // started it when it serves, or why it does not.
 func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
+	useAllProcessors()
 	if o.localOf != "" {
 		defer func() {
 			if err != nil {

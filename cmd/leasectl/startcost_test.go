@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/early"
 )
 
 // Packages that only a server needs initialise nothing at the start of the program, since each
@@ -19,17 +23,28 @@ func TestStartMakesNothingForTheServer(t *testing.T) {
 	}
 }
 
-// Package stack is initialised before regular expressions are compiled, which would make the stack
-// grow.
-func TestStackIsMadeFirst(t *testing.T) {
+// The stack grows before regular expressions are compiled, which would make it grow in
+// steps.
+func TestStackGrowsFirst(t *testing.T) {
 	t.Parallel()
-	before, after, found := strings.Cut(startTrace(t), initOf("cmd/leasectl/stack"))
+	before, after, found := strings.Cut(startTrace(t), initOf("cmd/leasectl/early"))
 	if !found {
-		t.Fatalf("the stack is not made:\n%s", before)
+		t.Fatalf("package early is not initialised:\n%s", before)
 	}
 	for _, name := range []string{"regexp", "github.com/hashicorp/go-retryablehttp", "go.yaml.in/yaml/v3"} {
 		if !strings.Contains(after, "init "+name+" @") {
-			t.Errorf("%s is not initialised after the stack is made:\n%s", name, before)
+			t.Errorf("%s is not initialised after package early:\n%s", name, before)
+		}
+	}
+}
+
+// A command has one processor, a server all that the machine or GOMAXPROCS gives it.
+func TestServeUsesAllProcessors(t *testing.T) {
+	t.Parallel()
+	for before, want := range map[string]int{"": early.Processors, "export GOMAXPROCS=3": 3} {
+		s := startServer(t, build(t, ""), before)
+		if line := fmt.Sprintf("\ngo_sched_gomaxprocs_threads %d\n", want); !strings.Contains(metricsOf(t, http.DefaultClient, s.url), line) {
+			t.Errorf("%q: it does not say%s", before, line)
 		}
 	}
 }

@@ -26,6 +26,7 @@ func (m *Counts) WriteProcess(t *promtext.Text) {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	one("go_goroutines", "gauge", "Goroutines that there are.", float64(runtime.NumGoroutine()))
+	one("go_sched_gomaxprocs_threads", "gauge", "Threads that run Go code at a time, at most.", float64(runtime.GOMAXPROCS(0)))
 	one("go_memstats_heap_alloc_bytes", "gauge", "Bytes of the heap that are in use.", float64(memory.HeapAlloc))
 	one("go_memstats_sys_bytes", "gauge", "Bytes that Go has from the system.", float64(memory.Sys))
 	one("go_gc_cycles_total", "counter", "Garbage collections.", float64(memory.NumGC))

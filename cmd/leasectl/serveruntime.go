@@ -1,6 +1,20 @@
 package main
 
-import "runtime"
+import (
+	"os"
+	"runtime"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/early"
+)
+
+// useAllProcessors takes the processors that package early has left idle.
+func useAllProcessors() {
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.SetDefaultGOMAXPROCS() // which also follows the limits of a container
+	} else {
+		runtime.GOMAXPROCS(early.Processors)
+	}
+}
 
 // ballastSize is the least garbage, in bytes, that a server makes between two collections. The
 // runtime collects when the heap has doubled, but not below 4 MiB. The heap of a busy server is
