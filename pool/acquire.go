@@ -5,15 +5,13 @@ import (
 	"time"
 )
 
-// Acquire returns the leases of a request, or none if it is queued, or has joined
-// another (see [Coalesce]). A request that waits so has then one more connection
-// attached; [Set.Detach] is its counterpart. A grant appears as [Granted] among the
-// changes, with the same leases, whether it was made here or later; the caller must
-// not change them.
+// Acquire returns the leases of a request, or none if the request is queued or has joined
+// another (see [Coalesce]). A request that waits has then one more connection attached;
+// [Set.Detach] is the counterpart. A grant, made here or later, appears as [Granted] among the
+// changes, with the same leases. The caller must not change them.
 //
-// Asked again, a request that was granted gets the same leases, as far as they
-// have not ended, and [ProvisionalTTL] more to confirm them if it has not yet,
-// since its client evidently lives.
+// A repeated request that was granted gets those of its leases that have not ended. If they are
+// not confirmed yet, they get another [ProvisionalTTL], since the client evidently lives.
 func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	s.Advance(now)
 	if !q.Weighted {
@@ -98,7 +96,7 @@ func (s *Set) atOnce(p *pool, r *request) bool {
 	return p.fits(r) && s.open(p, r) && s.due(p, r) <= s.now
 }
 
-// again is an Acquire with an id that is known.
+// again is an Acquire with a known id.
 func (s *Set) again(r *request, q Request) ([]Lease, error) {
 	if !r.Request.same(q) {
 		return nil, ErrConflict

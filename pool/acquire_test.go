@@ -37,7 +37,7 @@ func TestLargeRequestBlocksThoseBehind(t *testing.T) {
 	changed(t, set, "released t-1", "remembered b", "granted large [t-0 t-1]")
 }
 
-// A waiter whose connection broke keeps its place for a minute and holds nobody up.
+// A waiter whose connection broke keeps its place for a minute and holds up no other waiter.
 func TestAbsentWaiterIsSkippedAndKeepsItsPlace(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")
@@ -72,7 +72,7 @@ func TestPlaceIsLostAfterAMinuteAlone(t *testing.T) {
 	a := must(t, set, 0, req("a"), "t-0")
 	set.Renew(0, ref(a[0]), 0)
 	must(t, set, 0, req("b"))
-	must(t, set, 5*s, req("b")) // a second connection: the retry came before the first was seen to break
+	must(t, set, 5*s, req("b")) // a second connection: the retry came before the break of the first was noticed
 	set.Detach(10*s, "b", 0)
 	set.Drain()
 	set.Advance(45 * s)
@@ -82,10 +82,10 @@ func TestPlaceIsLostAfterAMinuteAlone(t *testing.T) {
 	changed(t, set)
 	set.Advance(110 * s)
 	changed(t, set, "dropped b: <nil>")
-	must(t, set, 111*s, req("b")) // no trace is left: it queues again
+	must(t, set, 111*s, req("b")) // it was forgotten, and queues again
 }
 
-// Between two slices a waiter stays active, and is granted what is free.
+// Between two slices a waiter stays active, and is granted free names.
 func TestLingeringWaiterIsThere(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")
@@ -97,7 +97,7 @@ func TestLingeringWaiterIsThere(t *testing.T) {
 	changed(t, set, "released t-0", "remembered a", "granted b [t-0]")
 }
 
-// When the two seconds are over, what the waiter held up goes to the next.
+// When the two seconds are over, the name that the waiter held up goes to the next waiter.
 func TestPresenceEndServesTheNext(t *testing.T) {
 	set := one(t, 2)
 	must(t, set, 0, req("a"), "t-0")
@@ -116,8 +116,8 @@ func TestPresenceEndServesTheNext(t *testing.T) {
 	changed(t, set, "granted small [t-1]")
 }
 
-// The break of an old connection does not undo the 202 of a newer one, but the
-// break of the newest does.
+// The break of an old connection does not undo the 202 of a newer connection, but the break of
+// the newest does.
 func TestLingerOfSeveralConnections(t *testing.T) {
 	active := func(set *Set) bool {
 		set.Drain()
@@ -178,10 +178,10 @@ func TestSameID(t *testing.T) {
 	} {
 		refuse(t, set, 2*s, other, ErrConflict)
 	}
-	q.Owner = BindOwner("red", "me") // the server asks for tokens by now
+	q.Owner = BindOwner("red", "me") // the server now requires tokens
 	must(t, set, 2*s, q, "t-0", "t-1")
 	set.Release(3*s, ref(first[0]), 0)
-	must(t, set, 4*s, q, "t-1") // what is left of the grant
+	must(t, set, 4*s, q, "t-1") // the rest of the grant
 	set.Release(5*s, ref(first[1]), 0)
 	refuse(t, set, 6*s, q, ErrEnded)
 	refuse(t, set, 5*s+EndedKept-1, q, ErrEnded)
@@ -198,11 +198,11 @@ func TestRefused(t *testing.T) {
 	must(t, set, 0, req("b"))
 	refuse(t, set, 0, req("c"), ErrQueueFull)
 	refuse(t, set, 0, Request{ID: "c", Type: "t", Try: true}, ErrExhausted)
-	must(t, set, 0, req("b")) // one that is queued is not refused
+	must(t, set, 0, req("b")) // a queued request is not refused
 	must(t, set, 0, Request{ID: "c", Type: "u"}, "u-0")
 	set.Drain()
 
-	// Its wait over, a queued request leaves, and its connections hear of it.
+	// When its wait is over, a queued request leaves, and its connections are told.
 	refuse(t, set, 0, Request{ID: "b", Type: "t", Try: true}, ErrExhausted)
 	changed(t, set, "dropped b: no lease was free within the wait")
 }
@@ -240,10 +240,10 @@ func TestWithdraw(t *testing.T) {
 	if !set.Withdraw(0, "b") {
 		t.Error("did not withdraw what is queued")
 	}
-	must(t, set, 0, req("b")) // nothing is remembered
+	must(t, set, 0, req("b")) // its id is not remembered
 }
 
-// A grant whose answer was lost is had by asking again, with all of its 30 s.
+// A request whose answer was lost gets the same grant when it is repeated, for 30 s again.
 func TestProvisionalGrantAskedAgain(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")
@@ -258,7 +258,7 @@ func TestProvisionalGrantAskedAgain(t *testing.T) {
 	changed(t, set, "expired t-0", "remembered a")
 }
 
-// Names are worn evenly: the one that is free longest is next.
+// All names are used evenly: the one that is free longest is next.
 func TestLongestFreeFirst(t *testing.T) {
 	set := one(t, 3)
 	must(t, set, 0, req("a"), "t-0")
@@ -270,7 +270,7 @@ func TestLongestFreeFirst(t *testing.T) {
 	must(t, set, 3*s, req("e"), "t-0")
 }
 
-// A late Advance grants at now, so that the grant is not over when it is told.
+// A late Advance grants at now, so that the grant is not over before anybody is told of it.
 func TestLateAdvanceGrantsAtNow(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// The rules by which a limit moves. They are the same for all pools: an operator
-// who does not know what an account bears does not know better ones. The simulation
-// of scripts/bench shows what they come to (row adapt).
+// The rules by which a limit moves. They are the same for all pools: an operator who does not
+// know the limit of an account does not know better rules either. The simulation in
+// scripts/bench (row adapt) shows their effect.
 const (
-	// moveBy is the part of the limit by which it moves.
+	// moveBy is the divisor of a move: the limit moves by a tenth.
 	moveBy = 10
-	// throttledWindow is how close together two leases have to be throttled. One
-	// alone may be a mistake, or somebody else's doing.
+	// throttledWindow is how close together two leases must be reported as throttled to cut the
+	// limit. One alone may be a mistake, or caused by somebody else.
 	throttledWindow = 5 * time.Minute
 	// surelyBelow is the limit below which one throttled lease is enough: with so
 	// few leases, a second one comes too late.
 	surelyBelow = 10
-	// firstGate is how many times as many leases it takes to reach the limit at which
-	// the pool was cut. It doubles with each failure up to lastGate, so that the
-	// limit does not run into the same wall every hour.
+	// firstGate is by which factor more leases must end well before the limit returns to where
+	// it was cut. The factor doubles with each failure up to lastGate, so that the limit does
+	// not run into the same wall every hour.
 	firstGate, lastGate = 4, 16
-	// fullTenths is how many tenths of the limit have to be in use when a lease ends
-	// well: an account that is not put to use says nothing of what it bears.
+	// fullTenths is how many tenths of the limit must be in use for a lease that ends well to
+	// count: an account with little load does not show how much it bears.
 	fullTenths = 9
 )
 
@@ -47,36 +47,33 @@ func (a Adapt) check(capacity int) error {
 	return errors.Join(errs...)
 }
 
-// Adaptation is where the limit of a pool stands, between a floor and a capacity
-// which its caller knows. It knows nothing of pools: it is told what reports say.
+// Adaptation is the limit of a pool and what moves it. It knows nothing of pools: its methods
+// are given the reports, the floor and the capacity.
 //
-// A cut remembers the limit that it cut as the wall. Below the wall the limit rises
-// by a tenth at a time, up to one below it. From there it reaches the wall by one
-// step, after more leases: the gate. If it is cut again there, the gate doubles. If
-// leases that began at the wall end well, the wall is gone.
+// A cut remembers the limit before it as the wall. Below the wall the limit rises by a tenth at
+// a time, up to one below the wall. The step from there to the wall takes more leases, by a
+// factor: the gate. A cut at the wall doubles the gate. When leases that began at the wall end
+// well, the wall is forgotten.
 type Adaptation struct {
 	Limit int
-	Wall  int // the limit at which it was last cut; zero: it has passed that since, or was never cut
-	Gate  int // how many times as many leases the next step to the wall takes; zero: four times
+	Wall  int // the limit before the last cut; zero: the limit has passed it since, or was never cut
+	Gate  int // the factor of the leases that the step to the wall takes; zero: firstGate
 
-	// OK is how many units ended well since the last move while the account was put
-	// to full use.
+	// OK is how many units ended well since the last move, while the pool was in full use.
 	OK int
-	// Cut is the generation of the newest lease at the last cut. Reports of it and of
-	// older ones do not cut again: these leases ran under the limit that was cut.
+	// Cut is the generation of the newest lease at the last cut. Reports of this lease and of
+	// older ones do not cut again: they ran under the limit that was cut.
 	Cut uint64
 	// Risen is the generation of the newest lease at the last rise.
 	Risen uint64
-	// Suspect is the generation of the last lease that was throttled since the last
-	// cut, of those that count, and SuspectAt is when that was reported. Zero: none
-	// was.
+	// Suspect is the generation of the last throttled lease since the last cut, among those
+	// newer than Cut. SuspectAt is when it was reported. Zero: there is none.
 	Suspect   uint64
 	SuspectAt time.Duration
 }
 
-// throttled notes that the account throttled the lease of a generation, which cuts
-// the limit or makes the lease a suspect; newest is the generation that was granted
-// last.
+// throttled notes that the account throttled the lease of a generation. It cuts the limit or
+// makes the lease the suspect. newest is the generation that was granted last.
 func (a *Adaptation) throttled(now time.Duration, generation, newest uint64, floor int) {
 	if generation <= a.Cut {
 		return
@@ -87,7 +84,7 @@ func (a *Adaptation) throttled(now time.Duration, generation, newest uint64, flo
 		return
 	}
 	a.OK, a.Cut, a.Suspect, a.SuspectAt = 0, newest, 0, 0
-	// Rounded up: as long as the limit is too high, all that is granted is throttled.
+	// Rounded up: while the limit is too high, every lease that is granted is throttled.
 	to := max(floor, a.Limit-(a.Limit+moveBy-1)/moveBy)
 	if to >= a.Limit {
 		return
@@ -98,12 +95,12 @@ func (a *Adaptation) throttled(now time.Duration, generation, newest uint64, flo
 	a.Wall, a.Limit = a.Limit, to
 }
 
-// endedOK notes that units of a lease of a generation ended without being throttled,
-// while the account was put to full use. That may raise the limit; newest is the
-// generation that was granted last.
+// endedOK notes that units of a lease of a generation ended without being throttled, while the
+// pool was in full use. That may raise the limit. newest is the generation that was granted
+// last.
 func (a *Adaptation) endedOK(units int, generation, newest uint64, capacity int) {
 	if a.atWall() && generation <= a.Risen {
-		return // most of it ran below the wall
+		return // it began below the wall
 	}
 	need, to := a.Limit, a.Limit+max(1, a.Limit/moveBy)
 	if a.Limit < a.Wall {
@@ -122,11 +119,11 @@ func (a *Adaptation) endedOK(units int, generation, newest uint64, capacity int)
 	}
 }
 
-// takeBack takes back that units ended well.
+// takeBack subtracts units that were counted as ended well. A rise of the limit stays.
 func (a *Adaptation) takeBack(units int) { a.OK = max(0, a.OK-units) }
 
 // atWall reports whether the limit has reached the one at which it was last cut.
 func (a *Adaptation) atWall() bool { return a.Wall > 0 && a.Limit >= a.Wall }
 
-// full reports whether inUse units put an account to full use that has a limit.
+// full reports whether inUse units put a pool with that limit to full use.
 func full(inUse, limit int) bool { return 10*inUse >= fullTenths*limit }

@@ -18,16 +18,16 @@ func adapting(t *testing.T, start int) *tested {
 	return &tested{T: t, Adaptation: Adaptation{Limit: start}, floor: 8, capacity: 64}
 }
 
-// report is that the account throttles a lease that was granted just now.
+// report reports as throttled a lease that was granted just now.
 func (a *tested) report() {
 	a.newest++
 	a.throttled(a.now, a.newest, a.newest, a.floor)
 }
 
-// cut is that it throttles two.
+// cut makes two reports.
 func (a *tested) cut() { a.report(); a.report() }
 
-// ok is that n leases of one unit end well, which were granted just now.
+// ok ends n leases of one unit well, all granted just now.
 func (a *tested) ok(n int) {
 	for range n {
 		a.newest++
@@ -42,11 +42,11 @@ func (a *tested) want(limit int) {
 	}
 }
 
-// A cut takes two different leases within five minutes, and one below a limit of 10.
+// A cut takes two throttled leases within five minutes, or one if the limit is below 10.
 func TestCut(t *testing.T) {
 	a := adapting(t, 32)
 	a.report()
-	a.throttled(a.now, a.newest, a.newest, a.floor) // the same again
+	a.throttled(a.now, a.newest, a.newest, a.floor) // the same lease again
 	a.want(32)
 	a.now += throttledWindow + 1
 	a.report()
@@ -66,7 +66,7 @@ func TestCut(t *testing.T) {
 	a.want(8) // the floor
 }
 
-// All that ran together cut once: what was granted before the last cut cuts no more.
+// All leases that ran together cut once: a lease from before the last cut does not cut again.
 func TestOneCutForAllThatRanTogether(t *testing.T) {
 	a := adapting(t, 32)
 	a.newest = 32
@@ -75,15 +75,15 @@ func TestOneCutForAllThatRanTogether(t *testing.T) {
 	}
 	a.want(28)
 	a.report()
-	a.want(28) // one of the new ones
+	a.want(28) // one of the new leases
 	a.throttled(a.now, 5, a.newest, a.floor)
-	a.want(28) // with an old one
+	a.want(28) // and an old one
 	a.report()
 	a.want(25)
 }
 
-// The limit rises by a tenth for each as many units that ended well, and a cut begins
-// anew.
+// The limit rises by a tenth each time as many units as the limit have ended well. A cut begins
+// the count anew.
 func TestRise(t *testing.T) {
 	a := adapting(t, 20)
 	a.ok(19)
@@ -110,12 +110,12 @@ func TestRise(t *testing.T) {
 	a.want(64) // the capacity
 	a = adapting(t, 1)
 	a.ok(1)
-	a.want(2) // at least by one
+	a.want(2) // by one at least
 }
 
-// A limit stops one below the wall, reaches it after four times as many leases, and
-// after twice as many with each failure. What is older than the step to the wall
-// does not say that the account bears it.
+// A limit stops one below the wall. It reaches the wall after four times as many leases, and
+// after twice as many with each failure. Leases that are older than the step to the wall do not
+// show that the account bears it.
 func TestWall(t *testing.T) {
 	a := adapting(t, 32)
 	a.cut()
@@ -139,7 +139,7 @@ func TestWall(t *testing.T) {
 	a.ok(31)
 	a.want(32)
 	a.ok(1)
-	a.want(35) // it has passed
+	a.want(35) // it has passed the wall
 	a.cut()
 	a.want(31)
 	a.ok(31)

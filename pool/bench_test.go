@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A grant and its end must cost the same however many wait, and whether or not
-// those at the head are active.
+// A grant and its end must cost the same however many requests wait, and whether or not the
+// first of them are active.
 func BenchmarkPairs(b *testing.B) {
 	for _, waiters := range []int{0, 10_000} {
 		b.Run(fmt.Sprintf("waiters=%d", waiters), func(b *testing.B) { pairs(b, waiters, 0) })
@@ -46,8 +46,8 @@ func pairs(b *testing.B, waiters, absent int) {
 	}
 }
 
-// What a client does that meets nobody: acquire, confirm, release. Its id is
-// remembered, and as many are forgotten.
+// A client that competes with no other acquires, confirms and releases. Its id is remembered,
+// and an older one is forgotten.
 func BenchmarkAcquireRenewRelease(b *testing.B) {
 	set := one(b, 50)
 	ids := make([]string, 10_000)
@@ -70,8 +70,8 @@ func BenchmarkAcquireRenewRelease(b *testing.B) {
 	}
 }
 
-// 10,000 waiters are served, one after the other, until none is left; also if
-// half of them are away and in between, and if a pace counts them out.
+// 10,000 waiters are served, one after the other, until all are; also if half of them are away
+// and in between, and if a pace spaces the grants.
 func BenchmarkDrain(b *testing.B) {
 	const waiters = 10_000
 	for _, c := range []struct {
@@ -120,7 +120,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// Where a waiter stands, among 10,000.
+// The status of one waiter among 10,000.
 func BenchmarkPlace(b *testing.B) {
 	set := with(b, Config{Type: "t", Names: []string{"n"}})
 	for i := range 10_000 {
@@ -132,8 +132,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// A snapshot and its restoration are what a start costs: 1,000 leases and 1,000
-// ended ids.
+// A snapshot and its restoration are the cost of a start with 1,000 leases and 1,000 ended ids.
 func BenchmarkRestart(b *testing.B) {
 	config := Config{Type: "t", Names: numbered("t", 1000)}
 	set := with(b, config)
@@ -152,8 +151,8 @@ func BenchmarkRestart(b *testing.B) {
 	}
 }
 
-// A grant costs the same whether 10,000 wait without a key, or nearly all of them
-// wait for keys that are held: the next grant must not look at those.
+// A grant costs the same whether 10,000 wait without a key, or nearly all of them wait for keys
+// that are held: the next grant must not look at the latter.
 func BenchmarkKeys(b *testing.B) {
 	for _, keys := range []int{0, 10, 200} {
 		b.Run(fmt.Sprintf("waiters=10000/keys=%d", keys), func(b *testing.B) {

@@ -11,15 +11,13 @@ var (
 	ErrNotHeld     = errors.New("nobody holds this name")
 )
 
-// Break takes the lease of name away from its holder, as an act of an operator.
-// Renewals fail from now on with its reason, and nothing prolongs the
-// lease, not even a restart: it ends when its holder releases it, at a
-// pending release, or else when its TTL is over. That leaves the holder time to
-// stop what it does. With immediately, it ends now.
+// Break takes the lease of name away from its holder, as an act of an operator. From now on
+// renewals fail with the reason, and nothing prolongs the lease, not even a restart. It ends
+// when its holder releases it, at a pending release, or when its TTL is over, so the holder has
+// time to stop its work. With immediately, it ends now.
 //
-// It returns the lease as it is by now, or was when it ended; or
-// [ErrUnknownName] or [ErrNotHeld]. Breaking a lease again changes what is given
-// as the reason.
+// It returns the lease as it is now, or as it was when it ended. It fails with [ErrUnknownName]
+// or [ErrNotHeld]. Breaking a lease again replaces the reason.
 func (s *Set) Break(now time.Duration, name string, act Act, immediately bool) (Lease, error) {
 	s.Advance(now)
 	sl := s.slots[name]

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// mustBreak breaks a lease of why "drill".
+// mustBreak breaks the lease of name, with the reason "drill".
 func mustBreak(t testing.TB, set *Set, now time.Duration, name string, immediately bool) Lease {
 	t.Helper()
 	l, err := set.Break(now, name, Act{By: "ops", Reason: "drill"}, immediately)
@@ -17,8 +17,8 @@ func mustBreak(t testing.TB, set *Set, now time.Duration, name string, immediate
 	return l
 }
 
-// A broken lease is lost to its holder at once, and free when the TTL is over
-// that it had then.
+// A broken lease is lost to its holder at once, and its name is free when the TTL that the
+// lease had then is over.
 func TestBreakLeavesTheTTL(t *testing.T) {
 	set := one(t, 1)
 	a := must(t, set, 0, Request{ID: "a", Type: "t", TTL: time.Minute}, "t-0")[0]
@@ -46,7 +46,7 @@ func TestBreakLeavesTheTTL(t *testing.T) {
 	}
 }
 
-// Asking again for a grant that nobody confirmed does not prolong it either.
+// Repeating the request of an unconfirmed grant does not prolong a broken lease either.
 func TestBreakOfProvisionalGrant(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")
@@ -59,7 +59,7 @@ func TestBreakOfProvisionalGrant(t *testing.T) {
 	changed(t, set, "broken: drill t-0", "remembered a")
 }
 
-// Its holder still releases it, also by what it does not know to be broken.
+// The holder can still release a broken lease, even if it does not know of the break.
 func TestBreakThenRelease(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -85,11 +85,11 @@ func TestBreakThenRelease(t *testing.T) {
 	}
 }
 
-// Putting the release of a broken lease off prolongs it no more than renewing.
+// Delaying the release of a broken lease prolongs the lease no more than renewing does.
 func TestBreakBoundsDelay(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
-		pending, delay, want time.Duration // the release pending before; at 10 s; the end
+		pending, delay, want time.Duration // pending: the release before; delay: of the release at 10 s; want: the end
 	}{
 		{"later than the TTL", 0, hour, 30 * s},
 		{"sooner than the TTL", 0, 5 * s, 15 * s},
@@ -127,7 +127,7 @@ func TestBreakImmediately(t *testing.T) {
 	if got := words(changes); len(got) != 2 || got[1] != "granted b [t-0]" {
 		t.Errorf("changes %q", got)
 	}
-	must(t, set, 8*s, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, "t-1") // what is left of the grant
+	must(t, set, 8*s, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, "t-1") // the rest of the grant
 	mustBreak(t, set, 9*s, "t-1", true)
 	changed(t, set, "broken: drill t-1", "remembered a")
 	refuse(t, set, 9*s, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, ErrEnded)
@@ -142,7 +142,7 @@ func TestBreakTwice(t *testing.T) {
 	mustBreak(t, set, 0, "t-0", false)
 	set.Drain()
 	mustBreak(t, set, 1*s, "t-0", false)
-	changed(t, set, "broken t-0: drill") // nothing is new, but each act is noted
+	changed(t, set, "broken t-0: drill") // the same again, but each act is noted
 	if _, err := set.Break(2*s, "t-0", Act{}, false); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestBreakNothing(t *testing.T) {
 	}
 }
 
-// A broken lease stays broken over a restart, which does not prolong it.
+// A broken lease stays broken after a restart, which does not prolong it.
 func TestBreakOutlivesRestart(t *testing.T) {
 	set := one(t, 3)
 	a := must(t, set, 0, req("a"), "t-0")[0]

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// calendar is when the model expects something to happen by itself. What was
-// put off since stays in it, and is passed over when it is due.
+// calendar is when the model expects something to happen by itself. An entry that was postponed
+// stays in it, and is skipped when it is due.
 type calendar struct {
 	heap []entry
 }
 
-// entry is either the end of a lease or of a lock delay, or for a waiter that is alone the end of
-// its being there or of its place.
+// entry is the end of a lease or of a lock delay. For a waiter without a connection it is the
+// end of its activity or of its place.
 type entry struct {
 	at      time.Duration
 	lease   *modelLease
@@ -20,7 +20,7 @@ type entry struct {
 	request *modelRequest
 }
 
-// stands reports whether the entry still says what will be.
+// stands reports whether the entry is still true.
 func (e entry) stands(m *model) bool {
 	if e.lease != nil {
 		n := m.names[e.lease.Name]
@@ -82,8 +82,8 @@ func (c *calendar) pop() {
 	c.heap = h
 }
 
-// pass lets the time of the model become now. Who is no longer there is not
-// from then on; what must happen is returned, for [model.settle] to look for.
+// pass moves the time of the model to now. Waiters whose time is over become inactive. It
+// returns the things that must have happened, which [model.settle] checks.
 func (m *model) pass(now time.Duration) (due []entry) {
 	m.now = max(m.now, now)
 	for {
@@ -105,7 +105,7 @@ func (m *model) pass(now time.Duration) (due []entry) {
 	return due
 }
 
-// settle looks for what must have happened by now and did not.
+// settle checks that everything in due has happened.
 func (m *model) settle(due []entry) {
 	for _, e := range due {
 		switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Check reports what is wrong with the pool taken alone: types and names that
-// are not valid or not unique, and numbers out of range.
+// Check reports what is wrong with the pool taken alone: a type or name that is not valid, or a
+// number out of range.
 func (c Config) Check() error {
 	var errs []error
 	if err := leaseapi.CheckType(c.Type); err != nil {
@@ -44,8 +44,8 @@ func (c Config) Check() error {
 	return errors.Join(errs...)
 }
 
-// Check reports what is wrong with configs, each alone and all together: why [New] and
-// [Set.Reconfigure] would refuse them.
+// Check reports what is wrong with configs, each alone and all together. [New] and
+// [Set.Reconfigure] refuse configs with such an error.
 func Check(configs []Config) error {
 	var errs []error
 	types := make(map[string]bool)

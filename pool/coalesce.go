@@ -6,20 +6,20 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Coalesce is whether a request with a [Ask.Key] merges with others of that key,
-// instead of waiting for a turn of its own. Only requests of one token merge (see
-// [BindOwner]), and only if they agree in Overcommit.
+// Coalesce says whether a request with an [Ask.Key] merges with others of that key, instead of
+// waiting for a turn of its own. Requests merge only if they have the same token (see
+// [BindOwner]) and the same Overcommit.
 type Coalesce uint8
 
-// The modes; zero: it merges with none.
+// The modes; zero: the request merges with no other.
 const (
-	// Join joins the last waiter of its key, if that is Join or Once and has its
-	// Variant: so it ends with the result of a run that began after it came.
+	// Join joins the last waiter of its key, if that waiter is Join or Once and has the same
+	// Variant. So the request ends with the result of a run that began after it came.
 	Join Coalesce = iota + 1
-	// Once does likewise, or, if nobody waits, joins the run under way.
+	// Once is like Join; but if nobody waits for the key, it joins the run under way.
 	Once
-	// Latest takes the place of the last waiter of its key, if that is Latest, too,
-	// whatever the Variant. That one ends as [Superseded].
+	// Latest takes the place of the last waiter of its key, if that waiter is Latest too, with
+	// any Variant. The replaced request ends as [Superseded].
 	Latest
 )
 

@@ -16,12 +16,12 @@ var (
 	allFaults = flag.Int("coalesce-faults", 2, "how many of them are faults")
 )
 
-// Whatever a few requests of two keys and two variants do, in any order, with a kill,
-// a cancel, a lost answer, an absent leader, a time-out or a restart anywhere: no
-// stale run is passed as a fresh one, nobody is answered never, or twice, or otherwise
-// than before, nothing runs that was superseded, and a key runs once at a time.
+// A few requests of two keys and two variants do anything, in any order, with a kill, a cancel,
+// a lost answer, an absent leader, a time-out or a restart anywhere. Then no stale run is
+// passed on as a fresh one, every request gets an answer, gets only one, and gets the same
+// answer again, no superseded request runs, and a key runs once at a time.
 //
-// Each state that can be reached is looked at once. From each, everything heals.
+// Each reachable state is checked once. From each, everything heals.
 func TestCoalesceExhaustively(t *testing.T) {
 	depth := *allDepth
 	switch {
@@ -46,7 +46,7 @@ func TestCoalesceExhaustively(t *testing.T) {
 	}
 }
 
-// all is what one exploration has seen.
+// all is the result of one exploration.
 type all struct {
 	mode   Coalesce
 	depth  int
@@ -55,7 +55,7 @@ type all struct {
 	merged int
 }
 
-// explore goes on from the state that steps lead to.
+// explore continues from the state that steps lead to.
 func (a *all) explore(t *testing.T, steps []string) {
 	c := a.replay(t, steps)
 	here := c.String()
@@ -79,11 +79,11 @@ func (a *all) replay(t *testing.T, steps []string) *crowd {
 	for _, step := range steps {
 		c.take(step)
 	}
-	c.check() // it held after each step before
+	c.check() // earlier replays checked the state after each earlier step
 	return c
 }
 
-// crowd is a few requests, and what became of them.
+// crowd is a few requests, and their states.
 type crowd struct {
 	t      *testing.T
 	mode   Coalesce
@@ -95,7 +95,7 @@ type crowd struct {
 	stamp  int
 	steps  []string
 	faults int
-	absent bool // somebody has been away
+	absent bool // a client has been away
 	merged int
 }
 
@@ -104,9 +104,9 @@ type member struct {
 	Request
 	state    string // "waits", "runs", "over", or what it was told by the run of another
 	attached bool
-	came     int // stamps
+	came     int // came, began: stamps
 	began    int
-	passed   bool // some other of its key that came later has run since it came
+	passed   bool // another request of its key that came later has run since it came
 	lease    Lease
 }
 
@@ -121,7 +121,7 @@ func (c *crowd) fail(format string, args ...any) {
 	c.t.Fatalf("%s with %d names: %s: %s\n%s", c.mode, c.names, strings.Join(c.steps, ", "), fmt.Sprintf(format, args...), c)
 }
 
-// String tells states apart: what the Set holds, and what is to be checked later.
+// String identifies a state: the state of the Set, and what later checks depend on.
 func (c *crowd) String() string {
 	var b strings.Builder
 	for _, m := range c.all {
@@ -188,7 +188,7 @@ func (c *crowd) take(step string) {
 	switch words[0] {
 	case "come":
 		c.come(words[1], words[2], words[3])
-	case "again": // the answer was lost, or the connection
+	case "again": // the answer or the connection was lost
 		c.ask(m)
 	case "finish":
 		c.finish(m)
@@ -218,7 +218,7 @@ func (c *crowd) take(step string) {
 	c.follow()
 }
 
-// come is a new request, of which the rule says whether it merges.
+// come makes a new request. The rule says whether it merges.
 func (c *crowd) come(id, key, variant string) {
 	m := &member{came: c.stamp, state: memberWaits, Request: Request{
 		ID: id, Type: "t", Owner: "owner of " + id, Ask: Ask{Key: key, Coalesce: c.mode, Variant: variant},
@@ -273,7 +273,7 @@ func (c *crowd) ask(m *member) {
 	}
 }
 
-// finish ends a run whose command ended by itself: who had joined it is told how.
+// finish ends a run whose command ended by itself: requests that joined it are told the result.
 func (c *crowd) finish(m *member) {
 	var joined []*member
 	for _, other := range c.all {
@@ -327,13 +327,13 @@ func (c *crowd) restart() {
 	}
 }
 
-// follow takes in what changed.
+// follow applies what changed.
 func (c *crowd) follow() {
 	changes := c.set.Drain()
 	c.disk.commit(c.now, c.fail, changes)
 	defer func() {
 		if len(changes) > 0 {
-			c.follow() // confirms of what was granted
+			c.follow() // confirms the grants
 		}
 	}()
 	for _, change := range changes {
@@ -382,7 +382,7 @@ func (c *crowd) granted(change Change) {
 	c.set.Renew(c.now, ref(m.lease), 0)
 }
 
-// superseded: a newer request of the key waits, or comes, in its place.
+// superseded: a newer request of the key must have taken its place.
 func (c *crowd) superseded(m *member) {
 	if !slices.ContainsFunc(c.all, func(other *member) bool {
 		return other.Key == m.Key && other.came > m.came && (other.state == memberWaits || other.state == memberRuns)
@@ -391,7 +391,7 @@ func (c *crowd) superseded(m *member) {
 	}
 }
 
-// check looks at all that must hold in every state.
+// check checks everything that must hold in every state.
 func (c *crowd) check() {
 	snap := c.set.Snapshot()
 	if got, want := len(c.disk.waiters), len(snap.Waiters); got != want || len(c.disk.leases) != len(snap.Leases) {
@@ -410,14 +410,13 @@ func (c *crowd) check() {
 		case m.state == memberRuns && st.State != StateGranted:
 			c.fail("%s runs, and is %+v", m.ID, st)
 		case m.state != memberWaits && m.state != memberRuns && m.state != memberOver:
-			c.ask(m) // is told the same again
+			c.ask(m) // it must be told the same again
 		}
 	}
 	c.newest()
 }
 
-// newest: of those of a key that wait in latest, only the last that came is left, if
-// none was away.
+// newest: in mode latest only the last of the waiters of a key is left, if no client was away.
 func (c *crowd) newest() {
 	if c.mode != Latest || c.absent {
 		return
@@ -434,8 +433,8 @@ func (c *crowd) newest() {
 	}
 }
 
-// heal ends all faults: whoever waits comes back, and what runs ends by itself. Then
-// everybody has had a run or been told of one.
+// heal ends all faults: waiters come back, and runs end by themselves. Then every request must
+// have had a run or been told the result of one.
 func (c *crowd) heal() {
 	for range 4*len(c.all) + 1 {
 		waiting := false

@@ -12,8 +12,8 @@ func merging(id string, mode Coalesce, variant string) Request {
 	return Request{ID: id, Type: "t", Owner: "owner of " + id, Ask: Ask{Key: "k", Coalesce: mode, Variant: variant}}
 }
 
-// told expects that the request has ended by the result of another's run, and is told
-// so whenever it asks.
+// told expects that the request has ended with the result of another's run, and gets it
+// whenever it asks.
 func told(t testing.TB, set *Set, now time.Duration, q Request, want Result) {
 	t.Helper()
 	for range 2 {
@@ -46,7 +46,7 @@ func TestJoin(t *testing.T) {
 	must(t, set, 0, b) // a runs already
 	must(t, set, 0, c)
 	must(t, set, 0, d)
-	must(t, set, 0, e) // joins the last, which has another variant: nobody
+	must(t, set, 0, e) // it could join only the last waiter, which has another variant
 	follows(t, set, 0, "b", "", StateQueued)
 	follows(t, set, 0, "c", "b", StateQueued)
 	follows(t, set, 0, "e", "", StateQueued)
@@ -68,7 +68,7 @@ func TestOnce(t *testing.T) {
 	must(t, set, 0, b)
 	follows(t, set, 0, "b", "a", StateJoined)
 	must(t, set, 0, c)
-	must(t, set, 0, d) // somebody waits, who does something else
+	must(t, set, 0, d) // the waiter of the key does something else
 	follows(t, set, 0, "c", "", StateQueued)
 	follows(t, set, 0, "d", "", StateQueued)
 	if set.Withdraw(0, "b") {
@@ -81,8 +81,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// The newest of those that came while one ran takes the place of the one before it,
-// which is superseded, and told so for an hour, over a restart too.
+// The newest of the requests that came during a run takes the place of the one before it. The
+// older one is superseded, and is told so after a restart, too.
 func TestLatest(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, merging("a", Latest, "1"), "t-0")
@@ -101,14 +101,14 @@ func TestLatest(t *testing.T) {
 	told(t, set, 0, merging("b", Latest, "2"), Superseded)
 	told(t, set, 0, merging("c", Latest, "3"), Superseded)
 	must(t, set, 0, merging("d", Latest, "3"))
-	finish(t, set, 0, "t-0", Exited(0)) // what runs is not cancelled
+	finish(t, set, 0, "t-0", Exited(0)) // the run is not cancelled
 	if st, _ := set.Status(0, "d"); st.State != StateGranted {
 		t.Errorf("d is %+v", st)
 	}
 }
 
-// A request merges only with those of its token, of the same urgency, that merge too,
-// in a mode that agrees.
+// A request merges only with requests that have the same token, the same urgency, and a mode
+// that agrees.
 func TestWhoMerges(t *testing.T) {
 	base := func(id string) Request {
 		q := merging(id, Join, "v")
@@ -153,8 +153,8 @@ func TestWhoMerges(t *testing.T) {
 	}
 }
 
-// A leader that ends otherwise than by itself passes nothing on: the oldest follower
-// waits at the place of its own arrival, and the others follow that one.
+// A leader whose run does not end by itself passes on no result: the oldest follower waits at
+// the place of its own arrival, and the others follow it.
 func TestPromotion(t *testing.T) {
 	for name, end := range map[string]func(*Set){
 		"released":  func(set *Set) { set.Release(0, Ref{Name: "t-0"}, 0) },
@@ -181,8 +181,8 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
-// Of a request for several names, a run passes its result on when it has given all
-// back, and none if one was lost.
+// The run of a request for several names passes its result on when it has released all of them,
+// and passes none on if one was lost.
 func TestResultOfSeveralNames(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		set := one(t, 2)
@@ -203,8 +203,8 @@ func TestResultOfSeveralNames(t *testing.T) {
 	}
 }
 
-// While a leader is away, an active follower takes its turn, and then the leader
-// follows that one.
+// While a leader is away, an active follower takes its turn, and then the leader follows that
+// follower.
 func TestAbsentLeader(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("x"), "t-0")
@@ -221,7 +221,7 @@ func TestAbsentLeader(t *testing.T) {
 	finish(t, set, 0, "t-0", Exited(4))
 	told(t, set, 0, merging("a", Join, "v"), Exited(4))
 
-	// One that comes to a leader that is away is granted leases at once.
+	// A new follower of a leader that is away is granted leases at once.
 	set = one(t, 1)
 	must(t, set, 0, req("x"), "t-0")
 	must(t, set, 0, merging("a", Join, "v"))
@@ -229,13 +229,13 @@ func TestAbsentLeader(t *testing.T) {
 	set.Cancel(0, "x")
 	must(t, set, 0, merging("b", Join, "v"), "t-0")
 	follows(t, set, 0, "a", "b", StateJoined)
-	set.Advance(PlaceKept) // and then it is gone
+	set.Advance(PlaceKept) // and then it is dropped
 	if _, known := set.Status(PlaceKept, "a"); known {
 		t.Error("a is still waited for")
 	}
 }
 
-// Followers count among those that may wait, and one that supersedes does not.
+// Followers count as waiters, and a request that supersedes another does not count twice.
 func TestFollowersCount(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: []string{"n"}, MaxWaiters: 2})
 	must(t, set, 0, merging("a", Once, "v"), "n")
@@ -248,8 +248,8 @@ func TestFollowersCount(t *testing.T) {
 	must(t, set, 0, merging("c", Latest, "v"))
 }
 
-// Those that had joined a run that is still held stay joined after a restart; the
-// others come under the rule again, in the order of their arrival.
+// Requests that had joined a run that is still held stay joined after a restart. The others
+// merge anew, in the order of their arrival.
 func TestFollowersOutliveRestart(t *testing.T) {
 	config := Config{Type: "t", Names: []string{"n"}}
 	set := with(t, config)
@@ -263,18 +263,18 @@ func TestFollowersOutliveRestart(t *testing.T) {
 	restart()
 	follows(t, set, 0, "c", "b", StateQueued)
 	must(t, set, 0, merging("c", Join, "v"))
-	finish(t, set, 0, "n", Exited(0)) // c is there, and b may come back
+	finish(t, set, 0, "n", Exited(0)) // c is attached, and b may come back
 	if st, _ := set.Status(0, "c"); st.State != StateGranted {
 		t.Errorf("c is %+v", st)
 	}
 	restart()
-	follows(t, set, 0, "b", "c", StateJoined) // join never joins a run, but it had
+	follows(t, set, 0, "b", "c", StateJoined) // join never joins a run, but b had joined before
 	finish(t, set, 0, "n", Exited(5))
 	told(t, set, 0, merging("b", Join, "v"), Exited(5))
 }
 
-// A pool that is gone serves no follower either; and one that no longer has as many
-// units as a follower wants goes on with the next.
+// A pool that is gone serves no follower either. A pool that no longer has as many units as a
+// follower wants goes on with the next follower.
 func TestFollowersOfAPoolThatChanged(t *testing.T) {
 	set := counted(t, 10)
 	a := weighs("a", 10)
@@ -296,7 +296,7 @@ func TestFollowersOfAPoolThatChanged(t *testing.T) {
 	changed(t, set, "released t-2", "remembered small", "dropped last: there is no pool of this type")
 }
 
-// The lists show who follows whom, after the queue.
+// The lists show which request follows which, after the queue.
 func TestFollowersAreListed(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, merging("a", Once, "v"), "t-0")
@@ -314,7 +314,7 @@ func TestFollowersAreListed(t *testing.T) {
 	}
 }
 
-// 1,000 that come while one runs are one more run, and 1,000 answers.
+// 1,000 requests that come during a run need only one more run, and get 1,000 answers.
 func TestBurst(t *testing.T) {
 	set := one(t, 3)
 	must(t, set, 0, merging("runs", Join, "v"), "t-0")

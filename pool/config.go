@@ -10,49 +10,48 @@ const (
 	// DefaultMaxWaiters bounds memory: 10,000 waiters are more jobs than any
 	// pool serves in a day.
 	DefaultMaxWaiters = 10_000
-	// MaxCapacity is the most names one pool may have, and the most leases that one
-	// request gets: beyond it a typing error is likelier than a wish.
+	// MaxCapacity is the most names one pool may have, and the most leases that one request
+	// gets: a higher number is more likely a typing error.
 	MaxCapacity = 100_000
 )
 
-// Config is one pool. Only Type is required, and either Names or Units: a pool is
-// listed, and a unit is a name; or it is counted, and makes up a name for each
-// lease.
+// Config is one pool. It needs a Type, and either Names or Units. A pool with Names is listed:
+// each name is a unit. A pool with Units is counted: it makes up a name for each lease.
 type Config struct {
 	Type  string   // what requests ask for
 	Names []string // the resources, in the order in which they are first granted
 
-	// The rest of this paragraph is for counted pools alone.
+	// The fields from here to Overcommit are for counted pools only.
 	Units   int    // how many there are
 	Unit    string // what a unit is, for people: "1Mi"; may be empty
-	Cost    *Cost  // what the items of a request come to; nil: requests say units
-	Unknown int    // the units of a request that says neither units nor items; zero: 1, if there is no Cost
+	Cost    *Cost  // turns the items of a request into units; nil: requests with items are refused
+	Unknown int    // the units of a request that gives neither units nor items; zero: 1; required with a Cost
 	// Overcommit is by how many units a request that asks for it may exceed the
 	// limit; zero: no request may ask for it.
 	Overcommit int
 
-	DefaultTTL time.Duration // of a request that names none; zero: [DefaultTTL], or MaxTTL if that is less
+	DefaultTTL time.Duration // of a request without a TTL; zero: [DefaultTTL], or MaxTTL if that is less
 	MaxTTL     time.Duration // the most a lease may ask for; zero: no bound
-	// V1TTL is of a request that names none and that nobody can renew, as of
-	// clients of version 1: how long such a client may work, release or not; zero:
-	// that of any other request that names none.
+	// V1TTL is the TTL of an anonymous request without a TTL, as clients of version 1 send it.
+	// Nobody can renew its lease, so this is how long such a client may work. Zero: as any
+	// other request without a TTL.
 	V1TTL      time.Duration
 	MaxWaiters int // the most requests that wait at once; zero: [DefaultMaxWaiters]
 
-	// Pace is the least time between two grants, so that jobs that come
-	// together do not start together; a grant of N names counts as N. Zero:
-	// whatever is free is granted at once. See [AutoPace].
+	// Pace is the least time between two grants, so that jobs that arrive together do not start
+	// together. A grant of N units counts as N grants. Zero: free units are granted at once.
+	// See [AutoPace].
 	Pace time.Duration
 
-	// Adapt makes the pool find its limit; nil: the limit is the capacity. With it and
-	// with Hold, how long a lease is held as a rule, the pace follows the limit, as
-	// [AutoPace] has it, and Pace is not used.
+	// Adapt makes the pool find its limit; nil: the limit is the capacity. Hold is how long a
+	// lease is usually held. With both, the pace is the [AutoPace] of Hold and the limit, and
+	// Pace is not used.
 	Adapt *Adapt
 	Hold  time.Duration
 
-	// LockDelay is for how long a name is not granted again whose lease expired,
-	// or was broken and not released: what its last holder still has under way
-	// has time to land. Until then the name counts as in use.
+	// LockDelay is how long a name is not granted again after its lease expired, or was broken
+	// and not released: work of the last holder that is still under way gets this time to
+	// finish. Meanwhile the name counts as in use.
 	LockDelay time.Duration
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// MaxUnits is the most units that one counted pool may have: beyond it a typing error
-// is likelier than a wish.
+// MaxUnits is the most units that one counted pool may have: a higher number is more likely a
+// typing error.
 const MaxUnits = 1_000_000_000
 
 // decimals is how many digits after the point a [Decimal] has.
@@ -18,7 +18,7 @@ const decimals = 9
 // people write it: 0.2 is two tenths exactly.
 type Decimal struct{ billionths int64 }
 
-// ParseDecimal reads digits, which one point may divide.
+// ParseDecimal reads digits with at most one decimal point among them.
 func ParseDecimal(text string) (Decimal, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	digits := whole + fraction
@@ -45,12 +45,12 @@ func (d Decimal) String() string {
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
 }
 
-// Cost is what the items of a request come to in units.
+// Cost turns the items of a request into units.
 type Cost struct {
 	Base    Decimal
 	PerItem Decimal
 	RoundTo int // units are a multiple of it, or Min; zero: 1
-	Min     int // the least that comes out; zero: 1
+	Min     int // the least result; zero: 1
 }
 
 // Units returns max(base + items × per item, rounded up to a multiple of RoundTo,

@@ -1,47 +1,44 @@
-// Package pool decides who gets the next lease. A [Set] holds the pools of one
-// server and guarantees, whatever it is asked and in whatever order:
+// Package pool decides who gets the next lease. A [Set] holds the pools of one server and
+// guarantees, for any calls in any order:
 //
 //   - A name has at most one holder, and so has a key of a pool.
-//   - No grant or growth makes the units in use exceed the limit of their pool, except
-//     by what the pool's overcommit allows. A lease that is larger than the limit is
-//     granted only while nothing else is in use.
+//   - No grant or growth makes the units in use exceed the limit of their pool, except by the
+//     pool's overcommit. A lease that is larger than the limit is granted only while nothing
+//     else is in use.
 //   - The units of one request are granted together or not at all.
-//   - The first active waiter (see [Set.Detach]) whose key nobody holds is
-//     next; while it does not fit, nobody overtakes it. So a request for many units
-//     is not overtaken by requests for few, and a busy key holds up nobody else.
-//   - A request that joined another gets the result of a run that began after the
-//     request came ([Once] allows an earlier run), or a turn of its own. It has one
-//     answer, which it gets again whenever it asks again.
-//   - A request id is granted at most once, also over a restart from a
-//     [Snapshot], for as long as its end is remembered: see [EndedKept] and
-//     [MaxEnded].
+//   - The first active waiter (see [Set.Detach]) whose key nobody holds is next; while it does
+//     not fit, no request behind it overtakes it. So a request for many units is not overtaken
+//     by requests for few, and a busy key holds up no other waiter.
+//   - A request that joined another gets the result of a run that began after the request came
+//     ([Once] allows an earlier run), or a turn of its own. It gets one answer, and the same
+//     answer again whenever it repeats.
+//   - A request id is granted at most once, even across a restart from a [Snapshot], as long as
+//     its end is remembered: see [EndedKept] and [MaxEnded].
 //   - Every grant of a name has a generation of its own, and ends exactly once.
-//   - A pool with a pace grants no faster than that, however many requests come at
-//     once. With [AutoPace] it grants as many per hour as without a pace.
-//   - A restart keeps the order of the queue. Restarts, however often, keep no lease
-//     alive that nobody renews: see [New].
+//   - A pool with a pace grants no faster than the pace, however many requests come at once.
+//     With [AutoPace] it grants as many per hour as without a pace.
+//   - A restart keeps the order of the queue. However often the server restarts, a lease that
+//     nobody renews ends: see [New].
 //
-// These hold while operators break leases ([Set.Break]), remove waiters
-// ([Set.Remove]), pause pools ([Set.Pause]), and change what there is
-// ([Set.Reconfigure]).
+// The guarantees hold while operators break leases ([Set.Break]), remove waiters
+// ([Set.Remove]), pause pools ([Set.Pause]), and change the configuration ([Set.Reconfigure]).
 //
-// It is a state machine and nothing else: no clock, no goroutine, no I/O, no
-// randomness. The same calls with the same times give the same answers. Time
-// comes in as an argument, now, which is the lease clock: how long the server
-// has run, over all its lives. It stands still while the server is down, so a
-// lease is not lost because nobody could renew it. A now that is before an
-// earlier one counts as that earlier one.
+// A Set is only a state machine: no clock, no goroutine, no I/O, no randomness. The same calls
+// with the same times give the same answers. The argument now is the time on the lease clock:
+// how long the server has run, summed over all its starts. This clock stands still while the
+// server is down, so no lease is lost because the server could not take its renewal. A now
+// before the latest one counts as the latest one.
 //
-// A Set is not safe for concurrent use: its caller serialises. It does not act
-// by itself either: the caller asks [Set.Next] when something is due, and calls
-// [Set.Advance] then. Every other method that takes now advances the Set first, so a
+// A Set is not safe for concurrent use: its caller serialises the calls. It also does nothing
+// by itself: the caller asks [Set.Next] when something is due, and calls [Set.Advance] then.
+// Every other method that takes now, except [Set.Stalled], advances the Set first, so even a
 // late caller sees no lease that is over.
 //
-// [Set.Drain] returns what the calls changed as a list of [Change]: the caller
-// makes them durable, tells those concerned, and logs them. A caller that answers
-// only when all changes but [Queued] are durable may start again from the last durable
-// state: nobody was told of the grants that are lost then, and a request that comes
-// again gets another grant.
+// [Set.Drain] returns what the calls changed, as a list of [Change]. The caller makes the
+// changes durable, tells those concerned, and logs them. If it answers a request only when all
+// changes except [Queued] and [Joined] are durable, it may restart from the last durable state:
+// no client was told of the grants that are lost then, and a request that is repeated gets
+// another grant.
 //
 // # The files
 //

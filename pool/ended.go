@@ -5,9 +5,9 @@ import "time"
 // tombstones are the ended request ids, in the order in which they are
 // forgotten, which is the order in which they ended.
 type tombstones struct {
-	ids       map[string]int // how many ended before, over all time
+	ids       map[string]int // how many ended before this one, over all time
 	order     []Ended
-	forgotten int // how many were in order, and are not any longer
+	forgotten int // how many were removed from order, over all time
 	limit     int
 }
 
@@ -18,7 +18,7 @@ func newTombstones() tombstones {
 // surplus returns how many must be forgotten before one more may be remembered.
 func (t *tombstones) surplus() int { return max(0, len(t.order)+1-t.limit) }
 
-// due returns how many are to be forgotten by now.
+// due returns how many must be forgotten at now.
 func (t *tombstones) due(now time.Duration) (n int) {
 	for n < len(t.order) && t.order[n].Until <= now {
 		n++
@@ -31,7 +31,7 @@ func (t *tombstones) has(id string) bool {
 	return ok
 }
 
-// get returns the one with an id that has ended. It is valid until the next push.
+// get returns the entry of an id, which must be there. It is valid until the next push.
 func (t *tombstones) get(id string) *Ended { return &t.order[t.ids[id]-t.forgotten] }
 
 // why returns the error of an acquire with an id that has ended.
@@ -54,7 +54,7 @@ func (t *tombstones) push(e Ended) {
 	t.order = append(t.order, e)
 }
 
-// first returns the one that is forgotten next; false if there is none.
+// first returns the entry that is forgotten next; false if there is none.
 func (t *tombstones) first() (e Ended, ok bool) {
 	if len(t.order) == 0 {
 		return Ended{}, false
@@ -62,7 +62,7 @@ func (t *tombstones) first() (e Ended, ok bool) {
 	return t.order[0], true
 }
 
-// pop takes out the first one; there must be one.
+// pop takes out the first entry; there must be one.
 func (t *tombstones) pop() Ended {
 	e := t.order[0]
 	t.order[0] = Ended{} // let go of its id

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Of more ids than can be remembered those that ended first are forgotten, one
-// for each that comes; a store hears of it, and a restart does not change it.
+// If there are more ids than can be remembered, the oldest are forgotten, one for each new one.
+// A store is told, and a restart does not change it.
 func TestEndedIDsAreBounded(t *testing.T) {
 	set := one(t, 2)
 	if set.ended.limit != MaxEnded {
@@ -46,8 +46,8 @@ func TestEndedIDsAreBounded(t *testing.T) {
 	}
 }
 
-// A grant that nobody confirmed ends with a word of its own, also after a restart;
-// one that was given back does not.
+// A grant that was not confirmed ends with an error of its own, also after a restart; a grant
+// that was given back does not.
 func TestEndedUnconfirmed(t *testing.T) {
 	set := one(t, 2)
 	must(t, set, 0, req("unheard"), "t-0")
@@ -64,8 +64,8 @@ func TestEndedUnconfirmed(t *testing.T) {
 	}
 }
 
-// BenchmarkEnded is the memory of an id that has ended, of 32 bytes as our
-// clients send them, when there are as many as can be.
+// BenchmarkEnded measures the memory of an ended id, of 32 bytes as our clients send them, when
+// as many are remembered as possible.
 func BenchmarkEnded(b *testing.B) {
 	heap := func() float64 {
 		runtime.GC()

@@ -7,7 +7,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// reason is why r waits for p, as [WaiterStatus] has it, if those ahead of it want
+// reason returns why r waits for p, as [WaiterStatus] has it, if the requests ahead of r want
 // before units.
 func (g *ledger) reason(p *pool, before int, r *request) string {
 	if pause, ok := g.pauses[p.Type]; ok && !r.Overcommit {
@@ -29,7 +29,7 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	first, ok := p.next.first()
 	away := r.away()
 	if !away && (!ok || ahead(r, first)) {
-		first, ok = r, true // only a prospect is not among them yet
+		first, ok = r, true // r is a prospect: it is not in p.next yet
 	}
 	switch {
 	case g.due(p, r) > g.now && (!ok || p.fits(first)):
@@ -44,8 +44,8 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	return leaseapi.WaitBehind
 }
 
-// before returns how many units those ahead of a place want. Those whose key is busy do
-// not count: they hold nobody up.
+// before returns how many units the requests ahead of a place want. Requests whose key is busy
+// do not count: they hold nobody up.
 func (p *pool) before(place int) (units int) {
 	if p.wanted == len(p.queue) && len(p.keys) == 0 {
 		return place - 1 // one each, as nearly always; a queue may be long
@@ -58,10 +58,10 @@ func (p *pool) before(place int) (units int) {
 	return units
 }
 
-// estimate is how long r may still wait for p, if those ahead of it want before units:
-// until enough leases have ended, the key of r is free, and the pace has let them all
-// pass. Both results are zero if nothing is known. As long as nothing happens in the
-// pool, neither grows.
+// estimate returns how long r may still wait for p, if the requests ahead of r want before
+// units: until enough leases have ended, the key of r is free, and the pace has let them all
+// pass. Both results are zero if nothing is known. As long as nothing happens in the pool,
+// neither grows.
 func (g *ledger) estimate(p *pool, before int, r *request) (likely, most time.Duration) {
 	if !g.open(p, r) {
 		return 0, 0
@@ -95,8 +95,8 @@ func (g *ledger) refresh(p *pool) {
 	}
 }
 
-// keyFreed returns how long it takes until the key is free that r waits for; false
-// if nobody knows, as if others wait for it before r.
+// keyFreed returns how long it takes until the key of r is free; false if that is unknown, for
+// example because another active waiter of the key is ahead of r.
 func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok bool) {
 	if first, ok := r.key.active.first(); ok && ahead(first, r) {
 		return 0, 0, false

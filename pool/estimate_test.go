@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// heldBefore returns a Set with the pool "t" of n names whose leases were held for each
-// of holds, one after the other, and the time by then.
+// heldBefore returns a Set with the pool "t" of n names whose leases were held for each of
+// holds, one after the other, and the time after that.
 func heldBefore(t *testing.T, n int, holds ...time.Duration) (*Set, time.Duration) {
 	set, now := one(t, n), time.Duration(0)
 	for i, hold := range holds {
@@ -28,8 +28,8 @@ func estimates(set *Set, now time.Duration, id string) [2]time.Duration {
 	return [2]time.Duration{st.Estimate, st.EstimateMax}
 }
 
-// While one holder holds longer than all before it, the estimate falls from what
-// is usual to "at any moment" to "not known", and never rises.
+// While one holder holds longer than all before it, the estimate falls from the usual hold to
+// "at any moment" and then to "not known", and never rises.
 func TestEstimateFalls(t *testing.T) {
 	set, start := heldBefore(t, 1, 12*s, 11*s, 12*s, 40*s, 13*s)
 	firm(t, set, start, "x", "t-0")
@@ -51,7 +51,7 @@ func TestEstimateFalls(t *testing.T) {
 	}
 }
 
-// A waiter further behind waits for the leases of those before it, too.
+// A waiter further behind also waits for the leases of the waiters ahead of it.
 func TestEstimateByPlace(t *testing.T) {
 	set, start := heldBefore(t, 2, 60*s, 60*s)
 	firm(t, set, start, "x", "t-0")
@@ -73,14 +73,14 @@ func TestEstimateByPlace(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.id, got, c.want)
 		}
 	}
-	for _, w := range set.Pools(start + 20*s)[0].Waiters { // says the same
+	for _, w := range set.Pools(start + 20*s)[0].Waiters { // the list says the same
 		if got := estimates(set, start+20*s, w.ID); got != [2]time.Duration{w.Estimate, w.EstimateMax} {
 			t.Errorf("%s: %v to %v in the list, %v alone", w.ID, w.Estimate, w.EstimateMax, got)
 		}
 	}
 }
 
-// A pending release and a broken lease are known ends, whatever was usual.
+// A pending release and the end of a broken lease are known ends, whatever is usual.
 func TestEstimateKnownEnds(t *testing.T) {
 	set := one(t, 1)
 	a := firm(t, set, 0, "x", "t-0")[0]
@@ -164,7 +164,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("at %v: %q, want %q", c.now, got, c.want)
 		}
 	}
-	set.Detach(20*s, "b", 0) // what is free goes to c
+	set.Detach(20*s, "b", 0) // the free name goes to c
 	if got, want := reasons(20*s), []string{"b full true"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -174,7 +174,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// However many wait, a list has the first of them, and says how many there are.
+// However many requests wait, a list has the first of them, and says how many there are.
 func TestPoolsListFew(t *testing.T) {
 	set := one(t, 1)
 	firm(t, set, 0, "x", "t-0")

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A request for 10 of 50 is not starved by a steady stream of requests for one,
-// also while its client waits in slices: 25 s, an answer that it still waits,
-// and back within 2 s. Nobody who came after it goes before it.
+// A request for 10 of 50 is not starved by a steady stream of requests for one, also while its
+// client waits in slices: 25 s, an answer that it still waits, and a new slice within 2 s. No
+// later request is granted before it.
 func TestLargeRequestInSlicesIsNotStarved(t *testing.T) {
 	const (
 		hold    = 20 * time.Minute
 		every   = 20 * s           // between requests for one: more than 50 names can serve
 		arrives = 19 * time.Minute // when all names are held and some requests wait
-		slice   = 25 * s           // which ends at all sorts of moments between two releases
+		slice   = 25 * s           // ends at many different moments between two releases
 		tick    = 500 * time.Millisecond
 	)
 	for _, c := range []struct {
@@ -27,7 +27,7 @@ func TestLargeRequestInSlicesIsNotStarved(t *testing.T) {
 		{"comes back at once", 0, 2 * s, 0, false},
 		{"comes back late", 0, 2 * s, 2*s - tick, false},
 		{"with a pace", AutoPace(hold, 50), 2 * s, 2*s - tick, false},
-		// It is spared because it stays active meanwhile.
+		// It is not starved, because it stays active meanwhile.
 		{"loses its connection", 0, 0, 2*s - tick, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -80,8 +80,8 @@ func acquire(t testing.TB, set *Set, now time.Duration, q Request) {
 	}
 }
 
-// A client that is gone without a word holds up those behind it for as long as
-// it stays active, not for as long as its place is kept.
+// A client that disappears silently holds up the waiters behind it for as long as it stays
+// active, not for as long as its place is kept.
 func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 	for _, pace := range []time.Duration{0, 5 * s} {
 		t.Run(fmt.Sprintf("pace=%v", pace), func(t *testing.T) {

@@ -2,11 +2,11 @@ package pool
 
 import "slices"
 
-// A follower is a request that waits for the result of another, its leader, which
-// waits or has leases. When the leader's turn comes, the leases go to the first active
-// one of it and its followers.
+// A follower is a request that waits for the result of another, its leader, which waits or has
+// leases. When the leader's turn comes, the leases go to the first of the leader and its
+// followers that is not away.
 
-// join makes r, which comes, a follower of lead.
+// join makes r, a new request, a follower of lead.
 func (g *ledger) join(lead, r *request) {
 	g.register(r)
 	g.follow(lead, r)
@@ -14,7 +14,7 @@ func (g *ledger) join(lead, r *request) {
 	g.noteWaiter(Joined, r)
 }
 
-// follow puts r behind the other followers of lead, which came before it.
+// follow puts r behind the other followers of lead, which arrived earlier.
 func (g *ledger) follow(lead, r *request) {
 	r.leader = lead
 	lead.followers = append(lead.followers, r)
@@ -31,7 +31,7 @@ func (g *ledger) unfollow(r *request) {
 	r.pool.following--
 }
 
-// supersede makes r, which comes, wait in the place of last.
+// supersede drops last and gives its place in the order of arrivals to r, a new request.
 func (g *ledger) supersede(last, r *request) {
 	g.drop(last, &CoalescedError{Superseded})
 	g.remember(Ended{ID: last.ID, Result: Superseded})
@@ -48,7 +48,7 @@ func (g *ledger) takeTurn(lead, f *request) {
 	g.adopt(f)
 }
 
-// adopt makes lead the leader of those that it has as followers.
+// adopt makes lead the leader of its followers.
 func (g *ledger) adopt(lead *request) {
 	for _, f := range lead.followers {
 		f.leader = lead
@@ -64,15 +64,15 @@ func (g *ledger) drop(r *request, err error) {
 		g.unline(r)
 	}
 	g.deregister(r)
-	g.touch(r.pool) // it may have been in the way
+	g.touch(r.pool) // r may have been in the way
 	c := g.note(Dropped)
 	c.ID, c.Request, c.Err, c.WasQueued, c.Took = r.ID, &r.Request, err, !r.Anonymous, g.now-r.arrived
 	g.promote(r)
 }
 
-// conclude says what becomes of the followers of r, whose last lease has ended. If its
-// run passed on a result, that is theirs, and their wait ends. Else the oldest of them
-// waits at the place that its own arrival gives it, and the others follow that one.
+// conclude decides about the followers of r, whose last lease has ended. If the run of r passes
+// on a result, their wait ends with it. Otherwise the oldest follower waits at the place of its
+// own arrival, and the others follow it.
 func (g *ledger) conclude(r *request) {
 	if r.result == 0 || r.lost {
 		g.promote(r)
@@ -84,7 +84,8 @@ func (g *ledger) conclude(r *request) {
 	}
 }
 
-// promote makes the oldest follower of r, which is gone, the leader of the others.
+// promote puts the oldest follower of r, which is gone, into the queue, as the leader of the
+// others.
 func (g *ledger) promote(r *request) {
 	if len(r.followers) == 0 {
 		return
@@ -106,6 +107,6 @@ func (g *ledger) promote(r *request) {
 	g.noteWaiter(Queued, first)
 	g.adopt(first)
 	if err := p.never(first); err != nil {
-		g.drop(first, err) // and so on with the next
+		g.drop(first, err) // which promotes the next follower
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// serve grants what can be granted in the pools that were touched. The first active
-// waiter whose key nobody holds is next. Nobody overtakes it while it does not fit, nor
-// while the pace delays it, the pool is paused, or it and all its followers are missed.
+// serve makes the grants that are possible in the touched pools. The first active waiter whose
+// key nobody holds is next. No request behind it overtakes it while it does not fit, while the
+// pace delays it, while the pool is paused, or while it and its followers are away.
 func (g *ledger) serve() {
 	for i := 0; i < len(g.touched); i++ { // a grant may touch more
 		p := g.touched[i]
@@ -38,8 +38,8 @@ func (g *ledger) serve() {
 	g.touched = g.touched[:0]
 }
 
-// grant gives r its leases, and returns them as the change has them. R fits. It was
-// never queued, or has left the queue: that is wasQueued.
+// grant gives r, which fits, its leases, and returns the slice that the change has. r is not in
+// the queue; wasQueued says whether it was before.
 func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 	p := r.pool
 	r.TTL = p.ttl(r.TTL) // the maximum may have changed while it waited
@@ -73,7 +73,7 @@ func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 	return leases
 }
 
-// take returns names for count leases of p; there must be as many. A listed pool takes
+// take returns names for count leases of p, which must have as many left. A listed pool takes
 // them from its stock. A counted pool makes up names that are not in use.
 func (g *ledger) take(p *pool, count int) []string {
 	if !p.counted() {
@@ -93,7 +93,7 @@ func (g *ledger) take(p *pool, count int) []string {
 	return names
 }
 
-// install makes l the lease of its name, granted to r if that is still known.
+// install makes l the lease of its name, granted to r; nil: the request is not known.
 func (g *ledger) install(l Lease, sl *slot, p *pool, r *request) {
 	held := &lease{Lease: l, slot: sl, pool: p, request: r}
 	held.timer.on = held
@@ -111,9 +111,9 @@ func (g *ledger) install(l Lease, sl *slot, p *pool, r *request) {
 	g.schedule(&held.timer, held.Ends())
 }
 
-// renew makes l end ttl from now, unless something else ends it before. The renewal is
-// durable if the caller says so, and if it is the first since a restart or stall: only
-// then does the next one give l its full TTL again.
+// renew makes l end ttl from now, unless something else ends it before. The renewal becomes a
+// change if durable is set, or if it is the first since a restart or a stall: only such a
+// change lets the next restart give l its full TTL again.
 func (g *ledger) renew(l *lease, ttl time.Duration, durable bool) {
 	durable = durable || l.Extended
 	l.Expires, l.Extended = later(g.now, ttl), false
@@ -123,9 +123,8 @@ func (g *ledger) renew(l *lease, ttl time.Duration, durable bool) {
 	}
 }
 
-// extend gives l its full TTL again, since nobody could renew it for a while. It does so
-// once, until somebody renews l: else restarts would keep the lease of a dead holder
-// alive.
+// extend gives l its full TTL again, since nobody could renew it for a while. It does so only
+// once until somebody renews l: otherwise restarts would keep the lease of a dead holder alive.
 func (g *ledger) extend(l *lease) {
 	if l.Broken != "" || l.Extended {
 		return
@@ -164,8 +163,8 @@ func (g *ledger) end(l *lease, why Reason) {
 	sl := l.slot
 	sl.lease, sl.lastGeneration, sl.lastReason = nil, l.Generation, why
 	took := g.now - l.Granted
-	// Nobody worked under a grant that was not received, and a broken one does
-	// not tell how long jobs take.
+	// A holder that never confirmed its grant may not have worked, and a broken lease does not
+	// show how long jobs take.
 	if !l.Provisional && l.Broken == "" {
 		l.pool.past.add(took)
 	}
@@ -192,7 +191,7 @@ func (g *ledger) end(l *lease, why Reason) {
 	}
 }
 
-// removeLease takes out a lease of r, which has ended. At the head, where most end, it moves
+// removeLease takes out l, which has ended. At the head, where most leases end, it moves
 // nothing.
 func (r *request) removeLease(l *lease) {
 	i, _ := slices.BinarySearchFunc(r.leases, l, compareGrants)

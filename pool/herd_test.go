@@ -93,8 +93,8 @@ func varied(seed uint64) func() time.Duration {
 	return func() time.Duration { return hold20*4/5 + time.Duration(r.Int64N(int64(hold20*2/5))) }
 }
 
-// burst is 250 jobs: as many at once as there are names, the others over the
-// next 20 minutes, each later by up to jitter.
+// burst is 250 jobs: as many at once as there are names, and the others over the next 20
+// minutes, each delayed by up to jitter.
 func burst(names int, jitter time.Duration) []time.Duration {
 	r := rand.New(rand.NewPCG(5, 5))
 	arrivals := make([]time.Duration, 250)
@@ -110,11 +110,10 @@ func burst(names int, jitter time.Duration) []time.Duration {
 	return arrivals
 }
 
-// A pace flattens the herd: 250 jobs come to 50 names that are held for 20
-// minutes, 50 of them at once, and never does any minute see more than 1.3
-// times the mean, where it is 16 times without a pace, and 4.5 if each job
-// waits at random for up to 15 minutes. For other pools a minute is what it is
-// for that one: two and a half paces.
+// A pace flattens the herd. 250 jobs come to 50 names that are held for 20 minutes, 50 of them
+// at once. No minute ever sees more than 1.3 times the mean number of grants. Without a pace it
+// is 16 times, and 4.5 times if each job waits at random for up to 15 minutes. Other pools are
+// measured over as many paces as a minute is for this one: two and a half.
 func TestPaceFlattensTheHerd(t *testing.T) {
 	auto := func(names int) time.Duration { return AutoPace(hold20, names) }
 	for _, c := range []struct {
@@ -147,9 +146,9 @@ func TestPaceFlattensTheHerd(t *testing.T) {
 	}
 }
 
-// A pace of hold / capacity costs no grants: as many per hour as without. If
-// holds vary by a fifth it costs a few in a hundred, since a name that comes
-// free early has to wait for its time.
+// A pace of hold / capacity costs no grants: there are as many per hour as without. If holds
+// vary by a fifth, it costs a few in a hundred, since a name that comes free early waits until
+// the next grant is due.
 func TestPaceKeepsTheRate(t *testing.T) {
 	lag := func() func() time.Duration {
 		r := rand.New(rand.NewPCG(6, 6))

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// historySize is how many holds a history remembers: enough that one odd job is
-// not taken for the rule, and few enough to follow a change of what jobs do
-// within an hour of a busy pool.
+// historySize is how many holds a history remembers: enough that one unusual job does not count
+// as typical, and few enough that a busy pool follows a change within an hour.
 const historySize = 64
 
 // history is how long the last leases of a pool were held.

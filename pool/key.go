@@ -1,6 +1,6 @@
 package pool
 
-// key returns the key of a name; nil if the name is empty.
+// key returns the key of a name, which may be new; nil if the name is empty.
 func (p *pool) key(name string) *key {
 	if name == "" {
 		return nil
@@ -19,7 +19,8 @@ func (p *pool) key(name string) *key {
 // busy reports whether somebody holds k.
 func (k *key) busy() bool { return k != nil && k.holds > 0 }
 
-// enter makes r, which stands in the queue, one of those that hold their place.
+// enter adds r, which is in the queue, to the candidates for the next grant, or to the active
+// waiters of its key.
 func (g *ledger) enter(r *request) {
 	if r.key == nil {
 		g.admit(r.pool, r)
@@ -50,7 +51,7 @@ func (g *ledger) holdKey(p *pool, name string) *key {
 	return k
 }
 
-// freeKey is the counterpart of holdKey, for l, or for a lock delay if that is nil.
+// freeKey is the counterpart of holdKey, for l, or for a lock delay if l is nil.
 func (g *ledger) freeKey(p *pool, name string, l *lease) {
 	k := p.key(name)
 	if k == nil {
@@ -88,15 +89,15 @@ func (p *pool) keyHolder(name string) string {
 	return ""
 }
 
-// forgetKey forgets k if nobody has to do with it.
+// forgetKey forgets k if nobody holds it or waits for it.
 func (p *pool) forgetKey(k *key) {
 	if k != nil && k.holds == 0 && len(k.queue) == 0 {
 		delete(p.keys, k.name)
 	}
 }
 
-// offer makes the first active waiter of k one that may be next, as long as nobody
-// holds k, and no other of them.
+// offer makes the first active waiter of k, and no other waiter of k, a candidate for the next
+// grant; while k is held, none is.
 func (g *ledger) offer(p *pool, k *key) {
 	first, ok := k.active.first()
 	if !ok || k.busy() {
@@ -116,7 +117,7 @@ func (g *ledger) offer(p *pool, k *key) {
 	g.touch(p)
 }
 
-// admit puts r among those of whom the first is next.
+// admit adds r to p.next, the candidates for the next grant.
 func (g *ledger) admit(p *pool, r *request) {
 	if p.idle {
 		p.idle, p.nextSince = false, g.now

@@ -12,7 +12,7 @@ func keyed(id, key string) Request {
 	return Request{ID: id, Type: "t", Owner: "owner of " + id, Ask: Ask{Key: key}}
 }
 
-// Of a pool, one request holds a key at a time, and others wait for it in order.
+// In a pool, one request holds a key at a time, and others wait for the key in order.
 func TestKeyExcludes(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 9)}, Config{Type: "u", Names: numbered("u", 9)})
 	must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Key: "k", Count: 2}}, "t-0", "t-1")
@@ -32,7 +32,7 @@ func TestKeyExcludes(t *testing.T) {
 	}
 }
 
-// A blocked key does not delay others by one grant.
+// A request whose key is busy does not delay other grants.
 func TestBlockedKeyDelaysNobody(t *testing.T) {
 	set := one(t, 2)
 	must(t, set, 0, keyed("a", "k"), "t-0")
@@ -51,8 +51,8 @@ func TestBlockedKeyDelaysNobody(t *testing.T) {
 	}
 }
 
-// The list says who holds the key that a request waits for, and the refusal of one
-// that does not wait.
+// The list says who holds the key that a request waits for, and so does the refusal of a
+// request that does not wait.
 func TestKeyHolderIsTold(t *testing.T) {
 	set := one(t, 3)
 	must(t, set, 0, Request{ID: "a", Type: "t", Owner: "me", Ask: Ask{Key: "k", Count: 2}}, "t-0", "t-1")
@@ -73,7 +73,7 @@ func TestKeyHolderIsTold(t *testing.T) {
 	}
 }
 
-// A key outlives a restart, with who holds it and who waits for it.
+// A key outlives a restart, with its holder and its waiters.
 func TestKeyOutlivesRestart(t *testing.T) {
 	set := one(t, 2)
 	firmly := keyed("a", "k")
@@ -89,7 +89,7 @@ func TestKeyOutlivesRestart(t *testing.T) {
 	changed(t, set, "released t-0", "remembered a", "granted b [t-0]")
 }
 
-// A waiter that is away lets others pass, of its own key too.
+// A waiter that is away does not block others, even of its own key.
 func TestAbsentWaiterOfKey(t *testing.T) {
 	set := one(t, 2)
 	must(t, set, 0, keyed("a", "k"), "t-0")
@@ -116,8 +116,8 @@ func exhausted(t testing.TB, set *Set, now time.Duration, q Request) Status {
 	return e.Status
 }
 
-// A refusal leaves nothing behind, and says what is in use, the place that the
-// request would have had, who holds longest, and when to try again.
+// A refusal leaves nothing behind. It says how much is in use, the place that the request would
+// have had, who holds longest, and when to try again.
 func TestRefusalTells(t *testing.T) {
 	set, start := heldBefore(t, 2, 60*s)
 	firm(t, set, start, "x", "t-1")
@@ -138,8 +138,8 @@ func TestRefusalTells(t *testing.T) {
 	}
 }
 
-// The estimates of others leave out who waits for a busy key, and it itself waits
-// for its holder.
+// The estimates of other waiters leave out a waiter whose key is busy. That waiter itself waits
+// for the holder of the key.
 func TestEstimateWithKeys(t *testing.T) {
 	set, start := heldBefore(t, 2, 60*s, 60*s)
 	q := keyed("x", "k")

@@ -7,64 +7,63 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Times that hold for every pool. Clients rely on those of the wire.
+// Times for every pool. Clients rely on those of package leaseapi.
 const (
-	// ProvisionalTTL is how long a grant lasts that nobody renewed yet: a
-	// grant whose answer was lost comes back by itself.
+	// ProvisionalTTL is how long a grant lasts before its first renewal: if its answer was
+	// lost, the grant ends by itself.
 	ProvisionalTTL = leaseapi.ProvisionalTTL
-	// PlaceKept is how long a waiter keeps its place while no connection is
-	// attached to it: long enough for a client to come back over a bad network,
-	// which notices only after 30 s that its connection is gone.
+	// PlaceKept is how long a waiter keeps its place while no connection is attached to it. A
+	// client on a bad network notices only after 30 s that its connection is gone, and then
+	// has time to come back.
 	PlaceKept = leaseapi.PlaceKept
-	// HoldBack is how long a waiter that did not come back yet after a restart,
-	// or a stall, holds back those behind it: clients try again every few
-	// seconds, and come back in any order.
+	// HoldBack is how long a waiter that has not come back after a restart or a stall holds
+	// back the waiters behind it: clients try again every few seconds, and come back in any
+	// order.
 	HoldBack = 10 * time.Second
-	// EndedKept is how long an ended request id is remembered, and what was held with
-	// it: longer than any copy of the request can be under way, and long enough for a
-	// job that outlives its lease to report of it.
+	// EndedKept is how long an ended request id and its last lease are remembered: longer than
+	// any copy of the request can be under way, and long enough for a job that outlives its
+	// lease to report its outcome.
 	EndedKept = leaseapi.EndedKept
-	// MaxEnded is how many are remembered at most; beyond it those that ended
-	// first are forgotten before their time. An id of 32 bytes takes 230 bytes
-	// of memory, with an owner of 70 bytes 300, and as many in a store, so that two
-	// hours of 10,000 requests a second, or a client that cancels ids which it makes
-	// up, would take 20 GB of each. A million take 300 MB, no more than a full queue
-	// does. They are two hours at 140 requests a second, or 100 seconds at 10,000,
-	// which is still longer than a copy is under way; and if one does come later,
-	// what it gets is provisional.
+	// MaxEnded is how many ended ids are remembered at most; beyond it the oldest are forgotten
+	// early. An id of 32 bytes takes 230 bytes of memory, or 300 with an owner of 70 bytes, and
+	// as many in a store. Two hours of 10,000 requests a second, or a client that cancels
+	// invented ids, would take 20 GB of each. A million take 300 MB, no more than a full queue
+	// does. They cover two hours at 140 requests a second, or 100 seconds at 10,000, which is
+	// still longer than a copy is under way. If a copy does come later, its grant is
+	// provisional.
 	MaxEnded = 1_000_000
 )
 
 // Lease is one name that is granted, with its units. Times are on the lease clock.
 type Lease struct {
 	Name       string
-	Type       string // of the pool whose request it served
-	Generation uint64 // of this grant, unlike that of any other grant
+	Type       string // of the pool that granted it
+	Generation uint64 // unique to this grant
 	Owner      string
 
 	RequestID string // empty if the request cannot be repeated
-	Units     int    // how many of the pool it holds; more than 1 only in a counted pool, see [Set.Resize]
-	Resizes   int    // how many resizes of it were decided, those that were refused included
+	Units     int    // how many units of the pool it holds; more than 1 only in a counted pool, see [Set.Resize]
+	Resizes   int    // how many resizes of it were decided, refused ones included
 
 	Ask // of the request
 
-	Outcome     Outcome // what was said of its request so far
-	Provisional bool    // nobody renewed it yet
-	// Extended: a restart or a stall gave it its full TTL again, and nobody
-	// renewed it since. The next one does not move Expires.
+	Outcome     Outcome // reported for its request so far
+	Provisional bool    // not renewed yet
+	// Extended: a restart or a stall gave it its full TTL again, and nobody renewed it since.
+	// The next restart or stall does not move Expires.
 	Extended bool
-	// Draining: its name was taken out of the pool, so that it is not granted there again.
-	// Only [Set.Pool] and [Set.Leases] say it.
+	// Draining: its name was removed from the pool, and is not granted there again. Only
+	// [Set.Pool] and [Set.Leases] set it.
 	Draining bool
 
 	TTL       time.Duration // from each renewal on
 	Granted   time.Duration
 	Expires   time.Duration // when it ends without a renewal, unless ReleaseAt is set
-	ReleaseAt time.Duration // when it ends whatever is renewed; zero: no release is pending
-	Broken    string        // why an operator took it away; empty: nobody did
+	ReleaseAt time.Duration // when it ends even if it is renewed; zero: no release is pending
+	Broken    string        // why an operator took it away; empty: no operator did
 }
 
-// Ends returns when the lease ends if nothing is done to it.
+// Ends returns when the lease ends if no call renews or releases it.
 func (l Lease) Ends() time.Duration {
 	if l.ReleaseAt > 0 {
 		return l.ReleaseAt
@@ -72,13 +71,13 @@ func (l Lease) Ends() time.Duration {
 	return l.Expires
 }
 
-// OfVersion1 reports whether nobody renews l: its client does not know its id.
+// OfVersion1 reports whether nobody can renew l: its client knows no request id.
 func (l Lease) OfVersion1() bool { return l.RequestID == "" }
 
 // Ref names a lease the way a caller knows it.
 type Ref struct {
 	Name string
-	// Generation of the grant that is meant; zero means whichever is current.
+	// Generation of the grant; zero means the current one.
 	Generation uint64
 	// Owner that must hold the name; empty means any.
 	Owner string
@@ -98,26 +97,26 @@ type Reason string
 const (
 	Expired  Reason = leaseapi.ReasonExpired  // nobody renewed it in time
 	Released Reason = leaseapi.ReasonReleased // by a release, a cancellation included
-	Other    Reason = leaseapi.ReasonOther    // it is, or was since, held under another generation or owner
+	Other    Reason = leaseapi.ReasonOther    // the name is held, or was since, under another generation or owner
 	Unknown  Reason = leaseapi.ReasonUnknown  // there is no such name, or no memory of such a grant
 )
 
 func brokenFor(why string) Reason { return Reason(leaseapi.ReasonBroken + why) }
 
-// Broken reports whether r is that of a broken lease. Its text is then
-// [leaseapi.ReasonBroken] and the reason that the operator gave.
+// Broken reports whether r is the reason of a broken lease: [leaseapi.ReasonBroken], followed
+// by the reason that the operator gave.
 func (r Reason) Broken() bool { return strings.HasPrefix(string(r), leaseapi.ReasonBroken) }
 
 // Ended is a request id that never gets a lease again.
 type Ended struct {
 	ID    string
 	Until time.Duration // on the lease clock: when it is forgotten
-	// Unconfirmed says that it was granted, and expired before a renewal confirmed
-	// it: nobody gave it back or cancelled it.
+	// Unconfirmed: its grant expired before a renewal confirmed it. Nobody gave the grant back
+	// or cancelled it.
 	Unconfirmed bool
 	Result      Result     // of the request that it had merged with; zero: it ended otherwise
-	Removed     string     // why an operator took it off the queue; empty: nobody did
-	Lease       EndedLease // what it held last; zero: nothing
+	Removed     string     // why an operator took it off the queue; empty: no operator did
+	Lease       EndedLease // the last lease that it held; zero: none
 }
 
 // Pause is a pool that an operator has stopped.
@@ -127,8 +126,8 @@ type Pause struct {
 	Since  time.Duration // on the lease clock
 }
 
-// Locked is a name that nobody holds, and that is not granted yet because of the
-// lock delay of its pool. So are the units and the key of the lease that ended.
+// Locked is a name that nobody holds, but that is not granted yet because of the lock delay of
+// its pool. The units and the key of the lease that ended are withheld, too.
 type Locked struct {
 	Name  string
 	Type  string        // of the lease that ended
@@ -137,24 +136,24 @@ type Locked struct {
 	Until time.Duration // on the lease clock
 }
 
-// Pacing is from when on the pace of a pool counts to its next grant.
+// Pacing says from which grant the pace of a pool counts.
 type Pacing struct {
 	Type       string
 	Generation uint64        // of the last lease that was granted
 	Start      time.Duration // on the lease clock: when its grant counts as made
-	Count      int           // for how many units; zero: there is no such pool
+	Count      int           // how many units it granted; zero: there is no such pool
 }
 
-// Naming is the last name that a counted pool has made up. It outlives the pool, so
-// that the release of an earlier lease by its name means no later one.
+// Naming is the last name that a counted pool has made up. It outlives the pool: if the names
+// began anew, a late release of an earlier lease by its name could end a later one.
 type Naming struct {
 	Type string
 	Last int // the K of TYPE-K
 }
 
-// Snapshot is the durable part of a [Set]. Requests without an id are not in it,
-// nor is the configuration, nor why leases ended: a renewal of one that ended
-// before a restart is answered with [Unknown].
+// Snapshot is the durable part of a [Set]. Waiters without an id are not in it, nor is the
+// configuration, nor why leases ended: renewing a lease that ended before a restart gives
+// [Unknown].
 type Snapshot struct {
 	Clock      time.Duration
 	Generation uint64 // the last one given

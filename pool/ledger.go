@@ -14,9 +14,9 @@ type ledger struct {
 	settings   uint64 // number of the last timer set
 
 	pools    []*pool          // as configured, and retired ones after them
-	types    map[string]*pool // the same
+	types    map[string]*pool // the same, by type
 	slots    map[string]*slot // by name: all names that are or were configured or held, and are not forgotten
-	recalled recalled         // the slots to forget first
+	recalled recalled         // names in no pool, in the order in which their slots are forgotten
 	named    map[string]int   // by type, the last name that was made up; also of types that are no longer configured
 	requests map[string]*request
 	ended    tombstones
@@ -24,10 +24,10 @@ type ledger struct {
 	timers   ordered[*timer]
 
 	held, waiting int
-	touched       []*pool // what changed in them may let a waiter fit; serve looks at them
+	touched       []*pool // pools in which a waiter may fit after a change; serve looks at them
 	changes       []Change
-	act           Act      // that is being done; zero: none is
-	drained       []Change // by the last Drain
+	act           Act      // the operator's act that is under way; zero: none is
+	drained       []Change // what the last Drain returned; the next one uses its memory again
 }
 
 func newLedger(now time.Duration, generation uint64) ledger {
@@ -66,7 +66,7 @@ func (g *ledger) slot(name string) *slot {
 	return sl
 }
 
-// used reports whether somebody holds name, or has until lately.
+// used reports whether name has a lease or a lock delay.
 func (g *ledger) used(name string) bool {
 	sl := g.slots[name]
 	return sl != nil && !sl.free()
@@ -87,7 +87,7 @@ func (g *ledger) schedule(t *timer, due time.Duration) {
 	g.timers.put(t)
 }
 
-// remember makes e one that has ended now, and forgets others if there are too many.
+// remember adds e, which ends now, and forgets the oldest if there are too many.
 func (g *ledger) remember(e Ended) {
 	for range g.ended.surplus() {
 		g.forget()
@@ -117,9 +117,9 @@ func (g *ledger) due(p *pool, r *request) time.Duration {
 	return p.due()
 }
 
-// note adds a change to what Drain returns. Its caller fills the change in at once, in
-// its place: passing it as an argument would double the stacks of those who wait, since
-// a change is large.
+// note adds a change for the next Drain. The caller fills the change in at once, through the
+// pointer. A Change is large: passing it as an argument would double the stacks of the
+// goroutines that wait.
 func (g *ledger) note(kind Kind) *Change {
 	n := len(g.changes)
 	g.changes = slices.Grow(g.changes, 1)[:n+1]
@@ -128,7 +128,7 @@ func (g *ledger) note(kind Kind) *Change {
 	return c
 }
 
-// begin makes act the cause of what changes, until the function that it returns is called.
+// begin makes act the cause of all changes until the function that it returns is called.
 func (g *ledger) begin(act Act) (end func()) {
 	g.act = act
 	return func() { g.act = Act{} }

@@ -14,7 +14,7 @@ type limit struct {
 	reports  Reports // without a Type: there were none
 }
 
-// configure takes up the settings of a pool. What was reported stays.
+// configure sets the capacity and the Adapt of a pool. Its reports stay.
 func (l *limit) configure(c Config) { l.capacity, l.adapt = c.Capacity(), c.Adapt }
 
 // now returns the limit as it is now.
@@ -34,7 +34,7 @@ func (l *limit) floor() int { return min(max(l.adapt.Floor, 1), l.capacity) }
 func (l *limit) throttled(now time.Duration, e EndedLease, newest uint64) {
 	l.tally(e.Limit).Throttled++
 	if l.adapt != nil {
-		l.reports.Limit = l.now() // its bounds may have changed since
+		l.reports.Limit = l.now() // the bounds may have changed since
 		l.reports.throttled(now, e.Generation, newest, l.floor())
 	}
 }
@@ -48,16 +48,16 @@ func (l *limit) endedOK(e EndedLease, newest uint64) {
 	}
 }
 
-// takeBack takes back an endedOK.
+// takeBack undoes an endedOK. A rise of the limit stays.
 func (l *limit) takeBack(e EndedLease) {
 	t := l.tally(e.Limit)
-	t.OK = max(0, t.OK-1) // zero: the count was forgotten
+	t.OK = max(0, t.OK-1) // zero: the tally was dropped since
 	if l.adapt != nil && e.Full {
 		l.reports.takeBack(e.Units)
 	}
 }
 
-// tally returns what is counted at a limit.
+// tally returns the counts at limit, which may be new.
 func (l *limit) tally(limit int) *Tally {
 	all := &l.reports.Tally
 	i, found := slices.BinarySearchFunc(*all, limit, func(t Tally, limit int) int { return cmp.Compare(t.Limit, limit) })

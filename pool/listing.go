@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Part is which leases and waiters of a pool somebody looks at.
+// Part selects leases and waiters of a pool.
 type Part struct {
-	AfterGeneration uint64 // of leases: the first of them follows this generation
-	Leases          int    // at most
-	AfterPlace      int    // of waiters: the first of them follows this place
-	Waiters         int    // at most
+	AfterGeneration uint64 // leases with a greater generation
+	Leases          int    // of these, the most to list
+	AfterPlace      int    // waiters at places after this one
+	Waiters         int    // of these, the most to list
 }
 
-// Pool returns the state of one pool with a part of its leases and waiters, beyond
-// [ListedWaiters] too; false if there is no pool of this type.
+// Pool returns the state of one pool with a part of its leases and waiters; false if there is
+// no pool of this type. Unlike [Set.Waiters] it may list more than [ListedWaiters].
 func (s *Set) Pool(now time.Duration, typ string, part Part) (PoolStatus, bool) {
 	s.Advance(now)
 	p := s.types[typ]
@@ -28,9 +28,8 @@ func (s *Set) Pool(now time.Duration, typ string, part Part) (PoolStatus, bool) 
 	return st, true
 }
 
-// Leases returns at most so many leases of a type, of those whose generation is
-// greater than after, what is held longest first. It copies only what it returns, so a
-// long list can be read in parts.
+// Leases returns the leases of a type whose generation is greater than after, longest held
+// first, and no more than most. It copies only these, so a long list can be read in parts.
 func (s *Set) Leases(now time.Duration, typ string, after uint64, most int) []Lease {
 	s.Advance(now)
 	p := s.types[typ]
@@ -51,9 +50,8 @@ func (s *Set) Leases(now time.Duration, typ string, after uint64, most int) []Le
 	return leases
 }
 
-// Waiters returns at most so many waiters of a type, of those at places after the
-// given one, in the order of the queue. Of a queue it lists the first
-// [ListedWaiters].
+// Waiters returns the waiters of a type at places after the given one, in the order of the
+// queue, and no more than most. It lists only the first [ListedWaiters] of a queue.
 func (s *Set) Waiters(now time.Duration, typ string, after, most int) []WaiterStatus {
 	s.Advance(now)
 	p := s.types[typ]
@@ -70,9 +68,9 @@ type Found struct {
 	Waiter *WaiterStatus
 }
 
-// Find returns the leases and waiters that match, pool by pool, in the order of
-// [Set.Pool]; most of them at most. match is given an owner, and a name for a
-// lease, or the empty string for a waiter. It looks at all of them.
+// Find returns the leases and waiters that match, pool by pool, each pool in the order of
+// [Set.Pool], and no more than most. match is given the owner, the request id, and the name of
+// a lease or the empty string for a waiter. The cost grows with all leases and waiters.
 func (s *Set) Find(now time.Duration, most int, match func(owner, requestID, name string) bool) (found []Found) {
 	s.Advance(now)
 	for _, p := range s.pools {

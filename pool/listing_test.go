@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A part of a pool goes on where another ended, and says the same of a waiter as the
-// whole does.
+// A part of a pool goes on where another part ended, and says the same of a waiter as the whole
+// list does.
 func TestPoolParts(t *testing.T) {
 	set := one(t, 3)
 	for i := range 3 {

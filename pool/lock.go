@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// lockDelay returns how long the name of l is not granted again if its holder
-// does not release it: by the pool that the name is in, or was.
+// lockDelay returns how long the name of l is not granted again if its holder does not release
+// it. The pool that has the name now decides, or the pool of l if none has it.
 func (l *lease) lockDelay() time.Duration {
 	if l.slot.pool != nil {
 		return l.slot.pool.LockDelay
@@ -15,7 +15,7 @@ func (l *lease) lockDelay() time.Duration {
 	return l.pool.LockDelay
 }
 
-// free makes the name of sl one that may be granted, if it is in a pool.
+// free puts the name of sl into the stock of its pool. A name in no pool is recalled.
 func (g *ledger) free(sl *slot) {
 	if sl.pool == nil {
 		g.recall(sl)
@@ -25,8 +25,8 @@ func (g *ledger) free(sl *slot) {
 	g.touch(sl.pool)
 }
 
-// recall remembers how the last lease of a name ended that is in no pool, and
-// forgets another one.
+// recall remembers how the last lease of a name in no pool ended, and forgets the oldest such
+// name if there are too many.
 func (g *ledger) recall(sl *slot) {
 	forgotten := g.recalled.push(sl.name)
 	if old := g.slots[forgotten]; old != nil && old.pool == nil && old.free() {
@@ -66,13 +66,13 @@ func (g *ledger) unlock(l *lock) {
 	g.freeKey(l.pool, l.Key, nil)
 }
 
-// insertLock adds l. Most begin in the order in which they end.
+// insertLock adds l in the order of the ends, nearly always as the last.
 func (p *pool) insertLock(l *lock) {
 	i := sort.Search(len(p.locks), func(i int) bool { return p.locks[i].Until > l.Until })
 	p.locks = slices.Insert(p.locks, i, l)
 }
 
-// removeLock takes out l. At the head, where most end, it moves nothing.
+// removeLock takes out l. At the head, where most locks end, it moves nothing.
 func (p *pool) removeLock(l *lock) {
 	if p.locks[0] != l {
 		i := slices.Index(p.locks, l)

@@ -12,8 +12,8 @@ func locking(t *testing.T, n int) *Set {
 	return with(t, Config{Type: "t", Names: numbered("t", n), LockDelay: 15 * s})
 }
 
-// What expired, or was broken and not released, is not granted again for the lock
-// delay, over a restart too. What was released is.
+// A name whose lease expired, or was broken and not released, is not granted again for the lock
+// delay, even after a restart. A released name is.
 func TestLockDelay(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -58,8 +58,8 @@ func TestLockDelay(t *testing.T) {
 	}
 }
 
-// A name that is configured no more when its lock delay is over is not granted; one
-// that moved meanwhile is granted where it is.
+// A name that is no longer configured when its lock delay is over is not granted. A name that
+// was moved meanwhile is granted in its new pool.
 func TestLockDelayOverAReconfiguration(t *testing.T) {
 	set := locking(t, 3)
 	for _, id := range []string{"a", "b", "c"} {
@@ -78,9 +78,9 @@ func TestLockDelayOverAReconfiguration(t *testing.T) {
 	changed(t, set, "unlocked t-0", "unlocked t-1", "unlocked t-2", "granted d [t-0]", "granted e [t-1]")
 }
 
-// Whoever waits for lock delays alone is told which, and until when at the latest: exactly
-// then if no lease is held that may end before. Who waits for leases, too, is told that the
-// pool is full. A request that does not wait is told the same.
+// A waiter that lacks only lock-delayed units is told which lock delay, and until when at the
+// latest: exactly then if no lease is held that may end before. A waiter that also waits for
+// leases is told that the pool is full. A request that does not wait is told the same.
 func TestLockDelayIsTold(t *testing.T) {
 	type told struct {
 		reason       string
@@ -129,10 +129,10 @@ func TestLockDelayIsTold(t *testing.T) {
 		expect(t, set, 0, "a", told{"key", 0, 0})
 		set.Break(1*s, "t-1", Act{Reason: "drill"}, true)
 		expect(t, set, 4*s, "a", told{"lock delay of t-1", 12 * s, 12 * s})
-		expect(t, set, 4*s, "b", told{"lock delay of t-1", 0, 0}) // who knows for how long a holds it
+		expect(t, set, 4*s, "b", told{"lock delay of t-1", 0, 0}) // nobody knows for how long a holds it
 	})
-	// Of the names of one request one is broken, and another released later: the key is
-	// free when both are over.
+	// One name of a request is broken, and its other name is released later: the key is free
+	// when both are over.
 	t.Run("a key of two", func(t *testing.T) {
 		set := with(t, Config{Type: "t", Names: numbered("t", 3), LockDelay: 15 * s})
 		must(t, set, 0, Request{ID: "x", Type: "t", Ask: Ask{Count: 2, Key: "k"}}, "t-0", "t-1")

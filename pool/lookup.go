@@ -47,7 +47,7 @@ func (sl *slot) lost(ref Ref) Reason {
 	case ref.Generation < sl.lastGeneration:
 		return Other // it ended before the last one began
 	}
-	return Unknown // ended before a restart
+	return Unknown // it ended before a restart: its end is not known
 }
 
 // Locked returns the lock delay that keeps name from being granted; false if none
@@ -61,9 +61,9 @@ func (s *Set) Locked(now time.Duration, name string) (Locked, bool) {
 	return sl.lock.Locked, true
 }
 
-// Unrenewed returns the leases that nobody can renew, as of clients of version 1,
-// of whose TTL one part of parts is left at the most, and that are neither broken
-// nor about to be released: a client may work on under such a lease, and lose it.
+// Unrenewed returns the leases that have at most 1/parts of their TTL left and belong to clients
+// of version 1, which cannot renew. Such a client may still work, and would lose its lease.
+// Broken leases and those with a pending release are left out.
 func (s *Set) Unrenewed(now, parts time.Duration) []Lease {
 	s.Advance(now)
 	var ending []*lease
@@ -78,17 +78,17 @@ func (s *Set) Unrenewed(now, parts time.Duration) []Lease {
 	return valuesOf(ending)
 }
 
-// wasMadeUp reports whether a counted pool has, or may have, made up such a name: of
-// those that ended long ago only the type is known.
+// wasMadeUp reports whether a counted pool may have made up name. Of names whose leases ended
+// long ago only the type is known.
 func (g *ledger) wasMadeUp(name string) bool {
 	return g.named[MadeUpFor(name)] > 0
 }
 
 // Place is where a request waits.
 type Place struct {
-	Place, Length int // 1 is next; waiters of the pool, this one included
+	Place, Length int // 1 is next, 0: it joined a run under way; waiters of the pool, this one included
 	Waited        time.Duration
-	Follows       string // the id of the request that it has joined, whose the place is; empty: none
+	Follows       string // the id of the request that it has joined, and whose place this is; empty: none
 }
 
 // Place returns where a request waits; false if it does not. Unlike [Set.Status] it
@@ -110,8 +110,8 @@ func (s *Set) Place(now time.Duration, id string) (Place, bool) {
 	return at, true
 }
 
-// Request returns a request that waits or holds leases, and when it arrived; false
-// if there is no such request, or it has ended.
+// Request returns a request that waits or holds leases, and when it arrived; false if there is
+// no such request, or it has ended. After a restart the arrival of a request with leases is zero.
 func (s *Set) Request(now time.Duration, id string) (r Request, arrived time.Duration, ok bool) {
 	s.Advance(now)
 	if req := s.requests[id]; req != nil {
@@ -126,7 +126,8 @@ func (s *Set) Counted(typ string) bool {
 	return p != nil && p.counted()
 }
 
-// Unit returns what a unit of the pool of a type is, if it is a counted pool that says so.
+// Unit returns what a unit of the pool of a type is, for people; empty if the pool does not
+// say.
 func (s *Set) Unit(typ string) string {
 	if p := s.types[typ]; p != nil {
 		return p.Unit

@@ -28,8 +28,8 @@ func TestUnrenewed(t *testing.T) {
 	}
 }
 
-// What is looked up by name and by request is what the pools hold, and the
-// totals are those of the full status.
+// Lookups by name and by request agree with the pools, and the totals agree with the full
+// status.
 func TestLookup(t *testing.T) {
 	s, err := New([]Config{{Type: "t", Names: []string{"a", "b"}, Pace: time.Second}, {Type: "u", Names: []string{"c"}}}, Snapshot{})
 	if err != nil {

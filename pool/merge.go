@@ -1,6 +1,6 @@
 package pool
 
-// mergesWith reports whether r, which comes, merges with other, which waits or runs.
+// mergesWith reports whether r, a new request, merges with other, which waits or runs.
 func (r *request) mergesWith(other *request) bool {
 	token, _ := SplitOwner(r.Owner)
 	others, _ := SplitOwner(other.Owner)
@@ -13,8 +13,8 @@ func (r *request) mergesWith(other *request) bool {
 	return other.Coalesce != 0 && r.Variant == other.Variant
 }
 
-// mergedInto returns the request that r, which comes, joins or supersedes; nil: none.
-// It is the last waiter of its key, or, for Once, the run under way.
+// mergedInto returns the request that r, a new request, joins or supersedes; nil: none. It is
+// the last waiter of its key, or, for Once, the run under way.
 func (p *pool) mergedInto(r *request) *request {
 	k := p.keys[r.Key]
 	if k == nil || r.Coalesce == 0 || r.Anonymous {
@@ -32,7 +32,7 @@ func (p *pool) mergedInto(r *request) *request {
 	return other
 }
 
-// run returns the request that holds k, if it may pass on a result; nil: none does.
+// run returns the request that holds k, if its result may be passed on; else nil.
 func (k *key) run() *request {
 	if k.lease == nil || k.lease.request == nil || k.lease.request.lost {
 		return nil

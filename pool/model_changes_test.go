@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// apply takes in what changed.
+// apply applies what changed.
 func (m *model) apply(changes []Change) {
 	for _, c := range changes {
 		switch c.Kind {
@@ -182,7 +182,7 @@ func (m *model) lock(l Locked) {
 	m.times.push(entry{at: l.Until, lock: &l})
 }
 
-// hold makes l a lease that is held, granted to r.
+// hold makes l a held lease, granted to r.
 func (m *model) hold(l Lease, p *modelPool, r *modelRequest) {
 	n := m.name(l.Name)
 	if n.lease != nil {
@@ -202,7 +202,7 @@ func (m *model) hold(l Lease, p *modelPool, r *modelRequest) {
 	m.times.lease(held)
 }
 
-// applyDone: a lease ends once, when its time is over or because it was asked.
+// applyDone: a lease ends once, when its time is over or because a call ends it.
 func (m *model) applyDone(c Change) {
 	n := m.names[c.Lease.Name]
 	if n == nil || n.lease == nil || n.lease.Lease != c.Lease || c.Took != m.now-c.Lease.Granted {
@@ -261,7 +261,7 @@ func (m *model) applyDone(c Change) {
 	}
 }
 
-// ends makes e one that has ended.
+// ends records e as ended.
 func (m *model) ends(e Ended) {
 	m.ended = append(m.ended, e)
 	m.isEnded[e.ID] = ErrEnded
@@ -273,7 +273,7 @@ func (m *model) ends(e Ended) {
 	}
 }
 
-// sameError reports whether got is want, to the operator's reason.
+// sameError reports whether got is want, including the operator's reason.
 func sameError(got, want error) bool {
 	var told, tells *CoalescedError
 	if errors.As(got, &told) != errors.As(want, &tells) || told != nil && *told != *tells {
@@ -289,7 +289,8 @@ func sameError(got, want error) bool {
 	return g != nil && *g == *w || g == nil && errors.Is(got, want)
 }
 
-// applyDropped: a waiter leaves because it was asked to, or is alone too long.
+// applyDropped: a waiter leaves because a call ends it, or because its place was kept long
+// enough.
 func (m *model) applyDropped(c Change) {
 	if r := m.superseded[c.ID]; r != nil {
 		if !sameError(c.Err, &CoalescedError{Superseded}) || c.Took != m.now-r.arrived {

@@ -13,7 +13,7 @@ type note struct {
 	r    *modelRequest
 }
 
-// lead is who stands in the queue for r, or runs for it.
+// lead is the request that waits or runs for r.
 func (r *modelRequest) lead() *modelRequest {
 	if r.leader != nil {
 		return r.leader
@@ -31,8 +31,8 @@ func (r *modelRequest) holdsPlace() bool {
 	return r.active || slices.ContainsFunc(r.followers, func(f *modelRequest) bool { return f.active })
 }
 
-// turn is who is granted leases when it is the turn of r: r itself, or the first
-// active follower; nil if none is.
+// turn is the request that is granted leases when it is the turn of r: the first of r and its
+// followers that is active and not missed; nil if none is.
 func (r *modelRequest) turn() *modelRequest {
 	if r == nil {
 		return nil
@@ -45,7 +45,7 @@ func (r *modelRequest) turn() *modelRequest {
 	return nil
 }
 
-// partner is whom r, which comes, joins or supersedes.
+// partner is the request that r, a new request, joins or supersedes.
 func (p *modelPool) partner(m *model, r *modelRequest) *modelRequest {
 	if r.Coalesce == 0 || r.Anonymous || r.Key == "" {
 		return nil
@@ -78,7 +78,7 @@ func (p *modelPool) partner(m *model, r *modelRequest) *modelRequest {
 	return last
 }
 
-// follow makes r, which came after its other followers, one of lead.
+// follow makes r, which came after the other followers of lead, a follower of lead.
 func (m *model) follow(lead, r *modelRequest) {
 	r.leader = lead
 	lead.followers = append(lead.followers, r)
@@ -94,7 +94,7 @@ func (m *model) unfollow(r *modelRequest) {
 	r.pool.dirty = true
 }
 
-// takeTurn makes f the leader of all that waited with it.
+// takeTurn makes f the leader of its group.
 func (m *model) takeTurn(f *modelRequest) {
 	lead := f.leader
 	m.unfollow(f)
@@ -118,7 +118,7 @@ func (m *model) takeTurn(f *modelRequest) {
 	m.count("turns of an absent leader")
 }
 
-// conclude is what becomes of those that joined r, whose leases have ended.
+// conclude decides about the followers of r, whose leases have ended.
 func (m *model) conclude(r *modelRequest) {
 	if r.result == 0 || r.lost {
 		m.promote(r)
@@ -131,8 +131,7 @@ func (m *model) conclude(r *modelRequest) {
 	}
 }
 
-// promote makes the oldest follower of r, which is gone, a waiter that the others
-// follow.
+// promote makes the oldest follower of r, which is gone, a waiter that the others follow.
 func (m *model) promote(r *modelRequest) {
 	if len(r.followers) == 0 {
 		return
@@ -161,15 +160,15 @@ func (m *model) promote(r *modelRequest) {
 	}
 }
 
-// applyNote takes in that a waiter stands in the queue, or follows another, which the
-// model may have expected.
+// applyNote checks a change that says that a waiter is in the queue or follows another: the
+// model may have expected it.
 func (m *model) applyNote(c Change) {
 	switch {
 	case m.asking != nil && m.asking.ID == c.Waiter.ID:
 		m.applyArrival(c)
 	case len(m.expected) > 0 && m.expected[0].kind == c.Kind && m.expected[0].r.ID == c.Waiter.ID:
 		want := m.expected[0].r.waiter()
-		if c.Waiter.KeptUntil == 0 { // a restart notes it, and then that it is missed
+		if c.Waiter.KeptUntil == 0 { // a restart notes first this, and then that the waiter is missed
 			want.HoldsUntil, want.KeptUntil = 0, 0
 		}
 		if *c.Waiter != want {
@@ -177,13 +176,13 @@ func (m *model) applyNote(c Change) {
 		}
 		m.expected = m.expected[1:]
 	case c.Kind == Joined:
-		m.told = append(m.told, c.Waiter) // of a turn that is taken: see takeTurn
+		m.told = append(m.told, c.Waiter) // by a turn that is taken: see takeTurn
 	default:
 		m.fail("%s was queued, and did not ask", c.Waiter.ID)
 	}
 }
 
-// applyArrival: a request waits, or joins another, that could not be granted.
+// applyArrival: a request that cannot be granted waits, or joins another.
 func (m *model) applyArrival(c Change) {
 	r := m.asking
 	m.asking = nil
@@ -196,7 +195,7 @@ func (m *model) applyArrival(c Change) {
 	}
 }
 
-// restorePlace is where a waiter comes to stand after a restart.
+// restorePlace gives a waiter its place after a restart.
 func (m *model) restorePlace(r *modelRequest, w Waiter) {
 	p := r.pool
 	lead := m.requests[w.Follows]
@@ -225,7 +224,7 @@ func (m *model) restorePlace(r *modelRequest, w Waiter) {
 	}
 }
 
-// reorder gives r, which is in the queue, the place of an arrival.
+// reorder moves r, which is in the queue, to the place of arrival.
 func (m *model) reorder(r *modelRequest, arrival uint64) {
 	p := r.pool
 	i := p.place(r)

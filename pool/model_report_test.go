@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The rules of reports, and of the limit that they move, said once more.
+// The rules of reports, and of the limit that they move, written a second time.
 
 // gap is the least time between two grants.
 func (p *modelPool) gap() time.Duration {
@@ -16,7 +16,7 @@ func (p *modelPool) gap() time.Duration {
 	return p.Hold / time.Duration(p.limit)
 }
 
-// relimit makes the limit what settings and reports say.
+// relimit computes the limit from settings and reports.
 func (p *modelPool) relimit() {
 	p.limit = p.capacity()
 	if p.Adapt == nil {
@@ -31,7 +31,7 @@ func (p *modelPool) relimit() {
 	p.limit = min(max(1, p.Adapt.Floor, p.limit), p.capacity())
 }
 
-// hears counts a report, and says what has to be durable then.
+// hears counts a report, and notes what must be durable then.
 func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome Outcome, wasOK bool) {
 	if p == nil || p.gone {
 		return
@@ -40,7 +40,7 @@ func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome Outcome
 	if i < 0 {
 		p.reports.Tally = append(p.reports.Tally, Tally{Limit: l.Limit})
 		slices.SortFunc(p.reports.Tally, func(a, b Tally) int { return a.Limit - b.Limit })
-		for len(p.reports.Tally) > 64 { // away with the one that is furthest
+		for len(p.reports.Tally) > 64 { // drop the furthest
 			if first := p.reports.Tally[0].Limit; l.Limit-first > p.reports.Tally[64].Limit-l.Limit {
 				p.reports.Tally = p.reports.Tally[1:]
 			} else {
@@ -50,7 +50,7 @@ func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome Outcome
 		i = slices.IndexFunc(p.reports.Tally, func(t Tally) bool { return t.Limit == l.Limit })
 	}
 	if wasOK {
-		p.reports.Tally[i].OK = max(0, p.reports.Tally[i].OK-1) // it did not count if the pool was gone when the lease ended
+		p.reports.Tally[i].OK = max(0, p.reports.Tally[i].OK-1) // the report did not count if the pool was gone when the lease ended
 		if p.Adapt != nil && l.Full {
 			p.reports.OK = max(0, p.reports.OK-l.Units)
 		}
@@ -106,8 +106,8 @@ func (m *model) suspect(p *modelPool, generation uint64) {
 	}
 }
 
-// trust: as many units as the limit raise it by a tenth, but only four times as many
-// or more let it reach the wall; and those that began there let it pass.
+// trust: as many units as the limit raise it by a tenth. The step to the wall takes four times
+// as many or more. Leases that began at the wall let the limit pass it.
 func (m *model) trust(p *modelPool, l EndedLease) {
 	a := &p.reports.Adaptation
 	there := a.Wall != 0 && a.Wall <= p.limit
@@ -134,7 +134,7 @@ func (m *model) trust(p *modelPool, l EndedLease) {
 	}
 }
 
-// uses notes whether a lease that ends now ran while its pool was in full use.
+// uses notes whether a lease that ends now does so while its pool is in full use.
 func (m *model) uses(l *modelLease) {
 	p := m.pools[l.Type]
 	_, paused := m.pauses[l.Type]
@@ -143,7 +143,7 @@ func (m *model) uses(l *modelLease) {
 	}
 }
 
-// settles is what is remembered of the last lease of a request.
+// settles computes what is remembered of the last lease of a request.
 func (m *model) settles(r *modelRequest, l Lease) {
 	p := m.pools[l.Type]
 	e := EndedLease{Type: l.Type, Owner: l.Owner, Generation: l.Generation, Units: max(l.Count, l.Units), Limit: p.limit,
@@ -157,7 +157,7 @@ func (m *model) settles(r *modelRequest, l Lease) {
 	m.settling[r.ID] = e
 }
 
-// applyTold: a report counts that was made.
+// applyTold: only a report that was made and counts is noted.
 func (m *model) applyTold(c Change) {
 	if len(m.telling) == 0 || !reflect.DeepEqual(c, m.telling[0]) {
 		m.fail("told %+v of %+v and %+v, want %+v", c.Reported, c.Leases, c.Ended, m.telling)
@@ -168,14 +168,14 @@ func (m *model) applyTold(c Change) {
 
 // applyAdapted: reports are durable when they count.
 func (m *model) applyAdapted(c Change) {
-	c.Act = Act{} // whatever caused it
+	c.Act = Act{} // whatever act caused it
 	if len(m.adapting) == 0 || !reflect.DeepEqual(c, m.adapting[0]) {
 		m.fail("adapted %+v, want %+v", c.Reports, m.adapting)
 	}
 	m.adapting = m.adapting[1:]
 }
 
-// report says what became of a lease.
+// report makes a report on a lease.
 func (m *sim) report(said Report) {
 	m.logf("report %+v", said)
 	r := m.requests[said.RequestID]
@@ -213,7 +213,8 @@ func (m *sim) report(said Report) {
 	})
 }
 
-// lastEnded returns where an id is among ended; most that are asked for ended lately.
+// lastEnded returns the index of id in ended. It searches from the end, since most ids that are
+// asked for ended lately.
 func lastEnded(ended []Ended, id string) int {
 	for i := len(ended) - 1; i >= 0; i-- {
 		if ended[i].ID == id {
@@ -223,7 +224,7 @@ func lastEnded(ended []Ended, id string) int {
 	return -1
 }
 
-// tells is a report of a lease that is held.
+// tells is a report on a held lease.
 func (m *model) tells(r *modelRequest, said Report) {
 	r.said = said.Outcome
 	var leases []Lease
@@ -239,7 +240,7 @@ func (m *model) tells(r *modelRequest, said Report) {
 	}
 }
 
-// somebodyReports says something of a lease that is held, was held, or never was.
+// somebodyReports reports on a lease that is held, was held, or never existed.
 func (m *sim) somebodyReports() {
 	said := Report{RequestID: "nobody", Outcome: OutcomeOK}
 	switch n := m.rand.IntN(20); {

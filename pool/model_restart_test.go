@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// disk is what a store holds that takes in the changes and nothing else, which
-// is what a server does before it answers.
+// disk is the content of a store that applies the changes and nothing else, as a server does
+// before it answers.
 type disk struct {
 	Snapshot
 	leases  map[string]Lease
@@ -46,8 +46,8 @@ func newDiskOf(snap Snapshot) *disk {
 	return d
 }
 
-// commit takes changes in. A client hears of a grant only after that: what is
-// granted twice here is granted twice.
+// commit applies changes. A client hears of a grant only after that, so an id that is granted
+// twice here was granted twice.
 func (d *disk) commit(now time.Duration, failf func(format string, args ...any), changes []Change) {
 	for _, c := range changes {
 		switch c.Kind {
@@ -108,7 +108,7 @@ func (d *disk) commit(now time.Duration, failf func(format string, args ...any),
 	d.Clock = now
 }
 
-// left takes a waiter out, which is there if the change says so.
+// left takes out a waiter, which must be there if the change says so.
 func (d *disk) left(failf func(format string, args ...any), c Change) {
 	if _, ok := d.waiters[c.ID]; ok != c.WasQueued {
 		failf("waiter %s is durable: %t, want %t", c.ID, ok, c.WasQueued)
@@ -142,7 +142,7 @@ func (d *disk) snapshot(rand *rand.Rand) Snapshot {
 	return snap
 }
 
-// newModel is what holds after a start with snap.
+// newModel is the model of a Set that started with snap.
 func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count func(string)) *model {
 	m := &model{
 		now: snap.Clock, fail: fail, count: count,
@@ -227,7 +227,7 @@ func (m *model) addPool(typ string) *modelPool {
 	return p
 }
 
-// configure makes configs, which are valid, what is there.
+// configure applies configs, which are valid.
 func (m *model) configure(configs []Config) {
 	m.configs = configs
 	order := m.order

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// model is what the rules say of a Set, written down as plainly as can be. It
-// knows before each call what the answer must be, follows the changes, allows
-// none that the rules do not, and misses none that they demand.
+// model is the rules of a Set, written as plainly as possible. It knows before each call what
+// the answer must be. It follows the changes, and fails on a change that the rules do not
+// allow, and on a missing one that they demand.
 //
-// What is said here is cheap, so that it can be said after every step; what
-// goes through everything is in [sim.audit].
+// The checks here are cheap, so that they can run after every step. Checks that go through
+// everything are in [sim.audit].
 type model struct {
 	now   time.Duration
 	fail  func(format string, args ...any)
-	count func(what string) // notes that something happened, to know that enough did
+	count func(what string) // notes that something happened, to know that it happened often enough
 
 	configs    []Config
-	pools      map[string]*modelPool // by type, those that drain too
+	pools      map[string]*modelPool // by type; draining ones, too
 	order      []*modelPool          // the same: as configured, then those that drain
-	names      map[string]*modelName // all there are or were
+	names      map[string]*modelName // all that exist or existed
 	requests   map[string]*modelRequest
 	ended      []Ended
-	isEnded    map[string]error // what to tell whoever asks with such an id
+	isEnded    map[string]error // the error of a later request with this id
 	pauses     map[string]Pause // by type
 	generation uint64
 	held       int
@@ -43,16 +43,16 @@ type model struct {
 	adapting  []Change               // what reports do
 	sizing    *modelLease            // the lease whose resize was decided
 	sizedFrom int                    // units it had before
-	results   map[string]Result      // of requests that end now since they merged with another
-	expected  []note                 // what is noted of waiters now, in this order
-	told      []*Waiter              // who was noted to follow another, which the grant that follows explains
-	// superseded: waiters that a restart superseded, and that are noted as gone next.
+	results   map[string]Result      // of requests that end now because they merged with another
+	expected  []note                 // changes of waiters that must be noted now, in this order
+	told      []*Waiter              // requests that were noted as followers; the grant that comes next explains why
+	// superseded: waiters that a restart superseded; the next changes drop them.
 	superseded map[string]*modelRequest
 
 	named    map[string]int  // the last K of a counted pool's names, by type
 	recalled []string        // names in no pool, as their leases ended
-	leases   []*modelLease   // all that are held, in any order, to choose from
-	waiters  []*modelRequest // all that wait, likewise
+	leases   []*modelLease   // all that are held, in any order, for random choices
+	waiters  []*modelRequest // all that wait, in any order, for random choices
 }
 
 type modelPool struct {
@@ -65,28 +65,28 @@ type modelPool struct {
 	keys      map[string]int // how many leases and lock delays hold them
 	queue     []*modelRequest
 	following int
-	active    int           // how many of them are active, followers of those that wait included
-	hasNext   bool          // one of those can be next
+	active    int           // how many in the queue are active, including followers of those
+	hasNext   bool          // one of these can be next
 	since     time.Duration // since when
 	reports   Reports
 
 	start time.Duration // of the pace, as rhythm has it
 	spent int
-	paced Pacing // what a restart knows of it
+	paced Pacing // the durable part
 
-	next  time.Duration // when the pace lets its first waiter go; -1: it does not wait for that alone
-	dirty bool          // next, and whether the first waiter fits, is to be looked at
+	next  time.Duration // when the pace allows a grant to its first waiter; -1: the pace does not delay it, or not alone
+	dirty bool          // next, and whether the first waiter fits, must be checked
 }
 
 type modelName struct {
-	pool           *modelPool // nil: configured no more
+	pool           *modelPool // nil: no longer configured
 	lease          *modelLease
 	lock           *Locked
 	lastGeneration uint64
 	lastReason     Reason
 }
 
-// String is what a failure says of it.
+// String describes n in failures.
 func (n *modelName) String() string {
 	switch {
 	case n == nil:
@@ -118,17 +118,17 @@ type modelRequest struct {
 	said        Outcome
 	full        bool
 	leases      []*modelLease // none while it waits
-	joins       *modelRequest // whom it joins when it is noted
+	joins       *modelRequest // the request to join when its arrival is noted
 	takes       uint64        // the arrival whose place it takes then; zero: its own
 	leader      *modelRequest
 	followers   []*modelRequest
 	result      Result // of its run
-	lost        bool   // a lease of it ended otherwise than by a release
+	lost        bool   // one of its leases ended without a release, or was broken
 	index       int    // in model.waiters
 }
 
-// The times that hold for every pool, and what follows from a configuration,
-// are said here once more: a model that asked the code would believe it.
+// The times for every pool, and what follows from a configuration, are written here a second
+// time: a model that used the code would repeat its errors.
 const (
 	modelProvisional = 30 * time.Second
 	modelPlaceKept   = 60 * time.Second
@@ -136,7 +136,7 @@ const (
 	modelEndedKept   = 2 * time.Hour
 )
 
-// ttl is that of a lease of p for which want was asked.
+// ttl is the TTL of a lease of p whose request asked for want.
 func (p *modelPool) ttl(want time.Duration) time.Duration {
 	if want == 0 {
 		want = p.DefaultTTL
@@ -150,7 +150,7 @@ func (p *modelPool) ttl(want time.Duration) time.Duration {
 	return want
 }
 
-// ends is when l ends if nobody does anything.
+// ends is when l ends if no call changes that.
 func (l *modelLease) ends() time.Duration {
 	if l.ReleaseAt != 0 {
 		return l.ReleaseAt
@@ -209,7 +209,7 @@ func (m *model) goes(r *modelRequest) {
 	}
 }
 
-// compensate is what a restart or a stall does for leases and waiters.
+// compensate does what a restart or a stall does for leases and waiters.
 func (m *model) compensate() {
 	for _, l := range m.leases {
 		if l.Broken != "" || l.Extended {
@@ -231,7 +231,7 @@ func (m *model) compensate() {
 	}
 }
 
-// waiter is what a restart has to know of r.
+// waiter is the durable state of r.
 func (r *modelRequest) waiter() Waiter {
 	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived}
 	if r.leader != nil {

@@ -18,8 +18,8 @@ func (p *modelPool) capacity() int {
 	return len(p.Names)
 }
 
-// fits says whether r can be granted beside what is in use: the names are there, and
-// the units are within the limit, and what r may exceed it by, or alone.
+// fits says whether r can be granted beside what is in use: there are enough names, and the
+// units are within the limit and the overcommit of r, or alone.
 func (p *modelPool) fits(r *modelRequest) bool {
 	if p.Units == 0 && r.units > len(p.free) {
 		return false
@@ -40,8 +40,8 @@ func (m *model) mayGo(r *modelRequest) bool {
 	return r.Overcommit || !m.isPaused(r.pool) && r.pool.due() <= m.now
 }
 
-// isNext says whether r, which has just come and waits if it is not next, is the
-// first active waiter whose key nobody holds.
+// isNext says whether r, a new request that is not queued yet, would be the first active waiter
+// whose key nobody holds.
 func (p *modelPool) isNext(r *modelRequest) bool {
 	first := p.first()
 	return p.keys[r.Key] == 0 && (first == nil || r.Overcommit && !first.Overcommit)
@@ -68,7 +68,7 @@ func stands(a, b *modelRequest) bool {
 	return a.Overcommit
 }
 
-// look notes, at the end of a call, since when somebody is next in p.
+// look notes, at the end of a call, since when p has had a next waiter.
 func (m *model) look(p *modelPool) {
 	is := p.first() != nil
 	if is && !p.hasNext {
@@ -92,7 +92,7 @@ func (m *model) drop(p *modelPool, key string) {
 	p.dirty = true
 }
 
-// unitsOf is how many units q asks for, or why it asks for none.
+// unitsOf is how many units q asks for, or the error if that is unknown.
 func (p *modelPool) unitsOf(q Request) (int, error) {
 	switch {
 	case q.Count > 1, q.Weighted && q.Count > 0:
@@ -120,8 +120,8 @@ func (r *modelRequest) shares() (leases, units int) {
 	return r.units, 1
 }
 
-// nextNames are those that p grants next: what is free longest, or names that were
-// never held, or not for long.
+// nextNames are the names that p grants next: those that are free longest, or made-up names
+// that were not used for long.
 func (m *model) nextNames(p *modelPool, count int) []string {
 	if p.Units == 0 {
 		names := p.free[:count]
@@ -154,8 +154,7 @@ func (m *model) name(name string) *modelName {
 	return n
 }
 
-// freeName makes a name one that may be granted, or forgets another that is in no
-// pool any more.
+// freeName makes a name available, or forgets the oldest of those in no pool.
 func (m *model) freeName(name string) {
 	n := m.names[name]
 	if n.pool != nil {
@@ -172,10 +171,10 @@ func (m *model) freeName(name string) {
 	}
 }
 
-// simRecalled is how many names in no pool a simulation recalls.
+// simRecalled is how many names in no pool a simulation remembers.
 const simRecalled = 30
 
-// isKnown says whether there was such a name, as far as one can know.
+// isKnown says whether there was such a name, as far as the model can know.
 func (m *model) isKnown(name string) bool {
 	if m.names[name] != nil {
 		return true
@@ -184,16 +183,15 @@ func (m *model) isKnown(name string) bool {
 	return i > 0 && strings.Trim(name[i+1:], "0123456789") == "" && name[i+1:] != "" && m.named[name[:i]] > 0
 }
 
-// isHolder says whether owner is what people are told of who holds a key.
+// isHolder says whether people may be told that owner holds the key.
 func (m *model) isHolder(p *modelPool, key, owner string) bool {
 	return slices.ContainsFunc(m.leases, func(l *modelLease) bool {
 		return l.Type == p.Type && l.Key == key && l.Owner == owner
 	}) || owner == "" && !slices.ContainsFunc(m.leases, func(l *modelLease) bool { return l.Type == p.Type && l.Key == key })
 }
 
-// resize is what happens to a lease that is to hold another number of units: to
-// shrink always succeeds, and to grow takes nothing from who is next. A caller that says
-// after which resize its own comes is not mistaken for an earlier one.
+// resize changes the units of a lease. To shrink always succeeds, and to grow takes nothing
+// from the waiter that is next. With After, a resize is not mistaken for an earlier one.
 func (m *sim) resize(ref Ref, r Resizing) {
 	m.logf("resize %+v from %d to %d%s", ref, r.From, r.To, saidAfter(r))
 	n := m.names[ref.Name]

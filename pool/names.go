@@ -19,11 +19,11 @@ func Numbered(typ string, n int) []string {
 // again. A lease is over and forgotten long before its name comes again.
 const lastMadeUp = 1_000_000
 
-// madeUp returns a name for what has none: typ-k.
+// madeUp returns the name typ-k.
 func madeUp(typ string, k int) string { return typ + "-" + strconv.Itoa(k) }
 
-// MadeUpFor returns the type of the counted pool whose name this would be; "" if no
-// counted pool makes up such a name.
+// MadeUpFor returns the type of the counted pool that would make up this name; "" if none
+// would.
 func MadeUpFor(name string) (typ string) {
 	i := strings.LastIndexByte(name, '-')
 	if i < 0 || i == len(name)-1 || strings.Trim(name[i+1:], "0123456789") != "" {

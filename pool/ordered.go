@@ -2,9 +2,8 @@ package pool
 
 import "container/heap"
 
-// ordered is a heap whose elements know where they are, so that any of them can
-// be taken out or moved in O(log n). An element may be in one heap per field
-// that pos points to.
+// ordered is a heap whose elements know their positions, so that any of them can be taken out
+// or moved in O(log n). An element may be in one heap per field that pos points to.
 type ordered[T any] struct {
 	items []T
 	less  func(a, b T) bool
@@ -21,7 +20,7 @@ func (h *ordered[T]) first() (x T, ok bool) {
 
 func (h *ordered[T]) has(x T) bool { return *h.pos(x) > 0 }
 
-// put adds x, or moves it to where it belongs by now.
+// put adds x, or moves it to its place after a change of its order.
 func (h *ordered[T]) put(x T) {
 	if i := *h.pos(x); i > 0 {
 		heap.Fix(h, i-1)

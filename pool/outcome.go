@@ -6,17 +6,17 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// Outcome is what the holder of a lease says the account said.
+// Outcome is what the holder of a lease reports about the account.
 type Outcome uint8
 
-// The outcomes. A lease without a report has none, and moves no limit.
+// The outcomes. A lease without a report has NoOutcome, and moves no limit.
 const (
 	NoOutcome        Outcome = iota
 	OutcomeOK                // nothing was throttled; it counts when the lease has ended
 	OutcomeThrottled         // it counts at once, and beats OutcomeOK
 )
 
-// String returns the word of an outcome; none has an empty one.
+// String returns the word of o; empty for NoOutcome.
 func (o Outcome) String() string {
 	switch o {
 	case OutcomeOK:
@@ -27,7 +27,7 @@ func (o Outcome) String() string {
 	return ""
 }
 
-// OutcomeOf returns the outcome of a word; [NoOutcome] if it is of none.
+// OutcomeOf returns the outcome of a word; [NoOutcome] for any other word.
 func OutcomeOf(word string) Outcome {
 	switch word {
 	case leaseapi.OutcomeOK:
@@ -38,8 +38,8 @@ func OutcomeOf(word string) Outcome {
 	return NoOutcome
 }
 
-// Report is what a holder says of the leases of one request. They count as one:
-// they ran together, and one holder saw what became of them.
+// Report is what a holder reports on the leases of one request. They count as one, since they
+// ran together and one holder saw how they ended.
 type Report struct {
 	RequestID string
 	Outcome   Outcome
@@ -55,22 +55,22 @@ type Reported struct {
 	Limit      int    // of the pool when it counted
 }
 
-// EndedLease is what a report has to know of a lease that has ended.
+// EndedLease is what a later report needs to know of a lease that has ended.
 type EndedLease struct {
 	Type, Owner string
 	Generation  uint64
 	Units       int
 	Limit       int     // of the pool when the lease ended
-	Full        bool    // it was released, unbroken, and ended while the pool was in full use
-	Outcome     Outcome // what was said of it so far
+	Full        bool    // its request lost no lease, and one of its leases ended while the pool was in full use
+	Outcome     Outcome // reported for it so far
 }
 
-// reported is said of l.
+// reported returns the record of a report on l.
 func (l EndedLease) reported(said Report) *Reported {
 	return &Reported{Report: said, Type: l.Type, Owner: l.Owner, Generation: l.Generation, Limit: l.Limit}
 }
 
-// Reports is what was reported of the leases of a pool, and what came of it.
+// Reports is the state of a pool that reports change: the limit and its last move, and counts.
 type Reports struct {
 	Type string
 	Adaptation
@@ -115,6 +115,6 @@ type Tally struct {
 	OK, Throttled int
 }
 
-// MaxTally is how many limits a pool counts reports for. Beyond it the limit goes
-// that is furthest from the one that is reported.
+// MaxTally is for how many limits a pool counts reports. Beyond it, the limit that is furthest
+// from the reported one is dropped.
 const MaxTally = 64

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// outlook is when the leases of a pool are expected to end, and its lock delays do. Each
-// lease has an end of its own, which does not move while the lease is held: so an
-// estimate that is made of such ends falls as time passes, and does not start over.
+// outlook is when the leases of a pool are expected to end, and when its lock delays end. The
+// expected end of a lease does not move while the lease is held. So an estimate made from such
+// ends falls as time passes, and does not start over.
 type outlook struct {
 	fresh   bool
 	typical time.Duration // how long a lease is usually held
-	longest time.Duration // and at the most
+	longest time.Duration // how long at most, lately
 	known   bool          // both are known
 
 	soonest endings // a typical hold after each grant
@@ -25,13 +25,13 @@ type outlook struct {
 type ending struct {
 	at    time.Duration
 	units int
-	sum   int // of the units up to this one
+	sum   int // units of the endings up to this one
 }
 
-// endings are in the order of time.
+// endings are in the order of time, after put.
 type endings []ending
 
-// put puts the endings in order.
+// put sorts the endings by time, and sums up their units.
 func (e endings) put() {
 	slices.SortFunc(e, func(a, b ending) int { return cmp.Compare(a.at, b.at) })
 	sum := 0
@@ -44,8 +44,8 @@ func (e endings) put() {
 // spoil makes the next estimate look at all leases anew.
 func (o *outlook) spoil() { o.fresh = false }
 
-// refresh makes the outlook that of leases and locks, whose pool has held other leases
-// for as long as past says.
+// refresh computes the outlook from the leases and lock delays of a pool, and from past, which
+// says how long earlier leases were held.
 func (o *outlook) refresh(past *history, leases iter.Seq[Lease], locks iter.Seq[Locked]) {
 	o.fresh, o.known = true, past.known()
 	o.typical, o.longest = past.spread()
@@ -79,9 +79,9 @@ func (o *outlook) ends(l Lease) (soonest, latest time.Duration) {
 	return soonest, latest
 }
 
-// freed returns how long it takes from now until n more units are free, of a pool
-// with free units that nobody has taken yet. Zero for most means that nobody
-// knows: leases that last longer than any before count as never ending.
+// freed returns how long it takes from now until n more units are free, in a pool with free
+// units that nobody has taken yet. most is zero if that is unknown. Leases that have lasted
+// longer than any before count as never ending.
 func (o *outlook) freed(now time.Duration, n, free int) (likely, most time.Duration) {
 	overdue := sort.Search(len(o.latest), func(i int) bool { return o.latest[i].at > now })
 	most, ok := o.latest.nth(overdue, now, n, free, o.longest)
@@ -92,9 +92,9 @@ func (o *outlook) freed(now time.Duration, n, free int) (likely, most time.Durat
 	return min(likely, most), most
 }
 
-// nth returns when the n-th unit becomes free, if units become free at the endings
-// from the one with index first on, free units are taken now, and each is held for
-// hold when it is taken again.
+// nth returns how long it takes from now until the n-th unit becomes free; false if that is
+// unknown. It assumes that units become free at the endings from the index first on, that the
+// free units are taken now, and that each unit is held for hold whenever it is taken again.
 func (e endings) nth(first int, now time.Duration, n, free int, hold time.Duration) (time.Duration, bool) {
 	before, held := 0, 0
 	if first > 0 {
@@ -111,7 +111,7 @@ func (e endings) nth(first int, now time.Duration, n, free int, hold time.Durati
 	if hold > 0 && rounds > never/2/hold {
 		return 0, false // longer than anybody waits
 	}
-	at := hold // of one that is free now
+	at := hold // for a unit that is free now
 	if i := (n-1)%units + 1; i <= held {
 		at = max(0, e[sort.Search(len(e), func(k int) bool { return e[k].sum-before >= i })].at-now)
 	}

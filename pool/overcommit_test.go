@@ -8,8 +8,8 @@ import (
 // urgent is a request for one unit that may exceed the limit.
 func urgent(id string) Request { return Request{ID: id, Type: "t", Ask: Ask{Overcommit: true}} }
 
-// An overcommit is granted although the pool is full or paused, up to what the pool
-// allows; it counts, and nothing else is granted until the pool is within its limit.
+// An overcommit is granted although the pool is full or paused, up to what the pool allows. It
+// counts: nothing else is granted until the pool is within its limit again.
 func TestOvercommit(t *testing.T) {
 	set := with(t, Config{Type: "t", Units: 2, Overcommit: 2})
 	must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, "t-1", "t-2")
@@ -22,7 +22,7 @@ func TestOvercommit(t *testing.T) {
 	}
 	set.Drain()
 	set.Release(0, Ref{Name: "t-1"}, 0)
-	changed(t, set, "released t-1", "granted u3 [t-5]") // before the one that came first
+	changed(t, set, "released t-1", "granted u3 [t-5]") // before the one that arrived first
 	set.Release(0, Ref{Name: "t-2"}, 0)
 	set.Release(0, Ref{Name: "t-3"}, 0)
 	changed(t, set, "released t-2", "remembered a", "released t-3", "remembered u1")
@@ -69,8 +69,8 @@ func TestOvercommitSpendsThePace(t *testing.T) {
 	}
 }
 
-// Who came first waits for a key that an overcommit takes from under it: whoever is
-// behind goes on.
+// The first waiter waits for a key that an overcommit takes meanwhile: the waiters behind it go
+// on.
 func TestOvercommitTakesAKey(t *testing.T) {
 	set := with(t, Config{Type: "t", Units: 4, Overcommit: 4})
 	must(t, set, 0, weighs("a", 3), "t-1")

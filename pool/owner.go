@@ -2,9 +2,9 @@ package pool
 
 import "strings"
 
-// The owner of a lease begins with the name of the token that it was acquired with,
-// so that this is as durable as the lease and belongs to the identity of a request
-// id. Neither part can contain the separator, which is a control character.
+// The owner of a lease begins with the name of the token that was used to acquire the lease. So
+// the token is as durable as the lease, and belongs to the identity of a request id. Neither
+// part can contain the separator, which is a control character.
 const ownerSeparator = "\x00"
 
 // BindOwner returns the owner that a caller with that token has in a [Request]; the
@@ -25,9 +25,9 @@ func SplitOwner(bound string) (token, owner string) {
 	return token, owner
 }
 
-// ownersAgree reports whether two owners may be one. An owner without a token comes from a
-// server that asked for none, and is the same with any token: so a server may be restarted
-// with tokens, or without, and those who wait come back to their places.
+// ownersAgree reports whether two owners may be the same. An owner without a token comes from a
+// server that required none, and agrees with any token. So a server may be restarted with
+// tokens, or without, and the waiters come back to their places.
 func ownersAgree(a, b string) bool {
 	token, owner := SplitOwner(a)
 	otherToken, other := SplitOwner(b)

@@ -5,33 +5,31 @@ import (
 	"time"
 )
 
-// AutoPace returns the pace at which a pool of capacity names that are held for
-// hold each is just never empty: grants come as evenly as they can, and as many
-// per hour as without a pace. It is zero if hold or capacity is not positive.
+// AutoPace returns hold/capacity, the pace of a pool whose units are all in use, each for hold.
+// Grants then come as evenly as they can, and as many per hour as without a pace. It is zero if
+// hold or capacity is not positive.
 func AutoPace(hold time.Duration, capacity int) time.Duration {
 	if hold <= 0 || capacity <= 0 {
 		return 0
 	}
-	return hold / time.Duration(capacity) // rounded down, since a longer one would cost grants
+	return hold / time.Duration(capacity) // rounded down: a longer pace would cost grants
 }
 
-// rhythm says when the next grant of a pool is due: for a grant of n units, n
-// paces after the time at which that one was due, even if it was made later,
-// because no name was free or the caller's timer was slow. If every late grant
-// put off all that follow, a pool whose names come free at odd moments would
-// lose a little with each, and give out less than capacity/hold.
+// rhythm says when the next grant of a pool is due: n paces after the last grant, of n units,
+// was due. The last grant may have been made later than it was due, because no unit was free or
+// the caller's timer was slow. If every late grant delayed all that follow, a pool whose units
+// come free at odd moments would lose a little with each, and grant less than capacity/hold.
 //
-// The time by which a grant was late is made up for at once, so it is bounded, or
-// the rhythm would save up the very burst that it is to prevent:
+// The time by which a grant was late is made up for at once. So it is bounded, or the rhythm
+// would save up the very burst that it must prevent:
 //
-//   - Only time in which there was a waiter that was next counts as late. A pool that
-//     lies idle saves up nothing: when fifty jobs come to it at once, the first is
-//     granted at once and each other a full pace after the one before it.
-//   - At most half a pace counts. Of grants of one name each, any span of time
-//     then has at most span/pace + 1/2, rounded up. In a minute of a pool of 50
-//     that are held for 20 minutes these are three, where 2.5 are the mean. If a
-//     whole pace counted they were four, and if nothing did, the pool would lose
-//     up to twice as many grants when holds vary.
+//   - Only time in which a waiter was next counts as late. An idle pool saves up nothing: when
+//     fifty jobs come to it at once, the first is granted at once, and each other a full pace
+//     after the one before it.
+//   - At most half a pace counts. Then any span of time has at most span/pace + 1/2 grants of
+//     one unit each, rounded up. For a pool of 50 units that are held for 20 minutes, this is
+//     three grants a minute, where the mean is 2.5. If a whole pace counted, it would be four.
+//     If nothing counted, the pool would lose up to twice as many grants when holds vary.
 type rhythm struct {
 	start      time.Duration // when the last grant counts as made
 	count      int           // for how many units; zero: there was none
@@ -42,18 +40,18 @@ type rhythm struct {
 func (r rhythm) due(pace time.Duration) time.Duration {
 	n := time.Duration(r.count)
 	if n > 0 && pace > math.MaxInt64/n {
-		pace = math.MaxInt64 / n // it never comes
+		pace = math.MaxInt64 / n // too far away to come
 	}
 	return later(r.start, n*pace)
 }
 
-// spend notes a grant of units at now, of a pool that has had a waiter that was
-// next since nextSince.
+// spend notes a grant of units at now, in a pool that has had a waiter that is next since
+// nextSince.
 func (r *rhythm) spend(pace, nextSince, now time.Duration, units int, generation uint64) {
 	*r = rhythm{start: max(r.due(pace), nextSince, now-pace/2), count: units, generation: generation}
 }
 
-// resume notes a lease from before a restart, after all with lower generations.
+// resume notes a lease from before a restart. Leases come in the order of their generations.
 func (r *rhythm) resume(l Lease, now time.Duration) {
 	if l.Generation > r.generation {
 		*r = rhythm{start: min(l.Granted, now), count: max(l.Count, l.Units), generation: l.Generation}

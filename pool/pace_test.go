@@ -13,8 +13,8 @@ func paced(t testing.TB, n int) *Set {
 	return with(t, Config{Type: "t", Names: numbered("t", n), Pace: 10 * s})
 }
 
-// nextIs expects that Advance has something to do next at want; never is no
-// time at all.
+// nextIs expects that Advance next has something to do at want. If want is never, it has
+// nothing.
 func nextIs(t testing.TB, set *Set, want time.Duration) {
 	t.Helper()
 	if next, ok := set.Next(); ok != (want != nothingDue) || ok && next != want {
@@ -50,7 +50,7 @@ func TestAutoPace(t *testing.T) {
 	}
 }
 
-// The first grants of a pool that lay idle are a pace apart like all others.
+// The first grants of an idle pool are a pace apart like all others.
 func TestPaceSpacesGrants(t *testing.T) {
 	set := paced(t, 3)
 	set.Advance(time.Hour)
@@ -70,7 +70,7 @@ func TestPaceSpacesGrants(t *testing.T) {
 	changed(t, set, "granted c [t-2]")
 }
 
-// A grant of N spends N paces, and is not itself put off by that.
+// A grant of N spends N paces, and is not itself delayed by that.
 func TestPaceCountsNames(t *testing.T) {
 	set := paced(t, 5)
 	must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 3}, Anonymous: true}, "t-0", "t-1", "t-2")
@@ -88,7 +88,7 @@ func TestPaceCountsNames(t *testing.T) {
 	changed(t, set, "released t-1", "granted c [t-1]")
 }
 
-// What comes late puts off nothing that follows, by up to half a pace.
+// A grant that is late by up to half a pace does not delay later grants.
 func TestPaceKeepsDueTimes(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -114,9 +114,9 @@ func TestPaceKeepsDueTimes(t *testing.T) {
 			set := paced(t, 2)
 			must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 1}, Anonymous: true}, "t-0")
 			must(t, set, 0, Request{ID: "b", Type: "t", Ask: Ask{Count: 2}, Anonymous: true})
-			nextIs(t, set, DefaultTTL) // that the pace holds it back as well does not matter
+			nextIs(t, set, DefaultTTL) // it is delayed by the pace as well, which does not matter
 			firm(t, set, 0, "c")
-			firm(t, set, 10*s+c.late, "d") // that more come does not make it any less late
+			firm(t, set, 10*s+c.late, "d") // more waiters do not make b less late
 			set.Drain()
 			set.Release(10*s+c.late, Ref{Name: "t-0"}, 0)
 			changed(t, set, "released t-0", "granted b [t-1 t-0]")
@@ -127,7 +127,7 @@ func TestPaceKeepsDueTimes(t *testing.T) {
 	}
 }
 
-// A pool that lies idle saves up nothing, nor does one whose waiters are away.
+// An idle pool saves up nothing, nor does a pool whose waiters are away.
 func TestPaceSavesNothing(t *testing.T) {
 	set := paced(t, 4)
 	firm(t, set, 0, "a", "t-0")
@@ -135,7 +135,7 @@ func TestPaceSavesNothing(t *testing.T) {
 	must(t, set, time.Hour, req("c"))
 	nextIs(t, set, time.Hour+10*s)
 	set.Detach(time.Hour+1*s, "c", 0)
-	nextIs(t, set, time.Hour+61*s) // when its place is lost; nobody there is held back
+	nextIs(t, set, time.Hour+61*s) // the end of its place; no active waiter is delayed
 	set.Advance(time.Hour + 14*s)
 	must(t, set, time.Hour+14*s, req("c"), "t-2")
 	must(t, set, time.Hour+14*s, req("d"))
@@ -146,7 +146,7 @@ func TestPaceSavesNothing(t *testing.T) {
 	changed(t, set, "granted d [t-3]")
 }
 
-// Next has a due time only as long as somebody waits for nothing else.
+// Next has a due time only as long as a waiter waits only for the pace.
 func TestPaceTimerGoesWithTheWaiter(t *testing.T) {
 	set := paced(t, 2)
 	firm(t, set, 0, "a", "t-0")
@@ -157,7 +157,7 @@ func TestPaceTimerGoesWithTheWaiter(t *testing.T) {
 	firm(t, set, 3*s, "c")
 	must(t, set, 3*s, Request{ID: "two", Type: "t", Ask: Ask{Count: 2}})
 	nextIs(t, set, 10*s)
-	set.Withdraw(4*s, "c") // and one that waits for two names is next
+	set.Withdraw(4*s, "c") // and a waiter for two names is next
 	nextIs(t, set, DefaultTTL)
 	set.Release(5*s, Ref{Name: "t-0"}, 0)
 	nextIs(t, set, 10*s)
@@ -174,7 +174,7 @@ func TestPaceOutlivesRestart(t *testing.T) {
 	firm(t, back, 13*s, "c")
 	nextIs(t, back, 41*s)
 
-	// A clock that was saved before the lease was does not stop the pool.
+	// A clock that was saved before the lease does not stop the pool.
 	snap := Snapshot{Clock: 5 * s, Leases: []Lease{{Name: "t-0", Type: "t", Generation: 1, Units: 1, TTL: hour, Granted: 3 * hour}}}
 	back, err := New([]Config{config}, snap)
 	if err != nil {
@@ -184,7 +184,7 @@ func TestPaceOutlivesRestart(t *testing.T) {
 	nextIs(t, back, 15*s)
 }
 
-// The longest pace there is grants once, and overflows nothing.
+// The longest possible pace grants once, and does not overflow.
 func TestPaceWithoutEnd(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 9), Pace: math.MaxInt64})
 	must(t, set, hour, Request{ID: "a", Type: "t", Ask: Ask{Count: 7}, Anonymous: true}, numbered("t", 7)...)
@@ -205,8 +205,8 @@ func TestPaceWithoutEnd(t *testing.T) {
 	}
 }
 
-// The estimate is when the pace has counted so far, if there are names enough;
-// and when they have come free, if that is later.
+// The estimate is when the pace allows the grant, if there are enough names; and when enough
+// names are free, if that is later.
 func TestPaceEstimate(t *testing.T) {
 	set := paced(t, 4)
 	firm(t, set, 0, "x", "t-0")
@@ -234,7 +234,7 @@ func TestPaceEstimate(t *testing.T) {
 		t.Errorf("next grant in %v, want 8s", in)
 	}
 
-	// Nothing is known of how long jobs hold.
+	// It is not known how long jobs hold.
 	set = paced(t, 1)
 	firm(t, set, 0, "a", "t-0")
 	must(t, set, 0, req("b"))
@@ -243,7 +243,7 @@ func TestPaceEstimate(t *testing.T) {
 	}
 }
 
-// A pool that is taken out, and has no lease, leaves no pace in a store.
+// A pool that is removed and has no lease leaves no pace in a store.
 func TestPaceOfAPoolThatIsGone(t *testing.T) {
 	set := paced(t, 1)
 	firm(t, set, 0, "a", "t-0")

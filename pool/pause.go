@@ -2,10 +2,10 @@ package pool
 
 import "time"
 
-// Pause makes the pool of a type grant nothing until [Set.Resume]: whoever asks
-// waits, and is told the reason. What is held stays held, is renewed and released.
-// A pause outlives restarts, and the pool itself if its type is taken out of the
-// configuration and put back. Pausing again changes the reason.
+// Pause makes the pool of a type grant nothing until [Set.Resume], except to requests with
+// Overcommit: other requests wait, and are told the reason. Leases stay held, and can be
+// renewed and released. A pause outlives restarts, and the pool itself if its type is removed
+// from the configuration and put back. Pausing again changes the reason.
 //
 // It returns [ErrUnknownType] if there is no such pool.
 func (s *Set) Pause(now time.Duration, typ string, act Act) (Pause, error) {
@@ -23,14 +23,14 @@ func (s *Set) Pause(now time.Duration, typ string, act Act) (Pause, error) {
 	}
 	s.pauses[typ] = pause
 	s.note(Paused).Pause = &pause
-	s.touch(p) // its timer is of no use
+	s.touch(p) // serve stops its timer
 	s.serve()
 	return pause, nil
 }
 
-// Resume ends a pause: what is free goes to those who wait, in their order and at
-// the pool's pace. It returns the pause that it ended, which is zero if the pool was
-// not paused, or [ErrUnknownType] if there is neither a pool nor a pause.
+// Resume ends a pause: free units go to the waiters, in their order and at the pool's pace. It
+// returns the pause that it ended, which is zero if the pool was not paused, or
+// [ErrUnknownType] if there is neither a pool nor a pause.
 func (s *Set) Resume(now time.Duration, typ string, act Act) (Pause, error) {
 	s.Advance(now)
 	pause, paused := s.pauses[typ]

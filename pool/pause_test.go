@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A paused pool grants nothing; what is held is renewed and released as ever. When
-// it is resumed, the queue goes on where it was.
+// A paused pool grants nothing; leases are renewed and released as usual. When the pool is
+// resumed, the queue goes on where it was.
 func TestPause(t *testing.T) {
 	set := one(t, 2)
 	a := must(t, set, 0, req("a"), "t-0")[0]
@@ -57,14 +57,14 @@ func TestPauseLasts(t *testing.T) {
 	if _, err := set.Resume(3*s, "none", Act{}); !errors.Is(err, ErrUnknownType) {
 		t.Errorf("no such type: %v", err)
 	}
-	mustReconfigure(t, set, 4*s, configs[1:]...) // who is gone can be resumed, too
+	mustReconfigure(t, set, 4*s, configs[1:]...) // a pool that is gone can be resumed, too
 	if pause, err := set.Resume(5*s, "t", Act{}); pause.Reason != "drill" || err != nil {
 		t.Errorf("resume: %v, %v", pause, err)
 	}
 }
 
-// A removed waiter is off the queue, and whoever asks with its id is told why, also
-// after a restart.
+// A removed waiter is off the queue, and later requests with its id are told why, also after a
+// restart.
 func TestRemove(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, req("a"), "t-0")

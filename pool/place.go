@@ -38,7 +38,7 @@ func (g *ledger) unline(r *request) {
 	}
 }
 
-// activate says that r holds its place against those behind it.
+// activate makes r active: requests behind it may not overtake it.
 func (g *ledger) activate(r *request) {
 	lead := r.lead()
 	if !r.active {
@@ -61,7 +61,7 @@ func (g *ledger) deactivate(r *request) {
 	if lead.activeCount--; lead.activeCount == 0 && lead.queued() {
 		g.exit(lead)
 	}
-	g.touch(r.pool) // it may have been in the way
+	g.touch(r.pool) // r may have been in the way
 }
 
 // noteWaiter notes a change of r.

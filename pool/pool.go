@@ -8,38 +8,39 @@ import (
 	"time"
 )
 
-// pool is one pool. A retired pool is no longer configured: it has no capacity,
-// and exists as long as leases of its type drain.
+// pool is one pool. A retired pool is no longer configured and has no capacity. It is kept
+// while leases of its type drain, or while it has reports.
 type pool struct {
 	Config
 	retired bool
 	touched bool // among ledger.touched
 
 	limit     limit
-	stock     []string        // of a listed pool: the names that nobody holds; what is free longest comes first
-	held      ordered[*lease] // by generation: what is held longest comes first
+	stock     []string        // free names of a listed pool; longest free first
+	held      ordered[*lease] // by generation: longest held first
 	heldUnits int
 	past      history // how long leases were held
-	outlook   outlook // when those that are held are expected to end
+	outlook   outlook // when the held leases are expected to end
 
 	queue     queue // all waiters, without followers
-	wanted    int   // how many units they want together
-	following int   // how many followers there are, also of requests that have leases
+	wanted    int   // how many units the queue wants, in total
+	following int   // number of followers, including those of requests that have leases
 
-	// Of the active waiters, in the order of the queue: all without a key, and the
-	// first of each key that nobody holds. The first of them is next.
+	// Candidates for the next grant, in the order of the queue: the active waiters without a
+	// key, and the first active waiter of each key that nobody holds. The first candidate is
+	// next.
 	next      ordered[*request]
-	nextSince time.Duration   // since when there is one, if there is
+	nextSince time.Duration   // since when next has not been empty
 	idle      bool            // next was empty at the end of the last call
-	keys      map[string]*key // those that are held or waited for
+	keys      map[string]*key // by name: keys that are held or waited for
 
 	rhythm rhythm
-	pacing Pacing // what is durable of it: the last grant while there was a pace
+	pacing Pacing // the durable part of rhythm: the last grant while there was a pace
 	timer  timer  // armed while only the pace delays the waiter that is next
 
-	// What the lock delay keeps from being granted, after leases of this pool.
+	// What the lock delay withholds after leases of this pool.
 	locked int     // units
-	locks  []*lock // names; what is over first comes first
+	locks  []*lock // names; the first to end comes first
 }
 
 // newPool returns a retired pool.
@@ -58,8 +59,7 @@ func newPool(typ string) *pool {
 	return p
 }
 
-// inUse returns how many units are held, or not granted yet because of the lock
-// delay.
+// inUse returns how many units are held, or withheld by the lock delay.
 func (p *pool) inUse() int { return p.heldUnits + p.locked }
 
 // ceiling returns how many units may be in use after a grant.
@@ -70,8 +70,8 @@ func (p *pool) ceiling(overcommit bool) int {
 	return p.limit.now()
 }
 
-// free returns how many units can be granted. What was taken out of the
-// configuration counts as long as it is in use: with enough of that it is negative.
+// free returns how many units can be granted. Units in use count even if they are no longer
+// configured, so the result may be negative.
 func (p *pool) free(overcommit bool) int {
 	units := p.ceiling(overcommit) - p.inUse()
 	if p.counted() {
@@ -88,8 +88,8 @@ func (p *pool) leasesLeft() int {
 	return len(p.stock)
 }
 
-// hasRoom reports whether units may be in use beside inUse others. A request above
-// the limit may be in use alone: else it would never be granted, and block the queue.
+// hasRoom reports whether units may be in use beside inUse others. A request above the limit
+// may be in use alone: otherwise it would never be granted, and block the queue.
 func (p *pool) hasRoom(units, inUse int, overcommit bool) bool {
 	return inUse+units <= p.ceiling(overcommit) || inUse == 0 && units <= p.Capacity()
 }
@@ -99,8 +99,8 @@ func (p *pool) fits(r *request) bool {
 	return p.leasesFor(r) <= p.leasesLeft() && p.hasRoom(r.units, p.inUse(), r.Overcommit)
 }
 
-// lacks returns how many units must come free before the request whose turn is next
-// fits; zero if it does, or if none is.
+// lacks returns how many units must come free before the request whose turn is next fits; zero
+// if it fits, or if there is no such request.
 func (p *pool) lacks() int {
 	next, ok := p.next.first()
 	if !ok {
@@ -113,9 +113,9 @@ func (p *pool) lacks() int {
 	return max(1, p.missing(0, next))
 }
 
-// missing returns how many units must come free before r fits, after others that want
-// before units; not more than zero if it does. A request above the limit that is next
-// waits until nothing is in use.
+// missing returns how many units must come free before r fits, if the requests ahead of r want
+// before units; zero or less if r fits. If r is next, it fits at the latest when nothing is in
+// use: see hasRoom.
 func (p *pool) missing(before int, r *request) int {
 	units := before + r.units - p.free(r.Overcommit)
 	if before == 0 {
@@ -124,8 +124,8 @@ func (p *pool) missing(before int, r *request) int {
 	return units
 }
 
-// lockDelayOf returns the lock delay with whose end as many units as are missing have
-// come free; nil if leases must end for that, too.
+// lockDelayOf returns the lock delay whose end frees the last of the missing units; nil if
+// leases must end, too.
 func (p *pool) lockDelayOf(missing int) *lock {
 	if missing > p.locked {
 		return nil
@@ -149,7 +149,7 @@ func (p *pool) leasesFor(r *request) int {
 // over reports whether p is retired and drained.
 func (p *pool) over() bool { return p.retired && p.inUse() == 0 }
 
-// tooMany says that p never has more free units than its capacity.
+// tooMany is the error of a request for more units than p's capacity.
 func (p *pool) tooMany(units int) error {
 	return fmt.Errorf("%w: %d asked for, %d there", ErrTooMany, units, p.Capacity())
 }
@@ -171,7 +171,7 @@ func (p *pool) never(r *request) error {
 	return nil
 }
 
-// pace returns the least time between two grants as it is now.
+// pace returns the least time between two grants, at the present limit.
 func (p *pool) pace() time.Duration {
 	if p.Adapt != nil && p.Hold > 0 {
 		return AutoPace(p.Hold, p.limit.now())
@@ -190,13 +190,13 @@ func (p *pool) spend(now time.Duration, units int, generation uint64) {
 	p.rhythm.spend(p.pace(), p.nextSince, now, units, generation)
 }
 
-// byGrant returns what is held of p in the order of its grants.
+// byGrant returns the leases of p in the order of their grants.
 func (p *pool) byGrant() []*lease {
 	return slices.SortedFunc(slices.Values(p.held.items), compareGrants)
 }
 
-// waiters returns all that wait: the followers of those that have leases, in the order
-// of their grants, and then the queue, each with its followers.
+// waiters returns all requests that wait: first the followers of requests that have leases, in
+// the order of the grants, then the queue, each request before its followers.
 func (p *pool) waiters() []*request {
 	all := make([]*request, 0, len(p.queue)+p.following)
 	if p.following > 0 {
@@ -230,32 +230,31 @@ func (p *pool) allLocked(yield func(Locked) bool) {
 	}
 }
 
-// slot is a name and who has it. After a change of the configuration the lease
-// may be one of another pool than the name's.
+// slot is a name with its lease or lock delay. After a change of the configuration the lease
+// may belong to another pool than the name.
 type slot struct {
 	name  string
-	pool  *pool // that has the name in its configuration; nil: none has
+	pool  *pool // whose configuration has the name; nil: none has
 	lease *lease
-	lock  *lock // not with a lease
+	lock  *lock // nil while there is a lease
 
-	lastGeneration uint64 // of the lease before, and why it ended
+	lastGeneration uint64 // of the previous lease, and why that lease ended
 	lastReason     Reason
 }
 
-// free reports whether nothing keeps the name of a configured pool from being
-// granted.
+// free reports whether the name has neither a lease nor a lock delay.
 func (sl *slot) free() bool { return sl.lease == nil && sl.lock == nil }
 
 // key is a key of a pool that somebody holds or waits for.
 type key struct {
 	name  string
-	lease *lease // one that holds it; nil: only lock delays do, if anything
-	lock  *lock  // the last of them that will be over, or was; not while nobody holds the key
-	holds int    // leases and lock delays that hold it; more than 1 only of one request
-	queue queue  // the waiters that have it, without followers
+	lease *lease // a lease that holds it; nil: no lease does, at most lock delays
+	lock  *lock  // the lock delay that ends last, perhaps over already; nil while nobody holds the key
+	holds int    // how many leases and lock delays hold it; if more than 1, all of one request
+	queue queue  // the waiters with this key, without followers
 
-	active  ordered[*request] // those of them that are active
-	offered *request          // the one that is in pool.next: the first of them, while nobody holds the key
+	active  ordered[*request] // those of the queue that are active
+	offered *request          // the one in pool.next: the first active one, while nobody holds the key
 }
 
 // lock is a name that the lock delay keeps from being granted.
@@ -270,8 +269,8 @@ type lock struct {
 type lease struct {
 	Lease
 	slot    *slot
-	pool    *pool    // whose request it served
-	request *request // nil for an anonymous one, after a restart
+	pool    *pool    // that granted it
+	request *request // nil after a restart if the request was anonymous
 	timer   timer
 	pos     int // in pool.held
 }
@@ -293,7 +292,7 @@ type request struct {
 	Request
 	units   int // how many it wants, fixed when it came
 	pool    *pool
-	key     *key   // while it stands in the queue; nil: it has none
+	key     *key   // while it is in the queue; nil: it has none
 	arrival uint64 // position in the order of arrivals
 	arrived time.Duration
 
@@ -302,28 +301,28 @@ type request struct {
 	attached    int
 	activeUntil time.Duration
 	keptUntil   time.Duration
-	active      bool // it holds its place against those behind it
-	missed      bool // nobody has come back for it since a restart or a stall: it holds back, and is not granted
+	active      bool // requests behind it may not overtake it
+	missed      bool // its client has not come back since a restart or a stall: it is granted nothing, but may hold back others
 	timer       timer
 	nextPos     int // in pool.next
 	keyPos      int // in key.active
 
-	leases []*lease // those that have not ended, as they were granted; none while it waits
+	leases []*lease // those that have not ended, in the order of their grants; none while it waits
 
-	leader      *request // whose run stands for its own; nil: it has joined none
-	followers   queue    // those that have it as their leader
-	activeCount int      // of it and them, while it stands in the queue
-	result      Result   // of its run, for them
-	lost        bool     // a lease of it ended without a release, or was broken before: neither its result nor a word of ok counts
+	leader      *request // the request that it has joined, whose run stands for its own; nil: none
+	followers   queue    // the requests that have joined it
+	activeCount int      // how many of it and its followers are active, while it is in the queue
+	result      Result   // of its run, for its followers
+	lost        bool     // a lease of it expired or was broken: its result is not passed on, and its end does not raise the limit
 
-	said Outcome // of its leases, so far
-	full bool    // one of them has ended while the pool was in full use
+	said Outcome // the outcome reported so far
+	full bool    // one of its leases ended while the pool was in full use
 }
 
 func (r *request) queued() bool { return len(r.leases) == 0 }
 
-// ahead reports whether a stands before b in the queue: by arrival, but for
-// requests that may exceed the limit, which go first.
+// ahead reports whether a stands before b in the queue: requests that may exceed the limit go
+// first, otherwise the order of arrival counts.
 func ahead(a, b *request) bool {
 	if a.Overcommit != b.Overcommit {
 		return a.Overcommit
@@ -334,7 +333,7 @@ func ahead(a, b *request) bool {
 // away reports whether r is granted nothing until its client comes back.
 func (r *request) away() bool { return r.missed || !r.active }
 
-// lead returns the request that stands in the queue for r, or runs for it.
+// lead returns the request that waits or runs for r: its leader, or else r itself.
 func (r *request) lead() *request {
 	if r.leader != nil {
 		return r.leader
@@ -342,8 +341,8 @@ func (r *request) lead() *request {
 	return r
 }
 
-// turn returns who is granted leases when it is the turn of r, which stands in the
-// queue: r itself, or while r is away its first follower that is not away; nil if all are.
+// turn returns the request that gets the leases when r, which is in the queue, is next: r
+// itself, or if r is away its first follower that is not; nil if all are away.
 func (r *request) turn() *request {
 	if r.active && !r.missed {
 		return r
@@ -356,7 +355,7 @@ func (r *request) turn() *request {
 	return nil
 }
 
-// waiter returns what a restart has to know of r, which waits.
+// waiter returns the durable state of r, which waits.
 func (r *request) waiter() Waiter {
 	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived}
 	if r.leader != nil {
@@ -371,10 +370,10 @@ func (r *request) waiter() Waiter {
 // values returns the leases of r as they are now.
 func (r *request) values() []Lease { return valuesOf(r.leases) }
 
-// queue is the waiters of a pool, each [ahead] of the next.
+// queue is a list of requests that wait, each [ahead] of the next.
 type queue []*request
 
-// index returns where r stands, 0 being next.
+// index returns the position of r, counted from 0. It panics if r is not in q.
 func (q queue) index(r *request) int {
 	i := q.search(r)
 	if i == len(q) || q[i] != r {
@@ -383,7 +382,7 @@ func (q queue) index(r *request) int {
 	return i
 }
 
-// search returns the index of the first that is not ahead of r.
+// search returns the index of the first request that is not ahead of r.
 func (q queue) search(r *request) int {
 	return sort.Search(len(q), func(i int) bool { return !ahead(q[i], r) })
 }
@@ -397,8 +396,8 @@ func (q *queue) insert(r *request) {
 	*q = slices.Insert(*q, q.search(r), r)
 }
 
-// remove takes r out. At the head, where grants happen, it moves nothing:
-// append gets the room back when it next has to grow.
+// remove takes r out by moving the shorter part: nothing at the head, where grants happen. The
+// room at the front goes when append next has to grow.
 func (q *queue) remove(r *request) {
 	s := *q
 	i := s.index(r)

@@ -27,7 +27,7 @@ func with(t testing.TB, configs ...Config) *Set {
 	return set
 }
 
-// restarted returns what a server with these pools finds of what a Set leaves.
+// restarted returns the Set of a server with these pools that restarts after set.
 func restarted(t rapid.TB, set *Set, configs ...Config) *Set {
 	t.Helper()
 	back, err := New(configs, set.Snapshot())
@@ -79,8 +79,8 @@ func namesOf(leases []Lease) []string {
 // ref names a lease exactly.
 func ref(l Lease) Ref { return Ref{Name: l.Name, Generation: l.Generation} }
 
-// words says what changed, without numbers, nor that somebody waits, or that the
-// pace counts.
+// words lists the changes without numbers, and leaves out that a request waits or that the pace
+// counts.
 func words(changes []Change) []string {
 	var all []string
 	for _, c := range changes {
@@ -124,7 +124,7 @@ func words(changes []Change) []string {
 	return all
 }
 
-// changed expects what changed since the last look.
+// changed expects these changes since the last call.
 func changed(t testing.TB, set *Set, want ...string) {
 	t.Helper()
 	if got := words(set.Drain()); !slices.Equal(got, want) {

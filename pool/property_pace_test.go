@@ -8,9 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// From any grant to any later one, at least as many paces go by as there were
-// names granted from the one on, less half a pace; whoever comes, goes, holds
-// and lies idle for however long.
+// From any grant to any later one, at least as many paces go by as names were granted from the
+// first grant on, less half a pace; whoever comes, goes, holds and is idle for however long.
 func TestPropertyPaceHoldsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const pace = 3 * s
@@ -73,8 +72,8 @@ func TestPropertyPaceHoldsBack(t *testing.T) {
 	})
 }
 
-// A timer that is late by up to half a pace each time puts off no grant but the
-// one that it is late with.
+// A timer that is late by up to half a pace each time delays only the grant that it is late
+// with.
 func TestPropertyPaceKeepsDueTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const pace = 10 * s

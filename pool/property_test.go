@@ -34,8 +34,8 @@ func drawPace(t *rapid.T) time.Duration {
 	return time.Duration(rapid.IntRange(0, 5).Draw(t, "pace s")) * s
 }
 
-// Among requests whose clients stay, none is granted before one that came
-// before it, whatever their counts, the pace, and who else gives up or comes.
+// Among requests whose clients stay, none is granted before an earlier one, whatever their
+// counts and the pace, and whoever else gives up or comes.
 func TestPropertyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := rapidSet(t, Config{Pace: drawPace(t)})
@@ -121,9 +121,9 @@ func TestPropertyAllOrNothing(t *testing.T) {
 	})
 }
 
-// An id is granted at most once, however often it arrives, whatever was
-// cancelled before or since, and over any number of restarts; and every copy of
-// the request that is answered with leases is answered with the same.
+// An id is granted at most once, however often it arrives, whatever was cancelled before or
+// since, and over any number of restarts. Every copy of the request that is answered with
+// leases gets the same leases.
 func TestPropertyIdempotentID(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := rapidSet(t, Config{Pace: drawPace(t)})
@@ -178,8 +178,8 @@ func TestPropertyIdempotentID(t *testing.T) {
 	})
 }
 
-// A release of a lease that is over, delayed or not, early or late, changes
-// nothing about whoever has its name now.
+// Releasing a lease that is over, delayed or not, early or late, changes nothing for the
+// present holder of its name.
 func TestPropertyReleaseEndsNoSuccessor(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := rapidSet(t, Config{})
@@ -197,7 +197,7 @@ func TestPropertyReleaseEndsNoSuccessor(t *testing.T) {
 				}
 				leases = append(leases, got...)
 			},
-			func() { // the holder's own
+			func() { // the holder's own release
 				if all := current(); len(all) > 0 {
 					set.Release(now, ref(all[0]), delay())
 				}
@@ -224,8 +224,7 @@ func TestPropertyReleaseEndsNoSuccessor(t *testing.T) {
 	})
 }
 
-// A call does first what was due: it has the outcome that it has after an
-// Advance to its time.
+// A call first does what is due: it has the same outcome as after an Advance to its time.
 func TestPropertyCallsAdvance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pace := drawPace(t)

@@ -31,13 +31,13 @@ func busy(t *testing.T, waiters ...string) *Set {
 	return set
 }
 
-// Whoever comes back after a restart has the place that it had. Who has not holds
-// back those behind it for 10 s, newcomers too, and keeps its place for a minute.
+// A client that comes back after a restart has its old place. A client that has not come back
+// holds back the waiters behind it for 10 s, newcomers too, and keeps its place for a minute.
 func TestRestoredQueue(t *testing.T) {
 	set := restart(t, busy(t, "a", "b", "c"), 100*s)
 	changed(t, set, "extended t-0", "missed a", "missed b", "missed c")
 	set.Release(101*s, Ref{Name: "t-0"}, 0)
-	changed(t, set, "released t-0") // to nobody: it is a's turn
+	changed(t, set, "released t-0") // granted to nobody: it is a's turn
 	must(t, set, 102*s, req("c"))
 	must(t, set, 102*s, req("new"))
 	refuse(t, set, 102*s, Request{ID: "try", Type: "t", Try: true}, ErrExhausted)
@@ -55,8 +55,8 @@ func TestRestoredQueue(t *testing.T) {
 	}
 }
 
-// The time that a waiter has to come back begins with the first restart after which
-// it did not. One that came back has it anew.
+// The time that a waiter has to come back begins with the first restart after which it did not.
+// A waiter that came back gets the time anew.
 func TestFurtherRestartsGiveWaitersNoMoreTime(t *testing.T) {
 	set := restart(t, busy(t, "dead", "alive"), 100*s)
 	set.Drain()
@@ -74,7 +74,7 @@ func TestFurtherRestartsGiveWaitersNoMoreTime(t *testing.T) {
 	changed(t, set, "dropped dead: <nil>")
 }
 
-// Waiters of a restart are configured no more, or too large.
+// Waiters from before a restart are dropped if they are no longer configured, or too large.
 func TestRestoredWaitersAreDismissed(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 3)}, Config{Type: "u", Names: []string{"x"}})
 	must(t, set, 0, Request{ID: "all", Type: "t", Ask: Ask{Count: 3}, Anonymous: true}, "t-0", "t-1", "t-2")
@@ -101,8 +101,8 @@ func TestRestoredWaitersAreDismissed(t *testing.T) {
 	}
 }
 
-// A lease has its full TTL again after a restart or a stall, once: only a renewal
-// lets the next one give it more. A pending release is put off by neither.
+// A lease has its full TTL again after a restart or a stall, once: only a renewal lets the next
+// one give it more. Neither delays a pending release.
 func TestFullTTLOnce(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -129,7 +129,7 @@ func TestFullTTLOnce(t *testing.T) {
 			}
 			changed(t, set, "renewed t-0")
 			set.Renew(34*s, Ref{Name: "t-0"}, 0)
-			changed(t, set) // only the first one is worth a commit
+			changed(t, set) // only the first renewal needs a commit
 			set.Advance(35 * s)
 			changed(t, set, "released t-1")
 			set = c.interrupt(t, set, 60*s)
@@ -144,7 +144,7 @@ func TestFullTTLOnce(t *testing.T) {
 	}
 }
 
-// What ended during a stall gets its full TTL again before anybody is granted it.
+// A lease that ended during a stall gets its full TTL again before its name is granted.
 func TestStallComesBeforeWhatIsDue(t *testing.T) {
 	set := one(t, 1)
 	must(t, set, 0, Request{ID: "a", Type: "t", TTL: 30 * s}, "t-0")
@@ -161,7 +161,7 @@ func TestStallComesBeforeWhatIsDue(t *testing.T) {
 	}
 }
 
-// The pace goes on from the last grant after a restart, whether its lease is held.
+// After a restart the pace counts from the last grant, even if its lease is no longer held.
 func TestPaceOutlivesARelease(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 3), Pace: 10 * s})
 	must(t, set, 100*s, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}, Anonymous: true}, "t-0", "t-1")

@@ -5,21 +5,19 @@ import (
 	"time"
 )
 
-// Reconfigure makes configs what the server has, from now on. If there is
-// anything wrong with them, it says so and changes nothing.
+// Reconfigure makes configs the configuration from now on. If it returns the error of [Check],
+// nothing has changed.
 //
-//   - What is free, waits and is held stays so, under the new settings. A new
-//     pace counts from the last grant. A new maximum of the TTL holds for a
-//     lease from its next renewal on.
-//   - A name that is taken out while it is held drains: it is in use until its
-//     lease ends, then it is not granted again. Releasing it stays without
-//     error. One that is put into another pool meanwhile is granted there when
-//     it is free.
-//   - What was reported of the leases of a pool, and the limit that came of it, stay
-//     if its type is taken out and put back.
-//   - Those that wait for a pool that is gone are dropped with [ErrUnknownType],
-//     those that want more than there is now with [ErrTooMany], and those that may
-//     exceed a limit that nobody may exceed any longer with [ErrNoOvercommit].
+//   - Free names, waiters and leases stay, under the new settings. A new pace counts from the
+//     last grant. A new MaxTTL holds for a lease from its next renewal on.
+//   - A name that is removed while it is held drains: it is in use until its lease ends, and is
+//     not granted again. Releasing it is no error. If it is put into another pool meanwhile, it
+//     is granted there when it is free.
+//   - The reports on the leases of a pool, and the limit that they led to, stay if its type is
+//     removed and put back.
+//   - Waiters that their pool can no longer serve are dropped: with [ErrUnknownType] if the pool
+//     is gone, with [ErrTooMany] if they want more units than it has now, and with
+//     [ErrNoOvercommit] if they may exceed the limit and the pool no longer has an overcommit.
 func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
 	if err := Check(configs); err != nil {
 		return err
@@ -30,7 +28,7 @@ func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
 	return nil
 }
 
-// configure makes configs, which are valid, what g has.
+// configure applies configs, which are valid.
 func (g *ledger) configure(configs []Config) {
 	before := g.pools
 	for _, p := range before {
@@ -74,8 +72,8 @@ func (g *ledger) configure(configs []Config) {
 	})
 }
 
-// refill makes the stock of p the names that are p's and nobody holds. Those
-// that were free before stay first.
+// refill sets the stock of p to those of p's names that are free. Names that were free before
+// stay first.
 func (g *ledger) refill(p *pool) {
 	p.stock = slices.DeleteFunc(p.stock, func(name string) bool { return g.slots[name].pool != p })
 	free := make(map[string]bool, len(p.stock))

@@ -17,7 +17,7 @@ func mustReconfigure(t testing.TB, set *Set, now time.Duration, configs ...Confi
 // of is a Config with nothing but names.
 func of(typ string, names ...string) Config { return Config{Type: typ, Names: names} }
 
-// Names that are added serve those that wait, after those that were free.
+// New names serve the waiters, after the names that were free before.
 func TestReconfigureAddsNames(t *testing.T) {
 	set := with(t, of("t", "a"))
 	must(t, set, 0, req("1"), "a")
@@ -30,7 +30,7 @@ func TestReconfigureAddsNames(t *testing.T) {
 	must(t, set, 3*s, Request{ID: "3", Type: "t", Ask: Ask{Count: 3}}, "b", "a", "d")
 }
 
-// A name that is taken out while it is held drains.
+// A name that is removed while it is held drains.
 func TestReconfigureDrainsNames(t *testing.T) {
 	set := with(t, of("t", "a", "b", "c"))
 	a := must(t, set, 0, req("1"), "a")[0]
@@ -63,7 +63,7 @@ func TestReconfigureDrainsNames(t *testing.T) {
 	must(t, set, 5*s, Request{ID: "4", Type: "t", Ask: Ask{Count: 2}}, "b", "d")
 }
 
-// A name that is taken out and put back while it is held is what it was.
+// A name that is removed and put back while it is held is as before.
 func TestReconfigurePutsBack(t *testing.T) {
 	set := with(t, of("t", "a", "b"))
 	must(t, set, 0, req("1"), "a")
@@ -95,14 +95,14 @@ func TestReconfigureDropsWaiters(t *testing.T) {
 		"dropped away: there is no pool of this type")
 	refuse(t, set, 3*s, Request{ID: "three", Type: "t", Ask: Ask{Count: 3}}, ErrTooMany)
 	refuse(t, set, 3*s, Request{ID: "away", Type: "u"}, ErrUnknownType)
-	must(t, set, 3*s, Request{ID: "u", Type: "u"}, "d") // what is held drains
+	must(t, set, 3*s, Request{ID: "u", Type: "u"}, "d") // the held name drains
 	set.Drain()
 	set.Cancel(4*s, "t")
 	changed(t, set, "released a", "released b", "released c", "remembered t", "granted two [a b]")
 }
 
-// One that may exceed the limit of a pool that lets nobody exceed it any longer is dropped,
-// as it would be refused: else it would pass a pause, and all who wait.
+// A waiter that may exceed the limit is dropped if its pool no longer has an overcommit, as a
+// new request would be refused: otherwise it would pass a pause, and all other waiters.
 func TestReconfigureTakesAwayOvercommit(t *testing.T) {
 	counted := Config{Type: "t", Units: 4, Overcommit: 2}
 	for _, to := range []Config{{Type: "t", Units: 4}, of("t", "a", "b")} {
@@ -122,7 +122,7 @@ func TestReconfigureTakesAwayOvercommit(t *testing.T) {
 	}
 }
 
-// One that wants too many no longer holds up those behind it.
+// A waiter that now wants too many no longer holds up the waiters behind it.
 func TestReconfigureUnblocks(t *testing.T) {
 	set := with(t, of("t", "a", "b", "c"))
 	must(t, set, 0, req("1"), "a")
@@ -133,8 +133,8 @@ func TestReconfigureUnblocks(t *testing.T) {
 	changed(t, set, "dropped three: the pool can never give that many: 3 asked for, 2 there", "granted 2 [b]")
 }
 
-// A pool that is gone is there as long as its leases are, and takes up what is
-// left of them if it comes back meanwhile.
+// A pool that is gone exists as long as its leases, and has the rest of them if it comes back
+// meanwhile.
 func TestReconfigureRemovesAndRestoresPool(t *testing.T) {
 	set := with(t, of("t", "a"), of("u", "b", "c"))
 	must(t, set, 0, Request{ID: "1", Type: "u"}, "b")
@@ -176,7 +176,7 @@ func TestReconfigureMovesName(t *testing.T) {
 	set.Release(3*s, Ref{Name: "a"}, 0)
 	changed(t, set, "released a", "remembered 1", "granted 3 [b]", "granted 2 [a]")
 
-	// One that is free moves at once, and to and fro is not there twice.
+	// A free name moves at once. Moving it to and fro does not add it twice.
 	set.Cancel(4*s, "2")
 	mustReconfigure(t, set, 4*s, of("t", "a", "b"), of("u", "c", "d"))
 	mustReconfigure(t, set, 4*s, of("t", "b"), of("u", "a", "c", "d"))
@@ -195,7 +195,7 @@ func TestReconfigureSettings(t *testing.T) {
 	config.MaxTTL, config.MaxWaiters, config.Pace = time.Minute, 2, 10*s
 	mustReconfigure(t, set, 1*s, config)
 
-	refuse(t, set, 1*s, req("d"), ErrQueueFull) // those that wait already stay
+	refuse(t, set, 1*s, req("d"), ErrQueueFull) // the present waiters stay
 	if l := set.Pools(1 * s)[0].Leases[0]; l.TTL != hour || l.Expires != hour {
 		t.Errorf("a lease was cut short: %+v", l)
 	}
@@ -220,7 +220,7 @@ func TestReconfigureSettings(t *testing.T) {
 	changed(t, set, "granted c [t-2]")
 }
 
-// Configurations with anything wrong in them change nothing.
+// Configurations with any error change nothing.
 func TestReconfigureRefusesAsAWhole(t *testing.T) {
 	set := with(t, of("t", "a", "b"))
 	must(t, set, 0, req("1"), "a")
@@ -243,7 +243,7 @@ func TestReconfigureRefusesAsAWhole(t *testing.T) {
 	}
 }
 
-// The caller's configurations stay the caller's.
+// The Set keeps no reference to the caller's configurations.
 func TestReconfigureCopies(t *testing.T) {
 	names := []string{"a", "b"}
 	set := with(t, of("t", names...))

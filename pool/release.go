@@ -2,12 +2,11 @@ package pool
 
 import "time"
 
-// Release ends the lease that ref means, or sets it to end delay from now,
-// whatever is renewed, and even if its holder dies. A later call may move that
-// time either way, but puts off no lease that was broken. Releasing a free name
-// does nothing. The Reason is empty if the lease has ended or will; [Other] if
-// somebody else has the name, and then nothing has changed; [Unknown] if there
-// never was such a name.
+// Release ends the lease that ref means. With a delay it makes the lease end delay from now,
+// even if somebody renews it or its holder dies. A later call may move that time either way,
+// but cannot postpone the end of a broken lease. Releasing a free name does nothing. The Reason
+// is empty if the lease has ended or will end; [Other] if somebody else has the name, which
+// changes nothing; [Unknown] if there never was such a name.
 func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	s.Advance(now)
 	sl := s.slots[ref.Name]
@@ -31,15 +30,15 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	}
 	l.ReleaseAt = at
 	l.pool.outlook.spoil()
-	l.Provisional = false // a client that puts the release off has received the grant
+	l.Provisional = false // a client that delays the release has received the grant
 	s.schedule(&l.timer, l.Ends())
 	s.note(Delayed).Lease = l.Lease
 	return ""
 }
 
-// Finish is [Set.Release] without a delay, of a lease whose command ended by itself,
-// with that result. It is passed on to the requests that joined its request, when the
-// last of its leases has ended so; of one that was broken it is not.
+// Finish is [Set.Release] without a delay, for a lease whose command ended by itself with
+// result. When the last lease of its request has ended, the result goes to the requests that
+// joined it; but not if one of its leases was broken or expired.
 func (s *Set) Finish(now time.Duration, ref Ref, result Result) Reason {
 	s.Advance(now)
 	if sl := s.slots[ref.Name]; sl != nil && sl.lease != nil && ref.matches(sl.lease.Lease) && sl.lease.request != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A stale release never ends a successor's lease, and what is free is released.
+// A stale release never ends a successor's lease, and releasing a free name succeeds.
 func TestRelease(t *testing.T) {
 	set := one(t, 2)
 	q := req("a")
@@ -38,15 +38,15 @@ func TestRelease(t *testing.T) {
 		}
 	}
 	for _, r := range []Ref{ref(current), {Name: "t-0", Owner: "me"}} {
-		if why := set.Release(0, r, 0); why != "" { // the second finds it free
+		if why := set.Release(0, r, 0); why != "" { // the second finds the name free
 			t.Errorf("%+v: %q", r, why)
 		}
 	}
 	changed(t, set, "released t-0", "remembered c")
 }
 
-// A pending release happens exactly then, whatever is renewed, and not before,
-// although the TTL is over and no maximum allows it.
+// A pending release happens exactly at its time, whatever is renewed, although the TTL is over
+// and exceeds the maximum.
 func TestDelayedRelease(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: []string{"n"}, MaxTTL: time.Minute})
 	a := must(t, set, 0, req("a"), "n")[0]
@@ -100,9 +100,9 @@ func TestHoldTimeIsReported(t *testing.T) {
 	}
 }
 
-// To end all leases of a request takes a few times as long as to grant them, however many
-// they are, if they end in the order of their grants or the other way round. (It was 200
-// times as long for as many as a pool may have: 17 s, in which the server did nothing else.)
+// Ending all leases of a request takes a few times as long as granting them, however many there
+// are, whether they end in the order of their grants or in reverse. (It was 200 times as long
+// for the most that a pool may have: 17 s, in which the server did nothing else.)
 func TestEndOfManyLeases(t *testing.T) {
 	set := one(t, MaxCapacity)
 	for _, end := range []struct {
@@ -117,7 +117,7 @@ func TestEndOfManyLeases(t *testing.T) {
 			}
 		}},
 	} {
-		// One try of three has to do: a busy machine stops this process now and then.
+		// One of three tries must succeed: a busy machine stops this process now and then.
 		const tries = 3
 		for try := 1; ; try++ {
 			now := set.now

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// ReleaseAll takes every request whose owner is meant off the queue, the newest first,
-// and then ends every lease of such an owner, in the order of their grants. So none of
-// the requests is granted what is released. Ids of requests that can be repeated are
-// remembered, as [Set.Cancel] does. It returns the names that were held, and how many
-// requests waited.
+// ReleaseAll takes every request off the queue whose owner is meant, the newest first, and then
+// ends every lease of such an owner, in the order of their grants. So none of these requests
+// gets a lease that is released here. The ids of requests that can be repeated are remembered,
+// as by [Set.Cancel]. It returns the names that were held, and how many requests waited.
 func (s *Set) ReleaseAll(now time.Duration, meant func(owner string) bool) (names []string, withdrawn int) {
 	s.Advance(now)
 	var waiting []*request
@@ -19,7 +18,8 @@ func (s *Set) ReleaseAll(now time.Duration, meant func(owner string) bool) (name
 			waiting = append(waiting, r)
 		}
 	}
-	// A follower goes before its leader, which came earlier: else it would take its place.
+	// A follower goes before its leader, which arrived earlier: otherwise it would take the
+	// leader's place.
 	slices.SortFunc(waiting, func(a, b *request) int { return cmp.Compare(b.arrival, a.arrival) })
 	for _, r := range waiting {
 		s.drop(r, ErrEnded)

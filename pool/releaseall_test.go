@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// ReleaseAll ends what the owners that are meant hold and wait for, and nothing of
-// others, who get what is free in their order. Its ids never get a lease again.
+// ReleaseAll ends the leases and waiters of the owners that are meant, and none of others, who
+// get the free names in their order. The ids never get a lease again.
 func TestReleaseAll(t *testing.T) {
 	set := one(t, 2)
 	mine, theirs := req("mine"), req("theirs")
@@ -42,7 +42,7 @@ func TestReleaseAll(t *testing.T) {
 	}
 }
 
-// A follower that the pool can never serve by now is taken off with its leader, once.
+// A follower that the pool can no longer serve is taken off with its leader, once.
 func TestReleaseAllOfAFollowerThatIsTooLarge(t *testing.T) {
 	set := counted(t, 10)
 	run := merging("run", Join, "v")

@@ -11,12 +11,11 @@ var (
 	ErrNotQueued      = errors.New("the request does not wait: it was granted")
 )
 
-// Remove takes a waiter off the queue, as an act of an operator. Its connections are
-// told a [RemovedError], and so is whoever asks with its id afterwards, for
-// [EndedKept].
+// Remove takes a waiter off the queue, as an act of an operator. Its connections get a
+// [RemovedError], and so do later requests with its id, for [EndedKept].
 //
-// It returns the request, or [ErrUnknownRequest], [ErrNotQueued], or what an
-// Acquire would if the request has ended already.
+// It returns the request. It fails with [ErrUnknownRequest], with [ErrNotQueued], or, if the
+// request has ended already, with the error that [Set.Acquire] would return.
 func (s *Set) Remove(now time.Duration, id string, act Act) (Request, error) {
 	s.Advance(now)
 	r := s.requests[id]

@@ -2,11 +2,10 @@ package pool
 
 import "time"
 
-// Renew makes the lease that ref means end ttl from now, and every later
-// renewal without a ttl likewise; zero keeps the one it has. The pool's maximum
-// bounds it. The first renewal makes a grant firm. A lease with a pending
-// release is the caller's still, but ends when it ends. One that was broken is
-// not, although it may be held a while yet.
+// Renew makes the lease that ref means end ttl from now, and keeps ttl for later renewals
+// without one; a zero ttl keeps the present TTL. The pool's maximum bounds it. The first
+// renewal makes a grant firm. A lease with a pending release can be renewed, but still ends at
+// its release. A broken lease cannot be renewed, although it may still be held for a while.
 //
 // The Reason is empty, or says why the lease is no longer the caller's.
 func (s *Set) Renew(now time.Duration, ref Ref, ttl time.Duration) (Lease, Reason) {

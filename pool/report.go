@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Why a Report is refused; or [ErrUnknownRequest].
+// Why a Report is refused, beside [ErrUnknownRequest].
 var (
 	ErrNoLease = errors.New("the request has no lease, and had none")
 	ErrOutcome = errors.New("an outcome is ok or throttled")
 )
 
-// Report takes what a holder says of its lease. It reports whether that counts:
-// each outcome of a request counts once, and [OutcomeOK] not after
-// [OutcomeThrottled]. A lease that has ended is remembered for [EndedKept].
+// Report takes the report of a holder on its lease, and returns whether it counts: each outcome
+// of a request counts once, and [OutcomeOK] not after [OutcomeThrottled]. A report is accepted
+// until [EndedKept] after the end of the lease.
 func (s *Set) Report(now time.Duration, said Report) (bool, error) {
 	s.Advance(now)
 	if said.Outcome != OutcomeOK && said.Outcome != OutcomeThrottled {
@@ -24,8 +24,8 @@ func (s *Set) Report(now time.Duration, said Report) (bool, error) {
 	return counts, err
 }
 
-// HolderOf returns the owner of a request that holds leases, or whose leases have
-// ended and are remembered; false for any other.
+// HolderOf returns the owner of a request that holds leases, or whose leases have ended and are
+// remembered; false for any other request.
 func (s *Set) HolderOf(now time.Duration, id string) (string, bool) {
 	s.Advance(now)
 	switch r := s.requests[id]; {

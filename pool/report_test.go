@@ -20,8 +20,8 @@ func say(t *testing.T, set *Set, id string, outcome Outcome, counts bool) {
 
 func status(set *Set) PoolStatus { return set.Totals(0)[0] }
 
-// A pool grants up to its limit. A throttled lease cuts it, what is held stays, and
-// more is granted only below it.
+// A pool grants up to its limit. A throttled lease cuts the limit. Leases stay held, and more
+// are granted only below the new limit.
 func TestLimit(t *testing.T) {
 	set := adaptive(t)
 	for _, id := range []string{"a", "b", "c", "d"} {
@@ -37,7 +37,7 @@ func TestLimit(t *testing.T) {
 		st.Moved != (Move{From: 4, To: 3, Detail: "said of b"}) {
 		t.Fatalf("the pool is %+v", st)
 	}
-	say(t, set, "a", OutcomeThrottled, true) // ran together with b
+	say(t, set, "a", OutcomeThrottled, true) // it ran together with b
 	if st := status(set); st.Limit != 3 {
 		t.Fatalf("the limit is %d", st.Limit)
 	}
@@ -51,8 +51,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// What ends ok while the pool is in full use raises the limit, and who waits is
-// granted what that frees. What is not said, expires, or ends while little is in use,
+// A lease that ends ok while the pool is in full use raises the limit, and the waiters are
+// granted the new units. A lease that has no report, expires, or ends while little is in use
 // moves nothing.
 func TestLimitRises(t *testing.T) {
 	set := adaptive(t)
@@ -67,12 +67,12 @@ func TestLimitRises(t *testing.T) {
 			t.Fatalf("after %s the limit is %d, want %d", id, st.Limit, limit)
 		}
 	}
-	end("a", 4) // nothing was said
+	end("a", 4) // without a report
 	for _, id := range []string{"b", "c", "d"} {
 		say(t, set, id, OutcomeOK, true)
 		end(id, 4)
 	}
-	say(t, set, "a", OutcomeOK, true) // late
+	say(t, set, "a", OutcomeOK, true) // a late report
 	if st := status(set); st.Limit != 5 || st.InUse != 5 || st.Waiting != 0 || st.Moved.From != 4 {
 		t.Fatalf("the pool is %+v", st)
 	}
@@ -91,12 +91,12 @@ func TestLimitRises(t *testing.T) {
 	}
 }
 
-// It takes as many units as the limit to raise it, whoever said how many a lease has.
+// Raising the limit takes as many units as the limit, whoever decided how many a lease has.
 func TestLimitRisesByUnits(t *testing.T) {
 	for what, ask := range map[string]Ask{
 		"said":     {Count: 10, Weighted: true},
 		"unknown":  {Weighted: true},
-		"wire 2":   {}, // it is what an exec without --count sends
+		"wire 2":   {}, // as an exec without --count sends it
 		"by names": {Count: 10},
 	} {
 		set := with(t, Config{Type: "t", Units: 20, Unknown: 10, Adapt: &Adapt{Start: 10}})
@@ -111,8 +111,8 @@ func TestLimitRisesByUnits(t *testing.T) {
 	}
 }
 
-// A lease that was broken moves no limit, even if its holder releases it and says ok, nor
-// does a request of which one lease ended otherwise than by a release.
+// A lease that was broken moves no limit, even if its holder releases it and reports ok. Nor
+// does a request of which one lease ended without a release.
 func TestLimitStaysAfterABreak(t *testing.T) {
 	ended := func(what string, act func(set *Set)) {
 		t.Helper()
@@ -183,8 +183,8 @@ func TestReportsCountOnce(t *testing.T) {
 	refused("a", ErrUnknownRequest)
 }
 
-// Throttled is the last word about a lease that is held. One that expires in full use
-// moves nothing, whatever was said of it.
+// Throttled is the last word about a held lease. A lease that expires in full use moves
+// nothing, whatever was reported of it.
 func TestLastWord(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 2), Adapt: &Adapt{Start: 1}})
 	must(t, set, 0, req("a"), "t-0")
@@ -199,7 +199,7 @@ func TestLastWord(t *testing.T) {
 	}
 }
 
-// Limit, wall and gate outlive a restart, and the bounds of another configuration hold.
+// Limit, wall and gate outlive a restart, and the bounds of a new configuration hold.
 func TestLimitIsDurable(t *testing.T) {
 	set := adaptive(t)
 	must(t, set, 0, req("a"), "t-0")
@@ -220,8 +220,8 @@ func TestLimitIsDurable(t *testing.T) {
 	}
 }
 
-// A limit is not forgotten by a configuration that leaves its pool out for a while,
-// over a restart or not.
+// The limit of a pool that a configuration leaves out for a while is remembered, even over a
+// restart.
 func TestLimitOutlivesItsPool(t *testing.T) {
 	set := adaptive(t)
 	configs := []Config{set.types["t"].Config}
@@ -254,7 +254,7 @@ func TestPaceFollowsLimit(t *testing.T) {
 	}
 }
 
-// A pool counts for so many limits at most: the furthest go.
+// A pool counts for a limited number of limits: the furthest are dropped.
 func TestTallyIsBounded(t *testing.T) {
 	var l limit
 	for i := range 2 * MaxTally {
@@ -269,8 +269,8 @@ func TestTallyIsBounded(t *testing.T) {
 	}
 }
 
-// A report that takes another back leaves no count below zero, though the limit that it
-// counts for was forgotten meanwhile.
+// A report that takes another back makes no count negative, even if the count for its limit was
+// dropped meanwhile.
 func TestTallyTakenBack(t *testing.T) {
 	var l limit
 	l.takeBack(EndedLease{Limit: 7})

@@ -9,26 +9,26 @@ import (
 var (
 	ErrUnknownType = errors.New("there is no pool of this type")
 	ErrTooMany     = errors.New("the pool can never give that many")
-	// ErrNoCost is the error of a request that says how many items it has, of a pool
-	// that does not say what an item costs.
+	// ErrNoCost refuses a request with a number of items, if the pool does not say what an item
+	// costs.
 	ErrNoCost = errors.New("the pool has no cost, so a number of items says nothing here: say how many units")
-	// ErrNoOvercommit is the error of a request that may exceed the limit, of a pool
-	// that lets nobody exceed it.
+	// ErrNoOvercommit refuses a request that may exceed the limit, if the pool has no
+	// overcommit.
 	ErrNoOvercommit = errors.New("the pool has no overcommit: ask without it, or let an operator set overcommit: N, the units above the limit, in its configuration")
 	ErrQueueFull    = errors.New("too many requests wait for this pool")
 	ErrExhausted    = errors.New("no lease was free within the wait")
 	ErrEnded        = errors.New("the request has ended or was cancelled")
 	ErrConflict     = errors.New("the request id stands for another request")
-	// ErrUnconfirmed is an [ErrEnded] of a grant that nobody confirmed in time: its
-	// client may not have heard of it, and may ask under another id.
+	// ErrUnconfirmed is the [ErrEnded] of a grant that was not confirmed in time: its client
+	// may never have received it, and may ask again with another id.
 	ErrUnconfirmed error = unconfirmedError{}
-	// ErrNamesOvercommit is the [ErrNoOvercommit] of a listed pool: there are no names
-	// above those in its list.
+	// ErrNamesOvercommit is the [ErrNoOvercommit] of a listed pool, which has no names beyond
+	// its list.
 	ErrNamesOvercommit error = namesOvercommitError{}
 )
 
-// unconfirmedError is [ErrUnconfirmed]. (What fmt.Errorf makes of it would be made at
-// the start of every command, although only a server needs it.)
+// unconfirmedError is [ErrUnconfirmed]. It is a type because a call of fmt.Errorf would run at
+// the start of every command, although only a server needs the error.
 type unconfirmedError struct{}
 
 func (unconfirmedError) Error() string {
@@ -44,8 +44,7 @@ func (namesOvercommitError) Error() string {
 }
 func (namesOvercommitError) Is(target error) bool { return target == ErrNoOvercommit }
 
-// RemovedError says that an operator took the request off the queue. It is
-// [ErrEnded].
+// RemovedError says that an operator took the request off the queue. It matches [ErrEnded].
 type RemovedError struct{ Reason string }
 
 func (e *RemovedError) Error() string { return "an operator removed the request: " + e.Reason }
@@ -53,40 +52,39 @@ func (e *RemovedError) Error() string { return "an operator removed the request:
 // Is makes the error an [ErrEnded].
 func (e *RemovedError) Is(target error) bool { return target == ErrEnded }
 
-// Ask is what a request asks for, beside the type of its pool. Its leases keep it.
+// Ask is what a request asks for, beside the type of its pool. Its leases keep a copy.
 type Ask struct {
-	Count int // how many units, together; zero: not said, see [Set.Units]
+	Count int // how many units, in total; zero: not given, see [Set.Units]
 
-	// Items is how many things the holder works on, from which the cost of the pool
-	// makes units. It counts if HasItems is set and Count is zero.
+	// Items is how many things the holder works on. The cost of the pool turns them into units,
+	// if HasItems is set and the request gives no count.
 	Items int
-	// Key, if it is not empty, is held by at most one request of the pool at a time:
-	// by its leases, and by their lock delays.
+	// Key, if not empty, is held by at most one request of the pool at a time: by its leases,
+	// and by their lock delays.
 	Key string
-	// Variant says what the run of a request does that may merge with others of its
-	// Key: see Coalesce.
+	// Variant says what the run of a request does. It decides about merging with others of the
+	// same Key: see Coalesce.
 	Variant  string
 	Coalesce Coalesce // not of an Anonymous request
 
 	HasItems bool
-	// Weighted marks a request that knows what units are: of a counted pool it gets
-	// one lease of as many units as it asks for. Any other request for more than one
-	// gets as many leases of one unit each; for one, it gets what is unknown.
+	// Weighted marks a request whose client knows units: from a counted pool it gets one lease
+	// of as many units as it asks for. Any other request for N > 1 gets N leases of one unit
+	// each; a request for one gets the units that the pool sets for Unknown.
 	Weighted bool
 
-	// Overcommit marks a request that goes before all that are not so marked, does
-	// not wait for the pace or the end of a pause, and may exceed the limit by what
-	// the pool allows; see [Config]. It waits for its key.
+	// Overcommit marks a request that goes before all requests without it, does not wait for
+	// the pace or the end of a pause, and may exceed the limit by the overcommit of the pool;
+	// see [Config]. It waits for its key.
 	Overcommit bool
 }
 
-// Request is what an Acquire asks for. A request with a known ID is the same
-// request only if it says the same; TTL and Try may differ, and the token of an Owner
-// if one of the two has none.
+// Request is the argument of [Set.Acquire]. A request with a known ID must repeat the first
+// one, or it gets [ErrConflict]. TTL and Try may differ, and so may the token of the Owner if
+// one of the two has none.
 type Request struct {
-	// ID is random, and made once per request: the same ID is the same
-	// request, however often it arrives. The caller chooses the IDs of anonymous
-	// requests, such that no client can send them.
+	// ID is random, and made once per request: a request that arrives again has the same ID.
+	// The caller chooses the IDs of anonymous requests, such that no client can send them.
 	ID    string
 	Type  string
 	Owner string
@@ -107,17 +105,16 @@ func (r Request) same(q Request) bool {
 	return r.Type == q.Type && ownersAgree(r.Owner, q.Owner) && r.Ask == q.Ask
 }
 
-// Waiter is a request that is queued, as it outlives a restart. Times are on the
-// lease clock.
+// Waiter is the durable form of a request that waits. Times are on the lease clock.
 type Waiter struct {
 	Request
 	Units   int    // how many it wants, fixed when it came
-	Arrival uint64 // those with lower ones came before it
+	Arrival uint64 // requests with lower numbers came before it
 	Arrived time.Duration
 	Follows string // the id of the request that it has joined; empty: it stands in the queue
 
-	// Zero, or since a restart or a stall nobody has come back for it: until when
-	// it holds back those behind it, and until when its place is kept. Another
-	// restart does not move them.
+	// Set only while its client has not come back after a restart or a stall: until when it
+	// holds back the waiters behind it, and until when its place is kept. Another restart does
+	// not move them.
 	HoldsUntil, KeptUntil time.Duration
 }

@@ -14,7 +14,7 @@ var (
 	ErrLost   = errors.New("the lease is lost")
 )
 
-// LostError is the [ErrLost] of a lease that is not the caller's, and says why.
+// LostError is the [ErrLost] of a lease that the caller does not hold, with the reason.
 type LostError struct{ Reason Reason }
 
 func (e *LostError) Error() string { return fmt.Sprintf("%v: %s", ErrLost, e.Reason) }
@@ -24,12 +24,12 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // NoRoomError is the [ErrNoRoom] of a growth.
 type NoRoomError struct {
-	Need, Free, Held int    // units: how many more were asked for, may still be granted, and stay held
+	Need, Free, Held int    // units: how many more were asked for, how many can be granted, how many stay held
 	Paused           string // why an operator has paused the pool; empty: it is not
 	// Locked is the name whose lock delay is the last that must be over; empty: leases
 	// must end, too.
 	Locked string
-	// Waiting: those that are free are for a request that waits.
+	// Waiting: the free units are for the waiter that is next.
 	Waiting bool
 }
 
@@ -50,17 +50,17 @@ func (s *Set) Units(q Request) (int, error) {
 	return p.unitsOf(q)
 }
 
-// Resizing is what a [Set.Resize] asks for.
+// Resizing is the argument of [Set.Resize].
 type Resizing struct {
 	From int // how many units the lease holds, as far as the caller knows
-	To   int // how many it is to hold; less than 1 counts as 1
-	// After is the last count of resizes that the caller knows; see [Lease]. Nil: it
-	// knows none, as older clients do not.
+	To   int // how many it will hold; less than 1 counts as 1
+	// After is [Lease.Resizes] as the caller last knew it. Nil: the caller does not know it, as
+	// older clients do not.
 	After *int
 }
 
-// repeats reports whether r, which asks for as many units as l holds, was done before.
-// Without a count nothing tells a repeat from a resize to the same number of units.
+// repeats reports whether r repeats the last resize of l. Without After, a resize to the
+// present number of units counts as a repeat.
 func (r Resizing) repeats(l Lease) bool {
 	return r.To == l.Units && (r.After == nil || *r.After == l.Resizes-1)
 }
@@ -70,22 +70,22 @@ func (r Resizing) follows(l Lease) bool {
 	return r.From == l.Units && (r.After == nil || *r.After == l.Resizes)
 }
 
-// Resize makes the lease that ref means hold another number of units. It is done at
-// once or not at all, since leases that held and waited for each other would do so
-// forever, and it changes nothing else of the lease.
+// Resize changes how many units the lease that ref means holds, and nothing else of it. It
+// happens at once or not at all: if holders waited to grow, they could wait for each other
+// forever.
 //
-// To hold less always succeeds. To hold more fails with a [NoRoomError] if there are
-// not as many free, or the waiter that is next would no longer fit afterwards, or
-// the pool is paused; and with [ErrTooMany] beyond the capacity.
+// To hold less always succeeds. To hold more fails with a [NoRoomError] if too few units are
+// free, if the waiter that is next would no longer fit, or if the pool is paused; and with
+// [ErrTooMany] beyond the capacity.
 //
-// Each resize that is decided counts, refusals included, so a late copy of any of them
-// does nothing: it is [ErrStale], like a resize whose From is wrong. A repeat of the
-// last one that was done succeeds. Of a caller that knows no count a late copy does
-// nothing either, unless the lease has come to hold exactly From again.
+// Each resize that is decided counts in [Lease.Resizes], refusals included. So a late copy of
+// an earlier resize does nothing and gets [ErrStale], like a resize whose From is wrong. A
+// repeat of the last resize that was done succeeds. Without After a late copy does nothing
+// either, unless the lease holds exactly From again.
 //
-// A lease of a pool that has names is [ErrListed], one that has ended, or is to be given
-// back because it was broken, a [LostError]. Beside an error it returns the lease as it
-// is, unless that has ended.
+// A lease of a listed pool gets [ErrListed]. A lease that has ended, or that was broken and
+// asks for more, gets a [LostError]. With an error Resize also returns the lease as it is,
+// unless the lease has ended.
 func (s *Set) Resize(now time.Duration, ref Ref, r Resizing) (Lease, error) {
 	s.Advance(now)
 	r.To = max(r.To, 1)
@@ -112,8 +112,7 @@ func (s *Set) Resize(now time.Duration, ref Ref, r Resizing) (Lease, error) {
 	return l.Lease, nil
 }
 
-// mayGrow reports why l must not hold as many units as that, which are more than it
-// does.
+// mayGrow returns why l must not grow to units; nil if it may.
 func (g *ledger) mayGrow(l *lease, units int) error {
 	p := l.pool
 	if l.Broken != "" {
@@ -145,7 +144,7 @@ func (g *ledger) mayGrow(l *lease, units int) error {
 	return nil
 }
 
-// resize makes l hold as many units as that, and counts the resize.
+// resize makes l hold units, and counts the resize.
 func (g *ledger) resize(l *lease, units int) {
 	before := l.Units
 	l.Resizes++

@@ -39,7 +39,7 @@ func TestResize(t *testing.T) {
 	refuseResize(t, set, 0, Ref{Name: "t-9"}, 6, 5, ErrLost)
 	refuseResize(t, one(t, 1), 0, Ref{Name: "t-0"}, 1, 1, ErrLost)
 
-	must(t, set, 0, weighs("c", 3)) // is granted what a gives back
+	must(t, set, 0, weighs("c", 3)) // is granted what a gave back
 	set.Drain()
 	mustResize(t, set, 0, a, 6, 3)
 	c := set.Drain()
@@ -63,9 +63,9 @@ func TestResizeAgain(t *testing.T) {
 	refuseResize(t, set, 0, a, 4, 8, ErrStale)
 }
 
-// Of a caller that says after which resize its own comes, a copy never does anything,
-// however late it is, and whatever the lease holds meanwhile. A repeat of the last one
-// that was done succeeds, also after a restart.
+// If the caller says after which resize its own comes, a late copy never does anything,
+// whatever the lease holds meanwhile. A repeat of the last resize that was done succeeds, also
+// after a restart.
 func TestResizeCounts(t *testing.T) {
 	set := counted(t, 10)
 	lease := must(t, set, 0, weighs("a", 4), "t-1")[0]
@@ -89,17 +89,16 @@ func TestResizeCounts(t *testing.T) {
 	step(2, 4, 10, 3, 4, ErrNoRoom)
 	changed(t, set, "resized t-1 to 4")
 	set.Release(0, Ref{Name: "t-2"}, 0)
-	step(2, 4, 10, 3, 4, ErrStale) // a late copy, for which there is room by now
+	step(2, 4, 10, 3, 4, ErrStale) // a late copy, for which there is room now
 	step(3, 4, 11, 4, 4, ErrTooMany)
-	step(4, 4, 4, 5, 4, nil) // as many as before: what came before it is over
+	step(4, 4, 4, 5, 4, nil) // as many as before; earlier resizes are now stale
 	step(4, 4, 4, 5, 4, nil)
 	step(4, 4, 6, 5, 4, ErrStale)
 	step(9, 4, 6, 5, 4, ErrStale)
 	step(9, 4, 4, 5, 4, ErrStale)
 }
 
-// What a lease grew by, or gave back, is so after a restart; nothing else of it has
-// changed.
+// A changed number of units outlives a restart, and nothing else of the lease changes.
 func TestResizeOutlivesRestart(t *testing.T) {
 	set := counted(t, 10)
 	a := must(t, set, 0, weighs("a", 4), "t-1")[0]
@@ -112,9 +111,9 @@ func TestResizeOutlivesRestart(t *testing.T) {
 	}
 }
 
-// A growth takes no room from the waiter that is next: it is refused while one that
-// is there lacks only room, and while the pace counts for one that would not fit then.
-// One that waits for a key or is away is not in its way.
+// A growth takes no room from the waiter that is next. It is refused while that waiter is
+// active and lacks only room, or while the pace delays it and it would not fit afterwards. A
+// waiter for a busy key, or one that is away, does not prevent growth.
 func TestGrowthDoesNotOvertake(t *testing.T) {
 	set := counted(t, 10)
 	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
@@ -143,7 +142,7 @@ func TestGrowthDoesNotOvertake(t *testing.T) {
 	mustResize(t, set, 0, a, 4, 5)
 }
 
-// Nothing grows in a paused pool, nor a lease that was broken; both may shrink.
+// No lease grows in a paused pool, and no broken lease grows; both may shrink.
 func TestGrowthOfWhatIsStopped(t *testing.T) {
 	set := counted(t, 10)
 	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
@@ -159,7 +158,7 @@ func TestGrowthOfWhatIsStopped(t *testing.T) {
 	mustResize(t, set, 0, a, 4, 2)
 }
 
-// Who waits only for a lock delay is told which: the last of those that must be over.
+// A refused growth that only lock delays prevent names the last of these lock delays.
 func TestGrowthAfterALockDelay(t *testing.T) {
 	set := with(t, Config{Type: "t", Units: 10, LockDelay: hour})
 	a := ref(must(t, set, 0, weighs("a", 2), "t-1")[0])
@@ -181,7 +180,7 @@ func TestGrowthAfterALockDelay(t *testing.T) {
 	}
 }
 
-// A lease that is alone may grow beyond the limit, as one that is alone is granted.
+// A lease that is alone may grow beyond the limit, as a lone request is granted beyond it.
 func TestGrowthBeyondTheLimit(t *testing.T) {
 	set := counted(t, 10)
 	set.types["t"].limit = limit{capacity: 4}

@@ -9,19 +9,18 @@ import (
 
 // New returns the pools of configs with what snapshot holds.
 //
-// Leases that can be renewed get their full TTL, or what a provisional one has,
-// from the clock of the snapshot on; but only once: a lease that was not renewed since
-// the last restart keeps the end that it got then. A pending release keeps its time, and
-// so do a lock delay and the end of a lease that was broken. A lease whose name or
-// type is no longer configured stays held until it ends. A pace goes on from the last
-// grant.
+// Leases get their full TTL, or [ProvisionalTTL] if provisional, from the clock of the snapshot
+// on; but only once: a lease that was not renewed since the last restart keeps the end that it
+// got then. A pending release, a lock delay and the end of a broken lease keep their times. A
+// lease whose name or type is no longer configured stays held until it ends. A pace goes on
+// from the last grant.
 //
-// The queue keeps its order. Each waiter has [PlaceKept] to come back. Until it does, it
-// holds back those behind it, for [HoldBack] at most. If it does not, a further restart
-// begins neither time anew. What New itself does is among the changes.
+// The queue keeps its order. Each waiter has [PlaceKept] to come back. Until then it holds back
+// the waiters behind it, for [HoldBack] at most. Further restarts do not begin these times
+// anew. The changes that New itself makes are in the first [Set.Drain].
 //
-// An error says everything that is wrong with configs, or what in the snapshot
-// contradicts itself.
+// An error says everything that is wrong with configs, or where the snapshot contradicts
+// itself.
 func New(configs []Config, snapshot Snapshot) (*Set, error) {
 	if err := Check(configs); err != nil {
 		return nil, err
@@ -36,7 +35,7 @@ func New(configs []Config, snapshot Snapshot) (*Set, error) {
 	return s, nil
 }
 
-// Snapshot returns what must outlive the server: the sum of the changes so far.
+// Snapshot returns the durable state: the sum of the changes so far.
 func (s *Set) Snapshot() Snapshot {
 	snap := Snapshot{Clock: s.now, Generation: s.generation, Ended: slices.Clone(s.ended.order)}
 	for _, p := range s.pools {
@@ -68,7 +67,7 @@ func (s *Set) Snapshot() Snapshot {
 	return snap
 }
 
-// restore takes up what snapshot holds, as if nothing was configured.
+// restore loads snapshot, as if nothing was configured.
 func (g *ledger) restore(snapshot Snapshot) error {
 	byType := func(a, b Pacing) int { return cmp.Compare(a.Type, b.Type) }
 	for _, paced := range slices.SortedFunc(slices.Values(snapshot.Paced), byType) {
@@ -103,7 +102,7 @@ func compareLocked(a, b Locked) int {
 	return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.Name, b.Name))
 }
 
-// restoreLeases takes up the leases.
+// restoreLeases loads the leases.
 func (g *ledger) restoreLeases(snapshot Snapshot) error {
 	// A snapshot may be in any order: its maker may have iterated over a map.
 	leases := slices.SortedFunc(slices.Values(snapshot.Leases), func(a, b Lease) int {
@@ -124,8 +123,7 @@ func (g *ledger) restoreLeases(snapshot Snapshot) error {
 	return nil
 }
 
-// restoreRequests takes up the requests that have ended, those that wait, and the
-// pauses.
+// restoreRequests loads the requests that have ended, those that wait, and the pauses.
 func (g *ledger) restoreRequests(snapshot Snapshot) error {
 	for _, pause := range snapshot.Pauses {
 		g.pauses[pause.Type] = pause
@@ -154,8 +152,8 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 	return nil
 }
 
-// restoreWaiter puts a waiter into its queue. One that was missed before the restart
-// stays so. The others are missed by [ledger.compensate].
+// restoreWaiter puts a waiter into its queue. A waiter that was missed before the restart stays
+// missed. [ledger.compensate] makes the others missed.
 func (g *ledger) restoreWaiter(w Waiter) {
 	r := &request{Request: w.Request, units: w.Units, pool: g.pool(w.Type), arrival: w.Arrival, arrived: w.Arrived}
 	g.restorePlace(r, g.requests[w.Follows])
@@ -172,9 +170,9 @@ func (g *ledger) restoreWaiter(w Waiter) {
 	}
 }
 
-// restorePlace gives r its place, once all that came before r have theirs. If r had
-// joined a run whose leases are still held, it stays joined to that run. Else its
-// [Coalesce] decides again whom it joins.
+// restorePlace gives r its place; earlier arrivals have theirs already. If r had joined a run
+// whose leases are still held, it stays joined to that run. Otherwise its [Coalesce] decides
+// again whom it joins.
 func (g *ledger) restorePlace(r, leader *request) {
 	g.register(r)
 	if leader == nil || leader.queued() || leader.pool != r.pool {

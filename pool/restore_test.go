@@ -9,8 +9,8 @@ import (
 
 const hour = time.Hour
 
-// After a restart renewable leases have their full TTL again, provisional ones
-// their 30 s, delayed ones what remained.
+// After a restart renewable leases have their full TTL again, provisional leases their 30 s,
+// and leases with a pending release the time that was left.
 func TestRestoreTimes(t *testing.T) {
 	set := one(t, 4)
 	must(t, set, 0, Request{ID: "firm", Type: "t", TTL: time.Minute}, "t-0")
@@ -31,7 +31,7 @@ func TestRestoreTimes(t *testing.T) {
 	}
 	must(t, back, 41*s, Request{ID: "provisional", Type: "t"}, "t-2")
 	refuse(t, back, 41*s, Request{ID: "firm", Type: "t", Owner: "you"}, ErrConflict)
-	must(t, back, 41*s, req("waits")) // it has its place
+	must(t, back, 41*s, req("waits")) // it has its place back
 	if _, waiting := back.Busy(); waiting != 1 {
 		t.Errorf("%d wait, want 1", waiting)
 	}
@@ -58,7 +58,7 @@ func TestRestoreEndedAndGenerations(t *testing.T) {
 	}
 }
 
-// What is configured no more stays held, counts, and then is gone.
+// A lease that is no longer configured stays held, counts, and then is gone.
 func TestRestoreDrains(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: []string{"a", "b", "c"}}, Config{Type: "u", Names: []string{"d", "f"}})
 	must(t, set, 0, Request{ID: "1", Type: "t", Ask: Ask{Count: 3}}, "a", "b", "c")
@@ -91,7 +91,7 @@ func TestRestoreDrains(t *testing.T) {
 	}
 }
 
-// The order of what was saved does not matter.
+// The order of a snapshot does not matter.
 func TestRestoreIsDeterministic(t *testing.T) {
 	set := one(t, 5)
 	for _, id := range []string{"a", "b", "c", "d"} {

@@ -2,17 +2,17 @@ package pool
 
 import "fmt"
 
-// Result is how a request ended that never got a lease, since another's run stood
-// for its own. Zero: it did not end so.
+// Result is how a request ended that got no lease because it merged with another. Zero: it
+// ended in another way.
 type Result int32
 
-// Superseded is the result of a request whose place a newer one took; see [Latest].
+// Superseded is the result of a request that a newer one replaced; see [Latest].
 const Superseded Result = -1
 
 // Exited returns the result of a run whose command ended by itself, with code.
 func Exited(code int) Result { return Result(code) + 1 }
 
-// ExitCode returns the code of [Exited]; false if r is none such.
+// ExitCode returns the code given to [Exited]; false if r is not such a result.
 func (r Result) ExitCode() (code int, ok bool) { return int(r) - 1, r > 0 }
 
 // String returns r in words.
@@ -23,8 +23,8 @@ func (r Result) String() string {
 	return "a newer request took its place"
 }
 
-// CoalescedError is the end of a request that merged with another; see [Coalesce]. It
-// is [ErrEnded].
+// CoalescedError ends a request that merged with another; see [Coalesce]. It matches
+// [ErrEnded].
 type CoalescedError struct{ Result Result }
 
 func (e *CoalescedError) Error() string { return e.Result.String() }

@@ -5,8 +5,8 @@ import "time"
 // Set is the pools of one server; see the package comment for its guarantees.
 // [New] makes one.
 //
-// Its methods that take now begin with an [Set.Advance] and then do their own
-// part in the ledger. The ledger never advances by itself.
+// Its methods that take now first call [Set.Advance] and then do their own part in the ledger;
+// only [Set.Stalled] does its part before. The ledger never advances by itself.
 type Set struct {
 	ledger
 }
@@ -31,9 +31,9 @@ func (s *Set) Advance(now time.Duration) {
 		case *request:
 			s.leave(on)
 		case *pool:
-			s.touch(on) // the pace delays nobody any longer
+			s.touch(on) // the pace no longer delays the next grant
 		}
-		// Else this loop might never end, and its caller holds a lock.
+		// Otherwise this loop might never end, and its caller holds a lock.
 		if s.timers.has(t) && t.due <= s.now {
 			panic("pool: a timer that went off is due again at once")
 		}
@@ -44,8 +44,8 @@ func (s *Set) Advance(now time.Duration) {
 	s.serve()
 }
 
-// Next returns when Advance has something to do if nothing else happens before;
-// false if never.
+// Next returns when Advance has something to do, unless another call comes before; false if
+// never.
 func (s *Set) Next() (time.Duration, bool) {
 	t, timed := s.timers.first()
 	e, ended := s.ended.first()
@@ -62,8 +62,8 @@ func (s *Set) Next() (time.Duration, bool) {
 // pools.
 func (s *Set) Busy() (held, waiting int) { return s.held, s.waiting }
 
-// Drain returns the changes since the last Drain, in order, and forgets them. They
-// may be read until the next Drain, which uses their room again.
+// Drain returns the changes since the last Drain, in order, and forgets them. The slice is
+// valid until the next Drain, which uses its memory again.
 func (s *Set) Drain() []Change {
 	changes := s.changes
 	s.changes = s.drained[:0]
@@ -74,6 +74,6 @@ func (s *Set) Drain() []Change {
 	return changes
 }
 
-// roomKept is for how many changes there is room without an allocation: for what
-// nearly every call makes.
+// roomKept is the largest capacity that Drain uses again: enough for the changes of nearly
+// every call.
 const roomKept = 16

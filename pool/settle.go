@@ -2,16 +2,15 @@ package pool
 
 import "slices"
 
-// noteUse notes whether l, which is about to end, was held while its pool was in full
-// use.
+// noteUse notes whether l, which is about to end, ends while its pool is in full use.
 func (g *ledger) noteUse(l *lease) {
 	if r := l.request; r != nil {
 		r.full = r.full || !g.paused(l.pool) && full(l.pool.inUse(), l.pool.limit.now())
 	}
 }
 
-// settle returns what is remembered of the last lease of r, which has ended, and
-// counts it if it was said to be ok.
+// settle returns what is remembered of l, the last lease of r, which has ended, and counts l if
+// it was reported as ok.
 func (g *ledger) settle(r *request, l Lease) EndedLease {
 	p := r.pool
 	e := EndedLease{
@@ -27,7 +26,7 @@ func (g *ledger) settle(r *request, l Lease) EndedLease {
 	return e
 }
 
-// count lets the limit of p take up a report of l.
+// count applies a report of l to the limit of p: take does so, and count notes the change.
 func (g *ledger) count(p *pool, l EndedLease, detail string, take func()) {
 	if p.retired {
 		return

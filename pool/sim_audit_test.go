@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// audit compares everything with everything.
+// audit runs all checks of everything.
 func (m *sim) audit() {
 	m.auditModel()
 	m.auditSnapshot(m.set.Snapshot())
@@ -20,8 +20,8 @@ func (m *sim) audit() {
 	}
 }
 
-// auditModel counts anew what the model keeps count of: a name has at most one
-// holder, and is free, held or not configured.
+// auditModel recomputes the counts of the model: a name has at most one holder, and is free,
+// held or not configured.
 func (m *sim) auditModel() {
 	inUse := map[*modelPool]int{}
 	held, locked := 0, 0
@@ -158,8 +158,8 @@ func (m *sim) auditRest(d *disk) {
 	}
 }
 
-// auditDisk: what a store has from the changes alone is what a snapshot has,
-// but for when renewable leases end that a restart gives their full TTL.
+// auditDisk: a store that has only the changes equals a snapshot, except for the ends of leases
+// that a restart gives their full TTL.
 func (m *sim) auditDisk() {
 	if m.disk.Generation != m.generation || !slices.Equal(m.disk.Ended, m.ended) || len(m.disk.leases) != m.held || !maps.Equal(m.disk.pauses, m.pauses) {
 		m.failf("a store has generation %d, %d ended, %d leases; want %d, %d, %d", m.disk.Generation,
@@ -177,7 +177,7 @@ func (m *sim) auditDisk() {
 	m.auditRest(m.disk)
 }
 
-// auditPools compares what people are told.
+// auditPools compares the states of pools that people see.
 func (m *sim) auditPools() {
 	pools := m.set.Pools(m.now)
 	i := 0
@@ -249,7 +249,7 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 	}
 }
 
-// auditLocked: whoever waits for a lock delay alone is told when that is over.
+// auditLocked: a waiter that waits only for lock delays is told when they are over.
 func (m *sim) auditLocked(p *modelPool, r *modelRequest, w WaiterStatus) {
 	name, ok := strings.CutPrefix(w.Reason, "lock delay of ")
 	if !ok || p.keys[r.Key] > 0 {
@@ -261,8 +261,8 @@ func (m *sim) auditLocked(p *modelPool, r *modelRequest, w WaiterStatus) {
 	}
 }
 
-// waitsBecause says whether a reason that people are told is why r waits. Of lock delays
-// that are over at the same time any may be named.
+// waitsBecause says whether told is a true reason why r waits. Of lock delays that end at the
+// same time any may be named.
 func (m *model) waitsBecause(p *modelPool, r *modelRequest, told string) bool {
 	if name, ok := strings.CutPrefix(told, "lock delay of "); ok {
 		n := m.names[name]
@@ -296,8 +296,8 @@ func (m *model) lockedFor(p *modelPool) time.Duration {
 	return locks[len(locks)-1].Until - m.now
 }
 
-// fitsAfterLocks is when r fits, beside those that stand before it and hold others up, if
-// nothing but lock delays ends; zero if it never does.
+// fitsAfterLocks is when r fits, beside the waiters before it that hold others up, if only lock
+// delays end; zero if it never does.
 func (m *model) fitsAfterLocks(p *modelPool, r *modelRequest) time.Duration {
 	if p.locked == 0 {
 		return 0
@@ -369,7 +369,7 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 	return "behind"
 }
 
-// status asks for one request, and compares all that is told.
+// status asks for one request, and compares everything in the answer.
 func (m *sim) status() {
 	if len(m.waiters) == 0 {
 		return
@@ -415,7 +415,7 @@ func (m *sim) auditKeys(p *modelPool) {
 		if l.request != nil {
 			first = l.request.leases[0].Generation
 		} else if l.Count > 1 {
-			continue // of one request, but nothing tells which
+			continue // of one request, but it is not known which
 		}
 		if other, ok := holders[l.Key]; ok && other != first {
 			m.failf("%s: key %q is held by the leases of %d and %d", p.Type, l.Key, other, first)

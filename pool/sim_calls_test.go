@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Every call is made in the same way: what the model says that it must do, the
-// call itself, and whether it did.
+// Every call is made in the same way: the model says what the call must do, then comes the
+// call, then a check that it did so.
 
-// do makes a call, at times with a clock that went back, and takes in what it
-// changed.
+// do makes a call, at times with a clock that went back, and applies what changed.
 func (m *sim) do(call func(now time.Duration)) []Change {
 	now := m.now
 	if m.rand.IntN(50) == 0 {
@@ -85,8 +84,8 @@ func (m *sim) acquire(q Request) {
 	}
 }
 
-// expectAcquire does to the model what an Acquire does before anything is
-// granted, and returns its error. r is what stands for the id, if anything does.
+// expectAcquire does to the model what an Acquire does before a grant, and returns its error. r
+// is the request with this id, if there is one.
 func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 	p := m.pools[q.Type]
 	switch {
@@ -154,7 +153,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 	return nil
 }
 
-// isSame says whether two requests with one id say the same.
+// isSame says whether two requests with one id are equal.
 func isSame(a, b Request) bool {
 	a.ID, a.TTL, a.Anonymous, a.Try = b.ID, b.TTL, b.Anonymous, b.Try
 	return a == b
@@ -215,7 +214,7 @@ func (m *sim) cancel(id string) {
 	}
 }
 
-// releaseAll releases all that owners with that last digit hold and wait for.
+// releaseAll releases the leases and waiters of all owners with that last digit.
 func (m *sim) releaseAll(digit string) {
 	m.logf("release all of owners with a %s", digit)
 	meant := func(owner string) bool { return strings.HasSuffix(owner, digit) }
@@ -455,7 +454,7 @@ func (m *sim) reconfigure(configs []Config) {
 	})
 }
 
-// misconfigure tries configs that are not valid.
+// misconfigure tries invalid configs.
 func (m *sim) misconfigure(configs []Config) {
 	m.logf("reconfigure, not valid")
 	changes := m.do(func(now time.Duration) {

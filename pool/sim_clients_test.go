@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// owner is a client with one request at a time. What became of that is looked
-// up in the model: an owner is told the truth, unless it has gone.
+// owner is a client with one request at a time. The state of the request is looked up in the
+// model: an owner knows the truth, unless it has gone.
 type owner struct {
 	name    string
 	request Request
 }
 
-// act lets somebody do one thing.
+// act lets a random party do one thing.
 func (m *sim) act() {
 	if m.rand.IntN(m.world.operateEvery) == 0 {
 		m.operate()
@@ -41,7 +41,7 @@ func (m *sim) act() {
 	}
 }
 
-// ownerGoesOn comes back for the next slice, or confirms what it was granted.
+// ownerGoesOn comes back for the next slice, or confirms a grant.
 func (m *sim) ownerGoesOn(o *owner) {
 	r := m.requests[o.request.ID]
 	switch {
@@ -55,7 +55,7 @@ func (m *sim) ownerGoesOn(o *owner) {
 	}
 }
 
-// ask acquires, and keeps a copy that arrives once more later.
+// ask acquires, and keeps a copy that arrives again later.
 func (m *sim) ask(q Request) {
 	if !q.Anonymous {
 		m.remember(func() { m.acquire(q) })
@@ -63,8 +63,8 @@ func (m *sim) ask(q Request) {
 	m.acquire(q)
 }
 
-// remember keeps a call that will be repeated, as a network or a client does
-// that saw no answer.
+// remember keeps a call that will be repeated, as by a network or by a client that saw no
+// answer.
 func (m *sim) remember(call func()) {
 	if len(m.past) < 200 {
 		m.past = append(m.past, call)
@@ -80,11 +80,11 @@ func (m *sim) ownerActs(o *owner) {
 	case r == nil && (n < 90 || o.request.Anonymous || o.request.ID == ""):
 		o.request = m.newRequest(o)
 		m.ask(o.request)
-	case r == nil: // asks again for what is over, or was forgotten in a restart
+	case r == nil: // repeats a request that is over, or was forgotten in a restart
 		m.ask(o.request)
-	case n < 4: // dies, and another comes in its place
+	case n < 4: // dies, and another owner comes in its place
 		m.count("crashes of owners")
-		for r.queued && r.attached > 0 && m.rand.IntN(4) > 0 { // the rest is found out later, by a stranger
+		for r.queued && r.attached > 0 && m.rand.IntN(4) > 0 { // a stranger finds out the rest later
 			m.detach(r.ID, 0)
 		}
 		o.request = Request{}
@@ -124,7 +124,7 @@ func (m *sim) newRequest(o *owner) Request {
 	if m.rand.IntN(2) == 0 {
 		q.TTL = time.Duration(1+m.rand.IntN(180)) * time.Second
 	}
-	odd := m.rand.IntN(20) == 0 // asks a pool for what it does not have
+	odd := m.rand.IntN(20) == 0 // asks for what the pool does not have
 	if (q.Weighted && q.Count == 0 && p.Cost != nil && m.rand.IntN(2) == 0) || odd {
 		q.HasItems, q.Items = true, m.rand.IntN(12)
 	}
@@ -151,7 +151,7 @@ func (m *sim) waiterActs(o *owner, r *modelRequest, n int) {
 		if n < 20 {
 			m.detach(r.ID, 0)
 		}
-	case r.attached == 0 || n < 25: // comes back, or has not seen the old connection break yet
+	case r.attached == 0 || n < 25: // comes back, or does not know yet that the old connection broke
 		m.count("asked again")
 		m.ask(again)
 	case n < 60: // a slice is over
@@ -168,7 +168,7 @@ func (m *sim) waiterActs(o *owner, r *modelRequest, n int) {
 
 func (m *sim) holderActs(r *modelRequest, n int) {
 	l := r.leases[m.rand.IntN(len(r.leases))].Lease
-	if len(r.followers) > 0 && n < 60 { // what they wait for happens more often
+	if len(r.followers) > 0 && n < 60 { // finish more often if others wait for it
 		m.finishAll(r)
 		return
 	}
@@ -208,7 +208,7 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 	}
 }
 
-// finishAll ends a run whose command ended by itself, and says so twice.
+// finishAll ends a run whose command ended by itself, and reports that twice.
 func (m *sim) finishAll(r *modelRequest) {
 	result := Exited(m.rand.IntN(256))
 	for len(r.leases) > 0 {
@@ -218,8 +218,8 @@ func (m *sim) finishAll(r *modelRequest) {
 	}
 }
 
-// resizeOne gives a lease another size, and at times says so again later, or is
-// wrong about the one it has.
+// resizeOne gives a lease another size. At times it repeats that later, or gives a wrong
+// present size.
 func (m *sim) resizeOne(l Lease) {
 	to := 1 + m.rand.IntN(min(20, m.pools[l.Type].capacity()+1))
 	if m.rand.IntN(2) == 0 {
@@ -241,7 +241,7 @@ func (m *sim) releaseTwice(ref Ref, delay time.Duration) {
 	m.release(ref, delay)
 }
 
-// strangerActs does what nobody in particular does.
+// strangerActs makes calls that belong to no owner.
 func (m *sim) strangerActs() {
 	if len(m.waiters) > 0 && m.rand.IntN(2) == 0 {
 		r := m.waiters[m.rand.IntN(len(m.waiters))]
@@ -253,7 +253,7 @@ func (m *sim) strangerActs() {
 	switch m.rand.IntN(5) {
 	case 0:
 		m.ids++
-		m.cancel(fmt.Sprintf("r%d", m.ids)) // before it was seen
+		m.cancel(fmt.Sprintf("r%d", m.ids)) // before the request was seen
 	case 1:
 		m.detach(fmt.Sprintf("r%d", m.rand.IntN(m.ids+1)), 0)
 	case 2:
@@ -263,7 +263,7 @@ func (m *sim) strangerActs() {
 	}
 }
 
-// someRef is anybody's lease, or none.
+// someRef is a random lease, or none.
 func (m *sim) someRef() Ref {
 	if len(m.leases) == 0 || m.rand.IntN(10) == 0 {
 		return Ref{Name: "nobody", Generation: m.rand.Uint64N(100)}

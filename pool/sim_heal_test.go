@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// heal is the second phase of a simulation, without faults: whoever
-// waits comes back and stays, or is gone for good, and holders release what they
-// are granted. Then everybody is served, or gone, within what the pace, lock delays
-// and the absent may take.
+// heal is the second phase of a simulation, without faults. Waiters come back and stay, or are
+// gone for good, and holders release what they are granted. Then everybody is served, or gone,
+// within the time that the pace, the lock delays and absent clients may take.
 func (m *sim) heal() {
 	m.logf("everything heals")
 	if m.lossy > 0 {
@@ -52,8 +51,8 @@ func (m *sim) heal() {
 	m.audit()
 }
 
-// healing is how long it may take until all who wait are served or gone. A grant that has
-// long been due saves up nothing for those after it.
+// healing is how long it may take until all waiters are served or gone. A grant that has long
+// been due saves up nothing for later grants.
 func (m *sim) healing() (most time.Duration) {
 	for _, p := range m.order {
 		units := 0

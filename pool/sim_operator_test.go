@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// operate does what an operator or the machine does.
+// operate does something that an operator or the machine does.
 func (m *sim) operate() {
 	switch n := m.rand.IntN(20); {
 	case n < 7:
@@ -79,15 +79,15 @@ func (m *sim) breakSomething() {
 	m.breakLease(name, fmt.Sprint("reason ", m.rand.IntN(3)), m.rand.IntN(2) == 0)
 }
 
-// someConfigs is another configuration: names move between pools or are in none,
-// pools come and go, settings change.
+// someConfigs is another configuration: names move between pools or are in none, pools come and
+// go, and settings change.
 func (m *sim) someConfigs() []Config {
 	if m.rand.IntN(3) == 0 {
 		return m.world.configs
 	}
 	types := make(map[string]int) // by name: index of a pool
 	configs := slices.Clone(m.world.configs)
-	become := m.rand.IntN(8 * len(configs)) // a listed pool that becomes a counted one, if it is one
+	become := m.rand.IntN(8 * len(configs)) // if a listed pool has this index, it becomes a counted one
 	for i := range configs {
 		if configs[i].counted() {
 			m.vary(&configs[i])
@@ -107,13 +107,13 @@ func (m *sim) someConfigs() []Config {
 			configs[i].MaxWaiters = 1 + m.rand.IntN(m.world.owners)
 		}
 	}
-	gone := m.rand.IntN(2 * len(configs)) // a pool that is left out, if it is one
+	gone := m.rand.IntN(2 * len(configs)) // if a pool has this index, it is left out
 	often := []int{2, 10, 50}[m.rand.IntN(3)]
 	for _, c := range m.world.configs {
 		for _, name := range c.Names {
 			i := types[name]
 			if i == become {
-				continue // its names look like those that it makes up
+				continue // its names look like made-up ones
 			}
 			if m.rand.IntN(often) == 0 {
 				i = m.rand.IntN(len(configs) + 1)
@@ -151,7 +151,7 @@ func (m *sim) readapt(c *Config) {
 	}
 }
 
-// stall stops the server for d, in which the clock goes on.
+// stall stops the server for d, while the clock goes on.
 func (m *sim) stall(d time.Duration) {
 	m.logf("a stall of %v", d)
 	m.count("stalls")
@@ -175,8 +175,8 @@ func (m *sim) restart() {
 	m.restartWith(snap)
 }
 
-// crash kills the server: what was not committed never was, and no client was
-// told of it. The clock goes back to when it was saved last.
+// crash kills the server: changes that were not committed are lost, and no client was told of
+// them. The clock goes back to when it was saved last.
 func (m *sim) crash() {
 	m.logf("crash; %d changes are lost", len(m.uncommitted))
 	m.count("crashes")
@@ -191,7 +191,7 @@ func (m *sim) crash() {
 
 func (m *sim) restartWith(snap Snapshot) {
 	configs := m.configs
-	if m.rand.IntN(4) == 0 { // they were edited meanwhile
+	if m.rand.IntN(4) == 0 { // the configuration was edited meanwhile
 		configs = m.someConfigs()
 	}
 	m.start(snap, configs)
@@ -211,7 +211,7 @@ func (m *sim) start(snap Snapshot, configs []Config) {
 	m.check(due)
 }
 
-// vary gives a counted pool other settings, at times.
+// vary changes the settings of a counted pool, at times.
 func (m *sim) vary(c *Config) {
 	if m.rand.IntN(3) == 0 {
 		c.Units = max(c.Unknown, c.Cost.Units(0), c.Units*(1+m.rand.IntN(8))/4)
@@ -221,7 +221,7 @@ func (m *sim) vary(c *Config) {
 	}
 }
 
-// contradiction is a pool that cannot stand beside those of configs.
+// contradiction is a pool that contradicts configs.
 func (m *sim) contradiction(configs []Config) Config {
 	c := configs[m.rand.IntN(len(configs))]
 	switch {

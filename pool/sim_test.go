@@ -15,18 +15,16 @@ var (
 	simSteps = flag.Int("steps", 0, "steps of each world of the simulation; 0: as many as a test run has time for")
 )
 
-// Whatever clients, operators, time and restarts do to a Set, in any order, a
-// model that knows only the rules finds none of them broken after any step. When
-// everything heals, all who wait are served or gone within a bound; and when all
-// owners are gone, nothing stays held.
+// Clients, operators, time and restarts do anything to a Set, in any order. A model that knows
+// only the rules finds none of them broken after any step. When everything heals, all waiters
+// are served or gone within a bound. When all owners are gone, nothing stays held.
 //
-// A normal run takes a million steps, one with -short or the race detector some of
-// them, and one with -steps N as many in each of its worlds. What fails
-// says how to do it again.
+// A normal run takes a million steps, with -short or the race detector a part of them, and with
+// -steps N as many in each of its worlds. A failure says how to repeat it.
 func TestSimulation(t *testing.T) {
 	seen := map[string]int{} // in all worlds
-	enough := true           // steps were taken to have seen everything often
-	least := 50              // how often it was seen then, at least
+	enough := true           // enough steps were taken to have seen everything often
+	least := 50              // how often each thing must have been seen then
 	for _, w := range []world{few, thousands} {
 		passed := t.Run(w.name, func(t *testing.T) {
 			steps := w.steps
@@ -86,7 +84,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// The same calls at the same times have the same outcome, to the last change.
+// The same calls at the same times have exactly the same changes.
 func TestDeterminism(t *testing.T) {
 	play := func() []string {
 		sim := newSim(t, few, 1)
@@ -105,7 +103,7 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// sim is a world in which things happen to a Set.
+// sim is a world with a Set.
 type sim struct {
 	t     *testing.T
 	world world
@@ -116,12 +114,12 @@ type sim struct {
 	set *Set
 	*model
 	disk        *disk
-	uncommitted []Change // what a restart would forget
-	lossy       int      // for how many steps yet nothing is committed; then comes a crash
+	uncommitted []Change // lost by a crash
+	lossy       int      // for how many more steps nothing is committed; then comes a crash
 
 	owners []*owner
 	byName map[string]*owner
-	soon   []*owner // whose slice is over, or who were granted something: they go on soon
+	soon   []*owner // owners whose slice is over, or who were granted something: they act soon
 	past   []func() // calls to be repeated
 	ids    int
 
@@ -181,7 +179,7 @@ func (m *sim) failf(format string, args ...any) {
 		m.step, m.now, fmt.Sprintf(format, args...), m.world.name, m.seed, m.step+1)
 }
 
-// logf notes what is done in this step. It is formatted only if it is needed.
+// logf notes what this step does. It formats only if it is needed.
 func (m *sim) logf(format string, args ...any) {
 	step, now := m.step, m.now
 	m.log[m.logged%len(m.log)] = func() string {
@@ -190,7 +188,7 @@ func (m *sim) logf(format string, args ...any) {
 	m.logged++
 }
 
-// pass lets time go by. Nothing happens by itself before Next said so.
+// pass lets time go by. Nothing may happen by itself before the time that Next says.
 func (m *sim) pass(d time.Duration) {
 	if d <= 0 {
 		return
@@ -208,7 +206,7 @@ func (m *sim) pass(d time.Duration) {
 	m.check(due)
 }
 
-// check compares with the model what can be compared after every step.
+// check compares with the model everything that is cheap enough for every step.
 func (m *sim) check(due []entry) {
 	m.settle(due)
 	next, ok := m.set.Next()
@@ -228,8 +226,8 @@ func (m *sim) leaveAll() {
 			m.check(nil)
 		}
 	}
-	// A lease ends and an id is forgotten once, a waiter goes through two times, and
-	// the pace may delay each grant.
+	// A lease ends once and an id is forgotten once, a waiter has two timers, and the pace may
+	// delay each grant.
 	most := 10 * (m.held + m.waiting + len(m.ended) + 100)
 	for next, ok := m.set.Next(); ok; next, ok = m.set.Next() {
 		if most--; next <= m.now || most < 0 {

@@ -2,30 +2,30 @@ package pool
 
 import "time"
 
-// world is where a simulation takes place.
+// world is the setting of a simulation.
 type world struct {
 	name    string
 	steps   int // in a normal run
-	some    int // with -short or the race detector: few sees all that is rare
+	some    int // with -short or the race detector: the world few still sees all that is rare
 	configs []Config
-	pace    time.Duration // of pools that have one after a reconfiguration
+	pace    time.Duration // of pools that a reconfiguration gives one
 
-	lockDelay time.Duration // likewise
+	lockDelay time.Duration // of pools that a reconfiguration gives one
 	keys      int           // how many there are
 
 	owners       int
-	large        int // of so many requests, a few are for many names, or too many
-	operateEvery int // steps, on average, something is done to the server
+	large        int // one in so many requests is for many names, or too many
+	operateEvery int // on average, after how many steps something is done to the server
 
 	elapse     func(m *sim) time.Duration // from one step to the next
-	auditEvery int                        // steps; an audit costs as much as there is
-	queue      int                        // how long some queue gets at least
+	auditEvery int                        // after how many steps; an audit costs as much as there is
+	queue      int                        // the length that some queue must reach
 }
 
-// simCost is what items come to: 2, 2, 4, 4, 4, 4, 6 and so on.
+// simCost is the cost of 1, 2, 3 items and so on: 2, 2, 4, 4, 4, 4, 6 and so on.
 var simCost = &Cost{Base: Decimal{billion / 2}, PerItem: Decimal{billion / 2}, RoundTo: 2, Min: 2}
 
-// few has everybody in everybody's way: all that is rare happens often.
+// few has few names and many conflicts: all that is rare happens often.
 var few = world{
 	name:   "few",
 	steps:  600_000,
@@ -71,8 +71,8 @@ var thousands = world{
 	queue:        1_000,
 }
 
-// seconds is mostly little, at times exactly to the next thing that is due, or
-// to just before it.
+// seconds is mostly short, and at times exactly until the next thing that is due, or just
+// before it.
 func (m *sim) seconds() time.Duration {
 	next, ok := m.set.Next()
 	ok = ok && (next-m.now < time.Minute || m.rand.IntN(50) == 0)

@@ -2,10 +2,10 @@ package pool
 
 import "time"
 
-// Stalled says that the server was not able to act for a while, until now: it was
-// stopped, or starved, or its machine was paused. Clients that renewed, or came back to
-// their place, were not heard. So a stall is treated as a restart is: see [New]. Stalled
-// must be the first call with such a now: any other would end what is overdue first.
+// Stalled says that the server could not act for a while, until now: it was stopped or starved,
+// or its machine was paused. Clients that renewed, or came back to their place, were not heard.
+// So a stall is treated like a restart: see [New]. Stalled must be the first call with this
+// now: any other call would first end what is overdue.
 func (s *Set) Stalled(now time.Duration) {
 	s.now = max(s.now, now)
 	s.compensate()

@@ -23,8 +23,9 @@ type Status struct {
 	State  State
 	Leases []Lease // granted: those that have not ended
 
-	// The rest is for a request that is queued, or has joined another: then the place,
-	// its reason and the estimates are those of the other, and zero if that runs.
+	// The rest is for a request that waits. If it has joined another, place, reason and
+	// estimates are those of the other. If that runs already, the place and the estimates are
+	// zero, and Reason is [leaseapi.WaitJoined].
 	Place, Length          int           // 1 is next; waiters of the pool, this one included
 	InUse, Limit, Capacity int           // units of the pool
 	Units                  int           // how many it wants
@@ -32,10 +33,10 @@ type Status struct {
 	Key, KeyHolder         string        // its key, and the owner of a lease that holds that; both may be empty
 	Reason                 string        // why it waits: see [WaiterStatus]
 	Estimate               time.Duration // how long it may still take if leases are held as long as usual
-	EstimateMax            time.Duration // and if they are held as long as the longest lately; zero: unknown, both
+	EstimateMax            time.Duration // and if they are held as long as the longest lately; both zero: unknown
 	Oldest                 *Lease        // the lease of the pool that is held longest; nil if none is
 
-	Why error // ended: what an Acquire with the id is told
+	Why error // ended: the error of an Acquire with this id
 }
 
 // Status returns where a request stands; false if the id is not known.
@@ -53,7 +54,7 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 	return s.standing(r), true
 }
 
-// standing returns where r stands, which waits.
+// standing returns where r, which waits, stands.
 func (g *ledger) standing(r *request) Status {
 	p := r.pool
 	lead := r.lead()
@@ -100,7 +101,7 @@ func (g *ledger) describe(r *request, place, length int) Status {
 	return st
 }
 
-// status returns what is the same of r wherever it stands.
+// status returns the part of r's status that does not depend on its place.
 func (p *pool) status(r *request) Status {
 	return Status{
 		InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
@@ -108,8 +109,8 @@ func (p *pool) status(r *request) Status {
 	}
 }
 
-// ExhaustedError is the [ErrExhausted] of a request that does not wait. It says where
-// the request would stand if it did, as of a request that is queued.
+// ExhaustedError is the [ErrExhausted] of a request with Try. Status says where the request
+// stood in the queue, or would stand.
 type ExhaustedError struct{ Status Status }
 
 func (e *ExhaustedError) Error() string { return ErrExhausted.Error() }
@@ -122,38 +123,38 @@ type PoolStatus struct {
 	Type          string
 	Counted       bool           // it is a counted pool
 	Unit          string         // what a unit is, for people; may be empty
-	Capacity      int            // units; zero: no longer configured, and its leases drain
+	Capacity      int            // units; zero: no longer configured, and units are still in use
 	Limit         int            // how many units may be in use now
-	Overcommit    int            // by how many units that may be exceeded
-	InUse         int            // units that are held, and what is LockDelayed
-	LockDelayed   int            // units that nobody holds, and that are not granted yet; see [Config]
-	LockedFor     time.Duration  // how long until all of them are granted again
+	Overcommit    int            // by how many units the limit may be exceeded
+	InUse         int            // units that are held or LockDelayed
+	LockDelayed   int            // units that nobody holds, and that are not granted yet: see [Config]
+	LockedFor     time.Duration  // how long until the last of them may be granted again
 	Waiting       int            // requests that stand in the queue
-	Following     int            // requests that have joined one that does, or a run under way
+	Following     int            // requests that have joined a request in the queue, or a run under way
 	OldestWaiting time.Duration  // how long the first in the queue has waited
-	OldestHeld    time.Duration  // how long the lease has been held that is held longest
-	Lacks         int            // how many units must come free before the first that may be next fits; zero: it fits, or none waits
+	OldestHeld    time.Duration  // how long the longest held lease has been held
+	Lacks         int            // how many units must come free before the waiter that is next fits; zero: it fits, or there is none
 	NextGrantIn   time.Duration  // how long the pace holds back the next grant; zero: it does not
 	LongestHold   time.Duration  // [Set.Pool] only: the longest hold lately, and a little more; a lease held for longer is overdue; zero: unknown
-	Paused        *Pause         // nil: it grants
-	Leases        []Lease        // what is held longest comes first
-	Waiters       []WaiterStatus // in the order of the queue, and then the followers: the first [ListedWaiters]
+	Paused        *Pause         // nil: not paused
+	Leases        []Lease        // longest held first; [Set.Totals] leaves them out
+	Waiters       []WaiterStatus // in the order of the queue, and then the followers; [Set.Totals] leaves them out
 	// What was reported of its leases: see [Reports].
-	Adapt bool // the limit moves with it
+	Adapt bool // reports move the limit
 	Wall  int
 	Moved Move
 	Tally []Tally
 }
 
-// ListedWaiters is how many waiters of a pool [Set.Waiters] lists: what people read,
-// and a bound on what an answer for a full queue takes.
+// ListedWaiters is how many waiters of a pool [Set.Waiters] lists: as many as people read. It
+// bounds the answer for a full queue.
 const ListedWaiters = 1000
 
 // WaiterStatus is a request that waits, for people.
 type WaiterStatus struct {
 	ID        string // as [Request] has it
 	Anonymous bool
-	Place     int    // 1 is next; those of followers come after the last of the queue
+	Place     int    // 1 is next; followers come after the last of the queue
 	Follows   string // the id of the request that it has joined; empty: it stands in the queue itself
 	Owner     string
 	Units     int // how many it wants
@@ -162,14 +163,14 @@ type WaiterStatus struct {
 	Arrived   time.Duration
 	Away      bool // it is granted nothing until its client comes back
 
-	// Reason is why it waits: one of the Wait constants of package leaseapi, and
-	// what they say that follows; after WaitKey, nothing. Empty if only its client's
-	// absence does.
+	// Reason is why it waits: one of the Wait constants of package leaseapi, with the text that
+	// their comments add; after WaitKey, nothing. Empty if it waits only because its client is
+	// away.
 	Reason                string
 	Estimate, EstimateMax time.Duration // as in [Status]
 }
 
-// waiters lists part of those that wait for p; see [Set.Waiters].
+// waiters lists part of the requests that wait for p; see [Set.Waiters].
 func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 	all := p.byPlace()
 	after = max(after, 0)
@@ -190,8 +191,8 @@ func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 	return part
 }
 
-// waiterStatus describes r, which is at place of the list of p, and ahead of which
-// others want before units.
+// waiterStatus describes r, at that place of the list of p; the requests ahead of r want before
+// units.
 func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStatus {
 	w := WaiterStatus{
 		ID: r.ID, Anonymous: r.Anonymous, Place: place, Owner: r.Owner, Units: r.units,
@@ -207,7 +208,7 @@ func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStat
 	return w
 }
 
-// byPlace returns all that wait for p: the queue, and then the followers.
+// byPlace returns all requests that wait for p: the queue, and then the followers.
 func (p *pool) byPlace() queue {
 	if p.following == 0 {
 		return p.queue
@@ -221,9 +222,9 @@ func (p *pool) byPlace() queue {
 	return all
 }
 
-// Totals returns the state of every pool without its leases and waiters, in the order
-// of the configuration; after them those that are no longer configured, but have leases.
-// It takes no longer for many leases and waiters than for few.
+// Totals returns the state of every pool without its leases and waiters: the configured pools
+// in their order, then those that still have units in use. The cost does not depend on the
+// number of leases and waiters.
 func (s *Set) Totals(now time.Duration) []PoolStatus {
 	s.Advance(now)
 	var all []PoolStatus

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Pools returns the state of every pool with its leases and waiters, as [Set.Totals]
-// orders them.
+// Pools returns the state of every pool with its leases and waiters, in the order of
+// [Set.Totals].
 func (s *Set) Pools(now time.Duration) []PoolStatus {
 	all := s.Totals(now)
 	for i := range all {
@@ -45,8 +45,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// A pool is full for all who wait if the one in front does not fit. One whose key is
-// busy, or that is away, is not in front.
+// A pool is full for all waiters if the first one does not fit. A waiter whose key is busy, or
+// that is away, is not the first.
 func TestLacks(t *testing.T) {
 	wants := func(id string, units int, key string) Request {
 		r := req(id)
@@ -76,7 +76,7 @@ func TestLacks(t *testing.T) {
 	lacks(70)
 }
 
-// Who takes the turn of a request that is away counts, not what that one asked for.
+// The units of the request that takes the turn of an absent one count, not those of the absent.
 func TestLacksOfATurn(t *testing.T) {
 	wants := func(id string, units int) Request {
 		r := merging(id, Join, "v")
@@ -105,7 +105,7 @@ func TestPools(t *testing.T) {
 	must(t, set, 2*s, req("b"), "t-1")
 	must(t, set, 3*s, req("c"))
 	must(t, set, 4*s, req("d"))
-	set.Cancel(5*s, "a") // c has t-0 now, and is held shorter than t-1
+	set.Cancel(5*s, "a") // c has t-0 now, and has held it for less time than t-1 is held
 	pools := set.Pools(6 * s)
 	if len(pools) != 2 || pools[0].Type != "z" || pools[0].InUse != 0 || pools[1].Type != "t" {
 		t.Fatalf("pools %+v", pools)

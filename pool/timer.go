@@ -2,10 +2,10 @@ package pool
 
 import "time"
 
-// timer is when something happens by itself.
+// timer is a time at which something is due.
 type timer struct {
 	due time.Duration
-	set uint64 // grows with each setting: what was set first goes first among equals
+	set uint64 // grows with each setting: among timers with the same due, the first set goes first
 	pos int
 	on  any // *lease, *lock, *request or *pool; see [Set.Advance]
 }
@@ -25,7 +25,7 @@ func newTimers() ordered[*timer] {
 // never is the end of time: a time that does not come.
 const never time.Duration = 1<<63 - 1
 
-// later returns now + d; a sum beyond what can be told is never.
+// later returns now + d, or never if that overflows.
 func later(now, d time.Duration) time.Duration {
 	if sum := now + d; sum >= now {
 		return sum

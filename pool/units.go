@@ -1,7 +1,7 @@
 package pool
 
-// unitsOf returns how many units q asks for: as many as it says, or as its items
-// cost, or as the pool takes for what is unknown.
+// unitsOf returns how many units q asks for: its count, or the cost of its items, or else the
+// Unknown of the pool. It fails with [ErrNoCost].
 func (c Config) unitsOf(q Request) (int, error) {
 	switch {
 	case q.saysCount():
@@ -14,6 +14,6 @@ func (c Config) unitsOf(q Request) (int, error) {
 	return max(c.Unknown, 1), nil
 }
 
-// saysCount reports whether q says how many units it wants. A request that knows of
-// no units always says a count, so its 1 says nothing.
+// saysCount reports whether q says how many units it wants. A request that is not Weighted
+// always has a count, so its 1 says nothing.
 func (q Request) saysCount() bool { return q.Count > 1 || q.Count == 1 && q.Weighted }

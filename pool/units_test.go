@@ -51,7 +51,7 @@ func TestCheckUnits(t *testing.T) {
 	}
 }
 
-// A listed name that a counted pool may make up would be held twice.
+// A listed name that a counted pool may also make up could be held twice.
 func TestNamesThatLookMadeUp(t *testing.T) {
 	mem := Config{Type: "mem", Units: 8}
 	for name, ok := range map[string]bool{"mem-7": false, "mem-007": false, "mem-x": true, "mem-": true, "mem": true, "a-mem-7": true, "mem-7-1": true} {
@@ -65,8 +65,8 @@ func TestNamesThatLookMadeUp(t *testing.T) {
 	}
 }
 
-// A request that knows units gets one lease of them, any other so many leases of one
-// unit each.
+// A request that knows units gets one lease of them, any other gets as many leases of one unit
+// each.
 func TestLeasesOfUnits(t *testing.T) {
 	set := counted(t, 10)
 	if l := must(t, set, 0, weighs("a", 6), "t-1")[0]; l.Units != 6 {
@@ -89,7 +89,7 @@ func TestLeasesOfUnits(t *testing.T) {
 	}
 }
 
-// Units that the pool computed stay with the request, whatever it would compute now.
+// Units that the pool computed stay with the request, even if it would now compute others.
 func TestUnitsAreFixedAtFirst(t *testing.T) {
 	config := Config{Type: "t", Units: 100, Unknown: 7, Cost: &Cost{Base: Decimal{10 * billion}, PerItem: Decimal{billion}}}
 	set := with(t, config)
@@ -118,8 +118,8 @@ func TestUnitsAreFixedAtFirst(t *testing.T) {
 	refuse(t, one(t, 9), 0, items, ErrNoCost)
 }
 
-// A name is not made up again for a long time: not after a restart, nor after its
-// pool was taken out and put back. Then it begins anew, and passes over what is held.
+// A name is not made up again for a long time: not after a restart, nor after its pool was
+// removed and put back. At the end the names begin anew, and skip those that are held.
 func TestMadeUpNamesDoNotComeBack(t *testing.T) {
 	config := Config{Type: "t", Units: 10}
 	set := counted(t, 10)
@@ -156,8 +156,8 @@ func TestMadeUpNamesDoNotComeBack(t *testing.T) {
 	must(t, set, 0, Request{ID: "e", Type: "t", Ask: Ask{Count: 5}}, "t-1000000", "t-1", "t-2", "t-3", "t-5")
 }
 
-// However many leases a counted pool grants, it recalls few of their names; and as
-// long as it does, a holder that was cut off hears why its lease is lost.
+// However many leases a counted pool grants, it remembers few of their names. As long as it
+// does, a holder that was cut off hears why its lease is lost.
 func TestRecalledNamesAreFew(t *testing.T) {
 	set := counted(t, 10)
 	old := firm(t, set, 0, "old", "t-1")[0]
@@ -178,8 +178,8 @@ func TestRecalledNamesAreFew(t *testing.T) {
 	}
 }
 
-// A large request is not starved by small ones, and is not overtaken by one that
-// would fit.
+// A large request is not starved by small ones, and is not overtaken by a small one that would
+// fit.
 func TestLargeIsNotStarved(t *testing.T) {
 	set := counted(t, 10)
 	for i := range 10 {
@@ -206,7 +206,7 @@ func TestLargerThanTheLimit(t *testing.T) {
 		set.types["t"].limit = limit{capacity: 4}
 		must(t, set, 0, req("a"), fmt.Sprint("t-", set.Totals(0)[0].InUse+map[bool]int{true: 1}[c.Units > 0]))
 		must(t, set, 0, weighs("large", 9))
-		must(t, set, 0, req("b")) // would fit, and comes after it
+		must(t, set, 0, req("b")) // would fit, and comes after large
 		if st, _ := set.Status(0, "large"); st.Limit != 4 || st.Capacity != 10 || st.Reason != "wants 9" {
 			t.Errorf("%+v", st)
 		}
@@ -221,8 +221,8 @@ func TestLargerThanTheLimit(t *testing.T) {
 	}
 }
 
-// Units stay in use, and a key held, for as long as the name has a lock delay; over
-// a restart, too.
+// Units stay in use, and a key stays held, for as long as the name has a lock delay, also after
+// a restart.
 func TestLockDelayCoversUnitsAndKey(t *testing.T) {
 	config := Config{Type: "t", Units: 10, LockDelay: 15 * s}
 	set := with(t, config)
@@ -262,16 +262,16 @@ func TestListedBecomesCounted(t *testing.T) {
 	}
 }
 
-// A request for more names than one pool may have is refused: a counted pool makes up
-// no more, and in one answer they would not fit.
+// A request for more names than one pool may have is refused: a counted pool does not make up
+// more, and they would not fit in one answer.
 func TestTooManyMadeUpNames(t *testing.T) {
 	set := counted(t, MaxUnits)
 	refuse(t, set, 0, Request{ID: "v1", Type: "t", Ask: Ask{Count: MaxCapacity + 1}}, ErrTooMany)
 	must(t, set, 0, weighs("weighs", MaxUnits), "t-1")
 }
 
-// A counted pool grants no more names than it can tell apart: those that are held, or
-// that the lock delay keeps, are not made up again.
+// A counted pool grants only as many names as it has numbers: a name that is held, or that the
+// lock delay keeps, is not made up again.
 func TestMadeUpNamesRunOut(t *testing.T) {
 	p := counted(t, MaxUnits).types["t"]
 	r := &request{Request: Request{Ask: Ask{Count: 2}}, units: 2, pool: p}

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Detach says that one connection which waited with request id is gone. When
-// none is left, the waiter stays active for linger, which is zero if the
-// connection broke; its place is kept for [PlaceKept], in which others may
-// overtake it. An anonymous request is dropped at once.
+// Detach says that one connection that waited with request id is gone. After the last one, the
+// waiter stays active for linger, which is zero if the connection broke. Its place is kept for
+// [PlaceKept]; while it is not active, other requests may overtake it. An anonymous request is
+// dropped at once.
 //
 // It does nothing if the request does not wait.
 func (s *Set) Detach(now time.Duration, id string, linger time.Duration) {
@@ -31,10 +31,10 @@ func (s *Set) Detach(now time.Duration, id string, linger time.Duration) {
 	s.serve()
 }
 
-// Withdraw takes a request off the queue because its wait is over, and reports
-// whether it was queued. Its id is not remembered. Connections that still wait
-// with it are told [ErrExhausted]. It does nothing to one that joined a run which has
-// begun: the wait for that is over.
+// Withdraw takes a request off the queue because its wait is over, and reports whether it was
+// queued. Its id is not remembered. Connections that still wait with it get [ErrExhausted].
+// Withdraw does nothing to a request that joined a run which has begun: its wait timeout ended
+// when the run began.
 func (s *Set) Withdraw(now time.Duration, id string) bool {
 	s.Advance(now)
 	r := s.requests[id]
@@ -46,10 +46,9 @@ func (s *Set) Withdraw(now time.Duration, id string) bool {
 	return true
 }
 
-// Cancel ends a request for good: it is taken off the queue, or its leases end.
-// The id is remembered for [EndedKept], also one that was never seen: a copy of
-// the request that is still under way gets [ErrEnded]. It returns the names
-// that were held.
+// Cancel ends a request for good: it is taken off the queue, or its leases end. The id is
+// remembered for [EndedKept], even if it was never seen: a copy of the request that is still
+// under way gets [ErrEnded]. It returns the names that were held.
 func (s *Set) Cancel(now time.Duration, id string) (names []string) {
 	s.Advance(now)
 	r := s.requests[id]
@@ -62,7 +61,7 @@ func (s *Set) Cancel(now time.Duration, id string) (names []string) {
 		s.drop(r, ErrEnded)
 		s.remember(Ended{ID: id})
 	default:
-		for _, l := range slices.Clone(r.leases) { // end takes them out, and remembers the id with the last
+		for _, l := range slices.Clone(r.leases) { // end takes them out of r.leases, and remembers the id with the last
 			names = append(names, l.Name)
 			s.end(l, Released)
 		}

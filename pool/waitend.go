@@ -11,15 +11,15 @@ const (
 	WaitCancelled    WaitEnd = "cancelled"    // by its client
 	WaitGone         WaitEnd = "gone"         // its client did not come back
 	WaitRemoved      WaitEnd = "removed"      // by an operator
-	WaitReconfigured WaitEnd = "reconfigured" // the pool cannot serve it any longer
+	WaitReconfigured WaitEnd = "reconfigured" // the pool can no longer serve it
 	WaitCoalesced    WaitEnd = "coalesced"    // the run that it joined has ended
 	WaitSuperseded   WaitEnd = "superseded"   // by a newer request
 )
 
-// WaitEnds are all of them.
+// WaitEnds are all ends of a wait.
 var WaitEnds = []WaitEnd{WaitTimedOut, WaitCancelled, WaitGone, WaitRemoved, WaitReconfigured, WaitCoalesced, WaitSuperseded}
 
-// WaitEnd returns how the wait ended that was [Dropped].
+// WaitEnd returns how the wait of a [Dropped] request ended.
 func (c *Change) WaitEnd() WaitEnd {
 	_, removed := errors.AsType[*RemovedError](c.Err)
 	if merged, ok := errors.AsType[*CoalescedError](c.Err); ok {
@@ -41,8 +41,8 @@ func (c *Change) WaitEnd() WaitEnd {
 	return WaitReconfigured
 }
 
-// WaitEndWhy says for people why the wait of a Dropped request ended, if it has an Err:
-// what an operator said, or else the error.
+// WaitEndWhy says for people why the wait of a Dropped request ended: the reason of the
+// operator, or else the error. Err must not be nil.
 func (c *Change) WaitEndWhy() string {
 	if removed, ok := errors.AsType[*RemovedError](c.Err); ok {
 		return removed.Reason

@@ -1,6 +1,6 @@
 package pool
 
-// enqueue makes r, which comes, wait at its place.
+// enqueue puts r, a new request, into the queue.
 func (g *ledger) enqueue(r *request) {
 	g.register(r)
 	g.line(r)
@@ -8,8 +8,8 @@ func (g *ledger) enqueue(r *request) {
 	g.noteWaiter(Queued, r)
 }
 
-// miss makes r wait for its client, which could not reach the server for a while,
-// unless a connection is attached to it, or it has been missed before.
+// miss makes r wait for its client, which could not reach the server for a while, unless a
+// connection is attached to r, or r has been missed before.
 func (g *ledger) miss(r *request) {
 	if r.attached > 0 || r.missed {
 		return

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 #
 # client.sh gives bash scripts the functions of the lease proxy's first client,
-# over leasectl:
+# implemented with leasectl:
 #
 #   source "$LEASE_PROXY_CLIENT_SH"
 #   handle=$(lease__acquire --type=install --scope=step)
@@ -9,9 +9,9 @@
 #   lease__release --delay=20m --handle="$handle" &
 #
 # Only data is on stdout; every message is on stderr. A function returns 0, 1,
-# or what it says below. Nothing of the calling shell is changed, whatever its
-# options are. An argument that a function does not know is ignored with a
-# warning, as ever, and an option without its value is an error.
+# or another code that is described below. Nothing of the calling shell is
+# changed, whatever its options are. An unknown argument is ignored with a
+# warning, as before, and an option without its value is an error.
 #
 # The program is what $LEASECTL names, else leasectl in PATH, else the file
 # leasectl beside this one.
@@ -25,10 +25,10 @@ case ${BASH_VERSION-} in
 esac
 
 # lease__acquire (-t|--type) TYPE [(-c|--count) N] [--scope step|test]
-# [--jitter Ns|Nm] takes N leases, all or none, and prints the path of their handle
-# without a newline. Without a count it takes 1, or of a counted pool as many units as
-# that takes for what is unknown. It queues until it has them. With a jitter it first
-# waits a random time of up to that.
+# [--jitter Ns|Nm] takes N leases, all or none, and prints the path of their
+# handle without a newline. Without a count it takes 1, or from a counted pool
+# the units that the pool sets as unknown. It queues until it has them. With a
+# jitter it first waits a random time of up to the jitter.
 #
 # In scope test, the default, the names are also added to $SHARED_DIR/leases.
 # The leases outlive the shell. They end when they are released, by the handle,
@@ -70,8 +70,8 @@ lease__acquire() {
     return 1
   fi
 
-  # leasectl prints the handle itself: if nobody reads it any more, it gives the
-  # lease back, where a printf here would die of SIGPIPE and leave it.
+  # leasectl prints the handle itself: if nobody reads its output, it gives the
+  # lease back. A printf here would die of SIGPIPE, and the lease would stay.
   set -- --type="$lease__type" --scope="$lease__scope"
   if [[ -n $lease__count ]]; then
     set -- "$@" --count="$lease__count"
@@ -89,13 +89,13 @@ lease__acquire() {
 
 # lease__release ((-n|--names) A,B | --handle PATH | --scope test) [--delay D]
 # gives leases back and prints `A,B released`, or nothing if there was nothing
-# to release: releasing twice is releasing once. An empty handle is none.
+# to release: releasing again does nothing. An empty handle counts as no handle.
 #
-# With a delay, 20m, 90 or 1.5h as for sleep, it waits before. Meant for the
-# background: killed meanwhile, nothing is released and nothing stays behind;
-# once the shell that started it has ended, it releases at once.
+# With a delay, 20m, 90 or 1.5h as for sleep, it waits first. That is meant for
+# the background: if it is killed meanwhile, it releases nothing and leaves
+# nothing behind; when the shell that started it has ended, it releases at once.
 #
-# If the proxy does not answer it gives up after 10 s, and can be called again.
+# If the proxy does not answer, it gives up after 10 s, and can be called again.
 lease__release() {
   local lease__names='' lease__handle='' lease__scope='' lease__delay='' lease__given=''
   lease__parse lease__release 'names handle scope delay' "$@" || return 1
@@ -131,7 +131,8 @@ lease__release() {
   fi
 
   if [[ -n $lease__delay ]]; then
-    # The step is $$, and this shell, in the background, the one that is killed.
+    # $$ is the step. $BASHPID is this shell, in the background, which may be
+    # killed.
     set -- "$@" --delay="$lease__delay" --owner-pid="$$" --caller-pid="$BASHPID"
   fi
   local lease__released
@@ -175,9 +176,10 @@ lease__install_lease_eligible() {
   [[ ${CLUSTER_PROFILE_SET_NAME-} == openshift-org-?* ]]
 }
 
-# lease__parse FUNCTION OPTIONS ARGUMENT... sets lease__NAME to the value of each
-# --NAME that is one of OPTIONS, and adds NAME to lease__given. The last value counts,
-# but for what would leave a lease: names add up, and a second handle is an error.
+# lease__parse FUNCTION OPTIONS ARGUMENT... sets lease__NAME to the value of
+# each --NAME that is one of OPTIONS, and adds NAME to lease__given. The last
+# value counts, except where a lease would then stay held: names add up, and a
+# second handle is an error.
 lease__parse() {
   local lease__function=$1 lease__options=" $2 " lease__name lease__value
   shift 2
@@ -211,15 +213,15 @@ lease__parse() {
         lease__fail "$lease__function" "--handle $lease__value: want one handle: call the function once for each"
         return 1
       fi
-      lease__value=$lease__handle # an empty handle is none
+      lease__value=$lease__handle # an empty handle does not replace it
     fi
     printf -v "lease__${lease__name//-/_}" %s "$lease__value"
     lease__given+=" $lease__name "
   done
 }
 
-# lease__sleep turns lease__delay from what sleep takes into what leasectl takes,
-# or into nothing if it is no time at all.
+# lease__sleep converts lease__delay from the syntax of sleep to that of
+# leasectl. A delay of zero becomes empty.
 lease__sleep() {
   if [[ -z $lease__delay ]]; then
     return 0
@@ -235,7 +237,7 @@ lease__sleep() {
   lease__delay=$lease__number$lease__unit
   if [[ -z ${lease__number//[0.]/} ]]; then
     lease__delay=''
-  elif [[ $lease__unit == d ]]; then # leasectl knows no days, but adds up
+  elif [[ $lease__unit == d ]]; then # leasectl has no unit for days, but adds up
     local lease__hour
     lease__delay=''
     for ((lease__hour = 0; lease__hour < 24; lease__hour++)); do
@@ -255,9 +257,9 @@ lease__dry_release() {
   printf 'LEASE_PROXY_SERVER_URL not set, dry run mode: it would release "%s"\n' "$lease__names"
 }
 
-# lease__leasectl FUNCTION ARGUMENT... runs leasectl for a function; with
-# lease__run=exec in place of the shell, which saves a $( ) a process. Settings
-# that a function has options of its own for do not come from the environment.
+# lease__leasectl FUNCTION ARGUMENT... runs leasectl for a function. With
+# lease__run=exec leasectl replaces the shell, which saves a process in a $( ).
+# Settings for which a function has options do not come from the environment.
 lease__leasectl() {
   local lease__program=${LEASECTL-} lease__function=$1
   shift
@@ -285,8 +287,8 @@ lease__fail() {
 }
 
 # lease__locate FILE defines lease__beside, which sets lease__program to the
-# path of leasectl beside FILE: a function, since it reaches a child without
-# being a variable of the script.
+# path of leasectl beside FILE. It is a function, because an exported function
+# reaches a child without a variable of the script.
 lease__locate() {
   local lease__directory=${1%/*}
   if [[ $lease__directory == "$1" ]]; then

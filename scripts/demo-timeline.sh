@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Draws what happened in the demo: what the steps noted, and what the server
-# logged of grants and releases.
+# Draws a timeline of the demo from the events that the steps noted, and from
+# the grants and releases in the server's log.
 #
 #   usage: demo-timeline.sh EVENTS SERVER-LOG
 set -o errexit -o nounset -o pipefail
 
-# Both files come down to lines of: seconds of the day, owner, what.
+# Both files become lines of: seconds of the day, owner, what.
 {
   cat "$1"
   # A line of the log: time=…T13:55:42.123Z level=INFO msg=granted owner=step-1 …

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Three install steps at once against a pool of one lease: shows who held it
-# when, that it was released late while the installer still ran, swapped
+# Runs three install steps at once with a pool of one lease, and shows who held
+# the lease when: it is released late while the installer still runs, swapped
 # between attempts, and given back at the end.
 #
 #   usage: demo.sh LEASECTL
@@ -37,7 +37,7 @@ event() { printf '%s %s %s\n' "$(clock)" "$1" "$2" >>"$work/events"; }
 export -f clock event
 export work
 
-# The installer of a step, which tells when it starts and ends.
+# The installer of a step, which notes when it starts and ends.
 cat >"$work/bin/openshift-install" <<EOT
 #!/usr/bin/env bash
 status=0

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Stands in for `openshift-install create cluster` in the demo: fails twice with
 # exit code 4, as the installer does on an infrastructure failure, then
-# succeeds. $1 is a file that counts its runs; the others are how many seconds
-# the first run takes, the second, and the third.
+# succeeds. $1 is a file that counts its runs; the other arguments are the
+# seconds that the first, the second and the third run take.
 set -o errexit -o nounset -o pipefail
 
 runs=0

@@ -1,5 +1,5 @@
-// Package scripts holds the shell code that leasectl prints: the very files
-// that can also be mounted beside it, so that the two are always the same.
+// Package scripts embeds the shell code that leasectl prints. The files can also be mounted
+// beside leasectl, so both ways give the same code.
 package scripts
 
 import _ "embed"

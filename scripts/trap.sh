@@ -6,24 +6,26 @@
 #   trap_add 'leasectl release --handle "$handle"' EXIT TERM
 #   trap_del 'rm -rf "$dir"' EXIT
 #
-# What is there already stays and comes first, however it was set; commands run
-# in the order they were added. Each sees in $? what the shell had there when
-# the trap ran, and that is what the shell exits with. One that fails, under
-# errexit too, does not stop the next. A subshell starts without traps, as
-# always, and what it adds is its own.
+# An existing trap stays and runs first, however it was set. Commands run in the
+# order in which they were added. Each sees in $? the status that the shell had
+# when the trap ran, and the shell exits with that status. A command that fails
+# does not stop the next, even under errexit. A subshell starts without traps,
+# as always, and what it adds is its own.
 #
-# Otherwise this is bash's own trap. Nothing exits by itself: a script that is
-# to end at TERM says so, with `exit 143` as its last command for TERM. A
+# Otherwise this is bash's own trap. A signal does not end the script by itself:
+# a script that must end at TERM has `exit 143` as its last command for TERM. A
 # command added to both TERM and EXIT then runs for both. `trap - EXIT` removes
-# all. Commands that fail without ending their own command list go on with the
-# rest of it, since errexit does not count inside. What bash itself dies of, an
-# unset variable under nounset or ${x:?}, ends the commands for EXIT, too.
+# all. If a part of a command fails without ending its list, the rest of the
+# list runs, since errexit has no effect inside. An error that ends bash itself,
+# such as an unset variable under nounset or ${x:?}, ends the commands for EXIT,
+# too.
 #
 # `exit` in a command for EXIT ends the shell with that status, after the
-# commands that are left. `exit` in one for a signal leaves out those that are
-# left for this signal, and goes on with those for EXIT.
+# remaining commands. `exit` in a command for a signal skips the remaining
+# commands for this signal, and the commands for EXIT run.
 #
-# ERR, DEBUG and RETURN are refused: a function does not see its caller's.
+# ERR, DEBUG and RETURN are refused: a function does not see these traps of its
+# caller.
 
 case ${BASH_VERSION-} in
 '' | [0-3].* | 4.[01].*)
@@ -33,35 +35,35 @@ case ${BASH_VERSION-} in
   ;;
 esac
 
-# trap_add COMMAND SIGNAL... adds a command to what runs at each signal. A
-# SIGNAL is EXIT or 0, or a signal's name, with or without SIG, or its number.
-# Returns 1, and changes nothing, if one of them cannot be trapped.
+# trap_add COMMAND SIGNAL... adds a command to the trap of each signal. A SIGNAL
+# is EXIT or 0, or a signal's name, with or without SIG, or its number. Returns
+# 1, and changes nothing, if one of them cannot be trapped.
 trap_add() {
   trap__edit trap_add "$@"
 }
 
-# trap_del COMMAND SIGNAL... takes a command away again, the one added last if
-# there are several. Returns 1 if a signal has no such command; it is taken
-# away from the others all the same.
+# trap_del COMMAND SIGNAL... removes a command, the last one added if there are
+# several. Returns 1 if a signal has no such command; it is removed from the
+# other signals all the same.
 trap_del() {
   trap__edit trap_del "$@"
 }
 
 # The commands are kept where bash keeps them, in the text of the trap, so that
-# nothing goes stale when somebody uses `trap` directly. For a signal that is,
-# with every command quoted into one line,
+# nothing goes stale when a script uses `trap` directly. For a signal the text
+# is, with every command quoted into one line,
 #
 #   trap__status_15=$?
 #   { trap__status "$trap__status_15"; eval COMMAND
 #   } || :
 #
-# and so on: no function is between a command and its trap, so that break,
-# return and $1 mean what they mean in a trap. For EXIT, where break and return
-# mean nothing, it is a function call, which exit can be caught in:
+# and so on. No function is between a command and its trap, so break, return and
+# $1 have their usual meaning in a trap. For EXIT, where break and return mean
+# nothing, the text is a function call, in which exit can be caught:
 #
 #   trap__on_exit "$?" "$#" "$@" COMMAND...
 
-# trap__frame sets what is around the commands in the text of a trap.
+# trap__frame sets the text around the commands of a trap.
 trap__frame() {
   if ((trap__number == 0)); then
     # shellcheck disable=SC2016
@@ -78,7 +80,7 @@ trap__frame() {
 trap__parse() {
   eval "set -- $1" # trap -- TEXT SIGNAL
   trap__chain=()
-  # No trap is printed as nothing, or in POSIX mode as the default, -.
+  # Without a trap, trap -p prints nothing, or in POSIX mode the default, -.
   if (($# == 0)) || [[ $3 == - ]]; then
     return
   fi
@@ -96,7 +98,7 @@ trap__parse() {
 trap__remove() {
   local trap__i
   for ((trap__i = ${#trap__chain[@]} - 1; trap__i >= 0; trap__i--)); do
-    # Not [[ ]], to which nocasematch makes x and X one.
+    # Not [[ ]], for which x and X are equal under nocasematch.
     if [ "${trap__chain[trap__i]}" = "$trap__command" ]; then
       unset "trap__chain[trap__i]"
       return 0
@@ -105,8 +107,9 @@ trap__remove() {
   return 1
 }
 
-# trap__set SIGNAL sets the trap to trap__chain. No command at all is the
-# signal's default, and the empty one alone ignores it, as with `trap`.
+# trap__set SIGNAL sets the trap to trap__chain. Without commands the trap is
+# the signal's default. With only the empty command it ignores the signal, as
+# with `trap`.
 trap__set() {
   if ((${#trap__chain[@]} == 0)); then
     trap - "$1"
@@ -139,7 +142,7 @@ trap__edit() {
   shift 2
 
   # A subshell shows the traps of its parent, for saved=$(trap), until it first
-  # sets one. This sets none, but bash takes it for that.
+  # sets one. This command sets none, but counts as one that does.
   # shellcheck disable=SC2173
   trap - KILL
 
@@ -149,7 +152,7 @@ trap__edit() {
   for trap__signal; do
     trap__find "$trap__signal"
     if [[ $trap__verb == trap_add && $trap__number == 0 && ${trap__exit_shell-} == "$BASHPID" ]]; then
-      trap__exit_chain+=("$trap__command") # the trap runs: bash looks at it no more
+      trap__exit_chain+=("$trap__command") # the trap runs already: bash does not read its text again
       continue
     fi
     trap__frame
@@ -205,15 +208,16 @@ trap__status() {
 trap__on_exit() {
   trap__exit_shell=$BASHPID trap__exit_status=$1 trap__exit_next=0
   trap__exit_chain=("${@:3+$2}") trap__exit_arguments=("${@:3:$2}")
-  # A trap that ends with exit is common, and would take the rest along. In
-  # POSIX mode a special builtin cannot be a function: there it does.
+  # Traps that end with exit are common, and would skip the remaining commands.
+  # In POSIX mode a function cannot replace a special builtin: there exit skips
+  # them.
   if [[ ! -o posix ]]; then
     eval 'exit() { trap__exit "$?" "$@"; }'
   fi
   trap__exit_rest
 }
 
-# trap__exit STATUS [CODE] is what exit does in a command for EXIT.
+# trap__exit STATUS [CODE] replaces exit in a command for EXIT.
 trap__exit() {
   local trap__code=$1
   shift
@@ -235,7 +239,8 @@ trap__exit_rest() {
   done
 }
 
-# trap__exit_run COMMAND ARGUMENT... runs one, with the script's arguments.
+# trap__exit_run COMMAND ARGUMENT... runs one command, with the script's
+# arguments.
 trap__exit_run() {
   local trap__command=$1
   shift

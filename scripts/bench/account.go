@@ -11,19 +11,19 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// account is what a pool protects, and what comes to it. Nobody tells the pool what
-// the account bears: the holders report what it throttles.
+// account is what a pool protects, and the jobs that come to it. The pool does not know what
+// the account bears: the holders report when it throttles them.
 //
 // While more jobs hold than the account bears, it throttles each of them with
 // probability min(1, abrupt × (in use − bears) / bears) a minute, once.
 type account struct {
 	name   string
-	bears  []int   // in equal parts of the time; nil: 32, 20 and 45
+	bears  []int   // jobs at a time, in equal parts of the run; nil: 32, 20 and 45
 	abrupt float64 // zero: 0.4
-	spread float64 // σ of the logarithm of the holds; zero: all are alike
+	spread float64 // σ of the logarithm of the holds; zero: all holds are equal
 
 	atEnd    bool    // a job reports when its lease ends; else two minutes after it was throttled
-	mistaken float64 // part of the jobs that report throttling which there was not
+	mistaken float64 // part of the jobs that report throttling by mistake
 	bursts   bool    // a hundred jobs every five hours; else 1.6 times as many as the account bears
 	floor    int     // of the limit; zero: 8
 
@@ -35,7 +35,7 @@ const (
 	accountNames = 64 // of the pool that adapts
 	accountStart = 20 // its first limit
 	accountHold  = 20 * time.Minute
-	accountTick  = 15 * time.Second // how often it is drawn whom the account throttles
+	accountTick  = 15 * time.Second // how often the account chooses whom to throttle
 	accountWait  = time.Hour        // how long a job waits for a lease
 	reportDelay  = 2 * time.Minute
 	burstEvery   = 5 * time.Hour
@@ -69,7 +69,7 @@ func (a account) bearsAt(at time.Duration) int {
 type tenant struct {
 	id                 string
 	lease              pool.Lease
-	throttled, accused bool // by the account; by mistake
+	throttled, accused bool // throttled by the account; reports throttling by mistake
 }
 
 // accountRun is one run of an account with a pool.
@@ -82,29 +82,29 @@ type accountRun struct {
 	jobs   map[string]*tenant // by request
 	holds  []*tenant          // in the order of their grants
 
-	granted, hit int     // jobs: that got a lease, and of those, that were throttled
-	used         float64 // sum over the ticks of what was in use, as a part of what the account bears
+	granted, hit int     // jobs that got a lease, and those of them that were throttled
+	used         float64 // sum over the ticks of the part in use of what the account bears
 	ticks        int
 	trace        []moment
 }
 
-// moment is what the picture shows of each tick.
+// moment is the state at a tick, for the picture.
 type moment struct{ bears, limit, hit int }
 
-// throttledPercent is how many of the jobs were throttled.
+// throttledPercent is the percentage of the jobs that were throttled.
 func (r *accountRun) throttledPercent() float64 { return 100 * float64(r.hit) / float64(r.granted) }
 
-// usedPart is how much of what the account bears was in use, on average over the time.
+// usedPart is the part of what the account bears that was in use, on average.
 func (r *accountRun) usedPart() float64 { return r.used / float64(r.ticks) }
 
 // event is something that happens at a time.
 type event struct {
 	at     time.Duration
-	serial int // events of one time happen in the order in which they were made
+	serial int // orders events of the same time as they were made
 	do     func() error
 }
 
-// events are those to come, as a heap.
+// events are the events to come, as a heap.
 type events struct {
 	all    []event
 	serial int
@@ -123,14 +123,14 @@ func (e *events) Pop() any {
 	return last
 }
 
-// at puts off do.
+// at schedules do for a time.
 func (r *accountRun) at(at time.Duration, do func() error) {
 	r.events.serial++
 	heap.Push(&r.events, event{at, r.events.serial, do})
 }
 
-// simulate runs the account with a pool that adapts, or has a fixed limit, from a
-// seed.
+// simulate runs the account from a seed, with a pool that adapts, or with a fixed limit if
+// fixed is above zero.
 func (a account) simulate(seed uint64, fixed int) (*accountRun, error) {
 	c := pool.Config{Type: "install", Names: pool.Numbered("install", accountNames), Adapt: &pool.Adapt{Floor: cmp.Or(a.floor, usualFloor), Start: accountStart}, Hold: accountHold}
 	if fixed > 0 {
@@ -159,7 +159,7 @@ func (a account) simulate(seed uint64, fixed int) (*accountRun, error) {
 	return r, nil
 }
 
-// arrive lets jobs come, and says when the next do.
+// arrive lets one job or a burst of jobs come, and schedules the next.
 func (r *accountRun) arrive() error {
 	jobs, next := 1, time.Duration(0)
 	if r.bursts {
@@ -183,7 +183,7 @@ func (r *accountRun) arrive() error {
 	return nil
 }
 
-// begin begins the holds of those that were granted a lease.
+// begin begins the holds of the jobs that were granted a lease.
 func (r *accountRun) begin() {
 	for _, c := range r.set.Drain() {
 		if c.Kind != pool.Granted {
@@ -233,7 +233,7 @@ func (r *accountRun) report(j *tenant, outcome pool.Outcome) error {
 	return err
 }
 
-// tick draws whom the account throttles, and measures how it is used.
+// tick chooses whom the account throttles, and measures its use.
 func (r *accountRun) tick() error {
 	bears, inUse := r.bearsAt(r.now), len(r.holds)
 	r.used += float64(min(inUse, bears)) / float64(bears)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The pool that adapts keeps its budgets. The row "adapt" has all accounts and seeds.
+// The pool that adapts meets its budgets. The row "adapt" has all accounts and seeds.
 func TestAccounts(t *testing.T) {
 	a := accounts[0]
 	r, err := a.simulate(accountSeeds[0], 0)
@@ -24,7 +24,7 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// The picture in docs/pools.md is what the pools do now.
+// The picture in docs/pools.md shows what the pools do now.
 func TestAdaptPicture(t *testing.T) {
 	svg, err := adaptPicture()
 	if err != nil {

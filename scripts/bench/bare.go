@@ -17,13 +17,12 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// The bare peers are what a lease proxy costs before it does anything for its
-// users: net/http, and a channel that holds the free names. Those over bbolt
-// also write each grant and each end down before they answer, in one of the two
-// ways that bbolt offers. They keep no order, know no owners, and forget
-// nothing that was leaked.
+// The bare peers show the cost of a lease proxy before it does anything for its users:
+// net/http, and a channel that holds the free names. The peers over bbolt also write each grant
+// and each end before they answer, in one of the two ways that bbolt offers. They keep no
+// order, know no owners, and never free a leaked name.
 
-// bareNamed makes the write of a bare peer: it must be durable when it returns.
+// bareNamed makes the write function of a bare peer: the change is durable when it returns.
 var bareNamed = map[string]func(dir string) (write, error){
 	"channels": func(string) (write, error) {
 		return func(func(*bolt.Tx) error) error { return nil }, nil
@@ -40,7 +39,7 @@ var bareNamed = map[string]func(dir string) (write, error){
 		if err != nil {
 			return nil, err
 		}
-		db.MaxBatchDelay = time.Millisecond // the default of 10 ms is for many more clients
+		db.MaxBatchDelay = time.Millisecond // the default of 10 ms is for many more clients than here
 		return db.Batch, nil
 	},
 }
@@ -69,14 +68,14 @@ func openBare(dir string) (*bolt.DB, error) {
 	})
 }
 
-// bareServer has 64 names; of the type "one" there is a single one.
+// bareServer has 64 names of type "many" and a single one of type "one".
 type bareServer struct {
 	write     write
 	one, many chan string
 	waiting   atomic.Int64
 }
 
-// serveBare serves until it is killed, and says on stderr where.
+// serveBare serves until it is killed, and prints its address on stderr.
 func serveBare(name, dir string, stderr io.Writer) error {
 	open, ok := bareNamed[name]
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// bareAt serves a bare peer and returns where.
+// bareAt serves a bare peer and returns its address.
 func bareAt(t *testing.T, name string) string {
 	t.Helper()
 	write, err := bareNamed[name](t.TempDir())
@@ -22,7 +22,7 @@ func bareAt(t *testing.T, name string) string {
 	return s.Listener.Addr().String()
 }
 
-// Each bare peer speaks version 1, and gives each name to one at a time.
+// Each bare peer speaks version 1, and gives each name to one client at a time.
 func TestBarePeers(t *testing.T) {
 	for _, name := range bareNames() {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestOutOfOrder(t *testing.T) {
 		want    int
 	}{
 		{[]int{0, 1, 2}, 0},
-		{[]int{1, 0, lineStep + 1, lineStep}, 0}, // those of one step may come in any order
+		{[]int{1, 0, lineStep + 1, lineStep}, 0}, // waiters of one step may be granted in any order
 		{[]int{lineStep, 0}, 1},
 		{[]int{3 * lineStep, 0, lineStep, 4 * lineStep}, 2},
 	} {
@@ -89,7 +89,7 @@ func TestOutOfOrder(t *testing.T) {
 	}
 }
 
-// A server that fails says why, instead of being waited for.
+// The start of a server that fails returns its error at once.
 func TestStartFails(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -16,21 +16,21 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// fencedTxns is what a lease proxy on etcd costs before it does anything for its
-// users: transactions that compare the leader's value and the revision of the last
-// one, each with all operations that came while the one before was under way. Those
-// who ask are goroutines, or clients of [fencedTxns.serve].
+// fencedTxns shows the cost of a lease proxy on etcd before it does anything for its users:
+// transactions that compare the leader's value and the revision of the last transaction. Each
+// has all operations that came while the one before was under way. The callers are goroutines,
+// or clients of [fencedTxns.serve].
 type fencedTxns struct {
 	url    string
 	client http.Client
 
 	mu       sync.Mutex
 	open     *fencedBatch
-	sem      chan struct{} // holds a value while somebody commits
+	sem      chan struct{} // holds a value while a goroutine commits
 	revision string        // of the key meta
 }
 
-// fencedBatch is the operations of one transaction.
+// fencedBatch has the operations of one transaction.
 type fencedBatch struct {
 	ops  []string // JSON
 	done chan struct{}
@@ -61,7 +61,7 @@ func (f *fencedTxns) post(path, body string, out any) error {
 	return json.Unmarshal(text, out)
 }
 
-// do returns when op is durable.
+// do adds op to the next transaction, and blocks until op is durable.
 func (f *fencedTxns) do(op string) error {
 	f.mu.Lock()
 	b := f.open
@@ -106,8 +106,8 @@ func (f *fencedTxns) commit(ops []string) error {
 	return nil
 }
 
-// pairs returns how many puts and deletions of a key of each client's own there are
-// a second.
+// pairs returns how many pairs a second the clients make: each puts and deletes a key of its
+// own.
 func (f *fencedTxns) pairs(clients int, window time.Duration) (float64, error) {
 	var done atomic.Int64
 	var running sync.WaitGroup
@@ -135,8 +135,8 @@ func (f *fencedTxns) pairs(clients int, window time.Duration) (float64, error) {
 	return float64(done.Load()) / took.Seconds(), <-failed
 }
 
-// serve serves as the other bare peers do: net/http, and a channel that holds the free
-// names, whose grants and ends are written down before they are answered.
+// serve serves like the other bare peers: net/http, and a channel that holds the free names.
+// Grants and ends are durable before they are answered.
 func (f *fencedTxns) serve(names int) (addr string, stop func() error, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

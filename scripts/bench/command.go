@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// contender is a command that is measured as a whole.
+// contender is a command whose whole run is measured.
 type contender struct {
 	name    string
 	args    []string
 	env     []string
 	missing string // why it cannot be run
-	every   int    // run it only every so many rounds, if it is slow; zero: in each
+	every   int    // run a slow command only in one of so many rounds; zero: in each
 
 	wall, peak []float64 // seconds and bytes, one of each per run
 }
 
-// race runs the contenders in turns, each time in another order: what one leaves behind,
-// such as a disk that is still busy, is not to be met by the same one in every round.
+// race runs the contenders in turns, in a random order in each round: one may leave something
+// behind, such as a busy disk, that must not slow the same contender each time.
 func (w *world) race(ctx context.Context, rounds int, all []*contender) error {
 	for i := range rounds + 1 {
 		for _, at := range rand.Perm(len(all)) {
@@ -33,7 +33,7 @@ func (w *world) race(ctx context.Context, rounds int, all []*contender) error {
 			if err != nil {
 				return err
 			}
-			if i > 0 || c.every > 0 { // the first round is for files to be read into memory
+			if i > 0 || c.every > 0 { // the first round only reads the files into memory
 				c.wall, c.peak = append(c.wall, wall), append(c.peak, peak)
 			}
 		}

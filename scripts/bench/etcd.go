@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// etcd starts an etcd of one member, which is what comes nearest to one lease
-// proxy: durable, on loopback, without peers.
+// etcd starts an etcd of one member, the closest to one lease proxy: durable, on loopback,
+// without peers.
 func (w *world) etcd(ctx context.Context) (*server, error) {
 	client, err := freeAddress()
 	if err != nil {
@@ -42,13 +42,13 @@ func (w *world) etcd(ctx context.Context) (*server, error) {
 	return s, nil
 }
 
-// packages is the Debian package of each program that we compare with.
+// packages names the Debian package of each program that we compare with.
 var packages = map[string]string{
 	"curl": "curl", "etcd": "etcd-server", "etcdctl": "etcd-client",
 	"flock": "util-linux", "jq": "jq", "sem": "parallel",
 }
 
-// lacks says what to install for programs that are not; it is empty if all are
+// lacks says which packages to install for the programs that are missing; empty if all are
 // there.
 func lacks(programs ...string) string {
 	var names []string

@@ -10,19 +10,18 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// The herd: as many jobs as a busy morning has come to a pool of 50 leases,
-// which each of them holds for 20 minutes. As many as there are leases come at
-// once, the others over the next 20 minutes.
+// The herd: as many jobs as on a busy morning come to a pool of 50 leases. Each holds its lease
+// for 20 minutes. As many jobs as leases come at once, the others over the next 20 minutes.
 const (
 	herdJobs   = 250
 	herdLeases = 50
 	herdHold   = 20 * time.Minute
 )
 
-// herd is one way to deal with them.
+// herd is one way to deal with the jobs.
 type herd struct {
 	name   string
-	jitter time.Duration // each job waits at random for up to that before it asks
+	jitter time.Duration // each job waits a random time of up to this before it asks
 	pace   time.Duration // of the pool
 }
 
@@ -35,8 +34,8 @@ var herds = []herd{
 
 // job is one of the herd. Its times count from the first arrival.
 type job struct {
-	comes  time.Duration // when it would like to start
-	asks   time.Duration // later by its jitter
+	comes  time.Duration // when it wants to start
+	asks   time.Duration // when it asks: later by its jitter
 	starts time.Duration // when it gets its lease
 }
 
@@ -105,8 +104,8 @@ func starts(jobs []job) []time.Duration {
 	return all
 }
 
-// peak is the most starts in any minute ÷ the mean over the whole time; minute
-// is how long a minute takes.
+// peak is the most starts in any minute ÷ the mean over the whole time. minute is the length of
+// a minute of the herd.
 func peak(starts []time.Duration, minute time.Duration) float64 {
 	first, most := 0, 0
 	for last := range starts {
@@ -133,8 +132,8 @@ func waits(jobs []job) (mean, longest time.Duration) {
 	return mean / time.Duration(len(jobs)), longest
 }
 
-// steadyRate is starts in a minute once the pool is full: over whole rounds of
-// it, so that a square wave counts as what it is on average.
+// steadyRate is the starts in a minute once the pool is full. It covers whole rounds of the
+// pool, so that a square wave counts with its mean.
 func steadyRate(starts []time.Duration, minute time.Duration) float64 {
 	last := (len(starts) - 1) / herdLeases * herdLeases
 	return perMinute(starts[:last+1], minute)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The numbers that docs/limits.md gives: a square wave without a pace, a good deal
-// less of one with jitter, and an even stream with a pace.
+// The numbers in docs/limits.md: a square wave without a pace, much less of a wave with jitter,
+// and an even stream with a pace.
 func TestHerds(t *testing.T) {
 	for _, h := range herds {
 		jobs, err := h.simulate()
@@ -64,7 +64,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// Starts are read from the log that the server writes.
+// Starts are read from the log of the server.
 func TestReadStarts(t *testing.T) {
 	begin := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	log := filepath.Join(t.TempDir(), "log")
@@ -93,7 +93,7 @@ func TestReadStarts(t *testing.T) {
 	}
 }
 
-// The picture in docs/limits.md is what the pools do now.
+// The picture in docs/limits.md shows what the pools do now.
 func TestPicture(t *testing.T) {
 	svg, err := picture()
 	if err != nil {

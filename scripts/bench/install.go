@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 )
 
-// install copies programs to a directory, as they come to the machines on which
-// they run. A file that the linker has just written is in the page cache in small
-// pages, since it was written through a mapping: each start takes some 5 to 10 %
-// longer, the larger the program the more.
+// install copies programs to a directory, as they arrive on the machines that run them. The
+// linker writes a file through a mapping, so its pages in the page cache are small, and each
+// start takes some 5 to 10 % longer, the more the larger the program.
 func install(dir string, programs ...string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
@@ -33,7 +32,7 @@ func installOne(to, from string) (err error) {
 	if err != nil {
 		return err
 	}
-	// Not io.Copy to the file itself, which may share the pages of the other.
+	// Not io.Copy to the file itself: then the copy may share the pages of the original.
 	_, err = io.Copy(struct{ io.Writer }{out}, struct{ io.Reader }{in})
 	return errors.Join(err, out.Close())
 }

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// A job is what runs under a lease in the rows that count how many do at once: this
-// program again. It says when it begins and ends on a pipe that all jobs of a row
-// share, on which lines that short never mix.
+// A job is the command under a lease in the rows that count how many run at once: this program
+// again. It reports its begin and end on a pipe that all jobs of a row share. Lines that short
+// never mix.
 
-// runJob touches so many bytes of memory and keeps them for d, or until TERM.
+// runJob touches that many bytes of memory and keeps them for d, or until TERM.
 func runJob(bytes int, d time.Duration, out io.Writer) error {
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
@@ -38,15 +38,15 @@ func runJob(bytes int, d time.Duration, out io.Writer) error {
 	return err
 }
 
-// crowd is what was going on at once, at most.
+// crowd counts jobs and their memory, and the most of both at once.
 type crowd struct {
 	jobs, most   int
 	bytes, peak  int
 	begun, ended int
 }
 
-// watchJobs starts commands that run jobs, each after so long, and counts what the
-// jobs say until all commands have ended. end is called for each with its error.
+// watchJobs starts commands that run jobs, each at that time after the one before, and counts
+// their lines until all commands have ended. It calls end for each with its error.
 func watchJobs(ctx context.Context, commands []*exec.Cmd, between time.Duration, began func(i int, p *os.Process), end func(i int, err error)) (crowd, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -69,14 +69,14 @@ func watchJobs(ctx context.Context, commands []*exec.Cmd, between time.Duration,
 		}
 	}
 	running.Wait()
-	w.Close() // a job whose leasectl was killed may still hold it, for a moment
+	w.Close() // a job whose leasectl was killed may hold it a moment longer
 	if failed := <-counted; err == nil {
 		err = failed
 	}
 	return c, err
 }
 
-// count reads what jobs say until nobody is left who could say more.
+// count reads the lines of the jobs until no process has the pipe open for writing.
 func (c *crowd) count(r *os.File) error {
 	defer r.Close()
 	lines := bufio.NewScanner(r)

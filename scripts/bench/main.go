@@ -1,15 +1,15 @@
-// Command bench measures what leasectl costs and what it gains, beside what one
-// would use instead. Every number of its table comes from this run: the peers
-// are measured in turns with leasectl, so that whatever else the machine does
-// hits all of them alike. It prints medians and how far the middle eight tenths
-// of the values spread. A peer that is not installed is named as missing.
+// Command bench measures the costs and gains of leasectl, beside the programs that one would
+// use instead. Every number of its table comes from this run: the peers are measured in turns
+// with leasectl, so that other load on the machine affects all of them alike. It prints
+// medians, and the range of the middle eight tenths of the values. A peer that is not installed
+// is named as missing.
 //
 //	bench -leasectl bin/leasectl [-row NAME] [-json FILE]
 //	bench -picture FILE
 //	bench -adapt-picture FILE
 //
-// It exits with 1 if a budget is missed or a row cannot be measured. The
-// programs that it compares with are in peers, and must be built beside it.
+// It exits with 1 if a budget is missed or a row cannot be measured. The peers that are
+// programs are in peers, and must be built beside it.
 package main
 
 import (
@@ -29,8 +29,8 @@ import (
 )
 
 func main() {
-	// Servers that are started here are killed when the thread that started
-	// them ends; the main thread ends with the program.
+	// Servers that are started here are killed when the thread that started them ends. The main
+	// thread ends with the program.
 	runtime.LockOSThread()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -87,8 +87,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// interruptible runs f with a context that a signal ends, so that what was
-// started is stopped and what was written is removed.
+// interruptible runs f with a context that ends at a signal, so that f stops its processes and
+// removes its files.
 func interruptible(f func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -101,7 +101,7 @@ func interruptible(f func(context.Context) error) error {
 	return errors.Join(err, chain.Exit(0))
 }
 
-// measureAll runs the rows, and says what each came to as soon as it is known.
+// measureAll runs the rows, prints the time that each took, and at the end the table.
 func measureAll(ctx context.Context, o options, stdout, stderr io.Writer) (err error) {
 	chosen, err := choose(o.row)
 	if err != nil {
@@ -141,8 +141,8 @@ func measureAll(ctx context.Context, o options, stdout, stderr io.Writer) (err e
 	return report.verdict()
 }
 
-// world is what the rows share: where the programs are, and a directory for
-// all that they leave behind.
+// world is shared by the rows: the paths of the programs, and a directory for all files of the
+// run.
 type world struct {
 	leasectl string
 	bin      string // directory of copies of the peers that are built with this program

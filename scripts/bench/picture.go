@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The picture is written by hand: three charts of bars need no library, and
-// the text of an SVG can be compared.
+// The SVG is written without a library: three bar charts do not need one, and its text can be
+// compared.
 
 // Measures of the picture, in pixels.
 const (
@@ -22,12 +22,11 @@ const (
 )
 
 const (
-	mostMinutes = 110 // what the axis of time shows; the last job starts before
+	mostMinutes = 110 // the end of the time axis; the last job starts before
 	mostStarts  = 50
 )
 
-// writePicture writes what draw returns: docs/herd.svg, docs/adapt.svg, or wherever it
-// is wanted.
+// writePicture writes the SVG that draw returns to path.
 func writePicture(path string, draw func() (string, error)) error {
 	svg, err := draw()
 	if err != nil {
@@ -39,8 +38,8 @@ func writePicture(path string, draw func() (string, error)) error {
 	return nil
 }
 
-// picture draws how many jobs of the herd start in each minute, as an SVG: a
-// chart for each way to deal with them, all of one scale.
+// picture draws how many jobs of the herd start in each minute, as an SVG: a chart for each way
+// to deal with the jobs, all of one scale.
 func picture() (string, error) {
 	var b strings.Builder
 	height := len(herds)*(chartHeight+chartGap) + bottomMargin
@@ -62,15 +61,15 @@ func picture() (string, error) {
 	return b.String(), nil
 }
 
-// beginPicture draws an empty picture.
+// beginPicture begins an SVG with a title and an empty background.
 func beginPicture(b *strings.Builder, height int, title string) {
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13" fill="#24292f">`+"\n", pictureWidth, height)
 	fmt.Fprintf(b, "<title>%s</title>\n", title)
 	fmt.Fprintf(b, `<rect width="%d" height="%d" fill="#ffffff"/>`+"\n", pictureWidth, height)
 }
 
-// rules draws lines across a chart at its bottom, in the middle and at most. up is where
-// a value stands.
+// rules draws lines across a chart at its bottom, in the middle and at most. up gives the
+// vertical position of a value.
 func rules(b *strings.Builder, up func(float64) float64, most float64) {
 	for _, y := range []float64{0, most / 2, most} {
 		fmt.Fprintf(b, `<path d="M%d %.1fH%d" stroke="#d0d7de"/><text x="%d" y="%.1f" text-anchor="end" font-size="11">%.0f</text>`+"\n",
@@ -78,12 +77,12 @@ func rules(b *strings.Builder, up func(float64) float64, most float64) {
 	}
 }
 
-// across is where a minute stands.
+// across is the horizontal position of a minute.
 func across(minute float64) float64 {
 	return leftMargin + minute/mostMinutes*(pictureWidth-leftMargin-rightMargin)
 }
 
-// chart draws the starts of one herd, below those before it.
+// chart draws the starts of the herd with index i.
 func chart(b *strings.Builder, i int, name string, jobs []job) error {
 	base := (i + 1) * (chartHeight + chartGap)
 	up := func(starts float64) float64 { return float64(base) - starts/mostStarts*chartHeight }

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Measures of the picture of a limit that finds itself, beside those of the herd.
+// Measures of the picture of a limit that adapts, beside those in picture.go.
 const (
-	mostInUse = 64 // what the axis shows of units
-	mostHit   = 60 // and of jobs that are throttled in an hour
+	mostInUse = 64 // the end of the axis of units
+	mostHit   = 60 // the end of the axis of jobs that are throttled in an hour
 )
 
-// adaptPicture draws the first account of the table with each pool: what it bears,
-// the limit, and how many jobs it throttles.
+// adaptPicture draws the first account of the table with each pool: how much it bears, the
+// limit, and how many jobs are throttled.
 func adaptPicture() (string, error) {
 	var b strings.Builder
 	limits := append(append([]int{}, fixedLimits...), 0) // from bad to good
@@ -35,12 +35,12 @@ func adaptPicture() (string, error) {
 	return b.String(), nil
 }
 
-// acrossTime is where a time stands.
+// acrossTime is the horizontal position of a time.
 func acrossTime(at time.Duration) float64 {
 	return leftMargin + float64(at)/float64(accountTime)*(pictureWidth-leftMargin-rightMargin)
 }
 
-// chart draws one run, below those before it.
+// chart draws the run with index i.
 func (r *accountRun) chart(b *strings.Builder, i, fixed int) {
 	base := (i + 1) * (chartHeight + chartGap)
 	up := func(units float64) float64 { return float64(base) - units/mostInUse*chartHeight }
@@ -56,7 +56,7 @@ func (r *accountRun) chart(b *strings.Builder, i, fixed int) {
 	r.line(b, up)
 }
 
-// area draws what the account bears.
+// area draws how much the account bears.
 func (r *accountRun) area(b *strings.Builder, up func(float64) float64) {
 	fmt.Fprintf(b, `<path fill="#afb8c1" fill-opacity="0.5" d="M%d %.1f`, leftMargin, up(0))
 	r.steps(b, up, func(m moment) int { return m.bears })

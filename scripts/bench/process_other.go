@@ -4,5 +4,5 @@ package main
 
 import "syscall"
 
-// dyingWithUs would make a process end when this program does; only Linux can.
+// dyingWithUs does nothing here: only Linux can end a process together with this program.
 func dyingWithUs() *syscall.SysProcAttr { return nil }

@@ -29,8 +29,8 @@ func newReport() *report {
 	return r
 }
 
-// print writes the table: a line for each number of leasectl's, with its first
-// peer, and one for each further peer. Ratios are leasectl ÷ peer.
+// print writes the table: a line for each number of leasectl with its first peer, and a line
+// for each further peer. Ratios are leasectl ÷ peer.
 func (r *report) print(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(cells ...string) { fmt.Fprintln(t, strings.Join(cells, "\t")) }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// result is one line of the table and those below it: a number of leasectl's
-// and the same of its peers.
+// result is a number of leasectl and the same number of its peers: one or more lines of the
+// table.
 type result struct {
 	Row   string    `json:"row"`
 	What  string    `json:"what"`
@@ -36,7 +36,7 @@ func (r *result) budget(peer string, l *limit) {
 // measure is a number that was measured, of leasectl or of a peer.
 type measure struct {
 	Name    string  `json:"name"`
-	Value   float64 `json:"value"`         // the median, if What says nothing else
+	Value   float64 `json:"value"`         // the median, unless What says otherwise
 	Low     float64 `json:"low,omitempty"` // the middle eight tenths of the values
 	High    float64 `json:"high,omitempty"`
 	Values  int     `json:"values,omitempty"`
@@ -77,7 +77,7 @@ func quantile(name string, values []float64, q float64) measure {
 		return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 	}
 	m := measure{Name: name, Value: at(q), Values: len(sorted)}
-	if q == 0.5 { // how far all values spread says nothing of another quantile
+	if q == 0.5 { // the spread of all values says nothing about another quantile
 		m.Low, m.High = at(0.1), at(0.9)
 	}
 	return m
@@ -85,8 +85,7 @@ func quantile(name string, values []float64, q float64) measure {
 
 func missing(name, why string) measure { return measure{Name: name, Missing: why} }
 
-// medianUnless is the median of values, unless lack says what they could not be measured
-// for want of.
+// medianUnless is the median of values, or missing if lack says what must be installed.
 func medianUnless(lack, name string, values []float64) measure {
 	if lack != "" {
 		return missing(name, lack)

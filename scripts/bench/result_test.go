@@ -40,8 +40,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A budget that is missed, alone or against a peer, and a row that was not
-// measured make the run fail; a peer that is missing does not.
+// A missed budget, alone or against a peer, and a row that was not measured make the run fail.
+// A missing peer does not.
 func TestVerdict(t *testing.T) {
 	ours := measure{Name: "leasectl", Value: 3}
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// What is compared with and not installed is named, with its package.
+// Peers that are not installed are named with their packages.
 func TestLacks(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if got := lacks("etcd", "etcdctl"); got != "install etcd-server etcd-client" {

@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// accountSeeds are the runs of each account; the table has their median.
+// accountSeeds are the seeds of the runs of each account; the table has the median of the runs.
 var accountSeeds = []uint64{1, 2, 3, 4, 5}
 
-// fixedLimits are what a pool that adapts is compared with.
+// fixedLimits are the fixed limits with which a pool that adapts is compared.
 var fixedLimits = []int{20, 32, 50}
 
 // measureAdapt runs the pools of the server in virtual time, with accounts that

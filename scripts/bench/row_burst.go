@@ -16,15 +16,15 @@ import (
 
 const burstRequests = 1000
 
-// burst is what a thousand requests for a key came to that came while one ran.
+// burst is the result of a thousand requests for a key that came during a run of the key.
 type burst struct {
-	memory float64       // bytes of the server for each
-	took   time.Duration // from the end of the run before to the last answer, without their own run
+	memory float64       // bytes of server memory for each request
+	took   time.Duration // from the end of the first run to the last answer; runs of the burst end at once
 	runs   int
 	told   int // that ended with the exit code of another's run
 }
 
-// measureBurst is what requests cost that join a run, beside those that only wait.
+// measureBurst measures the cost of requests that join a run, beside requests that only wait.
 func measureBurst(ctx context.Context, w *world) ([]result, error) {
 	joined, err := w.burst(ctx, url.Values{leaseapi.ParamKey: {"k"}, leaseapi.ParamCoalesce: {leaseapi.CoalesceJoin}, leaseapi.ParamVariant: {"v"}})
 	if err != nil {
@@ -42,7 +42,8 @@ func measureBurst(ctx context.Context, w *world) ([]result, error) {
 	return []result{runs, told, took, memory}, nil
 }
 
-// burst lets the requests come while one of the pool runs, and then lets them end.
+// burst sends the requests while another request of the pool runs, then ends that run and waits
+// for all answers.
 func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error) {
 	s, err := w.serve(ctx, "--pool", "one=1")
 	if err != nil {
@@ -149,7 +150,7 @@ func (w *wire) ask(asks url.Values, id string) (a answered, err error) {
 	}
 }
 
-// finish gives back what a run held that ended by itself.
+// finish releases the lease of a run that ended by itself with code.
 func (w *wire) finish(l leaseapi.Lease, code int) error {
 	body, err := json.Marshal(leaseapi.ReleaseRequest{Leases: []leaseapi.Lease{{Name: l.Name, Generation: l.Generation}}, ExitCode: &code})
 	if err != nil {

@@ -19,13 +19,13 @@ const (
 	bareCapacity  = 64 // of the bare peer
 )
 
-// measureDrain is whether a long queue costs the server more than its length.
+// measureDrain measures whether a long queue makes the server slower.
 //
-// Nobody waits where 50 clients keep their connections. These are faster, for a
-// reason that has nothing to do with leases: what a connection needs in the
-// kernel, the server and the client is still in the processor's caches when it is
-// used again, but of 10,000 it is not. How much that is shows in the bare peer,
-// whose queue is a channel: it loses as much.
+// In the variants in which nobody waits, 50 clients keep their connections. These variants are
+// faster for a reason that has nothing to do with leases: the state of a connection in the
+// kernel, the server and the client is still in the processor's caches when the connection is
+// used again. With 10,000 connections it is not. The bare peer, whose queue is a channel, shows
+// how much that is: it loses as much.
 func measureDrain(ctx context.Context, w *world) ([]result, error) {
 	leasectl := func() (*server, error) { return w.serve(ctx, "--pool", fmt.Sprintf("many=%d", drainCapacity)) }
 	bare := func() (*server, error) { return w.bare(ctx, "channels") }
@@ -43,7 +43,7 @@ func measureDrain(ctx context.Context, w *world) ([]result, error) {
 		}},
 		{name: "leasectl, nobody waits", start: leasectl, rate: (*server).kept},
 		{name: "bare channels", start: bare, rate: func(s *server) (float64, error) {
-			rate, _, err := s.drain(ctx, bareCapacity) // it has no generations to tell the order by
+			rate, _, err := s.drain(ctx, bareCapacity) // its leases have no generations, which would show the order
 			return rate, err
 		}},
 		{name: "bare channels, nobody waits", start: bare, rate: (*server).kept},
@@ -73,13 +73,13 @@ func measureDrain(ctx context.Context, w *world) ([]result, error) {
 	return []result{rate, order}, nil
 }
 
-// kept is the rate of as many clients as there are leases.
+// kept returns the pairs per second of as many clients as there are leases.
 func (s *server) kept() (float64, error) {
 	return throughput(s.addr, drainCapacity, 2*time.Second, func(c *wire, _ int) error { return c.pair("many") })
 }
 
-// drain fills the queue, lets go of all leases, and then gives each back as
-// soon as it is granted.
+// drain takes all leases, fills the queue, and releases the leases. Then each waiter releases
+// its lease as soon as it is granted.
 func (s *server) drain(ctx context.Context, capacity int) (rate float64, grants []grant, err error) {
 	var holders, waiters queue
 	defer func() { holders.close(); waiters.close() }()
@@ -125,7 +125,7 @@ func (s *server) drain(ctx context.Context, capacity int) (rate float64, grants 
 		err = errors.Join(err, c.release(names[i]))
 	}
 	if err != nil {
-		waiters.close() // or nobody would let go of them
+		waiters.close() // otherwise they would wait forever
 	}
 	running.Wait()
 	rate = drainWaiters / time.Since(begin).Seconds()
@@ -141,14 +141,14 @@ func (w *wire) release(name string) error {
 	return err
 }
 
-// grant is what the waiter got that arrived so many after the first.
+// grant is the lease of a waiter, with the number of waiters that arrived before it.
 type grant struct {
 	arrived int
 	lease   leaseapi.Lease
 }
 
-// outOfOrder counts the grants that were made before one of a waiter that had
-// certainly come earlier. Generations say which was made first.
+// outOfOrder counts the grants to waiters that had certainly arrived before a waiter that was
+// granted earlier. Generations show the order of the grants.
 func outOfOrder(grants []grant) (n int) {
 	made := slices.SortedFunc(slices.Values(grants), func(a, b grant) int {
 		return cmp.Compare(a.lease.Generation, b.lease.Generation)

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// measureExec is what leasectl costs around a command that does nothing.
+// measureExec measures the cost of leasectl around a command that does nothing.
 func measureExec(ctx context.Context, w *world) (_ []result, err error) {
 	s, err := w.serve(ctx, "--pool", "t=1")
 	if err != nil {
@@ -42,7 +42,7 @@ func measureExec(ctx context.Context, w *world) (_ []result, err error) {
 	return []result{wall, peak}, nil
 }
 
-// measureExecTLS is what TLS and a token add to exec.
+// measureExecTLS measures how much TLS and a token add to exec.
 func measureExecTLS(ctx context.Context, w *world) (_ []result, err error) {
 	plain, err := w.serve(ctx, "--pool", "t=1")
 	if err != nil {
@@ -71,7 +71,7 @@ func measureExecTLS(ctx context.Context, w *world) (_ []result, err error) {
 // floor is the least that a Go program can do; see peers/floor.
 func (w *world) floor() string { return filepath.Join(w.bin, "floor") }
 
-// measureSize is how large the binary is.
+// measureSize measures the size of the binary.
 func measureSize(_ context.Context, w *world) ([]result, error) {
 	size := func(name, path string) (measure, error) {
 		info, err := os.Stat(path)
@@ -95,8 +95,8 @@ func measureSize(_ context.Context, w *world) ([]result, error) {
 	return []result{r}, nil
 }
 
-// measurePair is what a bash script pays for a lease, with leasectl and with
-// what else it could use.
+// measurePair measures the cost of a lease in a bash script, with leasectl and with the
+// alternatives.
 func measurePair(ctx context.Context, w *world) (_ []result, err error) {
 	s, err := w.serve(ctx, "--pool", "t=1")
 	if err != nil {
@@ -113,7 +113,7 @@ func measurePair(ctx context.Context, w *world) (_ []result, err error) {
 			name: "curl + jq + flock", args: []string{filepath.Join(w.peers, "pair.sh"), s.url, "t", w.fresh("pair")},
 			missing: lacks("curl", "jq", "flock"),
 		},
-		// What no program made with cobra can be below, whatever it does.
+		// The lower bound for any program made with cobra.
 		{name: "bare cobra, twice", args: []string{"bash", "-c", `h=$("$0") && "$0"`, filepath.Join(w.bin, "cobra")}},
 	}
 	if err := w.race(ctx, 50, all); err != nil {

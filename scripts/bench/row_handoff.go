@@ -12,13 +12,12 @@ import (
 const (
 	handOffRounds = 20
 	handOffsEach  = 150 // in a round, of each server; 3,000 in all, so that the 99th percentile has 30 beyond it
-	// pollEvery is how often clients ask that wait by asking again, as those
-	// of the deployed proxy do.
+	// pollEvery is how often a client that polls asks, as clients of the deployed proxy do.
 	pollEvery   = 3 * time.Second
 	pollSamples = 9
 )
 
-// measureHandOff is how long a free lease lies idle while somebody waits.
+// measureHandOff measures how long a free lease is idle while a client waits for it.
 func measureHandOff(ctx context.Context, w *world) (_ []result, err error) {
 	ours, err := w.serve(ctx, "--pool", "one=1")
 	if err != nil {
@@ -66,7 +65,8 @@ func measureHandOff(ctx context.Context, w *world) (_ []result, err error) {
 	return []result{middle, late}, nil
 }
 
-// handOffs lets two clients hand the only lease to each other n times.
+// handOffs lets two clients hand the only lease to each other n times, and returns how many
+// seconds each time took.
 func handOffs(addr string, n int) ([]float64, error) {
 	var clients [3]*wire
 	for i := range clients {
@@ -115,8 +115,8 @@ func handOffs(addr string, n int) ([]float64, error) {
 	return took, err
 }
 
-// polledHandOffs is the same with a waiter that asks every three seconds. The
-// releases are spread evenly over the time between two of its questions.
+// polledHandOffs measures the same with a waiter that asks every three seconds. The releases
+// are spread evenly over the time between two of its requests.
 func polledHandOffs(addr string) ([]float64, error) {
 	holder, err := dial(addr)
 	if err != nil {

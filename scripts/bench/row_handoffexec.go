@@ -15,8 +15,8 @@ import (
 
 const (
 	handOffExecRounds = 25
-	// queueTime is how long a command gets to queue up. Most of the peers
-	// tell nobody that they wait; sem, the slowest, takes 80 ms until it does.
+	// queueTime is how long a command gets to queue up. Most peers do not show that they wait;
+	// sem, the slowest, takes 80 ms until it waits.
 	queueTime = 250 * time.Millisecond
 )
 
@@ -29,8 +29,8 @@ type wrapper struct {
 	took    []float64
 }
 
-// measureHandOffExec is the same hand-off as a shell user sees it: from the
-// end of one command until the next runs, with all that the wrappers do.
+// measureHandOffExec measures the same hand-off as a shell user sees it: from the end of one
+// command to the start of the next, with all that the wrappers do.
 func measureHandOffExec(ctx context.Context, w *world) (_ []result, err error) {
 	s, err := w.serve(ctx, "--pool", "one=1")
 	if err != nil {
@@ -103,9 +103,9 @@ func measureHandOffExec(ctx context.Context, w *world) (_ []result, err error) {
 	return []result{r}, nil
 }
 
-// held is a command under a wrapper: it says on one FIFO that it runs, and ends
-// when it is told to on the other. FIFOs, since wrappers differ in what they
-// let their command have of other files.
+// held is a command under a wrapper. It reports on one FIFO that it runs, and ends when it can
+// read from the other. FIFOs are used because wrappers differ in which other files they pass to
+// their command.
 type held struct {
 	cmd      *exec.Cmd
 	stderr   *strings.Builder
@@ -119,7 +119,7 @@ func (w *world) hold(ctx context.Context, a *wrapper) (*held, error) {
 		if err := syscall.Mkfifo(path, 0o600); err != nil {
 			return nil, err
 		}
-		// Opened for both, so that no side waits for the other to open it.
+		// Opened for reading and writing, so that neither side waits for the other to open it.
 		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			return nil, err

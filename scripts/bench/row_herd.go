@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// herdTable compares herds. The first is ours. A minute takes as long
-// as said, and what is shown of times is in minutes of the herd. The paced pool
-// must keep that share of the rate of the one without a pace.
+// herdTable compares the herds; the first is ours. minute is the length of a minute of the
+// herd, and times are shown in such minutes. The paced pool must keep the part rate of the rate
+// without a pace.
 func herdTable(runs map[string][][]job, minute time.Duration, rate float64) []result {
 	table := []struct {
 		what  string
@@ -60,17 +60,17 @@ func measureHerdSimulated(context.Context, *world) ([]result, error) {
 }
 
 const (
-	// herdScale makes a hold of 20 minutes one of two seconds.
+	// herdScale is by how much time is shortened: a hold of 20 minutes takes two seconds.
 	herdScale  = 600
 	herdRounds = 3
-	// realRate is lower than in the simulation: real holds vary, and what comes
-	// late by more than half a pace, which is 20 ms here, is not made up for.
+	// realRate is lower than in the simulation: real holds vary, and lateness beyond half a
+	// pace, which is 20 ms here, is not made up for.
 	realRate = 0.95
 )
 
-// measureHerdReal runs the same with real processes and a real server. What
-// delays a process by 10 ms, as other programs on the machine do, shifts its
-// start by six seconds of the herd.
+// measureHerdReal runs the same with real processes and a real server. If a process is delayed
+// by 10 ms, for example by other programs on the machine, its start is six seconds of the herd
+// late.
 func measureHerdReal(ctx context.Context, w *world) ([]result, error) {
 	runs := make(map[string][][]job)
 	for range herdRounds {
@@ -139,7 +139,7 @@ func (w *world) serveHerd(ctx context.Context, h herd) (*server, error) {
 
 var grantLine = regexp.MustCompile(`^time=(\S+) .*msg=granted owner=job-([0-9]+) `)
 
-// readStarts fills in from a server's log when the jobs got their leases.
+// readStarts reads from a server's log when the jobs got their leases, into their starts.
 func readStarts(path string, begin time.Time, jobs []job) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -18,9 +18,8 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// A reconciler has many objects, and one run per object at a time: the object is the
-// key. Clients are in one process, since a process start alone takes as long as a
-// run.
+// A reconciler has many objects, and one run per object at a time: the object is the key. The
+// clients are in one process, since the start of a process alone takes as long as a run.
 const (
 	keyRequests = 10_020
 	keyObjects  = 200
@@ -29,8 +28,8 @@ const (
 	keyPeer     = 300 // requests of the peer, which starts four processes for each
 )
 
-// measureKeys is whether keys cost throughput: how long a backlog takes beside the
-// runs themselves, and how many lanes nine lanes are.
+// measureKeys measures whether keys cost throughput: how long a backlog takes compared with its
+// runs alone, and how much faster nine lanes are than one.
 func measureKeys(ctx context.Context, w *world) ([]result, error) {
 	all, err := w.drainKeys(ctx, keyLanes, keyRequests)
 	if err != nil {
@@ -64,15 +63,15 @@ func measureKeys(ctx context.Context, w *world) ([]result, error) {
 	return slices.Concat([]result{backlog, speedup}, burst, killed), nil
 }
 
-// keyed is what a backlog of requests with keys came to.
+// keyed is the result of a backlog of requests with keys.
 type keyed struct {
 	took  time.Duration // from the first grant to the last release
-	ideal time.Duration // what the runs take on that many lanes
+	ideal time.Duration // how long the runs alone take on that many lanes
 	rate  float64       // runs a second
 }
 
-// drainKeys queues requests and lets them run as they are granted. No two runs of a
-// key, and no more than lanes, may overlap.
+// drainKeys queues requests and lets them run as they are granted. It fails if two runs of a
+// key overlap, or more runs than lanes.
 func (w *world) drainKeys(ctx context.Context, lanes, requests int) (k keyed, err error) {
 	config := w.fresh("config")
 	text := fmt.Sprintf("resources:\n- {type: many, max-count: %d, max_waiters: %d}\n", lanes, requests)
@@ -84,7 +83,7 @@ func (w *world) drainKeys(ctx context.Context, lanes, requests int) (k keyed, er
 		return k, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	gate, err := dial(s.addr) // holds all back until all are there
+	gate, err := dial(s.addr) // pauses the pool until all requests wait
 	if err != nil {
 		return k, err
 	}
@@ -106,7 +105,7 @@ func (w *world) drainKeys(ctx context.Context, lanes, requests int) (k keyed, er
 		}
 	}
 	err = await(ctx, time.Minute, func() (bool, error) {
-		time.Sleep(100 * time.Millisecond) // the answer names a thousand of them
+		time.Sleep(100 * time.Millisecond) // no need to load the server with more questions
 		n, err := gate.waiting()
 		return n == requests, err
 	})
@@ -152,8 +151,8 @@ func (w *world) drainKeys(ctx context.Context, lanes, requests int) (k keyed, er
 	return k, <-failed
 }
 
-// semKeys does some of the same with what one would use instead: a semaphore of GNU
-// parallel around a flock per key.
+// semKeys runs fewer such requests with the usual alternative: a semaphore of GNU parallel
+// around a flock per key.
 func (w *world) semKeys(ctx context.Context) measure {
 	name := fmt.Sprintf("flock per key under sem -j%d, %d requests", keyLanes, keyPeer)
 	if lack := lacks("sem", "flock"); lack != "" {
@@ -183,9 +182,8 @@ const (
 	killHold      = 300 * time.Millisecond
 )
 
-// killTenth runs many execs on a few leases and KILLs a tenth of them: whatever dies
-// when, no more run than there are leases, nobody who lives loses its turn, and
-// nothing stays held.
+// killTenth runs many execs on a few leases and KILLs a tenth of them. No more may run at once
+// than there are leases, no survivor may lose its turn, and no lease may stay held.
 func (w *world) killTenth(ctx context.Context) (_ []result, err error) {
 	s, err := w.serveDurable(ctx, "--pool", fmt.Sprintf("few=%d", killLimit))
 	if err != nil {

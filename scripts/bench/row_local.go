@@ -13,8 +13,8 @@ import (
 
 const localRounds = 30
 
-// measureLocal is what a command pays for the proxy of its machine, when it has
-// to start it and when it finds it running.
+// measureLocal measures the cost of the local proxy for a command that has to start it, and for
+// a command that finds it running.
 func measureLocal(ctx context.Context, w *world) (_ []result, err error) {
 	s, err := w.serve(ctx, "--pool", "t=1")
 	if err != nil {
@@ -51,7 +51,7 @@ func measureLocal(ctx context.Context, w *world) (_ []result, err error) {
 
 var localProcess = regexp.MustCompile(`\(process ([0-9]+)\)`)
 
-// stopLocal ends the proxy of a state directory, which would stay for minutes.
+// stopLocal ends the proxy of a state directory, which would go on for minutes.
 func stopLocal(state string) error {
 	text, err := os.ReadFile(filepath.Join(state, "local.log"))
 	if err != nil {

@@ -22,13 +22,13 @@ const (
 	openPages    = 10
 	openRounds   = 21
 	openClients  = 16
-	openWindow   = time.Second // so long that each open page changes in it
-	pageSlower   = 5           // times the first byte of a page of /pools
+	openWindow   = time.Second // long enough that each open page changes
+	pageSlower   = 5           // how many times longer than for a page of /pools the first byte may take
 	pageFraction = 0.95        // of the pairs a second without open pages
 )
 
-// measurePage is what the status page costs: to make it for a full server, and to
-// keep it open beside work.
+// measurePage measures the cost of the status page: to make it for a full server, and to keep
+// it open beside work.
 func measurePage(ctx context.Context, w *world) ([]result, error) {
 	bytes, err := w.firstBytes(ctx, pagePools, pageWaiters, pageRounds)
 	if err != nil {
@@ -38,8 +38,8 @@ func measurePage(ctx context.Context, w *world) ([]result, error) {
 	return append(bytes, pairs), err
 }
 
-// firstBytes measures how long a page takes to its first byte, beside one of /pools, on
-// a server with so many pools and so many waiters, all of which are in the first.
+// firstBytes measures how long a page takes to its first byte, beside a page of /pools. The
+// server has that many pools, and that many waiters, all in the first pool.
 func (w *world) firstBytes(ctx context.Context, pools, waiters, rounds int) (results []result, err error) {
 	var config strings.Builder
 	config.WriteString("resources:\n")
@@ -94,7 +94,7 @@ func (w *world) firstBytes(ctx context.Context, pools, waiters, rounds int) (res
 	return results, nil
 }
 
-// firstByte is how long an answer takes to begin.
+// firstByte returns the time from a request to the first byte of its answer.
 func (w *wire) firstByte(target string) (time.Duration, error) {
 	begin := time.Now()
 	if err := w.send(http.MethodGet, target, ""); err != nil {
@@ -108,8 +108,8 @@ func (w *wire) firstByte(target string) (time.Duration, error) {
 	return took, err
 }
 
-// pairsBesidePages measures durable pairs a second while browsers are told of changes,
-// beside those while nobody looks, in turns on one server.
+// pairsBesidePages measures durable pairs a second while browsers are told of changes, beside
+// pairs without open pages, in turns on one server.
 func (w *world) pairsBesidePages(ctx context.Context, rounds int, window time.Duration) (r result, err error) {
 	s, err := w.serveDurable(ctx, "--pool", "many=64")
 	if err != nil {
@@ -134,8 +134,8 @@ func (w *world) pairsBesidePages(ctx context.Context, rounds int, window time.Du
 		Ours: median("leasectl", rates[0]), Peers: []measure{alone}}, nil
 }
 
-// pairsBeside is a window of pairs with so many pages open: half show all pools, half
-// the one that is used.
+// pairsBeside measures a window of pairs with that many pages open: half show all pools, half
+// the pool that is used.
 func pairsBeside(addr string, pages int, window time.Duration) (rate float64, err error) {
 	var browsers sync.WaitGroup
 	defer browsers.Wait()
@@ -144,7 +144,7 @@ func pairsBeside(addr string, pages int, window time.Duration) (rate float64, er
 		if err != nil {
 			return 0, err
 		}
-		defer c.close() // before the wait
+		defer c.close() // runs before browsers.Wait
 		if err := c.watch([]string{"/", "/ui/pools/many"}[i%2]); err != nil {
 			return 0, err
 		}
@@ -153,8 +153,8 @@ func pairsBeside(addr string, pages int, window time.Duration) (rate float64, er
 	return throughput(addr, openClients, window, func(c *wire, _ int) error { return c.pair("many") })
 }
 
-// watch opens a live page, and returns when its first parts are there. What follows
-// can be read from w.r.
+// watch opens a live page, and returns when its first parts have arrived. The rest can be read
+// from w.r.
 func (w *wire) watch(page string) error {
 	if err := w.send(http.MethodGet, "/ui/live?of="+url.QueryEscape(page), ""); err != nil {
 		return err

@@ -17,12 +17,12 @@ const (
 	pairWindow = 300 * time.Millisecond // of each server in each round
 )
 
-// deployedPairs is what the deployed proxy did over Boskos, with 64 clients, on
-// a machine of two cores like ours. It cannot be run here: it needs a cluster.
+// deployedPairs is the number of pairs a second of the deployed proxy over Boskos, with 64
+// clients, on a machine of two cores like ours. It cannot be run here: it needs a cluster.
 const deployedPairs = 390
 
-// pairsOf measures how many acquires and releases a second a durable server
-// does for so many clients, each of which sends one after the other.
+// pairsOf measures how many acquires and releases a second a durable server does for that many
+// clients, each of which sends one request after the other.
 func pairsOf(clients int) func(context.Context, *world) ([]result, error) {
 	return func(ctx context.Context, w *world) (_ []result, err error) {
 		type rival struct {
@@ -50,8 +50,8 @@ func pairsOf(clients int) func(context.Context, *world) ([]result, error) {
 			defer func() { err = errors.Join(err, a.server.stop()) }()
 		}
 		for round := range pairRounds + 1 {
-			// In a random order: etcd goes on writing for a while, which nobody should
-			// meet in each round.
+			// In a random order: etcd goes on writing for a while, which must not slow the same
+			// rival in each round.
 			for _, i := range rand.Perm(len(all)) {
 				a := all[i]
 				if a.missing != "" {
@@ -83,9 +83,8 @@ func pairsOf(clients int) func(context.Context, *world) ([]result, error) {
 	}
 }
 
-// pairsBudget is what is asked of us, as a part of what bare bbolt does. A single
-// client has nobody to share a transaction with, and so pays for all that a lease
-// proxy does beside it.
+// pairsBudget is the required part of the rate of bare bbolt. A single client has nobody to
+// share a transaction with, and so pays for everything else that a lease proxy does.
 func pairsBudget(clients int) float64 {
 	if clients == 1 {
 		return 0.85
@@ -93,8 +92,8 @@ func pairsBudget(clients int) float64 {
 	return 1
 }
 
-// throughput runs pair on so many connections for a time, and returns how many
-// a second there were.
+// throughput runs pair on that many connections for a window of time, and returns the pairs per
+// second.
 func throughput(addr string, clients int, window time.Duration, pair func(c *wire, n int) error) (float64, error) {
 	var done atomic.Int64
 	var running sync.WaitGroup
@@ -123,8 +122,8 @@ func throughput(addr string, clients int, window time.Duration, pair func(c *wir
 	return float64(done.Load()) / took.Seconds(), <-failed
 }
 
-// etcdPair takes and gives back a key of its own, in the way of a lock: it is
-// made if it is not there, and removed.
+// etcdPair takes and releases a key of its own like a lock: it creates the key if it does not
+// exist, and removes it.
 func etcdPair(c *wire, n int) error {
 	key := base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "lease-%d", n))
 	body := fmt.Sprintf(`{"compare":[{"target":"CREATE","key":%q,"createRevision":"0"}],"success":[{"requestPut":{"key":%q,"value":"aGVsZA=="}}]}`, key, key)

@@ -20,9 +20,8 @@ const (
 	takeOverStopped = time.Second
 )
 
-// pairsEtcdOf measures how many acquires and releases a second a server on etcd does
-// for so many clients, beside the same number of writes without a lease proxy, on the
-// same etcd.
+// pairsEtcdOf measures how many acquires and releases a second a server on etcd does for that
+// many clients, beside the same number of writes without a lease proxy, on the same etcd.
 func pairsEtcdOf(clients int) func(context.Context, *world) ([]result, error) {
 	return func(ctx context.Context, w *world) (_ []result, err error) {
 		r := result{What: fmt.Sprintf("acquire + release on etcd, %d at once", clients), Unit: perSecond}
@@ -89,8 +88,7 @@ func leads(ctx context.Context, s *server) error {
 	})
 }
 
-// measureTakeOver is how long it takes from the end of a leader until another server
-// answers.
+// measureTakeOver measures the time from the end of a leader until another server answers.
 func measureTakeOver(ctx context.Context, w *world) (_ []result, err error) {
 	var all []result
 	for _, how := range []struct {
@@ -122,7 +120,8 @@ func measureTakeOver(ctx context.Context, w *world) (_ []result, err error) {
 	return all, nil
 }
 
-// takeOver ends the leader of two servers and returns how long nobody led.
+// takeOver ends the leader of two servers with a signal, and returns how long it takes until
+// the other server grants a lease.
 func takeOver(ctx context.Context, w *world, how syscall.Signal) (took time.Duration, err error) {
 	e, err := w.etcd(ctx)
 	if err != nil {
@@ -142,7 +141,7 @@ func takeOver(ctx context.Context, w *world, how syscall.Signal) (took time.Dura
 		return 0, errors.Join(err, first.stop())
 	}
 	defer func() { err = errors.Join(err, second.stop()) }()
-	time.Sleep(time.Second) // it has seen the leader's key
+	time.Sleep(time.Second) // so that second has seen the leader's key
 	begin := time.Now()
 	first.cmd.Process.Signal(how)
 	<-first.done

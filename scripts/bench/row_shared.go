@@ -23,12 +23,12 @@ const (
 	sharedAtOnce   = 210
 	sharedNames    = 7
 	sharedCommands = 6 * 100 * sharedNames // six rounds of each name
-	aloneCommands  = 2 * sharedAtOnce      // enough to see that each asks
+	aloneCommands  = 2 * sharedAtOnce      // enough to show that each acquires
 	sharedRounds   = 100                   // of the race of one command
 )
 
-// measureShared is what a lease that many commands share spares its proxy, and what
-// a command pays for its part in it.
+// measureShared measures how many acquires a shared lease saves its proxy, and the cost of
+// joining it for a command.
 func measureShared(ctx context.Context, w *world) (_ []result, err error) {
 	s, err := w.serve(ctx, "--pool", fmt.Sprintf("t=%d", 2*sharedAtOnce))
 	if err != nil {
@@ -56,7 +56,7 @@ func measureShared(ctx context.Context, w *world) (_ []result, err error) {
 	return []result{cost, acquires}, nil
 }
 
-// sharedCost compares a command that joins with one that has a lease of its own.
+// sharedCost compares a command that joins with a command that has a lease of its own.
 func (w *world) sharedCost(ctx context.Context, proxy string) (_ result, err error) {
 	exec1 := []string{w.leasectl, "--quiet", "exec", "--proxy", proxy, "--type", "t"}
 	up := w.fresh("up")
@@ -88,8 +88,8 @@ func (w *world) sharedCost(ctx context.Context, proxy string) (_ result, err err
 	return r, nil
 }
 
-// sharedAcquires runs commands, a tenth of which it kills, and returns how many
-// there were for each acquire that the proxy saw.
+// sharedAcquires runs commands, kills a tenth of them, and returns how many commands there were
+// for each acquire that the proxy saw.
 func (w *world) sharedAcquires(ctx context.Context, proxy string, commands int, share bool) (ratio float64, killed int, err error) {
 	front, err := count(proxy)
 	if err != nil {

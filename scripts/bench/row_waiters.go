@@ -16,11 +16,11 @@ import (
 const (
 	waiterRounds = 3
 	idleWindow   = 3 * time.Second
-	// idleCPU is what still counts as none: an hour of it is 9 s.
+	// idleCPU is the percentage that still counts as none: 9 s in an hour.
 	idleCPU = 0.25
 )
 
-// waitersOf measures what blocked waiters cost a server.
+// waitersOf measures the cost of blocked waiters for a server.
 func waitersOf(n int) func(context.Context, *world) ([]result, error) {
 	return func(ctx context.Context, w *world) ([]result, error) {
 		var memory, idle [2][]float64
@@ -47,8 +47,8 @@ func waitersOf(n int) func(context.Context, *world) ([]result, error) {
 	}
 }
 
-// blocked lets n clients wait for a lease that somebody holds, and returns how
-// many bytes the server grew for each, and how much of a core it took then.
+// blocked lets n clients wait for a lease that is held. It returns how many bytes the server
+// grew for each, and the percentage of a core that it used then.
 func (w *world) blocked(ctx context.Context, start func() (*server, error), n int) (memory, cpu float64, err error) {
 	s, err := start()
 	if err != nil {
@@ -60,7 +60,7 @@ func (w *world) blocked(ctx context.Context, start func() (*server, error), n in
 		return 0, 0, err
 	}
 	defer holder.close()
-	if err := holder.pair("one"); err != nil { // what the server sets up once is not a waiter's
+	if err := holder.pair("one"); err != nil { // so that what the server sets up once does not count
 		return 0, 0, err
 	}
 	if err := holder.acquiring("one"); err != nil {
@@ -94,12 +94,12 @@ func (w *world) blocked(ctx context.Context, start func() (*server, error), n in
 // queue is clients that wait, in the order in which they came.
 type queue []*wire
 
-// lineStep is how many join the queue at once; the order among them is not
-// known. A smaller one takes longer, and shows no more.
+// lineStep is how many waiters join the queue at once; the order among them is not known. A
+// smaller step takes longer, and shows no more.
 const lineStep = 20
 
-// line lets n clients queue up for a type, and returns when all are in the
-// queue. The queue counts also if there is an error.
+// line lets n clients queue up for a type, and returns when all are in the queue. The caller
+// must close the returned queue, even after an error.
 func line(ctx context.Context, addr, typ string, n int) (queue, error) {
 	watcher, err := dial(addr)
 	if err != nil {
@@ -136,13 +136,13 @@ func (q queue) close() {
 	}
 }
 
-// usage is what a process takes.
+// usage is the memory and the CPU time of a process.
 type usage struct {
 	memory float64 // bytes that are resident
 	cpu    float64 // seconds of user and system time so far
 }
 
-// usage reads it from proc(5), which only Linux has.
+// usage reads them from proc(5), which only Linux has.
 func (s *server) usage() (u usage, err error) {
 	dir := "/proc/" + strconv.Itoa(s.cmd.Process.Pid)
 	text, err := os.ReadFile(dir + "/statm")

@@ -18,12 +18,12 @@ const (
 	weightUnits   = 6144
 	weightFixed   = 512 // units of each job where all count as the largest
 	weightUnit    = 64 << 10
-	weightTouched = 168 // units that a job of 200 items touches: 128 and a fifth for each, of which it asks for 192
+	weightTouched = 168 // units that a job of 200 items touches: 128, and a fifth for each item; it asks for 192
 	weightHold    = 2 * time.Second
 )
 
-// measureWeights is how many more jobs run at once in a budget of memory if each
-// asks for what it needs.
+// measureWeights measures how many more jobs run at once in a budget of memory if each asks for
+// what it needs.
 func measureWeights(ctx context.Context, w *world) ([]result, error) {
 	weighted, err := w.weighted(ctx, "--items", fmt.Sprint(weightItems))
 	if err != nil {
@@ -42,7 +42,7 @@ func measureWeights(ctx context.Context, w *world) ([]result, error) {
 	return []result{at, touched}, nil
 }
 
-// weighted runs the jobs once, each with what it asks for.
+// weighted runs the jobs once, each with the flags in asks.
 func (w *world) weighted(ctx context.Context, asks ...string) (c crowd, err error) {
 	config := w.fresh("config")
 	text := fmt.Sprintf("resources:\n- {type: mem, units: %d, unit: 64Ki, unknown: %d, cost: {base: 128, per_item: 0.2, round_to: 32, min: 128}}\n", weightUnits, weightFixed)

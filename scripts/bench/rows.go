@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// row is one thing to measure. It may come to several results.
+// row is one thing to measure. It may have several results.
 type row struct {
 	name    string
 	what    string

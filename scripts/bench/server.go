@@ -28,7 +28,7 @@ type server struct {
 	log  string   // file of its stderr
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
-	err  error         // how; after done
+	err  error         // how it ended; set before done is closed
 }
 
 // startTime bounds the start of a server: etcd takes a second or two.
@@ -40,13 +40,13 @@ func (w *world) serve(ctx context.Context, args ...string) (*server, error) {
 	return w.start(ctx, w.leasectl, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 }
 
-// serveDurable starts it with a data directory.
+// serveDurable starts leasectl serve with a data directory.
 func (w *world) serveDurable(ctx context.Context, args ...string) (*server, error) {
 	return w.serve(ctx, append(args, "--data", w.fresh("data"))...)
 }
 
-// serveTLS starts it with a certificate of its own and a token, which are in env
-// of the server that is returned.
+// serveTLS starts leasectl serve with a certificate of its own and a token. The settings for
+// clients are in env of the server.
 func (w *world) serveTLS(ctx context.Context, args ...string) (*server, error) {
 	dir := w.fresh("tls")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -155,7 +155,7 @@ func (w *world) launch(ctx context.Context, program string, args ...string) (*se
 	return s, nil
 }
 
-// ready waits until f is true. A server that ends before has failed.
+// ready waits until f returns true. It fails if the server ends before.
 func (s *server) ready(ctx context.Context, f func() (bool, error)) error {
 	return await(ctx, startTime, func() (bool, error) {
 		select {
@@ -167,8 +167,8 @@ func (s *server) ready(ctx context.Context, f func() (bool, error)) error {
 	})
 }
 
-// stop ends the server and waits for that. One that ended by itself before is
-// an error: what was measured of it is not worth anything.
+// stop ends the server and waits for its end. It fails if the server had ended by itself, since
+// its measurements are then worthless.
 func (s *server) stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop %s: %w", filepath.Base(s.cmd.Path), err)
@@ -176,12 +176,12 @@ func (s *server) stop() error {
 	<-s.done
 	var exit *exec.ExitError
 	if errors.As(s.err, &exit) {
-		return nil // however it takes a TERM
+		return nil // any exit code after TERM is accepted
 	}
 	return s.err
 }
 
-// failed ends a server that did not get ready, and adds its last words to why.
+// failed ends a server that did not get ready, and adds the end of its log to why.
 func (s *server) failed(why error) error {
 	s.cmd.Process.Kill() // it may have ended already
 	<-s.done
@@ -190,8 +190,8 @@ func (s *server) failed(why error) error {
 	return errors.Join(fmt.Errorf("%s: %w: it said: %s", filepath.Base(s.cmd.Path), why, text[max(0, len(text)-enough):]), err)
 }
 
-// environment is that of all commands, so that nothing of the caller's changes
-// what is measured, and nothing is left behind in its places.
+// environment is the environment of all commands. The caller's settings do not change the
+// measurements, and no files are left in the caller's directories.
 func (w *world) environment() []string {
 	return []string{
 		"PATH=" + os.Getenv("PATH"),
@@ -202,8 +202,8 @@ func (w *world) environment() []string {
 	}
 }
 
-// await calls f until it is true, fails, or the time is over. What it waits
-// for are other programs, which offer no event to wait for.
+// await calls f until it returns true or an error, or the time is over. It polls, because other
+// programs offer no event to wait for.
 func await(ctx context.Context, most time.Duration, f func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -221,8 +221,8 @@ func await(ctx context.Context, most time.Duration, f func() (bool, error)) erro
 	}
 }
 
-// freeAddress returns an address that nobody listens on at the moment, for
-// programs that cannot be told to find one.
+// freeAddress returns an address that nobody listens on at the moment, for programs that cannot
+// choose one themselves.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The certificate of a server that is measured is one that its clients trust, for
-// the address that it listens on.
+// Clients trust the certificate of a server that is measured, for the address that it listens
+// on.
 func TestCertificate(t *testing.T) {
 	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
 	if err := writeCertificate(cert, key); err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// unit is what a number counts.
+// unit is the unit of a number.
 type unit string
 
 const (
@@ -65,7 +65,7 @@ func duration(x float64) string {
 	return time.Duration(x * float64(time.Second)).Round(time.Second).String()
 }
 
-// digits writes three digits that count, or all before the point.
+// digits writes three significant digits, or all digits before the point.
 func digits(x float64) string {
 	if x == 0 {
 		return "0"

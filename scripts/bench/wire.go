@@ -40,7 +40,7 @@ func (w *wire) answer() (text []byte, err error) {
 	return text, err
 }
 
-// anyAnswer waits for the answer, too. An answer that says an error is no error here.
+// anyAnswer is answer, but a status of an error is no error here.
 func (w *wire) anyAnswer() (status int, text []byte, err error) {
 	resp, err := http.ReadResponse(w.r, nil)
 	if err != nil {
@@ -106,8 +106,8 @@ func (w *wire) waiting() (int, error) {
 	return pool.Waiting, err
 }
 
-// pool is the state of the first pool. It asks for the smallest page: to list the
-// waiters is not what is measured.
+// pool returns the state of the first pool. It asks for the smallest page, since listing the
+// waiters is not measured.
 func (w *wire) pool() (p leaseapi.Pool, err error) {
 	text, err := w.call(http.MethodGet, leaseapi.PathPools+"?"+leaseapi.ParamLimit+"=1", "")
 	if err != nil {

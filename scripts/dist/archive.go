@@ -17,8 +17,8 @@ import (
 // checksums is the file that sha256sum -c reads.
 const checksums = "SHA256SUMS"
 
-// contents are the files of an archive or a package by their names there, beside the
-// program: they are in the tree, or were put together in work.
+// contents returns the files of an archive or a package by their names in it, without the
+// program. The files are in the tree, or were made in work.
 func contents(b binary, work string) (map[string]string, error) {
 	files := map[string]string{"NOTICES": b.notices()}
 	read, err := pages()
@@ -40,7 +40,7 @@ func contents(b binary, work string) (map[string]string, error) {
 	return files, nil
 }
 
-// writeArchive writes what somebody without a package manager unpacks.
+// writeArchive writes the archive for people without a package manager.
 func writeArchive(b binary, s source, files map[string]string, out string) (err error) {
 	f, err := os.Create(filepath.Join(out, b.name(s)+".tar.gz"))
 	if err != nil {
@@ -78,7 +78,7 @@ func addFile(archive *tar.Writer, s source, name, path string, mode int64) error
 	return err
 }
 
-// writeChecksums writes the sums of all files of the release.
+// writeChecksums writes the checksums of all files of the release.
 func writeChecksums(out string) error {
 	entries, err := os.ReadDir(out) // sorted
 	if err != nil {

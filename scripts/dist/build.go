@@ -8,11 +8,11 @@ import (
 // binary is leasectl, built for one system.
 type binary struct {
 	system, arch string // as Go names them
-	dir          string // of the program, and of what is made for this system only
+	dir          string // of the program, and of the other files for this system only
 	info         *buildinfo.BuildInfo
 }
 
-// name is what the files of b are called, without an ending.
+// name is the name of b's files, without an ending.
 func (b binary) name(s source) string {
 	return "leasectl_" + s.version + "_" + b.system + "_" + b.arch
 }
@@ -20,9 +20,9 @@ func (b binary) name(s source) string {
 func (b binary) program() string { return filepath.Join(b.dir, "leasectl") }
 func (b binary) notices() string { return filepath.Join(b.dir, "NOTICES") }
 
-// build makes a static binary: nothing in it says where it was built. GOFLAGS is the
-// default, said aloud: an empty variable would leave it to the user's go env. More is
-// added to the environment.
+// build makes a static binary that does not say where it was built. GOFLAGS is set to the
+// default, because an empty variable would leave it to the user's go env. more is added to the
+// environment.
 func build(s source, work, system, arch string, more ...string) (b binary, err error) {
 	b = binary{system: system, arch: arch, dir: filepath.Join(work, system+"-"+arch)}
 	env := append(s.environment("CGO_ENABLED=0", "GOOS="+system, "GOARCH="+arch,
@@ -36,9 +36,9 @@ func build(s source, work, system, arch string, more ...string) (b binary, err e
 	return b, err
 }
 
-// writeDocs makes the man pages and the completions, in work/man and
-// work/completions. A test of the commands writes them, so that no installed
-// program has the libraries in it.
+// writeDocs makes the man pages and the completions, in work/man and work/completions. A test
+// of the commands writes them, so that the libraries for this are not part of the installed
+// program.
 func writeDocs(s source, work string) error {
 	return call(s.environment(), "go", "test", "-count=1", "-vet=off", "./cmd/leasectl", "-run", "^TestCommandReference$", "-docs", work)
 }

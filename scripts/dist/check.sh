@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Uses a release as its users do: check.sh DIR. It installs and removes a package, so
-# it is for machines that are thrown away, as root; .ci/run says what it needs beside Go.
+# Uses a release as its users do: check.sh DIR. It installs and removes a package, so run it
+# as root on a machine that can be thrown away; .ci/run lists what it needs beside Go.
 set -o errexit -o nounset -o pipefail
 
 dist=$(cd "${1:?check.sh DIR}" && pwd)
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
-chmod 755 "$work" # other users run what is in it
+chmod 755 "$work" # other users run programs in it
 server=
 finish() {
   if [[ -n $server ]]; then stop; fi
@@ -24,8 +24,9 @@ only() { # the one file that a pattern names
 }
 program() { echo "$work"/leasectl_*_"$1"/leasectl; } # program SYSTEM_ARCH: unpacked
 
-# The other build is as unlike the first as can be without another machine, and compiles
-# one target from nothing. The others differ from it in the compiler's target only.
+# The second build differs from the first as much as it can on the same machine, and
+# compiles one target without a cache. The other targets differ from it only in the
+# compiler's target.
 again() {
   say "another directory, umask, time zone and language, and an empty cache, give the same bytes"
   mkdir -p "$work/else where"
@@ -39,7 +40,8 @@ again() {
   rm -rf "$work/else where" "$work/again"
 }
 
-# What is in an archive is static, and has the modules that the notices and the SBOM name.
+# The program in an archive is static, and has the modules that the notices and the SBOM
+# name.
 contents() { # contents SYSTEM_ARCH
   local archive dir modules
   archive=$(only "*_$1.tar.gz")
@@ -54,8 +56,8 @@ contents() { # contents SYSTEM_ARCH
   say "$1: $(stat -c %s "$dir/leasectl") bytes, packed $(stat -c %s "$archive"), $(wc -l <<<"$modules") modules"
 }
 
-# Every command has a man page that groff has nothing to say about, and each shell reads
-# its completions.
+# Every command has a man page without a warning of groff, and each shell can read its
+# completions.
 manual() {
   local dir command='' warnings
   dir=$(dirname "$(program linux_amd64)")
@@ -99,8 +101,8 @@ debian() {
   rm -r /etc/leasectl
 }
 
-# What the package of Debian has for a server: a unit that systemd accepts and that waits to
-# be enabled, its user, and pools that can be served.
+# The files for a server in the package of Debian: a unit that systemd accepts and that is
+# not enabled, its user, and pools that can be served.
 unit=/usr/lib/systemd/system/leasectl.service
 wanted=/etc/systemd/system/multi-user.target.wants/leasectl.service
 unit() {
@@ -152,16 +154,16 @@ serve() { # serve SOCKET COMMAND…: in the background, with a new store
   cat "$work/serve.log" >&2
   fail "no server: $*"
 }
-stop() { # and wait for all that belongs to it
+stop() { # and waits for its whole process group
   kill -- "-$server" || true
   wait "$server" || true
   while kill -0 -- "-$server" 2>/dev/null; do sleep 0.1; done
   server=
 }
 
-# A native server and a client of another machine, and the other way round: the wire and
-# the handles are the same on all. (A store is not: bbolt writes in the byte order of its
-# machine.)
+# A native server and a client of another architecture, and the other way round: the wire
+# and the handles are the same on all. (A store is not: bbolt writes in the byte order of
+# its machine.)
 foreign() { # foreign ARCH EMULATOR
   local native handle
   native=$(program linux_amd64)
@@ -186,7 +188,7 @@ image() {
   local native tag=localhost/leasectl:check id container root blob url
   native=$(program linux_amd64)
   say "the image"
-  # Storage of its own: what the machine has in /var/lib/containers stays as it is.
+  # Its own storage, so that /var/lib/containers of the machine does not change.
   printf '[storage]\ndriver = "vfs"\ngraphroot = "%s"\nrunroot = "%s"\n' "$work/images" "$work/run" >"$work/storage.conf"
   export CONTAINERS_STORAGE_CONF=$work/storage.conf
   scripts/dist/image.sh "$native" "$tag"
@@ -213,8 +215,8 @@ image() {
     mkdir -p "$root/proc/self" && ln -s /leasectl "$root/proc/self/exe" # all of /proc that it reads
     inside() { chroot --userspec "$1" "$root" "${@:2}"; }
   fi
-  # A volume as a pod has it: of root, for everybody. The users: that of the image, and one
-  # that a cluster chose.
+  # A volume as a pod has it: owned by root, writable for all. The users: the user of the
+  # image, and one that a cluster chose.
   install -d -m 2777 "$volume"
   inside 65532:65532 /leasectl install-to /volume/tools
   inside 1000730000:0 /leasectl install-to /volume/other/tools

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A purge also removes the leases, and that the unit was enabled. Tokens and certificates
-# in /etc/leasectl are the administrator's, and stay.
+# A purge also removes the leases, and the link that enables the unit. Tokens and
+# certificates in /etc/leasectl belong to the administrator, and stay.
 set -e
 if [ "$1" = purge ]; then
   rm -rf /var/lib/leasectl

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes an OCI image of a release's program: image.sh BINARY TAG; buildah push takes it to
-# a registry. vfs storage and chroot isolation need root, but no container engine and no
-# privileges of one. Two images of one program are the same.
+# Makes an OCI image of a release's program: image.sh BINARY TAG; buildah push takes it to a
+# registry. vfs storage and chroot isolation need root, but no container engine and none of
+# its privileges. Two images of one program are identical.
 set -o errexit -o nounset -o pipefail
 
 binary=${1:?image.sh BINARY TAG} tag=${2:?image.sh BINARY TAG}

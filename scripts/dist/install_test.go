@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The README installs files that make dist makes: each name is one of them, and the
-// lines about an archive install its program. (check.sh installs the packages.)
+// The README installs files that make dist makes: each name is one such file, and the lines
+// about an archive install its program. (check.sh installs the packages.)
 func TestInstallLines(t *testing.T) {
 	t.Chdir("../..")
 	readme, err := os.ReadFile("README.md")
@@ -55,7 +55,7 @@ func TestInstallLines(t *testing.T) {
 	if err := writeArchive(b, s, nil, dir); err != nil {
 		t.Fatal(err)
 	}
-	script, _, _ := strings.Cut(block, "\n\n") // the packages stand below
+	script, _, _ := strings.Cut(block, "\n\n") // the packages come below
 	cmd := exec.Command("bash", "-ec", strings.ReplaceAll(script, "/usr/local/bin/", ".")+"\n./leasectl")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "installed\n" {

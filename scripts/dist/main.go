@@ -1,8 +1,8 @@
-// Command dist makes a release of the source tree that it is run in: archives with
-// static binaries, man pages and completions, packages for Debian and Red Hat
-// systems, a list of what is linked in (CycloneDX), the notices of those licenses,
-// and checksums. Two runs on one commit with one version of Go give the same bytes,
-// wherever they run: the only date in them is the commit's, or SOURCE_DATE_EPOCH.
+// Command dist makes a release of the source tree in which it runs: archives with static
+// binaries, man pages and completions; packages for Debian and Red Hat systems; a list of the
+// linked modules (CycloneDX); the notices of their licenses; and checksums. Two runs on one
+// commit with one version of Go give the same bytes on every machine: the only date in them is
+// the commit's, or SOURCE_DATE_EPOCH.
 //
 //	go run ./scripts/dist [-o DIR] [-targets linux/amd64,…] [-afresh linux/amd64]
 //
@@ -49,7 +49,7 @@ func run(out string, targets []string, afresh string) error {
 	if err := checkReplaceable(out); err != nil {
 		return err
 	}
-	// The release appears under its name when it is complete.
+	// The release gets its name only when it is complete.
 	parts := out + ".new"
 	if err := os.RemoveAll(parts); err != nil {
 		return err
@@ -98,7 +98,7 @@ func makeRelease(s source, targets []string, afresh, out string) error {
 	return writeChecksums(out)
 }
 
-// writeTarget writes what a release has for one system.
+// writeTarget writes the files of a release for one system.
 func writeTarget(b binary, s source, work, out string) error {
 	if err := writeSBOM(b, s, out); err != nil {
 		return err
@@ -119,7 +119,7 @@ func writeTarget(b binary, s source, work, out string) error {
 	return writePackages(b, s, files, out)
 }
 
-// checkChangelog refuses to make a release that CHANGELOG.md does not name.
+// checkChangelog refuses a release that CHANGELOG.md does not name.
 func checkChangelog(s source) error {
 	const changelog = "CHANGELOG.md"
 	if !s.isRelease() {
@@ -135,7 +135,7 @@ func checkChangelog(s source) error {
 	return nil
 }
 
-// checkReplaceable refuses a directory that is not of an earlier run.
+// checkReplaceable refuses a directory that does not come from an earlier run.
 func checkReplaceable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if os.IsNotExist(err) || err == nil && len(entries) == 0 {

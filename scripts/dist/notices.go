@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// licenseFile is what modules call the text of their license, or of the notices
-// that it asks to pass on.
+// licenseFile matches the file names that modules use for the text of their license, or for the
+// notices that the license requires.
 var licenseFile = regexp.MustCompile(`^(?i)(LICEN[CS]E|COPYING|NOTICE|PATENTS)([.-].*)?$`)
 
-// writeNotices writes which modules are linked into b, and their licenses. Those ask
-// for it, and some ask to say where the source is: it is published under the module's
-// name.
+// writeNotices writes which modules are linked into b, and their licenses. The licenses require
+// that, and some require to say where the source is: it is published under the module's name.
 func writeNotices(b binary) error {
 	var text strings.Builder
 	text.WriteString("leasectl is one static program. These modules are linked into it, unchanged; the source of\neach is published under its name and version.\n")
@@ -38,7 +37,7 @@ func writeNotices(b binary) error {
 	return os.WriteFile(b.notices(), []byte(text.String()), 0o644)
 }
 
-// moduleDirs returns where the go command keeps the modules of b.
+// moduleDirs returns the directories of the modules of b in the go command's cache.
 func moduleDirs(b binary) (map[string]string, error) {
 	args := []string{"mod", "download", "-json"}
 	for _, dep := range b.info.Deps {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// placed is where the packages put what an archive has beside the program.
+// placed is where the packages put a file of the archive.
 func placed(name string) string {
 	switch dir, base, _ := strings.Cut(name, "/"); {
 	case dir == "man":
@@ -26,15 +26,15 @@ func placed(name string) string {
 	}
 }
 
-// unitFiles are what the packages have for a server under systemd: by their paths in
-// the tree, where they go. They are installed, and neither enabled nor started.
+// unitFiles are the files of the packages for a server under systemd: paths in the tree, and
+// where they are installed. They are neither enabled nor started.
 var unitFiles = map[string]string{
 	"examples/systemd/leasectl.service": "/usr/lib/systemd/system/leasectl.service",
 	"examples/systemd/sysusers.conf":    "/usr/lib/sysusers.d/leasectl.conf",
 	"examples/systemd/pools.yaml":       "/etc/leasectl/pools.yaml",
 }
 
-// packageScripts are what a package manager runs. That of Red Hat makes the user and
+// packageScripts are the scripts that a package manager runs. Red Hat's makes the user and
 // reloads systemd by itself.
 var packageScripts = map[string]map[string]string{
 	"deb": {
@@ -64,7 +64,7 @@ func writePackages(b binary, s source, files map[string]string, out string) erro
 	for _, path := range slices.Sorted(maps.Keys(unitFiles)) {
 		kind := ""
 		if strings.HasPrefix(unitFiles[path], "/etc/") {
-			kind = "config|noreplace" // what an administrator wrote there stays
+			kind = "config|noreplace" // changes of an administrator stay
 		}
 		list = append(list, content{path, unitFiles[path], kind, info{0o644, s.date}})
 	}
@@ -80,7 +80,7 @@ func writePackages(b binary, s source, files map[string]string, out string) erro
 		"description": "leases for CI steps that share an account\nTakes a lease from an HTTP lease proxy before a step does what a shared\naccount can bear only so often, and gives it back however the step ends.",
 		"contents":    list,
 		"overrides":   overrides,
-		"rpm":         map[string]string{"buildhost": "localhost"}, // else the name of this machine
+		"rpm":         map[string]string{"buildhost": "localhost"}, // otherwise the name of this machine
 	})
 	if err != nil {
 		return err

@@ -2,9 +2,9 @@ package main
 
 import "strings"
 
-// pages are the files of the tree that people read, by their paths: the README and what
-// its links lead to, so that they lead there in an archive, too. Links into the code are
-// not among them, and neither is what git ignores.
+// pages are the paths of the files that people read: the README and the files that its links
+// lead to, so that the links work in an archive, too. Links into the code are left out, and so
+// are files that git ignores.
 func pages() ([]string, error) {
 	list, err := git("ls-files", "--error-unmatch", "--", ":(exclude)examples/test",
 		":(glob)*.md", "LICENSE", "docs", ":(glob)examples/*.md", ":(glob)examples/*/*",

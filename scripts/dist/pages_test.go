@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The links of the pages in an archive lead to files in it.
+// The links of the pages in an archive lead to files of the archive.
 func TestLinksInArchive(t *testing.T) {
 	t.Chdir("../..")
 	if _, err := git("rev-parse"); err != nil {

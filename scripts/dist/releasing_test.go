@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Each command of docs/releasing.md is a target of make, a line of check.sh, or runs
-// here against a repository of the test.
+// Each command of docs/releasing.md is a target of make or a line of check.sh, or runs here in
+// a repository of the test.
 func TestReleasing(t *testing.T) {
 	read := func(path string) string {
 		text, err := os.ReadFile("../../" + path)
@@ -45,7 +45,8 @@ func TestReleasing(t *testing.T) {
 	}
 }
 
-// checked is what check.sh must have of a command: all but what differs with the release.
+// checked is the part of a command that check.sh must have: the words that are the same for
+// each release.
 func checked(words []string) string {
 	for i, w := range words {
 		if i > 0 && (strings.ToUpper(w) == w || strings.Contains(w, "X.Y.Z")) {
@@ -57,7 +58,7 @@ func checked(words []string) string {
 
 var shellBlock = regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$")
 
-// releaseCommands are the lines of the blocks of shell.
+// releaseCommands are the lines of the shell blocks.
 func releaseCommands(page string) (commands []string) {
 	for _, block := range shellBlock.FindAllStringSubmatch(page, -1) {
 		for line := range strings.Lines(block[1]) {

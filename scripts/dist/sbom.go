@@ -17,7 +17,7 @@ type component struct {
 	PURL    string `json:"purl,omitempty"`
 }
 
-// writeSBOM lists what is in b, by what the linker wrote into it.
+// writeSBOM lists the modules in b, as the linker recorded them.
 func writeSBOM(b binary, s source, out string) error {
 	bom := struct {
 		Format      string `json:"bomFormat"`

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// source is the tree that a release is made of.
+// source is the tree from which a release is made.
 type source struct {
 	version string    // for people, and in file names
 	commit  string    // its whole id
-	date    time.Time // of everything that a release dates
+	date    time.Time // of all files of a release
 }
 
-// isRelease reports whether the tree is that of a tag, without changes.
+// isRelease reports whether the tree is exactly that of a tag.
 func (s source) isRelease() bool {
 	return !strings.Contains(s.version, "+") && !strings.HasPrefix(s.version, "0.0.0-")
 }
 
-// readSource asks git which commit the working directory is. The date is that of the
-// commit, unless SOURCE_DATE_EPOCH says another one.
+// readSource asks git which commit the working directory is at. The date is that of the commit,
+// unless SOURCE_DATE_EPOCH gives another one.
 func readSource() (source, error) {
 	inside, err := git("rev-parse", "--show-prefix")
 	if err != nil {
@@ -67,8 +67,8 @@ func unixDate(seconds string) (time.Time, error) {
 //	1.2.3+5.g0123456789ab          five commits later
 //	0.0.0-20261122.g0123456789ab   no tag, or a clone too shallow to have it
 //
-// A tree with changes, or with files that git does not know, ends in dirty. The id has
-// twelve digits: git's default depends on how much the clone has.
+// A tree with changes, or with files that git does not know, ends in dirty. The id has twelve
+// digits, because git's default depends on the size of the clone.
 func describe(commit string, date time.Time) (string, error) {
 	var version string
 	if tag, err := git("describe", "--tags", "--long", "--abbrev=12", "--match", "v[0-9]*"); err == nil {
@@ -98,18 +98,18 @@ func describe(commit string, date time.Time) (string, error) {
 
 var longDescription = regexp.MustCompile(`^v(.+)-([0-9]+)-(g[0-9a-f]+)$`)
 
-// git runs git in the tree. It may be somebody else's, such as a clone that is mounted
-// into a container: whoever runs its makefile trusts it already. It is only read.
+// git runs git in the tree, which it only reads. The tree may belong to another user, as a
+// clone that is mounted into a container: the user who runs its makefile trusts it already.
 func git(args ...string) (string, error) {
 	return output("git", append([]string{"--no-optional-locks", "-c", "safe.directory=*"}, args...)...)
 }
 
-// environment is that of every program that a release is made with.
+// environment is the environment of all programs that make a release.
 func (s source) environment(more ...string) []string {
 	return append(append(os.Environ(), "SOURCE_DATE_EPOCH="+strconv.FormatInt(s.date.Unix(), 10), "TZ=UTC"), more...)
 }
 
-// output runs a program and returns what it prints, without white space around it.
+// output runs a program and returns its output without white space around it.
 func output(name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	var stderr bytes.Buffer
@@ -121,7 +121,7 @@ func output(name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// call runs a program with an environment; what it says is part of the error.
+// call runs a program with an environment. The output is part of the error.
 func call(env []string, name string, args ...string) error {
 	cmd := exec.Command(name, args...)
 	cmd.Env = env

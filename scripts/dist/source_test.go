@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// repository is a new one with one commit of 2026-11-22, in which the test runs.
+// repository makes a repository with one commit of 2026-11-22, and runs the test in it.
 func repository(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil && os.Getenv("CI") == "true" {
@@ -67,8 +67,8 @@ func wantVersion(t *testing.T, pattern string, release bool) {
 
 const id = "g[0-9a-f]{12}"
 
-// The version is the same in every clone of a commit, and says how far the tree is from
-// a release.
+// The version is the same in every clone of a commit, and says how far the tree is from a
+// release.
 func TestVersion(t *testing.T) {
 	dir := repository(t)
 	wantVersion(t, `0\.0\.0-20261123\.`+id, false)
@@ -96,7 +96,7 @@ func TestVersion(t *testing.T) {
 	wantVersion(t, `0\.0\.0-20261123\.`+id, false)
 }
 
-// A clone of somebody else is read as one of our own.
+// A clone of another user is read like a clone of our own.
 func TestForeignTree(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file to another user")
@@ -109,7 +109,7 @@ func TestForeignTree(t *testing.T) {
 	wantVersion(t, `0\.0\.0-20261123\.`+id, false)
 }
 
-// What is not the top of a repository has no version of its own.
+// A directory that is not the top of a repository has no version.
 func TestNoRepository(t *testing.T) {
 	dir := repository(t)
 	sub := filepath.Join(dir, "vendor")
@@ -124,7 +124,7 @@ func TestNoRepository(t *testing.T) {
 	}
 }
 
-// The date is that of the commit, or what SOURCE_DATE_EPOCH says; the version stays.
+// The date is that of the commit, or SOURCE_DATE_EPOCH; the version stays the same.
 func TestDate(t *testing.T) {
 	repository(t)
 	before, err := readSource()
@@ -142,7 +142,7 @@ func TestDate(t *testing.T) {
 	}
 }
 
-// A tag that the changelog does not know is refused; any other tree is not.
+// A tag that the changelog does not name is refused; any other tree is accepted.
 func TestChangelog(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("CHANGELOG.md", []byte("# Changelog\n\n## Unreleased\n\n## 1.2.0 (2026-12-01)\n"), 0o644); err != nil {
@@ -155,7 +155,7 @@ func TestChangelog(t *testing.T) {
 	}
 }
 
-// Only a directory of an earlier run is replaced.
+// Only a directory from an earlier run is replaced.
 func TestReplaceable(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

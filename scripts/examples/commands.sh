@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# An installation under a lease, with single commands: for a step that does
-# more between them. The late release is left to the proxy, which does it even
-# if this step is dead by then.
+# An installation under a lease, with single commands: for a step that does more
+# between them. The proxy does the late release, even if this step has died
+# before.
 #
 #   LEASE_PROXY_SERVER_URL  the lease proxy; unset: every leasectl does nothing
 #   LEASE_TYPE              which pool
@@ -12,11 +12,11 @@ source <(leasectl shell bash)
 
 type=${LEASE_TYPE:-install} hold=${LEASE_HOLD:-20m} installer=''
 
-# What the step cleaned up before it knew of leases. The release comes behind
-# it, not in its place.
+# The step's own clean-up. trap_add below adds the release to it, and does not
+# replace it.
 trap 'echo "collecting logs" >&2' EXIT
 
-# The lease is an optimisation: no lease is no reason to fail.
+# The lease is an optimisation: the installer runs even without a lease.
 handle=$(leasectl acquire --type "$type" --optional) || handle=''
 
 # shellcheck disable=SC2317 # a trap calls it
@@ -25,7 +25,8 @@ release_lease() {
 }
 trap_add release_lease EXIT
 
-# A signal ends the installer, then the step, which runs the two above.
+# A signal ends the installer, then the step, whose EXIT trap runs the two
+# commands above.
 # shellcheck disable=SC2317 # a trap calls it
 stop() {
   [[ -z $installer ]] || kill "$installer"
@@ -42,8 +43,8 @@ for attempt in 1 2 3 4 5; do
   if [[ -n $handle ]]; then
     leasectl release --handle "$handle" --delay "$hold" --detach || :
   fi
-  # In the background, since bash lets a signal wait for a command in the
-  # foreground.
+  # In the background, since bash handles a signal only when a command in the
+  # foreground has ended.
   openshift-install create cluster &
   installer=$! status=0
   wait "$installer" || status=$?

@@ -8,7 +8,7 @@
 set -o errexit -o nounset -o pipefail
 
 # Exit code 4 is a failure of the infrastructure: worth another attempt. The
-# lease is an optimisation: no lease is no reason to fail.
+# lease is an optimisation: the installer runs even without a lease.
 exec leasectl exec --type "${LEASE_TYPE:-install}" --optional \
   --release-after "${LEASE_HOLD:-20m}" --attempts 5 --retry-on 4 \
   -- openshift-install create cluster

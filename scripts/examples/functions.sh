@@ -12,7 +12,7 @@ source "$LEASE_PROXY_CLIENT_SH"
 type=${LEASE_TYPE:-install} hold=${LEASE_HOLD:-20m}
 handle='' late='' installer=''
 
-# The lease is an optimisation: no lease is no reason to fail.
+# The lease is an optimisation: the installer runs even without a lease.
 acquire_lease() {
   handle=$(lease__acquire --type="$type" --scope=step) || handle=''
 }
@@ -32,7 +32,7 @@ on_exit() {
   release_lease
 }
 trap on_exit EXIT
-# A signal ends the installer, then the step, which runs what is above.
+# A signal ends the installer, then the step, whose EXIT trap runs on_exit.
 # shellcheck disable=SC2317 # a trap calls it
 stop() {
   [[ -z $installer ]] || kill "$installer"
@@ -50,8 +50,8 @@ for attempt in 1 2 3 4 5; do
     lease__release --delay="$hold" --handle="$handle" >&2 &
     late=$!
   fi
-  # In the background, since bash lets a signal wait for a command in the
-  # foreground.
+  # In the background, since bash handles a signal only when a command in the
+  # foreground has ended.
   openshift-install create cluster &
   installer=$! status=0
   wait "$installer" || status=$?

@@ -1,6 +1,6 @@
-// Command vuln looks for known vulnerabilities in what leasectl calls: it runs
-// govulncheck, which govulncheck.mod pins. Where the database cannot be reached it says
-// so in a line, and is content: a machine without a way out can check everything else.
+// Command vuln looks for known vulnerabilities in the code that leasectl calls: it runs
+// govulncheck, which govulncheck.mod pins. If the database cannot be reached, it only prints a
+// line and succeeds, so that a machine without internet access can check everything else.
 //
 //	go run ./scripts/vuln [-db URL]
 package main
@@ -19,7 +19,7 @@ import (
 
 const (
 	reachTimeout = 10 * time.Second // for the first answer of the database
-	checkTimeout = 10 * time.Minute // half a minute is usual, with the tool's build
+	checkTimeout = 10 * time.Minute // half a minute is usual, including the build of the tool
 )
 
 func main() {
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// reach asks the database when it was changed last.
+// reach asks the database for the time of its last change, to see that it answers.
 func reach(db string) error {
 	if strings.HasPrefix(db, "file:") {
 		return nil
@@ -54,8 +54,8 @@ func reach(db string) error {
 	return nil
 }
 
-// check runs govulncheck in the top directory of the tree. A vulnerability that may be
-// met is an error; what it is, is printed.
+// check runs govulncheck in the top directory of the tree, and prints what it finds. A
+// vulnerability that the code can reach is an error.
 func check(ctx context.Context, stdout io.Writer, db, packages string) error {
 	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile=scripts/vuln/govulncheck.mod", "govulncheck", "-db", db, packages)
 	cmd.Stdout, cmd.Stderr = stdout, os.Stderr

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A database that does not answer, or a page that is none, is not reached.
+// A database that does not answer, or an address without a database, is not reached.
 func TestReach(t *testing.T) {
 	answers := http.NewServeMux()
 	answers.HandleFunc("/there/index/db.json", func(w http.ResponseWriter, r *http.Request) {})
@@ -29,7 +29,7 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// The tool that is pinned runs, and tells a function that is called from one that is not.
+// The pinned tool runs, and distinguishes a function that is called from one that is not.
 func TestCheck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds govulncheck")
@@ -59,7 +59,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// vulnerability is an entry of a database: a function of golang.org/x/sys/unix.
+// vulnerability is an entry of a database, for a function of golang.org/x/sys/unix.
 func vulnerability(id, function string) string {
 	return `{"schema_version":"1.3.1","id":"` + id + `","modified":"2026-11-22T00:00:00Z",
 		"affected":[{"package":{"name":"golang.org/x/sys","ecosystem":"Go"},"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],

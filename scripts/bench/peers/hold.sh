@@ -1,5 +1,5 @@
 #!/bin/sh
-# Says on one FIFO that it runs, and ends when it is told to on another.
+# Reports on one FIFO that it runs, and ends when it reads a line from another.
 #
 #   usage: hold.sh RUNS END
 echo >"$1"

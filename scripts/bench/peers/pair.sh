@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Takes a lease and gives it back with what every CI image has: curl, jq, and
-# flock(1) around each critical section. It does what leasectl acquire and
+# Takes a lease and gives it back with tools that every CI image has: curl, jq,
+# and flock(1) around each critical section. It does what leasectl acquire and
 # release do for a script, without retries, renewals and request ids.
 #
 #   usage: pair.sh URL TYPE HANDLE

@@ -1,5 +1,5 @@
-// Command cobra runs a command and does nothing else: what a program with
-// cobra and os/exec costs before it has done anything useful.
+// Command cobra runs a command and does nothing else. It shows the cost of a program with cobra
+// and os/exec before that does anything useful.
 //
 //	cobra exec [--type TYPE] -- COMMAND [ARG…]
 package main

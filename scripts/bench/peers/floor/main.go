@@ -1,6 +1,6 @@
-// Command floor is the least that a Go program can do for a lease: it asks for
-// one with net/http, runs a command, and gives it back. No retry, no renewal,
-// no handle, no signal. It is what leasectl exec is measured against.
+// Command floor is the least that a Go program can do for a lease: it acquires one with
+// net/http, runs a command, and releases the lease. It has no retry, no renewal, no handle, no
+// signal handling. leasectl exec is measured against it.
 //
 //	floor URL TYPE COMMAND [ARG…]
 package main

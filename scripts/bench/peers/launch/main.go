@@ -1,11 +1,11 @@
-// Command launch runs a command and prints what it cost: nanoseconds from
-// before it was started until it was gone, and its peak memory in bytes.
+// Command launch runs a command and prints its cost: nanoseconds from before its start to its
+// end, and its peak memory in bytes.
 //
 //	launch COMMAND [ARG…]
 //
-// It is a program of its own, and a small one, because on Linux a process
-// counts as having been as large as the one that started it: started by the
-// benchmark itself, every command would seem to need the benchmark's memory.
+// It is a separate, small program, because on Linux the peak memory of a process counts as at
+// least that of the process that started it. If the benchmark itself started the commands, each
+// would seem to need the benchmark's memory.
 package main
 
 import (
