@@ -138,6 +138,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestDeposedWhileItLoads", false},
 	{"an etcd without space answers again with each read", "proxyserver/store/etcd/elector.go", "\t\t\tttl, err := e.understand(s)\n", "\t\t\te.noteNoTrouble()\n\t\t\tttl, err := e.understand(s)\n",
 		"./proxyserver/store/etcd", "TestNoSpaceIsToldOnce", false},
+	{"a step of a batch is divided after ids that were forgotten", "proxyserver/store/etcd/table.go", "return len(t.changed)+len(t.ended.forgotten) == 0", "return len(t.changed) == 0",
+		"./proxyserver/store/etcd", "TestForgottenIdsDivideNoStep", false},
 	{"a lost answer is a failure", "proxyserver/store/etcd/lead.go", "case bytes.Equal(there.Value, meta):", "case false:",
 		"./proxyserver/store/etcd", "TestLostAnswers", false},
 	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -112,6 +113,21 @@ func (w *wire) sent() [][]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.txns)
+}
+
+// commits returns the commits among the forwarded transactions, without the first before ones.
+func (w *wire) commits(t testing.TB, before int) (commits []txnRequest) {
+	t.Helper()
+	for _, body := range w.sent()[before:] {
+		var txn txnRequest
+		if err := json.Unmarshal(body, &txn); err != nil {
+			t.Fatal(err)
+		}
+		if len(txn.Compare) == 2 { // the others keep the leader's key
+			commits = append(commits, txn)
+		}
+	}
+	return commits
 }
 
 // newPrefix returns a prefix under which there is no store yet, however often a test

@@ -3,7 +3,6 @@ package etcd
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -313,14 +312,7 @@ func TestDividedBetweenSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	txns := 0
-	for _, body := range w.sent()[before:] {
-		var txn txnRequest
-		if err := json.Unmarshal(body, &txn); err != nil {
-			t.Fatal(err)
-		}
-		if len(txn.Compare) < 2 {
-			continue // the leader's key
-		}
+	for _, txn := range w.commits(t, before) {
 		txns++
 		if n := len(txn.Success); n > maxOperations || (n-1)%size != 0 {
 			t.Errorf("a transaction of %d operations", n)
@@ -331,6 +323,47 @@ func TestDividedBetweenSteps(t *testing.T) {
 	}
 	if snap := load(t, l); len(snap.Leases) != calls*size {
 		t.Errorf("%d leases", len(snap.Leases))
+	}
+}
+
+// However many ids the steps before have forgotten, a step that fits into a transaction of its
+// own is not divided.
+func TestForgottenIdsDivideNoStep(t *testing.T) {
+	t.Parallel()
+	c := sharedEtcd(t)
+	w := newWire(t, c.Members[0].Host)
+	l := gain(t, elector(t, Options{URL: w.url("forgotten")}))
+	load(t, l)
+	const size = 4
+	for forgotten := maxChanges - 3*size; forgotten <= maxChanges+size; forgotten++ {
+		var remembered, b store.Batch
+		for i := range forgotten {
+			ended := pool.Ended{ID: fmt.Sprint(forgotten, "-", i), Until: time.Duration(forgotten)}
+			remembered.Changes = append(remembered.Changes, pool.Change{Kind: pool.Remembered, Ended: ended})
+			b.Changes = append(b.Changes, pool.Change{Kind: pool.Forgotten, Ended: ended})
+			b.Steps = append(b.Steps, len(b.Changes))
+		}
+		if err := l.Commit(remembered); err != nil {
+			t.Fatal(err)
+		}
+		for i := range size {
+			b.Changes = append(b.Changes, granted(fmt.Sprintf("q-%d-%d", forgotten, i), uint64(1+i)))
+		}
+		before := len(w.sent())
+		if err := l.Commit(b); err != nil {
+			t.Fatal(err)
+		}
+		for _, txn := range w.commits(t, before) {
+			grants := 0
+			for _, op := range txn.Success {
+				if op.Put != nil && bytes.Contains(op.Put.Value, []byte("lq-")) {
+					grants++
+				}
+			}
+			if grants != 0 && grants != size {
+				t.Errorf("after %d forgotten ids, a transaction has %d changes of a step of %d", forgotten, grants, size)
+			}
+		}
 	}
 }
 

@@ -215,7 +215,7 @@ func (l *lead) commit(b store.Batch) error {
 // collect adds a step to the table. If the step does not fit beside the changes that the table
 // has, collect first writes those.
 func (l *lead) collect(step []pool.Change) error {
-	if !l.table.fits(len(step)) && len(l.table.changed) > 0 {
+	if !l.table.fits(len(step)) && !l.table.empty() {
 		if err := l.flush(); err != nil {
 			return err
 		}

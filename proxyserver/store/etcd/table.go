@@ -117,6 +117,9 @@ func (t *table) fits(n int) bool {
 	return len(t.changed)+len(t.ended.forgotten)+2*n+1 <= maxChanges && t.bytes < maxBytes
 }
 
+// empty reports whether no change is collected.
+func (t *table) empty() bool { return len(t.changed)+len(t.ended.forgotten) == 0 }
+
 // write is one operation of a transaction.
 type write struct {
 	operation
