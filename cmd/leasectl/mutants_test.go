@@ -50,6 +50,8 @@ var mutantList = []mutant{
 		"./lockfile", "TestFileFields", false},
 	{"an arrival costs a commit", "proxyserver/commit.go", "if c.Kind == pool.Queued || c.Kind == pool.Joined {", "if b.arrived = min(b.arrived, c.Waiter.Arrived); false {",
 		"./proxyserver", "TestWaitersBecomeDurable", false},
+	{"a power cut removes a new directory", "proxyserver/store/bolt/create.go", "return sync(parent)", "return nil",
+		"./proxyserver/store/bolt", "TestNewDirectoriesAreSynced", false},
 	{"what is deleted and is not there takes the next record along", "proxyserver/store/bolt/table.go", "if !bytes.Equal(found, key) {", "if bytes.Compare(found, key) < 0 {",
 		"./proxyserver/store/bolt", "TestDeleteOfNothing", false},
 	{"a deleted record is counted", "proxyserver/store/bolt/table.go", "if !bytes.Equal(found, key) {\n\t\treturn nil\n\t}\n\tif err := t.uncount(key, old); err != nil {\n\t\treturn err\n\t}\n\treturn c.Delete()", "if !bytes.Equal(found, key) || old == nil {\n\t\treturn nil\n\t}\n\treturn c.Delete()",

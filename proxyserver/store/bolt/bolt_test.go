@@ -155,6 +155,29 @@ func TestCreateRace(t *testing.T) {
 	}
 }
 
+// A power cut after the first commits does not remove a new directory: whatever entry was made
+// in a directory, that directory is synced. A directory that exists needs no sync.
+func TestNewDirectoriesAreSynced(t *testing.T) {
+	top := t.TempDir()
+	var synced []string
+	sync := func(dir string) error {
+		synced = append(synced, dir)
+		return nil
+	}
+	dir := filepath.Join(top, "a", "b", "c")
+	for range 2 {
+		if err := makeDir(dir, sync); err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
+			t.Fatalf("made was %v, %v", info, err)
+		}
+	}
+	if want := []string{top, filepath.Join(top, "a"), filepath.Join(top, "a", "b")}; !slices.Equal(synced, want) {
+		t.Errorf("synced were %q, want %q", synced, want)
+	}
+}
+
 func TestDataIsNoDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

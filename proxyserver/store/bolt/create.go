@@ -14,7 +14,7 @@ import (
 // The file gets its name only when it is complete. So an empty file is one that lost its
 // content, and is never taken for a new store.
 func create(dir, path string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeDir(dir, syncDir); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -41,6 +41,24 @@ func create(dir, path string) error {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// makeDir makes dir, and the directories above it that do not exist, like [os.MkdirAll]. It
+// calls sync for the parent of each: until the parent is synced, a power cut may remove the new
+// directory with all that was committed in it.
+func makeDir(dir string, sync func(dir string) error) error {
+	parent := filepath.Dir(dir)
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrNotExist) && parent != dir {
+		if err := makeDir(parent, sync); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil {
+		return os.MkdirAll(dir, 0o700) // an error, unless the directory is there
+	}
+	return sync(parent)
 }
 
 // initialize writes a state without leases.
