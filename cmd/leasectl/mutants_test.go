@@ -142,6 +142,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestNoSpaceIsToldOnce", false},
 	{"a step of a batch is divided after ids that were forgotten", "proxyserver/store/etcd/table.go", "return len(t.changed)+len(t.ended.forgotten) == 0", "return len(t.changed) == 0",
 		"./proxyserver/store/etcd", "TestForgottenIdsDivideNoStep", false},
+	{"a store in etcd that lost its meta gets another", "proxyserver/store/etcd/lead.go", "\t\tl.meta = metaRecord{Format: format, ID: newNonce()}\n", "\t\tl.meta = metaRecord{Format: format, ID: newNonce()}\n\t\t_ = l.write(nil)\n",
+		"./proxyserver/store/etcd", "TestMetaIsLost", false},
 	{"a lost answer is a failure", "proxyserver/store/etcd/lead.go", "case bytes.Equal(there.Value, meta):", "case false:",
 		"./proxyserver/store/etcd", "TestLostAnswers", false},
 	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {

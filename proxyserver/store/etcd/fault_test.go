@@ -393,6 +393,46 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A server that finds records without the key meta refuses the store and writes nothing: put
+// back, meta fits the records.
+func TestMetaIsLost(t *testing.T) {
+	t.Parallel()
+	c := sharedEtcd(t)
+	prefix := newPrefix()
+	e := elector(t, Options{URL: c.URL(prefix)})
+	l := gain(t, e)
+	load(t, l)
+	commit(t, l, granted("q-0", 1))
+	l.Close()
+	s, err := e.look(t.Context())
+	if err != nil || s.meta.Value == nil {
+		t.Fatalf("meta is %q, %v", s.meta.Value, err)
+	}
+	do := func(path string, in any) {
+		t.Helper()
+		if err := e.call(t.Context(), path, in, &struct{}{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do("/v3/kv/deleterange", deleteRequest{Key: e.metaKey()})
+	fresh := elector(t, Options{URL: c.URL(prefix)})
+	l = gain(t, fresh)
+	if _, err := l.Load(); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "it has 1 keys, and should have 0") {
+		t.Errorf("meta is lost: %v", err)
+	}
+	if id := l.ID(); id != "" {
+		t.Errorf("a refused store has the id %q", id)
+	}
+	l.Close()
+	if s, err := e.look(t.Context()); err != nil || s.meta.Value != nil {
+		t.Errorf("a refused store has the meta %q, %v", s.meta.Value, err)
+	}
+	do("/v3/kv/put", putRequest{Key: e.metaKey(), Value: s.meta.Value})
+	if snap := load(t, gain(t, fresh)); len(snap.Leases) != 1 {
+		t.Errorf("held are %+v, want q-0", snap.Leases)
+	}
+}
+
 // If a store is gone, as when etcd comes back with an empty disk, a server that knew it does
 // not begin without leases: it says so and ends. It begins only when it is started anew.
 func TestStoreIsGone(t *testing.T) {

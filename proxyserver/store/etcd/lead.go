@@ -146,11 +146,7 @@ func (l *lead) load() (pool.Snapshot, error) {
 	var snap pool.Snapshot
 	if l.metaRevision == 0 {
 		l.meta = metaRecord{Format: format, ID: newNonce()}
-		if err := l.write(nil); err != nil {
-			return snap, fmt.Errorf("begin the store %s: %w", l.client.prefix, err)
-		}
 	}
-	l.client.noteID(l.meta.ID)
 	l.table = newTable(l.client.prefix + "/records/")
 	snap.Clock, snap.Generation = l.meta.Clock, l.meta.Generation
 	from, end := l.table.prefix, rangeEnd(l.table.prefix)
@@ -177,6 +173,12 @@ func (l *lead) load() (pool.Snapshot, error) {
 	if l.table.keys != l.meta.Keys {
 		return snap, l.damaged(fmt.Errorf("it has %d keys, and should have %d", l.table.keys, l.meta.Keys))
 	}
+	if l.metaRevision == 0 { // only now: a store that lost its meta stays as it is
+		if err := l.write(nil); err != nil {
+			return snap, fmt.Errorf("begin the store %s: %w", l.client.prefix, err)
+		}
+	}
+	l.client.noteID(l.meta.ID)
 	return snap, l.Holds()
 }
 
