@@ -144,6 +144,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestForgottenIdsDivideNoStep", false},
 	{"a store in etcd that lost its meta gets another", "proxyserver/store/etcd/lead.go", "\t\tl.meta = metaRecord{Format: format, ID: newNonce()}\n", "\t\tl.meta = metaRecord{Format: format, ID: newNonce()}\n\t\t_ = l.write(nil)\n",
 		"./proxyserver/store/etcd", "TestMetaIsLost", false},
+	{"a server that is stopped while it takes the lead keeps it", "proxyserver/store/etcd/elector.go", "if err != nil && len(e.own) > 0 {", "if false {",
+		"./proxyserver/store/etcd", "TestUnusedLeadIsGivenUp", false},
 	{"a lost answer is a failure", "proxyserver/store/etcd/lead.go", "case bytes.Equal(there.Value, meta):", "case false:",
 		"./proxyserver/store/etcd", "TestLostAnswers", false},
 	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {
@@ -168,7 +170,7 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestCredentialsAfterAChangeOfUsers", false},
 	{"a standby does not wait for a TTL", "proxyserver/store/etcd/elector.go", "suspend.SinceBoot()-since >= ttl", "suspend.SinceBoot()-since >= 0*ttl",
 		"./proxyserver/store/etcd", "TestCutOff", false},
-	{"a lead that was given up is waited for", "proxyserver/store/etcd/lead.go", "remove(l.client.leaderKey())", "get(l.client.leaderKey())",
+	{"a lead that was given up is waited for", "proxyserver/store/etcd/client.go", "[]operation{remove(key)}", "[]operation{get(key)}",
 		"./proxyserver/store/etcd", "TestHandOver", false},
 	{"etcd keeps what was known of a lease before a late report", "proxyserver/store/etcd/table.go", "if t.told {", "if false {",
 		"./proxyserver/store/etcd", "TestReportOfAnEndedLease", false},

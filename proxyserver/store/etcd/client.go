@@ -64,6 +64,16 @@ func (c *client) noteNoTrouble() {
 func (c *client) leaderKey() []byte { return []byte(c.prefix + "/leader") }
 func (c *client) metaKey() []byte   { return []byte(c.prefix + "/meta") }
 
+// resign deletes the leader's key if it has this value. If etcd does not answer, resign blocks
+// for a quarter of the TTL.
+func (c *client) resign(value []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.ttl/4)
+	defer cancel()
+	key := c.leaderKey()
+	txn := txnRequest{Compare: []compare{{Key: key, Target: compareValue, Value: value}}, Success: []operation{remove(key)}}
+	return c.call(ctx, "/v3/kv/txn", txn, &txnResponse{})
+}
+
 // ID returns the id of the store; "" until it is known.
 func (c *client) ID() string {
 	if id := c.id.Load(); id != nil {

@@ -130,7 +130,14 @@ func (e *Elector) pollEvery() time.Duration { return min(e.ttl/20, 200*time.Mill
 
 // Gain implements [store.Election]. It watches the leader's key until the key is gone, or has
 // stayed the same for a full TTL of its leader.
-func (e *Elector) Gain(ctx context.Context) (store.Lead, error) {
+func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
+	defer func() {
+		if err != nil && len(e.own) > 0 {
+			// The key may be of a lead that never began, or that lapsed. The others would
+			// wait for its end. After an error here they do.
+			_ = e.resign(e.own[len(e.own)-1])
+		}
+	}()
 	e.leader.Store(nil)
 	var watched int64       // revision of the leader's key; 0: there is none, or it is not known
 	var since time.Duration // when this revision was first seen

@@ -53,6 +53,7 @@ const (
 	lost          // it does not arrive, and nobody answers
 	answered      // it arrives, and its answer is lost
 	late          // it arrives, and its answer takes lateBy
+	silent        // it arrives, and nobody answers
 )
 
 const lateBy = 200 * time.Millisecond
@@ -90,6 +91,10 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the connection breaks
 	}
 	defer resp.Body.Close()
+	if f == silent {
+		<-r.Context().Done()
+		return
+	}
 	if f == late {
 		time.Sleep(lateBy)
 	}

@@ -3,6 +3,7 @@ package etcd
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -289,6 +290,83 @@ func TestLostTakeOver(t *testing.T) {
 		return passes
 	})
 	load(t, gain(t, e)) // within patience, not within an hour
+}
+
+// A server that ends without the lead leaves no leader's key behind, for whose end the others
+// would wait: neither if it is stopped when etcd has made it the leader and has not answered
+// yet, nor if it then refuses the store.
+func TestUnusedLeadIsGivenUp(t *testing.T) {
+	t.Parallel()
+	c := sharedEtcd(t)
+	w := newWire(t, c.Members[0].Host)
+	known := newPrefix()
+	refuses := elector(t, Options{URL: w.url(known)})
+	l := gain(t, refuses)
+	load(t, l)
+	l.Close()
+	for _, tt := range []struct {
+		what string
+		e    *Elector
+		want error
+	}{
+		{"stopped", elector(t, Options{URL: w.url(newPrefix())}), context.Canceled},
+		{"refuses", refuses, store.ErrGone},
+	} {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		taken := func() bool {
+			var there rangeResponse
+			body, err := json.Marshal(rangeRequest{Key: tt.e.leaderKey()})
+			if err != nil {
+				t.Error(err)
+			}
+			resp, err := w.forward("/v3/kv/range", body)
+			if err == nil {
+				err = errors.Join(json.NewDecoder(resp.Body).Decode(&there), resp.Body.Close())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return len(there.KVs) > 0
+		}
+		first := true
+		w.disturb(func(path string, body []byte) fate {
+			if !first || !bytes.Contains(body, []byte("requestPut")) {
+				return passes
+			}
+			first = false
+			if tt.want == context.Canceled {
+				return silent
+			}
+			lostMeta, err := json.Marshal(deleteRequest{Key: tt.e.metaKey()})
+			if err != nil {
+				t.Error(err)
+			}
+			if resp, err := w.forward("/v3/kv/deleterange", lostMeta); err != nil {
+				t.Error(err)
+			} else {
+				resp.Body.Close()
+			}
+			return passes
+		})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := tt.e.Gain(ctx)
+			ended <- err
+		}()
+		if tt.want == context.Canceled {
+			for !taken() && !t.Failed() {
+				time.Sleep(time.Millisecond)
+			}
+			stop()
+		}
+		if err := <-ended; !errors.Is(err, tt.want) {
+			t.Errorf("%s: gain: %v, want %v", tt.what, err, tt.want)
+		}
+		if taken() {
+			t.Errorf("%s: the leader's key is left", tt.what)
+		}
+	}
 }
 
 // A batch that is too large for one transaction is divided between the calls of the pools.

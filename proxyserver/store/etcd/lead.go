@@ -320,10 +320,7 @@ func (l *lead) Close() error {
 	if !held {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.client.ttl/4)
-	defer cancel()
-	resign := txnRequest{Compare: []compare{l.leaderKept()}, Success: []operation{remove(l.client.leaderKey())}}
-	if err := l.client.call(ctx, "/v3/kv/txn", resign, &txnResponse{}); err != nil {
+	if err := l.client.resign(l.value); err != nil {
 		return fmt.Errorf("give up the lead: %w", err)
 	}
 	return nil
