@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,10 +74,11 @@ func (e *statusError) Error() string {
 }
 
 // refused reports whether err says that etcd did not carry a request out, and would refuse
-// the same request again.
+// the same request again. A request that is [unauthenticated] may pass later, because users,
+// tokens and the file of the credentials change.
 func refused(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
-	return ok && e.Code == codeInvalid
+	return ok && e.Code == codeInvalid && !unauthenticated(err)
 }
 
 // noSpace reports whether err says that etcd takes no writes because its database has
@@ -127,13 +129,16 @@ func (g *gateway) sendTo(ctx context.Context, base, path string, body []byte, ou
 	return g.post(ctx, base, path, token, body, out)
 }
 
-// unauthenticated reports whether err says that a request had no valid token. For an expired
-// token etcd answers 401 with code 16. For a missing token it answers 400 with code 3, and
-// also for a JWT that is older than the last change of etcd's users.
+// notAuthenticated are the messages with which etcd answers 400 with code 3 to a request without
+// a token, to a JWT that is older than the last change of etcd's users, and to a wrong password.
+var notAuthenticated = [...]string{"user name is empty", "revision of auth store is old", "authentication failed"}
+
+// unauthenticated reports whether err says that a request had no valid token or password. For an
+// expired token etcd answers 401 with code 16.
 func unauthenticated(err error) bool {
 	e, ok := errors.AsType[*statusError](err)
 	return ok && (e.Code == codeUnauthenticated ||
-		e.Code == codeInvalid && (strings.Contains(e.Message, "user name is empty") || strings.Contains(e.Message, "revision of auth store is old")))
+		e.Code == codeInvalid && slices.ContainsFunc(notAuthenticated[:], func(m string) bool { return strings.Contains(e.Message, m) }))
 }
 
 // asksForNobody reports whether err says that etcd no longer asks for passwords. Until version

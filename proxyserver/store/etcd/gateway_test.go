@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -57,5 +58,30 @@ func TestHangingAuthentication(t *testing.T) {
 	}
 	if err := put(t.Context()); err != nil {
 		t.Errorf("with the new token: %v", err)
+	}
+}
+
+// A request is made again if the users of etcd change once more while its token is renewed.
+func TestUsersChangeTwice(t *testing.T) {
+	refusals := 2
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/auth/authenticate"):
+			w.Write([]byte(`{"token":"new"}`))
+		case refusals > 0:
+			refusals--
+			w.WriteHeader(http.StatusBadRequest)
+			w.Write([]byte(`{"code":3,"message":"etcdserver: revision of auth store is old"}`))
+		default:
+			w.Write([]byte(`{}`))
+		}
+	}))
+	defer srv.Close()
+	readFile := func(string) ([]byte, error) { return []byte("leasectl:secret"), nil }
+	g := newGateway(Address{Hosts: []string{strings.TrimPrefix(srv.URL, "http://")}}, nil, "credentials", readFile)
+	c := &client{gateway: g, ttl: patience, log: slog.New(slog.DiscardHandler)}
+	err := c.retry(t.Context(), func(ctx context.Context) error { return c.call(ctx, "/v3/kv/put", struct{}{}, &struct{}{}) })
+	if err != nil || refusals > 0 {
+		t.Errorf("%v, and %d refusals are left", err, refusals)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,6 +102,61 @@ func TestCredentials(t *testing.T) {
 		if strings.Contains(line, "could not be compacted") && strings.Contains(line, "etcdserver") {
 			t.Errorf("the log says\n%s", &log)
 		}
+	}
+}
+
+// When a password is changed in etcd before it is in the credentials file, a commit is made
+// again until the file has it: the lead goes on.
+func TestChangedPassword(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, 1)
+	file := filepath.Join(t.TempDir(), "credentials")
+	write := func(password string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("root:"+password+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("old")
+	told := make(chan struct{})
+	tell := sync.OnceFunc(func() { close(told) })
+	log := writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte("authentication failed")) {
+			tell()
+		}
+		return len(p), nil
+	})
+	e := elector(t, Options{URL: c.URL("password"), CredentialsFile: file, Log: slog.New(slog.NewTextHandler(log, nil))})
+	do := func(path string, in any) {
+		t.Helper()
+		if err := e.call(t.Context(), path, in, &struct{}{}); err != nil {
+			t.Fatal(path, err)
+		}
+	}
+	do("/v3/auth/user/add", map[string]string{"name": "root", "password": "old"})
+	do("/v3/auth/role/add", map[string]string{"name": "root"})
+	do("/v3/auth/user/grant", map[string]string{"user": "root", "role": "root"})
+	do("/v3/auth/enable", struct{}{})
+	l := gain(t, e)
+	load(t, l)
+	do("/v3/auth/user/changepw", map[string]string{"name": "root", "password": "new"})
+	done := make(chan error, 1)
+	go func() {
+		done <- l.Commit(store.Batch{Changes: []pool.Change{granted("q-0", 1)}, Generation: 1})
+	}()
+	select {
+	case <-told:
+		write("new")
+	case err := <-done:
+		t.Fatalf("with the old password: %v", err)
+	case <-time.After(patience):
+		t.Fatal("nothing is said of the old password")
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
