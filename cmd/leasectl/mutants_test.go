@@ -146,6 +146,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestMetaIsLost", false},
 	{"a server that is stopped while it takes the lead keeps it", "proxyserver/store/etcd/elector.go", "if err != nil && len(e.own) > 0 {", "if false {",
 		"./proxyserver/store/etcd", "TestUnusedLeadIsGivenUp", false},
+	{"a standby that is stopped complains about etcd", "proxyserver/store/etcd/client.go", "\tif ctx.Err() != nil {\n\t\treturn\n\t}\n", "",
+		"./proxyserver/store/etcd", "TestStopIsNoTrouble", false},
 	{"a lost answer is a failure", "proxyserver/store/etcd/lead.go", "case bytes.Equal(there.Value, meta):", "case false:",
 		"./proxyserver/store/etcd", "TestLostAnswers", false},
 	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {

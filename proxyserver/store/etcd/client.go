@@ -32,8 +32,12 @@ type client struct {
 const troubleEvery = 30 * time.Second
 
 // noteTrouble logs that etcd does not answer as it should, but not more often than
-// troubleEvery.
-func (c *client) noteTrouble(err error) {
+// troubleEvery. An error after the end of ctx is no trouble with etcd: nobody waits for the
+// answer.
+func (c *client) noteTrouble(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
 	c.trouble.Lock()
 	defer c.trouble.Unlock()
 	first := c.trouble.text == ""
@@ -111,9 +115,7 @@ func (c *client) retry(ctx context.Context, attempt func(context.Context) error)
 		if refused(err) || errors.Is(err, store.ErrNotLeader) {
 			return err
 		}
-		if ctx.Err() == nil {
-			c.noteTrouble(err)
-		}
+		c.noteTrouble(ctx, err)
 		if sleep(ctx, retryPause) != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}

@@ -145,7 +145,7 @@ func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 		s, err := e.look(ctx)
 		if err != nil {
 			watched = 0
-			e.noteTrouble(err)
+			e.noteTrouble(ctx, err)
 		} else {
 			ttl, err := e.understand(s)
 			if err != nil {
@@ -160,7 +160,7 @@ func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 				case l != nil:
 					return l, nil
 				case err != nil:
-					e.noteTrouble(err)
+					e.noteTrouble(ctx, err)
 				}
 			}
 			e.presence.stay(ctx)
@@ -300,7 +300,7 @@ func (e *Elector) keep(l *lead) error {
 				return err
 			}
 			if err != nil {
-				e.noteTrouble(err)
+				e.noteTrouble(ctx, err)
 			}
 		}
 		lapse.Stop()

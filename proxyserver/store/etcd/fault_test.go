@@ -369,6 +369,40 @@ func TestUnusedLeadIsGivenUp(t *testing.T) {
 	}
 }
 
+// A standby that is stopped while it waits for an answer of etcd logs no trouble with etcd.
+func TestStopIsNoTrouble(t *testing.T) {
+	t.Parallel()
+	c := sharedEtcd(t)
+	for what, waits := range map[string]func(path string, body []byte) bool{
+		"looks":     func(path string, body []byte) bool { return true },
+		"takes":     func(path string, body []byte) bool { return bytes.Contains(body, []byte("requestPut")) },
+		"stands by": func(path string, body []byte) bool { return path == "/v3/kv/put" },
+	} {
+		w := newWire(t, c.Members[0].Host)
+		prefix := newPrefix()
+		if what == "stands by" {
+			gain(t, elector(t, Options{URL: c.URL(prefix)}))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		w.disturb(func(path string, body []byte) fate {
+			if !waits(path, body) {
+				return passes
+			}
+			stop()
+			return lost
+		})
+		var log bytes.Buffer
+		e := elector(t, Options{URL: w.url(prefix), Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if _, err := e.Gain(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: gain: %v", what, err)
+		}
+		if log.Len() > 0 {
+			t.Errorf("%s: the log says\n%s", what, &log)
+		}
+		w.disturb(nil)
+	}
+}
+
 // A batch that is too large for one transaction is divided between the calls of the pools.
 func TestDividedBetweenSteps(t *testing.T) {
 	t.Parallel()

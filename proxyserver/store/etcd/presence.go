@@ -51,7 +51,7 @@ func (p *presence) stay(ctx context.Context) {
 		return p.client.call(ctx, "/v3/kv/put", putRequest{Key: p.key, Value: p.value}, &struct{}{})
 	})
 	if err != nil {
-		p.client.noteTrouble(err)
+		p.client.noteTrouble(ctx, err)
 	} else {
 		p.client.noteNoTrouble()
 	}
