@@ -33,6 +33,8 @@ var pageMutants = []mutant{
 	{"a live page changes with the time alone", "proxyserver/page/view.go", "if c.Live {", "if false {",
 		"./proxyserver/page", "TestLivePartsStayTheSame", false},
 
+	{"the URL of one build finds every build", "proxyserver/page/find.go", "ok && !contradicts(asked, rest)", "ok && (true || contradicts(asked, rest))",
+		"./proxyserver/page", "TestMatchesURL", false},
 	{"a page shows no peaks", "proxyserver/uipages.go", "shown.Peaks = v.metrics.Peaks(typ)", "_ = v.metrics",
 		"./proxyserver", "TestPeaks", false},
 	{"what is used is rounded down", "leaseapi/unit.go", "(bytes+size-1)/size", "bytes/size",

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -15,14 +17,16 @@ const FoundAPage = 100
 // the name of the lease is text, whatever the case, or if text is the request id. If text is
 // a URL, only the owner counts: the condition holds if the owner contains the URL without
 // query and fragment, or if the URL leads to a place below the owner's, such as the log of
-// the job.
+// the job. It does not hold if both have a query and a parameter of another value in it: then
+// they are two builds of a CI system that tells them apart by the query.
 func Matches(text string) func(owner, requestID, name string) bool {
 	sought := strings.ToLower(strings.TrimSpace(text))
-	below, _ := job(sought)
+	below, asked, isURL := job(sought)
 	return func(owner, requestID, name string) bool {
 		owner = strings.ToLower(owner)
-		if below != "" {
-			return strings.Contains(owner, below) || isBelow(below, owner)
+		if isURL {
+			_, rest, ok := strings.Cut(owner, below)
+			return ok && !contradicts(asked, rest) || isBelow(below, owner)
 		}
 		return strings.Contains(owner, sought) ||
 			requestID == strings.TrimSpace(text) || strings.ToLower(name) == sought
@@ -35,6 +39,25 @@ func isBelow(at, job string) bool {
 	job = strings.TrimSuffix(job, "/")
 	rest, ok := strings.CutPrefix(at, job)
 	return ok && strings.Contains(job, "://") && (rest == "" || rest[0] == '/')
+}
+
+// contradicts reports whether rest, which is what follows the path of an owner's URL, has a query
+// in which a parameter has other values than in asked.
+func contradicts(asked url.Values, rest string) bool {
+	text, ok := strings.CutPrefix(strings.TrimPrefix(rest, "/"), "?")
+	if !ok {
+		return false
+	}
+	if end := strings.IndexAny(text, "# "); end >= 0 {
+		text = text[:end]
+	}
+	own, _ := url.ParseQuery(text) // leaves out what is malformed
+	for name, values := range own {
+		if other, both := asked[name]; both && !slices.Equal(values, other) {
+			return true
+		}
+	}
+	return false
 }
 
 // Find shows what was found for text: up to [FoundAPage] leases and waiters and one more, so

@@ -17,14 +17,16 @@ func link(text string) (string, bool) {
 	return u.String(), true
 }
 
-// job returns text as the URL of a job, without query and fragment; false if text is no URL.
-func job(text string) (string, bool) {
+// job returns text as the URL of a job, without query and fragment, and the query; false if
+// text is no URL.
+func job(text string) (job string, asked url.Values, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		return "", false
+		return "", nil, false
 	}
+	asked = u.Query()
 	u.RawQuery, u.Fragment = "", ""
-	return strings.TrimSuffix(u.String(), "/"), true
+	return strings.TrimSuffix(u.String(), "/"), asked, true
 }
 
 // Local parses the path of a page, with its query. If path is no page of this server, Local

@@ -20,6 +20,32 @@ func TestSpan(t *testing.T) {
 	}
 }
 
+// The URL of a job finds the job, whatever query or fragment the browser shows with it. A query
+// that names the build finds no other build.
+func TestMatchesURL(t *testing.T) {
+	for _, tt := range []struct {
+		text, owner string
+		want        bool
+	}{
+		{"https://ci/job/12", "https://ci/job/12", true},
+		{"https://ci/job/12?tab=log#L7", "https://ci/job/12#step", true},
+		{"https://ci/job/12/log?x=y", "https://ci/job/12", true},
+		{"https://ci/job?tab=log", "https://ci/job/12", true},
+		{"https://ci/build?id=12", "https://ci/build?id=12", true},
+		{"https://CI/build/?ID=12&tab=log#L7", "job https://ci/build/?id=12#step by you", true},
+		{"https://ci/build?tab=log&id=12", "https://ci/build?id=12&type=a", true},
+		{"https://ci/build?id=1", "https://ci/build?id=12", false},
+		{"https://ci/build?id=13", "https://ci/build?id=12", false},
+		{"https://ci/build/?id=13", "https://ci/build/?id=12", false},
+		{"https://ci/build", "https://ci/build?id=12", true},
+		{"https://ci/build?tab=log", "https://ci/build?id=12", true},
+	} {
+		if got := page.Matches(tt.text)(tt.owner, "", ""); got != tt.want {
+			t.Errorf("%s and the owner %s: %v, want %v", tt.text, tt.owner, got, tt.want)
+		}
+	}
+}
+
 // view is at a minute past noon.
 func view(live bool) page.View {
 	return page.View{
