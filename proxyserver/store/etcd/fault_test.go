@@ -403,6 +403,45 @@ func TestStopIsNoTrouble(t *testing.T) {
 	}
 }
 
+// The key of a server that was killed is deleted at the next look if etcd does not answer at
+// the first, and until then the server is not counted again.
+func TestKilledStandby(t *testing.T) {
+	t.Parallel()
+	c := sharedEtcd(t)
+	w := newWire(t, c.Members[0].Host)
+	e := elector(t, Options{URL: w.url(newPrefix())})
+	p := e.presence
+	p.stay(t.Context())
+	if n := p.count.Load(); n != 1 {
+		t.Fatalf("%d servers stand by, want 1", n)
+	}
+	s := p.seen[string(p.key)]
+	s.at -= 2 * keptTTLs * patience
+	p.seen[string(p.key)] = s
+	ctx, stop := context.WithCancel(t.Context())
+	w.disturb(func(path string, body []byte) fate {
+		if bytes.Contains(body, []byte("requestDeleteRange")) {
+			stop()
+			return lost
+		}
+		return passes
+	})
+	p.look(ctx)
+	if n := p.count.Load(); n != 0 || ctx.Err() == nil {
+		t.Errorf("%d servers stand by, want 0", n)
+	}
+	w.disturb(nil)
+	for range 2 {
+		p.look(t.Context())
+		if n := p.count.Load(); n != 0 {
+			t.Errorf("after an attempt to delete its key, %d servers stand by, want 0", n)
+		}
+	}
+	if len(p.seen) > 0 {
+		t.Errorf("its key is left: %v", p.seen)
+	}
+}
+
 // A batch that is too large for one transaction is divided between the calls of the pools.
 func TestDividedBetweenSteps(t *testing.T) {
 	t.Parallel()

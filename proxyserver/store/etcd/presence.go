@@ -95,12 +95,13 @@ func (p *presence) countThem(ctx context.Context) {
 		return // the next call counts again
 	}
 	now := suspend.SinceBoot()
-	there := make(map[string]seen, len(all.KVs))
+	there, count := make(map[string]seen, len(all.KVs)), 0
 	for _, kv := range all.KVs {
 		s := p.seen[string(kv.Key)]
 		if s.revision != kv.ModRevision {
 			s = seen{kv.ModRevision, now}
 		}
+		there[string(kv.Key)] = s // also a key to delete: if that fails, the next look does it
 		if now-s.at > keptTTLs*p.client.ttl {
 			_ = within(ctx, p.client.ttl/4, func(ctx context.Context) error {
 				unchanged := compare{Key: kv.Key, Target: compareMod, ModRevision: kv.ModRevision}
@@ -108,8 +109,8 @@ func (p *presence) countThem(ctx context.Context) {
 			})
 			continue
 		}
-		there[string(kv.Key)] = s
+		count++
 	}
 	p.seen = there
-	p.count.Store(int64(len(there)))
+	p.count.Store(int64(count))
 }
