@@ -148,6 +148,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestUnusedLeadIsGivenUp", false},
 	{"a standby that is stopped complains about etcd", "proxyserver/store/etcd/client.go", "\tif ctx.Err() != nil {\n\t\treturn\n\t}\n", "",
 		"./proxyserver/store/etcd", "TestStopIsNoTrouble", false},
+	{"a store in etcd is where another deletes its keys", "proxyserver/store/etcd/url.go", ` || part == "standby"`, "",
+		"./proxyserver/store/etcd", "TestParseURL", false},
 	{"a lost answer is a failure", "proxyserver/store/etcd/lead.go", "case bytes.Equal(there.Value, meta):", "case false:",
 		"./proxyserver/store/etcd", "TestLostAnswers", false},
 	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {

@@ -51,6 +51,13 @@ func ParseURL(s string) (Address, error) {
 	if a.Prefix == "" || strings.ContainsAny(a.Prefix, "?#") {
 		return wrong("a prefix of the keys is missing, or has a query")
 	}
+	// A store at a would take the keys of a store at a/records for its own records, and delete
+	// those of one at a/standby.
+	for _, part := range strings.Split(a.Prefix, "/")[1:] {
+		if part == "records" || part == "standby" {
+			return wrong(fmt.Sprintf("%q in the prefix, after its first part, is for the keys of another store", part))
+		}
+	}
 	for host := range strings.SplitSeq(hosts, ",") {
 		name, port, err := net.SplitHostPort(host)
 		if err != nil {
