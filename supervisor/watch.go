@@ -48,8 +48,11 @@ func (w *watch) forward(sig syscall.Signal) {
 		w.command.Signal(sig)
 		return
 	}
+	if !w.command.Stop(sig, w.stop) {
+		return // the command ended by itself
+	}
 	w.end.Stopped = sig
-	if w.command.Stop(sig, w.stop) && w.stop < w.GracePeriod {
+	if w.stop < w.GracePeriod {
 		w.Report.Failf("the outer exec ends first: the command has %s to end, not the grace period of %s",
 			leaseapi.Duration(w.stop), leaseapi.Duration(w.GracePeriod))
 	}

@@ -33,6 +33,27 @@ func TestEndBeforeLoss(t *testing.T) {
 	}
 }
 
+// A command that ended by itself was not stopped by a signal that comes at the same time: the
+// run ends with the command's own exit code.
+func TestEndBeforeSignal(t *testing.T) {
+	for range 20 {
+		command, err := child.Start(child.Command{Args: []string{"sh", "-c", "exit 7"}, Stderr: os.Stderr})
+		if err != nil {
+			t.Fatal(err)
+		}
+		command.Wait()
+		signals := make(chan syscall.Signal, 1)
+		signals <- syscall.SIGTERM
+		w := watch{
+			Options: Options{Report: silent{}, GracePeriod: time.Second},
+			command: command, kept: t.Context(), signals: signals,
+		}
+		if end := w.untilEnd(); !end.byItself() || end.Status.Code != 7 {
+			t.Fatalf("the run ended as %+v, want the command's exit code 7", end)
+		}
+	}
+}
+
 // heard is a Reporter that notes when something failed.
 type heard struct {
 	silent

@@ -54,13 +54,12 @@ func (g *group) kill(sig syscall.Signal) error {
 	return os.NewSyscallError("kill", err)
 }
 
-// pin sends signals to the group and keeps its leader from being reaped until
-// unpin is called. ok is false if the leader has been reaped; then no signal is
-// sent.
+// pin sends signals to the group and keeps its leader from being reaped until unpin is called.
+// ok is false if the leader ended before it was pinned; then no signal is sent.
 func (g *group) pin(signals ...syscall.Signal) (unpin func(), ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.reaped {
+	if g.reaped || g.pins == 0 && g.leaderEnded() {
 		return nil, false
 	}
 	g.pins++
@@ -74,6 +73,13 @@ func (g *group) pin(signals ...syscall.Signal) (unpin func(), ok bool) {
 		g.pins--
 		g.unpinned.Broadcast()
 	}, true
+}
+
+// leaderEnded tells whether the leader has ended, which is not reaped. After a suspension of this
+// process a signal may be seen before the end of the leader, although the end came first.
+func (g *group) leaderEnded() bool {
+	info, err := sys.Waitid(g.id, sys.WaitEnd|sys.WaitPeek|sys.WaitNow)
+	return err == nil && info.Pid() != 0
 }
 
 // reap takes the terminal back and reaps the leader, which has ended, as soon as no stop pins

@@ -14,7 +14,7 @@ import (
 // shortens it.
 var killTime = 2 * time.Second
 
-// stop begins to end the group, unless its leader has been reaped. A goroutine waits
+// stop begins to end the group, unless its leader has ended by itself. A goroutine waits
 // for the end of the group and sends SIGKILL to what is left after the grace period;
 // it ends before reap returns.
 func (g *group) stop(sig syscall.Signal, grace time.Duration) (begun bool) {

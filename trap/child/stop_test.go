@@ -70,6 +70,36 @@ func TestStopKillsWhatIgnoresTheSignal(t *testing.T) {
 	}
 }
 
+// A child that has ended by itself is not stopped, even if nobody has reaped it yet, as after a
+// suspension of this process. What it left behind is left alone.
+func TestStopAfterTheEnd(t *testing.T) {
+	out, w := testenv.Report(t)
+	argv := testenv.Shell("sleep 1000 & echo $!; exit 3")
+	sys.ForkLock.RLock()
+	pid, err := sys.StartProcess(argv[0], argv, &syscall.ProcAttr{Files: []uintptr{0, w.Fd(), 2}, Sys: &syscall.SysProcAttr{Setpgid: true}})
+	sys.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := testenv.Atoi(t, out.Next())
+	defer syscall.Kill(left, syscall.SIGKILL)
+	if _, err := sys.Waitid(pid, sys.WaitEnd|sys.WaitPeek); err != nil {
+		t.Fatal(err)
+	}
+	g := newGroup()
+	defer g.tty.close()
+	g.id = pid
+	if g.stop(syscall.SIGKILL, 0) {
+		t.Error("it says that it stops the child")
+	}
+	if status, _ := g.reap(); status.Code != 3 {
+		t.Errorf("ended with %+v", status)
+	}
+	if sys.Gone(left) {
+		t.Error("what the child left behind was killed")
+	}
+}
+
 // A leader that ignores the signal is killed, and a second, more urgent Stop
 // does not wait for the first.
 func TestStopIsOvertakenByKill(t *testing.T) {
