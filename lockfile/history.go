@@ -37,8 +37,8 @@ const (
 	historyKept = 8 * 24 * time.Hour
 	// historyMost is how many files there may be, of 4 KiB of disk each.
 	historyMost = 4096
-	// historyFile is the most bytes of one file. A line that would make it longer is merged
-	// with all lines before it, and replaces them.
+	// historyFile is the most bytes of one file, unless one grant alone is longer. A line that
+	// would make the file longer is merged with all lines before it, and replaces them.
 	historyFile = 4096
 )
 
@@ -139,12 +139,12 @@ func (l historyLine) appendTo(path, name string) (isNew bool, err error) {
 		return false, err
 	}
 	defer f.Close()
-	old := make([]byte, historyFile)
-	n, err := f.Read(old)
-	if err != nil && err != io.EOF {
+	var content bytes.Buffer
+	content.Grow(historyFile + bytes.MinRead) // for all but a grant with the longest paths
+	if _, err := content.ReadFrom(io.LimitReader(f, maxFile)); err != nil {
 		return false, err
 	}
-	old = old[:n]
+	old := content.Bytes()
 	if err := checkLines(old); err != nil {
 		return false, fmt.Errorf("%s: %w", path, err)
 	}

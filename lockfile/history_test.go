@@ -156,6 +156,23 @@ func TestHistoryOfManyStores(t *testing.T) {
 	}
 }
 
+// A grant whose paths alone are longer than a file should be is remembered all the same, also
+// after further lines.
+func TestHistoryOfALongGrant(t *testing.T) {
+	h := historyIn(t)
+	long := grantOf("a", "s", 2)
+	long.Handle, long.SharedList = "/"+strings.Repeat("h", historyFile/2), "/"+strings.Repeat("s", historyFile/2)
+	ok(t, h.Add(t.Context(), []Grant{long}))
+	ok(t, h.Add(t.Context(), []Grant{grantOf("a", "s", 1)})) // answered late
+	if got, err := h.Of("a"); err != nil || !reflect.DeepEqual(got, []Grant{long}) {
+		t.Fatalf("it remembers %+v, %v", got, err)
+	}
+	ok(t, h.NoteGivenBack(t.Context(), []Grant{long}))
+	if got, err := h.Of("a"); err != nil || len(got) != 1 || got[0].Handle != long.Handle || got[0].GivenBack.IsZero() {
+		t.Errorf("it remembers %+v, %v, want that the long grant was given back", got, err)
+	}
+}
+
 // Old names are forgotten, and the oldest of too many.
 func TestHistoryPrune(t *testing.T) {
 	h := historyIn(t)

@@ -246,6 +246,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/bolt", "TestUnreadPages", false},
 	{"half a line of the history spoils the next", "lockfile/history.go", `append([]byte{'\n'}, o.End()...)`, `append(o.End(), '\n')`,
 		"./lockfile", "TestHistoryLog", false},
+	{"a grant with the longest paths is forgotten", "lockfile/history.go", "io.LimitReader(f, maxFile)", "io.LimitReader(f, historyFile)",
+		"./lockfile", "TestHistoryOfALongGrant", false},
 	{"a full disk keeps a lease from being given back", "holder/releaseowed.go", "err != nil && !again", "err != nil && (!again || again)",
 		"./cmd/leasectl", "TestScripts/full_disk", false},
 	{"a store that cannot be opened is any failure", "cmd/leasectl/exitcode.go", "\t{store.ErrOpen, exitStore},\n", "",
