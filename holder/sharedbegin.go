@@ -199,12 +199,12 @@ func (s *sharedAcquire) revive(ctx context.Context, c choice) (*Lease, error) {
 	switch {
 	case lost:
 		return nil, werr
+	case err == nil && werr == nil: // even if ctx has ended: the caller gives the renewed lease back
+		return s.joined(c), nil
 	case context.Cause(ctx) != nil:
 		return nil, context.Cause(ctx)
-	case err != nil || werr != nil:
-		return nil, errors.Join(err, werr)
 	}
-	return s.joined(c), nil
+	return nil, errors.Join(err, werr)
 }
 
 // noticeVersionOne tells the user that leases of a version-1 proxy do not linger.

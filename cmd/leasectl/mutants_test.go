@@ -322,6 +322,8 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/shared", false},
 	{"a lease that lingers is given back by recover", "holder/sharedsettle.go", "if r.Lingers && ", "if false && ",
 		"./cmd/leasectl", "TestScripts/shared_linger", false},
+	{"a signal leaves a lease that was renewed to be joined", "holder/sharedbegin.go", "case err == nil && werr == nil:", "case ctx.Err() == nil && err == nil && werr == nil:",
+		"./holder", "TestSignalAfterTheRenewalOfALingeringRound", false},
 	{"a lease that somebody gave back is joined", "holder/sharedlease.go", "|| givenBack(r) }", "}",
 		"./cmd/leasectl", "TestSharedUsers/given_back", false},
 }
