@@ -45,6 +45,8 @@ var commandMutants = []mutant{
 		"./proxyserver/store/etcd", "TestHangingAuthentication", false},
 	{"^C does not reach the script around the command", "cmd/leasectl/root.go", "\t\t\tsyscall.Kill(0, d.sig)\n", "",
 		"./cmd/leasectl", "TestInterruptedScript", false},
+	{"a process without its main thread has no grace period", "trap/internal/sys/gone_linux.go", `state == "Z" && (threads == "1" || threads == "0")`, `state == "Z" && (true || threads == "0")`,
+		"./trap/child", "TestStopOfAProcessWithoutItsMainThread", false},
 	{"a signal that leasectl forwarded is taken for a key", "trap/child/group.go", "= g.sent&(1<<status.Signal) == 0", "= true",
 		"./trap/child", "TestKeysThatKillInAScript", false},
 	{"who queues exits when a key ended it", "cmd/leasectl/exitcode.go", "&& child.OnTerminal()", "&& !child.OnTerminal()",

@@ -14,7 +14,12 @@ func Gone(pid int) bool {
 	if err != nil {
 		return syscall.Kill(pid, 0) == syscall.ESRCH
 	}
-	// The state follows the name, which stands in parentheses and may contain some (proc(5)).
-	_, state, found := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
-	return found && len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
+	// The fields follow the name, which stands in parentheses and may contain some (proc(5)).
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 18 {
+		return false
+	}
+	state, threads := string(fields[0]), string(fields[17])
+	// The main thread is a zombie also if only that thread has ended.
+	return state == "X" || state == "Z" && (threads == "1" || threads == "0")
 }
