@@ -14,10 +14,11 @@ import (
 type Log struct {
 	path   string
 	lines  lines
-	file   *os.File // nil: there is none, or it is no regular file
-	offset int64    // of the next byte to read
-	found  bool     // a file was opened at some time
-	unread error    // why the file could not be opened at the last look; nil: it was, or there is none
+	file   *os.File    // nil: there is none, or it is no regular file
+	info   os.FileInfo // of file, when it was opened
+	offset int64       // of the next byte to read
+	found  bool        // a file was opened at some time
+	unread error       // why the file could not be read at the last look; nil: it was, or there is none
 }
 
 // Check returns an error if the file at path can never be read as a log, such as a directory;
@@ -55,8 +56,8 @@ func New(path string) *Log {
 	return l
 }
 
-// Unread returns why the file could not be opened when it was last looked at; nil if it was
-// opened, or if there is none. It must not be called while Find runs.
+// Unread returns why the file could not be read when it was last looked at; nil if it was
+// read, or if there is none. It must not be called while Find runs.
 func (l *Log) Unread() error {
 	if l.unread == nil {
 		return nil
@@ -93,38 +94,52 @@ func (l *Log) Find(ctx context.Context, match func(line []byte) bool) (line stri
 // matches.
 func (l *Log) look() bool {
 	now, err := os.Stat(l.path)
-	if l.file != nil && (err != nil || !sameFile(l.file, now)) {
+	// A new log that is still empty may only have been made for its writer, which goes on with
+	// the old one until it opens the new one.
+	if l.file != nil && err == nil && now.Size() > 0 && !os.SameFile(l.info, now) {
 		if l.read() || l.lines.end() { // the rest of the old file
 			return true
 		}
 		l.close()
 	}
-	if l.file == nil && !l.open(now, err) {
-		return false
-	}
-	return l.read()
+	return l.open(now, err) && l.read()
 }
 
-// open opens the file, for which os.Stat has returned now and err.
+// open opens the file, for which os.Stat has returned now and err. A file that is open stays
+// open even if it cannot be found: it may come back, and lines of an earlier run with it.
 func (l *Log) open(now os.FileInfo, err error) bool {
 	if err == nil {
 		err = check(now)
 	}
-	if err == nil {
-		l.file, err = os.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err == nil && l.file == nil {
+		err = l.openFile()
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		err = nil // the file may come later
 	}
-	l.unread, l.offset = err, 0
+	l.unread = err
 	l.found = l.found || l.file != nil
 	return l.file != nil
+}
+
+func (l *Log) openFile() error {
+	f, err := os.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	if l.info, err = f.Stat(); err != nil {
+		f.Close()
+		return err
+	}
+	l.file, l.offset = f, 0
+	return nil
 }
 
 // read reads to the present end of the file, and reports whether a line matches.
 func (l *Log) read() bool {
 	info, err := l.file.Stat()
 	if err != nil {
+		l.unread = err
 		return false
 	}
 	if info.Size() < l.offset { // the file was truncated
@@ -138,7 +153,11 @@ func (l *Log) read() bool {
 		if l.lines.take(buf[:n]) {
 			return true
 		}
+		if err == io.EOF { // the file was truncated meanwhile
+			return false
+		}
 		if err != nil {
+			l.unread = err
 			return false
 		}
 	}
@@ -150,9 +169,4 @@ func (l *Log) close() {
 		l.file.Close()
 		l.file = nil
 	}
-}
-
-func sameFile(f *os.File, other os.FileInfo) bool {
-	info, err := f.Stat()
-	return err == nil && os.SameFile(info, other)
 }

@@ -165,6 +165,65 @@ func TestRestOfAReplacedLog(t *testing.T) {
 	}
 }
 
+// A log that cannot be found for a while, such as one that is moved away and back, is not read
+// from its beginning: its first lines are of an earlier run. Meanwhile its new lines count, and
+// the path is known to be unreadable.
+func TestLogThatIsAwayForAWhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	add(t, path, "THROTTLED long ago\n")
+	l := New(path)
+	l.lines.match = func(line []byte) bool { return bytes.HasPrefix(line, []byte("THROTTLED")) }
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+		if l.look() {
+			t.Fatalf("found %q", l.lines.found)
+		}
+	}
+	rename(path, path+".1")
+	if err := l.Unread(); err != nil {
+		t.Errorf("a log that may come back: %v", err)
+	}
+	rename(path+".1", path)
+	rename(path, path+".1")
+	if err := os.Symlink("log", path); err != nil { // to itself, so that nothing can be read there
+		t.Fatal(err)
+	}
+	if l.look() || l.Unread() == nil {
+		t.Errorf("found %q, %v", l.lines.found, l.Unread())
+	}
+	rename(path+".1", path)
+	if err := l.Unread(); err != nil {
+		t.Errorf("a log that came back: %v", err)
+	}
+	rename(path, path+".1")
+	if add(t, path+".1", "THROTTLED now\n"); !l.look() || l.lines.found != "THROTTLED now" {
+		t.Errorf("found %q", l.lines.found)
+	}
+}
+
+// When a log is rotated, its writer goes on with the old file until it opens the new one.
+func TestRotatedLogThatIsStillWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l := New(path)
+	l.lines.match = func(line []byte) bool { return bytes.HasPrefix(line, []byte("THROTTLED")) }
+	add(t, path, "fine\nTHROT")
+	if l.look() {
+		t.Fatal("found something")
+	}
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if add(t, path, ""); l.look() {
+		t.Fatalf("found %q", l.lines.found)
+	}
+	if add(t, path+".1", "TLED\n"); !l.look() || l.lines.found != "THROTTLED" {
+		t.Errorf("found %q", l.lines.found)
+	}
+}
+
 // A last line without an end counts when the command has ended.
 func TestLastLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
