@@ -98,6 +98,8 @@ var wireMutants = []mutant{
 		"./proxyserver", "TestRefusalTells", false},
 	{"a name counts in the bound of an answer without what JSON escapes", "proxyserver/answersize.go", "set.Extent(q.Type, sizeInJSON)", "set.Extent(q.Type, func(name string) int { return len(name) })",
 		"./proxyserver", "TestAnswersThatAreTooLong", false},
+	{"a server that starts loses its socket to another", "holder/socket/socket.go", "err == nil && !same(now, dead)", "err == nil && !os.SameFile(now, dead)",
+		"./holder/socket", "TestListenAfterTheSocketWasFoundDead", false},
 	{"a socket is taken away in doubt", "holder/socket/socket.go", "\treturn false, err\n}", "\treturn false, nil\n}",
 		"./holder/socket", "TestListenInDoubt", false},
 	{"a quantile is a gauge", "proxyserver/metrics/text.go", `t.Family(name, "summary", help)`, `t.Family(name, "gauge", help)`,

@@ -81,8 +81,14 @@ func Listen(ctx context.Context, path string) (l net.Listener, done func(), err 
 			closeDir()
 		}
 	}()
-	if err := removeDead(path); err != nil {
+	dead, err := findDead(path)
+	if err != nil {
 		return nil, nil, err
+	}
+	if dead != nil {
+		if err = remove(path, dead); err != nil {
+			return nil, nil, err
+		}
 	}
 	old := syscall.Umask(0o177) // so that the socket is ours alone from its first moment
 	l, err = new(net.ListenConfig).Listen(ctx, "unix", short)
@@ -107,23 +113,39 @@ func Listen(ctx context.Context, path string) (l net.Listener, done func(), err 
 	}, nil
 }
 
-// removeDead removes the socket that a killed server left.
-func removeDead(path string) error {
+// findDead returns the socket at path if a killed server left it; nil if nothing is there.
+func findDead(path string) (dead os.FileInfo, err error) {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return TakenError(fmt.Sprintf("%q: a file that is not a socket is there", path))
+		return nil, TakenError(fmt.Sprintf("%q: a file that is not a socket is there", path))
 	}
 	switch live, err := Accepts(path); {
 	case err != nil:
-		return fmt.Errorf("find out whether a server listens on socket %s: %w", path, err)
+		return nil, fmt.Errorf("find out whether a server listens on socket %s: %w", path, err)
 	case live:
-		return TakenError(fmt.Sprintf("%q: another server listens there", path))
+		return nil, liveError(path)
 	}
-	if err := os.Remove(path); err != nil {
+	return info, nil
+}
+
+func liveError(path string) error {
+	return TakenError(fmt.Sprintf("%q: another server listens there", path))
+}
+
+// remove removes a dead socket, unless another server that starts now has replaced it.
+func remove(path string, dead os.FileInfo) error {
+	if now, err := os.Lstat(path); err == nil && !same(now, dead) {
+		return liveError(path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the socket of an earlier server: %w", err)
 	}
 	return nil
 }
+
+// same tells whether a and b are one file. The inode of a removed file may be used again at
+// once, so the time counts too.
+func same(a, b os.FileInfo) bool { return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) }

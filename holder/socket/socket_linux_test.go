@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A server whose backlog is full listens all the same: nobody may take its socket.
@@ -39,6 +40,42 @@ func TestListenInABusyServer(t *testing.T) {
 	}
 }
 
+// A server that begins to listen after an earlier server's socket was found dead keeps its
+// socket, even if the file system gives it the inode number of the dead one.
+func TestListenAfterTheSocketWasFoundDead(t *testing.T) {
+	for range 10 {
+		path := filepath.Join(t.TempDir(), "socket")
+		earlier, _, err := Listen(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		earlier.Close() // as a kill does, without the removal
+		long := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(path, long, long); err != nil {
+			t.Fatal(err)
+		}
+		dead, err := findDead(path)
+		if err != nil || dead == nil {
+			t.Fatalf("the dead socket is %v, %v", dead, err)
+		}
+		_, done, err := Listen(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = remove(path, dead)
+		if _, taken := errors.AsType[TakenError](err); !taken {
+			t.Errorf("removing the socket of another server: %v", err)
+		}
+		if listens, err := Accepts(path); !listens || err != nil {
+			t.Errorf("the other server listens: %t, %v", listens, err)
+		}
+		done()
+		if err := remove(path, dead); err != nil {
+			t.Errorf("removing a socket that is gone: %v", err)
+		}
+	}
+}
+
 // Only a refused connection shows that nobody listens. A socket of another kind is not removed,
 // nor is any socket while this process has no free descriptor to find out.
 func TestListenInDoubt(t *testing.T) {
@@ -55,7 +92,7 @@ func TestListenInDoubt(t *testing.T) {
 	defer live.Close()
 	refused := func(path string, want error) {
 		t.Helper()
-		if err := removeDead(path); !errors.Is(err, want) {
+		if _, err := findDead(path); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}
 		if _, err := os.Lstat(path); err != nil {
