@@ -97,6 +97,9 @@ func SweepTemp(dir string, old time.Time) (removed []string, err error) {
 			continue
 		}
 		path := filepath.Join(dir, f.Name())
+		if _, err := os.Lstat(path + jsonSuffix); err == nil {
+			continue // the names of a handle that somebody gave such a name
+		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("sweep: %w", err))
 			continue

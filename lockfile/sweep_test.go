@@ -64,3 +64,18 @@ func TestSweep(t *testing.T) {
 		t.Errorf("handles of no directory: %v, %v", none, err)
 	}
 }
+
+// The names of a handle stay although they look like a temporary file: the record beside them
+// tells.
+func TestSweepKeepsAHandle(t *testing.T) {
+	dir := t.TempDir()
+	h, err := OpenHandle(filepath.Join(dir, ".job.tmp42"))
+	ok(t, err)
+	ok(t, h.Update(t.Context(), func(tx *Tx) error { tx.Record = held("r", "a"); return nil }))
+	if removed, err := SweepTemp(dir, time.Now().Add(time.Hour)); err != nil || len(removed) > 0 {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	if r, err := h.Read(); err != nil || r.RequestID != "r" {
+		t.Errorf("the handle is %+v, %v", r, err)
+	}
+}

@@ -246,6 +246,8 @@ var mutantList = []mutant{
 		"./proxyserver/store/bolt", "TestUnreadPages", false},
 	{"half a line of the history spoils the next", "lockfile/history.go", `append([]byte{'\n'}, o.End()...)`, `append(o.End(), '\n')`,
 		"./lockfile", "TestHistoryLog", false},
+	{"a handle with the name of a temporary file is swept", "lockfile/sweep.go", "os.Lstat(path + jsonSuffix); err == nil {", "os.Lstat(path + jsonSuffix); false && err == nil {",
+		"./lockfile", "TestSweepKeepsAHandle", false},
 	{"a grant with the longest paths is forgotten", "lockfile/history.go", "io.LimitReader(f, maxFile)", "io.LimitReader(f, historyFile)",
 		"./lockfile", "TestHistoryOfALongGrant", false},
 	{"a full disk keeps a lease from being given back", "holder/releaseowed.go", "err != nil && !again", "err != nil && (!again || again)",
