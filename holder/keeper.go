@@ -161,6 +161,7 @@ func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, leas
 		Leases: wireLeases(leases),
 		OnRenew: func(proxyclient.Renewal) {
 			failpoint("keeper-renewed")
+			k.h.keepers.touch(k.request)
 			k.wake()
 			// The connection would not last until the next renewal. Its end would wake this
 			// process, which has nothing else to do.

@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"context"
 	"net"
 	"os"
 	"syscall"
@@ -42,6 +43,34 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	if k.stillKept() {
 		t.Error("it looks after another request's lease")
 	}
+}
+
+// The socket of a keeper is as old as its last renewal, however long the keeper has run: recover
+// leaves a killed keeper's socket for a day, since it says that nobody renews the lease.
+func TestAgeOfAKeepersSocket(t *testing.T) {
+	w := newWorld(t)
+	w.proxy.renewEvery = 10 * time.Millisecond
+	l := w.take(Request{})
+	request := l.record.RequestID
+	if err := lockfile.MakeDir(w.keepers.dir()); err != nil {
+		t.Fatal(err)
+	}
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	ctx, stop := context.WithCancel(within(t))
+	go func() { ended <- w.Keep(ctx, l.handle, request, os.Getpid(), func() { close(ready) }) }()
+	<-ready
+	path, old := w.keepers.socket(request), time.Now().Add(-48*time.Hour)
+	if err := os.Chtimes(path, old, old); err != nil {
+		t.Fatal(err)
+	}
+	// One renewal may be under way. The one after the next is sent when the next is over.
+	for before := w.proxy.renewed(); w.proxy.renewed() < before+3 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+	}
+	if info, err := os.Lstat(path); err != nil || time.Since(info.ModTime()) > time.Hour {
+		t.Errorf("the keeper renews, and its socket stays old (%v)", err)
+	}
+	stop()
+	<-ended
 }
 
 // short is a listener of a machine that has too many open files, until a file is closed.

@@ -161,8 +161,14 @@ func (k *keepers) dismiss(request string) {
 	}
 }
 
-// sweep removes the sockets of killed keepers that were started before old, and returns their
-// paths.
+// touch makes the socket of a keeper that has renewed its lease as old as this renewal.
+func (k *keepers) touch(request string) {
+	now := time.Now()
+	os.Chtimes(k.socket(request), now, now) // without it, sweep only removes the socket sooner
+}
+
+// sweep removes the sockets of killed keepers that last renewed, or were started, before old,
+// and returns their paths.
 func (k *keepers) sweep(old time.Time) (removed []string) {
 	sockets, _ := os.ReadDir(k.dir())
 	for _, s := range sockets {

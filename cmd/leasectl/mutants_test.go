@@ -288,6 +288,8 @@ var mutantList = []mutant{
 		"./holder", "TestReleaseAfterAFailedOne", true},
 	{"a keeper leaves its owner when the handle is cleaned up", "holder/keeper.go", "return k.h.stillToGiveBack(k.record)", "return false",
 		"./cmd/leasectl", "TestKeeperOutlivesItsHandle", false},
+	{"the socket of a killed keeper is as old as its start", "holder/keeper.go", "\t\t\tk.h.keepers.touch(k.request)\n", "",
+		"./holder", "TestAgeOfAKeepersSocket", false},
 	{"a keeper leaves its owner when the handle cannot be read", "holder/keeper.go", "\t\treturn true\n\t}\n\tif k.holds(r) {", "\t\treturn false\n\t}\n\tif k.holds(r) {",
 		"./holder", "TestKeeperOfAnUnreadableHandle", false},
 	{"exec releases a name again that may be another's", "holder/lease.go", "return namesOnly(o.Leases) && !o.Unsent", "return false",
