@@ -126,9 +126,15 @@ func (l *Lease) Tell(o Outcome) {
 }
 
 // Report tells the proxy at once what the account said, and returns whether the proxy counts
-// it. The lease may have ended. It takes at most [ReleaseTimeout]. See [Holder.Report].
+// it. The lease may have ended. It takes at most [ReleaseTimeout]. See [Holder.Report]. A proxy
+// that takes no reports counts none, which is no error: its releases take none along either.
 func (l *Lease) Report(ctx context.Context, o Outcome) (counts bool, err error) {
-	return l.h.Report(ctx, l.record, o)
+	counts, err = l.h.Report(ctx, l.record, o)
+	if errors.Is(err, proxyclient.ErrOlder) {
+		l.h.report.Debugf("%v", err)
+		return false, nil
+	}
+	return counts, err
 }
 
 // Is tells whether a handle's record is of this lease's request.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,5 +40,25 @@ func TestSilentProxyAfterALateRelease(t *testing.T) {
 	})
 	if took := time.Since(begun); took > 5*time.Second || err != nil || end.Status.Code != 0 {
 		t.Errorf("it took %v: %+v, %v", took, end, err)
+	}
+}
+
+// A proxy of version 1 takes no reports. That is no failure of a run, even if the command removed
+// its handle, so that no release can take the report along.
+func TestReportToVersionOne(t *testing.T) {
+	c := &calls{answer: func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/acquire") {
+			return false
+		}
+		io.WriteString(w, `{"names": ["a"]}`)
+		return true
+	}}
+	said := make(chan struct{}, 10)
+	end, err := run(t, c, `rm "$LEASECTL_HANDLE"; exit 4`, func(o *Options) {
+		o.Witness.ThrottledOn = []int{4}
+		o.Report = heard{said: said}
+	})
+	if err != nil || end.Status.Code != 4 || len(said) > 0 {
+		t.Errorf("%+v, %v, and %d failures were reported", end, err, len(said))
 	}
 }
