@@ -106,7 +106,15 @@ func (g *ledger) promote(r *request) {
 	}
 	g.noteWaiter(Queued, first)
 	g.adopt(first)
-	if err := p.never(first); err != nil {
-		g.drop(first, err) // which promotes the next follower
+	g.dismiss(first)
+}
+
+// dismiss drops those of r, which is in the queue, and its followers that the pool will never
+// serve: a follower may want more units than its leader, and be next when the leader is away.
+func (g *ledger) dismiss(r *request) {
+	for _, f := range append(slices.Clone(r.followers), r) {
+		if err := r.pool.never(f); err != nil {
+			g.drop(f, err)
+		}
 	}
 }

@@ -150,13 +150,22 @@ func (m *model) promote(r *modelRequest) {
 	}
 	p.dirty = true
 	m.count("promoted")
-	switch {
-	case p.gone:
-		m.leaving[first.ID] = ErrUnknownType
-	case first.units > p.capacity():
-		m.leaving[first.ID] = ErrTooMany
-	case first.Overcommit && p.Overcommit == 0:
-		m.leaving[first.ID] = ErrNoOvercommit
+	m.dismiss(first)
+}
+
+// dismiss expects that those of r, which is in the queue, and its followers leave whom the pool
+// can never serve.
+func (m *model) dismiss(r *modelRequest) {
+	p := r.pool
+	for _, member := range r.group() {
+		switch {
+		case p.gone:
+			m.leaving[member.ID] = ErrUnknownType
+		case member.units > p.capacity():
+			m.leaving[member.ID] = ErrTooMany
+		case member.Overcommit && p.Overcommit == 0:
+			m.leaving[member.ID] = ErrNoOvercommit
+		}
 	}
 }
 

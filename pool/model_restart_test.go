@@ -270,14 +270,7 @@ func (m *model) configure(configs []Config) {
 			}
 		}
 		for _, r := range p.queue {
-			switch {
-			case p.gone:
-				m.leaving[r.ID] = ErrUnknownType
-			case r.units > p.capacity():
-				m.leaving[r.ID] = ErrTooMany
-			case r.Overcommit && p.Overcommit == 0:
-				m.leaving[r.ID] = ErrNoOvercommit
-			}
+			m.dismiss(r)
 		}
 	}
 }

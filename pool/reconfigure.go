@@ -18,6 +18,7 @@ import (
 //   - Waiters that their pool can no longer serve are dropped: with [ErrUnknownType] if the pool
 //     is gone, with [ErrTooMany] if they want more units than it has now, and with
 //     [ErrNoOvercommit] if they may exceed the limit and the pool no longer has an overcommit.
+//     Those that have joined a run wait for its result first.
 func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
 	if err := Check(configs); err != nil {
 		return err
@@ -57,7 +58,9 @@ func (g *ledger) configure(configs []Config) {
 	g.pools = pools
 	for _, p := range g.pools {
 		g.refill(p)
-		g.dismiss(p)
+		for _, r := range slices.Clone(p.queue) {
+			g.dismiss(r)
+		}
 		g.touch(p)
 	}
 	g.pools = slices.DeleteFunc(g.pools, func(p *pool) bool {
@@ -83,15 +86,6 @@ func (g *ledger) refill(p *pool) {
 	for _, name := range p.Names {
 		if g.slots[name].free() && !free[name] {
 			p.stock = append(p.stock, name)
-		}
-	}
-}
-
-// dismiss drops the waiters that p will never serve.
-func (g *ledger) dismiss(p *pool) {
-	for _, r := range slices.Clone(p.queue) {
-		if err := p.never(r); err != nil {
-			g.drop(r, err)
 		}
 	}
 }

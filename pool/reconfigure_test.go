@@ -265,3 +265,37 @@ func TestReconfigureToNothing(t *testing.T) {
 	mustReconfigure(t, set, 2*s, of("t", "a"))
 	must(t, set, 2*s, req("3"), "a")
 }
+
+// A request that joined another may want more units than that. If the pool becomes too small for
+// it, it is dropped like any other waiter: otherwise it would be next when the other is away, and
+// hold up the pool. It may still hear of a run that has begun.
+func TestReconfigureDropsFollowers(t *testing.T) {
+	counted := func(units int) Config { return Config{Type: "t", Units: units} }
+	joining := func(id string, mode Coalesce, count int) Request {
+		return Request{ID: id, Type: "t", Ask: Ask{Count: count, Weighted: true, Key: "k", Coalesce: mode}}
+	}
+	const tooMany = ": the pool can never give that many: 5 asked for, 3 there"
+
+	set := with(t, counted(5))
+	must(t, set, 0, Request{ID: "all", Type: "t", Ask: Ask{Count: 5, Weighted: true}}, "t-1")
+	must(t, set, 0, joining("lead", Join, 1))
+	must(t, set, 0, joining("large", Join, 5))
+	must(t, set, 0, req("behind"))
+	follows(t, set, 0, "large", "lead", StateQueued)
+	set.Drain()
+	mustReconfigure(t, set, 1*s, counted(3))
+	changed(t, set, "dropped large"+tooMany)
+	set.Detach(1*s, "lead", 0)
+	set.Cancel(1*s, "all")
+	changed(t, set, "released t-1", "remembered all", "granted behind [t-2]")
+
+	set = with(t, counted(5))
+	must(t, set, 0, joining("run", Join, 1), "t-1")
+	must(t, set, 0, joining("small", Once, 1))
+	must(t, set, 0, joining("large", Once, 5))
+	set.Drain()
+	mustReconfigure(t, set, 1*s, counted(3))
+	follows(t, set, 1*s, "large", "run", StateJoined)
+	set.Cancel(1*s, "run")
+	changed(t, set, "released t-1", "remembered run", "joined large", "dropped large"+tooMany, "granted small [t-2]")
+}

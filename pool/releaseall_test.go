@@ -42,24 +42,38 @@ func TestReleaseAll(t *testing.T) {
 	}
 }
 
-// A follower that the pool can no longer serve is taken off with its leader, once.
+// A follower that the pool can no longer serve is taken off with the run that it joined, once.
 func TestReleaseAllOfAFollowerThatIsTooLarge(t *testing.T) {
 	set := counted(t, 10)
-	run := merging("run", Join, "v")
-	run.Owner = "you"
+	run, small, large := merging("run", Once, "v"), merging("small", Once, "v"), merging("large", Once, "v")
+	large.Count, large.Weighted = 5, true
+	run.Owner, small.Owner, large.Owner = "me", "me", "me"
 	must(t, set, 0, run, "t-1")
-	leader, follower := merging("leader", Join, "v"), merging("follower", Join, "v")
-	follower.Count, follower.Weighted = 5, true
-	leader.Owner, follower.Owner = "me", "me"
-	acquire(t, set, 0, leader)
-	acquire(t, set, 0, follower)
+	acquire(t, set, 0, small)
+	acquire(t, set, 0, large)
 	mustReconfigure(t, set, 0, Config{Type: "t", Units: 3})
-	if names, withdrawn := set.ReleaseAll(s, func(owner string) bool { return owner == "me" }); len(names) > 0 || withdrawn != 2 {
+	if names, withdrawn := set.ReleaseAll(s, func(owner string) bool { return owner == "me" }); !slices.Equal(names, []string{"t-1"}) || withdrawn != 2 {
 		t.Errorf("released %v, withdrew %d", names, withdrawn)
 	}
-	for _, q := range []Request{leader, follower} {
+	for _, q := range []Request{run, small, large} {
 		if _, err := set.Acquire(s, q); !errors.Is(err, ErrEnded) {
 			t.Errorf("%s: %v", q.ID, err)
 		}
 	}
+}
+
+// None of those that go becomes the leader of others that go.
+func TestReleaseAllOfFollowers(t *testing.T) {
+	set := one(t, 1)
+	must(t, set, 0, req("run"), "t-0")
+	for _, id := range []string{"a", "b", "c"} {
+		q := merging(id, Join, "v")
+		q.Owner = "me"
+		acquire(t, set, 0, q)
+	}
+	follows(t, set, 0, "c", "a", StateQueued)
+	set.Drain()
+	set.ReleaseAll(s, func(owner string) bool { return owner == "me" })
+	const ended = ": the request has ended or was cancelled"
+	changed(t, set, "dropped c"+ended, "remembered c", "dropped b"+ended, "remembered b", "dropped a"+ended, "remembered a")
 }

@@ -73,7 +73,7 @@ var poolMutants = []mutant{
 
 	// Coalescing.
 	{"release --all makes a leader of a follower that goes", "pool/releaseall.go", "cmp.Compare(b.arrival, a.arrival)", "cmp.Compare(a.arrival, b.arrival)",
-		"./pool", "TestReleaseAllOfAFollowerThatIsTooLarge", false},
+		"./pool", "TestReleaseAllOfFollowers", false},
 	{"a run that failed passes its result on", "pool/follower.go", "if r.result == 0 || r.lost {", "if r.result == 0 {",
 		"./pool", "TestResultOfSeveralNames", false},
 	{"a broken run passes its result on", "pool/grant.go", "why != Released || l.Broken != \"\"", "why != Released",
@@ -94,6 +94,8 @@ var poolMutants = []mutant{
 		"./pool", "TestAbsentLeader", false},
 	{"a follower whose run has begun times out", "pool/wait.go", " || !r.lead().queued() {", " {",
 		"./pool", "TestOnce", false},
+	{"a follower that the pool can never serve is next when its leader is away", "pool/follower.go", "range append(slices.Clone(r.followers), r) {", "range []*request{r} {",
+		"./pool", "TestReconfigureDropsFollowers", false},
 	{"followers do not count among those that wait", "pool/acquire.go", "n := len(p.queue) + p.following;", "n := len(p.queue);",
 		"./pool", "TestFollowersCount", false},
 	{"a restart takes followers from a run that is held", "pool/restore.go", "if leader == nil || leader.queued() ||", "if leader == nil || !leader.queued() ||",
