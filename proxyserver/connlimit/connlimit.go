@@ -10,6 +10,7 @@ package connlimit
 
 import (
 	"container/list"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -154,12 +155,20 @@ func (l listener) Accept() (net.Conn, error) {
 		}
 		excess := l.limit.accepted(conn)
 		if excess != nil {
-			excess.Close()
+			abort(excess)
 		}
 		if excess != conn {
 			return conn, nil
 		}
 	}
+}
+
+// abort closes conn at once. [tls.Conn.Close] would wait 5 s for a client that does not read.
+func abort(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	conn.Close()
 }
 
 // passingErrors are errors of an accept that end sooner or later, beside those that package

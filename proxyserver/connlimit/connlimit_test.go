@@ -1,10 +1,14 @@
 package connlimit
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // queue is a listener whose connections wait in a channel.
@@ -73,4 +77,34 @@ func TestWhichConnectionGoes(t *testing.T) {
 	if got, want := limit.Stats(), (Stats{Most: 2, Open: 2 + Spare, Idle: 1, ClosedIdle: 1, Refused: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
+}
+
+// A TLS client that does not read delays no other client: its connection is closed without a
+// word to it.
+func TestClosesTLSAtOnce(t *testing.T) {
+	server := httptest.NewTLSServer(nil) // for its certificate
+	server.Close()
+	certificates := server.TLS.Certificates
+	synctest.Test(t, func(t *testing.T) {
+		limit, q := New(1), make(queue, 1)
+		ours, theirs := net.Pipe()
+		silent := tls.Server(ours, &tls.Config{Certificates: certificates, SessionTicketsDisabled: true})
+		go tls.Client(theirs, &tls.Config{InsecureSkipVerify: true}).Handshake()
+		if err := silent.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		for _, c := range []net.Conn{silent, new(conn)} {
+			q <- c
+			if got, err := limit.Listener(q).Accept(); got != c || err != nil {
+				t.Fatalf("accepted %v, %v", got, err)
+			}
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the next client waited %v", took)
+		}
+		if _, err := ours.Write([]byte("x")); err == nil {
+			t.Error("the silent client's connection is open")
+		}
+	})
 }
