@@ -173,7 +173,8 @@ type ReleaseRequest struct {
 	Peak *Peak `json:"peak,omitempty"`
 	// ExitCode is the exit code of the command of Leases, set if the command ended by
 	// itself. Requests that joined this one then end with that code; without it they
-	// wait on. It cannot be combined with Delay.
+	// wait on. It cannot be combined with Delay. It says nothing of Names, which may be
+	// held by another holder by now.
 	ExitCode *int `json:"exit_code,omitempty"`
 	// Report is a report on a lease that ends with this release, or ended before it.
 	// Servers before wire 3 ignore it. A bad report never fails the release.

@@ -68,7 +68,8 @@ func checkRelease(req leaseapi.ReleaseRequest) error {
 	if err := notNegative("delay", time.Duration(req.Delay)); err != nil {
 		return err
 	}
-	if rest := len(req.Names) + len(req.Leases) + len(req.RequestIDs); req.All && (req.Owner == "" || req.Delay > 0 || rest > 0) {
+	rest := len(req.Names)+len(req.Leases)+len(req.RequestIDs) > 0 || req.Delay > 0 || req.ExitCode != nil || req.Peak != nil || req.Report != nil
+	if req.All && (req.Owner == "" || rest) {
 		return errors.New("all goes with owner, and with nothing else")
 	}
 	if code := req.ExitCode; code != nil && (req.Delay > 0 || *code < 0 || *code > 255) {

@@ -18,6 +18,8 @@ func TestReleaseAll(t *testing.T) {
 	for _, body := range []string{
 		`{"all":true}`, `{"all":true,"owner":"me","names":["q-0"]}`, `{"all":true,"owner":"me","request_ids":["a"]}`,
 		`{"all":true,"owner":"me","delay":"5m0s"}`, `{"all":true,"owner":"me","leases":[{"name":"q-0","generation":1}]}`,
+		`{"all":true,"owner":"me","exit_code":0}`, `{"all":true,"owner":"me","peak":{"bytes":1}}`,
+		`{"all":true,"owner":"me","report":{"request_id":"a","outcome":"ok"}}`,
 	} {
 		if p := decode[leaseapi.Problem](t, red.release(body), 400); p.Type != leaseapi.ProblemBadRequest {
 			t.Errorf("%s: %+v", body, p)
