@@ -62,7 +62,7 @@ func (s *sessions) find(value string, tokens config.Tokens, now time.Time) (conf
 	found, ok := s.byID[id]
 	if ok && (!now.Before(found.ends) || !slices.Contains(tokens, found.token)) {
 		delete(s.byID, id)
-		ok = false
+		return config.Token{}, false
 	}
 	return found.token, ok
 }

@@ -213,6 +213,11 @@ func TestPageSignIn(t *testing.T) {
 	if r := other.ask("GET", "/pools", ""); r.status != 401 {
 		t.Errorf("the wire takes a cookie: %d", r.status)
 	}
+	// Without its token the browser must sign in again, and is told so at once.
+	p.server.SetTokens(config.Tokens{})
+	if text := other.page("/ui/login"); !strings.Contains(text, `name="token"`) || strings.Contains(text, "<bdi>eye</bdi>") {
+		t.Errorf("after its token was revoked:\n%s", text)
+	}
 }
 
 // cookieName returns the name of the server's session cookie.
