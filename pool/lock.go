@@ -25,8 +25,8 @@ func (g *ledger) free(sl *slot) {
 	g.touch(sl.pool)
 }
 
-// recall remembers how the last lease of a name in no pool ended, and forgets the oldest such
-// name if there are too many.
+// recall remembers how the last lease of a free name in no pool ended, and forgets the oldest
+// such name if there are too many.
 func (g *ledger) recall(sl *slot) {
 	forgotten := g.recalled.push(sl.name)
 	if old := g.slots[forgotten]; old != nil && old.pool == nil && old.free() {

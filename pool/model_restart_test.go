@@ -235,7 +235,9 @@ func (m *model) configure(configs []Config) {
 	for _, n := range m.names {
 		n.pool = nil
 	}
+	var names []string
 	for _, p := range order {
+		names = append(names, p.Names...)
 		p.Config, p.gone, p.limit, p.dirty = Config{Type: p.Type}, true, 0, true
 	}
 	for _, c := range configs {
@@ -271,6 +273,11 @@ func (m *model) configure(configs []Config) {
 		}
 		for _, r := range p.queue {
 			m.dismiss(r)
+		}
+	}
+	for _, name := range names {
+		if n := m.names[name]; n != nil && n.pool == nil && n.lease == nil && n.lock == nil {
+			m.freeName(name)
 		}
 	}
 }

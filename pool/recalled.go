@@ -1,11 +1,11 @@
 package pool
 
-// maxRecalled is how many names in no pool are remembered after their leases ended, so that a
+// maxRecalled is how many names in no pool are remembered while nobody holds them, so that a
 // holder that was cut off hears why its lease is lost. 10,000 names take 2 MB.
 const maxRecalled = 10_000
 
-// recalled holds the names in no pool, in the order in which their leases ended: those of
-// counted pools, and those that were removed from the configuration.
+// recalled holds the names in no pool, in the order in which their leases ended, or in which
+// they were removed: those of counted pools, and those that are no longer configured.
 type recalled struct {
 	names []string
 	limit int

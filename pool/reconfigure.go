@@ -32,7 +32,9 @@ func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
 // configure applies configs, which are valid.
 func (g *ledger) configure(configs []Config) {
 	before := g.pools
+	var names []string // that were configured
 	for _, p := range before {
+		names = append(names, p.Names...)
 		for _, name := range p.Names {
 			g.slots[name].pool = nil
 		}
@@ -62,6 +64,11 @@ func (g *ledger) configure(configs []Config) {
 			g.dismiss(r)
 		}
 		g.touch(p)
+	}
+	for _, name := range names { // no stock has those that were removed
+		if sl := g.slots[name]; sl != nil && sl.pool == nil && sl.free() {
+			g.recall(sl)
+		}
 	}
 	g.pools = slices.DeleteFunc(g.pools, func(p *pool) bool {
 		if !p.over() || p.limit.reports.Type != "" {

@@ -299,3 +299,22 @@ func TestReconfigureDropsFollowers(t *testing.T) {
 	set.Cancel(1*s, "run")
 	changed(t, set, "released t-1", "remembered run", "joined large", "dropped large"+tooMany, "granted small [t-2]")
 }
+
+// Names that were removed take a bounded amount of memory, also those that nobody held.
+func TestReconfigureForgetsNames(t *testing.T) {
+	set := with(t, of("t", "first"))
+	set.recalled.limit = 3
+	must(t, set, 0, req("1"), "first")
+	for i := range 9 {
+		mustReconfigure(t, set, 0, of("t", fmt.Sprint("a", i), fmt.Sprint("b", i)))
+	}
+	if n := len(set.slots); n != 1+2+3 {
+		t.Errorf("%d names are known, want one that is held, two that are configured, and three more", n)
+	}
+	if why := set.Release(0, Ref{Name: "b7"}, 0); why != "" {
+		t.Errorf("release of a name that was just taken out: %q", why)
+	}
+	mustReconfigure(t, set, 0, of("t", "first", "a0"))
+	set.Cancel(0, "1")
+	must(t, set, 0, Request{ID: "2", Type: "t", Ask: Ask{Count: 2}}, "a0", "first")
+}
