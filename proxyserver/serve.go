@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -25,11 +26,12 @@ const (
 // A call that panics ends Serve, too. Without an Election, so does a failed commit or a
 // store that is gone ([ErrStore]). Then it answers 503 to every client.
 //
-// Serve must be called at most once. It replaces the elements of listeners.
+// Serve must be called at most once.
 func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
+	listeners = slices.Clone(listeners) // not those of the caller
 	for i, l := range listeners {
 		listeners[i] = s.handler.connections.Listener(l)
 		if s.idle == nil {

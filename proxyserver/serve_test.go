@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net"
@@ -128,6 +129,21 @@ func TestListenerFails(t *testing.T) {
 	l.Close()
 	if err := s.Serve(t.Context(), newPipes(), l); err == nil || !strings.Contains(err.Error(), "serve on "+l.Addr().String()) {
 		t.Errorf("Serve: %v", err)
+	}
+}
+
+// The listeners of the caller stay its own.
+func TestServeKeepsListeners(t *testing.T) {
+	s, err := New(Options{Pools: []pool.Config{quota(1)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newPipes()
+	listeners := []net.Listener{l}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Serve(ctx, listeners...); err != nil || listeners[0] != net.Listener(l) {
+		t.Errorf("%T, %v", listeners[0], err)
 	}
 }
 
