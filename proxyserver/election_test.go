@@ -53,6 +53,24 @@ func (v *votes) Close() error {
 	return v.Store.Close()
 }
 
+// An election supplies the store, and a server that stands by is never idle. A server that is
+// told otherwise closes both.
+func TestElectionAlone(t *testing.T) {
+	for _, opts := range []Options{{Store: openStore(t, t.TempDir())}, {Idle: &Idle{}}} {
+		v := newVotes(t)
+		opts.Pools, opts.Election = []pool.Config{quota(1)}, v
+		if _, err := New(opts); err == nil || !strings.Contains(err.Error(), "Election") {
+			t.Errorf("New: %v", err)
+		}
+		if !v.closed.Load() {
+			t.Error("the election is open")
+		}
+		if opts.Store != nil && opts.Store.Commit(store.Batch{}) == nil {
+			t.Error("the store is open")
+		}
+	}
+}
+
 // win makes the server lead, and returns when the server leads.
 func (v *votes) win() *fakeLead {
 	l := &fakeLead{votes: v, over: make(chan struct{})}

@@ -117,10 +117,15 @@ func New(opts Options) (*Server, error) {
 		s.idle = idle.New(opts.Idle.After, opts.Idle.Hide)
 		s.terms.busy = s.idle.SetBusy
 	}
-	if s.election != nil {
+	switch {
+	case s.election != nil && (s.store != nil || opts.Idle != nil):
+		return nil, errors.Join(errors.New("an Election does not go with a Store, nor with Idle"), s.Close())
+	case s.election != nil:
 		s.setTerm(standbyTerm(s.terms))
-	} else if err := s.startTerm(opts.Store); err != nil {
-		return nil, errors.Join(err, s.Close())
+	default:
+		if err := s.startTerm(opts.Store); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
 	}
 	s.handler.storeID = s.idOfStore()
 	s.initHTTP(opts.Log)
@@ -161,15 +166,17 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 // Close closes the store and the election of a server that will not serve.
 // [Server.Serve] calls it when it ends.
 func (s *Server) Close() error {
-	switch {
-	case s.lead != nil:
-		return errors.Join(s.lead.Close(), s.election.Close())
-	case s.election != nil:
-		return s.election.Close()
-	case s.store != nil:
-		return s.store.Close()
+	var errs []error
+	if s.lead != nil {
+		errs = append(errs, s.lead.Close())
 	}
-	return nil
+	if s.election != nil {
+		errs = append(errs, s.election.Close())
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // setTerm makes the handler answer calls from t.
