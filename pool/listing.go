@@ -58,7 +58,7 @@ func (s *Set) Waiters(now time.Duration, typ string, after, most int) []WaiterSt
 	if p == nil {
 		return nil
 	}
-	return s.waiters(p, after, min(most, ListedWaiters-after))
+	return s.waiters(p, after, min(most, ListedWaiters-max(after, 0)))
 }
 
 // Found is what [Set.Find] found: a lease, or a waiter.

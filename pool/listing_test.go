@@ -81,3 +81,17 @@ func TestFind(t *testing.T) {
 		t.Error("a request that has ended is there")
 	}
 }
+
+// However a caller asks, [Set.Waiters] lists only the first waiters of a queue.
+func TestListedWaiters(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: []string{"a"}, MaxWaiters: ListedWaiters + 9})
+	for i := range ListedWaiters + 9 {
+		acquire(t, set, 0, req(fmt.Sprint("r", i)))
+	}
+	for _, after := range []int{-5, 0, 4} {
+		got := set.Waiters(0, "t", after, 2*ListedWaiters)
+		if n := len(got); n != ListedWaiters-max(after, 0) || got[n-1].Place != ListedWaiters {
+			t.Errorf("after %d: %d waiters", after, n)
+		}
+	}
+}
