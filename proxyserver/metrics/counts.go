@@ -193,7 +193,10 @@ func (m *Counts) Peak(typ string, units int, peak leaseapi.Peak) {
 func (m *Counts) Peaks(typ string) *leaseapi.Peaks {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.pool(typ).peaks.summary()
+	if p := m.pools[typ]; p != nil {
+		return p.peaks.summary()
+	}
+	return nil
 }
 
 // Stalled counts one time in which the server stood still.

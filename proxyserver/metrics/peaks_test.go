@@ -12,3 +12,12 @@ func TestPeaksAreBounded(t *testing.T) {
 		t.Errorf("of the last %d: %+v", keptPeaks, s)
 	}
 }
+
+// Asking for the peaks of a type adds no series.
+func TestAskingForPeaksCountsNothing(t *testing.T) {
+	m := New()
+	before := written(m)
+	if p := m.Peaks("t"); p != nil || written(m) != before {
+		t.Errorf("%+v, and there is a series more", p)
+	}
+}

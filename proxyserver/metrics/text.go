@@ -135,7 +135,7 @@ func (m *Counts) writeCommits(t *promtext.Text) {
 	t.Histogram("leasectl_commit_seconds", nil, &m.commitSeconds)
 	t.Family("leasectl_commit_changes", "histogram", "Changes that became durable together.")
 	t.Histogram("leasectl_commit_changes", nil, &m.commitChanges)
-	t.Family("leasectl_commit_errors_total", "counter", "Commits that failed: after the first, the server waits for a restart.")
+	t.Family("leasectl_commit_errors_total", "counter", "Commits that failed: after the first, the server ends, or stands by if its store is in etcd.")
 	t.Sample("leasectl_commit_errors_total", nil, float64(m.commitErrors))
 }
 
