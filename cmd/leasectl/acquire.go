@@ -103,8 +103,7 @@ func (a *app) acquire(ctx context.Context, o *acquireOptions) error {
 }
 
 // reacquire replaces the lease of a handle with a new one, from the same proxy unless --proxy
-// was typed. Without --type it asks for the old lease's type, count and key; flags for count and
-// key have precedence.
+// was typed. It asks for the old lease's type, count and key; each flag has precedence.
 func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {
@@ -115,10 +114,7 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	switch {
 	case err == nil:
 		a.holder.NoticeKeeper(handle, record)
-		if o.typ == "" {
-			o.typ = record.Type
-			o.repeat(record)
-		}
+		o.repeat(record)
 		proxy = a.holder.ProxyOf(record)
 	case o.typ == "" && !errors.Is(err, fs.ErrNotExist):
 		return err // rather than an error about the missing --type
@@ -128,8 +124,10 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	return a.acquireInto(ctx, o, handle, proxy, holder.Anything)
 }
 
-// repeat takes count, items and key from the record of an earlier request, unless flags give them.
+// repeat takes type, count, items and key from the record of an earlier request, unless flags give
+// them.
 func (o *takeOptions) repeat(r holder.Record) {
+	o.typ = cmp.Or(o.typ, r.Type)
 	if o.count == 0 && o.items < 0 {
 		o.count = r.Count
 		if r.HasItems {

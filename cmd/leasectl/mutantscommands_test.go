@@ -11,6 +11,8 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestDetectOwner", false},
 	{"reacquire wants a type where acquire went on without a lease", "cmd/leasectl/acquire.go", "o.typeless = proxy == \"\" || o.optional", "o.typeless = false",
 		"./cmd/leasectl", "TestScripts/reacquire", false},
+	{"a reacquire with a type forgets count and key", "cmd/leasectl/acquire.go", "\t\to.repeat(record)\n", "\t\tif o.typ == \"\" {\n\t\t\to.repeat(record)\n\t\t}\n",
+		"./cmd/leasectl", "TestScripts/reacquire", false},
 	{"a lease is released at a proxy with another store", "holder/origin.go", "asked == \"\" || asked == from.store", "asked != \"none\"",
 		"./cmd/leasectl", "TestScripts/other_store", false},
 	{"reacquire from another proxy fails", "holder/releaseowed.go", "err); other {", "err); other && false {",
