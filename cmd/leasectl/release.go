@@ -51,11 +51,15 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 		Args:    noArgsBut("names"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A job sets LEASECTL_SCOPE and LEASECTL_OWNER_PID for its acquires, and
-			// LEASECTL_DETACH for its late releases. Other releases ignore them.
+			// LEASECTL_DELAY and LEASECTL_DETACH for its late releases. Other releases
+			// ignore them. No release of all is late.
 			if flags := cmd.Flags(); flags.Changed("handle") || len(o.names) > 0 || o.all {
 				o.scope = ifTyped(flags.Lookup("scope"), o.scope)
 			}
 			o.ownerPID = ifTyped(cmd.Flags().Lookup("owner-pid"), o.ownerPID)
+			if o.all {
+				o.delay = ifTyped(cmd.Flags().Lookup("delay"), o.delay)
+			}
 			if o.delay == 0 {
 				o.detach = ifTyped(cmd.Flags().Lookup("detach"), o.detach)
 			}
