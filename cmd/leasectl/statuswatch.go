@@ -24,6 +24,9 @@ func (a *app) watchStatus(ctx context.Context, typ string) error {
 		asking, cancel := context.WithTimeout(ctx, statusTimeout)
 		all, err := a.askPoolsOf(asking, a.proxy.url, typ)
 		cancel()
+		if w.begun && errors.Is(err, proxyclient.ErrUnknownType) {
+			all.Pools, err = nil, nil // the pool that is watched was removed, and may come back
+		}
 		switch {
 		case ctx.Err() != nil:
 			return watched(ctx)

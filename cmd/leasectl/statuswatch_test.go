@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -163,5 +164,35 @@ func TestUnitsOfAPoolThatIsCountedNoMore(t *testing.T) {
 	}
 	if lines := poolChanges(lease(3), lease(1)); len(lines) != 1 || lines[0] != "mem-1 of job holds 1 units, before 3" {
 		t.Errorf("%q", lines)
+	}
+}
+
+// A watch of one pool reports that the pool is removed, and when it is back. It said that the
+// proxy failed.
+func TestStatusWatchOfARemovedPool(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(shortDir(t), "pools.yaml")
+	configure := func(types ...string) {
+		text := "resources:\n"
+		for _, typ := range types {
+			text += "  - {type: " + typ + ", state: free, names: [" + typ + "-0]}\n"
+		}
+		for _, err := range []error{os.WriteFile(config+".new", []byte(text), 0o600), os.Rename(config+".new", config)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	configure("install", "other")
+	w := newWorldOf(t, build(t, ""), "--config", config)
+	x := w.watch("text", "--type", "install")
+	x.awaitText("install: is a pool (0 of 1 in use, 0 waiting)\n")
+	configure("other")
+	x.awaitText("install: is no pool any more (0 of 0 in use, 0 waiting)\n")
+	configure("install", "other")
+	w.await("the pool to be one again", func() bool { return strings.Count(x.text(), "install: is a pool (") == 2 })
+	x.ends(syscall.SIGINT, 130)
+	if n := strings.Count(x.text(), "\n"); n != 3 {
+		t.Errorf("%d lines: %s", n, x.text())
 	}
 }
