@@ -157,9 +157,11 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 			lines = append(lines, fmt.Sprintf("%s is held by %s%s", l.Name, ownerOf(l.Owner, l.Token), unitsAndKey(l)))
 		case max(1, before.Units) != max(1, l.Units): // the proxy may send 0 for 1
 			lines = append(lines, fmt.Sprintf("%s of %s holds %d units, before %d", l.Name, ownerOf(l.Owner, l.Token), l.Units, before.Units))
-		case before.Broken != l.Broken:
+		}
+		if before.Broken != l.Broken {
 			lines = append(lines, fmt.Sprintf("%s of %s is broken: %s", l.Name, ownerOf(l.Owner, l.Token), l.Broken))
-		case before.ReleaseAt.IsZero() && !l.ReleaseAt.IsZero():
+		}
+		if before.ReleaseAt.IsZero() && !l.ReleaseAt.IsZero() {
 			lines = append(lines, fmt.Sprintf("%s of %s is to be released in %s", l.Name, ownerOf(l.Owner, l.Token), age(l.ExpiresIn)))
 		}
 	}

@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -194,5 +196,31 @@ func TestStatusWatchOfARemovedPool(t *testing.T) {
 	x.ends(syscall.SIGINT, 130)
 	if n := strings.Count(x.text(), "\n"); n != 3 {
 		t.Errorf("%d lines: %s", n, x.text())
+	}
+}
+
+// The watch reports all that happened to a lease between two polls, also to one that it did not
+// see before. It reported only the first change, and the others never.
+func TestChangesOfOneLeaseWithinAPoll(t *testing.T) {
+	before := leaseapi.PoolLease{Lease: leaseapi.Lease{Name: "mem-1", Generation: 1, Units: 2}, Owner: "job"}
+	after := before
+	after.Units, after.Broken, after.ReleaseAt, after.ExpiresIn = 3, "stuck", time.Now(), leaseapi.Duration(20*time.Minute)
+	pool := func(leases ...leaseapi.PoolLease) leaseapi.Pool {
+		return leaseapi.Pool{Type: "mem", Capacity: 9, Leases: leases}
+	}
+	ends := []string{"mem-1 of job is broken: stuck", "mem-1 of job is to be released in 20m"}
+	for _, c := range []struct {
+		old, first string
+		before     leaseapi.Pool
+	}{
+		{"a lease that was seen", "mem-1 of job holds 3 units, before 2", pool(before)},
+		{"no lease", "mem-1 is held by job, 3 units", pool()},
+	} {
+		if got, want := poolChanges(c.before, pool(after)), append([]string{c.first}, ends...); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", c.old, got, want)
+		}
+	}
+	if got := poolChanges(pool(after), pool(after)); len(got) > 0 {
+		t.Errorf("no change: %q", got)
 	}
 }
