@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -97,19 +98,7 @@ func TestRecoverFromProxyOfErrors(t *testing.T) {
 	}
 	t.Parallel()
 	w := newWorld(t, build(t, ""), "install=2")
-	var killed []*exec.Cmd
-	for _, up := range []string{"one", "two"} {
-		cmd := w.command("exec", "--type", "install", "--parent-death", "KILL", "--", "sh", "-c", "touch "+up+"; exec sleep 1000")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		w.await("the lease to be held", func() bool { return exists(w.path(up)) })
-		killed = append(killed, cmd)
-	}
-	for _, cmd := range killed {
-		cmd.Process.Kill()
-		cmd.Wait()
-	}
+	w.killTwo()
 	var mu sync.Mutex
 	releases := make(map[string]bool)
 	proxy, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
@@ -134,4 +123,52 @@ func TestRecoverFromProxyOfErrors(t *testing.T) {
 	}
 	w.run(0, "recover")
 	w.wantHeld()
+}
+
+// A signal that ends recover does not hide what recover has found until then.
+func TestInterruptedRecover(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=2")
+	w.killTwo()
+	asked := make(chan struct{})
+	once := sync.OnceFunc(func() { close(asked) })
+	proxy, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		http.Error(out, "no store", http.StatusInternalServerError)
+		once()
+	}))
+	var stderr bytes.Buffer
+	cmd := w.command("recover", "--proxy", proxy)
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-asked
+	cmd.Process.Signal(syscall.SIGTERM)
+	if code := exitCode(cmd.Wait()); code != 128+int(syscall.SIGTERM) {
+		t.Errorf("exit code %d", code)
+	}
+	want := regexp.MustCompile(`^leasectl: exec .* was killed: release install-0: .*no store.*\nleasectl: ended by signal: terminated\n$`)
+	if !want.Match(stderr.Bytes()) {
+		t.Errorf("want %s, said:\n%s", want, &stderr)
+	}
+	w.run(0, "recover")
+	w.wantHeld()
+}
+
+// killTwo leaves two leases of killed execs.
+func (w *world) killTwo() {
+	w.t.Helper()
+	var killed []*exec.Cmd
+	for _, up := range []string{"one", "two"} {
+		cmd := w.command("exec", "--type", "install", "--parent-death", "KILL", "--", "sh", "-c", "touch "+up+"; exec sleep 1000")
+		if err := cmd.Start(); err != nil {
+			w.t.Fatal(err)
+		}
+		w.await("the lease to be held", func() bool { return exists(w.path(up)) })
+		killed = append(killed, cmd)
+	}
+	for _, cmd := range killed {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -46,11 +47,9 @@ var errUnconfirmed = errors.New("unconfirmed: look at the proxy what is held the
 
 func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 	actions, failures := a.holder.Recover(ctx, o.forget)
-	if err := a.printActions(actions); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	ended := a.printActions(actions)
+	if ended == nil && ctx.Err() != nil {
+		ended = context.Cause(ctx)
 	}
 	unconfirmed := 0
 	for _, act := range actions {
@@ -61,10 +60,14 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 	if unconfirmed > 0 {
 		failures = append(failures, fmt.Errorf("%d %w", unconfirmed, errUnconfirmed))
 	}
+	if ended != nil {
+		failures = slices.Insert(failures, 0, ended)
+	}
 	if len(failures) == 0 {
 		return nil
 	}
-	// Each failure is printed, the first one by run. The first one determines the exit code.
+	// Each failure is printed, the first one by run. The first one determines the exit code: that of
+	// a signal, or of an output that failed, has precedence.
 	for _, err := range failures[1:] {
 		a.Failf("%s", holder.Describe(err))
 	}
