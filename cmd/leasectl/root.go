@@ -57,7 +57,7 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 		err = usageError{mistyped(err)}
 	}
 	status := exitStatus(err)
-	if asksForJSONLog(args) {
+	if cmd.Name() == "serve" && asksForJSONLog(args) {
 		err = logFailure(a.openLog("json"), "json", err)
 	}
 	if err != nil && err.Error() != "" {

@@ -43,12 +43,9 @@ func logFailure(log *slog.Logger, format string, err error) error {
 	return statusError{code: exitStatus(err)}
 }
 
-// asksForJSONLog reports whether args are those of a serve that logs in JSON. Errors in other args
-// are then logged in JSON, too.
+// asksForJSONLog reports whether serve logs in JSON by its args. Errors in other args are then
+// logged in JSON, too.
 func asksForJSONLog(args []string) bool {
-	if len(args) == 0 || args[0] != "serve" {
-		return false
-	}
 	format := os.Getenv("LEASECTL_LOG_FORMAT")
 	for i, arg := range args {
 		if value, ok := strings.CutPrefix(arg, "--log-format="); ok {
