@@ -15,7 +15,7 @@ import (
 
 // messenger writes lines to stderr, and on a terminal a live line below them, which it overwrites.
 // Its callers never wait for the write, since stderr may be a full pipe that nobody reads.
-// Messages that do not fit into the queue are dropped and counted.
+// Messages that do not fit into the queue are dropped, and the lines among them counted.
 //
 // stderr is not made non-blocking instead: the mode belongs to the open file and not to the
 // descriptor, and other processes may share the file.
@@ -40,9 +40,9 @@ type messenger struct {
 	queue   []message
 	writing int          // how many messages are off the queue and not written yet
 	limit   int          // of len(queue)+writing
-	dropped int          // messages, since the last one that was queued
-	lost    int          // messages, in all: dropped, or failed to be written
-	log     slog.Handler // formats the line about dropped messages; nil: there is no log
+	dropped int          // lines, since the last message that was queued
+	lost    int          // lines, in all: dropped, or failed to be written
+	log     slog.Handler // formats the line about dropped lines; nil: there is no log
 }
 
 // message is one entry of the queue: a line, a log record, a live line or a flush.
@@ -145,8 +145,10 @@ func (m *messenger) sendLater(msg *message) {
 // put queues msg, or drops it if there is no room. The caller holds m.mu.
 func (m *messenger) put(msg *message) {
 	if len(m.queue)+m.writing >= m.limit && !msg.last {
-		m.dropped++
-		m.lost++
+		if msg.isLine() {
+			m.dropped++
+			m.lost++
+		}
 		return
 	}
 	m.sayDropped()
@@ -161,7 +163,7 @@ func (m *messenger) wake() {
 	}
 }
 
-// sayDropped queues a line that says how many messages were dropped since the last one.
+// sayDropped queues a line that says how many lines were dropped since the last message.
 // The caller holds m.mu.
 func (m *messenger) sayDropped() {
 	if m.dropped == 0 {

@@ -15,7 +15,7 @@ type logHandler struct {
 }
 
 // newLogHandler makes m the writer of a log. The handler that of makes determines the format, also
-// of the line about dropped messages.
+// of the line about dropped lines.
 func newLogHandler(m *messenger, of func(w io.Writer) slog.Handler) logHandler {
 	h := logHandler{of(&m.text), m}
 	m.mu.Lock()
@@ -41,7 +41,7 @@ func (h logHandler) WithGroup(name string) slog.Handler {
 	return logHandler{h.Handler.WithGroup(name), h.messages}
 }
 
-// droppedLines returns how many messages were dropped, or failed to be written, so far.
+// droppedLines returns how many lines were dropped, or failed to be written, so far.
 func (m *messenger) droppedLines() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
