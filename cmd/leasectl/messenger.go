@@ -8,7 +8,6 @@ import (
 	"os"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 )
@@ -286,11 +285,27 @@ func (m *messenger) fit(text string) string {
 	return cut(text, width)
 }
 
-// cut cuts text so that the cursor stays in a line of width characters. A width of 0 or 1 means
-// that the width is unknown: then text stays whole.
+// cut cuts text so that the cursor stays in a line of width columns. A width of 0 or 1 means that
+// the width is unknown: then text stays whole.
 func cut(text string, width int) string {
-	if width <= 1 || utf8.RuneCountInString(text) < width {
+	if width <= 1 {
 		return text
 	}
-	return string([]rune(text)[:width-1])
+	used := 0
+	for i, r := range text {
+		if used += columnsOf(r); used >= width {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// columnsOf returns the most columns that a character takes on a terminal. The wide characters of
+// Unicode (UAX #11) are the leading consonants of Hangul, and others from U+231A on. A line that is
+// cut too early does no harm, so the narrow ones among them need no table.
+func columnsOf(r rune) int {
+	if r >= 0x231A || r >= 0x1100 && r <= 0x115F {
+		return 2
+	}
+	return 1
 }
