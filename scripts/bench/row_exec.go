@@ -16,8 +16,8 @@ func measureExec(ctx context.Context, w *world) (_ []result, err error) {
 	defer func() { err = errors.Join(err, s.stop()) }()
 	lock := contender{name: "etcdctl lock", missing: lacks("etcd", "etcdctl"), every: 2}
 	if lock.missing == "" {
-		e, err := w.etcd(ctx)
-		if err != nil {
+		var e *server
+		if e, err = w.etcd(ctx); err != nil { // not :=, since the result err gets how etcd ended
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, e.stop()) }()

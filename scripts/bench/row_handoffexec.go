@@ -39,8 +39,8 @@ func measureHandOffExec(ctx context.Context, w *world) (_ []result, err error) {
 	defer func() { err = errors.Join(err, s.stop()) }()
 	lock := wrapper{name: "etcdctl lock", missing: lacks("etcd", "etcdctl"), env: []string{"ETCDCTL_API=3"}}
 	if lock.missing == "" {
-		e, err := w.etcd(ctx)
-		if err != nil {
+		var e *server
+		if e, err = w.etcd(ctx); err != nil { // not :=, since the result err gets how etcd ended
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, e.stop()) }()
