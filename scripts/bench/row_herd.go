@@ -97,6 +97,9 @@ func (w *world) stampede(ctx context.Context, h herd) (_ []job, err error) {
 	hold := fmt.Sprint((herdHold / herdScale).Seconds())
 	failed := make(chan error, len(jobs))
 	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end() // kills what still runs after a failure
 	begin := time.Now()
 	for i := range jobs {
 		comes := begin.Add(jobs[i].comes / herdScale)

@@ -98,6 +98,9 @@ func (w *world) sharedAcquires(ctx context.Context, proxy string, commands int, 
 	defer func() { err = errors.Join(err, front.close()) }()
 	random := rand.New(rand.NewPCG(1, 2))
 	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end() // kills what still runs after a failure
 	var failed atomic.Pointer[error]
 	free := make(chan struct{}, sharedAtOnce)
 	for i := range commands {
