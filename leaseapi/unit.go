@@ -1,6 +1,7 @@
 package leaseapi
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -12,12 +13,12 @@ var unitSuffixes = map[string]int64{
 }
 
 // unitBytes returns the number of bytes in the unit of a pool, such as 1Mi or 512k. ok is
-// false if the unit is not a quantity of memory.
+// false if the unit is not a quantity of memory, or more than an int64 holds.
 func unitBytes(unit string) (bytes int64, ok bool) {
 	digits := len(unit) - len(strings.TrimLeft(unit, "0123456789"))
 	n, err := strconv.ParseInt(unit[:digits], 10, 32)
 	factor, known := unitSuffixes[unit[digits:]]
-	if err != nil || !known || n == 0 {
+	if err != nil || !known || n == 0 || n > math.MaxInt64/factor {
 		return 0, false
 	}
 	return n * factor, true
@@ -37,5 +38,9 @@ func InUnits(bytes int64, unit string) string {
 	if !memory {
 		return "-"
 	}
-	return strconv.FormatInt((bytes+size-1)/size, 10)
+	units := bytes / size
+	if bytes%size > 0 {
+		units++
+	}
+	return strconv.FormatInt(units, 10)
 }
