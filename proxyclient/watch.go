@@ -58,10 +58,11 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	}
 	a.last = attempt{kind: unsent}
 	o := a.client.do(ctx, q, &a.patience)
-	switch context.Cause(ctx) {
-	case errUnanswered:
+	switch next := a.next(); {
+	case next != retry && next != identify: // an answer to go on with came before the cut
+	case context.Cause(ctx) == errUnanswered:
 		a.last.kind = unanswered
-	case errGone:
+	case context.Cause(ctx) == errGone:
 		if t, is := a.patience.troubled(); is && t.last != nil {
 			o.err = t.last
 		}
