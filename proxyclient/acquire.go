@@ -52,7 +52,7 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if err != nil {
 		return nil, fmt.Errorf("acquire: %w", err)
 	}
-	c.released.forget(g.Leases)
+	c.released.forget(Releasing(g.Leases, "").Names)
 	return g, nil
 }
 

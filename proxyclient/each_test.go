@@ -3,10 +3,13 @@ package proxyclient
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Several leases of a version-1 proxy: all of them, or none.
@@ -149,6 +152,26 @@ func TestAcquireEach(t *testing.T) {
 		_, err := c.Acquire(t.Context(), request)
 		u, ok := errors.AsType[*UnconfirmedError](err)
 		if !ok || u.Count != 0 || !slices.Equal(u.Names, []string{"a", "b", "c"}) {
+			t.Errorf("error %v", err)
+		}
+	})
+	bubble(t, "a name that was given back, granted again, and lost its second release", func(t *testing.T) {
+		v := newVersion1(t, "a")
+		v.known("c")
+		releases := 0
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			v.ServeHTTP(w, r)
+			if r.URL.Path == leaseapi.PathRelease {
+				if releases++; releases == 2 {
+					panic(http.ErrAbortHandler)
+				}
+			}
+		}))
+		two := request
+		two.Count = 2
+		_, err := c.Acquire(t.Context(), two)
+		u, ok := errors.AsType[*UnconfirmedError](err)
+		if !ok || !slices.Equal(u.Names, []string{"a"}) {
 			t.Errorf("error %v", err)
 		}
 	})

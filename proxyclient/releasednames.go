@@ -1,10 +1,6 @@
 package proxyclient
 
-import (
-	"sync"
-
-	"github.com/leasectl/leasectl/leaseapi"
-)
+import "sync"
 
 // releasedNames remembers the results of releases of bare names. They decide what it
 // means that a version-1 proxy does not know a name.
@@ -42,11 +38,11 @@ func (r *releasedNames) of(name string) releaseState {
 	return r.names[name]
 }
 
-// forget drops the notes on leases that were granted anew.
-func (r *releasedNames) forget(leases []leaseapi.Lease) {
+// forget drops the notes on names that were granted anew.
+func (r *releasedNames) forget(names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, l := range leases {
-		delete(r.names, l.Name)
+	for _, n := range names {
+		delete(r.names, n)
 	}
 }

@@ -153,7 +153,8 @@ func (a *acquisition) reject(ctx context.Context, reply leaseapi.AcquireReply, c
 }
 
 // giveBack releases the leases of a failing acquire. It has a time limit of its own, since
-// ctx may have ended.
+// ctx may have ended. The notes on earlier releases of the names are dropped, since the names
+// were granted again after these.
 func (c *Client) giveBack(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
 	limit := cancelTime
 	if ctx.Err() == nil {
@@ -161,6 +162,7 @@ func (c *Client) giveBack(ctx context.Context, req leaseapi.ReleaseRequest) (lea
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
+	c.released.forget(req.Names)
 	return c.Release(ctx, req)
 }
 

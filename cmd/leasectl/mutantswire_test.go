@@ -2,8 +2,10 @@ package main
 
 // wireMutants are bugs of the features of wire 3 outside of package pool.
 var wireMutants = []mutant{
-	{"a grant that was read is dropped because a question was not answered", "proxyclient/watch.go", "case next != retry && next != identify:", "case false:",
+	{"a grant that was read is dropped because a question was not answered", "proxyclient/watch.go", "case next != retry && next != identify:", "case next == fail:",
 		"./proxyclient", "TestAnswerBeforeCut", false},
+	{"a name that was granted again counts as released before", "proxyclient/unwind.go", "\tc.released.forget(req.Names)\n", "",
+		"./proxyclient", "TestAcquireEach", false},
 	{"a grant whose answer was lost is asked for when it has ended", "proxyclient/acquisition.go", "leaseapi.ProvisionalTTL - leaseapi.SliceGap", "leaseapi.SliceTime + answerTime",
 		"./proxyclient", "TestAcquireLostAnswerInTime", false},
 	{"an answer that stays out at the end of the wait is not asked for", "proxyclient/acquire.go", "a.patience.ended() && a.last.kind != unanswered", "a.patience.ended()",
