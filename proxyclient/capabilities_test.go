@@ -111,6 +111,24 @@ func TestCapabilities(t *testing.T) {
 		check(t, c, true)
 		check(t, c, false)
 	})
+	bubble(t, "a gateway that does not find ours, nor takes an acquire back", func(t *testing.T) {
+		s := newOurs(t, "a")
+		c, _ := serve(t, s, gatewayDone, status(404), badGateway, badGateway)
+		_, err := c.Acquire(t.Context(), one)
+		if held, queued := s.state(); err == nil || errors.Is(err, ErrUnconfirmed) || held+queued != 0 {
+			t.Errorf("%d held, %d queued after %v", held, queued, err)
+		}
+	})
+	bubble(t, "a question whose context ends", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c, _ := serve(t, newOurs(t), status(404), hanging)
+		can, err := c.Capabilities(ctx)
+		want(t, err, context.DeadlineExceeded)
+		if can.Known() {
+			t.Errorf("got %+v", can)
+		}
+	})
 	bubble(t, "a gateway with error pages of its own", func(t *testing.T) {
 		s := newOurs(t, "a", "b")
 		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

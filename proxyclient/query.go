@@ -162,9 +162,13 @@ func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabili
 	// The proxy is of version 1, or a gateway replaced our server's 404 by its own page. A
 	// health is no error, so a gateway lets it through. One question is enough: a health
 	// that fails is not from our server.
-	_, _ = c.health(ctx, &patience{end: Now()})
-	if can := c.known(); can.Known() {
+	_, err = c.health(ctx, &patience{end: Now()})
+	can := c.known()
+	switch {
+	case can.Known():
 		return can, nil
+	case ctx.Err() != nil: // the question was cut short, and says nothing
+		return Capabilities{}, because(ctx, err)
 	}
 	return Capabilities{wire: wireNames}, nil
 }

@@ -115,7 +115,9 @@ func (a *acquisition) unknownGrant(cause error) error {
 }
 
 // unconfirmed ends an acquire that was sent and cannot be sent again: the proxy is of
-// version 1, or its version is unknown because of err.
+// version 1, or its version is unknown because of err. It always takes the request back,
+// since a gateway that does not find our server looks like version 1. Version 1 does nothing
+// for that call, so that the acquire stays unconfirmed.
 func (a *acquisition) unconfirmed(ctx context.Context, o outcome, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -127,7 +129,7 @@ func (a *acquisition) unconfirmed(ctx context.Context, o outcome, err error) err
 	case o.err == nil && o.StatusCode == http.StatusTooManyRequests:
 		return o.failed() // a refusal, like any 4xx
 	}
-	return a.unknownGrant(o.failed())
+	return a.takeBack(ctx, o.failed())
 }
 
 // reject gives back a grant that cannot be used, and returns cause, the reason.

@@ -261,9 +261,13 @@ func TestAcquireUnreachable(t *testing.T) {
 	bubble(t, "a connection that breaks after an hour was not silent for an hour", func(t *testing.T) {
 		asked := 0
 		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
+			switch {
+			case r.Method == http.MethodGet:
 				asked++
 				http.NotFound(w, r)
+				return
+			case r.URL.Path == leaseapi.PathRelease:
+				w.WriteHeader(http.StatusNoContent)
 				return
 			}
 			time.Sleep(time.Hour)

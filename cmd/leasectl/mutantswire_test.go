@@ -2,6 +2,8 @@ package main
 
 // wireMutants are bugs of the features of wire 3 outside of package pool.
 var wireMutants = []mutant{
+	{"a gateway that looks like version 1 keeps a grant that nobody knows", "proxyclient/unwind.go", "\treturn a.takeBack(ctx, o.failed())\n", "\treturn a.unknownGrant(o.failed())\n",
+		"./proxyclient", "TestCapabilities", false},
 	{"a grant that was read is dropped because a question was not answered", "proxyclient/watch.go", "case next != retry && next != identify:", "case next == fail:",
 		"./proxyclient", "TestAnswerBeforeCut", false},
 	{"a name that was granted again counts as released before", "proxyclient/unwind.go", "\tc.released.forget(req.Names)\n", "",
@@ -24,7 +26,7 @@ var wireMutants = []mutant{
 		"./proxyclient", "TestEnvironmentProxy", false},
 	{"a redirect to https is one to elsewhere", "proxyclient/answer.go", "to.Scheme == \"https\" &&", "false &&",
 		"./proxyclient", "TestErrorText", false},
-	{"the error page of a gateway makes ours version 1", "proxyclient/query.go", "\t_, _ = c.health(ctx, &patience{end: Now()})\n", "",
+	{"the error page of a gateway makes ours version 1", "proxyclient/query.go", "\t_, err = c.health(ctx, &patience{end: Now()})\n", "",
 		"./proxyclient", "TestCapabilities", false},
 	{"a health that fails is asked for again and again", "proxyclient/query.go", "&patience{end: Now()}", "&patience{limits: usualLimits}",
 		"./proxyclient", "TestCapabilities", false},
