@@ -83,12 +83,12 @@ func (c *credentials) replacedRoots(used *http.Transport) bool {
 	if c.caFile == "" {
 		return false
 	}
+	text, roots, err := readRoots(c.caFile, readAgain) // without mu: the file may hang
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.transport != used {
 		return true // another call has replaced it
 	}
-	text, roots, err := readRoots(c.caFile, readAgain)
 	if err != nil || bytes.Equal(text, c.ca) {
 		return false
 	}
