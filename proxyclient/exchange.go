@@ -81,7 +81,7 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 		sending: sending{ready: c.ready},
 		http:    http.Client{CheckRedirect: noRedirects},
 	}
-	req, err := c.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace()), q)
+	req, err := c.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace(ctx)), q)
 	if err != nil {
 		return outcome{err: err}
 	}

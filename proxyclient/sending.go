@@ -47,15 +47,25 @@ type sending struct {
 	ready <-chan struct{} // closed when a request may be written; nil: at once
 }
 
-func (s *sending) trace() *httptrace.ClientTrace {
+// trace returns the hooks of a call. If ctx, the call's context, ends before requests may be
+// written, the hook breaks the connection, since http.Transport would still write one.
+func (s *sending) trace(ctx context.Context) *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			s.conn = info.Conn
-			if c := s.tracked(); c != nil {
+			c := s.tracked()
+			if c != nil {
 				c.wrote.Store(false)
 			}
-			if s.ready != nil {
-				<-s.ready
+			if s.ready == nil {
+				return
+			}
+			select {
+			case <-s.ready:
+			case <-ctx.Done():
+				if c != nil {
+					c.Close()
+				}
 			}
 		},
 	}

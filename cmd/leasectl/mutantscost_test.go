@@ -3,7 +3,7 @@ package main
 // costMutants are bugs of the measures that make commands cheap: steps that are delayed, done in
 // parallel, or left out.
 var costMutants = []mutant{
-	{"a request is sent before signals are heard", "proxyclient/sending.go", "\t\t\t<-s.ready\n", "",
+	{"a request is sent before signals are heard", "proxyclient/sending.go", "if s.ready == nil {", "if true {",
 		"./holder", "TestNothingIsSentBeforeListening", false},
 	{"a release writes its handle before signals are heard", "holder/giveback.go", "\t\t<-h.listening // ", "\t\t// ",
 		"./holder", "TestNoReleaseIsSentBeforeListening", false},
