@@ -179,6 +179,7 @@ func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabili
 // fresh, the question is sent on a connection of its own.
 func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *patience) (r leaseapi.RequestReply, err error) {
 	answers := func(a answer) bool {
+		r = leaseapi.RequestReply{} // an earlier attempt may have had another answer
 		return a.StatusCode == http.StatusOK && a.decode(&r) == nil && r.RequestID == id
 	}
 	q := query(leaseapi.PathRequests + id)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +87,15 @@ func TestQueries(t *testing.T) {
 			c, _ := serve(t, nil, fault{status: 200, body: body})
 			_, err := c.Health(t.Context())
 			want(t, err, errors.ErrUnsupported)
+		}
+	})
+	bubble(t, "another request's state first", func(t *testing.T) {
+		other := fault{status: 200, body: `{"request_id":"other","state":"granted","type":"u","owner":"job-2","leases":[{"name":"a","generation":7}]}`}
+		c, _ := serve(t, nil, other, fault{status: 200, body: `{"request_id":"id","state":"queued"}`})
+		r, err := c.RequestState(t.Context(), "id")
+		want(t, err)
+		if !reflect.DeepEqual(r, leaseapi.RequestReply{RequestID: "id", State: leaseapi.StateQueued}) {
+			t.Errorf("the state has what another answer said: %+v", r)
 		}
 	})
 	bubble(t, "the page of a login", func(t *testing.T) {
