@@ -55,7 +55,8 @@ func (c *Client) ensureUnits(ctx context.Context, what string, p *patience) erro
 const maxPages = 1000
 
 // Pools returns the state of all pools. It reads them in pages, each of its own moment. The
-// error is [errors.ErrUnsupported] if the proxy is of version 1.
+// error is [errors.ErrUnsupported] if the proxy is of version 1. More pages than maxPages are
+// an error, since who misses a lease in a part of the list takes it for free.
 func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 	all, err := c.Overview(ctx)
 	return all.Pools, err
@@ -76,17 +77,12 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 		}
 		all.Pools, all.Leader = appendPage(all.Pools, r.Pools), r.Leader
 		if r.Next == "" {
-			break
+			cleanOverview(&all)
+			return all, nil
 		}
 		path = leaseapi.PathPools + "?" + url.Values{leaseapi.ParamAfter: {r.Next}}.Encode()
 	}
-	for i := range all.Pools {
-		cleanPool(&all.Pools[i])
-	}
-	if all.Leader != nil {
-		makePrintable(&all.Leader.URL)
-	}
-	return all, nil
+	return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: the proxy has more than %d pages of them: look at its status page", maxPages)
 }
 
 // appendPage appends the pools of the next page to all. If the first of them continues the
@@ -99,6 +95,16 @@ func appendPage(all, page []leaseapi.Pool) []leaseapi.Pool {
 		page = page[1:]
 	}
 	return append(all, page...)
+}
+
+// cleanOverview makes the texts of the pools and of the leader printable.
+func cleanOverview(all *leaseapi.PoolsReply) {
+	for i := range all.Pools {
+		cleanPool(&all.Pools[i])
+	}
+	if all.Leader != nil {
+		makePrintable(&all.Leader.URL)
+	}
 }
 
 // cleanPool makes the texts printable that clients gave for the leases, waiters and reports
