@@ -57,7 +57,8 @@ var (
 	// ErrNeverGranted: the pool cannot grant such a request, however long it waits. The
 	// wrapping error says why.
 	ErrNeverGranted = errors.New("never granted")
-	// ErrNotHeld: nobody holds the name that an operator wants to break.
+	// ErrNotHeld: nobody holds the name that an operator wants to break, or the lease has
+	// ended meanwhile.
 	ErrNotHeld = errors.New("nobody holds")
 	// ErrUnknownRequest: the proxy supports request ids, but does not know this one.
 	ErrUnknownRequest = errors.New("unknown request")

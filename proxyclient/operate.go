@@ -19,7 +19,7 @@ import (
 // at once if now is set.
 //
 // Break means the lease that is held when it begins. Retries never hit a later holder. The
-// error is [ErrNotHeld] if nobody holds the name then.
+// error is [ErrNotHeld] if nobody holds the name then, or if the lease ends meanwhile.
 func (c *Client) Break(ctx context.Context, name, reason string, now bool) (reply leaseapi.BreakReply, err error) {
 	pools, err := c.Pools(ctx)
 	if err != nil {
@@ -101,6 +101,8 @@ func (c *Client) carryOut(ctx context.Context, what string, q call, done func(ou
 		err = ErrUnknownType
 	case o.is(leaseapi.ProblemUnknownRequest):
 		err = ErrUnknownRequest
+	case o.is(leaseapi.ProblemNotHeld):
+		err = &reworded{text: o.text(), err: ErrNotHeld}
 	default:
 		err = c.failure(ctx, o, &p)
 	}

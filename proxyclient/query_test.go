@@ -182,3 +182,18 @@ func TestPoolsInPages(t *testing.T) {
 		t.Errorf("%d pools in %d pages, %v", len(pools), asked, err)
 	}
 }
+
+// Who breaks a lease that ends just then is told so, and gets the same error as for a lease
+// that nobody held before.
+func TestBreakOfALeaseThatEnds(t *testing.T) {
+	ended := fault{
+		status: 409, header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}},
+		body: `{"type":"` + leaseapi.ProblemNotHeld + `","detail":"the lease of \"a\" with generation 1 has ended (released)"}`,
+	}
+	c, _ := serve(t, newOurs(t), fault{}, ended)
+	_, err := c.Break(t.Context(), "a", "drill", true)
+	want(t, err, ErrNotHeld)
+	if err.Error() != `break: the lease of "a" with generation 1 has ended (released)` {
+		t.Errorf("error %v", err)
+	}
+}
