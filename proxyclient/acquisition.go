@@ -28,7 +28,7 @@ type acquisition struct {
 	// oneByOne is set when several leases are wanted from a version-1 proxy. Each
 	// attempt then asks for one lease, with version 1's parameters only.
 	oneByOne bool
-	unwatch  func() // ends the questions about the attempt under way; nil: there are none
+	unwatch  []func() // end the questions about the attempt under way
 
 	last       attempt          // the last attempt, classified
 	lastAnswer error            // the proxy's last answer, as an error; nil: none
@@ -68,13 +68,12 @@ func (a *acquisition) mayRepeat(o outcome) bool {
 	return a.next() == retry
 }
 
-// endWatch ends the questions about an attempt that is over, and waits for a question
-// under way.
+// endWatch ends the questions about an attempt that is over, and waits for those under way.
 func (a *acquisition) endWatch() {
-	if a.unwatch != nil {
-		a.unwatch()
-		a.unwatch = nil
+	for _, end := range a.unwatch {
+		end()
 	}
+	a.unwatch = nil
 }
 
 // prepare writes the query, with the rest of the wait.
@@ -158,7 +157,7 @@ func (a *acquisition) noteQueued(place *leaseapi.Queued) {
 	a.followRun(place.Reason == leaseapi.WaitJoined)
 	a.lastAnswer = a.exhausted()
 	if a.request.OnQueued != nil {
-		a.request.OnQueued(*place)
+		a.patience.tell(func() { a.request.OnQueued(*place) })
 	}
 }
 

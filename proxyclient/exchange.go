@@ -237,7 +237,7 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 		return false
 	}
 	if x.patience.onRetry != nil {
-		x.patience.onRetry(o.failed())
+		x.patience.tell(func() { x.patience.onRetry(o.failed()) })
 	}
 	return true
 }

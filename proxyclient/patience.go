@@ -25,7 +25,9 @@ type patience struct {
 	// answer, and once with a nil error at the next good answer. May be nil.
 	onTrouble func(err error, since time.Time)
 
-	mu      sync.Mutex // guards the rest: questions about a silent attempt run beside it
+	// mu guards the rest, since questions about a silent attempt run beside the attempt. It
+	// is held during the caller's callbacks, so that no two run at the same time.
+	mu      sync.Mutex
 	trouble trouble
 	// leaderless is the time since which servers have answered only that they do not
 	// lead; zero: not the case. An election is no trouble for an operation with an end.
@@ -89,6 +91,13 @@ func (p *patience) note(o outcome, unwanted bool) {
 	case !o.cut: // a cut says nothing of the proxy: the client stopped listening
 		p.noteTrouble(o)
 	}
+}
+
+// tell calls fn, which runs a callback of the caller.
+func (p *patience) tell(fn func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fn()
 }
 
 // noteElection notes that a server does not lead.

@@ -44,6 +44,7 @@ func (a *acquisition) send(ctx context.Context) outcome {
 		a.endWatch()
 		if !a.oneByOne { // a request without an id cannot be asked about
 			a.watch(ctx, cut, q.timeout > 0)
+			a.watchEnd(ctx, cut)
 		}
 		return a.prepare(req)
 	}
@@ -51,10 +52,6 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	q.timeout = 0 // version 1 blocks until it grants
 	if a.recognised() {
 		q.timeout = sliceTime
-	}
-	if a.moveEnd == nil { // otherwise the end of the wait moves
-		stop := After(ctx, max(0, Until(a.patience.end))+lateAfter, func(ctx context.Context) { a.askLate(ctx, cut) })
-		defer stop()
 	}
 	a.last = attempt{kind: unsent}
 	o := a.client.do(ctx, q, &a.patience)
@@ -80,7 +77,7 @@ func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc, bo
 	switch begun := Now(); {
 	case a.client.known().NamesOnly(): // version 1 cannot be asked
 	case !bounded && a.client.servers.several(), a.recognised() && troubled:
-		a.unwatch = After(ctx, askEarly, func(ctx context.Context) {
+		a.askLater(ctx, askEarly, func(ctx context.Context) {
 			if !bounded {
 				a.patience.suspect(begun)
 			}
@@ -90,8 +87,22 @@ func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc, bo
 			}
 		})
 	case !bounded:
-		a.unwatch = After(ctx, askAfter, func(ctx context.Context) { a.askUntilRecognised(ctx, cut, begun) })
+		a.askLater(ctx, askAfter, func(ctx context.Context) { a.askUntilRecognised(ctx, cut, begun) })
 	}
+}
+
+// watchEnd starts the question about the attempt that begins now, for the case that the
+// attempt is unanswered after the end of the wait.
+func (a *acquisition) watchEnd(ctx context.Context, cut context.CancelCauseFunc) {
+	if a.moveEnd == nil { // otherwise the end of the wait moves
+		a.askLater(ctx, max(0, Until(a.patience.end))+lateAfter, func(ctx context.Context) { a.askLate(ctx, cut) })
+	}
+}
+
+// askLater runs fn, which asks about the attempt that begins now, after d, unless endWatch is
+// called before.
+func (a *acquisition) askLater(ctx context.Context, d time.Duration, fn func(context.Context)) {
+	a.unwatch = append(a.unwatch, After(ctx, d, fn))
 }
 
 // ask returns the state of the request. answered says that the proxy answered, even if it
