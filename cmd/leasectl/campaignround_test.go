@@ -144,6 +144,9 @@ func (r *campaignRound) run() {
 	sampling.Go(func() { r.sampled.follow(file, ended) })
 
 	begun, stopped := time.Now(), false // stopped: an act has stopped exec
+	if r.want == exitLost && r.sampled.started(ended) {
+		begun = time.Now() // a lease that was lost before the command starts is renewed first
+	}
 	for _, a := range r.acts {
 		if a.target == "exec" {
 			stopped = a.sig == syscall.SIGSTOP || stopped && a.sig != syscall.SIGCONT
