@@ -55,8 +55,8 @@ func (c *Client) ensureUnits(ctx context.Context, what string, p *patience) erro
 const maxPages = 1000
 
 // Pools returns the state of all pools. It reads them in pages, each of its own moment. The
-// error is [errors.ErrUnsupported] if the proxy is of version 1. More pages than maxPages are
-// an error, since who misses a lease in a part of the list takes it for free.
+// error is [errors.ErrUnsupported] if the proxy is of version 1. More than maxPages pages are
+// an error: a lease on a page that was not read would look free.
 func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 	all, err := c.Overview(ctx)
 	return all.Pools, err

@@ -100,8 +100,8 @@ func (r *campaignRound) expect() {
 			r.ending, r.want = "several", -1
 		}
 	case first.target != "exec" && first.sig == syscall.SIGINT:
-		// A shell dies of INT only when its sleep has ended, or not at all: dash loses an INT
-		// that comes while it starts its sleep.
+		// A shell that gets INT ends when its sleep has ended. Dash may even go on: it loses
+		// an INT that comes while it starts its sleep.
 		r.ending = "several"
 	default:
 		r.ending, r.want, r.lasts = first.sig.String()+" of "+first.target, 128+int(first.sig), ends
@@ -147,7 +147,7 @@ func (r *campaignRound) run() {
 
 	begun, stopped := time.Now(), false // stopped: an act has stopped exec
 	if r.want == exitLost && r.sampled.started(ended) {
-		begun = time.Now() // a lease that was lost before the command starts is renewed first
+		begun = time.Now() // before its command, exec would renew the lease and go on
 	}
 	for _, a := range r.acts {
 		if a.target == "exec" {

@@ -43,8 +43,8 @@ func logFailure(log *slog.Logger, format string, err error) error {
 	return statusError{code: exitStatus(err)}
 }
 
-// asksForJSONLog reports whether serve logs in JSON by its args. Errors in other args are then
-// logged in JSON, too.
+// asksForJSONLog reports whether args, which are those of serve, ask for a log in JSON. Errors in
+// other args are then logged in JSON, too.
 func asksForJSONLog(args []string) bool {
 	format := os.Getenv("LEASECTL_LOG_FORMAT")
 	for i, arg := range args {

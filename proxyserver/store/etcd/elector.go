@@ -133,8 +133,8 @@ func (e *Elector) pollEvery() time.Duration { return min(e.ttl/20, 200*time.Mill
 func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 	defer func() {
 		if err != nil && len(e.own) > 0 {
-			// The key may be of a lead that never began, or that lapsed. The others would
-			// wait for its end. After an error here they do.
+			// The key may belong to a lead that never began, or that lapsed. If resign
+			// fails, the standbys wait a TTL for the end of the key.
 			_ = e.resign(e.own[len(e.own)-1])
 		}
 	}()

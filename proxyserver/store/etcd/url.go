@@ -52,7 +52,7 @@ func ParseURL(s string) (Address, error) {
 		return wrong("a prefix of the keys is missing, or has a query")
 	}
 	// A store at a would take the keys of a store at a/records for its own records, and delete
-	// those of one at a/standby.
+	// the keys of a store at a/standby.
 	for _, part := range strings.Split(a.Prefix, "/")[1:] {
 		if part == "records" || part == "standby" {
 			return wrong(fmt.Sprintf("%q in the prefix, after its first part, is for the keys of another store", part))
