@@ -106,7 +106,7 @@ func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok b
 	}
 	if l := r.key.lease; l != nil {
 		g.refresh(p)
-		soonest, latest := p.outlook.ends(l.Lease)
+		soonest, latest := p.outlook.ends(&l.Lease)
 		if latest == never || latest <= g.now {
 			return 0, 0, false
 		}

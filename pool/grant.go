@@ -53,11 +53,11 @@ func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 	p.spend(g.now, r.units, g.generation+uint64(count))
 	for _, name := range g.take(p, count) {
 		g.generation++
-		g.install(Lease{
+		g.install(&lease{Lease: Lease{
 			Name: name, Type: p.Type, Generation: g.generation, Owner: r.Owner, RequestID: id,
 			Ask: r.Ask, Units: r.units / count,
 			TTL: r.TTL, Granted: g.now, Expires: later(g.now, ttl), Provisional: !r.Anonymous,
-		}, g.slot(name), p, r)
+		}, slot: g.slot(name), pool: p, request: r})
 	}
 	leases := r.values()
 	c := g.note(Granted)
@@ -93,22 +93,22 @@ func (g *ledger) take(p *pool, count int) []string {
 	return names
 }
 
-// install makes l the lease of its name, granted to r; nil: the request is not known.
-func (g *ledger) install(l Lease, sl *slot, p *pool, r *request) {
-	held := &lease{Lease: l, slot: sl, pool: p, request: r}
-	held.timer.on = held
-	sl.lease = held
-	p.held.put(held)
+// install makes l the lease of its slot. The request of l is nil if it is not known.
+func (g *ledger) install(l *lease) {
+	p, r := l.pool, l.request
+	l.timer.on = l
+	l.slot.lease = l
+	p.held.put(l)
 	p.heldUnits += l.Units
 	p.outlook.spoil()
 	if k := g.holdKey(p, l.Key); k != nil {
-		k.lease = held
+		k.lease = l
 	}
 	g.held++
 	if r != nil {
-		r.leases = append(r.leases, held)
+		r.leases = append(r.leases, l)
 	}
-	g.schedule(&held.timer, held.Ends())
+	g.schedule(&l.timer, l.Ends())
 }
 
 // renew makes l end ttl from now, unless something else ends it before. The renewal becomes a
@@ -186,7 +186,7 @@ func (g *ledger) end(l *lease, why Reason) {
 	r.lost = r.lost || why != Released || l.Broken != ""
 	if len(r.leases) == 0 {
 		delete(g.requests, r.ID)
-		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired, Lease: g.settle(r, l.Lease)})
+		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired, Lease: g.settle(r, &l.Lease)})
 		g.conclude(r)
 	}
 }

@@ -64,7 +64,7 @@ type Lease struct {
 }
 
 // Ends returns when the lease ends if no call renews or releases it.
-func (l Lease) Ends() time.Duration {
+func (l *Lease) Ends() time.Duration {
 	if l.ReleaseAt > 0 {
 		return l.ReleaseAt
 	}
@@ -72,7 +72,7 @@ func (l Lease) Ends() time.Duration {
 }
 
 // OfVersion1 reports whether nobody can renew l: its client knows no request id.
-func (l Lease) OfVersion1() bool { return l.RequestID == "" }
+func (l *Lease) OfVersion1() bool { return l.RequestID == "" }
 
 // Ref names a lease the way a caller knows it.
 type Ref struct {
@@ -84,7 +84,7 @@ type Ref struct {
 }
 
 // matches reports whether l is the lease that r means.
-func (r Ref) matches(l Lease) bool {
+func (r *Ref) matches(l *Lease) bool {
 	return (r.Generation == 0 || r.Generation == l.Generation) &&
 		(r.Owner == "" || r.Owner == l.Owner)
 }

@@ -124,7 +124,8 @@ func (g *ledger) note(kind Kind) *Change {
 	n := len(g.changes)
 	g.changes = slices.Grow(g.changes, 1)[:n+1]
 	c := &g.changes[n]
-	*c = Change{Kind: kind, Act: g.act}
+	*c = Change{} // with the fields in the literal, each caller would have a copy on its stack
+	c.Kind, c.Act = kind, g.act
 	return c
 }
 

@@ -28,7 +28,7 @@ func (g *ledger) meant(ref Ref) (*lease, Reason) {
 	if sl == nil {
 		return nil, Unknown
 	}
-	if sl.lease == nil || !ref.matches(sl.lease.Lease) {
+	if sl.lease == nil || !ref.matches(&sl.lease.Lease) {
 		return nil, sl.lost(ref)
 	}
 	return sl.lease, ""

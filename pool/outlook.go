@@ -51,7 +51,7 @@ func (o *outlook) refresh(past *history, leases iter.Seq[Lease], locks iter.Seq[
 	o.typical, o.longest = past.spread()
 	o.soonest, o.latest = o.soonest[:0], o.latest[:0]
 	for l := range leases {
-		soonest, latest := o.ends(l)
+		soonest, latest := o.ends(&l)
 		o.soonest = append(o.soonest, ending{at: soonest, units: l.Units})
 		o.latest = append(o.latest, ending{at: latest, units: l.Units})
 	}
@@ -64,7 +64,7 @@ func (o *outlook) refresh(past *history, leases iter.Seq[Lease], locks iter.Seq[
 }
 
 // ends returns when l is expected to end.
-func (o *outlook) ends(l Lease) (soonest, latest time.Duration) {
+func (o *outlook) ends(l *Lease) (soonest, latest time.Duration) {
 	switch {
 	case l.ReleaseAt > 0:
 		return l.ReleaseAt, l.ReleaseAt

@@ -52,7 +52,7 @@ func (r *rhythm) spend(pace, nextSince, now time.Duration, units int, generation
 }
 
 // resume notes a lease from before a restart. Leases come in the order of their generations.
-func (r *rhythm) resume(l Lease, now time.Duration) {
+func (r *rhythm) resume(l *Lease, now time.Duration) {
 	if l.Generation > r.generation {
 		*r = rhythm{start: min(l.Granted, now), count: max(l.Count, l.Units), generation: l.Generation}
 	}

@@ -15,7 +15,7 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 		return Unknown
 	case sl == nil || sl.lease == nil:
 		return ""
-	case !ref.matches(sl.lease.Lease):
+	case !ref.matches(&sl.lease.Lease):
 		return Other
 	}
 	l := sl.lease
@@ -41,7 +41,7 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 // joined it; but not if one of its leases was broken or expired.
 func (s *Set) Finish(now time.Duration, ref Ref, result Result) Reason {
 	s.Advance(now)
-	if sl := s.slots[ref.Name]; sl != nil && sl.lease != nil && ref.matches(sl.lease.Lease) && sl.lease.request != nil {
+	if sl := s.slots[ref.Name]; sl != nil && sl.lease != nil && ref.matches(&sl.lease.Lease) && sl.lease.request != nil {
 		sl.lease.request.result = result
 	}
 	return s.Release(now, ref, 0)

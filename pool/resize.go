@@ -61,12 +61,12 @@ type Resizing struct {
 
 // repeats reports whether r repeats the last resize of l. Without After, a resize to the
 // present number of units counts as a repeat.
-func (r Resizing) repeats(l Lease) bool {
+func (r Resizing) repeats(l *Lease) bool {
 	return r.To == l.Units && (r.After == nil || *r.After == l.Resizes-1)
 }
 
 // follows reports whether r was made for l as it is now.
-func (r Resizing) follows(l Lease) bool {
+func (r Resizing) follows(l *Lease) bool {
 	return r.From == l.Units && (r.After == nil || *r.After == l.Resizes)
 }
 
@@ -96,9 +96,9 @@ func (s *Set) Resize(now time.Duration, ref Ref, r Resizing) (Lease, error) {
 	switch {
 	case !l.pool.counted() && l.Units == 1:
 		return l.Lease, ErrListed
-	case r.repeats(l.Lease):
+	case r.repeats(&l.Lease):
 		return l.Lease, nil
-	case !r.follows(l.Lease):
+	case !r.follows(&l.Lease):
 		return l.Lease, ErrStale
 	}
 	if r.To > l.Units {

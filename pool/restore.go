@@ -192,7 +192,7 @@ func (g *ledger) restorePlace(r, leader *request) {
 // restoreLease makes l held again, and its request known.
 func (g *ledger) restoreLease(l Lease) {
 	p := g.pool(l.Type)
-	p.rhythm.resume(l, g.now)
+	p.rhythm.resume(&l, g.now)
 	var r *request
 	if l.RequestID != "" {
 		if r = g.requests[l.RequestID]; r == nil {
@@ -201,5 +201,5 @@ func (g *ledger) restoreLease(l Lease) {
 			g.requests[r.ID] = r
 		}
 	}
-	g.install(l, g.slot(l.Name), p, r)
+	g.install(&lease{Lease: l, slot: g.slot(l.Name), pool: p, request: r})
 }

@@ -11,7 +11,7 @@ func (g *ledger) noteUse(l *lease) {
 
 // settle returns what is remembered of l, the last lease of r, which has ended, and counts l if
 // it was reported as ok.
-func (g *ledger) settle(r *request, l Lease) EndedLease {
+func (g *ledger) settle(r *request, l *Lease) EndedLease {
 	p := r.pool
 	e := EndedLease{
 		Type: p.Type, Owner: r.Owner, Generation: l.Generation, Units: max(l.Count, l.Units), Limit: p.limit.now(),

@@ -153,7 +153,8 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 		reply.Wire = leaseapi.Wire
 	}
 	ttl, expires := leases[0].TTL, leases[0].Ends()
-	for _, l := range leases {
+	for i := range leases {
+		l := &leases[i]
 		ttl, expires = min(ttl, l.TTL), min(expires, l.Ends())
 	}
 	reply.TTL, reply.RenewEvery = leaseapi.Duration(ttl), renewEvery(ttl)

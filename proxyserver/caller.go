@@ -69,7 +69,7 @@ type forbiddenError string
 func (e forbiddenError) Error() string { return string(e) }
 
 // mayRelease returns an error if c may not do all of req. It runs before any of req is done.
-func (c caller) mayRelease(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) error {
+func (c caller) mayRelease(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest) error {
 	if c.token == "" {
 		return nil
 	}

@@ -14,12 +14,12 @@ import (
 )
 
 func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request) {
-	var req leaseapi.ReleaseRequest
+	req := new(leaseapi.ReleaseRequest)
 	body, ok := readBody(w, r)
 	if !ok {
 		return
 	}
-	if err := json.Unmarshal(body, &req); err != nil {
+	if err := json.Unmarshal(body, req); err != nil {
 		http.Error(w, "the body is not valid: "+leaseapi.Shorten(err.Error()), http.StatusBadRequest)
 		return
 	}
@@ -60,11 +60,11 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 }
 
 // ours reports whether req has a field that version 1 does not have.
-func ours(req leaseapi.ReleaseRequest) bool {
+func ours(req *leaseapi.ReleaseRequest) bool {
 	return req.Leases != nil || req.RequestIDs != nil || req.Owner != "" || req.Delay != 0 || req.All
 }
 
-func checkRelease(req leaseapi.ReleaseRequest) error {
+func checkRelease(req *leaseapi.ReleaseRequest) error {
 	if err := notNegative("delay", time.Duration(req.Delay)); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func releaseAll(set *pool.Set, now time.Duration, meant func(holder string) bool
 
 // measured returns the lease that req ends and whose peak it reports, if the lease is of a
 // pool of memory. Else, as for a second copy of a release, it returns the zero Lease.
-func measured(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) pool.Lease {
+func measured(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest) pool.Lease {
 	if req.Peak == nil || req.Peak.Bytes <= 0 || len(req.Leases) != 1 || req.Delay > 0 {
 		return pool.Lease{}
 	}
@@ -124,7 +124,7 @@ func measured(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) poo
 
 // end releases the lease of ref, now or later, and passes on the exit code of its
 // command if req has it.
-func end(set *pool.Set, now time.Duration, ref pool.Ref, req leaseapi.ReleaseRequest) pool.Reason {
+func end(set *pool.Set, now time.Duration, ref pool.Ref, req *leaseapi.ReleaseRequest) pool.Reason {
 	if req.ExitCode != nil {
 		return set.Finish(now, ref, pool.Exited(*req.ExitCode))
 	}
@@ -134,7 +134,7 @@ func end(set *pool.Set, now time.Duration, ref pool.Ref, req leaseapi.ReleaseReq
 // release does what req asks for. Bare names come last: as in version 1, the first name that
 // the server never had ends the call half-way, and is returned as unknown. Bare names mean the
 // leases held when the call comes, since a name that the call frees may be granted at once.
-func release(set *pool.Set, now time.Duration, req leaseapi.ReleaseRequest) (reply leaseapi.ReleaseReply, unknown string) {
+func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest) (reply leaseapi.ReleaseReply, unknown string) {
 	reply.Released = []string{}
 	delay := time.Duration(req.Delay)
 	meant := make([]uint64, len(req.Names)) // generations
