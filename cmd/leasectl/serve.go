@@ -132,6 +132,7 @@ func (o *serveOptions) openData(options *proxyserver.Options, readEtcdFile func(
 	case etcd.IsURL(o.data):
 		options.Election, err = o.etcd.open(o.data, readEtcdFile, options.Log)
 	default:
+		addProcessor()
 		options.Store, err = bolt.Open(o.data)
 	}
 	return err

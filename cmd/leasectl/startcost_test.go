@@ -38,13 +38,23 @@ func TestStackGrowsFirst(t *testing.T) {
 	}
 }
 
-// A command has one processor, a server all that the machine or GOMAXPROCS gives it.
+// A command has one processor. A server has all that the machine or GOMAXPROCS gives it, and one
+// more if it waits for a disk.
 func TestServeUsesAllProcessors(t *testing.T) {
 	t.Parallel()
-	for before, want := range map[string]int{"": early.Processors, "export GOMAXPROCS=3": 3} {
-		s := startServer(t, build(t, ""), before)
-		if line := fmt.Sprintf("\ngo_sched_gomaxprocs_threads %d\n", want); !strings.Contains(metricsOf(t, http.DefaultClient, s.url), line) {
-			t.Errorf("%q: it does not say%s", before, line)
+	for _, c := range []struct {
+		before string
+		data   string
+		want   int
+	}{
+		{"", "", early.Processors},
+		{"export GOMAXPROCS=3", "", 3},
+		{"", t.TempDir(), early.Processors + 1},
+		{"export GOMAXPROCS=5", t.TempDir(), 5},
+	} {
+		s := startServer(t, build(t, ""), c.before, "--data", c.data)
+		if line := fmt.Sprintf("\ngo_sched_gomaxprocs_threads %d\n", c.want); !strings.Contains(metricsOf(t, http.DefaultClient, s.url), line) {
+			t.Errorf("%q, --data %q: it does not say%s", c.before, c.data, line)
 		}
 	}
 }
