@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +14,7 @@ import (
 )
 
 const (
-	drainRounds   = 3
+	drainRounds   = 7
 	drainWaiters  = 10_000
 	drainCapacity = 50
 	bareCapacity  = 64 // of the bare peer
@@ -49,7 +50,7 @@ func measureDrain(ctx context.Context, w *world) ([]result, error) {
 		{name: "bare channels, nobody waits", start: bare, rate: (*server).kept},
 	}
 	for range drainRounds {
-		for i := range variants {
+		for _, i := range rand.Perm(len(variants)) {
 			v := &variants[i]
 			s, err := v.start()
 			if err != nil {
