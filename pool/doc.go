@@ -59,6 +59,7 @@
 //     so which waiters may be next
 //   - settle.go: what reports of leases do to the limit of their pool
 //   - ledger.go: the state of a Set, and the list of its changes
+//   - room.go: how many units of a pool are free, and what fits
 //   - pool.go: a pool, its names, leases and requests, which refer to each other
 //   - outlook.go: when leases are expected to end
 //   - limit.go, pace.go, history.go, ended.go, recalled.go, ordered.go, timer.go: one

@@ -126,7 +126,7 @@ var mutantList = []mutant{
 		"./pool", "TestLockDelay", true},
 	{"what is released has a lock delay", "pool/grant.go", "why != Released && delay > 0", "delay > 0",
 		"./pool", "TestLockDelay", false},
-	{"units under a lock delay are free", "pool/pool.go", "return p.heldUnits + p.locked", "return p.heldUnits",
+	{"units under a lock delay are free", "pool/room.go", "return p.heldUnits + p.locked", "return p.heldUnits",
 		"./pool", "TestLockDelayOverAReconfiguration", false},
 	{"a lock delay is not durable", "pool/restore.go", "\t\tg.restoreLock(sl, g.pool(l.Type), l)\n", "",
 		"./pool", "TestLockDelay", false},
