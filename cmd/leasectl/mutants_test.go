@@ -132,17 +132,17 @@ var mutantList = []mutant{
 		"./pool", "TestLockDelay", false},
 
 	// Several servers on etcd.
-	{"a late copy of a commit counts", "proxyserver/store/etcd/lead.go", "l.leaderKept(), {Key: key, Target: compareMod, ModRevision: l.metaRevision}", "l.leaderKept()",
+	{"a late copy of a commit counts", "proxyserver/store/etcd/store.go", "l.leaderKept(), {Key: key, Target: compareMod, ModRevision: l.metaRevision}", "l.leaderKept()",
 		"./proxyserver/store/etcd", "TestDelayedCopy", true},
-	{"a commit of a deposed leader counts", "proxyserver/store/etcd/lead.go", "l.leaderKept(), {Key: key, Target: compareMod", "{Key: key, Target: compareMod",
+	{"a commit of a deposed leader counts", "proxyserver/store/etcd/store.go", "l.leaderKept(), {Key: key, Target: compareMod", "{Key: key, Target: compareMod",
 		"./proxyserver/store/etcd", "TestDeposed", false},
-	{"a leader that was deposed while it loads finds damage", "proxyserver/store/etcd/lead.go", "cmp.Or(l.client.retry(l.ended, l.rewrite), err)", "cmp.Or(err, l.client.retry(l.ended, l.rewrite))",
+	{"a leader that was deposed while it loads finds damage", "proxyserver/store/etcd/store.go", "cmp.Or(l.client.retry(l.ended, l.rewrite), err)", "cmp.Or(err, l.client.retry(l.ended, l.rewrite))",
 		"./proxyserver/store/etcd", "TestDeposedWhileItLoads", false},
 	{"an etcd without space answers again with each read", "proxyserver/store/etcd/elector.go", "\t\t\tttl, err := e.understand(s)\n", "\t\t\te.noteNoTrouble()\n\t\t\tttl, err := e.understand(s)\n",
 		"./proxyserver/store/etcd", "TestNoSpaceIsToldOnce", false},
 	{"a step of a batch is divided after ids that were forgotten", "proxyserver/store/etcd/table.go", "return len(t.changed)+len(t.ended.forgotten) == 0", "return len(t.changed) == 0",
 		"./proxyserver/store/etcd", "TestForgottenIdsDivideNoStep", false},
-	{"a store in etcd that lost its meta gets another", "proxyserver/store/etcd/lead.go", "\t\tl.meta = metaRecord{Format: format, ID: newNonce()}\n", "\t\tl.meta = metaRecord{Format: format, ID: newNonce()}\n\t\t_ = l.write(nil)\n",
+	{"a store in etcd that lost its meta gets another", "proxyserver/store/etcd/store.go", "\t\tl.meta = metaRecord{Format: format, ID: newNonce()}\n", "\t\tl.meta = metaRecord{Format: format, ID: newNonce()}\n\t\t_ = l.write(nil)\n",
 		"./proxyserver/store/etcd", "TestMetaIsLost", false},
 	{"a server that is stopped while it takes the lead keeps it", "proxyserver/store/etcd/elector.go", "if err != nil && len(e.own) > 0 {", "if false {",
 		"./proxyserver/store/etcd", "TestUnusedLeadIsGivenUp", false},
@@ -150,7 +150,7 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestStopIsNoTrouble", false},
 	{"a store in etcd is where another deletes its keys", "proxyserver/store/etcd/url.go", ` || part == "standby"`, "",
 		"./proxyserver/store/etcd", "TestParseURL", false},
-	{"a lost answer is a failure", "proxyserver/store/etcd/lead.go", "case bytes.Equal(there.Value, meta):", "case false:",
+	{"a lost answer is a failure", "proxyserver/store/etcd/store.go", "case bytes.Equal(there.Value, meta):", "case false:",
 		"./proxyserver/store/etcd", "TestLostAnswers", false},
 	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {
 				began := suspend.SinceBoot()

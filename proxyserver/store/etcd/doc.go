@@ -38,10 +38,10 @@
 // # Inside
 //
 // From the top down: elector.go gains and keeps the lead, with upkeep.go (history and
-// size of the database) and presence.go (who stands by); lead.go is the store of the
-// leader; table.go, ended.go and bundle.go say which records are in which key;
-// client.go tries again, and gateway.go speaks to etcd, in the words of messages.go,
-// with url.go and tls.go below.
+// size of the database) and presence.go (who stands by); store.go loads the leader's
+// state and makes its changes durable; lead.go knows for how long it leads; table.go,
+// ended.go and bundle.go say which records are in which key; client.go tries again, and
+// gateway.go speaks to etcd, in the words of messages.go, with url.go and tls.go below.
 //
 // The package uses etcd's JSON gateway (/v3/…, version 3.4 and later) with net/http,
 // because etcd's gRPC client would cost every command 1.4 ms at its start.
