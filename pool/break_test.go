@@ -124,7 +124,7 @@ func TestBreakImmediately(t *testing.T) {
 	if c := changes[0]; c.Kind != Done || c.Reason != "broken: drill" || c.Took != 7*s || c.Lease.Broken != "drill" || c.Act != (Act{By: "ops", Reason: "drill"}) {
 		t.Errorf("change %+v", c)
 	}
-	if got := words(changes); len(got) != 2 || got[1] != "granted b [t-0]" {
+	if got := words(changes); len(got) != 3 || got[1] != "another lost of [t-1]" || got[2] != "granted b [t-0]" {
 		t.Errorf("changes %q", got)
 	}
 	must(t, set, 8*s, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, "t-1") // the rest of the grant

@@ -31,6 +31,7 @@ const (
 	Resumed                // Pause is over
 	Told                   // Reported counts
 	Adapted                // Reports count from now on
+	LostOther              // Leases are those that a request still holds after its first loss of another
 )
 
 // Change is one thing that a call changed. The comments of the fields name the kinds that use
@@ -39,7 +40,7 @@ type Change struct {
 	Kind     Kind
 	Act      Act       // the operator's act that caused it; zero: none did
 	ID       string    // Granted, Dropped: the request, even one that cannot be repeated
-	Leases   []Lease   // Granted; Told of leases that are held: as they are afterwards
+	Leases   []Lease   // Granted, LostOther; Told of leases that are held: as they are afterwards
 	Lease    Lease     // Renewed, Extended, Delayed, Resized, Broken, Done: as it is afterwards
 	Before   int       // Resized: units
 	Reason   Reason    // Done

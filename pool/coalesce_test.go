@@ -182,9 +182,10 @@ func TestPromotion(t *testing.T) {
 }
 
 // The run of a request for several names passes its result on when it has released all of them,
-// and passes none on if one was lost.
+// and passes none on if one was lost, also before a restart.
 func TestResultOfSeveralNames(t *testing.T) {
-	for _, lost := range []bool{false, true} {
+	for i := range 4 {
+		lost, restarts := i&1 > 0, i&2 > 0
 		set := one(t, 2)
 		a := merging("a", Once, "v")
 		a.Count = 2
@@ -195,10 +196,14 @@ func TestResultOfSeveralNames(t *testing.T) {
 		} else {
 			finish(t, set, 0, "t-0", Exited(0))
 		}
+		if restarts {
+			set = restart(t, set, 0)
+			must(t, set, 0, merging("b", Once, "v"))
+		}
 		follows(t, set, 0, "b", "a", StateJoined)
 		finish(t, set, 0, "t-1", Exited(0))
 		if st, _ := set.Status(0, "b"); (st.State == StateGranted) != lost {
-			t.Errorf("lost %t: b is %+v", lost, st)
+			t.Errorf("lost %t, restarts %t: b is %+v", lost, restarts, st)
 		}
 	}
 }

@@ -183,12 +183,30 @@ func (g *ledger) end(l *lease, why Reason) {
 		return
 	}
 	r.removeLease(l)
-	r.lost = r.lost || why != Released || l.Broken != ""
+	if why != Released || l.Broken != "" {
+		g.lose(r)
+	}
 	if len(r.leases) == 0 {
 		delete(g.requests, r.ID)
 		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired, Lease: g.settle(r, &l.Lease)})
 		g.conclude(r)
 	}
+}
+
+// lose notes that a lease of r, which has ended, was lost. The leases that r still holds say so,
+// too: after a restart nothing else is known of r.
+func (g *ledger) lose(r *request) {
+	if r.lost {
+		return
+	}
+	r.lost = true
+	if len(r.leases) == 0 {
+		return
+	}
+	for _, l := range r.leases {
+		l.OtherLost = true
+	}
+	g.note(LostOther).Leases = r.values()
 }
 
 // removeLease takes out l, which has ended. At the head, where most leases end, it moves

@@ -52,6 +52,9 @@ type Lease struct {
 	// Extended: a restart or a stall gave it its full TTL again, and nobody renewed it since.
 	// The next restart or stall does not move Expires.
 	Extended bool
+	// OtherLost: another lease of its request expired or was broken. So the run of the request
+	// passes no result on, and its end does not raise the limit.
+	OtherLost bool
 	// Draining: its name was removed from the pool, and is not granted there again. Only
 	// [Set.Pool] and [Set.Leases] set it.
 	Draining bool

@@ -83,6 +83,12 @@ func (m *model) apply(changes []Change) {
 			m.applyTold(c)
 		case Adapted:
 			m.applyAdapted(c)
+		case LostOther:
+			r := m.requests[c.Leases[0].RequestID]
+			if r == nil || !r.lost || !slices.EqualFunc(c.Leases, r.leases, func(l Lease, held *modelLease) bool { return l == held.Lease }) {
+				m.fail("%+v have lost another, want %+v", c.Leases, r)
+			}
+			m.count("lost another")
 		default:
 			m.fail("change %+v", c)
 		}
@@ -252,7 +258,12 @@ func (m *model) applyDone(c Change) {
 	m.drop(p, l.Key)
 	if r := l.request; r != nil {
 		r.leases = slices.DeleteFunc(r.leases, func(other *modelLease) bool { return other == l })
-		r.lost = r.lost || c.Reason != Released || l.Broken != ""
+		if !r.lost && (c.Reason != Released || l.Broken != "") {
+			r.lost = true
+			for _, other := range r.leases {
+				other.OtherLost = true
+			}
+		}
 		if len(r.leases) == 0 {
 			delete(m.requests, r.ID)
 			m.settles(r, l.Lease)

@@ -89,6 +89,10 @@ func (d *disk) commit(now time.Duration, failf func(format string, args ...any),
 			d.locked[c.Locked.Name] = *c.Locked
 		case LockOver:
 			delete(d.locked, c.Locked.Name)
+		case LostOther:
+			for _, l := range c.Leases {
+				d.leases[l.Name] = l
+			}
 		case Told:
 			for _, l := range c.Leases {
 				d.leases[l.Name] = l
@@ -180,7 +184,7 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 		if r == nil && l.RequestID != "" {
 			r = &modelRequest{pool: p, Request: Request{ID: l.RequestID, Type: l.Type, Owner: l.Owner,
 				Ask: l.Ask}}
-			r.said = l.Outcome
+			r.said, r.lost = l.Outcome, l.OtherLost
 		}
 		m.hold(l, p, r)
 	}

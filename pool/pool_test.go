@@ -119,6 +119,8 @@ func words(changes []Change) []string {
 			all = append(all, "resumed "+c.Pause.Type)
 		case Dropped:
 			all = append(all, fmt.Sprintf("dropped %s: %v", c.ID, c.Err))
+		case LostOther:
+			all = append(all, fmt.Sprintf("another lost of %v", namesOf(c.Leases)))
 		}
 	}
 	return all

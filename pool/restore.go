@@ -197,7 +197,7 @@ func (g *ledger) restoreLease(l Lease) {
 	if l.RequestID != "" {
 		if r = g.requests[l.RequestID]; r == nil {
 			asked := Request{ID: l.RequestID, Type: l.Type, Owner: l.Owner, TTL: l.TTL, Ask: l.Ask}
-			r = &request{Request: asked, pool: p, said: l.Outcome}
+			r = &request{Request: asked, pool: p, said: l.Outcome, lost: l.OtherLost}
 			g.requests[r.ID] = r
 		}
 	}

@@ -68,7 +68,7 @@ func TestSimulation(t *testing.T) {
 	for _, what := range []string{
 		"granted at once", "granted later", "granted late", "overtaken", "expired", "released", "broken", "dropped",
 		"renewal lost", "stale release", "delayed", "asked again", "copies", "crashes of owners", "clock jumps",
-		"reconfigurations", "restarts", "crashes", "lost grants", "stalls", "missed", "returned", "locked",
+		"reconfigurations", "restarts", "crashes", "lost grants", "stalls", "missed", "returned", "locked", "lost another",
 		"removed", "all released", "asked again after a removal", "paused",
 		"told ok", "told throttled", "told late", "limit cut", "limit raised", "gate doubled", "wall passed", ErrNoLease.Error(),
 		ErrConflict.Error(), ErrEnded.Error(), ErrExhausted.Error(), ErrQueueFull.Error(),

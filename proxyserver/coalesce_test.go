@@ -132,3 +132,23 @@ func TestCoalesce(t *testing.T) {
 		p.stop()
 	})
 }
+
+// A run that lost one of its leases passes no exit code on, also if the server restarts before
+// the run ends.
+func TestLostRunOutlivesRestart(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, durable(t, dir, 3))
+	run := p.granted(merging("run", "once", "v") + "&count=2")
+	if r := p.acquire(merging("next", "once", "v") + "&wait=1ms"); r.status != 202 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	if r := p.do("POST", "/lease/break", fmt.Sprintf(`{"name":%q,"reason":"drill","now":true}`, run.Leases[0].Name)); r.status != 200 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	p = start(t, durable(t, dir, 3))
+	p.finish(run.Leases[1], 0)
+	p.granted(merging("next", "once", "v"))
+}

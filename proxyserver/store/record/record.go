@@ -42,6 +42,7 @@ type leaseRecord struct {
 	Outcome     string        `json:"outcome,omitempty"`
 	Broken      string        `json:"broken,omitempty"`
 	Extended    bool          `json:"extended,omitempty"`
+	OtherLost   bool          `json:"other_lost,omitempty"`
 	Expires     time.Duration `json:"expires,omitempty"` // only of a broken or extended lease; a restart gives any other its full TTL again
 }
 
@@ -61,6 +62,8 @@ func Write(t Table, c *pool.Change) error {
 		return deleteWaiter(t, c)
 	case pool.Renewed, pool.Extended, pool.Delayed, pool.Resized, pool.Broken:
 		return putLease(t, &c.Lease)
+	case pool.LostOther:
+		return putLeases(t, c.Leases)
 	case pool.Done:
 		return t.Delete(recordKey(keyLease, c.Lease.Name))
 	case pool.Remembered:
@@ -148,6 +151,7 @@ func (r leaseRecord) lease(name string) pool.Lease {
 		RequestID: r.RequestID, Ask: pool.Ask(r.asked), Units: max(r.Units, 1), Resizes: r.Resizes,
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
 		Outcome: pool.OutcomeOf(r.Outcome), Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
+		OtherLost: r.OtherLost,
 	}
 }
 
@@ -166,6 +170,7 @@ func putLease(t Table, l *pool.Lease) error {
 		RequestID: l.RequestID, asked: asked(l.Ask), Resizes: l.Resizes,
 		TTL: l.TTL, Granted: l.Granted, ReleaseAt: l.ReleaseAt, Provisional: l.Provisional,
 		Outcome: l.Outcome.String(), Broken: l.Broken, Extended: l.Extended,
+		OtherLost: l.OtherLost,
 	}
 	if l.Broken != "" || l.Extended {
 		r.Expires = l.Expires
@@ -193,6 +198,7 @@ func (r *leaseRecord) text() []byte {
 	o.StringIf("outcome", r.Outcome)
 	o.StringIf("broken", r.Broken)
 	o.TrueIf("extended", r.Extended)
+	o.TrueIf("other_lost", r.OtherLost)
 	o.IntIf("expires", int64(r.Expires))
 	return o.End()
 }
