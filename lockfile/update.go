@@ -23,6 +23,14 @@ type Tx struct {
 	request string // RequestID of the Record on disk
 }
 
+// Update is the only way to change a handle. It locks the handle, reads its record, calls fn, and
+// writes the record as fn left it, unless fn did not change it. The zero Record means that there
+// is no handle: if fn leaves it, the handle's files are removed, the lock file last.
+//
+// Update blocks for the lock until ctx ends. From then on ctx has no effect, so that the change is
+// always written. If fn fails or panics, nothing is written but what it saved with [Tx.Save]. If a
+// newer program wrote the handle, the error is [ErrNewer], and fn is not called.
+//
 // If the directory of the handle does not exist, or has neither a handle nor room for a lock,
 // fn gets the zero Record. Update succeeds if fn leaves it so, since releasing a handle that is
 // gone is a success. Any other Record is then an error.
