@@ -56,8 +56,9 @@
 //   - resize.go, renew.go: changes of a handle's lease;
 //   - keeper.go: the background process;
 //   - release.go, delay.go (a release that is put off), releaseall.go: giving back;
-//     settle.go: for a dead process; giveback.go: the handle; releaseowed.go: the record
-//     and the proxy; named.go, owed.go: the meaning of names, and of a record;
+//     settle.go: for a dead process; giveback.go: the handle; releaseowed.go: the record;
+//     send.go: the proxy, the history and the list; named.go, owed.go: the meaning of names,
+//     and of a record;
 //   - holder.go: the parts of a Holder: keepers.go, journal.go, history.go, list.go (its
 //     files), dial.go, origin.go (is it the proxy that granted?), pipe.go, address.go (its
 //     proxy), statedir.go, machine_*.go;

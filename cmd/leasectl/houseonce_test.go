@@ -46,8 +46,8 @@ var facts = []standsOnce{
 		is:   calls("errors.ErrUnsupported"),
 		in: []string{
 			"proxyclient/release.go", "proxyclient/releaseall.go", "proxyclient/query.go", // make it
-			"proxyclient/unwind.go",                                                                                                         // a request is taken back all the same
-			"holder/origin.go", "holder/settle.go", "holder/releaseowed.go", "holder/delay.go", "holder/named.go", "cmd/leasectl/status.go", // go on without
+			"proxyclient/unwind.go",                                                                                                  // a request is taken back all the same
+			"holder/origin.go", "holder/settle.go", "holder/send.go", "holder/delay.go", "holder/named.go", "cmd/leasectl/status.go", // go on without
 		},
 	},
 	{
