@@ -14,8 +14,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// stands tells, by the handle's record, whether the handle still waits for this lease.
-func (l *Lease) stands(r lockfile.Record) bool {
+// awaitedIn tells, by the handle's record, whether the handle still waits for this lease.
+func (l *Lease) awaitedIn(r lockfile.Record) bool {
 	if l.private {
 		return r.State == ""
 	}
@@ -73,7 +73,7 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 		return err
 	}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if !l.stands(tx.Record) {
+		if !l.awaitedIn(tx.Record) {
 			return ErrReplaced
 		}
 		if !l.private {
@@ -100,7 +100,7 @@ func (l *Lease) awaitAnswer(ctx context.Context, r *Request) error {
 	defer cancel(nil)
 	if !l.private {
 		watch.Go(func() {
-			if l.handle.Watch(ctx, l.stands) == nil {
+			if l.handle.Watch(ctx, l.awaitedIn) == nil {
 				cancel(ErrReplaced)
 			}
 		})

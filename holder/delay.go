@@ -71,7 +71,7 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 // errOwnerGone ends the wait of a delayed release.
 var errOwnerGone = errors.New("the owner process is gone")
 
-// sameGrant tells whether two records are of one grant. A copied handle has no request id: then
+// sameGrant tells whether two records are of one grant. A bare handle has no request id: then
 // the names decide.
 func sameGrant(a, b lockfile.Record) bool {
 	return a.RequestID == b.RequestID && slices.Equal(a.Names(), b.Names())

@@ -43,7 +43,7 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 	failpoint("handle-removed")
 	h.tidyAfter(g.owed)
 	h.journal.settle(g.intent)
-	if g.copied {
+	if g.bare {
 		for _, o := range g.owed {
 			h.removeReleased(ctx, o)
 		}
@@ -67,7 +67,7 @@ func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockf
 
 // givingBack is what one giveBack has done under the lock of its handle.
 type givingBack struct {
-	copied      bool            // the handle was only a file of names
+	bare        bool            // the handle was only a file of names
 	intent      string          // id of its journal entry; "" is none
 	owed        []lockfile.Owed // before the release
 	released    []string
@@ -76,7 +76,7 @@ type givingBack struct {
 
 // giveBackLocked is giveBack under the lock of the handle.
 func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx *lockfile.Tx, meant func(lockfile.Record) Named) (g givingBack, err error) {
-	if g.copied = bareHandle(tx.Record); g.copied {
+	if g.bare = bareHandle(tx.Record); g.bare {
 		if tx.Record, err = h.identify(ctx, meant(tx.Record)); err != nil {
 			return g, advise(err, "handle %s is left as it is: release it again", handle.Path())
 		}
@@ -106,7 +106,7 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 // given back. Otherwise a lease with a generation is released: releasing it again changes
 // nothing. A lease without a generation is not: its name may be somebody else's lease now.
 func (h *Holder) stillToGiveBack(r lockfile.Record) bool {
-	return safeAgain(r) && !h.knownOver(r)
+	return safeToReleaseAgain(r) && !h.knownOver(r)
 }
 
 // giveBackOwn is giveBack of the handle into which this process wrote r. If the handle is gone
@@ -115,7 +115,7 @@ func (h *Holder) stillToGiveBack(r lockfile.Record) bool {
 func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
 	released, err = h.giveBack(ctx, handle, same)
 	switch {
-	case isUnread(err) && safeAgain(r):
+	case isUnread(err) && safeToReleaseAgain(r):
 		h.report.Debugf("%v: releasing all the same", err)
 	case err != nil || len(released) > 0:
 		return released, err
@@ -132,7 +132,7 @@ func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (
 		owed := leaseOwed(r)
 		released, err = h.send(ctx, "", h.dialer.proxyOf(r.Proxy), &owed)
 	}
-	if err == nil && safeAgain(r) {
+	if err == nil && safeToReleaseAgain(r) {
 		h.tidyAfter([]lockfile.Owed{leaseOwed(r)})
 	}
 	return released, err

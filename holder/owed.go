@@ -95,7 +95,7 @@ func (h *Holder) knownOver(r lockfile.Record) bool {
 }
 
 // releaseRequest returns the request that releases o: by generations; by names and owner if o
-// has no generations, as from a version-1 proxy or a copied handle; by request id if o has no
+// has no generations, as from a version-1 proxy or a bare handle; by request id if o has no
 // leases.
 func (h *Holder) releaseRequest(o lockfile.Owed) leaseapi.ReleaseRequest {
 	if len(o.Leases) == 0 {

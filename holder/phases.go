@@ -145,7 +145,7 @@ func (l *Lease) releaseReplaced(ctx context.Context, tx *lockfile.Tx) (unconfirm
 		return nil, err
 	}
 	failpoint("replaced-in-handle")
-	released, err := l.h.releaseOwedOnce(ctx, tx)
+	released, err := l.h.releaseCertainOwed(ctx, tx)
 	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
 	if len(sendable) == 0 {
 		tx.Owed, err = nil, nil
@@ -193,7 +193,7 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	}
 	failpoint("grant-in-history")
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if !l.stands(tx.Record) {
+		if !l.awaitedIn(tx.Record) {
 			return ErrReplaced
 		}
 		tx.Record = l.record

@@ -19,7 +19,7 @@ import (
 // the same: a process that finds the old record releases the lease again, which does nothing.
 func (h *Holder) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, decide decision) (released []string, err error) {
 	if all && unreleased(tx.Record) {
-		journaled, again := h.releasedIfKilled(tx), safeAgain(tx.Record)
+		journaled, again := h.releasedIfKilled(tx), safeToReleaseAgain(tx.Record)
 		tx.Record = releasingRecord(tx.Record, owedBy(tx.Record))
 		if !journaled {
 			err := tx.Save()
@@ -47,13 +47,13 @@ func (h *Holder) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, d
 // generations. The journal entry names a request, so the record on disk must be of that
 // request.
 func (h *Holder) releasedIfKilled(tx *lockfile.Tx) bool {
-	return safeAgain(tx.Record) && len(tx.Owed) == 0 &&
+	return safeToReleaseAgain(tx.Record) && len(tx.Owed) == 0 &&
 		tx.RequestOnDisk() == tx.RequestID && h.journal.releasedByRecover(tx.RequestID)
 }
 
-// safeAgain tells whether the leases that a handle holds may be released twice: they have
+// safeToReleaseAgain tells whether the leases that a handle holds may be released twice: they have
 // generations.
-func safeAgain(r lockfile.Record) bool {
+func safeToReleaseAgain(r lockfile.Record) bool {
 	return r.State == lockfile.StateHeld && len(r.Leases) > 0 && !namesOnly(r.Leases)
 }
 
@@ -165,16 +165,16 @@ func (h *Holder) toItsProxy(_ context.Context, o lockfile.Owed) (proxy string, e
 	return proxy, nil
 }
 
-// releaseOwedOnce is releaseOwed for a caller that needs the handle for another request. It
+// releaseCertainOwed is releaseOwed for a caller that needs the handle for another request. It
 // does not send a release that may end somebody else's lease: that release stays as
 // unconfirmed. Each release goes to the recorded proxy, even if the user named another proxy
 // for the request.
-func (h *Holder) releaseOwedOnce(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
+func (h *Holder) releaseCertainOwed(ctx context.Context, tx *lockfile.Tx) (released []string, err error) {
 	for i, o := range tx.Owed {
 		if o.Unconfirmed {
 			continue
 		}
-		anothers, err := h.mayBeAnothers(ctx, o, o.Proxy)
+		anothers, err := h.mayEndAnothersLease(ctx, o, o.Proxy)
 		if err != nil {
 			return nil, fmt.Errorf("release %s: %w", describeOwed(o), err)
 		}
@@ -214,10 +214,10 @@ func (h *Holder) readdress(ctx context.Context, owed []lockfile.Owed) error {
 	return nil
 }
 
-// mayBeAnothers tells whether a release of o could end somebody else's lease: an earlier
+// mayEndAnothersLease tells whether a release of o could end somebody else's lease: an earlier
 // release may have arrived, and the proxy is of version 1, which releases a name no matter who
 // holds it.
-func (h *Holder) mayBeAnothers(ctx context.Context, o lockfile.Owed, proxy string) (bool, error) {
+func (h *Holder) mayEndAnothersLease(ctx context.Context, o lockfile.Owed, proxy string) (bool, error) {
 	if !namesOnly(o.Leases) || o.Unsent {
 		return false, nil
 	}

@@ -16,7 +16,7 @@ import (
 func (h *Holder) send(ctx context.Context, held, proxy string, o *lockfile.Owed) (released []string, err error) {
 	store := h.dialer.storeOf(o.Store, proxy)
 	if !namesOnly(o.Leases) {
-		return h.sendNow(ctx, proxy, o, store)
+		return h.sendUnchecked(ctx, proxy, o, store)
 	}
 	// A version-1 proxy releases a name no matter who holds it. So nobody else on this machine
 	// may release the name between our look at the history and our note there.
@@ -34,7 +34,7 @@ func (h *Holder) send(ctx context.Context, held, proxy string, o *lockfile.Owed)
 			h.unlist(ctx, *o, store, all)
 			return nil
 		}
-		released, err = h.sendNow(ctx, proxy, o, store)
+		released, err = h.sendUnchecked(ctx, proxy, o, store)
 		return err
 	})
 	return released, err
@@ -68,8 +68,8 @@ func (h *Holder) handleOf(o lockfile.Owed, store string) (handle lockfile.Handle
 	return lockfile.Handle{}, false
 }
 
-// sendNow is send without the look at the history.
-func (h *Holder) sendNow(ctx context.Context, proxy string, o *lockfile.Owed, store string) ([]string, error) {
+// sendUnchecked is send without the check whether the leases were given back before.
+func (h *Holder) sendUnchecked(ctx context.Context, proxy string, o *lockfile.Owed, store string) ([]string, error) {
 	client, err := h.dialer.dialFor(ctx, proxy, originOf(*o))
 	if err != nil {
 		return nil, fmt.Errorf("release %s: %w", describeOwed(*o), err)

@@ -165,7 +165,7 @@ func (s *settling) decide(ctx context.Context, o lockfile.Owed) (proxy string, e
 	if proxy = s.proxyOf(o.Proxy); proxy == "" {
 		return "", fmt.Errorf("release %s: %w", describeOwed(o), errOtherProxy)
 	}
-	anothers, err := s.h.mayBeAnothers(ctx, o, proxy)
+	anothers, err := s.h.mayEndAnothersLease(ctx, o, proxy)
 	if anothers {
 		err = errUncertain
 	}

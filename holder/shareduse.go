@@ -119,9 +119,9 @@ func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released 
 	l := roundLease(h, r, nil)
 	handle, err := OpenHandle(r.Handle)
 	switch {
-	case !safeAgain(l.record) && err == nil:
+	case !safeToReleaseAgain(l.record) && err == nil:
 		return h.giveBack(ctx, handle, Anything)
-	case !safeAgain(l.record):
+	case !safeToReleaseAgain(l.record):
 		return nil, err
 	case err != nil: // something else is at its path
 		return h.giveBackWithoutHandle(ctx, l.record)

@@ -69,7 +69,7 @@ var commandMutants = []mutant{
 		"./cmd/leasectl", "TestScripts/wait_words", false},
 	{"what was released by its names leaves its handle", "holder/release.go", "\t\th.removeReleased(ctx, o)\n", "",
 		"./cmd/leasectl", "TestScripts/scope_test", false},
-	{"what was released by a copy leaves its handle", "holder/giveback.go", "if g.copied {", "if false {",
+	{"what was released by a copy leaves its handle", "holder/giveback.go", "if g.bare {", "if false {",
 		"./cmd/leasectl", "TestScripts/stale_names", false},
 	{"a local proxy that cannot be started is tried for long", "proxyclient/patience.go", " || errors.Is(err, errHopeless)", "",
 		"./cmd/leasectl", "TestLocalProxyThatCannotBeStarted", false},
