@@ -45,7 +45,7 @@ func (r *recovery) forgetIntents(ctx context.Context) {
 		return
 	}
 	// recoverIntents reads the same entries and has the same errors.
-	_ = r.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
+	_ = r.h.journal.file().SettleDead(ctx, func(in lockfile.Intent) bool {
 		forget := slices.Contains(r.forget, in.ID)
 		if forget {
 			r.fail(r.forgetInHandle(ctx, in))
@@ -57,7 +57,7 @@ func (r *recovery) forgetIntents(ctx context.Context) {
 
 // recoverIntents settles the journal entries of dead processes.
 func (r *recovery) recoverIntents(ctx context.Context) error {
-	return r.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
+	return r.h.journal.file().SettleDead(ctx, func(in lockfile.Intent) bool {
 		if err := r.outage(in.Proxy); err != nil {
 			r.unsettledIntent(in, err)
 			return false

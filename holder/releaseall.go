@@ -94,7 +94,7 @@ func (t *tidying) tidyIntents(ctx context.Context) {
 		}
 		return recorded
 	}}
-	t.debug(t.h.journal.file().Dead(ctx, func(in lockfile.Intent) bool {
+	t.debug(t.h.journal.file().SettleDead(ctx, func(in lockfile.Intent) bool {
 		if in.Owner != t.owner || s.proxyOf(in.Proxy) == "" {
 			return false
 		}

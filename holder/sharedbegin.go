@@ -155,7 +155,7 @@ func (s *sharedAcquire) joinBehind(ctx context.Context, c choice) (*Lease, error
 	var joined *choice
 	err := s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.behind)
-		if r == nil || r.State != lockfile.RoundHeld || s.leaseEnded(r) || r.Closed(s.now()) || !tx.Live(r, 0) {
+		if r == nil || r.State != lockfile.RoundHeld || s.leaseEnded(r) || r.Closed(s.now()) || !tx.HasLiveUser(r, 0) {
 			return nil
 		}
 		behind := *r

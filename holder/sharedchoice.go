@@ -41,7 +41,7 @@ func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 	if newest == nil {
 		return choice{do: beginRound}, nil
 	}
-	live := tx.Live(newest, 0)
+	live := tx.HasLiveUser(newest, 0)
 	conflict := l.conflict(*newest)
 	switch {
 	case !live && (conflict != nil || newest.Expired(l.now())):

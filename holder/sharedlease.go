@@ -103,7 +103,7 @@ func (l sharedLease) toSettle(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 	if r.State == lockfile.RoundAcquiring || r.State == lockfile.RoundReleasing {
 		return !l.file.Alive(r.ID, r.By)
 	}
-	return (l.leaseEnded(r) || tx.Boot != l.boot) && !tx.Live(r, 0)
+	return (l.leaseEnded(r) || tx.Boot != l.boot) && !tx.HasLiveUser(r, 0)
 }
 
 // leaseEnded tells whether the lease of a round has ended, or may have: it is lost, its

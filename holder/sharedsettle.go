@@ -86,7 +86,7 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 	defer cancel()
 	var round *lockfile.Round
 	err = file.Update(ctx, func(tx *lockfile.SharedTx) error {
-		if r := tx.Round(id); r != nil && !tx.Live(r, 0) {
+		if r := tx.Round(id); r != nil && !tx.HasLiveUser(r, 0) {
 			// From here on nobody joins the round. After a kill here the next command settles
 			// it again.
 			r.State, r.By, lingered = lockfile.RoundReleasing, 0, r.Lingers

@@ -139,7 +139,7 @@ func (u *sharedUse) endUse(ctx context.Context) (round *lockfile.Round, err erro
 		if r != nil {
 			u.h.endings.mergePeak(r)
 		}
-		if r == nil || tx.Live(r, u.use.N) {
+		if r == nil || tx.HasLiveUser(r, u.use.N) {
 			return tx.End(u.use)
 		}
 		r.By, r.State = u.use.N, lockfile.RoundReleasing

@@ -40,7 +40,7 @@
 // lease of another holder.
 //
 // A file with a greater number is refused with [ErrNewer], and is never written or removed:
-// [Handle.Update] does not call its function, [Journal.Dead] passes the entry to nobody,
+// [Handle.Update] does not call its function, [Journal.SettleDead] passes the entry to nobody,
 // [Journal.Begin] does not overwrite it. (A [History] removes a file by its age without reading
 // it.) Only [Handle.Read] returns the names beside the error. So every format must keep this:
 // HANDLE holds a name a line, and the other files are JSON objects with an integer "format";

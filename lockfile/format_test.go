@@ -88,7 +88,7 @@ func TestFormat0Journal(t *testing.T) {
 	ok(t, os.Chmod(filepath.Join(dir, "journal"), 0o700))
 	j := Journal(filepath.Join(dir, "journal"))
 	got := make(map[string]Intent)
-	ok(t, j.Dead(t.Context(), func(in Intent) bool { got[in.ID] = in; return false }))
+	ok(t, j.SettleDead(t.Context(), func(in Intent) bool { got[in.ID] = in; return false }))
 	if !reflect.DeepEqual(got, format0Intents) {
 		t.Errorf("it has %+v\nwant %+v", got, format0Intents)
 	}
@@ -176,7 +176,7 @@ func TestNewerJournal(t *testing.T) {
 	}
 	before := contents(t, string(j))
 	var got []string
-	err := j.Dead(t.Context(), func(in Intent) bool { got = append(got, in.ID); return false })
+	err := j.SettleDead(t.Context(), func(in Intent) bool { got = append(got, in.ID); return false })
 	wantNewer(t, err)
 	for _, name := range []string{"newer0.json", "newer1.json"} {
 		wantError(t, err, filepath.Join(string(j), name))

@@ -99,7 +99,7 @@ func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
 		return nil, err
 	}
 	// Written in place, since a file renamed over it would not be locked. For a moment the new
-	// file is empty and unlocked, like one that a dead process left, and Dead may remove it:
+	// file is empty and unlocked, like one that a dead process left, and SettleDead may remove it:
 	// then lockFile starts over with a new file.
 	e = &Entry{path: filepath.Join(string(j), in.ID+intentSuffix), intent: in}
 	if e.unlock, err = lockFile(e.path, waiting(ctx)); err != nil {
@@ -178,8 +178,9 @@ func (e *Entry) Settle() error {
 	return e.unlock()
 }
 
-// Leave passes the entry to the next process that calls [Journal.Dead], and marks it as left by
-// a process that was not killed. A kill during Leave leaves the entry with or without the mark.
+// Leave passes the entry to the next process that calls [Journal.SettleDead], and marks it as
+// left by a process that was not killed. A kill during Leave leaves the entry with or without
+// the mark.
 func (e *Entry) Leave() error {
 	e.intent.Left = true
 	data, err := e.intent.encode()
@@ -192,11 +193,11 @@ func (e *Entry) Leave() error {
 	return errors.Join(err, e.unlock())
 }
 
-// Dead calls fn with each intent whose process is dead, oldest first, and removes the entries
-// that fn settles. No other process gets the same intent until fn returns. Dead stops when ctx
-// ends, which is no error, and never waits for a lock. An entry that cannot be read, or that a
-// newer program wrote ([ErrNewer]), stays and is in the error.
-func (j Journal) Dead(ctx context.Context, fn func(Intent) (settled bool)) error {
+// SettleDead calls fn with each intent whose process is dead, oldest first, and removes the
+// entries that fn settles. No other process gets the same intent until fn returns. SettleDead
+// stops when ctx ends, which is no error, and never waits for a lock. An entry that cannot be
+// read, or that a newer program wrote ([ErrNewer]), stays and is in the error.
+func (j Journal) SettleDead(ctx context.Context, fn func(Intent) (settled bool)) error {
 	entries, err := byAge(string(j), intentSuffix)
 	if err != nil {
 		return fmt.Errorf("read journal %s: %w", j, err)

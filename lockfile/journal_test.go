@@ -27,7 +27,7 @@ func begin(t *testing.T, j Journal, id string) *Entry {
 // dead returns the ids of the entries of dead processes, and settles them if settle is set.
 func dead(t *testing.T, j Journal, settle bool) (ids []string) {
 	t.Helper()
-	err := j.Dead(t.Context(), func(in Intent) bool {
+	err := j.SettleDead(t.Context(), func(in Intent) bool {
 		ids = append(ids, in.ID)
 		return settle
 	})
@@ -96,7 +96,7 @@ func TestJournalOverAnother(t *testing.T) {
 		}
 		e.Leave()
 		var got []Intent
-		if err := j.Dead(t.Context(), func(in Intent) bool { got = append(got, in); return false }); err != nil {
+		if err := j.SettleDead(t.Context(), func(in Intent) bool { got = append(got, in); return false }); err != nil {
 			t.Fatal(err)
 		}
 		in.Left = true
@@ -137,7 +137,7 @@ func TestJournalOddFiles(t *testing.T) {
 	} {
 		write(t, filepath.Join(string(j), name), text)
 	}
-	err := j.Dead(t.Context(), func(in Intent) bool {
+	err := j.SettleDead(t.Context(), func(in Intent) bool {
 		if in.ID != "whole" {
 			t.Errorf("handed out: %+v", in)
 		}
@@ -167,7 +167,7 @@ func TestJournalOrder(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var got string
-	if err := j.Dead(ctx, func(in Intent) bool {
+	if err := j.SettleDead(ctx, func(in Intent) bool {
 		got += in.ID
 		if got == "ca" {
 			cancel()
@@ -191,7 +191,7 @@ func TestJournalRefusesSymlinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	err := j.Dead(t.Context(), func(in Intent) bool { got = append(got, in.ID); return true })
+	err := j.SettleDead(t.Context(), func(in Intent) bool { got = append(got, in.ID); return true })
 	if err == nil || len(got) != 1 || got[0] != "good" {
 		t.Errorf("got %v, %v; want [good] and an error for the symlink", got, err)
 	}

@@ -205,9 +205,9 @@ func (tx *SharedTx) End(u *Use) error {
 	return errors.Join(err, u.end())
 }
 
-// Live reports whether a round has a live user beside the use except; zero excepts none. It
+// HasLiveUser reports whether a round has a live user beside the use except; zero excepts none. It
 // removes the dead users that it finds.
-func (tx *SharedTx) Live(r *Round, except int) bool {
+func (tx *SharedTx) HasLiveUser(r *Round, except int) bool {
 	for _, n := range slices.Clone(r.Users) {
 		switch {
 		case n == except:

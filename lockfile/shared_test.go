@@ -86,7 +86,7 @@ func TestSharedUses(t *testing.T) {
 	ok(t, first.end()) // as if its process were killed
 	ok(t, s.Update(t.Context(), func(tx *SharedTx) error {
 		r := tx.Round("R1")
-		if !tx.Live(r, 0) || tx.Live(r, 2) {
+		if !tx.HasLiveUser(r, 0) || tx.HasLiveUser(r, 2) {
 			t.Error("2 is live, and nobody beside it")
 		}
 		if r.Uses != 2 || !slices.Equal(r.Users, []int{2}) {

@@ -306,7 +306,7 @@ var mutantList = []mutant{
 		"./lockfile", "TestRoundExpires", true},
 	{"a use counts only once its process lives", "lockfile/shared.go", "\tr.Uses++\n\tr.Users = append(r.Users, r.Uses)\n", "\tr.Uses = len(r.Users) + 1\n\tr.Users = append(r.Users, r.Uses)\n",
 		"./cmd/leasectl", "TestScripts/shared_uses", false},
-	{"a shared lease is given back under its users", "holder/shareduse.go", "if r == nil || tx.Live(r, u.use.N) {", "if r == nil {",
+	{"a shared lease is given back under its users", "holder/shareduse.go", "if r == nil || tx.HasLiveUser(r, u.use.N) {", "if r == nil {",
 		"./cmd/leasectl", "TestScripts/shared", false},
 	{"a shared lease reports the memory of its last user only", "holder/shareduse.go", "\t\t\tu.h.endings.mergePeak(r)\n", "",
 		"./cmd/leasectl", "TestScripts/units", false},
