@@ -44,12 +44,13 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	if err := context.Cause(ctx); err != nil {
 		return End{}, err // a signal came between the grant and now
 	}
-	kept, grace := context.Background(), s.GracePeriod // without a lease nothing can be lost
+	w := watch{Options: s.Options, signals: s.signals.heard, signalGrace: s.graceAfterSignal()}
+	w.kept, w.lossGrace = context.Background(), s.GracePeriod // without a lease nothing can be lost
 	if lease != nil {
-		grace = s.graceWithin(lease)
+		w.lossGrace = s.graceAfterLoss(lease)
 		var end func()
-		kept, end = lease.Keep(ctx, holder.KeepOptions{
-			Margin:       grace + StopMargin,
+		w.kept, end = lease.Keep(ctx, holder.KeepOptions{
+			Margin:       w.lossGrace + StopMargin,
 			ConfirmAfter: confirmAfter,
 			ReleaseAfter: s.ReleaseAfter,
 		})
@@ -57,24 +58,13 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 	}
 	s.Report.Flush()
 	testimony := s.witness(lease)
-	stop := s.graceUnder()
-	env := environment(s.Environment, lease, state)
-	command, err := child.Start(child.Command{
-		Path:        s.path,
-		Args:        s.Args,
-		Env:         withVariable(env, graceVariable, min(stop, grace).String()),
-		Stdin:       s.Stdin,
-		Stdout:      s.Stdout,
-		Stderr:      s.Stderr,
-		ParentDeath: s.ParentDeath,
-		Peak:        lease != nil && lease.OfMemory(),
-	})
+	command, err := s.start(lease, state, min(w.signalGrace, w.lossGrace))
 	if err != nil {
 		return End{}, err
 	}
 	s.Report.Debugf("attempt %d: process %d runs %s", n, command.Pid(), s.path)
 	testimony.begin(ctx)
-	w := watch{Options: s.Options, command: command, signals: s.signals.heard, kept: kept, grace: grace, stop: stop}
+	w.command = command
 	end := w.untilEnd()
 	testimony.end(ctx, end)
 	if peak, known := command.Peak(); known {
@@ -84,6 +74,22 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 		lease.Exited(end.Status.Code)
 	}
 	return end, nil
+}
+
+// start starts the command, and tells it about its lease. A nested exec gets grace as the time
+// that it has to end after a signal.
+func (s *supervisor) start(lease *holder.Lease, state string, grace time.Duration) (*child.Process, error) {
+	env := environment(s.Environment, lease, state)
+	return child.Start(child.Command{
+		Path:        s.path,
+		Args:        s.Args,
+		Env:         withVariable(env, graceVariable, grace.String()),
+		Stdin:       s.Stdin,
+		Stdout:      s.Stdout,
+		Stderr:      s.Stderr,
+		ParentDeath: s.ParentDeath,
+		Peak:        lease != nil && lease.OfMemory(),
+	})
 }
 
 // witness returns the testimony of an attempt, and opens its log before the command starts. It
@@ -139,10 +145,10 @@ func (s *supervisor) replaces(r holder.Record) bool {
 	return s.lease != nil && s.lease.Is(r) || r.State == holder.StateReleasing
 }
 
-// graceWithin returns the grace period for a lease that is lost because nobody could renew it.
-// If the granted TTL leaves less time than the user asked for, the period is cut to that, and
-// graceWithin says so.
-func (s *supervisor) graceWithin(lease *holder.Lease) time.Duration {
+// graceAfterLoss returns the grace period of the command if its lease is lost because nobody
+// could renew it. If the granted TTL leaves less time than the user asked for, the period is cut
+// to that, and graceAfterLoss says so.
+func (s *supervisor) graceAfterLoss(lease *holder.Lease) time.Duration {
 	grace := s.GracePeriod
 	if ttl := lease.TTL(); ttl > 0 && !s.WarnOnLost {
 		// The other half of the TTL is for renewals, as the heartbeat sees to.
@@ -156,15 +162,16 @@ func (s *supervisor) graceWithin(lease *holder.Lease) time.Duration {
 }
 
 // nestedMargin is how long before the outer exec kills it a nested exec must have ended its own
-// command: a release takes 3 s at most after a signal, and a timer may be late. graceUnder
+// command: a release takes 3 s at most after a signal, and a timer may be late. graceAfterSignal
 // subtracts at most half of the outer grace period, so that a short one leaves time for the
 // command.
 const nestedMargin = 4 * time.Second
 
-// graceUnder returns the grace period after a signal. An outer exec passes its signals on, and
-// kills this process at the end of its own grace period. So the grace period of a nested exec
-// ends earlier: else the command, whose group the outer exec does not know, would outlive both.
-func (s *supervisor) graceUnder() time.Duration {
+// graceAfterSignal returns the grace period of the command after a signal. An outer exec passes
+// its signals on, and kills this process at the end of its own grace period. So the grace period
+// of a nested exec ends earlier: else the command, whose group the outer exec does not know,
+// would outlive both.
+func (s *supervisor) graceAfterSignal() time.Duration {
 	outer, err := time.ParseDuration(variable(s.Environment, graceVariable))
 	if err != nil || outer < 0 {
 		return s.GracePeriod

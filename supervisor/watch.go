@@ -17,8 +17,8 @@ type watch struct {
 	command *child.Process
 	signals <-chan syscall.Signal // to forward
 	kept    context.Context       // ends when the lease is lost, and says why
-	grace   time.Duration         // grace period after a lost lease
-	stop    time.Duration         // grace period after a signal
+
+	lossGrace, signalGrace time.Duration // grace periods after a lost lease, and after a signal
 
 	end End // why the command is stopped, if it is
 }
@@ -48,13 +48,13 @@ func (w *watch) forward(sig syscall.Signal) {
 		w.command.Signal(sig)
 		return
 	}
-	if !w.command.Stop(sig, w.stop) {
+	if !w.command.Stop(sig, w.signalGrace) {
 		return // the command ended by itself
 	}
 	w.end.Stopped = sig
-	if w.stop < w.GracePeriod {
+	if w.signalGrace < w.GracePeriod {
 		w.Report.Failf("the outer exec ends first: the command has %s to end, not the grace period of %s",
-			leaseapi.Duration(w.stop), leaseapi.Duration(w.GracePeriod))
+			leaseapi.Duration(w.signalGrace), leaseapi.Duration(w.GracePeriod))
 	}
 }
 
@@ -64,7 +64,7 @@ func (w *watch) loseLease(err error) {
 		w.Report.Failf("%v: the command goes on without it", err)
 		return
 	}
-	sig, grace := syscall.SIGTERM, w.grace
+	sig, grace := syscall.SIGTERM, w.lossGrace
 	if l, ok := errors.AsType[*holder.Loss](err); ok && l.Over {
 		sig, grace = syscall.SIGKILL, 0
 	}

@@ -79,7 +79,7 @@ func TestSignalAfterLoss(t *testing.T) {
 	signals, said := make(chan syscall.Signal), make(chan struct{}, 2)
 	w := watch{
 		Options: Options{Report: heard{said: said}, GracePeriod: time.Hour},
-		command: command, kept: kept, signals: signals, grace: time.Hour, stop: time.Millisecond,
+		command: command, kept: kept, signals: signals, lossGrace: time.Hour, signalGrace: time.Millisecond,
 	}
 	go func() {
 		<-said // that the lease is lost
@@ -91,7 +91,7 @@ func TestSignalAfterLoss(t *testing.T) {
 }
 
 // The grace period of a nested exec ends before that of the outer one, with time for a release.
-func TestGraceUnder(t *testing.T) {
+func TestGraceAfterSignal(t *testing.T) {
 	for _, tt := range []struct {
 		outer     string
 		own, want time.Duration
@@ -107,7 +107,7 @@ func TestGraceUnder(t *testing.T) {
 		{"soon", 10 * time.Second, 10 * time.Second},
 	} {
 		s := &supervisor{Options: Options{GracePeriod: tt.own, Environment: []string{graceVariable + "=" + tt.outer}}}
-		if got := s.graceUnder(); got != tt.want {
+		if got := s.graceAfterSignal(); got != tt.want {
 			t.Errorf("below a grace period of %q one of %v is %v, want %v", tt.outer, tt.own, got, tt.want)
 		}
 	}
