@@ -12,7 +12,8 @@
 //   - shared by commands: takeflags.go, sharedflags.go and coalesceflags.go (for commands that
 //     take a lease), operator.go and askpools.go (for calls that take none), pidflags.go,
 //     args.go, owner.go;
-//   - app.go (streams and messages), waitline.go, messengerlog.go, messenger.go;
+//   - app.go (streams and messages), waitline.go, messengerlog.go, messenger.go, terminal.go (a line
+//     that is overwritten);
 //   - proxyflags.go, poolflags.go, flagvalues.go, flags.go, variables.go (flags from the
 //     environment);
 //   - help.go, topics.go, complete.go, build.go (the version).

@@ -8,8 +8,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 )
 
 // messenger writes lines to stderr, and on a terminal a live line below them, which it overwrites.
@@ -264,48 +262,6 @@ func (m *messenger) format(msg *message) {
 	case msg.log != nil:
 		msg.log.Handle(context.Background(), msg.record) // a buffer never fails
 	case msg.live != "":
-		m.text.WriteString(m.fit(msg.live))
+		m.text.WriteString(fit(msg.live, m.out))
 	}
-}
-
-// canRewrite tells whether out is a terminal that can overwrite a line.
-func canRewrite(out *os.File) bool {
-	return term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
-}
-
-// eraseLine is carriage return and "erase in line" of ECMA-48, section 8.3.41.
-const eraseLine = "\r\x1b[K"
-
-// fit cuts text to the width of the terminal, since a line that wraps could not be overwritten.
-func (m *messenger) fit(text string) string {
-	width, _, err := term.GetSize(int(m.out.Fd()))
-	if err != nil {
-		return text
-	}
-	return cut(text, width)
-}
-
-// cut cuts text so that the cursor stays in a line of width columns. A width of 0 or 1 means that
-// the width is unknown: then text stays whole.
-func cut(text string, width int) string {
-	if width <= 1 {
-		return text
-	}
-	used := 0
-	for i, r := range text {
-		if used += columnsOf(r); used >= width {
-			return text[:i]
-		}
-	}
-	return text
-}
-
-// columnsOf returns the most columns that a character takes on a terminal. The wide characters of
-// Unicode (UAX #11) are the leading consonants of Hangul, and others from U+231A on. A line that is
-// cut too early does no harm, so the narrow ones among them need no table.
-func columnsOf(r rune) int {
-	if r >= 0x231A || r >= 0x1100 && r <= 0x115F {
-		return 2
-	}
-	return 1
 }

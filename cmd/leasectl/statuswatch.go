@@ -103,10 +103,6 @@ func (w *poolWatch) show(pools []leaseapi.Pool, now time.Time) error {
 	return nil
 }
 
-// homeAndClear are "cursor position" and "erase in display" of ECMA-48, sections
-// 8.3.21 and 8.3.39.
-const homeAndClear = "\x1b[H\x1b[J"
-
 // print prints the changes of a pool: a line each, or one JSON object for all.
 func (w *poolWatch) print(p leaseapi.Pool, lines []string, now time.Time) error {
 	if len(lines) == 0 {

@@ -43,7 +43,7 @@ func liveLine(w *holder.Wait, m *messenger) func(string) {
 	var said leaseapi.Lease
 	return func(line string) {
 		q, _ := w.Queued()
-		if q.Oldest != nil && q.Oldest.Lease != said && m.fit(line) != line {
+		if q.Oldest != nil && q.Oldest.Lease != said && fit(line, m.out) != line {
 			said = q.Oldest.Lease
 			m.say(line)
 		}
