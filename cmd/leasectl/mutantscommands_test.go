@@ -45,7 +45,7 @@ var commandMutants = []mutant{
 		"./proxyserver", "TestResize", false},
 	{"a member of etcd that hangs holds up every request", "proxyserver/store/etcd/gateway.go", "case <-ctx.Done():", "case <-context.Background().Done():",
 		"./proxyserver/store/etcd", "TestHangingAuthentication", false},
-	{"^C does not reach the script around the command", "cmd/leasectl/root.go", "\t\t\tsyscall.Kill(0, d.sig)\n", "",
+	{"^C does not reach the script around the command", "cmd/leasectl/root.go", "\t\tsyscall.Kill(0, d.sig)\n", "",
 		"./cmd/leasectl", "TestInterruptedScript", false},
 	{"a process without its main thread has no grace period", "trap/internal/sys/gone_linux.go", `state == "Z" && (threads == "1" || threads == "0")`, `state == "Z" && (true || threads == "0")`,
 		"./trap/child", "TestStopOfAProcessWithoutItsMainThread", false},

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/trap"
@@ -26,36 +27,11 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 		close(a.listening)
 	})
 
-	// SIGPIPE is not among the endings: the failed write returns an error, and its caller
-	// handles that. If nobody read the printed handle, acquire gives the lease back.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	a.chain.OnSignal(func(e trap.Event) error {
-		if sig := e.Signal.(syscall.Signal); slices.Contains(endings, e.Signal) && !(sig == syscall.SIGHUP && a.staysOnHangup.Load()) {
-			cancel(signalError{sig})
-		}
-		return nil
-	})
+	a.cancelOnEnding(cancel)
 
-	root := newRootCommand(a, args...)
-	help := &helpOutput{app: a}
-	root.SetOut(help)
-	root.SetErr(stderr)
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		completeValues(root, a)
-	}
-	if len(args) > 1 && (args[0] == "help" || args[0] == "completion") {
-		refuseUnknown(root, args...)
-	}
-	root.SetArgs(args)
-	cmd, err := root.ExecuteContextC(ctx)
-	err = namingVariables(cmd.Flags(), signalled(ctx, err))
-	if err == nil {
-		err = help.failed
-	}
-	if err != nil && !errors.As(err, new(usageError)) && isCobraUsage(err) {
-		err = usageError{mistyped(err)}
-	}
+	cmd, err := a.execute(ctx, args)
 	status := exitStatus(err)
 	if cmd.Name() == "serve" && asksForJSONLog(args) {
 		err = logFailure(a.openLog("json"), "json", err)
@@ -68,15 +44,58 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 		a.Failf("%v", err)
 	}
 	if d, ok := deathOf(err); ok {
-		a.close()
-		if d.group {
-			// A script that waits for us ends only if it gets the key's signal itself. Send the
-			// signal after the lease is given back: a program that gets it may kill us.
-			syscall.Kill(0, d.sig)
-		}
-		trap.Die(d.sig)
+		a.die(d)
 	}
 	return status
+}
+
+// cancelOnEnding makes each of the endings cancel the context of the command, with a signalError as
+// its cause.
+//
+// SIGPIPE is not among the endings: the failed write returns an error, and its caller handles that.
+// If nobody read the printed handle, acquire gives the lease back.
+func (a *app) cancelOnEnding(cancel context.CancelCauseFunc) {
+	a.chain.OnSignal(func(e trap.Event) error {
+		if sig := e.Signal.(syscall.Signal); slices.Contains(endings, e.Signal) && !(sig == syscall.SIGHUP && a.staysOnHangup.Load()) {
+			cancel(signalError{sig})
+		}
+		return nil
+	})
+}
+
+// execute runs the command that args ask for, and returns it with the error to print.
+func (a *app) execute(ctx context.Context, args []string) (cmd *cobra.Command, err error) {
+	root := newRootCommand(a, args...)
+	help := &helpOutput{app: a}
+	root.SetOut(help)
+	root.SetErr(a.stderr)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		completeValues(root, a)
+	}
+	if len(args) > 1 && (args[0] == "help" || args[0] == "completion") {
+		refuseUnknown(root, args...)
+	}
+	root.SetArgs(args)
+	cmd, err = root.ExecuteContextC(ctx)
+	err = namingVariables(cmd.Flags(), signalled(ctx, err))
+	if err == nil {
+		err = help.failed
+	}
+	if err != nil && !errors.As(err, new(usageError)) && isCobraUsage(err) {
+		err = usageError{mistyped(err)}
+	}
+	return cmd, err
+}
+
+// die ends the program by a signal, after the messages are written.
+func (a *app) die(d dieOf) {
+	a.close()
+	if d.group {
+		// A script that waits for us ends only if it gets the key's signal itself. Send the
+		// signal after the lease is given back: a program that gets it may kill us.
+		syscall.Kill(0, d.sig)
+	}
+	trap.Die(d.sig)
 }
 
 // endings are the signals that ask the program to end. Only exec handles other signals; in
@@ -145,24 +164,9 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
   export LEASE_PROXY_SERVER_URL=https://leases.example:8370
   leasectl exec --type install -- ./install.sh`,
 
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			if !slices.Contains(listenLater, cmd.Name()) {
-				<-a.listening // from here on a signal could lose something
-			}
-			a.proxy.given = cmd.Flags().Changed("proxy")
-			a.proxy.poolsGiven = cmd.Flags().Changed("pool")
-			a.proxy.tokenFileGiven = cmd.Flags().Changed("token-file")
-			if err := bindEnvironment(cmd, os.LookupEnv); err != nil {
-				return err
-			}
-			for _, pair := range mistypedVariables(cmd.Flags(), os.Environ()) {
-				a.Failf("the variable %s means nothing: did you mean %s", pair[0], pair[1])
-			}
-			a.openHolder()
-			return nil
-		},
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asked {
 				return a.printVersion()
@@ -170,18 +174,11 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 			return cmd.Help()
 		},
 	}
-	root.SetFlagErrorFunc(flagError)
-
 	// Args is not set, so that cobra reports a mistyped command before it looks at the flags.
+	root.SetFlagErrorFunc(flagError)
 	root.SetUsageFunc(usage)
 	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")
-
-	flags := root.PersistentFlags()
-	a.proxy.bind(flags)
-	flags.Var(ownerValue(&a.owner), "owner", "who holds the lease; the same for every process of a job (default: from the CI system's variables, else user@host)")
-	flags.Var(choiceValue(&a.output, "text", "text", "json"), "output", "how data is printed: text or json")
-	flags.BoolVar(&a.quiet, "quiet", false, "print errors only")
-	flags.BoolVar(&a.verbose, "verbose", false, "print each step")
+	a.bind(root.PersistentFlags())
 
 	all := commands()
 	if len(args) > 0 && all[args[0]] != nil {
@@ -196,4 +193,32 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 	root.AddCommand(newTopics()...)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	return root
+}
+
+// bind binds the flags that every command has.
+func (a *app) bind(flags *pflag.FlagSet) {
+	a.proxy.bind(flags)
+	flags.Var(ownerValue(&a.owner), "owner", "who holds the lease; the same for every process of a job (default: from the CI system's variables, else user@host)")
+	flags.Var(choiceValue(&a.output, "text", "text", "json"), "output", "how data is printed: text or json")
+	flags.BoolVar(&a.quiet, "quiet", false, "print errors only")
+	flags.BoolVar(&a.verbose, "verbose", false, "print each step")
+}
+
+// prepare makes ready what a command needs, once its flags are parsed: signal handlers, the flags
+// that variables set, and the holder.
+func (a *app) prepare(cmd *cobra.Command) error {
+	if !slices.Contains(listenLater, cmd.Name()) {
+		<-a.listening // from here on a signal could lose something
+	}
+	a.proxy.given = cmd.Flags().Changed("proxy")
+	a.proxy.poolsGiven = cmd.Flags().Changed("pool")
+	a.proxy.tokenFileGiven = cmd.Flags().Changed("token-file")
+	if err := bindEnvironment(cmd, os.LookupEnv); err != nil {
+		return err
+	}
+	for _, pair := range mistypedVariables(cmd.Flags(), os.Environ()) {
+		a.Failf("the variable %s means nothing: did you mean %s", pair[0], pair[1])
+	}
+	a.openHolder()
+	return nil
 }
