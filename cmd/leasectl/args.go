@@ -41,11 +41,11 @@ func looksLikeFile(path string) bool {
 	return err == nil || strings.Contains(path, "/") && errors.Is(err, fs.ErrNotExist)
 }
 
-// withoutLease says why there is no lease, if leasectl runs under an exec without one. Such an
+// whyNoLease says why there is no lease, if leasectl runs under an exec without one. Such an
 // exec sets LEASECTL_HANDLE to "", so a script that passes the variable on makes no mistake.
-// Elsewhere withoutLease returns "", also if the script under an exec with a lease has lost the
+// Elsewhere whyNoLease returns "", also if the script under an exec with a lease has lost the
 // variable.
-func withoutLease() string {
+func whyNoLease() string {
 	state := os.Getenv("LEASECTL_STATE")
 	if state == "" || state == supervisor.StateAcquired || os.Getenv("LEASECTL_HANDLE") != "" {
 		return ""
@@ -62,12 +62,13 @@ func handleAround() string {
 	return os.Getenv("LEASECTL_HANDLE")
 }
 
-// lacksLease returns [withoutLease] if --handle was given and is empty, else "".
-func lacksLease(cmd *cobra.Command) string {
+// whyNoHandle says why the value of --handle is empty, if that is not a mistake: see [whyNoLease].
+// It returns "" if --handle was not given, or has a value.
+func whyNoHandle(cmd *cobra.Command) string {
 	if f := cmd.Flags().Lookup("handle"); !f.Changed || f.Value.String() != "" {
 		return ""
 	}
-	return withoutLease()
+	return whyNoLease()
 }
 
 // noHandle returns the error for a missing --handle; what describes the handle that is needed.

@@ -26,7 +26,7 @@ nothing, so nothing is printed.`,
 		Example: `  leasectl cat --handle "$handle" --format csv`,
 		Args:    noArgsBut("handle"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if lacksLease(cmd) != "" {
+			if whyNoHandle(cmd) != "" {
 				return nil // prints nothing, like a handle that is gone
 			}
 			return a.cat(o)

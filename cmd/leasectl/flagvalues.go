@@ -58,7 +58,7 @@ const oneHandle = "one handle: run the command once for each"
 // since there LEASECTL_HANDLE is empty.
 func handleValue(p *string) pflag.Value {
 	return one(stringValue(p, "path", func(s string) error {
-		if s == "" && withoutLease() == "" {
+		if s == "" && whyNoLease() == "" {
 			return errors.New("want the path that acquire printed")
 		}
 		return nil

@@ -35,7 +35,7 @@ var commandMutants = []mutant{
 		"./holder", "TestQueueOf", false},
 	{"a lost handle of an exec is none", "cmd/leasectl/args.go", "state == supervisor.StateAcquired ||", "state == supervisor.StateAcquired && false ||",
 		"./cmd/leasectl", "TestScripts/without_lease", false},
-	{"an empty handle beside --all is passed over", "cmd/leasectl/release.go", "o.none != \"\" || len(o.names)", "len(o.names)",
+	{"an empty handle beside --all is passed over", "cmd/leasectl/release.go", "o.whyNoHandle != \"\" || len(o.names)", "len(o.names)",
 		"./cmd/leasectl", "TestScripts/without_lease", false},
 	{"help that nobody could read is success", "cmd/leasectl/root.go", "\t\terr = help.failed\n", "",
 		"./cmd/leasectl", "TestClosedOutput", false},

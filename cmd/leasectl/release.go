@@ -18,15 +18,15 @@ import (
 )
 
 type releaseOptions struct {
-	handle    string
-	none      string // why handle is empty, if that is not a mistake
-	names     []string
-	scope     string
-	delay     time.Duration
-	detach    bool
-	all       bool
-	ownerPID  int // when it ends, a delayed release is done at once; 0: our parent
-	callerPID int // when it ends, a delayed release is cancelled; 0: none
+	handle      string
+	whyNoHandle string // why handle is empty, if that is not a mistake; else ""
+	names       []string
+	scope       string
+	delay       time.Duration
+	detach      bool
+	all         bool
+	ownerPID    int // when it ends, a delayed release is done at once; 0: our parent
+	callerPID   int // when it ends, a delayed release is cancelled; 0: none
 }
 
 func newReleaseCommand(a *app) *cobra.Command {
@@ -50,30 +50,22 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 		Example: `  leasectl release --handle "$handle" --delay 20m --detach`,
 		Args:    noArgsBut("names"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// A job sets LEASECTL_SCOPE and LEASECTL_OWNER_PID for its acquires, and
-			// LEASECTL_DELAY and LEASECTL_DETACH for its late releases. Other releases
-			// ignore them. No release of all is late.
-			if flags := cmd.Flags(); flags.Changed("handle") || len(o.names) > 0 || o.all {
-				o.scope = ifTyped(flags.Lookup("scope"), o.scope)
-			}
-			o.ownerPID = ifTyped(cmd.Flags().Lookup("owner-pid"), o.ownerPID)
-			if o.all {
-				o.delay = ifTyped(cmd.Flags().Lookup("delay"), o.delay)
-			}
-			if o.delay == 0 {
-				o.detach = ifTyped(cmd.Flags().Lookup("detach"), o.detach)
-			}
+			o.ignoreVariables(cmd.Flags())
 			if o.handle == "" || o.delay > 0 {
 				<-a.listening // the release of a handle waits later, after it has read the handle
 			}
-			o.none = lacksLease(cmd)
+			o.whyNoHandle = whyNoHandle(cmd)
 			if o.all {
 				return a.releaseAll(cmd.Context(), o, cmd.Flags().Lookup("owner"))
 			}
 			return a.release(cmd.Context(), o)
 		},
 	}
-	flags := cmd.Flags()
+	o.bind(cmd.Flags())
+	return cmd
+}
+
+func (o *releaseOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
 	flags.Var(namesValue(&o.names), "names", "names of leases, separated by commas")
 	flags.Var(choiceValue(&o.scope, "", "test"), "scope", "test: all names in $SHARED_DIR/leases")
@@ -85,12 +77,27 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 	// A shell function in the background runs in its own process, between the step's shell
 	// and us. Killing this process cancels the release.
 	flags.Lookup("caller-pid").Hidden = true
-	return cmd
+}
+
+// ignoreVariables drops values of variables that are not meant for this release. A job sets
+// LEASECTL_SCOPE and LEASECTL_OWNER_PID for its acquires, and LEASECTL_DELAY and LEASECTL_DETACH
+// for its late releases. A release with --all is never late.
+func (o *releaseOptions) ignoreVariables(flags *pflag.FlagSet) {
+	if flags.Changed("handle") || len(o.names) > 0 || o.all {
+		o.scope = ifTyped(flags.Lookup("scope"), o.scope)
+	}
+	o.ownerPID = ifTyped(flags.Lookup("owner-pid"), o.ownerPID)
+	if o.all {
+		o.delay = ifTyped(flags.Lookup("delay"), o.delay)
+	}
+	if o.delay == 0 {
+		o.detach = ifTyped(flags.Lookup("detach"), o.detach)
+	}
 }
 
 func (a *app) release(ctx context.Context, o *releaseOptions) error {
 	given := 0
-	for _, is := range []bool{o.handle != "" || o.none != "", len(o.names) > 0, o.scope != ""} {
+	for _, is := range []bool{o.handle != "" || o.whyNoHandle != "", len(o.names) > 0, o.scope != ""} {
 		if is {
 			given++
 		}
@@ -108,8 +115,8 @@ func (a *app) release(ctx context.Context, o *releaseOptions) error {
 		return err
 	}
 	switch {
-	case o.none != "":
-		a.Notef("%s: nothing is released", o.none)
+	case o.whyNoHandle != "":
+		a.Notef("%s: nothing is released", o.whyNoHandle)
 		return a.printReleased(nil)
 	case o.handle != "":
 		return a.releaseHandle(ctx, o)
@@ -188,7 +195,7 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 
 // releaseAll gives back all leases of an owner, and withdraws all its waiting requests.
 func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Flag) error {
-	if o.handle != "" || o.none != "" || len(o.names) > 0 || o.scope != "" || o.delay > 0 || o.detach || o.ownerPID != 0 {
+	if o.handle != "" || o.whyNoHandle != "" || len(o.names) > 0 || o.scope != "" || o.delay > 0 || o.detach || o.ownerPID != 0 {
 		return usagef("--all goes with none of --handle, --names, --scope, --delay, --detach and --owner-pid")
 	}
 	who := a.owner

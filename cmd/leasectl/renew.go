@@ -28,7 +28,7 @@ lost. leasectl exec renews by itself.`,
 		Example: `  leasectl renew --handle "$handle" --ttl 30m`,
 		Args:    noArgsBut("handle"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if why := lacksLease(cmd); why != "" {
+			if why := whyNoHandle(cmd); why != "" {
 				a.Notef("%s: nothing is renewed", why)
 				return nil
 			}

@@ -77,7 +77,7 @@ func (a *app) report(ctx context.Context, o *reportOptions, outcome holder.Outco
 // has ended before its command, the handle is gone and $LEASECTL_REQUEST_ID identifies the lease.
 func (a *app) reported(path string, ofExec bool) (r holder.Record, why string, err error) {
 	if path == "" {
-		return r, cmp.Or(withoutLease(), "there is no --handle, and no $LEASECTL_HANDLE of a leasectl exec"), nil
+		return r, cmp.Or(whyNoLease(), "there is no --handle, and no $LEASECTL_HANDLE of a leasectl exec"), nil
 	}
 	handle, err := holder.OpenHandle(path)
 	if err != nil {

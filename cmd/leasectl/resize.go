@@ -29,7 +29,7 @@ held. More than the pool has are wrong usage. A growth that waits does not exist
 two leases that hold and wait for each other would wait for ever.`,
 		Example: `  leasectl resize --handle "$handle" --items 3000`,
 		Args:    noArgsBut("handle"),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.resize(cmd.Context(), o, lacksLease(cmd)) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.resize(cmd.Context(), o, whyNoHandle(cmd)) },
 	}
 	flags := cmd.Flags()
 	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
@@ -39,16 +39,16 @@ two leases that hold and wait for each other would wait for ever.`,
 	return cmd
 }
 
-// resize resizes the lease of a handle. If o.handle is empty and that is not a mistake, none says
-// why.
-func (a *app) resize(ctx context.Context, o *resizeOptions, none string) error {
+// resize resizes the lease of a handle. If o.handle is empty and that is not a mistake, why is the
+// reason.
+func (a *app) resize(ctx context.Context, o *resizeOptions, why string) error {
 	switch {
-	case o.handle == "" && none == "":
+	case o.handle == "" && why == "":
 		return noHandle("whose lease is to be resized")
 	case (o.count > 0) == (o.items >= 0):
 		return usagef("want one of --items and --count: how large the lease is to be")
-	case none != "":
-		a.Notef("%s: nothing is resized", none)
+	case why != "":
+		a.Notef("%s: nothing is resized", why)
 		return nil
 	}
 	handle, err := holder.OpenHandle(o.handle)

@@ -15,10 +15,10 @@ import (
 )
 
 type statusOptions struct {
-	handle string
-	none   string // why handle is empty, if that is not a mistake
-	typ    string // only this pool; "" is all
-	watch  bool
+	handle      string
+	whyNoHandle string // why handle is empty, if that is not a mistake; else ""
+	typ         string // only this pool; "" is all
+	watch       bool
 }
 
 func newStatusCommand(a *app) *cobra.Command {
@@ -36,7 +36,7 @@ each change.`,
   leasectl status --proxy http://127.0.0.1:8370 --output json`,
 		Args: noArgsBut("type"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o.none = lacksLease(cmd)
+			o.whyNoHandle = whyNoHandle(cmd)
 			return a.statusOf(cmd.Context(), o)
 		},
 	}
@@ -47,11 +47,11 @@ each change.`,
 }
 
 func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
-	if (o.handle != "" || o.none != "") && (o.typ != "" || o.watch) {
+	if (o.handle != "" || o.whyNoHandle != "") && (o.typ != "" || o.watch) {
 		return usagef("--handle goes with neither --type nor --watch")
 	}
-	if o.none != "" {
-		a.Notef("%s: there is nothing to show", o.none)
+	if o.whyNoHandle != "" {
+		a.Notef("%s: there is nothing to show", o.whyNoHandle)
 		return nil
 	}
 	if o.watch && !a.proxy.unset() {
