@@ -38,19 +38,7 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 	if err != nil {
 		return fmt.Errorf("find the program to start a keeper with: %w", err)
 	}
-	if err := makeStateDir(k.stateDir); err != nil {
-		return fmt.Errorf("start a keeper: %w", err)
-	}
-	if err := lockfile.MakeDir(k.dir()); err != nil {
-		return fmt.Errorf("start a keeper: %w", err)
-	}
-	args, err := k.arguments(handle, request, ownerPID)
-	if err != nil {
-		return fmt.Errorf("start a keeper: %w", err)
-	}
-	start, cancel := context.WithTimeout(ctx, keeperStart)
-	defer cancel()
-	pid, err := process.StartDetached(start, append([]string{self}, args...), k.environment(), nil)
+	pid, err := k.launch(ctx, self, handle, request, ownerPID)
 	if err != nil {
 		return fmt.Errorf("start a keeper: %w", err)
 	}
@@ -62,6 +50,23 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 		}
 		return nil
 	})
+}
+
+// launch starts the program self as a keeper, and blocks as start does.
+func (k *keepers) launch(ctx context.Context, self string, handle lockfile.Handle, request string, ownerPID int) (pid int, err error) {
+	if err := makeStateDir(k.stateDir); err != nil {
+		return 0, err
+	}
+	if err := lockfile.MakeDir(k.dir()); err != nil {
+		return 0, err
+	}
+	args, err := k.arguments(handle, request, ownerPID)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, keeperStart)
+	defer cancel()
+	return process.StartDetached(ctx, append([]string{self}, args...), k.environment(), nil)
 }
 
 // arguments returns the command line of a keeper. Its paths are absolute, since the keeper runs
