@@ -36,8 +36,8 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 	defer s.prepared.Wait()
 	for attempt := 1; ; attempt++ {
 		end, err := s.attempt(ctx, attempt)
-		again := err == nil && !end.stopped() && attempt < o.Attempts &&
-			end.Status.Signal == 0 && slices.Contains(o.RetryOn, end.Status.Code) && ctx.Err() == nil
+		again := err == nil && end.byItself() && slices.Contains(o.RetryOn, end.Status.Code) &&
+			attempt < o.Attempts && ctx.Err() == nil
 		if !again {
 			if err != nil || end.stopped() {
 				ctx = ended(ctx)
