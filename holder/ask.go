@@ -33,11 +33,11 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		TTL:        r.TTL,
 		Wait:       r.WaitTimeout,
 		Tried:      r.tried,
-		OnQueued:   func(q leaseapi.Queued) { wait.Tell(l.markOwn(q)) },
-		OnTrouble:  wait.Fail,
+		OnQueued:   func(q leaseapi.Queued) { wait.SetQueued(l.markOwn(q)) },
+		OnTrouble:  wait.SetTrouble,
 		OnRetry: func(err error) {
 			if leaseapi.SaysExhausted(err.Error()) {
-				wait.Tell(leaseapi.Queued{Reason: leaseapi.WaitFull})
+				wait.SetQueued(leaseapi.Queued{Reason: leaseapi.WaitFull})
 			}
 			l.h.report.Debugf("%v: trying again", err)
 		},
@@ -161,7 +161,7 @@ func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
 		case err != nil:
 			return // as from a version-1 proxy
 		case state.State == leaseapi.StateQueued, state.State == leaseapi.StateJoined:
-			wait.Tell(l.markOwn(state.Queued()))
+			wait.SetQueued(l.markOwn(state.Queued()))
 		}
 	}
 }

@@ -122,17 +122,17 @@ func TestWaitTrouble(t *testing.T) {
 	default:
 	}
 	since := time.Now()
-	w.Fail(errors.New("refused"), since)
+	w.SetTrouble(errors.New("refused"), since)
 	<-heard
 	if got := w.Trouble(); got.Err == nil || got.Since != since {
 		t.Errorf("trouble is %v since %v, want it since %v", got.Err, got.Since, since)
 	}
-	w.Fail(nil, time.Time{})
+	w.SetTrouble(nil, time.Time{})
 	if got := w.Trouble(); got.Err != nil {
 		t.Errorf("trouble %v is left after a good answer", got)
 	}
-	w.Fail(errors.New("refused"), since)
-	w.Tell(leaseapi.Queued{Place: 1})
+	w.SetTrouble(errors.New("refused"), since)
+	w.SetQueued(leaseapi.Queued{Place: 1})
 	if got := w.Trouble(); got.Err != nil || !got.Since.IsZero() {
 		t.Errorf("trouble %v is left", got)
 	}

@@ -67,25 +67,25 @@ func (w *Wait) newsLocked() chan struct{} {
 	return w.news
 }
 
-// Tell notes what the proxy says about the queue, and ends the trouble.
-func (w *Wait) Tell(q leaseapi.Queued) {
+// SetQueued notes what the proxy says about the queue, and ends the trouble.
+func (w *Wait) SetQueued(q leaseapi.Queued) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.queued, w.at, w.trouble = q, time.Now(), Trouble{}
-	w.hear()
+	w.noteNews()
 }
 
-// Fail notes the last failure of a proxy that has given no good answer since the given time. A
+// SetTrouble notes the last failure of a proxy that has given no good answer since the given time. A
 // nil error ends the trouble: the proxy has given a good answer.
-func (w *Wait) Fail(err error, since time.Time) {
+func (w *Wait) SetTrouble(err error, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trouble = Trouble{}
 	if err != nil {
 		w.trouble = Trouble{Err: err, Since: since}
-		w.hear()
+		w.noteNews()
 	}
 }
 
-// hear notes that there is something to report. The caller holds w.mu.
-func (w *Wait) hear() { w.announce.Do(func() { close(w.newsLocked()) }) }
+// noteNews notes that there is something to report. The caller holds w.mu.
+func (w *Wait) noteNews() { w.announce.Do(func() { close(w.newsLocked()) }) }

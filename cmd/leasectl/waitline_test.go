@@ -31,17 +31,17 @@ func TestWaitLine(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		check(`waiting 2s for a lease of type "install"`)
 		failed := time.Now()
-		w.Fail(refused, failed)
+		w.SetTrouble(refused, failed)
 		since := failed.Local().Format(time.TimeOnly)
 		time.Sleep(time.Minute)
 		check("cannot reach the proxy: dial tcp 127.0.0.1:80: connection refused; trying since " + since)
-		w.Fail(errors.New("the proxy answered 500: no"), failed)
+		w.SetTrouble(errors.New("the proxy answered 500: no"), failed)
 		check("the proxy does not serve: the proxy answered 500: no; trying since " + since)
-		w.Fail(&proxyclient.NotLeaderError{}, failed)
+		w.SetTrouble(&proxyclient.NotLeaderError{}, failed)
 		check("no server of the proxy leads; trying since " + since)
-		w.Tell(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull})
+		w.SetQueued(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull})
 		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full`)
-		w.Tell(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull, Page: "http://leases.test/ui/requests/r"})
+		w.SetQueued(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull, Page: "http://leases.test/ui/requests/r"})
 		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full; http://leases.test/ui/requests/r`)
 	})
 }
@@ -64,7 +64,7 @@ func TestTellOfWait(t *testing.T) {
 			defer cancel()
 			go func() {
 				time.Sleep(tt.heard)
-				w.Tell(leaseapi.Queued{Place: 1})
+				w.SetQueued(leaseapi.Queued{Place: 1})
 			}()
 			var said []time.Duration
 			stop := proxyclient.After(ctx, firstReport, func(ctx context.Context) {
