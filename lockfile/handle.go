@@ -23,7 +23,7 @@ const (
 // It keeps no file open and needs no closing.
 type Handle struct {
 	path  string // absolute
-	wrote *wrote // the record that this process wrote last
+	cache *recordCache
 }
 
 // File names have at most 255 bytes, and paths 4,096 with their final NUL. The longest name
@@ -63,7 +63,7 @@ func OpenHandle(path string) (Handle, error) {
 	if err := refusal(abs); err != nil {
 		return Handle{}, fmt.Errorf("open handle: %w", err)
 	}
-	return Handle{path: abs, wrote: new(wrote)}, nil
+	return Handle{path: abs, cache: new(recordCache)}, nil
 }
 
 // Path returns the absolute path of the names file.
@@ -119,7 +119,7 @@ type files struct {
 	names []string // in text
 	json  []byte
 	next  []byte
-	wrote *wrote // of the handle
+	cache *recordCache // of the handle
 }
 
 // load reads the files as they were at one moment, without the lock. Around every change of the
@@ -155,7 +155,7 @@ func (h Handle) loadLocked() (f files, err error) {
 			return files{}, err
 		}
 	}
-	f.wrote = h.wrote
+	f.cache = h.cache
 	f.names, err = parseNames(f.text)
 	return f, err
 }
@@ -186,7 +186,7 @@ func (f files) record() (r Record, source string, err error) {
 		if file.data == nil {
 			continue
 		}
-		r, err := f.wrote.decode(file.data)
+		r, err := f.cache.decode(file.data)
 		switch {
 		case errors.Is(err, ErrNewer):
 			return Record{Leases: bare(f.names).Leases}, "", err

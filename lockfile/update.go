@@ -99,7 +99,7 @@ func (tx *Tx) read() (err error) {
 	if tx.onDisk.next != nil {
 		return nil // a killed process left its change unfinished: Save finishes it
 	}
-	if _, ours := tx.handle.wrote.find(tx.onDisk.json); ours && source == jsonSuffix {
+	if _, ours := tx.handle.cache.find(tx.onDisk.json); ours && source == jsonSuffix {
 		tx.saved = tx.onDisk.json
 		return nil
 	}
@@ -138,7 +138,7 @@ func (tx *Tx) Save() error {
 		return fmt.Errorf("write handle %s: %w", tx.handle.path, err)
 	}
 	tx.onDisk, tx.saved, tx.request = tx.onDisk.after(tx.handle, steps), record, tx.RequestID
-	tx.handle.wrote.note(tx.Record, record)
+	tx.handle.cache.note(tx.Record, record)
 	return nil
 }
 
