@@ -39,7 +39,7 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 	}
 	inner, cancel := context.WithCancelCause(ctx)
 	var watches sync.WaitGroup
-	end := func(cause error, wait func(context.Context) error) {
+	cancelAfter := func(wait func(context.Context) error, cause error) {
 		watches.Go(func() {
 			if wait(inner) == nil && inner.Err() == nil {
 				cancel(cause)
@@ -47,11 +47,11 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 		})
 	}
 	if watch != nil {
-		end(ErrReplaced, watch)
+		cancelAfter(watch, ErrReplaced)
 	}
-	end(errOwnerGone, waitOwner)
+	cancelAfter(waitOwner, errOwnerGone)
 	if d.CallerPID != 0 {
-		end(ErrCallerGone, func(ctx context.Context) error { return process.WaitExit(ctx, d.CallerPID) })
+		cancelAfter(func(ctx context.Context) error { return process.WaitExit(ctx, d.CallerPID) }, ErrCallerGone)
 	}
 	err := proxyclient.Sleep(inner, d.Time)
 	cancel(nil)

@@ -28,9 +28,9 @@ type Lease struct {
 	// names.
 	private bool
 	around  string // as in [Request]
-	// inHandle: this process began to write the request into the handle. If that failed
+	// mayBeInHandle: this process began to write the request into the handle. If that failed
 	// halfway, as on a full disk, the handle may have the request, and owe its earlier leases.
-	inHandle bool
+	mayBeInHandle bool
 	// deadline is when the lease ends unless it is renewed before; zero: never.
 	deadline proxyclient.Instant
 	part     part // nil: the lease is this process's alone

@@ -98,7 +98,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 		if owed, err = l.owedWhenReplaced(ctx, tx.Record, replaces); err != nil {
 			return err
 		}
-		tx.Record, l.inHandle = l.record, true
+		tx.Record, l.mayBeInHandle = l.record, true
 		tx.Owed = owed
 		if len(owed) > 0 {
 			unconfirmed, err = l.releaseReplaced(ctx, tx)
@@ -226,7 +226,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	switch l.phase {
 	case intended:
 		unclear = false // nothing was sent
-		if l.inHandle {
+		if l.mayBeInHandle {
 			_, failed = l.h.giveBack(ctx, l.handle, l.Is)
 		}
 	case enqueued: // the client has withdrawn the request at the proxy

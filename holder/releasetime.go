@@ -47,13 +47,13 @@ func shareOfTime(ctx context.Context, n int) (context.Context, context.CancelFun
 	return hurried(ctx, caller, time.Until(deadline)/time.Duration(n), releaseAfterSignal/time.Duration(n))
 }
 
-// hurried returns a context that ends after most, or least after the end of caller if that is
+// hurried returns a context that ends after most, or afterCaller after the end of caller if that is
 // earlier.
-func hurried(ctx, caller context.Context, most, least time.Duration) (context.Context, context.CancelFunc) {
+func hurried(ctx, caller context.Context, most, afterCaller time.Duration) (context.Context, context.CancelFunc) {
 	bounded, cancel := context.WithTimeout(ctx, most)
 	out, end := context.WithCancelCause(bounded)
 	hurry := time.AfterFunc(most, func() { end(context.DeadlineExceeded) })
-	stop := context.AfterFunc(caller, func() { hurry.Reset(least) })
+	stop := context.AfterFunc(caller, func() { hurry.Reset(afterCaller) })
 	return out, func() {
 		stop()
 		hurry.Stop()

@@ -75,8 +75,8 @@ func (w *Wait) SetQueued(q leaseapi.Queued) {
 	w.noteNews()
 }
 
-// SetTrouble notes the last failure of a proxy that has given no good answer since the given time. A
-// nil error ends the trouble: the proxy has given a good answer.
+// SetTrouble notes the last failure of a proxy that has given no good answer since the given
+// time. A nil error ends the trouble: the proxy has given a good answer.
 func (w *Wait) SetTrouble(err error, since time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

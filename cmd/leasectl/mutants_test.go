@@ -228,7 +228,7 @@ var mutantList = []mutant{
 		"./cmd/leasectl", "TestScripts/newer", false},
 	{"commands whose clocks differ share a lease", "holder/machine_linux.go", "clocks != firstTimeSpace {", "clocks == \"\" {",
 		"./cmd/leasectl", "TestSharedBetweenTimeNamespaces", false},
-	{"a request in a handle that was written halfway is forgotten", "holder/phases.go", "tx.Record, l.inHandle = l.record, true", "tx.Record = l.record",
+	{"a request in a handle that was written halfway is forgotten", "holder/phases.go", "tx.Record, l.mayBeInHandle = l.record, true", "tx.Record = l.record",
 		"./holder", "TestHandleWrittenHalfway", false},
 	{"an old answer is taken for a lease", "holder/await.go", "if err == nil && l.aged() {", "if false {",
 		"./holder", "TestAgedGrant", false},
