@@ -88,35 +88,33 @@ func stringValue(p *string, kind string, check func(string) error) value {
 	}
 }
 
-// namesValue takes names, separated by commas.
+// namesValue takes names, separated by commas. A comma may end them, as it ends the output of
+// tr '\n' ',' <HANDLE.
 func namesValue(p *[]string) pflag.Value {
-	return value{
-		kind:   "names",
-		format: func() string { return strings.Join(*p, ",") },
-		set: func(s string) error {
-			// The output of tr '\n' ',' <HANDLE ends in a comma.
-			for name := range strings.SplitSeq(strings.TrimSuffix(s, ","), ",") {
-				if leaseapi.CheckName(name) != nil {
-					return errors.New("want names separated by commas")
-				}
-				*p = append(*p, name)
-			}
-			return nil
-		},
-	}
+	v := listValue(p, "names separated by commas", func(name string) bool { return leaseapi.CheckName(name) == nil })
+	set := v.set
+	v.set = func(s string) error { return set(strings.TrimSuffix(s, ",")) }
+	return v
 }
 
 // hostsValue takes names of hosts, separated by commas, without scheme or port.
 func hostsValue(p *[]string) pflag.Value {
+	return listValue(p, "names of hosts, without scheme or port, separated by commas", func(host string) bool {
+		return host != "" && (!strings.ContainsAny(host, "/:@?#[] ") || net.ParseIP(host) != nil)
+	})
+}
+
+// listValue takes words that are valid, separated by commas. A second value adds to the first.
+func listValue(p *[]string, want string, valid func(word string) bool) value {
 	return value{
 		kind:   "names",
 		format: func() string { return strings.Join(*p, ",") },
 		set: func(s string) error {
-			for host := range strings.SplitSeq(s, ",") {
-				if host == "" || strings.ContainsAny(host, "/:@?#[] ") && net.ParseIP(host) == nil {
-					return errors.New("want names of hosts, without scheme or port, separated by commas")
+			for word := range strings.SplitSeq(s, ",") {
+				if !valid(word) {
+					return errors.New("want " + want)
 				}
-				*p = append(*p, host)
+				*p = append(*p, word)
 			}
 			return nil
 		},
