@@ -44,12 +44,12 @@ func LookPath(name string) (string, error) {
 	if path := plainFile(name); path != "" {
 		return "", fmt.Errorf("%w: %s: permission denied", ErrNotExecutable, path)
 	}
-	return "", fmt.Errorf("%w: %q is in no directory of $PATH%s", ErrNotFound, name, needs(name))
+	return "", fmt.Errorf("%w: %q is in no directory of $PATH%s", ErrNotFound, name, shellHint(name))
 }
 
-// needs returns a hint for a command that only a shell would understand, as flock -c and others
+// shellHint returns a hint for a command that only a shell would understand, as flock -c and others
 // accept. It returns "" if the command looks like a file, whose path may have blanks.
-func needs(name string) string {
+func shellHint(name string) string {
 	before, _, assigns := strings.Cut(name, "=")
 	switch {
 	case strings.ContainsAny(name, "\n;|<>"), strings.Contains(name, "&&"), hasArguments(name):
@@ -142,7 +142,7 @@ func explain(path string, err error) error {
 		if _, statErr := os.Stat(path); statErr == nil {
 			return fmt.Errorf("%w: %s is there, but the interpreter or loader that it names is not", ErrNotFound, path)
 		}
-		return fmt.Errorf("%w: %s: %w%s", ErrNotFound, path, err, needs(path))
+		return fmt.Errorf("%w: %s: %w%s", ErrNotFound, path, err, shellHint(path))
 	case ok && errno == syscall.ENOEXEC:
 		return fmt.Errorf("%w: %s: neither a program for this machine nor a script", ErrNotExecutable, path)
 	case ok && slices.Contains(execErrors, errno):
