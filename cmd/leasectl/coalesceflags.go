@@ -40,8 +40,8 @@ func (o *coalesceOptions) check(take *takeOptions, attempts int) error {
 	return nil
 }
 
-// request sets in r how a run of the command line args merges with others.
-func (o *coalesceOptions) request(r *holder.Request, args []string) {
+// applyTo sets in r how a run of the command line args merges with others.
+func (o *coalesceOptions) applyTo(r *holder.Request, args []string) {
 	if o.mode == "" {
 		return
 	}

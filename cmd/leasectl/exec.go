@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -57,8 +58,13 @@ command was stopped.`,
 			return a.exec(cmd.Context(), o, args)
 		},
 	}
-	flags := cmd.Flags()
-	flags.SetInterspersed(false)
+	cmd.Flags().SetInterspersed(false)
+	o.bind(cmd.Flags())
+	require(cmd.Flags(), "type")
+	return cmd
+}
+
+func (o *execOptions) bind(flags *pflag.FlagSet) {
 	o.take.bind(flags)
 	o.take.bindOvercommit(flags)
 	flags.Lookup("ttl").Usage = "how long the lease lasts after its last renewal (default: 5m, or longer if --grace-period is long)"
@@ -74,8 +80,6 @@ command was stopped.`,
 	flags.Var(one(anyValue(&o.witness.Log), "one log: let the command write to one file"), "in-log", "a log of the command to look for --throttled-match in; it may not be there yet")
 	flags.Var(one(regexpValue(&o.witness.Throttled), "one expression: write A|B for either"), "throttled-match", "a line of --in-log that matches says that the account throttles the command; none says ok")
 	flags.Var(codesValue(&o.witness.ThrottledOn), "throttled-on", "exit codes of the command that say that the account throttled it; others say ok")
-	require(flags, "type")
-	return cmd
 }
 
 // complete sets defaults that depend on other flags, and refuses flags that do not fit together.
@@ -129,7 +133,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 		return execError{err}
 	}
 	request.Shared = o.shared.request(o.anyTTL)
-	o.coalesce.request(&request, args)
+	o.coalesce.applyTo(&request, args)
 	end, err := supervisor.Run(ctx, a.holder, supervisor.Options{
 		Args:         args,
 		Environment:  os.Environ(),

@@ -121,11 +121,11 @@ func (w *poolWatch) print(p leaseapi.Pool, lines []string, now time.Time) error 
 	}
 	var text strings.Builder
 	for i, line := range lines {
-		stand := ""
+		summary := ""
 		if i == len(lines)-1 {
-			stand = fmt.Sprintf(" (%d of %d in use, %d waiting)", p.InUse, p.Capacity, p.Waiting)
+			summary = fmt.Sprintf(" (%d of %d in use, %d waiting)", p.InUse, p.Capacity, p.Waiting)
 		}
-		fmt.Fprintf(&text, "%s %s: %s%s\n", now.Format(time.DateTime), leaseapi.Printable(p.Type), leaseapi.Printable(line), stand)
+		fmt.Fprintf(&text, "%s %s: %s%s\n", now.Format(time.DateTime), leaseapi.Printable(p.Type), leaseapi.Printable(line), summary)
 	}
 	return w.app.print("%s", text.String())
 }
@@ -141,6 +141,21 @@ func (w *poolWatch) fail(err error, now time.Time) {
 // poolChanges describes what has happened to a pool, in the words of the server's log. Ages and
 // estimates are no changes, since they change by themselves.
 func poolChanges(old, p leaseapi.Pool) (lines []string) {
+	lines = append(leaseChanges(old, p), waiterChanges(old, p)...)
+	if old.Capacity != 0 && old.Capacity != p.Capacity {
+		lines = append(lines, fmt.Sprintf("capacity %d, before %d", p.Capacity, old.Capacity))
+	}
+	switch {
+	case p.Paused != "" && p.Paused != old.Paused:
+		lines = append(lines, "is paused: "+p.Paused)
+	case p.Paused == "" && old.Paused != "":
+		lines = append(lines, "is resumed")
+	}
+	return lines
+}
+
+// leaseChanges describes what has happened to the leases of a pool, first those that have ended.
+func leaseChanges(old, p leaseapi.Pool) (lines []string) {
 	held := make(map[uint64]leaseapi.PoolLease) // by generation
 	for _, l := range old.Leases {
 		held[l.Generation] = l
@@ -167,18 +182,7 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 			ended = append(ended, fmt.Sprintf("%s of %s has ended, held for %s", l.Name, ownerOf(l.Owner, l.Token), age(l.Age)))
 		}
 	}
-	lines = append(ended, lines...)
-	lines = append(lines, waiterChanges(old, p)...)
-	if old.Capacity != 0 && old.Capacity != p.Capacity {
-		lines = append(lines, fmt.Sprintf("capacity %d, before %d", p.Capacity, old.Capacity))
-	}
-	switch {
-	case p.Paused != "" && p.Paused != old.Paused:
-		lines = append(lines, "is paused: "+p.Paused)
-	case p.Paused == "" && old.Paused != "":
-		lines = append(lines, "is resumed")
-	}
-	return lines
+	return append(ended, lines...)
 }
 
 // unitsAndKey describes what a lease has besides its name.
