@@ -19,7 +19,7 @@ var mayImport = map[string][]string{
 	"cmd/leasectl":     {"cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
 	"holder":           {"holder/local", "holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
-	"holder/socket":    {},
+	"holder/socket":    {"lockfile"},
 	"supervisor":       {"holder", "leaseapi", "supervisor/follow", "trap", "trap/child", "trap/process"},
 	"leaseapi":         {},
 	"lockfile":         {"leaseapi", "leaseapi/object"},

@@ -106,6 +106,8 @@ var wireMutants = []mutant{
 		"./proxyserver", "TestAnswersThatAreTooLong", false},
 	{"a server that starts loses its socket to another", "holder/socket/socket.go", "err == nil && !same(now, dead)", "err == nil && !os.SameFile(now, dead)",
 		"./holder/socket", "TestListenAfterTheSocketWasFoundDead", false},
+	{"servers that start remove each other's sockets", "holder/socket/socket.go", `lock := path + ".lock"`, `lock := fmt.Sprintf("%s.lock.%p", path, bind)`,
+		"./holder/socket", "TestServersReplaceADeadSocketInTurn", false},
 	{"a socket is taken away in doubt", "holder/socket/socket.go", "\treturn false, err\n}", "\treturn false, nil\n}",
 		"./holder/socket", "TestListenInDoubt", false},
 	{"a quantile is a gauge", "proxyserver/metrics/text.go", `t.Family(name, "summary", help)`, `t.Family(name, "gauge", help)`,

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+
+	"github.com/leasectl/leasectl/lockfile"
 )
 
 // maxPath is the longest path, in bytes, that fits into the sun_path of unix(7) on Linux (108
@@ -85,15 +87,24 @@ func Listen(ctx context.Context, path string) (l net.Listener, done func(), err 
 	if err != nil {
 		return nil, nil, err
 	}
-	if dead != nil {
-		if err = remove(path, dead); err != nil {
-			return nil, nil, err
-		}
+	bind := func() (err error) {
+		old := syscall.Umask(0o177) // so that the socket is ours alone from its first moment
+		l, err = new(net.ListenConfig).Listen(ctx, "unix", short)
+		syscall.Umask(old)
+		return err
 	}
-	old := syscall.Umask(0o177) // so that the socket is ours alone from its first moment
-	l, err = new(net.ListenConfig).Listen(ctx, "unix", short)
-	syscall.Umask(old)
-	if err != nil {
+	if dead == nil {
+		err = bind()
+	} else {
+		err = replace(path, bind)
+	}
+	_, taken := errors.AsType[TakenError](err)
+	switch {
+	case taken:
+		return nil, nil, err
+	case errors.Is(err, syscall.EADDRINUSE): // another server was faster
+		return nil, nil, liveError(path)
+	case err != nil:
 		return nil, nil, fmt.Errorf("listen on socket %s: %w", path, err)
 	}
 	// The listener must not unlink its path: when it closes, another server's socket may be
@@ -111,6 +122,28 @@ func Listen(ctx context.Context, path string) (l net.Listener, done func(), err 
 		l.Close()
 		closeDir()
 	}, nil
+}
+
+// replace removes the dead socket at path and calls bind. Servers that start at the same time
+// do so one after the other: a server that was slow to remove the dead socket would otherwise
+// remove the one that another had just put there. Nobody could reach that server any longer.
+func replace(path string, bind func() error) error {
+	lock := path + ".lock"
+	err := lockfile.TryLock(lock, func() error {
+		defer os.Remove(lock)
+		dead, err := findDead(path)
+		if err == nil && dead != nil {
+			err = remove(path, dead)
+		}
+		if err != nil {
+			return err
+		}
+		return bind()
+	})
+	if errors.Is(err, lockfile.ErrLocked) { // another server begins to listen there
+		return liveError(path)
+	}
+	return err
 }
 
 // findDead returns the socket at path if a killed server left it; nil if nothing is there.

@@ -5,9 +5,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
 )
 
 // A server whose backlog is full listens all the same: nobody may take its socket.
@@ -73,6 +77,55 @@ func TestListenAfterTheSocketWasFoundDead(t *testing.T) {
 		if err := remove(path, dead); err != nil {
 			t.Errorf("removing a socket that is gone: %v", err)
 		}
+	}
+}
+
+// Of servers that start at the same time in the place of a killed one, each that listens keeps
+// its socket. Whoever finds another at the replacement leaves the dead socket to that one.
+func TestServersReplaceADeadSocketInTurn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	earlier, _, err := Listen(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier.Close() // as a kill does, without the removal
+	taken := func(err error) bool {
+		_, is := errors.AsType[TakenError](err)
+		return is
+	}
+	err = lockfile.TryLock(path+".lock", func() error { // as another server does
+		if _, _, err := Listen(t.Context(), path); !taken(err) {
+			t.Errorf("listening while another server replaces the socket: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	defer syscall.Umask(syscall.Umask(0o022)) // calls of one process may restore each other's
+	var servers sync.WaitGroup
+	var listening atomic.Int32
+	for range 8 {
+		servers.Go(func() {
+			switch _, done, err := Listen(t.Context(), path); {
+			case err == nil:
+				listening.Add(1)
+				t.Cleanup(done)
+			case !taken(err):
+				t.Error(err)
+			}
+		})
+	}
+	servers.Wait()
+	if n := listening.Load(); n != 1 {
+		t.Errorf("%d servers listen", n)
+	}
+	if listens, err := Accepts(path); !listens || err != nil {
+		t.Errorf("one can be reached: %t, %v", listens, err)
+	}
+	if _, err := os.Lstat(path + ".lock"); err == nil {
+		t.Error("the lock is left")
 	}
 }
 
