@@ -152,10 +152,10 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestParseURL", false},
 	{"a lost answer is a failure", "proxyserver/store/etcd/store.go", "case bytes.Equal(there.Value, meta):", "case false:",
 		"./proxyserver/store/etcd", "TestLostAnswers", false},
-	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/elector.go", "within(ctx, e.ttl, l.rewrite)", `within(ctx, e.ttl, func(ctx context.Context) error {
+	{"a lease of etcd keeps the lead", "proxyserver/store/etcd/lead.go", "within(ctx, l.client.ttl, l.rewrite)", `within(ctx, l.client.ttl, func(ctx context.Context) error {
 				began := suspend.SinceBoot()
 				lease := map[string]string{"ID": "1", "TTL": "1"}
-				if err := e.call(ctx, "/v3/lease/keepalive", lease, &struct{}{}); err != nil {
+				if err := l.client.call(ctx, "/v3/lease/keepalive", lease, &struct{}{}); err != nil {
 					return err
 				}
 				l.extend(began)

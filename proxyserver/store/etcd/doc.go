@@ -37,9 +37,9 @@
 //
 // # Inside
 //
-// From the top down: elector.go gains and keeps the lead, with upkeep.go (history and
-// size of the database) and presence.go (who stands by); store.go loads the leader's
-// state and makes its changes durable; lead.go knows for how long it leads; table.go,
+// From the top down: elector.go gains the lead, with upkeep.go (history and size of the
+// database) and presence.go (who stands by); store.go loads the leader's state and makes
+// its changes durable; lead.go keeps the lead, and knows for how long it holds; table.go,
 // ended.go and bundle.go say which records are in which key; client.go tries again, and
 // gateway.go speaks to etcd, in the words of messages.go, with url.go and tls.go below.
 //

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -266,46 +265,7 @@ func (e *Elector) take(ctx context.Context, seen keyValue) (*lead, error) {
 		return nil, err
 	}
 	e.leader.Store(&store.Leader{URL: record.URL, Since: record.Since})
-	l.running.Go(func() { l.end(e.keep(l)) })
+	l.running.Go(func() { l.end(l.keep()) })
 	l.running.Go(func() { e.upkeep.run(l.ended, reply.Header.Revision) })
 	return l, nil
-}
-
-// keep rewrites the leader's key every quarter of the TTL until the lead is over, and returns
-// why it is over. An attempt that hangs does not hold up the next one, which may reach another
-// member.
-func (e *Elector) keep(l *lead) error {
-	ctx, cancel := context.WithCancel(l.ended)
-	attempts := make(chan error, 4) // an attempt takes a TTL at most, so about four are under way
-	under := 0
-	defer func() {
-		cancel()
-		for range under {
-			<-attempts
-		}
-	}()
-	ticker := time.NewTicker(e.ttl / 4)
-	defer ticker.Stop()
-	for {
-		lapse := time.NewTimer(l.remaining())
-		select {
-		case <-l.ended.Done():
-		case <-lapse.C:
-		case <-ticker.C:
-			under++
-			go func() { attempts <- within(ctx, e.ttl, l.rewrite) }()
-		case err := <-attempts:
-			under--
-			if errors.Is(err, store.ErrNotLeader) {
-				return err
-			}
-			if err != nil {
-				e.noteTrouble(ctx, err)
-			}
-		}
-		lapse.Stop()
-		if err := l.Holds(); err != nil {
-			return err
-		}
-	}
 }

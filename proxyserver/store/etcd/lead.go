@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -25,7 +26,8 @@ type metaRecord struct {
 	Commit     string        `json:"commit"` // names the commit that wrote it, uniquely
 }
 
-// lead is the store of the server that leads. [Elector.keep] extends it.
+// lead is the store of the server that leads, and the time for which it leads. keep extends
+// the time.
 type lead struct {
 	client *client
 	nonce  string // no other lead has it
@@ -95,6 +97,45 @@ func (l *lead) Holds() error {
 
 // Over implements [store.Lead].
 func (l *lead) Over() <-chan struct{} { return l.ended.Done() }
+
+// keep rewrites the leader's key every quarter of the TTL until the lead is over, and returns
+// why it is over. An attempt that hangs does not hold up the next one, which may reach another
+// member.
+func (l *lead) keep() error {
+	ctx, cancel := context.WithCancel(l.ended)
+	attempts := make(chan error, 4) // an attempt takes a TTL at most, so about four are under way
+	underWay := 0
+	defer func() {
+		cancel()
+		for range underWay {
+			<-attempts
+		}
+	}()
+	ticker := time.NewTicker(l.client.ttl / 4)
+	defer ticker.Stop()
+	for {
+		lapse := time.NewTimer(l.remaining())
+		select {
+		case <-l.ended.Done():
+		case <-lapse.C:
+		case <-ticker.C:
+			underWay++
+			go func() { attempts <- within(ctx, l.client.ttl, l.rewrite) }()
+		case err := <-attempts:
+			underWay--
+			if errors.Is(err, store.ErrNotLeader) {
+				return err
+			}
+			if err != nil {
+				l.client.noteTrouble(ctx, err)
+			}
+		}
+		lapse.Stop()
+		if err := l.Holds(); err != nil {
+			return err
+		}
+	}
+}
 
 // rewrite writes the leader's key again, which extends the lead.
 func (l *lead) rewrite(ctx context.Context) error {
