@@ -79,7 +79,7 @@ func (s *Set) newRequest(q Request) (*request, error) {
 	}
 	q.TTL = p.ttl(q.TTL)
 	r := &request{Request: q, units: units, pool: p, arrived: s.now, arrival: s.arrivals + 1}
-	if err := p.never(r); err != nil {
+	if err := p.neverServes(r); err != nil {
 		return nil, err
 	}
 	return r, nil

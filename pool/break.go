@@ -31,7 +31,7 @@ func (s *Set) Break(now time.Duration, name string, act Act, immediately bool) (
 	act = act.orNone()
 	defer s.begin(act)()
 	l.Broken = act.Reason
-	l.pool.outlook.spoil()
+	l.pool.outlook.invalidate()
 	if immediately {
 		s.end(l, brokenFor(l.Broken))
 		s.serve()

@@ -61,7 +61,7 @@ func (g *ledger) drop(r *request, err error) {
 	if r.leader != nil {
 		g.unfollow(r)
 	} else {
-		g.unline(r)
+		g.takeOffQueue(r)
 	}
 	g.deregister(r)
 	g.touch(r.pool) // r may have been in the way
@@ -100,7 +100,7 @@ func (g *ledger) promote(r *request) {
 			first.activeCount++
 		}
 	}
-	g.line(first)
+	g.addToQueue(first)
 	if first.activeCount > 0 {
 		g.enter(first)
 	}
@@ -113,7 +113,7 @@ func (g *ledger) promote(r *request) {
 // serve: a follower may want more units than its leader, and be next when the leader is away.
 func (g *ledger) dismiss(r *request) {
 	for _, f := range append(slices.Clone(r.followers), r) {
-		if err := r.pool.never(f); err != nil {
+		if err := r.pool.neverServes(f); err != nil {
 			g.drop(f, err)
 		}
 	}

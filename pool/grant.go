@@ -26,7 +26,7 @@ func (g *ledger) serve() {
 				g.schedule(&p.timer, due)
 				break
 			}
-			g.unline(r)
+			g.takeOffQueue(r)
 			if turn != r {
 				g.takeTurn(r, turn)
 			}
@@ -100,7 +100,7 @@ func (g *ledger) install(l *lease) {
 	l.slot.lease = l
 	p.held.put(l)
 	p.heldUnits += l.Units
-	p.outlook.spoil()
+	p.outlook.invalidate()
 	if k := g.holdKey(p, l.Key); k != nil {
 		k.lease = l
 	}
@@ -156,7 +156,7 @@ func (g *ledger) end(l *lease, why Reason) {
 	g.timers.remove(&l.timer)
 	l.pool.held.remove(l)
 	l.pool.heldUnits -= l.Units
-	l.pool.outlook.spoil()
+	l.pool.outlook.invalidate()
 	g.held--
 	g.touch(l.pool)
 

@@ -46,7 +46,7 @@ func (g *ledger) restoreLock(sl *slot, p *pool, l Locked) {
 	sl.lock.timer.on = sl.lock
 	p.locked += l.Units
 	p.insertLock(sl.lock)
-	p.outlook.spoil()
+	p.outlook.invalidate()
 	if k := g.holdKey(p, l.Key); k != nil && (k.lock == nil || k.lock.Until <= l.Until) {
 		k.lock = sl.lock
 	}
@@ -59,7 +59,7 @@ func (g *ledger) unlock(l *lock) {
 	l.slot.lock = nil
 	l.pool.locked -= l.Units
 	l.pool.removeLock(l)
-	l.pool.outlook.spoil()
+	l.pool.outlook.invalidate()
 	g.touch(l.pool)
 	g.note(LockOver).Locked = &l.Locked
 	g.free(l.slot)

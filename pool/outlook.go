@@ -28,11 +28,11 @@ type ending struct {
 	sum   int // units of the endings up to this one
 }
 
-// endings are in the order of time, after put.
+// endings are in the order of time, after sortAndSum.
 type endings []ending
 
-// put sorts the endings by time, and sums up their units.
-func (e endings) put() {
+// sortAndSum sorts the endings by time, and sums up their units.
+func (e endings) sortAndSum() {
 	slices.SortFunc(e, func(a, b ending) int { return cmp.Compare(a.at, b.at) })
 	sum := 0
 	for i := range e {
@@ -41,8 +41,8 @@ func (e endings) put() {
 	}
 }
 
-// spoil makes the next estimate look at all leases anew.
-func (o *outlook) spoil() { o.fresh = false }
+// invalidate makes the next estimate look at all leases anew.
+func (o *outlook) invalidate() { o.fresh = false }
 
 // refresh computes the outlook from the leases and lock delays of a pool, and from past, which
 // says how long earlier leases were held.
@@ -59,8 +59,8 @@ func (o *outlook) refresh(past *history, leases iter.Seq[Lease], locks iter.Seq[
 		over := ending{at: l.Until, units: l.Units}
 		o.soonest, o.latest = append(o.soonest, over), append(o.latest, over)
 	}
-	o.soonest.put()
-	o.latest.put()
+	o.soonest.sortAndSum()
+	o.latest.sortAndSum()
 }
 
 // ends returns when l is expected to end.

@@ -16,8 +16,8 @@ func (g *ledger) deregister(r *request) {
 	g.waiting--
 }
 
-// line puts r into its queue.
-func (g *ledger) line(r *request) {
+// addToQueue puts r into the queue of its pool, and into that of its key.
+func (g *ledger) addToQueue(r *request) {
 	r.pool.queue.insert(r)
 	r.pool.wanted += r.units
 	if r.key = r.pool.key(r.Key); r.key != nil {
@@ -25,8 +25,8 @@ func (g *ledger) line(r *request) {
 	}
 }
 
-// unline is the counterpart of line.
-func (g *ledger) unline(r *request) {
+// takeOffQueue is the counterpart of addToQueue.
+func (g *ledger) takeOffQueue(r *request) {
 	p := r.pool
 	g.exit(r)
 	p.queue.remove(r)

@@ -151,7 +151,7 @@ func (g *ledger) resize(l *lease, units int) {
 	if units != before {
 		l.pool.heldUnits += units - before
 		l.Units = units
-		l.pool.outlook.spoil()
+		l.pool.outlook.invalidate()
 		g.touch(l.pool)
 	}
 	c := g.note(Resized)

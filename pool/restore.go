@@ -180,10 +180,10 @@ func (g *ledger) restorePlace(r, leader *request) {
 	}
 	switch {
 	case leader == nil:
-		g.line(r)
+		g.addToQueue(r)
 	case leader.queued() && r.Coalesce == Latest:
 		g.supersede(leader, r)
-		g.line(r)
+		g.addToQueue(r)
 	default:
 		g.follow(leader, r)
 	}

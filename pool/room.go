@@ -100,8 +100,8 @@ func (p *pool) tooMany(units int) error {
 	return fmt.Errorf("%w: %d asked for, %d there", ErrTooMany, units, p.Capacity())
 }
 
-// never returns why p can never serve r; nil if it can.
-func (p *pool) never(r *request) error {
+// neverServes returns why p can never serve r; nil if it can.
+func (p *pool) neverServes(r *request) error {
 	switch {
 	case p.retired:
 		return ErrUnknownType

@@ -3,7 +3,7 @@ package pool
 // enqueue puts r, a new request, into the queue.
 func (g *ledger) enqueue(r *request) {
 	g.register(r)
-	g.line(r)
+	g.addToQueue(r)
 	g.activate(r)
 	g.noteWaiter(Queued, r)
 }
