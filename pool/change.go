@@ -9,29 +9,29 @@ type Kind int
 // without an id. Queued and Joined need not be durable at once: the request is not answered
 // yet, and can lose only its place.
 const (
-	Granted    Kind = iota // Leases are held from now on
-	Renewed                // a renewal made Lease firm, gave it another TTL, or was its first since it was Extended; other renewals change nothing durable
-	Extended               // Lease has its full TTL again, after a restart or a stall
-	Delayed                // Lease has a pending release, or another time for it
-	Done                   // Lease has ended, by Reason
-	Remembered             // Ended is remembered from now on
-	Forgotten              // Ended is forgotten
-	Queued                 // Waiter is on the queue from now on
-	Joined                 // Waiter follows the request Waiter.Follows from now on
-	Missed                 // the client of Waiter must come back, after a restart or a stall
-	Returned               // the client of Waiter has come back
-	Dropped                // the waiter ID is off the queue without a lease
-	Resized                // a resize of Lease was decided; it had Before units, as many as now if it was refused
-	Broken                 // Lease was taken away by an operator, perhaps again; it is held until it is Done
-	LockBegun              // Locked is not granted for a while, although nobody holds it
-	LockOver               // Locked may be granted again
-	Paced                  // Pacing counts from now on
-	Named                  // Naming counts from now on
-	Paused                 // an operator has stopped a pool, perhaps again: Pause
-	Resumed                // Pause is over
-	Told                   // Reported counts
-	Adapted                // Reports count from now on
-	LostOther              // Leases are those that a request still holds after its first loss of another
+	Granted       Kind = iota // Leases are held from now on
+	Renewed                   // a renewal made Lease firm, gave it another TTL, or was its first since it was Extended; other renewals change nothing durable
+	Extended                  // Lease has its full TTL again, after a restart or a stall
+	Delayed                   // Lease has a pending release, or another time for it
+	Done                      // Lease has ended, by Reason
+	Remembered                // Ended is remembered from now on
+	Forgotten                 // Ended is forgotten
+	Queued                    // Waiter is on the queue from now on
+	Joined                    // Waiter follows the request Waiter.Follows from now on
+	Missed                    // the client of Waiter must come back, after a restart or a stall
+	Returned                  // the client of Waiter has come back
+	Dropped                   // the waiter ID is off the queue without a lease
+	Resized                   // a resize of Lease was decided; it had Before units, as many as now if it was refused
+	Broken                    // Lease was taken away by an operator, perhaps again; it is held until it is Done
+	LockBegun                 // Locked is not granted for a while, although nobody holds it
+	LockOver                  // Locked may be granted again
+	Paced                     // Pacing counts from now on
+	Named                     // Naming counts from now on
+	Paused                    // an operator has stopped a pool, perhaps again: Pause
+	Resumed                   // Pause is over
+	ReportCounted             // Reported counts
+	Adapted                   // Reports count from now on
+	LostOther                 // Leases are those that a request still holds after its first loss of another
 )
 
 // Change is one thing that a call changed. The comments of the fields name the kinds that use
@@ -40,17 +40,17 @@ type Change struct {
 	Kind     Kind
 	Act      Act       // the operator's act that caused it; zero: none did
 	ID       string    // Granted, Dropped: the request, even one that cannot be repeated
-	Leases   []Lease   // Granted, LostOther; Told of leases that are held: as they are afterwards
+	Leases   []Lease   // Granted, LostOther; ReportCounted of leases that are held: as they are afterwards
 	Lease    Lease     // Renewed, Extended, Delayed, Resized, Broken, Done: as it is afterwards
 	Before   int       // Resized: units
 	Reason   Reason    // Done
-	Ended    Ended     // Remembered, Forgotten; Told of a lease that has ended: as it is afterwards
+	Ended    Ended     // Remembered, Forgotten; ReportCounted of a lease that has ended: as it is afterwards
 	Waiter   *Waiter   // Queued, Joined, Missed, Returned: as it is afterwards
 	Locked   *Locked   // LockBegun, LockOver
 	Pacing   *Pacing   // Paced
 	Naming   *Naming   // Named
 	Pause    *Pause    // Paused, Resumed
-	Reported *Reported // Told
+	Reported *Reported // ReportCounted
 	Reports  *Reports  // Adapted
 	Moved    bool      // Adapted: the limit has just moved, by Reports.Moved
 	// WasQueued: Granted, Dropped: the request has waited and has an id, so a store has it

@@ -79,7 +79,7 @@ func (m *model) apply(changes []Change) {
 			if _, paused := m.pauses[c.Pause.Type]; paused {
 				m.fail("resumed %+v", c.Pause)
 			}
-		case Told:
+		case ReportCounted:
 			m.applyTold(c)
 		case Adapted:
 			m.applyAdapted(c)

@@ -200,7 +200,7 @@ func (m *sim) report(said Report) {
 			m.count("told late")
 			l := m.ended[i].Lease
 			m.ended[i].Lease.Outcome = said.Outcome
-			m.telling = append(m.telling, Change{Kind: Told, Ended: m.ended[i],
+			m.telling = append(m.telling, Change{Kind: ReportCounted, Ended: m.ended[i],
 				Reported: &Reported{Report: said, Type: l.Type, Owner: l.Owner, Generation: l.Generation, Limit: l.Limit}})
 			m.hears(m.pools[l.Type], l, said.Detail, said.Outcome, was == OutcomeOK)
 		}
@@ -233,7 +233,7 @@ func (m *model) tells(r *modelRequest, said Report) {
 		leases = append(leases, l.Lease)
 	}
 	p, last := m.pools[r.leases[0].Type], leases[len(leases)-1]
-	m.telling = append(m.telling, Change{Kind: Told, Leases: leases,
+	m.telling = append(m.telling, Change{Kind: ReportCounted, Leases: leases,
 		Reported: &Reported{Report: said, Type: p.Type, Owner: last.Owner, Generation: last.Generation, Limit: p.limit}})
 	if said.Outcome == OutcomeThrottled {
 		m.hears(p, EndedLease{Owner: last.Owner, Generation: last.Generation, Limit: p.limit}, said.Detail, said.Outcome, false)

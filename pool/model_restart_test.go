@@ -93,7 +93,7 @@ func (d *disk) commit(now time.Duration, failf func(format string, args ...any),
 			for _, l := range c.Leases {
 				d.leases[l.Name] = l
 			}
-		case Told:
+		case ReportCounted:
 			for _, l := range c.Leases {
 				d.leases[l.Name] = l
 			}

@@ -56,7 +56,7 @@ func (g *ledger) report(said Report) (bool, error) {
 	}
 	p := r.pool
 	l := EndedLease{Type: p.Type, Owner: r.Owner, Generation: r.leases[len(r.leases)-1].Generation, Limit: p.limit.now()}
-	c := g.note(Told)
+	c := g.note(ReportCounted)
 	c.Leases, c.Reported = r.values(), l.reported(said)
 	if said.Outcome == OutcomeThrottled {
 		g.count(p, l, said.Detail, func() { p.limit.throttled(g.now, l, g.generation) })
@@ -75,7 +75,7 @@ func (g *ledger) reportEnded(said Report) (bool, error) {
 		return false, nil
 	}
 	e.Lease.Outcome = said.Outcome
-	c := g.note(Told)
+	c := g.note(ReportCounted)
 	c.Ended = *e
 	c.Reported = before.reported(said)
 	if p := g.types[before.Type]; p != nil {

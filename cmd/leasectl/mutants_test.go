@@ -180,7 +180,7 @@ var mutantList = []mutant{
 		"./proxyserver/store/etcd", "TestCutOff", false},
 	{"a lead that was given up is waited for", "proxyserver/store/etcd/client.go", "[]operation{remove(key)}", "[]operation{get(key)}",
 		"./proxyserver/store/etcd", "TestHandOver", false},
-	{"etcd keeps what was known of a lease before a late report", "proxyserver/store/etcd/table.go", "if t.told {", "if false {",
+	{"etcd keeps what was known of a lease before a late report", "proxyserver/store/etcd/table.go", "if t.reported {", "if false {",
 		"./proxyserver/store/etcd", "TestReportOfAnEndedLease", false},
 	{"a new leader forgets an id whose record is out of its order", "proxyserver/store/etcd/table.go", "\t\t\ti := len(snap.Ended) - 1\n", "\t\t\ti := len(snap.Ended) - 1\n\t\t\tt.ended.forget(key)\n",
 		"./proxyserver/store/etcd", "TestEndedStaysRemembered", false},

@@ -40,7 +40,7 @@ func (l lines) change(c *pool.Change) {
 	case pool.Resumed:
 		l.write(slog.LevelInfo, "resumed", text("by", c.Act.By), slog.String("type", c.Pause.Type),
 			slog.Duration("paused", round(-l.until(c.Pause.Since))), text("reason", c.Act.Reason))
-	case pool.Told:
+	case pool.ReportCounted:
 		l.report(*c.Reported)
 	case pool.Adapted:
 		if c.Moved {

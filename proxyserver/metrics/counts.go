@@ -123,7 +123,7 @@ func (m *Counts) Changed(changes []pool.Change) {
 			} else if c.Lease.Units < c.Before {
 				p.shrunk++
 			}
-		case pool.Told:
+		case pool.ReportCounted:
 			m.pool(c.Reported.Type).reported(c.Reported.Outcome)
 		case pool.Adapted:
 			if c.Moved {

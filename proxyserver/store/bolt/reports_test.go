@@ -30,7 +30,7 @@ func TestCommitAndLoadReports(t *testing.T) {
 			{Kind: pool.Adapted, Reports: &small},
 		},
 		[]pool.Change{
-			{Kind: pool.Told, Leases: []pool.Lease{told}, Reported: &pool.Reported{}}, {Kind: pool.Told, Ended: toldLate, Reported: &pool.Reported{}},
+			{Kind: pool.ReportCounted, Leases: []pool.Lease{told}, Reported: &pool.Reported{}}, {Kind: pool.ReportCounted, Ended: toldLate, Reported: &pool.Reported{}},
 			{Kind: pool.Adapted, Reports: &full},
 		},
 	)

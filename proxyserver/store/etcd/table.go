@@ -33,11 +33,11 @@ type table struct {
 	lastEnded string
 	again     map[string]int
 
-	told    bool // the change is a report, so a record of an ended id replaces an earlier one
-	changed []*bundle
-	bytes   int     // about the size of changed, encoded
-	request *bundle // collects the records of one change; nil: none yet
-	ending  *bundle // collects the ids that one transaction ends; nil: none yet
+	reported bool // the change is a report, so a record of an ended id replaces an earlier one
+	changed  []*bundle
+	bytes    int     // about the size of changed, encoded
+	request  *bundle // collects the records of one change; nil: none yet
+	ending   *bundle // collects the ids that one transaction ends; nil: none yet
 }
 
 // place is where a record is.
@@ -52,7 +52,7 @@ func newTable(prefix string) *table {
 
 // add applies one change to the records.
 func (t *table) add(c *pool.Change) error {
-	t.request, t.told = nil, c.Kind == pool.Told
+	t.request, t.reported = nil, c.Kind == pool.ReportCounted
 	return record.Write(t, c)
 }
 
@@ -67,7 +67,7 @@ func (t *table) Put(key, payload []byte) error {
 	open := &t.request
 	if record.IsEnded(key) {
 		open = &t.ending
-		if t.told {
+		if t.reported {
 			t.ended.forget(key)
 		}
 	}

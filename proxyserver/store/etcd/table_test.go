@@ -110,7 +110,7 @@ func TestReportOfAnEndedLease(t *testing.T) {
 		return pool.Change{Kind: pool.Remembered, Ended: ended(id, until, pool.NoOutcome)}
 	}
 	told := func(id string, until time.Duration) pool.Change {
-		return pool.Change{Kind: pool.Told, Ended: ended(id, until, pool.OutcomeThrottled), Reported: &pool.Reported{}}
+		return pool.Change{Kind: pool.ReportCounted, Ended: ended(id, until, pool.OutcomeThrottled), Reported: &pool.Reported{}}
 	}
 	k, table := make(keys), newTable("/records/")
 	k.commit(t, table, remembered("a", 1), remembered("b", 2), told("b", 2))
@@ -153,7 +153,7 @@ func TestEndedStaysRemembered(t *testing.T) {
 	remembered := func(id string, until time.Duration) pool.Change {
 		return pool.Change{Kind: pool.Remembered, Ended: pool.Ended{ID: id, Until: until}}
 	}
-	told := pool.Change{Kind: pool.Told, Reported: &pool.Reported{}, Ended: pool.Ended{
+	told := pool.Change{Kind: pool.ReportCounted, Reported: &pool.Reported{}, Ended: pool.Ended{
 		ID: "a", Until: 1, Lease: pool.EndedLease{Type: "q", Generation: 1, Units: 1, Limit: 1, Outcome: pool.OutcomeOK},
 	}}
 	k, table := make(keys), newTable("/records/")

@@ -74,16 +74,16 @@ func Write(t Table, c *pool.Change) error {
 		return putJSON(t, recordKey(keyPause, c.Pause.Type), pauseRecord{Reason: c.Pause.Reason, Since: c.Pause.Since})
 	case pool.Resumed:
 		return t.Delete(recordKey(keyPause, c.Pause.Type))
-	case pool.Told:
-		return writeTold(t, c)
+	case pool.ReportCounted:
+		return writeOutcome(t, c)
 	case pool.Adapted:
 		return writeReports(t, *c.Reports)
 	}
 	return writeQueue(t, c)
 }
 
-// writeTold writes the leases, or the ended request, of which an outcome was reported.
-func writeTold(t Table, c *pool.Change) error {
+// writeOutcome writes the leases, or the ended request, of which an outcome was reported.
+func writeOutcome(t Table, c *pool.Change) error {
 	if len(c.Leases) == 0 {
 		return putEnded(t, c.Ended)
 	}
