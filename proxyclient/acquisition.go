@@ -104,7 +104,7 @@ func (a *acquisition) prepare(req *http.Request) error {
 func (a *acquisition) observe(o outcome) {
 	a.last = classify(o, a.request.RequestID, a.client.known())
 	if o.notLeader() {
-		a.lastAnswer = o.failed()
+		a.lastAnswer = o.failure()
 	}
 	a.patience.maxPause = 0
 	switch a.last.kind {
@@ -116,11 +116,11 @@ func (a *acquisition) observe(o outcome) {
 			a.patience.maxPause = leaseapi.ProvisionalTTL / 3
 		}
 		if o.err == nil {
-			a.lastAnswer = o.failed()
+			a.lastAnswer = o.failure()
 		}
 	case denied:
 		a.pending = false
-		a.lastAnswer = o.failed()
+		a.lastAnswer = o.failure()
 		switch p, _ := o.problem(); {
 		case p.Type == leaseapi.ProblemExhausted:
 			if p.Queued != nil {

@@ -34,12 +34,12 @@ type outcome struct {
 	asked  Instant // when the attempt began
 }
 
-// failed returns the error of an outcome that is no success.
-func (o outcome) failed() error {
+// failure returns the error of an outcome that is no success.
+func (o outcome) failure() error {
 	if o.err != nil {
 		return o.err
 	}
-	err := o.answer.err()
+	err := o.answer.statusError()
 	if _, ours := o.problem(); o.through != "" && !ours {
 		return fmt.Errorf("%w (through %s)", err, o.through)
 	}
@@ -149,8 +149,8 @@ func (a answer) text() string {
 	return shortLine(t)
 }
 
-// err describes an answer that is no success.
-func (a answer) err() error {
+// statusError describes an answer that is no success.
+func (a answer) statusError() error {
 	switch {
 	case a.is(leaseapi.ProblemNotLeader):
 		p, _ := a.problem()

@@ -38,8 +38,8 @@ func (c *credentials) trust(path string, read func(string) ([]byte, error)) erro
 	return nil
 }
 
-// show puts the current token into a request.
-func (c *credentials) show(req *http.Request) {
+// authorize puts the current token into a request.
+func (c *credentials) authorize(req *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.token != "" {
@@ -54,17 +54,19 @@ func (c *credentials) current() *http.Transport {
 	return c.transport
 }
 
-// replaced reports whether an attempt failed with a token or an authority that has been
-// replaced since, so that another attempt may succeed. The failed attempt had no effect:
-// the proxy refused it, or got no request. used is the transport of the attempt.
-func (c *credentials) replaced(o outcome, used *http.Transport) bool {
+// reload reads the token or the authorities again if an attempt failed because of them. It
+// reports whether they have been replaced, so that another attempt may succeed. The failed
+// attempt had no effect: the proxy refused it, or got no request. used is the transport of
+// the attempt.
+func (c *credentials) reload(o outcome, used *http.Transport) bool {
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err); untrusted {
-		return c.replacedRoots(used)
+		return c.reloadRoots(used)
 	}
-	return o.err == nil && o.StatusCode == http.StatusUnauthorized && c.replacedToken(o.Request.Header)
+	return o.err == nil && o.StatusCode == http.StatusUnauthorized && c.reloadToken(o.Request.Header)
 }
 
-func (c *credentials) replacedToken(sent http.Header) bool {
+// reloadToken reads the token again. It reports whether the request sent another one.
+func (c *credentials) reloadToken(sent http.Header) bool {
 	if c.tokenFile == "" {
 		return false
 	}
@@ -79,7 +81,8 @@ func (c *credentials) replacedToken(sent http.Header) bool {
 	return sent.Get("Authorization") != "Bearer "+token
 }
 
-func (c *credentials) replacedRoots(used *http.Transport) bool {
+// reloadRoots reads the authorities again. It reports whether used trusts others.
+func (c *credentials) reloadRoots(used *http.Transport) bool {
 	if c.caFile == "" {
 		return false
 	}

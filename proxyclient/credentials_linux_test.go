@@ -34,7 +34,7 @@ func TestAuthorityThatHangs(t *testing.T) {
 	// While a process has a lease of a file (fcntl(2), F_SETLEASE), who opens the file waits.
 	lease(syscall.F_SETLEASE, syscall.F_WRLCK)
 	read := make(chan bool)
-	go func() { read <- c.replacedRoots(c.transport) }()
+	go func() { read <- c.reloadRoots(c.transport) }()
 	for lease(syscall.F_GETLEASE, 0) == syscall.F_WRLCK { // until the file is opened
 		time.Sleep(time.Millisecond)
 	}

@@ -160,7 +160,7 @@ func (x *exchange) begin(req *http.Request) error {
 	if x.call.receive == nil { // otherwise the timeout would include the body
 		x.http.Timeout = x.timeout
 	}
-	x.client.show(req)
+	x.client.authorize(req)
 	if x.client.servers.several() {
 		if err := x.choose(req); err != nil {
 			return err
@@ -222,7 +222,7 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 	// Each of the three is called after each attempt, since they have side effects.
 	another := x.client.servers.several() && ctx.Err() == nil && x.leaveServer(o)
 	mayRepeat := x.call.repeat.mayRepeat(o)
-	replaced := ctx.Err() == nil && x.client.replaced(o, x.trusted)
+	replaced := ctx.Err() == nil && x.client.reload(o, x.trusted)
 	x.atOnce = another && mayRepeat || replaced && !x.replaced // a second time in a row: after a pause
 	x.replaced, mayRepeat = replaced, mayRepeat || replaced
 	if x.atOnce {
@@ -237,7 +237,7 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 		return false
 	}
 	if x.patience.onRetry != nil {
-		x.patience.tell(func() { x.patience.onRetry(o.failed()) })
+		x.patience.tell(func() { x.patience.onRetry(o.failure()) })
 	}
 	return true
 }

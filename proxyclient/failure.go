@@ -11,7 +11,7 @@ import (
 // middle of an attempt, the error is the proxy's answer to the attempt before, if that was
 // answered.
 func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
-	err := o.failed()
+	err := o.failure()
 	if !hopeless(o.err) && (p.exhausted() || o.err != nil && (p.ended() || timedOut(ctx))) {
 		if t, _ := p.troubled(); o.cut && t.answered {
 			return &FailingError{because(ctx, t.last)}
@@ -46,7 +46,7 @@ func timedOut(ctx context.Context) bool {
 // unreachable returns the error for a proxy that gave no good answer. o is the last
 // attempt, which shows nothing about the proxy if ctx cut it short.
 func (c *Client) unreachable(ctx context.Context, o outcome, p *patience) error {
-	err := o.failed()
+	err := o.failure()
 	u := &UnreachableError{Proxy: c.name, Refused: !o.sent && !o.heard, Err: err}
 	if t, is := p.troubled(); is {
 		u.Refused, u.Errors = t.refused, t.errors && o.err == nil

@@ -110,7 +110,7 @@ func (p *patience) noteElection(o outcome) {
 		}
 	}
 	if p.onTrouble != nil {
-		p.onTrouble(o.failed(), wallOf(p.leaderless))
+		p.onTrouble(o.failure(), wallOf(p.leaderless))
 	}
 }
 
@@ -133,7 +133,7 @@ func (p *patience) noteTrouble(o outcome) {
 	}
 	t.refused = t.refused && !o.sent && !o.heard
 	t.errors = t.errors || o.err == nil
-	t.last, t.answered = o.failed(), o.err == nil
+	t.last, t.answered = o.failure(), o.err == nil
 	t.over = -Until(t.since) >= p.limits.of(*t)
 	if p.onTrouble != nil {
 		p.onTrouble(t.last, wallOf(t.since))

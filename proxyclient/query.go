@@ -218,7 +218,7 @@ func (c *Client) get(ctx context.Context, path string, v any, p *patience) error
 	case o.StatusCode == http.StatusOK && o.decode(v) == nil:
 		return nil
 	case o.foreign():
-		return fmt.Errorf("%w: %w: it is no lease proxy, or of version 1, which has no %s", errors.ErrUnsupported, o.failed(), path)
+		return fmt.Errorf("%w: %w: it is no lease proxy, or of version 1, which has no %s", errors.ErrUnsupported, o.failure(), path)
 	case o.misrouted() || o.StatusCode == http.StatusOK:
 		return unsupported(path)
 	}

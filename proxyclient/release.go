@@ -73,12 +73,12 @@ type release struct {
 // run sends bare names in requests of their own, since their answers have another
 // meaning.
 func (r *release) run(ctx context.Context, req leaseapi.ReleaseRequest) error {
-	names := leaseapi.ReleaseRequest{Names: once(req.Names), Owner: req.Owner, Delay: req.Delay}
+	names := leaseapi.ReleaseRequest{Names: distinct(req.Names), Owner: req.Owner, Delay: req.Delay}
 	rest := req
-	rest.Names, rest.Owner, rest.Leases = nil, "", once(req.Leases)
+	rest.Names, rest.Owner, rest.Leases = nil, "", distinct(req.Leases)
 	var errs []error
 	if len(rest.Leases)+len(rest.RequestIDs) > 0 {
-		errs = append(errs, r.identified(ctx, rest))
+		errs = append(errs, r.releaseIdentified(ctx, rest))
 	}
 	if len(names.Names) > 0 {
 		n := nameRelease{client: r.client, patience: &r.patience, reply: r.reply}
@@ -88,9 +88,9 @@ func (r *release) run(ctx context.Context, req leaseapi.ReleaseRequest) error {
 	return errors.Join(errs...)
 }
 
-// once returns list without repetitions. A version-1 proxy that gets a name twice ends
+// distinct returns list without repetitions. A version-1 proxy that gets a name twice ends
 // the lease, and then the lease of the next holder.
-func once[T comparable](list []T) (out []T) {
+func distinct[T comparable](list []T) (out []T) {
 	seen := make(map[T]bool, len(list))
 	for _, v := range list {
 		if !seen[v] {
@@ -100,9 +100,9 @@ func once[T comparable](list []T) (out []T) {
 	return out
 }
 
-// identified releases by generation and by request id, which only our server knows. No
+// releaseIdentified releases by generation and by request id, which only our server knows. No
 // two grants share a generation or an id, so the request may be sent any number of times.
-func (r *release) identified(ctx context.Context, req leaseapi.ReleaseRequest) error {
+func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseRequest) error {
 	if req.Delay > 0 && len(req.RequestIDs) > 0 {
 		return errors.New("a release by request id cannot be put off")
 	}

@@ -78,7 +78,7 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 		if strings.Contains(string(t.o.body), leaseapi.TextNoName) {
 			r.noteUnknown(ctx, name, t)
 		} else {
-			later, failed = append(later, name), t.o.failed()
+			later, failed = append(later, name), t.o.failure()
 			r.client.released.set([]string{name}, attempted) // unknown how far the release came
 		}
 		req.Names = req.Names[at+1:]
@@ -91,7 +91,7 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 func (r *nameRelease) noteUnknown(ctx context.Context, name string, t *nameTry) {
 	if can, err := r.client.identify(ctx, rand.Text(), r.patience); err == nil && can.ChecksOwners() {
 		// Our server answers this only for a name that it has never had.
-		r.refused = append(r.refused, &reworded{text: fmt.Sprintf("the proxy has no lease %q", name), err: t.o.failed()})
+		r.refused = append(r.refused, &reworded{text: fmt.Sprintf("the proxy has no lease %q", name), err: t.o.failure()})
 		return
 	}
 	if r.client.released.of(name) != released && t.attemptedBefore(name) {

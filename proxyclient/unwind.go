@@ -39,7 +39,7 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for the text of the error
 		return &UnknownTypeError{Type: a.request.Type, Listed: can.RequestIDs()}
 	case o.misrouted() || o.redirects() || o.StatusCode == http.StatusSwitchingProtocols:
-		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failed(), a.client.name)
+		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failure(), a.client.name)
 	case o.is(leaseapi.ProblemRemoved):
 		return fmt.Errorf("%w: %s", ErrRemoved, o.text())
 	case o.is(leaseapi.ProblemSuperseded):
@@ -55,7 +55,7 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 	if err := o.neverGranted(a.request.Type); err != nil {
 		return err
 	}
-	return o.failed()
+	return o.failure()
 }
 
 // stop ends an acquire without a grant: it takes the request back and returns the error.
@@ -122,14 +122,14 @@ func (a *acquisition) unconfirmed(ctx context.Context, o outcome, err error) err
 	switch {
 	case ctx.Err() != nil:
 		return a.takeBack(ctx, context.Cause(ctx))
-	case err != nil && err.Error() == o.failed().Error():
+	case err != nil && err.Error() == o.failure().Error():
 		return a.takeBack(ctx, err)
 	case err != nil:
-		return a.takeBack(ctx, fmt.Errorf("%w, and then: %w", o.failed(), err))
+		return a.takeBack(ctx, fmt.Errorf("%w, and then: %w", o.failure(), err))
 	case o.err == nil && o.StatusCode == http.StatusTooManyRequests:
-		return o.failed() // a refusal, like any 4xx
+		return o.failure() // a refusal, like any 4xx
 	}
-	return a.takeBack(ctx, o.failed())
+	return a.takeBack(ctx, o.failure())
 }
 
 // reject gives back a grant that cannot be used, and returns cause, the reason.

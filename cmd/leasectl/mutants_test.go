@@ -198,7 +198,7 @@ var mutantList = []mutant{
 		"./proxyserver", "TestLeadsInTurns", false},
 	{"an election ends a wait", "proxyclient/patience.go", "case o.notLeader() && !p.end.IsZero():", "case false:",
 		"./proxyclient", "TestElection", false},
-	{"nobody is told that no server leads", "proxyclient/patience.go", "p.onTrouble(o.failed(), wallOf(p.leaderless))", "p.onTrouble(nil, time.Time{})",
+	{"nobody is told that no server leads", "proxyclient/patience.go", "p.onTrouble(o.failure(), wallOf(p.leaderless))", "p.onTrouble(nil, time.Time{})",
 		"./proxyclient", "TestElection", false},
 	{"what a standby refused may have been granted", "proxyclient/classify.go", "case o.standby():", "case false:",
 		"./proxyclient", "TestElection", false},

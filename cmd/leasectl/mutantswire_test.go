@@ -2,7 +2,7 @@ package main
 
 // wireMutants are bugs of the features of wire 3 outside of package pool.
 var wireMutants = []mutant{
-	{"a gateway that looks like version 1 keeps a grant that nobody knows", "proxyclient/unwind.go", "\treturn a.takeBack(ctx, o.failed())\n", "\treturn a.unknownGrant(o.failed())\n",
+	{"a gateway that looks like version 1 keeps a grant that nobody knows", "proxyclient/unwind.go", "\treturn a.takeBack(ctx, o.failure())\n", "\treturn a.unknownGrant(o.failure())\n",
 		"./proxyclient", "TestCapabilities", false},
 	{"a grant that was read is dropped because a question was not answered", "proxyclient/watch.go", "case next != retry && next != identify:", "case next == fail:",
 		"./proxyclient", "TestAnswerBeforeCut", false},
@@ -112,7 +112,7 @@ var wireMutants = []mutant{
 		"./holder/socket", "TestListenInDoubt", false},
 	{"a quantile is a gauge", "proxyserver/metrics/text.go", `t.Family(name, "summary", help)`, `t.Family(name, "gauge", help)`,
 		"./proxyserver", "TestPeaks", false},
-	{"a name that stands twice in a release is sent twice", "proxyclient/release.go", "Names: once(req.Names)", "Names: req.Names",
+	{"a name that stands twice in a release is sent twice", "proxyclient/release.go", "Names: distinct(req.Names)", "Names: req.Names",
 		"./proxyclient", "TestRelease", false},
 	{"a release of names ends a lease that it made room for", "proxyserver/release.go", "l.Generation == meant[i] {", "l.Generation >= meant[i] {",
 		"./proxyserver", "TestReleaseOfNamesSparesTheNext", false},
