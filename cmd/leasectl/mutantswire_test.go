@@ -86,7 +86,7 @@ var wireMutants = []mutant{
 		"./proxyserver", "TestUnitsOfRequests", false},
 	{"the tokens of a Secret are worth a warning", "proxyserver/config/files.go", "others = 0o007", "others = 0o077",
 		"./proxyserver/config", "TestTokensThatOthersRead", false},
-	{"a name that a counted pool would make up is taken", "proxyserver/config/pools.go", "\tp.checkMadeUp()\n", "",
+	{"a name that a counted pool would make up is taken", "proxyserver/config/pools.go", "\tp.checkMadeUpNames()\n", "",
 		"./proxyserver/config", "TestParsePoolsErrors", false},
 	{"who joined a run ends with its wait", "proxyserver/wait.go", "now >= t.waiting[r.ID].until && set.Withdraw(now, r.ID)", "now >= t.waiting[r.ID].until && (set.Withdraw(now, r.ID) || true)",
 		"./proxyserver", "TestCoalesce", false},

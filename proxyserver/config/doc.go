@@ -2,7 +2,7 @@
 // certificate. It reads them again when they change.
 //
 // An invalid file is rejected with its name and the line; the old settings stay. A change
-// is taken only when two looks in a row find it, because a file that is still being written
+// is applied only when two looks in a row find it, because a file that is still being written
 // may be valid without the pools at its end. A pipe can be read only once: [Start] reads
 // it, and [Watch] leaves it alone.
 //
@@ -10,7 +10,7 @@
 // [Watch] while it does:
 //
 //	sources := []*config.Source{
-//		config.PoolsFrom("config", "pools.yaml", warn, takePools),
+//		config.PoolsFrom("config", "pools.yaml", warn, setPools),
 //		config.TokensFrom("tokens", "tokens.txt", warn, server.SetTokens),
 //	}
 //	if err := config.Start(ctx, sources, warn); err != nil {

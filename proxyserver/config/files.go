@@ -10,9 +10,9 @@ import (
 )
 
 // PoolsFrom returns the source for a file of pools: see [ParsePools]. warn is called for each
-// warning, also if the file has errors. take is called if the file has no errors.
-func PoolsFrom(flag, file string, warn func(Warning), take func([]pool.Config) error) *Source {
-	return &Source{Name: flag, Files: []string{file}, Take: func(texts [][]byte) error {
+// warning, also if the file has errors. apply is called if the file has no errors.
+func PoolsFrom(flag, file string, warn func(Warning), apply func([]pool.Config) error) *Source {
+	return &Source{Name: flag, Files: []string{file}, Apply: func(texts [][]byte) error {
 		pools, warnings, err := ParsePools(file, texts[0])
 		for _, w := range warnings {
 			warn(w)
@@ -20,14 +20,14 @@ func PoolsFrom(flag, file string, warn func(Warning), take func([]pool.Config) e
 		if err != nil {
 			return err
 		}
-		return take(pools)
+		return apply(pools)
 	}}
 }
 
 // TokensFrom returns the source for a file of tokens: see [ParseTokens]. warn is called if
-// other users may read the file. take is called if the file has no errors.
-func TokensFrom(flag, file string, warn func(Warning), take func(Tokens)) *Source {
-	return &Source{Name: flag, Files: []string{file}, Take: func(texts [][]byte) error {
+// other users may read the file. apply is called if the file has no errors.
+func TokensFrom(flag, file string, warn func(Warning), apply func(Tokens)) *Source {
+	return &Source{Name: flag, Files: []string{file}, Apply: func(texts [][]byte) error {
 		if info, err := os.Stat(file); err == nil && othersRead(info) {
 			warn(Warning{File: file, Text: fmt.Sprintf("its mode %#o lets others than its owner see the tokens: chmod 600", info.Mode().Perm())})
 		}
@@ -35,7 +35,7 @@ func TokensFrom(flag, file string, warn func(Warning), take func(Tokens)) *Sourc
 		if err != nil {
 			return err
 		}
-		take(tokens)
+		apply(tokens)
 		return nil
 	}}
 }
@@ -54,7 +54,7 @@ func othersRead(info fs.FileInfo) bool {
 // CertificateFrom returns the source for a certificate and its key, in PEM, which it stores
 // in to.
 func CertificateFrom(flag, certFile, keyFile string, to *Certificate) *Source {
-	return &Source{Name: flag, Files: []string{certFile, keyFile}, Take: func(texts [][]byte) error {
+	return &Source{Name: flag, Files: []string{certFile, keyFile}, Apply: func(texts [][]byte) error {
 		if err := to.set(texts[0], texts[1]); err != nil {
 			return fmt.Errorf("certificate %s, key %s: %w", certFile, keyFile, err)
 		}

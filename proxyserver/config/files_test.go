@@ -39,7 +39,7 @@ func TestTokensThatOthersRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := source.Take([][]byte{text}); err != nil || warned != tt.warns {
+		if err := source.Apply([][]byte{text}); err != nil || warned != tt.warns {
 			t.Errorf("%v: warned %v (%v)", tt, warned, err)
 		}
 		if err := os.Remove(file); err != nil {

@@ -70,12 +70,12 @@ func (p *poolsParser) parseFile(root *yaml.Node) {
 		}
 		p.parseEntry(entry)
 	}
-	p.checkMadeUp()
+	p.checkMadeUpNames()
 }
 
-// checkMadeUp reports names that a counted pool could make up for its own leases.
-func (p *poolsParser) checkMadeUp() {
-	counted := make(map[string]*yaml.Node)
+// checkMadeUpNames reports names that a counted pool could make up for its own leases.
+func (p *poolsParser) checkMadeUpNames() {
+	counted := make(map[string]*yaml.Node) // where the types of counted pools are in the file
 	for _, c := range p.pools {
 		if c.Units > 0 {
 			counted[c.Type] = p.types[c.Type]
@@ -84,12 +84,13 @@ func (p *poolsParser) checkMadeUp() {
 	if len(counted) == 0 {
 		return
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(p.names), func(a, b string) int {
+	byLine := func(a, b string) int {
 		return cmp.Or(cmp.Compare(p.names[a].Line, p.names[b].Line), cmp.Compare(a, b))
-	}) {
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(p.names), byLine) {
 		typ := pool.MadeUpFor(name)
-		if pool := counted[typ]; pool != nil {
-			p.errorf(p.names[name], "name %q looks like one that the pool %q of line %d makes up", name, typ, pool.Line)
+		if at := counted[typ]; at != nil {
+			p.errorf(p.names[name], "name %q looks like one that the pool %q of line %d makes up", name, typ, at.Line)
 		}
 	}
 }

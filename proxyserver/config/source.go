@@ -13,12 +13,12 @@ type Source struct {
 	Name  string // of the flag that names the files, for messages and metrics
 	Files []string
 
-	// Take applies the contents of the files, in the order of Files. After an error
-	// everything must be as it was.
-	Take func(texts [][]byte) error
+	// Apply puts the contents of the files into effect. They are in the order of Files.
+	// After an error everything must be as it was.
+	Apply func(texts [][]byte) error
 
-	once  bool        // a file is a pipe, which was read to its end by Start
-	taken fingerprint // at the last attempt to apply the files, successful or not
+	piped bool        // a file is a pipe, which was read to its end by Start
+	tried fingerprint // at the last attempt to apply the files, successful or not
 	seen  fingerprint // at the last look
 }
 
@@ -46,8 +46,8 @@ func (s *Source) start(ctx context.Context, warn func(Warning)) error {
 	if err != nil {
 		return fmt.Errorf("--%s: %w", s.Name, err)
 	}
-	s.taken, s.seen = print, print
-	return s.Take(texts)
+	s.tried, s.seen = print, print
+	return s.Apply(texts)
 }
 
 // readFirst reads a file of any kind to its end. Only ctx bounds how long it waits for a pipe.
@@ -55,30 +55,30 @@ func (s *Source) readFirst(ctx context.Context, file string, warn func(Warning))
 	if !isPipe(file) {
 		return os.ReadFile(file)
 	}
-	s.once = true
+	s.piped = true
 	return readPipe(ctx, file, warn)
 }
 
 // look applies the files if they have changed and two looks in a row found the same contents,
 // or in any case if must is true. tried tells whether it applied them, or failed to.
 func (s *Source) look(must bool) (tried bool, err error) {
-	if s.once {
-		return must, errOnce
+	if s.piped {
+		return must, errPiped
 	}
 	texts, print, err := s.read(readAgain)
 	settled := print == s.seen
 	s.seen = print
-	if !must && (print == s.taken || !settled) {
+	if !must && (print == s.tried || !settled) {
 		return false, nil
 	}
-	s.taken = print
+	s.tried = print
 	if err == nil {
-		err = s.Take(texts)
+		err = s.Apply(texts)
 	}
 	return true, err
 }
 
-var errOnce = errors.New("a pipe was read to its end at the start, and cannot be read again: start the server anew")
+var errPiped = errors.New("a pipe was read to its end at the start, and cannot be read again: start the server anew")
 
 // read returns the contents of the files, as readFile reads them, and their fingerprint. An
 // error has a fingerprint too, so that an error that lasts is reported once.

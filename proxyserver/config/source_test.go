@@ -20,7 +20,7 @@ func TestLook(t *testing.T) {
 	}
 	var taken []string
 	bad := errors.New("bad")
-	s := &Source{Files: []string{file}, Take: func(texts [][]byte) error {
+	s := &Source{Files: []string{file}, Apply: func(texts [][]byte) error {
 		taken = append(taken, string(texts[0]))
 		if string(texts[0]) == "bad" {
 			return bad

@@ -27,7 +27,7 @@ func TestWatch(t *testing.T) {
 		}
 		for _, name := range []string{"a", "b"} {
 			write(name, "good")
-			sources = append(sources, &Source{Name: name, Files: []string{filepath.Join(dir, name)}, Take: func(texts [][]byte) error {
+			sources = append(sources, &Source{Name: name, Files: []string{filepath.Join(dir, name)}, Apply: func(texts [][]byte) error {
 				if text := string(texts[0]); text != "good" {
 					return fmt.Errorf("%s is %s", name, text)
 				}
@@ -86,7 +86,7 @@ func TestWatchOfAStop(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var taken []string
 	source := func(name string) *Source {
-		return &Source{Name: name, Files: []string{file}, Take: func([][]byte) error {
+		return &Source{Name: name, Files: []string{file}, Apply: func([][]byte) error {
 			taken = append(taken, name)
 			cancel()
 			return errors.New("the server is stopping")
