@@ -32,8 +32,8 @@ func levelOf(minute int64, p pool.PoolStatus) levelsOf {
 	return levelsOf{minute, int32(p.InUse), int32(p.Limit), int32(p.Waiting)}
 }
 
-// started notes starts in a minute.
-func (d *day) started(minute int64, count int) {
+// noteStarts notes starts in a minute.
+func (d *day) noteStarts(minute int64, count int) {
 	if n := len(d.starts); n > 0 && d.starts[n-1].minute == minute {
 		d.starts[n-1].count += int32(count)
 		return
@@ -44,8 +44,8 @@ func (d *day) started(minute int64, count int) {
 	d.starts = append(d.starts, startsOf{minute, int32(count)})
 }
 
-// level notes the state of the pool at the end of a minute.
-func (d *day) level(now levelsOf) {
+// noteLevel notes the state of the pool at the end of a minute.
+func (d *day) noteLevel(now levelsOf) {
 	if n := len(d.levels); n > 0 {
 		same := d.levels[n-1]
 		if same.minute = now.minute; same == now {

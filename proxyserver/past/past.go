@@ -18,7 +18,7 @@ type Past struct {
 	clock   func() time.Duration // goes on evenly, from any beginning
 	started time.Time
 	begun   time.Duration // when it started, on clock
-	into    time.Duration // how far into a minute that was
+	into    time.Duration // how far into minute 0 that was
 
 	mu     sync.Mutex   // guards what follows
 	minute int64        // the present one, from 0 at the start; it does not go back
@@ -40,13 +40,14 @@ func New(now func() time.Time, clock func() time.Duration) *Past {
 // Started returns when the past began.
 func (p *Past) Started() time.Time { return p.started }
 
-// since returns how long ago the minute of the start began.
-func (p *Past) since() time.Duration { return p.into + p.clock() - p.begun }
+// sinceMinuteZero returns how long ago the minute of the start began.
+func (p *Past) sinceMinuteZero() time.Duration { return p.into + p.clock() - p.begun }
 
-// turn makes the minute of now the present one. The caller holds p.mu, as for of and add.
-func (p *Past) turn() { p.minute = max(p.minute, int64(p.since()/time.Minute)) }
+// advance makes the minute of now the present one. The caller holds p.mu, as for dayOf and add.
+func (p *Past) advance() { p.minute = max(p.minute, int64(p.sinceMinuteZero()/time.Minute)) }
 
-func (p *Past) of(typ string) *day {
+// dayOf returns the day of the pool of a type, and makes one if there is none.
+func (p *Past) dayOf(typ string) *day {
 	d := p.pools[typ]
 	if d == nil {
 		d = new(day)
@@ -63,7 +64,7 @@ func (p *Past) Changed(changes []pool.Change) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	p.turn()
+	p.advance()
 	for i := range changes {
 		change := &changes[i]
 		if e, ok := eventOf(change); ok {
@@ -71,8 +72,8 @@ func (p *Past) Changed(changes []pool.Change) {
 			p.add(e)
 		}
 		if change.Kind == pool.Granted {
-			d := p.of(change.Leases[0].Type)
-			d.started(p.minute, len(change.Leases))
+			d := p.dayOf(change.Leases[0].Type)
+			d.noteStarts(p.minute, len(change.Leases))
 			d.waits.add(p.minute/60, change.Took)
 		}
 	}
@@ -105,29 +106,29 @@ func (p *Past) Find(most int, match func(page.Event) bool) (found []page.Event) 
 // until stop or failed is closed.
 func (p *Past) Watch(stop, failed <-chan struct{}, totals func() []pool.PoolStatus) {
 	for {
-		p.levels(totals())
+		p.noteLevels(totals())
 		select {
 		case <-stop:
 			return
 		case <-failed:
 			return
-		case <-time.After(time.Minute - p.since()%time.Minute):
+		case <-time.After(time.Minute - p.sinceMinuteZero()%time.Minute):
 		}
 	}
 }
 
-// levels notes the state of the pools as that of the minute that has just ended.
-func (p *Past) levels(totals []pool.PoolStatus) {
+// noteLevels notes the state of the pools as that of the minute that has just ended.
+func (p *Past) noteLevels(totals []pool.PoolStatus) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn()
-	there := make(map[string]bool, len(totals))
+	p.advance()
+	configured := make(map[string]bool, len(totals))
 	for _, t := range totals {
-		there[t.Type] = true
-		p.of(t.Type).level(levelOf(p.minute-1, t))
+		configured[t.Type] = true
+		p.dayOf(t.Type).noteLevel(levelOf(p.minute-1, t))
 	}
 	for typ := range p.pools {
-		if !there[typ] { // it is no longer configured
+		if !configured[typ] {
 			delete(p.pools, typ)
 		}
 	}
@@ -137,8 +138,8 @@ func (p *Past) levels(totals []pool.PoolStatus) {
 func (p *Past) Day(status pool.PoolStatus) page.Day {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn()
-	first := p.now().Add(-p.since()).Round(time.Second) // minute 0, by the wall clock as it is set now
+	p.advance()
+	first := p.now().Add(-p.sinceMinuteZero()).Round(time.Second) // minute 0, by the wall clock as it is set now
 	begin := max(0, p.minute-dayMinutes+1)
 	d := page.Day{
 		Begin: first.Add(time.Duration(begin) * time.Minute), Started: first.Add(p.into),

@@ -13,8 +13,8 @@ import (
 func TestPastIsBounded(t *testing.T) {
 	var d day
 	for minute := range int64(3 * dayMinutes) {
-		d.started(minute, 1)
-		d.level(levelsOf{minute: minute, inUse: int32(minute)})
+		d.noteStarts(minute, 1)
+		d.noteLevel(levelsOf{minute: minute, inUse: int32(minute)})
 		d.waits.add(minute/60, time.Second)
 	}
 	if len(d.starts) > dayMinutes || len(d.levels) > dayMinutes+1 || len(d.waits.hours) > 24 {
@@ -22,7 +22,7 @@ func TestPastIsBounded(t *testing.T) {
 	}
 	var quiet day
 	for minute := range int64(dayMinutes) {
-		quiet.level(levelsOf{minute: minute, limit: 3})
+		quiet.noteLevel(levelsOf{minute: minute, limit: 3})
 	}
 	if len(quiet.levels) != 1 {
 		t.Errorf("%d levels of a pool that stays the same", len(quiet.levels))
@@ -33,8 +33,8 @@ func TestPastIsBounded(t *testing.T) {
 func TestDayOfAPoolThatStoodStill(t *testing.T) {
 	const moved = 2 * dayMinutes
 	var d day
-	d.level(levelsOf{minute: 0, inUse: 2, limit: 3})
-	d.level(levelsOf{minute: moved, inUse: 1, limit: 3})
+	d.noteLevel(levelsOf{minute: 0, inUse: 2, limit: 3})
+	d.noteLevel(levelsOf{minute: moved, inUse: 1, limit: 3})
 	minutes := make([]page.Minute, 3)
 	d.fill(minutes, moved-1, levelsOf{minute: moved + 1, limit: 3})
 	if minutes[0].InUse != 2 || minutes[1].InUse != 1 || minutes[2].InUse != 0 {
