@@ -18,7 +18,7 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 		q.Count = max(q.Count, 1)
 	}
 	if r := s.requests[q.ID]; r != nil {
-		return s.again(r, q)
+		return s.acquireAgain(r, q)
 	}
 	if s.ended.has(q.ID) {
 		return nil, s.ended.why(q.ID)
@@ -43,6 +43,13 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if q.Try {
 		return nil, &ExhaustedError{s.prospect(r)}
 	}
+	return s.queueOrJoin(r, other)
+}
+
+// queueOrJoin makes r, a new request, wait: in the queue, or with other, which it joins or
+// supersedes; nil: no other. It returns the leases if r gets them at once, in the turn of other.
+func (s *Set) queueOrJoin(r, other *request) ([]Lease, error) {
+	p := r.pool
 	supersedes := other != nil && r.Coalesce == Latest
 	if n := len(p.queue) + p.following; n >= p.MaxWaiters && !supersedes {
 		return nil, fmt.Errorf("%w: %d do", ErrQueueFull, n)
@@ -96,14 +103,14 @@ func (s *Set) atOnce(p *pool, r *request) bool {
 	return p.fits(r) && s.open(p, r) && s.due(p, r) <= s.now
 }
 
-// again is an Acquire with a known id.
-func (s *Set) again(r *request, q Request) ([]Lease, error) {
+// acquireAgain is Acquire for a request that is known: q has its id.
+func (s *Set) acquireAgain(r *request, q Request) ([]Lease, error) {
 	if !r.Request.same(q) {
 		return nil, ErrConflict
 	}
 	if r.queued() {
 		r.attached++
-		s.meet(r)
+		s.clientReturned(r)
 		s.serve()
 	}
 	if !r.queued() {

@@ -21,8 +21,8 @@ func (g *ledger) miss(r *request) {
 	g.noteWaiter(Missed, r)
 }
 
-// meet says that the client of r has come back.
-func (g *ledger) meet(r *request) {
+// clientReturned notes that the client of r has come back.
+func (g *ledger) clientReturned(r *request) {
 	r.activeUntil = 0
 	g.timers.remove(&r.timer)
 	if r.missed {
