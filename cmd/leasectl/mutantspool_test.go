@@ -108,6 +108,6 @@ var poolMutants = []mutant{
 		"./pool", "TestProspect", false},
 	{"who joins another at a restart is not noted so", "pool/restore.go", "\t\tg.noteWaiter(Joined, r)\n", "",
 		"./pool", "TestSimulation/few", false},
-	{"what a follower was told is forgotten at a restart", "proxyserver/store/record/record.go", "\tcase e.Result != 0:\n", "\tcase false:\n",
+	{"what a follower was told is forgotten at a restart", "proxyserver/store/record/ended.go", "\tcase e.Result != 0:\n", "\tcase false:\n",
 		"./proxyserver/store/bolt", "TestCommitAndLoadQueue", false},
 }

@@ -9,8 +9,8 @@
 //
 // # Inside
 //
-// From the top down: record.go has the leases and requests that ended, queue.go
-// who waits and what keeps names from them, reports.go has limits and what was
-// reported of leases, asked.go what both have of a request, and table.go is where
-// they go.
+// From the top down: record.go has the leases, ended.go the requests that ended,
+// queue.go who waits and what keeps names from them, reports.go has the limits that
+// reports moved, asked.go what leases and waiters have of a request, and table.go is
+// where they go.
 package record

@@ -1,10 +1,7 @@
 package record
 
 import (
-	"encoding/binary"
 	"encoding/json"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi/object"
@@ -14,15 +11,12 @@ import (
 // The first byte of a key is the kind of the record. A new kind needs a case in [Write]
 // and one in [Add].
 //
-//	e UNTIL ID   an ended request; UNTIL is 8 bytes, big-endian, so the keys are in
-//	             the order in which ids are forgotten. The payload says how the
-//	             request ended, and which lease it held: see reports.go.
 //	l NAME       a lease that is held: a leaseRecord, as JSON
 //	s TYPE       a pool that an operator has stopped: a pauseRecord, as JSON
 //	d, n, p, w   see queue.go
+//	e            see ended.go
 //	r            see reports.go
 const (
-	keyEnded = 'e'
 	keyLease = 'l'
 	keyPause = 's'
 )
@@ -120,31 +114,6 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 	return nil
 }
 
-// IsEnded reports whether the record under key is an ended request. A server has many of
-// these records, and rarely changes one: only when an outcome is reported of a lease that
-// has ended. The key must not be empty.
-func IsEnded(key []byte) bool { return key[0] == keyEnded }
-
-// ended decodes the record of an ended request. key is without its first byte, the kind.
-func ended(key, payload []byte) (pool.Ended, error) {
-	e := pool.Ended{ID: string(key[8:]), Until: time.Duration(binary.BigEndian.Uint64(key))}
-	if held, err := addEndedLease(&e, payload); held {
-		return e, err
-	}
-	e.Unconfirmed = string(payload) == "unconfirmed"
-	if why, removed := strings.CutPrefix(string(payload), removedPrefix); removed {
-		e.Removed = why
-	}
-	if text, ok := strings.CutPrefix(string(payload), resultPrefix); ok {
-		n, err := strconv.ParseInt(text, 10, 32)
-		if err != nil {
-			return e, err
-		}
-		e.Result = pool.Result(n)
-	}
-	return e, nil
-}
-
 func (r leaseRecord) lease(name string) pool.Lease {
 	return pool.Lease{
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,
@@ -202,41 +171,3 @@ func (r *leaseRecord) text() []byte {
 	o.IntIf("expires", int64(r.Expires))
 	return o.End()
 }
-
-// EndedKey returns the key of the record of e.
-func EndedKey(e pool.Ended) []byte {
-	key := binary.BigEndian.AppendUint64([]byte{keyEnded}, uint64(e.Until))
-	return append(key, e.ID...)
-}
-
-func putEnded(t Table, e pool.Ended) error {
-	value, err := endedValue(e)
-	if err != nil {
-		return err
-	}
-	return t.Put(EndedKey(e), value)
-}
-
-// endedValue returns the payload for e. It is empty if e has nothing but an id and a time, as
-// most ended requests in older stores.
-func endedValue(e pool.Ended) ([]byte, error) {
-	switch {
-	case e.Lease.Type != "":
-		return endedLease(e)
-	case e.Unconfirmed:
-		return []byte("unconfirmed"), nil
-	case e.Removed != "":
-		return []byte(removedPrefix + e.Removed), nil
-	case e.Result != 0:
-		return []byte(resultPrefix + strconv.Itoa(int(e.Result))), nil
-	}
-	return nil, nil
-}
-
-// removedPrefix begins the value of a request that an operator removed; the operator's
-// reason follows.
-const removedPrefix = "removed: "
-
-// resultPrefix begins the value of a request that merged with another; the number of its
-// [pool.Result] follows.
-const resultPrefix = "result: "

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"bytes"
 	"encoding/json"
 	"time"
 
@@ -39,19 +38,6 @@ type tallyRecord struct {
 	Limit     int `json:"limit"`
 	OK        int `json:"ok,omitempty"`
 	Throttled int `json:"throttled,omitempty"`
-}
-
-// endedRecord is the value of an ended request that held a lease. All other values
-// of ended requests begin with a letter, or are empty.
-type endedRecord struct {
-	Unconfirmed bool   `json:"unconfirmed,omitempty"`
-	Type        string `json:"type"`
-	Owner       string `json:"owner,omitempty"`
-	Generation  uint64 `json:"generation"`
-	Units       int    `json:"units"`
-	Limit       int    `json:"limit"`
-	Full        bool   `json:"full,omitempty"`
-	Outcome     string `json:"outcome,omitempty"`
 }
 
 // writeReports writes the limit of a pool, and the reports on its leases.
@@ -92,31 +78,4 @@ func addReports(snap *pool.Snapshot, typ string, payload []byte) error {
 	}
 	snap.Reports = append(snap.Reports, r)
 	return nil
-}
-
-// endedLease returns the value of an ended request that held a lease.
-func endedLease(e pool.Ended) ([]byte, error) {
-	l := e.Lease
-	return json.Marshal(endedRecord{
-		Unconfirmed: e.Unconfirmed, Type: l.Type, Owner: l.Owner, Generation: l.Generation,
-		Units: l.Units, Limit: l.Limit, Full: l.Full, Outcome: l.Outcome.String(),
-	})
-}
-
-// addEndedLease decodes a value of endedLease into e. It returns false if payload is a value
-// of another form.
-func addEndedLease(e *pool.Ended, payload []byte) (bool, error) {
-	if !bytes.HasPrefix(payload, []byte("{")) {
-		return false, nil
-	}
-	var rec endedRecord
-	if err := json.Unmarshal(payload, &rec); err != nil {
-		return true, err
-	}
-	e.Unconfirmed = rec.Unconfirmed
-	e.Lease = pool.EndedLease{
-		Type: rec.Type, Owner: rec.Owner, Generation: rec.Generation,
-		Units: rec.Units, Limit: rec.Limit, Full: rec.Full, Outcome: pool.OutcomeOf(rec.Outcome),
-	}
-	return true, nil
 }

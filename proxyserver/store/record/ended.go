@@ -1,0 +1,125 @@
+package record
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+)
+
+// The key of the records in this file:
+//
+//	e UNTIL ID   an ended request; UNTIL is 8 bytes, big-endian, so the keys are in
+//	             the order in which ids are forgotten. The payload says how the
+//	             request ended, and which lease it held.
+const keyEnded = 'e'
+
+// endedRecord is the value of an ended request that held a lease. All other values
+// of ended requests begin with a letter, or are empty.
+type endedRecord struct {
+	Unconfirmed bool   `json:"unconfirmed,omitempty"`
+	Type        string `json:"type"`
+	Owner       string `json:"owner,omitempty"`
+	Generation  uint64 `json:"generation"`
+	Units       int    `json:"units"`
+	Limit       int    `json:"limit"`
+	Full        bool   `json:"full,omitempty"`
+	Outcome     string `json:"outcome,omitempty"`
+}
+
+// unconfirmedValue is the value of a request whose lease nobody confirmed in time.
+const unconfirmedValue = "unconfirmed"
+
+// removedPrefix begins the value of a request that an operator removed; the operator's
+// reason follows.
+const removedPrefix = "removed: "
+
+// resultPrefix begins the value of a request that merged with another; the number of its
+// [pool.Result] follows.
+const resultPrefix = "result: "
+
+// EndedKey returns the key of the record of e.
+func EndedKey(e pool.Ended) []byte {
+	key := binary.BigEndian.AppendUint64([]byte{keyEnded}, uint64(e.Until))
+	return append(key, e.ID...)
+}
+
+func putEnded(t Table, e pool.Ended) error {
+	value, err := endedValue(e)
+	if err != nil {
+		return err
+	}
+	return t.Put(EndedKey(e), value)
+}
+
+// endedValue returns the payload for e. It is empty if e has nothing but an id and a time, as
+// most ended requests in older stores.
+func endedValue(e pool.Ended) ([]byte, error) {
+	switch {
+	case e.Lease.Type != "":
+		return endedLease(e)
+	case e.Unconfirmed:
+		return []byte(unconfirmedValue), nil
+	case e.Removed != "":
+		return []byte(removedPrefix + e.Removed), nil
+	case e.Result != 0:
+		return []byte(resultPrefix + strconv.Itoa(int(e.Result))), nil
+	}
+	return nil, nil
+}
+
+// endedLease returns the value of an ended request that held a lease.
+func endedLease(e pool.Ended) ([]byte, error) {
+	l := e.Lease
+	return json.Marshal(endedRecord{
+		Unconfirmed: e.Unconfirmed, Type: l.Type, Owner: l.Owner, Generation: l.Generation,
+		Units: l.Units, Limit: l.Limit, Full: l.Full, Outcome: l.Outcome.String(),
+	})
+}
+
+// addEndedLease decodes a value of endedLease into e. It returns false if payload is a value
+// of another form.
+func addEndedLease(e *pool.Ended, payload []byte) (bool, error) {
+	if !bytes.HasPrefix(payload, []byte("{")) {
+		return false, nil
+	}
+	var rec endedRecord
+	if err := json.Unmarshal(payload, &rec); err != nil {
+		return true, err
+	}
+	e.Unconfirmed = rec.Unconfirmed
+	e.Lease = pool.EndedLease{
+		Type: rec.Type, Owner: rec.Owner, Generation: rec.Generation,
+		Units: rec.Units, Limit: rec.Limit, Full: rec.Full, Outcome: pool.OutcomeOf(rec.Outcome),
+	}
+	return true, nil
+}
+
+// IsEnded reports whether the record under key is an ended request. A server has many of
+// these records, and rarely changes one: only when an outcome is reported of a lease that
+// has ended. The key must not be empty.
+func IsEnded(key []byte) bool { return key[0] == keyEnded }
+
+// ended decodes the record of an ended request. key is without its first byte, the kind.
+func ended(key, payload []byte) (pool.Ended, error) {
+	e := pool.Ended{ID: string(key[8:]), Until: time.Duration(binary.BigEndian.Uint64(key))}
+	if held, err := addEndedLease(&e, payload); held {
+		return e, err
+	}
+	e.Unconfirmed = string(payload) == unconfirmedValue
+	if why, removed := strings.CutPrefix(string(payload), removedPrefix); removed {
+		e.Removed = why
+	}
+	if text, ok := strings.CutPrefix(string(payload), resultPrefix); ok {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil {
+			return e, err
+		}
+		e.Result = pool.Result(n)
+	}
+	return e, nil
+}
