@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -109,30 +108,17 @@ func (f *fencedTxns) commit(ops []string) error {
 // pairs returns how many pairs a second the clients make: each puts and deletes a key of its
 // own.
 func (f *fencedTxns) pairs(clients int, window time.Duration) (float64, error) {
-	var done atomic.Int64
-	var running sync.WaitGroup
-	failed := make(chan error, clients)
-	begin := time.Now()
-	for i := range clients {
-		running.Go(func() {
-			key, value := base64Of(fmt.Sprintf("bare/records/%016x", i)), base64Of(strings.Repeat("x", 120))
-			put := fmt.Sprintf(`{"requestPut":{"key":%q,"value":%q}}`, key, value)
-			remove := fmt.Sprintf(`{"requestDeleteRange":{"key":%q}}`, key)
-			for time.Since(begin) < window {
-				for _, op := range []string{put, remove} {
-					if err := f.do(op); err != nil {
-						failed <- err
-						return
-					}
-				}
-				done.Add(1)
+	return pairsPerSecond(clients, window, func(n int, repeat func(pair func() error) error) error {
+		key, value := base64Of(fmt.Sprintf("bare/records/%016x", n)), base64Of(strings.Repeat("x", 120))
+		put := fmt.Sprintf(`{"requestPut":{"key":%q,"value":%q}}`, key, value)
+		remove := fmt.Sprintf(`{"requestDeleteRange":{"key":%q}}`, key)
+		return repeat(func() error {
+			if err := f.do(put); err != nil {
+				return err
 			}
+			return f.do(remove)
 		})
-	}
-	running.Wait()
-	took := time.Since(begin)
-	close(failed)
-	return float64(done.Load()) / took.Seconds(), <-failed
+	})
 }
 
 // serve serves like the other bare peers: net/http, and a channel that holds the free names.

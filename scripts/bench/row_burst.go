@@ -62,36 +62,20 @@ func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error)
 	asks.Set(leaseapi.ParamWait, "1h")
 	asks.Set(leaseapi.ParamWire, "3")
 	first, err := holder.ask(asks, "first")
-	if err != nil {
-		return b, err
+	if err == nil {
+		err = json.Unmarshal(first.text, &first.granted)
 	}
-	if err := json.Unmarshal(first.text, &first.granted); err != nil {
+	if err != nil {
 		return b, err
 	}
 	before, err := s.usage()
 	if err != nil {
 		return b, err
 	}
-	var clients queue
-	answers := make(chan answered, burstRequests)
-	var running sync.WaitGroup
-	defer func() { clients.close(); running.Wait() }()
-	for i := range burstRequests {
-		c, err := dial(s.addr)
-		if err != nil {
-			return b, err
-		}
-		clients = append(clients, c)
-		running.Go(func() {
-			a, err := c.ask(asks, fmt.Sprint("r", i))
-			a.err = err
-			if err == nil && a.status == http.StatusOK {
-				if a.err = json.Unmarshal(a.text, &a.granted); a.err == nil {
-					a.err = c.finish(a.granted.Leases[0], 7)
-				}
-			}
-			answers <- a
-		})
+	c := burstClients{answers: make(chan answered, burstRequests)}
+	defer c.stop()
+	if err := c.ask(s.addr, asks); err != nil {
+		return b, err
 	}
 	err = await(ctx, startTime, func() (bool, error) {
 		time.Sleep(20 * time.Millisecond)
@@ -110,10 +94,10 @@ func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error)
 	if err := holder.finish(first.granted.Leases[0], 0); err != nil {
 		return b, err
 	}
-	running.Wait()
+	c.running.Wait()
 	b.took = time.Since(begin)
 	for range burstRequests {
-		a := <-answers
+		a := <-c.answers
 		switch {
 		case a.err != nil:
 			err = errors.Join(err, a.err)
@@ -124,6 +108,41 @@ func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error)
 		}
 	}
 	return b, err
+}
+
+// burstClients make one request each. A client that gets a lease ends its run at once.
+type burstClients struct {
+	connections queue
+	running     sync.WaitGroup
+	answers     chan answered
+}
+
+// ask makes the requests; the answers come later.
+func (c *burstClients) ask(addr string, asks url.Values) error {
+	for i := range burstRequests {
+		client, err := dial(addr)
+		if err != nil {
+			return err
+		}
+		c.connections = append(c.connections, client)
+		c.running.Go(func() {
+			a, err := client.ask(asks, fmt.Sprint("r", i))
+			a.err = err
+			if err == nil && a.status == http.StatusOK {
+				if a.err = json.Unmarshal(a.text, &a.granted); a.err == nil {
+					a.err = client.finish(a.granted.Leases[0], 7)
+				}
+			}
+			c.answers <- a
+		})
+	}
+	return nil
+}
+
+// stop ends the requests that have no answer yet.
+func (c *burstClients) stop() {
+	c.connections.close()
+	c.running.Wait()
 }
 
 // answered is the answer to a request with an id.

@@ -26,6 +26,7 @@ type wrapper struct {
 	args    []string // before the command
 	env     []string
 	missing string
+	holder  *held // the command that it runs; nil: none yet
 	took    []float64
 }
 
@@ -52,46 +53,25 @@ func measureHandOffExec(ctx context.Context, w *world) (_ []result, err error) {
 		&lock,
 		{name: "sem", args: []string{"sem", "--id", "bench", "--fg"}, missing: lacks("sem")},
 	}
-	holders := make([]*held, len(all))
 	for round := range handOffExecRounds + 1 {
 		for _, i := range rand.Perm(len(all)) { // as in race
 			a := all[i]
 			if a.missing != "" {
 				continue
 			}
-			next, err := w.hold(ctx, a)
+			took, err := w.handOver(ctx, a)
 			if err != nil {
 				return nil, err
 			}
-			if holders[i] == nil { // the first has nobody to wait for
-				if err := next.runs(); err != nil {
-					return nil, err
-				}
-				holders[i] = next
-				continue
-			}
-			time.Sleep(queueTime)
-			begin := time.Now()
-			if err := holders[i].end(); err != nil {
-				return nil, err
-			}
-			if err := next.runs(); err != nil {
-				return nil, err
-			}
-			took := time.Since(begin).Seconds()
-			if err := holders[i].wait(); err != nil {
-				return nil, err
-			}
-			holders[i] = next
-			if round > 1 {
-				a.took = append(a.took, took)
+			if round > 1 { // round 0 has no hand-off, and round 1 warms up
+				a.took = append(a.took, took.Seconds())
 			}
 		}
 	}
 	var measures []measure
-	for i, a := range all {
-		if holders[i] != nil {
-			if err := errors.Join(holders[i].end(), holders[i].wait()); err != nil {
+	for _, a := range all {
+		if a.holder != nil {
+			if err := errors.Join(a.holder.end(), a.holder.wait()); err != nil {
 				return nil, err
 			}
 		}
@@ -101,6 +81,29 @@ func measureHandOffExec(ctx context.Context, w *world) (_ []result, err error) {
 	r.budget("flock", atMost(1.7))
 	r.budget("etcdctl lock", atMost(0.9))
 	return []result{r}, nil
+}
+
+// handOver starts another command under a, ends the one that runs, and returns how long it takes
+// from that end until the other one runs; zero if none ran before.
+func (w *world) handOver(ctx context.Context, a *wrapper) (took time.Duration, err error) {
+	before := a.holder
+	next, err := w.hold(ctx, a)
+	if err != nil {
+		return 0, err
+	}
+	a.holder = next
+	if before == nil {
+		return 0, next.runs()
+	}
+	time.Sleep(queueTime)
+	begin := time.Now()
+	if err := before.end(); err != nil {
+		return 0, err
+	}
+	if err := next.runs(); err != nil {
+		return 0, err
+	}
+	return time.Since(begin), before.wait()
 }
 
 // held is a command under a wrapper. It reports on one FIFO that it runs, and ends when it can

@@ -91,18 +91,10 @@ func (w *world) drainKeys(ctx context.Context, lanes, requests int) (k keyed, er
 	if _, err := gate.call(http.MethodPost, leaseapi.PathPause, `{"type":"many","reason":"all come first"}`); err != nil {
 		return k, err
 	}
-	var clients queue
-	defer func() { clients.close() }()
-	for i := range requests {
-		c, err := dial(s.addr)
-		if err != nil {
-			return k, err
-		}
-		clients = append(clients, c)
-		query := url.Values{leaseapi.ParamType: {"many"}, leaseapi.ParamWire: {"3"}, leaseapi.ParamKey: {fmt.Sprint("object-", i%keyObjects)}}
-		if err := c.send(http.MethodPost, leaseapi.PathAcquire+"?"+query.Encode(), ""); err != nil {
-			return k, err
-		}
+	clients, err := queueKeyed(s.addr, requests)
+	defer clients.close()
+	if err != nil {
+		return k, err
 	}
 	err = await(ctx, time.Minute, func() (bool, error) {
 		time.Sleep(100 * time.Millisecond) // no need to load the server with more questions
@@ -112,26 +104,14 @@ func (w *world) drainKeys(ctx context.Context, lanes, requests int) (k keyed, er
 	if err != nil {
 		return k, err
 	}
-	var running, busy atomic.Int64 // busy: nanoseconds of all runs
-	keys := make([]atomic.Int64, keyObjects)
+	runs := keyRuns{lanes: lanes}
 	failed := make(chan error, requests)
 	var drained sync.WaitGroup
 	for i, c := range clients {
 		drained.Go(func() {
 			got, err := c.granted()
 			if err == nil {
-				begin := time.Now()
-				if now := running.Add(1); now > int64(lanes) {
-					err = fmt.Errorf("%d run at once", now)
-				}
-				if keys[i%keyObjects].Add(1) != 1 {
-					err = fmt.Errorf("two run of object %d", i%keyObjects)
-				}
-				time.Sleep(keyRun)
-				busy.Add(int64(time.Since(begin)))
-				keys[i%keyObjects].Add(-1)
-				running.Add(-1)
-				err = errors.Join(err, c.release(got.Names[0]))
+				err = errors.Join(runs.run(i%keyObjects), c.release(got.Names[0]))
 			}
 			if err != nil {
 				failed <- fmt.Errorf("request %d: %w", i, err)
@@ -145,10 +125,52 @@ func (w *world) drainKeys(ctx context.Context, lanes, requests int) (k keyed, er
 	}
 	drained.Wait()
 	k.took = time.Since(begin)
-	k.ideal = time.Duration(busy.Load()) / time.Duration(lanes)
+	k.ideal = time.Duration(runs.busy.Load()) / time.Duration(lanes)
 	k.rate = float64(requests) / k.took.Seconds()
 	close(failed)
 	return k, <-failed
+}
+
+// queueKeyed sends requests, each on a connection of its own. The caller must close the returned
+// queue, even after an error.
+func queueKeyed(addr string, requests int) (clients queue, err error) {
+	for i := range requests {
+		c, err := dial(addr)
+		if err != nil {
+			return clients, err
+		}
+		clients = append(clients, c)
+		query := url.Values{leaseapi.ParamType: {"many"}, leaseapi.ParamWire: {"3"}, leaseapi.ParamKey: {fmt.Sprint("object-", i%keyObjects)}}
+		if err := c.send(http.MethodPost, leaseapi.PathAcquire+"?"+query.Encode(), ""); err != nil {
+			return clients, err
+		}
+	}
+	return clients, nil
+}
+
+// keyRuns are the runs of a backlog.
+type keyRuns struct {
+	lanes    int
+	now      atomic.Int64             // how many run now
+	ofObject [keyObjects]atomic.Int64 // how many of them are of each object
+	busy     atomic.Int64             // nanoseconds of all runs
+}
+
+// run is one run. The error is that it overlaps another of the object, or that more run than
+// there are lanes.
+func (r *keyRuns) run(object int) (err error) {
+	begin := time.Now()
+	if now := r.now.Add(1); now > int64(r.lanes) {
+		err = fmt.Errorf("%d run at once", now)
+	}
+	if r.ofObject[object].Add(1) != 1 {
+		err = fmt.Errorf("two run of object %d", object)
+	}
+	time.Sleep(keyRun)
+	r.busy.Add(int64(time.Since(begin)))
+	r.ofObject[object].Add(-1)
+	r.now.Add(-1)
+	return err
 }
 
 // semKeys runs fewer such requests with the usual alternative: a semaphore of GNU parallel

@@ -95,24 +95,36 @@ func pairsBudget(clients int) float64 {
 // throughput runs pair on that many connections for a window of time, and returns the pairs per
 // second.
 func throughput(addr string, clients int, window time.Duration, pair func(c *wire, n int) error) (float64, error) {
+	return pairsPerSecond(clients, window, func(n int, repeat func(pair func() error) error) error {
+		c, err := dial(addr)
+		if err != nil {
+			return err
+		}
+		defer c.close()
+		return repeat(func() error { return pair(c, n) })
+	})
+}
+
+// pairsPerSecond runs that many clients at once, each with a number of its own. A client passes
+// its pair to repeat, which makes pairs until the window of time is over or a pair fails.
+func pairsPerSecond(clients int, window time.Duration, client func(n int, repeat func(pair func() error) error) error) (float64, error) {
 	var done atomic.Int64
 	var running sync.WaitGroup
 	failed := make(chan error, clients)
 	begin := time.Now()
-	for i := range clients {
-		running.Go(func() {
-			c, err := dial(addr)
-			if err != nil {
-				failed <- err
-				return
+	repeat := func(pair func() error) error {
+		for time.Since(begin) < window {
+			if err := pair(); err != nil {
+				return err
 			}
-			defer c.close()
-			for time.Since(begin) < window {
-				if err := pair(c, i); err != nil {
-					failed <- err
-					return
-				}
-				done.Add(1)
+			done.Add(1)
+		}
+		return nil
+	}
+	for n := range clients {
+		running.Go(func() {
+			if err := client(n, repeat); err != nil {
+				failed <- err
 			}
 		})
 	}
