@@ -128,7 +128,9 @@ func (r *nameRelease) try(ctx context.Context, req leaseapi.ReleaseRequest) *nam
 		}
 	}
 	q := post(leaseapi.PathRelease, req, t)
-	q.timeout = 0 // for each name the proxy asks the pool behind it, which may take long
+	if !r.client.servers.several() {
+		q.timeout = 0 // for each name a version-1 proxy asks the pool behind it, which may take long
+	}
 	t.o = r.client.do(ctx, q, r.patience)
 	return t
 }

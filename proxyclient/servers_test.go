@@ -323,6 +323,18 @@ func TestReleaseAtAListWithASilentServer(t *testing.T) {
 	})
 }
 
+// A release of bare names does not wait for a silent server of a list until its time is over.
+func TestNameReleaseAtAListWithASilentServer(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		c, g := newGroup(t, "c.test")
+		g.silent = "a.test"
+		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+		defer cancel()
+		_, err := c.Release(ctx, leaseapi.ReleaseRequest{Names: []string{"a"}, Owner: "me"})
+		want(t, err)
+	})
+}
+
 // Servers with different stores are refused as one proxy.
 func TestTwoStores(t *testing.T) {
 	bubble(t, "two", func(t *testing.T) {
