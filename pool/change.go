@@ -31,7 +31,7 @@ const (
 	Resumed                   // Pause is over
 	ReportCounted             // Reported counts
 	Adapted                   // Reports count from now on
-	LostOther                 // Leases are those that a request still holds after its first loss of another
+	LostOther                 // a request has lost a lease for the first time: Leases are those that it still holds
 )
 
 // Change is one thing that a call changed. The comments of the fields name the kinds that use

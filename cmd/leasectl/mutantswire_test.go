@@ -105,7 +105,7 @@ var wireMutants = []mutant{
 	{"a name counts in the bound of an answer without what JSON escapes", "proxyserver/answersize.go", "set.Extent(q.Type, sizeInJSON)", "set.Extent(q.Type, func(name string) int { return len(name) })",
 		"./proxyserver", "TestAnswersThatAreTooLong", false},
 	{"a release of names waits for a silent server of a list", "proxyclient/releasebare.go", "if !r.client.servers.several() {", "if true {",
-		"./proxyclient", "TestNameReleaseAtAListWithASilentServer", false},
+		"./proxyclient", "TestReleaseAtAListWithASilentServer", false},
 	{"a server that starts loses its socket to another", "holder/socket/socket.go", "err == nil && !same(now, dead)", "err == nil && !os.SameFile(now, dead)",
 		"./holder/socket", "TestListenAfterTheSocketWasFoundDead", false},
 	{"servers that start remove each other's sockets", "holder/socket/socket.go", `lock := path + ".lock"`, `lock := fmt.Sprintf("%s.lock.%p", path, bind)`,

@@ -17,9 +17,9 @@ func useAllProcessors() {
 }
 
 // addProcessor lets the runtime use one processor more, for a store in a directory. A goroutine
-// that waits for the disk keeps its processor until the runtime takes it away, tens to hundreds of
-// microseconds later. On two cores the calls would have only one of them meanwhile. GOMAXPROCS has
-// precedence. The runtime no longer follows later changes of a container's limits.
+// that waits for the disk keeps its processor until the runtime takes it away. On two cores, calls
+// would meanwhile run on one. GOMAXPROCS has precedence. From then on the runtime does not follow
+// changes of a container's limits.
 func addProcessor() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
