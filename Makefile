@@ -9,7 +9,7 @@ GO      ?= go
 SHELLS   = $(wildcard .ci/run scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL = build
-.PHONY: help build demo test test-browser page-picture test-examples mutants lint vuln check clean docs dist dist-check
+.PHONY: help build demo test test-browser page-picture test-examples lint vuln check clean docs dist dist-check
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -41,9 +41,6 @@ EXAMPLES = examples/test
 
 test-examples: build ## what is in examples/, as it will be used. Needs nodejs, etcd, prometheus and systemd
 	cd $(EXAMPLES) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl
-
-mutants: ## put back each bug of a list; a test must notice it
-	$(GO) test -timeout 60m -run TestMutants -v ./cmd/leasectl -mutants
 
 # What vet compiles for macOS with -trimpath, make dist need not compile again.
 lint: ## format, vet (also for macOS), staticcheck, shellcheck

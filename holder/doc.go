@@ -40,29 +40,4 @@
 // a handle of its own. Its record ([lockfile.Shared]) says which commands use the lease and
 // what each of them is about to do. [Lease.Keep] and [Lease.Release] of a shared lease act
 // for one command's use.
-//
-// # The files, from the public down
-//
-//   - acquire.go: a lease of one process, or a shared one;
-//   - recover.go, recoverhandles.go, recoveractions.go: the leases of killed processes;
-//   - shared.go, sharedbegin.go (a newcomer joins or begins a round), sharednested.go (or
-//     is within another's use), sharedchoice.go (how it decides), sharedkeep.go,
-//     sharedsettle.go (rounds of dead users), shareduse.go (a user renews and leaves),
-//     sharedstatus.go, sharedlease.go (the questions about a round): one lease of many
-//     commands;
-//   - handover.go, phases.go (from the journal to the handle, and back), await.go, ask.go
-//     (the wait at the proxy), keep.go (renewals, and whether it is lost), lease.go,
-//     request.go: the life of a lease; report.go: the outcome that its command had;
-//   - resize.go, renew.go: changes of a handle's lease;
-//   - keeper.go: the background process;
-//   - release.go, delay.go (a release that is put off), releaseall.go: giving back;
-//     settle.go: for a dead process; giveback.go: the handle; releaseowed.go: the record;
-//     send.go: the proxy, the history and the list; named.go, owed.go: the meaning of names,
-//     and of a record;
-//   - holder.go: the parts of a Holder: keepers.go, journal.go, history.go, list.go (its
-//     files), dial.go, origin.go (is it the proxy that granted?), pipe.go, address.go (its
-//     proxy), statedir.go, machine_*.go;
-//   - releasetime.go (how long giving back may take), ending.go (how a command ended),
-//     errors.go, queue.go (where a request stands, in words), reporter.go (who tells the
-//     user), failpoint_*.go.
 package holder

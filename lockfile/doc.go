@@ -69,10 +69,4 @@
 //   - Linux and macOS only.
 //
 // # The source
-//
-// From the public down: sweep.go (what killed processes left of handles); shared.go and
-// round.go; journal.go; history.go and filetime_*.go; list.go and listtext.go; grant.go (a name
-// as it was granted); watch.go, update.go, plan.go (in which steps files change), handle.go,
-// cache.go and record.go (a handle); then names.go and format.go (text), lock.go, atomic.go,
-// dir.go and own.go (files).
 package lockfile

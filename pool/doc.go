@@ -41,34 +41,4 @@
 // another grant.
 //
 // # The files
-//
-// From the public down; no file uses one of a line above its own:
-//
-//   - restore.go: a Set from a snapshot and back; reconfigure.go
-//   - stall.go: what a restart and a stall make up for
-//   - acquire.go, wait.go, renew.go, release.go, releaseall.go, resize.go, break.go, pause.go,
-//     remove.go, report.go: the calls that change something; listing.go, status.go, lookup.go:
-//     those that tell. Each advances the Set and then changes or reads its ledger.
-//   - set.go: what happens by itself when its time has come
-//   - grant.go, lock.go, waiter.go: how the ledger changes: a lease begins and ends,
-//     and so does a lock delay; a waiter comes, is missed and goes
-//   - follower.go: what becomes of those who joined another request, when that is
-//     granted leases, gives way or ends; merge.go: whom a request joins
-//   - estimate.go: why a waiter waits, and for how long
-//   - place.go, key.go: a place in the queue; who holds a key and who waits for it, and
-//     so which waiters may be next
-//   - settle.go: what reports of leases do to the limit of their pool
-//   - ledger.go: the state of a Set, and the list of its changes
-//   - room.go: how many units of a pool are free, and what fits
-//   - pool.go: a pool, its names, leases and requests, which refer to each other
-//   - outlook.go: when leases are expected to end
-//   - limit.go, pace.go, history.go, ended.go, recalled.go, ordered.go, timer.go: one
-//     idea each, which knows nothing of pools: how many units may be in use, the time
-//     between grants, how long leases were held, ended ids, names that are remembered
-//     for a while, a heap, times at which something is due
-//   - check.go, units.go: what is wrong with a configuration, and how many units a
-//     request takes of a pool
-//   - config.go, cost.go, names.go, lease.go, result.go, outcome.go, request.go, coalesce.go,
-//     owner.go, act.go, change.go, waitend.go: what callers pass in and get back
-//   - adapt.go: how reports move a limit
 package pool

@@ -49,12 +49,4 @@
 // http_proxy, https_proxy and no_proxy, and follow no redirects.
 //
 // # Files
-//
-// From the public down: backup.go and operate.go; acquire.go, each.go, unwind.go, watch.go,
-// acquisition.go and prepare.go; release.go, releasebare.go and releaseall.go; heartbeat.go
-// and schedule.go; resize.go, renew.go, report.go and query.go; then exchange.go, which makes
-// every call, with policy.go (may it be repeated?), failure.go, and patience.go (for how
-// long?); then client.go, credentials.go, classify.go, grant.go, request.go, answer.go and
-// errors.go; and at the bottom servers.go, url.go, sending.go, releasednames.go, text.go,
-// capabilities.go and instant.go.
 package proxyclient

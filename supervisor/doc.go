@@ -12,8 +12,4 @@
 //     lease, as far as the granted TTL allows: the grace period is cut to that.
 //   - A run gives back the leases that it took, and no others: another process may have put its
 //     own into the handle.
-//
-// Its files, from the public down: supervisor.go (Run), attempt.go (one attempt: a lease, a
-// command), watch.go (one command and what befalls it), witness.go (what the account says to
-// it), signals.go, environment.go, options.go.
 package supervisor

@@ -3,6 +3,4 @@
 //
 // The lines of a request are in order: the line that its wait began comes before the line
 // that says how the wait ended, whichever goroutines write them.
-//
-// The files, from the public down: eventlog.go has the log, lines.go its lines.
 package eventlog

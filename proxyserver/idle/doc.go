@@ -6,7 +6,4 @@
 // listeners and looks into their accept queues. A client in a queue keeps the server: the
 // client is accepted, and the listeners are shown again. A client that comes later does not
 // find the listeners.
-//
-// The files, from the public down: idle.go has the watch, gate.go the listeners that can
-// be asked who waits in their queues.
 package idle

@@ -10,7 +10,4 @@
 //   - While nothing is written, nothing is done: on Linux, inotify(7) says when the log
 //     changes. Elsewhere, where inotify refuses to watch something, and on file systems that
 //     others write to, such as NFS, the log is looked at twice a second.
-//
-// Its files, from the public down: follow.go, lines.go, wake_linux.go and wake_other.go,
-// poll.go.
 package follow

@@ -28,8 +28,4 @@
 //	chain.OnSignal(func(e trap.Event) error { command.Signal(e.Signal); return nil })
 //	status := command.Wait()
 //	err = chain.Exit(status.ExitCode())
-//
-// Its files, from the public down: command.go (Start), process.go (what it returns),
-// jobcontrol*.go (^Z, fg and bg), stop.go, group.go, terminal.go, members_*.go (who lives in a
-// group), lookup.go, peak*.go, parentdeath_*.go, status.go.
 package child

@@ -19,7 +19,4 @@
 //
 //	listener, err := net.Listen("unix", path)
 //	process.Ready(err)
-//
-// Its files, from the public down: detach.go, ready.go and descriptors.go (a process in the
-// background); parent.go and exit.go (the end of one); orphans*.go.
 package process
