@@ -55,6 +55,6 @@
 // and schedule.go; resize.go, renew.go, report.go and query.go; then exchange.go, which makes
 // every call, with policy.go (may it be repeated?), failure.go, and patience.go (for how
 // long?); then client.go, credentials.go, classify.go, grant.go, request.go, answer.go and
-// errors.go; and at the bottom servers.go, url.go, sending.go, releasednames.go, text.go,
+// errors.go; and at the bottom servers.go, address.go, sending.go, releasednames.go, text.go,
 // capabilities.go and instant.go.
 package proxyclient
