@@ -193,24 +193,24 @@ func (d *dialer) token(ctx context.Context) (string, error) {
 // open makes a client. The caller holds d.mu.
 func (d *dialer) open(ctx context.Context, a address, revive func(context.Context) error) (*proxyclient.Client, error) {
 	options := proxyclient.Options{
-		URL: a.url, TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive, Ready: d.listening,
+		URL: a.Address.String(), TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive, Ready: d.listening,
 		ReadFile: func(path string) ([]byte, error) { return d.pipes.readFile(ctx, path) },
 	}
 	var err error
 	if options.Token, err = d.token(ctx); err != nil {
 		return nil, err
 	}
-	if readable := proxyclient.ClearText(a.url); options.Token != "" && readable != "" && !d.warned {
+	if readable := a.ClearText(); options.Token != "" && readable != "" && !d.warned {
 		d.warned = true
 		d.report.Notef("the token goes to %s in clear text: write https:// in --proxy if the proxy speaks it", readable)
 	}
-	if a.socket != "" {
-		short, done, err := socket.Short(a.socket)
+	if path := a.Socket(); path != "" {
+		short, done, err := socket.Short(path)
 		if err != nil {
 			return nil, err
 		}
 		d.done = append(d.done, done)
-		options.URL = proxyclient.SocketURL(short)
+		options.URL = proxyclient.SocketAddress(short).String()
 	}
 	client, err := proxyclient.New(options)
 	if err != nil {

@@ -23,6 +23,13 @@ func TestSameProxy(t *testing.T) {
 		{"http://a,http://b", "http://c,http://d", false},
 		{"local", "local", true},
 		{"local", "unix:///state/x", false},
+		{"local", "unix:///state/local.sock", true}, // the socket that it listens on
+		{"local:///x,one", "local:///x,two", false},
+		{"http://ci:a,b@h:1", "http://ci:a,b@h:2", false}, // each was in both texts, cut at commas
+		{"http://ci:a,b@h", "http://ci:x,b@h", false},
+		{"http://ci:a,b@h,http://g", "http://g", true},
+		{"unix:///s/a,b", "unix:///s/a,c", false},
+		{"http://H:80", "http://h", true},
 	} {
 		if same := sameProxy(name(tt.a), name(tt.b)); same != tt.same {
 			t.Errorf("%s and %s: %v", tt.a, tt.b, same)

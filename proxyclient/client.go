@@ -20,7 +20,7 @@ import (
 
 // Options say where the proxy is. Only URL must be set.
 type Options struct {
-	URL       string // as ParseURLs takes it
+	URL       string // as [ParseAddress] takes it
 	Token     string // sent as a bearer token (RFC 6750) if not empty
 	TokenFile string // read again for a new token when the proxy refuses Token; empty: no file
 	// CAFile is a PEM file: with https, its certificates are trusted instead of the
@@ -62,6 +62,9 @@ func (c *Client) Store() string {
 	}
 	return ""
 }
+
+// Servers returns the number of servers that the URL lists.
+func (c *Client) Servers() int { return len(c.servers.bases) }
 
 // noteStore takes the id of the store from an answer. With a list of servers, an answer
 // from another store than before is an error: a request would wait in two queues, and
@@ -122,7 +125,7 @@ func New(o Options) (*Client, error) {
 }
 
 func newClient(o Options) (*Client, error) {
-	urls, err := ParseURLs(o.URL)
+	address, err := ParseAddress(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("URL: %w", err)
 	}
@@ -131,23 +134,20 @@ func newClient(o Options) (*Client, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	c := &Client{userAgent: o.UserAgent, ready: o.Ready}
+	c := &Client{name: address.Redacted(), userAgent: o.UserAgent, ready: o.Ready}
 	c.token, c.tokenFile, c.transport = o.Token, o.TokenFile, newTransport()
 	if c.userAgent == "" {
 		c.userAgent = "leasectl"
 	}
-	var names []string
-	for _, u := range urls {
-		names = append(names, u.Redacted())
-		c.servers.bases = append(c.servers.bases, trimmed(u))
+	for _, u := range address.urls {
+		c.servers.bases = append(c.servers.bases, spelling(u))
 	}
-	c.name = strings.Join(names, ",")
-	if u := urls[0]; u.Scheme == "unix" {
+	if path := address.Socket(); path != "" {
 		c.servers.bases[0], c.socket = "http://localhost", true
 		c.transport.Proxy = nil
-		c.transport.DialContext = tracked(dialSocket(u.Path, o.Revive))
+		c.transport.DialContext = tracked(dialSocket(path, o.Revive))
 	}
-	secure := slices.ContainsFunc(urls, func(u *url.URL) bool { return u.Scheme == "https" })
+	secure := slices.ContainsFunc(address.urls, func(u *url.URL) bool { return u.Scheme == "https" })
 	if secure && o.CAFile != "" {
 		read := o.ReadFile
 		if read == nil {

@@ -28,7 +28,7 @@ func TestURL(t *testing.T) {
 		{"http://host", "http://host"},
 		{"http://host:8080/", "http://host:8080"},
 		{"https://host/some/prefix//", "https://host/some/prefix"},
-		{"http://user:secret@[::1]:80", "http://user:secret@[::1]:80"},
+		{"http://user:secret@[::1]:80", "http://user:secret@[::1]"},
 		{"HTTP://host", "http://host"},
 		{"unix:///run/lease.sock", "http://localhost"},
 		{"host:8080", "http://host:8080"}, {"localhost", "http://localhost"}, {"proxy.test/prefix/", "http://proxy.test/prefix"},

@@ -37,5 +37,5 @@ func baseOf(text string) string {
 	if err != nil {
 		return ""
 	}
-	return trimmed(u)
+	return spelling(u)
 }

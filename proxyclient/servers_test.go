@@ -336,25 +336,3 @@ func TestTwoStores(t *testing.T) {
 		want(t, err, ErrTwoStores)
 	})
 }
-
-func TestParseURLs(t *testing.T) {
-	for _, tt := range []struct{ text, want string }{
-		{"a:1", "http://a:1"},
-		{"http://a:1,https://b/p", "http://a:1 https://b/p"},
-		{"http://a:1,http://a:1/", "http://a:1"},
-		{"http://u:p,q@a", "http://u:p,q@a"},
-		{"http://a,unix:///s", ""},
-		{"unix:///s,http://a", ""},
-		{"a:1,http://b", ""},
-		{"http://a,http://", ""},
-	} {
-		urls, err := ParseURLs(tt.text)
-		var got []string
-		for _, u := range urls {
-			got = append(got, u.String())
-		}
-		if text := strings.Join(got, " "); (err != nil) != (tt.want == "") || text != tt.want && err == nil {
-			t.Errorf("%s: %q, %v", tt.text, text, err)
-		}
-	}
-}

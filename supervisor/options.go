@@ -23,7 +23,7 @@ type Reporter interface {
 // Options say what to run, and how to hold its lease.
 type Options struct {
 	Args                  []string // the command
-	Environment           []string
+	Environment           []string // that the command gets, beside the variables about its lease; nil is an empty one
 	Stdin, Stdout, Stderr *os.File
 	ParentDeath           syscall.Signal // sent to the command if leasectl is killed (Linux); 0: none
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -42,7 +41,7 @@ func (a *app) askPools(ctx context.Context, proxy string) (leaseapi.PoolsReply, 
 		return leaseapi.PoolsReply{}, err
 	}
 	limit := poolsTimeout
-	if strings.Contains(proxy, ",") {
+	if client.Servers() > 1 {
 		limit = statusTimeout // one of the servers may be down, and its machine silent
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -65,9 +65,9 @@ func (o *etcdOptions) check(data string, flags *pflag.FlagSet) error {
 func checkAdvertised(advertised string) error {
 	u, err := proxyclient.ParseURL(advertised)
 	switch {
-	case err != nil:
+	case err != nil && !strings.Contains(advertised, ","):
 		return usagef("--advertise: %v", err)
-	case strings.Count(advertised, "://") != 1 || strings.Contains(u.Host, ","): // HOST:PORT or a list, which only --proxy may be
+	case err != nil, u.Scheme == "unix", !strings.Contains(advertised, "://"): // only --proxy may be a list, a socket or HOST:PORT
 		return usagef("--advertise: want one URL, of this server: http://HOST or https://HOST")
 	case u.User != nil:
 		return usagef("--advertise: want a URL without a user or a password: everybody who asks is told it")

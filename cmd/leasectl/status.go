@@ -30,8 +30,8 @@ func newStatusCommand(a *app) *cobra.Command {
 one handle holds and what the proxy knows of it. Leases that commands of this
 machine share (exec --shared) are listed with their rounds and uses. With --watch
 it goes on until it is interrupted: on a terminal it shows the table anew,
-elsewhere it prints a line for each change, or with --output json the pool after
-each change.`,
+elsewhere it prints a line for each change, or with --output json an object with
+the pool, leader or shared lease after each change.`,
 		Example: `  leasectl status --type install --watch
   leasectl status --proxy http://127.0.0.1:8370 --output json`,
 		Args: noArgsBut("type"),
@@ -70,14 +70,26 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 	if err != nil {
 		return err
 	}
-	shared := a.sharedRounds(o.typ)
-	if a.output == "json" {
-		return a.printJSON(struct {
-			leaseapi.PoolsReply
-			Shared []holder.SharedRound `json:"shared,omitempty"`
-		}{all, shared})
+	shared, err := a.sharedRounds(o.typ)
+	if err != nil {
+		a.Failf("%v", err) // the rest of the status is shown all the same
 	}
-	return a.print("%s%s%s", leaderLine(all.Leader, time.Now()), statusText(all.Pools), sharedTable(shared))
+	overview := overview{all, shared}
+	if a.output == "json" {
+		return a.printJSON(overview)
+	}
+	return a.print("%s", overview.text(time.Now()))
+}
+
+// overview is all that status shows, once or with --watch.
+type overview struct {
+	leaseapi.PoolsReply
+	Shared []holder.SharedRound `json:"shared,omitempty"`
+}
+
+// text formats an overview for people.
+func (o overview) text(now time.Time) string {
+	return leaderLine(o.Leader, now) + statusText(o.Pools) + sharedTable(o.Shared)
 }
 
 // leaderLine says which of several servers leads; "" if there is only one.
@@ -85,8 +97,11 @@ func leaderLine(l *leaseapi.Leader, now time.Time) string {
 	if l == nil {
 		return ""
 	}
-	return fmt.Sprintf("led by %s for %s, %d standing by\n\n", cmp.Or(l.URL, "a server without --advertise"), age(leaseapi.Duration(max(0, now.Sub(l.Since)))), l.Standby)
+	return fmt.Sprintf("led by %s for %s, %d standing by\n\n", leaderName(l), age(leaseapi.Duration(max(0, now.Sub(l.Since)))), l.Standby)
 }
+
+// leaderName says where clients reach the leader.
+func leaderName(l *leaseapi.Leader) string { return cmp.Or(l.URL, "a server without --advertise") }
 
 // handleStatus prints what a handle holds, and what its proxy knows about these leases.
 func (a *app) handleStatus(ctx context.Context, path string) error {

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -16,10 +19,10 @@ import (
 // watches, and no load for the proxy.
 const watchEvery = time.Second
 
-// watchStatus shows the pools, or the pool of type typ, and each change, until a signal ends it. If
-// the proxy fails after its first answer, watchStatus says so and goes on.
+// watchStatus shows what status shows, of all pools or of the pool of type typ, and each change,
+// until a signal ends it. If the proxy fails after its first answer, watchStatus says so and goes on.
 func (a *app) watchStatus(ctx context.Context, typ string) error {
-	w := poolWatch{app: a, live: a.output == "text" && canRewrite(a.stdout)}
+	w := statusWatch{app: a, live: a.output == "text" && canRewrite(a.stdout)}
 	for {
 		asking, cancel := context.WithTimeout(ctx, statusTimeout)
 		all, err := a.askPoolsOf(asking, a.proxy.url, typ)
@@ -31,7 +34,7 @@ func (a *app) watchStatus(ctx context.Context, typ string) error {
 		case ctx.Err() != nil:
 			return watched(ctx)
 		case err == nil:
-			err = w.show(all.Pools, time.Now())
+			err = w.show(overview{all, w.sharedRounds(typ)}, time.Now())
 		case w.begun:
 			w.fail(err, time.Now())
 			err = nil
@@ -58,80 +61,179 @@ func watched(ctx context.Context) error {
 	return statusError{code: 128 + int(sig.Signal)}
 }
 
-// poolWatch remembers what a watch has shown.
-type poolWatch struct {
+// statusWatch remembers what a watch has shown.
+type statusWatch struct {
 	app     *app
-	live    bool // show the whole table each time, not the changes
+	live    bool // show the whole status each time, not the changes
 	begun   bool
-	pools   map[string]leaseapi.Pool
+	shown   overview
 	trouble time.Time // since when the proxy fails; zero: it does not
+
+	unread string // why the shared leases cannot be read; "": they can
 }
 
-// show prints what has changed in pools, or the whole table if w.live.
-func (w *poolWatch) show(pools []leaseapi.Pool, now time.Time) error {
+// sharedRounds is [app.sharedRounds]. It reports a failure once, and then returns what was shown
+// before, since rounds that cannot be read have not ended.
+func (w *statusWatch) sharedRounds(typ string) []holder.SharedRound {
+	rounds, err := w.app.sharedRounds(typ)
+	if err == nil {
+		w.unread = ""
+		return rounds
+	}
+	if w.unread != err.Error() {
+		w.unread = err.Error()
+		w.app.Failf("%v", err)
+	}
+	return w.shown.Shared
+}
+
+// show prints what has changed since the last call, or the whole status if w.live.
+func (w *statusWatch) show(now overview, at time.Time) error {
 	if !w.trouble.IsZero() && !w.live {
 		w.app.Notef("the proxy answers again")
 	}
-	w.trouble = time.Time{}
+	before := w.shown
+	w.trouble, w.begun, w.shown = time.Time{}, true, now
 	if w.live {
-		w.begun = true
-		return w.app.print("%s%s%s%s", homeAndClear, now.Format(time.DateTime), "\n\n", statusText(pools))
+		return w.app.print("%s%s\n\n%s", homeAndClear, at.Format(time.DateTime), now.text(at))
 	}
-	before := w.pools
-	w.pools = make(map[string]leaseapi.Pool, len(pools))
-	for _, p := range pools {
-		w.pools[p.Type] = p
-	}
-	w.begun = true
-	for _, p := range pools {
-		old, known := before[p.Type]
-		lines := poolChanges(old, p)
-		if !known {
-			lines = append([]string{"is a pool"}, lines...)
-		}
-		if err := w.print(p, lines, now); err != nil {
+	for _, c := range changesOf(before, now) {
+		if err := w.print(c, at); err != nil {
 			return err
-		}
-	}
-	for _, p := range before {
-		if _, still := w.pools[p.Type]; !still {
-			if err := w.print(leaseapi.Pool{Type: p.Type}, []string{"is no pool any more"}, now); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
 }
 
-// print prints the changes of a pool: a line each, or one JSON object for all.
-func (w *poolWatch) print(p leaseapi.Pool, lines []string, now time.Time) error {
-	if len(lines) == 0 {
-		return nil
+// change is what has changed about the leader, a pool or a round of a shared lease.
+type change struct {
+	subject string // what has changed, for people
+	summary string // how it is now, for people
+	lines   []string
+
+	// One of these is set, to how it is now.
+	pool   *leaseapi.Pool
+	shared *holder.SharedRound
+	leader *leaseapi.Leader
+}
+
+// changesOf returns the changes from one overview to the next, in the order in which status shows
+// the parts.
+func changesOf(before, now overview) (changes []change) {
+	add := func(c change) {
+		if len(c.lines) > 0 {
+			changes = append(changes, c)
+		}
 	}
+	add(leaderChange(before.Leader, now.Leader))
+	pools := make(map[string]leaseapi.Pool)
+	for _, p := range before.Pools {
+		pools[p.Type] = p
+	}
+	for _, p := range now.Pools {
+		old, known := pools[p.Type]
+		delete(pools, p.Type)
+		lines := poolChanges(old, p)
+		if !known {
+			lines = append([]string{"is a pool"}, lines...)
+		}
+		add(poolChange(p, lines))
+	}
+	for _, p := range before.Pools {
+		if _, gone := pools[p.Type]; gone {
+			add(poolChange(leaseapi.Pool{Type: p.Type}, []string{"is no pool any more"}))
+		}
+	}
+	rounds := make(map[string]holder.SharedRound)
+	for _, r := range before.Shared {
+		rounds[r.Round] = r
+	}
+	for _, r := range now.Shared {
+		add(roundChange(r, roundChanges(rounds[r.Round], r)))
+		delete(rounds, r.Round)
+	}
+	for _, r := range before.Shared {
+		if _, gone := rounds[r.Round]; gone {
+			add(roundChange(r, []string{"has ended"}))
+		}
+	}
+	return changes
+}
+
+func poolChange(p leaseapi.Pool, lines []string) change {
+	return change{subject: p.Type, summary: fmt.Sprintf("%d of %d in use, %d waiting", p.InUse, p.Capacity, p.Waiting), lines: lines, pool: &p}
+}
+
+func roundChange(r holder.SharedRound, lines []string) change {
+	return change{
+		subject: "shared " + r.Name + ": round " + shortID(r),
+		summary: fmt.Sprintf("%s, uses %s, users %d", r.Type, usesOf(r), r.Users),
+		lines:   lines, shared: &r,
+	}
+}
+
+// leaderChange describes a change of the leader. Both are nil if there is only one server.
+func leaderChange(old, l *leaseapi.Leader) change {
+	if l == nil {
+		return change{} // the servers were replaced by one; the pools tell what has become of them
+	}
+	c := change{subject: "leader", summary: fmt.Sprintf("%d standing by", l.Standby), leader: l}
+	switch {
+	case old == nil || old.URL != l.URL || !old.Since.Equal(l.Since):
+		c.lines = []string{leaderName(l) + " leads"}
+	case old.Standby != l.Standby:
+		c.lines = []string{fmt.Sprintf("%s has %d standing by, before %d", leaderName(l), l.Standby, old.Standby)}
+	}
+	return c
+}
+
+// roundChanges describes what has happened to a round of a shared lease. The zero old is one that
+// was not there.
+func roundChanges(old, r holder.SharedRound) (lines []string) {
+	if r.State != old.State || !slices.Equal(r.Names, old.Names) {
+		line := "is " + string(r.State)
+		if len(r.Names) > 0 {
+			line += " as " + strings.Join(r.Names, ", ")
+		}
+		return []string{line}
+	}
+	if r.Uses != old.Uses {
+		lines = append(lines, fmt.Sprintf("uses %s, before %d", usesOf(r), old.Uses))
+	}
+	if r.Users != old.Users {
+		lines = append(lines, fmt.Sprintf("users %d, before %d", r.Users, old.Users))
+	}
+	return lines
+}
+
+// print prints a change: a line each, or one JSON object for all.
+func (w *statusWatch) print(c change, at time.Time) error {
 	if w.app.output == "json" {
 		text, err := json.Marshal(struct {
-			Time    time.Time     `json:"time"`
-			Changes []string      `json:"changes"`
-			Pool    leaseapi.Pool `json:"pool"`
-		}{now.UTC().Round(time.Millisecond), lines, p})
+			Time    time.Time           `json:"time"`
+			Changes []string            `json:"changes"`
+			Pool    *leaseapi.Pool      `json:"pool,omitempty"`
+			Shared  *holder.SharedRound `json:"shared,omitempty"`
+			Leader  *leaseapi.Leader    `json:"leader,omitempty"`
+		}{at.UTC().Round(time.Millisecond), c.lines, c.pool, c.shared, c.leader})
 		if err != nil {
 			return fmt.Errorf("encode the output: %w", err)
 		}
 		return w.app.print("%s\n", text)
 	}
 	var text strings.Builder
-	for i, line := range lines {
+	for i, line := range c.lines {
 		summary := ""
-		if i == len(lines)-1 {
-			summary = fmt.Sprintf(" (%d of %d in use, %d waiting)", p.InUse, p.Capacity, p.Waiting)
+		if i == len(c.lines)-1 {
+			summary = " (" + leaseapi.Printable(c.summary) + ")"
 		}
-		fmt.Fprintf(&text, "%s %s: %s%s\n", now.Format(time.DateTime), leaseapi.Printable(p.Type), leaseapi.Printable(line), summary)
+		fmt.Fprintf(&text, "%s %s: %s%s\n", at.Format(time.DateTime), leaseapi.Printable(c.subject), leaseapi.Printable(line), summary)
 	}
 	return w.app.print("%s", text.String())
 }
 
 // fail reports that the proxy fails, once until it answers again.
-func (w *poolWatch) fail(err error, now time.Time) {
+func (w *statusWatch) fail(err error, now time.Time) {
 	if w.trouble.IsZero() {
 		w.trouble = now
 		w.app.Failf("%v; trying since %s", err, now.Format(time.TimeOnly))
@@ -145,6 +247,10 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 	if old.Capacity != 0 && old.Capacity != p.Capacity {
 		lines = append(lines, fmt.Sprintf("capacity %d, before %d", p.Capacity, old.Capacity))
 	}
+	lines = append(lines, limitChange(old, p)...)
+	if old.LockDelayed != p.LockDelayed {
+		lines = append(lines, fmt.Sprintf("%d with a lock delay, before %d", p.LockDelayed, old.LockDelayed))
+	}
 	switch {
 	case p.Paused != "" && p.Paused != old.Paused:
 		lines = append(lines, "is paused: "+p.Paused)
@@ -152,6 +258,23 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 		lines = append(lines, "is resumed")
 	}
 	return lines
+}
+
+// limitChange describes a move of the limit, unless the limit is the capacity, before and after. If
+// the report of a holder moved it, that is named.
+func limitChange(old, p leaseapi.Pool) []string {
+	before, limit := cmp.Or(old.Limit, old.Capacity), cmp.Or(p.Limit, p.Capacity)
+	if old.Capacity == 0 || before == limit || before == old.Capacity && limit == p.Capacity {
+		return nil
+	}
+	line := fmt.Sprintf("limit %d, before %d", limit, before)
+	if m := p.Moved; m != nil && m.To == limit {
+		line += ": report of " + ownerOf(m.Owner, m.Token)
+		if m.Detail != "" {
+			line += ": " + m.Detail
+		}
+	}
+	return []string{line}
 }
 
 // leaseChanges describes what has happened to the leases of a pool, first those that have ended.
@@ -171,6 +294,9 @@ func leaseChanges(old, p leaseapi.Pool) (lines []string) {
 		}
 		if before.Broken != l.Broken {
 			lines = append(lines, fmt.Sprintf("%s of %s is broken: %s", l.Name, ownerOf(l.Owner, l.Token), l.Broken))
+		}
+		if !before.Draining && l.Draining {
+			lines = append(lines, fmt.Sprintf("%s of %s is draining", l.Name, ownerOf(l.Owner, l.Token)))
 		}
 		if before.ReleaseAt.IsZero() && !l.ReleaseAt.IsZero() {
 			lines = append(lines, fmt.Sprintf("%s of %s is to be released in %s", l.Name, ownerOf(l.Owner, l.Token), age(l.ExpiresIn)))

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -123,6 +126,78 @@ func TestStatusWatch(t *testing.T) {
 	}
 }
 
+// A watch shows all that status shows: also the shared leases of this machine, and which server
+// leads. It showed the pools only.
+func TestStatusWatchOfSharedLeases(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1", "other=1")
+	text := w.watch("text")
+	objects := w.watch("objects", "--output", "json")
+	other := w.watch("other", "--type", "other")
+	text.awaitText("is a pool")
+	objects.awaitText("is a pool")
+	other.awaitText("is a pool")
+
+	use := func() *exec.Cmd {
+		cmd := w.command("exec", "--type", "install", "--shared", "N", "--", "sleep", "600")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Signal(syscall.SIGTERM) }) // if the test fails
+		return cmd
+	}
+	first := use()
+	text.awaitText(" is held as install-0 (install, uses 1, users 1)\n")
+	objects.awaitText("is held as install-0")
+	second := use()
+	text.awaitText(" users 2, before 1 (install, uses 2, users 2)\n")
+	terminal := w.onTerminal(w.program, "status", "--watch")
+	terminal.awaits("SHARED HERE AS")
+	terminal.interrupt()
+	for _, cmd := range []*exec.Cmd{first, second} {
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+	}
+	text.awaitText(" has ended (install, ")
+	objects.awaitText("\"has ended\"")
+	for _, x := range []*watching{text, objects, other} {
+		x.ends(syscall.SIGINT, 130)
+	}
+	if !strings.Contains(text.text(), " shared N: round ") || strings.Contains(other.text(), "shared") {
+		t.Errorf("%s\n%s", text.text(), other.text())
+	}
+	var last struct{ Shared *struct{ Name, Type string } }
+	lines := strings.Split(strings.TrimSpace(objects.text()), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Shared == nil || last.Shared.Name != "N" {
+		t.Errorf("%v: %s", err, objects.text())
+	}
+}
+
+func TestStatusWatchOfTheLeader(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, build(t, ""), "install=1")
+	var leader atomic.Pointer[leaseapi.Leader]
+	leader.Store(&leaseapi.Leader{URL: "http://a", Since: time.Unix(1e9, 0), Standby: 1})
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		json.NewEncoder(rw).Encode(leaseapi.PoolsReply{Pools: []leaseapi.Pool{}, Leader: leader.Load()})
+	}))
+	defer server.Close()
+	w.env = append(w.env, proxyVariable+"="+server.URL)
+	text := w.watch("text")
+	objects := w.watch("objects", "--output", "json")
+	text.awaitText(" leader: http://a leads (1 standing by)\n")
+	objects.awaitText(`"leader":{"url":"http://a"`)
+	terminal := w.onTerminal(w.program, "status", "--watch")
+	terminal.awaits("led by http://a for ")
+	terminal.interrupt()
+	leader.Store(&leaseapi.Leader{URL: "http://a", Since: time.Unix(1e9, 0), Standby: 2})
+	text.awaitText(" leader: http://a has 2 standing by, before 1 (2 standing by)\n")
+	leader.Store(&leaseapi.Leader{URL: "http://b", Since: time.Unix(2e9, 0), Standby: 2})
+	text.awaitText(" leader: http://b leads (2 standing by)\n")
+	text.ends(syscall.SIGINT, 130)
+	objects.ends(syscall.SIGINT, 130)
+}
+
 // A proxy that never answers ends the watch. If a proxy fails after its first answer, the watch
 // says so once, and waits for it.
 func TestStatusWatchTrouble(t *testing.T) {
@@ -222,5 +297,31 @@ func TestChangesOfOneLeaseWithinAPoll(t *testing.T) {
 	}
 	if got := poolChanges(pool(after), pool(after)); len(got) > 0 {
 		t.Errorf("no change: %q", got)
+	}
+}
+
+// The watch tells of what status shows of a pool beside its leases and its queue: the limit, a lock
+// delay, and names that are to go.
+func TestChangesOfAPool(t *testing.T) {
+	lease := leaseapi.PoolLease{Lease: leaseapi.Lease{Name: "q-1", Generation: 1}, Owner: "job"}
+	drains := lease
+	drains.Draining = true
+	for _, tt := range []struct {
+		old, new leaseapi.Pool
+		want     []string
+	}{
+		{leaseapi.Pool{Capacity: 9, Limit: 9}, leaseapi.Pool{Capacity: 8, Limit: 8}, []string{"capacity 8, before 9"}},
+		{leaseapi.Pool{Capacity: 9}, leaseapi.Pool{Capacity: 9, Limit: 8}, []string{"limit 8, before 9"}},
+		{
+			leaseapi.Pool{Capacity: 9, Limit: 8, Adapt: true},
+			leaseapi.Pool{Capacity: 9, Limit: 7, Adapt: true, Moved: &leaseapi.LimitMove{From: 8, To: 7, Owner: "job", Detail: "429"}},
+			[]string{"limit 7, before 8: report of job: 429"},
+		},
+		{leaseapi.Pool{Capacity: 9}, leaseapi.Pool{Capacity: 9, LockDelayed: 2}, []string{"2 with a lock delay, before 0"}},
+		{leaseapi.Pool{Leases: []leaseapi.PoolLease{lease}}, leaseapi.Pool{Leases: []leaseapi.PoolLease{drains}}, []string{"q-1 of job is draining"}},
+	} {
+		if got := poolChanges(tt.old, tt.new); !slices.Equal(got, tt.want) {
+			t.Errorf("%+v to %+v: %q, want %q", tt.old, tt.new, got, tt.want)
+		}
 	}
 }

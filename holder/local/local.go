@@ -102,7 +102,7 @@ func (p Proxy) check(ctx context.Context) error {
 		return err
 	}
 	defer done()
-	client, err := proxyclient.New(proxyclient.Options{URL: proxyclient.SocketURL(short)})
+	client, err := proxyclient.New(proxyclient.Options{URL: proxyclient.SocketAddress(short).String()})
 	if err != nil {
 		return err
 	}

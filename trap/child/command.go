@@ -16,7 +16,7 @@ type Command struct {
 	// looks Args[0] up.
 	Path string
 	Args []string // Args[0] is the name that the command sees as its own
-	Env  []string // in the form of [os.Environ]; nil: that of this process
+	Env  []string // the whole environment, in the form of [os.Environ]; nil is an empty one
 
 	// Stdin, Stdout and Stderr are handed over without copying, so Wait does not
 	// depend on other processes that hold them. A nil one is /dev/null.
@@ -56,15 +56,11 @@ func Start(c Command) (*Process, error) {
 	}
 	defer closeNull()
 
-	env := c.Env
-	if env == nil {
-		env = os.Environ()
-	}
 	p := &Process{group: newGroup(), done: make(chan struct{}), wantsPeak: c.Peak}
 	if c.Peak {
 		p.cgroup = cgroupOfOurOwn()
 	}
-	attr := &syscall.ProcAttr{Env: env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	attr := &syscall.ProcAttr{Env: c.Env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	setParentDeath(attr.Sys, c.ParentDeath)
 	if tty := p.group.tty; tty.eager(files[0], files[1]) {
 		attr.Sys.Foreground = true // done by the new process itself, before it can look

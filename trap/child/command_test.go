@@ -77,6 +77,15 @@ func TestStartErrors(t *testing.T) {
 	}
 }
 
+// A command has the environment that it is given, and not ours if it is given none.
+func TestNoEnvironment(t *testing.T) {
+	t.Setenv("SECRET", "x")
+	log, w := testenv.Report(t)
+	start(t, Command{Args: testenv.Shell(`echo "${SECRET-none}"`), Stdout: w})
+	w.Close()
+	log.Want("none")
+}
+
 // A command found in PATH runs with the name it was called by, in the directory
 // and with the environment it was given.
 func TestStartFindsInPath(t *testing.T) {

@@ -21,7 +21,7 @@
 // ended:
 //
 //	chain := trap.NewChain(trap.Signals()...)
-//	command, err := child.Start(child.Command{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
+//	command, err := child.Start(child.Command{Args: os.Args[1:], Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr})
 //	if err != nil {
 //		return err
 //	}

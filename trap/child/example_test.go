@@ -18,6 +18,7 @@ func Example() {
 	})
 	command, err := child.Start(child.Command{
 		Args:   []string{"sh", "-c", "echo work; exit 4"},
+		Env:    os.Environ(),
 		Stdout: os.Stdout,
 	})
 	if err != nil {

@@ -102,7 +102,7 @@ func reportSignals(name string, ready func()) int {
 // ends as the command ended. SIGINT stops the command with a long grace period.
 func wrapperMode(args []string) int {
 	chain := trap.NewChain(trap.Signals()...)
-	p, err := Start(Command{Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ParentDeath: syscall.SIGKILL})
+	p, err := Start(Command{Args: args, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ParentDeath: syscall.SIGKILL})
 	if err != nil {
 		os.Stderr.WriteString(err.Error() + "\n")
 		return 125

@@ -25,8 +25,8 @@ var detached sync.WaitGroup
 //
 // The process is in a session of its own, without a terminal, in the directory /. Its standard
 // input is /dev/null. Its standard output and error are log, or /dev/null if log is nil. It has
-// no other descriptor of ours, not even one that we inherited. It keeps our umask. A nil env is
-// [os.Environ].
+// no other descriptor of ours, not even one that we inherited. It keeps our umask. Its environment
+// is env, in the form of [os.Environ], and nothing of ours: nil is an empty one.
 //
 // A goroutine reaps the process when it ends, if we live that long.
 func StartDetached(ctx context.Context, args, env []string, log *os.File) (pid int, err error) {
@@ -34,9 +34,6 @@ func StartDetached(ctx context.Context, args, env []string, log *os.File) (pid i
 		return 0, errors.New("start: no command")
 	}
 	path := args[0]
-	if env == nil {
-		env = os.Environ()
-	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return 0, fmt.Errorf("start %s: %w", path, err)

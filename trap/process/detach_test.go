@@ -261,6 +261,26 @@ func TestDetachedNotFound(t *testing.T) {
 	}
 }
 
+// A background process has the environment that it is given, and no other: not ours if it is given
+// none. It is a shell, which does without variables.
+func TestDetachedEnvironment(t *testing.T) {
+	t.Setenv("SECRET", "x")
+	for _, env := range [][]string{nil, {}, {"OTHER=y"}} {
+		log, w := testenv.Report(t)
+		_, err := StartDetached(t.Context(), testenv.Shell(`printf '+\0' >&3; echo "${SECRET-none} ${OTHER-none}"`), env, w)
+		w.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "none none"
+		if len(env) > 0 {
+			want = "none y"
+		}
+		log.Want(want)
+	}
+	awaitReaped(t)
+}
+
 // starterMode starts a daemon with its own standard output as log, and ends.
 func starterMode([]string) int {
 	argv, env := testenv.Self("daemon", "describe")

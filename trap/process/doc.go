@@ -13,7 +13,7 @@
 //
 // A program that starts itself in the background:
 //
-//	pid, err := process.StartDetached(ctx, []string{self, "serve"}, nil, log)
+//	pid, err := process.StartDetached(ctx, []string{self, "serve"}, os.Environ(), log)
 //
 // and the background process:
 //
