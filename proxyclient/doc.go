@@ -47,6 +47,4 @@
 //
 // Every call blocks until it has a result or its context ends. Calls honour
 // http_proxy, https_proxy and no_proxy, and follow no redirects.
-//
-// # Files
 package proxyclient
