@@ -67,6 +67,4 @@
 //     file leaves it, as .NAME.tmp and digits, beside the file NAME. Nothing reads it, and
 //     [SweepTemp] removes it.
 //   - Linux and macOS only.
-//
-// # The source
 package lockfile

@@ -39,6 +39,4 @@
 // changes except [Queued] and [Joined] are durable, it may restart from the last durable state:
 // no client was told of the grants that are lost then, and a request that is repeated gets
 // another grant.
-//
-// # The files
 package pool
