@@ -31,8 +31,12 @@ until leasectl status >/dev/null 2>&1; do
   kill -0 "$server" 2>/dev/null || { cat "$work/server.log" >&2; exit 1; }
 done
 
-# Seconds of the day, as in the server's log, and what happened to whom.
-clock() { date '+%H %M %S.%N' | awk '{ printf "%.3f", $1 * 3600 + $2 * 60 + $3 }'; }
+# Milliseconds of the day, as in the server's log, and what happened to whom.
+clock() {
+  local h m s ms
+  read -r h m s ms < <(date '+%H %M %S %3N')
+  printf '%d' "$((((10#$h * 60 + 10#$m) * 60 + 10#$s) * 1000 + 10#$ms))"
+}
 event() { printf '%s %s %s\n' "$(clock)" "$1" "$2" >>"$work/events"; }
 export -f clock event
 export work
