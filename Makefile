@@ -1,4 +1,4 @@
-# leasectl: build, demo, test. Needs Go and make; lint needs shellcheck too,
+# leasectl: build, demo, test. Needs Go, make and bash; lint needs shellcheck too,
 # and the race detector a C compiler.
 
 # A clone may be of another user, as in a container: who runs its makefile trusts it.
@@ -6,10 +6,10 @@ DESCRIBE = git -c safe.directory='*' describe --always --dirty
 VERSION ?= $(shell $(DESCRIBE) --tags 2>/dev/null || echo devel)
 COMMIT   = $(shell $(DESCRIBE) --abbrev=40 --exclude '*' 2>/dev/null)
 GO      ?= go
-SHELLS   = $(wildcard .ci/run scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh examples/*/*.sh)
+SHELLS   = $(wildcard .ci/run .ci/bare scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL = build
-.PHONY: help build demo test test-browser page-picture test-examples lint vuln check clean docs dist dist-check
+.PHONY: help build demo test test-browser page-picture test-examples mutation lint vuln check clean docs dist dist-check
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -25,8 +25,8 @@ demo: build ## the main job: three install steps, one lease, a timeline
 	scripts/demo.sh bin/leasectl
 
 # Most tests of cmd/leasectl wait for real processes: more of them run at once than there are cores.
-test: ## all tests; RACE=-race: under the race detector
-	$(if $(RACE),CGO_ENABLED=1) $(GO) test $(RACE) -parallel 6 -timeout 40m ./...
+test: ## all tests, and which were skipped; RACE=-race: under the race detector
+	$(if $(RACE),CGO_ENABLED=1) $(GO) run ./scripts/runtests $(RACE) -parallel 6 -timeout 40m $(or $(PKG),./...)
 
 BROWSERTEST = proxyserver/page/browsertest
 
@@ -52,6 +52,12 @@ lint: ## format, vet (also for macOS), staticcheck, shellcheck
 	cd $(EXAMPLES) && $(GO) vet ./...
 	@command -v shellcheck >/dev/null || { echo "shellcheck is missing: install the package of that name"; exit 1; }
 	shellcheck --external-sources $(SHELLS)
+
+# gremlins changes one operator or condition at a time, and runs the tests of the package.
+GREMLINS = github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
+
+mutation: ## which changes of a package no test notices: PKG=./pool; minutes to hours
+	$(GO) run $(GREMLINS) unleash --timeout-coefficient 20 $(or $(PKG),./pool)
 
 vuln: ## govulncheck, if its database can be reached
 	$(GO) run ./scripts/vuln
