@@ -71,6 +71,9 @@ func docCommands(t *testing.T, b docBlock) (commands []docCommand) {
 	return commands
 }
 
+// moreTools finds the programs on the pages that a machine may lack.
+var moreTools = regexp.MustCompile(`(?m)(?:^|[\s|;(])(curl|jq|flock) `)
+
 // runSection runs the blocks of a section, with a new shell after each change of the pools.
 func runSection(t *testing.T, blocks []docBlock) {
 	dir := t.TempDir()
@@ -80,6 +83,9 @@ func runSection(t *testing.T, blocks []docBlock) {
 	serve := []string{"--pool", "install=1"}
 	var commands []docCommand
 	for _, b := range blocks {
+		for _, m := range moreTools.FindAllStringSubmatch(b.text, -1) {
+			need(t, m[1])
+		}
 		if b.file() == "pools.yaml" {
 			runShell(t, dir, serve, commands)
 			commands = nil
@@ -128,9 +134,6 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 	const end = "\x1e" // the end of a command's output
 	var script strings.Builder
 	for _, c := range commands {
-		if strings.Contains(c.line, "curl ") {
-			need(t, "curl")
-		}
 		fmt.Fprintf(&script, "%s\nprintf %q\n", strings.TrimSuffix(c.line, "\n"), end)
 	}
 	writeDocFile(t, dir, "bin/session.sh", script.String(), 0o600)
