@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -345,5 +346,16 @@ func (w *world) noneLeft() {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		return
+	}
+}
+
+// lockDescriptor is a program that locks an inherited descriptor of its shell, as flock(1) does:
+// lockfd N -x, or -s for a shared lock. The lock stays with the shell's open file. Exit code 1: it
+// is not free.
+func lockDescriptor() {
+	fd, err := strconv.Atoi(os.Args[1])
+	how := map[string]int{"-x": syscall.LOCK_EX, "-s": syscall.LOCK_SH}[os.Args[2]]
+	if err != nil || how == 0 || syscall.Flock(fd, how|syscall.LOCK_NB) != nil {
+		os.Exit(1)
 	}
 }

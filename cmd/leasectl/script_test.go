@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 		"v2proxy":    versionTwoProxy,
 		"newerproxy": newerProxy,
 		"makecert":   makeCertificate,
+		"lockfd":     lockDescriptor,
 	}
 	if programs[filepath.Base(os.Args[0])] == nil {
 		fitEnvironment()

@@ -66,9 +66,9 @@ func (s *storm) exec(id string, random *rand.Rand) {
 // command may hold. Only the shell has the locks, since processes that it starts may outlive a KILL
 // of exec.
 func (s *storm) holding(random *rand.Rand, mode, key, more string) string {
-	lines := []string{fmt.Sprintf(`exec 8>>%s/"$LEASED_RESOURCE"; flock %s -n 8 || exit %d`, s.path("names"), mode, stormNoName)}
+	lines := []string{fmt.Sprintf(`exec 8>>%s/"$LEASED_RESOURCE"; lockfd 8 %s || exit %d`, s.path("names"), mode, stormNoName)}
 	if key != "" {
-		lines = append(lines, fmt.Sprintf(`exec 9>>%s/%s; flock -n 9 || exit %d`, s.path("keys"), key, stormNoKey))
+		lines = append(lines, fmt.Sprintf(`exec 9>>%s/%s; lockfd 9 -x || exit %d`, s.path("keys"), key, stormNoKey))
 	}
 	if more != "" {
 		lines = append(lines, more+" 8>&- 9>&-")
