@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +13,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/trap/process"
 )
 
 // ^C ends a bash script around leasectl as it ends one around the command alone, whether the
@@ -69,8 +68,7 @@ func TestInterruptedScriptAfterRelease(t *testing.T) {
 	var other atomic.Int64 // pid of the other process of the script
 	w.relayAnswers(func(r *http.Request) bool {
 		if r.URL.Path == leaseapi.PathRelease {
-			state, _ := exec.Command("ps", "-o", "stat=", "-p", strconv.FormatInt(other.Load(), 10)).Output()
-			early.Store(!bytes.HasPrefix(state, []byte("S")))
+			early.Store(!process.Lives(int(other.Load())))
 		}
 		return true
 	})

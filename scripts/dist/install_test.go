@@ -47,6 +47,7 @@ func TestInstallLines(t *testing.T) {
 		}
 	}
 
+	need(t, "tar")
 	dir := t.TempDir()
 	b := binary{system: "linux", arch: "amd64", dir: t.TempDir()}
 	if err := os.WriteFile(b.program(), []byte("#!/bin/sh\necho installed\n"), 0o755); err != nil {

@@ -10,14 +10,20 @@ import (
 	"time"
 )
 
+// need skips t if a program is not installed. In CI, where all programs are installed, t fails.
+func need(t *testing.T, program string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("%s is missing: install the package of that name", program)
+	} else if err != nil {
+		t.Skipf("%s is missing: install the package of that name", program)
+	}
+}
+
 // repository makes a repository with one commit of 2026-11-22, and runs the test in it.
 func repository(t *testing.T) string {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil && os.Getenv("CI") == "true" {
-		t.Fatal("git is not installed")
-	} else if err != nil {
-		t.Skip("git is not installed")
-	}
+	need(t, "git")
 	t.Setenv("GIT_CONFIG_GLOBAL", os.DevNull)
 	t.Setenv("GIT_CONFIG_SYSTEM", os.DevNull)
 	t.Setenv("SOURCE_DATE_EPOCH", "")

@@ -103,7 +103,8 @@ func TestBackgroundWithoutShell(t *testing.T) {
 // stoppedProcess tells whether a process is stopped.
 func stoppedProcess(t *testing.T, pid int) bool {
 	t.Helper()
-	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
+	look := testenv.Shell(testenv.Groups + `groups $0 && printf %s "$state"`)
+	state, err := exec.Command(look[0], append(look[1:], strconv.Itoa(pid))...).Output()
 	if err != nil {
 		t.Fatalf("process %d: %v", pid, err)
 	}

@@ -159,7 +159,7 @@ func TestBackground(t *testing.T) {
 // On a terminal the command's group is the foreground before its first
 // instruction.
 func TestTerminalAtOnce(t *testing.T) {
-	s := newSession(t, "tty", true, testenv.Shell(`echo "<$(ps -o tpgid= -p $$) $(ps -o pgid= -p $$)>"`)...)
+	s := newSession(t, "tty", true, testenv.Shell(testenv.Groups+`groups $$; echo "<$tpgid $pgid>"`)...)
 	s.shows("<")
 	if groups := strings.Fields(s.shows(">")); len(groups) != 2 || groups[0] != groups[1] {
 		t.Errorf("the foreground and the command's own group are %q", groups)
@@ -169,10 +169,10 @@ func TestTerminalAtOnce(t *testing.T) {
 // If standard output is a pipe, its reader may want the terminal. So the terminal stays where
 // it is until the command asks for it.
 func TestTerminalOnDemand(t *testing.T) {
-	s := newSession(t, "pipe", true, testenv.Shell(`
-		ps -o tpgid= -p $$; ps -o pgid= -p $$; ps -o pgid= -p $PPID
+	s := newSession(t, "pipe", true, testenv.Shell(testenv.Groups+`
+		groups $$; echo $tpgid; echo $pgid; groups $PPID; echo $pgid
 		read x; echo "got <$x>"
-		ps -o tpgid= -p $$; exec sleep 1000`)...)
+		groups $$; echo $tpgid; exec sleep 1000`)...)
 	field := func() string { return strings.TrimSpace(s.output.Next()) }
 	foreground, own, wrapper := field(), field(), field()
 	if foreground != wrapper || own == wrapper {

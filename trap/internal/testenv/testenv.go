@@ -50,6 +50,17 @@ func Self(mode string, args ...string) (argv, env []string) {
 // Shell returns a command line of the system's shell.
 func Shell(script string) []string { return []string{"/bin/sh", "-c", script} }
 
+// Groups begins a script of [Shell] that calls groups PID: it sets state, pgid (the group of a
+// process) and tpgid (the foreground group of its terminal). Linux needs no ps(1) for that.
+const Groups = `groups() {
+	if test -r /proc/$1/stat; then
+		read -r _ _ state _ pgid _ _ tpgid _ </proc/$1/stat # no name here has a space
+	else
+		state=$(ps -o stat= -p $1) pgid=$(($(ps -o pgid= -p $1))) tpgid=$(($(ps -o tpgid= -p $1)))
+	fi
+}
+`
+
 // Start starts a process in a group of its own, which is killed at the end of the test. A nil
 // file is /dev/null.
 func Start(t *testing.T, argv, env []string, stdin, stdout, stderr *os.File) *exec.Cmd {
