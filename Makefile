@@ -38,6 +38,7 @@ page-picture: build ## docs/status-page.png, of a server with tokens that has ru
 	  -picture-of '$(OF)' -picture-token '$(TOKEN)' -picture-path '$(or $(PAGE),/)'
 
 EXAMPLES = examples/test
+ETCDPROGRAM = proxyserver/store/etcd/etcdtest/program
 
 test-examples: build ## what is in examples/, as it will be used. Needs nodejs, etcd, prometheus and systemd
 	cd $(EXAMPLES) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl
@@ -50,6 +51,7 @@ lint: ## format, vet (also for macOS), staticcheck, shellcheck
 	$(GO) tool staticcheck ./...
 	cd $(BROWSERTEST) && $(GO) vet ./...
 	cd $(EXAMPLES) && $(GO) vet ./...
+	cd $(ETCDPROGRAM) && $(GO) vet ./...
 	@command -v shellcheck >/dev/null || { echo "shellcheck is missing: install the package of that name"; exit 1; }
 	shellcheck --external-sources $(SHELLS)
 

@@ -35,14 +35,6 @@
 //	                         ids that one commit ended
 //	PREFIX/standby/NONCE     a server that stands by; only people need it
 //
-// # Inside
-//
-// From the top down: elector.go gains the lead, with upkeep.go (history and size of the
-// database) and presence.go (who stands by); store.go loads the leader's state and makes
-// its changes durable; lead.go keeps the lead, and knows for how long it holds; table.go,
-// ended.go and bundle.go say which records are in which key; client.go tries again, and
-// gateway.go speaks to etcd, in the words of messages.go, with url.go and tls.go below.
-//
 // The package uses etcd's JSON gateway (/v3/…, version 3.4 and later) with net/http,
 // because etcd's gRPC client would cost every command 1.4 ms at its start.
 package etcd

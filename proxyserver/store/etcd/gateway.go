@@ -88,6 +88,12 @@ func noSpace(err error) bool {
 	return ok && e.Code == codeExhausted && strings.Contains(e.Message, "space")
 }
 
+// forbidden reports whether err says that our user of etcd may not do what it asked for.
+func forbidden(err error) bool {
+	e, ok := errors.AsType[*statusError](err)
+	return ok && e.Code == codeForbidden
+}
+
 // compacted reports whether err says that the history to compact is already dropped.
 func compacted(err error) bool {
 	e, ok := errors.AsType[*statusError](err)

@@ -110,6 +110,7 @@ type failure struct {
 // Codes of gRPC.
 const (
 	codeInvalid         = 3
+	codeForbidden       = 7
 	codeExhausted       = 8
 	codePrecondition    = 9
 	codeOutOfRange      = 11

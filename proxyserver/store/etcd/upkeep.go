@@ -69,7 +69,12 @@ func (u *upkeep) compact(ctx context.Context, revision int64) (present int64) {
 		present = reply.Header.Revision
 		return u.call(ctx, "/v3/kv/compaction", compactRequest{Revision: revision}, &struct{}{})
 	})
-	if err != nil && !compacted(err) && ctx.Err() == nil {
+	switch {
+	case err == nil || compacted(err) || ctx.Err() != nil:
+	case forbidden(err):
+		u.log.Warn("etcd's history is not compacted, so its database grows: this etcd lets only users with the role root compact it: "+
+			"give our user that role (etcdctl user grant-role USER root), or let etcd compact by itself (--auto-compaction-retention) and use --no-compact", "error", err)
+	default:
 		u.log.Warn("etcd's history could not be compacted: its database grows", "error", err)
 	}
 	return max(present, revision)

@@ -1,6 +1,10 @@
-// Package etcdtest starts real etcd for tests: Debian's etcd-server, on ports from the
-// kernel. Where etcd is not installed, tests are skipped; with CI=true in the environment
-// they fail.
+// Package etcdtest starts real etcd for tests, on ports from the kernel.
+//
+// It is the etcd of PATH. If there is none, the tests build one from its Go module (the module
+// program beside this package), once, into the user's cache directory. LEASECTL_TEST_ETCD=built
+// builds one in any case, and LEASECTL_TEST_ETCD=FILE is the path of another. Where it cannot be
+// built, as without a network, tests are skipped; with CI=true in the environment they fail. With
+// -short they are skipped, too.
 package etcdtest
 
 import (
@@ -37,19 +41,6 @@ type Member struct {
 // patience bounds the start of etcd: CI is slow.
 const patience = 60 * time.Second
 
-// Need skips t, or fails it if CI is true, where etcd is not installed.
-func Need(t testing.TB) {
-	t.Helper()
-	if _, err := exec.LookPath("etcd"); err == nil {
-		return
-	}
-	const missing = "etcd is not installed: apt-get install etcd-server"
-	if os.Getenv("CI") == "true" {
-		t.Fatal(missing)
-	}
-	t.Skip(missing)
-}
-
 // Start starts etcd with this number of members, each with the further arguments args. It
 // returns when all of them serve. They are killed at the end of t.
 func Start(t testing.TB, members int, args ...string) *Cluster {
@@ -68,7 +59,7 @@ func Start(t testing.TB, members int, args ...string) *Cluster {
 }
 
 // Shared gives all tests of a package one etcd with one member. The first call of the function
-// of starts it. TestMain must call end, which kills it.
+// of starts it. TestMain must call end, which kills it and prints its version.
 func Shared() (of func(t testing.TB) *Cluster, end func()) {
 	var once sync.Once
 	var c *Cluster
@@ -90,6 +81,8 @@ func Shared() (of func(t testing.TB) *Cluster, end func()) {
 	return of, func() {
 		if c != nil {
 			c.Kill()
+			version, path, _ := Version()
+			fmt.Printf("tested with etcd %s, %s\n", version, path)
 		}
 		os.RemoveAll(dir)
 	}
@@ -193,7 +186,11 @@ func (m *Member) Start() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command("etcd", m.args...)
+	path, err := program()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(path, m.args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	m.mu.Lock()
 	defer m.mu.Unlock()

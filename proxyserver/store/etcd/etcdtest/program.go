@@ -1,0 +1,177 @@
+package etcdtest
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// variable chooses the etcd of the tests.
+const variable = "LEASECTL_TEST_ETCD"
+
+// buildTime bounds the build of etcd, or the wait for another process that builds it. With an empty
+// cache of the go command it takes a minute on two cores.
+const buildTime = 15 * time.Minute
+
+// program is the path of etcd for the tests of this process.
+var program = sync.OnceValues(func() (string, error) {
+	switch chosen := os.Getenv(variable); chosen {
+	case "":
+		if path, err := exec.LookPath("etcd"); err == nil {
+			return path, nil
+		}
+		return built()
+	case "built":
+		return built()
+	default:
+		return exec.LookPath(chosen)
+	}
+})
+
+// Need skips t, or fails it if CI is true, where there is no etcd and none can be built. It may
+// block for the time of the build.
+func Need(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts etcd")
+	}
+	_, err := program()
+	if err == nil {
+		return
+	}
+	const missing = "etcd is not in PATH, and cannot be built from its module"
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s: %v", missing, err)
+	}
+	t.Logf("%v", err)
+	t.Skip(missing)
+}
+
+// Version returns the version of the tests' etcd, and the path of its program.
+func Version() (version, path string, err error) {
+	path, err = program()
+	if err != nil {
+		return "", "", err
+	}
+	out, err := exec.Command(path, "--version").Output()
+	m := regexp.MustCompile(`etcd Version: (\S+)`).FindSubmatch(out)
+	if err != nil || m == nil {
+		return "", path, fmt.Errorf("%s --version: %q, %v", path, out, err)
+	}
+	return string(m[1]), path, nil
+}
+
+// built returns the etcd of the module program, which it builds unless a process of this user has
+// built it before.
+func built() (string, error) {
+	source, err := sourceDir()
+	if err != nil {
+		return "", err
+	}
+	name, err := builtName(source)
+	if err != nil {
+		return "", err
+	}
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, name)
+	ctx, cancel := context.WithTimeout(context.Background(), buildTime)
+	defer cancel()
+	return path, lockfile.WithLock(ctx, path+".lock", func() error {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return build(ctx, source, path)
+	})
+}
+
+// build compiles etcd. A kill leaves at most a file PATH.new, which the next build replaces.
+func build(ctx context.Context, source, path string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", path+".new", ".")
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build etcd in %s: %w\n%s", source, err, last(out, 2000))
+	}
+	return os.Rename(path+".new", path)
+}
+
+// sourceDir returns the directory of the module program. A test runs in the directory of its
+// package, which is in the tree.
+func sourceDir() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.HasPrefix(mod, []byte("module github.com/leasectl/leasectl\n")) {
+			return filepath.Join(dir, "proxyserver", "store", "etcd", "etcdtest", "program"), nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("the source of etcd for tests was not found: run the tests in the tree of leasectl")
+		}
+		dir = parent
+	}
+}
+
+// builtName names the program after the version of etcd and all that it is made from.
+func builtName(source string) (string, error) {
+	hash := sha256.New()
+	fmt.Fprintln(hash, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	var version string
+	for _, file := range []string{"go.mod", "go.sum", "main.go"} {
+		data, err := os.ReadFile(filepath.Join(source, file))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(hash, "%s %d\n%s", file, len(data), data)
+		if m := regexp.MustCompile(`go\.etcd\.io/etcd/server/v3 v(\S+)`).FindSubmatch(data); file == "go.mod" && m != nil {
+			version = string(m[1])
+		}
+	}
+	return fmt.Sprintf("etcd-%s-%x", version, hash.Sum(nil)[:8]), nil
+}
+
+// cacheDir returns a directory of this user that outlives the tests: in the user's cache, or
+// among the temporary files if nothing can be written there.
+func cacheDir() (string, error) {
+	var failed []error
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		err = os.MkdirAll(cache, 0o700)
+	}
+	if err == nil {
+		dir := filepath.Join(cache, "leasectl-tests")
+		if err = lockfile.MakeDir(dir); err == nil {
+			return dir, nil
+		}
+	}
+	failed = append(failed, err)
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("leasectl-tests-%d", os.Getuid()))
+	if err = lockfile.MakeDir(dir); err == nil {
+		return dir, nil
+	}
+	var texts []string
+	for _, err := range append(failed, err) {
+		texts = append(texts, err.Error())
+	}
+	return "", fmt.Errorf("no place for etcd: %s", strings.Join(texts, "; "))
+}
