@@ -19,6 +19,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
 // TestMain lets the test binary stand in for leasectl, so that the scenarios run the code under
@@ -69,7 +70,7 @@ func (m heardTests) Run() int {
 			signal.Notify(make(chan os.Signal, 1), sig)
 		}
 	}
-	code := m.M.Run()
+	code := etcdtest.Run(m.M)
 	os.RemoveAll(built.dir)
 	return code
 }

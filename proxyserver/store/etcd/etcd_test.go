@@ -25,15 +25,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
-var sharedEtcd func(t testing.TB) *etcdtest.Cluster
-
-func TestMain(m *testing.M) {
-	var end func()
-	sharedEtcd, end = etcdtest.Shared()
-	code := m.Run()
-	end()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(etcdtest.Run(m)) }
 
 // wire forwards requests from a server to etcd. A test can disturb it.
 type wire struct {
@@ -208,7 +200,7 @@ func sorted(s pool.Snapshot) pool.Snapshot {
 // The next leader loads what the pools did, in batches of any size.
 func TestCommitAndLoad(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	e := elector(t, Options{URL: c.URL(newPrefix())})
 	l := gain(t, e)
 	if snap := load(t, l); !reflect.DeepEqual(snap, pool.Snapshot{}) {
@@ -303,7 +295,7 @@ func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) 
 // transaction is several.
 func TestManyNames(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	l := gain(t, elector(t, Options{URL: c.URL("many-names")}))
 	load(t, l)
 	for _, n := range []int{1, 20_000, 60_000} {

@@ -45,7 +45,7 @@ func allLost(string, []byte) fate { return lost }
 // arrives: a lease that was released meanwhile does not come back.
 func TestDelayedCopy(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	e := elector(t, Options{URL: w.url("delayed-copy")})
 	l := gain(t, e)
@@ -71,7 +71,7 @@ func TestDelayedCopy(t *testing.T) {
 // A transaction whose answer is lost is applied once, whether it had arrived or not.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	e := elector(t, Options{URL: w.url("lost-answers"), TTL: time.Minute}) // half of the answers that keep it are lost, too
 	l := gain(t, e)
@@ -101,7 +101,7 @@ func TestLostAnswers(t *testing.T) {
 // later commits are refused.
 func TestCutOff(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	const ttl = 3 * time.Second // enough for a commit of a slow machine
 	old := gain(t, elector(t, Options{URL: w.url("cut-off"), TTL: ttl}))
@@ -141,7 +141,7 @@ func TestCutOff(t *testing.T) {
 // operators change --leader-ttl on one server after the other.
 func TestShorterTTLOfAStandby(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	old := gain(t, elector(t, Options{URL: w.url("shorter"), TTL: 4 * time.Second}))
 	w.disturb(allLost)
@@ -155,7 +155,7 @@ func TestShorterTTLOfAStandby(t *testing.T) {
 // leader left it.
 func TestDeposed(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	old := gain(t, elector(t, Options{URL: c.URL("deposed")}))
 	load(t, old)
 	// Another server writes the leader's key; the rest stays.
@@ -176,7 +176,7 @@ func TestDeposed(t *testing.T) {
 // other answers from its memory.
 func TestOnlyTransactionsKeepTheLead(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	l := gain(t, elector(t, Options{URL: w.url("only-transactions"), TTL: time.Second}))
 	w.disturb(func(path string, _ []byte) fate {
@@ -200,7 +200,7 @@ func TestOnlyTransactionsKeepTheLead(t *testing.T) {
 // comes: meanwhile another server may have begun to wait for its end.
 func TestValidFromTheStart(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	w.disturb(func(string, []byte) fate { return late })
 	keptAt(t, 10*lateBy, func(ttl time.Duration) (kept bool) {
@@ -232,7 +232,7 @@ func keptAt(t *testing.T, ttl time.Duration, f func(ttl time.Duration) (kept boo
 // While the leader writes its key, nobody takes the lead.
 func TestLeadIsKept(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	keptAt(t, 3*time.Second, func(ttl time.Duration) (kept bool) {
 		prefix := fmt.Sprint("kept-", ttl)
 		first := gain(t, elector(t, Options{URL: c.URL(prefix), TTL: ttl, Advertise: "http://first"}))
@@ -259,7 +259,7 @@ func TestLeadIsKept(t *testing.T) {
 // When the leader has given the lead up, the next one does not wait.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	options := Options{URL: c.URL("hand-over"), TTL: time.Hour, Advertise: "http://first"}
 	first, next := gain(t, elector(t, options)), elector(t, options)
 	var resigned sync.WaitGroup
@@ -278,7 +278,7 @@ func TestHandOver(t *testing.T) {
 // A server does not wait for the end of its own lead whose first answer was lost.
 func TestLostTakeOver(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	e := elector(t, Options{URL: w.url("lost-take-over"), TTL: time.Hour})
 	first := true
@@ -297,7 +297,7 @@ func TestLostTakeOver(t *testing.T) {
 // yet, nor if it then refuses the store.
 func TestUnusedLeadIsGivenUp(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	known := newPrefix()
 	refuses := elector(t, Options{URL: w.url(known)})
@@ -372,7 +372,7 @@ func TestUnusedLeadIsGivenUp(t *testing.T) {
 // A standby that is stopped while it waits for an answer of etcd logs no trouble with etcd.
 func TestStopIsNoTrouble(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	for what, waits := range map[string]func(path string, body []byte) bool{
 		"looks":     func(path string, body []byte) bool { return true },
 		"takes":     func(path string, body []byte) bool { return bytes.Contains(body, []byte("requestPut")) },
@@ -407,7 +407,7 @@ func TestStopIsNoTrouble(t *testing.T) {
 // the first, and until then the server is not counted again.
 func TestKilledStandby(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	e := elector(t, Options{URL: w.url(newPrefix())})
 	p := e.presence
@@ -445,7 +445,7 @@ func TestKilledStandby(t *testing.T) {
 // A batch that is too large for one transaction is divided between the calls of the pools.
 func TestDividedBetweenSteps(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	l := gain(t, elector(t, Options{URL: w.url("divided")}))
 	load(t, l)
@@ -481,7 +481,7 @@ func TestDividedBetweenSteps(t *testing.T) {
 // own is not divided.
 func TestForgottenIdsDivideNoStep(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	l := gain(t, elector(t, Options{URL: w.url("forgotten")}))
 	load(t, l)
@@ -521,7 +521,7 @@ func TestForgottenIdsDivideNoStep(t *testing.T) {
 // A store that lost a key, or that a later program made, is refused.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	prefix := newPrefix()
 	e := elector(t, Options{URL: c.URL(prefix)})
 	l := gain(t, e)
@@ -548,7 +548,7 @@ func TestRefused(t *testing.T) {
 // back, meta fits the records.
 func TestMetaIsLost(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	prefix := newPrefix()
 	e := elector(t, Options{URL: c.URL(prefix)})
 	l := gain(t, e)
@@ -588,7 +588,7 @@ func TestMetaIsLost(t *testing.T) {
 // not begin without leases: it says so and ends. It begins only when it is started anew.
 func TestStoreIsGone(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	for _, what := range []struct{ name, put, want string }{
 		{"empty", "", "etcd has no keys of it any more"},
 		{"another", `{"format":1,"id":"another"}`, "another store is in its place"},
@@ -632,7 +632,7 @@ func TestStoreIsGone(t *testing.T) {
 // next leader has changed the store meanwhile.
 func TestDeposedWhileItLoads(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	url := c.URL("deposed-while-it-loads")
 	e := elector(t, Options{URL: url, TTL: time.Minute}) // so that it does not notice before it loads
 	load(t, gain(t, e))

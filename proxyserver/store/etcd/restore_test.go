@@ -8,13 +8,14 @@ import (
 
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
 // BenchmarkRestore measures how long the next leader takes for the 300,000 ids that ended in
 // an hour, and for comparison how long it takes only to read them.
 func BenchmarkRestore(b *testing.B) {
 	const ids, commits = 300_000, 3_000
-	c := sharedEtcd(b)
+	c := etcdtest.Shared(b)
 	e := elector(b, Options{URL: c.URL("restore"), TTL: time.Minute})
 	l := gain(b, e)
 	load(b, l)

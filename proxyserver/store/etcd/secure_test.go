@@ -257,7 +257,7 @@ func TestCredentialsAfterAChangeOfUsers(t *testing.T) {
 // Over TLS a member must have a certificate of the given authority, and is shown ours.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	c := sharedEtcd(t)
+	c := etcdtest.Shared(t)
 	w := &wire{to: c.Members[0].Host}
 	w.Server = httptest.NewUnstartedServer(w)
 	w.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}

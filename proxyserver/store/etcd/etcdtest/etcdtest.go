@@ -1,10 +1,13 @@
 // Package etcdtest starts real etcd for tests, on ports from the kernel.
 //
 // It is the etcd of PATH. If there is none, the tests build one from its Go module (the module
-// program beside this package), once, into the user's cache directory. LEASECTL_TEST_ETCD=built
-// builds one in any case, and LEASECTL_TEST_ETCD=FILE is the path of another. Where it cannot be
-// built, as without a network, tests are skipped; with CI=true in the environment they fail. With
-// -short they are skipped, too.
+// program beside this package), once per version, into the user's cache directory. That takes a
+// minute or two, and a network. Where it cannot be built, tests are skipped, or fail with CI=true
+// in the environment. With -short they are skipped, too.
+//
+// The variable TEST_ETCD chooses another: TEST_ETCD=built is the one from the module, also where
+// PATH has an etcd, and TEST_ETCD=FILE is a program. A chosen etcd that is not to be had fails the
+// tests. [Run] prints which etcd the tests of a package used.
 package etcdtest
 
 import (
@@ -17,6 +20,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +42,9 @@ type Member struct {
 	ended chan struct{} // closed when the process has ended
 }
 
+// used is set once a process of etcd was started.
+var used atomic.Bool
+
 // patience bounds the start of etcd: CI is slow.
 const patience = 60 * time.Second
 
@@ -58,34 +65,48 @@ func Start(t testing.TB, members int, args ...string) *Cluster {
 	return nil
 }
 
-// Shared gives all tests of a package one etcd with one member. The first call of the function
-// of starts it. TestMain must call end, which kills it and prints its version.
-func Shared() (of func(t testing.TB) *Cluster, end func()) {
-	var once sync.Once
-	var c *Cluster
-	var dir string
-	var err error
-	of = func(t testing.TB) *Cluster {
-		t.Helper()
-		Need(t)
-		once.Do(func() {
-			if dir, err = os.MkdirTemp("", "etcdtest-"); err == nil {
-				c, err = start(dir, 1)
-			}
-		})
+// shared is the etcd of [Shared].
+var shared struct {
+	once    sync.Once
+	cluster *Cluster
+	dir     string
+	err     error
+}
+
+// Shared returns an etcd with one member that all tests of a package share. The first call starts
+// it, and [Run] kills it.
+func Shared(t testing.TB) *Cluster {
+	t.Helper()
+	Need(t)
+	s := &shared
+	s.once.Do(func() {
+		if s.dir, s.err = os.MkdirTemp("", "etcdtest-"); s.err == nil {
+			s.cluster, s.err = start(s.dir, 1)
+		}
+	})
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.cluster
+}
+
+// Run runs the tests of a package, and returns their exit code. If they used etcd, it prints the
+// version and the path of etcd's program. TestMain calls Run.
+func Run(m *testing.M) int {
+	code := m.Run()
+	if shared.cluster != nil {
+		shared.cluster.Kill()
+	}
+	os.RemoveAll(shared.dir)
+	if used.Load() {
+		version, path, err := Version()
 		if err != nil {
-			t.Fatal(err)
+			fmt.Fprintln(os.Stderr, "etcdtest:", err)
+			return max(code, 1)
 		}
-		return c
+		fmt.Printf("tested with etcd %s, %s\n", version, path)
 	}
-	return of, func() {
-		if c != nil {
-			c.Kill()
-			version, path, _ := Version()
-			fmt.Printf("tested with etcd %s, %s\n", version, path)
-		}
-		os.RemoveAll(dir)
-	}
+	return code
 }
 
 // URL is the address of a store under prefix.
@@ -197,6 +218,7 @@ func (m *Member) Start() error {
 	if err := startWithParent(cmd); err != nil {
 		return err
 	}
+	used.Store(true)
 	ended := make(chan struct{})
 	m.cmd, m.ended = cmd, ended
 	go func() {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,8 +19,9 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// variable chooses the etcd of the tests.
-const variable = "LEASECTL_TEST_ETCD"
+// variable chooses the etcd of the tests. Its name does not begin with LEASECTL_: tests of the
+// command remove such variables, which are those of their user.
+const variable = "TEST_ETCD"
 
 // buildTime bounds the build of etcd, or the wait for another process that builds it. With an empty
 // cache of the go command it takes a minute on two cores.
@@ -42,8 +42,8 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 })
 
-// Need skips t, or fails it if CI is true, where there is no etcd and none can be built. It may
-// block for the time of the build.
+// Need skips t where there is no etcd and none can be built. If CI is true, or TEST_ETCD chooses
+// an etcd, it fails t instead. It may block for the time of the build.
 func Need(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -53,12 +53,11 @@ func Need(t testing.TB) {
 	if err == nil {
 		return
 	}
-	const missing = "etcd is not in PATH, and cannot be built from its module"
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("%s: %v", missing, err)
+	if os.Getenv("CI") == "true" || os.Getenv(variable) != "" {
+		t.Fatalf("no etcd for tests: %v", err)
 	}
-	t.Logf("%v", err)
-	t.Skip(missing)
+	t.Log(err)
+	t.Skip("PATH has no etcd, and none can be built: install one, or see why: go test -count=1 -v ./proxyserver/store/etcd/etcdtest")
 }
 
 // Version returns the version of the tests' etcd, and the path of its program.
@@ -75,18 +74,23 @@ func Version() (version, path string, err error) {
 	return string(m[1]), path, nil
 }
 
-// built returns the etcd of the module program, which it builds unless a process of this user has
-// built it before.
+// built returns the etcd of the module program.
 func built() (string, error) {
 	source, err := sourceDir()
 	if err != nil {
 		return "", err
 	}
-	name, err := builtName(source)
+	dir, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir, err := cacheDir()
+	return buildOnce(source, dir)
+}
+
+// buildOnce builds the module in source, unless a process has built it in dir before, and returns
+// the path of the program. Other processes that want the same program wait for it.
+func buildOnce(source, dir string) (string, error) {
+	name, err := builtName(source)
 	if err != nil {
 		return "", err
 	}
@@ -101,15 +105,26 @@ func built() (string, error) {
 	})
 }
 
-// build compiles etcd. A kill leaves at most a file PATH.new, which the next build replaces.
+// build compiles a program. A kill leaves at most a file PATH.new, which the next build replaces.
 func build(ctx context.Context, source, path string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", path+".new", ".")
+	file := path + ".new"
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", file, ".")
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build etcd in %s: %w\n%s", source, err, last(out, 2000))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	// With a parent: the go command of a test that was killed must not write the file later.
+	err := startWithParent(cmd)
+	if err == nil {
+		err = cmd.Wait()
 	}
-	return os.Rename(path+".new", path)
+	if err != nil {
+		return fmt.Errorf("build etcd in %s: %w\n%s", source, err, last(out.Bytes(), 2000))
+	}
+	return os.Rename(file, path)
 }
 
 // sourceDir returns the directory of the module program. A test runs in the directory of its
@@ -151,27 +166,34 @@ func builtName(source string) (string, error) {
 }
 
 // cacheDir returns a directory of this user that outlives the tests: in the user's cache, or
-// among the temporary files if nothing can be written there.
+// among the temporary files where the cache cannot be written.
 func cacheDir() (string, error) {
-	var failed []error
-	cache, err := os.UserCacheDir()
+	dir, err := os.UserCacheDir()
 	if err == nil {
-		err = os.MkdirAll(cache, 0o700)
-	}
-	if err == nil {
-		dir := filepath.Join(cache, "leasectl-tests")
-		if err = lockfile.MakeDir(dir); err == nil {
+		if dir, err = ownDir(dir, "leasectl-tests"); err == nil {
 			return dir, nil
 		}
 	}
-	failed = append(failed, err)
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("leasectl-tests-%d", os.Getuid()))
-	if err = lockfile.MakeDir(dir); err == nil {
-		return dir, nil
+	dir, tmpErr := ownDir(os.TempDir(), fmt.Sprintf("leasectl-tests-%d", os.Getuid()))
+	if tmpErr != nil {
+		return "", fmt.Errorf("no directory for etcd: %w", errors.Join(err, tmpErr))
 	}
-	var texts []string
-	for _, err := range append(failed, err) {
-		texts = append(texts, err.Error())
+	return dir, nil
+}
+
+// ownDir makes a directory that only this user can write, and checks that this user can.
+func ownDir(parent, name string) (dir string, err error) {
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return "", err
 	}
-	return "", fmt.Errorf("no place for etcd: %s", strings.Join(texts, "; "))
+	dir = filepath.Join(parent, name)
+	if err := lockfile.MakeDir(dir); err != nil {
+		return "", err
+	}
+	probe, err := os.CreateTemp(dir, "probe-")
+	if err != nil {
+		return "", err
+	}
+	probe.Close()
+	return dir, os.Remove(probe.Name())
 }
