@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -46,11 +47,15 @@ func (c *client) noteTrouble(ctx context.Context, err error) {
 		return
 	}
 	c.trouble.logged = suspend.SinceBoot()
-	if noSpace(err) {
+	switch {
+	case noSpace(err):
 		c.log.Error("no space: etcd takes no writes, so that nothing is granted or released: compact and defragment it, raise --quota-backend-bytes of etcd, and disarm its alarm", "error", err)
-		return
+	case forbidden(err):
+		c.log.Error(fmt.Sprintf("our user of etcd may not read and write below %[1]s/, so that nothing is granted or released: "+
+			"grant that to a role of the user: etcdctl role grant-permission ROLE --prefix=true readwrite %[1]s/", c.prefix), "error", err)
+	default:
+		c.log.Warn("etcd does not answer as it should", "error", err)
 	}
-	c.log.Warn("etcd does not answer as it should", "error", err)
 }
 
 // noteNoTrouble logs that etcd answers again, if it had not. It is called after a write, or

@@ -28,7 +28,7 @@ import (
 )
 
 // withUsers starts an etcd with authentication, a user root and a user leases, who may touch
-// nothing but prefix. It returns a call of etcd's administrator.
+// nothing but prefix by a role of the same name. It returns a call of etcd's administrator.
 func withUsers(t *testing.T, prefix string) (c *etcdtest.Cluster, do func(path string, in any)) {
 	t.Helper()
 	c = etcdtest.Start(t, 1)
@@ -106,50 +106,91 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// The leader compacts etcd's history if its user has the role root. A user with less may do so in
-// some versions of etcd. In the others the log names the role.
-func TestRightToCompact(t *testing.T) {
+// The leader compacts etcd's history and measures the database if its user has the role root. A
+// user with less may do so in some versions of etcd. In the others the log names the role.
+func TestRoleRoot(t *testing.T) {
 	t.Parallel()
-	c, do := withUsers(t, "compact")
+	c, do := withUsers(t, "upkeep")
 	file := filepath.Join(t.TempDir(), "credentials")
 	if err := os.WriteFile(file, []byte("leases:secret of leases\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lines := make(chan string, 1000)
-	e := elector(t, Options{URL: c.URL("compact"), CredentialsFile: file, NoCompact: true, Log: slog.New(slog.NewTextHandler(lineWriter(lines), nil))})
-	l := gain(t, e)
+	l := gain(t, elector(t, Options{URL: c.URL("upkeep"), CredentialsFile: file, NoCompact: true}))
 	load(t, l)
 	commit(t, l, granted("q-0", 1))
-	u := newUpkeep(e.client, e.presence, false) // in the place of the leader's, which works in the background
+	// Upkeep in the place of the leader's, which works in the background.
+	var log bytes.Buffer
+	e := elector(t, Options{URL: c.URL("upkeep"), CredentialsFile: file, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	u := e.upkeep
 	last := u.compact(t.Context(), 1)
 	err := e.call(t.Context(), "/v3/kv/compaction", compactRequest{Revision: last - 1}, &struct{}{})
 	if err != nil && !forbidden(err) {
 		t.Fatal(err)
 	}
-	if allowed := err == nil; allowed == saysRole(lines) {
-		t.Errorf("etcd lets the user compact: %t, and so the log must name the role: %t", allowed, !allowed)
+	allowed := err == nil
+	if asks := strings.Contains(log.String(), "users with the role root compact it"); asks == allowed {
+		t.Errorf("etcd lets the user compact: %t; the log says\n%s", allowed, &log)
 	}
+	u.measure(t.Context())
+	u.measure(t.Context())
+	allowed = u.size.Load().Size > 0
+	if asks := strings.Count(log.String(), "only to users with the role root"); allowed && asks != 0 || !allowed && asks != 1 {
+		t.Errorf("etcd lets the user see the size: %t; the log says\n%s", allowed, &log)
+	}
+
+	log.Reset()
 	do("/v3/auth/user/grant", map[string]string{"user": "leases", "role": "root"})
 	commit(t, l, granted("q-1", 2))
 	last = u.compact(t.Context(), last)
 	last = u.compact(t.Context(), last)
-	if saysRole(lines) {
-		t.Error("with the role root the log still asks for it")
-	}
 	if err := e.call(t.Context(), "/v3/kv/compaction", compactRequest{Revision: last - 1}, &struct{}{}); !compacted(err) {
 		t.Errorf("the history before revision %d is still there: %v", last, err)
 	}
+	if u.measure(t.Context()); u.size.Load().Size == 0 {
+		t.Error("with the role root the size is not known")
+	}
+	if log.Len() > 0 {
+		t.Errorf("with the role root the log says\n%s", &log)
+	}
 }
 
-// saysRole tells whether one of the lines that were logged so far asks for the role root.
-func saysRole(lines <-chan string) (says bool) {
-	for {
-		select {
-		case line := <-lines:
-			says = says || strings.Contains(line, "the role root")
-		default:
-			return says
+// A user who may not read or not write the keys gets no lead, and the log names the right that is
+// missing. Once it is granted, the server leads.
+func TestMissingRight(t *testing.T) {
+	t.Parallel()
+	c, do := withUsers(t, "missing")
+	file := filepath.Join(t.TempDir(), "credentials")
+	if err := os.WriteFile(file, []byte("leases:secret of leases\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key := []byte("missing/")
+	grant := func(kind string) {
+		t.Helper()
+		do("/v3/auth/role/grant", map[string]any{"name": "leases", "perm": map[string]any{"permType": kind, "key": key, "range_end": rangeEnd(key)}})
+	}
+	do("/v3/auth/role/revoke", map[string]any{"role": "leases", "key": key, "range_end": rangeEnd(key)})
+	for _, granted := range []string{"", "READ", "WRITE"} {
+		if granted != "" {
+			grant(granted)
 		}
+		var log bytes.Buffer
+		refused, cancel := context.WithTimeout(t.Context(), patience)
+		watched := writerFunc(func(p []byte) (int, error) {
+			cancel()
+			return log.Write(p)
+		})
+		e := elector(t, Options{URL: c.URL("missing"), CredentialsFile: file, Log: slog.New(slog.NewTextHandler(watched, nil))})
+		if _, err := e.Gain(refused); err == nil || !strings.Contains(log.String(), "--prefix=true readwrite missing/") {
+			t.Errorf("with the right %q: %v\n%s", granted, err, &log)
+		}
+		cancel()
+	}
+	grant("READWRITE")
+	l := gain(t, elector(t, Options{URL: c.URL("missing"), CredentialsFile: file}))
+	load(t, l)
+	commit(t, l, granted("q-0", 1))
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

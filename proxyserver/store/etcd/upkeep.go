@@ -23,9 +23,10 @@ const (
 // the database. Nothing depends on it, so no error of it ends the lead.
 type upkeep struct {
 	*client
-	presence  *presence
-	noCompact bool
-	size      atomic.Pointer[statusResponse] // as last measured
+	presence      *presence
+	noCompact     bool
+	mayNotMeasure bool                           // it was logged
+	size          atomic.Pointer[statusResponse] // as last measured
 }
 
 func newUpkeep(c *client, p *presence, noCompact bool) *upkeep {
@@ -71,9 +72,9 @@ func (u *upkeep) compact(ctx context.Context, revision int64) (present int64) {
 	})
 	switch {
 	case err == nil || compacted(err) || ctx.Err() != nil:
-	case forbidden(err):
+	case forbidden(err) && present != 0: // our user may read, but not compact
 		u.log.Warn("etcd's history is not compacted, so its database grows: this etcd lets only users with the role root compact it: "+
-			"give our user that role (etcdctl user grant-role USER root), or let etcd compact by itself (--auto-compaction-retention) and use --no-compact", "error", err)
+			"let etcd compact by itself (--auto-compaction-retention) and use --no-compact, or give our user that role (etcdctl user grant-role USER root)", "error", err)
 	default:
 		u.log.Warn("etcd's history could not be compacted: its database grows", "error", err)
 	}
@@ -86,8 +87,13 @@ func (u *upkeep) measure(ctx context.Context) {
 	err := within(ctx, u.ttl/4, func(ctx context.Context) error {
 		return u.call(ctx, "/v3/maintenance/status", struct{}{}, &s)
 	})
+	if forbidden(err) && !u.mayNotMeasure {
+		u.mayNotMeasure = true
+		u.log.Warn("the size of etcd's database is not known, so nothing warns before it is full: this etcd shows it only to users with the role root: "+
+			"use a later version of etcd, watch it by other means (etcdctl endpoint status), or give our user that role (etcdctl user grant-role USER root)", "error", err)
+	}
 	if err != nil {
-		return // the next commit reports the trouble
+		return // the next commit reports any other trouble
 	}
 	u.size.Store(&s)
 	quota := s.Quota
