@@ -34,6 +34,10 @@ const (
 // something only within their store.
 const HeaderStore = "Leasectl-Store"
 
+// HeaderWire is in every answer of a server of wire 4 or later: its [Wire]. So a client that had
+// any answer need not ask [PathHealth] whether the server can do something.
+const HeaderWire = "Leasectl-Wire"
+
 // Query parameters of an acquire. Type and count are version 1.
 const (
 	ParamType      = "type"
