@@ -14,7 +14,7 @@ import "time"
 
 // Wire is the number of this contract. A server of ours states it in the answer to
 // [PathHealth]; a version-1 proxy has no such number.
-const Wire = 3
+const Wire = 4
 
 // Paths of the calls. The two of version 1, renew and resize are POSTs, the
 // others GETs.
@@ -33,6 +33,10 @@ const (
 // memory has another id in each process. Names, generations and request ids mean
 // something only within their store.
 const HeaderStore = "Leasectl-Store"
+
+// HeaderWire is in every answer of a server of wire 4 or later: its [Wire]. So a client that had
+// any answer need not ask [PathHealth] whether the server can do something.
+const HeaderWire = "Leasectl-Wire"
 
 // Query parameters of an acquire. Type and count are version 1.
 const (
@@ -54,6 +58,11 @@ const (
 	ParamOvercommit = "overcommit" // true: grant the lease although the pool is full or paused
 	ParamCoalesce   = "coalesce"   // with a key: [CoalesceJoin] and so on
 	ParamVariant    = "variant"    // with coalesce: what the run does, see [CheckVariant]
+
+	// ParamReplaces is of wire 4: leases of the caller, as [FormatReplaces] writes them, that
+	// end when the request is taken into the queue. A request that is refused ends none. It
+	// goes with a request id. Servers of older wires ignore it, and would not end the leases.
+	ParamReplaces = "replaces"
 )
 
 // Times that both sides must agree on.
@@ -95,6 +104,7 @@ const (
 	MaxKey       = 255     // bytes of a key
 	MaxVariant   = 255     // bytes of a variant
 	MaxItems     = 1 << 30 // of an acquire or a resize
+	MaxReplaces  = 10_000  // leases that one acquire replaces
 )
 
 // Lease is one granted name. The generation tells this grant of the name from
@@ -117,6 +127,7 @@ type AcquireReply struct {
 	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // by the server's clock, for people
 	Wire       int       `json:"wire,omitempty"`        // the server's [Wire], if the request has [ParamWire]
 	Unit       string    `json:"unit,omitempty"`        // what a unit of the pool is; empty: a listed pool, or not configured
+	Stale      []Lost    `json:"stale,omitempty"`       // of [ParamReplaces]: leases that had ended before
 }
 
 // Queued is the answer 202 to an acquire that is still waiting: send it again
@@ -149,6 +160,8 @@ type Queued struct {
 	// that answered; empty: there is no such page. The client makes a URL of the path
 	// before it hands it on.
 	Page string `json:"page,omitempty"`
+	// Stale are leases of [ParamReplaces] that had ended before.
+	Stale []Lost `json:"stale,omitempty"`
 }
 
 // ReleaseRequest is the body of a release. Version 1 has only Names.
@@ -159,6 +172,10 @@ type ReleaseRequest struct {
 	Leases []Lease `json:"leases,omitempty"`
 	// Owner binds Names: a name ends only if this owner holds it.
 	Owner string `json:"owner,omitempty"`
+	// KnownFor, with Owner, says how long ago the caller learned of Names, such as the age of
+	// the file that has them: a name ends only if its lease was granted before, with a tolerance
+	// of two seconds. Nil: any lease of the owner is meant. Servers before wire 4 ignore it.
+	KnownFor *Duration `json:"known_for,omitempty"`
 	// RequestIDs end the leases that these acquires got, or take the acquires off the
 	// queue. A cancelled id never gets a lease afterwards.
 	RequestIDs []string `json:"request_ids,omitempty"`

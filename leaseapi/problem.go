@@ -98,6 +98,7 @@ const (
 	ReasonExpired  = "expired"       // its TTL ended
 	ReasonReleased = "released"      // by a release, a delayed one included
 	ReasonOther    = "held-by-other" // held under another generation or by another owner
+	ReasonLater    = "granted-later" // the owner got the name again after the caller had learned of it
 	// ReasonUnknown: the server has no such name, or no memory of such a grant. The
 	// store records that a lease ended, but not why: after a restart the reason is unknown.
 	ReasonUnknown = "unknown"

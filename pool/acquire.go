@@ -14,9 +14,7 @@ import (
 // not confirmed yet, they get another [ProvisionalTTL], since the client evidently lives.
 func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	s.Advance(now)
-	if !q.Weighted {
-		q.Count = max(q.Count, 1)
-	}
+	q = q.normal()
 	if r := s.requests[q.ID]; r != nil {
 		return s.acquireAgain(r, q)
 	}
@@ -46,13 +44,26 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	return s.queueOrJoin(r, other)
 }
 
-// queueOrJoin makes r, a new request, wait: in the queue, or with other, which it joins or
-// supersedes; nil: no other. It returns the leases if r gets them at once, in the turn of other.
+// queueOrJoin makes r, a new request, wait. It returns the leases if r gets them at once, in the
+// turn of other.
 func (s *Set) queueOrJoin(r, other *request) ([]Lease, error) {
+	if err := s.wait(r, other); err != nil {
+		return nil, err
+	}
+	s.serve() // may grant r the turn of a leader that is away
+	if r.queued() {
+		return nil, nil
+	}
+	return r.values(), nil
+}
+
+// wait makes r, a new request, wait: in the queue, or with other, which it joins or supersedes;
+// nil: no other. It is refused if the queue is full.
+func (s *Set) wait(r, other *request) error {
 	p := r.pool
 	supersedes := other != nil && r.Coalesce == Latest
 	if n := len(p.queue) + p.following; n >= p.MaxWaiters && !supersedes {
-		return nil, fmt.Errorf("%w: %d do", ErrQueueFull, n)
+		return fmt.Errorf("%w: %d do", ErrQueueFull, n)
 	}
 	r.attached = 1
 	if supersedes {
@@ -63,16 +74,13 @@ func (s *Set) queueOrJoin(r, other *request) ([]Lease, error) {
 	} else {
 		s.join(other, r)
 	}
-	s.serve() // may grant r the turn of a leader that is away
-	if r.queued() {
-		return nil, nil
-	}
-	return r.values(), nil
+	return nil
 }
 
 // newRequest returns q as a request to its pool, and changes nothing. An error says why
 // the pool can never grant it.
 func (s *Set) newRequest(q Request) (*request, error) {
+	q = q.normal()
 	p := s.types[q.Type]
 	if p == nil || p.retired {
 		return nil, ErrUnknownType

@@ -56,7 +56,7 @@ func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 		g.install(&lease{Lease: Lease{
 			Name: name, Type: p.Type, Generation: g.generation, Owner: r.Owner, RequestID: id,
 			Ask: r.Ask, Units: r.units / count,
-			TTL: r.TTL, Granted: g.now, Expires: later(g.now, ttl), Provisional: !r.Anonymous,
+			TTL: r.TTL, Granted: g.now, Expires: later(g.now, ttl), Provisional: !r.Anonymous, At: g.wall,
 		}, slot: g.slot(name), pool: p, request: r})
 	}
 	leases := r.values()

@@ -24,6 +24,9 @@ const (
 	// any copy of the request can be under way, and long enough for a job that outlives its
 	// lease to report its outcome.
 	EndedKept = leaseapi.EndedKept
+	// KnownTolerance is how much later than [Ref.KnownAt] a lease may have been granted: servers
+	// that take over from each other have clocks that differ.
+	KnownTolerance = 2 * time.Second
 	// MaxEnded is how many ended ids are remembered at most; beyond it the oldest are forgotten
 	// early. An id of 32 bytes takes 230 bytes of memory, or 300 with an owner of 70 bytes, and
 	// as many in a store. Two hours of 10,000 requests a second, or a client that cancels
@@ -64,6 +67,10 @@ type Lease struct {
 	Expires   time.Duration // when it ends without a renewal, unless ReleaseAt is set
 	ReleaseAt time.Duration // when it ends even if it is renewed; zero: no release is pending
 	Broken    string        // why an operator took it away; empty: no operator did
+
+	// At is when it was granted, by the wall clock: see [Set.SetWall]. Zero: an older server
+	// granted it, and did not write that down.
+	At time.Time
 }
 
 // Ends returns when the lease ends if no call renews or releases it.
@@ -84,12 +91,16 @@ type Ref struct {
 	Generation uint64
 	// Owner that must hold the name; empty means any.
 	Owner string
+	// KnownAt is when the caller learned of the lease, by the wall clock: one that was granted
+	// more than [KnownTolerance] later is not meant. Zero means any.
+	KnownAt time.Time
 }
 
 // matches reports whether l is the lease that r means.
 func (r *Ref) matches(l *Lease) bool {
 	return (r.Generation == 0 || r.Generation == l.Generation) &&
-		(r.Owner == "" || r.Owner == l.Owner)
+		(r.Owner == "" || r.Owner == l.Owner) &&
+		(r.KnownAt.IsZero() || !l.At.After(r.KnownAt.Add(KnownTolerance)))
 }
 
 // Reason is why a lease ended, or why a call could not have it. The empty
@@ -101,6 +112,7 @@ const (
 	Expired  Reason = leaseapi.ReasonExpired  // nobody renewed it in time
 	Released Reason = leaseapi.ReasonReleased // by a release, a cancellation included
 	Other    Reason = leaseapi.ReasonOther    // the name is held, or was since, under another generation or owner
+	Later    Reason = leaseapi.ReasonLater    // the owner got the name again after the caller had learned of it
 	Unknown  Reason = leaseapi.ReasonUnknown  // there is no such name, or no memory of such a grant
 )
 

@@ -9,9 +9,10 @@ import (
 // changed since the last [Set.Drain].
 type ledger struct {
 	now        time.Duration
-	generation uint64 // the last one given
-	arrivals   uint64 // number of the last waiter
-	settings   uint64 // number of the last timer set
+	wall       time.Time // see Set.SetWall
+	generation uint64    // the last one given
+	arrivals   uint64    // number of the last waiter
+	settings   uint64    // number of the last timer set
 
 	pools    []*pool          // as configured, and retired ones after them
 	types    map[string]*pool // the same, by type

@@ -38,6 +38,9 @@ func (g *ledger) meant(ref Ref) (*lease, Reason) {
 func (sl *slot) lost(ref Ref) Reason {
 	switch {
 	case sl.lease != nil:
+		if ref.KnownAt = (time.Time{}); ref.matches(&sl.lease.Lease) {
+			return Later
+		}
 		return Other
 	case ref.Generation == 0 || ref.Generation == sl.lastGeneration:
 		if sl.lastReason == "" {

@@ -153,7 +153,7 @@ func (m *model) applyGrant(c Change) {
 		m.generation++
 		want := Lease{Name: names[i], Type: p.Type, Generation: m.generation, Owner: r.Owner, RequestID: r.ID,
 			Ask: r.Ask, Units: units, TTL: p.ttl(r.TTL), Granted: m.now,
-			Expires: m.now + modelProvisional, Provisional: true}
+			Expires: m.now + modelProvisional, Provisional: true, At: m.wall}
 		if r.Anonymous {
 			want.RequestID, want.Expires, want.Provisional = "", m.now+want.TTL, false
 		}

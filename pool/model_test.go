@@ -15,6 +15,7 @@ import (
 // everything are in [sim.audit].
 type model struct {
 	now   time.Duration
+	wall  time.Time
 	fail  func(format string, args ...any)
 	count func(what string) // notes that something happened, to know that it happened often enough
 
@@ -163,7 +164,18 @@ func (l *modelLease) isMeant(ref Ref) bool {
 	if ref.Generation != 0 && ref.Generation != l.Generation {
 		return false
 	}
-	return ref.Owner == "" || ref.Owner == l.Owner
+	if ref.Owner != "" && ref.Owner != l.Owner {
+		return false
+	}
+	return ref.KnownAt.IsZero() || l.At.Sub(ref.KnownAt) <= 2*time.Second
+}
+
+// why is why ref does not mean l.
+func (l *modelLease) why(ref Ref) Reason {
+	if (ref.Generation == 0 || ref.Generation == l.Generation) && (ref.Owner == "" || ref.Owner == l.Owner) {
+		return Later
+	}
+	return Other
 }
 
 func (p *modelPool) due() time.Duration { return p.start + time.Duration(p.spent)*p.gap() }

@@ -6,7 +6,7 @@ import "time"
 // even if somebody renews it or its holder dies. A later call may move that time either way,
 // but cannot postpone the end of a broken lease. Releasing a free name does nothing. The Reason
 // is empty if the lease has ended or will end; [Other] if somebody else has the name, which
-// changes nothing; [Unknown] if there never was such a name.
+// changes nothing; [Later] if the owner got it again since; [Unknown] if there never was such a name.
 func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	s.Advance(now)
 	sl := s.slots[ref.Name]
@@ -16,7 +16,7 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	case sl == nil || sl.lease == nil:
 		return ""
 	case !ref.matches(&sl.lease.Lease):
-		return Other
+		return sl.lost(ref)
 	}
 	l := sl.lease
 	if delay <= 0 {

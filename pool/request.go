@@ -19,6 +19,8 @@ var (
 	ErrExhausted    = errors.New("no lease was free within the wait")
 	ErrEnded        = errors.New("the request has ended or was cancelled")
 	ErrConflict     = errors.New("the request id stands for another request")
+	// ErrNotOwn refuses a request in the place of a lease that another owner holds.
+	ErrNotOwn = errors.New("a lease to replace is not the caller's own")
 	// ErrUnconfirmed is the [ErrEnded] of a grant that was not confirmed in time: its client
 	// may never have received it, and may ask again with another id.
 	ErrUnconfirmed error = unconfirmedError{}
@@ -98,6 +100,14 @@ type Request struct {
 	// Try marks a request that does not wait, or stops waiting if it is queued
 	// already: if it cannot be granted at once, it gets [ErrExhausted].
 	Try bool
+}
+
+// normal returns q with the count that a client without units means if it gives none.
+func (q Request) normal() Request {
+	if !q.Weighted {
+		q.Count = max(q.Count, 1)
+	}
+	return q
 }
 
 // same reports whether q, which has the ID of r, is the same request.

@@ -11,6 +11,10 @@ type Set struct {
 	ledger
 }
 
+// SetWall says what the wall clock shows: leases that are granted from now on were granted At that
+// time. Nothing else depends on it, so it may be wrong, and may go back.
+func (s *Set) SetWall(wall time.Time) { s.wall = wall }
+
 // Advance does everything that is due at now: leases end, places are lost,
 // ended ids are forgotten, and then free names are granted. Overdue things are
 // done in the order in which they were due, but all grants are made at now: a

@@ -14,6 +14,10 @@ import (
 // do makes a call, at times with a clock that went back, and applies what changed.
 func (m *sim) do(call func(now time.Duration)) []Change {
 	now := m.now
+	if m.rand.IntN(20) == 0 { // the wall clock goes its own way
+		m.wall = simWall.Add(m.clock + time.Duration(m.rand.IntN(10_000)-5_000)*time.Millisecond)
+	}
+	m.set.SetWall(m.wall)
 	if m.rand.IntN(50) == 0 {
 		now = max(0, now-time.Duration(m.rand.Int64N(int64(time.Hour))))
 	}
@@ -54,18 +58,81 @@ func (m *sim) mustBe(got, want error) {
 	}
 }
 
+// simWall is what the wall clock shows at the start of a simulation.
+var simWall = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
 func (m *sim) acquire(q Request) {
 	m.logf("acquire %+v", q)
 	if !q.Weighted {
 		q.Count = max(q.Count, 1)
 	}
 	r := m.requests[q.ID]
-	want := m.expectAcquire(r, q)
+	want := m.expectAcquire(r, q, false)
 	var leases []Lease
 	var err error
 	changes := m.do(func(now time.Duration) { leases, err = m.set.Acquire(now, q) })
 	m.mustBe(err, want)
+	m.mustTell(r, q, want, leases, changes)
+}
 
+// reacquire acquires in the place of leases. Either the request is taken, and all of them that are
+// held have ended; or it is refused, and none has.
+func (m *sim) reacquire(q Request, replaces []Ref) {
+	m.logf("reacquire %+v in the place of %+v", q, replaces)
+	if !q.Weighted {
+		q.Count = max(q.Count, 1)
+	}
+	r := m.requests[q.ID]
+	isNew := r == nil && m.isEnded[q.ID] == nil
+	var want error
+	var wantStale []Stale
+	var own []*modelLease
+	for _, ref := range replaces {
+		n := m.names[ref.Name]
+		held := n != nil && n.lease != nil && n.lease.isMeant(ref)
+		switch {
+		case !isNew:
+		case !held:
+			wantStale = append(wantStale, Stale{ref, m.lost(ref)})
+		case want == nil && !ownersAgree(n.lease.Owner, q.Owner):
+			want = ErrNotOwn
+		default:
+			own = append(own, n.lease)
+		}
+	}
+	if want == nil {
+		want = m.expectAcquire(r, q, true)
+	}
+	switch {
+	case isNew && want != nil:
+		wantStale = nil
+		m.count("refused to replace")
+	case isNew:
+		for _, l := range own {
+			m.ending[l] = Released
+			m.count("replaced")
+		}
+		for range wantStale {
+			m.count("replaced in vain")
+		}
+	}
+	var leases []Lease
+	var stale []Stale
+	var err error
+	changes := m.do(func(now time.Duration) { leases, stale, err = m.set.Reacquire(now, q, replaces) })
+	m.mustBe(err, want)
+	if !slices.Equal(stale, wantStale) {
+		m.failf("stale are %+v, want %+v", stale, wantStale)
+	}
+	if len(m.ending) > 0 {
+		m.failf("%d leases were to be replaced, and are held", len(m.ending))
+	}
+	m.mustTell(r, q, want, leases, changes)
+}
+
+// mustTell checks the leases that an acquire with q returned. r is the request with this id before
+// the call, if there was one.
+func (m *sim) mustTell(r *modelRequest, q Request, want error, leases []Lease, changes []Change) {
 	var wantLeases []Lease
 	i := slices.IndexFunc(changes, func(c Change) bool { return c.Kind == Granted && c.ID == q.ID })
 	switch {
@@ -85,8 +152,9 @@ func (m *sim) acquire(q Request) {
 }
 
 // expectAcquire does to the model what an Acquire does before a grant, and returns its error. r
-// is the request with this id, if there is one.
-func (m *sim) expectAcquire(r *modelRequest, q Request) error {
+// is the request with this id, if there is one. A new request with queue set goes through the
+// queue, even if it can be granted at once.
+func (m *sim) expectAcquire(r *modelRequest, q Request, queue bool) error {
 	p := m.pools[q.Type]
 	switch {
 	case r != nil && !isSame(r.Request, q):
@@ -128,7 +196,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request) error {
 	if q.Try {
 		partner = nil
 	}
-	if partner != nil || !p.isNext(asking) || !p.fits(asking) || !m.mayGo(asking) {
+	if partner != nil || queue || !p.isNext(asking) || !p.fits(asking) || !m.mayGo(asking) {
 		if q.Try {
 			return ErrExhausted
 		}
@@ -257,7 +325,7 @@ func (m *sim) lost(ref Ref) Reason {
 	case n == nil:
 		return Unknown
 	case n.lease != nil && !n.lease.isMeant(ref):
-		return Other
+		return n.lease.why(ref)
 	case n.lease != nil && n.lease.Broken != "":
 		return Reason("broken: " + n.lease.Broken)
 	case n.lease != nil:
@@ -303,8 +371,9 @@ func (m *sim) release(ref Ref, delay time.Duration) {
 		want = Unknown
 	case n == nil || n.lease == nil:
 	case !n.lease.isMeant(ref):
-		want = Other
+		want = n.lease.why(ref)
 		m.count("stale release")
+		m.count(string(want))
 	case delay <= 0:
 		m.ending[n.lease] = Released
 	default:
@@ -333,7 +402,7 @@ func (m *sim) finish(ref Ref, result Result) {
 		want = Unknown
 	case n == nil || n.lease == nil:
 	case !n.lease.isMeant(ref):
-		want = Other
+		want = n.lease.why(ref)
 	default:
 		if r := n.lease.request; r != nil {
 			r.result = result

@@ -190,8 +190,11 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 	case n < 80:
 		m.count("delayed")
 		m.releaseTwice(ref(l), time.Duration(1+m.rand.IntN(400))*time.Second)
+	case n < 83:
+		m.swap(r)
 	case n < 85:
-		m.releaseTwice(Ref{Name: l.Name, Owner: l.Owner}, 0)
+		known := m.wall.Add(time.Duration(m.rand.IntN(20_000)-10_000) * time.Millisecond)
+		m.releaseTwice(Ref{Name: l.Name, Owner: l.Owner, KnownAt: known}, 0)
 	default:
 		q := r.Request
 		switch { // another request under the same id
@@ -206,6 +209,32 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 		}
 		m.ask(q)
 	}
+}
+
+// swap acquires in the place of the leases of r, and at times of others.
+func (m *sim) swap(r *modelRequest) {
+	o := m.byName[r.Owner]
+	if o == nil { // under a token
+		return
+	}
+	var replaces []Ref
+	for _, l := range r.leases {
+		replaces = append(replaces, ref(l.Lease))
+	}
+	switch m.rand.IntN(4) {
+	case 0: // somebody else's, or one that ended
+		replaces = append(replaces, m.someRef())
+	case 1: // one of several, twice
+		replaces = []Ref{replaces[0], replaces[0]}
+	}
+	q := m.newRequest(o)
+	q.Anonymous, q.Try = false, false
+	if q.Key != "" && m.rand.IntN(2) == 0 {
+		q.Type, q.Key = r.Type, r.Key // the key that it has
+	}
+	o.request = q
+	m.remember(func() { m.reacquire(q, replaces) })
+	m.reacquire(q, replaces)
 }
 
 // finishAll ends a run whose command ended by itself, and reports that twice.

@@ -76,6 +76,7 @@ func TestSimulation(t *testing.T) {
 		ErrUnknownRequest.Error(), ErrNotQueued.Error(),
 		ErrNoCost.Error(), ErrNoOvercommit.Error(), ErrListed.Error(), ErrStale.Error(), ErrNoRoom.Error(), ErrLost.Error(),
 		"joined", "superseded", "coalesced", "promoted",
+		"replaced", "replaced in vain", "refused to replace", string(Later), ErrNotOwn.Error(),
 		"overcommitted", "grown", "shrunk", "a growth would take what is next", "a waiter waits for a lock delay",
 	} {
 		if seen[what] < least {

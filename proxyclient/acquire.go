@@ -61,8 +61,8 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 func (a *acquisition) run(ctx context.Context) (*Grant, error) {
 	wait, cancel := a.waitContext(ctx)
 	defer cancel()
-	if what := a.request.needsUnits(); what != "" {
-		err := a.client.ensureUnits(wait, what, &a.patience)
+	if needs, what := a.request.needs(); needs > 0 {
+		err := a.client.ensureWire(wait, needs, what, &a.patience)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)

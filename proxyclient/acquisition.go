@@ -33,6 +33,7 @@ type acquisition struct {
 	last       attempt          // the last attempt, classified
 	lastAnswer error            // the proxy's last answer, as an error; nil: none
 	place      *leaseapi.Queued // the last known state of the queue; nil: not known
+	stale      []leaseapi.Lost  // of Request.Replaces, as the first answer says: leases that had ended before
 	// pending is set while the proxy may hold a grant or a waiter for this
 	// request that was not taken back.
 	pending bool
@@ -154,6 +155,7 @@ func (a *acquisition) notePlace(place *leaseapi.Queued) {
 // noteQueued notes that the request waits in the queue.
 func (a *acquisition) noteQueued(place *leaseapi.Queued) {
 	a.notePlace(place)
+	a.stale = append(a.stale, place.Stale...)
 	a.followRun(place.Reason == leaseapi.WaitJoined)
 	a.lastAnswer = a.exhausted()
 	if a.request.OnQueued != nil {

@@ -16,6 +16,7 @@ const (
 	wireNames = 1 // names, and nothing else
 	wireIDs   = 2 // request ids, counts, generations, renewals, owners, late releases
 	wireUnits = 3 // keys, items, overcommit, resizes
+	wireSwaps = 4 // requests that replace leases, the age of names
 )
 
 // CapabilitiesOf derives from leases alone what their proxy can do with all of
@@ -58,6 +59,10 @@ func (c Capabilities) ChecksOwners() bool { return c.wire >= wireIDs }
 // ReleasesLate reports whether the proxy carries out a release with a delay.
 // Other proxies ignore the delay.
 func (c Capabilities) ReleasesLate() bool { return c.wire >= wireIDs }
+
+// Swaps reports whether a request may replace leases, in one step. At other proxies they are
+// released first.
+func (c Capabilities) Swaps() bool { return c.wire >= wireSwaps }
 
 // Units reports whether the proxy knows keys, items, overcommit and resizes. Other
 // proxies ignore them, so two holders could have the same key. A request that needs any

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -66,12 +67,15 @@ func (c *Client) Store() string {
 // Servers returns the number of servers that the URL lists.
 func (c *Client) Servers() int { return len(c.servers.bases) }
 
-// noteStore takes the id of the store from an answer. With a list of servers, an answer
+// noteServer takes the wire and the id of the store from an answer. With a list of servers, an answer
 // from another store than before is an error: a request would wait in two queues, and
 // half of the servers would not know a lease.
-func (c *Client) noteStore(o outcome) error {
+func (c *Client) noteServer(o outcome) error {
 	if o.err != nil || o.answer.Response == nil {
 		return nil
+	}
+	if wire, err := strconv.Atoi(o.Header.Get(leaseapi.HeaderWire)); err == nil && wire >= wireSwaps {
+		c.wire.Store(int64(wire))
 	}
 	id := o.Header.Get(leaseapi.HeaderStore)
 	if leaseapi.CheckRequestID(id) != nil {

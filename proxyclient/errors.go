@@ -216,10 +216,11 @@ type OlderError struct {
 	Proxy string // the proxy's URLs, without passwords
 	Wire  int    // the wire that the proxy speaks
 	Needs string // the feature that needs a newer wire, such as "a key"
+	needs int    // that wire
 }
 
 func (e *OlderError) Error() string {
-	return fmt.Sprintf("%s needs a lease proxy of wire %d or later, and %s speaks wire %d: nothing was sent", e.Needs, wireUnits, e.Proxy, e.Wire)
+	return fmt.Sprintf("%s needs a lease proxy of wire %d or later, and %s speaks wire %d: nothing was sent", e.Needs, e.needs, e.Proxy, e.Wire)
 }
 
 // Is makes the error an [ErrOlder].

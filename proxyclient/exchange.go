@@ -1,11 +1,13 @@
 package proxyclient
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -22,7 +24,7 @@ import (
 type call struct {
 	method  string
 	path    string
-	body    any           // sent as JSON; nil: none
+	body    func() any    // what each attempt sends as JSON; nil: nothing
 	timeout time.Duration // of one attempt; zero: only the context bounds it
 	repeat  repeatPolicy
 	// fresh makes each attempt on a connection of its own: existing connections may
@@ -47,9 +49,13 @@ func query(path string) call {
 	return call{method: http.MethodGet, path: path, timeout: quickTime, repeat: idempotent{}}
 }
 
-// post is the call that sends body to path.
+// post is the call that sends body to path; a nil body is none.
 func post(path string, body any, repeat repeatPolicy) call {
-	return call{method: http.MethodPost, path: path, body: body, timeout: quickTime, repeat: repeat}
+	q := call{method: http.MethodPost, path: path, timeout: quickTime, repeat: repeat}
+	if body != nil {
+		q.body = func() any { return body }
+	}
+	return q
 }
 
 // exchange makes the attempts of one call.
@@ -62,6 +68,7 @@ type exchange struct {
 	request  *http.Request   // of the attempt
 	trusted  *http.Transport // the client's transport at the start of the attempt
 	timeout  time.Duration   // of the attempt
+	body     []byte          // of the attempt; nil: none
 	http     http.Client     // makes the attempt
 
 	// With several servers:
@@ -81,7 +88,7 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 		sending: sending{ready: c.ready},
 		http:    http.Client{CheckRedirect: noRedirects},
 	}
-	req, err := c.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace(ctx)), q)
+	req, err := x.newRequest(httptrace.WithClientTrace(ctx, x.sending.trace(ctx)))
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -102,20 +109,16 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	return x.last
 }
 
-func (c *Client) newRequest(ctx context.Context, q call) (*retryablehttp.Request, error) {
-	var body any // nil, or []byte
-	if q.body != nil {
-		text, err := json.Marshal(q.body)
-		if err != nil {
-			return nil, err
-		}
-		body = text
+func (x *exchange) newRequest(ctx context.Context) (*retryablehttp.Request, error) {
+	var body any // nil, or what reads the body of the attempt
+	if x.call.body != nil {
+		body = retryablehttp.ReaderFunc(func() (io.Reader, error) { return bytes.NewReader(x.body), nil })
 	}
-	req, err := retryablehttp.NewRequestWithContext(ctx, q.method, c.servers.bases[0]+q.path, body)
+	req, err := retryablehttp.NewRequestWithContext(ctx, x.call.method, x.client.servers.bases[0]+x.call.path, body)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("User-Agent", c.userAgent)
+	req.Header.Set("User-Agent", x.client.userAgent)
 	req.Header.Set("Accept-Encoding", "identity") // otherwise a gateway may compress (RFC 9110, section 12.5.3)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
@@ -160,6 +163,13 @@ func (x *exchange) begin(req *http.Request) error {
 	if x.call.receive == nil { // otherwise the timeout would include the body
 		x.http.Timeout = x.timeout
 	}
+	if x.call.body != nil {
+		var err error
+		if x.body, err = json.Marshal(x.call.body()); err != nil {
+			return err
+		}
+		req.ContentLength = int64(len(x.body))
+	}
 	x.client.authorize(req)
 	if x.client.servers.several() {
 		if err := x.choose(req); err != nil {
@@ -196,7 +206,7 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 	if o.through = through(x.trusted, x.request); o.through != "" && o.err != nil {
 		o.err = &reworded{text: o.onTheWay(o.err.Error()), err: o.err}
 	}
-	if err := x.client.noteStore(o); err != nil {
+	if err := x.client.noteServer(o); err != nil {
 		o.err = err
 	}
 	if o.notLeader() {

@@ -19,6 +19,7 @@ type Grant struct {
 	RenewEvery   time.Duration    // zero: needs no renewal
 	Asked        Instant          // when the attempt began that was answered with the grant
 	Capabilities Capabilities     // what the proxy can do with these leases
+	Stale        []leaseapi.Lost  // of Request.Replaces: leases that had ended before
 }
 
 // Deadline returns the earliest end of the grant if it is not renewed, or the zero
@@ -60,7 +61,7 @@ func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error
 	if !slices.EqualFunc(reply.Names, reply.Leases, same) || g.Capabilities.NamesOnly() {
 		return nil, errors.New("the names and the leases that the proxy granted differ")
 	}
-	g.TTL, g.Unit = time.Duration(reply.TTL), reply.Unit
+	g.TTL, g.Unit, g.Stale = time.Duration(reply.TTL), reply.Unit, reply.Stale
 	if g.TTL <= 0 {
 		return nil, fmt.Errorf("the proxy granted leases for %s", g.TTL)
 	}
@@ -71,7 +72,7 @@ func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error
 // unitsOf returns how many units of a counted pool a reply grants in one lease;
 // zero if the pool is a listed one.
 func unitsOf(r *Request, reply leaseapi.AcquireReply) (int, error) {
-	if what := r.needsUnits(); what != "" && reply.Wire < wireUnits {
+	if needs, what := r.needs(); reply.Wire < needs {
 		return 0, fmt.Errorf("%w: it granted without %s, since an older one has taken the place of the one that was asked", ErrOlder, what)
 	}
 	if len(reply.Leases) != 1 || reply.Leases[0].Units == 0 {

@@ -34,21 +34,31 @@ func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, er
 	return h, err
 }
 
-// ensureUnits returns [ErrOlder] if the proxy lacks [Capabilities.Units], which the
-// feature named what needs. Other answers only prove a lowest wire, so ensureUnits asks
-// for the health, which states the exact wire.
-func (c *Client) ensureUnits(ctx context.Context, what string, p *patience) error {
-	if c.known().Units() {
+// ensureWire returns an [OlderError] if the proxy speaks a lower wire than the feature named
+// what needs. Answers of servers before wire 4 only prove a lowest wire, so ensureWire asks for the
+// health, which states the exact wire.
+func (c *Client) ensureWire(ctx context.Context, needs int, what string, p *patience) error {
+	if c.known().wire >= needs {
 		return nil
 	}
 	h, err := c.health(ctx, p)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		return &OlderError{Proxy: c.name, Wire: wireNames, Needs: what}
-	case err == nil && h.Wire < wireUnits:
-		return &OlderError{Proxy: c.name, Wire: h.Wire, Needs: what}
+		return &OlderError{Proxy: c.name, Wire: wireNames, Needs: what, needs: needs}
+	case err == nil && h.Wire < needs:
+		return &OlderError{Proxy: c.name, Wire: h.Wire, Needs: what, needs: needs}
 	}
 	return err
+}
+
+// CanSwap tells whether a request at the proxy may replace leases: see [Request]. It asks the
+// proxy if that is not known, as [Client.Health] does.
+func (c *Client) CanSwap(ctx context.Context) (bool, error) {
+	err := c.ensureWire(ctx, wireSwaps, "", &patience{limits: usualLimits})
+	if errors.Is(err, ErrOlder) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // maxPages bounds how much a peer can make Pools read: half a million leases.

@@ -52,6 +52,25 @@ func (c *Client) Release(ctx context.Context, req leaseapi.ReleaseRequest) (leas
 	return r.reply, err // the caller adds what was to be released
 }
 
+// NamesRelease gives leases back by their names alone.
+type NamesRelease struct {
+	Names []string
+	Owner string
+	// Learned is when the caller learned of the names, by the clock of this machine, such as the
+	// time of the file that has them. Leases of Owner that were granted later are stale. Zero: any
+	// lease of Owner is meant, as with servers before wire 4.
+	Learned time.Time
+	Delay   time.Duration // from now on; zero: at once
+}
+
+// ReleaseNames is [Client.Release] for names. Each attempt says anew how long ago they were
+// learned. A name in the reply is stale if another owner has it, or the owner got it later.
+func (c *Client) ReleaseNames(ctx context.Context, n NamesRelease) (leaseapi.ReleaseReply, error) {
+	r := nameRelease{client: c, patience: &patience{limits: noLimits, maxPause: maxPauseBefore(ctx)}, learned: n.Learned}
+	err := r.run(ctx, leaseapi.ReleaseRequest{Names: distinct(n.Names), Owner: n.Owner, Delay: leaseapi.Duration(n.Delay)})
+	return r.reply, err
+}
+
 // ReleaseAttempted tells the client that an earlier client may have sent a release of
 // these bare names without success. If a version-1 proxy then does not know a name, its
 // release is unconfirmed.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -19,6 +20,7 @@ import (
 type nameRelease struct {
 	client   *Client
 	patience *patience
+	learned  time.Time // as in [NamesRelease]
 	reply    leaseapi.ReleaseReply
 	refused  []error  // errors for names that the proxy will never release
 	unknown  []string // names that the proxy does not know, after a release that did not succeed
@@ -128,11 +130,21 @@ func (r *nameRelease) try(ctx context.Context, req leaseapi.ReleaseRequest) *nam
 		}
 	}
 	q := post(leaseapi.PathRelease, req, t)
+	if !r.learned.IsZero() {
+		q.body = func() any { return r.withAge(req) }
+	}
 	if !r.client.servers.several() {
 		q.timeout = 0 // for each name a version-1 proxy asks the pool behind it, which may take long
 	}
 	t.o = r.client.do(ctx, q, r.patience)
 	return t
+}
+
+// withAge returns req with the present age of its names. Names from the future are new.
+func (r *nameRelease) withAge(req leaseapi.ReleaseRequest) leaseapi.ReleaseRequest {
+	age := leaseapi.Duration(max(0, time.Since(r.learned).Round(time.Millisecond)))
+	req.KnownFor = &age
+	return req
 }
 
 // nameTry is one request to release names, which may take several attempts.

@@ -16,7 +16,7 @@ import (
 // and [ErrOlder] if the proxy takes no reports.
 func (c *Client) Report(ctx context.Context, r leaseapi.ReportRequest) (counts bool, err error) {
 	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
-	if err := c.ensureUnits(ctx, "a report", p); err != nil {
+	if err := c.ensureWire(ctx, wireUnits, "a report", p); err != nil {
 		return false, fmt.Errorf("report: %w", err)
 	}
 	o := c.do(ctx, post(leaseapi.PathReport, r, idempotent{misrouted: true}), p)

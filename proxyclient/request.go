@@ -30,6 +30,10 @@ type Request struct {
 	Coalesce, Variant string
 	// Overcommit asks for the lease although the pool is full or paused.
 	Overcommit bool
+	// Replaces are leases of Owner that end when the proxy takes the request into its queue. A
+	// request that is refused ends none. Only a proxy with [Capabilities.Swaps] can do that: see
+	// [Client.CanSwap].
+	Replaces []leaseapi.Lease
 
 	// OnQueued is called whenever the proxy reports the request's place in the
 	// queue, OnRetry before a failed attempt is repeated. OnTrouble is called
@@ -67,31 +71,37 @@ func (r *Request) check() error {
 // count returns how many leases to ask for from a proxy that knows no units.
 func (r *Request) count() int { return max(r.Count, 1) }
 
-// needsUnits names the first part of the request that only a proxy with
-// [Capabilities.Units] knows; "" if there is no such part.
-func (r *Request) needsUnits() string {
+// needs returns the least wire on which the whole request is known, and names a part of the
+// request that needs it; zero: any wire.
+func (r *Request) needs() (wire int, what string) {
 	switch {
+	case len(r.Replaces) > 0:
+		return wireSwaps, "a lease in the place of another"
 	case r.Key != "":
-		return "a key"
+		return wireUnits, "a key"
 	case r.Items != nil:
-		return "a number of items"
+		return wireUnits, "a number of items"
 	case r.Overcommit:
-		return "overcommit"
+		return wireUnits, "overcommit"
 	}
-	return ""
+	return 0, ""
 }
 
 // saysWire reports whether the request states the wire that it relies on: its count means
 // units, or it wants the reason of a refusal. Older proxies ignore the statement. With it
 // a count of one means one unit, so a count that is unset is not sent.
 func (r *Request) saysWire() bool {
-	return r.needsUnits() != "" || r.Count > 0 || r.Wait == 0 || r.Tried
+	wire, _ := r.needs()
+	return wire > 0 || r.Count > 0 || r.Wait == 0 || r.Tried
 }
 
-// addUnits adds the parameters of wire 3.
+// addUnits adds the parameters of wire 3 and later.
 func (r *Request) addUnits(v url.Values) {
 	if r.saysWire() {
 		v.Set(leaseapi.ParamWire, strconv.Itoa(wireUnits))
+	}
+	if len(r.Replaces) > 0 {
+		v.Set(leaseapi.ParamReplaces, leaseapi.FormatReplaces(r.Replaces))
 	}
 	if r.Key != "" {
 		v.Set(leaseapi.ParamKey, r.Key)

@@ -20,7 +20,7 @@ import (
 // the lease holds, if the proxy sent them.
 func (c *Client) Resize(ctx context.Context, r leaseapi.ResizeRequest) (leaseapi.ResizeReply, error) {
 	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
-	if err := c.ensureUnits(ctx, "a resize", p); err != nil {
+	if err := c.ensureWire(ctx, wireUnits, "a resize", p); err != nil {
 		return leaseapi.ResizeReply{}, fmt.Errorf("resize: %w", err)
 	}
 	reply, err := c.resize(ctx, r, p)

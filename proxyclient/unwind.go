@@ -26,7 +26,7 @@ func (a *acquisition) handOver(ctx context.Context, o outcome) (*Grant, error) {
 	if err != nil {
 		return nil, a.reject(ctx, a.last.reply, err)
 	}
-	g.Asked = o.asked
+	g.Asked, g.Stale = o.asked, append(a.stale, g.Stale...)
 	return g, nil
 }
 

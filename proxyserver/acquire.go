@@ -85,7 +85,9 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	case err == nil:
 		answer(w, http.StatusOK, acquireReply(clock, p, out.leases))
 	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Anonymous && out.status != nil:
-		answer(w, http.StatusAccepted, queuedReply(clock, p.ID, *out.status))
+		reply := queuedReply(clock, p.ID, *out.status)
+		reply.Stale = lostOf(p.stale)
+		answer(w, http.StatusAccepted, reply)
 	case p.Anonymous && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
 		refuse(http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, pool.ErrUnknownType):
@@ -104,6 +106,8 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 		problem(w, http.StatusServiceUnavailable, leaseapi.ProblemQueueFull, err.Error())
 	case errors.Is(err, pool.ErrEnded):
 		answerEnded(w, err)
+	case errors.Is(err, pool.ErrNotOwn):
+		problem(w, http.StatusForbidden, leaseapi.ProblemForbidden, err.Error())
 	case errors.Is(err, pool.ErrConflict):
 		problem(w, http.StatusConflict, leaseapi.ProblemConflict, err.Error())
 	default:
@@ -148,7 +152,7 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 	if !p.Anonymous {
 		reply.RequestID = p.ID
 	}
-	reply.Leases, reply.Unit = leasesOf(leases, p.counted), p.unit
+	reply.Leases, reply.Unit, reply.Stale = leasesOf(leases, p.counted), p.unit, lostOf(p.stale)
 	if p.wire > 0 {
 		reply.Wire = leaseapi.Wire
 	}
@@ -182,6 +186,7 @@ var refusals = []struct {
 	{pool.ErrQueueFull, "queue-full"},
 	{pool.ErrEnded, "ended"},
 	{pool.ErrConflict, "conflict"},
+	{pool.ErrNotOwn, "forbidden"},
 	{ErrStore, "unavailable"},
 	{store.ErrNotLeader, "not-leader"},
 	{errPanicked, "unavailable"},

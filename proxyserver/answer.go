@@ -15,8 +15,8 @@ import (
 // answer, so it cuts no wait.
 const writeTime = 30 * time.Second
 
-// answerWriter bounds the time in which an answer must be read, and adds the id of the
-// store to it.
+// answerWriter bounds the time in which an answer must be read, and adds the wire and the id of
+// the store to it.
 type answerWriter struct {
 	http.ResponseWriter
 	storeID func() string // empty: not known yet
@@ -47,6 +47,7 @@ func (w *answerWriter) begin() {
 		return
 	}
 	w.begun = true
+	w.Header().Set(leaseapi.HeaderWire, strconv.Itoa(leaseapi.Wire))
 	if id := w.storeID(); id != "" {
 		w.Header().Set(leaseapi.HeaderStore, id) // not earlier, so that a waiter keeps no header
 	}

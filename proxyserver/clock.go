@@ -81,6 +81,9 @@ func (c clock) wall(at time.Duration) time.Time {
 	return c.read().Add(c.until(at)).Round(time.Millisecond).UTC()
 }
 
+// stamp returns what the wall clock shows, as stores keep it.
+func (c clock) stamp() time.Time { return c.read().Round(time.Millisecond).UTC() }
+
 // beyond returns a generation that no earlier generation exceeds. given is the last one in
 // the store: with a store, generations grow whatever the wall clock says. A server in memory
 // does not know the earlier generations, and a store restored from a backup lacks some of

@@ -84,10 +84,10 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 var oursOnly = []string{
 	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
 	leaseapi.ParamWire, leaseapi.ParamKey, leaseapi.ParamItems, leaseapi.ParamOvercommit,
-	leaseapi.ParamCoalesce, leaseapi.ParamVariant,
+	leaseapi.ParamCoalesce, leaseapi.ParamVariant, leaseapi.ParamReplaces,
 }
 
-// parseUnits reads the parameters of wire 3.
+// parseUnits reads the parameters of wire 3 and later.
 func (p *acquireParams) parseUnits(query url.Values) (err error) {
 	invalid := func(name string) error { return invalidParam(name, query.Get(name)) }
 	if query.Has(leaseapi.ParamWire) {
@@ -120,6 +120,9 @@ func (p *acquireParams) parseUnits(query url.Values) (err error) {
 	if err := p.parseCoalesce(query); err != nil {
 		return err
 	}
+	if err := p.parseReplaces(query); err != nil {
+		return err
+	}
 	if p.Weighted = p.wire >= wireUnits || p.HasItems; !p.Weighted {
 		p.Count = max(p.Count, 1)
 	}
@@ -142,6 +145,24 @@ func (p *acquireParams) parseCoalesce(query url.Values) (err error) {
 	}
 	p.Variant = query.Get(leaseapi.ParamVariant)
 	return leaseapi.CheckVariant(p.Variant)
+}
+
+// parseReplaces reads which leases the request takes the place of.
+func (p *acquireParams) parseReplaces(query url.Values) error {
+	if !query.Has(leaseapi.ParamReplaces) {
+		return nil
+	}
+	if p.Anonymous {
+		return errors.New("replaces goes with a request_id: without one, a repeated call would be another request")
+	}
+	leases, err := leaseapi.ParseReplaces(query.Get(leaseapi.ParamReplaces))
+	if err != nil {
+		return invalidParam(leaseapi.ParamReplaces, err.Error())
+	}
+	for _, l := range leases {
+		p.replaces = append(p.replaces, pool.Ref{Name: l.Name, Generation: l.Generation})
+	}
+	return nil
 }
 
 // wireUnits is the first wire on which a count means units.

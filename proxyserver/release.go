@@ -30,6 +30,10 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 	var reply leaseapi.ReleaseReply
 	var ended pool.Lease // the lease whose peak req reports; zero: none
 	unknown := ""
+	var learned time.Time // when the caller learned of req.Names; zero: not said
+	if req.KnownFor != nil {
+		learned = time.Now().Add(-time.Duration(*req.KnownFor))
+	}
 	err := h.term().attempt(func(set *pool.Set, now time.Duration) error {
 		if err := c.mayRelease(set, now, req); err != nil {
 			return err
@@ -40,7 +44,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 		}
 		ended = measured(set, now, req)
 		c.reportReleased(set, now, req.Report)
-		reply, unknown = release(set, now, req)
+		reply, unknown = release(set, now, req, learned)
 		return nil
 	})
 	if err == nil && ended.Name != "" {
@@ -71,6 +75,14 @@ func checkRelease(req *leaseapi.ReleaseRequest) error {
 	rest := len(req.Names)+len(req.Leases)+len(req.RequestIDs) > 0 || req.Delay > 0 || req.ExitCode != nil || req.Peak != nil || req.Report != nil
 	if req.All && (req.Owner == "" || rest) {
 		return errors.New("all goes with owner, and with nothing else")
+	}
+	if req.KnownFor != nil {
+		if req.Owner == "" || len(req.Names) == 0 {
+			return errors.New("known_for goes with names and owner")
+		}
+		if err := notNegative("known_for", time.Duration(*req.KnownFor)); err != nil {
+			return err
+		}
 	}
 	if code := req.ExitCode; code != nil && (req.Delay > 0 || *code < 0 || *code > 255) {
 		return errors.New("exit_code is 0 to 255, and does not go with delay")
@@ -131,10 +143,10 @@ func end(set *pool.Set, now time.Duration, ref pool.Ref, req *leaseapi.ReleaseRe
 	return set.Release(now, ref, time.Duration(req.Delay))
 }
 
-// release does what req asks for. Bare names come last: as in version 1, the first name that
+// release does what req asks for. learned is when the caller learned of its names. Bare names come last: as in version 1, the first name that
 // the server never had ends the call half-way, and is returned as unknown. Bare names mean the
 // leases held when the call comes, since a name that the call frees may be granted at once.
-func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest) (reply leaseapi.ReleaseReply, unknown string) {
+func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest, learned time.Time) (reply leaseapi.ReleaseReply, unknown string) {
 	reply.Released = []string{}
 	delay := time.Duration(req.Delay)
 	meant := make([]uint64, len(req.Names)) // generations
@@ -162,6 +174,7 @@ func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest) (re
 	}
 	for i, name := range req.Names {
 		ref := refOf(set, now, name, req.Owner)
+		ref.KnownAt = learned
 		why := pool.Other
 		if l, held := set.Held(now, name); !held || l.Generation == meant[i] {
 			why = set.Release(now, ref, delay)

@@ -74,6 +74,13 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 	open, saved := newBatch(snap.Generation), snap.Clock
 	clock := startClock(snap.Clock, opts.now, opts.suspended)
 	snap.Generation = clock.beyond(snap.Generation)
+	for i := range snap.Leases {
+		// An older server did not write down when it granted a lease. By the lease clock, which
+		// stood still while no server ran, that was not before this time.
+		if l := &snap.Leases[i]; l.At.IsZero() {
+			l.At = clock.wall(l.Granted)
+		}
+	}
 	set, err := pool.New(pools, snap)
 	if err != nil {
 		return nil, err
@@ -167,6 +174,7 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err err
 		t.set.Stalled(now)
 	}
 	t.ran = now
+	t.set.SetWall(t.clock.stamp())
 	t.set.Advance(now)
 	t.collect() // so that op finds no waiter whose outcome is decided
 	op(t.set, now)

@@ -25,6 +25,15 @@ func leaseOf(l pool.Lease, counted bool) leaseapi.Lease {
 	return wire
 }
 
+// lostOf translates leases that had ended before a call; nil: there are none.
+func lostOf(stale []pool.Stale) []leaseapi.Lost {
+	var wire []leaseapi.Lost
+	for _, s := range stale {
+		wire = append(wire, leaseapi.Lost{Lease: leaseapi.Lease{Name: s.Name, Generation: s.Generation}, Reason: string(s.Reason)})
+	}
+	return wire
+}
+
 // limitOf returns the limit of a pool; zero if the limit is the capacity.
 func limitOf(limit, capacity int) int {
 	if limit == capacity {
@@ -94,7 +103,7 @@ func poolLease(clock clock, l pool.Lease, counted bool) leaseapi.PoolLease {
 		Owner:       owner,
 		Token:       token,
 		Age:         leaseapi.Duration(round(clock.since(l.Granted))),
-		Since:       clock.wall(l.Granted),
+		Since:       l.At,
 		ExpiresIn:   leaseapi.Duration(round(max(0, clock.until(l.Ends())))),
 		ExpiresAt:   clock.wall(l.Ends()),
 		Provisional: l.Provisional,

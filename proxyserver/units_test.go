@@ -75,17 +75,17 @@ func TestUnitsOfRequests(t *testing.T) {
 		names, units int
 		wire         int
 	}{
-		{"type=mem&wire=3&count=7", 1, 7, 3},
-		{"type=mem&wire=3&count=1", 1, 1, 3},
-		{"type=mem&wire=3", 1, 512, 3},
-		{"type=mem&wire=3&items=200", 1, 192, 3},
-		{"type=mem&wire=9&count=7&tides=high", 1, 7, 3}, // of a newer client
+		{"type=mem&wire=3&count=7", 1, 7, leaseapi.Wire},
+		{"type=mem&wire=3&count=1", 1, 1, leaseapi.Wire},
+		{"type=mem&wire=3", 1, 512, leaseapi.Wire},
+		{"type=mem&wire=3&items=200", 1, 192, leaseapi.Wire},
+		{"type=mem&wire=9&count=7&tides=high", 1, 7, leaseapi.Wire}, // of a newer client
 		{"type=mem&items=0", 1, 128, 0},
 		{"type=mem&count=3", 3, 1, 0},
 		{"type=mem&count=1", 1, 512, 0}, // of wire 2, whose clients send 1 by default
 		{"type=mem", 1, 512, 0},
-		{"type=q&wire=3&count=2", 2, 0, 3},
-		{"type=q&wire=3", 1, 0, 3},
+		{"type=q&wire=3&count=2", 2, 0, leaseapi.Wire},
+		{"type=q&wire=3", 1, 0, leaseapi.Wire},
 		{"type=q&count=2", 2, 0, 0},
 	} {
 		p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(2)}})

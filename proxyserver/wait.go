@@ -31,6 +31,8 @@ type request struct {
 	crowded      bool          // its connection is needed for others
 	counted      bool          // its pool is a counted one; set by acquire
 	unit         string        // what a unit of its pool is; set by acquire
+	replaces     []pool.Ref    // leases of its owner that end when it is taken
+	stale        []pool.Stale  // those of replaces that had ended before; set by acquire
 }
 
 // acquire blocks until r has an outcome, the slice is over, or ctx ends. The outcome is
@@ -79,7 +81,11 @@ func (t *term) ask(r *request) (out outcome, c call) {
 				return
 			}
 		}
-		out.leases, out.err = set.Acquire(now, r.Request)
+		if r.replaces == nil {
+			out.leases, out.err = set.Acquire(now, r.Request)
+		} else {
+			out.leases, r.stale, out.err = set.Reacquire(now, r.Request, r.replaces)
+		}
 		if out.err == nil && out.leases == nil {
 			c = make(call, 1)
 			at, _ := set.Place(now, r.ID)

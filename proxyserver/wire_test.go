@@ -157,7 +157,7 @@ func TestOursWire(t *testing.T) {
 		{name: "request id with a slash", method: "GET", target: "/lease/requests/a%2Fb", status: 400, contentType: typeProblem, problem: bad, body: `request_id "a/b" contains '/'`},
 		{name: "request id that is a path", method: "POST", target: acquire + "?type=q&request_id=..", status: 400, contentType: typeProblem, problem: bad, body: `request_id ".." begins with a dot`},
 		{name: "no request", method: "GET", target: "/lease/requests/", status: 400, contentType: typeProblem, problem: bad, body: "request_id is empty"},
-		{name: "health", method: "GET", target: "/healthz", status: 200, contentType: typeJSON, body: `{"status":"ok","wire":3,"version":"v1.2.3","durable":false,"store":"ID"}`},
+		{name: "health", method: "GET", target: "/healthz", status: 200, contentType: typeJSON, body: `{"status":"ok","wire":4,"version":"v1.2.3","durable":false,"store":"ID"}`},
 		{name: "health by HEAD", method: "HEAD", target: "/healthz", status: 200, contentType: typeJSON},
 		{name: "health by POST", method: "POST", target: "/healthz", status: 405, contentType: typeProblem, problem: leaseapi.ProblemMethod, allow: "GET", body: "/healthz takes GET, not POST"},
 		{name: "nothing there", method: "GET", target: "/nothing", status: 404, contentType: typeProblem, problem: leaseapi.ProblemNotFound, body: "there is nothing at /nothing"},

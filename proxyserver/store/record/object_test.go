@@ -54,7 +54,7 @@ func TestRecordFields(t *testing.T) {
 		want   string
 	}{
 		{leaseRecord{}, "type generation owner request_id count items key variant coalesce has_items weighted overcommit " +
-			"units resizes ttl granted release_at provisional outcome broken extended other_lost expires"},
+			"units resizes ttl granted release_at provisional outcome broken extended other_lost at expires"},
 		{waiterRecord{}, "type count items key variant coalesce has_items weighted overcommit " +
 			"units owner ttl arrival arrived follows holds_until kept_until"},
 		{lockRecord{}, "type units key until"},

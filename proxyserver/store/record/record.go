@@ -37,6 +37,7 @@ type leaseRecord struct {
 	Broken      string        `json:"broken,omitempty"`
 	Extended    bool          `json:"extended,omitempty"`
 	OtherLost   bool          `json:"other_lost,omitempty"`
+	At          int64         `json:"at,omitempty"`      // [pool.Lease.At], as milliseconds since 1970; zero: not known
 	Expires     time.Duration `json:"expires,omitempty"` // only of a broken or extended lease; a restart gives any other its full TTL again
 }
 
@@ -115,13 +116,17 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 }
 
 func (r leaseRecord) lease(name string) pool.Lease {
-	return pool.Lease{
+	l := pool.Lease{
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,
 		RequestID: r.RequestID, Ask: pool.Ask(r.asked), Units: max(r.Units, 1), Resizes: r.Resizes,
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
 		Outcome: pool.OutcomeOf(r.Outcome), Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
 		OtherLost: r.OtherLost,
 	}
+	if r.At != 0 {
+		l.At = time.UnixMilli(r.At).UTC()
+	}
+	return l
 }
 
 func putLeases(t Table, leases []pool.Lease) error {
@@ -147,6 +152,9 @@ func putLease(t Table, l *pool.Lease) error {
 	if l.Units > 1 {
 		r.Units = l.Units
 	}
+	if !l.At.IsZero() {
+		r.At = l.At.UnixMilli()
+	}
 	return t.Put(recordKey(keyLease, l.Name), r.text())
 }
 
@@ -168,6 +176,7 @@ func (r *leaseRecord) text() []byte {
 	o.StringIf("broken", r.Broken)
 	o.TrueIf("extended", r.Extended)
 	o.TrueIf("other_lost", r.OtherLost)
+	o.IntIf("at", r.At)
 	o.IntIf("expires", int64(r.Expires))
 	return o.End()
 }

@@ -43,6 +43,8 @@ func TestLeaseComesBack(t *testing.T) {
 			f.SetInt(int64(i + 2))
 		case f.CanUint():
 			f.SetUint(uint64(i + 2))
+		case f.Type() == reflect.TypeFor[time.Time]():
+			f.Set(reflect.ValueOf(time.UnixMilli(int64(i + 2)).UTC()))
 		default:
 			t.Fatalf("%s is a %v", field.Name, f.Type())
 		}

@@ -1,0 +1,150 @@
+package proxyclient
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// swapping is a server that answers each acquire with a lease of the next generation, and says its
+// wire as servers of that wire do.
+type swapping struct {
+	wire     int
+	acquires []string // replaces of each
+	releases []leaseapi.ReleaseRequest
+	refusals int // how many releases fail first
+	healths  int
+}
+
+func (s *swapping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.wire >= 4 {
+		w.Header().Set(leaseapi.HeaderWire, strconv.Itoa(s.wire))
+	}
+	answer := func(v any) {
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(v)
+	}
+	switch r.URL.Path {
+	case leaseapi.PathHealth:
+		s.healths++
+		answer(leaseapi.Health{Status: "ok", Wire: s.wire})
+	case leaseapi.PathAcquire:
+		s.acquires = append(s.acquires, r.FormValue("replaces"))
+		reply := leaseapi.AcquireReply{
+			Names: []string{"a"}, Leases: []leaseapi.Lease{{Name: "a", Generation: uint64(len(s.acquires))}},
+			RequestID: r.FormValue("request_id"), TTL: leaseapi.Duration(time.Minute), Wire: s.wire,
+		}
+		if r.FormValue("replaces") == "gone:7" {
+			reply.Stale = []leaseapi.Lost{{Lease: leaseapi.Lease{Name: "gone", Generation: 7}, Reason: "expired"}}
+		}
+		answer(reply)
+	case leaseapi.PathRelease:
+		var req leaseapi.ReleaseRequest
+		body, _ := io.ReadAll(r.Body)
+		if err := json.Unmarshal(body, &req); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if s.releases = append(s.releases, req); len(s.releases) <= s.refusals {
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+			return
+		}
+		answer(leaseapi.ReleaseReply{Released: append([]string{}, req.Names...)})
+	}
+}
+
+// A request that replaces leases is sent only to a proxy that can do that. One answer of such a
+// proxy is enough to know it.
+func TestReplaces(t *testing.T) {
+	request := Request{Type: "t", Owner: "me", Wait: time.Minute}
+	bubble(t, "wire 4", func(t *testing.T) {
+		s := &swapping{wire: 4}
+		c, _ := serve(t, s)
+		g, err := c.Acquire(t.Context(), request)
+		want(t, err)
+		can, err := c.CanSwap(t.Context())
+		want(t, err)
+		if !can || s.healths > 0 {
+			t.Errorf("can swap: %t, after %d questions", can, s.healths)
+		}
+		next := request
+		next.Replaces = g.Leases
+		again, err := c.Acquire(t.Context(), next)
+		want(t, err)
+		if len(s.acquires) != 2 || s.acquires[1] != "a:1" || again.Leases[0].Generation != 2 || len(again.Stale) > 0 {
+			t.Errorf("sent %q, got %+v", s.acquires, again)
+		}
+		next.Replaces = []leaseapi.Lease{{Name: "gone", Generation: 7}}
+		stale, err := c.Acquire(t.Context(), next)
+		want(t, err)
+		if len(stale.Stale) != 1 || stale.Stale[0].Reason != "expired" {
+			t.Errorf("stale are %+v", stale.Stale)
+		}
+	})
+	bubble(t, "wire 3", func(t *testing.T) {
+		s := &swapping{wire: 3}
+		c, _ := serve(t, s)
+		can, err := c.CanSwap(t.Context())
+		want(t, err)
+		next := request
+		next.Replaces = []leaseapi.Lease{{Name: "a", Generation: 1}}
+		_, err = c.Acquire(t.Context(), next)
+		if older, ok := errors.AsType[*OlderError](err); can || !ok || older.Wire != 3 || len(s.acquires) > 0 {
+			t.Errorf("can swap: %t; %v; sent %q", can, err, s.acquires)
+		}
+	})
+	bubble(t, "an older one took its place", func(t *testing.T) {
+		s := &swapping{wire: 4}
+		c, _ := serve(t, s)
+		g, err := c.Acquire(t.Context(), request)
+		want(t, err)
+		s.wire = 3
+		next := request
+		next.Replaces = g.Leases
+		if _, err = c.Acquire(t.Context(), next); !errors.Is(err, ErrOlder) {
+			t.Errorf("%v", err)
+		}
+		if len(s.releases) != 1 || len(s.releases[0].RequestIDs) != 1 {
+			t.Errorf("the grant was not given back: %+v", s.releases)
+		}
+	})
+}
+
+// Each attempt to release names says anew how long ago they were learned.
+func TestAgeOfNames(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := &swapping{wire: 4, refusals: 3}
+		c, _ := serve(t, s)
+		learned := time.Now().Add(-time.Minute)
+		_, err := c.ReleaseNames(releaseTimeout(t), NamesRelease{Names: []string{"a"}, Owner: "me", Learned: learned})
+		want(t, err)
+		if len(s.releases) != 4 {
+			t.Fatalf("%d attempts", len(s.releases))
+		}
+		before := time.Duration(0)
+		for i, r := range s.releases {
+			if r.KnownFor == nil || r.Owner != "me" || time.Duration(*r.KnownFor) < time.Minute || i > 0 && time.Duration(*r.KnownFor) <= before {
+				t.Errorf("attempt %d: %+v", i, r)
+			}
+			before = time.Duration(*r.KnownFor)
+		}
+		s.releases = nil
+		_, err = c.ReleaseNames(releaseTimeout(t), NamesRelease{Names: []string{"a"}, Owner: "me", Learned: time.Now().Add(time.Hour)})
+		want(t, err)
+		if r := s.releases[len(s.releases)-1]; *r.KnownFor != 0 {
+			t.Errorf("from the future: %s", time.Duration(*r.KnownFor))
+		}
+		s.releases, s.refusals = nil, 0
+		_, err = c.ReleaseNames(releaseTimeout(t), NamesRelease{Names: []string{"a"}, Owner: "me"})
+		want(t, err)
+		if r := s.releases[0]; r.KnownFor != nil {
+			t.Errorf("not known since when, and said: %+v", r)
+		}
+	})
+}
