@@ -19,7 +19,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 	defer l.h.report.Waiting(wait)()
 	defer proxyclient.After(ctx, askForPlaceAfter, func(ctx context.Context) { l.askForPlace(ctx, wait) })()
 	l.h.report.Debugf("asking %s for a lease of type %q for %s, request %s", l.record.Proxy, r.Type, l.record.Owner, l.record.RequestID)
-	failpoint("acquire-unsent")
+	failpoint.Here("acquire-unsent")
 	grant, err := l.client.Acquire(ctx, proxyclient.Request{
 		Type:       r.Type,
 		Count:      r.Count,

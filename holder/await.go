@@ -28,7 +28,7 @@ func (l *Lease) awaitedIn(r lockfile.Record) bool {
 func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 	for {
 		err := l.awaitFreshGrant(ctx, &r)
-		failpoint("acquire-answered")
+		failpoint.Here("acquire-answered")
 		if err == nil {
 			l.h.sayGrant(l.grant, r)
 		}
@@ -87,7 +87,7 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 	}
 	l.record = next
 	l.h.journal.settle(old) // the old request has ended
-	failpoint("request-anew")
+	failpoint.Here("request-anew")
 	return nil
 }
 

@@ -167,7 +167,7 @@ func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfi
 	if err != nil {
 		return nil, fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
 	}
-	failpoint("delay-answered")
+	failpoint.Here("delay-answered")
 	over = slices.Concat(reply.Over, reply.Stale)
 	if len(over) > 0 && time.Since(begun) >= delay {
 		// The answer to an earlier attempt was lost, and the lease has ended when it was due.
@@ -205,7 +205,7 @@ func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lo
 		return nil
 	})
 	if err == nil && request != "" && (ownerPID != 0 || !h.keepers.wake(request)) {
-		failpoint("keeper-unstarted")
+		failpoint.Here("keeper-unstarted")
 		err = h.keepers.start(ctx, handle, request, ownerPID)
 	}
 	if err != nil {

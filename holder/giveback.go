@@ -40,7 +40,7 @@ func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same fu
 		h.journal.leave(g.intent)
 		return g.released, err
 	}
-	failpoint("handle-removed")
+	failpoint.Here("handle-removed")
 	h.tidyAfter(g.owed)
 	h.journal.settle(g.intent)
 	if g.bare {
@@ -86,7 +86,7 @@ func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx 
 	}
 	g.owed = owedBy(tx.Record)
 	g.intent = h.beginRelease(ctx, handle, tx.Record)
-	failpoint("release-in-journal")
+	failpoint.Here("release-in-journal")
 	if !h.releasedIfKilled(tx) {
 		<-h.listening // the handle is written before the release is sent
 	}

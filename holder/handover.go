@@ -25,13 +25,13 @@ type HandOver struct {
 func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) error {
 	err := deliver()
 	if err == nil {
-		failpoint("handle-printed")
+		failpoint.Here("handle-printed")
 		err = l.leaveTo(ctx, o)
 	}
 	if err != nil {
 		return l.rollback(ctx, err)
 	}
-	failpoint("lease-firm")
+	failpoint.Here("lease-firm")
 	l.h.journal.settle(l.record.RequestID)
 	return nil
 }
@@ -59,7 +59,7 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 	if o.OwnerPID == 0 {
 		return nil
 	}
-	failpoint("keeper-unstarted")
+	failpoint.Here("keeper-unstarted")
 	return l.h.keepers.start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
 }
 

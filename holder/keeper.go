@@ -74,7 +74,7 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	// If nobody hears this, the acquire was killed. The handle exists, so its lease belongs to
 	// the owner process all the same.
 	ready()
-	failpoint("keeper-ready")
+	failpoint.Here("keeper-ready")
 
 	due, err := k.watch(ctx, client)
 	if due {
@@ -160,7 +160,7 @@ func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, leas
 		Client: client,
 		Leases: wireLeases(leases),
 		OnRenew: func(proxyclient.Renewal) {
-			failpoint("keeper-renewed")
+			failpoint.Here("keeper-renewed")
 			k.h.keepers.touch(k.request)
 			k.wake()
 			// The connection would not last until the next renewal. Its end would wake this
@@ -243,14 +243,14 @@ const (
 // until the lease has ended by itself, or for keeperNamesOnlyTime. A release that still fails
 // stays in the handle and in the journal.
 func (k *keeper) giveBack(ctx context.Context) error {
-	failpoint("keeper-due")
+	failpoint.Here("keeper-due")
 	bound := keeperNamesOnlyTime
 	if !namesOnly(k.record.Leases) {
 		bound = max(k.record.TTL, keeperTry)
 	}
 	end := time.Now().Add(bound)
 	k.beginRelease(ctx)
-	failpoint("keeper-in-journal")
+	failpoint.Here("keeper-in-journal")
 	pause := keeperFirstPause
 	for {
 		err := k.tryGiveBack(ctx)

@@ -42,7 +42,7 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 	if err != nil {
 		return fmt.Errorf("start a keeper: %w", err)
 	}
-	failpoint("keeper-started")
+	failpoint.Here("keeper-started")
 	k.report.Debugf("process %d keeps the lease", pid)
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.RequestID == request && tx.State == lockfile.StateHeld {
@@ -122,7 +122,7 @@ func (k *keepers) checkFiles() error {
 // environment returns the environment of a local proxy, and the variables for the way to a
 // proxy elsewhere.
 func (k *keepers) environment() []string {
-	names := append([]string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}, failpointVariables...)
+	names := append([]string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}, failpoint.Variables...)
 	return append(local.Environment(names...), "LEASECTL_STATE_DIR="+k.stateDir)
 }
 

@@ -19,12 +19,12 @@ func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	failpoint("intent-written")
+	failpoint.Here("intent-written")
 	if err := l.enqueueInHandle(ctx, r.Replaces); err != nil {
 		return nil, l.rollback(ctx, err)
 	}
 	l.phase = enqueued
-	failpoint("request-in-handle")
+	failpoint.Here("request-in-handle")
 	if err := l.awaitGrant(ctx, r); err != nil {
 		return nil, l.rollback(ctx, err)
 	}
@@ -144,7 +144,7 @@ func (l *Lease) releaseReplaced(ctx context.Context, tx *lockfile.Tx) (unconfirm
 	if err := tx.Save(); err != nil {
 		return nil, err
 	}
-	failpoint("replaced-in-handle")
+	failpoint.Here("replaced-in-handle")
 	released, err := l.h.releaseCertainOwed(ctx, tx)
 	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
 	if len(sendable) == 0 {
@@ -160,7 +160,7 @@ func (l *Lease) releaseReplaced(ctx context.Context, tx *lockfile.Tx) (unconfirm
 		}
 		return nil, errors.Join(err, tx.Save())
 	}
-	failpoint("replaced-released")
+	failpoint.Here("replaced-released")
 	l.h.report.Debugf("released %v before acquiring again", released)
 	return unconfirmed, nil
 }
@@ -191,7 +191,7 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	if err := l.h.history.add(ctx, l.handle, l.record); err != nil {
 		return err
 	}
-	failpoint("grant-in-history")
+	failpoint.Here("grant-in-history")
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !l.awaitedIn(tx.Record) {
 			return ErrReplaced
@@ -203,7 +203,7 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 		return err
 	}
 	l.phase = recorded
-	failpoint("names-in-handle")
+	failpoint.Here("names-in-handle")
 	if list := lockfile.List(l.record.SharedList); list != "" {
 		grants := grantsOf(l.record.Leases, l.record.Store, l.record.RequestID)
 		for i := range grants {

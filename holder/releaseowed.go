@@ -32,7 +32,7 @@ func (h *Holder) releaseHandle(ctx context.Context, tx *lockfile.Tx, all bool, d
 		}
 	}
 	released, err = h.releaseOwed(ctx, tx, decide)
-	failpoint("release-answered")
+	failpoint.Here("release-answered")
 	if err != nil {
 		return released, errors.Join(err, tx.Save())
 	}
@@ -96,7 +96,7 @@ func (h *Holder) releaseOwedTo(ctx context.Context, tx *lockfile.Tx, recorded st
 	if err := noteSending(tx, sendable[:len(proxies)]); err != nil {
 		return nil, err
 	}
-	failpoint("release-unsent")
+	failpoint.Here("release-unsent")
 	for _, proxy := range proxies {
 		o := &sendable[0]
 		names, err := h.send(ctx, tx.Path(), proxy, o)

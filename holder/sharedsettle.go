@@ -98,9 +98,9 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 	if err != nil || round == nil {
 		return nil, lingered, err
 	}
-	failpoint("round-condemned")
+	failpoint.Here("round-condemned")
 	released, err = h.giveBackRound(ctx, *round)
-	failpoint("round-settled")
+	failpoint.Here("round-settled")
 	if err != nil && stillHeld(*round) {
 		return released, lingered, fmt.Errorf("shared lease %s: %w", file, err)
 	}

@@ -59,13 +59,13 @@ const sharedConfirm = time.Second
 
 // renew renews a round once, for ttl, and writes the result into the record.
 func (l sharedLease) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
-	failpoint("round-renewal-unsent")
+	failpoint.Here("round-renewal-unsent")
 	client, err := l.h.dialer.dial(ctx, l.h.dialer.proxyOf(r.Proxy))
 	if err != nil {
 		return err
 	}
 	renewal, err := client.Renew(ctx, wireLeases(r.Leases), ttl)
-	failpoint("round-renewal-answered")
+	failpoint.Here("round-renewal-answered")
 	lost, isLost := errors.AsType[*proxyclient.LostError](err)
 	if err != nil && !isLost {
 		return err
@@ -101,14 +101,14 @@ func (u *sharedUse) release(ctx context.Context) (released []string, err error) 
 	if err != nil || round == nil {
 		return nil, err
 	}
-	failpoint("round-ending")
+	failpoint.Here("round-ending")
 	if round.State == lockfile.RoundRenewing {
 		if err := u.leaveLingering(ctx, *round); err == nil {
 			return nil, nil
 		}
 	}
 	released, err = u.h.giveBackRound(ctx, *round)
-	failpoint("round-given-back")
+	failpoint.Here("round-given-back")
 	return released, errors.Join(err, u.removeRound(ctx, *round, err))
 }
 

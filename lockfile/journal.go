@@ -46,8 +46,8 @@ type Intent struct {
 
 	// Left says that the process was not killed, but gave the entry up; see [Entry.Leave].
 	Left bool `json:"left,omitempty"`
-	// Unconfirmed are names that the proxy no longer knows, although no release of them
-	// succeeded.
+	// Unconfirmed are names that a version-1 proxy no longer knew, although no release of them
+	// had succeeded. Programs of format 2 or less wrote them.
 	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }
 
@@ -60,7 +60,7 @@ const (
 	KindAcquire Kind = "acquire"
 	// KindExec: take leases for the life of the process.
 	KindExec Kind = "hold"
-	// KindRelease: give back the leases that the handle held or owed.
+	// KindRelease: give back what the handle holds or waits for.
 	KindRelease Kind = "release"
 	// KindKeep: a process in the background gives back the leases that the handle holds.
 	KindKeep Kind = "keep"
@@ -169,6 +169,26 @@ func (e *Entry) Kind() Kind { return e.intent.Kind }
 
 // Request returns the id of the request that the entry is about.
 func (e *Entry) Request() string { return e.intent.Request }
+
+// Stands reports whether the entry is still in the journal: nobody has removed it with
+// [Journal.Remove].
+func (e *Entry) Stands() bool {
+	_, err := os.Lstat(e.path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// Remove removes the entry with this id, whichever process has made it: what it is about is done.
+// A live process learns that by [Entry.Stands]. An entry that is gone is no error.
+func (j Journal) Remove(id string) error {
+	if err := leaseapi.CheckRequestID(id); err != nil || id == "" {
+		return err
+	}
+	path := filepath.Join(string(j), id+intentSuffix)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("settle a journal entry: %w", err)
+	}
+	return nil
+}
 
 // Settle removes the entry and unlocks it: nothing is left to do.
 func (e *Entry) Settle() error {
