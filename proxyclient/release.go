@@ -132,13 +132,19 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 		reply, ours = a.releaseReply()
 		return a.foreign() || !ours && r.client.known().RequestIDs()
 	}
-	o := r.client.do(ctx, post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: unfinished}), &r.patience)
+	attempts := 0
+	q := post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: unfinished})
+	q.body = func() any { attempts++; return req }
+	o := r.client.do(ctx, q, &r.patience)
 	if o.err != nil || o.StatusCode/100 != 2 || o.foreign() {
 		return r.client.failure(ctx, o, &r.patience)
 	}
 	if !ours {
 		return fmt.Errorf("%w by this proxy: the release of %s (it answered %s and ignored them)",
 			errors.ErrUnsupported, describe(req), o.Status)
+	}
+	if attempts > 1 && req.Delay == 0 {
+		reply.Over = nil // an attempt whose answer was lost may have ended them
 	}
 	r.reply = reply
 	return nil
