@@ -2,6 +2,7 @@ package holder
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -71,12 +74,6 @@ func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Con
 // errOwnerGone ends the wait of a delayed release.
 var errOwnerGone = errors.New("the owner process is gone")
 
-// sameGrant tells whether two records are of one grant. A bare handle has no request id: then
-// the names decide.
-func sameGrant(a, b lockfile.Record) bool {
-	return a.RequestID == b.RequestID && slices.Equal(a.Names(), b.Names())
-}
-
 // ReleaseDetached leaves a release after delay to the proxy, which needs no client for it, or
 // to a keeper if the proxy is of version 1. r is the handle's record as read. ReleaseDetached
 // takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
@@ -86,24 +83,22 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 	}
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	client, err := h.dialer.dialRecorded(ctx, r)
+	if bareHandle(r) {
+		n := Named{grants: grantsOf(r), learned: handle.Modified()}
+		err := h.ReleaseNamedDetached(ctx, n, delay)
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+		if r, err = h.adopt(ctx, handle, r); err != nil {
+			return err
+		}
+	}
+	p, err := h.dialer.dialRecorded(ctx, r)
 	if err != nil {
 		return err
 	}
-	leases := r.Leases
-	if bareHandle(r) {
-		meant := h.namedIn(handle, r)
-		owed, over, err := h.owedOf(ctx, meant)
-		if err != nil {
-			return err
-		}
-		if len(owed) != 1 || len(over) > 0 {
-			return h.ReleaseNamedDetached(ctx, meant, delay)
-		}
-		leases = owed[0].Leases
-	}
 	who := "the proxy"
-	gone, err := delayByProxy(ctx, client, handle, wireLeases(leases), h.ownerOf(r.Owner), delay)
+	gone, err := delayByProxy(ctx, p, handle, r, delay)
 	if errors.Is(err, errors.ErrUnsupported) {
 		who = "a process in the background"
 		err = h.delayByKeeper(ctx, handle, r, 0, delay)
@@ -115,33 +110,33 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 	return nil
 }
 
-// ReleaseNamedDetached leaves the release of names after delay to the proxy. It takes at most
-// [ReleaseTimeout], and at most 3 s once ctx has ended. The error is [errors.ErrUnsupported]
-// with a version-1 proxy.
-func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.Duration) error {
-	ctx, cancel := releaseContext(ctx)
-	defer cancel()
-	owed, over, err := h.owedOf(ctx, n)
+// adopt makes a bare handle, which a keeper cannot look after, the handle of the leases that this
+// machine has of its names. It is an error if this machine has no such leases: a name that
+// somebody else got must not be released later.
+func (h *Holder) adopt(ctx context.Context, handle lockfile.Handle, r lockfile.Record) (lockfile.Record, error) {
+	p, err := h.dialer.dial(ctx, h.dialer.URL)
 	if err != nil {
-		return err
+		return r, err
 	}
-	h.sayEnded(over)
-	var errs []error
-	for _, o := range owed {
-		client, err := h.dialer.dialFor(ctx, h.dialer.URL, originOf(o))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("release %s: %w", describeOwed(o), err))
-			continue
-		}
-		request := h.releaseRequest(o)
-		request.Delay = leaseapi.Duration(delay)
-		reply, err := client.Release(ctx, request)
-		if err != nil {
-			return errors.Join(append(errs, fmt.Errorf("release %s: %w", describeOwed(o), err))...)
-		}
-		h.sayPutOff("the proxy", o.Names(), slices.Concat(reply.Over, reply.Stale), delay)
+	adopted := lockfile.Record{
+		State: lockfile.StateHeld, RequestID: rand.Text(), Owner: h.owner(), Proxy: p.Address, Adapter: h.adapter.ID(), AcquiredAt: handle.Modified().UTC(),
 	}
-	return errors.Join(errs...)
+	for _, l := range r.Leases {
+		held, found := h.adapter.Find(p.Address, l.Name)
+		if !found || held.At.After(handle.Modified().Add(v1.Tolerance)) {
+			return r, fmt.Errorf("handle %s: this machine has no lease %s, and a version-1 proxy cannot release one later: leave out --detach", handle.Path(), l.Name)
+		}
+		adopted.Owner = held.Owner
+		adopted.Leases = append(adopted.Leases, lockfile.Lease{Name: l.Name, Generation: held.Generation})
+	}
+	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if !sameGrant(tx.Record, r) {
+			return ErrReplaced
+		}
+		tx.Record = adopted
+		return nil
+	})
+	return adopted, err
 }
 
 // sayPutOff says who releases the names later, and which of their leases are over already.
@@ -156,14 +151,15 @@ func (h *Holder) sayPutOff(who string, names []string, over []leaseapi.Lost, del
 	}
 }
 
-// delayByProxy asks the proxy to end leases by itself after delay, and notes in the handle when
-// that will be. It returns the leases that are over already, and why. The error is
-// [errors.ErrUnsupported] with a version-1 proxy.
-func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfile.Handle, leases []leaseapi.Lease, owner string, delay time.Duration) (over []leaseapi.Lost, err error) {
-	request := proxyclient.Releasing(leases, owner)
-	request.Delay = leaseapi.Duration(delay)
+// delayByProxy asks the proxy to end the leases of a handle's record by itself after delay, and
+// notes in the handle when that will be. It returns the leases that are over already, and why. The
+// error is [errors.ErrUnsupported] with a version-1 proxy.
+func delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.Handle, r lockfile.Record, delay time.Duration) (over []leaseapi.Lost, err error) {
+	if lasts(r.Leases, r.Adapter) {
+		return nil, fmt.Errorf("put the release off by %s: %w by a version-1 proxy", leaseapi.Duration(delay), errors.ErrUnsupported)
+	}
 	begun := time.Now()
-	reply, err := client.Release(ctx, request)
+	reply, err := p.Client.Release(ctx, leaseapi.ReleaseRequest{Leases: wireLeases(r.Leases), Delay: leaseapi.Duration(delay)})
 	if err != nil {
 		return nil, fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
 	}
@@ -173,12 +169,12 @@ func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfi
 		// The answer to an earlier attempt was lost, and the lease has ended when it was due.
 		return nil, nil
 	}
-	if len(over) == len(leases) {
+	if len(over) == len(r.Leases) {
 		return over, nil
 	}
 	at := time.Now().Add(delay).Round(time.Second)
 	return over, handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.State == lockfile.StateHeld && slices.Equal(wireLeases(tx.Leases), leases) {
+		if tx.State == lockfile.StateHeld && slices.Equal(tx.Leases, r.Leases) {
 			tx.ReleaseAt = at
 		}
 		return nil
@@ -190,23 +186,16 @@ func delayByProxy(ctx context.Context, client *proxyclient.Client, handle lockfi
 // earlier keeper of the same lease does it, if there is one.
 func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ownerPID int, delay time.Duration) error {
 	at := time.Now().Add(delay).Round(time.Millisecond)
-	request := ""
 	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State != lockfile.StateHeld || !sameGrant(tx.Record, r) {
 			return ErrReplaced
 		}
-		if bareHandle(tx.Record) {
-			var err error
-			if tx.Record, err = h.identify(ctx, h.namedIn(handle, tx.Record)); err != nil || tx.State == "" {
-				return err // nil if the leases are over
-			}
-		}
-		request, tx.ReleaseAt = tx.RequestID, at
+		tx.ReleaseAt = at
 		return nil
 	})
-	if err == nil && request != "" && (ownerPID != 0 || !h.keepers.wake(request)) {
+	if err == nil && (ownerPID != 0 || !h.keepers.wake(r.RequestID)) {
 		failpoint.Here("keeper-unstarted")
-		err = h.keepers.start(ctx, handle, request, ownerPID)
+		err = h.keepers.start(ctx, handle, r.RequestID, ownerPID)
 	}
 	if err != nil {
 		return fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)

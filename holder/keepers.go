@@ -2,13 +2,16 @@ package holder
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/holder/socket"
 	"github.com/leasectl/leasectl/lockfile"
@@ -158,12 +161,23 @@ func (k *keepers) state(request string) keeperState {
 // keeper.
 func (k *keepers) wake(request string) bool { return k.state(request) == keeperAlive }
 
-// dismiss ends the keeper of a request whose lease was given back: it wakes the keeper, which
-// notices that. It also removes the socket of a killed keeper.
+// dismiss ends the keeper of a request whose lease was given back: its socket is removed before the
+// connection that wakes it ends.
 func (k *keepers) dismiss(request string) {
-	if k.state(request) == keeperKilled {
-		os.Remove(k.socket(request))
+	if request == "" {
+		return
 	}
+	path := k.socket(request)
+	if _, err := os.Lstat(path); err != nil {
+		return
+	}
+	socket.While(path, func() { os.Remove(path) })
+}
+
+// dismissed tells whether the keeper of a request, which this process is, was dismissed.
+func (k *keepers) dismissed(request string) bool {
+	_, err := os.Lstat(k.socket(request))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // touch makes the socket of a keeper that has renewed its lease as old as this renewal.

@@ -6,9 +6,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
+	v1 "github.com/leasectl/leasectl/holder/v1"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -50,19 +52,19 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 			return nil, err
 		}
 	}
-	client, err := h.dialer.dial(ctx, proxy)
+	p, err := h.dialer.dial(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
 	l := &Lease{
-		h: h, handle: r.Handle, client: client, private: r.Private, around: r.Around,
+		h: h, handle: r.Handle, proxy: p, private: r.Private, around: r.Around,
 		kind: lockfile.KindExec, record: h.queuedRecord(r, name),
 	}
 	if r.Outlives {
 		l.kind = lockfile.KindAcquire
 	}
 	h.settleDead(ctx, name)
-	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle, l.record))
+	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle.Path(), l.record))
 }
 
 // queuedRecord returns the record of a handle with a request to the named proxy.
@@ -84,8 +86,8 @@ func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 	return record
 }
 
-// enqueueInHandle writes the request into the handle, and gives back the leases that the
-// handle had before.
+// enqueueInHandle writes the request into the handle. What the handle had before is given back
+// first, or ends when the proxy takes the request: see [Lease.swaps].
 func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Record) bool) error {
 	if l.private {
 		return nil
@@ -93,76 +95,59 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	<-l.h.listening
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	var owed, unconfirmed []lockfile.Owed
-	err := l.handle.Update(ctx, func(tx *lockfile.Tx) (err error) {
-		if owed, err = l.owedWhenReplaced(ctx, tx.Record, replaces); err != nil {
-			return err
+	g := givingBack{h: l.h, to: l.itsProxy, learned: l.handle.Modified()}
+	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
+		before := tx.Record
+		if before.State != "" && (replaces == nil || !replaces(before)) {
+			return heldError(l.handle.Path(), before)
+		}
+		if before.State != "" {
+			swaps, err := l.swaps(ctx, before)
+			if err != nil {
+				return fmt.Errorf("release %s: %w", describeRecord(before), err)
+			}
+			if swaps {
+				l.replaced, l.record.Replaces = before, before.Leases
+			} else if err := g.all(ctx, tx); err != nil {
+				return err
+			}
+			failpoint.Here("replaced-released")
 		}
 		tx.Record, l.mayBeInHandle = l.record, true
-		tx.Owed = owed
-		if len(owed) > 0 {
-			unconfirmed, err = l.releaseReplaced(ctx, tx)
-		}
-		return err
+		return nil
 	})
-	if err != nil {
-		return err
+	g.settle(err)
+	if err == nil && len(g.released) > 0 {
+		l.h.report.Debugf("released %v before acquiring again", g.released)
 	}
-	l.h.listUnconfirmed(ctx, l.handle, unconfirmed)
-	if len(unconfirmed) > 0 {
-		l.h.report.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(namesOf(unconfirmed), ", "))
-	}
-	l.h.tidyAfter(owed)
-	return nil
+	return err
 }
 
-// owedWhenReplaced returns the leases that a handle owes once the request replaces its record
-// r. The error is [ErrHeld] if replaces does not allow that.
-func (l *Lease) owedWhenReplaced(ctx context.Context, r lockfile.Record, replaces func(lockfile.Record) bool) (owed []lockfile.Owed, err error) {
-	if l.h.releasedElsewhere(r) {
-		return nil, nil
+// swaps tells whether the request can replace the lease of the handle's record in one step: the
+// proxy that granted the lease can do that, and its release has nothing to tell but that it is over.
+func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
+	tells := l.h.endings.of(r.RequestID) != ending{}
+	if r.State != lockfile.StateHeld || !certain(r.Leases) || r.Adapter != "" || len(r.Earlier) > 0 || r.Owner != l.record.Owner || tells {
+		return false, nil
 	}
-	if r.State != "" && (replaces == nil || !replaces(r)) {
-		return nil, heldError(l.handle.Path(), r)
+	p, err := l.itsProxy(ctx, r)
+	if err != nil || p != l.proxy {
+		return false, err
 	}
-	if bareHandle(r) {
-		if r, err = l.h.identify(ctx, l.h.namedIn(l.handle, r)); err != nil {
-			return nil, err
-		}
-	}
-	if err := l.h.leftToKeeper(r); err != nil {
-		return nil, err
-	}
-	owed = owedBy(r)
-	return owed, l.h.readdress(ctx, owed)
+	return p.CanSwap(ctx)
 }
 
-// releaseReplaced gives back the leases that the handle owes beside the request. If the proxy
-// does not take them back, the handle keeps them and loses the request. It returns the
-// unconfirmed leases: a further release of the handle would not send their releases.
-func (l *Lease) releaseReplaced(ctx context.Context, tx *lockfile.Tx) (unconfirmed []lockfile.Owed, err error) {
-	if err := tx.Save(); err != nil {
-		return nil, err
+// itsProxy returns the proxy to which the release of what the handle had is sent: the recorded one,
+// unless the request's own proxy is proven to be the same. Another proxy that the user named does
+// not know the lease, and a version-1 proxy could not say so.
+func (l *Lease) itsProxy(ctx context.Context, r lockfile.Record) (*v1.Proxy, error) {
+	if r.Proxy == "" || sameProxy(r.Proxy, l.proxy.Address) {
+		return l.proxy, nil
 	}
-	failpoint.Here("replaced-in-handle")
-	released, err := l.h.releaseCertainOwed(ctx, tx)
-	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
-	if len(sendable) == 0 {
-		tx.Owed, err = nil, nil
+	if store, err := l.h.dialer.askStore(ctx, l.proxy, r.Store); err == nil && store != "" && store == r.Store {
+		return l.proxy, nil
 	}
-	if err != nil {
-		tx.Record = releasingRecord(tx.Record, tx.Owed)
-		ctx, cancel := writeContext(ctx)
-		defer cancel()
-		if id := l.h.beginRelease(ctx, l.handle, tx.Record); id != "" { // recover finds the handle by this entry
-			defer l.h.journal.leave(id)
-			err = adviseForget(id, err)
-		}
-		return nil, errors.Join(err, tx.Save())
-	}
-	failpoint.Here("replaced-released")
-	l.h.report.Debugf("released %v before acquiring again", released)
-	return unconfirmed, nil
+	return l.h.dialer.dial(ctx, r.Proxy)
 }
 
 // heldError says what a handle is doing and how to go on.
@@ -181,17 +166,11 @@ func heldError(path string, r lockfile.Record) error {
 func (l *Lease) recordGrant(ctx context.Context) error {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	l.record.State = lockfile.StateHeld
+	l.record.State, l.record.Replaces = lockfile.StateHeld, nil
 	l.record.AcquiredAt = time.Now().UTC().Round(time.Millisecond)
 	l.record.TTL, l.record.Units = l.grant.TTL, l.grant.Units
-	for _, lease := range l.grant.Leases {
-		l.record.Leases = append(l.record.Leases, lockfile.Lease{Name: lease.Name, Generation: lease.Generation})
-	}
+	l.record.Leases, l.record.Adapter = l.grant.Leases, l.grant.Adapter
 	l.record.Store = l.h.dialer.storeOf("", l.record.Proxy)
-	if err := l.h.history.add(ctx, l.handle, l.record); err != nil {
-		return err
-	}
-	failpoint.Here("grant-in-history")
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !l.awaitedIn(tx.Record) {
 			return ErrReplaced
@@ -204,14 +183,24 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	}
 	l.phase = recorded
 	failpoint.Here("names-in-handle")
+	l.sayReplaced()
 	if list := lockfile.List(l.record.SharedList); list != "" {
-		grants := grantsOf(l.record.Leases, l.record.Store, l.record.RequestID)
-		for i := range grants {
-			grants[i].Owner, grants[i].At = l.record.Owner, l.record.AcquiredAt
-		}
-		return list.Append(ctx, grants)
+		return list.Append(ctx, grantsOf(l.record))
 	}
 	return nil
+}
+
+// sayReplaced ends what is left of the leases that the request has replaced.
+func (l *Lease) sayReplaced() {
+	if l.replaced.RequestID == "" {
+		return
+	}
+	for _, lost := range l.grant.Stale {
+		l.h.report.Notef("%s was lost before it was released: %s", lost.Name, leaseapi.Printable(lost.Reason))
+	}
+	l.h.report.Debugf("released %v with this acquire", l.replaced.Names())
+	l.h.over(l.replaced.RequestID)
+	l.replaced = lockfile.Record{}
 }
 
 // rollback undoes the steps that led to the phase of a lease that could not be taken or handed
@@ -227,17 +216,15 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	case intended:
 		unclear = false // nothing was sent
 		if l.mayBeInHandle {
-			_, failed = l.h.giveBack(ctx, l.handle, l.Is)
-		}
-	case enqueued: // the client has withdrawn the request at the proxy
-		if !l.private {
 			failed = l.forget(ctx)
 		}
+	case enqueued: // the client has withdrawn the request at the proxy
+		failed = l.forget(ctx)
 	case granted:
-		_, failed = l.client.Release(ctx, proxyclient.Releasing(l.grant.Leases, l.record.Owner))
-		if failed == nil {
-			l.h.history.noteGivenBack(ctx, l.record.Leases, l.record.Store, l.record.RequestID)
-		}
+		_, failed = l.h.send(ctx, l.proxy, l.handle.Path(), lockfile.Record{
+			State: lockfile.StateReleasing, RequestID: l.record.RequestID, Owner: l.record.Owner, Proxy: l.record.Proxy,
+			Leases: l.grant.Leases, Adapter: l.grant.Adapter,
+		})
 		failed = errors.Join(failed, l.forget(ctx))
 	case recorded: // if the handle was taken over, its new owner releases these names
 		_, failed = l.Release(ctx)
@@ -253,12 +240,32 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	return err
 }
 
-// forget removes the request from the handle, if the handle still has it.
+// forget removes the request from the handle, if the handle still has it. The leases that the
+// request was to replace stay in the handle if the proxy has not taken the request; otherwise they
+// have ended, and a release makes sure of it.
 func (l *Lease) forget(ctx context.Context) error {
-	return l.handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if l.Is(tx.Record) {
+	if l.private {
+		return nil
+	}
+	over := false
+	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
+		switch {
+		case !l.awaitedIn(tx.Record):
+		case l.replaced.RequestID == "":
 			tx.Record = lockfile.Record{}
+		case !l.taken:
+			tx.Record = l.replaced
+		default:
+			if _, err := l.h.send(ctx, l.proxy, tx.Path(), tx.Record); err != nil {
+				tx.State = lockfile.StateReleasing
+				return errors.Join(err, tx.Save())
+			}
+			tx.Record, over = lockfile.Record{}, true
 		}
 		return nil
 	})
+	if over {
+		l.h.over(l.replaced.RequestID)
+	}
+	return err
 }

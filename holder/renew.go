@@ -2,7 +2,6 @@ package holder
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
@@ -18,27 +17,13 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 	}
 	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()
-	client, err := h.dialer.dialRecorded(ctx, r)
+	p, err := h.dialer.dialRecorded(ctx, r)
 	if err != nil {
 		return 0, err
 	}
-	renewal, err := client.Renew(ctx, wireLeases(r.Leases), ttl)
+	renewal, err := p.Renew(ctx, grantOf(r.Leases, r.Adapter).Grant.Leases, ttl)
 	if err != nil {
 		return 0, err // it says what was tried, and names the lost leases
 	}
 	return renewal.TTL, nil
-}
-
-// checkAcquired refuses a handle that holds no lease which was acquired into it. verb says in
-// the error what the caller wants to do with the lease.
-func checkAcquired(handle lockfile.Handle, r lockfile.Record, verb string) error {
-	switch {
-	case r.State == "":
-		return fmt.Errorf("handle %s is gone: there is no lease to %s: acquire one", handle.Path(), verb)
-	case r.State != lockfile.StateHeld:
-		return notHeldError(handle, r)
-	case bareHandle(r):
-		return fmt.Errorf("handle %s has names and nothing else, as a copy has: %s the handle that acquire wrote", handle.Path(), verb)
-	}
-	return nil
 }

@@ -30,11 +30,11 @@ func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (u
 		if err := checkResizable(handle, tx.Record); err != nil {
 			return err
 		}
-		client, err := h.dialer.dialRecorded(ctx, tx.Record)
+		p, err := h.dialer.dialRecorded(ctx, tx.Record)
 		if err != nil {
 			return err
 		}
-		units, err = h.resize(ctx, client, tx, to)
+		units, err = h.resize(ctx, p.Client, tx, to)
 		return err
 	})
 	if err != nil {
@@ -62,7 +62,7 @@ const maxResyncs = 3
 // differs from what the proxy says, an earlier resize was killed before it wrote the record: no
 // other resize is under way, since this one holds the lock of the handle.
 func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *lockfile.Tx, to Size) (units int, err error) {
-	lease := tx.Leases[0]
+	lease := grantOf(tx.Leases, tx.Adapter).Grant.Leases[0]
 	for resyncs := 0; ; resyncs++ {
 		request := leaseapi.ResizeRequest{
 			Name: lease.Name, Generation: lease.Generation, From: tx.Units, After: new(tx.Resizes), Count: to.Count, Items: to.Items,

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -124,7 +125,7 @@ func (s *sharedAcquire) recordRound(ctx context.Context, c *choice, l *Lease) er
 			return errRecordRemoved
 		}
 		r.State, r.By = lockfile.RoundHeld, 0
-		r.Leases, r.RequestID, r.Granted, r.Since = l.record.Leases, l.record.RequestID, l.grant.TTL, l.record.AcquiredAt
+		r.Leases, r.Adapter, r.RequestID, r.Granted, r.Since = l.record.Leases, l.record.Adapter, l.record.RequestID, l.grant.TTL, l.record.AcquiredAt
 		r.Units, r.Unit = l.grant.Units, l.grant.Unit
 		r.RenewedAt = l.grant.Asked.SinceBoot()
 		if l.grant.Capabilities.Renews() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/lockfile"
 )
 

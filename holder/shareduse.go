@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -23,22 +24,19 @@ type sharedUse struct {
 // roundLease returns the lease of a round, with p as the part of the caller.
 func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
 	handle, _ := lockfile.OpenHandle(r.Handle) // no error: it was opened when the round began
-	leases := wireLeases(r.Leases)
+	grant := grantOf(r.Leases, r.Adapter)
 	units := r.Units
 	if units > 0 { // a resize writes the new number into the handle
 		if now, err := handle.Read(); err == nil && now.RequestID == r.RequestID && now.Units > 0 {
 			units = now.Units
 		}
 	}
+	grant.RequestID, grant.Units, grant.Unit, grant.TTL, grant.RenewEvery = r.RequestID, units, r.Unit, r.Granted, r.RenewEvery
 	return &Lease{
-		h: h, handle: handle, kind: lockfile.KindAcquire, phase: recorded, part: p,
+		h: h, handle: handle, kind: lockfile.KindAcquire, phase: recorded, part: p, grant: grant,
 		record: lockfile.Record{
 			State: lockfile.StateHeld, RequestID: r.RequestID, Owner: r.Owner, Type: r.Type, Count: r.Count,
-			Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, AcquiredAt: r.Since,
-		},
-		grant: &proxyclient.Grant{
-			RequestID: r.RequestID, Leases: leases, Units: units, Unit: r.Unit, TTL: r.Granted, RenewEvery: r.RenewEvery,
-			Capabilities: proxyclient.CapabilitiesOf(leases),
+			Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, Adapter: r.Adapter, AcquiredAt: r.Since,
 		},
 	}
 }
@@ -119,9 +117,10 @@ func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released 
 	l := roundLease(h, r, nil)
 	handle, err := OpenHandle(r.Handle)
 	switch {
-	case !safeToReleaseAgain(l.record) && err == nil:
-		return h.giveBack(ctx, handle, Anything)
-	case !safeToReleaseAgain(l.record):
+	case !certain(l.record.Leases) && err == nil:
+		released, _, err = h.giveBack(ctx, handle, Anything)
+		return released, err
+	case !certain(l.record.Leases):
 		return nil, err
 	case err != nil: // something else is at its path
 		return h.giveBackWithoutHandle(ctx, l.record)

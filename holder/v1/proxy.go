@@ -113,11 +113,16 @@ func overUnless(same bool) string {
 // systems and clocks differ. It is that of our server.
 const Tolerance = 2 * time.Second
 
+// Meant says which lease of a name is meant, as far as that is known.
+type Meant struct {
+	Request string // that got it; "": not known
+	Adapter string // that gave it a generation; "": not known
+}
+
 // ReleaseNames gives leases back by their names: at our server as
 // [proxyclient.Client.ReleaseNames], and at a version-1 proxy the leases that this machine has of
-// these names. request, if it is not "", is the request of the leases that are meant. handles are
-// those of the leases that were given back, whose records are over.
-func (p *Proxy) ReleaseNames(ctx context.Context, n proxyclient.NamesRelease, request string) (reply leaseapi.ReleaseReply, handles []Held, err error) {
+// these names. given are those that were given back: their handles have nothing left to release.
+func (p *Proxy) ReleaseNames(ctx context.Context, n proxyclient.NamesRelease, meant Meant) (reply leaseapi.ReleaseReply, given []Held, err error) {
 	can, err := p.Capabilities(ctx)
 	if err != nil {
 		return leaseapi.ReleaseReply{}, nil, err
@@ -132,10 +137,10 @@ func (p *Proxy) ReleaseNames(ctx context.Context, n proxyclient.NamesRelease, re
 	reply, err = p.each(n.Names, func(i int) one {
 		return one{
 			held:    Held{Proxy: p.Address, Name: n.Names[i], Owner: n.Owner, At: time.Now().UTC()},
-			unknown: true,
+			unknown: meant.Adapter == "" || meant.Adapter != p.Adapter.ID(),
 			means: func(h Held) string {
 				switch {
-				case request != "" && h.Request != request:
+				case meant.Request != "" && h.Request != meant.Request:
 					return "it was granted again at " + h.At.Local().Format(time.RFC3339)
 				case h.Owner != n.Owner && h.Owner != "":
 					return "it is held by " + leaseapi.Printable(h.Owner)
@@ -144,10 +149,10 @@ func (p *Proxy) ReleaseNames(ctx context.Context, n proxyclient.NamesRelease, re
 				}
 				return ""
 			},
-			released: func(h Held) { handles = append(handles, h) },
+			released: func(h Held) { given = append(given, h) },
 		}
 	}, ctx)
-	return reply, handles, err
+	return reply, given, err
 }
 
 // one is the release of one name.
