@@ -264,12 +264,17 @@ func grantsOf(r lockfile.Record) []lockfile.Grant {
 // earlier gives back what a record of an older program owes beside its own request, and drops it
 // from tx's record.
 func (g *givingBack) earlier(ctx context.Context, tx *lockfile.Tx) error {
-	for len(tx.Earlier) > 0 {
-		if err := g.earliest(ctx, tx); err != nil {
-			return err
+	var left []lockfile.Owed
+	var errs []error
+	for i, o := range tx.Earlier {
+		ctx, cancel := shareOfTime(ctx, len(tx.Earlier)-i)
+		if err := g.giveBackOwed(ctx, tx.Path(), o); err != nil {
+			left, errs = append(left, o), append(errs, err)
 		}
+		cancel()
 	}
-	return nil
+	tx.Earlier = left
+	return errors.Join(errs...)
 }
 
 // earlierOf is earlier if one of the owed releases is of a request; found is set then.
@@ -288,22 +293,21 @@ func (g *givingBack) earlierOf(ctx context.Context, tx *lockfile.Tx, request str
 	return err
 }
 
-// earliest gives back the first of the owed releases. A bare name whose release may have been sent
-// before is not sent again: the adapter lists it as unconfirmed.
-func (g *givingBack) earliest(ctx context.Context, tx *lockfile.Tx) error {
-	o := tx.Earlier[0]
+// giveBackOwed gives back what a handle owed. A bare name whose release may have been sent before is
+// not sent again: the adapter lists it as unconfirmed.
+func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile.Owed) error {
 	r := lockfile.Record{
 		State: lockfile.StateReleasing, RequestID: o.RequestID, Owner: o.Owner, Proxy: o.Proxy, Store: o.Store, Leases: o.Leases,
 		SharedList: o.SharedList, AcquiredAt: o.NotAfter,
 	}
 	var err error
 	if len(o.Leases) > 0 && !certain(o.Leases) && (o.Unconfirmed || !o.Unsent) {
-		err = g.h.adapter.NoteUnconfirmed(ctx, o.Proxy, o.Owner, tx.Path(), "an earlier version of leasectl got no good answer", o.Names())
+		err = g.h.adapter.NoteUnconfirmed(ctx, o.Proxy, o.Owner, handle, "an earlier version of leasectl got no good answer", o.Names())
 	} else {
 		var p *v1.Proxy
 		if p, err = g.to(ctx, r); err == nil {
 			var released []string
-			released, err = g.h.send(ctx, p, tx.Path(), r)
+			released, err = g.h.send(ctx, p, handle, r)
 			g.released = append(g.released, released...)
 		}
 		if len(o.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
@@ -314,7 +318,6 @@ func (g *givingBack) earliest(ctx context.Context, tx *lockfile.Tx) error {
 		return fmt.Errorf("release %s: %w", describeRecord(r), err)
 	}
 	g.over = append(g.over, o.RequestID)
-	tx.Earlier = tx.Earlier[1:]
 	return nil
 }
 
@@ -327,10 +330,12 @@ func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same f
 		return nil, nil
 	}
 	released, found, err := h.giveBack(ctx, handle, same)
-	switch {
-	case isUnread(err) && certain(r.Leases):
+	if isUnread(err) && certain(r.Leases) {
 		h.report.Debugf("%v: releasing all the same", err)
-	case err != nil || found:
+		defer h.journal.leave(r.RequestID) // recover removes the handle once it can be read
+		return h.sendOwn(ctx, r)
+	}
+	if err != nil || found {
 		return released, err
 	}
 	return h.giveBackWithoutHandle(ctx, r)
@@ -346,6 +351,15 @@ func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (
 		h.journal.settle(r.RequestID)
 		return nil, nil
 	}
+	released, err = h.sendOwn(ctx, r)
+	if err == nil {
+		h.over(r.RequestID)
+	}
+	return released, err
+}
+
+// sendOwn is send for a record of this process, in the time of a release.
+func (h *Holder) sendOwn(ctx context.Context, r lockfile.Record) (released []string, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	p, err := h.dialer.dialRecorded(ctx, r)
@@ -355,7 +369,6 @@ func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (
 	if err != nil {
 		return released, fmt.Errorf("release %s: %w", describeRecord(r), err)
 	}
-	h.over(r.RequestID)
 	return released, nil
 }
 

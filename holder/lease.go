@@ -37,6 +37,7 @@ type Lease struct {
 	// deadline is when the lease ends unless it is renewed before; zero: never.
 	deadline proxyclient.Instant
 	part     part // nil: the lease is this process's alone
+	over     bool // this process gave it back
 }
 
 // part is one command's part in a shared lease.
@@ -178,7 +179,12 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.release(ctx)
 	}
-	return l.h.giveBackOwn(ctx, l.handle, l.Is, l.record)
+	if l.over {
+		return nil, nil
+	}
+	released, err = l.h.giveBackOwn(ctx, l.handle, l.Is, l.record)
+	l.over = err == nil
+	return released, err
 }
 
 // Leave leaves a lease that [Lease.Release] could not give back to the next run. That run then

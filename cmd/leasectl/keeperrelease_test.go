@@ -45,7 +45,7 @@ func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := h.Read(); err != nil || r.State != lockfile.StateReleasing || len(r.Owed) != 1 {
+	if r, err := h.Read(); err != nil || r.State != lockfile.StateReleasing || len(r.Leases) != 1 {
 		t.Errorf("the handle says %+v, %v: want what is owed", r, err)
 	}
 
@@ -53,7 +53,7 @@ func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
 	w.await("the keeper to end", func() bool { return !lives(keeper) })
 	w.run(0, "recover")
-	if left, _ := filepath.Glob(w.path("state/[^h]*/*")); len(left) > 0 { // the history stays
+	if left, _ := filepath.Glob(w.path("state/[^h]*/*")); len(left) > 0 { // none stays
 		t.Errorf("left behind: %v", left)
 	}
 	if exists(handle + ".json") {

@@ -420,7 +420,7 @@ func TestKilled(t *testing.T) {
 		}))
 	}
 	// Killed before the handle was written: the request finds the lease.
-	held, err := New(m.dir).OfRequest(Meant{Request: "r-h"})
+	held, err := New(m.dir).OfRequest("r-h")
 	ok(t, err)
 	if len(held) != 1 || held[0].Name != "q-0" {
 		t.Errorf("the request has %+v", held)
