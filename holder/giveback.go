@@ -58,6 +58,7 @@ type givingBack struct {
 	learned time.Time // when the names of a bare handle were learned
 	// journaled: recover finds the handle if this process is killed.
 	journaled bool
+	replacing bool // another request waits for the handle
 
 	released []string
 	over     []string // requests with nothing left to give back
@@ -127,6 +128,9 @@ func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 		err = errors.Join(fmt.Errorf("release %s: %w", describeRecord(r), err), tx.Save())
 		if _, unconfirmed := errors.AsType[*v1.UnconfirmedError](err); unconfirmed {
 			return err // it says what to do
+		}
+		if g.replacing && outageOf(err) != nil {
+			return adviseForget(g.entry, err)
 		}
 		return advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
 	}
@@ -302,6 +306,7 @@ func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile
 	}
 	var err error
 	if len(o.Leases) > 0 && !certain(o.Leases) && (o.Unconfirmed || !o.Unsent) {
+		g.h.report.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(o.Names(), ", "))
 		err = g.h.adapter.NoteUnconfirmed(ctx, o.Proxy, o.Owner, handle, "an earlier version of leasectl got no good answer", o.Names())
 	} else {
 		var p *v1.Proxy
@@ -332,8 +337,12 @@ func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same f
 	released, found, err := h.giveBack(ctx, handle, same)
 	if isUnread(err) && certain(r.Leases) {
 		h.report.Debugf("%v: releasing all the same", err)
-		defer h.journal.leave(r.RequestID) // recover removes the handle once it can be read
-		return h.sendOwn(ctx, r)
+		if released, err = h.sendOwn(ctx, r); err == nil && lasts(r.Leases, r.Adapter) {
+			h.over(r.RequestID) // a further release could say nothing of it
+		} else {
+			h.journal.leave(r.RequestID) // recover removes the handle once it can be read
+		}
+		return released, err
 	}
 	if err != nil || found {
 		return released, err
@@ -384,6 +393,7 @@ func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked st
 		defer cancel()
 		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
 			if tx.RequestID == released.Request && tx.State == lockfile.StateHeld {
+				h.unlist(ctx, tx.Record, tx.Leases)
 				tx.Record = lockfile.Record{}
 			}
 			return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync/atomic"
 	"time"
 
 	v1 "github.com/leasectl/leasectl/holder/v1"
@@ -36,8 +37,8 @@ type Lease struct {
 	taken    bool // the proxy may have taken the request, and so have ended the leases of replaced
 	// deadline is when the lease ends unless it is renewed before; zero: never.
 	deadline proxyclient.Instant
-	part     part // nil: the lease is this process's alone
-	over     bool // this process gave it back
+	part     part        // nil: the lease is this process's alone
+	over     atomic.Bool // this process gave it back
 }
 
 // part is one command's part in a shared lease.
@@ -179,11 +180,11 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.release(ctx)
 	}
-	if l.over {
+	if l.over.Load() {
 		return nil, nil
 	}
 	released, err = l.h.giveBackOwn(ctx, l.handle, l.Is, l.record)
-	l.over = err == nil
+	l.over.Store(err == nil)
 	return released, err
 }
 

@@ -132,6 +132,7 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 	}
 	var reply leaseapi.ReleaseReply
 	var given []v1.Held
+	began := time.Now()
 	if first.Generation != 0 {
 		request := leaseapi.ReleaseRequest{Delay: leaseapi.Duration(delay)}
 		for _, g := range of {
@@ -144,6 +145,10 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 	}
 	for _, held := range given {
 		h.removeReleased(ctx, held, n.handle)
+	}
+	if names := reply.Released; delay == 0 && len(names) > 0 && len(given) == 0 {
+		t := tidying{h: h, proxy: p, owner: owner, store: h.dialer.storeOf("", p.Address), released: names, began: began}
+		t.tidyHandles(ctx)
 	}
 	if delay > 0 {
 		if err == nil {

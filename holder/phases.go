@@ -95,11 +95,15 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	<-l.h.listening
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	g := givingBack{h: l.h, to: l.itsProxy, learned: l.handle.Modified()}
+	g := givingBack{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		before := tx.Record
 		if before.State != "" && (replaces == nil || !replaces(before)) {
-			return heldError(l.handle.Path(), before)
+			if !l.h.ended(ctx, before) {
+				return heldError(l.handle.Path(), before)
+			}
+			g.over = append(g.over, before.RequestID)
+			before = lockfile.Record{}
 		}
 		if before.State != "" {
 			swaps, err := l.swaps(ctx, before)
@@ -148,6 +152,29 @@ func (l *Lease) itsProxy(ctx context.Context, r lockfile.Record) (*v1.Proxy, err
 		return l.proxy, nil
 	}
 	return l.h.dialer.dial(ctx, r.Proxy)
+}
+
+// lookTime bounds the question whether the lease of a handle has ended.
+const lookTime = 2 * time.Second
+
+// ended tells whether the lease that a handle holds is known to have ended: it was given back by
+// its name, or lost.
+func (h *Holder) ended(ctx context.Context, r lockfile.Record) bool {
+	if r.State != lockfile.StateHeld || bareHandle(r) || len(r.Earlier) > 0 {
+		return false
+	}
+	if r.Adapter != "" {
+		left, err := h.adapter.OfRequest(r.RequestID)
+		return err == nil && len(left) == 0 && r.Adapter == h.adapter.ID()
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	p, err := h.dialer.dialRecorded(ctx, r)
+	if err != nil {
+		return false
+	}
+	state, err := p.RequestState(ctx, r.RequestID)
+	return err == nil && state.State == leaseapi.StateEnded
 }
 
 // heldError says what a handle is doing and how to go on.

@@ -37,16 +37,14 @@ func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, err
 		return AllReleased{}, err
 	}
 	t := tidying{
-		h: h, proxy: p, owner: owner, store: h.dialer.storeOf("", h.dialer.URL), released: reply.Released, began: began,
-		over: make(map[string]bool),
-	}
+		h: h, proxy: p, owner: owner, store: h.dialer.storeOf("", h.dialer.URL), released: reply.Released, began: began}
 	t.tidyIntents(ctx)
 	t.tidyHandles(ctx)
 	return AllReleased{Names: reply.Released, Withdrawn: reply.Withdrawn, Lost: lost}, nil
 }
 
-// tidying removes the traces on this machine of an owner's leases, which were all given back. A
-// trace that it cannot remove does no harm: releasing again does nothing.
+// tidying removes the traces in the state directory of an owner's leases that were given back without
+// their handles. A trace that it cannot remove does no harm: releasing again does nothing.
 type tidying struct {
 	h        *Holder
 	proxy    *v1.Proxy
@@ -123,6 +121,9 @@ func (t *tidying) isOver(ctx context.Context, r lockfile.Record) bool {
 	if !asked {
 		state, err := t.proxy.RequestState(ctx, r.RequestID)
 		over = err == nil && state.State == leaseapi.StateEnded || errors.Is(err, proxyclient.ErrUnknownRequest)
+		if t.over == nil {
+			t.over = make(map[string]bool)
+		}
 		t.over[r.RequestID] = over
 	}
 	return over

@@ -167,9 +167,10 @@ func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released [
 		r.Leases = append(r.Leases, lockfile.Lease{Name: h.Name, Generation: h.Generation})
 	}
 	p, err := s.proxyFor(ctx, r)
-	if err == nil {
-		released, err = s.h.send(ctx, p, in.Handle, r)
+	if err != nil {
+		return nil, err
 	}
+	released, err = s.h.send(ctx, p, in.Handle, r)
 	if err == nil && len(held) > 0 && len(held) < max(in.Count, 1) {
 		err = errors.ErrUnsupported // one of them may have been granted without a file
 	}

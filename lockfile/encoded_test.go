@@ -46,7 +46,7 @@ var fileFields = map[string]string{
 		"previous.request_id previous.shared_list previous.store previous.unconfirmed previous.unsent proxy release_at " +
 		"replaces replaces.generation replaces.name request_id resizes shared_list state store ttl type units",
 	"intent": "begun count format handle id kind left owner pid proxy request type unconfirmed",
-	"list": "format grants grants.adapter grants.at grants.generation grants.name grants.owner grants.request_id grants.store",
+	"list":   "format grants grants.adapter grants.at grants.generation grants.name grants.owner grants.request_id grants.store",
 	"shared": "boot format name rounds rounds.adapter rounds.bound rounds.by rounds.count rounds.deadline_ns rounds.ends_at_ns " +
 		"rounds.expires_at_ns rounds.granted_ns rounds.handle rounds.id rounds.items rounds.leases rounds.leases.generation " +
 		"rounds.leases.name rounds.lingers rounds.lost rounds.max_age_ns rounds.max_uses rounds.owner rounds.peak " +

@@ -82,16 +82,21 @@ var operations = []operation{
 		args: []string{"acquire", "--type", "install", "--handle", "HANDLE", "--owner-pid", "OWNER"}},
 	{name: "release", points: releasePoints, before: [][]string{acquireFirst}, args: []string{"release", "--handle", "HANDLE"}},
 	{name: "release late", points: delayPoints, before: [][]string{acquireFirst}, args: []string{"release", "--handle", "HANDLE", "--delay", "10m", "--detach"}},
-	{name: "reacquire", points: slices.Concat(replacePoints, []string{"release-unsent"}, handedOver),
-		before: [][]string{acquireFirst}, args: []string{"reacquire", "--handle", "HANDLE"}},
-	{name: "reacquire, owner", owned: true, points: slices.Concat(replacePoints, handedOver, keeperPoints, releasePoints),
+	{name: "reacquire", points: handedOver, before: [][]string{acquireFirst}, args: []string{"reacquire", "--handle", "HANDLE"}},
+	{name: "reacquire for another owner", points: slices.Concat(replacePoints, handedOver),
+		before: [][]string{acquireFirst}, args: []string{"reacquire", "--handle", "HANDLE", "--owner", "another"}},
+	{name: "reacquire in vain", points: askPoints,
+		before: [][]string{acquireFirst}, args: []string{"reacquire", "--type", "full", "--wait-timeout", "0", "--handle", "HANDLE"}},
+	{name: "reacquire, owner", owned: true, points: slices.Concat(handedOver, keeperPoints, releasePoints),
 		before: [][]string{slices.Concat(acquireFirst, []string{"--owner-pid", "OWNER"})},
 		args:   []string{"reacquire", "--handle", "HANDLE", "--owner-pid", "OWNER"}},
 	{name: "exec", points: slices.Concat(acquirePoints, releasePoints), args: execFirst},
-	{name: "exec, default handle, attempts", points: slices.Concat(acquirePoints, replacePoints, releasePoints),
+	{name: "exec, default handle, attempts", points: slices.Concat(acquirePoints, releasePoints),
 		args: []string{"exec", "--type", "install", "--attempts", "2", "--retry-on", "4", "--", "sh", "-c", "exit 4"}},
-	{name: "exec, attempts", points: slices.Concat(acquirePoints, replacePoints, releasePoints),
+	{name: "exec, attempts", points: slices.Concat(acquirePoints, releasePoints),
 		args: []string{"exec", "--type", "install", "--handle", "HANDLE", "--attempts", "2", "--retry-on", "4", "--", "sh", "-c", "exit 4"}},
+	{name: "exec, attempts that report", points: slices.Concat(acquirePoints, replacePoints, releasePoints),
+		args: []string{"exec", "--type", "install", "--handle", "HANDLE", "--attempts", "2", "--retry-on", "4", "--throttled-on", "4", "--", "sh", "-c", "exit 4"}},
 	{name: "exec, optional in vain", points: askPoints, args: []string{"exec", "--type", "full", "--wait-timeout", "0", "--optional", "--handle", "HANDLE", "--", "true"}},
 	{name: "recover", points: settlePoints, crash: execFirst, args: []string{"recover"}},
 	{name: "acquire after a crash", points: slices.Concat(settlePoints, handedOver), crash: execFirst, args: acquireFirst},
@@ -107,7 +112,7 @@ var (
 	handedOver    = slices.Concat(acquirePoints, []string{"handle-printed", "lease-firm"})
 	releasePoints = []string{"release-in-journal", "release-unsent", "release-answered", "handle-removed"}
 	settlePoints  = []string{"release-unsent", "release-answered"} // for the leases in the journal
-	replacePoints = []string{"replaced-in-handle", "replaced-released"}
+	replacePoints = []string{"release-in-journal", "release-unsent", "release-answered", "replaced-released"}
 	delayPoints   = []string{"delay-answered"}
 	keeperPoints  = []string{"keeper-unstarted", "keeper-started", "keeper-ready", keeperRenewed, "keeper-due", "keeper-in-journal"}
 )
