@@ -214,3 +214,30 @@ func contents(t *testing.T, dir string) map[string]string {
 	}
 	return files
 }
+
+// A handle of format 2, which owes releases beside its own request, keeps its meaning: a program of
+// that format wrote testdata/format2.
+func TestFormat2Handle(t *testing.T) {
+	dir := t.TempDir()
+	ok(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format2"))))
+	h, err := OpenHandle(filepath.Join(dir, "queued"))
+	ok(t, err)
+	want := Record{
+		State: StateQueued, RequestID: "Q7", Owner: "job-7", Type: "aws", Proxy: "http://proxy", TTL: 5 * time.Minute,
+		Earlier: []Owed{
+			{RequestID: "P6", Owner: "job-7", Proxy: "http://old", Store: "S1", Leases: []Lease{{"install-2", 3}}, NotAfter: format0At, Unsent: true},
+			{RequestID: "P5", Owner: "job-7", Proxy: "http://v1", Leases: []Lease{{Name: "install-9"}}, Unconfirmed: true},
+		},
+	}
+	wantRecord(t, h, want)
+	if got := want.NamesInFile(); !slices.Equal(got, []string{"install-2", "install-9"}) {
+		t.Errorf("its names are %q", got)
+	}
+	want.Earlier = want.Earlier[1:]
+	ok(t, h.Update(t.Context(), func(tx *Tx) error { tx.Earlier = tx.Earlier[1:]; return nil }))
+	wantRecord(t, h, want)
+	ok(t, h.Update(t.Context(), func(tx *Tx) error { tx.Earlier = nil; return nil }))
+	if got := read(t, h.jsonPath()); !strings.Contains(got, `"format": 1`) {
+		t.Errorf("without what it owed, it is %s", got)
+	}
+}
