@@ -148,7 +148,11 @@ func (l *Lease) itsProxy(ctx context.Context, r lockfile.Record) (*v1.Proxy, err
 	if r.Proxy == "" || sameProxy(r.Proxy, l.proxy.Address) {
 		return l.proxy, nil
 	}
-	if store, err := l.h.dialer.askStore(ctx, l.proxy, r.Store); err == nil && store != "" && store == r.Store {
+	store, err := l.h.dialer.askStore(ctx, l.proxy, r.Store)
+	if err != nil {
+		return nil, err // nor could it grant another lease
+	}
+	if store != "" && store == r.Store {
 		return l.proxy, nil
 	}
 	return l.h.dialer.dial(ctx, r.Proxy)
