@@ -3,6 +3,10 @@ package holder
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
 	v1 "github.com/leasectl/leasectl/holder/v1"
@@ -138,4 +142,25 @@ func (h *Holder) Handles() (paths []string) {
 		}
 	}
 	return paths
+}
+
+// makeStateDir makes the state directory. The error names the variable that sets another.
+func makeStateDir(dir string) error {
+	if err := lockfile.MakeDir(dir); err != nil {
+		return stateDirError(err)
+	}
+	return nil
+}
+
+func stateDirError(err error) error {
+	return fmt.Errorf("state directory: %w (LEASECTL_STATE_DIR names another)", err)
+}
+
+// checkStateDir is makeStateDir if the directory exists. If not, there is no state, which is no
+// error.
+func checkStateDir(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return makeStateDir(dir)
 }

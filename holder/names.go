@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,28 @@ func (h *Holder) Named(names []string) Named {
 		n.grants = append(n.grants, lockfile.Grant{Lease: lockfile.Lease{Name: name}})
 	}
 	return n
+}
+
+// SharedList returns the list of names in sharedDir, the directory that the steps of a test
+// share. The error is [ErrInvalid] if sharedDir is "". It does not check whether the list can
+// be written: [Holder.Acquire] does.
+func SharedList(sharedDir string) (lockfile.List, error) {
+	if sharedDir == "" {
+		return "", invalidf("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")
+	}
+	dir, err := filepath.Abs(sharedDir)
+	if err != nil {
+		return "", fmt.Errorf("--scope test: %w", err)
+	}
+	return lockfile.List(filepath.Join(dir, "leases")), nil
+}
+
+// checkList returns an error if names could not be added to a list later.
+func checkList(ctx context.Context, list lockfile.List) error {
+	if err := list.CanAppend(ctx); err != nil {
+		return fmt.Errorf("--scope test: %w", err)
+	}
+	return nil
 }
 
 // Listed returns what the entries of a list mean. It is an error if the list cannot be written,
