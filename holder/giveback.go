@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -120,8 +121,10 @@ func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 	failpoint.Here("release-answered")
 	if len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
 		// A version-1 proxy knows no request ids. The process that waits there notices by itself
-		// that its handle was released.
-		g.unknowable, err = true, nil
+		// that its handle was released. If it was killed, its journal entry must stay.
+		g.unknowable = true
+		tx.Record = lockfile.Record{}
+		return nil
 	}
 	if err != nil {
 		tx.State = lockfile.StateReleasing
@@ -200,6 +203,8 @@ func (h *Holder) send(ctx context.Context, p *v1.Proxy, handle string, r lockfil
 	return released, err
 }
 
+// sendTo sends the release of a record. The error is [errors.ErrUnsupported] if it is not known which
+// leases the record's request got at a version-1 proxy, even if some of them were released.
 func (h *Holder) sendTo(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (leaseapi.ReleaseReply, error) {
 	owner := h.ownerOf(r.Owner)
 	if r.Adapter != "" || len(r.Leases) > 0 && !certain(r.Leases) {
@@ -221,7 +226,29 @@ func (h *Holder) sendTo(ctx context.Context, p *v1.Proxy, handle string, r lockf
 		ending := h.endings.of(r.RequestID)
 		req.Peak, req.ExitCode, req.Report = ending.peak, ending.exitCode, ending.outcome.reportRequest(r.RequestID)
 	}
-	return p.Client.Release(ctx, req)
+	reply, err := p.Client.Release(ctx, req)
+	if len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
+		return h.sendUnwritten(ctx, p, handle, r, err)
+	}
+	return reply, err
+}
+
+// sendUnwritten sends the release of leases that r's request got at a version-1 proxy, and that are not
+// in its handle yet. unknown is the error if not all of them are known.
+func (h *Holder) sendUnwritten(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record, unknown error) (leaseapi.ReleaseReply, error) {
+	held, err := h.adapter.OfRequest(r.RequestID)
+	if err != nil || len(held) == 0 {
+		return leaseapi.ReleaseReply{}, cmp.Or(err, unknown)
+	}
+	r.Adapter = h.adapter.ID()
+	for _, l := range held {
+		r.Leases = append(r.Leases, lockfile.Lease{Name: l.Name, Generation: l.Generation})
+	}
+	reply, err := h.sendTo(ctx, p, handle, r)
+	if err == nil && len(held) < r.Count {
+		err = unknown // the others may have been granted, too
+	}
+	return reply, err
 }
 
 // saySettled tells the user what a release did not do, and returns the names that it did release.

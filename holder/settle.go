@@ -157,23 +157,12 @@ func (s *settling) proxyFor(ctx context.Context, r lockfile.Record) (*v1.Proxy, 
 // withdraw releases the leases of a request, or ends its wait, by the request's id. The error is
 // [errors.ErrUnsupported] if it is not known which leases the request got.
 func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released []string, err error) {
-	r := lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy}
-	held, err := s.h.adapter.OfRequest(in.Request)
-	if err != nil {
-		return nil, err
-	}
-	for _, h := range held { // killed before its handle was written
-		r.State, r.Adapter = lockfile.StateReleasing, s.h.adapter.ID()
-		r.Leases = append(r.Leases, lockfile.Lease{Name: h.Name, Generation: h.Generation})
-	}
+	r := lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy, Count: in.Count}
 	p, err := s.proxyFor(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	released, err = s.h.send(ctx, p, in.Handle, r)
-	if err == nil && len(held) > 0 && len(held) < max(in.Count, 1) {
-		err = errors.ErrUnsupported // one of them may have been granted without a file
-	}
 	if err != nil {
 		return released, fmt.Errorf("withdraw request %s: %w", in.Request, err)
 	}
