@@ -164,7 +164,9 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		reply, err = p.Client.Release(ctx, request)
 	} else {
 		request := proxyclient.NamesRelease{Names: namesIn(of), Owner: owner, Learned: n.learned, Delay: delay}
-		reply, given, err = p.ReleaseNames(ctx, request, v1.Meant{Request: first.RequestID, Adapter: first.Adapter})
+		// The store of a version-1 proxy is its address.
+		meant := v1.Meant{Proxy: first.Store, Request: first.RequestID, Adapter: first.Adapter}
+		reply, given, err = p.ReleaseNames(ctx, request, meant)
 	}
 	for _, held := range given {
 		h.removeReleased(ctx, held, n.handle)

@@ -115,6 +115,7 @@ const Tolerance = 2 * time.Second
 
 // Meant says which lease of a name is meant, as far as that is known.
 type Meant struct {
+	Proxy   string // that granted it; "": the one that is asked
 	Request string // that got it; "": not known
 	Adapter string // that gave it a generation; "": not known
 }
@@ -136,7 +137,7 @@ func (p *Proxy) ReleaseNames(ctx context.Context, n proxyclient.NamesRelease, me
 	}
 	reply, err = p.each(n.Names, func(i int) one {
 		return one{
-			held:    Held{Proxy: p.Address, Name: n.Names[i], Owner: n.Owner, At: time.Now().UTC()},
+			held:    Held{Proxy: meant.Proxy, Name: n.Names[i], Owner: n.Owner, At: time.Now().UTC()},
 			unknown: meant.Adapter == "" || meant.Adapter != p.Adapter.ID(),
 			means: func(h Held) string {
 				switch {
