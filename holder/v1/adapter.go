@@ -106,6 +106,23 @@ func (a *Adapter) take(ctx context.Context, h *Held) error {
 	})
 }
 
+// drop removes the files of leases that were just granted and cannot be kept. One that stays does no
+// harm unless its name is released once more.
+func (a *Adapter) drop(ctx context.Context, proxy string, leases []lockfile.Lease) {
+	for _, l := range leases {
+		if l.Generation == 0 {
+			continue // it has no file yet
+		}
+		a.cell(proxy, l.Name).Update(ctx, func(tx *lockfile.CellTx) error {
+			var h Held
+			if found, err := tx.Value(&h); err != nil || !found || h.Generation != l.Generation {
+				return err
+			}
+			return tx.Remove()
+		})
+	}
+}
+
 // Find returns the lease of a name that this machine holds at a proxy.
 func (a *Adapter) Find(proxy, name string) (h Held, found bool) {
 	found, err := a.cell(proxy, name).Read(&h)

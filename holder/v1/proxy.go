@@ -28,8 +28,12 @@ type Grant struct {
 	Adapter string // id of the adapter that made the generations; "": the proxy did
 }
 
-// takeTime bounds the writing of the files of granted names.
-const takeTime = 5 * time.Second
+// takeTime bounds the writing of the files of granted names. A release of an earlier lease of the name
+// may hold the lock of the file for 9.5 s, if its answer was lost.
+const takeTime = 10 * time.Second
+
+// giveBackTime bounds the release of names whose files cannot be written.
+const giveBackTime = 5 * time.Second
 
 // Acquire is [proxyclient.Client.Acquire] for a handle. The names of a version-1 proxy have their
 // files once it returns. If these cannot be written, the names are given back.
@@ -49,7 +53,10 @@ func (p *Proxy) Acquire(ctx context.Context, r proxyclient.Request, handle strin
 	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), takeTime)
 	defer cancel()
 	if err := p.take(writing, granted, r, handle); err != nil {
-		given, giveBack := p.Client.ReleaseNames(writing, proxyclient.NamesRelease{Names: namesOf(granted.Leases), Owner: r.Owner})
+		giving, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+		defer cancel()
+		p.Adapter.drop(giving, p.Address, granted.Leases) // first, so that nobody releases them again after a kill
+		given, giveBack := p.Client.ReleaseNames(giving, proxyclient.NamesRelease{Names: namesOf(granted.Leases), Owner: r.Owner})
 		if giveBack != nil {
 			left := slices.DeleteFunc(namesOf(granted.Leases), func(n string) bool { return slices.Contains(given.Released, n) })
 			return nil, &proxyclient.UnconfirmedError{RequestID: r.RequestID, Type: r.Type, Names: left, Err: errors.Join(err, giveBack)}

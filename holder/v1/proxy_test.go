@@ -466,6 +466,24 @@ func TestNewerFile(t *testing.T) {
 	}
 }
 
+// If the file of one name cannot be written, all names of the grant are given back. So no file says
+// that one of them is held: a later release of it might end somebody else's lease.
+func TestHalfWritten(t *testing.T) {
+	m := newMachine(t)
+	p := m.process()
+	_, err := p.Adapter.makeID(t.Context())
+	ok(t, err)
+	ok(t, os.WriteFile(string(p.Adapter.cell(m.url, "q-1")), []byte(`{"format":99}`+"\n"), 0o600))
+	m.d.failing = 1
+	_, err = p.Acquire(t.Context(), proxyclient.Request{Type: "q", Count: 2, RequestID: "r", Wait: time.Minute}, "h")
+	if !errors.Is(err, proxyclient.ErrUnconfirmed) {
+		t.Errorf("the pool failed, and the error is %v", err)
+	}
+	if h, found := p.Adapter.Find(m.url, "q-0"); found {
+		t.Errorf("it was given back, and its file says %+v", h)
+	}
+}
+
 // Several leases of one grant: each has its own fate.
 func TestSeveral(t *testing.T) {
 	m := newMachine(t)
