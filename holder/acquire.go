@@ -1,6 +1,19 @@
 package holder
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/leasectl/leasectl/holder/failpoint"
+	v1 "github.com/leasectl/leasectl/holder/v1"
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
 
 // Acquire takes leases into a handle. If r.Shared is set, it may instead join a lease that
 // other commands of this machine hold. It blocks for the jitter and then at most for the wait
@@ -15,4 +28,290 @@ func (h *Holder) Acquire(ctx context.Context, r Request) (*Lease, error) {
 		return h.acquireShared(ctx, r)
 	}
 	return h.acquire(ctx, r)
+}
+
+// acquire takes leases into a handle, for this process alone.
+func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
+	l, err := h.intend(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	failpoint.Here("intent-written")
+	if err := l.enqueueInHandle(ctx, r.Replaces); err != nil {
+		return nil, l.rollback(ctx, err)
+	}
+	l.phase = enqueued
+	failpoint.Here("request-in-handle")
+	if err := l.awaitGrant(ctx, r); err != nil {
+		return nil, l.rollback(ctx, err)
+	}
+	if err := l.recordGrant(ctx); err != nil {
+		return nil, l.rollback(ctx, err)
+	}
+	return l, nil
+}
+
+// intend writes the request into the journal before it is sent. First it settles the entries of
+// dead processes, since one of them may be about the same handle.
+func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
+	proxy := cmp.Or(r.Proxy, h.dialer.URL)
+	name, err := h.dialer.name(proxy)
+	if err != nil {
+		return nil, err
+	}
+	if r.SharedList != "" {
+		if string(r.SharedList) == r.Handle.Path() {
+			return nil, invalidf("--handle %q: that is the list of the names of all handles: choose another file", r.Handle.Path())
+		}
+		if err := checkList(ctx, r.SharedList); err != nil {
+			return nil, err
+		}
+	}
+	p, err := h.dialer.dial(ctx, proxy)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lease{
+		h: h, handle: r.Handle, proxy: p, private: r.Private, around: r.Around,
+		kind: lockfile.KindExec, record: h.queuedRecord(r, name),
+	}
+	if r.Outlives {
+		l.kind = lockfile.KindAcquire
+	}
+	h.settleDead(ctx, name)
+	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle.Path(), l.record))
+}
+
+// queuedRecord returns the record of a handle with a request to the named proxy.
+func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
+	record := lockfile.Record{
+		State:      lockfile.StateQueued,
+		RequestID:  rand.Text(),
+		Owner:      h.ownerOf(r.owner),
+		Type:       r.Type,
+		Count:      r.Count,
+		Key:        r.Key,
+		Proxy:      proxy,
+		TTL:        r.TTL,
+		SharedList: string(r.SharedList),
+	}
+	if r.Items != nil {
+		record.HasItems, record.Items = true, *r.Items
+	}
+	return record
+}
+
+// enqueueInHandle writes the request into the handle. What the handle had before is given back
+// first, or ends when the proxy takes the request: see [Lease.swaps].
+func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Record) bool) error {
+	if l.private {
+		return nil
+	}
+	<-l.h.listening
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	g := givingBack{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true}
+	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
+		before := tx.Record
+		if before.State != "" && (replaces == nil || !replaces(before)) {
+			if !l.h.ended(ctx, before) {
+				return heldError(l.handle.Path(), before)
+			}
+			g.over = append(g.over, before.RequestID)
+			before = lockfile.Record{}
+		}
+		if before.State != "" {
+			swaps, err := l.swaps(ctx, before)
+			if err != nil {
+				return fmt.Errorf("release %s: %w", describeRecord(before), err)
+			}
+			if swaps {
+				l.replaced, l.record.Replaces = before, before.Leases
+			} else if err := g.all(ctx, tx); err != nil {
+				return err
+			}
+			failpoint.Here("replaced-released")
+		}
+		tx.Record, l.mayBeInHandle = l.record, true
+		return nil
+	})
+	g.settle(err)
+	if err == nil && len(g.released) > 0 {
+		l.h.report.Debugf("released %v before acquiring again", g.released)
+	}
+	return err
+}
+
+// swaps tells whether the request can replace the lease of the handle's record in one step: the
+// proxy that granted the lease can do that, and its release has nothing to tell but that it is over.
+func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
+	tells := l.h.endings.of(r.RequestID) != ending{}
+	if r.State != lockfile.StateHeld || !certain(r.Leases) || r.Adapter != "" || len(r.Earlier) > 0 || r.Owner != l.record.Owner || tells {
+		return false, nil
+	}
+	p, err := l.itsProxy(ctx, r)
+	if err != nil || p != l.proxy {
+		return false, err
+	}
+	return p.CanSwap(ctx)
+}
+
+// itsProxy returns the proxy to which the release of what the handle had is sent: the recorded one,
+// unless the request's own proxy is proven to be the same. Another proxy that the user named does
+// not know the lease, and a version-1 proxy could not say so.
+func (l *Lease) itsProxy(ctx context.Context, r lockfile.Record) (*v1.Proxy, error) {
+	if r.Proxy == "" || sameProxy(r.Proxy, l.proxy.Address) {
+		return l.proxy, nil
+	}
+	store, err := l.h.dialer.askStore(ctx, l.proxy, r.Store)
+	if err != nil {
+		return nil, err // nor could it grant another lease
+	}
+	if store != "" && store == r.Store {
+		return l.proxy, nil
+	}
+	return l.h.dialer.dial(ctx, r.Proxy)
+}
+
+// lookTime bounds the question whether the lease of a handle has ended.
+const lookTime = 2 * time.Second
+
+// ended tells whether the lease that a handle holds is known to have ended: it was given back by
+// its name, or lost.
+func (h *Holder) ended(ctx context.Context, r lockfile.Record) bool {
+	if r.State != lockfile.StateHeld || bareHandle(r) || len(r.Earlier) > 0 {
+		return false
+	}
+	if r.Adapter != "" {
+		left, err := h.adapter.OfRequest(r.RequestID)
+		return err == nil && len(left) == 0 && r.Adapter == h.adapter.ID()
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	p, err := h.dialer.dialRecorded(ctx, r)
+	if err != nil {
+		return false
+	}
+	state, err := p.RequestState(ctx, r.RequestID)
+	return err == nil && state.State == leaseapi.StateEnded
+}
+
+// heldError says what a handle is doing and how to go on.
+func heldError(path string, r lockfile.Record) error {
+	switch r.State {
+	case lockfile.StateQueued:
+		return fmt.Errorf("handle %s already waits for a lease of type %q: %w: release it, or use leasectl reacquire", path, r.Type, ErrHeld)
+	case lockfile.StateReleasing:
+		return fmt.Errorf("handle %s has a release that did not reach the proxy yet: %w: release it again, or use leasectl reacquire", path, ErrHeld)
+	}
+	return fmt.Errorf("handle %s already holds %v: %w: release it, or use leasectl reacquire", path, r.Names(), ErrHeld)
+}
+
+// recordGrant writes the granted names into the handle, if the handle still waits for this
+// lease, and into the shared list.
+func (l *Lease) recordGrant(ctx context.Context) error {
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	l.record.State, l.record.Replaces = lockfile.StateHeld, nil
+	l.record.AcquiredAt = time.Now().UTC().Round(time.Millisecond)
+	l.record.TTL, l.record.Units = l.grant.TTL, l.grant.Units
+	l.record.Leases, l.record.Adapter = l.grant.Leases, l.grant.Adapter
+	l.record.Store = l.h.dialer.storeOf("", l.record.Proxy)
+	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if !l.awaitedIn(tx.Record) {
+			return ErrReplaced
+		}
+		tx.Record = l.record
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	l.phase = recorded
+	failpoint.Here("names-in-handle")
+	l.sayReplaced()
+	if list := lockfile.List(l.record.SharedList); list != "" {
+		return list.Append(ctx, grantsOf(l.record))
+	}
+	return nil
+}
+
+// sayReplaced ends what is left of the leases that the request has replaced.
+func (l *Lease) sayReplaced() {
+	if l.replaced.RequestID == "" {
+		return
+	}
+	for _, lost := range l.grant.Stale {
+		l.h.report.Notef("%s was lost before it was released: %s", lost.Name, leaseapi.Printable(lost.Reason))
+	}
+	l.h.report.Debugf("released %v with this acquire", l.replaced.Names())
+	l.h.over(l.replaced.RequestID)
+	l.replaced = lockfile.Record{}
+}
+
+// rollback undoes the steps that led to the phase of a lease that could not be taken or handed
+// over because of err. It returns err, joined with its own failure if it has one. It removes
+// the request from the handle, unless another process has replaced that request. The journal
+// keeps a request whose outcome is unclear.
+func (l *Lease) rollback(ctx context.Context, err error) error {
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	var failed error
+	unclear := errors.Is(err, proxyclient.ErrUnconfirmed)
+	switch l.phase {
+	case intended:
+		unclear = false // nothing was sent
+		if l.mayBeInHandle {
+			failed = l.forget(ctx)
+		}
+	case enqueued: // the client has withdrawn the request at the proxy
+		failed = l.forget(ctx)
+	case granted:
+		_, failed = l.h.send(ctx, l.proxy, l.handle.Path(), lockfile.Record{
+			State: lockfile.StateReleasing, RequestID: l.record.RequestID, Owner: l.record.Owner, Proxy: l.record.Proxy,
+			Leases: l.grant.Leases, Adapter: l.grant.Adapter,
+		})
+		failed = errors.Join(failed, l.forget(ctx))
+	case recorded: // if the handle was taken over, its new owner releases these names
+		_, failed = l.Release(ctx)
+	}
+	if failed != nil || unclear {
+		l.h.journal.leave(l.record.RequestID)
+	} else {
+		l.h.journal.settle(l.record.RequestID)
+	}
+	if failed != nil {
+		return fmt.Errorf("%w; and giving back failed: %w", err, failed)
+	}
+	return err
+}
+
+// forget removes the request from the handle, if the handle still has it. The leases that the
+// request was to replace stay in the handle if the proxy has not taken the request; otherwise they
+// have ended, and a release makes sure of it.
+func (l *Lease) forget(ctx context.Context) error {
+	if l.private {
+		return nil
+	}
+	over := false
+	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
+		switch {
+		case !l.awaitedIn(tx.Record):
+		case l.replaced.RequestID == "":
+			tx.Record = lockfile.Record{}
+		case !l.taken:
+			tx.Record = l.replaced
+		default:
+			if _, err := l.h.send(ctx, l.proxy, tx.Path(), tx.Record); err != nil {
+				tx.State = lockfile.StateReleasing
+				return errors.Join(err, tx.Save())
+			}
+			tx.Record, over = lockfile.Record{}, true
+		}
+		return nil
+	})
+	if over {
+		l.h.over(l.replaced.RequestID)
+	}
+	return err
 }

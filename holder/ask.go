@@ -8,19 +8,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // ask sends the request, and reports the wait to the user.
-func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) {
+func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
 	wait := &Wait{Type: r.Type, Begun: time.Now()}
 	defer l.h.report.Waiting(wait)()
 	defer proxyclient.After(ctx, askForPlaceAfter, func(ctx context.Context) { l.askForPlace(ctx, wait) })()
 	l.h.report.Debugf("asking %s for a lease of type %q for %s, request %s", l.record.Proxy, r.Type, l.record.Owner, l.record.RequestID)
-	failpoint("acquire-unsent")
-	grant, err := l.client.Acquire(ctx, proxyclient.Request{
+	failpoint.Here("acquire-unsent")
+	grant, err := l.proxy.Acquire(ctx, proxyclient.Request{
 		Type:       r.Type,
 		Count:      r.Count,
 		Items:      r.Items,
@@ -33,6 +35,8 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 		TTL:        r.TTL,
 		Wait:       r.WaitTimeout,
 		Tried:      r.tried,
+		Replaces:   wireLeases(l.record.Replaces),
+		OnTaken:    func() { l.taken = true },
 		OnQueued:   func(q leaseapi.Queued) { wait.SetQueued(l.markOwn(q)) },
 		OnTrouble:  wait.SetTrouble,
 		OnRetry: func(err error) {
@@ -41,7 +45,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*proxyclient.Grant, error) 
 			}
 			l.h.report.Debugf("%v: trying again", err)
 		},
-	})
+	}, l.handle.Path())
 	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
 		if exhausted.Last == nil {
 			exhausted.Last = l.lastQueue(ctx, wait, r)
@@ -95,7 +99,7 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookBackTime)
 	defer cancel()
-	pools, err := l.client.Pools(ctx)
+	pools, err := l.proxy.Pools(ctx)
 	if err != nil {
 		return nil // as from a version-1 proxy
 	}
@@ -154,7 +158,7 @@ func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
 			continue
 		}
 		asking, cancel := context.WithTimeout(ctx, askForPlaceAfter)
-		state, err := l.client.RequestState(asking, l.record.RequestID)
+		state, err := l.proxy.RequestState(asking, l.record.RequestID)
 		cancel()
 		switch {
 		case errors.Is(err, proxyclient.ErrUnreachable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, proxyclient.ErrUnknownRequest):

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -19,7 +21,7 @@ func (l *Lease) awaitedIn(r lockfile.Record) bool {
 	if l.private {
 		return r.State == ""
 	}
-	return l.Is(r)
+	return l.Is(r) && r.State == lockfile.StateQueued
 }
 
 // awaitGrant blocks until the proxy grants the lease, the wait timeout is over, or another
@@ -28,7 +30,7 @@ func (l *Lease) awaitedIn(r lockfile.Record) bool {
 func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 	for {
 		err := l.awaitFreshGrant(ctx, &r)
-		failpoint("acquire-answered")
+		failpoint.Here("acquire-answered")
 		if err == nil {
 			l.h.sayGrant(l.grant, r)
 		}
@@ -69,7 +71,7 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 	defer cancel()
 	old, next := l.record.RequestID, l.record
 	next.RequestID = rand.Text()
-	if err := l.h.journal.begin(ctx, intentOf(next.RequestID, l.kind, l.handle, next)); err != nil {
+	if err := l.h.journal.begin(ctx, intentOf(next.RequestID, l.kind, l.handle.Path(), next)); err != nil {
 		return err
 	}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
@@ -87,7 +89,7 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 	}
 	l.record = next
 	l.h.journal.settle(old) // the old request has ended
-	failpoint("request-anew")
+	failpoint.Here("request-anew")
 	return nil
 }
 
@@ -139,7 +141,7 @@ func endedUnconfirmed(err error) bool {
 }
 
 // sayGrant reports what was granted, and whether its TTL is shorter than requested.
-func (h *Holder) sayGrant(g *proxyclient.Grant, r Request) {
+func (h *Holder) sayGrant(g *v1.Grant, r Request) {
 	for _, lease := range g.Leases {
 		h.report.Debugf("granted %s, generation %d, TTL %s", lease.Name, lease.Generation, leaseapi.Duration(g.TTL))
 	}

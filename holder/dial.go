@@ -1,13 +1,16 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 
 	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/holder/socket"
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -34,11 +37,12 @@ type dialer struct {
 	report    Reporter
 	listening <-chan struct{}
 	pipes     pipes // among the files
+	adapter   *v1.Adapter
 
-	mu      sync.Mutex                     // guards the rest, also while dial starts a local proxy
-	clients map[string]*proxyclient.Client // by the name of their proxy
-	done    []func()                       // called by close after it has closed the clients
-	warned  bool                           // the user was warned of a token in clear text
+	mu      sync.Mutex           // guards the rest, also while dial starts a local proxy
+	clients map[string]*v1.Proxy // by the name of their proxy
+	done    []func()             // called by close after it has closed the clients
+	warned  bool                 // the user was warned of a token in clear text
 }
 
 // running returns a new client of a proxy, and does not start a local one.
@@ -108,7 +112,7 @@ func (d *dialer) parse(proxy string) (address, error) {
 
 // dial returns the client of a proxy, for the rest of the run. It blocks to start a local proxy
 // that does not run. If the local proxy stops later, the client starts it again.
-func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
+func (d *dialer) dial(ctx context.Context, proxy string) (*v1.Proxy, error) {
 	a, err := d.parse(proxy)
 	if err != nil {
 		return nil, err
@@ -135,10 +139,11 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 		return nil, err
 	}
 	if d.clients == nil {
-		d.clients = make(map[string]*proxyclient.Client)
+		d.clients = make(map[string]*v1.Proxy)
 	}
-	d.clients[name] = client
-	return client, nil
+	p := &v1.Proxy{Client: client, Address: name, Adapter: d.adapter}
+	d.clients[name] = p
+	return p, nil
 }
 
 // ensureLocal starts the local proxy of a state directory unless it runs.
@@ -153,29 +158,60 @@ func (d *dialer) ensureLocal(ctx context.Context, dir string) error {
 	return err
 }
 
-// dialFor is dial for a call about a recorded lease or request. It is an error if proxy has
-// another store: the names would mean other leases there, or nothing. A proxy at another
-// address than the recorded one has the same store if the ids are the same, or if it knows the
-// request.
-func (d *dialer) dialFor(ctx context.Context, proxy string, from origin) (*proxyclient.Client, error) {
-	client, err := d.dial(ctx, proxy)
-	if err != nil {
-		return nil, err
+// dialFor is dial for a call about what a record holds or waits for. It is an error if proxy has
+// another store: the names would mean other leases there, or nothing. A proxy at another address
+// than the recorded one has the same store if the ids are the same, or if it knows the request that
+// waits. If the proxy cannot say, it counts as the same.
+func (d *dialer) dialFor(ctx context.Context, proxy string, r lockfile.Record) (*v1.Proxy, error) {
+	p, err := d.dial(ctx, proxy)
+	if err != nil || sameProxy(r.Proxy, p.Address) {
+		return p, err
 	}
-	name, err := d.name(proxy)
-	if err != nil || sameProxy(from.proxy, name) {
-		return client, err
+	if len(r.Leases) == 0 && r.RequestID != "" {
+		_, err := p.RequestState(ctx, r.RequestID)
+		switch {
+		case errors.Is(err, proxyclient.ErrUnknownRequest):
+			return nil, elsewhere("request", "does not know it", r.Proxy, p.Address)
+		case errors.Is(err, errors.ErrUnsupported):
+			err = nil
+		}
+		return p, err
 	}
-	same, err := from.isOf(ctx, client)
-	if err == nil && !same {
-		err = otherStoreError{from, name}
+	if store, err := d.askStore(ctx, p, r.Store); err != nil || store != "" && store != r.Store {
+		return nil, cmp.Or(err, elsewhere("lease", "has another store", r.Proxy, p.Address))
 	}
-	return client, err
+	return p, nil
 }
 
-// dialRecorded is dialFor for the leases of a record.
-func (d *dialer) dialRecorded(ctx context.Context, r lockfile.Record) (*proxyclient.Client, error) {
-	return d.dialFor(ctx, d.proxyOf(r.Proxy), origin{proxy: r.Proxy, store: r.Store})
+// askStore returns the id of a proxy's store, to compare it with a recorded one; "" if there is
+// nothing to compare.
+func (d *dialer) askStore(ctx context.Context, p *v1.Proxy, recorded string) (string, error) {
+	if !isStoreID(recorded) {
+		return "", nil
+	}
+	if p.Store() == "" {
+		if _, err := p.Capabilities(ctx); err != nil {
+			return "", err
+		}
+	}
+	return p.Store(), nil
+}
+
+// isStoreID tells whether store is an id that a proxy told, and not an address.
+func isStoreID(store string) bool { return store != "" && !strings.Contains(store, "://") }
+
+// elsewhere is the error for a lease or request that is not of the proxy that was asked.
+func elsewhere(what, why, recorded, asked string) error {
+	next := ": name its proxy with --proxy"
+	if recorded != "" {
+		next = ", but of " + recorded + ": leave --proxy out"
+	}
+	return fmt.Errorf("the %s is not of %s, which %s%s", what, asked, why, next)
+}
+
+// dialRecorded is dialFor at the proxy of a record, or at the one that the user named in its place.
+func (d *dialer) dialRecorded(ctx context.Context, r lockfile.Record) (*v1.Proxy, error) {
+	return d.dialFor(ctx, d.proxyOf(r.Proxy), r)
 }
 
 // token reads the token that the proxy asks for; "" is none.

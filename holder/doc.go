@@ -30,11 +30,11 @@
 // [Lease.Keep] and [Lease.Release] follow, if the lease is for the life of the process, or
 // [Lease.HandOver] if it outlives the process.
 //
-// A release has three steps under the handle's lock: the record moves the leases from held
-// to owed; the proxy is told; the handle is removed. A kill in between leaves a handle that
-// owes leases, and its next release sends them again. giveBack takes the lock and writes
-// the journal entry, releaseHandle writes the record, releaseOwed goes through the leases
-// that are owed, and send tells the proxy and notes its answer.
+// A release has three steps under the handle's lock: the record says that it has begun; the proxy
+// is told; the handle is removed. A kill in between leaves a handle whose next release sends it
+// again, which changes nothing if it had arrived: each lease has a generation, from our server or
+// from the adapter for proxies of version 1 (holder/v1). givingBack is the only way to give back
+// what a handle has, and send the only place that tells a proxy.
 //
 // A shared lease, which several commands of a machine hold together, is a plain lease behind
 // a handle of its own. Its record ([lockfile.Shared]) says which commands use the lease and

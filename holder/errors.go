@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -106,7 +107,7 @@ func Describe(err error) string {
 // has advice already.
 func whatNext(err error) string {
 	_, advised := errors.AsType[advisedError](err)
-	_, forgotten := errors.AsType[*proxyclient.UnconfirmedReleaseError](err)
+	_, listed := errors.AsType[*v1.UnconfirmedError](err)
 	unknown, isUnknown := errors.AsType[*proxyclient.UnknownTypeError](err)
 	older, isOlder := errors.AsType[*proxyclient.OlderError](err)
 	unreachable, isUnreachable := errors.AsType[*proxyclient.UnreachableError](err)
@@ -114,7 +115,7 @@ func whatNext(err error) string {
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	_, wrongAuthority := errors.AsType[x509.UnknownAuthorityError](err)
 	switch {
-	case advised || forgotten:
+	case advised || listed:
 		return ""
 	case errors.Is(err, proxyclient.ErrUnconfirmed):
 		return ": leasectl recover gives it back, or lists it if the proxy cannot say"

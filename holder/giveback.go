@@ -1,54 +1,40 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
+	v1 "github.com/leasectl/leasectl/holder/v1"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // Anything allows whatever a handle has to be replaced or given back. See [Request].
 func Anything(lockfile.Record) bool { return true }
 
-// giveBack releases all that a handle holds, waits for or owes, and removes the handle, if same
-// allows that for the handle's record. If the handle is gone, or same does not allow it,
-// giveBack returns no names and no error: releasing again does nothing. It has the time of a
-// release context of ctx.
-func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, err error) {
-	return h.giveBackAs(ctx, handle, same, func(r lockfile.Record) Named { return h.namedIn(handle, r) })
-}
-
-// giveBackAs is giveBack, where meant interprets the names of a bare handle.
-func (h *Holder) giveBackAs(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, meant func(lockfile.Record) Named) (released []string, err error) {
+// giveBack releases what a handle holds or waits for, and removes the handle, if same allows that
+// for the handle's record. found tells whether it did: if the handle is gone, there is nothing to
+// do, which is no error. It has the time of a release context of ctx.
+func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, found bool, err error) {
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	var g givingBack
-	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) (err error) {
-		if tx.State != "" && same(tx.Record) {
-			g, err = h.giveBackLocked(ctx, handle, tx, meant)
+	g := givingBack{h: h, to: h.dialer.dialRecorded, learned: handle.Modified()}
+	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
+		if found = tx.State != "" && same(tx.Record); !found {
+			return nil
 		}
-		return err
+		return g.all(ctx, tx)
 	})
-	if err != nil && len(g.unconfirmed) > 0 {
-		h.journal.settle(g.intent)
-		h.tidyAfter(g.owed)
-		h.listUnconfirmed(ctx, handle, g.unconfirmed)
-		return g.released, fmt.Errorf("%w: look there, and then run leasectl recover --forget %s", err, unconfirmedID(g.unconfirmed[0]))
-	}
-	if err != nil {
-		h.journal.leave(g.intent)
-		return g.released, err
-	}
-	failpoint("handle-removed")
-	h.tidyAfter(g.owed)
-	h.journal.settle(g.intent)
-	if g.bare {
-		for _, o := range g.owed {
-			h.removeReleased(ctx, o)
-		}
-	}
-	return g.released, nil
+	g.settle(err)
+	return g.released, found, err
 }
 
 // updateHandle is handle.Update. The error is an [unreadError] if the handle cannot be locked
@@ -65,105 +51,121 @@ func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockf
 	return err
 }
 
-// givingBack is what one giveBack has done under the lock of its handle.
+// givingBack gives back what a handle has, under the handle's lock.
 type givingBack struct {
-	bare        bool            // the handle was only a file of names
-	intent      string          // id of its journal entry; "" is none
-	owed        []lockfile.Owed // before the release
-	released    []string
-	unconfirmed []lockfile.Owed // owed after the release, if a further one would send none of them; else nil
+	h *Holder
+	// to returns the proxy to which the release of a record is sent.
+	to      func(context.Context, lockfile.Record) (*v1.Proxy, error)
+	learned time.Time // when the names of a bare handle were learned
+	// journaled: recover finds the handle if this process is killed.
+	journaled bool
+	replacing bool // another request waits for the handle
+
+	released []string
+	over     []string // requests with nothing left to give back
+	// unknowable: the proxy could not say whether it held a lease for the request that waited.
+	unknowable bool
+	entry      string // id of the journal entry of this release; "" is none
 }
 
-// giveBackLocked is giveBack under the lock of the handle.
-func (h *Holder) giveBackLocked(ctx context.Context, handle lockfile.Handle, tx *lockfile.Tx, meant func(lockfile.Record) Named) (g givingBack, err error) {
-	if g.bare = bareHandle(tx.Record); g.bare {
-		if tx.Record, err = h.identify(ctx, meant(tx.Record)); err != nil {
-			return g, advise(err, "handle %s is left as it is: release it again", handle.Path())
+// all gives back all that tx's handle has, and leaves it the zero Record. After a failure the
+// record says that its release has begun; a bare handle stays as it is.
+func (g *givingBack) all(ctx context.Context, tx *lockfile.Tx) error {
+	if err := g.earlier(ctx, tx); err != nil {
+		return advise(errors.Join(err, tx.Save()), "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
+	}
+	if bareHandle(tx.Record) {
+		released, err := g.h.releaseNamed(ctx, Named{grants: grantsOf(tx.Record), learned: g.learned, handle: tx.Path()}, 0)
+		if g.released = append(g.released, released...); err != nil {
+			return advise(err, "handle %s is left as it is: release it again", tx.Path())
+		}
+		tx.Record = lockfile.Record{}
+		return nil
+	}
+	if tx.RequestID == "" && len(tx.Leases) == 0 { // it only had earlier releases
+		tx.Record = lockfile.Record{}
+		return nil
+	}
+	return g.own(ctx, tx)
+}
+
+// own gives back what the record itself holds or waits for. The record on disk says so before the
+// release is sent, unless a journal entry of this process makes recover release it in any case.
+//
+// If the record cannot be written, as on a full disk, a lease with a generation is released all the
+// same: a process that finds the old record releases it again, which does nothing.
+func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
+	r := tx.Record
+	if !g.journaled && !g.h.journal.covers(r.RequestID) {
+		g.entry = g.h.beginRelease(ctx, tx.Path(), r)
+	}
+	failpoint.Here("release-in-journal")
+	begun := r.State == lockfile.StateReleasing ||
+		certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.journal.releasedByRecover(r.RequestID)
+	if !begun {
+		<-g.h.listening // the handle is written before the release is sent
+		tx.State = lockfile.StateReleasing
+		if err := tx.Save(); err != nil && !certain(r.Leases) {
+			return err
+		} else if err != nil {
+			g.h.report.Debugf("%v: releasing all the same", err)
 		}
 	}
-	if err := h.leftToKeeper(tx.Record); err != nil {
-		return g, err
+	failpoint.Here("release-unsent")
+	p, err := g.to(ctx, r)
+	if err == nil {
+		var released []string
+		released, err = g.h.send(ctx, p, tx.Path(), r)
+		g.released = append(g.released, released...)
 	}
-	g.owed = owedBy(tx.Record)
-	g.intent = h.beginRelease(ctx, handle, tx.Record)
-	failpoint("release-in-journal")
-	if !h.releasedIfKilled(tx) {
-		<-h.listening // the handle is written before the release is sent
+	failpoint.Here("release-answered")
+	if len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
+		// A version-1 proxy knows no request ids. The process that waits there notices by itself
+		// that its handle was released. If it was killed, its journal entry must stay.
+		g.unknowable = true
+		tx.Record = lockfile.Record{}
+		return nil
 	}
-	if g.released, err = h.releaseHandle(ctx, tx, true, h.toItsProxy); err == nil {
-		return g, nil
-	}
-	sendable, unconfirmed := splitUnconfirmed(tx.Owed)
-	if len(sendable) == 0 {
-		g.unconfirmed = unconfirmed
-		return g, err
-	}
-	return g, advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", handle.Path())
-}
-
-// stillToGiveBack tells whether to release the lease of a record of this process, although the
-// handle is gone or has another request. It is false if this machine knows that the lease was
-// given back. Otherwise a lease with a generation is released: releasing it again changes
-// nothing. A lease without a generation is not: its name may be somebody else's lease now.
-func (h *Holder) stillToGiveBack(r lockfile.Record) bool {
-	return safeToReleaseAgain(r) && !h.knownOver(r)
-}
-
-// giveBackOwn is giveBack of the handle into which this process wrote r. If the handle is gone
-// or cannot be read, it releases the lease of r without the handle: a command may have removed
-// or replaced it.
-func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
-	released, err = h.giveBack(ctx, handle, same)
-	switch {
-	case isUnread(err) && safeToReleaseAgain(r):
-		h.report.Debugf("%v: releasing all the same", err)
-	case err != nil || len(released) > 0:
-		return released, err
-	}
-	return h.giveBackWithoutHandle(ctx, r)
-}
-
-// giveBackWithoutHandle gives back the lease of a record of this process, whose handle was
-// removed or replaced, unless it was given back before.
-func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (released []string, err error) {
-	if h.stillToGiveBack(r) {
-		ctx, cancel := releaseContext(ctx)
-		defer cancel()
-		owed := leaseOwed(r)
-		released, err = h.send(ctx, "", h.dialer.proxyOf(r.Proxy), &owed)
-	}
-	if err == nil && safeToReleaseAgain(r) {
-		h.tidyAfter([]lockfile.Owed{leaseOwed(r)})
-	}
-	return released, err
-}
-
-// listUnconfirmed writes unconfirmed releases into the journal. Recover lists each by its
-// names until the user forgets it.
-func (h *Holder) listUnconfirmed(ctx context.Context, handle lockfile.Handle, owed []lockfile.Owed) {
-	for _, o := range owed {
-		id := unconfirmedID(o)
-		in := intentOf(id, lockfile.KindRelease, handle, lockfile.Record{State: lockfile.StateReleasing, Owed: []lockfile.Owed{o}})
-		in.Request, in.Owner, in.Count, in.Unconfirmed = o.RequestID, o.Owner, len(o.Leases), o.Names()
-		if err := h.journal.begin(ctx, in); err != nil {
-			h.report.Failf("%v", err)
+	if err != nil {
+		tx.State = lockfile.StateReleasing
+		err = errors.Join(fmt.Errorf("release %s: %w", describeRecord(r), err), tx.Save())
+		if _, unconfirmed := errors.AsType[*v1.UnconfirmedError](err); unconfirmed {
+			return err // it says what to do
 		}
-		h.journal.leave(id)
+		if g.replacing && outageOf(err) != nil {
+			return adviseForget(g.entry, err)
+		}
+		return advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
 	}
+	g.over = append(g.over, r.RequestID)
+	tx.Record = lockfile.Record{}
+	return nil
 }
 
-// unconfirmedID is the id of the journal entry of an unconfirmed release. It is the same
-// each time, and not the id of the request's own entry, whose process may live.
-func unconfirmedID(o lockfile.Owed) string { return o.RequestID + "-release" }
-
-// beginRelease writes into the journal that a handle's leases are about to be given back, so
-// that recover finds the handle wherever it is. It returns the id of the entry; "" if entries
-// of this process cover the leases already, or the entry could not be written. It reports such
-// a failure, and the release goes on without an entry.
-func (h *Holder) beginRelease(ctx context.Context, handle lockfile.Handle, r lockfile.Record) (id string) {
-	if h.journal.covers(owedBy(r)...) {
-		return ""
+// settle ends a givingBack that came to err, after the handle was written.
+func (g *givingBack) settle(err error) {
+	if err != nil {
+		g.h.journal.leave(g.entry)
+		return
 	}
+	failpoint.Here("handle-removed")
+	for _, request := range g.over {
+		g.h.over(request)
+	}
+	g.h.journal.settle(g.entry)
+}
+
+// over removes the traces of a request whose leases were given back: its journal entry, whichever
+// process has it, and its keeper.
+func (h *Holder) over(request string) {
+	h.journal.done(request)
+	h.keepers.dismiss(request)
+}
+
+// beginRelease writes into the journal that what a handle has is about to be given back, so that
+// recover finds the handle wherever it is. It returns the id of the entry; "" if it could not be
+// written. It reports such a failure, and the release goes on without an entry.
+func (h *Holder) beginRelease(ctx context.Context, handle string, r lockfile.Record) (id string) {
 	id = rand.Text()
 	if err := h.journal.begin(ctx, intentOf(id, lockfile.KindRelease, handle, r)); err != nil {
 		h.report.Debugf("%v", err)
@@ -173,49 +175,259 @@ func (h *Holder) beginRelease(ctx context.Context, handle lockfile.Handle, r loc
 }
 
 // intentOf returns the journal entry for an operation on the request of a handle's record.
-func intentOf(id string, kind lockfile.Kind, handle lockfile.Handle, r lockfile.Record) lockfile.Intent {
+func intentOf(id string, kind lockfile.Kind, handle string, r lockfile.Record) lockfile.Intent {
 	return lockfile.Intent{
-		ID:      id,
-		Kind:    kind,
-		Request: r.RequestID,
-		Handle:  handle.Path(),
-		Proxy:   proxyOwed(r),
-		Type:    r.Type,
-		Count:   r.Count,
-		Owner:   r.Owner,
+		ID: id, Kind: kind, Request: r.RequestID, Handle: handle, Proxy: proxyIn(r), Type: r.Type, Count: r.Count, Owner: r.Owner,
 	}
 }
 
-// tidyAfter removes the journal entries of leases that were given back, and ends their
-// keepers.
-func (h *Holder) tidyAfter(owed []lockfile.Owed) {
-	for _, o := range owed {
-		h.journal.settle(o.RequestID)
-		h.keepers.dismiss(o.RequestID)
+// describeRecord names in an error what a record holds or waits for.
+func describeRecord(r lockfile.Record) string {
+	if len(r.Leases) == 0 {
+		return "request " + r.RequestID
 	}
+	return strings.Join(r.Names(), ", ")
 }
 
-// removeReleased removes the handle into which leases were acquired that were given back by
-// their names or a copy, if it holds no other leases: scripts need not release it as well. The
-// handle of a running exec stays: without it, exec would take the lease for given back, and not
-// for lost. A handle that cannot be removed does no harm.
-func (h *Holder) removeReleased(ctx context.Context, o lockfile.Owed) {
-	handle, known := h.handleOf(o, h.dialer.storeOf(o.Store, h.dialer.proxyOf(o.Proxy)))
-	if !known || h.journal.hasExec(o.RequestID) {
+// send gives back what a record holds, is releasing or waits for, and takes the names off their
+// list. handle is the path of the record's handle; "" is none. It returns the names that this call
+// released, also with an error. It tells the user which were not released, and why.
+func (h *Holder) send(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (released []string, err error) {
+	reply, err := h.sendTo(ctx, p, handle, r)
+	released = h.saySettled(reply)
+	done := r.Leases
+	if err != nil {
+		done = slices.DeleteFunc(slices.Clone(done), func(l lockfile.Lease) bool { return !slices.Contains(reply.Released, l.Name) })
+	}
+	h.unlist(ctx, r, done)
+	return released, err
+}
+
+// sendTo sends the release of a record. The error is [errors.ErrUnsupported] if it is not known which
+// leases the record's request got at a version-1 proxy, even if some of them were released.
+func (h *Holder) sendTo(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (leaseapi.ReleaseReply, error) {
+	owner := h.ownerOf(r.Owner)
+	if r.Adapter != "" || len(r.Leases) > 0 && !certain(r.Leases) {
+		can, err := p.Capabilities(ctx)
+		if err != nil {
+			return leaseapi.ReleaseReply{}, err
+		}
+		if can.NamesOnly() {
+			return p.ReleaseHeld(ctx, v1.Record{Proxy: r.Proxy, Adapter: r.Adapter, Owner: owner, Handle: handle, Leases: r.Leases})
+		}
+		return p.Client.ReleaseNames(ctx, proxyclient.NamesRelease{Names: r.Names(), Owner: owner, Learned: r.AcquiredAt})
+	}
+	var req leaseapi.ReleaseRequest
+	if len(r.Leases) == 0 {
+		req.RequestIDs = []string{r.RequestID}
+	}
+	req.Leases = wireLeases(slices.Concat(r.Leases, r.Replaces))
+	if len(r.Leases) > 0 {
+		ending := h.endings.of(r.RequestID)
+		req.Peak, req.ExitCode, req.Report = ending.peak, ending.exitCode, ending.outcome.reportRequest(r.RequestID)
+	}
+	reply, err := p.Client.Release(ctx, req)
+	if len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
+		return h.sendUnwritten(ctx, p, handle, r, err)
+	}
+	return reply, err
+}
+
+// sendUnwritten sends the release of leases that r's request got at a version-1 proxy, and that are not
+// in its handle yet. unknown is the error if not all of them are known.
+func (h *Holder) sendUnwritten(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record, unknown error) (leaseapi.ReleaseReply, error) {
+	held, err := h.adapter.OfRequest(r.RequestID)
+	if err != nil || len(held) == 0 {
+		return leaseapi.ReleaseReply{}, cmp.Or(err, unknown)
+	}
+	r.Adapter = h.adapter.ID()
+	for _, l := range held {
+		r.Leases = append(r.Leases, lockfile.Lease{Name: l.Name, Generation: l.Generation})
+	}
+	reply, err := h.sendTo(ctx, p, handle, r)
+	if err == nil && len(held) < r.Count {
+		err = unknown // the others may have been granted, too
+	}
+	return reply, err
+}
+
+// saySettled tells the user what a release did not do, and returns the names that it did release.
+func (h *Holder) saySettled(reply leaseapi.ReleaseReply) (released []string) {
+	for _, lost := range reply.Stale {
+		h.report.Notef("%s is not released: %s", lost.Name, leaseapi.Printable(lost.Reason))
+	}
+	released = slices.Clone(reply.Released)
+	for _, lost := range reply.Over {
+		if lost.Reason == proxyclient.UnknownName {
+			h.report.Notef("%s counts as released: %s: somebody else released it, or the proxy was restarted and forgot it; leasectl recover lists what may still be held", lost.Name, lost.Reason)
+			continue
+		}
+		h.report.Debugf("%s was over already: %s", lost.Name, lost.Reason)
+		released = slices.DeleteFunc(released, func(name string) bool { return name == lost.Name })
+	}
+	return released
+}
+
+// unlist removes leases of a record from their list. They are given back already, so a failure is
+// only reported.
+func (h *Holder) unlist(ctx context.Context, r lockfile.Record, leases []lockfile.Lease) {
+	if r.SharedList == "" || len(leases) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), historyTime)
-	defer cancel()
-	removed := false
-	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if removed = tx.RequestID == o.RequestID && h.releasedElsewhere(tx.Record); removed {
-			tx.Record = lockfile.Record{}
-		}
-		return nil
-	})
-	if err != nil {
-		h.report.Debugf("%v", err)
-	} else if removed {
-		h.tidyAfter([]lockfile.Owed{o})
+	r.Leases = leases
+	if err := lockfile.List(r.SharedList).Remove(ctx, grantsOf(r)); err != nil {
+		h.report.Failf("%v", err)
 	}
+}
+
+// grantsOf returns the leases of a record as a list has them.
+func grantsOf(r lockfile.Record) []lockfile.Grant {
+	grants := make([]lockfile.Grant, len(r.Leases))
+	for i, l := range r.Leases {
+		if r.Adapter != "" {
+			l.Generation = 0 // which means nothing elsewhere
+		}
+		grants[i] = lockfile.Grant{Lease: l, Store: r.Store, Adapter: r.Adapter, RequestID: r.RequestID, Owner: r.Owner, At: r.AcquiredAt}
+	}
+	return grants
+}
+
+// earlier gives back what a record of an older program owes beside its own request, and drops it
+// from tx's record.
+func (g *givingBack) earlier(ctx context.Context, tx *lockfile.Tx) error {
+	var left []lockfile.Owed
+	var errs []error
+	for i, o := range tx.Earlier {
+		ctx, cancel := shareOfTime(ctx, len(tx.Earlier)-i)
+		if err := g.giveBackOwed(ctx, tx.Path(), o); err != nil {
+			left, errs = append(left, o), append(errs, err)
+		}
+		cancel()
+	}
+	tx.Earlier = left
+	return errors.Join(errs...)
+}
+
+// earlierOf is earlier if one of the owed releases is of a request; found is set then.
+func (g *givingBack) earlierOf(ctx context.Context, tx *lockfile.Tx, request string, found *bool) error {
+	if !slices.ContainsFunc(tx.Earlier, func(o lockfile.Owed) bool { return o.RequestID == request }) {
+		return nil
+	}
+	*found = true
+	err := g.earlier(ctx, tx)
+	if err == nil && tx.State == lockfile.StateReleasing && tx.RequestID == "" {
+		tx.Record = lockfile.Record{}
+	}
+	if err != nil {
+		err = errors.Join(err, tx.Save())
+	}
+	return err
+}
+
+// giveBackOwed gives back what a handle owed. A bare name whose release may have been sent before is
+// not sent again: the adapter lists it as unconfirmed.
+func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile.Owed) error {
+	r := lockfile.Record{
+		State: lockfile.StateReleasing, RequestID: o.RequestID, Owner: o.Owner, Proxy: o.Proxy, Store: o.Store, Leases: o.Leases,
+		SharedList: o.SharedList, AcquiredAt: o.NotAfter,
+	}
+	var err error
+	if len(o.Leases) > 0 && !certain(o.Leases) && (o.Unconfirmed || !o.Unsent) {
+		g.h.report.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(o.Names(), ", "))
+		err = g.h.adapter.NoteUnconfirmed(ctx, o.Proxy, o.Owner, handle, "an earlier version of leasectl got no good answer", o.Names())
+	} else {
+		var p *v1.Proxy
+		if p, err = g.to(ctx, r); err == nil {
+			var released []string
+			released, err = g.h.send(ctx, p, handle, r)
+			g.released = append(g.released, released...)
+		}
+		if len(o.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
+			err = nil // as in own
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("release %s: %w", describeRecord(r), err)
+	}
+	g.over = append(g.over, o.RequestID)
+	return nil
+}
+
+// giveBackOwn is giveBack of the handle into which this process wrote r. If the handle is gone
+// or cannot be read, it releases the lease of r without the handle: a command may have removed
+// or replaced it. It does nothing if another process has given the lease back.
+func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
+	if !h.journal.stands(r.RequestID) {
+		h.journal.settle(r.RequestID)
+		return nil, nil
+	}
+	released, found, err := h.giveBack(ctx, handle, same)
+	if isUnread(err) && certain(r.Leases) {
+		h.report.Debugf("%v: releasing all the same", err)
+		if released, err = h.sendOwn(ctx, r); err == nil && lasts(r.Leases, r.Adapter) {
+			h.over(r.RequestID) // a further release could say nothing of it
+		} else {
+			h.journal.leave(r.RequestID) // recover removes the handle once it can be read
+		}
+		return released, err
+	}
+	if err != nil || found {
+		return released, err
+	}
+	return h.giveBackWithoutHandle(ctx, r)
+}
+
+// giveBackWithoutHandle gives back the lease of a record of this process, whose handle was
+// removed or replaced.
+func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (released []string, err error) {
+	if !certain(r.Leases) {
+		return nil, nil // the name may be somebody else's lease now
+	}
+	if !h.journal.stands(r.RequestID) {
+		h.journal.settle(r.RequestID)
+		return nil, nil
+	}
+	released, err = h.sendOwn(ctx, r)
+	if err == nil {
+		h.over(r.RequestID)
+	}
+	return released, err
+}
+
+// sendOwn is send for a record of this process, in the time of a release.
+func (h *Holder) sendOwn(ctx context.Context, r lockfile.Record) (released []string, err error) {
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	p, err := h.dialer.dialRecorded(ctx, r)
+	if err == nil {
+		released, err = h.send(ctx, p, "", r)
+	}
+	if err != nil {
+		return released, fmt.Errorf("release %s: %w", describeRecord(r), err)
+	}
+	return released, nil
+}
+
+// removeReleased removes the handle of leases of a version-1 proxy that were given back by their
+// names, once it has no others: scripts need not release it as well. A handle that cannot be
+// removed does no harm. locked is the path of the handle whose lock the caller holds.
+func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked string) {
+	if left, _ := h.adapter.OfRequest(released.Request); len(left) > 0 {
+		return
+	}
+	if handle, err := lockfile.OpenHandle(released.Handle); err == nil && handle.Path() != locked {
+		ctx, cancel := writeContext(ctx)
+		defer cancel()
+		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+			if tx.RequestID == released.Request && tx.State == lockfile.StateHeld {
+				h.unlist(ctx, tx.Record, tx.Leases)
+				tx.Record = lockfile.Record{}
+			}
+			return nil
+		})
+		if err != nil {
+			h.report.Debugf("%v", err)
+		}
+	}
+	h.over(released.Request)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -25,13 +26,13 @@ type HandOver struct {
 func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) error {
 	err := deliver()
 	if err == nil {
-		failpoint("handle-printed")
+		failpoint.Here("handle-printed")
 		err = l.leaveTo(ctx, o)
 	}
 	if err != nil {
 		return l.rollback(ctx, err)
 	}
-	failpoint("lease-firm")
+	failpoint.Here("lease-firm")
 	l.h.journal.settle(l.record.RequestID)
 	return nil
 }
@@ -59,14 +60,14 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 	if o.OwnerPID == 0 {
 		return nil
 	}
-	failpoint("keeper-unstarted")
+	failpoint.Here("keeper-unstarted")
 	return l.h.keepers.start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
 }
 
 // delayRelease is [delayByProxy] for a lease that was just acquired. If the lease is over
 // already, the error is [proxyclient.ErrLost].
 func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
-	over, err := delayByProxy(ctx, l.client, l.handle, l.grant.Leases, l.record.Owner, delay)
+	over, err := delayByProxy(ctx, l.proxy, l.handle, l.record, delay)
 	if err == nil && len(over) > 0 {
 		err = fmt.Errorf("put the release off by %s: %s: %w (%s)", leaseapi.Duration(delay), over[0].Name, proxyclient.ErrLost, over[0].Reason)
 	}
@@ -79,7 +80,7 @@ func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
 	if r.State != lockfile.StateHeld || h.keepers.state(r.RequestID) != keeperKilled {
 		return
 	}
-	if !namesOnly(r.Leases) {
+	if !lasts(r.Leases, r.Adapter) {
 		h.report.Failf("the keeper of handle %s (process %d) was killed: nobody renews its lease, which ends %s after its last renewal",
 			handle.Path(), r.KeeperPID, leaseapi.Duration(r.TTL))
 		return

@@ -3,8 +3,13 @@ package holder
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -51,7 +56,7 @@ type Holder struct {
 	listening <-chan struct{}
 	dialer    *dialer
 	journal   *journal
-	history   *history
+	adapter   *v1.Adapter
 	keepers   *keepers
 	endings   endings
 }
@@ -63,7 +68,8 @@ func New(o Options) *Holder {
 		owner = func() string { return o.Owner }
 	}
 	stateDir := lockfile.PrivateDir(o.StateDir)
-	d := &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report, listening: o.Listening, pipes: pipes{report: o.Report}}
+	adapter := v1.New(stateDir)
+	d := &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report, listening: o.Listening, adapter: adapter, pipes: pipes{report: o.Report}}
 	return &Holder{
 		stateDir:  stateDir,
 		owner:     owner,
@@ -71,7 +77,7 @@ func New(o Options) *Holder {
 		listening: o.Listening,
 		dialer:    d,
 		journal:   &journal{stateDir: stateDir},
-		history:   &history{stateDir: stateDir, report: o.Report},
+		adapter:   adapter,
 		keepers:   &keepers{stateDir: stateDir, dialer: d, owner: o.Owner, report: o.Report},
 	}
 }
@@ -83,7 +89,11 @@ func (h *Holder) Close() { h.dialer.close() }
 // most to start a local proxy if none runs, and 30 s at most for a token or certificate that
 // comes from a pipe. The error is [ErrInvalid] if proxy cannot be an address.
 func (h *Holder) Dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
-	return h.dialer.dial(ctx, proxy)
+	p, err := h.dialer.dial(ctx, proxy)
+	if err != nil {
+		return nil, err
+	}
+	return p.Client, nil
 }
 
 // Running returns a client of a proxy without starting a local one: if none runs, calls of the
@@ -132,4 +142,25 @@ func (h *Holder) Handles() (paths []string) {
 		}
 	}
 	return paths
+}
+
+// makeStateDir makes the state directory. The error names the variable that sets another.
+func makeStateDir(dir string) error {
+	if err := lockfile.MakeDir(dir); err != nil {
+		return stateDirError(err)
+	}
+	return nil
+}
+
+func stateDirError(err error) error {
+	return fmt.Errorf("state directory: %w (LEASECTL_STATE_DIR names another)", err)
+}
+
+// checkStateDir is makeStateDir if the directory exists. If not, there is no state, which is no
+// error.
+func checkStateDir(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return makeStateDir(dir)
 }

@@ -69,16 +69,29 @@ func (j *journal) remove(id string) *lockfile.Entry {
 	return e
 }
 
-// covers tells whether this process has an open entry for the request of each of owed.
-func (j *journal) covers(owed ...lockfile.Owed) bool {
+// done removes the entry of a request whose leases were given back, whichever process has made it:
+// that process learns by the missing entry that nothing is left to give back.
+func (j *journal) done(request string) {
+	j.settle(request)
+	if request != "" {
+		j.file().Remove(request) // one that stays does no harm: recover finds nothing to do
+	}
+}
+
+// stands tells whether nobody has given back the leases of a request of this process, as far as
+// the journal says.
+func (j *journal) stands(request string) bool {
+	j.mu.Lock()
+	e := j.entries[request]
+	j.mu.Unlock()
+	return e == nil || e.Stands()
+}
+
+// covers tells whether this process has an open entry for a request.
+func (j *journal) covers(request string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for _, o := range owed {
-		if j.entries[o.RequestID] == nil {
-			return false
-		}
-	}
-	return true
+	return j.entries[request] != nil
 }
 
 // releasedByRecover tells whether an open entry of this process makes recover release the
@@ -93,13 +106,6 @@ func (j *journal) releasedByRecover(request string) bool {
 		}
 	}
 	return false
-}
-
-// hasExec tells whether an exec on this machine made a request, and still runs or was killed.
-func (j *journal) hasExec(request string) bool {
-	return j.file().Contains(func(in lockfile.Intent) bool {
-		return in.Kind == lockfile.KindExec && in.Request == request
-	})
 }
 
 // hasRelease tells whether a process of this machine is giving back the lease that a handle

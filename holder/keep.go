@@ -71,8 +71,8 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 		return // its leases last until they are released
 	}
 	heartbeat := proxyclient.Heartbeat{
-		Client:   l.client,
-		Leases:   l.grant.Leases,
+		Client:   l.proxy.Client,
+		Leases:   l.grant.Grant.Leases,
 		Deadline: l.deadline,
 		Margin:   margin,
 		OnRetry:  func(err error) { l.h.report.Debugf("%v: trying again", err) },
@@ -108,8 +108,7 @@ func mayBeReleased(lost []leaseapi.Lost) bool {
 }
 
 // releasedByOthers tells whether somebody gave back on purpose a lease that the proxy no longer
-// renews. If the handle is gone and the proxy says that the lease was released, the history of
-// this machine need not have the release: on a full disk it cannot be written.
+// renews: this machine knows that, or the handle is gone and the proxy says so.
 func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
 	if l.GivenBack() {
 		return true
@@ -119,24 +118,15 @@ func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
 		!slices.ContainsFunc(lost, func(l leaseapi.Lost) bool { return l.Reason != leaseapi.ReasonReleased })
 }
 
-// GivenBack tells whether somebody gave the lease back through its handle. A handle that cannot
-// be read does not count. A handle that was removed, or into whose path another lease was
-// acquired, counts only if this machine knows of the release, or the proxy is of version 1.
+// GivenBack tells whether somebody gave the lease back: through its handle, or by its name. A
+// handle that cannot be read, or was removed in another way, does not count.
 //
 // A release that has begun counts: the proxy is told before the handle is removed, and the
 // release may be killed in between.
 func (l *Lease) GivenBack() bool {
 	begun := l.h.journal.hasRelease(l.handle, l.record.RequestID) // read first: the entry is removed after the handle
 	r, err := l.handle.Read()
-	switch {
-	case begun || err == nil && owes(r, l.record.RequestID):
-		return true
-	case err == nil && l.Is(r):
-		return r.State != lockfile.StateHeld
-	case err == nil || errors.Is(err, fs.ErrNotExist):
-		return !l.h.stillToGiveBack(l.record)
-	}
-	return false
+	return l.over.Load() || begun || !l.h.journal.stands(l.record.RequestID) || err == nil && l.Is(r) && r.State != lockfile.StateHeld
 }
 
 // releaseLate gives the lease back while its holder goes on.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/socket"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -58,15 +60,15 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 		return ErrReplaced
 	}
 	k.record = record
-	client, err := h.dialer.dial(ctx, h.dialer.proxyOf(record.Proxy))
+	p, err := h.dialer.dial(ctx, h.dialer.proxyOf(record.Proxy))
 	if err != nil {
 		return err
 	}
-	if namesOnly(record.Leases) {
+	if lasts(record.Leases, record.Adapter) {
 		// The lease does not end by itself, and the owner process does not notice a kill of
 		// this process.
 		entry := rand.Text()
-		if err := h.journal.begin(ctx, intentOf(entry, lockfile.KindKeep, handle, record)); err != nil {
+		if err := h.journal.begin(ctx, intentOf(entry, lockfile.KindKeep, handle.Path(), record)); err != nil {
 			return err
 		}
 		defer h.journal.settle(entry)
@@ -74,9 +76,9 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	// If nobody hears this, the acquire was killed. The handle exists, so its lease belongs to
 	// the owner process all the same.
 	ready()
-	failpoint("keeper-ready")
+	failpoint.Here("keeper-ready")
 
-	due, err := k.watch(ctx, client)
+	due, err := k.watch(ctx, p.Client)
 	if due {
 		err = k.giveBack(ctx)
 	}
@@ -94,24 +96,27 @@ func (k *keeper) watch(ctx context.Context, client *proxyclient.Client) (due boo
 	return k.wait(ctx)
 }
 
-// holds tells whether a handle's record holds the keeper's request.
+// holds tells whether a handle's record holds the keeper's request, or waits to replace its leases.
 func (k *keeper) holds(r lockfile.Record) bool {
-	return r.State == lockfile.StateHeld && r.RequestID == k.request
+	return r.State == lockfile.StateHeld && r.RequestID == k.request ||
+		r.State == lockfile.StateQueued && len(r.Replaces) > 0 && slices.Equal(r.Replaces, k.record.Leases)
 }
 
 // stillKept reads the handle and tells whether the keeper still has a lease to look after: the
-// handle holds it, cannot be read, or was removed before the lease was given back. A version-1
-// lease whose handle was removed does not count.
+// handle holds it, cannot be read, or was removed although nobody gave the lease back.
 func (k *keeper) stillKept() bool {
+	if k.h.keepers.dismissed(k.request) {
+		return false
+	}
 	r, err := k.handle.Read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return k.h.stillToGiveBack(k.record)
+		return certain(k.record.Leases)
 	case err != nil:
 		k.h.report.Debugf("%v", err)
 		return true
 	}
-	if k.holds(r) {
+	if k.holds(r) && r.RequestID == k.request {
 		k.record = r
 	}
 	return k.holds(r)
@@ -124,7 +129,7 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 			return k.orphaned(), nil
 		}
 		var late <-chan time.Time // nil: there is no late release, or the proxy does it
-		if !k.record.ReleaseAt.IsZero() && namesOnly(k.record.Leases) {
+		if !k.record.ReleaseAt.IsZero() && lasts(k.record.Leases, k.record.Adapter) {
 			late = time.After(time.Until(k.record.ReleaseAt))
 		}
 		if late == nil && k.ended == nil {
@@ -148,19 +153,19 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 // only the keeper can give its own lease back.
 func (k *keeper) orphaned() bool {
 	r, err := k.handle.Read()
-	return err == nil && r.RequestID != k.request && !owes(r, k.request) && k.h.stillToGiveBack(k.record)
+	return err == nil && r.RequestID != k.request && certain(k.record.Leases) && !k.h.keepers.dismissed(k.request)
 }
 
 // keepAlive renews the lease until ctx ends or it is lost for good.
 func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, leases []lockfile.Lease) {
-	if k.ended == nil || namesOnly(leases) {
+	if k.ended == nil || lasts(leases, k.record.Adapter) {
 		return
 	}
 	heartbeat := proxyclient.Heartbeat{
 		Client: client,
 		Leases: wireLeases(leases),
 		OnRenew: func(proxyclient.Renewal) {
-			failpoint("keeper-renewed")
+			failpoint.Here("keeper-renewed")
 			k.h.keepers.touch(k.request)
 			k.wake()
 			// The connection would not last until the next renewal. Its end would wake this
@@ -209,16 +214,24 @@ func (k *keeper) listen(ctx context.Context) (stop func(), err error) {
 // has too many open files: an immediate next try would fail, too.
 const acceptPause = time.Second
 
-// hear wakes wait at each connection to l, even one that cannot be accepted, until ctx ends.
+// hearTime bounds how long a connection stays open: whoever dismisses the keeper removes its socket
+// before it closes the connection.
+const hearTime = time.Second
+
+// hear wakes wait at the end of each connection to l, even of one that cannot be accepted, until
+// ctx ends.
 func (k *keeper) hear(ctx context.Context, l net.Listener) {
 	for ctx.Err() == nil {
 		conn, err := l.Accept()
-		k.wake()
 		if err != nil {
+			k.wake()
 			proxyclient.Sleep(ctx, acceptPause)
 			continue
 		}
+		conn.SetReadDeadline(time.Now().Add(hearTime))
+		conn.Read(make([]byte, 1))
 		conn.Close()
+		k.wake()
 	}
 }
 
@@ -233,24 +246,23 @@ const (
 	// turn; the longest bounds how late the keeper notices that the proxy is back.
 	keeperFirstPause   = time.Second
 	keeperLongestPause = 5 * time.Second
-	// keeperNamesOnlyTime bounds all tries for a lease of a version-1 proxy, which does not end
-	// by itself. Such a proxy knows names only: the longer the release of a name is tried
-	// again, the likelier the name is somebody else's lease now.
-	keeperNamesOnlyTime = 2 * time.Minute
+	// keeperLastingTime bounds all tries for a lease of a version-1 proxy, which does not end by
+	// itself.
+	keeperLastingTime = 2 * time.Minute
 )
 
 // giveBack releases the lease, unless it was given back before. After a failure it tries again
-// until the lease has ended by itself, or for keeperNamesOnlyTime. A release that still fails
+// until the lease has ended by itself, or for keeperLastingTime. A release that still fails
 // stays in the handle and in the journal.
 func (k *keeper) giveBack(ctx context.Context) error {
-	failpoint("keeper-due")
-	bound := keeperNamesOnlyTime
-	if !namesOnly(k.record.Leases) {
+	failpoint.Here("keeper-due")
+	bound := keeperLastingTime
+	if !lasts(k.record.Leases, k.record.Adapter) {
 		bound = max(k.record.TTL, keeperTry)
 	}
 	end := time.Now().Add(bound)
 	k.beginRelease(ctx)
-	failpoint("keeper-in-journal")
+	failpoint.Here("keeper-in-journal")
 	pause := keeperFirstPause
 	for {
 		err := k.tryGiveBack(ctx)
@@ -274,7 +286,7 @@ func (k *keeper) giveBack(ctx context.Context) error {
 func (k *keeper) beginRelease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, keeperTry)
 	defer cancel()
-	if err := k.h.journal.begin(ctx, intentOf(k.request, lockfile.KindRelease, k.handle, k.record)); err != nil {
+	if err := k.h.journal.begin(ctx, intentOf(k.request, lockfile.KindRelease, k.handle.Path(), k.record)); err != nil {
 		k.h.report.Debugf("%v", err)
 	}
 }
@@ -282,7 +294,7 @@ func (k *keeper) beginRelease(ctx context.Context) {
 func (k *keeper) tryGiveBack(ctx context.Context) error {
 	ctx, cancel := boundRelease(ctx, keeperTry)
 	defer cancel()
-	_, err := k.h.giveBackOwn(ctx, k.handle, func(r lockfile.Record) bool { return holdsOrOwes(r, k.request) }, k.record)
+	_, err := k.h.giveBackOwn(ctx, k.handle, func(r lockfile.Record) bool { return r.RequestID == k.request }, k.record)
 	return err
 }
 

@@ -2,6 +2,7 @@ package holder
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"syscall"
@@ -23,6 +24,9 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	}
 	hold("request-1")
 	k := keeper{h: w.Holder, handle: handle, request: "request-1"}
+	if err := errors.Join(os.Mkdir(w.keepers.dir(), 0o700), os.WriteFile(w.keepers.socket(k.request), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	if !k.stillKept() {
 		t.Fatal("it does not know its own request")
 	}
@@ -38,6 +42,10 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	}
 	if err := os.Rename(away, handle.Path()); err != nil {
 		t.Fatal(err)
+	}
+	k.h.keepers.dismiss(k.request)
+	if k.stillKept() {
+		t.Error("it looks after a lease that was given back")
 	}
 	hold("request-2")
 	if k.stillKept() {

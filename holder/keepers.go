@@ -2,13 +2,16 @@ package holder
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/holder/socket"
 	"github.com/leasectl/leasectl/lockfile"
@@ -42,7 +45,7 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 	if err != nil {
 		return fmt.Errorf("start a keeper: %w", err)
 	}
-	failpoint("keeper-started")
+	failpoint.Here("keeper-started")
 	k.report.Debugf("process %d keeps the lease", pid)
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.RequestID == request && tx.State == lockfile.StateHeld {
@@ -122,7 +125,7 @@ func (k *keepers) checkFiles() error {
 // environment returns the environment of a local proxy, and the variables for the way to a
 // proxy elsewhere.
 func (k *keepers) environment() []string {
-	names := append([]string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}, failpointVariables...)
+	names := append([]string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}, failpoint.Variables...)
 	return append(local.Environment(names...), "LEASECTL_STATE_DIR="+k.stateDir)
 }
 
@@ -158,12 +161,23 @@ func (k *keepers) state(request string) keeperState {
 // keeper.
 func (k *keepers) wake(request string) bool { return k.state(request) == keeperAlive }
 
-// dismiss ends the keeper of a request whose lease was given back: it wakes the keeper, which
-// notices that. It also removes the socket of a killed keeper.
+// dismiss ends the keeper of a request whose lease was given back: its socket is removed before the
+// connection that wakes it ends.
 func (k *keepers) dismiss(request string) {
-	if k.state(request) == keeperKilled {
-		os.Remove(k.socket(request))
+	if request == "" {
+		return
 	}
+	path := k.socket(request)
+	if _, err := os.Lstat(path); err != nil {
+		return
+	}
+	socket.While(path, func() { os.Remove(path) })
+}
+
+// dismissed tells whether the keeper of a request, which this process is, was dismissed.
+func (k *keepers) dismissed(request string) bool {
+	_, err := os.Lstat(k.socket(request))
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // touch makes the socket of a keeper that has renewed its lease as old as this renewal.

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
+	"sync/atomic"
 	"time"
 
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -19,8 +20,8 @@ type Lease struct {
 	h      *Holder
 	handle lockfile.Handle
 	record lockfile.Record
-	client *proxyclient.Client
-	grant  *proxyclient.Grant // nil until it is granted
+	proxy  *v1.Proxy
+	grant  *v1.Grant // nil until it is granted
 
 	phase phase
 	kind  lockfile.Kind // of its journal entry
@@ -29,11 +30,15 @@ type Lease struct {
 	private bool
 	around  string // as in [Request]
 	// mayBeInHandle: this process began to write the request into the handle. If that failed
-	// halfway, as on a full disk, the handle may have the request, and owe its earlier leases.
+	// halfway, as on a full disk, the handle may have the request.
 	mayBeInHandle bool
+	// replaced is the record whose leases the request replaces; the zero Record: none.
+	replaced lockfile.Record
+	taken    bool // the proxy may have taken the request, and so have ended the leases of replaced
 	// deadline is when the lease ends unless it is renewed before; zero: never.
 	deadline proxyclient.Instant
-	part     part // nil: the lease is this process's alone
+	part     part        // nil: the lease is this process's alone
+	over     atomic.Bool // this process gave it back
 }
 
 // part is one command's part in a shared lease.
@@ -73,7 +78,7 @@ func (l *Lease) Owner() string { return l.record.Owner }
 // server, so it is a fencing token. Zero: the proxy gives none.
 func (l *Lease) Generation() uint64 {
 	var highest uint64
-	for _, lease := range l.grant.Leases {
+	for _, lease := range l.grant.Grant.Leases {
 		highest = max(highest, lease.Generation)
 	}
 	return highest
@@ -155,7 +160,7 @@ func (l *Lease) confirm(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseapi.ProvisionalTTL)
 	defer cancel()
-	renewal, err := l.client.Renew(ctx, l.grant.Leases, 0)
+	renewal, err := l.proxy.Renew(ctx, l.grant.Grant.Leases, 0)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("not done in %s, when the proxy takes it back: %w", leaseapi.ProvisionalTTL, err)
 	}
@@ -167,8 +172,7 @@ func (l *Lease) confirm(ctx context.Context) error {
 }
 
 // Release gives the lease back, and returns the names that were released: none if the lease was
-// given back before. It does so even if the handle is gone or cannot be read, unless the proxy
-// is of version 1. It takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
+// given back before. It does so even if the handle is gone or cannot be read. It takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
 //
 // Release of a shared lease ends this process's use. The last user gives the lease back, or
 // leaves it to linger.
@@ -176,20 +180,17 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
 		return l.part.release(ctx)
 	}
-	return l.h.giveBackOwn(ctx, l.handle, l.isToGiveBack, l.record)
+	if l.over.Load() {
+		return nil, nil
+	}
+	released, err = l.h.giveBackOwn(ctx, l.handle, l.Is, l.record)
+	l.over.Store(err == nil)
+	return released, err
 }
 
 // Leave leaves a lease that [Lease.Release] could not give back to the next run. That run then
 // says that this process failed, and not that it was killed.
 func (l *Lease) Leave() { l.h.journal.leave(l.record.RequestID) }
-
-// isToGiveBack tells, by a handle's record, whether the handle holds the lease, or owes it
-// after a release that failed. It leaves an owed name that a version-1 proxy may have released
-// to recover: the name may be somebody else's lease now.
-func (l *Lease) isToGiveBack(r lockfile.Record) bool {
-	return l.Is(r) || holdsOrOwes(r, l.record.RequestID) &&
-		!slices.ContainsFunc(r.Owed, func(o lockfile.Owed) bool { return namesOnly(o.Leases) && !o.Unsent })
-}
 
 // ReleaseIfRemoved is [Lease.Release] if the handle is gone. It does nothing otherwise, nor for
 // a shared lease. Callers use it before they acquire another lease into the handle: that

@@ -3,18 +3,22 @@ package holder
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
 // Recover gives back the leases that processes asked for, held or had begun to release when
 // they were killed, as the journal, the records of shared leases and the handles in the state
-// directory say. It removes the files that these processes left. It drops the journal entries
-// with the ids in forget without releasing anything. It leaves the leases of live processes
-// alone.
+// directory say. It removes the files that these processes left. It lists the leases of version-1
+// proxies that may still be held although they were released. It drops the journal entries and the
+// listed leases with the ids and names in forget, without releasing anything. It leaves the leases
+// of live processes alone.
 //
 // It goes on after a failure, and returns all failures. Each proxy that does not answer, or
 // answers only with errors, costs one [ReleaseTimeout].
@@ -25,9 +29,11 @@ func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action
 	}
 	r.settling = settling{h: h, proxyOf: h.dialer.proxyOf}
 	r.forgetIntents(ctx)
+	r.forgetNames(ctx)
 	r.fail(r.recoverIntents(ctx))
 	r.fail(r.recoverRounds(ctx))
 	r.fail(r.recoverHandles(ctx))
+	r.listUnsettled()
 	r.sweep()
 	for _, id := range forget {
 		if !r.has(func(a Action) bool { return a.Result == Forgotten && a.ID == id }) {
@@ -70,6 +76,8 @@ func (r *recovery) recoverIntents(ctx context.Context) error {
 			r.unsettledIntent(in, err)
 		}
 		switch {
+		case done.listed:
+			r.failedHandles = append(r.failedHandles, in.Handle)
 		case done.unconfirmed:
 			r.addAction(in, done, Unconfirmed)
 		case len(done.released) > 0:
@@ -79,7 +87,7 @@ func (r *recovery) recoverIntents(ctx context.Context) error {
 		case err == nil && in.Kind != lockfile.KindKeep:
 			r.addAction(in, done, Withdrawn)
 		}
-		return err == nil && !done.unconfirmed
+		return err == nil && (!done.unconfirmed || done.listed)
 	})
 }
 
@@ -89,18 +97,65 @@ func (r *recovery) unsettledIntent(in lockfile.Intent, err error) {
 	r.failedHandles = append(r.failedHandles, in.Handle)
 }
 
-// forgetInHandle drops the lease of an entry from its handle.
+// forgetInHandle drops from its handle what an entry is about, unless the handle has got something
+// else since.
 func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error {
 	handle, err := lockfile.OpenHandle(in.Handle)
 	if err != nil {
 		return nil // it is no longer a handle
 	}
-	dead := ""
-	if in.Kind == lockfile.KindExec {
-		dead = in.Request
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	return handle.Update(ctx, func(tx *lockfile.Tx) error {
+		tx.Earlier = slices.DeleteFunc(tx.Earlier, func(o lockfile.Owed) bool { return o.RequestID == in.Request })
+		ours := tx.RequestID == in.Request && (in.Kind != lockfile.KindAcquire || tx.State != lockfile.StateHeld)
+		if ours && len(tx.Earlier) == 0 {
+			tx.Record = lockfile.Record{}
+		}
+		return nil
+	})
+}
+
+// forgetNames drops the leases that the adapter lists and the user wants to forget.
+func (r *recovery) forgetNames(ctx context.Context) {
+	for _, name := range r.forget {
+		forgotten, err := r.h.adapter.Forget(ctx, name)
+		if len(forgotten) > 0 || r.has(func(a Action) bool { return a.ID == name }) {
+			r.fail(err)
+		}
+		for _, held := range forgotten {
+			r.fail(r.forgetReleasing(ctx, held))
+			r.actions = append(r.actions, Action{Result: Forgotten, ID: name, Handle: held.Handle, Names: []string{name}, Proxy: held.Proxy, Since: held.Since,
+				Message: fmt.Sprintf("forgotten: %s at %s", name, held.Proxy)})
+		}
 	}
-	all := in.Kind == lockfile.KindRelease && in.Request == "" // the release of a handle that only owed leases
-	return r.forgetOwed(ctx, handle, dead, func(o lockfile.Owed) bool { return all || o.RequestID == in.Request })
+}
+
+// forgetReleasing removes the handle whose release left a name unconfirmed, if it has no others.
+func (r *recovery) forgetReleasing(ctx context.Context, held v1.Held) error {
+	handle, err := lockfile.OpenHandle(held.Handle)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	return handle.Update(ctx, func(tx *lockfile.Tx) error {
+		if tx.State == lockfile.StateReleasing && len(tx.Leases) == 1 && tx.Leases[0] == (lockfile.Lease{Name: held.Name, Generation: held.Generation}) {
+			tx.Record = lockfile.Record{}
+		}
+		return nil
+	})
+}
+
+// listUnsettled lists the leases of version-1 proxies that may still be held.
+func (r *recovery) listUnsettled() {
+	unsettled, err := r.h.adapter.Unsettled()
+	r.fail(err)
+	for _, held := range unsettled {
+		r.actions = append(r.actions, Action{Result: Unconfirmed, ID: held.Name, Handle: held.Handle, Names: []string{held.Name}, Proxy: held.Proxy, Since: held.Since,
+			Message: fmt.Sprintf("unconfirmed: %s may still be held behind %s since %s: %s: if the pool behind the proxy does not count it as held any more, leasectl recover --forget %s drops this",
+				held.Name, held.Proxy, held.Since.Format(time.RFC3339), held.Why, held.Name)})
+	}
 }
 
 // addAction adds how an entry was settled.
@@ -162,4 +217,133 @@ func (r *recovery) sweep() {
 	for _, path := range append(temps, r.h.keepers.sweep(old)...) {
 		r.removed(path, path)
 	}
+	// Programs until 0.9 remembered each name that they had got.
+	history := filepath.Join(r.h.stateDir, "history")
+	if _, err := os.Lstat(history); err == nil {
+		r.fail(os.RemoveAll(history))
+		r.removed(history, history+": this version remembers nothing")
+	}
+}
+
+// leftoverAge is the age at which a file that belongs to no handle is removed: no operation
+// takes a day.
+const leftoverAge = 24 * time.Hour
+
+// Action is something that [Holder.Recover] did or found.
+type Action struct {
+	Result  Result    `json:"result"`
+	ID      string    `json:"id,omitempty"` // of the journal entry
+	Handle  string    `json:"handle,omitempty"`
+	Names   []string  `json:"names,omitempty"`
+	Type    string    `json:"type,omitempty"`
+	Count   int       `json:"count,omitempty"`
+	Proxy   string    `json:"proxy,omitempty"`
+	PID     int       `json:"pid,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	Path    string    `json:"path,omitempty"`
+	Message string    `json:"message"`
+}
+
+// Result is the fate of a lease, request or file that a killed run left.
+type Result string
+
+// Results of actions.
+const (
+	Released    Result = "released"
+	Withdrawn   Result = "withdrawn"
+	Kept        Result = "kept"
+	Unconfirmed Result = "unconfirmed" // it is not known whether the lease is held; the entry stays
+	Forgotten   Result = "forgotten"
+	Removed     Result = "removed" // a file
+)
+
+// recovery is one Recover.
+type recovery struct {
+	settling
+	forget []string
+
+	actions       []Action
+	failures      []error
+	outages       map[string]error // of proxies that did not answer, or with errors only: each is asked once
+	failedHandles []string         // paths of the handles that a failure is about
+}
+
+func (r *recovery) fail(err error) {
+	if err != nil {
+		r.failures = append(r.failures, err)
+	}
+}
+
+// failHandle is fail for the first failure of a handle. It drops further ones.
+func (r *recovery) failHandle(handle string, err error) {
+	if err != nil && !slices.Contains(r.failedHandles, handle) {
+		r.failedHandles = append(r.failedHandles, handle)
+		r.fail(err)
+	}
+}
+
+func (r *recovery) has(is func(Action) bool) bool { return slices.ContainsFunc(r.actions, is) }
+
+func (r *recovery) removed(path, what string) {
+	r.actions = append(r.actions, Action{Result: Removed, Path: path, Message: "removed " + what})
+}
+
+// noteOutage notes an err which says that a recorded proxy, or the proxy that is asked in its
+// place, did not answer, or answered only with errors.
+func (r *recovery) noteOutage(proxy string, err error) {
+	if out := outageOf(err); out != nil {
+		r.outages[r.proxyOf(proxy)] = out
+	}
+}
+
+// outage returns why the proxy that is asked in the place of a recorded one must not be asked
+// again; nil if it was not asked yet, or answered.
+func (r *recovery) outage(proxy string) error { return r.outages[r.proxyOf(proxy)] }
+
+// recoverHandles gives back what handles in the state directory say is being released.
+func (r *recovery) recoverHandles(ctx context.Context) error {
+	handles, err := lockfile.Handles(r.h.stateDir)
+	if err != nil {
+		return err
+	}
+	for _, handle := range handles {
+		if err := r.recoverHandle(ctx, handle); err != nil {
+			r.failHandle(handle.Path(), fmt.Errorf("handle %s: %w", handle.Path(), err))
+		}
+	}
+	return nil
+}
+
+func (r *recovery) recoverHandle(ctx context.Context, handle lockfile.Handle) error {
+	record, err := handle.Read()
+	if err != nil {
+		removed, err := handle.Sweep(ctx, time.Now().Add(-leftoverAge))
+		if removed {
+			r.removed(handle.Path(), "the rest of handle "+handle.Path())
+		}
+		return err
+	}
+	if record.State != lockfile.StateReleasing || slices.Contains(r.failedHandles, handle.Path()) {
+		return nil
+	}
+	proxy := proxyIn(record)
+	if err := r.outage(proxy); err != nil {
+		return err
+	}
+	in := lockfile.Intent{Kind: lockfile.KindRelease, Request: record.RequestID, Handle: handle.Path(), Proxy: proxy}
+	ctx, cancel := releaseContext(ctx)
+	defer cancel()
+	done, _, err := r.settleHandle(ctx, handle, in)
+	r.noteOutage(proxy, err)
+	act := Action{Handle: handle.Path(), Names: done.released, Proxy: proxy}
+	switch {
+	case len(done.released) > 0:
+		act.Result, act.Message = Released, fmt.Sprintf("released %s: handle %s owed it", strings.Join(done.released, ", "), handle.Path())
+	case err == nil && !done.listed:
+		act.Result, act.Message = Removed, fmt.Sprintf("removed handle %s: nothing was left to release", handle.Path())
+	default:
+		return err
+	}
+	r.actions = append(r.actions, act)
+	return err
 }

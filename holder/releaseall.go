@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -27,61 +28,37 @@ func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, err
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	began := time.Now()
-	client, err := h.dialer.dial(ctx, h.dialer.URL)
+	p, err := h.dialer.dial(ctx, h.dialer.URL)
 	if err != nil {
 		return AllReleased{}, err
 	}
-	// Read before the release: after it the names may be granted to others of this machine at
-	// once.
-	known, err := h.history.file().All()
-	if err != nil {
-		h.report.Debugf("%v", err)
-	}
-	reply, lost, err := client.ReleaseAll(ctx, owner)
+	reply, lost, err := p.ReleaseAll(ctx, owner)
 	if err != nil {
 		return AllReleased{}, err
 	}
 	t := tidying{
-		h: h, client: client, owner: owner, store: h.dialer.storeOf("", h.dialer.URL), released: reply.Released, began: began,
-		over: make(map[string]bool),
-	}
-	t.tidyHistory(ctx, known)
+		h: h, proxy: p, owner: owner, store: h.dialer.storeOf("", h.dialer.URL), released: reply.Released, began: began}
 	t.tidyIntents(ctx)
 	t.tidyHandles(ctx)
 	return AllReleased{Names: reply.Released, Withdrawn: reply.Withdrawn, Lost: lost}, nil
 }
 
-// tidying removes the traces on this machine of an owner's leases, which were all given back. A
-// trace that it cannot remove does no harm: releasing again does nothing.
+// tidying removes the traces in the state directory of an owner's leases that were given back without
+// their handles. A trace that it cannot remove does no harm: releasing again does nothing.
 type tidying struct {
 	h        *Holder
-	client   *proxyclient.Client
+	proxy    *v1.Proxy
 	owner    string
 	store    string
 	released []string
 	began    time.Time // leases that were acquired later stay
 
-	paths []string        // of more handles than those in the state directory
-	over  map[string]bool // requests that the proxy was asked about: whether they have ended
+	over map[string]bool // requests that the proxy was asked about: whether they have ended
 }
 
 func (t *tidying) debug(err error) {
 	if err != nil {
 		t.h.report.Debugf("%v", err)
-	}
-}
-
-// tidyHistory notes that the leases were given back, takes them out of lists, and finds
-// their handles.
-func (t *tidying) tidyHistory(ctx context.Context, known []lockfile.Grant) {
-	for _, g := range known {
-		if g.Store != t.store || g.Owner != t.owner || !slices.Contains(t.released, g.Name) {
-			continue
-		}
-		leases := []lockfile.Lease{g.Lease}
-		t.h.history.noteGivenBack(ctx, leases, t.store, g.RequestID)
-		t.h.unlist(ctx, lockfile.Owed{RequestID: g.RequestID, SharedList: g.SharedList}, t.store, leases)
-		t.paths = append(t.paths, g.Handle)
 	}
 }
 
@@ -108,53 +85,46 @@ func (t *tidying) tidyIntents(ctx context.Context) {
 func (t *tidying) tidyHandles(ctx context.Context) {
 	handles, err := lockfile.Handles(t.h.stateDir)
 	t.debug(err)
-	for _, path := range t.paths {
-		if handle, err := lockfile.OpenHandle(path); err == nil {
-			handles = append(handles, handle)
-		}
-	}
 	for _, handle := range handles {
 		if r, err := handle.Read(); err != nil || !t.covers(ctx, r) {
 			continue // read without the lock first, since most handles are others'
 		}
-		var owed []lockfile.Owed
+		var gone lockfile.Record
 		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
 			if t.covers(ctx, tx.Record) {
-				owed = owedBy(tx.Record)
-				tx.Record = lockfile.Record{}
+				gone, tx.Record = tx.Record, lockfile.Record{}
 			}
 			return nil
 		})
 		t.debug(err)
-		if err == nil {
-			t.h.tidyAfter(owed)
+		if err == nil && gone.State != "" {
+			t.h.unlist(ctx, gone, gone.Leases)
+			t.h.over(gone.RequestID)
 		}
 	}
 }
 
-// covers tells whether all leases that a handle holds and owes were given back, or have ended
-// in another way. A lease that the owner acquired with another token was not given back.
+// covers tells whether all leases that a handle has were given back, or have ended in another way.
+// A lease that the owner acquired with another token was not given back.
 func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
-	if !(r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) || r.AcquiredAt.After(t.began) {
-		return false
-	}
-	owed := owedBy(r)
-	return len(owed) > 0 && !slices.ContainsFunc(owed, func(o lockfile.Owed) bool {
-		return o.Owner != t.owner || t.h.dialer.storeOf(o.Store, o.Proxy) != t.store || !t.isOver(ctx, o)
-	})
+	return (r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) && len(r.Leases) > 0 && len(r.Earlier) == 0 &&
+		!r.AcquiredAt.After(t.began) && r.Owner == t.owner && t.h.dialer.storeOf(r.Store, r.Proxy) == t.store && t.isOver(ctx, r)
 }
 
-// isOver tells whether all leases of o have ended. The proxy is asked about names that are
-// not among the released ones: they ended before, or the answer with them was lost.
-func (t *tidying) isOver(ctx context.Context, o lockfile.Owed) bool {
-	if !slices.ContainsFunc(o.Leases, func(l lockfile.Lease) bool { return !slices.Contains(t.released, l.Name) }) {
+// isOver tells whether all leases of r have ended. The proxy is asked about names that are not
+// among the released ones: they ended before, or the answer with them was lost.
+func (t *tidying) isOver(ctx context.Context, r lockfile.Record) bool {
+	if !slices.ContainsFunc(r.Leases, func(l lockfile.Lease) bool { return !slices.Contains(t.released, l.Name) }) {
 		return true
 	}
-	over, asked := t.over[o.RequestID]
+	over, asked := t.over[r.RequestID]
 	if !asked {
-		state, err := t.client.RequestState(ctx, o.RequestID)
+		state, err := t.proxy.RequestState(ctx, r.RequestID)
 		over = err == nil && state.State == leaseapi.StateEnded || errors.Is(err, proxyclient.ErrUnknownRequest)
-		t.over[o.RequestID] = over
+		if t.over == nil {
+			t.over = make(map[string]bool)
+		}
+		t.over[r.RequestID] = over
 	}
 	return over
 }

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasectl/leasectl/leaseapi"
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // settleTime bounds how long an acquire settles the entries of dead processes before its
@@ -65,16 +64,12 @@ type settling struct {
 type settlement struct {
 	released    []string
 	kept        []string // the handle has these names: they are its user's
-	unconfirmed bool     // it is not known which leases are held, or a release might end another's lease
+	unconfirmed bool     // it is not known which leases are held
+	listed      bool     // the adapter lists the leases that are unconfirmed
 	orphaned    bool     // no process is left to release kept
 }
 
-var (
-	errOtherProxy = errors.New("it is owed to another proxy")
-	// errUncertain: a version-1 proxy would release the name, which may be somebody else's
-	// lease now.
-	errUncertain = errors.New("it may have been released before")
-)
+var errOtherProxy = errors.New("it is owed to another proxy")
 
 // settleIntent settles one intent, whose lock the caller holds. If the handle has the request,
 // its record decides, under its lock. Otherwise the request was given up or never written into
@@ -86,32 +81,31 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 	if in.Kind == lockfile.KindKeep {
 		return s.settleKeeper(in), nil
 	}
-	named := false // the handle names the leases of the request, so settleHandle settles them
+	found := false // the handle had what the entry is about
 	if handle, err := lockfile.OpenHandle(in.Handle); err == nil {
-		done, named, err = s.settleHandle(ctx, handle, in)
+		done, found, err = s.settleHandle(ctx, handle, in)
 		// A dead exec does not need its handle: one that cannot be read counts as missing.
 		unread := isUnread(err) && !errors.Is(err, lockfile.ErrNewer)
 		if err != nil && !(unread && in.Kind == lockfile.KindExec) {
 			return done, err
 		}
 	} // else no handle can be at that path
-	if named || in.Kind == lockfile.KindRelease || done.unconfirmed {
-		if len(done.kept) == 0 && !done.unconfirmed {
-			s.h.keepers.dismiss(in.Request) // the killed process may be the keeper
+	if !found && in.Kind != lockfile.KindRelease {
+		var names []string
+		names, err = s.withdraw(ctx, in)
+		if errors.Is(err, errors.ErrUnsupported) {
+			done.unconfirmed, err = true, nil
 		}
-		return done, nil
+		done.released = append(done.released, names...)
 	}
-	names, err := s.withdraw(ctx, in)
-	if errors.Is(err, errors.ErrUnsupported) {
-		done.unconfirmed, err = true, nil
+	if err == nil && !done.unconfirmed && len(done.kept) == 0 {
+		s.h.keepers.dismiss(in.Request) // the killed process may be the keeper
 	}
-	done.released = append(done.released, names...)
 	return done, err
 }
 
 // settleKeeper returns the names that a killed keeper of a version-1 lease was to release. It
-// does not release them: they may be somebody else's leases, since a copy of the handle may
-// have been released.
+// does not release them, since the process that they are kept for may live.
 func (s *settling) settleKeeper(in lockfile.Intent) settlement {
 	handle, err := lockfile.OpenHandle(in.Handle)
 	if err != nil {
@@ -124,69 +118,55 @@ func (s *settling) settleKeeper(in lockfile.Intent) settlement {
 	return settlement{kept: r.Names(), unconfirmed: true, orphaned: true}
 }
 
-// settleHandle gives back the leases that an intent left in its handle. named tells whether
-// the handle names the leases of the request.
-func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (done settlement, named bool, err error) {
-	var owed []lockfile.Owed
-	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) (err error) {
+// settleHandle gives back what an intent left in its handle. found tells whether the handle had it.
+func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (done settlement, found bool, err error) {
+	g := givingBack{h: s.h, to: s.proxyFor, journaled: true}
+	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
 		ours := in.Request != "" && tx.RequestID == in.Request
-		if ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.KindAcquire {
-			done.kept, named = tx.Names(), true
+		switch {
+		case ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.KindAcquire:
+			done.kept, found = tx.Names(), true
 			return nil
+		case ours, in.Request == "" && tx.State == lockfile.StateReleasing:
+			found = true
+			return g.all(ctx, tx)
 		}
-		for _, o := range owedBy(tx.Record) {
-			named = named || o.RequestID == in.Request && len(o.Leases) > 0
-		}
-		if owed = tx.Owed; ours {
-			owed = owedBy(tx.Record)
-		}
-		done, err = s.releaseCertain(ctx, tx, ours)
-		return err
+		return g.earlierOf(ctx, tx, in.Request, &found)
 	})
-	if err == nil && !done.unconfirmed {
-		s.h.tidyAfter(owed)
+	done.released, done.unconfirmed = g.released, g.unknowable && in.Kind != lockfile.KindRelease
+	if _, listed := errors.AsType[*v1.UnconfirmedError](err); listed {
+		done.unconfirmed, done.listed, err = true, true, nil
 	}
-	return done, named, err
+	if done.unconfirmed {
+		return done, found, err
+	}
+	g.settle(err)
+	return done, found, err
 }
 
-// releaseCertain is [Holder.releaseHandle], but does not release a bare name that may have been
-// released before. Such a name makes the settlement unconfirmed, which is no error.
-func (s *settling) releaseCertain(ctx context.Context, tx *lockfile.Tx, all bool) (done settlement, err error) {
-	done.released, err = s.h.releaseHandle(ctx, tx, all, s.decide)
-	if errors.Is(err, errUncertain) || errors.Is(err, proxyclient.ErrUnconfirmed) {
-		done.unconfirmed, err = true, nil
-	}
-	return done, err
-}
-
-// decide is the [decision] of a settling: it refuses other proxies than proxyOf allows, and
-// releases that might end somebody else's lease.
-func (s *settling) decide(ctx context.Context, o lockfile.Owed) (proxy string, err error) {
-	if proxy = s.proxyOf(o.Proxy); proxy == "" {
-		return "", fmt.Errorf("release %s: %w", describeOwed(o), errOtherProxy)
-	}
-	anothers, err := s.h.mayEndAnothersLease(ctx, o, proxy)
-	if anothers {
-		err = errUncertain
-	}
-	return proxy, err
-}
-
-// withdraw releases the leases of a request, or ends its wait, by the request's id.
-func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) ([]string, error) {
-	proxy := s.proxyOf(in.Proxy)
+// proxyFor returns the proxy to which a release is sent. It refuses other proxies than proxyOf
+// allows.
+func (s *settling) proxyFor(ctx context.Context, r lockfile.Record) (*v1.Proxy, error) {
+	proxy := s.proxyOf(r.Proxy)
 	if proxy == "" {
-		return nil, fmt.Errorf("withdraw request %s: %w", in.Request, errOtherProxy)
+		return nil, errOtherProxy
 	}
-	client, err := s.h.dialer.dialFor(ctx, proxy, origin{proxy: in.Proxy, request: in.Request})
+	return s.h.dialer.dialFor(ctx, proxy, r)
+}
+
+// withdraw releases the leases of a request, or ends its wait, by the request's id. The error is
+// [errors.ErrUnsupported] if it is not known which leases the request got.
+func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released []string, err error) {
+	r := lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy, Count: in.Count}
+	p, err := s.proxyFor(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	reply, err := client.Release(ctx, leaseapi.ReleaseRequest{RequestIDs: []string{in.Request}})
+	released, err = s.h.send(ctx, p, in.Handle, r)
 	if err != nil {
-		return nil, fmt.Errorf("withdraw request %s: %w", in.Request, err)
+		return released, fmt.Errorf("withdraw request %s: %w", in.Request, err)
 	}
-	return reply.Released, nil
+	return released, nil
 }
 
 // text says how an intent was settled.
@@ -196,6 +176,8 @@ func (d settlement) text(in lockfile.Intent) string {
 	case d.orphaned:
 		return fmt.Sprintf("unconfirmed: %s: nobody releases it any more: leasectl release --handle %s does, unless it was released in another way: %s",
 			strings.Join(d.kept, ", "), in.Handle, who)
+	case d.listed:
+		return fmt.Sprintf("unconfirmed: %s: its release got no good answer", who)
 	case len(in.Unconfirmed) > 0:
 		return fmt.Sprintf("unconfirmed: %s: %s may still be held behind %s since %s", who,
 			strings.Join(in.Unconfirmed, ", "), in.Proxy, in.Begun.Format(time.RFC3339))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -55,7 +56,7 @@ const missedAfter = 15 * time.Second
 
 // joined returns the lease of a use that was reserved in a held round.
 func (s *sharedAcquire) joined(c choice) *Lease {
-	failpoint("round-joined")
+	failpoint.Here("round-joined")
 	s.h.report.Notef("joined %s", describeUse(s.shown, c.round, c.use.N))
 	return s.leaseOf(c)
 }
@@ -69,7 +70,7 @@ func (s *sharedAcquire) leaseOf(c choice) *Lease {
 // begin takes the lease of a round that this process has written into the record. If the choice
 // is behind an expired round, and no lease is free at once, it joins that round instead.
 func (s *sharedAcquire) begin(ctx context.Context, c choice) (*Lease, error) {
-	failpoint("round-begun")
+	failpoint.Here("round-begun")
 	s.h.settleRounds(ctx, c.round.Proxy)
 	r := s.request
 	r.Shared, r.Private, r.Outlives, r.Replaces, r.owner = nil, true, true, nil, c.round.Owner
@@ -104,11 +105,11 @@ func (s *sharedAcquire) acquired(ctx context.Context, c choice, l *Lease, err er
 	if err != nil {
 		return nil, s.abandon(ctx, c, err)
 	}
-	failpoint("round-granted")
+	failpoint.Here("round-granted")
 	if err := s.recordRound(ctx, &c, l); err != nil {
 		return nil, s.abandon(ctx, c, l.rollback(ctx, err))
 	}
-	failpoint("round-held")
+	failpoint.Here("round-held")
 	s.h.journal.settle(l.record.RequestID) // from here on the record has the lease
 	return s.leaseOf(c), nil
 }
@@ -124,7 +125,7 @@ func (s *sharedAcquire) recordRound(ctx context.Context, c *choice, l *Lease) er
 			return errRecordRemoved
 		}
 		r.State, r.By = lockfile.RoundHeld, 0
-		r.Leases, r.RequestID, r.Granted, r.Since = l.record.Leases, l.record.RequestID, l.grant.TTL, l.record.AcquiredAt
+		r.Leases, r.Adapter, r.RequestID, r.Granted, r.Since = l.record.Leases, l.record.Adapter, l.record.RequestID, l.grant.TTL, l.record.AcquiredAt
 		r.Units, r.Unit = l.grant.Units, l.grant.Unit
 		r.RenewedAt = l.grant.Asked.SinceBoot()
 		if l.grant.Capabilities.Renews() {
@@ -151,7 +152,7 @@ func (s *sharedAcquire) abandon(ctx context.Context, c choice, err error) error 
 // joinBehind joins the expired round that a newcomer is behind, since no other lease is free. A
 // nil Lease: that round takes no more users, so the newcomer's own round stays, and queues.
 func (s *sharedAcquire) joinBehind(ctx context.Context, c choice) (*Lease, error) {
-	failpoint("round-none-free")
+	failpoint.Here("round-none-free")
 	var joined *choice
 	err := s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.behind)
@@ -175,7 +176,7 @@ func (s *sharedAcquire) joinBehind(ctx context.Context, c choice) (*Lease, error
 // revive joins a round without live users, whose last user left it to linger or was killed. It
 // renews the lease first. A nil Lease without an error: the lease has ended.
 func (s *sharedAcquire) revive(ctx context.Context, c choice) (*Lease, error) {
-	failpoint("round-revived")
+	failpoint.Here("round-revived")
 	renewing, cancel := context.WithTimeout(ctx, ReleaseTimeout)
 	defer cancel()
 	err := s.renew(renewing, c.round, c.round.Granted)

@@ -142,7 +142,7 @@ func roundLoss(r *lockfile.Round) error {
 
 // renews tells whether a round's lease ends unless it is renewed.
 func renews(r lockfile.Round) bool {
-	return proxyclient.CapabilitiesOf(wireLeases(r.Leases)).Renews()
+	return len(r.Leases) > 0 && !lasts(r.Leases, r.Adapter)
 }
 
 // describeUse names the use that a command has of a round.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -98,9 +99,9 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 	if err != nil || round == nil {
 		return nil, lingered, err
 	}
-	failpoint("round-condemned")
+	failpoint.Here("round-condemned")
 	released, err = h.giveBackRound(ctx, *round)
-	failpoint("round-settled")
+	failpoint.Here("round-settled")
 	if err != nil && stillHeld(*round) {
 		return released, lingered, fmt.Errorf("shared lease %s: %w", file, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -23,22 +24,19 @@ type sharedUse struct {
 // roundLease returns the lease of a round, with p as the part of the caller.
 func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
 	handle, _ := lockfile.OpenHandle(r.Handle) // no error: it was opened when the round began
-	leases := wireLeases(r.Leases)
+	grant := grantOf(r.Leases, r.Adapter)
 	units := r.Units
 	if units > 0 { // a resize writes the new number into the handle
 		if now, err := handle.Read(); err == nil && now.RequestID == r.RequestID && now.Units > 0 {
 			units = now.Units
 		}
 	}
+	grant.RequestID, grant.Units, grant.Unit, grant.TTL, grant.RenewEvery = r.RequestID, units, r.Unit, r.Granted, r.RenewEvery
 	return &Lease{
-		h: h, handle: handle, kind: lockfile.KindAcquire, phase: recorded, part: p,
+		h: h, handle: handle, kind: lockfile.KindAcquire, phase: recorded, part: p, grant: grant,
 		record: lockfile.Record{
 			State: lockfile.StateHeld, RequestID: r.RequestID, Owner: r.Owner, Type: r.Type, Count: r.Count,
-			Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, AcquiredAt: r.Since,
-		},
-		grant: &proxyclient.Grant{
-			RequestID: r.RequestID, Leases: leases, Units: units, Unit: r.Unit, TTL: r.Granted, RenewEvery: r.RenewEvery,
-			Capabilities: proxyclient.CapabilitiesOf(leases),
+			Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, Adapter: r.Adapter, AcquiredAt: r.Since,
 		},
 	}
 }
@@ -59,13 +57,13 @@ const sharedConfirm = time.Second
 
 // renew renews a round once, for ttl, and writes the result into the record.
 func (l sharedLease) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
-	failpoint("round-renewal-unsent")
+	failpoint.Here("round-renewal-unsent")
 	client, err := l.h.dialer.dial(ctx, l.h.dialer.proxyOf(r.Proxy))
 	if err != nil {
 		return err
 	}
 	renewal, err := client.Renew(ctx, wireLeases(r.Leases), ttl)
-	failpoint("round-renewal-answered")
+	failpoint.Here("round-renewal-answered")
 	lost, isLost := errors.AsType[*proxyclient.LostError](err)
 	if err != nil && !isLost {
 		return err
@@ -101,14 +99,14 @@ func (u *sharedUse) release(ctx context.Context) (released []string, err error) 
 	if err != nil || round == nil {
 		return nil, err
 	}
-	failpoint("round-ending")
+	failpoint.Here("round-ending")
 	if round.State == lockfile.RoundRenewing {
 		if err := u.leaveLingering(ctx, *round); err == nil {
 			return nil, nil
 		}
 	}
 	released, err = u.h.giveBackRound(ctx, *round)
-	failpoint("round-given-back")
+	failpoint.Here("round-given-back")
 	return released, errors.Join(err, u.removeRound(ctx, *round, err))
 }
 
@@ -119,9 +117,10 @@ func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released 
 	l := roundLease(h, r, nil)
 	handle, err := OpenHandle(r.Handle)
 	switch {
-	case !safeToReleaseAgain(l.record) && err == nil:
-		return h.giveBack(ctx, handle, Anything)
-	case !safeToReleaseAgain(l.record):
+	case !certain(l.record.Leases) && err == nil:
+		released, _, err = h.giveBack(ctx, handle, Anything)
+		return released, err
+	case !certain(l.record.Leases):
 		return nil, err
 	case err != nil: // something else is at its path
 		return h.giveBackWithoutHandle(ctx, l.record)

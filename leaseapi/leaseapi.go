@@ -202,7 +202,9 @@ type ReleaseRequest struct {
 type ReleaseReply struct {
 	Released []string `json:"released"`        // ended, or already free; with a delay: release is scheduled
 	Stale    []Lost   `json:"stale,omitempty"` // not ended, since another owner holds them now
-	Over     []Lost   `json:"over,omitempty"`  // with a delay: names in Released that had ended before, and why
+	// Over are leases in Released that had ended before the call, and why: those that were named by
+	// their generation, and with a delay all.
+	Over []Lost `json:"over,omitempty"`
 
 	// All confirms that the server knows [ReleaseRequest.All] and carried it out.
 	// Withdrawn is how many requests the server took off the queue.

@@ -16,10 +16,10 @@ type encodedRecord struct {
 	r    Record
 }
 
-// note remembers r, which is encoded as data. A record with Owed is not remembered, since
-// callers change Owed in place.
+// note remembers r, which is encoded as data. A record with Earlier releases is not
+// remembered, since callers change these in place.
 func (c *recordCache) note(r Record, data []byte) {
-	if c == nil || len(r.Owed) > 0 {
+	if c == nil || len(r.Earlier) > 0 {
 		return
 	}
 	for _, at := range []*time.Time{&r.AcquiredAt, &r.ReleaseAt} {
@@ -38,7 +38,7 @@ func (c *recordCache) find(data []byte) (r Record, found bool) {
 		return Record{}, false
 	}
 	r = last.r
-	r.Leases = slices.Clone(r.Leases)
+	r.Leases, r.Replaces = slices.Clone(r.Leases), slices.Clone(r.Replaces)
 	return r, true
 }
 

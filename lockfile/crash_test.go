@@ -24,13 +24,13 @@ var records = []Record{
 	{},
 	{State: StateQueued, RequestID: "r1"},
 	held("r1", "a", "b"),
-	{State: StateQueued, RequestID: "r2", Owed: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}}}}},
+	{State: StateQueued, RequestID: "r2", Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}}}}},
 	held("r2", "b", "c"),
 	held("r3"),
 	fullRecord,
 	{State: StateReleasing, RequestID: "r4"},
-	{State: StateReleasing, Owed: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}, {Name: "b", Generation: 2}}}}},
-	{State: StateReleasing, Owed: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "b", Generation: 2}}}, {RequestID: "r2"}}},
+	{State: StateReleasing, Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}, {Name: "b", Generation: 2}}}}},
+	{State: StateReleasing, Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "b", Generation: 2}}}, {RequestID: "r2"}}},
 }
 
 // mostSteps is how many steps the longest change has.
@@ -169,8 +169,8 @@ func TestKilledAgainAndAgain(t *testing.T) {
 func churn(k int) Record {
 	id := fmt.Sprintf("r%d", k/6)
 	was, now := held(id+"-first", id+"-a", id+"-b"), held(id+"-second", id+"-c")
-	again := Record{State: StateQueued, RequestID: now.RequestID, Owed: []Owed{{RequestID: was.RequestID, Leases: was.Leases}}}
-	owing := Record{State: StateReleasing, RequestID: id, Owed: []Owed{{RequestID: now.RequestID, Leases: now.Leases}}}
+	again := Record{State: StateQueued, RequestID: now.RequestID, Earlier: []Owed{{RequestID: was.RequestID, Leases: was.Leases}}}
+	owing := Record{State: StateReleasing, RequestID: id, Earlier: []Owed{{RequestID: now.RequestID, Leases: now.Leases}}}
 	return []Record{{State: StateQueued, RequestID: was.RequestID}, was, again, now, owing, {}}[k%6]
 }
 

@@ -26,11 +26,12 @@
 //
 // # Formats
 //
-// HANDLE.json, each entry of a [Journal], each line of a [History], the record of a [Shared]
-// lease and the file beside a [List] say in "format" in which form they are written. Files
-// without it are of format 0, which programs wrote before there were numbers; it means the same
-// as 1. A record that owes names has format 2, since programs of format 1 expect no names file
-// beside it. (The field is not called version, since leasectl and the wire have versions of
+// HANDLE.json, each entry of a [Journal], each line of a [Cell], the record of a [Shared] lease and
+// the file beside a [List] say in "format" in which form they are written. Files without it are of
+// format 0, which programs wrote before there were numbers; it means the same as 1. Format 2 is
+// that of records which owed names beside their own request, as programs of format 2 wrote them,
+// format 3 that of records which release their leases, which wait in the place of others, or whose
+// leases have generations of an adapter. (The field is not called version, since leasectl and the wire have versions of
 // their own.)
 //
 // A program reads its own format and those before it, and writes the oldest format that has all
@@ -41,10 +42,9 @@
 //
 // A file with a greater number is refused with [ErrNewer], and is never written or removed:
 // [Handle.Update] does not call its function, [Journal.SettleDead] passes the entry to nobody,
-// [Journal.Begin] does not overwrite it. (A [History] removes a file by its age without reading
-// it.) Only [Handle.Read] returns the names beside the error. So every format must keep this:
-// HANDLE holds a name a line, and the other files are JSON objects with an integer "format";
-// the file of a name in a History has one such object a line. Programs that write format 0 do
+// [Journal.Begin] does not overwrite it. Only [Handle.Read] returns the names beside the error. So
+// every format must keep this: HANDLE holds a name a line, and the other files are JSON objects
+// with an integer "format", a [Cell] one such object a line. Programs that write format 0 do
 // not look at the number.
 //
 // # Durability

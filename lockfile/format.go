@@ -8,12 +8,15 @@ import (
 
 // Numbers of formats. The package comment says when they grow.
 const (
-	// plainFormat is the format of all files but records whose names file holds owed names.
+	// plainFormat is the format of all files but some records.
 	plainFormat = 1
-	// format is the newest format that this program knows: that of records whose names file
-	// holds owed names. An older program would take these names for a bare handle, and release
-	// them without their generations.
-	format = 2
+	// owedFormat is that of records whose names file has the names that they owe. A program of
+	// format 1 would take these for a bare handle.
+	owedFormat = 2
+	// format is the newest format that this program knows: that of records which release their own
+	// leases, wait in the place of others, or have generations of an adapter. An older program
+	// would drop the first two, and send the last to a proxy that does not know them.
+	format = 3
 )
 
 // ErrNewer is the error for a file whose format is greater than the one that

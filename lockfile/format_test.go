@@ -22,15 +22,15 @@ var (
 	format0Records = map[string]Record{
 		"queued": {
 			State: StateQueued, RequestID: "Q7", Owner: "https://ci/job/7", Type: "aws", Count: 2, Proxy: "http://proxy", TTL: 5 * time.Minute,
-			Owed: []Owed{{RequestID: "P6", Owner: "me", Proxy: "http://old", Leases: []Lease{{Name: "install-2", Generation: 3}}, SharedList: "/shared/leases"}},
+			Earlier: []Owed{{RequestID: "P6", Owner: "me", Proxy: "http://old", Leases: []Lease{{Name: "install-2", Generation: 3}}, SharedList: "/shared/leases"}},
 		},
 		"held": {
 			State: StateHeld, RequestID: "H7", Owner: "https://ci/job/7", Type: "aws", Count: 2, Proxy: "http://proxy", TTL: 5 * time.Minute,
 			Leases: format0Leases, SharedList: "/shared/leases", AcquiredAt: format0At, ReleaseAt: format0At.Add(20 * time.Minute), KeeperPID: 42,
 		},
 		"releasing": {
-			State: StateReleasing,
-			Owed:  []Owed{{RequestID: "H7", Owner: "https://ci/job/7", Proxy: "http://proxy", Leases: format0Leases, SharedList: "/shared/leases"}},
+			State:   StateReleasing,
+			Earlier: []Owed{{RequestID: "H7", Owner: "https://ci/job/7", Proxy: "http://proxy", Leases: format0Leases, SharedList: "/shared/leases"}},
 		},
 	}
 	format0Intents = map[string]Intent{
@@ -107,9 +107,9 @@ func TestFormat0Journal(t *testing.T) {
 
 // newerRecords are records of a newer format, whose fields may mean anything.
 var newerRecords = []string{
-	`{"format":3,"state":"held","leases":[{"name":"a","generation":1}]}`,
+	`{"format":4,"state":"held","leases":[{"name":"a","generation":1}]}`,
 	`{"state":["a","queue"],"format":99,"leases":{"a":1},"ttl":300}`,
-	`{"format":3}`,
+	`{"format":4}`,
 }
 
 // A handle that a newer program wrote, or was writing when it was killed, is
@@ -169,8 +169,8 @@ func TestNewerJournal(t *testing.T) {
 	j := journalIn(t)
 	begin(t, j, "good").Leave()
 	for i, entry := range []string{
-		`{"format":3,"id":"newer0","kind":"acquire","handle":"/h","pid":1}`,
-		`{"format":3,"id":{"new":"form"},"padding":"` + strings.Repeat("x", 1000) + `"}`,
+		`{"format":4,"id":"newer0","kind":"acquire","handle":"/h","pid":1}`,
+		`{"format":4,"id":{"new":"form"},"padding":"` + strings.Repeat("x", 1000) + `"}`,
 	} {
 		write(t, filepath.Join(string(j), fmt.Sprintf("newer%d.json", i)), entry)
 	}
@@ -199,7 +199,7 @@ func wantNewer(t *testing.T, err error) {
 		t.Errorf("error %v, want %v", err, ErrNewer)
 		return
 	}
-	if text := err.Error(); !strings.Contains(text, "written by a newer leasectl (format 3): use that") &&
+	if text := err.Error(); !strings.Contains(text, "written by a newer leasectl (format 4): use that") &&
 		!strings.Contains(text, "written by a newer leasectl (format 99): use that") {
 		t.Errorf("error %q does not say which format it is and what to do", text)
 	}
@@ -213,4 +213,31 @@ func contents(t *testing.T, dir string) map[string]string {
 		files[name] = read(t, filepath.Join(dir, name))
 	}
 	return files
+}
+
+// A handle of format 2, which owes releases beside its own request, keeps its meaning: a program of
+// that format wrote testdata/format2.
+func TestFormat2Handle(t *testing.T) {
+	dir := t.TempDir()
+	ok(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format2"))))
+	h, err := OpenHandle(filepath.Join(dir, "queued"))
+	ok(t, err)
+	want := Record{
+		State: StateQueued, RequestID: "Q7", Owner: "job-7", Type: "aws", Proxy: "http://proxy", TTL: 5 * time.Minute,
+		Earlier: []Owed{
+			{RequestID: "P6", Owner: "job-7", Proxy: "http://old", Store: "S1", Leases: []Lease{{"install-2", 3}}, NotAfter: format0At, Unsent: true},
+			{RequestID: "P5", Owner: "job-7", Proxy: "http://v1", Leases: []Lease{{Name: "install-9"}}, Unconfirmed: true},
+		},
+	}
+	wantRecord(t, h, want)
+	if got := want.NamesInFile(); !slices.Equal(got, []string{"install-2", "install-9"}) {
+		t.Errorf("its names are %q", got)
+	}
+	want.Earlier = want.Earlier[1:]
+	ok(t, h.Update(t.Context(), func(tx *Tx) error { tx.Earlier = tx.Earlier[1:]; return nil }))
+	wantRecord(t, h, want)
+	ok(t, h.Update(t.Context(), func(tx *Tx) error { tx.Earlier = nil; return nil }))
+	if got := read(t, h.jsonPath()); !strings.Contains(got, `"format": 1`) {
+		t.Errorf("without what it owed, it is %s", got)
+	}
 }

@@ -5,31 +5,17 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
-// Grant is one grant of a name. For a name from a list or a command line, only the name may be
-// known.
+// Grant is one grant of a name, as a [List] remembers it. Of a line that others wrote, only the
+// name is known.
 type Grant struct {
 	Lease
-	Store      string    `json:"store,omitempty"` // id of the proxy's store: the same name in another store is another lease
-	RequestID  string    `json:"request_id,omitempty"`
-	Owner      string    `json:"owner,omitempty"`
-	Handle     string    `json:"handle,omitempty"`      // path of the handle that got it
-	SharedList string    `json:"shared_list,omitempty"` // as in Record
-	At         time.Time `json:"at,omitzero"`           // when it was granted, as [FileTime]
-	GivenBack  time.Time `json:"given_back,omitzero"`   // zero: not given back, as far as this machine knows
-}
-
-func (g Grant) appendTo(to *object.Object) {
-	g.Lease.appendTo(to)
-	to.StringIf("store", g.Store)
-	to.StringIf("request_id", g.RequestID)
-	to.StringIf("owner", g.Owner)
-	to.StringIf("handle", g.Handle)
-	to.StringIf("shared_list", g.SharedList)
-	to.TimeIf("at", g.At)
-	to.TimeIf("given_back", g.GivenBack)
+	Store     string    `json:"store,omitempty"`   // id of the proxy's store: the same name in another store is another lease
+	Adapter   string    `json:"adapter,omitempty"` // as in Record; then there is no generation
+	RequestID string    `json:"request_id,omitempty"`
+	Owner     string    `json:"owner,omitempty"`
+	At        time.Time `json:"at,omitzero"` // when it was acquired
 }
 
 // Is reports whether g and o are known to be the same grant: by their generations or, if one of
@@ -42,12 +28,6 @@ func (g Grant) Is(o Grant) bool {
 		return g.Generation == o.Generation
 	}
 	return g.RequestID != "" && g.RequestID == o.RequestID
-}
-
-// before reports whether generations say that g was granted before o, a grant of the
-// same name and store. Times say nothing: the clock may have been set back in between.
-func (g Grant) before(o Grant) bool {
-	return g.Generation != 0 && g.Generation < o.Generation
 }
 
 // mayBe reports whether g and o can be the same grant, by what is known of both.

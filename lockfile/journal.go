@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/leaseapi/object"
 )
@@ -46,8 +48,8 @@ type Intent struct {
 
 	// Left says that the process was not killed, but gave the entry up; see [Entry.Leave].
 	Left bool `json:"left,omitempty"`
-	// Unconfirmed are names that the proxy no longer knows, although no release of them
-	// succeeded.
+	// Unconfirmed are names that a version-1 proxy no longer knew, although no release of them
+	// had succeeded. Programs of format 2 or less wrote them.
 	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }
 
@@ -60,7 +62,7 @@ const (
 	KindAcquire Kind = "acquire"
 	// KindExec: take leases for the life of the process.
 	KindExec Kind = "hold"
-	// KindRelease: give back the leases that the handle held or owed.
+	// KindRelease: give back what the handle holds or waits for.
 	KindRelease Kind = "release"
 	// KindKeep: a process in the background gives back the leases that the handle holds.
 	KindKeep Kind = "keep"
@@ -71,7 +73,7 @@ const (
 type Entry struct {
 	path   string
 	intent Intent
-	unlock func() error
+	file   *flock.Flock // locked
 }
 
 const intentSuffix = ".json"
@@ -102,12 +104,12 @@ func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
 	// file is empty and unlocked, like one that a dead process left, and SettleDead may remove it:
 	// then lockFile starts over with a new file.
 	e = &Entry{path: filepath.Join(string(j), in.ID+intentSuffix), intent: in}
-	if e.unlock, err = lockFile(e.path, waiting(ctx)); err != nil {
+	if e.file, err = openLocked(e.path, waiting(ctx)); err != nil {
 		return nil, err
 	}
 	switch err := fill(e.path, data); {
 	case errors.Is(err, ErrNewer):
-		return nil, errors.Join(err, e.unlock())
+		return nil, errors.Join(err, e.file.Unlock())
 	case err != nil:
 		return nil, errors.Join(err, e.Settle())
 	}
@@ -170,12 +172,37 @@ func (e *Entry) Kind() Kind { return e.intent.Kind }
 // Request returns the id of the request that the entry is about.
 func (e *Entry) Request() string { return e.intent.Request }
 
+// Stands reports whether nobody has called [Journal.Remove] for the entry. An entry that was removed
+// in another way, such as with its directory, stands.
+func (e *Entry) Stands() bool {
+	info, err := e.file.Stat()
+	return err != nil || info.Size() > 0
+}
+
+// Remove removes the entry with this id, whichever process has made it: what it is about is done.
+// The file is emptied first, so that a live process learns of it by [Entry.Stands]; an empty entry,
+// which a kill may leave, counts for nothing. An entry that is gone is no error.
+func (j Journal) Remove(id string) error {
+	if err := leaseapi.CheckRequestID(id); err != nil {
+		return err
+	}
+	path := filepath.Join(string(j), id+intentSuffix)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(path))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("settle a journal entry: %w", err)
+	}
+	return nil
+}
+
 // Settle removes the entry and unlocks it: nothing is left to do.
 func (e *Entry) Settle() error {
 	if err := os.Remove(e.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(fmt.Errorf("settle a journal entry: %w", err), e.unlock())
+		return errors.Join(fmt.Errorf("settle a journal entry: %w", err), e.file.Unlock())
 	}
-	return e.unlock()
+	return e.file.Unlock()
 }
 
 // Leave passes the entry to the next process that calls [Journal.SettleDead], and marks it as
@@ -190,7 +217,7 @@ func (e *Entry) Leave() error {
 	if err != nil {
 		err = fmt.Errorf("leave a journal entry: %w", err)
 	}
-	return errors.Join(err, e.unlock())
+	return errors.Join(err, e.file.Unlock())
 }
 
 // SettleDead calls fn with each intent whose process is dead, oldest first, and removes the

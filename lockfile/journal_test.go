@@ -217,3 +217,31 @@ func TestJournalRefusesIDs(t *testing.T) {
 		t.Errorf("a journal below no directory: %v, want %v", err, os.ErrNotExist)
 	}
 }
+
+// Another process may say that what an entry is about is done. The live process of the entry learns
+// of it; an entry that is lost with its directory says nothing.
+func TestJournalRemove(t *testing.T) {
+	j := Journal(filepath.Join(t.TempDir(), "journal"))
+	e, err := j.Begin(t.Context(), Intent{ID: "a", Kind: KindExec, Handle: "/h"})
+	ok(t, err)
+	kept, err := j.Begin(t.Context(), Intent{ID: "b", Kind: KindExec, Handle: "/h"})
+	ok(t, err)
+	if !e.Stands() || !kept.Stands() {
+		t.Error("a new entry does not stand")
+	}
+	ok(t, j.Remove("a"))
+	ok(t, j.Remove("a"))
+	ok(t, j.Remove("none"))
+	if e.Stands() || !kept.Stands() {
+		t.Errorf("removed, one stands: %t, and the other: %t", e.Stands(), kept.Stands())
+	}
+	if err := j.Remove("../b"); err == nil {
+		t.Error("a path was taken for an id")
+	}
+	ok(t, os.RemoveAll(string(j)))
+	if !kept.Stands() {
+		t.Error("it does not stand, since its directory is gone")
+	}
+	ok(t, e.Settle())
+	ok(t, kept.Settle())
+}

@@ -10,6 +10,14 @@ import (
 	"time"
 )
 
+// grantOf returns the nth grant of a name in a store.
+func grantOf(name, store string, n int) Grant {
+	return Grant{
+		Lease: Lease{Name: name, Generation: uint64(n)}, Store: store, RequestID: fmt.Sprintf("r%d", n), Owner: "me",
+		At: fieldsAt.Add(time.Duration(n) * time.Second),
+	}
+}
+
 // A list knows the grant of each line, and a removal removes the line of its grant, even if the
 // name is there twice, or somebody else added or removed lines.
 func TestListGrants(t *testing.T) {

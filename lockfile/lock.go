@@ -120,6 +120,15 @@ func queueing(ctx context.Context) func(*flock.Flock) error {
 // lockFile takes the lock on path with take, and makes sure that the locked file
 // is the one at path.
 func lockFile(path string, take func(*flock.Flock) error) (unlock func() error, err error) {
+	l, err := openLocked(path, take)
+	if err != nil {
+		return nil, err
+	}
+	return l.Unlock, nil
+}
+
+// openLocked is lockFile for a caller that looks at the locked file later.
+func openLocked(path string, take func(*flock.Flock) error) (*flock.Flock, error) {
 	// O_NONBLOCK: opening a pipe must fail the check below, not hang.
 	const flags = os.O_CREATE | os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 	for {
@@ -135,7 +144,7 @@ func lockFile(path string, take func(*flock.Flock) error) (unlock func() error, 
 		case err != nil:
 			return nil, errors.Join(fmt.Errorf("lock: %w", err), l.Unlock())
 		case same:
-			return l.Unlock, nil
+			return l, nil
 		}
 		// The previous holder of the lock removed or replaced the file: nobody else will ever
 		// ask for the lock on the old file, which we hold.

@@ -16,44 +16,39 @@ type State string
 
 // States of a handle. The zero State means that there is no handle.
 const (
-	// StateQueued: an acquire waits for its leases. There is no names file, unless
-	// names of an earlier request are owed.
+	// StateQueued: an acquire waits for its leases. There is no names file.
 	StateQueued State = "queued"
 	// StateHeld: the leases are the caller's. There is a names file; a script that removes it
 	// removes the handle.
 	StateHeld State = "held"
-	// StateReleasing: the handle owes a release that the proxy has not confirmed. The names
-	// file stays until its names are given back.
+	// StateReleasing: the release of the leases, or of the waiting request, has begun, and the
+	// proxy has not confirmed it. The names file stays until it has.
 	StateReleasing State = "releasing"
 )
 
 // Lease is one lease as its proxy granted it.
 type Lease struct {
 	Name string `json:"name"`
-	// Generation tells this grant of the name from every other grant; zero if the proxy gave
-	// none (version 1), or if only the name is known.
+	// Generation tells this grant of the name from every other grant; zero if only the name is
+	// known, as in a bare handle, and in the records that older programs wrote of leases of
+	// version-1 proxies.
 	Generation uint64 `json:"generation,omitempty"`
 }
 
-// Owed is a release that the proxy has not confirmed: its leases, or its place in the queue,
-// may still be taken at the proxy.
+// Owed is what a handle of format 2 or less owed beside its own request: leases, or a request in
+// the queue, whose release the proxy had not confirmed. This program adds none.
 type Owed struct {
-	RequestID string  `json:"request_id,omitempty"`
-	Owner     string  `json:"owner,omitempty"`
-	Proxy     string  `json:"proxy,omitempty"`
-	Store     string  `json:"store,omitempty"` // id of the proxy's store; see [Grant]
-	Leases    []Lease `json:"leases,omitempty"`
+	RequestID string    `json:"request_id,omitempty"`
+	Owner     string    `json:"owner,omitempty"`
+	Proxy     string    `json:"proxy,omitempty"`
+	Store     string    `json:"store,omitempty"`
+	Leases    []Lease   `json:"leases,omitempty"`
+	NotAfter  time.Time `json:"not_after,omitzero"` // the latest time at which they can have been granted
 
 	SharedList string `json:"shared_list,omitempty"` // as in Record
-	// NotAfter is the latest time at which the leases can have been granted; zero if unknown. A
-	// name that was granted again later is not owed.
-	NotAfter time.Time `json:"not_after,omitzero"`
-
-	// Unsent says that no release of the leases can have reached the proxy so far.
-	Unsent bool `json:"unsent,omitempty"`
-	// Unconfirmed says that the proxy no longer knows the leases, although no release of them
-	// succeeded. They may still be held. Their release must not be sent again, since the names
-	// may belong to another holder by now.
+	// Unsent says that no release of the leases can have reached the proxy. Unconfirmed says that
+	// it must not be sent again.
+	Unsent      bool `json:"unsent,omitempty"`
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
@@ -75,20 +70,25 @@ type Record struct {
 	Resizes   int    `json:"resizes,omitempty"` // of the lease so far, as the proxy counts them
 	Proxy     string `json:"proxy,omitempty"`   // URL
 	Store     string `json:"store,omitempty"`   // id of the proxy's store; see [Grant]
+	// Adapter is the id of the state directory whose adapter made the generations of the leases,
+	// since their proxy is of version 1; "": the proxy made them.
+	Adapter string `json:"adapter,omitempty"`
+	// Replaces are leases of the handle that end when the proxy takes the waiting request.
+	Replaces []Lease `json:"replaces,omitempty"`
 
 	TTL    time.Duration `json:"ttl,omitempty"` // encoded as a string, "5m0s"
 	Leases []Lease       `json:"leases,omitempty"`
 
 	SharedList string    `json:"shared_list,omitempty"` // path of the [List] the names were added to
 	AcquiredAt time.Time `json:"acquired_at,omitzero"`
-	// ReleaseAt is when a delayed release is due; zero if none is pending. The keeper of leases
-	// from a version-1 proxy releases them at this time. Other proxies release by themselves,
+	// ReleaseAt is when a delayed release is due; zero if none is pending. If the proxy is of
+	// version 1, a keeper releases the leases at this time. Other proxies do it by themselves,
 	// and the time is only for display.
 	ReleaseAt time.Time `json:"release_at,omitzero"`
 	KeeperPID int       `json:"keeper_pid,omitempty"`
 
-	// Owed are the releases of earlier requests that the proxy has not confirmed, oldest first.
-	Owed []Owed `json:"previous,omitempty"`
+	// Earlier are the releases of earlier requests that a program of format 2 or less owed.
+	Earlier []Owed `json:"previous,omitempty"`
 }
 
 // Names returns the names of the leases, in their order.
@@ -122,12 +122,14 @@ func (r Record) appendTo(to *object.Object) {
 	to.IntIf("resizes", int64(r.Resizes))
 	to.StringIf("proxy", r.Proxy)
 	to.StringIf("store", r.Store)
+	to.StringIf("adapter", r.Adapter)
 	object.ListIf(to, "leases", r.Leases, Lease.appendTo)
+	object.ListIf(to, "replaces", r.Replaces, Lease.appendTo)
 	to.StringIf("shared_list", r.SharedList)
 	to.TimeIf("acquired_at", r.AcquiredAt)
 	to.TimeIf("release_at", r.ReleaseAt)
 	to.IntIf("keeper_pid", int64(r.KeeperPID))
-	object.ListIf(to, "previous", r.Owed, Owed.appendTo)
+	object.ListIf(to, "previous", r.Earlier, Owed.appendTo)
 	if r.TTL != 0 {
 		to.StringIf("ttl", r.TTL.String())
 	}
@@ -161,8 +163,8 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// NamesInFile returns the content of the names file of r: the names of a held record, else the
-// names that r owes, until their release is confirmed.
+// NamesInFile returns the content of the names file of r: the names of the leases that are held
+// or being released.
 func (r Record) NamesInFile() []string {
 	if r.State == StateHeld {
 		return r.Names()
@@ -171,7 +173,7 @@ func (r Record) NamesInFile() []string {
 	if r.State != StateQueued {
 		names = r.Names()
 	}
-	for _, owed := range r.Owed {
+	for _, owed := range r.Earlier {
 		names = append(names, owed.Names()...)
 	}
 	return names
@@ -183,10 +185,13 @@ func (r Record) hasNamesFile() bool {
 	return r.State == StateHeld || len(r.NamesInFile()) > 0
 }
 
-// format is the oldest format whose programs understand r and its names file.
+// format is the oldest format whose programs lose no lease of r.
 func (r Record) format() int {
-	if r.State != StateHeld && slices.ContainsFunc(r.Owed, func(o Owed) bool { return len(o.Leases) > 0 }) {
+	switch {
+	case r.State == StateReleasing && (r.RequestID != "" || len(r.Leases) > 0) || len(r.Replaces) > 0 || r.Adapter != "":
 		return format
+	case r.State != StateHeld && slices.ContainsFunc(r.Earlier, func(o Owed) bool { return len(o.Leases) > 0 }):
+		return owedFormat
 	}
 	return plainFormat
 }
@@ -239,8 +244,8 @@ func decode(data []byte) (Record, error) {
 }
 
 func (r Record) check() error {
-	err := checkNames(r.Names())
-	for _, owed := range r.Owed {
+	err := errors.Join(checkNames(r.Names()), checkNames(namesOf(r.Replaces)))
+	for _, owed := range r.Earlier {
 		err = errors.Join(err, checkNames(owed.Names()))
 	}
 	return err

@@ -20,7 +20,7 @@ var fullRecord = Record{
 	AcquiredAt: time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC),
 	ReleaseAt:  time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC),
 	KeeperPID:  42,
-	Owed:       []Owed{{RequestID: "r1", Owner: "me", Proxy: "http://old", Leases: []Lease{{Name: "c", Generation: 3}}, SharedList: "/old/leases"}},
+	Earlier:    []Owed{{RequestID: "r1", Owner: "me", Proxy: "http://old", Leases: []Lease{{Name: "c", Generation: 3}}, SharedList: "/old/leases"}},
 }
 
 // Other versions read and write this text: it must not change.

@@ -49,8 +49,9 @@ type Round struct {
 	MaxAge  time.Duration `json:"max_age_ns,omitempty"` // a length; zero: any
 
 	Leases    []Lease       `json:"leases,omitempty"`
-	Units     int           `json:"units,omitempty"` // of a counted pool that were granted; zero: the pool is listed
-	Unit      string        `json:"unit,omitempty"`  // what one unit is, if the proxy said so
+	Adapter   string        `json:"adapter,omitempty"` // as in Record
+	Units     int           `json:"units,omitempty"`   // of a counted pool that were granted; zero: the pool is listed
+	Unit      string        `json:"unit,omitempty"`    // what one unit is, if the proxy said so
 	RequestID string        `json:"request_id,omitempty"`
 	Granted   time.Duration `json:"granted_ns,omitempty"` // the granted TTL, a length; zero: none, the lease lasts until its release
 	Since     time.Time     `json:"since,omitzero"`       // for people

@@ -215,12 +215,12 @@ func TestUpdateFails(t *testing.T) {
 	t.Run("after Save", func(t *testing.T) {
 		h := handleIn(t)
 		ok(t, h.Update(t.Context(), set(held("r1", "a"))))
-		queued := Record{State: StateQueued, RequestID: "r2", Owed: []Owed{{Leases: []Lease{{Name: "a"}}}}}
+		queued := Record{State: StateQueued, RequestID: "r2", Earlier: []Owed{{Leases: []Lease{{Name: "a"}}}}}
 		err := h.Update(t.Context(), func(tx *Tx) error {
 			tx.Record = queued
 			ok(t, tx.Save())
 			wantRecord(t, h, queued) // on disk, for all to see
-			tx.Owed = nil
+			tx.Earlier = nil
 			return boom
 		})
 		if err != boom {
@@ -263,7 +263,7 @@ func TestUpdateFails(t *testing.T) {
 	t.Run("by a name", func(t *testing.T) {
 		for _, bad := range []Record{
 			held("r", "a", "../../etc"),
-			{State: StateReleasing, Owed: []Owed{{Leases: []Lease{{Name: "a\nb"}}}}},
+			{State: StateReleasing, Earlier: []Owed{{Leases: []Lease{{Name: "a\nb"}}}}},
 		} {
 			h := handleIn(t)
 			wantError(t, h.Update(t.Context(), set(bad)), "lease name")

@@ -108,6 +108,10 @@ func (a *acquisition) observe(o outcome) {
 		a.lastAnswer = o.failure()
 	}
 	a.patience.maxPause = 0
+	if k := a.last.kind; k != unsent && k != refused && a.request.OnTaken != nil {
+		a.patience.tell(a.request.OnTaken)
+		a.request.OnTaken = nil
+	}
 	switch a.last.kind {
 	case ambiguous:
 		a.pending, a.answerLost = true, a.answerLost || !o.cut

@@ -44,8 +44,7 @@ func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 //
 // If a version-1 proxy does not know a name, somebody else has released it. But if
 // an earlier release of the name got an error, or no answer, the error is an
-// [UnconfirmedReleaseError]. See [Client.ReleaseAttempted] and the package's
-// comment.
+// [UnconfirmedReleaseError]. See the package's comment.
 func (c *Client) Release(ctx context.Context, req leaseapi.ReleaseRequest) (leaseapi.ReleaseReply, error) {
 	r := release{client: c, patience: patience{limits: noLimits, maxPause: maxPauseBefore(ctx)}}
 	err := r.run(ctx, req)
@@ -71,10 +70,10 @@ func (c *Client) ReleaseNames(ctx context.Context, n NamesRelease) (leaseapi.Rel
 	return r.reply, err
 }
 
-// ReleaseAttempted tells the client that an earlier client may have sent a release of
-// these bare names without success. If a version-1 proxy then does not know a name, its
-// release is unconfirmed.
-func (c *Client) ReleaseAttempted(names []string) { c.released.set(names, attempted) }
+// UnknownName is the reason in the Over of a reply for a name that a version-1 proxy did not know at
+// its first release. The name counts as released: somebody else released it, or the proxy was
+// restarted and forgot it.
+const UnknownName = "the proxy does not know the name"
 
 // MayHaveReached reports whether a release of any of these bare names may have
 // reached the proxy without success.
@@ -133,13 +132,19 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 		reply, ours = a.releaseReply()
 		return a.foreign() || !ours && r.client.known().RequestIDs()
 	}
-	o := r.client.do(ctx, post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: unfinished}), &r.patience)
+	attempts := 0
+	q := post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: unfinished})
+	q.body = func() any { attempts++; return req }
+	o := r.client.do(ctx, q, &r.patience)
 	if o.err != nil || o.StatusCode/100 != 2 || o.foreign() {
 		return r.client.failure(ctx, o, &r.patience)
 	}
 	if !ours {
 		return fmt.Errorf("%w by this proxy: the release of %s (it answered %s and ignored them)",
 			errors.ErrUnsupported, describe(req), o.Status)
+	}
+	if attempts > 1 && req.Delay == 0 {
+		reply.Over = nil // an attempt whose answer was lost may have ended them
 	}
 	r.reply = reply
 	return nil

@@ -199,12 +199,6 @@ func TestReleaseStopsAtName(t *testing.T) {
 		_, err = c.Release(releaseTimeout(t), names)
 		unconfirmed(t, err, "a") // still
 	})
-	bubble(t, "forgotten by an earlier process", func(t *testing.T) {
-		_, c := hold(t)
-		c.ReleaseAttempted([]string{"b"})
-		_, err := c.Release(releaseTimeout(t), names)
-		unconfirmed(t, err, "b")
-	})
 	bubble(t, "ours has never had it", func(t *testing.T) {
 		s := newOurs(t)
 		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -100,7 +100,10 @@ func (r *nameRelease) noteUnknown(ctx context.Context, name string, t *nameTry) 
 		r.unknown = append(r.unknown, name)
 		return
 	}
-	r.noteReleased([]string{name}) // by this client, or by somebody else
+	if r.client.released.of(name) != released { // not by this client, but by somebody else
+		r.reply.Over = append(r.reply.Over, leaseapi.Lost{Lease: leaseapi.Lease{Name: name}, Reason: UnknownName})
+	}
+	r.noteReleased([]string{name})
 }
 
 // noteReleased adds names to the reply, and remembers that they are released.

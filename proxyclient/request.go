@@ -43,6 +43,9 @@ type Request struct {
 	OnQueued  func(leaseapi.Queued)
 	OnRetry   func(error)
 	OnTrouble func(err error, since time.Time)
+	// OnTaken is called once the proxy may have taken the request into its queue, and so may have
+	// ended the leases of Replaces: unless it refuses the request, or is not reached at all.
+	OnTaken func()
 }
 
 func (r *Request) check() error {

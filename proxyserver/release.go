@@ -143,9 +143,10 @@ func end(set *pool.Set, now time.Duration, ref pool.Ref, req *leaseapi.ReleaseRe
 	return set.Release(now, ref, time.Duration(req.Delay))
 }
 
-// release does what req asks for. learned is when the caller learned of its names. Bare names come last: as in version 1, the first name that
-// the server never had ends the call half-way, and is returned as unknown. Bare names mean the
-// leases held when the call comes, since a name that the call frees may be granted at once.
+// release does what req asks for. learned is when the caller learned of its names. Bare names come
+// last: as in version 1, the first name that the server never had ends the call half-way, and is
+// returned as unknown. Bare names mean the leases held when the call comes, since a name that the
+// call frees may be granted at once.
 func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest, learned time.Time) (reply leaseapi.ReleaseReply, unknown string) {
 	reply.Released = []string{}
 	delay := time.Duration(req.Delay)
@@ -157,20 +158,22 @@ func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest, lea
 	for _, id := range req.RequestIDs {
 		reply.Released = append(reply.Released, set.Cancel(now, id)...)
 	}
-	answered := func(l leaseapi.Lease, ref pool.Ref, why pool.Reason) {
+	answered := func(l leaseapi.Lease, ref pool.Ref, why pool.Reason, ended bool) {
 		if why != "" {
 			reply.Stale = append(reply.Stale, leaseapi.Lost{Lease: l, Reason: string(why)})
 			return
 		}
 		reply.Released = append(reply.Released, l.Name)
-		if why, lost := set.Lost(now, ref); lost && delay > 0 { // it ended before this call
+		if why, lost := set.Lost(now, ref); lost && (ended || delay > 0) { // it ended before this call
 			over := leaseapi.Lease{Name: ref.Name, Generation: ref.Generation}
 			reply.Over = append(reply.Over, leaseapi.Lost{Lease: over, Reason: string(why)})
 		}
 	}
 	for _, l := range req.Leases {
 		ref := pool.Ref{Name: l.Name, Generation: l.Generation}
-		answered(l, ref, end(set, now, ref, req))
+		held, ok := set.Held(now, l.Name)
+		ended := !ok || held.Generation != l.Generation
+		answered(l, ref, end(set, now, ref, req), ended)
 	}
 	for i, name := range req.Names {
 		ref := refOf(set, now, name, req.Owner)
@@ -182,7 +185,7 @@ func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest, lea
 		if why == pool.Unknown {
 			return reply, name
 		}
-		answered(leaseapi.Lease{Name: name}, ref, why)
+		answered(leaseapi.Lease{Name: name}, ref, why, false)
 	}
 	return reply, ""
 }

@@ -133,7 +133,7 @@ func TestOursWire(t *testing.T) {
 		{name: "release by owner", method: "POST", target: release, send: `{"names":["q-1"],"owner":"me"}`, status: 200, contentType: typeJSON, body: `{"released":["q-1"]}`},
 		{name: "release another's", method: "POST", target: release, send: `{"names":["q-0"],"owner":"you"}`, status: 200, contentType: typeJSON, body: `{"released":[],"stale":[{"name":"q-0","generation":0,"reason":"held-by-other"}]}`},
 		{name: "release stale", method: "POST", target: release, send: `{"leases":[{"name":"q-0","generation":1},{"name":"q-1","generation":1},{"name":"zzz","generation":1}]}`, status: 200, contentType: typeJSON,
-			body: `{"released":["q-1"],"stale":[{"name":"q-0","generation":1,"reason":"held-by-other"},{"name":"zzz","generation":1,"reason":"unknown"}]}`},
+			body: `{"released":["q-1"],"stale":[{"name":"q-0","generation":1,"reason":"held-by-other"},{"name":"zzz","generation":1,"reason":"unknown"}],"over":[{"name":"q-1","generation":1,"reason":"held-by-other"}]}`},
 		{name: "release no leases", method: "POST", target: release, send: `{"leases":[]}`, status: 200, contentType: typeJSON, body: `{"released":[]}`},
 		{name: "release without generation", method: "POST", target: release, send: `{"leases":[{"name":"q-0"}]}`, status: 400, contentType: typeProblem, problem: bad, body: `lease "q-0" has no generation`},
 		{name: "release unseen", method: "POST", target: release, send: `{"request_ids":["unseen"]}`, status: 200, contentType: typeJSON, body: `{"released":[]}`},

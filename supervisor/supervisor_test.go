@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,7 @@ func (c *calls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	what := strings.TrimPrefix(r.URL.Path, "/lease/")
 	c.made = append(c.made, what)
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(leaseapi.HeaderWire, strconv.Itoa(leaseapi.Wire))
 	switch {
 	case what == "acquire" && c.refuse:
 		http.Error(w, `Failed to acquire lease "t": resource type not found`, http.StatusNotFound)
@@ -44,6 +46,7 @@ func (c *calls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(w).Encode(leaseapi.AcquireReply{
 			Names: []string{"a"}, Leases: []leaseapi.Lease{{Name: "a", Generation: uint64(len(c.made))}},
 			RequestID: r.FormValue("request_id"), TTL: leaseapi.Duration(5 * time.Minute), RenewEvery: leaseapi.Duration(time.Minute),
+			Wire: leaseapi.Wire,
 		})
 	case what == "release":
 		json.NewEncoder(w).Encode(leaseapi.ReleaseReply{Released: []string{"a"}})
@@ -88,8 +91,8 @@ func run(t *testing.T, c *calls, script string, change func(*Options)) (End, err
 	return Run(t.Context(), h, o)
 }
 
-// Each attempt has a lease of its own, which is given back before the next one is requested. An
-// exit code that is not in RetryOn ends the attempts.
+// Each attempt has a lease of its own, which the next one replaces; the last is given back. An exit
+// code that is not in RetryOn ends the attempts.
 func TestAttempts(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -112,10 +115,7 @@ func TestAttempts(t *testing.T) {
 			if err != nil || end.Status.Code != tt.code || end.stopped() {
 				t.Errorf("%+v, %v", end, err)
 			}
-			var want []string
-			for range tt.leases {
-				want = append(want, "acquire", "release")
-			}
+			want := append(slices.Repeat([]string{"acquire"}, tt.leases), "release")
 			if got := slices.DeleteFunc(c.made, func(what string) bool { return what == "renew" }); !slices.Equal(got, want) {
 				t.Errorf("the proxy was asked for %v, want %v", got, want)
 			}

@@ -25,9 +25,13 @@ import (
 // failpoints returns the names of all failpoints in the source.
 func failpoints(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob("../../holder/*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, dir := range []string{"holder", "holder/v1"} {
+		more, err := filepath.Glob("../../" + dir + "/*.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, more...)
 	}
 	var names []string
 	for _, file := range files {
@@ -40,9 +44,9 @@ func failpoints(t *testing.T) []string {
 			if !ok || len(call.Args) != 1 {
 				return true
 			}
-			name, isName := call.Fun.(*ast.Ident)
+			here, isName := call.Fun.(*ast.SelectorExpr)
 			text, isText := call.Args[0].(*ast.BasicLit)
-			if isName && isText && name.Name == "failpoint" {
+			if isName && isText && here.Sel.Name == "Here" {
 				point, err := strconv.Unquote(text.Value)
 				if err != nil {
 					t.Fatal(err)
@@ -78,16 +82,21 @@ var operations = []operation{
 		args: []string{"acquire", "--type", "install", "--handle", "HANDLE", "--owner-pid", "OWNER"}},
 	{name: "release", points: releasePoints, before: [][]string{acquireFirst}, args: []string{"release", "--handle", "HANDLE"}},
 	{name: "release late", points: delayPoints, before: [][]string{acquireFirst}, args: []string{"release", "--handle", "HANDLE", "--delay", "10m", "--detach"}},
-	{name: "reacquire", points: slices.Concat(replacePoints, []string{"release-unsent"}, handedOver),
-		before: [][]string{acquireFirst}, args: []string{"reacquire", "--handle", "HANDLE"}},
-	{name: "reacquire, owner", owned: true, points: slices.Concat(replacePoints, handedOver, keeperPoints, releasePoints),
+	{name: "reacquire", points: handedOver, before: [][]string{acquireFirst}, args: []string{"reacquire", "--handle", "HANDLE"}},
+	{name: "reacquire for another owner", points: slices.Concat(replacePoints, handedOver),
+		before: [][]string{acquireFirst}, args: []string{"reacquire", "--handle", "HANDLE", "--owner", "another"}},
+	{name: "reacquire in vain", points: askPoints,
+		before: [][]string{acquireFirst}, args: []string{"reacquire", "--type", "full", "--wait-timeout", "0", "--handle", "HANDLE"}},
+	{name: "reacquire, owner", owned: true, points: slices.Concat(handedOver, keeperPoints, releasePoints),
 		before: [][]string{slices.Concat(acquireFirst, []string{"--owner-pid", "OWNER"})},
 		args:   []string{"reacquire", "--handle", "HANDLE", "--owner-pid", "OWNER"}},
 	{name: "exec", points: slices.Concat(acquirePoints, releasePoints), args: execFirst},
-	{name: "exec, default handle, attempts", points: slices.Concat(acquirePoints, replacePoints, releasePoints),
+	{name: "exec, default handle, attempts", points: slices.Concat(acquirePoints, releasePoints),
 		args: []string{"exec", "--type", "install", "--attempts", "2", "--retry-on", "4", "--", "sh", "-c", "exit 4"}},
-	{name: "exec, attempts", points: slices.Concat(acquirePoints, replacePoints, releasePoints),
+	{name: "exec, attempts", points: slices.Concat(acquirePoints, releasePoints),
 		args: []string{"exec", "--type", "install", "--handle", "HANDLE", "--attempts", "2", "--retry-on", "4", "--", "sh", "-c", "exit 4"}},
+	{name: "exec, attempts that report", points: slices.Concat(acquirePoints, replacePoints, releasePoints),
+		args: []string{"exec", "--type", "install", "--handle", "HANDLE", "--attempts", "2", "--retry-on", "4", "--throttled-on", "4", "--", "sh", "-c", "exit 4"}},
 	{name: "exec, optional in vain", points: askPoints, args: []string{"exec", "--type", "full", "--wait-timeout", "0", "--optional", "--handle", "HANDLE", "--", "true"}},
 	{name: "recover", points: settlePoints, crash: execFirst, args: []string{"recover"}},
 	{name: "acquire after a crash", points: slices.Concat(settlePoints, handedOver), crash: execFirst, args: acquireFirst},
@@ -99,11 +108,11 @@ var acquireFirst = []string{"acquire", "--type", "install", "--handle", "HANDLE"
 // Failpoints that operations reach.
 var (
 	askPoints     = []string{"intent-written", "request-in-handle", "acquire-unsent", "acquire-answered"}
-	acquirePoints = slices.Concat(askPoints, []string{"grant-in-history", "names-in-handle"})
+	acquirePoints = slices.Concat(askPoints, []string{"names-in-handle"})
 	handedOver    = slices.Concat(acquirePoints, []string{"handle-printed", "lease-firm"})
 	releasePoints = []string{"release-in-journal", "release-unsent", "release-answered", "handle-removed"}
 	settlePoints  = []string{"release-unsent", "release-answered"} // for the leases in the journal
-	replacePoints = []string{"replaced-in-handle", "replaced-released"}
+	replacePoints = []string{"release-in-journal", "release-unsent", "release-answered", "replaced-released"}
 	delayPoints   = []string{"delay-answered"}
 	keeperPoints  = []string{"keeper-unstarted", "keeper-started", "keeper-ready", keeperRenewed, "keeper-due", "keeper-in-journal"}
 )
@@ -132,7 +141,7 @@ func TestFailpoints(t *testing.T) {
 		}
 	}
 	for _, point := range failpoints(t) {
-		if !reached[point] && point != requestAnew && !strings.HasPrefix(point, sharedPoint) {
+		if !reached[point] && point != requestAnew && !strings.HasPrefix(point, sharedPoint) && !strings.HasPrefix(point, keptPoint) {
 			t.Errorf("failpoint %s: no operation reaches it", point)
 		}
 	}
@@ -145,6 +154,9 @@ func TestFailpoints(t *testing.T) {
 
 // sharedPoint is the prefix of failpoints that only shared leases reach: see TestSharedFailpoints.
 const sharedPoint = "round-"
+
+// keptPoint is the prefix of failpoints of the adapter for version 1: see TestVersionOneKilled.
+const keptPoint = "kept-"
 
 // keeperRenewed is a failpoint that a keeper reaches while its owner lives.
 const keeperRenewed = "keeper-renewed"
@@ -322,7 +334,7 @@ func (r *killedRun) balanced() {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil || record.State != lockfile.StateHeld || len(record.Owed) > 0 {
+		if err != nil || record.State != lockfile.StateHeld {
 			t.Errorf("handle %s after recover: %+v, %v", path, record, err)
 		}
 		want = append(want, record.Names()...)

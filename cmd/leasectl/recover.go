@@ -26,20 +26,20 @@ release when they were killed, as their journal and the handles in the state
 directory say, and removes the files they left. It prints what it did, a line
 each. What live processes are about is not touched.
 
-A version-1 proxy cannot say what became of a request. Such a request is listed
-as unconfirmed, with exit code 1, until --forget names it. So is, with exit code 69,
-what cannot be settled since its proxy does not answer: if that proxy is gone for
-good, --forget drops it.`,
+A version-1 proxy cannot say what became of a request, or of a release that got no
+good answer. Such a request, or name, is listed as unconfirmed, with exit code 1,
+until --forget names it. So is, with exit code 69, what cannot be settled since its
+proxy does not answer: if that proxy is gone for good, --forget drops it.`,
 		Example: `  leasectl recover`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("forget") && len(o.forget) == 0 {
-				return usagef("--forget wants the id of a request: if a variable has it, it is empty")
+				return usagef("--forget wants the id of a request or a name: if a variable has it, it is empty")
 			}
 			return a.recover(cmd.Context(), o)
 		},
 	}
-	cmd.Flags().StringSliceVar(&o.forget, "forget", nil, "ids of what to drop: unconfirmed and looked after by hand, or of a proxy that is gone for good")
+	cmd.Flags().StringSliceVar(&o.forget, "forget", nil, "ids or names of what to drop: unconfirmed and looked after by hand, or of a proxy that is gone for good")
 	return cmd
 }
 

@@ -33,7 +33,6 @@ var rareMessages = map[string]string{
 	"lease proxy does not answer: …: … after … bytes of the copy: try again":                                                                                         "it takes a proxy that ends within a backup",
 	"lease proxy answers with errors only: …": "it takes a proxy that fails for long",
 	"the lease proxy is too old: it granted without …, since an older one has taken the place of the one that was asked":             "the proxy must be replaced between two requests",
-	"release …: … its keeper, which goes on trying":                                                                                  "a version-1 proxy must be stopped while a keeper releases",
 	"lease lost: given back through its handle: stopping the command":                                                                "the watch of a handle takes a second",
 	`the round of shared lease "…" was removed: lease lost: stopping the command`:                                                    "the lease stays until its TTL is over",
 	`the use of shared lease "…" that this command is within has ended: lease lost`:                                                  "the command must outlive its exec",
@@ -125,6 +124,7 @@ var messageErrors = []string{
 var notOnThePage = map[string]string{
 	"no lease within the wait": "ExhaustedError says more",
 	"outcome unconfirmed":      "UnconfirmedError says more",
+	"is unconfirmed: the proxy forgot the name when it was released before, without success, and the pool behind it may still hold the lease": "v1.UnconfirmedError says more",
 }
 
 // The texts in the source that make messages of the page's codes are on the page.
@@ -132,7 +132,7 @@ func TestMessagesAreExplained(t *testing.T) {
 	page := readPage(t, "docs/troubleshooting.md")
 	found := 0
 	var code strings.Builder
-	for _, dir := range []string{"proxyclient", "holder", "lockfile", "supervisor", "cmd/leasectl"} {
+	for _, dir := range []string{"proxyclient", "holder", "holder/v1", "lockfile", "supervisor", "cmd/leasectl"} {
 		paths, err := filepath.Glob("../../" + dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)

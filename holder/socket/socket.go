@@ -64,6 +64,18 @@ func Accepts(path string) (bool, error) {
 	return false, err
 }
 
+// While calls fn while a connection to the server at path is open, if there is one; else it only
+// calls fn.
+func While(path string, fn func()) {
+	if short, done, err := Short(path); err == nil {
+		defer done()
+		if conn, err := net.Dial("unix", short); err == nil {
+			defer conn.Close()
+		}
+	}
+	fn()
+}
+
 // TakenError says that the place of a socket is taken: by a server that listens there, or
 // by a file that is no socket.
 type TakenError string

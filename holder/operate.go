@@ -4,11 +4,51 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
+
+// Renew renews the leases of a handle once, and returns for how long. A zero ttl renews each
+// for as long as before. r is the handle's record as read. It takes at most [ReleaseTimeout].
+// The error is [proxyclient.ErrLost] if a lease is lost, and [errors.ErrUnsupported] with a
+// version-1 proxy.
+func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ttl time.Duration) (time.Duration, error) {
+	if err := checkAcquired(handle, r, "renew"); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
+	defer cancel()
+	p, err := h.dialer.dialRecorded(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	renewal, err := p.Renew(ctx, grantOf(r.Leases, r.Adapter).Grant.Leases, ttl)
+	if err != nil {
+		return 0, err // it says what was tried, and names the lost leases
+	}
+	return renewal.TTL, nil
+}
+
+// Report tells the proxy what the account said to the holder of a record's lease, and returns
+// whether the proxy counts it. The lease may have ended. The proxy counts the first report of a
+// lease, but throttled replaces an earlier ok. r must have a request id, and o a word. Report
+// takes at most [ReleaseTimeout].
+//
+// Errors are [proxyclient.ErrUnknownRequest] if the proxy has forgotten the lease,
+// [proxyclient.ErrNoLease] if the request has none, and [proxyclient.ErrOlder] if the proxy
+// takes no reports.
+func (h *Holder) Report(ctx context.Context, r lockfile.Record, o Outcome) (counts bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
+	defer cancel()
+	client, err := h.dialer.dial(ctx, h.dialer.proxyOf(r.Proxy))
+	if err != nil {
+		return false, err
+	}
+	return client.Report(ctx, *o.reportRequest(r.RequestID))
+}
 
 // Size is how many units a lease of a counted pool shall hold: Count, or the cost of Items.
 type Size struct {
@@ -30,11 +70,11 @@ func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (u
 		if err := checkResizable(handle, tx.Record); err != nil {
 			return err
 		}
-		client, err := h.dialer.dialRecorded(ctx, tx.Record)
+		p, err := h.dialer.dialRecorded(ctx, tx.Record)
 		if err != nil {
 			return err
 		}
-		units, err = h.resize(ctx, client, tx, to)
+		units, err = h.resize(ctx, p.Client, tx, to)
 		return err
 	})
 	if err != nil {
@@ -62,7 +102,7 @@ const maxResyncs = 3
 // differs from what the proxy says, an earlier resize was killed before it wrote the record: no
 // other resize is under way, since this one holds the lock of the handle.
 func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *lockfile.Tx, to Size) (units int, err error) {
-	lease := tx.Leases[0]
+	lease := grantOf(tx.Leases, tx.Adapter).Grant.Leases[0]
 	for resyncs := 0; ; resyncs++ {
 		request := leaseapi.ResizeRequest{
 			Name: lease.Name, Generation: lease.Generation, From: tx.Units, After: new(tx.Resizes), Count: to.Count, Items: to.Items,

@@ -1,0 +1,30 @@
+// Package v1 makes lease proxies of version 1 look like ours, as far as that can be. Beside the wire
+// itself (proxyclient) it is the only code of the client that knows such proxies.
+//
+// A version-1 proxy knows names and nothing else: it releases a name no matter who holds it, it
+// never takes one back by itself, and an answer that was lost is lost. So for each name that this
+// machine holds at such a proxy there is a small file in the state directory ([lockfile.Cell]),
+// which gives the lease a generation, and is the lock under which it is released.
+//
+// It guarantees:
+//
+//   - A lease is released at most once, through whichever handle, copy, list or name, and only if
+//     the name still means that lease on this machine. Of two processes that release it at the same
+//     moment one asks the proxy, and the other waits for the result.
+//   - A release whose outcome is not known is never sent again: the name may be somebody else's
+//     lease by then. The file says so, [Adapter.Unsettled] lists it, and [Adapter.Forget] ends it.
+//
+// # States of a file
+//
+//	held         the lease was granted; nobody has begun to release it
+//	releasing    under its lock: a process asks the proxy. Without: that process was killed, so the
+//	             outcome is not known
+//	unconfirmed  the outcome of the release is not known
+//	missing      the proxy did not know the name at its first release: somebody else released it, or
+//	             the proxy was restarted and forgot it, and the pool behind it may still count it
+//	no file      the lease was given back, or this machine never had it
+//
+// A record from another machine (the steps of a test share handles through a directory), a bare
+// name that this machine has no file of, and a record of an older program are released as deployed
+// clients do it: once, no matter who holds the name.
+package v1
