@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"lockfile":         {"leaseapi", "leaseapi/object"},
 	"pool":             {"leaseapi"},
 	"proxyclient":      {"leaseapi", "leaseapi/suspend"},
-	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/page", "proxyserver/past", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
+	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/past", "proxyserver/promtext", "proxyserver/store", "proxyserver/ui", "leaseapi/suspend"},
 	"leaseapi/object":  {},
 	"leaseapi/suspend": {},
 	"scripts":          {},
@@ -50,9 +50,8 @@ var mayImport = map[string][]string{
 	"proxyserver/store/etcd/etcdtest":         {"lockfile"},
 	"proxyserver/store/etcd/etcdtest/program": {},
 	"proxyserver/store/record":                {"leaseapi/object", "pool"},
-	"proxyserver/page":                        {"leaseapi", "pool", "proxyserver/page/markup"},
-	"proxyserver/page/markup":                 {},
-	"proxyserver/past":                        {"pool", "proxyserver/page"},
+	"proxyserver/past":                        {"pool"},
+	"proxyserver/ui":                          {"leaseapi", "pool", "proxyserver/config", "proxyserver/past"},
 
 	// The benchmark of leasectl and its peers is beside the house. It may import every package
 	// that it measures.
