@@ -7,7 +7,7 @@
   if (!main) return;
   const sign = document.getElementById("live");
 
-  // The same as Span in view.go.
+  // The same as span in view.go.
   function span(s) {
     s = Math.max(0, Math.floor(s));
     if (s < 60) return `${s} s`;
