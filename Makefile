@@ -28,7 +28,7 @@ demo: build ## the main job: three install steps, one lease, a timeline
 test: ## all tests, and which were skipped; RACE=-race: under the race detector
 	$(if $(RACE),CGO_ENABLED=1) $(GO) run ./scripts/runtests $(RACE) -parallel 6 -timeout 40m $(or $(PKG),./...)
 
-BROWSERTEST = proxyserver/page/browsertest
+BROWSERTEST = proxyserver/ui/browsertest
 
 test-browser: build ## the status page in Chromium; screenshots in bin/page. Needs the package chromium-headless-shell
 	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl -artefacts $(CURDIR)/bin/page

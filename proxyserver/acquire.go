@@ -10,8 +10,8 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/page"
 	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/ui"
 )
 
 // serveAcquire and the functions that wait for it have small frames: the stack is most of a
@@ -169,7 +169,7 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 // queuedReply says where a request that waits, or would wait, stands.
 func queuedReply(clock clock, id string, st pool.Status) leaseapi.Queued {
 	reply := requestReply(clock, id, st, false).Queued()
-	reply.Page = page.RequestPath(id)
+	reply.Page = ui.RequestPath(id)
 	return reply
 }
 

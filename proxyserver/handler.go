@@ -11,6 +11,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/connlimit"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/ui"
 )
 
 // handler is the HTTP front. It answers calls from the current term, and outlives terms.
@@ -24,9 +25,7 @@ type handler struct {
 	metrics  *metrics.Counts
 	tokens   atomic.Pointer[config.Tokens]
 	warnings warnings
-
-	sessions sessions
-	live     live
+	ui       *ui.UI
 
 	droppedLines func() int // lines of the log that were lost; nil: not known
 	connections  *connlimit.Limit

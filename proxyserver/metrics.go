@@ -8,7 +8,6 @@ import (
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/connlimit"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
-	"github.com/leasectl/leasectl/proxyserver/promtext"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -18,69 +17,62 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 	term := h.term()
 	var totals []pool.PoolStatus
 	err := term.do(func(set *pool.Set, now time.Duration) { totals = set.Totals(now) })
-	var t promtext.Text
+	var t metrics.Text
 	t.Family("leasectl_build_info", "gauge", "The version of the server, and of Go; always 1.")
-	t.Sample("leasectl_build_info", promtext.Labels{"version", h.version, "goversion", runtime.Version()}, 1)
+	t.Sample("leasectl_build_info", 1, "version", h.version, "goversion", runtime.Version())
 	h.metrics.WriteProcess(&t)
 	h.writeCertificate(&t)
 	h.writeLeader(&t)
-	gauge(&t, "leasectl_ready", "Whether the server grants and releases: 1 or 0.", promtext.Bool(err == nil))
-	gauge(&t, "leasectl_durable", "Whether leases outlive the server: 1 or 0.", promtext.Bool(h.durable()))
+	t.One("leasectl_ready", "gauge", "Whether the server grants and releases: 1 or 0.", metrics.Bool(err == nil))
+	t.One("leasectl_durable", "gauge", "Whether leases outlive the server: 1 or 0.", metrics.Bool(h.durable()))
 	if err == nil {
 		metrics.WritePools(&t, totals)
 	}
 	h.metrics.Write(&t)
 	writeConnections(&t, h.connections.Stats())
 	if h.droppedLines != nil {
-		t.Family("leasectl_log_lines_dropped_total", "counter", "Lines of the log that were lost: nobody read them, or they could not be written.")
-		t.Sample("leasectl_log_lines_dropped_total", nil, float64(h.droppedLines()))
+		t.One("leasectl_log_lines_dropped_total", "counter", "Lines of the log that were lost: nobody read them, or they could not be written.", float64(h.droppedLines()))
 	}
 	writeWarnings(&t, h.allWarnings())
-	w.Header().Set("Content-Type", promtext.ContentType)
+	w.Header().Set("Content-Type", metrics.ContentType)
 	w.Write(t.Bytes())
-}
-
-// gauge writes a metric that has one sample, without labels.
-func gauge(t *promtext.Text, name, help string, value float64) {
-	t.Family(name, "gauge", help)
-	t.Sample(name, nil, value)
 }
 
 // writeConnections writes how many connections there are, and how many were closed for lack
 // of room.
-func writeConnections(t *promtext.Text, stats connlimit.Stats) {
-	gauge(t, "leasectl_connections", "Open connections.", float64(stats.Open))
-	gauge(t, "leasectl_connections_most", "How many connections may be open.", float64(stats.Most))
+func writeConnections(t *metrics.Text, stats connlimit.Stats) {
+	t.One("leasectl_connections", "gauge", "Open connections.", float64(stats.Open))
+	t.One("leasectl_connections_most", "gauge", "How many connections may be open.", float64(stats.Most))
 	t.Family("leasectl_connections_closed_total", "counter", "Connections that were closed because there were too many: idle ones for others, and new ones if all had a request.")
-	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "idle"}, float64(stats.ClosedIdle))
-	t.Sample("leasectl_connections_closed_total", promtext.Labels{"which", "new"}, float64(stats.Refused))
+	t.Sample("leasectl_connections_closed_total", float64(stats.ClosedIdle), "which", "idle")
+	t.Sample("leasectl_connections_closed_total", float64(stats.Refused), "which", "new")
 }
 
 // writeWarnings writes the warnings that /readyz shows.
-func writeWarnings(t *promtext.Text, all []warning) {
+func writeWarnings(t *metrics.Text, all []warning) {
 	t.Family("leasectl_warning", "gauge", "What the server works on without, by its source: 1 while it lasts.")
 	for _, w := range all {
-		t.Sample("leasectl_warning", promtext.Labels{"source", w.source}, 1)
+		t.Sample("leasectl_warning", 1, "source", w.source)
 	}
 }
 
-func (h *handler) writeCertificate(t *promtext.Text) {
+func (h *handler) writeCertificate(t *metrics.Text) {
 	if leaf := h.certificate(); leaf != nil {
-		gauge(t, "leasectl_certificate_expiry_seconds", "When the certificate ends, in seconds since 1970.", float64(leaf.NotAfter.Unix()))
+		t.One("leasectl_certificate_expiry_seconds", "gauge", "When the certificate ends, in seconds since 1970.", float64(leaf.NotAfter.Unix()))
 	}
 }
 
 // writeLeader writes whether this server leads, if servers share the store.
-func (h *handler) writeLeader(t *promtext.Text) {
+func (h *handler) writeLeader(t *metrics.Text) {
 	l := h.leader()
 	if l == nil {
 		return
 	}
-	gauge(t, "leasectl_leader", "Whether this server leads: 1 or 0.", promtext.Bool(l.Leads))
-	gauge(t, "leasectl_standby", "Servers that stand by, as far as this server knows.", float64(l.Standby))
+	t.One("leasectl_leader", "gauge", "Whether this server leads: 1 or 0.", metrics.Bool(l.Leads))
+	t.One("leasectl_standby", "gauge", "Servers that stand by, as far as this server knows.", float64(l.Standby))
 	if m, ok := h.election.(store.Measurer); ok && l.Leads {
 		total, used := m.Size()
-		gauge(t, "leasectl_store_bytes", "Size of the database that has the leases, with what else is in it.", float64(total))
-		gauge(t, "leasectl_store_used_bytes", "How much of that is in use.", float64(used))
+		t.One("leasectl_store_bytes", "gauge", "Size of the database that has the leases, with what else is in it.", float64(total))
+		t.One("leasectl_store_used_bytes", "gauge", "How much of that is in use.", float64(used))
 	}
 }

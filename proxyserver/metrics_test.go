@@ -18,6 +18,7 @@ import (
 // family is one metric as a scraper sees it.
 type family struct {
 	kind    string
+	help    string
 	samples map[string]float64 // by name and labels, as in the text
 }
 
@@ -36,7 +37,7 @@ func parseMetrics(text string) (map[string]family, error) {
 	if !strings.HasSuffix(text, "\n") || !utf8.ValidString(text) {
 		return nil, fmt.Errorf("the text does not end in a newline, or is not UTF-8")
 	}
-	current, helped := "", ""
+	current, helped, help := "", "", ""
 	for n, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		bad := func(why string) error { return fmt.Errorf("line %d %q: %s", n+1, line, why) }
 		words := strings.SplitN(line, " ", 4)
@@ -45,7 +46,7 @@ func parseMetrics(text string) (map[string]family, error) {
 			if len(words) != 4 || words[3] == "" || !metricName.MatchString(words[2]) {
 				return nil, bad("no name and help")
 			}
-			helped = words[2]
+			helped, help = words[2], words[3]
 		case strings.HasPrefix(line, "# TYPE "):
 			_, twice := families[words[2]]
 			if len(words) != 4 || words[2] != helped || twice || !slices.Contains([]string{"counter", "gauge", "histogram", "summary"}, words[3]) {
@@ -55,7 +56,7 @@ func parseMetrics(text string) (map[string]family, error) {
 				return nil, bad("counters and only they end in _total")
 			}
 			current = words[2]
-			families[current] = family{words[3], make(map[string]float64)}
+			families[current] = family{words[3], help, make(map[string]float64)}
 		default:
 			m := metricSample.FindStringSubmatch(line)
 			if m == nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/page"
+	"github.com/leasectl/leasectl/proxyserver/ui"
 )
 
 func (h *handler) serveRequest(_ caller, w http.ResponseWriter, r *http.Request) {
@@ -49,7 +49,7 @@ func requestReply(clock clock, id string, st pool.Status, counted bool) leaseapi
 	}
 	reply.Estimate, reply.EstimateMax = estimates(st.Estimate, st.EstimateMax)
 	if st.State == pool.StateQueued {
-		reply.Page = page.RequestPath(id)
+		reply.Page = ui.RequestPath(id)
 	}
 	if st.State == pool.StateGranted {
 		reply.Names, reply.Leases = namesOf(st.Leases), leasesOf(st.Leases, counted)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/proxyserver/page"
+	"github.com/leasectl/leasectl/proxyserver/ui"
 )
 
 // ServeHTTP implements [http.Handler].
@@ -20,8 +20,8 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 			path, leaseapi.PathAcquire, leaseapi.PathRelease), http.StatusNotFound)
 		return
 	}
-	if page.IsPage(path) {
-		h.serveUI(w, r)
+	if ui.IsPage(path) {
+		h.ui.ServeHTTP(w, r)
 		return
 	}
 	if err := h.checkOrigin(r); err != nil {

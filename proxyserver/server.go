@@ -20,6 +20,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/idle"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/ui"
 )
 
 // DefaultMaxWait is the default of [Options.MaxWait]. Deployed proxies let clients of
@@ -109,7 +110,7 @@ func New(opts Options) (*Server, error) {
 	for _, host := range opts.Hosts {
 		s.handler.hosts = append(s.handler.hosts, strings.ToLower(host))
 	}
-	s.handler.live.init(s.handler.connections.Stats().Most)
+	s.handler.ui = ui.New(site{&s.handler}, opts.Version, s.handler.connections.Stats().Most, opts.Log)
 	s.handler.metrics.Configured(opts.Pools)
 	s.SetTokens(opts.Tokens)
 	s.terms = termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
@@ -152,7 +153,7 @@ func (s *Server) initHTTP(log *slog.Logger) {
 
 		DisableGeneralOptionsHandler: true, // it bounds no time
 	}
-	s.http.RegisterOnShutdown(s.handler.live.stop)
+	s.http.RegisterOnShutdown(s.handler.ui.Stop)
 }
 
 // connState passes changes of connections on to the limit and to the idle watch.

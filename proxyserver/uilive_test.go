@@ -92,8 +92,7 @@ func TestLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
 		b := &browser{peer: p}
-		ctx, cancel := context.WithCancel(t.Context())
-		events, _ := b.watch(ctx, "/ui/pools/q")
+		events, _ := b.watch(t.Context(), "/ui/pools/q")
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		if first := parts(received(events)); len(first) != 7 {
@@ -129,26 +128,6 @@ func TestLive(t *testing.T) {
 		synctest.Wait()
 		if ids := parts(received(events)); len(ids) > 1 { // the charts change if a minute is over
 			t.Errorf("while nothing changes it gets %v", ids)
-		}
-		cancel()
-		synctest.Wait()
-		if n := len(p.server.handler.live.watched); n != 0 || p.server.handler.live.count != 0 {
-			t.Errorf("%d pages are made, and nobody looks", n)
-		}
-	})
-}
-
-// A page that several browsers show is made once.
-func TestLiveIsShared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := start(t, Options{Pools: []pool.Config{quota(1)}})
-		for range 10 {
-			(&browser{peer: p}).watch(t.Context(), "/")
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if n := len(p.server.handler.live.watched); n != 1 {
-			t.Errorf("%d pages are made for ten browsers that show the same", n)
 		}
 	})
 }

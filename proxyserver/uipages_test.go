@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/past"
 )
 
 // mostPageBytes bounds the length of a page, whatever a server holds, with owners of a usual
@@ -139,7 +140,7 @@ func TestPageOfAnyType(t *testing.T) {
 		t.Fatalf("%q", links)
 	}
 	for i, m := range links {
-		if text := b.page(html.UnescapeString(m[1])); !strings.Contains(text, "<h1><bdi>"+html.EscapeString(types[i])+"</bdi></h1>") {
+		if text := b.page(html.UnescapeString(m[1])); !strings.Contains(html.UnescapeString(text), "<h1><bdi>"+types[i]+"</bdi></h1>") {
 			t.Errorf("%s is not the page of %q", m[1], types[i])
 		}
 	}
@@ -162,6 +163,152 @@ func TestPageOfAStandby(t *testing.T) {
 		synctest.Wait()
 		if r := b.ask("GET", "/", ""); r.status != 503 {
 			t.Errorf("%d %s", r.status, r.body)
+		}
+	})
+}
+
+// Cuts and rises of a limit are events, with the reason and the owner of the report. The page
+// of the pool shows the last of them.
+func TestLimitOnThePage(t *testing.T) {
+	adapts := quota(2)
+	adapts.Adapt = &pool.Adapt{}
+	fixed := pool.Config{Type: "fixed", Names: []string{"f"}}
+	p := start(t, Options{Pools: []pool.Config{adapts, fixed}})
+	b := &browser{peer: p}
+	serial := 0
+	end := func(typ, outcome, detail string) {
+		t.Helper()
+		serial++
+		got := p.granted(fmt.Sprintf("type=%s&request_id=r%d&owner=job-%d", typ, serial, serial))
+		p.release(fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"report":{"request_id":"r%d","outcome":%q,"detail":%q}}`,
+			got.Names[0], got.Leases[0].Generation, serial, outcome, detail))
+	}
+	if text := b.page("/ui/pools/q"); !strings.Contains(text, "2 of 2") || !strings.Contains(text, ">never<") {
+		t.Errorf("before any report:\n%s", text)
+	}
+	end("q", "throttled", "slow down")
+	if text := b.page("/ui/pools/q"); !strings.Contains(text, "from 2 to 1, <time") || !strings.Contains(text, ">job-1<") || !strings.Contains(text, "<bdi>slow down</bdi>") {
+		t.Errorf("after a cut:\n%s", text)
+	}
+	for range 4 { // as many as the rise after a cut needs
+		end("q", "ok", "")
+	}
+	if text := b.page("/ui/pools/q"); !strings.Contains(text, "from 1 to 2, <time") || !strings.Contains(text, ">job-5<") {
+		t.Errorf("after a rise:\n%s", text)
+	}
+	for what, want := range map[string][]string{
+		"limit cut":    {"from 2 to 1: leases were throttled: slow down", ">job-1<"},
+		"limit raised": {"from 1 to 2: as many leases as the limit ended ok", ">job-5<"},
+	} {
+		text := b.page("/ui/events?what=" + strings.ReplaceAll(what, " ", "+"))
+		if strings.Count(text, `<span class="what">`+what+`</span>`) != 1 {
+			t.Errorf("%s is not one event:\n%s", what, text)
+		}
+		for _, w := range append(want, "<option selected>"+what+"</option>") {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s lacks %s:\n%s", what, w, text)
+			}
+		}
+	}
+	end("fixed", "throttled", "")
+	if text := b.page("/ui/pools/fixed"); !strings.Contains(text, "by the limit of that time") || !strings.Contains(text, `data-label="Throttled"><div>1<`) {
+		t.Errorf("the pool with a fixed limit:\n%s", text)
+	}
+	if text := b.page("/ui/events?type=fixed"); strings.Contains(text, `<span class="what">`) {
+		t.Errorf("a fixed limit moved:\n%s", text)
+	}
+}
+
+// A cut is a step in the chart of the pool.
+func TestCutInTheChart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		adapts := quota(2)
+		adapts.Adapt = &pool.Adapt{}
+		p := start(t, Options{Pools: []pool.Config{adapts}})
+		time.Sleep(100 * time.Second)
+		p.granted("type=q&request_id=r&ttl=1h")
+		if got := p.do("POST", "/lease/report", `{"request_id":"r","outcome":"throttled"}`); got.status != 200 {
+			t.Fatalf("%d %s", got.status, got.body)
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if text := (&browser{peer: p}).page("/ui/pools/q"); !strings.Contains(text, `class="line" d="M56 8H57V54H60"`) {
+			t.Errorf("%s", text)
+		}
+	})
+}
+
+// The charts begin with the server, go on by the minute, and go back for a day.
+func TestPastByTheMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Options{Pools: []pool.Config{quota(3)}})
+		day := func() past.Day {
+			p.server.term.do(func(*pool.Set, time.Duration) {})
+			return p.server.term.past.Day(p.server.term.totals()[0])
+		}
+		time.Sleep(100 * time.Second)
+		p.granted("type=q&request_id=a&count=2&ttl=4h")
+		p.do("POST", "/lease/renew", withLeases(p.pools()[0].Leases[0].Lease))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		d := day()
+		want := []past.Minute{{Limit: 3}, {Starts: 2, InUse: 2, Limit: 3}, {InUse: 1, Limit: 3}, {InUse: 1, Limit: 3}}
+		if fmt.Sprint(d.Minutes) != fmt.Sprint(want) || !d.Started.Equal(d.Begin) {
+			t.Errorf("from %v: %+v", d.Begin, d.Minutes)
+		}
+		b := &browser{peer: p}
+		if text := b.page("/ui/pools/q"); !strings.Contains(text, "The charts begin at") || !strings.Contains(text, "Starts per minute: now 0, at most 2") {
+			t.Errorf("%s", text)
+		}
+		time.Sleep(30 * time.Hour)
+		synctest.Wait()
+		d = day()
+		if n := len(d.Minutes); n != 24*60 || d.Minutes[0].Starts != 0 || d.Minutes[0].Limit != 3 {
+			t.Errorf("%d minutes, first %+v", n, d.Minutes[0])
+		}
+		if text := b.page("/ui/pools/q"); strings.Contains(text, "The charts begin at") {
+			t.Error("after a day they still say when they began")
+		}
+	})
+}
+
+// Each end of a lease and of a wait is an event.
+func TestEventsOfEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Options{Pools: []pool.Config{quota(1)}})
+		p.granted("type=q&request_id=a&owner=me")
+		p.acquire("type=q&request_id=b&wait=1s&owner=you")
+		p.do("POST", "/lease/break", `{"name":"q-0","reason":"stuck","now":true}`)
+		p.granted("type=q&request_id=c")
+		p.release(`{"names":["q-0"]}`)
+		p.granted("type=q&request_id=d")
+		time.Sleep(time.Minute)
+		p.do("POST", "/pools/pause", `{"type":"q","reason":"maintenance"}`)
+		p.do("POST", "/pools/resume", `{"type":"q"}`)
+		synctest.Wait()
+		b := &browser{peer: p}
+		rows := func(target string) (whats []string) {
+			for _, row := range strings.Split(b.page(target), "<tr ")[2:] {
+				what := row[strings.Index(row, `="what"`):]
+				what = what[strings.Index(what, ">")+1:]
+				whats = append(whats, what[:strings.Index(what, "<")])
+			}
+			return whats
+		}
+		if got := strings.Join(rows("/ui/events"), ", "); got != "resumed, paused, expired, granted, released, granted, broken, timed out, granted" {
+			t.Errorf("%s", got)
+		}
+		if got := strings.Join(rows("/ui/events?q=you"), ", "); got != "timed out" {
+			t.Errorf("of you: %s", got)
+		}
+		if got := strings.Join(rows("/ui/events?what=granted&type=q"), ", "); got != "granted, granted, granted" {
+			t.Errorf("granted: %s", got)
+		}
+		if text := b.page("/ui/events?what=broken"); !strings.Contains(text, "stuck") {
+			t.Errorf("it does not say why it was broken:\n%s", text)
+		}
+		if got := strings.Join(rows("/ui/requests/a"), ", "); got != "broken, granted" {
+			t.Errorf("of request a: %s", got)
 		}
 	})
 }

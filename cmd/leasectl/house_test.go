@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"lockfile":         {"leaseapi", "leaseapi/object"},
 	"pool":             {"leaseapi"},
 	"proxyclient":      {"leaseapi", "leaseapi/suspend"},
-	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/page", "proxyserver/past", "proxyserver/promtext", "proxyserver/store", "leaseapi/suspend"},
+	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/past", "proxyserver/store", "proxyserver/ui", "leaseapi/suspend"},
 	"leaseapi/object":  {},
 	"leaseapi/suspend": {},
 	"scripts":          {},
@@ -44,17 +44,15 @@ var mayImport = map[string][]string{
 	"proxyserver/connlimit":                   {},
 	"proxyserver/eventlog":                    {"pool"},
 	"proxyserver/idle":                        {},
-	"proxyserver/metrics":                     {"leaseapi", "pool", "proxyserver/promtext"},
-	"proxyserver/promtext":                    {},
+	"proxyserver/metrics":                     {"leaseapi", "pool"},
 	"proxyserver/store":                       {"pool"},
 	"proxyserver/store/bolt":                  {"leaseapi/object", "pool", "proxyserver/store", "proxyserver/store/record"},
 	"proxyserver/store/etcd":                  {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
 	"proxyserver/store/etcd/etcdtest":         {"lockfile"},
 	"proxyserver/store/etcd/etcdtest/program": {},
 	"proxyserver/store/record":                {"leaseapi/object", "pool"},
-	"proxyserver/page":                        {"leaseapi", "pool", "proxyserver/page/markup"},
-	"proxyserver/page/markup":                 {},
-	"proxyserver/past":                        {"pool", "proxyserver/page"},
+	"proxyserver/past":                        {"pool"},
+	"proxyserver/ui":                          {"leaseapi", "pool", "proxyserver/config", "proxyserver/past"},
 
 	// The benchmark of leasectl and its peers is beside the house. It may import every package
 	// that it measures.
@@ -63,8 +61,9 @@ var mayImport = map[string][]string{
 
 // onlyIn lists packages that only some packages of ours may import, since their purpose has one
 // place: flock in lockfile, signals in trap, processes below trap, retries in proxyclient, the
-// store in proxyserver/store, the command line in cmd.
+// store in proxyserver/store, pages in proxyserver/ui, the command line in cmd.
 var onlyIn = map[string][]string{
+	"github.com/VictoriaMetrics/metrics":     {"proxyserver/metrics"},
 	"github.com/gofrs/flock":                 {"lockfile"},
 	"github.com/hashicorp/go-retryablehttp":  {"proxyclient"},
 	"github.com/spf13/cobra":                 {"cmd/leasectl"},
@@ -72,6 +71,7 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt":                       {"proxyserver/store/bolt"},
 	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
 	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
+	"html/template":                          {"proxyserver/ui"},
 	"os/exec":                                {"trap/child", "trap/internal/testenv", "proxyserver/store/etcd/etcdtest"},
 	"os/signal":                              {"trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
 	"github.com/rogpeppe/go-internal/script": {},

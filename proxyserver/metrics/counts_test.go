@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/promtext"
 )
 
 // Each lease that ends counts once, by how it ended. So grants are the ends plus the leases in
@@ -47,7 +46,23 @@ func TestEndsAreCountedOnce(t *testing.T) {
 
 // written returns the text of all that m has counted.
 func written(m *Counts) string {
-	var text promtext.Text
+	var text Text
 	m.Write(&text)
 	return string(text.Bytes())
+}
+
+// A label may be any text, and is the same in the text and in the library.
+func TestAnyLabel(t *testing.T) {
+	const label, want = "a\\b\"c\nd{}=,", `{type="a\\b\"c\nd{}=,"} 1`
+	m := New()
+	m.Configured([]pool.Config{{Type: label}})
+	m.Changed([]pool.Change{{Kind: pool.Done, Lease: pool.Lease{Type: label}, Reason: pool.Released}})
+	var text Text
+	text.Sample("x", 1, "type", label)
+	m.Write(&text)
+	for _, name := range []string{"x", "leasectl_releases_total", "leasectl_hold_seconds_count"} {
+		if !strings.Contains("\n"+string(text.Bytes()), "\n"+name+want+"\n") {
+			t.Errorf("no %s%s in\n%s", name, want, text.Bytes())
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -49,4 +50,25 @@ func quantiles(values []int64) leaseapi.Quantiles {
 	values = slices.Sorted(slices.Values(values))
 	rank := func(percent int) int64 { return values[(percent*len(values)+99)/100-1] }
 	return leaseapi.Quantiles{P50: rank(50), P95: rank(95), Max: rank(100)}
+}
+
+// writePeaks writes what the last leases of counted pools asked for, and used. The library's
+// summaries forget by time, these by number. The caller holds m.mu.
+func (m *Counts) writePeaks(t *Text) {
+	types := slices.Sorted(maps.Keys(m.pools))
+	write := func(name, help string, of func(*peaks) recent) {
+		t.Family(name, "summary", help)
+		for _, typ := range types {
+			if r := of(&m.pools[typ].peaks); r.count > 0 {
+				q := quantiles(r.values)
+				t.Sample(name, float64(q.P50), "type", typ, "quantile", "0.5")
+				t.Sample(name, float64(q.P95), "type", typ, "quantile", "0.95")
+				t.Sample(name, float64(q.Max), "type", typ, "quantile", "1")
+				t.Sample(name+"_sum", r.sum, "type", typ)
+				t.Sample(name+"_count", float64(r.count), "type", typ)
+			}
+		}
+	}
+	write("leasectl_asked_units", "Units that the last leases of a counted pool had asked for; sum and count are of all.", func(p *peaks) recent { return p.asked })
+	write("leasectl_used_bytes", "Peak memory of the commands of the same leases; sum and count are of all.", func(p *peaks) recent { return p.used })
 }

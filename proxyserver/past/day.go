@@ -2,10 +2,25 @@ package past
 
 import (
 	"slices"
+	"time"
 
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/page"
 )
+
+// Minute is one minute of a pool.
+type Minute struct {
+	Starts  int // leases granted in it
+	InUse   int // at its end, as are Limit and Waiting
+	Limit   int
+	Waiting int
+}
+
+// Day is the last day of a pool, as far as the server knows it.
+type Day struct {
+	Begin   time.Time // of the first minute
+	Minutes []Minute  // without gaps; the last is the present one
+	Started time.Time // when the server started
+}
 
 // dayMinutes bounds what is kept of a pool: 50 KB, if each minute of a day differs from the
 // one before.
@@ -60,7 +75,7 @@ func (d *day) noteLevel(now levelsOf) {
 }
 
 // fill writes the day into minutes. The first of them is minute begin; the last is now.
-func (d *day) fill(minutes []page.Minute, begin int64, now levelsOf) {
+func (d *day) fill(minutes []Minute, begin int64, now levelsOf) {
 	for _, s := range d.starts {
 		if i := s.minute - begin; i >= 0 && i < int64(len(minutes)) {
 			minutes[i].Starts = int(s.count)

@@ -2,16 +2,31 @@ package past
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/page"
 )
+
+// Event is one thing that happened.
+type Event struct {
+	Number    uint64 // ascending
+	At        time.Time
+	What      string // in a word, as the log has it
+	Type      string
+	Holder    string   // the owner as package pool has it, with the name of the token
+	Names     []string // the first of NameCount
+	NameCount int
+	RequestID string // empty: the event has none
+	Took      time.Duration
+	By        string // the operator whose act caused it; empty: no operator, or not known
+	Detail    string
+}
 
 // mostNames is how many names of an event are kept.
 const mostNames = 10
 
 // eventOf returns the event of a change; false if the change is no event.
-func eventOf(c *pool.Change) (page.Event, bool) {
+func eventOf(c *pool.Change) (Event, bool) {
 	switch c.Kind {
 	case pool.Granted:
 		e := leaseEvent("granted", c.Leases...)
@@ -29,7 +44,7 @@ func eventOf(c *pool.Change) (page.Event, bool) {
 		return e, true
 	case pool.Dropped:
 		end := c.WaitEnd()
-		e := page.Event{What: string(end), Type: c.Request.Type, Holder: c.Request.Owner, Took: c.Took}
+		e := Event{What: string(end), Type: c.Request.Type, Holder: c.Request.Owner, Took: c.Took}
 		if !c.Request.Anonymous {
 			e.RequestID = c.Request.ID
 		}
@@ -44,14 +59,14 @@ func eventOf(c *pool.Change) (page.Event, bool) {
 	case pool.Adapted:
 		return moveEvent(c.Reports.Type, c.Reports.Moved), c.Moved
 	case pool.Paused:
-		return page.Event{What: "paused", Type: c.Pause.Type, By: c.Act.By, Detail: c.Act.Reason}, true
+		return Event{What: "paused", Type: c.Pause.Type, By: c.Act.By, Detail: c.Act.Reason}, true
 	case pool.Resumed:
-		return page.Event{What: "resumed", Type: c.Pause.Type, By: c.Act.By, Detail: c.Act.Reason}, true
+		return Event{What: "resumed", Type: c.Pause.Type, By: c.Act.By, Detail: c.Act.Reason}, true
 	}
-	return page.Event{}, false
+	return Event{}, false
 }
 
-// Words returns the words for all events: the values that [page.Event.What] may have.
+// Words returns the words for all events: the values that [Event.What] may have.
 func Words() []string {
 	words := []string{"granted", string(pool.Released), string(pool.Expired), "breaking", "broken", "resized", pool.LimitCut, pool.LimitRaised, "paused", "resumed"}
 	for _, end := range pool.WaitEnds {
@@ -60,21 +75,21 @@ func Words() []string {
 	return words
 }
 
-func leaseEvent(what string, leases ...pool.Lease) page.Event {
+func leaseEvent(what string, leases ...pool.Lease) Event {
 	first := leases[0]
 	names := make([]string, min(len(leases), mostNames))
 	for i := range names {
 		names[i] = leases[i].Name
 	}
-	return page.Event{
+	return Event{
 		What: what, Type: first.Type, Holder: first.Owner, RequestID: first.RequestID,
 		Names: names, NameCount: len(leases),
 	}
 }
 
 // moveEvent returns the event of a move of a limit, with the holder whose report decided it.
-func moveEvent(typ string, m pool.Move) page.Event {
-	e := page.Event{What: m.What(), Type: typ, Holder: m.Owner, Detail: fmt.Sprintf("from %d to %d: %s", m.From, m.To, m.Why())}
+func moveEvent(typ string, m pool.Move) Event {
+	e := Event{What: m.What(), Type: typ, Holder: m.Owner, Detail: fmt.Sprintf("from %d to %d: %s", m.From, m.To, m.Why())}
 	if m.Detail != "" {
 		e.Detail += ": " + m.Detail
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
 // mostEvents is how many events are kept. Each has an owner and some names: a thousand
@@ -20,10 +19,10 @@ type Past struct {
 	begun   time.Duration // when it started, on clock
 	into    time.Duration // how far into minute 0 that was
 
-	mu     sync.Mutex   // guards what follows
-	minute int64        // the present one, from 0 at the start; it does not go back
-	events []page.Event // a ring: event number n is at (n - 1) % mostEvents
-	last   uint64       // number of the last event
+	mu     sync.Mutex // guards what follows
+	minute int64      // the present one, from 0 at the start; it does not go back
+	events []Event    // a ring: event number n is at (n - 1) % mostEvents
+	last   uint64     // number of the last event
 	pools  map[string]*day
 }
 
@@ -79,7 +78,7 @@ func (p *Past) Changed(changes []pool.Change) {
 	}
 }
 
-func (p *Past) add(e page.Event) {
+func (p *Past) add(e Event) {
 	p.last++
 	e.Number = p.last
 	if len(p.events) < mostEvents {
@@ -91,7 +90,7 @@ func (p *Past) add(e page.Event) {
 
 // Find returns the newest events that match, newest first, and no more than most. match must
 // not call methods of p.
-func (p *Past) Find(most int, match func(page.Event) bool) (found []page.Event) {
+func (p *Past) Find(most int, match func(Event) bool) (found []Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for n := p.last; n > 0 && n+mostEvents > p.last && len(found) < most; n-- {
@@ -135,15 +134,15 @@ func (p *Past) noteLevels(totals []pool.PoolStatus) {
 }
 
 // Day returns the last day of a pool; status is its present state.
-func (p *Past) Day(status pool.PoolStatus) page.Day {
+func (p *Past) Day(status pool.PoolStatus) Day {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.advance()
 	first := p.now().Add(-p.sinceMinuteZero()).Round(time.Second) // minute 0, by the wall clock as it is set now
 	begin := max(0, p.minute-dayMinutes+1)
-	d := page.Day{
+	d := Day{
 		Begin: first.Add(time.Duration(begin) * time.Minute), Started: first.Add(p.into),
-		Minutes: make([]page.Minute, p.minute-begin+1),
+		Minutes: make([]Minute, p.minute-begin+1),
 	}
 	known := p.pools[status.Type]
 	if known == nil {
@@ -154,11 +153,11 @@ func (p *Past) Day(status pool.PoolStatus) page.Day {
 }
 
 // Waits returns how long the requests waited that a pool granted in the last day.
-func (p *Past) Waits(typ string) page.Waits {
+func (p *Past) Waits(typ string) Waits {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if d := p.pools[typ]; d != nil {
 		return d.waits.waits(p.minute / 60)
 	}
-	return page.Waits{}
+	return Waits{}
 }

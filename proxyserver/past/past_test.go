@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/page"
 )
 
 // The memory of a pool that never stays the same is bounded.
@@ -35,7 +34,7 @@ func TestDayOfAPoolThatStoodStill(t *testing.T) {
 	var d day
 	d.noteLevel(levelsOf{minute: 0, inUse: 2, limit: 3})
 	d.noteLevel(levelsOf{minute: moved, inUse: 1, limit: 3})
-	minutes := make([]page.Minute, 3)
+	minutes := make([]Minute, 3)
 	d.fill(minutes, moved-1, levelsOf{minute: moved + 1, limit: 3})
 	if minutes[0].InUse != 2 || minutes[1].InUse != 1 || minutes[2].InUse != 0 {
 		t.Errorf("%+v", minutes)
@@ -48,7 +47,7 @@ func TestEvents(t *testing.T) {
 	for i := range mostEvents + 10 {
 		p.Changed([]pool.Change{{Kind: pool.Granted, Leases: []pool.Lease{{Name: fmt.Sprint("n", i), Type: "q", Owner: "me", RequestID: fmt.Sprint("r", i)}}}})
 	}
-	all := p.Find(2*mostEvents, func(page.Event) bool { return true })
+	all := p.Find(2*mostEvents, func(Event) bool { return true })
 	if len(all) != mostEvents || all[0].Names[0] != "n1009" || all[mostEvents-1].Names[0] != "n10" {
 		t.Errorf("%d events, from %v to %v", len(all), all[0], all[len(all)-1])
 	}

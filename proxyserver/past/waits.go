@@ -3,9 +3,13 @@ package past
 import (
 	"math"
 	"time"
-
-	"github.com/leasectl/leasectl/proxyserver/page"
 )
+
+// Waits is how long requests waited.
+type Waits struct {
+	Count    int           // of requests; zero: nothing is known
+	P50, P95 time.Duration // half of them, and 95 of a hundred, waited no longer
+}
 
 // dayWaits counts, hour by hour, how long the requests waited that were granted in the last
 // day.
@@ -42,7 +46,7 @@ func (d *dayWaits) add(hour int64, wait time.Duration) {
 }
 
 // waits returns the waits of the day that ends with an hour.
-func (d *dayWaits) waits(hour int64) (w page.Waits) {
+func (d *dayWaits) waits(hour int64) (w Waits) {
 	var counts [waitBuckets]int
 	for _, h := range d.hours {
 		if h.hour <= hour-24 {

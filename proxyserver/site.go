@@ -1,0 +1,84 @@
+package proxyserver
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/past"
+	"github.com/leasectl/leasectl/proxyserver/ui"
+)
+
+// site gives the status page what it needs of the server. It implements [ui.Server].
+type site struct{ h *handler }
+
+func (s site) CheckOrigin(r *http.Request) error { return s.h.checkPageOrigin(r) }
+
+func (s site) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) { return readBody(w, r) }
+
+func (s site) Tokens() config.Tokens { return *s.h.tokens.Load() }
+
+func (s site) Refused(reason string) { s.h.metrics.Refused("", reason) }
+
+func (s site) StoreID() string { return s.h.storeID() }
+
+func (s site) Durable() bool { return s.h.durable() }
+
+func (s site) Crowded() bool { return s.h.connections.Crowded() }
+
+func (s site) Leader() *leaseapi.Leader { return s.h.leader() }
+
+func (s site) Term() ui.Term { return shownTerm{s.h.term()} }
+
+func (s site) Pause(by config.Token, typ, reason string) error {
+	return operate(reason, func() error {
+		_, err := s.h.pause(callerOf(by), leaseapi.PauseRequest{Type: typ, Reason: reason})
+		return err
+	})
+}
+
+func (s site) Resume(by config.Token, typ, reason string) error {
+	return operate(reason, func() error {
+		_, err := s.h.resume(callerOf(by), leaseapi.ResumeRequest{Type: typ}, reason)
+		return err
+	})
+}
+
+func (s site) Remove(by config.Token, requestID, reason string) error {
+	return operate(reason, func() error {
+		_, err := s.h.remove(callerOf(by), leaseapi.RemoveRequest{RequestID: requestID, Reason: reason})
+		return err
+	})
+}
+
+func (s site) Break(by config.Token, req leaseapi.BreakRequest) error {
+	return operate(req.Reason, func() error {
+		_, err := s.h.breakLease(callerOf(by), req)
+		return err
+	})
+}
+
+// operate does an operation for which reason is a reason.
+func operate(reason string, do func() error) error {
+	if err := checkReason(reason); err != nil {
+		return err
+	}
+	return do()
+}
+
+func (s site) Unavailable(err error) bool { return refusesAll(err) }
+
+// shownTerm is a term as the status page sees it. It implements [ui.Term].
+type shownTerm struct{ *term }
+
+func (t shownTerm) Do(op func(set *pool.Set, now time.Duration)) error { return t.do(op) }
+
+func (t shownTerm) Zero() time.Time { return t.clock.read().Add(-t.clock.now()) }
+
+func (t shownTerm) Past() *past.Past { return t.past }
+
+func (t shownTerm) Peaks(typ string) *leaseapi.Peaks { return t.metrics.Peaks(typ) }
+
+func (t shownTerm) Changed() uint64 { return t.changed.Load() }

@@ -1,0 +1,51 @@
+package ui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/proxyserver/config"
+)
+
+// tokenFile has two tokens of one name.
+const tokenFile = "red r-token-0123456789\nred other-token-0123456789\nops o-token-0123456789 admin\n"
+
+// A session ends with its time, and with its token. The number of sessions is bounded.
+func TestSessions(t *testing.T) {
+	tokens, err := config.ParseTokens("t", []byte(tokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s sessions
+	now := time.Now()
+	value := s.begin(tokens[0], now)
+	if got, ok := s.find(value, tokens, now.Add(sessionTime-1)); !ok || got != tokens[0] {
+		t.Errorf("%v, %v", got, ok)
+	}
+	if _, ok := s.find(value, tokens, now.Add(sessionTime)); ok {
+		t.Error("it does not end")
+	}
+	value = s.begin(tokens[0], now)
+	if _, ok := s.find(value, tokens[1:], now); ok {
+		t.Error("it outlives its token, although another one has the same name")
+	}
+	if _, ok := s.find(value, tokens, now); ok {
+		t.Error("it comes back with its token")
+	}
+	value = s.begin(tokens[0], now)
+	other, err := config.ParseTokens("t", []byte(strings.Replace(tokenFile, "red r-token-0123456789", "red r-token-0123456789 read", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := s.find(value, other, now); ok {
+		t.Error("it outlives the role of its token")
+	}
+	first := s.begin(tokens[0], now)
+	for i := range mostSessions {
+		s.begin(tokens[1], now.Add(time.Duration(i+1)))
+	}
+	if _, ok := s.find(first, tokens, now); ok || len(s.byID) > mostSessions {
+		t.Errorf("%d sessions", len(s.byID))
+	}
+}
