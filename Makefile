@@ -9,7 +9,7 @@ GO      ?= go
 SHELLS   = $(wildcard .ci/run .ci/bare scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh examples/*/*.sh)
 
 .DEFAULT_GOAL = build
-.PHONY: help build demo test test-browser page-picture test-examples mutation lint vuln check clean docs dist dist-check
+.PHONY: help build demo test test-browser page-picture test-examples mutation lint vuln check clean docs dist dist-check nightly
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -70,11 +70,24 @@ check: lint vuln ## lint, vuln, and the tests under the race detector
 docs: ## docs/commands.md, from the help of the commands
 	$(GO) test -count=1 ./cmd/leasectl -run '^TestCommandReference$$' -write-reference
 
+# TARGETS=linux/amd64,linux/arm64 leaves the others out, and is not made a second time.
 dist: ## a release in dist/: archives, packages, what is linked in, checksums; needs git
-	$(GO) run ./scripts/dist -o dist
+	$(GO) run ./scripts/dist -o dist $(if $(TARGETS),-targets $(TARGETS))
 
 dist-check: dist ## use that release: install it, run it on other machines, as an image; needs root and Debian
-	scripts/dist/check.sh dist
+	scripts/dist/check.sh dist $(TARGETS)
+
+# What a change need not wait for: CONTRIBUTING says why.
+nightly: ## campaigns at length, and every target of a release: hours; needs what .ci/run installs
+	$(GO) test -count=1 -timeout 1h ./proxyclient -run TestRepeatedBytes -repeat-stride 1
+	$(GO) test -count=1 -timeout 2h ./pool -run 'TestSimulation|TestCoalesceExhaustively' -steps 2000000
+	$(GO) test -count=1 -timeout 2h ./proxyserver -run '^TestCampaign$$' -kills 1000
+	$(GO) test -count=1 -timeout 8h -parallel 6 ./cmd/leasectl -run 'Campaign$$|^TestRaces$$|^TestParentDeath$$' -exec-rounds 1000 -race-rounds 2000 \
+	  -kill-rounds 100 -shared-commands 10000 -coalesce-arrivals 1000 -storm-for 5m -storm-clients 64 -failover-rounds 100
+	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 6 -timeout 40m ./proxyserver/store/etcd/...
+	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 6 -timeout 40m -run 'Failover|HandOver' ./cmd/leasectl
+	.ci/bare all
+	$(MAKE) dist-check
 
 clean:
 	rm -rf bin dist

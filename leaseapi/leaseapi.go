@@ -38,6 +38,16 @@ const HeaderStore = "Leasectl-Store"
 // any answer need not ask [PathHealth] whether the server can do something.
 const HeaderWire = "Leasectl-Wire"
 
+// HeaderCall is an id that a client may give each of its requests; see [CheckRequestID]. The
+// answers of a server of wire 4 or later have the id of their request. So a client notices an
+// answer to an earlier request, as on a connection of which something on the way repeats bytes.
+const HeaderCall = "Leasectl-Call"
+
+// HeaderCheck may be in an acquire: the [Checksum] of its parameters. If it does not fit, something
+// changed the request on its way. Then a server of wire 4 or later does nothing, and answers 400
+// with [ProblemBadRequest]. A changed body is no valid JSON.
+const HeaderCheck = "Leasectl-Check"
+
 // Query parameters of an acquire. Type and count are version 1.
 const (
 	ParamType      = "type"

@@ -296,3 +296,19 @@ func TestTimeDoesNotGoBack(t *testing.T) {
 		t.Errorf("granted at %v, want 1h", a[0].Granted)
 	}
 }
+
+// An owner agrees with itself under the same token, or if one of the two has no token.
+func TestOwnersAgree(t *testing.T) {
+	red, blue, none := BindOwner("red", "me"), BindOwner("blue", "me"), "me"
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{red, red, true}, {red, none, true}, {none, red, true}, {none, none, true},
+		{red, blue, false}, {red, BindOwner("red", "you"), false}, {red, "you", false}, {none, "you", false},
+	} {
+		if got := ownersAgree(c.a, c.b); got != c.want {
+			t.Errorf("%q and %q agree: %v", c.a, c.b, got)
+		}
+	}
+}

@@ -28,6 +28,8 @@ func TestConfigCheck(t *testing.T) {
 		{"name with escape", Config{Type: "t", Names: []string{"\x1b"}}, "contains"},
 		{"negative TTL", Config{Type: "t", Names: names, DefaultTTL: -1}, "negative"},
 		{"default above maximum", Config{Type: "t", Names: names, DefaultTTL: 2, MaxTTL: 1}, "above the maximum"},
+		{"version 1 at the maximum", Config{Type: "t", Names: names, V1TTL: 1, MaxTTL: 1}, ""},
+		{"version 1 above the maximum", Config{Type: "t", Names: names, V1TTL: 2, MaxTTL: 1}, "above the maximum"},
 		{"negative waiters", Config{Type: "t", Names: names, MaxWaiters: -1}, "negative"},
 		{"a word as unit", Config{Type: "t", Units: 1, Unit: "call"}, ""},
 		{"unit with newline", Config{Type: "t", Units: 1, Unit: "a\nb"}, `contains '\n'`},

@@ -44,6 +44,8 @@ func TestCostIsExact(t *testing.T) {
 		{Cost{}, 9, 1},
 		{Cost{RoundTo: 8}, 0, 1},
 		{Cost{PerItem: decimal(t, "1"), RoundTo: 10, Min: 15}, 1, 15}, // Min need not be a multiple
+		{Cost{PerItem: decimal(t, "1")}, MaxUnits, MaxUnits},
+		{Cost{PerItem: decimal(t, "1")}, MaxUnits + 1, MaxUnits + 1},
 		{Cost{PerItem: decimal(t, "1000000000")}, 1 << 62, MaxUnits + 1},
 	} {
 		if got := c.cost.Units(c.items); got != c.want {

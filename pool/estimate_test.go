@@ -60,6 +60,7 @@ func TestEstimateByPlace(t *testing.T) {
 		must(t, set, start+20*s, req(id))
 	}
 	must(t, set, start+20*s, Request{ID: "d", Type: "t", Ask: Ask{Count: 2}})
+	must(t, set, start+20*s, req("e"))
 	for _, c := range []struct {
 		id   string
 		want time.Duration
@@ -68,6 +69,7 @@ func TestEstimateByPlace(t *testing.T) {
 		{"b", 60 * s},  // y ends
 		{"c", 100 * s}, // a ends
 		{"d", 160 * s}, // b and c have ended
+		{"e", 180 * s}, // the first of d's has ended
 	} {
 		if got := estimates(set, start+20*s, c.id); got[0] != c.want || got[1] < c.want {
 			t.Errorf("%s: %v, want %v", c.id, got, c.want)

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -150,8 +151,9 @@ func TestEstimateWithKeys(t *testing.T) {
 	must(t, set, now, keyed("blocked", "k"))
 	must(t, set, now, keyed("blocked too", "k"))
 	must(t, set, now, req("free"))
-	for id, want := range map[string]time.Duration{"blocked": 40 * s, "blocked too": 0, "free": 40 * s} {
-		if got := estimates(set, now, id); got[0] != want {
+	longest := 47500 * time.Millisecond // 20 s less than the longest hold and an eighth
+	for id, want := range map[string][2]time.Duration{"blocked": {40 * s, longest}, "blocked too": {}, "free": {40 * s, longest}} {
+		if got := estimates(set, now, id); got != want {
 			t.Errorf("%s: %v, want %v", id, got, want)
 		}
 	}
@@ -161,5 +163,19 @@ func TestEstimateWithKeys(t *testing.T) {
 	}
 	if want := []string{"blocked 40s key", "blocked too 0s key", "free 40s full"}; !slices.Equal(listed, want) {
 		t.Errorf("%q, want %q", listed, want)
+	}
+}
+
+// A pool forgets a key that nobody holds or waits for, however that came.
+func TestKeysAreForgotten(t *testing.T) {
+	set := one(t, 1)
+	must(t, set, 0, keyed("a", "k"), "t-0")
+	must(t, set, 0, keyed("b", "k"))
+	must(t, set, 0, keyed("c", "other"))
+	set.Cancel(1*s, "c")
+	set.Cancel(2*s, "a")
+	set.Cancel(3*s, "b")
+	if left := set.types["t"].keys; len(left) > 0 {
+		t.Errorf("the pool knows keys %v", slices.Collect(maps.Keys(left)))
 	}
 }

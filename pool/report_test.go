@@ -267,6 +267,20 @@ func TestTallyIsBounded(t *testing.T) {
 	if got := l.reports.Tally; len(got) != MaxTally || got[0].Limit != 1 || got[MaxTally-1].Limit != 2*MaxTally-1 {
 		t.Errorf("%d limits from %d to %d", len(got), got[0].Limit, got[MaxTally-1].Limit)
 	}
+	for _, c := range []struct{ limit, first, last int }{
+		{3 * MaxTally / 2, 1, 2*MaxTally - 1}, // is there
+		{MaxTally / 4, 1, 2*MaxTally - 2},
+		{MaxTally / 2, 1, 2*MaxTally - 3},
+		{MaxTally - 1, 1, 2*MaxTally - 4},
+		{10 * MaxTally, MaxTally / 4, 10 * MaxTally},
+		{6 * MaxTally, MaxTally / 2, 10 * MaxTally},
+		{(MaxTally/2 + 10*MaxTally) / 2, MaxTally / 2, 6 * MaxTally}, // as far from both
+	} {
+		l.tally(c.limit).OK++
+		if got := l.reports.Tally; len(got) != MaxTally || got[0].Limit != c.first || got[MaxTally-1].Limit != c.last || l.tally(c.limit).OK == 0 {
+			t.Errorf("after %d: %d limits from %d to %d, want from %d to %d", c.limit, len(got), got[0].Limit, got[MaxTally-1].Limit, c.first, c.last)
+		}
+	}
 }
 
 // A report that takes another back makes no count negative, even if the count for its limit was

@@ -94,6 +94,7 @@ func (a *acquisition) prepare(req *http.Request) error {
 		if r.TTL > 0 {
 			v.Set(leaseapi.ParamTTL, r.TTL.String())
 		}
+		req.Header.Set(leaseapi.HeaderCheck, leaseapi.Checksum(v))
 	}
 	u := *req.URL // a copy: an earlier attempt may still use the URL
 	u.RawQuery = v.Encode()

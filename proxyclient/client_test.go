@@ -238,17 +238,22 @@ func TestStaleConnection(t *testing.T) {
 			t.Errorf("%d connections", m.dials)
 		}
 	})
-	bubble(t, "reused", func(t *testing.T) {
-		v := newVersion1(t, "a", "b")
-		c, m := serve(t, v)
-		for range 2 {
-			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
-			want(t, err)
-		}
-		if m.dials != 1 {
-			t.Errorf("%d connections", m.dials)
-		}
-	})
+	for name, dials := range map[string]int{"reused": 1, "not reused at version 1": 2} {
+		bubble(t, name, func(t *testing.T) {
+			var h http.Handler = newOurs(t, "a", "b")
+			if dials == 2 {
+				h = newVersion1(t, "a", "b")
+			}
+			c, m := serve(t, h)
+			for range 2 {
+				_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+				want(t, err)
+			}
+			if m.dials != dials {
+				t.Errorf("%d connections", m.dials)
+			}
+		})
+	}
 }
 
 // The page of a request is on the server that answered, whatever path the server sends.

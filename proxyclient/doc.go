@@ -7,6 +7,8 @@
 //   - An acquire that is cancelled or times out takes its request back, so that
 //     it leaves neither a waiter nor a grant behind. Version 1 has no call for
 //     that.
+//   - A call takes no answer to another request for its own, as on a connection of
+//     which something on the way repeats bytes.
 //   - A lease counts as lost no later than the proxy can grant it to somebody
 //     else, by a clock that also counts while the machine is suspended.
 //

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
@@ -30,6 +31,9 @@ type call struct {
 	// fresh makes each attempt on a connection of its own: existing connections may
 	// lead to a peer that is gone.
 	fresh bool
+	// mine reports whether an answer speaks of what the call is about; nil: any answer may. See
+	// [call.canHave].
+	mine func(answer) bool
 	// prepare completes the request just before each attempt, or stops it with an
 	// error; may be nil.
 	prepare func(*http.Request) error
@@ -69,6 +73,7 @@ type exchange struct {
 	trusted  *http.Transport // the client's transport at the start of the attempt
 	timeout  time.Duration   // of the attempt
 	body     []byte          // of the attempt; nil: none
+	id       string          // of the attempt: [leaseapi.HeaderCall]
 	http     http.Client     // makes the attempt
 
 	// With several servers:
@@ -77,7 +82,8 @@ type exchange struct {
 	notLeader *outcome // the last answer in this round of a server that does not lead
 
 	replaced bool // the last attempt failed with credentials that were replaced since
-	atOnce   bool // no pause before the next attempt: it asks another server, or has new credentials
+	strayed  bool // an answer was out of step, or doubtful: further attempts have connections of their own
+	atOnce   bool // no pause before the next attempt: it has another server, new credentials or a connection of its own
 }
 
 // do makes attempts until the policy of the call or p stops them, or ctx ends. It
@@ -131,7 +137,7 @@ func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastR
 // transport returns the transport of the attempt. It is always an [http.Transport]: for
 // the timeout of any other RoundTripper http.Client needs two more goroutines.
 func (x *exchange) transport() *http.Transport {
-	if !x.call.fresh && x.call.receive == nil {
+	if !x.call.fresh && !x.strayed && x.call.receive == nil {
 		return x.trusted
 	}
 	once := x.trusted.Clone()
@@ -159,6 +165,9 @@ func (x *exchange) begin(req *http.Request) error {
 	x.sending.begin()
 	x.last.asked = Now()
 	x.request, x.trusted, x.timeout = req, x.client.current(), x.timeoutWithin(req.Context())
+	if !x.client.known().RequestIDs() {
+		x.trusted.CloseIdleConnections() // an answer of version 1 does not tell which request it is for
+	}
 	x.http.Transport = x.transport()
 	if x.call.receive == nil { // otherwise the timeout would include the body
 		x.http.Timeout = x.timeout
@@ -170,16 +179,22 @@ func (x *exchange) begin(req *http.Request) error {
 		}
 		req.ContentLength = int64(len(x.body))
 	}
+	x.id = strconv.FormatUint(rand.Uint64(), 36)
+	req.Header.Set(leaseapi.HeaderCall, x.id)
 	x.client.authorize(req)
 	if x.client.servers.several() {
 		if err := x.choose(req); err != nil {
 			return err
 		}
 	}
-	if x.call.prepare == nil {
-		return nil
+	var err error
+	if x.call.prepare != nil {
+		err = x.call.prepare(req)
 	}
-	return x.call.prepare(req)
+	if x.strayed { // or no acquire would pass a gateway that adds parameters
+		req.Header.Del(leaseapi.HeaderCheck)
+	}
+	return err
 }
 
 // end notes the outcome of an attempt, and reports whether another attempt follows. It
@@ -215,8 +230,15 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 	return o
 }
 
-// read reads the body of an answer.
+// read reads the body of an answer. If the answer is to another request, read closes the
+// connection.
 func (x *exchange) read(resp *http.Response) (answer, error) {
+	if id := resp.Header.Get(leaseapi.HeaderCall); id != "" && id != x.id {
+		x.sending.close()
+		resp.Body.Close()
+		resp.Body = http.NoBody // retryablehttp drains the body again
+		return answer{}, errOutOfStep
+	}
 	if x.call.receive != nil {
 		if taken, err := x.call.receive(resp); taken {
 			resp.Body.Close()
@@ -224,7 +246,12 @@ func (x *exchange) read(resp *http.Response) (answer, error) {
 			return answer{Response: resp}, err
 		}
 	}
-	return readAnswer(resp)
+	a, err := readAnswer(resp)
+	if err == nil && !x.call.canHave(a) {
+		x.sending.close()
+		return answer{}, fmt.Errorf("%w (%s: %s)", errOutOfStep, a.Status, a.text())
+	}
+	return a, err
 }
 
 // follows reports whether another attempt follows after the outcome o.
@@ -233,8 +260,11 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 	another := x.client.servers.several() && ctx.Err() == nil && x.leaveServer(o)
 	mayRepeat := x.call.repeat.mayRepeat(o)
 	replaced := ctx.Err() == nil && x.client.reload(o, x.trusted)
-	x.atOnce = another && mayRepeat || replaced && !x.replaced // a second time in a row: after a pause
-	x.replaced, mayRepeat = replaced, mayRepeat || replaced
+	doubtful := o.err == nil && o.doubtful() && !x.strayed // on a connection of its own it counts
+	strays := (doubtful || errors.Is(o.err, errOutOfStep) && !x.strayed) && ctx.Err() == nil
+	mayRepeat = mayRepeat || doubtful
+	x.atOnce = (another || strays) && mayRepeat || replaced && !x.replaced // a second time in a row: after a pause
+	x.replaced, mayRepeat, x.strayed = replaced, mayRepeat || replaced, x.strayed || strays
 	if x.atOnce {
 		return true
 	}
@@ -290,7 +320,7 @@ func (x *exchange) leaveServer(o outcome) bool {
 		p, _ := o.problem()
 		leader = p.Leader
 		x.notLeader = &o
-	case o.err == nil:
+	case o.err == nil || errors.Is(o.err, errOutOfStep):
 		return false
 	}
 	x.client.servers.leave(x.server, leader)

@@ -44,8 +44,11 @@ func TestHostileNames(t *testing.T) {
 			if (err != nil) != tt.bad {
 				t.Fatalf("got %v, %v", g, err)
 			}
-			// The proxy has never had most of these names, and says so.
-			if given := len(v.releases) > 0; given != (tt.bad && tt.names != "[]") {
+			// The proxy has never had most of these names, and says so. A grant without names is no
+			// answer, so the request is taken back by its id, which version 1 does not understand.
+			if tt.names == "[]" {
+				want(t, err, ErrUnconfirmed)
+			} else if given := len(v.releases) > 0; given != tt.bad {
 				t.Errorf("given back: %q", v.releases)
 			}
 			if err != nil && strings.ContainsAny(err.Error(), "\n\x00\x1b") {
@@ -81,7 +84,8 @@ func TestHostileNames(t *testing.T) {
 			if len(s.released) != 1 {
 				t.Fatalf("given back: %+v", s.released)
 			}
-			if back := s.released[0]; tt.name == "other request" && len(back.Leases) != 2 || tt.name != "other request" && !slices.Equal(back.RequestIDs, []string{"id"}) {
+			// Leases of another request may be those of another Acquire.
+			if back := s.released[0]; !slices.Equal(back.RequestIDs, []string{"id"}) || len(back.Leases) > 0 {
 				t.Errorf("given back: %+v", back)
 			}
 		})
@@ -114,7 +118,8 @@ func TestErrorText(t *testing.T) {
 		{"long", "", strings.Repeat("ü", 1000), "the proxy answered 400 Bad Request: " + strings.Repeat("ü", maxText/2) + "…"},
 	} {
 		bubble(t, tt.name, func(t *testing.T) {
-			c, _ := serve(t, nil, fault{status: 400, body: tt.body, header: http.Header{"Content-Type": {tt.contentType}}})
+			refused := fault{status: 400, body: tt.body, header: http.Header{"Content-Type": {tt.contentType}}}
+			c, _ := serve(t, nil, refused, refused) // a doubtful answer is asked for twice
 			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
 			if err == nil || err.Error() != "acquire: "+tt.want {
 				t.Errorf("error %q, want %q", err, tt.want)

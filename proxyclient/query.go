@@ -3,6 +3,7 @@ package proxyclient
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -199,7 +200,7 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 		return a.StatusCode == http.StatusOK && a.decode(&r) == nil && r.RequestID == id
 	}
 	q := query(leaseapi.PathRequests + id)
-	q.fresh = fresh
+	q.fresh, q.mine = fresh, mineByID(id)
 	q.repeat = idempotent{unfinished: func(a answer) bool { return a.StatusCode == http.StatusOK && !answers(a) }}
 	o := c.do(ctx, q, p)
 	switch {
@@ -221,7 +222,11 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 // get reads the answer of path, which version 1 does not know, into v. Any JSON object
 // can be read into v, so the caller checks that it is the expected one.
 func (c *Client) get(ctx context.Context, path string, v any, p *patience) error {
-	o := c.do(ctx, query(path), p)
+	q := query(path)
+	if c.known().RequestIDs() {
+		q.mine = func(a answer) bool { return a.StatusCode != http.StatusOK || a.isPage() || json.Valid(a.body) }
+	}
+	o := c.do(ctx, q, p)
 	switch {
 	case o.err != nil:
 		return c.failure(ctx, o, p)

@@ -135,6 +135,13 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 	attempts := 0
 	q := post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: unfinished})
 	q.body = func() any { attempts++; return req }
+	if len(req.RequestIDs) == 0 { // otherwise the names are not known
+		var names []string
+		for _, l := range req.Leases {
+			names = append(names, l.Name)
+		}
+		q.mine = mineByNames(names)
+	}
 	o := r.client.do(ctx, q, &r.patience)
 	if o.err != nil || o.StatusCode/100 != 2 || o.foreign() {
 		return r.client.failure(ctx, o, &r.patience)

@@ -133,6 +133,7 @@ func (r *nameRelease) try(ctx context.Context, req leaseapi.ReleaseRequest) *nam
 		}
 	}
 	q := post(leaseapi.PathRelease, req, t)
+	q.mine = mineByNames(req.Names)
 	if !r.learned.IsZero() {
 		q.body = func() any { return r.withAge(req) }
 	}

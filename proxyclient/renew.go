@@ -56,7 +56,7 @@ func (r *renewal) run(ctx context.Context) (Renewal, error) {
 		return Renewal{}, err
 	}
 	q := post(leaseapi.PathRenew, leaseapi.RenewRequest{Leases: r.leases, TTL: leaseapi.Duration(r.ttl)}, idempotent{misrouted: true})
-	q.prepare = r.prepare
+	q.prepare, q.mine = r.prepare, r.mine
 	o := r.client.do(ctx, q, &r.patience)
 	if o.err == nil && o.is(leaseapi.ProblemLost) {
 		return Renewal{}, lostError(o, r.leases)

@@ -31,7 +31,9 @@ func (c *Client) Resize(ctx context.Context, r leaseapi.ResizeRequest) (leaseapi
 }
 
 func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patience) (reply leaseapi.ResizeReply, err error) {
-	o := c.do(ctx, post(leaseapi.PathResize, r, idempotent{misrouted: true}), p)
+	q := post(leaseapi.PathResize, r, idempotent{misrouted: true})
+	q.mine = mineByResize(r)
+	o := c.do(ctx, q, p)
 	if o.err != nil {
 		return reply, c.failure(ctx, o, p)
 	}

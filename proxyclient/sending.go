@@ -74,6 +74,13 @@ func (s *sending) trace(ctx context.Context) *httptrace.ClientTrace {
 // begin forgets the previous attempt.
 func (s *sending) begin() { s.conn = nil }
 
+// close closes the connection of the attempt, if there is one.
+func (s *sending) close() {
+	if s.conn != nil {
+		s.conn.Close()
+	}
+}
+
 // sent reports whether a byte of the request can have left.
 func (s *sending) sent() bool {
 	if s.conn == nil {

@@ -212,7 +212,7 @@ func TestResize(t *testing.T) {
 		"listed":      {[]fault{health, said(409, leaseapi.ProblemNotCounted)}, ErrNotCounted, "resize: why", none},
 		"lost lease":  {[]fault{health, said(410, leaseapi.ProblemLost)}, ErrLost, "", none},
 		"wire 2":      {[]fault{{status: 200, body: `{"status":"ok","wire":2}`}}, ErrOlder, "", none},
-		"nonsense":    {[]fault{health, {status: 200, body: `{"units":0}`}}, errAny, "", none},
+		"nonsense":    {[]fault{health, {status: 200, body: `<p>log in`}}, errAny, "", none},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			c, m := serve(t, nil, tt.faults...)

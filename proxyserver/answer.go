@@ -15,10 +15,11 @@ import (
 // answer, so it cuts no wait.
 const writeTime = 30 * time.Second
 
-// answerWriter bounds the time in which an answer must be read, and adds the wire and the id of
-// the store to it.
+// answerWriter bounds the time in which an answer must be read, and adds the wire and the ids of
+// the store and of the call to it.
 type answerWriter struct {
 	http.ResponseWriter
+	call    string        // id of the call; empty: none
 	storeID func() string // empty: not known yet
 	begun   bool
 	writeBy time.Time // by when the answer must be read, if a handler said so; else zero
@@ -26,8 +27,12 @@ type answerWriter struct {
 
 // newAnswerWriter returns a writer for one answer. Nothing bounds the time until the answer
 // begins: net/http has removed the write deadline of the answer before.
-func (h *handler) newAnswerWriter(rw http.ResponseWriter) *answerWriter {
-	return &answerWriter{ResponseWriter: rw, storeID: h.storeID}
+func (h *handler) newAnswerWriter(rw http.ResponseWriter, r *http.Request) *answerWriter {
+	w := &answerWriter{ResponseWriter: rw, storeID: h.storeID}
+	if id := r.Header.Get(leaseapi.HeaderCall); leaseapi.CheckRequestID(id) == nil {
+		w.call = id
+	}
+	return w
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -50,6 +55,9 @@ func (w *answerWriter) begin() {
 	w.Header().Set(leaseapi.HeaderWire, strconv.Itoa(leaseapi.Wire))
 	if id := w.storeID(); id != "" {
 		w.Header().Set(leaseapi.HeaderStore, id) // not earlier, so that a waiter keeps no header
+	}
+	if w.call != "" {
+		w.Header().Set(leaseapi.HeaderCall, w.call)
 	}
 	if least := time.Now().Add(writeTime); w.writeBy.Before(least) {
 		w.SetWriteDeadline(least)

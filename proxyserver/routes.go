@@ -11,7 +11,7 @@ import (
 
 // ServeHTTP implements [http.Handler].
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w := h.newAnswerWriter(rw)
+	w := h.newAnswerWriter(rw, r)
 	defer h.recoverCall(w)
 	boundBody(rw, r)
 	path := r.URL.Path

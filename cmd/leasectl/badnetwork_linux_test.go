@@ -18,7 +18,7 @@ import (
 
 // A badNetwork stands between clients and a server. It cuts answers at any byte, drops requests
 // before or after the server has read them, delays them, and delivers some of them a second
-// time, at once or late.
+// time, at once or late. It repeats the end of answers, too, at once or before the next answer.
 type badNetwork struct {
 	t   *testing.T
 	to  string       // the server's socket
@@ -85,6 +85,7 @@ func (n *badNetwork) keep(c net.Conn) (closing func()) {
 func (n *badNetwork) serve(c net.Conn) {
 	defer n.keep(c)()
 	in := bufio.NewReader(c)
+	var again []byte // goes before the next answer
 	for {
 		request, err := http.ReadRequest(in)
 		if err != nil {
@@ -101,7 +102,7 @@ func (n *badNetwork) serve(c net.Conn) {
 			n.t.Error(err)
 			return
 		}
-		if !n.exchange(c, in, text) {
+		if !n.exchange(c, in, text, &again) {
 			return
 		}
 	}
@@ -118,12 +119,14 @@ const (
 	late
 	twice
 	twiceLate
+	answeredTwice
+	answeredTwiceLate // before the next answer
 	faultKinds
 )
 
-// exchange forwards a request and returns the answer to the client. After false the connection
-// must be closed.
-func (n *badNetwork) exchange(c net.Conn, in *bufio.Reader, request []byte) bool {
+// exchange forwards a request and returns the answer to the client, after what is to be sent again.
+// After false the connection must be closed.
+func (n *badNetwork) exchange(c net.Conn, in *bufio.Reader, request []byte, again *[]byte) bool {
 	what := undisturbed
 	n.requests.Add(1)
 	if int64(n.draw(100)) < n.bad.Load() {
@@ -148,8 +151,18 @@ func (n *badNetwork) exchange(c net.Conn, in *bufio.Reader, request []byte) bool
 		c.Write(answer[:n.draw(len(answer))])
 		return false
 	}
-	_, err := c.Write(answer)
-	return err == nil
+	_, err := c.Write(append(*again, answer...))
+	*again = nil
+	end := answer[n.draw(2)*n.draw(len(answer)):] // all of it, more often than not
+	switch {
+	case err != nil:
+		return false
+	case what == answeredTwice:
+		c.Write(end)
+	case what == answeredTwiceLate:
+		*again = end
+	}
+	return true
 }
 
 // copy delivers a request once more, and discards the answer.

@@ -142,7 +142,7 @@ func checkImports(t *testing.T, path string) {
 // on a real store, the tests of the whole program read handles, and the tests of trap share their
 // processes.
 var testMayImport = map[string][]string{
-	"holder": {"pool", "proxyserver"}, "proxyclient": {"proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest"},
+	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
 	"proxyserver/store/etcd": {"proxyserver/store/etcd/etcdtest"},
 }

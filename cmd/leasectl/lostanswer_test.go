@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -20,7 +21,10 @@ import (
 
 // swallow forwards bytes between clients and a world's proxy, but no answers on deaf connections.
 // isDeaf decides when a connection begins; connections are counted from 0.
-func (w *world) swallow(isDeaf func(conn int) bool) {
+func (w *world) swallow(isDeaf func(conn int) bool) { w.between(isDeaf, 1) }
+
+// between is swallow, and delivers each part of an answer as often as times says.
+func (w *world) between(isDeaf func(conn int) bool, times int) {
 	w.t.Helper()
 	proxy := strings.TrimPrefix(w.variable("LEASE_PROXY_SERVER_URL"), "unix://")
 	socket := filepath.Join(w.dir, "swallow.sock")
@@ -55,7 +59,7 @@ func (w *world) swallow(isDeaf func(conn int) bool) {
 				for {
 					n, err := server.Read(answers)
 					if n > 0 && !deaf {
-						client.Write(answers[:n])
+						client.Write(bytes.Repeat(answers[:n], times))
 					}
 					if err != nil {
 						break
@@ -241,5 +245,33 @@ func TestReleaseAllWhoseAnswerIsLost(t *testing.T) {
 	w.wantHeld()
 	if left, _ := filepath.Glob(w.path("state/lease-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Each answer comes twice. The commands do their work, and print nothing of it.
+func TestAnswersComeTwice(t *testing.T) {
+	t.Parallel()
+	pools := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(pools, []byte("resources:\n- {type: install, state: free, names: [i-0]}\n- {type: mem, units: 100}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldOf(t, build(t, ""), "--config", pools)
+	w.between(func(int) bool { return false }, 2)
+	for _, args := range []string{
+		"acquire --handle h --type install", "renew --handle h", "reacquire --handle h", "release --handle h",
+		"acquire --handle h --type mem --count 10", "resize --handle h --count 20", "release --handle h",
+		"exec --type install -- sleep 0.1",
+	} {
+		var stderr bytes.Buffer
+		cmd := w.command(strings.Fields(args)...)
+		cmd.Stderr = &stderr
+		if code := exitCode(cmd.Run()); code != 0 || strings.Contains(stderr.String(), "HTTP") {
+			t.Errorf("%s: exit code %d\n%s", args, code, &stderr)
+		}
+	}
+	for _, typ := range []string{"install", "mem"} {
+		if p := w.pool(typ); p.InUse+p.Waiting > 0 {
+			t.Errorf("held: %+v", p)
+		}
 	}
 }

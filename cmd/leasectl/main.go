@@ -20,11 +20,16 @@
 package main
 
 import (
+	"io"
+	"log"
 	"os"
 
 	_ "github.com/leasectl/leasectl/cmd/leasectl/early" // is initialised before other packages
 )
 
 func main() {
+	// net/http logs bytes that a connection has too many: the client notices those itself, and
+	// nothing may wait for stderr.
+	log.SetOutput(io.Discard)
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

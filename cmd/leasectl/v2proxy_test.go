@@ -59,6 +59,9 @@ func (h wire2) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		query.Del(name)
 	}
 	r.URL.RawQuery = query.Encode()
+	for _, name := range []string{leaseapi.HeaderCall, leaseapi.HeaderCheck} {
+		r.Header.Del(name)
+	}
 	switch r.URL.Path {
 	case leaseapi.PathResize:
 		r.URL = &url.URL{Path: "/nothing"}
