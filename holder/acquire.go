@@ -183,8 +183,8 @@ func (h *Holder) ended(ctx context.Context, r lockfile.Record) bool {
 		return false
 	}
 	if r.Adapter != "" {
-		left, err := h.adapter.OfRequest(r.RequestID)
-		return err == nil && len(left) == 0 && r.Adapter == h.adapter.ID()
+		holds, err := h.adapter.HoldsAny(r.Proxy, r.Leases)
+		return err == nil && !holds && r.Adapter == h.adapter.ID()
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()

@@ -24,6 +24,9 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	}
 	hold("request-1")
 	k := keeper{h: w.Holder, handle: handle, request: "request-1"}
+	if !k.stillKept() {
+		t.Error("it leaves a lease when the state directory was removed")
+	}
 	if err := errors.Join(os.Mkdir(w.keepers.dir(), 0o700), os.WriteFile(w.keepers.socket(k.request), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -174,10 +174,12 @@ func (k *keepers) dismiss(request string) {
 	socket.While(path, func() { os.Remove(path) })
 }
 
-// dismissed tells whether the keeper of a request, which this process is, was dismissed.
+// dismissed tells whether the keeper of a request, which this process is, was dismissed. A socket
+// that is gone with its directory was not removed by [keepers.dismiss].
 func (k *keepers) dismissed(request string) bool {
 	_, err := os.Lstat(k.socket(request))
-	return errors.Is(err, fs.ErrNotExist)
+	_, gone := os.Lstat(k.dir())
+	return errors.Is(err, fs.ErrNotExist) && gone == nil
 }
 
 // touch makes the socket of a keeper that has renewed its lease as old as this renewal.

@@ -129,6 +129,18 @@ func (a *Adapter) Find(proxy, name string) (h Held, found bool) {
 	return h, found && err == nil && h.State == StateHeld
 }
 
+// HoldsAny tells whether this machine holds one of the leases of a record at a proxy.
+func (a *Adapter) HoldsAny(proxy string, leases []lockfile.Lease) (bool, error) {
+	for _, l := range leases {
+		var h Held
+		found, err := a.cell(proxy, l.Name).Read(&h)
+		if err != nil || found && h.State == StateHeld && h.Generation == l.Generation {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // all returns what all files say. With an error it returns those that can be read.
 func (a *Adapter) all() (all []Held, err error) {
 	cells, err := lockfile.Cells(a.dir())
