@@ -409,10 +409,10 @@ func (h *Holder) sendOwn(ctx context.Context, r lockfile.Record) (released []str
 }
 
 // removeReleased removes the handle of leases of a version-1 proxy that were given back by their
-// names, once it has no others: scripts need not release it as well. A handle that cannot be
-// removed does no harm. locked is the path of the handle whose lock the caller holds.
+// names, once it has no others: scripts need not release it as well. That of a running exec stays,
+// for which the lease is lost. A handle that cannot be removed does no harm. locked is the path of the handle whose lock the caller holds.
 func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked string) {
-	if left, _ := h.adapter.OfRequest(released.Request); len(left) > 0 {
+	if left, _ := h.adapter.OfRequest(released.Request); len(left) > 0 || h.journal.hasExec(released.Request) {
 		return
 	}
 	if handle, err := lockfile.OpenHandle(released.Handle); err == nil && handle.Path() != locked {

@@ -108,6 +108,13 @@ func (j *journal) releasedByRecover(request string) bool {
 	return false
 }
 
+// hasExec tells whether an exec on this machine made a request, and still runs or was killed.
+func (j *journal) hasExec(request string) bool {
+	return j.file().Contains(func(in lockfile.Intent) bool {
+		return in.Kind == lockfile.KindExec && in.Request == request
+	})
+}
+
 // hasRelease tells whether a process of this machine is giving back the lease that a handle
 // got by a request, or was killed while it did.
 func (j *journal) hasRelease(handle lockfile.Handle, request string) bool {

@@ -172,7 +172,7 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		h.removeReleased(ctx, held, n.handle)
 	}
 	if names := reply.Released; delay == 0 && len(names) > 0 && len(given) == 0 {
-		t := tidying{h: h, proxy: p, owner: owner, store: h.dialer.storeOf("", p.Address), released: names, began: began}
+		t := tidying{h: h, proxy: p, owner: owner, store: h.dialer.storeOf("", p.Address), released: names, began: began, keepExecs: true}
 		t.tidyHandles(ctx)
 	}
 	if delay > 0 {
@@ -182,7 +182,7 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		return nil, err
 	}
 	released = h.saySettled(reply)
-	if err == nil && first.RequestID != "" {
+	if err == nil && first.RequestID != "" && !h.journal.hasExec(first.RequestID) {
 		h.over(first.RequestID)
 	}
 	if n.list != "" {

@@ -53,7 +53,8 @@ type tidying struct {
 	released []string
 	began    time.Time // leases that were acquired later stay
 
-	over map[string]bool // requests that the proxy was asked about: whether they have ended
+	keepExecs bool            // a running exec keeps its handle: the lease is lost for it, not given back
+	over      map[string]bool // requests that the proxy was asked about: whether they have ended
 }
 
 func (t *tidying) debug(err error) {
@@ -108,7 +109,8 @@ func (t *tidying) tidyHandles(ctx context.Context) {
 // A lease that the owner acquired with another token was not given back.
 func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
 	return (r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) && len(r.Leases) > 0 && len(r.Earlier) == 0 &&
-		!r.AcquiredAt.After(t.began) && r.Owner == t.owner && t.h.dialer.storeOf(r.Store, r.Proxy) == t.store && t.isOver(ctx, r)
+		!r.AcquiredAt.After(t.began) && r.Owner == t.owner && t.h.dialer.storeOf(r.Store, r.Proxy) == t.store && t.isOver(ctx, r) &&
+		!(t.keepExecs && t.h.journal.hasExec(r.RequestID))
 }
 
 // isOver tells whether all leases of r have ended. The proxy is asked about names that are not
