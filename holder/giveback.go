@@ -230,6 +230,9 @@ func (h *Holder) sendTo(ctx context.Context, p *v1.Proxy, handle string, r lockf
 	if len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
 		return h.sendUnwritten(ctx, p, handle, r, err)
 	}
+	if len(r.Leases) == 0 {
+		reply.Stale = nil // what the request replaces has ended, and may have another holder
+	}
 	return reply, err
 }
 

@@ -60,10 +60,6 @@ func (c Capabilities) ChecksOwners() bool { return c.wire >= wireIDs }
 // Other proxies ignore the delay.
 func (c Capabilities) ReleasesLate() bool { return c.wire >= wireIDs }
 
-// Swaps reports whether a request may replace leases, in one step. At other proxies they are
-// released first.
-func (c Capabilities) Swaps() bool { return c.wire >= wireSwaps }
-
 // Units reports whether the proxy knows keys, items, overcommit and resizes. Other
 // proxies ignore them, so two holders could have the same key. A request that needs any
 // of them is sent only to a proxy that is known to have Units.

@@ -31,7 +31,7 @@ type Request struct {
 	// Overcommit asks for the lease although the pool is full or paused.
 	Overcommit bool
 	// Replaces are leases of Owner that end when the proxy takes the request into its queue. A
-	// request that is refused ends none. Only a proxy with [Capabilities.Swaps] can do that: see
+	// request that is refused ends none. Not every proxy can do that: see
 	// [Client.CanSwap].
 	Replaces []leaseapi.Lease
 

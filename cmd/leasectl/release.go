@@ -41,9 +41,11 @@ releases at once. With --delay and --detach it returns at once, and the proxy
 releases when the time has come, or a process in the background if the proxy is of
 version 1.
 
-A name means the newest lease of that name that this owner got on this machine
-before the command began. If the name is a later lease's by now, release says so and
-changes nothing: an old name never ends a successor's lease.
+A name means the lease of that name that this owner got before the command began, on
+whichever machine. If the name is a later lease's by now, release says so and changes
+nothing: an old name never ends a successor's lease. A proxy of version 1 knows no
+owners: there that holds for the leases of this machine, and other names are released
+whoever has them.
 
 With --all it gives back all that an owner holds at the proxy, and withdraws what
 it waits for: the owner of the CI system's variables, or the one of --owner.`,
