@@ -16,7 +16,7 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport lists for each of our packages the packages of ours that it may import. Its tests may
 // also import the packages in testMayImport.
 var mayImport = map[string][]string{
-	"cmd/leasectl":     {"cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
+	"cmd/leasectl":     {"cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
 	"holder":           {"holder/failpoint", "holder/local", "holder/socket", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/failpoint": {},
@@ -47,10 +47,12 @@ var mayImport = map[string][]string{
 	"proxyserver/metrics":                     {"leaseapi", "pool"},
 	"proxyserver/store":                       {"pool"},
 	"proxyserver/store/bolt":                  {"leaseapi/object", "pool", "proxyserver/store", "proxyserver/store/record"},
-	"proxyserver/store/etcd":                  {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/etcd":                  {"leaseapi/suspend", "proxyserver/store", "proxyserver/store/replicated"},
 	"proxyserver/store/etcd/etcdtest":         {"lockfile"},
 	"proxyserver/store/etcd/etcdtest/program": {},
 	"proxyserver/store/record":                {"leaseapi/object", "pool"},
+	"proxyserver/store/replicated":            {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/replicated/unsteady":   {"proxyserver/store/replicated"},
 	"proxyserver/past":                        {"pool"},
 	"proxyserver/ui":                          {"leaseapi", "pool", "proxyserver/config", "proxyserver/past"},
 
@@ -144,5 +146,5 @@ func checkImports(t *testing.T, path string) {
 var testMayImport = map[string][]string{
 	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
-	"proxyserver/store/etcd": {"proxyserver/store/etcd/etcdtest"},
+	"proxyserver/store/etcd": {"pool", "proxyserver/store/etcd/etcdtest"}, "proxyserver/store/replicated": {"proxyserver/store/replicated/unsteady"},
 }

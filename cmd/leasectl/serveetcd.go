@@ -11,6 +11,7 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated"
 )
 
 // etcdOptions are the flags of serve for leases that are kept in etcd.
@@ -26,7 +27,7 @@ type etcdOptions struct {
 
 func (o *etcdOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.advertise, "advertise", "", "URL under which clients reach this server; with etcd, the others name it while it leads")
-	flags.Var(durationValue(&o.leaderTTL, etcd.DefaultTTL, time.Second, time.Minute), "leader-ttl", "how long a server leads on that does not reach etcd; another one takes over after it")
+	flags.Var(durationValue(&o.leaderTTL, replicated.DefaultTTL, time.Second, time.Minute), "leader-ttl", "how long a server leads on that does not reach etcd; another one takes over after it")
 	flags.StringVar(&o.ca, "data-ca", "", "PEM file with the authority of etcd's certificates (default: the system's)")
 	flags.StringVar(&o.cert, "data-cert", "", "PEM file with this server's certificate for etcd")
 	flags.StringVar(&o.key, "data-key", "", "PEM file with the key of --data-cert")
