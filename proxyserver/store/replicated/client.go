@@ -18,8 +18,7 @@ type client struct {
 
 	trouble struct {
 		sync.Mutex
-		text   string // of the last failure; empty: there is none
-		logged time.Duration
+		logged map[string]time.Duration // when each advice was logged; empty: there is no trouble
 	}
 	newest newest
 }
@@ -28,22 +27,23 @@ type client struct {
 const troubleEvery = 30 * time.Second
 
 // noteTrouble logs that the database does not answer as it should, but not more often than
-// troubleEvery. An error after the end of ctx is no trouble with the database: nobody waits for
-// the answer.
+// troubleEvery for each advice. An error after the end of ctx is no trouble with the database:
+// nobody waits for the answer.
 func (c *client) noteTrouble(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	now := c.SinceBoot()
+	advice, now := c.Database.Advice(err), c.SinceBoot()
 	c.trouble.Lock()
 	defer c.trouble.Unlock()
-	first := c.trouble.text == ""
-	c.trouble.text = err.Error()
-	if !first && now-c.trouble.logged < troubleEvery {
+	if logged, before := c.trouble.logged[advice]; before && now-logged < troubleEvery {
 		return
 	}
-	c.trouble.logged = now
-	if advice := c.Database.Advice(err); advice != "" {
+	if c.trouble.logged == nil {
+		c.trouble.logged = make(map[string]time.Duration)
+	}
+	c.trouble.logged[advice] = now
+	if advice != "" {
 		c.Log.Error(advice, "error", err)
 		return
 	}
@@ -56,10 +56,10 @@ func (c *client) noteTrouble(ctx context.Context, err error) {
 func (c *client) noteNoTrouble() {
 	c.trouble.Lock()
 	defer c.trouble.Unlock()
-	if c.trouble.text != "" {
+	if len(c.trouble.logged) > 0 {
 		c.Log.Info(c.Words.Database + " answers again")
 	}
-	c.trouble.text = ""
+	clear(c.trouble.logged)
 }
 
 // resign deletes the leader's entry if it has this value. If the database does not answer,
