@@ -102,7 +102,7 @@ bench: build bin/bench ## how fast, how small, how flat, beside its peers; exit 
 
 bench-deps: ## the peers that Debian has, and hyperfine for a second opinion; needs root
 	apt-get update -q
-	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends util-linux parallel curl jq etcd-server etcd-client hyperfine
+	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends util-linux parallel curl jq etcd-server etcd-client postgresql hyperfine
 
 herd-picture: bin/bench ## docs/herd.svg, from the simulation
 	bin/bench/bench -picture docs/herd.svg

@@ -26,7 +26,8 @@ type conns struct {
 // conn is one connection.
 type conn struct {
 	*pgconn.PgConn
-	warning string // that PostgreSQL gave since the statement began
+	warning  string // that PostgreSQL gave since the statement began
+	prepared bool   // the session has prepared the statement of a commit
 }
 
 // maxIdle is how many connections are kept that nobody uses: for commits, for the leader's
@@ -144,14 +145,23 @@ func hangUp(c *conn) {
 }
 
 // exec carries out statements in one transaction, sent as one message, and returns the rows of the
-// last one. After an error they may have been carried out, unless [notDone] says otherwise.
-func (p *conns) exec(ctx context.Context, sql string) ([][][]byte, error) {
+// last one. A session first carries out prepare, once, unless it is empty. After an error the
+// statements may have been carried out, unless it is [refused].
+func (p *conns) exec(ctx context.Context, prepare, sql string) ([][][]byte, error) {
 	c, err := p.take(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if prepare != "" && !c.prepared {
+		if _, err = c.Exec(ctx, prepare).ReadAll(); err == nil {
+			c.prepared = true
+		}
+	}
 	c.warning = ""
-	results, err := c.Exec(ctx, sql).ReadAll()
+	var results []*pgconn.Result
+	if err == nil {
+		results, err = c.Exec(ctx, sql).ReadAll()
+	}
 	switch code := codeOf(err); {
 	case err != nil && (code == "" || c.IsClosed() || code == codeReadOnly):
 		hangUp(c)

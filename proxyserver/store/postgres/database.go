@@ -39,7 +39,17 @@ var _ replicated.Database = (*database)(nil)
 // exec is [conns.exec] with the name of the schema for each %s in sql, and the error that package
 // replicated wants.
 func (d *database) exec(ctx context.Context, sql string) ([][][]byte, error) {
-	rows, err := d.conns.exec(ctx, strings.ReplaceAll(sql, "%s", d.schema))
+	return noting(d.conns.exec(ctx, "", strings.ReplaceAll(sql, "%s", d.schema)))
+}
+
+// prepared is exec with a statement that executes what prepare, with the name of the schema for
+// each %s, has prepared in the session.
+func (d *database) prepared(ctx context.Context, prepare, sql string) ([][][]byte, error) {
+	return noting(d.conns.exec(ctx, strings.ReplaceAll(prepare, "%s", d.schema), sql))
+}
+
+// noting adds to an error whether it is [replicated.ErrRefused].
+func noting(rows [][][]byte, err error) ([][][]byte, error) {
 	if refused(err) {
 		err = fmt.Errorf("%w: %w", replicated.ErrRefused, err)
 	}
@@ -172,32 +182,35 @@ func (d *database) Resign(ctx context.Context, leader []byte) error {
 	return err
 }
 
+// commitSQL is the statement of a commit. It is prepared once in each session, since planning it
+// takes as long as all the rest. Without the fence, the other parts have nothing to do.
+const commitSQL = `PREPARE leasectl_commit (bigint, bytea, bytea, bigint[], bigint[], bytea[]) AS
+WITH fence AS (
+  UPDATE %s.store SET version = version + 1, meta = $3
+  WHERE version = $1 AND leader = $2 AND ($1 > 0 OR meta IS NULL) RETURNING version
+), gone AS (
+  DELETE FROM %s.records WHERE number = ANY ($4) AND EXISTS (SELECT FROM fence)
+), put AS (
+  INSERT INTO %s.records (number, value) SELECT r.number, r.value FROM fence, unnest($5, $6) AS r (number, value)
+  ON CONFLICT (number) DO UPDATE SET value = EXCLUDED.value
+) SELECT version FROM fence`
+
 // Commit implements [replicated.Database].
 func (d *database) Commit(ctx context.Context, c *replicated.Commit) (version int64, done bool, err error) {
-	var gone, put []string
+	var gone, put, values []byte
 	for _, w := range c.Writes {
-		if number := strconv.FormatUint(w.Number, 10); w.Value == nil {
-			gone = append(gone, number)
-		} else {
-			put = append(put, "("+number+"::bigint,"+literal(w.Value)+")")
+		if w.Value == nil {
+			gone = strconv.AppendUint(append(gone, ','), w.Number, 10)
+			continue
 		}
+		put = strconv.AppendUint(append(put, ','), w.Number, 10)
+		values = append(values, `,"\\x`...)
+		values = append(hex.AppendEncode(values, w.Value), '"')
 	}
-	condition := ""
-	if c.Version == 0 {
-		condition = " AND meta IS NULL"
-	}
-	var sql strings.Builder
-	fmt.Fprintf(&sql, "WITH fence AS (UPDATE %%s.store SET version = version + 1, meta = %s WHERE version = %d AND leader = %s%s RETURNING version)",
-		literal(c.Meta), c.Version, literal(c.Leader), condition)
-	if len(gone) > 0 {
-		fmt.Fprintf(&sql, ", gone AS (DELETE FROM %%s.records WHERE number = ANY ('{%s}'::bigint[]) AND EXISTS (SELECT FROM fence))", strings.Join(gone, ","))
-	}
-	if len(put) > 0 {
-		fmt.Fprintf(&sql, ", put AS (INSERT INTO %%s.records (number, value) SELECT n, v FROM fence, (VALUES %s) AS r (n, v) "+
-			"ON CONFLICT (number) DO UPDATE SET value = EXCLUDED.value)", strings.Join(put, ","))
-	}
-	sql.WriteString(" SELECT version FROM fence")
-	rows, err := d.exec(ctx, sql.String())
+	rest := func(list []byte) []byte { return list[min(1, len(list)):] } // without the first comma
+	sql := fmt.Sprintf("EXECUTE leasectl_commit (%d, %s, %s, '{%s}', '{%s}', '{%s}')",
+		c.Version, literal(c.Leader), literal(c.Meta), rest(gone), rest(put), rest(values))
+	rows, err := d.prepared(ctx, commitSQL, sql)
 	if err != nil || len(rows) == 0 {
 		return 0, false, err
 	}

@@ -90,6 +90,12 @@ func versionOf(dir string) int {
 	return n
 }
 
+// Lack returns an error that says what to install if there is no PostgreSQL.
+func Lack() error {
+	_, err := programs()
+	return err
+}
+
 // Need skips t where there is no PostgreSQL. If CI is true, or TEST_POSTGRES is set, it fails t
 // instead.
 func Need(t testing.TB) {
@@ -97,7 +103,7 @@ func Need(t testing.TB) {
 	if testing.Short() {
 		t.Skip("starts PostgreSQL")
 	}
-	_, err := programs()
+	err := Lack()
 	if err == nil {
 		return
 	}
@@ -112,11 +118,11 @@ func Need(t testing.TB) {
 func Start(t testing.TB, args ...string) *Cluster {
 	t.Helper()
 	Need(t)
-	c, err := start(args...)
+	c, err := New(args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.remove)
+	t.Cleanup(c.Remove)
 	return c
 }
 
@@ -133,7 +139,7 @@ func Shared(t testing.TB) *Cluster {
 	t.Helper()
 	Need(t)
 	s := &shared
-	s.once.Do(func() { s.cluster, s.err = start("-c", "max_connections=300") })
+	s.once.Do(func() { s.cluster, s.err = New("-c", "max_connections=300") })
 	if s.err != nil {
 		t.Fatal(s.err)
 	}
@@ -144,7 +150,7 @@ func Shared(t testing.TB) *Cluster {
 func Run(m *testing.M) int {
 	code := m.Run()
 	if shared.cluster != nil {
-		shared.cluster.remove()
+		shared.cluster.Remove()
 	}
 	return code
 }
@@ -180,7 +186,9 @@ func (c *Cluster) command(name string, args ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-func start(more ...string) (c *Cluster, err error) {
+// New starts a PostgreSQL with the further arguments args, and returns when it serves. The caller
+// must remove it.
+func New(args ...string) (c *Cluster, err error) {
 	c = new(Cluster)
 	// Not t.TempDir, into which only our user may go. A socket's path has at most 107 bytes.
 	if c.Dir, err = os.MkdirTemp("", "pgtest-"); err != nil {
@@ -188,7 +196,7 @@ func start(more ...string) (c *Cluster, err error) {
 	}
 	defer func() {
 		if err != nil {
-			c.remove()
+			c.Remove()
 		}
 	}()
 	if err := own(c.Dir); err != nil {
@@ -208,7 +216,7 @@ func start(more ...string) (c *Cluster, err error) {
 		_, port, _ := net.SplitHostPort(c.Host)
 		// Tests survive no power cut, so they need no fsync.
 		c.args = append([]string{"-D", "data", "-k", "", "-c", "listen_addresses=127.0.0.1", "-c", "port=" + port, "-c", "fsync=off", "-c", "full_page_writes=off",
-			"-c", "shared_buffers=16MB", "-c", "log_destination=stderr"}, more...)
+			"-c", "shared_buffers=16MB", "-c", "log_destination=stderr"}, args...)
 		if err = c.Start(); err == nil {
 			return c, nil
 		}
@@ -360,8 +368,8 @@ func (c *Cluster) processes() []int {
 	return append([]int{first}, children(first)...)
 }
 
-// remove kills the server and deletes its files.
-func (c *Cluster) remove() {
+// Remove kills the server and deletes its files.
+func (c *Cluster) Remove() {
 	c.Kill()
 	// A process that was killed may still make a file.
 	for range 100 {
@@ -383,7 +391,7 @@ func (c *Cluster) Copy(t testing.TB, standby bool, args ...string) *Cluster {
 	if d.Dir, err = os.MkdirTemp("", "pgtest-"); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(d.remove)
+	t.Cleanup(d.Remove)
 	data := filepath.Join(d.Dir, "data")
 	if err := os.CopyFS(data, os.DirFS(filepath.Join(c.Dir, "data"))); err != nil {
 		t.Fatal(err)
