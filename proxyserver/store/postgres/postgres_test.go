@@ -654,3 +654,48 @@ func TestURL(t *testing.T) {
 		}
 	}
 }
+
+// Without the standby that the database wants an acknowledgement from, no commit is answered, also
+// if its wait is broken off, after which everybody sees it. When the standby is there, the commit
+// counts, once.
+func TestCommitWaitsForStandby(t *testing.T) {
+	t.Parallel()
+	c := pgtest.Start(t)
+	var log logged
+	e := elector(t, Options{URL: c.URL(), Log: log.logger()})
+	l := gain(t, e)
+	load(t, l)
+	commit(t, l, granted("q-0", 1))
+	c.Do(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+	c.Do(t, "SELECT pg_reload_conf()")
+	committed := make(chan error, 1)
+	go func() {
+		committed <- l.Commit(store.Batch{Changes: []pool.Change{granted("q-1", 2)}, Generation: 2})
+	}()
+	const waits = "FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'leasectl'"
+	for range 3 { // the commit, and then the writes that follow it
+		for end := time.Now().Add(patience); len(c.Do(t, "SELECT pid "+waits)) == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("nothing waits for a standby")
+			}
+		}
+		c.Do(t, "SELECT pg_cancel_backend(pid) "+waits)
+		select {
+		case err := <-committed:
+			t.Fatalf("a commit that no standby has was answered: %v", err)
+		default:
+		}
+	}
+	log.awaits(t, "PostgreSQL answered with a warning")
+	if got := c.Do(t, "SELECT version FROM leasectl.store"); len(got) != 1 || got[0] != "3" {
+		t.Errorf("PostgreSQL shows version %v, want 3: begun, and two commits", got)
+	}
+	c.Do(t, "ALTER SYSTEM RESET synchronous_standby_names")
+	c.Do(t, "SELECT pg_reload_conf()")
+	if err := <-committed; err != nil {
+		t.Error(err)
+	}
+	if got := held(t, l); got != "q-0 q-1" {
+		t.Errorf("held are %s", got)
+	}
+}
