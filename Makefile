@@ -40,7 +40,7 @@ page-picture: build ## docs/status-page.png, of a server with tokens that has ru
 EXAMPLES = examples/test
 ETCDPROGRAM = proxyserver/store/etcd/etcdtest/program
 
-test-examples: build ## what is in examples/, as it will be used. Needs nodejs, etcd, prometheus and systemd
+test-examples: build ## what is in examples/, as it will be used. Needs nodejs, etcd, postgresql, prometheus and systemd
 	cd $(EXAMPLES) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl
 
 # What vet compiles for macOS with -trimpath, make dist need not compile again.
