@@ -147,7 +147,7 @@ func checkImports(t *testing.T, path string) {
 // on a real store, the tests of the whole program read handles, and the tests of trap share their
 // processes.
 var testMayImport = map[string][]string{
-	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
+	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
 	"proxyserver/store/etcd": {"pool", "proxyserver/store/etcd/etcdtest"}, "proxyserver/store/postgres": {"pool", "proxyserver/store/postgres/pgtest"}, "proxyserver/store/replicated": {"proxyserver/store/replicated/unsteady"},
 }
