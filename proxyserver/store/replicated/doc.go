@@ -28,10 +28,13 @@
 // was released meanwhile. And if an answer is lost, meta tells whether the transaction was
 // carried out.
 //
-// # Inside
+// What a read shows may not be durable yet: PostgreSQL shows a commit whose wait for a standby was
+// broken off. So a commit that was found carried out counts only after a further write, which is
+// durable only if all before it are.
 //
-// elector.go decides who leads, lead.go for how long, and store.go loads and commits. table.go,
-// bundle.go and ended.go put the many small records of package record into the few large ones of
-// the database. Package unsteady is a database in memory that does to its servers whatever a
-// database, a network and a machine may do; simulation_test.go runs thousands of schedules on it.
+// The records of package record are many and small. Those of one request, and the ids that one
+// commit ends, are one record of the database.
+//
+// Package unsteady is a database in memory that does to its servers whatever a database, a network
+// and a machine may do. The tests run thousands of schedules on it.
 package replicated

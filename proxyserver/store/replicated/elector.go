@@ -113,7 +113,7 @@ func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 		wait := e.Poll
 		s, err := e.look(ctx)
 		switch {
-		case errors.Is(err, store.ErrOpen) || errors.Is(err, store.ErrDamaged):
+		case final(err):
 			return nil, err
 		case err != nil:
 			watched = 0
@@ -132,7 +132,7 @@ func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 				switch {
 				case l != nil:
 					return l, nil
-				case errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrOpen):
+				case final(err):
 					return nil, err
 				case err != nil:
 					e.noteTrouble(ctx, err)
@@ -146,6 +146,16 @@ func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 			return nil, err
 		}
 	}
+}
+
+// final reports whether err says that this server cannot lead, however often it tries.
+func final(err error) bool {
+	for _, reason := range []error{store.ErrOpen, store.ErrDamaged, store.ErrGone, store.ErrLost} {
+		if errors.Is(err, reason) {
+			return true
+		}
+	}
+	return false
 }
 
 // understand notes the leader and the store's id, and returns the TTL of the lead in s. It

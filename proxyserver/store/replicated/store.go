@@ -174,9 +174,8 @@ func (l *lead) write(writes []Record) error {
 }
 
 // carriedOut returns the version of meta if its value is that of the last commit, of which a
-// second copy did nothing. If so, the first copy was carried out. But its effect may be seen
-// before it is durable: PostgreSQL shows a commit whose wait for another server was broken off.
-// So carriedOut returns after a further write, which is durable only if all before it are.
+// second copy did nothing. If so, the first copy was carried out. What was read may not be durable
+// yet, so carriedOut returns after a further write.
 func (l *lead) carriedOut(meta []byte) (version int64, err error) {
 	var s State
 	err = l.retry(l.ended, func(ctx context.Context) (err error) {
