@@ -574,7 +574,7 @@ func TestFailoverThatLosesCommits(t *testing.T) {
 	load(t, l)
 	commit(t, l, granted("q-0", 1))
 	l.Close()
-	standby := c.Copy(t, true)
+	standby := c.Standby(t)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -380,10 +380,9 @@ func (c *Cluster) Remove() {
 	}
 }
 
-// Copy kills c, and starts a cluster that goes on from a copy of its files, with the further
-// arguments args: as a backup that was restored, or if standby is true as a server that takes no
-// writes until it is promoted. c stays killed.
-func (c *Cluster) Copy(t testing.TB, standby bool, args ...string) *Cluster {
+// Standby kills c, and starts a cluster that goes on from a copy of its files. The copy takes no
+// writes until it is promoted, and hears nothing of what c does later. c stays killed.
+func (c *Cluster) Standby(t testing.TB) *Cluster {
 	t.Helper()
 	c.Kill()
 	d := new(Cluster)
@@ -396,10 +395,8 @@ func (c *Cluster) Copy(t testing.TB, standby bool, args ...string) *Cluster {
 	if err := os.CopyFS(data, os.DirFS(filepath.Join(c.Dir, "data"))); err != nil {
 		t.Fatal(err)
 	}
-	if standby {
-		if err := os.WriteFile(filepath.Join(data, "standby.signal"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(data, "standby.signal"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if err := own(d.Dir); err != nil {
 		t.Fatal(err)
@@ -408,7 +405,7 @@ func (c *Cluster) Copy(t testing.TB, standby bool, args ...string) *Cluster {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(d.Host)
-	d.args = slices.Concat(c.args, []string{"-c", "port=" + port}, args) // the last port counts
+	d.args = append(slices.Clone(c.args), "-c", "port="+port) // the last port counts
 	if err := d.Start(); err != nil {
 		t.Fatal(err)
 	}
