@@ -36,16 +36,20 @@ type size struct{ total, used int64 }
 
 var _ replicated.Database = (*database)(nil)
 
-// exec is [conns.exec] with the name of the schema for each %s in sql, and the error that package
-// replicated wants.
+// exec is [conns.exec] with the schema for each %s in sql, and the error that package replicated
+// wants.
 func (d *database) exec(ctx context.Context, sql string) ([][][]byte, error) {
-	return noting(d.conns.exec(ctx, "", strings.ReplaceAll(sql, "%s", d.schema)))
+	return noting(d.conns.exec(ctx, "", d.inSchema(sql)))
 }
 
-// prepared is exec with a statement that executes what prepare, with the name of the schema for
-// each %s, has prepared in the session.
+// inSchema puts the schema in place of each %s. It is quoted, since it may be a word of SQL.
+func (d *database) inSchema(sql string) string {
+	return strings.ReplaceAll(sql, "%s", `"`+d.schema+`"`)
+}
+
+// prepared is exec with a statement that executes what prepare has prepared in the session.
 func (d *database) prepared(ctx context.Context, prepare, sql string) ([][][]byte, error) {
-	return noting(d.conns.exec(ctx, strings.ReplaceAll(prepare, "%s", d.schema), sql))
+	return noting(d.conns.exec(ctx, d.inSchema(prepare), sql))
 }
 
 // noting adds to an error whether it is [replicated.ErrRefused].
@@ -342,7 +346,7 @@ func (d *database) measure(ctx context.Context) {
 	short, cancel := context.WithTimeout(ctx, d.ttl/4)
 	defer cancel()
 	rows, err := d.exec(short, `SELECT coalesce(sum(bytes), 0)::bigint, coalesce(sum(bytes * live / greatest(live + dead, 1)), 0)::bigint
-FROM (SELECT pg_total_relation_size(relid)::numeric AS bytes, n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables WHERE schemaname = '%s') AS t`)
+FROM (SELECT pg_total_relation_size(relid)::numeric AS bytes, n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables WHERE schemaname = `+quoted(d.schema)+`) AS t`)
 	if err != nil {
 		return
 	}

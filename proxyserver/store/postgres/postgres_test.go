@@ -363,9 +363,7 @@ func TestSession(t *testing.T) {
 	t.Parallel()
 	c := pgtest.Start(t, "-c", "synchronous_commit=off", "-c", "default_transaction_isolation=serializable", "-c", "default_transaction_read_only=on",
 		"-c", "statement_timeout=0", "-c", "lock_timeout=0", "-c", "idle_session_timeout=1h", "-c", "bytea_output=escape")
-	o := inSchema(c)
-	o.TTL = 8 * time.Second
-	e := elector(t, o)
+	e := elector(t, Options{URL: c.URL(), Schema: "user", TTL: 8 * time.Second}) // a word of SQL
 	l := gain(t, e)
 	load(t, l)
 	commit(t, l, granted("q-\\0", 1))
