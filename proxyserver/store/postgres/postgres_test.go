@@ -653,6 +653,16 @@ func TestURL(t *testing.T) {
 	}
 }
 
+// awaitRows waits until a query has rows.
+func awaitRows(t *testing.T, c *pgtest.Cluster, sql string) {
+	t.Helper()
+	for end := time.Now().Add(patience); len(c.Do(t, sql)) == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: no rows", sql)
+		}
+	}
+}
+
 // Without the standby that the database wants an acknowledgement from, no commit is answered, also
 // if its wait is broken off, after which everybody sees it. When the standby is there, the commit
 // counts, once.
@@ -666,17 +676,25 @@ func TestCommitWaitsForStandby(t *testing.T) {
 	commit(t, l, granted("q-0", 1))
 	c.Do(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
 	c.Do(t, "SELECT pg_reload_conf()")
+	// The setting is in force when a transaction of another session waits.
+	others, stop := context.WithCancel(t.Context())
+	var other sync.WaitGroup
+	other.Go(func() {
+		conn, err := pgconn.Connect(others, c.URL())
+		for err == nil {
+			_, err = conn.Exec(others, "CREATE TEMPORARY TABLE t (); CREATE TABLE u (); DROP TABLE t, u").ReadAll()
+		}
+	})
+	awaitRows(t, c, "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+	stop()
+	other.Wait()
 	committed := make(chan error, 1)
 	go func() {
 		committed <- l.Commit(store.Batch{Changes: []pool.Change{granted("q-1", 2)}, Generation: 2})
 	}()
 	const waits = "FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'leasectl'"
 	for range 3 { // the commit, and then the writes that follow it
-		for end := time.Now().Add(patience); len(c.Do(t, "SELECT pid "+waits)) == 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("nothing waits for a standby")
-			}
-		}
+		awaitRows(t, c, "SELECT pid "+waits)
 		c.Do(t, "SELECT pg_cancel_backend(pid) "+waits)
 		select {
 		case err := <-committed:
