@@ -40,7 +40,7 @@ page-picture: build ## docs/status-page.png, of a server with tokens that has ru
 EXAMPLES = examples/test
 ETCDPROGRAM = proxyserver/store/etcd/etcdtest/program
 
-test-examples: build ## what is in examples/, as it will be used. Needs nodejs, etcd, prometheus and systemd
+test-examples: build ## what is in examples/, as it will be used. Needs nodejs, etcd, postgresql, prometheus and systemd
 	cd $(EXAMPLES) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl
 
 # What vet compiles for macOS with -trimpath, make dist need not compile again.
@@ -102,7 +102,7 @@ bench: build bin/bench ## how fast, how small, how flat, beside its peers; exit 
 
 bench-deps: ## the peers that Debian has, and hyperfine for a second opinion; needs root
 	apt-get update -q
-	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends util-linux parallel curl jq etcd-server etcd-client hyperfine
+	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends util-linux parallel curl jq etcd-server etcd-client postgresql hyperfine
 
 herd-picture: bin/bench ## docs/herd.svg, from the simulation
 	bin/bench/bench -picture docs/herd.svg

@@ -24,14 +24,14 @@ type locks struct {
 
 // lockCall is an operation on a lock; lockAnswer is its result.
 type lockCall struct {
-	kind  string // acquire, release, renew
+	kind  string // acquire, release, renew, read
 	count int
 	lease leaseapi.Lease // release, renew
 }
 
 type lockAnswer struct {
 	ok     bool             // granted; released; renewed
-	leases []leaseapi.Lease // acquire
+	leases []leaseapi.Lease // acquire; read: all that are held
 }
 
 // lockModel allows a grant only of free names, all of them or none, with generations that
@@ -50,6 +50,12 @@ func lockModel(exact bool) porcupine.Model {
 					s.names[i] = 0
 				}
 				return out.ok, s
+			case "read":
+				var seen locks
+				for _, l := range out.leases {
+					seen.names[l.Name[2]-'0'] = l.Generation
+				}
+				return seen.names == s.names, s
 			default:
 				return out.ok == (s.names[in.lease.Name[2]-'0'] == in.lease.Generation), s
 			}

@@ -61,6 +61,11 @@ var docExceptions = []docException{
 		check: parses,
 	},
 	{
+		page: "docs/postgres.md", begins: `PGPASSFILE=/etc/leasectl/pgpass leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem --tls-key key.pem \`,
+		why:   "it needs a PostgreSQL with certificates",
+		check: parses,
+	},
+	{
 		page: "docs/recipes.md", begins: "  adapt: {floor: 8, start: 32}",
 		why:   "it is a line to add to a pool",
 		check: addsToPool,

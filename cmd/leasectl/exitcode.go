@@ -51,6 +51,7 @@ var exitTable = []struct {
 	{store.ErrOpen, exitStore},
 	{store.ErrDamaged, exitStore},
 	{store.ErrGone, exitStore},
+	{store.ErrLost, exitStore},
 	{errExec, exitExecFailure},
 }
 
@@ -61,7 +62,7 @@ var exitMeanings = [][2]string{
 	{"2", "the proxy has no such lease type"},
 	{"64", "wrong usage: the message names the flag, the value and what is allowed"},
 	{"69", "the proxy does not answer (for 30 s, a minute if something accepts its connections, or the wait timeout if that is shorter), or is too old for what was asked: nothing was sent"},
-	{"74", "serve: the store failed, or cannot be opened (full disk, I/O error; damaged, removed, replaced, in use, of a newer format)"},
+	{"74", "serve: the store failed, or cannot be opened (full disk, I/O error; damaged, removed, replaced, in use, of a newer format, as it was before some commits)"},
 	{"75", "no lease within --wait-timeout; resize: not enough units are free"},
 	{"76", "exec: the lease was lost, the command was stopped"},
 	{"77", "exec: superseded by a newer run of its key (--coalesce latest)"},

@@ -15,14 +15,21 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
 )
 
 // A job and its waiter survive a KILL of the leader: the handle keeps its lease, and the queue goes
 // on. A standby server refuses calls and says who leads.
 func TestFailover(t *testing.T) {
 	t.Parallel()
+	t.Run("etcd", func(t *testing.T) { t.Parallel(); testFailover(t, onEtcd(etcdtest.Start(t, 1))) })
+	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); testFailover(t, onPostgres(pgtest.Start(t))) })
+}
+
+func testFailover(t *testing.T, data sharedData) {
 	program := build(t, "")
-	r := startReplicas(t, program, 1, 1)
+	r := startReplicas(t, program, data, 1)
 	first := r.leader()
 	dir := t.TempDir()
 	run := func(args ...string) *exec.Cmd {
@@ -61,16 +68,19 @@ func TestFailover(t *testing.T) {
 		standby = r.servers[2]
 	}
 	for _, path := range []string{leaseapi.PathPools, leaseapi.PathReady} {
-		resp, err := http.Get(standby.url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		var p leaseapi.Problem
-		if json.Unmarshal(body, &p); resp.StatusCode != 503 || p.Type != leaseapi.ProblemNotLeader || p.Leader != first.url {
-			t.Errorf("a standby's %s: %s %s", path, resp.Status, body)
-		}
+		await(t, &standby.log, "a standby that names the leader", func() bool {
+			resp, err := http.Get(standby.url + path)
+			if err != nil {
+				return false // it has just started
+			}
+			body, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			var p leaseapi.Problem
+			if json.Unmarshal(body, &p); resp.StatusCode != 503 || p.Type != leaseapi.ProblemNotLeader || p.Leader != "" && p.Leader != first.url {
+				t.Errorf("a standby's %s: %s %s", path, resp.Status, body)
+			}
+			return p.Leader != "" || t.Failed()
+		})
 	}
 
 	before := must("status")
@@ -102,8 +112,13 @@ func TestFailover(t *testing.T) {
 // the old one can lead again.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
+	t.Run("etcd", func(t *testing.T) { t.Parallel(); testHandOver(t, onEtcd(etcdtest.Start(t, 1))) })
+	t.Run("PostgreSQL", func(t *testing.T) { t.Parallel(); testHandOver(t, onPostgres(pgtest.Start(t))) })
+}
+
+func testHandOver(t *testing.T, data sharedData) {
 	// The TTL is so long that even a slow machine keeps the lead. Nobody has to wait for its end.
-	r := startReplicas(t, build(t, ""), 1, 2, "--leader-ttl", patience.String())
+	r := startReplicas(t, build(t, ""), data, 2, "--leader-ttl", patience.String())
 	client := r.client()
 	g, err := client.Acquire(t.Context(), proxyclient.Request{Type: "q", Count: 2, Owner: "job", TTL: time.Hour})
 	if err != nil {

@@ -18,17 +18,20 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
 )
 
 var (
-	failoverRounds = flag.Int("failover-rounds", 4, "rounds of TestFailoverCampaign with each size of etcd: 60, for a whole campaign")
+	failoverRounds = flag.Int("failover-rounds", 4, "rounds of TestFailoverCampaign with each database: 60, for a whole campaign")
 	failoverSeed   = flag.Uint64("failover-seed", 0, "seed of TestFailoverCampaign; 0 takes one")
 )
 
-// TestFailoverCampaign sends KILL and STOP to the leading server and to members of etcd, for longer
+// TestFailoverCampaign sends KILL and STOP to the leading server and to the database, for longer
 // than the leader's TTL, and cuts the network between them. Etcd also fills up, is compacted and
-// asks for passwords. One or two of these faults happen at a time. Meanwhile some clients acquire,
-// renew and release, and others ask every server who holds what.
+// asks for passwords; PostgreSQL is locked and ends connections, and answers come late or not at
+// all. One or two of these faults happen at a time. Meanwhile some clients acquire, renew and
+// release, and others ask every server who holds what.
 //
 //	go test -run TestFailoverCampaign -failover-rounds 60 -timeout 1h ./cmd/leasectl
 //
@@ -43,36 +46,61 @@ func TestFailoverCampaign(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	program := build(t, "")
-	for _, members := range []int{1, 3} {
+	n := len(heldNames{}.names)
+	for i, members := range []int{1, 3} {
 		t.Run(fmt.Sprintf("etcd of %d", members), func(t *testing.T) {
 			t.Parallel()
-			t.Logf("seed %d, %d rounds", seed, *failoverRounds)
-			c := &failoverCampaign{t: t, replicas: startReplicas(t, program, members, len(heldNames{}.names), "--data-credentials", credentialsFile(t)),
-				random: rand.New(rand.NewPCG(seed, uint64(members)))}
-			var hosts []string
-			for _, m := range c.etcd.Members {
-				hosts = append(hosts, m.Host)
-			}
-			c.admin = newEtcdAdmin(t, hosts)
-			for round := range *failoverRounds {
-				if c.round(round); t.Failed() {
-					return
-				}
-			}
-			t.Logf("%d calls, %d reads; %v", c.calls, c.reads, c.faults)
+			cluster := etcdtest.Start(t, members)
+			data := onEtcd(cluster)
+			c := &failoverCampaign{t: t, replicas: startReplicas(t, program, data, n, "--data-credentials", credentialsFile(t))}
+			c.run(rand.New(rand.NewPCG(seed, uint64(i))), seed, etcdFaults(cluster, newEtcdAdmin(t, data.hosts)))
 		})
 	}
+	t.Run("PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		cluster := pgtest.Start(t)
+		c := &failoverCampaign{t: t, replicas: startReplicas(t, program, onPostgres(cluster), n)}
+		c.run(rand.New(rand.NewPCG(seed, 2)), seed, postgresFaults(t, cluster, c.servers))
+	})
 }
 
 // failoverCampaign is a run of the campaign.
 type failoverCampaign struct {
 	t *testing.T
 	*replicas
-	admin  *etcdAdmin
-	random *rand.Rand
-	calls  int
-	reads  int
-	faults []string
+	random     *rand.Rand
+	ofDatabase func(random *rand.Rand) []outage
+	calls      int
+	reads      int
+	faults     []string
+}
+
+// outage is something that happens to the servers or the database, and the way to end it.
+type outage struct {
+	kind    outageKind
+	name    string
+	do, end func()
+}
+
+// outageKind is what an outage happens to. Two faults at a time are of different kinds.
+type outageKind int
+
+const (
+	ofServer outageKind = iota
+	ofDatabase
+	ofOperator // what an operator of the database does, or the network
+)
+
+// run runs all rounds. databaseFaults makes the faults of the database for one round.
+func (c *failoverCampaign) run(random *rand.Rand, seed uint64, databaseFaults func(random *rand.Rand) []outage) {
+	c.t.Logf("seed %d, %d rounds", seed, *failoverRounds)
+	c.random, c.ofDatabase = random, databaseFaults
+	for round := range *failoverRounds {
+		if c.round(round); c.t.Failed() {
+			return
+		}
+	}
+	c.t.Logf("%d calls, %d reads; %v", c.calls, c.reads, c.faults)
 }
 
 // round disturbs the servers once while clients are at work, and checks the clients' answers.
@@ -120,22 +148,12 @@ func (c *failoverCampaign) round(number int) {
 
 // disturb makes one or two faults, calls during, and heals the faults.
 func (c *failoverCampaign) disturb(leader *replica, during func()) (what string) {
-	member := c.etcd.Members[c.random.IntN(len(c.etcd.Members))]
 	long := replicaTTL + replicaTTL/2 + time.Duration(c.random.IntN(500))*time.Millisecond
-	faults := []struct {
-		name    string
-		do, end func()
-	}{
-		{"the leader is killed", leader.kill, leader.start},
-		{"the leader is stopped", func() { leader.signal(syscall.SIGSTOP) }, func() { leader.signal(syscall.SIGCONT) }},
-		{"the leader is cut off", func() { leader.cut(true) }, func() { leader.cut(false) }},
-		{"a member of etcd is killed", member.Kill, func() {
-			if err := member.Start(); err != nil {
-				c.t.Error(err)
-			}
-		}},
-		{"a member of etcd is stopped", member.Stop, member.Continue},
-		{"all servers are cut off", func() {
+	faults := append([]outage{
+		{ofServer, "the leader is killed", leader.kill, leader.start},
+		{ofServer, "the leader is stopped", func() { leader.signal(syscall.SIGSTOP) }, func() { leader.signal(syscall.SIGCONT) }},
+		{ofServer, "the leader is cut off", func() { leader.cut(true) }, func() { leader.cut(false) }},
+		{ofDatabase, "all servers are cut off", func() {
 			for _, s := range c.servers {
 				s.cut(true)
 			}
@@ -144,16 +162,15 @@ func (c *failoverCampaign) disturb(leader *replica, during func()) (what string)
 				s.cut(false)
 			}
 		}},
-		{"etcd is full", c.admin.fill, c.admin.makeRoom},
-		{"the history of etcd is compacted", c.admin.compact, func() {}},
-		{"etcd asks for passwords", c.admin.lock, c.admin.unlock},
-	}
-	first := c.random.IntN(len(faults))
-	chosen := faults[first : first+1]
-	if second := c.random.IntN(len(faults)); second/3 != first/3 && c.random.IntN(2) == 0 {
-		// The second fault is of another kind: of a server, of etcd, or of etcd's operator. The
-		// operator's fault is made first, since the operator needs etcd.
-		chosen = append(faults[min(first, second):][:1:1], faults[max(first, second)])
+	}, c.ofDatabase(c.random)...)
+	first, second := faults[c.random.IntN(len(faults))], faults[c.random.IntN(len(faults))]
+	chosen := []outage{first}
+	if second.kind != first.kind && c.random.IntN(2) == 0 {
+		// The operator's fault is made first, since the operator needs the database.
+		chosen = []outage{first, second}
+		if second.kind < first.kind {
+			chosen = []outage{second, first}
+		}
 	}
 	for _, f := range slices.Backward(chosen) {
 		what += f.name + "; "

@@ -16,7 +16,7 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport lists for each of our packages the packages of ours that it may import. Its tests may
 // also import the packages in testMayImport.
 var mayImport = map[string][]string{
-	"cmd/leasectl":     {"cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
+	"cmd/leasectl":     {"cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
 	"holder":           {"holder/failpoint", "holder/local", "holder/socket", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/failpoint": {},
@@ -47,16 +47,20 @@ var mayImport = map[string][]string{
 	"proxyserver/metrics":                     {"leaseapi", "pool"},
 	"proxyserver/store":                       {"pool"},
 	"proxyserver/store/bolt":                  {"leaseapi/object", "pool", "proxyserver/store", "proxyserver/store/record"},
-	"proxyserver/store/etcd":                  {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/etcd":                  {"leaseapi/suspend", "proxyserver/store", "proxyserver/store/replicated"},
 	"proxyserver/store/etcd/etcdtest":         {"lockfile"},
 	"proxyserver/store/etcd/etcdtest/program": {},
 	"proxyserver/store/record":                {"leaseapi/object", "pool"},
+	"proxyserver/store/postgres":              {"proxyserver/store", "proxyserver/store/replicated"},
+	"proxyserver/store/postgres/pgtest":       {},
+	"proxyserver/store/replicated":            {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/replicated/unsteady":   {"proxyserver/store/replicated"},
 	"proxyserver/past":                        {"pool"},
 	"proxyserver/ui":                          {"leaseapi", "pool", "proxyserver/config", "proxyserver/past"},
 
 	// The benchmark of leasectl and its peers is beside the house. It may import every package
 	// that it measures.
-	"scripts/bench": {"leaseapi", "pool", "proxyclient", "proxyserver", "trap"},
+	"scripts/bench": {"leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/store/postgres/pgtest", "trap"},
 }
 
 // onlyIn lists packages that only some packages of ours may import, since their purpose has one
@@ -66,13 +70,14 @@ var onlyIn = map[string][]string{
 	"github.com/VictoriaMetrics/metrics":     {"proxyserver/metrics"},
 	"github.com/gofrs/flock":                 {"lockfile"},
 	"github.com/hashicorp/go-retryablehttp":  {"proxyclient"},
+	"github.com/jackc/pgx/v5/pgconn":         {"proxyserver/store/postgres", "proxyserver/store/postgres/pgtest"},
 	"github.com/spf13/cobra":                 {"cmd/leasectl"},
 	"github.com/spf13/pflag":                 {"cmd/leasectl"},
 	"go.etcd.io/bbolt":                       {"proxyserver/store/bolt"},
 	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
 	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
 	"html/template":                          {"proxyserver/ui"},
-	"os/exec":                                {"trap/child", "trap/internal/testenv", "proxyserver/store/etcd/etcdtest"},
+	"os/exec":                                {"trap/child", "trap/internal/testenv", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
 	"os/signal":                              {"trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
 	"github.com/rogpeppe/go-internal/script": {},
 }
@@ -142,7 +147,7 @@ func checkImports(t *testing.T, path string) {
 // on a real store, the tests of the whole program read handles, and the tests of trap share their
 // processes.
 var testMayImport = map[string][]string{
-	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/store/bolt"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest"},
+	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
-	"proxyserver/store/etcd": {"proxyserver/store/etcd/etcdtest"},
+	"proxyserver/store/etcd": {"pool", "proxyserver/store/etcd/etcdtest"}, "proxyserver/store/postgres": {"pool", "proxyserver/store/postgres/pgtest"}, "proxyserver/store/replicated": {"proxyserver/store/replicated/unsteady"},
 }

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -15,13 +17,31 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
 )
 
-// replicas are three servers on one etcd. Each server reaches etcd over links of its own.
+// replicas are three servers on one database. Each server reaches it over links of its own.
 type replicas struct {
 	t       *testing.T
-	etcd    *etcdtest.Cluster
 	servers []*replica
+}
+
+// sharedData is the database of replicas.
+type sharedData struct {
+	hosts []string                    // HOST:PORT of its members
+	url   func(hosts []string) string // --data of a server that reaches the members at hosts
+}
+
+func onEtcd(c *etcdtest.Cluster) sharedData {
+	d := sharedData{url: func(hosts []string) string { return "etcd://" + strings.Join(hosts, ",") + "/leases" }}
+	for _, m := range c.Members {
+		d.hosts = append(d.hosts, m.Host)
+	}
+	return d
+}
+
+func onPostgres(c *pgtest.Cluster) sharedData {
+	return sharedData{hosts: []string{c.Host}, url: func(hosts []string) string { return strings.Replace(c.URL(), c.Host, hosts[0], 1) }}
 }
 
 // replica is one of the servers.
@@ -29,7 +49,7 @@ type replica struct {
 	t     *testing.T
 	url   string
 	args  []string
-	links []*link // to the members of etcd
+	links []*link // to the members of the database
 	log   liveLog
 	cmd   *exec.Cmd
 	ended chan struct{}
@@ -37,23 +57,22 @@ type replica struct {
 
 const replicaTTL = time.Second
 
-// startReplicas starts etcd with the given number of members, and three servers with the pool q of
-// n leases. They end with the test.
-func startReplicas(t *testing.T, program string, members, n int, more ...string) *replicas {
+// startReplicas starts three servers with the pool q of n leases. They end with the test.
+func startReplicas(t *testing.T, program string, data sharedData, n int, more ...string) *replicas {
 	t.Helper()
-	r := &replicas{t: t, etcd: etcdtest.Start(t, members)}
+	r := &replicas{t: t}
 	for i := range 3 {
 		s := &replica{t: t}
 		var hosts []string
-		for _, m := range r.etcd.Members {
-			l := newLink(t, m.Host)
+		for _, host := range data.hosts {
+			l := newLink(t, host)
 			s.links = append(s.links, l)
 			hosts = append(hosts, l.Addr().String())
 		}
 		host := freeAddress(t)
 		s.url = "http://" + host
 		s.args = []string{program, "serve", "--listen", host, "--advertise", s.url, "--pool", fmt.Sprintf("q=%d", n),
-			"--data", "etcd://" + strings.Join(hosts, ",") + "/leases", "--leader-ttl", replicaTTL.String()}
+			"--data", data.url(hosts), "--leader-ttl", replicaTTL.String()}
 		s.args = append(s.args, more...)
 		r.servers = append(r.servers, s)
 		s.start()
@@ -154,7 +173,7 @@ func (s *replica) signal(sig syscall.Signal) {
 
 func (s *replica) kill() { s.signal(syscall.SIGKILL) }
 
-// cut cuts or heals the network between a server and etcd.
+// cut cuts or heals the network between a server and the database.
 func (s *replica) cut(isCut bool) {
 	for _, l := range s.links {
 		l.cut(isCut)
@@ -165,7 +184,9 @@ func (s *replica) cut(isCut bool) {
 // link is healed.
 type link struct {
 	net.Listener
-	to string
+	to   string
+	deaf atomic.Bool  // the next answer on a connection breaks it
+	slow atomic.Int64 // how long bytes wait at most, in nanoseconds
 
 	mu     sync.Mutex
 	healed chan struct{} // closed while the link is whole
@@ -232,17 +253,24 @@ func (k *link) forward(ctx context.Context, c net.Conn) {
 	stop := context.AfterFunc(ctx, func() { c.Close(); to.Close() })
 	defer stop()
 	var both sync.WaitGroup
-	both.Go(func() { k.pipe(ctx, to, c) })
-	both.Go(func() { k.pipe(ctx, c, to) })
+	both.Go(func() { k.pipe(ctx, to, c, nil) })
+	both.Go(func() { k.pipe(ctx, c, to, &k.deaf) })
 	both.Wait()
 }
 
-func (k *link) pipe(ctx context.Context, to, from net.Conn) {
+// pipe forwards bytes until the connection breaks, which the next ones do once breaks is true.
+func (k *link) pipe(ctx context.Context, to, from net.Conn, breaks *atomic.Bool) {
 	defer to.Close()
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		k.pass(ctx)
+		if slow := k.slow.Load(); slow > 0 {
+			time.Sleep(time.Duration(rand.Int64N(slow)))
+		}
+		if breaks != nil && breaks.Load() {
+			return
+		}
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return

@@ -11,6 +11,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver"
 	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd"
+	"github.com/leasectl/leasectl/proxyserver/store/postgres"
 	"github.com/leasectl/leasectl/trap/process"
 )
 
@@ -28,10 +29,11 @@ they change, within a few seconds, or at once on HUP. An invalid file is rejecte
 and the old settings stay; the log and /readyz say why. The files for etcd are
 read when they are needed. A pipe, such as <(…), is read once.
 
-With --data etcd://HOST:PORT,…/PREFIX any number of servers share their leases: one
-leads, and the others refuse calls and say who does. When the leader dies, stops
-or is cut off, another one goes on after --leader-ttl, at once if it stops by
-itself.
+With --data etcd://HOST:PORT,…/PREFIX or --data postgres://USER@HOST/DB any number of
+servers share their leases: one leads, and the others refuse calls and say who
+does. When the leader dies, stops or is cut off, another one goes on after
+--leader-ttl, at once if it stops by itself. The URL of PostgreSQL is as libpq
+takes it, and the password is in a file (PGPASSFILE, ~/.pgpass).
 
 With --tokens, clients must show a token of that file (their --token-file), and
 nobody renews or ends a lease that was acquired with a token of another name.
@@ -45,14 +47,16 @@ the files in /etc/leasectl. Installing them neither enables nor starts it.`,
   leasectl serve --listen :8370 --config pools.yaml --data ./leases \
     --tokens tokens --tls-cert cert.pem --tls-key key.pem
   leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem \
-    --tls-key key.pem --data etcd://etcd-0:2379,etcd-1:2379/leases --advertise https://a.example:8370`,
+    --tls-key key.pem --data etcd://etcd-0:2379,etcd-1:2379/leases --advertise https://a.example:8370
+  leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem \
+    --tls-key key.pem --data postgres://leases@db.example/leases --advertise https://a.example:8370`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// A job sets LEASECTL_POOL for its local proxy, so --config has precedence.
 			if o.config != "" {
 				a.proxy.pools = ifTyped(cmd.Flags().Lookup("pool"), a.proxy.pools)
 			}
-			if err := o.etcd.check(o.data, cmd.Flags()); err != nil {
+			if err := o.database.check(o.data, cmd.Flags()); err != nil {
 				return err
 			}
 			return a.serve(cmd.Context(), o)
@@ -129,8 +133,8 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 func (o *serveOptions) openData(options *proxyserver.Options, readEtcdFile func(string) ([]byte, error)) (err error) {
 	switch {
 	case o.data == "":
-	case etcd.IsURL(o.data):
-		options.Election, err = o.etcd.open(o.data, readEtcdFile, options.Log)
+	case etcd.IsURL(o.data) || postgres.IsURL(o.data):
+		options.Election, err = o.database.open(o.data, readEtcdFile, options.Log)
 	default:
 		addProcessor()
 		options.Store, err = bolt.Open(o.data)

@@ -18,7 +18,7 @@ type serveOptions struct {
 	socket    string
 	config    string
 	data      string
-	etcd      etcdOptions
+	database  databaseOptions
 	tokens    string
 	logFormat string
 	maxWait   time.Duration
@@ -34,8 +34,8 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.listen, "listen", "", "address to listen on, port 0 for a free one (default "+defaultListen+", or none with --socket)")
 	flags.StringVar(&o.socket, "socket", "", "path of a Unix socket to listen on")
 	flags.StringVar(&o.config, "config", "", "YAML file with the pools, as Boskos deployments have it")
-	flags.StringVar(&o.data, "data", "", "directory that keeps the leases over restarts, or etcd://HOST:PORT,…/PREFIX (default: in memory)")
-	o.etcd.bind(flags)
+	flags.StringVar(&o.data, "data", "", "directory that keeps the leases over restarts, or etcd://HOST:PORT,…/PREFIX, or postgres://USER@HOST/DB (default: in memory)")
+	o.database.bind(flags)
 	flags.Var(durationValue(&o.maxWait, proxyserver.DefaultMaxWait, time.Second, 7*24*time.Hour), "max-wait", "how long an acquire without a request id may wait")
 	flags.StringVar(&o.tokens, "tokens", "", "file with the tokens that clients must show one of")
 	flags.Var(choiceValue(&o.logFormat, "text", "text", "json"), "log-format", "how log lines are written: text or json")
@@ -56,7 +56,7 @@ func (o *serveOptions) hosts() (hosts []string) {
 	if host, _, err := net.SplitHostPort(o.listen); err == nil && host != "" {
 		hosts = append(hosts, host)
 	}
-	if host := o.etcd.host(); host != "" {
+	if host := o.database.host(); host != "" {
 		hosts = append(hosts, host)
 	}
 	return hosts

@@ -38,7 +38,7 @@ func (s *settings) read(ctx context.Context, o *serveOptions) error {
 	}
 	err := config.Start(ctx, s.sources, s.warn)
 	if err == nil {
-		s.readEtcdFile, err = config.Pipes(ctx, o.etcd.files(), s.warn)
+		s.readEtcdFile, err = config.Pipes(ctx, o.database.files(), s.warn)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -53,7 +53,7 @@ func (s *settings) read(ctx context.Context, o *serveOptions) error {
 	if len(s.options.Pools) == 0 && o.localOf == "" {
 		return usagef("no pool to serve: name one with --pool TYPE=N or --config FILE")
 	}
-	// Without this check a server on etcd would fail only when it leads.
+	// Without this check a server on etcd or PostgreSQL would fail only when it leads.
 	if err := pool.Check(s.options.Pools); err != nil {
 		return usagef("--pool and --config: %w", err)
 	}

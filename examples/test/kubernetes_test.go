@@ -63,7 +63,7 @@ func (m *manifests) template(t *testing.T) corev1.PodTemplateSpec {
 // Pods run as nobody in particular, with nothing that they do not need, and the Service and the
 // probes name a port that the container has.
 func TestKubernetesPods(t *testing.T) {
-	for _, path := range []string{"kubernetes/one.yaml", "kubernetes/three-etcd.yaml"} {
+	for _, path := range []string{"kubernetes/one.yaml", "kubernetes/three-etcd.yaml", "kubernetes/three-postgres.yaml"} {
 		t.Run(path, func(t *testing.T) {
 			m := readManifests(t, path)
 			spec := m.template(t).Spec
@@ -148,9 +148,10 @@ func newServerPod(t *testing.T, m manifests, files secrets) *serverPod {
 func (s *serverPod) fill(dir, secret string) {
 	s.pod.t.Helper()
 	from := map[string]map[string]string{
-		"leasectl-tokens": {"tokens": s.files.tokens},
-		"leasectl-tls":    {"tls.crt": s.files.cert, "tls.key": s.files.key},
-		"leasectl-etcd":   {"ca.crt": s.files.ca, "credentials": filepath.Join(filepath.Dir(s.files.ca), "credentials")},
+		"leasectl-tokens":   {"tokens": s.files.tokens},
+		"leasectl-tls":      {"tls.crt": s.files.cert, "tls.key": s.files.key},
+		"leasectl-etcd":     {"ca.crt": s.files.ca, "credentials": filepath.Join(filepath.Dir(s.files.ca), "credentials")},
+		"leasectl-postgres": {"ca.crt": s.files.ca, "pgpass": filepath.Join(filepath.Dir(s.files.ca), "pgpass")},
 	}[secret]
 	if from == nil {
 		s.pod.t.Fatalf("nobody makes the Secret %s", secret)
@@ -229,8 +230,14 @@ func TestKubernetesOne(t *testing.T) {
 // Of three servers one is ready. A disruption budget, or a rollout that waits for ready pods,
 // would wait for ever.
 func TestKubernetesThreeReadiness(t *testing.T) {
-	text := read(t, "kubernetes/three-etcd.yaml")
-	m := readManifests(t, "kubernetes/three-etcd.yaml")
+	for _, path := range []string{"kubernetes/three-etcd.yaml", "kubernetes/three-postgres.yaml"} {
+		t.Run(path, func(t *testing.T) { testThreeReadiness(t, path) })
+	}
+}
+
+func testThreeReadiness(t *testing.T, path string) {
+	text := read(t, path)
+	m := readManifests(t, path)
 	d := m.deployed.Spec
 	if u := d.Strategy.RollingUpdate; *d.Replicas != 3 || u.MaxSurge.IntVal != 0 || u.MaxUnavailable.IntVal != *d.Replicas {
 		t.Errorf("%+v", d.Strategy)
@@ -244,20 +251,35 @@ func TestKubernetesThreeReadiness(t *testing.T) {
 	}
 }
 
-// Three servers with the arguments of the manifest, on an etcd with TLS and users: exactly the
-// one that leads is ready, and when it is stopped another one has its leases.
-func TestKubernetesThree(t *testing.T) {
+// Three servers with the arguments of the manifest, on an etcd with TLS and users.
+func TestKubernetesThreeOnEtcd(t *testing.T) {
 	t.Parallel()
-	m := readManifests(t, "kubernetes/three-etcd.yaml")
 	dir := t.TempDir()
 	files := makeSecrets(t, dir)
 	etcd := startEtcd(t, files, "leasectl/")
 	write(t, filepath.Join(dir, "credentials"), "leasectl:"+etcdPassword+"\n")
+	testThree(t, "kubernetes/three-etcd.yaml", files, "etcds://ETCD/", "etcds://"+etcd+"/")
+}
+
+// Three servers with the arguments of the manifest, on a PostgreSQL with TLS and a password.
+func TestKubernetesThreeOnPostgres(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := makeSecrets(t, dir)
+	postgres := startPostgres(t, files)
+	write(t, filepath.Join(dir, "pgpass"), "*:*:leases:leasectl:"+postgresPassword+"\n")
+	testThree(t, "kubernetes/three-postgres.yaml", files, "@POSTGRES/", "@"+postgres+"/")
+}
+
+// testThree checks that exactly the server that leads is ready, and that another one has its leases
+// when it is stopped. replace gives names that only the cluster knows.
+func testThree(t *testing.T, path string, files secrets, replace ...string) {
+	m := readManifests(t, path)
 	var servers []*server
 	for i := range 3 {
 		pod := newServerPod(t, m, files)
 		ip := fmt.Sprintf("127.0.0.%d", i+1)
-		servers = append(servers, pod.start(ip, freePort(t, ip), "etcds://ETCD/", "etcds://"+etcd+"/"))
+		servers = append(servers, pod.start(ip, freePort(t, ip), replace...))
 	}
 	leader := func() *server {
 		t.Helper()

@@ -1,5 +1,6 @@
 // Package store defines what a lease server makes durable. A [Store] keeps that state:
-// package bolt in a directory, package etcd for several servers, with an [Election].
+// package bolt in a
+// directory, package replicated for several servers, with an [Election].
 //
 // A server without a Store keeps its state in memory only.
 package store
@@ -24,6 +25,9 @@ var (
 	// ErrGone is the error of a store that was removed, moved or replaced while
 	// it was open. Another server may already serve from a new store in its place.
 	ErrGone = errors.New("it is gone")
+	// ErrLost is the error of a store that is as it was before some of its commits: a backup
+	// was restored, or a database went on from a copy that lacked them.
+	ErrLost = errors.New("it has lost commits")
 )
 
 // Store keeps the state of a server. The server makes one call at a time; only

@@ -158,7 +158,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 }
 
 // gain makes e lead. That must not take longer than patience.
-func gain(t testing.TB, e *Elector) *lead {
+func gain(t testing.TB, e *Elector) store.Lead {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -167,10 +167,10 @@ func gain(t testing.TB, e *Elector) *lead {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	return l.(*lead)
+	return l
 }
 
-func load(t testing.TB, l *lead) pool.Snapshot {
+func load(t testing.TB, l store.Lead) pool.Snapshot {
 	t.Helper()
 	snap, err := l.Load()
 	if err != nil {
@@ -288,44 +288,5 @@ func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) 
 		set.Break(now, l.Name, pool.Act{Reason: "why"}, random.IntN(2) == 0)
 	default:
 		set.Cancel(now, l.RequestID)
-	}
-}
-
-// A request is one key, however many names it has; a request that is larger than a
-// transaction is several.
-func TestManyNames(t *testing.T) {
-	t.Parallel()
-	c := etcdtest.Shared(t)
-	l := gain(t, elector(t, Options{URL: c.URL("many-names")}))
-	load(t, l)
-	for _, n := range []int{1, 20_000, 60_000} {
-		leases := make([]pool.Lease, n)
-		for i := range leases {
-			leases[i] = pool.Lease{
-				Name: fmt.Sprintf("quota-%d", i), Type: "quota", Generation: uint64(1795319510060286 + i), Ask: pool.Ask{Count: n},
-				RequestID: "r", Owner: strings.Repeat("https://ci.example.org/", 10), TTL: time.Hour, Granted: 5,
-			}
-		}
-		if err := l.Commit(store.Batch{Changes: []pool.Change{{Kind: pool.Granted, Leases: leases}}, Generation: uint64(1795319510060286 + n)}); err != nil {
-			t.Fatal(err)
-		}
-		if keys := l.meta.Keys; n <= 20_000 && keys != 1 {
-			t.Errorf("%d names are %d keys", n, keys)
-		}
-		if snap := load(t, l); len(snap.Leases) != n {
-			t.Errorf("loaded %d leases of %d", len(snap.Leases), n)
-		}
-		var b store.Batch
-		for _, lease := range leases {
-			b.Changes = append(b.Changes, pool.Change{Kind: pool.Done, Lease: lease})
-			b.Changes = append(b.Changes, pool.Change{Kind: pool.Remembered, Ended: pool.Ended{ID: lease.Name, Until: 1}})
-			b.Changes = append(b.Changes, pool.Change{Kind: pool.Forgotten, Ended: pool.Ended{ID: lease.Name, Until: 1}})
-		}
-		if err := l.Commit(b); err != nil {
-			t.Fatal(err)
-		}
-		if l.meta.Keys != 0 || len(l.table.places) != 0 {
-			t.Errorf("%d keys are left, with %d records", l.meta.Keys, len(l.table.places))
-		}
 	}
 }

@@ -32,10 +32,11 @@ func BenchmarkRestore(b *testing.B) {
 	var reading, restoring time.Duration
 	for b.Loop() {
 		began := time.Now()
-		from, end := l.table.prefix, rangeEnd(l.table.prefix)
+		all := []byte(e.prefix + "/records/")
+		from, end := all, rangeEnd(all)
 		for more := true; more; {
 			var page rangeResponse
-			if err := l.client.call(context.Background(), "/v3/kv/range", rangeRequest{Key: from, RangeEnd: end, Limit: pageSize}, &page); err != nil {
+			if err := e.call(context.Background(), "/v3/kv/range", rangeRequest{Key: from, RangeEnd: end, Limit: pageSize}, &page); err != nil {
 				b.Fatal(err)
 			}
 			if more = page.More; more {

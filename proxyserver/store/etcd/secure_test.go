@@ -15,7 +15,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -327,7 +326,7 @@ func TestTLS(t *testing.T) {
 	for what, o := range map[string]Options{"no authority": {CertFile: cert, KeyFile: key}, "no certificate": {CAFile: ca}} {
 		o.URL = url
 		e := elector(t, o)
-		if _, err := e.look(t.Context()); err == nil {
+		if _, err := e.Look(t.Context()); err == nil {
 			t.Errorf("with %s etcd answered", what)
 		}
 	}
@@ -345,13 +344,13 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := elector(t, Options{URL: url, CAFile: later, CertFile: cert, KeyFile: key})
-	if _, err := e.look(t.Context()); err == nil {
+	if _, err := e.Look(t.Context()); err == nil {
 		t.Error("with another authority etcd answered")
 	}
 	if err := os.WriteFile(later, trusted, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.look(t.Context()); err != nil {
+	if _, err := e.Look(t.Context()); err != nil {
 		t.Errorf("after the authority was replaced: %v", err)
 	}
 }
@@ -496,34 +495,4 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	default:
 	}
 	return len(p), nil
-}
-
-// A value that breaks off, or is no bundle, is refused and does no harm.
-func FuzzBundle(f *testing.F) {
-	b := &bundle{}
-	b.add(entry{"lq-0", `{"generation":1}`})
-	b.add(entry{"lq-1", `{"generation":2}`})
-	b.add(entry{"e", ""})
-	f.Add(b.encode())
-	f.Add([]byte{0, 1, 0, 0, 0, 'x'})
-	f.Fuzz(func(t *testing.T, value []byte) {
-		read := func(value []byte) (all []entry, err error) {
-			err = eachEntry(value, func(key, payload []byte) error {
-				all = append(all, entry{string(key), string(payload)})
-				return nil
-			})
-			return all, err
-		}
-		entries, err := read(value)
-		if err != nil {
-			return
-		}
-		again := &bundle{}
-		for _, e := range entries {
-			again.add(e)
-		}
-		if same, err := read(again.encode()); err != nil || !slices.Equal(same, entries) {
-			t.Fatalf("%q, and then %q, %v", entries, same, err)
-		}
-	})
 }

@@ -1,11 +1,14 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi/suspend"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated"
 )
 
 const (
@@ -22,28 +25,26 @@ const (
 // upkeep is the work of a leader beside its leases: it compacts etcd's history, and measures
 // the database. Nothing depends on it, so no error of it ends the lead.
 type upkeep struct {
-	*client
-	presence      *presence
+	*database
+	log           *slog.Logger
+	ttl           time.Duration
 	noCompact     bool
 	mayNotMeasure bool                           // it was logged
 	size          atomic.Pointer[statusResponse] // as last measured
 }
 
-func newUpkeep(c *client, p *presence, noCompact bool) *upkeep {
-	u := &upkeep{client: c, presence: p, noCompact: noCompact}
+func newUpkeep(d *database, o Options) *upkeep {
+	u := &upkeep{database: d, log: o.Log, ttl: o.TTL, noCompact: o.NoCompact}
 	u.size.Store(&statusResponse{})
 	return u
 }
 
-// run works until the lead is over. revision is that of the lead's first transaction.
-func (u *upkeep) run(lead context.Context, revision int64) {
-	u.presence.leave()
-	u.presence.look(lead) // the last count includes this server
+// run works until the lead is over.
+func (u *upkeep) run(lead context.Context) {
 	u.measure(lead)
-	revision = u.compact(lead, revision)
+	revision := u.compact(lead, 0)
 	measured, compacted := suspend.SinceBoot(), suspend.SinceBoot()
-	for sleep(lead, u.ttl/4) == nil {
-		u.presence.look(lead)
+	for replicated.Sleep(lead, u.ttl/4) == nil {
 		now := suspend.SinceBoot()
 		if now-measured >= measureEvery {
 			measured = now
@@ -57,7 +58,8 @@ func (u *upkeep) run(lead context.Context, revision int64) {
 }
 
 // compact drops the history before revision, and returns the present revision for the next
-// call. So each call keeps the history since the previous call.
+// call. So each call keeps the history since the previous call. Revision 0 stands for the
+// present one.
 func (u *upkeep) compact(ctx context.Context, revision int64) (present int64) {
 	if u.noCompact {
 		return revision
@@ -68,6 +70,7 @@ func (u *upkeep) compact(ctx context.Context, revision int64) (present int64) {
 			return err
 		}
 		present = reply.Header.Revision
+		revision = cmp.Or(revision, present)
 		return u.call(ctx, "/v3/kv/compaction", compactRequest{Revision: revision}, &struct{}{})
 	})
 	switch {

@@ -1,4 +1,4 @@
-package etcd
+package replicated
 
 import (
 	"bytes"
@@ -14,62 +14,56 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// pageSize is how many keys Load asks for at a time.
-const pageSize = 1000
-
 // Load implements [store.Store]. No other server writes records while this server leads, so
-// the pages fit together. If they do not, that is damage only if etcd confirms that this
+// the pages fit together. If they do not, that is damage only if the database confirms that this
 // server still leads: otherwise the next leader may have written meanwhile.
 func (l *lead) Load() (pool.Snapshot, error) {
 	snap, err := l.load()
 	if errors.Is(err, store.ErrDamaged) {
-		err = cmp.Or(l.client.retry(l.ended, l.rewrite), err)
+		err = cmp.Or(l.retry(l.ended, l.rewrite), err)
 	}
 	return snap, err
 }
 
 func (l *lead) load() (pool.Snapshot, error) {
 	var snap pool.Snapshot
-	if l.metaRevision == 0 {
+	if l.metaVersion == 0 {
 		l.meta = metaRecord{Format: format, ID: newNonce()}
 	}
-	l.table = newTable(l.client.prefix + "/records/")
+	l.table = newTable(l.Bounds)
 	snap.Clock, snap.Generation = l.meta.Clock, l.meta.Generation
-	from, end := l.table.prefix, rangeEnd(l.table.prefix)
-	for {
-		var page rangeResponse
-		err := l.client.retry(l.ended, func(ctx context.Context) error {
-			page = rangeResponse{}
-			return l.client.call(ctx, "/v3/kv/range", rangeRequest{Key: from, RangeEnd: end, Limit: pageSize}, &page)
+	for from, more := uint64(0), true; more; {
+		var page []Record
+		err := l.retry(l.ended, func(ctx context.Context) (err error) {
+			page, more, err = l.Database.Read(ctx, from)
+			return err
 		})
 		if err != nil {
-			return snap, fmt.Errorf("load the store %s: %w", l.client.prefix, err)
+			return snap, fmt.Errorf("load the store %s: %w", l.Words.Store, err)
 		}
-		for _, kv := range page.KVs {
-			if err := l.table.load(kv, &snap); err != nil {
+		for _, r := range page {
+			if err := l.table.load(r, &snap); err != nil {
 				return snap, l.damaged(err)
 			}
-			from = append(bytes.Clone(kv.Key), 0)
-		}
-		if !page.More {
-			break
+			from = r.Number + 1
 		}
 	}
 	l.table.dropOlder(&snap)
 	if l.table.keys != l.meta.Keys {
-		return snap, l.damaged(fmt.Errorf("it has %d keys, and should have %d", l.table.keys, l.meta.Keys))
+		return snap, l.damaged(fmt.Errorf("it has %d records, and should have %d", l.table.keys, l.meta.Keys))
 	}
-	if l.metaRevision == 0 { // only now: a store that lost its meta stays as it is
+	if l.metaVersion == 0 { // only now: a store that lost its meta stays as it is
 		if err := l.write(nil); err != nil {
-			return snap, fmt.Errorf("begin the store %s: %w", l.client.prefix, err)
+			return snap, fmt.Errorf("begin the store %s: %w", l.Words.Store, err)
 		}
 	}
-	l.client.noteID(l.meta.ID)
+	l.noteID(l.meta.ID)
 	return snap, l.Holds()
 }
 
 func (l *lead) damaged(err error) error {
-	return fmt.Errorf("store %s: %w: %w: restore etcd from a backup, or delete all keys under the prefix to start without leases", l.client.prefix, store.ErrDamaged, err)
+	return fmt.Errorf("store %s: %w: %w: restore %s from a backup, or %s to start without leases",
+		l.Words.Store, store.ErrDamaged, err, l.Words.Database, l.Words.Erase)
 }
 
 // Commit implements [store.Store]. A batch that does not fit into one transaction becomes
@@ -127,68 +121,77 @@ func (l *lead) collect(step []pool.Change) error {
 func (l *lead) flush() error {
 	writes := l.table.flush()
 	for {
-		var ops []operation
+		var some []Record
 		size, keys := 0, 0
 		for _, w := range writes {
-			if size += w.bytes; len(ops) == maxChanges || len(ops) > 0 && size > maxBytes+maxBundle/2 {
+			if size += len(w.Value); len(some) == l.Bounds.Writes || len(some) > 0 && size > l.Bounds.Bytes+l.Bounds.Record/2 {
 				break
 			}
 			keys += w.keys
-			ops = append(ops, w.operation)
+			some = append(some, w.Record)
 		}
-		writes = writes[len(ops):]
+		writes = writes[len(some):]
 		l.meta.Keys += keys
 		l.table.keys = l.meta.Keys
-		if err := l.write(ops); err != nil || len(writes) == 0 {
+		if err := l.write(some); err != nil || len(writes) == 0 {
 			return err
 		}
 	}
 }
 
-// write does ops and writes meta in one transaction. The transaction is fenced: it does nothing
-// unless this lead is the one in etcd, and meta is as the last commit left it. Without the
-// condition on meta, a delayed copy of an earlier transaction would do its operations again.
+// write does writes and writes meta in one transaction. The transaction is fenced: it does
+// nothing unless this lead is the one in the database, and meta is as the last commit left it.
+// Without the condition on meta, a delayed copy of an earlier transaction would do its writes
+// again.
 //
 // A transaction whose answer was lost is sent again. If the second copy does nothing, meta
-// tells whether the first was applied.
-func (l *lead) write(ops []operation) error {
+// tells whether the first was carried out.
+func (l *lead) write(writes []Record) error {
 	l.commits++
 	l.meta.Commit = l.nonce + "." + strconv.Itoa(l.commits)
 	meta, err := json.Marshal(l.meta)
 	if err != nil {
 		return err
 	}
-	key := l.client.metaKey()
-	body, err := json.Marshal(txnRequest{
-		Compare: []compare{l.leaderKept(), {Key: key, Target: compareMod, ModRevision: l.metaRevision}},
-		Success: append(ops, put(key, meta)),
-		Failure: []operation{get(l.client.leaderKey()), get(key)},
-	})
-	if err != nil {
-		return err
-	}
-	var reply txnResponse
-	err = l.client.retry(l.ended, func(ctx context.Context) error {
+	c := Commit{Leader: l.value, Version: l.metaVersion, Meta: meta, Writes: writes}
+	var version int64
+	var done bool
+	err = l.retry(l.ended, func(ctx context.Context) (err error) {
 		if err := l.Holds(); err != nil {
 			return err
 		}
-		reply = txnResponse{}
-		return l.client.send(ctx, "/v3/kv/txn", body, &reply)
+		version, done, err = l.Database.Commit(ctx, &c)
+		return err
+	})
+	if err == nil && !done {
+		version, err = l.carriedOut(meta)
+	}
+	if err != nil {
+		return fmt.Errorf("commit to %s: %w", l.Words.Store, err)
+	}
+	l.metaVersion = version
+	return l.newest.seeSince(l.client, version, version)
+}
+
+// carriedOut returns the version of meta if its value is that of the last commit, of which a
+// second copy did nothing. If so, the first copy was carried out. What was read may not be durable
+// yet, so carriedOut returns after a further write.
+func (l *lead) carriedOut(meta []byte) (version int64, err error) {
+	var s State
+	err = l.retry(l.ended, func(ctx context.Context) (err error) {
+		s, err = l.Database.Look(ctx)
+		return err
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("commit to %s: %w", l.client.prefix, err)
-	case reply.Succeeded:
-		l.metaRevision = reply.Header.Revision
-		return nil
+		return 0, err
+	case !bytes.Equal(s.Leader.Value, l.value):
+		return 0, errDeposed
+	case bytes.Equal(s.Meta.Value, meta):
+		return s.Meta.Version, l.retry(l.ended, l.rewrite)
 	}
-	leader, there := reply.read(0), reply.read(1)
-	switch {
-	case !bytes.Equal(leader.Value, l.value):
-		return errDeposed
-	case bytes.Equal(there.Value, meta):
-		l.metaRevision = there.ModRevision
-		return nil
+	if err := l.newest.see(l.client, s.Meta.Version); err != nil {
+		return 0, err
 	}
-	return l.damaged(errors.New("its meta was changed by another than the leader"))
+	return 0, l.damaged(errors.New("its meta was changed by another than the leader"))
 }

@@ -1,4 +1,4 @@
-package etcd
+package replicated
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leasectl/leasectl/leaseapi/suspend"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -22,41 +21,36 @@ type metaRecord struct {
 	ID         string        `json:"id"` // of the store, for its life
 	Clock      time.Duration `json:"clock"`
 	Generation uint64        `json:"generation"`
-	Keys       int           `json:"keys"`   // how many keys hold records
+	Keys       int           `json:"keys"`   // how many records there are
 	Commit     string        `json:"commit"` // names the commit that wrote it, uniquely
 }
 
 // lead is the store of the server that leads, and the time for which it leads. keep extends
 // the time.
 type lead struct {
-	client *client
-	nonce  string // no other lead has it
-	value  []byte // of the leader's key, with the nonce
+	*client
+	nonce string // no other lead has it
+	value []byte // of the leader's entry, with the nonce
 
-	validUntil atomic.Int64 // by suspend.SinceBoot
+	validUntil atomic.Int64 // by SinceBoot
 	ended      context.Context
 	end        context.CancelCauseFunc
 	running    sync.WaitGroup
 	closed     bool
 
 	// Only Load and Commit use these fields, and they never run at the same time.
-	meta         metaRecord
-	metaRevision int64 // of meta's last change; 0: there is no meta
-	commits      int
-	table        *table
+	meta        metaRecord
+	metaVersion int64 // of the last commit; 0: there is no meta
+	commits     int
+	table       *table
 }
 
 var _ store.Lead = (*lead)(nil)
 
-// leaderKept is the condition that etcd still has this lead.
-func (l *lead) leaderKept() compare {
-	return compare{Key: l.client.leaderKey(), Target: compareValue, Value: l.value}
-}
-
 // extend makes the lead valid for a full TTL from began. That is the time before the
 // transaction that confirmed the lead was sent.
 func (l *lead) extend(began time.Duration) {
-	until := int64(began + l.client.ttl)
+	until := int64(began + l.TTL)
 	for {
 		old := l.validUntil.Load()
 		if old >= until || l.validUntil.CompareAndSwap(old, until) {
@@ -67,7 +61,7 @@ func (l *lead) extend(began time.Duration) {
 
 // remaining returns how long the lead is valid if it is not extended.
 func (l *lead) remaining() time.Duration {
-	return time.Duration(l.validUntil.Load()) - suspend.SinceBoot()
+	return time.Duration(l.validUntil.Load()) - l.SinceBoot()
 }
 
 // over is the reason why a lead is over. It is [store.ErrNotLeader]. It is a string because
@@ -75,10 +69,14 @@ func (l *lead) remaining() time.Duration {
 type over string
 
 const (
-	errLapsed   over = "etcd has not confirmed it for --leader-ttl" // no transaction for a TTL
-	errDeposed  over = "another server has taken the lead, or the leader's key was deleted"
+	errDeposed  over = "another server has taken the lead, or the leader's entry was deleted"
 	errResigned over = "it has given up the lead"
 )
+
+// lapsed is the reason of a lead that no transaction has confirmed for a TTL.
+func (c *client) lapsed() error {
+	return over(c.Words.Database + " has not confirmed it for --leader-ttl")
+}
 
 func (e over) Error() string        { return store.ErrNotLeader.Error() + ": " + string(e) }
 func (e over) Is(target error) bool { return target == store.ErrNotLeader }
@@ -89,7 +87,7 @@ func (l *lead) Holds() error {
 		return context.Cause(l.ended)
 	}
 	if l.remaining() <= 0 {
-		l.end(errLapsed)
+		l.end(l.lapsed())
 		return context.Cause(l.ended)
 	}
 	return nil
@@ -98,7 +96,7 @@ func (l *lead) Holds() error {
 // Over implements [store.Lead].
 func (l *lead) Over() <-chan struct{} { return l.ended.Done() }
 
-// keep rewrites the leader's key every quarter of the TTL until the lead is over, and returns
+// keep rewrites the leader's entry every quarter of the TTL until the lead is over, and returns
 // why it is over. An attempt that hangs does not hold up the next one, which may reach another
 // member.
 func (l *lead) keep() error {
@@ -111,7 +109,7 @@ func (l *lead) keep() error {
 			<-attempts
 		}
 	}()
-	ticker := time.NewTicker(l.client.ttl / 4)
+	ticker := time.NewTicker(l.TTL / 4)
 	defer ticker.Stop()
 	for {
 		lapse := time.NewTimer(l.remaining())
@@ -120,14 +118,14 @@ func (l *lead) keep() error {
 		case <-lapse.C:
 		case <-ticker.C:
 			underWay++
-			go func() { attempts <- within(ctx, l.client.ttl, l.rewrite) }()
+			go func() { attempts <- within(ctx, l.TTL, l.rewrite) }()
 		case err := <-attempts:
 			underWay--
 			if errors.Is(err, store.ErrNotLeader) {
 				return err
 			}
 			if err != nil {
-				l.client.noteTrouble(ctx, err)
+				l.noteTrouble(ctx, err)
 			}
 		}
 		lapse.Stop()
@@ -137,33 +135,32 @@ func (l *lead) keep() error {
 	}
 }
 
-// rewrite writes the leader's key again, which extends the lead.
+// rewrite writes the leader's entry again, which extends the lead.
 func (l *lead) rewrite(ctx context.Context) error {
-	key := l.client.leaderKey()
-	txn := txnRequest{Compare: []compare{l.leaderKept()}, Success: []operation{put(key, l.value)}}
-	began := suspend.SinceBoot()
-	var reply txnResponse
-	if err := l.client.call(ctx, "/v3/kv/txn", txn, &reply); err != nil {
+	known, began := l.newest.version.Load(), l.SinceBoot()
+	version, kept, err := l.Database.Keep(ctx, l.value)
+	if err != nil {
 		return err
 	}
-	if !reply.Succeeded {
+	if !kept {
 		return errDeposed
 	}
 	if err := l.Holds(); err != nil { // the lead has lapsed meanwhile, for good
 		return err
 	}
+	if err := l.newest.seeSince(l.client, known, version); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrNotLeader, err)
+	}
 	l.extend(began)
 	return nil
 }
-
-// ID implements [store.Store].
-func (l *lead) ID() string { return l.client.ID() }
 
 // Check implements [store.Store].
 func (l *lead) Check() error { return l.Holds() }
 
 // Close implements [store.Store]. It gives the lead up, so that the next server need not wait
-// for its end. If etcd does not answer, Close blocks for about a quarter of the TTL.
+// for its end. If the database does not answer,
+// Close blocks for about a quarter of the TTL.
 func (l *lead) Close() error {
 	if l.closed {
 		return nil
@@ -175,7 +172,7 @@ func (l *lead) Close() error {
 	if !held {
 		return nil
 	}
-	if err := l.client.resign(l.value); err != nil {
+	if err := l.resign(l.value); err != nil {
 		return fmt.Errorf("give up the lead: %w", err)
 	}
 	return nil

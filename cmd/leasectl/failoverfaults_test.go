@@ -3,15 +3,91 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
 )
+
+// postgresFaults are what happens to PostgreSQL, and to its connections.
+func postgresFaults(t *testing.T, c *pgtest.Cluster, servers []*replica) func(random *rand.Rand) []outage {
+	var locks *pgconn.PgConn
+	operate := func(sql string) *pgconn.PgConn {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		conn, err := pgconn.Connect(ctx, c.URL())
+		if err == nil {
+			_, err = conn.Exec(ctx, sql).ReadAll()
+		}
+		if err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+		return conn
+	}
+	leave := func(conn *pgconn.PgConn) { // without waiting for a server that may be gone
+		if conn == nil {
+			return
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		conn.Close(ctx)
+	}
+	links := func(do func(k *link)) func() {
+		return func() {
+			for _, s := range servers {
+				for _, k := range s.links {
+					do(k)
+				}
+			}
+		}
+	}
+	return func(random *rand.Rand) []outage {
+		slow := int64(time.Duration(1+random.IntN(300)) * time.Millisecond)
+		return []outage{
+			{ofDatabase, "PostgreSQL is killed", c.Kill, func() {
+				if err := c.Start(); err != nil {
+					t.Error(err)
+				}
+			}},
+			{ofDatabase, "PostgreSQL is stopped", c.Stop, c.Continue},
+			{ofOperator, "PostgreSQL ends all connections", func() {
+				leave(operate("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'leasectl'"))
+			}, func() {}},
+			{ofOperator, "the table store is locked", func() { locks = operate("BEGIN; LOCK TABLE leasectl.store") }, func() { leave(locks) }},
+			{ofOperator, "answers break connections", links(func(k *link) { k.deaf.Store(true) }), links(func(k *link) { k.deaf.Store(false) })},
+			{ofOperator, "the network is slow", links(func(k *link) { k.slow.Store(slow) }), links(func(k *link) { k.slow.Store(0) })},
+		}
+	}
+}
+
+// etcdFaults are what happens to a member of etcd, and to etcd as a whole.
+func etcdFaults(c *etcdtest.Cluster, admin *etcdAdmin) func(random *rand.Rand) []outage {
+	return func(random *rand.Rand) []outage {
+		member := c.Members[random.IntN(len(c.Members))]
+		return []outage{
+			{ofDatabase, "a member of etcd is killed", member.Kill, func() {
+				if err := member.Start(); err != nil {
+					admin.t.Error(err)
+				}
+			}},
+			{ofDatabase, "a member of etcd is stopped", member.Stop, member.Continue},
+			{ofOperator, "etcd is full", admin.fill, admin.makeRoom},
+			{ofOperator, "the history of etcd is compacted", admin.compact, func() {}},
+			{ofOperator, "etcd asks for passwords", admin.lock, admin.unlock},
+		}
+	}
+}
 
 // etcdAdmin is the operator of a campaign's etcd. It makes etcd refuse writes, compacts its
 // history, and makes it ask for passwords. It also undoes each of these, whatever else happens to

@@ -24,7 +24,7 @@ func TestAdvertise(t *testing.T) {
 		"unix:///run/leases.sock":         false, // only this machine reaches it
 		"https://":                        false,
 	} {
-		o := etcdOptions{advertise: url}
+		o := databaseOptions{advertise: url}
 		err := o.check("etcd://127.0.0.1/leases", pflag.NewFlagSet("serve", pflag.ContinueOnError))
 		if (err == nil) != valid {
 			t.Errorf("%q: %v", url, err)

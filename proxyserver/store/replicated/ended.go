@@ -1,15 +1,15 @@
-package etcd
+package replicated
 
 import "slices"
 
-// endedIDs are the ended request ids that etcd has. They stay in encoded bundles, because there
+// endedIDs are the ended request ids in the database. They stay in encoded bundles, because there
 // may be a million ids, and no record changes until its id is forgotten or gets a new record.
 type endedIDs struct {
 	bundles   []endedBundle   // mostly in the order in which the ids ended, and will be forgotten
-	forgotten map[string]bool // keys of records to delete with the next transaction
+	forgotten map[string]bool // keys of ids to delete with the next transaction
 }
 
-// endedBundle is a bundle as etcd has it.
+// endedBundle is a bundle as the database has it.
 type endedBundle struct {
 	number      uint64
 	value       []byte

@@ -1,4 +1,4 @@
-package etcd
+package replicated
 
 import (
 	"fmt"
@@ -8,21 +8,19 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store/record"
 )
 
-// Bounds of one transaction, sizes in bytes. etcd takes 128 operations and 1.5 MiB, unless
-// its operator set other bounds.
-const (
-	maxOperations = 128
-	maxChanges    = maxOperations - 1 // beside the one that writes meta
-	maxBundle     = 512 << 10
-	maxBytes      = 1 << 20
-)
+// Bounds are those of one transaction. A single change may exceed Bytes and Record.
+type Bounds struct {
+	Writes int // beside that of meta
+	Bytes  int // of all values together
+	Record int // bytes of one value
+}
 
-// table has the records as the leader knows them, and the key of etcd that each is under. It
-// collects the changes for the next transaction.
+// table has the records of package record as the leader knows them, and the bundle that each is
+// in. It collects the changes for the next transaction.
 type table struct {
-	prefix []byte // of the keys
+	bounds Bounds
 	places map[string]place
-	keys   int    // the number of bundles in etcd; [lead.flush] keeps it up to date
+	keys   int    // the number of bundles in the database; [lead.flush] keeps it up to date
 	next   uint64 // number of the next bundle
 
 	ended endedIDs
@@ -46,8 +44,8 @@ type place struct {
 	index  int
 }
 
-func newTable(prefix string) *table {
-	return &table{prefix: []byte(prefix), places: make(map[string]place), again: make(map[string]int)}
+func newTable(bounds Bounds) *table {
+	return &table{bounds: bounds, places: make(map[string]place), again: make(map[string]int)}
 }
 
 // add applies one change to the records.
@@ -71,7 +69,7 @@ func (t *table) Put(key, payload []byte) error {
 			t.ended.forget(key)
 		}
 	}
-	if *open == nil || (*open).size > maxBundle {
+	if *open == nil || (*open).size > t.bounds.Record {
 		*open = &bundle{number: t.next}
 		t.next++
 	}
@@ -114,49 +112,46 @@ func (t *table) mark(b *bundle, more int) {
 // writes at most a bundle of its own, and that of one waiter that it removes; one more bundle
 // is for the ended ids.
 func (t *table) fits(n int) bool {
-	return len(t.changed)+len(t.ended.forgotten)+2*n+1 <= maxChanges && t.bytes < maxBytes
+	return len(t.changed)+len(t.ended.forgotten)+2*n+1 <= t.bounds.Writes && t.bytes < t.bounds.Bytes
 }
 
 // empty reports whether no change is collected.
 func (t *table) empty() bool { return len(t.changed)+len(t.ended.forgotten) == 0 }
 
-// write is one operation of a transaction.
+// write is one write of a transaction.
 type write struct {
-	operation
-	bytes int // size of the value
-	keys  int // change of the number of keys
+	Record
+	keys int // change of the number of bundles in the database
 }
 
 // flush returns the writes that make the collected changes durable, and collects anew.
 func (t *table) flush() []write {
 	var writes []write
 	for _, b := range t.ended.flush() {
-		key := t.keyOf(b.number)
+		w := write{Record: Record{b.number, b.value}}
 		if len(b.value) == 0 {
-			writes = append(writes, write{operation: remove(key), keys: -1})
-		} else {
-			writes = append(writes, write{operation: put(key, b.value), bytes: len(b.value)})
+			w = write{Record: Record{Number: b.number}, keys: -1}
 		}
+		writes = append(writes, w)
 	}
 	for _, b := range t.changed {
 		b.changed = false
-		key := t.keyOf(b.number)
 		switch {
 		case b.live() > 0:
-			w := write{operation: put(key, b.encode())}
-			if b.size = len(w.Put.Value); !b.stored {
+			w := write{Record: Record{b.number, b.encode()}}
+			if b.size = len(w.Value); !b.stored {
 				w.keys = 1
 			}
-			w.bytes, b.stored = b.size, true
+			b.stored = true
 			writes = append(writes, w)
 			if record.IsEnded([]byte(b.first())) {
-				t.seal(b, w.Put.Value)
+				t.seal(b, w.Value)
 			} else {
 				t.shrink(b)
 			}
 		case b.stored:
 			b.stored = false
-			writes = append(writes, write{operation: remove(key), keys: -1})
+			writes = append(writes, write{Record: Record{Number: b.number}, keys: -1})
 		}
 	}
 	t.changed, t.bytes, t.request, t.ending = t.changed[:0], 0, nil, nil
@@ -187,24 +182,14 @@ func (t *table) shrink(b *bundle) {
 	}
 }
 
-// keyOf returns the key of the bundle with that number. Keys sort in the order of their
-// numbers.
-func (t *table) keyOf(number uint64) []byte {
-	return fmt.Appendf(slices.Clip(t.prefix), "%016x", number)
-}
-
-// load adds the records of a key in etcd to t and to snap. After the last key the caller must
-// call dropOlder.
-func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
-	var number uint64
-	if _, err := fmt.Sscanf(string(kv.Key[len(t.prefix):]), "%016x", &number); err != nil {
-		return fmt.Errorf("key %q: %w", kv.Key, err)
-	}
+// load adds a bundle in the database to t, and its records to snap. After the last bundle the
+// caller must call dropOlder.
+func (t *table) load(r Record, snap *pool.Snapshot) error {
 	t.keys++
-	t.next = max(t.next, number+1)
-	b := &bundle{number: number, stored: true}
-	ended := endedBundle{number: number, value: kv.Value}
-	err := eachEntry(kv.Value, func(key, payload []byte) error {
+	t.next = max(t.next, r.Number+1)
+	b := &bundle{number: r.Number, stored: true}
+	ended := endedBundle{number: r.Number, value: r.Value}
+	err := eachEntry(r.Value, func(key, payload []byte) error {
 		if _, twice := t.places[string(key)]; twice {
 			return fmt.Errorf("record %q is there twice", key)
 		}
@@ -226,7 +211,7 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("key %q: %w", kv.Key, err)
+		return fmt.Errorf("number %d: %w", r.Number, err)
 	}
 	if ended.last != "" {
 		t.ended.add(ended)
@@ -236,7 +221,7 @@ func (t *table) load(kv keyValue, snap *pool.Snapshot) error {
 }
 
 // dropOlder drops all but the last record of each ended request from snap. Earlier
-// programs left older ones in etcd when a report came after the lease had ended.
+// programs left older ones when a report came after the lease had ended.
 func (t *table) dropOlder(snap *pool.Snapshot) {
 	if len(t.again) == 0 {
 		return

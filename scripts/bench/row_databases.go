@@ -13,28 +13,68 @@ import (
 )
 
 const (
-	etcdRounds      = 15
+	databaseRounds  = 15
 	takeOverRounds  = 3
 	takeOverTTL     = 5 * time.Second // the default of --leader-ttl
 	takeOverKilled  = takeOverTTL + 2*time.Second
 	takeOverStopped = time.Second
 )
 
-// pairsEtcdOf measures how many acquires and releases a second a server on etcd does for that
-// many clients, beside the same number of writes without a lease proxy, on the same etcd.
-func pairsEtcdOf(clients int) func(context.Context, *world) ([]result, error) {
+// database is where servers share their leases in a row of the benchmark.
+type database struct {
+	name  string // as in "on etcd"
+	data  string // how --data begins
+	lacks func() string
+	start func(context.Context, *world) (*started, error)
+}
+
+// started is a database that runs.
+type started struct {
+	data   string // --data of a server
+	commit func(ops []fencedOp) error
+	stop   func() error
+}
+
+var onEtcd = database{"etcd", "etcd://", func() string { return lacks("etcd") }, func(ctx context.Context, w *world) (*started, error) {
+	e, err := w.etcd(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bare, err := newBareEtcd(e.url)
+	if err != nil {
+		return nil, errors.Join(err, e.stop())
+	}
+	return &started{data: "etcd://" + e.addr + "/leases", commit: bare.commit, stop: e.stop}, nil
+}}
+
+var onPostgres = database{"PostgreSQL", "postgres://", lacksPostgres, func(ctx context.Context, _ *world) (*started, error) {
+	c, err := startPostgres()
+	if err != nil {
+		return nil, err
+	}
+	stop := func() error { c.Remove(); return nil }
+	bare, err := newBarePostgres(ctx, c.URL())
+	if err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return &started{data: c.URL(), commit: bare.commit, stop: stop}, nil
+}}
+
+// pairsOn measures how many acquires and releases a second a server on a database does for that
+// many clients, beside the same number of writes without a lease proxy, on the same database.
+func pairsOn(d database, clients int) func(context.Context, *world) ([]result, error) {
 	return func(ctx context.Context, w *world) (_ []result, err error) {
-		r := result{What: fmt.Sprintf("acquire + release on etcd, %d at once", clients), Unit: perSecond}
-		if lack := lacks("etcd"); lack != "" {
-			r.Ours, r.Peers = missing("leasectl --data etcd://", lack), []measure{missing("bare fenced txns", lack)}
+		r := result{What: fmt.Sprintf("acquire + release on %s, %d at once", d.name, clients), Unit: perSecond}
+		if lack := d.lacks(); lack != "" {
+			r.Ours, r.Peers = missing("leasectl --data "+d.data, lack), []measure{missing("bare fenced txns", lack)}
 			return []result{r}, nil
 		}
-		e, err := w.etcd(ctx)
+		db, err := d.start(ctx, w)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, e.stop()) }()
-		ours, err := w.serve(ctx, "--pool", "many=64", "--data", "etcd://"+e.addr+"/leases")
+		defer func() { err = errors.Join(err, db.stop()) }()
+		ours, err := w.serve(ctx, "--pool", "many=64", "--data", db.data)
 		if err != nil {
 			return nil, err
 		}
@@ -42,10 +82,7 @@ func pairsEtcdOf(clients int) func(context.Context, *world) ([]result, error) {
 		if err := leads(ctx, ours); err != nil {
 			return nil, err
 		}
-		bare, err := newFencedTxns(e.url)
-		if err != nil {
-			return nil, err
-		}
+		bare := newFencedTxns(db.commit)
 		front, stop, err := bare.serve(64)
 		if err != nil {
 			return nil, err
@@ -53,7 +90,7 @@ func pairsEtcdOf(clients int) func(context.Context, *world) ([]result, error) {
 		defer func() { err = errors.Join(err, stop()) }()
 		version1 := func(c *wire, _ int) error { return c.pair("many") }
 		var rates, bareRates, frontRates []float64
-		for round := range etcdRounds + 1 {
+		for round := range databaseRounds + 1 {
 			rate, err := throughput(ours.addr, clients, pairWindow, version1)
 			if err != nil {
 				return nil, err
@@ -70,7 +107,7 @@ func pairsEtcdOf(clients int) func(context.Context, *world) ([]result, error) {
 				rates, frontRates, bareRates = append(rates, rate), append(frontRates, frontRate), append(bareRates, bareRate)
 			}
 		}
-		r.Ours = median("leasectl --data etcd://", rates)
+		r.Ours = median("leasectl --data "+d.data, rates)
 		r.Peers = []measure{median("bare fenced txns, over HTTP", frontRates), median("bare fenced txns, without a server", bareRates)}
 		r.budget("bare fenced txns, over HTTP", atLeast(0.8))
 		return []result{r}, nil
@@ -88,8 +125,12 @@ func leads(ctx context.Context, s *server) error {
 	})
 }
 
-// measureTakeOver measures the time from the end of a leader until another server answers.
-func measureTakeOver(ctx context.Context, w *world) (_ []result, err error) {
+// takeOverOn measures the time from the end of a leader until another server answers.
+func takeOverOn(d database) func(context.Context, *world) ([]result, error) {
+	return func(ctx context.Context, w *world) ([]result, error) { return measureTakeOver(ctx, w, d) }
+}
+
+func measureTakeOver(ctx context.Context, w *world, d database) (_ []result, err error) {
 	var all []result
 	for _, how := range []struct {
 		what   string
@@ -99,21 +140,21 @@ func measureTakeOver(ctx context.Context, w *world) (_ []result, err error) {
 		{"killed", syscall.SIGKILL, takeOverKilled},
 		{"stopped by TERM", syscall.SIGTERM, takeOverStopped},
 	} {
-		r := result{What: "first answer of the next leader after one is " + how.what, Unit: inSeconds}
-		if lack := lacks("etcd"); lack != "" {
-			r.Ours = missing("leasectl --data etcd://", lack)
+		r := result{What: fmt.Sprintf("first answer of the next leader on %s after one is %s", d.name, how.what), Unit: inSeconds}
+		if lack := d.lacks(); lack != "" {
+			r.Ours = missing("leasectl --data "+d.data, lack)
 			all = append(all, r)
 			continue
 		}
 		var took []float64
 		for range takeOverRounds {
-			d, err := takeOver(ctx, w, how.signal)
+			t, err := takeOver(ctx, w, d, how.signal)
 			if err != nil {
 				return nil, err
 			}
-			took = append(took, d.Seconds())
+			took = append(took, t.Seconds())
 		}
-		r.Ours = median("leasectl --data etcd://", took)
+		r.Ours = median("leasectl --data "+d.data, took)
 		r.Limit = atMost(how.limit.Seconds())
 		all = append(all, r)
 	}
@@ -122,13 +163,13 @@ func measureTakeOver(ctx context.Context, w *world) (_ []result, err error) {
 
 // takeOver ends the leader of two servers with a signal, and returns how long it takes until
 // the other server grants a lease.
-func takeOver(ctx context.Context, w *world, how syscall.Signal) (took time.Duration, err error) {
-	e, err := w.etcd(ctx)
+func takeOver(ctx context.Context, w *world, d database, how syscall.Signal) (took time.Duration, err error) {
+	db, err := d.start(ctx, w)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, e.stop()) }()
-	args := []string{"--pool", "many=64", "--leader-ttl", takeOverTTL.String(), "--data", "etcd://" + e.addr + "/leases"}
+	defer func() { err = errors.Join(err, db.stop()) }()
+	args := []string{"--pool", "many=64", "--leader-ttl", takeOverTTL.String(), "--data", db.data}
 	first, err := w.serve(ctx, args...)
 	if err != nil {
 		return 0, err
@@ -141,7 +182,7 @@ func takeOver(ctx context.Context, w *world, how syscall.Signal) (took time.Dura
 		return 0, errors.Join(err, first.stop())
 	}
 	defer func() { err = errors.Join(err, second.stop()) }()
-	time.Sleep(time.Second) // so that second has seen the leader's key
+	time.Sleep(time.Second) // so that second has seen the leader
 	begin := time.Now()
 	first.cmd.Process.Signal(how)
 	<-first.done

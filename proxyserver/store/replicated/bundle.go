@@ -1,4 +1,4 @@
-package etcd
+package replicated
 
 import (
 	"encoding/binary"
@@ -8,15 +8,15 @@ import (
 // entry is a record of package record.
 type entry struct{ key, payload string }
 
-// bundle is the records under one key in etcd: those of one request, however many names it
-// has, or the ids that one commit ended.
+// bundle is the content of a [Record]: the records of package record of one request, however
+// many names it has, or the ids that one commit ended.
 type bundle struct {
-	number  uint64 // of the key
+	number  uint64 // of the [Record]
 	entries []entry
 	dead    int  // entries without a key: they were deleted
 	size    int  // encoded, in bytes; an estimate while the bundle is changed
-	stored  bool // the key is in etcd
-	changed bool // the bundle differs from the one in etcd
+	stored  bool // it is in the database
+	changed bool // it differs from the one in the database
 }
 
 // add appends an entry, and returns its index.
@@ -61,7 +61,7 @@ func sharedEnd(a, b string) int {
 	return n
 }
 
-// encode returns the value of the key.
+// encode returns the value of the [Record].
 func (b *bundle) encode() []byte {
 	value := make([]byte, 0, b.size)
 	var before entry

@@ -1,21 +1,26 @@
-package etcd
+package replicated
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
 )
 
-// keys are the keys of etcd that a table writes.
-type keys map[string][]byte
+// testBounds are those of etcd.
+var testBounds = Bounds{Writes: 127, Bytes: 1 << 20, Record: 512 << 10}
+
+// stored is the content of a database.
+type stored map[uint64][]byte
 
 // commit applies changes as one commit does.
-func (k keys) commit(t *testing.T, table *table, changes ...pool.Change) {
+func (k stored) commit(t *testing.T, table *table, changes ...pool.Change) {
 	t.Helper()
 	for _, c := range changes {
 		if err := table.add(&c); err != nil {
@@ -24,24 +29,24 @@ func (k keys) commit(t *testing.T, table *table, changes ...pool.Change) {
 	}
 	for _, w := range table.flush() {
 		table.keys += w.keys
-		if w.Put != nil {
-			k[string(w.Put.Key)] = w.Put.Value
+		if w.Value != nil {
+			k[w.Number] = w.Value
 		} else {
-			delete(k, string(w.Delete.Key))
+			delete(k, w.Number)
 		}
 	}
 	if table.keys != len(k) {
-		t.Errorf("the table counts %d keys, and there are %d", table.keys, len(k))
+		t.Errorf("the table counts %d records, and there are %d", table.keys, len(k))
 	}
 }
 
-// load reads the keys as a new leader does.
-func (k keys) load(t *testing.T) (*table, pool.Snapshot) {
+// load reads the records as a new leader does.
+func (k stored) load(t *testing.T) (*table, pool.Snapshot) {
 	t.Helper()
 	var snap pool.Snapshot
-	loaded := newTable("/records/")
+	loaded := newTable(testBounds)
 	for _, key := range slices.Sorted(maps.Keys(k)) {
-		if err := loaded.load(keyValue{Key: []byte(key), Value: k[key]}, &snap); err != nil {
+		if err := loaded.load(Record{key, k[key]}, &snap); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,13 +59,13 @@ func (k keys) load(t *testing.T) (*table, pool.Snapshot) {
 // another name of a field, is another format: a standby that reads no ttl takes over too early.
 const format1Meta = `{"format":1,"id":"PDJK4E6FKIS2Y2AY4YUH4BA24F","clock":2508399030,"generation":1795410961346856,"keys":4,"commit":"K7P6WRH2UUCYTNIH6ITZ7XSJMM.14"}`
 
-var format1 = keys{
-	"/records/0000000000000000": []byte("\x00\x04\x00\x00~lq-0" +
+var format1 = stored{
+	0: []byte("\x00\x04\x00\x00~lq-0" +
 		`{"type":"q","generation":1795410961346854,"owner":"job-1","request_id":"two","count":2,"ttl":540000000000,"granted":987351942}` + "\x03\x01(U\x0115"),
-	"/records/0000000000000002": []byte("\x00\x0c\x00\x00Ne\x00\x00\x06\x8c\x9d(\xa3Pone" +
+	2: []byte("\x00\x0c\x00\x00Ne\x00\x00\x06\x8c\x9d(\xa3Pone" +
 		`{"type":"q","owner":"job-2","generation":1795410961346856,"units":1,"limit":4}`),
-	"/records/0000000000000003": []byte("\x00\x13\x00\x00\x00e\x00\x00\x06\x8c\x9dYtNnever-seen"),
-	"/records/0000000000000004": []byte("\x00\x06\x00\x00dwwaits" +
+	3: []byte("\x00\x13\x00\x00\x00e\x00\x00\x06\x8c\x9dYtNnever-seen"),
+	4: []byte("\x00\x06\x00\x00dwwaits" +
 		`{"type":"q","count":3,"units":3,"owner":"job-3","ttl":540000000000,"arrival":1,"arrived":1006813721}`),
 }
 
@@ -112,7 +117,7 @@ func TestReportOfAnEndedLease(t *testing.T) {
 	told := func(id string, until time.Duration) pool.Change {
 		return pool.Change{Kind: pool.ReportCounted, Ended: ended(id, until, pool.OutcomeThrottled), Reported: &pool.Reported{}}
 	}
-	k, table := make(keys), newTable("/records/")
+	k, table := make(stored), newTable(testBounds)
 	k.commit(t, table, remembered("a", 1), remembered("b", 2), told("b", 2))
 	k.commit(t, table, remembered("c", 3))
 	for range 2 { // by the leader that ended the lease, and by a new leader
@@ -130,7 +135,7 @@ func TestReportOfAnEndedLease(t *testing.T) {
 			t.Errorf("no server could begin with it: %v", err)
 		}
 	}
-	earlier := newTable("/records/") // an earlier program left both
+	earlier := newTable(testBounds) // an earlier program left both
 	earlier.next = table.next
 	earlier.keys = table.keys
 	k.commit(t, earlier, told("c", 3))
@@ -156,7 +161,7 @@ func TestEndedStaysRemembered(t *testing.T) {
 	told := pool.Change{Kind: pool.ReportCounted, Reported: &pool.Reported{}, Ended: pool.Ended{
 		ID: "a", Until: 1, Lease: pool.EndedLease{Type: "q", Generation: 1, Units: 1, Limit: 1, Outcome: pool.OutcomeOK},
 	}}
-	k, table := make(keys), newTable("/records/")
+	k, table := make(stored), newTable(testBounds)
 	k.commit(t, table, remembered("a", 1))
 	k.commit(t, table, remembered("z", 2))
 	k.commit(t, table, remembered("y", 2))
@@ -168,5 +173,37 @@ func TestEndedStaysRemembered(t *testing.T) {
 		}
 		k.commit(t, table, remembered("later", 3))
 		k.commit(t, table, pool.Change{Kind: pool.Forgotten, Ended: pool.Ended{ID: "later", Until: 3}})
+	}
+}
+
+// A request is one record of the database, however many names it has, up to the bound of a record.
+func TestManyNames(t *testing.T) {
+	k, table := make(stored), newTable(testBounds)
+	for _, n := range []int{1, 20_000, 60_000} {
+		leases := make([]pool.Lease, n)
+		for i := range leases {
+			leases[i] = pool.Lease{
+				Name: fmt.Sprintf("quota-%d", i), Type: "quota", Generation: uint64(1795319510060286 + i), Ask: pool.Ask{Count: n},
+				RequestID: "r", Owner: strings.Repeat("https://ci.example.org/", 10), TTL: time.Hour, Granted: 5,
+			}
+		}
+		k.commit(t, table, pool.Change{Kind: pool.Granted, Leases: leases})
+		if n <= 20_000 && len(k) != 1 {
+			t.Errorf("%d names are %d records", n, len(k))
+		}
+		var snap pool.Snapshot
+		if table, snap = k.load(t); len(snap.Leases) != n {
+			t.Errorf("loaded %d leases of %d", len(snap.Leases), n)
+		}
+		var all []pool.Change
+		for _, lease := range leases {
+			ended := pool.Ended{ID: lease.Name, Until: 1}
+			all = append(all, pool.Change{Kind: pool.Done, Lease: lease},
+				pool.Change{Kind: pool.Remembered, Ended: ended}, pool.Change{Kind: pool.Forgotten, Ended: ended})
+		}
+		k.commit(t, table, all...)
+		if len(k) != 0 || len(table.places) != 0 {
+			t.Errorf("%d are left, with %d records", len(k), len(table.places))
+		}
 	}
 }

@@ -15,36 +15,53 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// fencedTxns shows the cost of a lease proxy on etcd before it does anything for its users:
-// transactions that compare the leader's value and the revision of the last transaction. Each
+// fencedTxns shows the cost of a lease proxy on a database before it does anything for its users:
+// transactions that compare the leader's nonce and the version that the last transaction left. Each
 // has all operations that came while the one before was under way. The callers are goroutines,
 // or clients of [fencedTxns.serve].
 type fencedTxns struct {
-	url    string
-	client http.Client
+	commit func(ops []fencedOp) error
 
-	mu       sync.Mutex
-	open     *fencedBatch
-	sem      chan struct{} // holds a value while a goroutine commits
-	revision string        // of the key meta
+	mu   sync.Mutex
+	open *fencedBatch
+	sem  chan struct{} // holds a value while a goroutine commits
 }
+
+// fencedOp puts fencedValue under a key, or deletes the key.
+type fencedOp struct {
+	key    string
+	remove bool
+}
+
+var fencedValue = strings.Repeat("x", 120)
 
 // fencedBatch has the operations of one transaction.
 type fencedBatch struct {
-	ops  []string // JSON
+	ops  []fencedOp
 	done chan struct{}
 	err  error
 }
 
+func newFencedTxns(commit func(ops []fencedOp) error) *fencedTxns {
+	return &fencedTxns{commit: commit, open: &fencedBatch{done: make(chan struct{})}, sem: make(chan struct{}, 1)}
+}
+
+// bareEtcd commits to etcd.
+type bareEtcd struct {
+	url      string
+	client   http.Client
+	revision string // of the key meta
+}
+
 func base64Of(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-func newFencedTxns(url string) (*fencedTxns, error) {
-	f := &fencedTxns{url: url, open: &fencedBatch{done: make(chan struct{})}, sem: make(chan struct{}, 1), revision: "0"}
+func newBareEtcd(url string) (*bareEtcd, error) {
+	f := &bareEtcd{url: url, revision: "0"}
 	f.client.Transport = &http.Transport{MaxIdleConnsPerHost: 4}
 	return f, f.post("/v3/kv/put", fmt.Sprintf(`{"key":%q,"value":%q}`, base64Of("bare/leader"), base64Of("nonce")), &struct{}{})
 }
 
-func (f *fencedTxns) post(path, body string, out any) error {
+func (f *bareEtcd) post(path, body string, out any) error {
 	resp, err := f.client.Post(f.url+path, "application/json", strings.NewReader(body))
 	if err != nil {
 		return err
@@ -61,7 +78,7 @@ func (f *fencedTxns) post(path, body string, out any) error {
 }
 
 // do adds op to the next transaction, and blocks until op is durable.
-func (f *fencedTxns) do(op string) error {
+func (f *fencedTxns) do(op fencedOp) error {
 	f.mu.Lock()
 	b := f.open
 	b.ops = append(b.ops, op)
@@ -85,10 +102,18 @@ func (f *fencedTxns) do(op string) error {
 	return b.err
 }
 
-func (f *fencedTxns) commit(ops []string) error {
+func (f *bareEtcd) commit(ops []fencedOp) error {
+	var operations []string
+	for _, op := range ops {
+		if key := base64Of("bare/records/" + op.key); op.remove {
+			operations = append(operations, fmt.Sprintf(`{"requestDeleteRange":{"key":%q}}`, key))
+		} else {
+			operations = append(operations, fmt.Sprintf(`{"requestPut":{"key":%q,"value":%q}}`, key, base64Of(fencedValue)))
+		}
+	}
 	meta := base64Of("bare/meta")
 	body := fmt.Sprintf(`{"compare":[{"key":%q,"target":"VALUE","value":%q},{"key":%q,"target":"MOD","mod_revision":%q}],"success":[%s,{"requestPut":{"key":%q,"value":%q}}]}`,
-		base64Of("bare/leader"), base64Of("nonce"), meta, f.revision, strings.Join(ops, ","), meta, base64Of(`{"format":1,"clock":1,"generation":1}`))
+		base64Of("bare/leader"), base64Of("nonce"), meta, f.revision, strings.Join(operations, ","), meta, base64Of(`{"format":1,"clock":1,"generation":1}`))
 	var reply struct {
 		Header struct {
 			Revision string `json:"revision"`
@@ -109,14 +134,12 @@ func (f *fencedTxns) commit(ops []string) error {
 // own.
 func (f *fencedTxns) pairs(clients int, window time.Duration) (float64, error) {
 	return pairsPerSecond(clients, window, func(n int, repeat func(pair func() error) error) error {
-		key, value := base64Of(fmt.Sprintf("bare/records/%016x", n)), base64Of(strings.Repeat("x", 120))
-		put := fmt.Sprintf(`{"requestPut":{"key":%q,"value":%q}}`, key, value)
-		remove := fmt.Sprintf(`{"requestDeleteRange":{"key":%q}}`, key)
+		key := fmt.Sprintf("%016x", n)
 		return repeat(func() error {
-			if err := f.do(put); err != nil {
+			if err := f.do(fencedOp{key: key}); err != nil {
 				return err
 			}
-			return f.do(remove)
+			return f.do(fencedOp{key: key, remove: true})
 		})
 	})
 }
@@ -132,11 +155,10 @@ func (f *fencedTxns) serve(names int) (addr string, stop func() error, err error
 	for i := range names {
 		free <- fmt.Sprintf("many-%d", i)
 	}
-	key := func(name string) string { return base64Of("bare/served/" + name) }
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+leaseapi.PathAcquire, func(w http.ResponseWriter, r *http.Request) {
 		name := <-free
-		if err := f.do(fmt.Sprintf(`{"requestPut":{"key":%q,"value":%q}}`, key(name), base64Of(strings.Repeat("x", 120)))); err != nil {
+		if err := f.do(fencedOp{key: name}); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -146,7 +168,7 @@ func (f *fencedTxns) serve(names int) (addr string, stop func() error, err error
 		var req leaseapi.ReleaseRequest
 		err := json.NewDecoder(r.Body).Decode(&req)
 		if err == nil {
-			err = f.do(fmt.Sprintf(`{"requestDeleteRange":{"key":%q}}`, key(req.Names[0])))
+			err = f.do(fencedOp{key: req.Names[0], remove: true})
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)

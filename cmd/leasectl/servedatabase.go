@@ -1,0 +1,152 @@
+package main
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd"
+	"github.com/leasectl/leasectl/proxyserver/store/postgres"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated"
+)
+
+// databaseOptions are the flags of serve for leases that several servers keep in a database: etcd
+// or PostgreSQL.
+type databaseOptions struct {
+	advertise string
+	leaderTTL time.Duration
+
+	// Of PostgreSQL.
+	schema string
+
+	// Of etcd.
+	ca          string
+	cert        string
+	key         string
+	credentials string
+	noCompact   bool
+}
+
+// etcdOnly are flags that only etcd has, with what PostgreSQL has instead.
+var etcdOnly = [][2]string{
+	{"data-ca", "sslrootcert in the URL"}, {"data-cert", "sslcert in the URL"}, {"data-key", "sslkey in the URL"},
+	{"data-credentials", "a password file (PGPASSFILE, or passfile in the URL)"}, {"no-compact", "autovacuum"},
+}
+
+func (o *databaseOptions) bind(flags *pflag.FlagSet) {
+	flags.StringVar(&o.advertise, "advertise", "", "URL under which clients reach this server; with etcd or PostgreSQL, the others name it while it leads")
+	flags.Var(durationValue(&o.leaderTTL, replicated.DefaultTTL, time.Second, time.Minute), "leader-ttl", "how long a server leads on that does not reach etcd or PostgreSQL; another one takes over after it")
+	flags.StringVar(&o.schema, "data-schema", postgres.DefaultSchema, "schema of the tables in PostgreSQL, which the first server makes")
+	flags.StringVar(&o.ca, "data-ca", "", "PEM file with the authority of etcd's certificates (default: the system's)")
+	flags.StringVar(&o.cert, "data-cert", "", "PEM file with this server's certificate for etcd")
+	flags.StringVar(&o.key, "data-key", "", "PEM file with the key of --data-cert")
+	flags.StringVar(&o.credentials, "data-credentials", "", "file that holds user:password for etcd")
+	flags.BoolVar(&o.noCompact, "no-compact", false, "leave etcd's history to somebody else who compacts it")
+}
+
+// check refuses flags for a database if data is no URL of it, and a certificate or key without the
+// other.
+func (o *databaseOptions) check(data string, flags *pflag.FlagSet) error {
+	var err error
+	switch {
+	case postgres.IsURL(data):
+		err = o.checkPostgres(data, flags)
+	case etcd.IsURL(data):
+		err = o.checkEtcd(data, flags)
+	default:
+		for _, name := range []string{"advertise", "leader-ttl"} {
+			if flags.Changed(name) {
+				return usagef("--%s needs --data etcd://HOST:PORT,…/PREFIX or postgres://USER@HOST/DB", name)
+			}
+		}
+		for _, only := range etcdOnly {
+			if flags.Changed(only[0]) {
+				return usagef("--%s needs --data etcd://HOST:PORT,…/PREFIX", only[0])
+			}
+		}
+		if flags.Changed("data-schema") {
+			return usagef("--data-schema needs --data postgres://USER@HOST/DB")
+		}
+		return nil
+	}
+	if err != nil || o.advertise == "" {
+		return err
+	}
+	return checkAdvertised(o.advertise)
+}
+
+func (o *databaseOptions) checkPostgres(data string, flags *pflag.FlagSet) error {
+	for _, only := range etcdOnly {
+		if flags.Changed(only[0]) {
+			return usagef("--%s is for etcd: PostgreSQL has %s instead", only[0], only[1])
+		}
+	}
+	if err := postgres.CheckURL(data); err != nil {
+		return usagef("--data: %v", err)
+	}
+	if err := postgres.CheckSchema(o.schema); err != nil {
+		return usagef("--data-schema %v", err)
+	}
+	return nil
+}
+
+func (o *databaseOptions) checkEtcd(data string, flags *pflag.FlagSet) error {
+	if flags.Changed("data-schema") {
+		return usagef("--data-schema needs --data postgres://USER@HOST/DB")
+	}
+	address, err := etcd.ParseURL(data)
+	switch {
+	case err != nil:
+		return usagef("--data: %v", err)
+	case !address.TLS && (o.ca != "" || o.cert != "" || o.key != ""):
+		return usagef("--data-ca, --data-cert and --data-key need --data etcds://…")
+	case (o.cert == "") != (o.key == ""):
+		return usagef("--data-cert and --data-key go together: the certificate and its key")
+	}
+	return nil
+}
+
+// checkAdvertised refuses a value that is not one URL, or has a user or a password in it, since
+// everybody who asks is told the URL.
+func checkAdvertised(advertised string) error {
+	u, err := proxyclient.ParseURL(advertised)
+	switch {
+	case err != nil && !strings.Contains(advertised, ","):
+		return usagef("--advertise: %v", err)
+	case err != nil, u.Scheme == "unix", !strings.Contains(advertised, "://"): // only --proxy may be a list, a socket or HOST:PORT
+		return usagef("--advertise: want one URL, of this server: http://HOST or https://HOST")
+	case u.User != nil:
+		return usagef("--advertise: want a URL without a user or a password: everybody who asks is told it")
+	}
+	return nil
+}
+
+// host returns the host in --advertise, which clients use for the server; "" if there is none.
+func (o *databaseOptions) host() string {
+	u, err := proxyclient.ParseURL(o.advertise)
+	if o.advertise == "" || err != nil {
+		return ""
+	}
+	return u.Hostname()
+}
+
+// files returns the files for etcd, which are read whenever they are needed.
+func (o *databaseOptions) files() []string {
+	return slices.DeleteFunc([]string{o.ca, o.cert, o.key, o.credentials}, func(file string) bool { return file == "" })
+}
+
+// open returns this server's part in the election of a leader.
+func (o *databaseOptions) open(data string, readEtcdFile func(string) ([]byte, error), log *slog.Logger) (store.Election, error) {
+	if postgres.IsURL(data) {
+		return postgres.Open(postgres.Options{URL: data, Schema: o.schema, Advertise: o.advertise, TTL: o.leaderTTL, Log: log})
+	}
+	return etcd.Open(etcd.Options{
+		URL: data, Advertise: o.advertise, TTL: o.leaderTTL, NoCompact: o.noCompact,
+		CAFile: o.ca, CertFile: o.cert, KeyFile: o.key, CredentialsFile: o.credentials, ReadFile: readEtcdFile, Log: log,
+	})
+}

@@ -1,0 +1,38 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
+)
+
+// BenchmarkCommit measures commits of eight grants and eight releases, without fsync.
+func BenchmarkCommit(b *testing.B) {
+	l := gain(b, elector(b, inSchema(pgtest.Shared(b))))
+	load(b, l)
+	generation := uint64(0)
+	var before []string
+	for b.Loop() {
+		var batch store.Batch
+		add := func(c pool.Change) {
+			batch.Changes = append(batch.Changes, c)
+			batch.Steps = append(batch.Steps, len(batch.Changes))
+		}
+		for _, name := range before {
+			add(done(name))
+		}
+		before = before[:0]
+		for range 8 {
+			generation++
+			before = append(before, fmt.Sprint("q-", generation))
+			add(granted(before[len(before)-1], generation))
+		}
+		batch.Generation = generation
+		if err := l.Commit(batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

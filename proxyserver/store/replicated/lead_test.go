@@ -1,0 +1,392 @@
+package replicated_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated/unsteady"
+)
+
+const ttl = 4 * time.Second
+
+// server is an elector on a database in memory.
+type server struct {
+	*unsteady.Server
+	*replicated.Elector
+	log bytes.Buffer
+}
+
+func newServer(t *testing.T, db *unsteady.Database, url string) *server {
+	s := &server{Server: db.Server(nil)}
+	s.Elector = replicated.New(replicated.Options{
+		Database: s.Server, Words: replicated.Words{Database: "memory", Store: "here", Erase: "forget it"},
+		Advertise: url, TTL: ttl, Poll: ttl / 4, SinceBoot: s.SinceBoot,
+		Bounds: replicated.Bounds{Writes: 10, Bytes: 1 << 10, Record: 1 << 9},
+		Log:    slog.New(slog.NewTextHandler(&s.log, nil)),
+	})
+	t.Cleanup(func() { s.Elector.Close() })
+	return s
+}
+
+// lead makes s lead, within limit.
+func (s *server) lead(t *testing.T, limit time.Duration) store.Lead {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	l, err := s.Gain(ctx)
+	if err != nil {
+		t.Fatalf("gain: %v", err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func load(t *testing.T, l store.Lead) pool.Snapshot {
+	t.Helper()
+	snap, err := l.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap
+}
+
+// held returns the names that are leased, sorted.
+func held(t *testing.T, l store.Lead) string {
+	t.Helper()
+	var names []string
+	for _, lease := range load(t, l).Leases {
+		names = append(names, lease.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func granted(name string, generation uint64) pool.Change {
+	return pool.Change{Kind: pool.Granted, Leases: []pool.Lease{{
+		Name: name, Type: "q", Generation: generation, Ask: pool.Ask{Count: 1}, TTL: time.Hour, RequestID: name,
+	}}}
+}
+
+func done(name string) pool.Change {
+	return pool.Change{Kind: pool.Done, Lease: pool.Lease{Name: name}}
+}
+
+func commit(l store.Lead, changes ...pool.Change) error {
+	return l.Commit(store.Batch{Changes: changes, Clock: 1, Generation: 1})
+}
+
+func mustCommit(t *testing.T, l store.Lead, changes ...pool.Change) {
+	t.Helper()
+	if err := commit(l, changes...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// only returns a fate for the calls of one method.
+func only(method string, f unsteady.Fate) func(string) unsteady.Fate {
+	return func(called string) unsteady.Fate {
+		if called == method {
+			return f
+		}
+		return unsteady.Fate{}
+	}
+}
+
+func everything(f unsteady.Fate) func(string) unsteady.Fate {
+	return func(string) unsteady.Fate { return f }
+}
+
+// inBubble runs f with two servers on a new database.
+func inBubble(t *testing.T, f func(t *testing.T, db *unsteady.Database, a, b *server)) {
+	synctest.Test(t, func(t *testing.T) {
+		db := unsteady.New()
+		f(t, db, newServer(t, db, "http://a"), newServer(t, db, "http://b"))
+	})
+}
+
+// A copy of a commit that arrives late changes nothing: a lease that was released meanwhile does
+// not come back.
+func TestLateCopy(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+		l := a.lead(t, time.Second)
+		load(t, l)
+		a.Disturb(only("Commit", unsteady.Fate{Again: 2 * time.Second}))
+		mustCommit(t, l, granted("q-0", 1))
+		a.Disturb(nil)
+		mustCommit(t, l, done("q-0"))
+		time.Sleep(3 * time.Second)
+		mustCommit(t, l, granted("q-1", 2)) // the leader itself is not disturbed
+		l.Close()
+		if got := held(t, b.lead(t, time.Second)); got != "q-1" {
+			t.Errorf("held are %s, want q-1", got)
+		}
+	})
+}
+
+// A commit whose answer is lost counts once, whether it was carried out or not. It counts only
+// after a further write: what is seen may not be durable yet.
+func TestLostAnswer(t *testing.T) {
+	for what, fate := range map[string]unsteady.Fate{
+		"silent": {Silent: true}, "broken": {Broken: true}, "lost": {Lost: true}, "late": {Before: ttl / 2},
+	} {
+		inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+			l := a.lead(t, time.Second)
+			load(t, l)
+			first, kept := true, 0
+			a.Disturb(func(method string) unsteady.Fate {
+				if method == "Keep" {
+					kept++
+				}
+				if first && method == "Commit" {
+					first = false
+					return fate
+				}
+				return unsteady.Fate{}
+			})
+			began := time.Now()
+			mustCommit(t, l, granted("q-0", 1))
+			if kept == 0 && fate != (unsteady.Fate{Lost: true}) && time.Since(began) < ttl/8 {
+				t.Errorf("%s: no write followed", what)
+			}
+			mustCommit(t, l, done("q-0"))
+			mustCommit(t, l, granted("q-1", 2))
+			l.Close()
+			if got := held(t, b.lead(t, time.Second)); got != "q-1" {
+				t.Errorf("%s: held are %s, want q-1", what, got)
+			}
+		})
+	}
+}
+
+// The lead of a server that is cut off is over, for good, before another server leads, and the
+// other leads soon after.
+func TestCutOff(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+		old := a.lead(t, time.Second)
+		load(t, old)
+		mustCommit(t, old, granted("q-0", 1))
+		time.Sleep(10 * ttl)
+		a.Disturb(everything(unsteady.Fate{Lost: true}))
+		failed := make(chan error, 1)
+		go func() { failed <- commit(old, granted("q-1", 2)) }()
+		next := b.lead(t, 2*ttl)
+		if err := old.Holds(); !errors.Is(err, store.ErrNotLeader) || !strings.Contains(err.Error(), "memory has not confirmed it") {
+			t.Errorf("the old leader: %v", err)
+		}
+		if err := <-failed; !errors.Is(err, store.ErrNotLeader) {
+			t.Errorf("a commit of the old leader: %v", err)
+		}
+		<-old.Over()
+		a.Disturb(nil)
+		if err := commit(old, granted("q-2", 3)); !errors.Is(err, store.ErrNotLeader) {
+			t.Errorf("a commit of the old leader after its return: %v", err)
+		}
+		if got := held(t, next); got != "q-0" {
+			t.Errorf("held are %s, want q-0", got)
+		}
+	})
+}
+
+// A lead is valid from before its last write was sent, however late the answer comes: meanwhile
+// another server may have begun to wait for its end.
+func TestValidFromTheStart(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, _ *server) {
+		const late = ttl / 5
+		a.Disturb(everything(unsteady.Fate{After: late}))
+		l := a.lead(t, ttl)
+		a.Disturb(everything(unsteady.Fate{Lost: true}))
+		time.Sleep(ttl - late - time.Millisecond)
+		if err := l.Holds(); err != nil {
+			t.Errorf("before the TTL is over: %v", err)
+		}
+		time.Sleep(2 * time.Millisecond)
+		if l.Holds() == nil {
+			t.Error("it is valid for longer than the TTL")
+		}
+	})
+}
+
+// A server that was stopped for longer than the TTL says no more that it leads.
+func TestStopped(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+		old := a.lead(t, time.Second)
+		load(t, old)
+		a.Stop()
+		holds := make(chan error, 1)
+		go func() { holds <- old.Holds() }()
+		load(t, b.lead(t, 2*ttl))
+		a.Continue()
+		if err := <-holds; !errors.Is(err, store.ErrNotLeader) {
+			t.Errorf("after the stop: %v", err)
+		}
+	})
+}
+
+// A leader that gives the lead up is followed at once.
+func TestResigns(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+		old := a.lead(t, time.Second)
+		load(t, old)
+		var took time.Duration
+		gained := make(chan struct{})
+		go func() {
+			defer close(gained)
+			b.lead(t, time.Hour)
+		}()
+		time.Sleep(10 * ttl)
+		if l := b.Leader(); l.URL != "http://a" || l.Standby != 1 {
+			t.Errorf("the standby says %+v", l)
+		}
+		began := time.Now()
+		old.Close()
+		<-gained
+		if took = time.Since(began); took > time.Millisecond {
+			t.Errorf("the next leader took %v", took)
+		}
+	})
+}
+
+// A server does not wait for the end of its own lead whose first answer was lost.
+func TestLostTake(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, _ *server) {
+		first := true
+		a.Disturb(func(method string) unsteady.Fate {
+			broken := first && method == "Take"
+			first = first && !broken
+			return unsteady.Fate{Broken: broken}
+		})
+		load(t, a.lead(t, ttl/2))
+	})
+}
+
+// The entry of a server that was killed is deleted after some TTLs. Until then, and if that
+// fails at first, the server counts or does not, but never again.
+func TestKilledStandby(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+		load(t, a.lead(t, time.Second))
+		short, cancel := context.WithTimeout(t.Context(), ttl/2)
+		defer cancel()
+		if _, err := b.Gain(short); err == nil {
+			t.Fatal("two lead")
+		}
+		time.Sleep(ttl)
+		if n := a.Leader().Standby; n != 1 {
+			t.Errorf("%d stand by, want 1", n)
+		}
+		a.Disturb(only("Leave", unsteady.Fate{Lost: true}))
+		time.Sleep(4 * ttl)
+		for range 8 {
+			if n := a.Leader().Standby; n != 0 {
+				t.Errorf("%d stand by, want 0", n)
+			}
+			time.Sleep(ttl / 3)
+		}
+		a.Disturb(nil)
+		time.Sleep(ttl)
+		if all, err := a.Standbys(t.Context(), nil); err != nil || len(all) != 0 {
+			t.Errorf("left are %v, %v", all, err)
+		}
+	})
+}
+
+// A database that has lost commits is noticed by the leader, at its next commit and also without
+// one, and by a standby that has seen them. No such server leads again. Only a server that is
+// started anew does, and begins with what is there.
+func TestLostCommits(t *testing.T) {
+	for _, commits := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, db *unsteady.Database, a, b *server) {
+			l := a.lead(t, time.Second)
+			load(t, l)
+			for i := range 5 {
+				mustCommit(t, l, granted(fmt.Sprint("q-", i), uint64(i+1)))
+			}
+			ended := make(chan error, 1)
+			go func() {
+				_, err := b.Gain(t.Context())
+				ended <- err
+			}()
+			time.Sleep(2 * ttl)
+			db.Forget(2)
+			if commits {
+				if err := commit(l, granted("q-5", 6)); !errors.Is(err, store.ErrNotLeader) || !errors.Is(err, store.ErrLost) {
+					t.Errorf("the next commit: %v", err)
+				}
+			}
+			<-l.Over()
+			if err := l.Holds(); !errors.Is(err, store.ErrNotLeader) || !errors.Is(err, store.ErrLost) {
+				t.Errorf("the lead ended with %v", err)
+			}
+			l.Close()
+			if _, err := a.Gain(t.Context()); !errors.Is(err, store.ErrLost) {
+				t.Errorf("the leader goes on: %v", err)
+			}
+			if err := <-ended; !errors.Is(err, store.ErrLost) || !strings.Contains(err.Error(), "lost commits") {
+				t.Errorf("the standby goes on: %v", err)
+			}
+			if got := held(t, newServer(t, db, "http://c").lead(t, 2*ttl)); got != "q-0 q-1 q-2" {
+				t.Errorf("held are %s", got)
+			}
+		})
+	}
+}
+
+// A store that is gone, or whose records do not fit meta, is refused.
+func TestRefused(t *testing.T) {
+	inBubble(t, func(t *testing.T, db *unsteady.Database, a, b *server) {
+		l := a.lead(t, time.Second)
+		load(t, l)
+		l.Close()
+		db.Erase()
+		if _, err := a.Gain(t.Context()); !errors.Is(err, store.ErrGone) {
+			t.Errorf("everything is gone: %v", err)
+		}
+		l = b.lead(t, ttl)
+		load(t, l)
+		l.Close()
+		if _, err := a.Gain(t.Context()); !errors.Is(err, store.ErrGone) || !strings.Contains(err.Error(), "another store") {
+			t.Errorf("another store is there: %v", err)
+		}
+	})
+}
+
+// A batch is divided between its steps if it exceeds the bounds of a transaction, and a step of
+// many changes is divided, too. All of it is loaded again.
+func TestDivided(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+		l := a.lead(t, time.Second)
+		load(t, l)
+		var batch store.Batch
+		for i := range 100 {
+			batch.Changes = append(batch.Changes, granted(fmt.Sprintf("q-%d", i), uint64(i+1)))
+			if i%3 == 2 && i < 60 {
+				batch.Steps = append(batch.Steps, len(batch.Changes))
+			}
+		}
+		many := granted("n-0", 101)
+		for i := range 1000 {
+			lease := many.Leases[0]
+			lease.Name, lease.Generation = fmt.Sprintf("n-%d", i+1), uint64(i+102)
+			many.Leases = append(many.Leases, lease)
+		}
+		batch.Changes = append(batch.Changes, many)
+		batch.Generation = 1101
+		if err := l.Commit(batch); err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		if n := len(load(t, b.lead(t, time.Second)).Leases); n != 1101 {
+			t.Errorf("%d leases, want 1101", n)
+		}
+	})
+}
