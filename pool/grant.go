@@ -6,19 +6,15 @@ import (
 )
 
 // serve makes the grants that are possible in the touched pools. The first active waiter whose
-// key nobody holds is next. No request behind it overtakes it while it does not fit, while the
-// pace delays it, while the pool is paused, or while it and its followers are away.
+// key nobody holds is next, and while it does not fit, others may overtake it: see nextGrant.
+// Nobody does while the pace delays a grant, or while the pool is paused.
 func (g *ledger) serve() {
 	for i := 0; i < len(g.touched); i++ { // a grant may touch more
 		p := g.touched[i]
 		p.touched = false
 		for {
-			r, ok := p.next.first()
-			var turn *request
-			if ok {
-				turn = r.turn()
-			}
-			if turn == nil || !g.open(p, turn) || !p.fits(turn) {
+			r, turn := p.nextGrant()
+			if turn == nil || !g.open(p, turn) {
 				g.timers.remove(&p.timer)
 				break
 			}
@@ -26,7 +22,9 @@ func (g *ledger) serve() {
 				g.schedule(&p.timer, due)
 				break
 			}
+			g.overtake(p, r, turn.units)
 			g.takeOffQueue(r)
+			g.passOn(r)
 			if turn != r {
 				g.takeTurn(r, turn)
 			}

@@ -7,6 +7,23 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
+// Order is where the order of the queue puts a waiter, and why.
+type Order struct {
+	Priority    int // that counts: the one by which it stands where it stands
+	Higher      int // how many waiters ahead of it stand there by a higher priority
+	Overtaken   int // units that went ahead of it while it did not fit
+	MayOvertake int // how many may in all, by the present configuration
+}
+
+// order returns the order of r at a place of the queue.
+func (p *pool) order(r *request, place int) Order {
+	o := Order{Priority: r.standing, Overtaken: r.overtaken, Higher: p.higher(place-1, r)}
+	if !r.Overcommit {
+		o.MayOvertake = p.bound()
+	}
+	return o
+}
+
 // State is where a request stands.
 type State string
 
@@ -29,6 +46,7 @@ type Status struct {
 	Place, Length          int           // 1 is next; waiters of the pool, this one included
 	InUse, Limit, Capacity int           // units of the pool
 	Units                  int           // how many it wants
+	Order                                // where the order puts it
 	Follows                string        // the id of the request that it has joined; empty: none
 	Key, KeyHolder         string        // its key, and the owner of a lease that holds that; both may be empty
 	Reason                 string        // why it waits: see [WaiterStatus]
@@ -97,7 +115,8 @@ func (g *ledger) describe(r *request, place, length int) Status {
 	before := p.before(place)
 	st := p.status(r)
 	st.State, st.Place, st.Length, st.Reason = StateQueued, place, length, g.reason(p, before, r)
-	st.Estimate, st.EstimateMax = g.estimate(p, before, r)
+	st.Order = p.order(r, place)
+	st.Estimate, st.EstimateMax = g.estimate(p, p.span(r, place, before), r)
 	return st
 }
 
@@ -158,6 +177,7 @@ type WaiterStatus struct {
 	Follows   string // the id of the request that it has joined; empty: it stands in the queue itself
 	Owner     string
 	Units     int // how many it wants
+	Order         // of a request that has joined another: its own priority alone
 	Key       string
 	KeyHolder string // the owner of a lease that holds the key; empty if none does
 	Arrived   time.Duration
@@ -200,11 +220,11 @@ func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStat
 		Arrived: r.arrived, Away: r.away(),
 	}
 	if r.leader != nil {
-		w.Follows, w.Reason = r.leader.ID, leaseapi.WaitJoined
+		w.Follows, w.Reason, w.Priority = r.leader.ID, leaseapi.WaitJoined, r.priority
 		return w
 	}
-	w.Reason = g.reason(p, before, r)
-	w.Estimate, w.EstimateMax = g.estimate(p, before, r)
+	w.Reason, w.Order = g.reason(p, before, r), p.order(r, place)
+	w.Estimate, w.EstimateMax = g.estimate(p, p.span(r, place, before), r)
 	return w
 }
 

@@ -81,7 +81,7 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 			l.At = clock.wall(l.Granted)
 		}
 	}
-	set, err := pool.New(pools, snap)
+	set, err := pool.New(pools, snap, pool.PriorityAging)
 	if err != nil {
 		return nil, err
 	}

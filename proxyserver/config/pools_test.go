@@ -84,7 +84,7 @@ resources:
 	if !slices.Equal(texts, wantTexts) {
 		t.Errorf("warnings %q, want %q", texts, wantTexts)
 	}
-	if _, err := pool.New(got, pool.Snapshot{}); err != nil {
+	if _, err := pool.New(got, pool.Snapshot{}, pool.PriorityAging); err != nil {
 		t.Errorf("the pools do not take it: %v", err)
 	}
 }
@@ -287,7 +287,7 @@ func FuzzParsePools(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := pool.New(pools, pool.Snapshot{}); err != nil {
+		if _, err := pool.New(pools, pool.Snapshot{}, pool.PriorityAging); err != nil {
 			t.Errorf("the pools do not take what was parsed: %v", err)
 		}
 	})
