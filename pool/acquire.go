@@ -31,8 +31,7 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 		if p.next.Len() == 0 {
 			p.nextSince = s.now
 		}
-		s.overtake(p, r, r.units)
-		leases := s.grant(r, false)
+		leases := s.grant(r, false, s.overtake(p, r, r.units))
 		if p.next.Len() > 0 { // it went ahead of them
 			s.touch(p)
 		}

@@ -58,6 +58,7 @@ type Change struct {
 	// WasQueued: Granted, Dropped: the request has waited and has an id, so a store has it
 	// among its waiters.
 	WasQueued bool
+	Overtook  int           // Granted: how many waiters it went ahead of that did not fit
 	Took      time.Duration // Granted, Dropped: how long it waited; Done: how long the lease was held
 
 	Request *Request // Dropped

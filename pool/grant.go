@@ -22,14 +22,14 @@ func (g *ledger) serve() {
 				g.schedule(&p.timer, due)
 				break
 			}
-			g.overtake(p, r, turn.units)
+			overtook := g.overtake(p, r, turn.units)
 			g.takeOffQueue(r)
 			g.passOn(r)
 			if turn != r {
 				g.takeTurn(r, turn)
 			}
 			g.deregister(turn)
-			g.grant(turn, true)
+			g.grant(turn, true, overtook)
 		}
 		p.idle = p.next.Len() == 0
 	}
@@ -37,8 +37,8 @@ func (g *ledger) serve() {
 }
 
 // grant gives r, which fits, its leases, and returns the slice that the change has. r is not in
-// the queue; wasQueued says whether it was before.
-func (g *ledger) grant(r *request, wasQueued bool) []Lease {
+// the queue; wasQueued says whether it was before, and overtook how many waiters it went ahead of.
+func (g *ledger) grant(r *request, wasQueued bool, overtook int) []Lease {
 	p := r.pool
 	r.TTL = p.ttl(r.TTL) // the maximum may have changed while it waited
 	id, ttl := r.ID, ProvisionalTTL
@@ -59,7 +59,7 @@ func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 	}
 	leases := r.values()
 	c := g.note(Granted)
-	c.ID, c.Leases, c.WasQueued, c.Took = r.ID, leases, wasQueued && !r.Anonymous, g.now-r.arrived
+	c.ID, c.Leases, c.WasQueued, c.Overtook, c.Took = r.ID, leases, wasQueued && !r.Anonymous, overtook, g.now-r.arrived
 	if p.counted() {
 		g.note(Named).Naming = &Naming{Type: p.Type, Last: g.named[p.Type]}
 	}

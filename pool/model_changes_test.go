@@ -117,7 +117,7 @@ func (m *model) applyGrant(c Change) {
 		if next != r {
 			m.fail("%s was granted before %v, or while its key was held", c.ID, r.pool.first())
 		}
-		m.overtake(r, passed)
+		m.overtake(c, r, passed)
 		r.pool.hasNext = r.pool.first() != nil
 		m.asking, r.arrived = nil, m.now
 	case r == nil || !r.queued:
@@ -133,7 +133,7 @@ func (m *model) applyGrant(c Change) {
 		if r.pool.queue[0] != next {
 			m.count("overtaken")
 		}
-		m.overtake(r, passed)
+		m.overtake(c, r, passed)
 		if r.leader != nil {
 			m.takeTurn(r)
 		}

@@ -137,7 +137,10 @@ func (p *modelPool) whoGoes(asking *modelRequest) (r *modelRequest, passed []*mo
 }
 
 // overtake counts what r gets, for those that it overtakes and for the followers of its leader.
-func (m *model) overtake(r *modelRequest, passed []*modelRequest) {
+func (m *model) overtake(c Change, r *modelRequest, passed []*modelRequest) {
+	if c.Overtook != len(passed) {
+		m.fail("%s went ahead of %d, want %d", c.ID, c.Overtook, len(passed))
+	}
 	for i, other := range passed {
 		m.count("counted")
 		if other.overtaken += r.units; other.overtaken == r.pool.most() {

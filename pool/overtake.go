@@ -82,18 +82,21 @@ func (p *pool) isNext(r *request) bool {
 	return true
 }
 
-// overtake counts units for the candidates before r, which gets them ahead of these.
-func (g *ledger) overtake(p *pool, r *request, units int) {
+// overtake counts units for the candidates before r, which gets them ahead of these, and returns
+// how many these are.
+func (g *ledger) overtake(p *pool, r *request, units int) (overtook int) {
 	if first, _ := p.next.first(); first == r {
-		return
+		return 0
 	}
 	for c := range p.next.ascending {
 		if !ahead(c, r) {
 			break
 		}
+		overtook++
 		c.overtaken += units
 		g.noteWaiter(Overtaken, c)
 	}
+	return overtook
 }
 
 // span is how many units may go before a request.

@@ -197,6 +197,13 @@ func (m *sim) auditPools() {
 			got.NextGrantIn != max(0, p.due()-m.now) || len(got.Leases) != held {
 			m.failf("pool %+v, want %+v", got, p)
 		}
+		overtaken := 0
+		if first := p.first(); first != nil {
+			overtaken = first.overtaken
+		}
+		if got.MayOvertake != p.most() || got.Overtaken != overtaken {
+			m.failf("%s: %d of %d units went ahead, want %d of %d", p.Type, got.Overtaken, got.MayOvertake, overtaken, p.most())
+		}
 		if len(p.queue) > 0 && got.OldestWaiting != m.now-p.queue[0].arrived {
 			m.failf("%s: the first waits for %v, want %v", p.Type, got.OldestWaiting, m.now-p.queue[0].arrived)
 		}

@@ -145,6 +145,8 @@ type PoolStatus struct {
 	Capacity      int            // units; zero: no longer configured, and units are still in use
 	Limit         int            // how many units may be in use now
 	Overcommit    int            // by how many units the limit may be exceeded
+	MayOvertake   int            // how many units may go ahead of a waiter that does not fit
+	Overtaken     int            // how many went ahead of the waiter that is next
 	InUse         int            // units that are held or LockDelayed
 	LockDelayed   int            // units that nobody holds, and that are not granted yet: see [Config]
 	LockedFor     time.Duration  // how long until the last of them may be granted again
@@ -261,7 +263,10 @@ func (s *Set) totals(p *pool) PoolStatus {
 	st := PoolStatus{
 		Type: p.Type, Counted: p.counted(), Unit: p.Unit, Capacity: p.Capacity(), Limit: p.limit.now(), Overcommit: p.Overcommit,
 		InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following,
-		Lacks: p.lacks(), NextGrantIn: p.dueIn(s.now),
+		Lacks: p.lacks(), NextGrantIn: p.dueIn(s.now), MayOvertake: p.bound(),
+	}
+	if next, ok := p.next.first(); ok {
+		st.Overtaken = next.overtaken
 	}
 	reports := p.limit.reports
 	st.Adapt, st.Wall, st.Moved, st.Tally = p.Adapt != nil, reports.Wall, reports.Moved, slices.Clone(reports.Tally)
