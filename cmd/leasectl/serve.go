@@ -36,7 +36,8 @@ itself.
 With --tokens, clients must show a token of that file (their --token-file), and
 nobody renews or ends a lease that was acquired with a token of another name.
 Each line has a name, a token of 16 bytes or more, and admin if it may operate
-the server (break, remove, pause, resume, backup) or read if it may only look; a
+the server (break, remove, move, pause, resume, backup) or read if it may only
+look; a
 # begins a comment.
 
 The .deb and the .rpm have a systemd unit, leasectl.service, which runs serve with
