@@ -175,8 +175,9 @@ type orderOracle struct {
 type orderWaiter struct {
 	units, priority int
 	at              time.Time
-	arrival         int // place in the order of the lines
-	restart         int // how many restarts there were before it came
+	arrival         int       // place in the order of the lines
+	restart         int       // how many restarts there were before it came
+	since           time.Time // when it began to wait as it does now
 	there           bool
 	overtaken       int
 }
@@ -197,19 +198,25 @@ func (o *orderOracle) see(line string) {
 		o.waiting[owner] = o.arrive(fields["time"], number("count"), number("priority"))
 	case "returned":
 		if w := o.waiting[owner]; w != nil {
-			w.there = true
+			w.there, w.since = true, o.time(fields["time"])
 		}
 	case "moved":
 		if w := o.waiting[owner]; w != nil {
 			o.moves++
-			w.priority = number("to")
+			w.priority, w.since = number("to"), o.time(fields["time"])
 		}
 	case "granted":
 		units := max(1, number("units"))
-		if o.waiting[owner] == nil { // granted at once
+		// The line comes after the commit, and so after lines of requests that came meanwhile. How
+		// long it had waited when it was granted tells when that was; those that came later, or
+		// not clearly before, do not count.
+		decided := o.time(fields["time"]).Add(-3 * time.Second)
+		if r := o.waiting[owner]; r == nil { // granted at once
 			o.waiting[owner] = o.arrive(fields["time"], units, number("priority"))
+		} else if waited, err := time.ParseDuration(fields["waited"]); err == nil && r.restart == o.restart {
+			decided = r.at.Add(waited - 500*time.Millisecond)
 		}
-		o.grant(owner, units, strings.Trim(fields["names"], "[]"))
+		o.grant(owner, units, strings.Trim(fields["names"], "[]"), decided)
 	case "released", "expired", "broken":
 		delete(o.held, strings.Trim(fields["names"], "[]"))
 	case "cancelled", "removed", "killed":
@@ -229,12 +236,17 @@ func (o *orderOracle) see(line string) {
 }
 
 func (o *orderOracle) arrive(at string, units, priority int) *orderWaiter {
-	when, err := time.Parse(time.RFC3339Nano, at)
+	when := o.time(at)
+	o.arrivals++
+	return &orderWaiter{units: units, priority: priority, at: when, since: when, arrival: o.arrivals, restart: o.restart, there: true}
+}
+
+func (o *orderOracle) time(text string) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	o.arrivals++
-	return &orderWaiter{units: units, priority: priority, at: when, arrival: o.arrivals, restart: o.restart, there: true}
+	return at
 }
 
 // settle corrects what is held by what the server says after a restart: the log may lack the last
@@ -273,7 +285,7 @@ func better(a, b *orderWaiter) (better, known bool) {
 	return apart < 0, apart.Abs() > margin
 }
 
-func (o *orderOracle) grant(owner string, units int, name string) {
+func (o *orderOracle) grant(owner string, units int, name string, decided time.Time) {
 	r := o.waiting[owner]
 	delete(o.waiting, owner)
 	inUse := 0
@@ -284,7 +296,7 @@ func (o *orderOracle) grant(owner string, units int, name string) {
 	o.grants++
 	overtook := false
 	for other, w := range o.waiting {
-		if first, known := better(w, r); !known || !first || !w.there || o.settling {
+		if first, known := better(w, r); !known || !first || !w.there || o.settling || w.since.After(decided) {
 			if known && !first && w.arrival < r.arrival && w.there {
 				o.byPriority++
 			}

@@ -185,13 +185,20 @@ func ownerOf(owner, token string) string {
 	return cmp.Or(owner, "-")
 }
 
+// reasonOf says why a request waits, and where the order puts it.
 func reasonOf(w leaseapi.Waiter) string {
+	w.Priority = 0 // which has a column of its own
+	order := w.Order.Words()
+	if order == "" {
+		return whyOf(w)
+	}
+	return strings.TrimPrefix(whyOf(w)+", "+order, "-, ")
+}
+
+// whyOf says why a request waits.
+func whyOf(w leaseapi.Waiter) string {
 	if w.Follows != "" {
 		w.Reason = leaseapi.WaitJoined + " " + w.Follows
-	}
-	w.Priority = 0 // which has a column of its own
-	if order := w.Order.Words(); order != "" {
-		w.Reason = strings.TrimPrefix(w.Reason+", "+order, ", ")
 	}
 	if w.Away {
 		return strings.TrimSpace(w.Reason + " (away)")
