@@ -70,6 +70,10 @@ func (p *pool) isNext(r *request) bool {
 			return false
 		}
 	}
+	first, ok := p.next.first()
+	if !ok || !ahead(first, r) { // as nearly always
+		return true
+	}
 	bound, looked := p.bound(), 0
 	for c := range p.next.ascending {
 		if !ahead(c, r) {
@@ -85,7 +89,7 @@ func (p *pool) isNext(r *request) bool {
 // overtake counts units for the candidates before r, which gets them ahead of these, and returns
 // how many these are.
 func (g *ledger) overtake(p *pool, r *request, units int) (overtook int) {
-	if first, _ := p.next.first(); first == r {
+	if first, ok := p.next.first(); !ok || first == r {
 		return 0
 	}
 	for c := range p.next.ascending {
