@@ -28,6 +28,9 @@ func placeWords(q leaseapi.Queued, at, now time.Time) (words []string) {
 	case q.Reason != "":
 		words = append(words, q.Reason)
 	}
+	if order := q.Order.Words(); order != "" {
+		words = append(words, order)
+	}
 	if q.Capacity > 0 {
 		words = append(words, fmt.Sprintf("%d of %d in use", q.InUse, q.Capacity))
 	}

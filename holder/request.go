@@ -34,6 +34,7 @@ type Request struct {
 	// [leaseapi.CoalesceJoin]; "": it does not. Variant says what the run of the request does.
 	Coalesce, Variant string
 	Overcommit        bool // take the lease although the pool is full or paused
+	Priority          int  // how many steps to go ahead in the queue
 
 	// Shared asks for a shared lease, which commands of this machine hold together and which
 	// has a handle of its own instead of Handle. Nil: the lease is for this process alone.

@@ -73,6 +73,9 @@ const (
 	// end when the request is taken into the queue. A request that is refused ends none. It
 	// goes with a request id. Servers of older wires ignore it, and would not end the leases.
 	ParamReplaces = "replaces"
+	// ParamPriority is of wire 4: how many steps the request goes ahead in the queue, see
+	// [CheckPriority]; zero if absent. Servers of older wires ignore it.
+	ParamPriority = "priority"
 )
 
 // Times that both sides must agree on.
@@ -115,6 +118,7 @@ const (
 	MaxVariant   = 255     // bytes of a variant
 	MaxItems     = 1 << 30 // of an acquire or a resize
 	MaxReplaces  = 10_000  // leases that one acquire replaces
+	MaxPriority  = 100     // and the least is the same below zero
 )
 
 // Lease is one granted name. The generation tells this grant of the name from
@@ -164,6 +168,7 @@ type Queued struct {
 	EstimateMax Duration `json:"estimate_max,omitempty"`
 	// Reason is why the request waits; see the constants.
 	Reason string `json:"reason,omitempty"`
+	Order
 	// Oldest is the lease of this pool that is held longest.
 	Oldest *PoolLease `json:"oldest,omitempty"`
 	// Page is the path of the page that shows the request to people, on the server
@@ -267,6 +272,7 @@ type RequestReply struct {
 	Capacity    int      `json:"capacity,omitempty"`     // queued: of the pool
 	Limit       int      `json:"limit,omitempty"`        // queued: of the pool, as in [Queued]
 	Follows     string   `json:"follows,omitempty"`      // queued, joined: as in [Queued]
+	Order                // queued
 	// Oldest is the lease of the pool that is held longest; queued.
 	Oldest *PoolLease `json:"oldest,omitempty"`
 	Page   string     `json:"page,omitempty"` // queued: as in [Queued]
@@ -279,7 +285,7 @@ type RequestReply struct {
 func (r RequestReply) Queued() Queued {
 	return Queued{
 		RequestID: r.RequestID, Place: r.Place, Length: r.Length, InUse: r.InUse, Capacity: r.Capacity, Limit: r.Limit,
-		Follows: r.Follows, Estimate: r.Estimate, EstimateMax: r.EstimateMax, Reason: r.Reason, Oldest: r.Oldest, Page: r.Page,
+		Follows: r.Follows, Estimate: r.Estimate, EstimateMax: r.EstimateMax, Reason: r.Reason, Order: r.Order, Oldest: r.Oldest, Page: r.Page,
 	}
 }
 
@@ -288,6 +294,7 @@ type PoolLease struct {
 	Lease
 	Key         string    `json:"key,omitempty"`
 	Overcommit  bool      `json:"overcommit,omitempty"` // granted beyond the limit
+	Priority    int       `json:"priority,omitempty"`   // that its request asked for
 	Owner       string    `json:"owner,omitempty"`
 	Token       string    `json:"token,omitempty"` // name of the token that acquired it
 	Age         Duration  `json:"age"`

@@ -8,6 +8,7 @@ import "time"
 const (
 	PathBreak   = "/lease/break"
 	PathRemove  = "/lease/remove"
+	PathMove    = "/lease/move" // of wire 4
 	PathPause   = "/pools/pause"
 	PathResume  = "/pools/resume"
 	PathBackup  = "/backup" // no body; the answer 200 is the store's file as it is now
@@ -43,6 +44,28 @@ type RemoveReply struct {
 	Owner     string `json:"owner,omitempty"`
 	Token     string `json:"token,omitempty"`
 	Count     int    `json:"count,omitempty"`
+}
+
+// MoveRequest is the body of a POST to [PathMove]: an operator gives a waiter another priority. It
+// counts as if the waiter had asked for it, also after a restart.
+type MoveRequest struct {
+	RequestID string `json:"request_id"`
+	Priority  int    `json:"priority"` // see [CheckPriority]
+	Reason    string `json:"reason"`   // for the log; must not be empty
+}
+
+// MoveReply is the answer 200 to a move.
+type MoveReply struct {
+	RequestID string `json:"request_id"`
+	Type      string `json:"type"`
+	Owner     string `json:"owner,omitempty"`
+	Token     string `json:"token,omitempty"`
+	Priority  int    `json:"priority"`
+	Before    int    `json:"before"` // the priority that counted before
+	// Place and Length are those of the queue as it is now; zero: the request was granted, or has
+	// joined a run.
+	Place  int `json:"place,omitempty"`
+	Length int `json:"length,omitempty"`
 }
 
 // PauseRequest is the body of a POST to [PathPause]: an operator stops a pool. The pool

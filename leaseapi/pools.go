@@ -25,12 +25,13 @@ type PoolsReply struct {
 // Pool is the state of one pool.
 type Pool struct {
 	Type          string      `json:"type"`
-	Capacity      int         `json:"capacity"`             // in units
-	Limit         int         `json:"limit,omitempty"`      // units that may be in use now; zero: the capacity
-	InUse         int         `json:"in_use"`               // in units
-	Counted       bool        `json:"counted,omitempty"`    // a lease has a made-up name, and as many units as it asked for
-	Unit          string      `json:"unit,omitempty"`       // what a unit is, for people
-	Overcommit    int         `json:"overcommit,omitempty"` // units that may be in use beyond the limit
+	Capacity      int         `json:"capacity"`               // in units
+	Limit         int         `json:"limit,omitempty"`        // units that may be in use now; zero: the capacity
+	InUse         int         `json:"in_use"`                 // in units
+	Counted       bool        `json:"counted,omitempty"`      // a lease has a made-up name, and as many units as it asked for
+	Unit          string      `json:"unit,omitempty"`         // what a unit is, for people
+	Overcommit    int         `json:"overcommit,omitempty"`   // units that may be in use beyond the limit
+	MayOvertake   int         `json:"may_overtake,omitempty"` // units that may go ahead of a waiter which does not fit; zero: strictly in order
 	Waiting       int         `json:"waiting"`
 	Following     int         `json:"following,omitempty"`      // requests that have joined another, which waits or runs
 	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the oldest waiter
@@ -82,6 +83,7 @@ type Waiter struct {
 	Since     time.Time `json:"since"`
 	Reason    string    `json:"reason,omitempty"` // why it waits
 	Away      bool      `json:"away,omitempty"`   // its client is not connected: others go first
+	Order
 
 	Estimate    Duration `json:"estimate,omitempty"` // as in [Queued]
 	EstimateMax Duration `json:"estimate_max,omitempty"`

@@ -88,6 +88,15 @@ func CheckItems(items int) error {
 	return nil
 }
 
+// CheckPriority reports why priority cannot be that of a request: it is -[MaxPriority] to
+// [MaxPriority].
+func CheckPriority(priority int) error {
+	if priority < -MaxPriority || priority > MaxPriority {
+		return fmt.Errorf("priority %d: want -%d to %d", priority, MaxPriority, MaxPriority)
+	}
+	return nil
+}
+
 // CheckDetail reports why detail cannot be the detail of a report: it has at most
 // [MaxDetail] bytes of UTF-8, without control characters. It may be empty.
 func CheckDetail(detail string) error {

@@ -31,8 +31,8 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 		if p.next.Len() == 0 {
 			p.nextSince = s.now
 		}
-		leases := s.grant(r, false)
-		if p.next.Len() > 0 { // an overcommit overtook them
+		leases := s.grant(r, false, s.overtake(p, r, r.units))
+		if p.next.Len() > 0 { // it went ahead of them
 			s.touch(p)
 		}
 		s.serve()
@@ -93,22 +93,17 @@ func (s *Set) newRequest(q Request) (*request, error) {
 		q.TTL = p.V1TTL
 	}
 	q.TTL = p.ttl(q.TTL)
-	r := &request{Request: q, units: units, pool: p, arrived: s.now, arrival: s.arrivals + 1}
+	r := &request{Request: q, units: units, pool: p, arrived: s.now, arrival: s.arrivals + 1, priority: q.Priority}
+	r.rank, r.standing = s.bestRank(r)
 	if err := p.neverServes(r); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// atOnce reports whether r, which has just come, is next and can be granted.
+// atOnce reports whether r, which has just come, can be granted.
 func (s *Set) atOnce(p *pool, r *request) bool {
-	if first, ok := p.next.first(); ok && !ahead(r, first) {
-		return false
-	}
-	if r.Key != "" && p.keys[r.Key].busy() {
-		return false
-	}
-	return p.fits(r) && s.open(p, r) && s.due(p, r) <= s.now
+	return p.fits(r) && s.open(p, r) && s.due(p, r) <= s.now && p.isNext(r)
 }
 
 // acquireAgain is Acquire for a request that is known: q has its id.

@@ -18,9 +18,9 @@ func TestFirstComeFirstServed(t *testing.T) {
 	changed(t, set, "released t-0", "remembered b", "granted c [t-0]")
 }
 
-// A request for many names is not starved by requests for few.
+// In a pool that keeps strict order, a request for many names is not overtaken by requests for few.
 func TestLargeRequestBlocksThoseBehind(t *testing.T) {
-	set := one(t, 2)
+	set := inOrder(t, 2)
 	must(t, set, 0, req("a"), "t-0")
 	must(t, set, 0, req("b"), "t-1")
 	large := req("large")
@@ -99,7 +99,7 @@ func TestLingeringWaiterIsThere(t *testing.T) {
 
 // When the two seconds are over, the name that the waiter held up goes to the next waiter.
 func TestPresenceEndServesTheNext(t *testing.T) {
-	set := one(t, 2)
+	set := inOrder(t, 2)
 	must(t, set, 0, req("a"), "t-0")
 	large := req("large")
 	large.Count = 2
@@ -208,7 +208,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	set := one(t, 2)
+	set := inOrder(t, 2)
 	large := req("large")
 	large.Count = 2
 	must(t, set, 0, req("a"), "t-0")

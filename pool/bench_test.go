@@ -145,7 +145,7 @@ func BenchmarkRestart(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := New([]Config{config}, set.Snapshot()); err != nil {
+		if _, err := New([]Config{config}, set.Snapshot(), PriorityAging); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -135,8 +135,8 @@ func (m *model) settle(due []entry) {
 	for id := range m.superseded {
 		m.fail("%s should be superseded", id)
 	}
-	if len(m.expected)+len(m.told) > 0 {
-		m.fail("%+v should be noted, and %+v was", m.expected, m.told)
+	if len(m.expected)+len(m.told)+len(m.passed) > 0 {
+		m.fail("%+v should be noted, and %+v and %+v were", m.expected, m.told, m.passed)
 	}
 	for _, c := range slices.Concat(m.telling, m.adapting) {
 		m.fail("%+v, %+v should have been noted", c.Reported, c.Reports)
@@ -155,12 +155,12 @@ func (m *model) settle(due []entry) {
 func (m *model) settlePool(p *modelPool) {
 	m.look(p)
 	p.dirty, p.next = false, -1
-	r := p.first()
+	r, _ := p.whoGoes(nil)
 	if r = r.turn(); r == nil || m.isPaused(p) && !r.Overcommit || !p.fits(r) {
 		return
 	}
 	if p.next = p.due(); p.next <= m.now || r.Overcommit {
-		m.fail("%s is first, wants %d of %d units, has been due since %v, and has none", r.ID, r.units, p.limit-p.inUse, p.next)
+		m.fail("%s is next, wants %d of %d units, has been due since %v, and has none", r.ID, r.units, p.limit-p.inUse, p.next)
 	}
 }
 

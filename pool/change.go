@@ -20,6 +20,8 @@ const (
 	Joined                    // Waiter follows the request Waiter.Follows from now on
 	Missed                    // the client of Waiter must come back, after a restart or a stall
 	Returned                  // the client of Waiter has come back
+	Overtaken                 // more units went ahead of Waiter, which did not fit
+	Moved                     // an operator gave Waiter another priority
 	Dropped                   // the waiter ID is off the queue without a lease
 	Resized                   // a resize of Lease was decided; it had Before units, as many as now if it was refused
 	Broken                    // Lease was taken away by an operator, perhaps again; it is held until it is Done
@@ -45,7 +47,7 @@ type Change struct {
 	Before   int       // Resized: units
 	Reason   Reason    // Done
 	Ended    Ended     // Remembered, Forgotten; ReportCounted of a lease that has ended: as it is afterwards
-	Waiter   *Waiter   // Queued, Joined, Missed, Returned: as it is afterwards
+	Waiter   *Waiter   // Queued, Joined, Missed, Returned, Overtaken, Moved: as it is afterwards
 	Locked   *Locked   // LockBegun, LockOver
 	Pacing   *Pacing   // Paced
 	Naming   *Naming   // Named
@@ -56,6 +58,7 @@ type Change struct {
 	// WasQueued: Granted, Dropped: the request has waited and has an id, so a store has it
 	// among its waiters.
 	WasQueued bool
+	Overtook  int           // Granted: how many waiters it went ahead of that did not fit
 	Took      time.Duration // Granted, Dropped: how long it waited; Done: how long the lease was held
 
 	Request *Request // Dropped

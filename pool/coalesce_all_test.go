@@ -308,7 +308,7 @@ func (c *crowd) finish(m *member) {
 
 func (c *crowd) restart() {
 	snap := c.disk.snapshot(rand.New(rand.NewPCG(1, 1)))
-	set, err := New([]Config{{Type: "t", Names: numbered("t", c.names)}}, snap)
+	set, err := New([]Config{{Type: "t", Names: numbered("t", c.names)}}, snap, PriorityAging)
 	if err != nil {
 		c.fail("restart: %v", err)
 	}

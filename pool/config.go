@@ -43,6 +43,10 @@ type Config struct {
 	// See [AutoPace].
 	Pace time.Duration
 
+	// Overtake is how many times the capacity may overtake a waiter that does not fit; nil: once;
+	// zero: nobody does.
+	Overtake *Decimal
+
 	// Adapt makes the pool find its limit; nil: the limit is the capacity. Hold is how long a
 	// lease is usually held. With both, the pace is the [AutoPace] of Hold and the limit, and
 	// Pace is not used.

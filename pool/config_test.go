@@ -55,7 +55,7 @@ func TestNewRefusesDuplicates(t *testing.T) {
 		{"name in a pool", []Config{{Type: "t", Names: []string{"a", "a"}}}, `name "a" is already in pool "t"`},
 		{"name in two pools", []Config{{Type: "t", Names: []string{"a"}}, {Type: "u", Names: []string{"a"}}}, `pool "u": name "a" is already in pool "t"`},
 	} {
-		if _, err := New(c.configs, Snapshot{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := New(c.configs, Snapshot{}, PriorityAging); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
 		}
 	}

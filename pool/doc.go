@@ -6,9 +6,9 @@
 //     pool's overcommit. A lease that is larger than the limit is granted only while nothing
 //     else is in use.
 //   - The units of one request are granted together or not at all.
-//   - The first active waiter (see [Set.Detach]) whose key nobody holds is next; while it does
-//     not fit, no request behind it overtakes it. So a request for many units is not overtaken
-//     by requests for few, and a busy key holds up no other waiter.
+//   - The first waiter that is there (see [Set.Detach]), and that no key keeps out, is next. While
+//     it does not fit, those behind it that fit go first, at most so many units in all as its pool
+//     has ([Config.Overtake] times); from then on nobody overtakes it. See "The order" below.
 //   - A request that joined another gets the result of a run that began after the request came
 //     ([Once] allows an earlier run), or a turn of its own. It gets one answer, and the same
 //     answer again whenever it repeats.
@@ -17,11 +17,37 @@
 //   - Every grant of a name has a generation of its own, and ends exactly once.
 //   - A pool with a pace grants no faster than the pace, however many requests come at once.
 //     With [AutoPace] it grants as many per hour as without a pace.
-//   - A restart keeps the order of the queue. However often the server restarts, a lease that
-//     nobody renews ends: see [New].
+//   - A restart keeps the order of the queue, and what overtook each waiter. However often the
+//     server restarts, a lease that nobody renews ends: see [New].
 //
 // The guarantees hold while operators break leases ([Set.Break]), remove waiters
 // ([Set.Remove]), pause pools ([Set.Pause]), and change the configuration ([Set.Reconfigure]).
+//
+// # The order
+//
+// The waiters of all pools stand in one order, which does not change by itself: first those with
+// Overcommit, then by rank, which is the time of arrival less what the priority is worth (see
+// [New]). A leader has the best rank of its own and its followers', and who supersedes another has
+// its place, with the better priority of the two.
+//
+// Nobody starves: only those that came within the worth of their priority after a waiter can have
+// a better rank, and they are finitely many; those of a worse rank take no more than the bound.
+// Then its units come free for it, at the latest when nothing else is in use. Without aging, those
+// of a higher priority may starve the others: that is what it is for.
+//
+// What overtakes a waiter is counted for it alone, when it is granted, and never taken back. It is
+// counted for a waiter that is there and does not fit, and that no key keeps out. In particular:
+//
+//   - Who fits is never overtaken. If a request that fits must wait, since those ahead of it have
+//     been overtaken by too much, those behind it wait, too.
+//   - A pace and a pause let nobody pass. Nor does a waiter that fits and is away: see [HoldBack].
+//   - Nobody overtakes a request with Overcommit, and what it takes is not counted.
+//   - Of the waiters for one key, the first is not overtaken by the others: whoever gets the key
+//     keeps them out.
+//   - What overtook a leader counts for its followers when the leader leaves the queue, and what
+//     overtook a superseded request counts for the one that has its place.
+//   - A lease grows only if the waiter that is next would still fit: growth overtakes nobody.
+//   - Only the first [Lookahead] of those that could be next are looked at.
 //
 // A Set is only a state machine: no clock, no goroutine, no I/O, no randomness. The same calls
 // with the same times give the same answers. The argument now is the time on the lease clock:

@@ -27,16 +27,16 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 		return leaseapi.WaitFull
 	}
 	first, ok := p.next.first()
-	away := r.away()
+	away, fits, next := r.away(), p.fits(r), p.isNext(r)
 	if !away && (!ok || ahead(r, first)) {
 		first, ok = r, true // r is a prospect: it is not in p.next yet
 	}
 	switch {
-	case g.due(p, r) > g.now && (!ok || p.fits(first)):
+	case g.due(p, r) > g.now && (!ok || p.fits(first) || next && fits):
 		return leaseapi.WaitPaced
-	case (away || first == r) && !p.fits(r) && lock != nil:
+	case (away || next) && !fits && lock != nil:
 		return leaseapi.WaitLocked + " " + lock.Name
-	case (away || first == r) && !p.fits(r):
+	case (away || next) && !fits:
 		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
 	case away:
 		return ""
@@ -58,19 +58,23 @@ func (p *pool) before(place int) (units int) {
 	return units
 }
 
-// estimate returns how long r may still wait for p, if the requests ahead of r want before
-// units: until enough leases have ended, the key of r is free, and the pace has let them all
-// pass. Both results are zero if nothing is known. As long as nothing happens in the pool,
-// neither grows.
-func (g *ledger) estimate(p *pool, before int, r *request) (likely, most time.Duration) {
+// estimate returns how long r may still wait for p, if before says how many units go before it:
+// until enough leases have ended, the key of r is free, and the pace has let them all pass. Both
+// results are zero if nothing is known. As long as nothing happens in the pool, neither grows.
+func (g *ledger) estimate(p *pool, before span, r *request) (likely, most time.Duration) {
 	if !g.open(p, r) {
 		return 0, 0
 	}
-	if missing := p.missing(before, r); missing > 0 {
+	if missing := p.missing(before.most, r); missing > 0 {
 		g.refresh(p)
-		likely, most = p.outlook.freed(g.now, missing, p.free(r.Overcommit))
+		free := p.free(r.Overcommit)
+		likely, most = p.outlook.freed(g.now, missing, free)
 		if most == 0 {
 			return 0, 0
+		}
+		if before.least < before.most {
+			soonest, _ := p.outlook.freed(g.now, p.missing(before.least, r), free)
+			likely = min(likely, soonest)
 		}
 	}
 	if r.key.busy() {
@@ -82,8 +86,10 @@ func (g *ledger) estimate(p *pool, before int, r *request) (likely, most time.Du
 	}
 	if !r.Overcommit {
 		// In floats, since a pace may be as long as a duration can be.
-		paced := time.Duration(min(float64(p.dueIn(g.now))+float64(p.pace())*float64(before), float64(longestEstimate)))
-		likely, most = max(likely, paced), max(most, paced)
+		paced := func(units int) time.Duration {
+			return time.Duration(min(float64(p.dueIn(g.now))+float64(p.pace())*float64(units), float64(longestEstimate)))
+		}
+		likely, most = max(likely, paced(before.least)), max(most, paced(before.most))
 	}
 	return min(likely, longestEstimate), min(most, longestEstimate)
 }

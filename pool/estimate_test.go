@@ -69,7 +69,7 @@ func TestEstimateByPlace(t *testing.T) {
 		{"b", 60 * s},  // y ends
 		{"c", 100 * s}, // a ends
 		{"d", 160 * s}, // b and c have ended
-		{"e", 180 * s}, // the first of d's has ended
+		{"e", 120 * s}, // b has ended, and d does not fit yet
 	} {
 		if got := estimates(set, start+20*s, c.id); got[0] != c.want || got[1] < c.want {
 			t.Errorf("%s: %v, want %v", c.id, got, c.want)
@@ -140,7 +140,7 @@ func TestHistoryFollows(t *testing.T) {
 }
 
 func TestReasons(t *testing.T) {
-	set := with(t, Config{Type: "t", Names: numbered("t", 3), Pace: 10 * s})
+	set := with(t, Config{Type: "t", Names: numbered("t", 3), Pace: 10 * s, Overtake: strictly})
 	reasons := func(now time.Duration) (all []string) {
 		for _, w := range set.Pools(now)[0].Waiters {
 			st, _ := set.Status(now, w.ID)
@@ -186,5 +186,51 @@ func TestPoolsListFew(t *testing.T) {
 	p := set.Pools(0)[0]
 	if len(p.Waiters) != ListedWaiters || p.Waiting != ListedWaiters+5 || p.Waiters[ListedWaiters-1].ID != fmt.Sprint(ListedWaiters-1) {
 		t.Errorf("%d waiters are listed, and %d counted", len(p.Waiters), p.Waiting)
+	}
+}
+
+// Who fits soon need not wait for those ahead that need more, unless these must not be overtaken by
+// so much; and who needs much may have to wait for those behind that need less.
+func TestEstimateCountsOvertaking(t *testing.T) {
+	set, now := with(t, Config{Type: "t", Units: 10}), time.Duration(0)
+	hold := func(id string, units int, d time.Duration) {
+		q := weighs(id, units)
+		q.Anonymous = true
+		l, err := set.Acquire(now, q)
+		if err != nil || l == nil {
+			t.Fatal(l, err)
+		}
+		now += d
+		set.Release(now, ref(l[0]), 0)
+	}
+	for i := range 3 {
+		hold(fmt.Sprint("before", i), 1, 80*s) // usually 80 s, at the most 90 s
+	}
+	begin := now
+	for _, id := range []string{"a", "b"} {
+		l := must(t, set, now, weighs(id, 5), map[string]string{"a": "t-4", "b": "t-5"}[id])
+		set.Renew(now, ref(l[0]), 0)
+		now += 20 * s
+	}
+	must(t, set, now, weighs("large", 8))
+	must(t, set, now, weighs("small", 3))
+	for _, c := range []struct {
+		id   string
+		want [2]time.Duration
+	}{
+		{"large", [2]time.Duration{60 * s, 140 * s}}, // b ends; or small goes first, when a ends, and then ends
+		{"small", [2]time.Duration{40 * s, 140 * s}}, // a ends; or large goes first
+	} {
+		if got := estimates(set, begin+40*s, c.id); got != c.want {
+			t.Errorf("%s: %v, want %v", c.id, got, c.want)
+		}
+	}
+	// Once nobody may overtake large any more, small waits for it.
+	mustReconfigure(t, set, begin+40*s, Config{Type: "t", Units: 10, Overtake: strictly})
+	if got, want := estimates(set, begin+40*s, "small"), [2]time.Duration{120 * s, 140 * s}; got[0] < want[0] {
+		t.Errorf("small: %v, want at least %v", got, want)
+	}
+	if got, want := estimates(set, begin+40*s, "large"), [2]time.Duration{60 * s, 70 * s}; got != want {
+		t.Errorf("large: %v, want %v", got, want)
 	}
 }

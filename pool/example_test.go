@@ -13,7 +13,7 @@ func ExampleAutoPace() {
 }
 
 func Example() {
-	set, err := pool.New([]pool.Config{{Type: "quota", Names: []string{"east", "west"}}}, pool.Snapshot{})
+	set, err := pool.New([]pool.Config{{Type: "quota", Names: []string{"east", "west"}}}, pool.Snapshot{}, pool.PriorityAging)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -31,7 +31,7 @@ func TestLargeRequestInSlicesIsNotStarved(t *testing.T) {
 		{"loses its connection", 0, 0, 2*s - tick, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			set := with(t, Config{Type: "t", Names: numbered("t", 50), Pace: c.pace})
+			set := with(t, Config{Type: "t", Names: numbered("t", 50), Pace: c.pace, Overtake: strictly})
 			large := Request{ID: "large", Type: "t", Ask: Ask{Count: 10}}
 			var granted time.Duration
 			slices, overtakers := 0, 0
@@ -85,7 +85,7 @@ func acquire(t testing.TB, set *Set, now time.Duration, q Request) {
 func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 	for _, pace := range []time.Duration{0, 5 * s} {
 		t.Run(fmt.Sprintf("pace=%v", pace), func(t *testing.T) {
-			set := with(t, Config{Type: "t", Names: numbered("t", 3), Pace: pace})
+			set := with(t, Config{Type: "t", Names: numbered("t", 3), Pace: pace, Overtake: strictly})
 			firm(t, set, 0, "a", "t-0")
 			must(t, set, 10*s, Request{ID: "large", Type: "t", Ask: Ask{Count: 3}})
 			must(t, set, 10*s, req("b"))

@@ -14,35 +14,39 @@ func (g *ledger) join(lead, r *request) {
 	g.noteWaiter(Joined, r)
 }
 
-// follow puts r behind the other followers of lead, which arrived earlier.
+// follow puts r behind the other followers of lead, which arrived earlier. If r has a better rank
+// than they and lead, lead moves to it.
 func (g *ledger) follow(lead, r *request) {
 	r.leader = lead
 	lead.followers = append(lead.followers, r)
 	r.pool.following++
+	if g.ownRank(r).before(lead.rank) {
+		g.rerank(lead)
+	}
 }
 
 // unfollow is the counterpart of follow.
 func (g *ledger) unfollow(r *request) {
 	g.deactivate(r)
 	lead := r.leader
-	i := lead.followers.index(r)
+	i := slices.Index(lead.followers, r)
 	lead.followers = slices.Delete(lead.followers, i, i+1)
 	r.leader = nil
 	r.pool.following--
 }
 
-// supersede drops last and gives its place in the order of arrivals to r, a new request.
+// supersede drops last and gives its place to r, a new request.
 func (g *ledger) supersede(last, r *request) {
 	g.drop(last, &CoalescedError{Superseded})
 	g.remember(Ended{ID: last.ID, Result: Superseded})
-	r.arrival = last.arrival
+	g.takePlace(r, last)
 }
 
 // takeTurn makes f, a follower of lead, the leader of lead and its other followers.
 // Lead has left the queue before, and f is granted its leases afterwards.
 func (g *ledger) takeTurn(lead, f *request) {
 	g.unfollow(f)
-	f.followers = append(queue{lead}, lead.followers...)
+	f.followers = append([]*request{lead}, lead.followers...)
 	lead.followers = nil
 	lead.pool.following++
 	g.adopt(f)
@@ -58,10 +62,14 @@ func (g *ledger) adopt(lead *request) {
 
 // drop ends the wait of r without a lease. Its connections are told err.
 func (g *ledger) drop(r *request, err error) {
-	if r.leader != nil {
+	if lead := r.leader; lead != nil {
 		g.unfollow(r)
+		if g.ownRank(r) == lead.rank {
+			g.rerank(lead)
+		}
 	} else {
 		g.takeOffQueue(r)
+		g.passOn(r)
 	}
 	g.deregister(r)
 	g.touch(r.pool) // r may have been in the way
@@ -95,7 +103,7 @@ func (g *ledger) promote(r *request) {
 	first.leader, first.followers, r.followers = nil, r.followers[1:], nil
 	p.following--
 	first.activeCount = 0
-	for _, f := range append(queue{first}, first.followers...) {
+	for _, f := range append([]*request{first}, first.followers...) {
 		if f.active {
 			first.activeCount++
 		}

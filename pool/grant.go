@@ -6,19 +6,15 @@ import (
 )
 
 // serve makes the grants that are possible in the touched pools. The first active waiter whose
-// key nobody holds is next. No request behind it overtakes it while it does not fit, while the
-// pace delays it, while the pool is paused, or while it and its followers are away.
+// key nobody holds is next, and while it does not fit, others may overtake it: see nextGrant.
+// Nobody does while the pace delays a grant, or while the pool is paused.
 func (g *ledger) serve() {
 	for i := 0; i < len(g.touched); i++ { // a grant may touch more
 		p := g.touched[i]
 		p.touched = false
 		for {
-			r, ok := p.next.first()
-			var turn *request
-			if ok {
-				turn = r.turn()
-			}
-			if turn == nil || !g.open(p, turn) || !p.fits(turn) {
+			r, turn := p.nextGrant()
+			if turn == nil || !g.open(p, turn) {
 				g.timers.remove(&p.timer)
 				break
 			}
@@ -26,12 +22,14 @@ func (g *ledger) serve() {
 				g.schedule(&p.timer, due)
 				break
 			}
+			overtook := g.overtake(p, r, turn.units)
 			g.takeOffQueue(r)
+			g.passOn(r)
 			if turn != r {
 				g.takeTurn(r, turn)
 			}
 			g.deregister(turn)
-			g.grant(turn, true)
+			g.grant(turn, true, overtook)
 		}
 		p.idle = p.next.Len() == 0
 	}
@@ -39,8 +37,8 @@ func (g *ledger) serve() {
 }
 
 // grant gives r, which fits, its leases, and returns the slice that the change has. r is not in
-// the queue; wasQueued says whether it was before.
-func (g *ledger) grant(r *request, wasQueued bool) []Lease {
+// the queue; wasQueued says whether it was before, and overtook how many waiters it went ahead of.
+func (g *ledger) grant(r *request, wasQueued bool, overtook int) []Lease {
 	p := r.pool
 	r.TTL = p.ttl(r.TTL) // the maximum may have changed while it waited
 	id, ttl := r.ID, ProvisionalTTL
@@ -61,7 +59,7 @@ func (g *ledger) grant(r *request, wasQueued bool) []Lease {
 	}
 	leases := r.values()
 	c := g.note(Granted)
-	c.ID, c.Leases, c.WasQueued, c.Took = r.ID, leases, wasQueued && !r.Anonymous, g.now-r.arrived
+	c.ID, c.Leases, c.WasQueued, c.Overtook, c.Took = r.ID, leases, wasQueued && !r.Anonymous, overtook, g.now-r.arrived
 	if p.counted() {
 		g.note(Named).Naming = &Naming{Type: p.Type, Last: g.named[p.Type]}
 	}

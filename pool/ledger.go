@@ -14,6 +14,8 @@ type ledger struct {
 	arrivals   uint64    // number of the last waiter
 	settings   uint64    // number of the last timer set
 
+	aging time.Duration // what a step of priority is worth; see New
+
 	pools    []*pool          // as configured, and retired ones after them
 	types    map[string]*pool // the same, by type
 	slots    map[string]*slot // by name: all names that are or were configured or held, and are not forgotten

@@ -31,7 +31,7 @@ func TestUnrenewed(t *testing.T) {
 // Lookups by name and by request agree with the pools, and the totals agree with the full
 // status.
 func TestLookup(t *testing.T) {
-	s, err := New([]Config{{Type: "t", Names: []string{"a", "b"}, Pace: time.Second}, {Type: "u", Names: []string{"c"}}}, Snapshot{})
+	s, err := New([]Config{{Type: "t", Names: []string{"a", "b"}, Pace: time.Second}, {Type: "u", Names: []string{"c"}}}, Snapshot{}, PriorityAging)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,7 @@
 package pool
 
+import "sort"
+
 // mergesWith reports whether r, a new request, merges with other, which waits or runs.
 func (r *request) mergesWith(other *request) bool {
 	token, _ := SplitOwner(r.Owner)
@@ -20,16 +22,26 @@ func (p *pool) mergedInto(r *request) *request {
 	if k == nil || r.Coalesce == 0 || r.Anonymous {
 		return nil
 	}
-	other := k.run()
-	if i := k.queue.search(r); i > 0 {
-		other = k.queue[i-1]
-	} else if r.Coalesce != Once {
-		return nil
+	other := k.last(r.Overcommit)
+	if other == nil && r.Coalesce == Once {
+		other = k.run()
 	}
 	if other == nil || !r.mergesWith(other) {
 		return nil
 	}
 	return other
+}
+
+// last returns the last waiter of k, among those with Overcommit or among all; nil if there is none.
+func (k *key) last(overcommit bool) *request {
+	n := len(k.queue)
+	if overcommit {
+		n = sort.Search(n, func(i int) bool { return !k.queue[i].Overcommit })
+	}
+	if n == 0 {
+		return nil
+	}
+	return k.queue[n-1]
 }
 
 // run returns the request that holds k, if its result may be passed on; else nil.

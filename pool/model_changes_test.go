@@ -51,6 +51,13 @@ func (m *model) apply(changes []Change) {
 			delete(m.isEnded, c.Ended.ID)
 		case Queued, Joined:
 			m.applyNote(c)
+		case Overtaken:
+			m.passed = append(m.passed, c.Waiter)
+		case Moved:
+			if r := m.requests[c.Waiter.ID]; r == nil || !r.queued || *c.Waiter != r.waiter() {
+				m.fail("moved %+v, want %+v", c.Waiter, r)
+			}
+			m.count("moved")
 		case Missed, Returned:
 			if r := m.requests[c.Waiter.ID]; r == nil || !r.queued || r.missed != (c.Kind == Missed) || *c.Waiter != r.waiter() {
 				m.fail("now waits %+v, want %+v", c.Waiter, r)
@@ -106,21 +113,27 @@ func (m *model) applyGrant(c Change) {
 	switch {
 	case m.asking != nil && m.asking.ID == c.ID:
 		r, how = m.asking, "granted at once"
-		if !r.pool.isNext(r) {
+		next, passed := r.pool.whoGoes(r)
+		if next != r {
 			m.fail("%s was granted before %v, or while its key was held", c.ID, r.pool.first())
 		}
+		m.overtake(c, r, passed)
 		r.pool.hasNext = r.pool.first() != nil
 		m.asking, r.arrived = nil, m.now
 	case r == nil || !r.queued:
 		m.fail("%s was granted and does not wait", c.ID)
-	case r.pool.first() != r.lead():
-		m.fail("%s was granted before %v, which is next", c.ID, r.pool.first())
-	case r.lead().turn() != r:
-		m.fail("%s was granted, and it is the turn of %v", c.ID, r.lead().turn())
 	default:
-		if r.pool.queue[0] != r.lead() {
+		next, passed := r.pool.whoGoes(nil)
+		if next != r.lead() {
+			m.fail("%s was granted before %v, and %v may go", c.ID, r.pool.first(), next)
+		}
+		if next.turn() != r {
+			m.fail("%s was granted, and it is the turn of %v", c.ID, next.turn())
+		}
+		if r.pool.queue[0] != next {
 			m.count("overtaken")
 		}
+		m.overtake(c, r, passed)
 		if r.leader != nil {
 			m.takeTurn(r)
 		}
@@ -321,6 +334,9 @@ func (m *model) applyDropped(c Change) {
 	}
 	delete(m.leaving, c.ID)
 	m.count("dropped")
+	if r.leader == nil {
+		m.passOn(r)
+	}
 	m.leave(r)
 	m.promote(r)
 }

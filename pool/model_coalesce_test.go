@@ -1,9 +1,6 @@
 package pool
 
-import (
-	"slices"
-	"sort"
-)
+import "slices"
 
 // Coalescing, as the model knows it.
 
@@ -52,7 +49,7 @@ func (p *modelPool) partner(m *model, r *modelRequest) *modelRequest {
 	}
 	var last *modelRequest
 	for _, other := range p.queue {
-		if other.Key == r.Key && stands(other, r) {
+		if other.Key == r.Key && (other.Overcommit || !r.Overcommit) {
 			last = other
 		}
 	}
@@ -84,6 +81,7 @@ func (m *model) follow(lead, r *modelRequest) {
 	lead.followers = append(lead.followers, r)
 	r.pool.following++
 	r.pool.dirty = true
+	r.pool.sort()
 }
 
 // unfollow takes r from its leader.
@@ -92,13 +90,14 @@ func (m *model) unfollow(r *modelRequest) {
 	r.leader = nil
 	r.pool.following--
 	r.pool.dirty = true
+	r.pool.sort()
 }
 
 // takeTurn makes f the leader of its group.
 func (m *model) takeTurn(f *modelRequest) {
 	lead := f.leader
 	m.unfollow(f)
-	i := lead.pool.place(lead)
+	i := slices.Index(lead.pool.queue, lead)
 	lead.pool.queue = slices.Delete(lead.pool.queue, i, i+1)
 	rest := lead.followers
 	lead.pool.following -= len(rest)
@@ -141,8 +140,8 @@ func (m *model) promote(r *modelRequest) {
 	p.following -= len(r.followers)
 	r.followers = nil
 	first.leader = nil
-	i := sort.Search(len(p.queue), func(i int) bool { return !stands(p.queue[i], first) })
-	p.queue = slices.Insert(p.queue, i, first)
+	p.queue = append(p.queue, first)
+	p.sort()
 	m.expected = append(m.expected, note{Queued, first})
 	for _, f := range rest {
 		m.follow(first, f)
@@ -195,6 +194,7 @@ func (m *model) applyNote(c Change) {
 func (m *model) applyArrival(c Change) {
 	r := m.asking
 	m.asking = nil
+	r.arrived, r.placed = m.now, m.now
 	if (c.Kind == Joined) != (r.joins != nil) {
 		m.fail("%s joins %+v, and is not noted so", r.ID, r.joins)
 	}
@@ -219,7 +219,8 @@ func (m *model) restorePlace(r *modelRequest, w Waiter) {
 		m.results[lead.ID] = Superseded
 		m.leave(lead)
 		m.enter(r)
-		m.reorder(r, lead.arrival)
+		m.takePlace(r, lead)
+		p.sort()
 		m.expected = append(m.expected, note{Queued, r})
 	default:
 		r.joins = lead
@@ -231,13 +232,4 @@ func (m *model) restorePlace(r *modelRequest, w Waiter) {
 			m.expected = append(m.expected, note{Queued, r})
 		}
 	}
-}
-
-// reorder moves r, which is in the queue, to the place of arrival.
-func (m *model) reorder(r *modelRequest, arrival uint64) {
-	p := r.pool
-	i := p.place(r)
-	p.queue = slices.Delete(p.queue, i, i+1)
-	r.arrival = arrival
-	p.queue = slices.Insert(p.queue, p.place(r), r)
 }

@@ -75,7 +75,7 @@ func (d *disk) commit(now time.Duration, failf func(format string, args ...any),
 		case Forgotten:
 			d.Ended = d.Ended[1:]
 			delete(d.granted, c.Ended.ID)
-		case Queued, Joined, Missed, Returned:
+		case Queued, Joined, Missed, Returned, Overtaken, Moved:
 			if !c.Waiter.Anonymous {
 				d.waiters[c.Waiter.ID] = *c.Waiter
 			}
@@ -147,9 +147,9 @@ func (d *disk) snapshot(rand *rand.Rand) Snapshot {
 }
 
 // newModel is the model of a Set that started with snap.
-func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count func(string)) *model {
+func newModel(configs []Config, snap Snapshot, aging time.Duration, fail func(string, ...any), count func(string)) *model {
 	m := &model{
-		now: snap.Clock, fail: fail, count: count,
+		now: snap.Clock, aging: aging, fail: fail, count: count,
 		pools: map[string]*modelPool{}, names: map[string]*modelName{},
 		requests: map[string]*modelRequest{}, isEnded: map[string]error{}, pauses: map[string]Pause{},
 		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, removing: map[string]string{}, locking: map[string]Locked{},
@@ -197,9 +197,10 @@ func newModel(configs []Config, snap Snapshot, fail func(string, ...any), count 
 	}
 	slices.SortFunc(snap.Waiters, func(a, b Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	for _, w := range snap.Waiters {
-		r := &modelRequest{Request: w.Request, units: w.Units, pool: m.somePool(w.Type)}
+		r := &modelRequest{Request: w.Request, units: w.Units, pool: m.somePool(w.Type),
+			arrived: w.Arrived, placed: w.Arrived - w.Older, priority: w.PriorityNow, overtaken: w.Overtaken}
 		m.restorePlace(r, w)
-		r.arrived, r.attached = w.Arrived, 0
+		r.attached = 0
 		if r.missed = w.KeptUntil > 0; r.missed {
 			r.activeUntil, r.keptUntil = w.HoldsUntil, w.KeptUntil
 			m.times.alone(r)
@@ -225,7 +226,7 @@ func (m *model) somePool(typ string) *modelPool {
 }
 
 func (m *model) addPool(typ string) *modelPool {
-	p := &modelPool{Config: Config{Type: typ}, gone: true, next: -1, keys: map[string]int{}}
+	p := &modelPool{Config: Config{Type: typ}, gone: true, next: -1, keys: map[string]int{}, aging: m.aging}
 	m.pools[typ] = p
 	m.order = append(m.order, p)
 	return p

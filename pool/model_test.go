@@ -50,8 +50,10 @@ type model struct {
 	// superseded: waiters that a restart superseded; the next changes drop them.
 	superseded map[string]*modelRequest
 
-	named    map[string]int  // the last K of a counted pool's names, by type
-	recalled []string        // names in no pool, as their leases ended
+	named    map[string]int // the last K of a counted pool's names, by type
+	recalled []string       // names in no pool, as their leases ended
+	passed   []*Waiter      // those noted as overtaken; the grant or the end of a wait that comes next explains why
+	aging    time.Duration
 	leases   []*modelLease   // all that are held, in any order, for random choices
 	waiters  []*modelRequest // all that wait, in any order, for random choices
 }
@@ -77,6 +79,7 @@ type modelPool struct {
 
 	next  time.Duration // when the pace allows a grant to its first waiter; -1: the pace does not delay it, or not alone
 	dirty bool          // next, and whether the first waiter fits, must be checked
+	aging time.Duration
 }
 
 type modelName struct {
@@ -110,6 +113,9 @@ type modelRequest struct {
 	pool        *modelPool
 	arrival     uint64
 	arrived     time.Duration
+	placed      time.Duration // when its place was taken, by itself or by a request that it superseded
+	priority    int
+	overtaken   int
 	queued      bool
 	attached    int
 	active      bool
@@ -120,7 +126,7 @@ type modelRequest struct {
 	full        bool
 	leases      []*modelLease // none while it waits
 	joins       *modelRequest // the request to join when its arrival is noted
-	takes       uint64        // the arrival whose place it takes then; zero: its own
+	takes       *modelRequest // the request whose place it takes then; nil: none
 	leader      *modelRequest
 	followers   []*modelRequest
 	result      Result // of its run
@@ -187,10 +193,10 @@ func (p *modelPool) place(r *modelRequest) int {
 // enter puts a request into the queue, with one connection.
 func (m *model) enter(r *modelRequest) {
 	m.arrivals++
-	r.arrival, r.arrived, r.queued, r.attached = m.arrivals, m.now, true, 1
-	if r.takes > 0 {
+	r.arrival, r.queued, r.attached = m.arrivals, true, 1
+	if r.takes != nil {
 		m.arrivals--
-		r.arrival = r.takes
+		m.takePlace(r, r.takes)
 	}
 	if r.joins != nil {
 		m.follow(r.joins, r)
@@ -245,7 +251,8 @@ func (m *model) compensate() {
 
 // waiter is the durable state of r.
 func (r *modelRequest) waiter() Waiter {
-	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived}
+	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived,
+		PriorityNow: r.priority, Older: r.arrived - r.placed, Overtaken: r.overtaken}
 	if r.leader != nil {
 		w.Follows = r.leader.ID
 	}
@@ -262,7 +269,7 @@ func (m *model) leave(r *modelRequest) {
 	}
 	if r.leader != nil {
 		m.unfollow(r)
-	} else if i := r.pool.place(r); i < len(r.pool.queue) && r.pool.queue[i] == r {
+	} else if i := slices.Index(r.pool.queue, r); i >= 0 {
 		r.pool.queue = slices.Delete(r.pool.queue, i, i+1)
 	}
 	r.pool.dirty = true

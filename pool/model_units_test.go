@@ -40,13 +40,6 @@ func (m *model) mayGo(r *modelRequest) bool {
 	return r.Overcommit || !m.isPaused(r.pool) && r.pool.due() <= m.now
 }
 
-// isNext says whether r, a new request that is not queued yet, would be the first active waiter
-// whose key nobody holds.
-func (p *modelPool) isNext(r *modelRequest) bool {
-	first := p.first()
-	return p.keys[r.Key] == 0 && (first == nil || r.Overcommit && !first.Overcommit)
-}
-
 // first returns the first active waiter whose key nobody holds.
 func (p *modelPool) first() *modelRequest {
 	if p.active == 0 {
@@ -58,14 +51,6 @@ func (p *modelPool) first() *modelRequest {
 		}
 	}
 	return nil
-}
-
-// stands says whether a is before b in the queue.
-func stands(a, b *modelRequest) bool {
-	if a.Overcommit == b.Overcommit {
-		return a.arrival < b.arrival
-	}
-	return a.Overcommit
 }
 
 // look notes, at the end of a call, since when p has had a next waiter.

@@ -1,6 +1,10 @@
 package pool
 
-import "container/heap"
+import (
+	"container/heap"
+	"slices"
+	"sort"
+)
 
 // ordered is a heap whose elements know their positions, so that any of them can be taken out
 // or moved in O(log n). An element may be in one heap per field that pos points to.
@@ -33,6 +37,27 @@ func (h *ordered[T]) put(x T) {
 func (h *ordered[T]) remove(x T) {
 	if i := *h.pos(x); i > 0 {
 		heap.Remove(h, i-1)
+	}
+}
+
+// ascending yields the elements from the least on, and takes none out. The cost depends on how many
+// are taken, not on how many there are. The heap must not change meanwhile.
+func (h *ordered[T]) ascending(yield func(T) bool) {
+	var next []int // the indices of elements whose parents were yielded, in order
+	add := func(i int) {
+		if i < len(h.items) {
+			at := sort.Search(len(next), func(k int) bool { return h.less(h.items[i], h.items[next[k]]) })
+			next = slices.Insert(next, at, i)
+		}
+	}
+	for add(0); len(next) > 0; {
+		i := next[0]
+		next = next[1:]
+		if !yield(h.items[i]) {
+			return
+		}
+		add(2*i + 1)
+		add(2*i + 2)
 	}
 }
 

@@ -83,6 +83,9 @@ func (o *outlook) ends(l *Lease) (soonest, latest time.Duration) {
 // units that nobody has taken yet. most is zero if that is unknown. Leases that have lasted
 // longer than any before count as never ending.
 func (o *outlook) freed(now time.Duration, n, free int) (likely, most time.Duration) {
+	if n <= 0 {
+		return 0, 0
+	}
 	overdue := sort.Search(len(o.latest), func(i int) bool { return o.latest[i].at > now })
 	most, ok := o.latest.nth(overdue, now, n, free, o.longest)
 	if !ok {

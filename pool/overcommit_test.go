@@ -72,7 +72,7 @@ func TestOvercommitSpendsThePace(t *testing.T) {
 // The first waiter waits for a key that an overcommit takes meanwhile: the waiters behind it go
 // on.
 func TestOvercommitTakesAKey(t *testing.T) {
-	set := with(t, Config{Type: "t", Units: 4, Overcommit: 4})
+	set := with(t, Config{Type: "t", Units: 4, Overcommit: 4, Overtake: strictly})
 	must(t, set, 0, weighs("a", 3), "t-1")
 	large := weighs("large", 2)
 	large.Key = "k"

@@ -111,7 +111,7 @@ func TestPaceKeepsDueTimes(t *testing.T) {
 			nextIs(t, set, c.next)
 		})
 		t.Run("nothing free/"+c.name, func(t *testing.T) {
-			set := paced(t, 2)
+			set := with(t, Config{Type: "t", Names: numbered("t", 2), Pace: 10 * s, Overtake: strictly})
 			must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 1}, Anonymous: true}, "t-0")
 			must(t, set, 0, Request{ID: "b", Type: "t", Ask: Ask{Count: 2}, Anonymous: true})
 			nextIs(t, set, DefaultTTL) // it is delayed by the pace as well, which does not matter
@@ -176,7 +176,7 @@ func TestPaceOutlivesRestart(t *testing.T) {
 
 	// A clock that was saved before the lease does not stop the pool.
 	snap := Snapshot{Clock: 5 * s, Leases: []Lease{{Name: "t-0", Type: "t", Generation: 1, Units: 1, TTL: hour, Granted: 3 * hour}}}
-	back, err := New([]Config{config}, snap)
+	back, err := New([]Config{config}, snap, PriorityAging)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ func (g *ledger) deregister(r *request) {
 
 // addToQueue puts r into the queue of its pool, and into that of its key.
 func (g *ledger) addToQueue(r *request) {
-	r.pool.queue.insert(r)
-	r.pool.wanted += r.units
+	r.rank, r.standing = g.bestRank(r)
+	r.pool.list(r)
 	if r.key = r.pool.key(r.Key); r.key != nil {
 		r.key.queue.insert(r)
 	}
@@ -29,8 +29,7 @@ func (g *ledger) addToQueue(r *request) {
 func (g *ledger) takeOffQueue(r *request) {
 	p := r.pool
 	g.exit(r)
-	p.queue.remove(r)
-	p.wanted -= r.units
+	p.unlist(r)
 	if r.key != nil {
 		r.key.queue.remove(r)
 		p.forgetKey(r.key)
@@ -38,7 +37,7 @@ func (g *ledger) takeOffQueue(r *request) {
 	}
 }
 
-// activate makes r active: requests behind it may not overtake it.
+// activate makes r active: requests behind it overtake it only while it does not fit.
 func (g *ledger) activate(r *request) {
 	lead := r.lead()
 	if !r.active {

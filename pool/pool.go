@@ -3,7 +3,6 @@ package pool
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -23,11 +22,12 @@ type pool struct {
 
 	queue     queue // all waiters, without followers
 	wanted    int   // how many units the queue wants, in total
+	ranked    int   // how many in the queue have another standing than zero
 	following int   // number of followers, including those of requests that have leases
 
 	// Candidates for the next grant, in the order of the queue: the active waiters without a
 	// key, and the first active waiter of each key that nobody holds. The first candidate is
-	// next.
+	// next. While it does not fit, others may overtake it: see overtake.go.
 	next      ordered[*request]
 	nextSince time.Duration   // since when next has not been empty
 	idle      bool            // next was empty at the end of the last call
@@ -183,6 +183,13 @@ type request struct {
 	arrival uint64 // position in the order of arrivals
 	arrived time.Duration
 
+	// Where it stands: see order.go.
+	priority  int           // that counts: as asked for, or as an operator or a request that it superseded left it
+	older     time.Duration // how long before its own arrival its place was taken, by a request that it superseded
+	rank      rank          // in the queue: the best of it and its followers
+	standing  int           // the priority of the one whose rank it is
+	overtaken int           // units that went ahead of it while it did not fit
+
 	// While it waits: the connections that wait with it, and, once there are
 	// none, until when it is active and until when its place is kept.
 	attached    int
@@ -196,26 +203,17 @@ type request struct {
 
 	leases []*lease // those that have not ended, in the order of their grants; none while it waits
 
-	leader      *request // the request that it has joined, whose run stands for its own; nil: none
-	followers   queue    // the requests that have joined it
-	activeCount int      // how many of it and its followers are active, while it is in the queue
-	result      Result   // of its run, for its followers
-	lost        bool     // a lease of it expired or was broken: its result is not passed on, and its end does not raise the limit
+	leader      *request   // the request that it has joined, whose run stands for its own; nil: none
+	followers   []*request // the requests that have joined it, in the order of their arrivals
+	activeCount int        // how many of it and its followers are active, while it is in the queue
+	result      Result     // of its run, for its followers
+	lost        bool       // a lease of it expired or was broken: its result is not passed on, and its end does not raise the limit
 
 	said Outcome // the outcome reported so far
 	full bool    // one of its leases ended while the pool was in full use
 }
 
 func (r *request) queued() bool { return len(r.leases) == 0 }
-
-// ahead reports whether a stands before b in the queue: requests that may exceed the limit go
-// first, otherwise the order of arrival counts.
-func ahead(a, b *request) bool {
-	if a.Overcommit != b.Overcommit {
-		return a.Overcommit
-	}
-	return a.arrival < b.arrival
-}
 
 // away reports whether r is granted nothing until its client comes back.
 func (r *request) away() bool { return r.missed || !r.active }
@@ -244,7 +242,10 @@ func (r *request) turn() *request {
 
 // waiter returns the durable state of r, which waits.
 func (r *request) waiter() Waiter {
-	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived}
+	w := Waiter{
+		Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived,
+		PriorityNow: r.priority, Older: r.older, Overtaken: r.overtaken,
+	}
 	if r.leader != nil {
 		w.Follows = r.leader.ID
 	}
@@ -256,43 +257,3 @@ func (r *request) waiter() Waiter {
 
 // values returns the leases of r as they are now.
 func (r *request) values() []Lease { return valuesOf(r.leases) }
-
-// queue is a list of requests that wait, each [ahead] of the next.
-type queue []*request
-
-// index returns the position of r, counted from 0. It panics if r is not in q.
-func (q queue) index(r *request) int {
-	i := q.search(r)
-	if i == len(q) || q[i] != r {
-		panic("pool: waiter is not in its queue")
-	}
-	return i
-}
-
-// search returns the index of the first request that is not ahead of r.
-func (q queue) search(r *request) int {
-	return sort.Search(len(q), func(i int) bool { return !ahead(q[i], r) })
-}
-
-// insert adds r.
-func (q *queue) insert(r *request) {
-	if n := len(*q); n == 0 || ahead((*q)[n-1], r) { // as nearly always
-		*q = append(*q, r)
-		return
-	}
-	*q = slices.Insert(*q, q.search(r), r)
-}
-
-// remove takes r out by moving the shorter part: nothing at the head, where grants happen. The
-// room at the front goes when append next has to grow.
-func (q *queue) remove(r *request) {
-	s := *q
-	i := s.index(r)
-	if i >= len(s)/2 {
-		*q = slices.Delete(s, i, i+1)
-		return
-	}
-	copy(s[1:i+1], s[:i])
-	s[0] = nil // let go of it
-	*q = s[1:]
-}

@@ -18,9 +18,18 @@ func one(t testing.TB, n int) *Set {
 	return with(t, Config{Type: "t", Names: numbered("t", n)})
 }
 
+// strictly lets nobody overtake a waiter that does not fit.
+var strictly = &Decimal{}
+
+// inOrder returns the Set of one, whose pool keeps strict order.
+func inOrder(t testing.TB, n int) *Set {
+	t.Helper()
+	return with(t, Config{Type: "t", Names: numbered("t", n), Overtake: strictly})
+}
+
 func with(t testing.TB, configs ...Config) *Set {
 	t.Helper()
-	set, err := New(configs, Snapshot{})
+	set, err := New(configs, Snapshot{}, PriorityAging)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +39,7 @@ func with(t testing.TB, configs ...Config) *Set {
 // restarted returns the Set of a server with these pools that restarts after set.
 func restarted(t rapid.TB, set *Set, configs ...Config) *Set {
 	t.Helper()
-	back, err := New(configs, set.Snapshot())
+	back, err := New(configs, set.Snapshot(), PriorityAging)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +110,10 @@ func words(changes []Change) []string {
 			all = append(all, "joined "+c.Waiter.ID)
 		case Resized:
 			all = append(all, fmt.Sprintf("resized %s to %d", c.Lease.Name, c.Lease.Units))
+		case Overtaken:
+			all = append(all, fmt.Sprintf("overtaken %s %d", c.Waiter.ID, c.Waiter.Overtaken))
+		case Moved:
+			all = append(all, fmt.Sprintf("moved %s to %d", c.Waiter.ID, c.Waiter.PriorityNow))
 		case Missed:
 			all = append(all, "missed "+c.Waiter.ID)
 		case Returned:

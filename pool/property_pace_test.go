@@ -77,7 +77,7 @@ func TestPropertyPaceHoldsBack(t *testing.T) {
 func TestPropertyPaceKeepsDueTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const pace = 10 * s
-		set, err := New([]Config{{Type: "t", Names: numbered("t", 40), Pace: pace}}, Snapshot{})
+		set, err := New([]Config{{Type: "t", Names: numbered("t", 40), Pace: pace}}, Snapshot{}, PriorityAging)
 		if err != nil {
 			t.Fatal(err)
 		}

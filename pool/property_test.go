@@ -23,7 +23,7 @@ func rounds(t *rapid.T, now *time.Duration, ops ...func()) {
 // rapidSet returns a Set with a pool "t" of a few names.
 func rapidSet(t *rapid.T, c Config) *Set {
 	c.Type, c.Names = "t", numbered("t", rapid.IntRange(1, 5).Draw(t, "names"))
-	set, err := New([]Config{c}, Snapshot{})
+	set, err := New([]Config{c}, Snapshot{}, PriorityAging)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,11 +34,11 @@ func drawPace(t *rapid.T) time.Duration {
 	return time.Duration(rapid.IntRange(0, 5).Draw(t, "pace s")) * s
 }
 
-// Among requests whose clients stay, none is granted before an earlier one, whatever their
-// counts and the pace, and whoever else gives up or comes.
+// In a pool that nobody overtakes in, of requests whose clients stay none is granted before an earlier
+// one, whatever their counts and the pace, and whoever else gives up or comes.
 func TestPropertyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		set := rapidSet(t, Config{Pace: drawPace(t)})
+		set := rapidSet(t, Config{Pace: drawPace(t), Overtake: strictly})
 		var now time.Duration
 		var waiting []string // by arrival
 		var held []Lease
@@ -232,7 +232,7 @@ func TestPropertyCallsAdvance(t *testing.T) {
 		var sets [2]*Set
 		for i := range sets {
 			var err error
-			if sets[i], err = New([]Config{{Type: "t", Names: names, Pace: pace}}, Snapshot{}); err != nil {
+			if sets[i], err = New([]Config{{Type: "t", Names: names, Pace: pace}}, Snapshot{}, PriorityAging); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,7 +15,7 @@ func TestProspect(t *testing.T) {
 		if rapid.Bool().Draw(t, "paced") {
 			c.Pace = time.Hour
 		}
-		set, err := New([]Config{c}, Snapshot{})
+		set, err := New([]Config{c}, Snapshot{}, PriorityAging)
 		if err != nil {
 			t.Fatal(err)
 		}

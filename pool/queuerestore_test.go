@@ -187,7 +187,7 @@ func TestRestoreRefusesQueuesThatContradict(t *testing.T) {
 		{Snapshot{Waiters: []Waiter{{Request: Request{ID: "c", Type: "t"}}}}, "incomplete"},
 		{Snapshot{Leases: []Lease{lease}, Locked: []Locked{{Name: "t-0", Type: "t"}}}, "has a lock delay"},
 	} {
-		if _, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, c.snap); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, c.snap, PriorityAging); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}

@@ -124,7 +124,9 @@ func TestReconfigureTakesAwayOvercommit(t *testing.T) {
 
 // A waiter that now wants too many no longer holds up the waiters behind it.
 func TestReconfigureUnblocks(t *testing.T) {
-	set := with(t, of("t", "a", "b", "c"))
+	config := of("t", "a", "b", "c")
+	config.Overtake = strictly
+	set := with(t, config)
 	must(t, set, 0, req("1"), "a")
 	must(t, set, 0, Request{ID: "three", Type: "t", Ask: Ask{Count: 3}})
 	must(t, set, 0, req("2"))

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Why a Remove removes nothing.
+// Why a [Set.Remove] or a [Set.Move] changes nothing.
 var (
 	ErrUnknownRequest = errors.New("there is no such request")
 	ErrNotQueued      = errors.New("the request does not wait: it was granted")
@@ -18,14 +18,9 @@ var (
 // request has ended already, with the error that [Set.Acquire] would return.
 func (s *Set) Remove(now time.Duration, id string, act Act) (Request, error) {
 	s.Advance(now)
-	r := s.requests[id]
-	switch {
-	case r == nil && s.ended.has(id):
-		return Request{}, s.ended.why(id)
-	case r == nil:
-		return Request{}, ErrUnknownRequest
-	case !r.queued():
-		return Request{}, ErrNotQueued
+	r, err := s.waiterOf(id)
+	if err != nil {
+		return Request{}, err
 	}
 	act = act.orNone()
 	defer s.begin(act)()
@@ -35,4 +30,18 @@ func (s *Set) Remove(now time.Duration, id string, act Act) (Request, error) {
 	}
 	s.serve()
 	return r.Request, nil
+}
+
+// waiterOf returns the request with that id, which waits.
+func (g *ledger) waiterOf(id string) (*request, error) {
+	r := g.requests[id]
+	switch {
+	case r == nil && g.ended.has(id):
+		return nil, g.ended.why(id)
+	case r == nil:
+		return nil, ErrUnknownRequest
+	case !r.queued():
+		return nil, ErrNotQueued
+	}
+	return r, nil
 }

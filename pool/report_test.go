@@ -210,7 +210,7 @@ func TestLimitIsDurable(t *testing.T) {
 		adapt *Adapt
 		want  int
 	}{{10, &Adapt{Floor: 2, Start: 9}, 3}, {10, &Adapt{Floor: 5}, 5}, {2, &Adapt{}, 2}, {10, nil, 10}} {
-		back, err := New([]Config{{Type: "t", Names: numbered("t", test.names), Adapt: test.adapt}}, snap)
+		back, err := New([]Config{{Type: "t", Names: numbered("t", test.names), Adapt: test.adapt}}, snap, PriorityAging)
 		if err != nil {
 			t.Fatal(err)
 		}

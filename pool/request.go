@@ -75,6 +75,9 @@ type Ask struct {
 	// each; a request for one gets the units that the pool sets for Unknown.
 	Weighted bool
 
+	// Priority is how many steps it goes ahead: a step is worth as much waiting as [New] was told.
+	Priority int
+
 	// Overcommit marks a request that goes before all requests without it, does not wait for
 	// the pace or the end of a pause, and may exceed the limit by the overcommit of the pool;
 	// see [Config]. It waits for its key.
@@ -122,6 +125,12 @@ type Waiter struct {
 	Arrival uint64 // requests with lower numbers came before it
 	Arrived time.Duration
 	Follows string // the id of the request that it has joined; empty: it stands in the queue
+
+	// PriorityNow is the priority that counts. It differs from that of the Request if an operator
+	// moved the request, or if it superseded another.
+	PriorityNow int
+	Older       time.Duration // how long before Arrived its place was taken, by a request that it superseded
+	Overtaken   int           // units that went ahead of it while it did not fit
 
 	// Set only while its client has not come back after a restart or a stall: until when it
 	// holds back the waiters behind it, and until when its place is kept. Another restart does

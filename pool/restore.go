@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // New returns the pools of configs with what snapshot holds.
@@ -19,13 +20,18 @@ import (
 // the waiters behind it, for [HoldBack] at most. Further restarts do not begin these times
 // anew. The changes that New itself makes are in the first [Set.Drain].
 //
+// A step of priority is worth aging, a time of waiting: a request of priority 3 stands where one of
+// priority 0 would that came three times the aging earlier. Without aging, which is
+// zero, all of a higher priority go before all of a lower one.
+//
 // An error says everything that is wrong with configs, or where the snapshot contradicts
 // itself.
-func New(configs []Config, snapshot Snapshot) (*Set, error) {
+func New(configs []Config, snapshot Snapshot, aging time.Duration) (*Set, error) {
 	if err := Check(configs); err != nil {
 		return nil, err
 	}
 	s := &Set{newLedger(snapshot.Clock, snapshot.Generation)}
+	s.aging = aging
 	if err := s.restore(snapshot); err != nil {
 		return nil, fmt.Errorf("restore leases: %w", err)
 	}
@@ -155,7 +161,11 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 // restoreWaiter puts a waiter into its queue. A waiter that was missed before the restart stays
 // missed. [ledger.compensate] makes the others missed.
 func (g *ledger) restoreWaiter(w Waiter) {
-	r := &request{Request: w.Request, units: w.Units, pool: g.pool(w.Type), arrival: w.Arrival, arrived: w.Arrived}
+	r := &request{
+		Request: w.Request, units: w.Units, pool: g.pool(w.Type), arrival: w.Arrival, arrived: w.Arrived,
+		priority: w.PriorityNow, older: w.Older, overtaken: w.Overtaken,
+	}
+	r.rank, r.standing = g.bestRank(r)
 	g.restorePlace(r, g.requests[w.Follows])
 	if w.KeptUntil > 0 {
 		r.missed, r.activeUntil, r.keptUntil = true, w.HoldsUntil, w.KeptUntil

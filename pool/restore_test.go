@@ -49,7 +49,7 @@ func TestRestoreEndedAndGenerations(t *testing.T) {
 
 	// The counter may have been saved before the lease was.
 	snap := Snapshot{Generation: 3, Leases: []Lease{{Name: "t-0", Type: "t", Generation: 5, Units: 1, TTL: s}}}
-	back, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, snap)
+	back, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, snap, PriorityAging)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestRestoreDrains(t *testing.T) {
 	snap := set.Snapshot()
 
 	// c and the type u are gone; b now belongs to a new pool.
-	back, err := New([]Config{{Type: "t", Names: []string{"a", "e"}}, {Type: "v", Names: []string{"b"}}}, snap)
+	back, err := New([]Config{{Type: "t", Names: []string{"a", "e"}}, {Type: "v", Names: []string{"b"}}}, snap, PriorityAging)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestRestoreIsDeterministic(t *testing.T) {
 	slices.Reverse(reversed.Ended)
 	var outcomes [][]string
 	for _, snap := range []Snapshot{snap, reversed} {
-		back, err := New([]Config{{Type: "t", Names: numbered("t", 5)}}, snap)
+		back, err := New([]Config{{Type: "t", Names: numbered("t", 5)}}, snap, PriorityAging)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func TestRestoreRefusesContradictions(t *testing.T) {
 		{"no units", Snapshot{Leases: []Lease{{Name: "t-0", Type: "t", Generation: 1, TTL: s}}}, "incomplete"},
 		{"held and ended", Snapshot{Leases: []Lease{ok}, Ended: []Ended{{ID: "a"}}}, "there twice"},
 	} {
-		_, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, c.snap)
+		_, err := New([]Config{{Type: "t", Names: numbered("t", 2)}}, c.snap, PriorityAging)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
 		}

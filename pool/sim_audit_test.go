@@ -197,6 +197,13 @@ func (m *sim) auditPools() {
 			got.NextGrantIn != max(0, p.due()-m.now) || len(got.Leases) != held {
 			m.failf("pool %+v, want %+v", got, p)
 		}
+		overtaken := 0
+		if first := p.first(); first != nil {
+			overtaken = first.overtaken
+		}
+		if got.MayOvertake != p.most() || got.Overtaken != overtaken {
+			m.failf("%s: %d of %d units went ahead, want %d of %d", p.Type, got.Overtaken, got.MayOvertake, overtaken, p.most())
+		}
 		if len(p.queue) > 0 && got.OldestWaiting != m.now-p.queue[0].arrived {
 			m.failf("%s: the first waits for %v, want %v", p.Type, got.OldestWaiting, m.now-p.queue[0].arrived)
 		}
@@ -235,14 +242,18 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 	if len(waiters) != min(len(listed), ListedWaiters) {
 		m.failf("%s lists %d waiters, want %d", p.Type, len(waiters), len(listed))
 	}
+	orders := p.orders()
 	for i, w := range waiters {
 		r := listed[i]
+		if _, queued := orders[r]; !queued {
+			orders[r] = Order{Priority: r.priority} // it has joined a run
+		}
 		if r.waiter().Follows != w.Follows {
 			m.failf("%s lists %+v, want that it follows %+v", p.Type, w, r.leader)
 		}
 		m.auditLocked(p, r, w)
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner ||
-			w.Units != r.units || w.Key != r.Key || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" ||
+			w.Units != r.units || w.Order != orders[r] || w.Key != r.Key || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" ||
 			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || !m.waitsBecause(p, r, w.Reason) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
 			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, m.reason(p, r))
 		}
@@ -256,6 +267,9 @@ func (m *sim) auditLocked(p *modelPool, r *modelRequest, w WaiterStatus) {
 		return
 	}
 	m.count("a waiter waits for a lock delay")
+	if r.units > 1 && p.most() > 0 && !r.Overcommit {
+		return // others may go first
+	}
 	if most := m.names[name].lock.Until - m.now; w.EstimateMax == 0 || p.Pace == 0 && p.Adapt == nil && w.EstimateMax > most {
 		m.failf("%s lists %+v, want an estimate of %v at most", p.Type, w, most)
 	}
@@ -357,11 +371,11 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 		return lockedUntil(m.fitsAfterLocks(p, r))
 	case free <= 0:
 		return "full"
-	case p.due() > m.now && !r.Overcommit && (first == nil || p.fits(first)):
+	case p.due() > m.now && !r.Overcommit && (first == nil || p.fits(first) || p.fits(r) && p.mayPass(r, p.candidatesBefore(r))):
 		return "paced"
-	case !p.fits(r) && (r == first || !r.active || r.missed) && m.fitsAfterLocks(p, r) > 0:
+	case !p.fits(r) && (!r.active || r.missed || p.mayPass(r, p.candidatesBefore(r))) && m.fitsAfterLocks(p, r) > 0:
 		return lockedUntil(m.fitsAfterLocks(p, r))
-	case !p.fits(r) && (r == first || !r.active || r.missed):
+	case !p.fits(r) && (!r.active || r.missed || p.mayPass(r, p.candidatesBefore(r))):
 		return fmt.Sprint("wants ", r.units)
 	case !r.active || r.missed:
 		return "" // it is only away
@@ -397,7 +411,7 @@ func (m *sim) status() {
 		m.failf("%s waits because of %q, want %q", r.ID, st.Reason, m.reason(p, r))
 	}
 	if !ok || st.State != want.State || st.Place != want.Place || st.Length != want.Length || st.InUse != want.InUse ||
-		st.Capacity != want.Capacity || st.Limit != want.Limit || st.Units != want.Units || st.Key != want.Key {
+		st.Order != p.orders()[r] || st.Capacity != want.Capacity || st.Limit != want.Limit || st.Units != want.Units || st.Key != want.Key {
 		m.failf("status of %s is %+v, want %+v", r.ID, st, want)
 	}
 }

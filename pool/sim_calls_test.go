@@ -163,7 +163,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request, queue bool) error {
 		r.attached++
 		r.activeUntil, r.missed = 0, false
 		m.comes(r)
-		if q.Try && (p.first().turn() != r || !p.fits(r) || !m.mayGo(r)) {
+		if next, _ := p.whoGoes(nil); q.Try && (next.turn() != r || !m.mayGo(r)) {
 			m.leaving[q.ID] = ErrExhausted
 			return ErrExhausted
 		}
@@ -190,13 +190,13 @@ func (m *sim) expectAcquire(r *modelRequest, q Request, queue bool) error {
 	case q.Overcommit && p.Overcommit == 0:
 		return ErrNoOvercommit
 	}
-	asking := &modelRequest{Request: q, units: units, pool: p}
+	asking := &modelRequest{Request: q, units: units, pool: p, placed: m.now, priority: q.Priority}
 	asking.arrival = m.arrivals + 1
 	partner := p.partner(m.model, asking)
 	if q.Try {
 		partner = nil
 	}
-	if partner != nil || queue || !p.isNext(asking) || !p.fits(asking) || !m.mayGo(asking) {
+	if next, _ := p.whoGoes(asking); partner != nil || queue || next != asking || !m.mayGo(asking) {
 		if q.Try {
 			return ErrExhausted
 		}
@@ -206,7 +206,7 @@ func (m *sim) expectAcquire(r *modelRequest, q Request, queue bool) error {
 		}
 		if supersedes {
 			m.count("superseded")
-			asking.takes = partner.arrival
+			asking.takes = partner
 			m.leaving[partner.ID] = &CoalescedError{Superseded}
 			m.results[partner.ID] = Superseded
 		} else if asking.joins = partner; partner != nil {
@@ -459,6 +459,34 @@ func (m *sim) removeWaiter(id, why string) {
 	m.mustBe(err, want)
 	if len(m.removing) > 0 {
 		m.failf("%s was removed and is not remembered", id)
+	}
+}
+
+func (m *sim) move(id string, priority int) {
+	m.logf("move %s to %d", id, priority)
+	r := m.requests[id]
+	before := 0
+	var want error
+	switch {
+	case r == nil && m.isEnded[id] != nil:
+		want = m.isEnded[id]
+	case r == nil:
+		want = ErrUnknownRequest
+	case !r.queued:
+		want = ErrNotQueued
+	default:
+		before, r.priority = r.priority, priority
+		r.pool.sort()
+		r.pool.dirty = true
+	}
+	changes := m.do(func(now time.Duration) {
+		w, was, err := m.set.Move(now, id, priority, Act{Reason: "reason"})
+		if m.mustBe(err, want); was != before || err == nil && w.ID != id {
+			m.failf("moved %+v from %d, want %d", w, was, before)
+		}
+	})
+	if noted := slices.ContainsFunc(changes, func(c Change) bool { return c.Kind == Moved }); noted != (want == nil) {
+		m.failf("the move of %s was noted: %v", id, noted)
 	}
 }
 

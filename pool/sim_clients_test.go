@@ -137,6 +137,9 @@ func (m *sim) newRequest(o *owner) Request {
 			q.Owner = BindOwner("token", q.Owner)
 		}
 	}
+	if m.rand.IntN(3) == 0 {
+		q.Priority = m.somePriority()
+	}
 	q.Overcommit = m.rand.IntN(4) == 0 && (p.Overcommit > 0 || odd)
 	q.Anonymous = m.rand.IntN(8) == 0
 	q.Try = m.rand.IntN(10) == 0
@@ -206,6 +209,8 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 			q.Weighted = !q.Weighted
 		case n < 92:
 			q.Items++
+		case n < 93:
+			q.Priority++
 		}
 		m.ask(q)
 	}

@@ -31,11 +31,13 @@ func (m *sim) operate() {
 // operatorActs does one of the things that an operator does to leases, waiters
 // and pools.
 func (m *sim) operatorActs() {
-	switch n := m.rand.IntN(40); {
+	switch n := m.rand.IntN(55); {
 	case n < 20:
 		m.breakSomething()
 	case n < 30:
 		m.removeSomebody()
+	case n >= 40:
+		m.moveSomebody()
 	case n < 39:
 		m.pauseOrResume()
 	default:
@@ -53,6 +55,23 @@ func (m *sim) removeSomebody() {
 	why := fmt.Sprint("reason ", m.rand.IntN(3))
 	m.remember(func() { m.removeWaiter(id, why) })
 	m.removeWaiter(id, why)
+}
+
+func (m *sim) moveSomebody() {
+	id, priority := fmt.Sprintf("r%d", m.rand.IntN(m.ids+2)), m.somePriority()
+	if m.rand.IntN(8) > 0 && len(m.waiters) > 0 {
+		id = m.waiters[m.rand.IntN(len(m.waiters))].ID
+	}
+	m.remember(func() { m.move(id, priority) })
+	m.move(id, priority)
+}
+
+// somePriority is mostly a small one, so that times matter too.
+func (m *sim) somePriority() int {
+	if m.rand.IntN(4) == 0 {
+		return m.rand.IntN(201) - 100
+	}
+	return m.rand.IntN(7) - 3
 }
 
 // pauseOrResume keeps a pool paused for a fifth of the time.
@@ -135,6 +154,9 @@ func (m *sim) someConfigs() []Config {
 	}
 	for i := range all {
 		m.readapt(&all[i])
+		if m.rand.IntN(2) == 0 {
+			all[i].Overtake = []*Decimal{nil, {}, {billion / 2}, {3 * billion}}[m.rand.IntN(4)]
+		}
 	}
 	return all
 }
@@ -198,13 +220,14 @@ func (m *sim) restartWith(snap Snapshot) {
 }
 
 func (m *sim) start(snap Snapshot, configs []Config) {
-	set, err := New(configs, snap)
+	aging := []time.Duration{0, 5 * s, PriorityAging}[m.rand.IntN(3)]
+	set, err := New(configs, snap, aging)
 	if err != nil {
 		m.failf("restart: %v", err)
 	}
 	m.set = set
 	m.set.recalled.limit = simRecalled
-	m.model = newModel(configs, snap, m.failf, m.note)
+	m.model = newModel(configs, snap, aging, m.failf, m.note)
 	m.disk.Ended = slices.Clone(m.model.ended) // in the order in which they are restored
 	due := m.model.pass(m.now)
 	m.take()

@@ -7,6 +7,23 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
+// Order is where the order of the queue puts a waiter, and why.
+type Order struct {
+	Priority    int // that counts: the one by which it stands where it stands
+	Higher      int // how many waiters ahead of it stand there by a higher priority
+	Overtaken   int // units that went ahead of it while it did not fit
+	MayOvertake int // how many may in all, by the present configuration
+}
+
+// order returns the order of r at a place of the queue.
+func (p *pool) order(r *request, place int) Order {
+	o := Order{Priority: r.standing, Overtaken: r.overtaken, Higher: p.higher(place-1, r)}
+	if !r.Overcommit {
+		o.MayOvertake = p.bound()
+	}
+	return o
+}
+
 // State is where a request stands.
 type State string
 
@@ -29,6 +46,7 @@ type Status struct {
 	Place, Length          int           // 1 is next; waiters of the pool, this one included
 	InUse, Limit, Capacity int           // units of the pool
 	Units                  int           // how many it wants
+	Order                                // where the order puts it
 	Follows                string        // the id of the request that it has joined; empty: none
 	Key, KeyHolder         string        // its key, and the owner of a lease that holds that; both may be empty
 	Reason                 string        // why it waits: see [WaiterStatus]
@@ -97,7 +115,8 @@ func (g *ledger) describe(r *request, place, length int) Status {
 	before := p.before(place)
 	st := p.status(r)
 	st.State, st.Place, st.Length, st.Reason = StateQueued, place, length, g.reason(p, before, r)
-	st.Estimate, st.EstimateMax = g.estimate(p, before, r)
+	st.Order = p.order(r, place)
+	st.Estimate, st.EstimateMax = g.estimate(p, p.span(r, place, before), r)
 	return st
 }
 
@@ -126,6 +145,8 @@ type PoolStatus struct {
 	Capacity      int            // units; zero: no longer configured, and units are still in use
 	Limit         int            // how many units may be in use now
 	Overcommit    int            // by how many units the limit may be exceeded
+	MayOvertake   int            // how many units may go ahead of a waiter that does not fit
+	Overtaken     int            // how many went ahead of the waiter that is next
 	InUse         int            // units that are held or LockDelayed
 	LockDelayed   int            // units that nobody holds, and that are not granted yet: see [Config]
 	LockedFor     time.Duration  // how long until the last of them may be granted again
@@ -158,6 +179,7 @@ type WaiterStatus struct {
 	Follows   string // the id of the request that it has joined; empty: it stands in the queue itself
 	Owner     string
 	Units     int // how many it wants
+	Order         // of a request that has joined another: its own priority alone
 	Key       string
 	KeyHolder string // the owner of a lease that holds the key; empty if none does
 	Arrived   time.Duration
@@ -200,11 +222,11 @@ func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStat
 		Arrived: r.arrived, Away: r.away(),
 	}
 	if r.leader != nil {
-		w.Follows, w.Reason = r.leader.ID, leaseapi.WaitJoined
+		w.Follows, w.Reason, w.Priority = r.leader.ID, leaseapi.WaitJoined, r.priority
 		return w
 	}
-	w.Reason = g.reason(p, before, r)
-	w.Estimate, w.EstimateMax = g.estimate(p, before, r)
+	w.Reason, w.Order = g.reason(p, before, r), p.order(r, place)
+	w.Estimate, w.EstimateMax = g.estimate(p, p.span(r, place, before), r)
 	return w
 }
 
@@ -241,7 +263,10 @@ func (s *Set) totals(p *pool) PoolStatus {
 	st := PoolStatus{
 		Type: p.Type, Counted: p.counted(), Unit: p.Unit, Capacity: p.Capacity(), Limit: p.limit.now(), Overcommit: p.Overcommit,
 		InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following,
-		Lacks: p.lacks(), NextGrantIn: p.dueIn(s.now),
+		Lacks: p.lacks(), NextGrantIn: p.dueIn(s.now), MayOvertake: p.bound(),
+	}
+	if next, ok := p.next.first(); ok {
+		st.Overtaken = next.overtaken
 	}
 	reports := p.limit.reports
 	st.Adapt, st.Wall, st.Moved, st.Tally = p.Adapt != nil, reports.Wall, reports.Moved, slices.Clone(reports.Tally)

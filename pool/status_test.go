@@ -53,7 +53,7 @@ func TestLacks(t *testing.T) {
 		r.Count, r.Weighted, r.Key = units, true, key
 		return r
 	}
-	set := with(t, Config{Type: "t", Units: 100})
+	set := with(t, Config{Type: "t", Units: 100, Overtake: strictly})
 	lacks := func(want int) {
 		t.Helper()
 		if got := set.Totals(10 * s)[0].Lacks; got != want {

@@ -55,12 +55,12 @@ func TestCheckUnits(t *testing.T) {
 func TestNamesThatLookMadeUp(t *testing.T) {
 	mem := Config{Type: "mem", Units: 8}
 	for name, ok := range map[string]bool{"mem-7": false, "mem-007": false, "mem-x": true, "mem-": true, "mem": true, "a-mem-7": true, "mem-7-1": true} {
-		_, err := New([]Config{mem, {Type: "t", Names: []string{name}}}, Snapshot{})
+		_, err := New([]Config{mem, {Type: "t", Names: []string{name}}}, Snapshot{}, PriorityAging)
 		if ok != (err == nil) || !ok && !strings.Contains(err.Error(), `looks like one of pool "mem"`) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-	if _, err := New([]Config{{Type: "t", Names: []string{"mem-7"}}}, Snapshot{}); err != nil {
+	if _, err := New([]Config{{Type: "t", Names: []string{"mem-7"}}}, Snapshot{}, PriorityAging); err != nil {
 		t.Errorf("without the counted pool: %v", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestMadeUpNamesDoNotComeBack(t *testing.T) {
 
 	snap := set.Snapshot()
 	snap.Named = []Naming{{Type: "t", Last: lastMadeUp - 1}}
-	set, err := New([]Config{config}, snap)
+	set, err := New([]Config{config}, snap, PriorityAging)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,10 +178,10 @@ func TestRecalledNamesAreFew(t *testing.T) {
 	}
 }
 
-// A large request is not starved by small ones, and is not overtaken by a small one that would
+// In a pool that keeps strict order, a large request is not overtaken by a small one that would
 // fit.
 func TestLargeIsNotStarved(t *testing.T) {
-	set := counted(t, 10)
+	set := with(t, Config{Type: "t", Units: 10, Overtake: strictly})
 	for i := range 10 {
 		must(t, set, 0, weighs(fmt.Sprint("small", i), 1), fmt.Sprint("t-", i+1))
 	}
@@ -202,6 +202,7 @@ func TestLargeIsNotStarved(t *testing.T) {
 // when nothing else is in use: a limit that has fallen blocks no queue for good.
 func TestLargerThanTheLimit(t *testing.T) {
 	for _, c := range []Config{{Type: "t", Units: 10}, {Type: "t", Names: numbered("t", 10)}} {
+		c.Overtake = strictly
 		set := with(t, c)
 		set.types["t"].limit = limit{capacity: 4}
 		must(t, set, 0, req("a"), fmt.Sprint("t-", set.Totals(0)[0].InUse+map[bool]int{true: 1}[c.Units > 0]))

@@ -70,6 +70,19 @@ func (c *Client) Remove(ctx context.Context, requestID, reason string) (reply le
 	return reply, err
 }
 
+// Move gives a waiter another priority. Its reason is for the server's log.
+func (c *Client) Move(ctx context.Context, requestID string, priority int, reason string) (reply leaseapi.MoveReply, err error) {
+	if err := c.ensureWire(ctx, wireSwaps, "a move", &patience{limits: usualLimits}); err != nil {
+		return reply, fmt.Errorf("move: %w", err)
+	}
+	err = c.operate(ctx, "move", leaseapi.PathMove, leaseapi.MoveRequest{RequestID: requestID, Priority: priority, Reason: reason}, &reply)
+	if errors.Is(err, ErrUnknownRequest) {
+		err = fmt.Errorf("%w %s", err, requestID)
+	}
+	makePrintable(&reply.Owner, &reply.Token, &reply.Type)
+	return reply, err
+}
+
 // operatePool is operate for the pool of a type.
 func (c *Client) operatePool(ctx context.Context, what, path, typ string, req, reply any) error {
 	err := c.operate(ctx, what, path, req, reply)

@@ -30,6 +30,8 @@ type Request struct {
 	Coalesce, Variant string
 	// Overcommit asks for the lease although the pool is full or paused.
 	Overcommit bool
+	// Priority is how many steps the request goes ahead in the queue: see [leaseapi.CheckPriority].
+	Priority int
 	// Replaces are leases of Owner that end when the proxy takes the request into its queue. A
 	// request that is refused ends none. Not every proxy can do that: see
 	// [Client.CanSwap].
@@ -68,7 +70,7 @@ func (r *Request) check() error {
 	if r.Coalesce != "" {
 		key = cmp.Or(key, leaseapi.CheckKey(r.Key), leaseapi.CheckVariant(r.Variant))
 	}
-	return errors.Join(leaseapi.CheckType(r.Type), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID), key, items)
+	return errors.Join(leaseapi.CheckType(r.Type), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID), key, items, leaseapi.CheckPriority(r.Priority))
 }
 
 // count returns how many leases to ask for from a proxy that knows no units.
@@ -80,6 +82,8 @@ func (r *Request) needs() (wire int, what string) {
 	switch {
 	case len(r.Replaces) > 0:
 		return wireSwaps, "a lease in the place of another"
+	case r.Priority != 0:
+		return wireSwaps, "a priority"
 	case r.Key != "":
 		return wireUnits, "a key"
 	case r.Items != nil:
@@ -115,6 +119,9 @@ func (r *Request) addUnits(v url.Values) {
 	if r.Coalesce != "" {
 		v.Set(leaseapi.ParamCoalesce, r.Coalesce)
 		v.Set(leaseapi.ParamVariant, r.Variant)
+	}
+	if r.Priority != 0 {
+		v.Set(leaseapi.ParamPriority, strconv.Itoa(r.Priority))
 	}
 	if r.Overcommit {
 		v.Set(leaseapi.ParamOvercommit, strconv.FormatBool(true))

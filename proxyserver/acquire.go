@@ -43,6 +43,11 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		h.metrics.Refused(p.Type, "bad-request")
 		return nil, false
 	}
+	if err := c.mayAsk(p.Priority); err != nil {
+		h.metrics.Refused(p.Type, "forbidden")
+		problem(w, http.StatusForbidden, leaseapi.ProblemForbidden, err.Error())
+		return nil, false
+	}
 	p.Owner = pool.BindOwner(c.token, p.Owner)
 	// net/http watches the connection only once the body is read: then it ends the
 	// context when the client goes.

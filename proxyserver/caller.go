@@ -17,6 +17,8 @@ type caller struct {
 	token  string // its name; empty: no tokens are in use
 	admin  bool
 	reader bool // it may look, and change nothing
+	// maxPriority is the highest priority that it may ask for, if it has a token.
+	maxPriority int
 }
 
 // admit returns the sender of r. Without a valid token it answers r, and ok is
@@ -53,6 +55,14 @@ func (c caller) mayOperate(what string) error {
 		return nil
 	}
 	return forbiddenError(what + " takes a token that is marked admin")
+}
+
+// mayAsk returns an error if c may not ask for a lease with a priority.
+func (c caller) mayAsk(priority int) error {
+	if c.token == "" || priority <= c.maxPriority {
+		return nil
+	}
+	return forbiddenError(fmt.Sprintf("priority %d is more than this token may ask for: it may ask for %d at the most", priority, c.maxPriority))
 }
 
 // may reports whether c may act on a lease or request of holder, an owner as the pools know

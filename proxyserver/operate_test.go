@@ -67,7 +67,9 @@ func TestBreakWire(t *testing.T) {
 // An act of an operator has its line in the log before its consequences.
 func TestActsAreToldInOrder(t *testing.T) {
 	log := new(logText)
-	opts := Options{Pools: []pool.Config{quota(2)}, Log: slog.New(slog.NewTextHandler(log, nil))}
+	strict := quota(2)
+	strict.Overtake = new(pool.Decimal)
+	opts := Options{Pools: []pool.Config{strict}, Log: slog.New(slog.NewTextHandler(log, nil))}
 	p, red, _, ops := startWithTokens(t, opts)
 	next := func(params string) <-chan reply {
 		t.Helper()

@@ -84,7 +84,7 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 var oursOnly = []string{
 	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
 	leaseapi.ParamWire, leaseapi.ParamKey, leaseapi.ParamItems, leaseapi.ParamOvercommit,
-	leaseapi.ParamCoalesce, leaseapi.ParamVariant, leaseapi.ParamReplaces,
+	leaseapi.ParamCoalesce, leaseapi.ParamVariant, leaseapi.ParamReplaces, leaseapi.ParamPriority,
 }
 
 // parseUnits reads the parameters of wire 3 and later.
@@ -115,6 +115,14 @@ func (p *acquireParams) parseUnits(query url.Values) (err error) {
 	if query.Has(leaseapi.ParamOvercommit) {
 		if p.Overcommit, err = strconv.ParseBool(query.Get(leaseapi.ParamOvercommit)); err != nil {
 			return invalid(leaseapi.ParamOvercommit)
+		}
+	}
+	if query.Has(leaseapi.ParamPriority) {
+		if p.Priority, err = strconv.Atoi(query.Get(leaseapi.ParamPriority)); err != nil {
+			return invalid(leaseapi.ParamPriority)
+		}
+		if err := leaseapi.CheckPriority(p.Priority); err != nil {
+			return err
 		}
 	}
 	if err := p.parseCoalesce(query); err != nil {

@@ -21,11 +21,18 @@ func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	reply, err := h.remove(c, req)
+	if err != nil {
+		h.refuseWaiter(w, req.RequestID, err)
+		return
+	}
+	answer(w, http.StatusOK, reply)
+}
+
+// refuseWaiter answers an operator's call about a request that does not wait.
+func (h *handler) refuseWaiter(w http.ResponseWriter, id string, err error) {
 	switch {
-	case err == nil:
-		answer(w, http.StatusOK, reply)
 	case errors.Is(err, pool.ErrUnknownRequest):
-		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+req.RequestID+" is known")
+		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+id+" is known")
 	case errors.Is(err, pool.ErrNotQueued):
 		problem(w, http.StatusConflict, leaseapi.ProblemNotQueued, err.Error())
 	case errors.Is(err, pool.ErrEnded):

@@ -45,6 +45,7 @@ func requestReply(clock clock, id string, st pool.Status, counted bool) leaseapi
 		Capacity:  st.Capacity,
 		Limit:     limitOf(st.Limit, st.Capacity),
 		Follows:   st.Follows,
+		Order:     orderOf(st.Order),
 		Oldest:    oldestLease(clock, st),
 	}
 	reply.Estimate, reply.EstimateMax = estimates(st.Estimate, st.EstimateMax)

@@ -46,7 +46,10 @@ type Options struct {
 	// metrics leave that out.
 	DroppedLines func() int
 	MaxWait      time.Duration // of an acquire that has no wait or no request id; zero: [DefaultMaxWait]
-	Idle         *Idle         // nil: the server does not stop by itself
+	// PriorityAging is how much waiting a step of priority is worth; zero: [pool.PriorityAging];
+	// negative: nothing is, so all of a higher priority go before all of a lower one.
+	PriorityAging time.Duration
+	Idle          *Idle // nil: the server does not stop by itself
 	// Leaf returns the certificate that clients see: the server warns before it
 	// expires. Nil: there is none.
 	Leaf   func() *x509.Certificate
@@ -103,6 +106,9 @@ func New(opts Options) (*Server, error) {
 	if opts.MaxWait == 0 {
 		opts.MaxWait = DefaultMaxWait
 	}
+	if opts.PriorityAging == 0 {
+		opts.PriorityAging = pool.PriorityAging
+	}
 	s := &Server{store: opts.Store, election: opts.Election, pools: opts.Pools, handler: handler{
 		log: opts.Log, version: opts.Version, metrics: metrics.New(), election: opts.Election,
 		leaf: opts.Leaf, droppedLines: opts.DroppedLines, connections: connlimit.New(opts.maxConnections),
@@ -113,7 +119,7 @@ func New(opts Options) (*Server, error) {
 	s.handler.ui = ui.New(site{&s.handler}, opts.Version, s.handler.connections.Stats().Most, opts.Log)
 	s.handler.metrics.Configured(opts.Pools)
 	s.SetTokens(opts.Tokens)
-	s.terms = termOptions{maxWait: opts.MaxWait, metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
+	s.terms = termOptions{maxWait: opts.MaxWait, aging: max(0, opts.PriorityAging), metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
 	if opts.Idle != nil {
 		s.idle = idle.New(opts.Idle.After, opts.Idle.Hide)
 		s.terms.busy = s.idle.SetBusy

@@ -53,6 +53,16 @@ func (s site) Remove(by config.Token, requestID, reason string) error {
 	})
 }
 
+func (s site) Move(by config.Token, requestID string, priority int, reason string) error {
+	return operate(reason, func() error {
+		if err := leaseapi.CheckPriority(priority); err != nil {
+			return err
+		}
+		_, err := s.h.move(callerOf(by), leaseapi.MoveRequest{RequestID: requestID, Priority: priority, Reason: reason})
+		return err
+	})
+}
+
 func (s site) Break(by config.Token, req leaseapi.BreakRequest) error {
 	return operate(req.Reason, func() error {
 		_, err := s.h.breakLease(callerOf(by), req)

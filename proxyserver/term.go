@@ -52,6 +52,7 @@ type term struct {
 // termOptions are the options of a term, beside the pools and the store.
 type termOptions struct {
 	maxWait   time.Duration
+	aging     time.Duration // see [pool.New]
 	metrics   *metrics.Counts
 	log       *slog.Logger
 	busy      func(n int)          // as term.busy
@@ -81,7 +82,7 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 			l.At = clock.wall(l.Granted)
 		}
 	}
-	set, err := pool.New(pools, snap)
+	set, err := pool.New(pools, snap, opts.aging)
 	if err != nil {
 		return nil, err
 	}

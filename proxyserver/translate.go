@@ -72,6 +72,7 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 		Counted:       p.Counted,
 		Unit:          p.Unit,
 		Overcommit:    p.Overcommit,
+		MayOvertake:   p.MayOvertake,
 		Leases:        make([]leaseapi.PoolLease, len(p.Leases)),
 	}
 	if p.LockedFor > 0 {
@@ -100,6 +101,7 @@ func poolLease(clock clock, l pool.Lease, counted bool) leaseapi.PoolLease {
 		Lease:       leaseOf(l, counted),
 		Key:         l.Key,
 		Overcommit:  l.Overcommit,
+		Priority:    l.Priority,
 		Owner:       owner,
 		Token:       token,
 		Age:         leaseapi.Duration(round(clock.since(l.Granted))),
@@ -130,12 +132,21 @@ func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 		Since:   clock.wall(w.Arrived),
 		Reason:  reasonFor(w.Reason, w.KeyHolder),
 		Away:    w.Away,
+		Order:   orderOf(w.Order),
 	}
 	if !w.Anonymous {
 		wire.RequestID = w.ID
 	}
 	wire.Estimate, wire.EstimateMax = estimates(w.Estimate, w.EstimateMax)
 	return wire
+}
+
+// orderOf translates where the order puts a waiter.
+func orderOf(o pool.Order) leaseapi.Order {
+	if o.Overtaken == 0 {
+		o.MayOvertake = 0
+	}
+	return leaseapi.Order(o)
 }
 
 // estimates rounds a range to seconds: its end up, and its beginning down. If both are the

@@ -21,6 +21,7 @@ func TestPageOperationsAreForOperators(t *testing.T) {
 		"/ui/pause":  {"type": {"q"}},
 		"/ui/resume": {"type": {"q"}},
 		"/ui/remove": {"request": {"waits"}},
+		"/ui/move":   {"request": {"waits"}, "priority": {"5"}},
 		"/ui/break":  {"name": {"q-0"}, "generation": {num(held.Generation)}, "now": {"true"}},
 	}
 	for path, form := range forms {
@@ -51,7 +52,7 @@ func TestPageOperationsAreForOperators(t *testing.T) {
 			t.Errorf("%s does not ask for a reason:\n%s", path, text)
 		}
 	}
-	if q := ops.pools()[0]; q.InUse != 1 || q.Waiting != 1 || q.Paused != "" || q.Leases[0].Broken != "" {
+	if q := ops.pools()[0]; q.InUse != 1 || q.Waiting != 1 || q.Paused != "" || q.Leases[0].Broken != "" || q.Waiters[0].Priority != 0 {
 		t.Errorf("something was done: %+v", q)
 	}
 }
@@ -75,7 +76,7 @@ func TestPageOperations(t *testing.T) {
 		}
 	}
 	offered := admin.page("/ui/pools/q")
-	for _, link := range []string{`href="/ui/pause?type=q"`, `href="/ui/remove?request=waits"`, `href="/ui/break?generation=` + num(held.Generation) + `&amp;name=q-0"`} {
+	for _, link := range []string{`href="/ui/pause?type=q"`, `href="/ui/remove?request=waits"`, `href="/ui/move?priority=0&amp;request=waits"`, `href="/ui/break?generation=` + num(held.Generation) + `&amp;name=q-0"`} {
 		if !strings.Contains(offered, link) {
 			t.Errorf("the page does not offer %s", link)
 		}
@@ -90,6 +91,20 @@ func TestPageOperations(t *testing.T) {
 	post("/ui/resume", "type", "q", "reason", "done")
 	if q := ops.pools()[0]; q.Paused != "" {
 		t.Errorf("paused: %q", q.Paused)
+	}
+	post("/ui/move", "request", "waits", "priority", "7", "reason", "the release waits for it")
+	if w := ops.pools()[0].Waiters[0]; w.Priority != 7 {
+		t.Errorf("moved: %+v", w)
+	}
+	for path, want := range map[string]string{"/ui/pools/q": "full; priority 7", "/ui/requests/waits": "full; priority 7", "/ui/move?request=waits&priority=7": `max="100" step="1" required value="7"`} {
+		if text := admin.page(path); !strings.Contains(text, want) {
+			t.Errorf("%s does not say %s:\n%s", path, want, text)
+		}
+	}
+	for _, wrong := range []string{"", "101", "x"} {
+		if r := admin.ask("POST", "/ui/move", "request=waits&reason=x&priority="+wrong); r.status != 409 {
+			t.Errorf("moved to %q: %d", wrong, r.status)
+		}
 	}
 	post("/ui/remove", "request", "waits", "reason", "not needed")
 	if r := <-waits; r.status != 410 || !strings.Contains(r.body, "not needed") {
@@ -107,7 +122,7 @@ func TestPageOperations(t *testing.T) {
 		t.Errorf("leases: %+v", q.Leases)
 	}
 	events := admin.page("/ui/events")
-	for _, act := range []string{"broken</a> by <bdi>ops</bdi>", "breaking</a> by <bdi>ops</bdi>", "removed</a> by <bdi>ops</bdi>", "resumed</span> by <bdi>ops</bdi>", "paused</span> by <bdi>ops</bdi>"} {
+	for _, act := range []string{"broken</a> by <bdi>ops</bdi>", "breaking</a> by <bdi>ops</bdi>", "removed</a> by <bdi>ops</bdi>", "moved</a> by <bdi>ops</bdi>", "resumed</span> by <bdi>ops</bdi>", "paused</span> by <bdi>ops</bdi>"} {
 		i := strings.Index(events, act)
 		if i < 0 {
 			t.Fatalf("no %s, or not in order:\n%s", act, events)

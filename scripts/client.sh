@@ -25,10 +25,11 @@ case ${BASH_VERSION-} in
 esac
 
 # lease__acquire (-t|--type) TYPE [(-c|--count) N] [--scope step|test]
-# [--jitter Ns|Nm] takes N leases, all or none, and prints the path of their
-# handle without a newline. Without a count it takes 1, or from a counted pool
-# the units that the pool sets as unknown. It queues until it has them. With a
-# jitter it first waits a random time of up to the jitter.
+# [--jitter Ns|Nm] [--priority N] takes N leases, all or none, and prints the
+# path of their handle without a newline. Without a count it takes 1, or from a
+# counted pool the units that the pool sets as unknown. It queues until it has
+# them, as many steps ahead as the priority says, from -100 to 100. With a jitter
+# it first waits a random time of up to the jitter.
 #
 # In scope test, the default, the names are also added to $SHARED_DIR/leases.
 # The leases outlive the shell. They end when they are released, by the handle,
@@ -37,8 +38,8 @@ esac
 # Returns 2 if there is no such type. A count of 0 prints nothing. Without
 # LEASE_PROXY_SERVER_URL it prints LEASE_PROXY_SERVER_URL-not-set-dry-run-mode.
 lease__acquire() {
-  local lease__type='' lease__count='' lease__scope=test lease__jitter='' lease__given=''
-  lease__parse lease__acquire 'type count scope jitter' "$@" || return 1
+  local lease__type='' lease__count='' lease__scope=test lease__jitter='' lease__priority='' lease__given=''
+  lease__parse lease__acquire 'type count scope jitter priority' "$@" || return 1
   if [[ -z $lease__type ]]; then
     lease__fail lease__acquire '--type: name the type of the lease to take'
     return 1
@@ -56,6 +57,12 @@ lease__acquire() {
   if [[ $lease__given == *' jitter '* ]] &&
     [[ $lease__jitter != [1-9]*[sm] || $lease__digits == *[!0-9]* ]]; then
     lease__fail lease__acquire "--jitter $lease__jitter: want seconds or minutes, such as 30s or 15m"
+    return 1
+  fi
+  local lease__steps=${lease__priority#-}
+  if [[ $lease__given == *' priority '* ]] &&
+    [[ -z $lease__steps || $lease__steps == *[!0-9]* || ${#lease__steps} -gt 3 || 10#$lease__steps -gt 100 ]]; then
+    lease__fail lease__acquire "--priority $lease__priority: want a whole number from -100 to 100"
     return 1
   fi
   if [[ -z ${LEASE_PROXY_SERVER_URL-} ]]; then
@@ -78,6 +85,9 @@ lease__acquire() {
   fi
   if [[ -n $lease__jitter ]]; then
     set -- "$@" --jitter="$lease__jitter"
+  fi
+  if [[ -n $lease__priority ]]; then
+    set -- "$@" --priority="$lease__priority"
   fi
   local lease__status=0
   lease__leasectl lease__acquire acquire --no-newline "$@" || lease__status=$?

@@ -135,6 +135,7 @@ func commands() map[string]func(*app) *cobra.Command {
 		"status":     newStatusCommand,
 		"break":      newBreakCommand,
 		"remove":     newRemoveCommand,
+		"move":       newMoveCommand,
 		"pause":      newPauseCommand,
 		"resume":     newResumeCommand,
 		"backup":     newBackupCommand,

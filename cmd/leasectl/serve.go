@@ -38,7 +38,8 @@ takes it, and the password is in a file (PGPASSFILE, ~/.pgpass).
 With --tokens, clients must show a token of that file (their --token-file), and
 nobody renews or ends a lease that was acquired with a token of another name.
 Each line has a name, a token of 16 bytes or more, and admin if it may operate
-the server (break, remove, pause, resume, backup) or read if it may only look; a
+the server (break, remove, move, pause, resume, backup) or read if it may only
+look; a
 # begins a comment.
 
 The .deb and the .rpm have a systemd unit, leasectl.service, which runs serve with
@@ -85,7 +86,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	set := &settings{app: a, options: proxyserver.Options{Log: log, Version: version(), MaxWait: o.maxWait, Hosts: o.hosts(), DroppedLines: a.messages.droppedLines}}
+	set := &settings{app: a, options: proxyserver.Options{Log: log, Version: version(), MaxWait: o.maxWait, PriorityAging: o.priorityAging(), Hosts: o.hosts(), DroppedLines: a.messages.droppedLines}}
 	defer set.hearHangups(o)()
 	if err := set.read(ctx, o); err != nil {
 		return err

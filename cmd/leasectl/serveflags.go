@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder/local"
+	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver"
 )
 
@@ -22,6 +23,7 @@ type serveOptions struct {
 	tokens    string
 	logFormat string
 	maxWait   time.Duration
+	aging     time.Duration
 	insecure  bool
 	host      []string
 	tlsCert   string
@@ -37,6 +39,7 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.data, "data", "", "directory that keeps the leases over restarts, or etcd://HOST:PORT,…/PREFIX, or postgres://USER@HOST/DB (default: in memory)")
 	o.database.bind(flags)
 	flags.Var(durationValue(&o.maxWait, proxyserver.DefaultMaxWait, time.Second, 7*24*time.Hour), "max-wait", "how long an acquire without a request id may wait")
+	flags.Var(durationValue(&o.aging, pool.PriorityAging, 0, maxAging), "priority-aging", "how much waiting a step of --priority is worth; 0: all of a higher priority go first")
 	flags.StringVar(&o.tokens, "tokens", "", "file with the tokens that clients must show one of")
 	flags.Var(choiceValue(&o.logFormat, "text", "text", "json"), "log-format", "how log lines are written: text or json")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "PEM file with the certificate for https, and those up to its authority")
@@ -47,6 +50,17 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.Lookup("local-of").Hidden = true
 	flags.Var(durationValue(&o.localIdle, local.Idle, 0, time.Hour), "local-idle", "")
 	flags.Lookup("local-idle").Hidden = true
+}
+
+// maxAging is the most that a step of priority may be worth: more is a typing error.
+const maxAging = 30 * 24 * time.Hour
+
+// priorityAging returns what [proxyserver.Options.PriorityAging] is.
+func (o *serveOptions) priorityAging() time.Duration {
+	if o.aging == 0 {
+		return -1
+	}
+	return o.aging
 }
 
 // hosts returns the names in --host, --listen and --advertise, which clients may use for the

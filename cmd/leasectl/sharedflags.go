@@ -35,7 +35,7 @@ var withShared = []string{"max-uses", "max-age", "linger"}
 
 // aloneFlags are the flags that do not go with --shared: each is about a lease that only this
 // command uses.
-var aloneFlags = []string{"key", "coalesce", "attempts", "release-after", "handle", "scope"}
+var aloneFlags = []string{"key", "priority", "coalesce", "attempts", "release-after", "handle", "scope"}
 
 const (
 	defaultPercent = 10

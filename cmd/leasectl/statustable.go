@@ -39,7 +39,7 @@ func poolTable(pools []leaseapi.Pool) string {
 	return table("TYPE\tIN USE\tWAITING\tOLDEST WAIT\tNEXT GRANT", rows) +
 		section("PAUSED\tFOR\tREASON", pausedRows(pools)) +
 		section("LEASE\tTYPE\t"+extras.lease("UNITS", "KEY")+"HELD FOR\tENDS IN\tOWNER", leaseRows(pools, extras)) +
-		section("PLACE\tTYPE\t"+extras.waiter("KEY")+"WAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools, extras)) +
+		section("PLACE\tTYPE\t"+extras.waiter("PRIORITY", "KEY")+"WAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools, extras)) +
 		section("PEAKS OF\tUNIT\tLEASES\tASKED P50\tP95\tMAX\tUSED P50\tP95\tMAX", peakRows(pools))
 }
 
@@ -70,7 +70,7 @@ func pausedRows(pools []leaseapi.Pool) (rows []string) {
 }
 
 // columns says which of the columns are shown that only some pools need.
-type columns struct{ units, leaseKeys, waiterKeys bool }
+type columns struct{ units, leaseKeys, waiterKeys, priorities bool }
 
 func extraColumns(pools []leaseapi.Pool) (c columns) {
 	for _, p := range pools {
@@ -81,6 +81,7 @@ func extraColumns(pools []leaseapi.Pool) (c columns) {
 		}
 		for _, w := range p.Waiters {
 			c.waiterKeys = c.waiterKeys || w.Key != ""
+			c.priorities = c.priorities || w.Priority != 0
 		}
 	}
 	return c
@@ -97,12 +98,15 @@ func (c columns) lease(units, key string) (cells string) {
 	return cells
 }
 
-// waiter returns the cell of the extra column of the waiters.
-func (c columns) waiter(key string) (cell string) {
-	if c.waiterKeys {
-		cell = leaseapi.Printable(key) + "\t"
+// waiter returns the cells of the extra columns of the waiters.
+func (c columns) waiter(priority, key string) (cells string) {
+	if c.priorities {
+		cells += priority + "\t"
 	}
-	return cell
+	if c.waiterKeys {
+		cells += leaseapi.Printable(key) + "\t"
+	}
+	return cells
 }
 
 // peakRows compares, for pools whose units are memory, the units that leases asked for with the
@@ -157,7 +161,7 @@ func leaseRows(pools []leaseapi.Pool, extras columns) (rows []string) {
 func waiterRows(pools []leaseapi.Pool, extras columns) (rows []string) {
 	for _, p := range pools {
 		for _, w := range p.Waiters {
-			rows = append(rows, row(strconv.Itoa(w.Place), p.Type)+"\t"+extras.waiter(cmp.Or(w.Key, "-"))+row(age(w.Age), strconv.Itoa(w.Count), reasonOf(w), ownerOf(w.Owner, w.Token), cmp.Or(w.RequestID, "-")))
+			rows = append(rows, row(strconv.Itoa(w.Place), p.Type)+"\t"+extras.waiter(strconv.Itoa(w.Priority), cmp.Or(w.Key, "-"))+row(age(w.Age), strconv.Itoa(w.Count), reasonOf(w), ownerOf(w.Owner, w.Token), cmp.Or(w.RequestID, "-")))
 		}
 		if more := p.Waiting + p.Following - len(p.Waiters); more > 0 && len(p.Waiters) > 0 {
 			rows = append(rows, row("…", p.Type, fmt.Sprintf("and %d more", more)))
@@ -181,7 +185,18 @@ func ownerOf(owner, token string) string {
 	return cmp.Or(owner, "-")
 }
 
+// reasonOf says why a request waits, and where the order puts it.
 func reasonOf(w leaseapi.Waiter) string {
+	w.Priority = 0 // which has a column of its own
+	order := w.Order.Words()
+	if order == "" {
+		return whyOf(w)
+	}
+	return strings.TrimPrefix(whyOf(w)+", "+order, "-, ")
+}
+
+// whyOf says why a request waits.
+func whyOf(w leaseapi.Waiter) string {
 	if w.Follows != "" {
 		w.Reason = leaseapi.WaitJoined + " " + w.Follows
 	}

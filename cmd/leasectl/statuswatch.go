@@ -358,7 +358,7 @@ func waiterChanges(old, p leaseapi.Pool) (lines []string) {
 				key = ", key " + w.Key
 			}
 			lines = append(lines, fmt.Sprintf("%s waits for %d at place %d%s: %s", owner, w.Count, w.Place, key, reasonOf(w)))
-		case reasonOf(before) != reasonOf(w):
+		case whyOf(before) != whyOf(w) || before.Priority != w.Priority: // not each time that something overtakes it
 			lines = append(lines, fmt.Sprintf("%s waits at place %d: %s", owner, w.Place, reasonOf(w)))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -17,6 +18,7 @@ type takeOptions struct {
 	count        int  // 0: not given
 	items        int  // negative: not given
 	key          string
+	priority     int
 	overcommit   bool // bound by bindOvercommit
 	handle       string
 	scope        string
@@ -40,6 +42,7 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
 	bindItems(flags, &o.items)
 	flags.Var(keyValue(&o.key), "key", "what the lease is for; two leases of a pool never have the same key at once, and a request that waits for its key delays no others")
+	flags.Var(intValue(&o.priority, 0, -leaseapi.MaxPriority, leaseapi.MaxPriority), "priority", "how many steps to go ahead in the queue, or behind if negative; a step is worth 10 m of waiting, unless the proxy sets another time")
 	flags.Var(newHandleValue(&o.handle), "handle", "path of the handle to write (default: a new one in $LEASECTL_STATE_DIR)")
 	flags.Var(choiceValue(&o.scope, "step", "step", "test"), "scope", "step, or test: also list the names in $SHARED_DIR/leases for later steps")
 	flags.Var(durationValue(&o.jitter, 0, 0, maxTime), "jitter", "wait a random time of up to this before asking")
@@ -84,6 +87,7 @@ func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 		Count:       o.count,
 		Items:       saidItems(o.items),
 		Key:         o.key,
+		Priority:    o.priority,
 		Overcommit:  o.overcommit,
 		Handle:      handle,
 		Private:     o.handle == "",

@@ -112,6 +112,7 @@ func (p *poolsParser) readKeys(e *entry) {
 		"cost":        ofUnits(func(key, value *yaml.Node) { e.cost = key; e.Cost = p.parseCost(value) }),
 		"unknown":     ofUnits(func(key, value *yaml.Node) { e.unknown = key; e.Unknown = p.number(key, value, 1) }),
 		"adapt":       func(_, value *yaml.Node) { e.Adapt, e.adapt = p.parseAdapt(value) },
+		"overtake":    func(key, value *yaml.Node) { e.Overtake = p.overtake(key, value) },
 		"overcommit":  ofUnits(func(key, value *yaml.Node) { e.Overcommit = p.number(key, value, 0) }),
 		"lifespan":    meaningless,
 		"config":      meaningless,

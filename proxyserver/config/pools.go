@@ -26,6 +26,7 @@ import (
 //	  v1_ttl: 12h               # of a request of version 1, which cannot renew; default_ttl if not set
 //	  max_waiters: 10000
 //	  lock_delay: 15s           # a name that was not released is not granted again for that long
+//	  overtake: 1               # how many times the capacity goes ahead of a waiter that does not fit, at the most; 0: strictly in order
 //	  pace: auto                # the least time between two grants, such as 24s;
 //	  hold: 20m                 # auto is how long a lease is held / the limit
 //	  adapt: {floor: 8, start: 20} # the limit moves with what holders report

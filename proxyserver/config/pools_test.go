@@ -45,8 +45,9 @@ resources:
   overcommit: 1024
   hold: 8192s
   pace: auto
-- {type: calls, units: 10, adapt: {}}
+- {type: calls, units: 10, adapt: {}, overtake: 0}
 - type: finds
+  overtake: 1.5
   max-count: 32
   hold: 20m
   pace: auto
@@ -65,8 +66,8 @@ resources:
 		{Type: "even", Names: pool.Numbered("even", 50), Pace: 24 * time.Second},
 		{Type: "mem", Units: 8192, Unit: "1Mi", Unknown: 512, Overcommit: 1024, Pace: time.Second,
 			Cost: &pool.Cost{Base: decimal(t, "128"), PerItem: decimal(t, "0.2"), RoundTo: 32, Min: 160}},
-		{Type: "calls", Units: 10, Adapt: &pool.Adapt{}},
-		{Type: "finds", Names: pool.Numbered("finds", 32), Hold: 20 * time.Minute, Adapt: &pool.Adapt{Floor: 8, Start: 20}},
+		{Type: "calls", Units: 10, Adapt: &pool.Adapt{}, Overtake: new(decimal(t, "0"))},
+		{Type: "finds", Overtake: new(decimal(t, "1.5")), Names: pool.Numbered("finds", 32), Hold: 20 * time.Minute, Adapt: &pool.Adapt{Floor: 8, Start: 20}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("pools\n%+v, want\n%+v", got, want)
@@ -84,7 +85,7 @@ resources:
 	if !slices.Equal(texts, wantTexts) {
 		t.Errorf("warnings %q, want %q", texts, wantTexts)
 	}
-	if _, err := pool.New(got, pool.Snapshot{}); err != nil {
+	if _, err := pool.New(got, pool.Snapshot{}, pool.PriorityAging); err != nil {
 		t.Errorf("the pools do not take it: %v", err)
 	}
 }
@@ -230,6 +231,8 @@ func TestParsePoolsErrors(t *testing.T) {
 		{"unit of names", entry("  unit: 1Mi"), "c:4:3: unit has no meaning without units, which a resource has instead of names"},
 		{"overcommit of names", entry("  overcommit: 1", "  unknown: 2"), "c:4:3: overcommit has no meaning without units, which a resource has instead of names"},
 		{"overcommit of counts", "resources:\n- type: t\n  min-count: 1\n  max-count: 4\n  overcommit: 1\n", "c:5:3: overcommit has no meaning without units, which a resource has instead of min-count and max-count: say units: 4"},
+		{"overtake negative", "resources:\n- type: t\n  units: 3\n  overtake: -1\n", `c:4:13: overtake "-1" is not a decimal number such as 0.2`},
+		{"overtake a word", "resources:\n- type: t\n  units: 3\n  overtake: never\n", "c:4:13: overtake is a string, not a decimal number such as 0.2"},
 		{"overcommit negative", "resources:\n- type: t\n  units: 3\n  overcommit: -1\n", "c:4:15: overcommit -1 is less than 0"},
 		{"unit empty", "resources:\n- type: t\n  units: 3\n  unit:\n", "c:4:8: unit is empty, not a word such as 1Mi"},
 		{"cost a number", "resources:\n- type: t\n  units: 3\n  unknown: 1\n  cost: 0.2\n", "c:5:9: cost is a number, not a mapping"},
@@ -287,7 +290,7 @@ func FuzzParsePools(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := pool.New(pools, pool.Snapshot{}); err != nil {
+		if _, err := pool.New(pools, pool.Snapshot{}, pool.PriorityAging); err != nil {
 			t.Errorf("the pools do not take what was parsed: %v", err)
 		}
 	})

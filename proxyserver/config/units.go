@@ -32,6 +32,12 @@ func (p *parser) decimal(key, value *yaml.Node) pool.Decimal {
 	return d
 }
 
+// overtake returns how many times its capacity may go ahead of a waiter.
+func (p *parser) overtake(key, value *yaml.Node) *pool.Decimal {
+	d := p.decimal(key, value)
+	return &d
+}
+
 // unit returns what a unit is: a number with its unit, such as 1Mi, or a word.
 func (p *parser) unit(key, value *yaml.Node) string {
 	at, value := value, resolve(value)

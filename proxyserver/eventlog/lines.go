@@ -35,6 +35,8 @@ func (l lines) change(c *pool.Change) {
 		l.end(c)
 	case pool.Dropped:
 		l.drop(c)
+	case pool.Moved:
+		l.request("moved", c.Waiter.Request, text("by", c.Act.By), slog.Int("to", c.Waiter.PriorityNow), slog.String("reason", c.Act.Reason))
 	case pool.Paused:
 		l.write(slog.LevelInfo, "paused", text("by", c.Act.By), slog.String("type", c.Pause.Type), slog.String("reason", c.Pause.Reason))
 	case pool.Resumed:
@@ -92,7 +94,7 @@ func (l lines) request(what string, r pool.Request, attrs ...slog.Attr) {
 	}
 	all := append(make([]slog.Attr, 0, 12), // which is not on the heap
 		slog.String("owner", owner), text("token", token), slog.String("type", r.Type),
-		count(r), slog.String("request_id", id), text("key", r.Key), overcommit(r.Overcommit),
+		count(r), slog.String("request_id", id), text("key", r.Key), overcommit(r.Overcommit), ifAny("priority", r.Priority),
 	)
 	l.write(slog.LevelInfo, what, append(all, attrs...)...)
 }
@@ -108,7 +110,7 @@ func (l lines) grant(c *pool.Change) {
 		slog.String("owner", owner), text("token", token), slog.String("type", first.Type),
 		slog.Any("names", of), slog.Any("generations", at),
 		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)),
-		units(first.Units), text("key", first.Key), overcommit(first.Overcommit))
+		units(first.Units), text("key", first.Key), overcommit(first.Overcommit), ifAny("priority", first.Priority), ifAny("overtook", c.Overtook))
 }
 
 func (l lines) end(c *pool.Change) {
@@ -228,6 +230,14 @@ func units(n int) slog.Attr {
 		return slog.Attr{}
 	}
 	return slog.Int("units", n)
+}
+
+// ifAny returns an attribute that handlers leave out if n is zero.
+func ifAny(key string, n int) slog.Attr {
+	if n == 0 {
+		return slog.Attr{}
+	}
+	return slog.Int(key, n)
 }
 
 func overcommit(is bool) slog.Attr {

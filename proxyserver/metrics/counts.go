@@ -26,13 +26,14 @@ type Counts struct {
 	families []*family // in the order in which they are written
 
 	// Families with a series for each pool.
-	grants, releases, expiries, breaks   *family
-	v1Ending, v1Expiries                 *family
-	overcommits, resizes, reports, moves *family
-	wait, hold, waitsEnded               *family
-	refusals, reloads                    *family // their series begin with the first event
-	commitSeconds, commitChanges         *vm.PrometheusHistogram
-	commitErrors, stalls                 *vm.Counter
+	grants, releases, expiries, breaks *family
+	v1Ending, v1Expiries               *family
+	overcommits, resizes, reports      *family
+	overtakes, moves, limitMoves       *family
+	wait, hold, waitsEnded             *family
+	refusals, reloads                  *family // their series begin with the first event
+	commitSeconds, commitChanges       *vm.PrometheusHistogram
+	commitErrors, stalls               *vm.Counter
 
 	mu    sync.Mutex             // held while a change is counted, so that a scrape sees it whole
 	pools map[string]*poolCounts // by type
@@ -52,6 +53,7 @@ type poolCounts struct {
 	overcommits, grown, shrunk         *vm.Counter
 	reportsOK, reportsThrottled        *vm.Counter
 	cuts, rises                        *vm.Counter
+	overtakes, moves                   *vm.Counter
 	wait, hold                         *vm.PrometheusHistogram
 	peaks                              peaks
 }
@@ -75,13 +77,15 @@ func New() *Counts {
 	m.v1Ending = m.family("leasectl_v1_ending_total", "counter", "Leases of version-1 clients, which do not renew, nine tenths of whose TTL were over.")
 	m.v1Expiries = m.family("leasectl_v1_expiries_total", "counter", "Leases of version-1 clients, which do not renew, that ended with their TTL.")
 	m.overcommits = m.family("leasectl_overcommits_total", "counter", "Leases granted to requests with overcommit.")
+	m.overtakes = m.family("leasectl_overtakes_total", "counter", "Requests granted ahead of waiters that did not fit.")
+	m.moves = m.family("leasectl_moves_total", "counter", "Waiters that an operator gave another priority.")
 	m.breaks = m.family("leasectl_breaks_total", "counter", "Leases that an operator took away, once they have ended.")
 	m.wait = m.family("leasectl_wait_seconds", "histogram", "How long requests that were granted had waited.")
 	m.hold = m.family("leasectl_hold_seconds", "histogram", "How long leases that ended had been held.")
 	m.waitsEnded = m.family("leasectl_waits_ended_total", "counter", "Requests that left the queue without a lease.")
 	m.resizes = m.family("leasectl_resizes_total", "counter", "Leases of counted pools that hold another number of units since.")
 	m.reports = m.family("leasectl_reports_total", "counter", "What holders said of their leases, as far as it counts.")
-	m.moves = m.family("leasectl_limit_moves_total", "counter", "Moves of the limit of a pool that adapts.")
+	m.limitMoves = m.family("leasectl_limit_moves_total", "counter", "Moves of the limit of a pool that adapts.")
 	m.refusals = m.family("leasectl_refusals_total", "counter", "Calls refused; the type is empty if there is none, or no such one.")
 	m.commitSeconds = m.family("leasectl_commit_seconds", "histogram", "How long it took to make changes durable.").histogram(commitBounds)
 	m.commitChanges = m.family("leasectl_commit_changes", "histogram", "Changes that became durable together.").histogram(changesBounds)
@@ -118,7 +122,8 @@ func (m *Counts) pool(typ string) *poolCounts {
 			grown:       m.resizes.counter("type", typ, "how", "grown"), shrunk: m.resizes.counter("type", typ, "how", "shrunk"),
 			reportsOK:        m.reports.counter("type", typ, "outcome", leaseapi.OutcomeOK),
 			reportsThrottled: m.reports.counter("type", typ, "outcome", leaseapi.OutcomeThrottled),
-			cuts:             m.moves.counter("type", typ, "how", "cut"), rises: m.moves.counter("type", typ, "how", "rise"),
+			cuts:             m.limitMoves.counter("type", typ, "how", "cut"), rises: m.limitMoves.counter("type", typ, "how", "rise"),
+			overtakes: m.overtakes.counter("type", typ), moves: m.moves.counter("type", typ),
 			wait: m.wait.histogram(waitBounds, "type", typ), hold: m.hold.histogram(holdBounds, "type", typ),
 		}
 		for _, end := range pool.WaitEnds {
@@ -149,6 +154,9 @@ func (m *Counts) Changed(changes []pool.Change) {
 			p := m.pool(c.Leases[0].Type)
 			p.grants.Add(len(c.Leases))
 			p.wait.Update(c.Took.Seconds())
+			if c.Overtook > 0 {
+				p.overtakes.Inc()
+			}
 			if c.Leases[0].Overcommit {
 				p.overcommits.Add(len(c.Leases))
 			}
@@ -172,6 +180,8 @@ func (m *Counts) Changed(changes []pool.Change) {
 			default:
 				p.rises.Inc()
 			}
+		case pool.Moved:
+			m.pool(c.Waiter.Type).moves.Inc()
 		case pool.Dropped:
 			m.waitsEnded.counter("type", c.Request.Type, "how", string(c.WaitEnd())).Inc()
 		case pool.Done:

@@ -81,6 +81,8 @@ func WritePools(t *Text, totals []pool.PoolStatus) {
 	gauge("leasectl_following", "Requests that have joined one that waits, or runs.", func(p pool.PoolStatus) float64 { return float64(p.Following) })
 	gauge("leasectl_oldest_waiting_seconds", "How long the first in the queue has waited.", func(p pool.PoolStatus) float64 { return p.OldestWaiting.Seconds() })
 	gauge("leasectl_oldest_held_seconds", "How long the lease has been held that is held longest.", func(p pool.PoolStatus) float64 { return p.OldestHeld.Seconds() })
+	gauge("leasectl_overtaken_units", "Units that went ahead of the waiter that is next, while it did not fit.", func(p pool.PoolStatus) float64 { return float64(p.Overtaken) })
+	gauge("leasectl_may_overtake_units", "Units that may go ahead of a waiter that does not fit.", func(p pool.PoolStatus) float64 { return float64(p.MayOvertake) })
 	gauge("leasectl_paused", "Whether an operator has paused the pool: 1 or 0.", func(p pool.PoolStatus) float64 { return Bool(p.Paused != nil) })
 	gauge("leasectl_next_grant_seconds", "How long the pace holds back the next grant.", func(p pool.PoolStatus) float64 { return p.NextGrantIn.Seconds() })
 }

@@ -52,6 +52,12 @@ func eventOf(c *pool.Change) (Event, bool) {
 			e.By, e.Detail = c.Act.By, c.WaitEndWhy()
 		}
 		return e, true
+	case pool.Moved:
+		e := Event{What: "moved", Type: c.Waiter.Type, Holder: c.Waiter.Owner, By: c.Act.By, Detail: fmt.Sprintf("to priority %d: %s", c.Waiter.PriorityNow, c.Act.Reason)}
+		if !c.Waiter.Anonymous {
+			e.RequestID = c.Waiter.ID
+		}
+		return e, true
 	case pool.Resized:
 		e := leaseEvent("resized", c.Lease)
 		e.Detail = fmt.Sprintf("from %d to %d units", c.Before, c.Lease.Units)
@@ -68,7 +74,7 @@ func eventOf(c *pool.Change) (Event, bool) {
 
 // Words returns the words for all events: the values that [Event.What] may have.
 func Words() []string {
-	words := []string{"granted", string(pool.Released), string(pool.Expired), "breaking", "broken", "resized", pool.LimitCut, pool.LimitRaised, "paused", "resumed"}
+	words := []string{"granted", string(pool.Released), string(pool.Expired), "breaking", "broken", "resized", pool.LimitCut, pool.LimitRaised, "paused", "resumed", "moved"}
 	for _, end := range pool.WaitEnds {
 		words = append(words, string(end))
 	}

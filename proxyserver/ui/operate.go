@@ -20,6 +20,7 @@ type operation struct {
 	text   func(q url.Values) string
 	fields []string // of the form, beside the reason: they name the target
 	now    bool     // the operator may choose to do it at once
+	ranks  bool     // the operator says which priority
 	back   func(u *UI, q url.Values) string
 	do     func(s Server, by config.Token, form url.Values) error
 }
@@ -52,6 +53,20 @@ var operations = [...]operation{
 		back: func(_ *UI, q url.Values) string { return RequestPath(q.Get("request")) },
 		do: func(s Server, by config.Token, form url.Values) error {
 			return s.Remove(by, form.Get("request"), form.Get("reason"))
+		},
+	},
+	{
+		path: "/ui/move", title: "Move", fields: []string{"request"}, ranks: true,
+		text: func(q url.Values) string {
+			return "The request " + q.Get("request") + " stands in the queue from now on as if it had asked for this priority: a higher one is ahead."
+		},
+		back: func(_ *UI, q url.Values) string { return RequestPath(q.Get("request")) },
+		do: func(s Server, by config.Token, form url.Values) error {
+			priority, err := strconv.Atoi(form.Get("priority"))
+			if err != nil {
+				return err
+			}
+			return s.Move(by, form.Get("request"), priority, form.Get("reason"))
 		},
 	},
 	{
@@ -104,8 +119,12 @@ type asked struct {
 	Reason    string // the content of that field; empty at first
 	MaxReason int    // the greatest length of a reason
 	Now       bool   // offer to do it at once
-	Back      string // the page to return to
-	Error     string // why it was not done the last time
+	Ranks     bool   // ask for a priority
+	Priority  string // the content of that field
+	// MaxPriority is the highest one, and below zero the lowest.
+	MaxPriority int
+	Back        string // the page to return to
+	Error       string // why it was not done the last time
 }
 
 func (u *UI) serveOperation(user config.Token, op operation, w http.ResponseWriter, r *http.Request) {
@@ -141,6 +160,7 @@ func (u *UI) serveOperation(user config.Token, op operation, w http.ResponseWrit
 	shown := asked{
 		Path: r.URL.Path, Title: op.title, Text: op.text(form), Fields: make(map[string]string), Reason: form.Get("reason"),
 		MaxReason: leaseapi.MaxReason, Now: op.now, Back: op.back(u, form), Error: failure,
+		Ranks: op.ranks, Priority: form.Get("priority"), MaxPriority: leaseapi.MaxPriority,
 	}
 	for _, field := range op.fields {
 		shown.Fields[field] = form.Get(field)

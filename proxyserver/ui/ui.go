@@ -57,11 +57,12 @@ type Server interface {
 	// Term returns the present term of the server.
 	Term() Term
 
-	// Pause, Resume, Remove and Break operate the server in the name of a token. They block
+	// Pause, Resume, Remove, Move and Break operate the server in the name of a token. They block
 	// until that is durable. Without a reason they do nothing, and return an error.
 	Pause(by config.Token, typ, reason string) error
 	Resume(by config.Token, typ, reason string) error
 	Remove(by config.Token, requestID, reason string) error
+	Move(by config.Token, requestID string, priority int, reason string) error
 	Break(by config.Token, req leaseapi.BreakRequest) error
 	// Unavailable reports whether err means that the server refuses every call.
 	Unavailable(err error) bool

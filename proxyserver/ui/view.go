@@ -245,7 +245,9 @@ func (q queueView) First() int { return q.Rows[0].Place }
 func (q queueView) Last() int  { return q.Rows[len(q.Rows)-1].Place }
 
 // Why is why the waiter waits.
-func (w waiterView) Why() why { return why{w.Reason, w.KeyHolder, w.Follows, w.Away} }
+func (w waiterView) Why() why {
+	return why{w.Reason, w.KeyHolder, w.Follows, w.Away, orderWords(w.Order)}
+}
 
 // Expected is how long the waiter may still wait.
 func (w waiterView) Expected() estimate { return w.estimate(w.Estimate, w.EstimateMax) }
@@ -256,7 +258,10 @@ type why struct {
 	KeyHolder string // the owner that holds its key; may be empty
 	Follows   string // the id of the request that it has joined; may be empty
 	Away      bool   // its client is away
+	Order     string // where the order of the queue puts it, in words; may be empty
 }
+
+func orderWords(o pool.Order) string { return leaseapi.Order(o).Words() }
 
 // ForKey reports whether the request waits for an owner to give its key back.
 func (w why) ForKey() bool { return w.Reason == leaseapi.WaitKey && w.KeyHolder != "" }

@@ -136,7 +136,7 @@ func (a account) simulate(seed uint64, fixed int) (*accountRun, error) {
 	if fixed > 0 {
 		c = pool.Config{Type: "install", Names: pool.Numbered("install", fixed), Pace: pool.AutoPace(accountHold, fixed)}
 	}
-	set, err := pool.New([]pool.Config{c}, pool.Snapshot{})
+	set, err := pool.New([]pool.Config{c}, pool.Snapshot{}, pool.PriorityAging)
 	if err != nil {
 		return nil, err
 	}

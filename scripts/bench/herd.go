@@ -62,7 +62,7 @@ func (h herd) simulate() ([]job, error) {
 	for i := range names {
 		names[i] = fmt.Sprint("lease-", i)
 	}
-	set, err := pool.New([]pool.Config{{Type: "install", Names: names, Pace: h.pace}}, pool.Snapshot{})
+	set, err := pool.New([]pool.Config{{Type: "install", Names: names, Pace: h.pace}}, pool.Snapshot{}, pool.PriorityAging)
 	if err != nil {
 		return nil, err
 	}

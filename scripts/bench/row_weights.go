@@ -23,7 +23,7 @@ const (
 )
 
 // measureWeights measures how many more jobs run at once in a budget of memory if each asks for
-// what it needs.
+// what it needs, and how much less jobs of different sizes wait if they overtake each other.
 func measureWeights(ctx context.Context, w *world) ([]result, error) {
 	weighted, err := w.weighted(ctx, "--items", fmt.Sprint(weightItems))
 	if err != nil {
@@ -39,7 +39,8 @@ func measureWeights(ctx context.Context, w *world) ([]result, error) {
 	at.budget(at.Peers[0].Name, atLeast(2.4))
 	touched := result{What: "what they touch together, at most", Unit: inBytes,
 		Ours: measure{Name: "leasectl", Value: float64(weighted.peak), Values: 1}, Limit: atMost(weightUnits * weightUnit)}
-	return []result{at, touched}, nil
+	waits, err := measureSizes()
+	return append([]result{at, touched}, waits...), err
 }
 
 // weighted runs the jobs once, each with the flags in asks.

@@ -113,7 +113,7 @@ func TestFormat2(t *testing.T) {
 	if len(snap.Locked) != 1 || snap.Locked[0].Name != "quota-3" || snap.Locked[0].Units != 1 || len(snap.Paced) != 1 || snap.Paced[0].Generation != g+5 {
 		t.Errorf("locked %+v, paced %+v", snap.Locked, snap.Paced)
 	}
-	set, err := pool.New([]pool.Config{{Type: "quota", Names: pool.Numbered("quota", 5)}, {Type: "paced", Names: pool.Numbered("paced", 3)}}, snap)
+	set, err := pool.New([]pool.Config{{Type: "quota", Names: pool.Numbered("quota", 5)}, {Type: "paced", Names: pool.Numbered("paced", 3)}}, snap, pool.PriorityAging)
 	if err != nil {
 		t.Fatal(err)
 	}

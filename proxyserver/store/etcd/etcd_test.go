@@ -210,8 +210,10 @@ func TestCommitAndLoad(t *testing.T) {
 	configs := []pool.Config{
 		{Type: "a", Names: pool.Numbered("a", 300)},
 		{Type: "b", Names: pool.Numbered("b", 5), LockDelay: time.Second, Pace: time.Second},
+		{Type: "c", Units: 9},
 	}
-	set, err := pool.New(configs, pool.Snapshot{})
+	overtaken := 0
+	set, err := pool.New(configs, pool.Snapshot{}, pool.PriorityAging)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +228,11 @@ func TestCommitAndLoad(t *testing.T) {
 			if round%3 == 0 && step == 0 {
 				now += 7 * time.Minute // leases end, and later their ids are forgotten, some of a batch
 			}
-			b.Changes = append(b.Changes, set.Drain()...)
+			for _, c := range set.Drain() {
+				if b.Changes = append(b.Changes, c); c.Kind == pool.Overtaken {
+					overtaken++
+				}
+			}
 			b.Steps = append(b.Steps, len(b.Changes))
 		}
 		snap := set.Snapshot()
@@ -247,6 +253,9 @@ func TestCommitAndLoad(t *testing.T) {
 		if l.ID() != id || id == "" {
 			t.Errorf("the store has the id %q, and had %q", l.ID(), id)
 		}
+	}
+	if overtaken == 0 {
+		t.Error("nobody was overtaken")
 	}
 	if err := errors.Join(l.Close(), l.Close()); err != nil {
 		t.Errorf("close, twice: %v", err)
@@ -273,11 +282,14 @@ func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) 
 		}
 		set.Report(now, pool.Report{RequestID: ended[random.IntN(len(ended))].ID, Outcome: outcome})
 	case n < 4 || !ok:
-		typ := "a"
-		if n%2 == 0 {
-			typ = "b"
+		ask := pool.Ask{Count: 1 + random.IntN(4), Priority: random.IntN(5) - 2}
+		if random.IntN(3) == 0 {
+			ask.Count = 1 + random.IntN(9)
 		}
-		set.Acquire(now, pool.Request{ID: id, Type: typ, Ask: pool.Ask{Count: 1 + random.IntN(4)}, Owner: "o\x00" + id, TTL: time.Minute})
+		set.Acquire(now, pool.Request{ID: id, Type: string(rune('a' + random.IntN(3))), Ask: ask, Owner: "o\x00" + id, TTL: time.Minute})
+		if waiters := set.Snapshot().Waiters; len(waiters) > 0 && random.IntN(3) == 0 {
+			set.Move(now, waiters[random.IntN(len(waiters))].ID, random.IntN(201)-100, pool.Act{Reason: "why"})
+		}
 	case n < 6:
 		set.Renew(now, ref, time.Duration(1+random.IntN(5))*time.Minute)
 	case n < 7:

@@ -15,6 +15,7 @@ type asked struct {
 	Coalesce   pool.Coalesce `json:"coalesce,omitempty"` // written as a word
 	HasItems   bool          `json:"has_items,omitempty"`
 	Weighted   bool          `json:"weighted,omitempty"`
+	Priority   int           `json:"priority,omitempty"`
 	Overcommit bool          `json:"overcommit,omitempty"`
 }
 
@@ -29,5 +30,6 @@ func (a *asked) write(o *object.Object) {
 	}
 	o.TrueIf("has_items", a.HasItems)
 	o.TrueIf("weighted", a.Weighted)
+	o.IntIf("priority", int64(a.Priority))
 	o.TrueIf("overcommit", a.Overcommit)
 }

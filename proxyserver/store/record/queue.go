@@ -35,6 +35,10 @@ type waiterRecord struct {
 	Follows    string        `json:"follows,omitempty"` // the id of the request that it has joined
 	HoldsUntil time.Duration `json:"holds_until,omitempty"`
 	KeptUntil  time.Duration `json:"kept_until,omitempty"`
+
+	PriorityNow int           `json:"priority_now,omitempty"`
+	Older       time.Duration `json:"older,omitempty"`
+	Overtaken   int           `json:"overtaken,omitempty"`
 }
 
 type lockRecord struct {
@@ -58,7 +62,7 @@ type paceRecord struct {
 // pace, or the last name that a counted pool made up.
 func writeQueue(t Table, c *pool.Change) error {
 	switch c.Kind {
-	case pool.Queued, pool.Joined, pool.Missed, pool.Returned:
+	case pool.Queued, pool.Joined, pool.Missed, pool.Returned, pool.Overtaken, pool.Moved:
 		if c.Waiter.Anonymous { // its wait ends with its connection
 			return nil
 		}
@@ -67,6 +71,7 @@ func writeQueue(t Table, c *pool.Change) error {
 			Type: w.Type, asked: asked(w.Ask), Units: w.Units, Follows: w.Follows,
 			Owner: w.Owner, TTL: w.TTL,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
+			PriorityNow: w.PriorityNow, Older: w.Older, Overtaken: w.Overtaken,
 		})
 	case pool.Dropped:
 		return deleteWaiter(t, c)
@@ -112,6 +117,7 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 			Units:   cmp.Or(w.Units, w.Count), // older records have no units
 			Follows: w.Follows,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
+			PriorityNow: w.PriorityNow, Older: w.Older, Overtaken: w.Overtaken,
 		})
 	case keyLock:
 		var l lockRecord

@@ -131,7 +131,7 @@ func TestReportOfAnEndedLease(t *testing.T) {
 		if len(snap.Ended) != 3 || said["a"] != pool.OutcomeThrottled || said["b"] != pool.OutcomeThrottled {
 			t.Errorf("ended are %+v", snap.Ended)
 		}
-		if _, err := pool.New([]pool.Config{{Type: "q", Names: []string{"q-0"}}}, snap); err != nil {
+		if _, err := pool.New([]pool.Config{{Type: "q", Names: []string{"q-0"}}}, snap, pool.PriorityAging); err != nil {
 			t.Errorf("no server could begin with it: %v", err)
 		}
 	}

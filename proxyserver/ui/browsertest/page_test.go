@@ -115,6 +115,30 @@ func TestPauseRemoveResume(t *testing.T) {
 	w.shows("#held", "somebody")
 }
 
+// An operator moves a waiter ahead of another; its page and the queue say so.
+func TestMove(t *testing.T) {
+	s := serve(t, "install=1")
+	s.acquire("install", "holder", "somebody")
+	w := open(t, s, 1100).signIn(adminToken)
+	s.queue("install", "first", "early")
+	w.visit("/ui/pools/install")
+	w.shows("#queue", "early")
+	s.queue("install", "second", "late")
+	w.shows("#queue", "late")
+	w.visit("/ui/requests/second")
+	w.shows("#request", "place 2 of 2")
+	w.click("Move…")
+	w.run(chromedp.WaitVisible(`input[name=priority]`), chromedp.SetValue(`input[name=priority]`, "101"),
+		chromedp.SendKeys(`input[name=reason]`, "the release waits for it"))
+	w.click("Move") // beyond the bound the browser does not send it
+	w.run(chromedp.SetValue(`input[name=priority]`, "20"))
+	w.click("Move")
+	w.shows("#request", "place 1 of 2")
+	w.shows("#request", "priority 20")
+	w.visit("/ui/pools/install")
+	w.shows("#queue", "behind 1 of higher priority")
+}
+
 // An owner with markup is text, also in live updates.
 func TestHostileOwner(t *testing.T) {
 	const owner = `"><script>document.title='owned'</script><img src=x onerror="document.title='owned'">`

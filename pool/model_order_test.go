@@ -1,0 +1,194 @@
+package pool
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// The order of the queue, and who overtakes whom, as the model knows them.
+
+// counts is when r counts as having come, and with which arrival, by its own priority.
+func (r *modelRequest) counts() (at time.Duration, arrival uint64) {
+	if r.pool.aging == 0 {
+		return -time.Duration(r.priority), r.arrival
+	}
+	return r.placed - r.pool.aging*time.Duration(r.priority), r.arrival
+}
+
+// bestOf is the one of r and its followers that counts as having come first.
+func bestOf(r *modelRequest) *modelRequest {
+	best := r
+	at, arrival := r.counts()
+	for _, f := range r.followers {
+		if ft, fn := f.counts(); ft < at || ft == at && fn < arrival {
+			best, at, arrival = f, ft, fn
+		}
+	}
+	return best
+}
+
+// stands says whether a is before b in the queue.
+func stands(a, b *modelRequest) bool {
+	if a.Overcommit != b.Overcommit {
+		return a.Overcommit
+	}
+	at, an := bestOf(a).counts()
+	bt, bn := bestOf(b).counts()
+	return at < bt || at == bt && an < bn
+}
+
+// sort orders the queue again, after somebody's place has changed.
+func (p *modelPool) sort() {
+	slices.SortStableFunc(p.queue, func(a, b *modelRequest) int {
+		switch {
+		case stands(a, b):
+			return -1
+		case stands(b, a):
+			return 1
+		}
+		return 0
+	})
+}
+
+// takePlace gives r the place of last.
+func (m *model) takePlace(r, last *modelRequest) {
+	r.arrival, r.placed = last.arrival, last.placed
+	r.priority, r.overtaken = max(r.priority, last.priority), last.overtaken
+}
+
+// most is how many units may overtake a waiter.
+func (p *modelPool) most() int {
+	if p.Overtake == nil {
+		return p.capacity()
+	}
+	return int(p.Overtake.billionths * int64(p.capacity()) / 1_000_000_000)
+}
+
+// candidates are the first waiters that somebody of worse rank may have to overtake, and one more:
+// they are there, nobody holds their keys, and nobody with the same key is before them. asking
+// counts as one of them; nil: nobody asks.
+func (p *modelPool) candidates(asking *modelRequest) (all []*modelRequest) {
+	keys := map[string]bool{}
+	add := func(r *modelRequest) {
+		if r.Key == "" || p.keys[r.Key] == 0 && !keys[r.Key] {
+			all = append(all, r)
+		}
+		keys[r.Key] = true
+	}
+	asks := asking != nil
+	for _, r := range p.queue {
+		if asks && stands(asking, r) {
+			add(asking)
+			asks = false
+		}
+		if r.holdsPlace() {
+			add(r)
+		}
+		if len(all) > 50 {
+			return all
+		}
+	}
+	if asks {
+		add(asking)
+	}
+	return all
+}
+
+// candidatesBefore are the candidates before r.
+func (p *modelPool) candidatesBefore(r *modelRequest) (all []*modelRequest) {
+	for _, c := range p.candidates(nil) {
+		if c == r || stands(r, c) {
+			break
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// mayPass says whether r may be granted before those others, if it fits.
+func (p *modelPool) mayPass(r *modelRequest, others []*modelRequest) bool {
+	return len(others) < 50 && !slices.ContainsFunc(others, func(other *modelRequest) bool {
+		return p.fits(cmp.Or(other.turn(), other)) || other.Overcommit || other.overtaken+r.units > p.most() ||
+			r.Key != "" && other.Key == r.Key
+	})
+}
+
+// whoGoes is the waiter that is granted next, once pace and pauses allow it, and those that it
+// overtakes; nil: nobody. asking is a request that just came.
+func (p *modelPool) whoGoes(asking *modelRequest) (r *modelRequest, passed []*modelRequest) {
+	if asking == nil && p.active == 0 {
+		return nil, nil
+	}
+	candidates := p.candidates(asking)
+	i := slices.IndexFunc(candidates, func(c *modelRequest) bool { return p.fits(cmp.Or(c.turn(), c)) })
+	if i < 0 {
+		return nil, nil
+	}
+	r, passed = candidates[i], candidates[:i]
+	turn := r.turn()
+	if r == asking {
+		turn = r
+	}
+	if turn == nil || len(passed) > 0 && !p.mayPass(turn, passed) {
+		return nil, nil
+	}
+	return r, passed
+}
+
+// overtake counts what r gets, for those that it overtakes and for the followers of its leader.
+func (m *model) overtake(c Change, r *modelRequest, passed []*modelRequest) {
+	if c.Overtook != len(passed) {
+		m.fail("%s went ahead of %d, want %d", c.ID, c.Overtook, len(passed))
+	}
+	for i, other := range passed {
+		m.count("counted")
+		if other.overtaken += r.units; other.overtaken == r.pool.most() {
+			m.count("overtaken as often as may be")
+		}
+		if i >= len(m.passed) || *m.passed[i] != other.waiter() {
+			m.fail("%s overtook %d, %s among them: noted %+v, want %+v", r.ID, len(passed), other.ID, m.passed, other.waiter())
+		}
+	}
+	m.passed = m.passed[len(passed):]
+	m.passOn(r.lead())
+}
+
+// passOn counts for the followers of r, which leaves the queue, what overtook r.
+func (m *model) passOn(r *modelRequest) {
+	for _, f := range r.followers {
+		if f.overtaken >= r.overtaken {
+			continue
+		}
+		m.count("counted for a follower")
+		f.overtaken = r.overtaken
+		if len(m.passed) == 0 || *m.passed[0] != f.waiter() {
+			m.fail("%s was overtaken with %s: noted %+v, want %+v", f.ID, r.ID, m.passed, f.waiter())
+		}
+		m.passed = m.passed[1:]
+	}
+	if len(m.passed) > 0 {
+		m.fail("noted as overtaken: %+v, and nobody was", m.passed)
+	}
+}
+
+// orders are what people are told of the places in the queue.
+func (p *modelPool) orders() map[*modelRequest]Order {
+	all := make(map[*modelRequest]Order, len(p.queue))
+	var counts [1000]int // of the priorities so far
+	for _, r := range p.queue {
+		o := Order{Priority: bestOf(r).priority, Overtaken: r.overtaken}
+		if !r.Overcommit {
+			o.MayOvertake = p.most()
+		}
+		for _, n := range counts[500+o.Priority+1:] {
+			o.Higher += n
+		}
+		counts[500+o.Priority]++
+		all[r] = o
+		for _, f := range r.followers {
+			all[f] = Order{Priority: f.priority}
+		}
+	}
+	return all
+}

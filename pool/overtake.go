@@ -1,0 +1,149 @@
+package pool
+
+import (
+	"cmp"
+	"math/big"
+)
+
+// Lookahead is how many of the waiters that could be next are looked at for one that fits, so that
+// a grant costs about the same however many wait. Those behind them overtake nobody.
+const Lookahead = 50
+
+// bound returns how many units may overtake a waiter, in total.
+func (p *pool) bound() int {
+	if p.Overtake == nil {
+		return p.Capacity()
+	}
+	units := new(big.Int).Mul(big.NewInt(p.Overtake.billionths), big.NewInt(int64(p.Capacity())))
+	return int(units.Div(units, big.NewInt(billion)).Int64())
+}
+
+// mayOvertake returns how many more units may overtake r, a candidate that does not fit. Nobody
+// overtakes a request that may exceed the limit: it is urgent, and so are those before it.
+func (p *pool) mayOvertake(r *request, bound int) int {
+	if r.Overcommit {
+		return 0
+	}
+	return max(0, bound-r.overtaken)
+}
+
+// nextGrant returns the candidate that is granted leases once pace and pause allow it, and the
+// request of its group whose turn it is; nil if none is. It is the first that fits, unless those
+// before it must not be overtaken by that many units. While a candidate that would fit is away,
+// nobody overtakes it.
+func (p *pool) nextGrant() (r, turn *request) {
+	first, ok := p.next.first()
+	if !ok {
+		return nil, nil
+	}
+	if turn := first.turn(); p.fits(cmp.Or(turn, first)) {
+		return first, turn
+	}
+	if p.free(false) <= 0 { // nobody else fits either
+		return nil, nil
+	}
+	bound, looked := p.bound(), 0
+	left := bound
+	for c := range p.next.ascending {
+		turn := c.turn()
+		if p.fits(cmp.Or(turn, c)) {
+			if turn == nil || turn.units > left {
+				return nil, nil
+			}
+			return c, turn
+		}
+		looked++
+		left = min(left, p.mayOvertake(c, bound))
+		if left == 0 || looked == Lookahead {
+			break
+		}
+	}
+	return nil, nil
+}
+
+// isNext reports whether r, which is queued or may be, is granted as soon as it fits: nobody is ahead
+// of it who fits, or whom it must not overtake. The pace and pauses are not considered.
+func (p *pool) isNext(r *request) bool {
+	if k := p.keys[r.Key]; k != nil {
+		first, ok := k.active.first()
+		if k.busy() || ok && ahead(first, r) {
+			return false
+		}
+	}
+	first, ok := p.next.first()
+	if !ok || !ahead(first, r) { // as nearly always
+		return true
+	}
+	bound, looked := p.bound(), 0
+	for c := range p.next.ascending {
+		if !ahead(c, r) {
+			break
+		}
+		if looked++; looked == Lookahead || p.mayOvertake(c, bound) < r.units || p.fits(cmp.Or(c.turn(), c)) {
+			return false
+		}
+	}
+	return true
+}
+
+// overtake counts units for the candidates before r, which gets them ahead of these, and returns
+// how many these are.
+func (g *ledger) overtake(p *pool, r *request, units int) (overtook int) {
+	if first, ok := p.next.first(); !ok || first == r {
+		return 0
+	}
+	for c := range p.next.ascending {
+		if !ahead(c, r) {
+			break
+		}
+		overtook++
+		c.overtaken += units
+		g.noteWaiter(Overtaken, c)
+	}
+	return overtook
+}
+
+// span is how many units may go before a request.
+type span struct{ least, most int }
+
+// span returns how many units may go before r, which is or would be at place, if the requests ahead
+// of it want before units. At least go those that it must not overtake, or that it cannot, since
+// they need no more than it does. At most go all ahead of it, and what may overtake it.
+func (p *pool) span(r *request, place, before int) span {
+	s := span{before, before}
+	if p.wanted == len(p.queue) && r.units == 1 || place > Lookahead {
+		return s
+	}
+	bound := p.bound()
+	s.least = r.units
+	for i := place - 2; i >= 0; i-- {
+		switch other := p.queue[i]; {
+		case other.key.busy():
+		case other.units <= r.units || p.mayOvertake(other, bound) < s.least || p.fits(other):
+			s.least += other.units
+		}
+	}
+	s.least -= r.units
+	if p.fits(r) {
+		return s
+	}
+	smaller := 0
+	for _, other := range p.queue[place-1 : min(Lookahead, len(p.queue))] {
+		if other.units < r.units && !other.key.busy() {
+			smaller += other.units
+		}
+	}
+	s.most += min(smaller, p.mayOvertake(r, bound))
+	return s
+}
+
+// passOn counts for the followers of r, which leaves the queue, what overtook r: it went ahead of
+// them, too.
+func (g *ledger) passOn(r *request) {
+	for _, f := range r.followers {
+		if f.overtaken < r.overtaken {
+			f.overtaken = r.overtaken
+			g.noteWaiter(Overtaken, f)
+		}
+	}
+}
