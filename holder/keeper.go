@@ -91,8 +91,8 @@ func (k *keeper) watch(ctx context.Context, client *proxyclient.Client) (due boo
 	var renewals sync.WaitGroup
 	defer renewals.Wait()
 	defer stop()
-	leases := k.record.Leases
-	renewals.Go(func() { k.keepAlive(renewing, client, leases) })
+	record := k.record // wait reads it again
+	renewals.Go(func() { k.keepAlive(renewing, client, record) })
 	return k.wait(ctx)
 }
 
@@ -157,13 +157,13 @@ func (k *keeper) orphaned() bool {
 }
 
 // keepAlive renews the lease until ctx ends or it is lost for good.
-func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, leases []lockfile.Lease) {
-	if k.ended == nil || lasts(leases, k.record.Adapter) {
+func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lockfile.Record) {
+	if k.ended == nil || lasts(r.Leases, r.Adapter) {
 		return
 	}
 	heartbeat := proxyclient.Heartbeat{
 		Client: client,
-		Leases: wireLeases(leases),
+		Leases: wireLeases(r.Leases),
 		OnRenew: func(proxyclient.Renewal) {
 			failpoint.Here("keeper-renewed")
 			k.h.keepers.touch(k.request)
