@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -98,8 +97,7 @@ func (k *keeper) watch(ctx context.Context, client *proxyclient.Client) (due boo
 
 // holds tells whether a handle's record holds the keeper's request, or waits to replace its leases.
 func (k *keeper) holds(r lockfile.Record) bool {
-	return r.State == lockfile.StateHeld && r.RequestID == k.request ||
-		r.State == lockfile.StateQueued && len(r.Replaces) > 0 && slices.Equal(r.Replaces, k.record.Leases)
+	return r.State == lockfile.StateHeld && r.RequestID == k.request || replacedIn(r, k.record)
 }
 
 // stillKept reads the handle and tells whether the keeper still has a lease to look after: the
