@@ -126,7 +126,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 				return fmt.Errorf("release %s: %w", describeRecord(before), err)
 			}
 			if swaps {
-				l.replaced, l.record.Replaces = before, before.Leases
+				l.replaced, l.record.Replaces, l.record.Store = before, before.Leases, before.Store
 			} else if err := g.all(ctx, tx); err != nil {
 				return err
 			}
@@ -229,7 +229,7 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	}
 	l.phase = recorded
 	failpoint.Here("names-in-handle")
-	l.sayReplaced()
+	l.sayReplaced(ctx)
 	if list := lockfile.List(l.record.SharedList); list != "" {
 		return list.Append(ctx, grantsOf(l.record))
 	}
@@ -237,7 +237,7 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 }
 
 // sayReplaced ends what is left of the leases that the request has replaced.
-func (l *Lease) sayReplaced() {
+func (l *Lease) sayReplaced(ctx context.Context) {
 	if l.replaced.RequestID == "" {
 		return
 	}
@@ -245,6 +245,7 @@ func (l *Lease) sayReplaced() {
 		l.h.report.Notef("%s was lost before it was released: %s", lost.Name, leaseapi.Printable(lost.Reason))
 	}
 	l.h.report.Debugf("released %v with this acquire", l.replaced.Names())
+	l.h.unlist(ctx, l.replaced, l.replaced.Leases)
 	l.h.over(l.replaced.RequestID)
 	l.replaced = lockfile.Record{}
 }
@@ -311,6 +312,7 @@ func (l *Lease) forget(ctx context.Context) error {
 		return nil
 	})
 	if over {
+		l.h.unlist(ctx, l.replaced, l.replaced.Leases)
 		l.h.over(l.replaced.RequestID)
 	}
 	return err

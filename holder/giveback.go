@@ -195,7 +195,7 @@ func describeRecord(r lockfile.Record) string {
 func (h *Holder) send(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (released []string, err error) {
 	reply, err := h.sendTo(ctx, p, handle, r)
 	released = h.saySettled(reply)
-	done := r.Leases
+	done := slices.Concat(r.Leases, r.Replaces)
 	if err != nil {
 		done = slices.DeleteFunc(slices.Clone(done), func(l lockfile.Lease) bool { return !slices.Contains(reply.Released, l.Name) })
 	}

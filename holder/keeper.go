@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -91,15 +90,14 @@ func (k *keeper) watch(ctx context.Context, client *proxyclient.Client) (due boo
 	var renewals sync.WaitGroup
 	defer renewals.Wait()
 	defer stop()
-	leases := k.record.Leases
-	renewals.Go(func() { k.keepAlive(renewing, client, leases) })
+	record := k.record // wait reads it again
+	renewals.Go(func() { k.keepAlive(renewing, client, record) })
 	return k.wait(ctx)
 }
 
 // holds tells whether a handle's record holds the keeper's request, or waits to replace its leases.
 func (k *keeper) holds(r lockfile.Record) bool {
-	return r.State == lockfile.StateHeld && r.RequestID == k.request ||
-		r.State == lockfile.StateQueued && len(r.Replaces) > 0 && slices.Equal(r.Replaces, k.record.Leases)
+	return r.State == lockfile.StateHeld && r.RequestID == k.request || replacedIn(r, k.record)
 }
 
 // stillKept reads the handle and tells whether the keeper still has a lease to look after: the
@@ -157,13 +155,13 @@ func (k *keeper) orphaned() bool {
 }
 
 // keepAlive renews the lease until ctx ends or it is lost for good.
-func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, leases []lockfile.Lease) {
-	if k.ended == nil || lasts(leases, k.record.Adapter) {
+func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lockfile.Record) {
+	if k.ended == nil || lasts(r.Leases, r.Adapter) {
 		return
 	}
 	heartbeat := proxyclient.Heartbeat{
 		Client: client,
-		Leases: wireLeases(leases),
+		Leases: wireLeases(r.Leases),
 		OnRenew: func(proxyclient.Renewal) {
 			failpoint.Here("keeper-renewed")
 			k.h.keepers.touch(k.request)

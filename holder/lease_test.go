@@ -76,6 +76,24 @@ func TestKeepGivenBack(t *testing.T) {
 	stop()
 }
 
+// A lease that a waiting request has replaced, such as a reacquire under exec, was given back, too.
+func TestKeepReplaced(t *testing.T) {
+	w := newWorld(t)
+	replaced := make(chan struct{})
+	w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+		<-replaced
+		return lost(out, r)
+	}
+	l, kept, stop := w.kept(KeepOptions{})
+	w.write(l.handle, lockfile.Record{State: lockfile.StateQueued, RequestID: "request-2", Replaces: l.record.Leases})
+	close(replaced)
+	w.awaitDenied(kept)
+	if kept.Err() != nil {
+		t.Errorf("the context ended with %v, want no loss", context.Cause(kept))
+	}
+	stop()
+}
+
 // With ReleaseAfter the lease is given back while the context of Keep goes on.
 func TestKeepReleaseAfter(t *testing.T) {
 	w := newWorld(t)

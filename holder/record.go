@@ -35,6 +35,11 @@ func unreleased(r lockfile.Record) bool {
 	return r.State == lockfile.StateQueued || r.State == lockfile.StateHeld
 }
 
+// replacedIn tells whether r waits for a lease in the place of those of held.
+func replacedIn(r, held lockfile.Record) bool {
+	return r.State == lockfile.StateQueued && len(r.Replaces) > 0 && slices.Equal(r.Replaces, held.Leases)
+}
+
 // sameGrant tells whether two records are of one grant. A bare handle has no request id: then
 // the names decide.
 func sameGrant(a, b lockfile.Record) bool {
