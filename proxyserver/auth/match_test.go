@@ -1,0 +1,60 @@
+package auth
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMatch(t *testing.T) {
+	for _, c := range []struct {
+		glob, text string
+		want       bool
+	}{
+		{"a", "a", true}, {"a", "A", false}, {"a", "ab", false}, {"a", "", false}, {"", "", true}, {"", "a", false},
+		{"*", "", true}, {"*", "a/b\nc", true}, {"acme/*", "acme/app", true}, {"acme/*", "acme/a/b/../c", true}, {"acme/*", "acme/", true},
+		{"acme/*", "acme", false}, {"acme/*", "evil/acme/app", false}, {"acme/*", "ACME/app", false},
+		{"*/app", "acme/app", true}, {"*/app", "acme/app/x", false}, {"a*b*c", "a-b-b-c", true}, {"a*b*c", "acb", false}, {"a*a", "a", false},
+		{"*a*", "bab", true}, {"*a*", "bb", false}, {"**", "x", true}, {"a*", "a", true}, {"*ab", "aab", true}, {"*.*", "..", true},
+		{"a?c", "abc", false}, {"a?c", "a?c", true}, {"[ab]", "a", false}, {"[ab]", "[ab]", true}, {`\*`, `\x`, true}, {`a.c`, `abc`, false},
+		{"refs/heads/main", "refs/heads/main2", false}, {"refs/heads/*", "refs/heads/../tags/x", true},
+	} {
+		if got := Match(c.glob, c.text); got != c.want {
+			t.Errorf("%q matches %q: %v", c.glob, c.text, got)
+		}
+	}
+	begun := time.Now()
+	Match(strings.Repeat("*a", 500)+"b", strings.Repeat("a", 1<<20))
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("a hostile glob takes %v", took)
+	}
+}
+
+func TestNames(t *testing.T) {
+	has := claims{"repository": "acme/app", "ref": "{repository}", "empty": ""}
+	for template, want := range map[Template]string{
+		"{repository}": "acme/app", "gh:{repository}@{ref}": "gh:acme/app@{repository}", "all": "all",
+		"{none}": "", "{empty}": "", "x{empty}": "",
+	} {
+		name, _, ok := has.match([]Rule{{Claims: map[string]string{"repository": "acme/*"}, Name: template}})
+		if name != want || ok != (want != "") {
+			t.Errorf("%q is %q, %v", template, name, ok)
+		}
+	}
+}
+
+// A caller who may not do something is told what it may.
+func TestLimits(t *testing.T) {
+	c := Caller{Name: "acme/app", Rights: Rights{Pools: []string{"install", "aws-*"}, MaxPriority: 10}}
+	if err := c.CheckPool("gcp-1"); err == nil || err.Error() != `acme/app may not use pool "gcp-1", but install, aws-*` {
+		t.Error(err)
+	}
+	if err := c.CheckPriority(11); err == nil || err.Error() != "acme/app may ask for a priority of 10 at most, not for 11" {
+		t.Error(err)
+	}
+	for _, err := range []error{c.CheckPool("aws-2"), c.CheckPool("install"), c.CheckPriority(10), c.CheckPriority(-100), (Caller{Name: "x"}).CheckPool("any")} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
