@@ -91,7 +91,7 @@ func (c Caller) CheckPriority(priority int) error {
 	if priority <= c.MaxPriority {
 		return nil
 	}
-	return fmt.Errorf("%s may ask for a priority of %d at most, not for %d", c.Name, c.MaxPriority, priority)
+	return fmt.Errorf("priority %d is more than this token may ask for: it may ask for %d at the most", priority, c.MaxPriority)
 }
 
 // Match reports whether text matches a glob, in which * is any text, also / and none, and

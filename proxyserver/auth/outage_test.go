@@ -18,11 +18,12 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/leasectl/leasectl/proxyserver/auth"
+	"github.com/leasectl/leasectl/proxyserver/auth/authtest"
 )
 
 // answers is an issuer without a network, for tests in which time passes.
 type answers struct {
-	*issuer
+	*authtest.Issuer
 	hangs atomic.Bool // it answers nothing until its caller goes
 }
 
@@ -32,7 +33,7 @@ func (a *answers) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	}
 	w := &recorder{header: make(http.Header), status: http.StatusOK}
-	a.issuer.ServeHTTP(w, r)
+	a.Issuer.ServeHTTP(w, r)
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -63,11 +64,11 @@ func down(w http.ResponseWriter, _ *http.Request) {
 }
 
 // inBubble runs a test in which time passes at once, with an issuer that needs no network.
-func inBubble(t *testing.T, test func(t *testing.T, i *answers, k key)) {
-	k := ecKey(t, "first")
+func inBubble(t *testing.T, test func(t *testing.T, i *answers, k authtest.Key)) {
+	k := authtest.NewKey(t, "first")
 	synctest.Test(t, func(t *testing.T) {
-		i := &answers{issuer: &issuer{t: t, url: "https://issuer.example"}}
-		i.publish(k)
+		i := &answers{Issuer: &authtest.Issuer{URL: "https://issuer.example"}}
+		i.Publish(k)
 		test(t, i, k)
 	})
 }
@@ -75,16 +76,16 @@ func inBubble(t *testing.T, test func(t *testing.T, i *answers, k key)) {
 // An issuer that is down costs only its own callers, who get 503 with its name. It may be down when
 // the server starts, and is asked at most once in ten seconds.
 func TestIssuerIsDown(t *testing.T) {
-	inBubble(t, func(t *testing.T, i *answers, k key) {
-		i.set(func() { i.instead = down })
-		g := i.open(t, auth.Config{Tokens: []auth.Token{{Name: "ci", Sum: mustSum(t, "a-secret-of-sixteen")}}, Issuers: []auth.Issuer{i.trust()}})
-		token := k.sign(t, i.claims(map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()}))
+	inBubble(t, func(t *testing.T, i *answers, k authtest.Key) {
+		i.Answer(down)
+		g := i.open(t, auth.Config{Tokens: []auth.Token{{Name: "ci", Sum: mustSum(t, "a-secret-of-sixteen")}}, Issuers: []auth.Issuer{trust(i.Issuer)}})
+		token := k.Sign(t, i.Claims(map[string]any{"exp": time.Now().Add(48 * time.Hour).Unix()}))
 		for range 100 {
 			_, refusal := g.Admit(t.Context(), "Bearer "+token)
 			if refusal == nil {
 				t.Fatal("let in by an issuer that is down")
 			}
-			if status, text := refusal.Status(); status != 503 || !strings.Contains(text, i.url) || !strings.Contains(refusal.Detail, "connection refused") {
+			if status, text := refusal.Status(); status != 503 || !strings.Contains(text, i.URL) || !strings.Contains(refusal.Detail, "connection refused") {
 				t.Fatalf("%d %s (%v)", status, text, refusal)
 			}
 			if got := admit(t, g, "a-secret-of-sixteen"); got != "ci" {
@@ -95,14 +96,14 @@ func TestIssuerIsDown(t *testing.T) {
 		if s := g.Issuers()[0]; s.Failed != 10 || s.Fetched != 0 || s.Err == nil {
 			t.Errorf("asked in 100 s: %+v", s)
 		}
-		i.set(func() { i.instead = nil })
+		i.Answer(nil)
 		time.Sleep(10 * time.Second)
 		if got := admit(t, g, token); got != "acme/app" {
 			t.Errorf("when it is up: %s", got)
 		}
 
 		// Its keys are known now, and last a night.
-		i.set(func() { i.instead = down })
+		i.Answer(down)
 		for range 11 {
 			time.Sleep(time.Hour)
 			if got := admit(t, g, token); got != "acme/app" {
@@ -113,7 +114,7 @@ func TestIssuerIsDown(t *testing.T) {
 		if got := admit(t, g, token); got != string(auth.Unreachable) {
 			t.Errorf("with keys of yesterday: %s", got)
 		}
-		if got := admit(t, g, ecKey(t, "other").sign(t, i.claims(nil))); got != string(auth.Unreachable) {
+		if got := admit(t, g, authtest.NewKey(t, "other").Sign(t, i.Claims(nil))); got != string(auth.Unreachable) {
 			t.Errorf("with a key that may be new: %s", got)
 		}
 	})
@@ -122,36 +123,36 @@ func TestIssuerIsDown(t *testing.T) {
 // A new key is fetched when it is first seen, at most once in ten seconds. A key that was rotated
 // out counts for ten minutes at most.
 func TestKeysRotate(t *testing.T) {
-	inBubble(t, func(t *testing.T, i *answers, first key) {
-		g := i.open(t, auth.Config{Issuers: []auth.Issuer{i.trust()}})
+	inBubble(t, func(t *testing.T, i *answers, first authtest.Key) {
+		g := i.open(t, auth.Config{Issuers: []auth.Issuer{trust(i.Issuer)}})
 		long := map[string]any{"exp": time.Now().Add(time.Hour).Unix()}
-		old := first.sign(t, i.claims(long))
+		old := first.Sign(t, i.Claims(long))
 		if got := admit(t, g, old); got != "acme/app" {
 			t.Fatal(got)
 		}
-		second := ecKey(t, "second")
-		i.publish(second)
+		second := authtest.NewKey(t, "second")
+		i.Publish(second)
 		time.Sleep(10 * time.Second)
-		if got := admit(t, g, second.sign(t, i.claims(nil))); got != "acme/app" {
+		if got := admit(t, g, second.Sign(t, i.Claims(nil))); got != "acme/app" {
 			t.Errorf("with the new key: %s", got)
 		}
 		if got := admit(t, g, old); got != string(auth.UnknownKey) {
 			t.Errorf("with the key that is gone: %s", got)
 		}
-		before := i.fetched()
+		before := i.Fetched()
 		for n := range 1000 {
-			if got := admit(t, g, ecKey(t, fmt.Sprint("made-up-", n)).sign(t, i.claims(nil))); got != string(auth.UnknownKey) {
+			if got := admit(t, g, authtest.NewKey(t, fmt.Sprint("made-up-", n)).Sign(t, i.Claims(nil))); got != string(auth.UnknownKey) {
 				t.Fatalf("with a made-up key: %s", got)
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n := i.fetched() - before; n > 10 {
+		if n := i.Fetched() - before; n > 10 {
 			t.Errorf("1000 made-up keys in 100 s made it fetch %d times", n)
 		}
 
-		third := ecKey(t, "third")
-		i.publish(third)
-		token := second.sign(t, i.claims(long))
+		third := authtest.NewKey(t, "third")
+		i.Publish(third)
+		token := second.Sign(t, i.Claims(long))
 		if got := admit(t, g, token); got != "acme/app" {
 			t.Errorf("within ten minutes: %s", got)
 		}
@@ -164,9 +165,9 @@ func TestKeysRotate(t *testing.T) {
 
 // An issuer that answers slowly delays callers with a known key by two seconds at most, and once.
 func TestSlowIssuer(t *testing.T) {
-	inBubble(t, func(t *testing.T, i *answers, k key) {
-		g := i.open(t, auth.Config{Issuers: []auth.Issuer{i.trust()}})
-		token := k.sign(t, i.claims(map[string]any{"exp": time.Now().Add(time.Hour).Unix()}))
+	inBubble(t, func(t *testing.T, i *answers, k authtest.Key) {
+		g := i.open(t, auth.Config{Issuers: []auth.Issuer{trust(i.Issuer)}})
+		token := k.Sign(t, i.Claims(map[string]any{"exp": time.Now().Add(time.Hour).Unix()}))
 		if got := admit(t, g, token); got != "acme/app" {
 			t.Fatal(got)
 		}
@@ -187,7 +188,7 @@ func TestSlowIssuer(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, refusal := g.Admit(ctx, "Bearer "+ecKey(t, "new").sign(t, i.claims(nil))); refusal == nil || refusal.Reason != auth.Unreachable {
+		if _, refusal := g.Admit(ctx, "Bearer "+authtest.NewKey(t, "new").Sign(t, i.Claims(nil))); refusal == nil || refusal.Reason != auth.Unreachable {
 			t.Errorf("a caller that went: %v", refusal)
 		}
 	})
@@ -195,11 +196,11 @@ func TestSlowIssuer(t *testing.T) {
 
 // Whatever an issuer answers, nobody is let in by it, and nothing grows without a bound.
 func TestIssuerAnswersWrongly(t *testing.T) {
-	k := ecKey(t, "k")
+	k := authtest.NewKey(t, "k")
 	keys := func(n int) []byte {
 		set := jose.JSONWebKeySet{}
 		for range n {
-			set.Keys = append(set.Keys, k.public())
+			set.Keys = append(set.Keys, k.Public())
 		}
 		text, err := json.Marshal(set)
 		if err != nil {
@@ -233,11 +234,11 @@ func TestIssuerAnswersWrongly(t *testing.T) {
 		"keys that are none":           {keysOf([]byte(`{"keys":[5,{"kty":"RSA"},{"kty":"oct","k":"AAAA","kid":"k"},{"kty":"EC","crv":"P-256","kid":"k","x":"AA","y":"AA"}]}`)), "it has no key"},
 		"HTML instead of keys":         {keysOf([]byte(`<html>`)), "no JSON Web Key Set"},
 	} {
-		i := newIssuer(t)
-		i.publish(k)
-		i.set(func() { i.instead = c.answer })
-		g := open(t, auth.Config{Issuers: []auth.Issuer{i.trust()}})
-		_, refusal := g.Admit(t.Context(), "Bearer "+k.sign(t, i.claims(nil)))
+		i := authtest.NewIssuer(t)
+		i.Publish(k)
+		i.Answer(c.answer)
+		g := open(t, auth.Config{Issuers: []auth.Issuer{trust(i)}})
+		_, refusal := g.Admit(t.Context(), "Bearer "+k.Sign(t, i.Claims(nil)))
 		if refusal == nil || refusal.Reason != auth.Unreachable || !strings.Contains(refusal.Detail, c.want) || strings.Contains(refusal.Detail, "stack trace") {
 			t.Errorf("%s: %v, want %s", name, refusal, c.want)
 		}
@@ -264,18 +265,16 @@ func keysOf(text []byte) http.HandlerFunc {
 
 // A reload keeps the keys of an issuer that stays, and takes the rules that are new.
 func TestReloadKeepsKeys(t *testing.T) {
-	i := newIssuer(t)
-	k := ecKey(t, "k")
-	i.publish(k)
-	g := open(t, auth.Config{Issuers: []auth.Issuer{i.trust()}})
-	token := k.sign(t, i.claims(nil))
+	i := authtest.NewIssuer(t)
+	k := authtest.NewKey(t, "k")
+	i.Publish(k)
+	g := open(t, auth.Config{Issuers: []auth.Issuer{trust(i)}})
+	token := k.Sign(t, i.Claims(nil))
 	if got := admit(t, g, token); got != "acme/app" {
 		t.Fatal(got)
 	}
-	i.set(func() {
-		i.instead = func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", http.StatusBadGateway) }
-	})
-	changed := i.trust()
+	i.Answer(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "", http.StatusBadGateway) })
+	changed := trust(i)
 	changed.Rules[0].Name = "other"
 	g.Set(&auth.Config{Issuers: []auth.Issuer{changed}})
 	if got := admit(t, g, token); got != "other" {
@@ -293,22 +292,22 @@ func TestReloadKeepsKeys(t *testing.T) {
 
 // The token that an issuer wants is read from its file each time.
 func TestTokenForTheIssuer(t *testing.T) {
-	i := newIssuer(t)
-	k := ecKey(t, "k")
-	i.publish(k)
+	i := authtest.NewIssuer(t)
+	k := authtest.NewKey(t, "k")
+	i.Publish(k)
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("the-first\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	trust := i.trust()
-	trust.TokenFile = file
-	g := open(t, auth.Config{Issuers: []auth.Issuer{trust}})
-	if got := admit(t, g, k.sign(t, i.claims(nil))); got != "acme/app" || i.lastAuth != "Bearer the-first" {
-		t.Errorf("%s, after it was shown %q", got, i.lastAuth)
+	trusted := trust(i)
+	trusted.TokenFile = file
+	g := open(t, auth.Config{Issuers: []auth.Issuer{trusted}})
+	if got := admit(t, g, k.Sign(t, i.Claims(nil))); got != "acme/app" || i.LastAuthorization() != "Bearer the-first" {
+		t.Errorf("%s, after it was shown %q", got, i.LastAuthorization())
 	}
-	trust.TokenFile = filepath.Join(t.TempDir(), "nothing")
-	g.Set(&auth.Config{Issuers: []auth.Issuer{trust}})
-	if got := admit(t, g, k.sign(t, i.claims(nil))); got != string(auth.Unreachable) {
+	trusted.TokenFile = filepath.Join(t.TempDir(), "nothing")
+	g.Set(&auth.Config{Issuers: []auth.Issuer{trusted}})
+	if got := admit(t, g, k.Sign(t, i.Claims(nil))); got != string(auth.Unreachable) {
 		t.Errorf("without the file: %s", got)
 	}
 }
