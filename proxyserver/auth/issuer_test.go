@@ -69,7 +69,7 @@ func TestGoodTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := []authtest.Key{{"rsa", rsaKey(), jose.RS256}, {"pss", rsaKey(), jose.PS384}, authtest.NewKey(t, "ec"), {"ed", edKey, jose.EdDSA}}
+	kinds := []authtest.Key{{ID: "rsa", Private: rsaKey(), Alg: jose.RS256}, {ID: "pss", Private: rsaKey(), Alg: jose.PS384}, authtest.NewKey(t, "ec"), {ID: "ed", Private: edKey, Alg: jose.EdDSA}}
 	i.Publish(kinds...)
 	g := open(t, auth.Config{Issuers: []auth.Issuer{trust(i)}})
 	for _, k := range kinds {
@@ -99,7 +99,7 @@ func TestGoodTokens(t *testing.T) {
 // Each of these tokens is refused, for the reason that the log names and the answer does not.
 func TestBadTokens(t *testing.T) {
 	i := authtest.NewIssuer(t)
-	good, stranger, encryption := authtest.Key{"rsa", rsaKey(), jose.RS256}, authtest.NewKey(t, "rsa"), authtest.NewKey(t, "enc")
+	good, stranger, encryption := authtest.Key{ID: "rsa", Private: rsaKey(), Alg: jose.RS256}, authtest.NewKey(t, "rsa"), authtest.NewKey(t, "enc")
 	i.Publish(good)
 	only := encryption.Public()
 	only.Use = "enc"
@@ -150,11 +150,11 @@ func TestBadTokens(t *testing.T) {
 		"HS256 with the public key":             {hmac(publicPEM, "rsa"), auth.Malformed},
 		"HS256 with the key's modulus":          {hmac(rsaKey().N.Bytes(), "rsa"), auth.Malformed},
 		"HS256 with a key that it tells":        {hmac([]byte("a secret that the issuer should not have told"), "shared"), auth.Malformed},
-		"another kid":                           {authtest.Key{"else", good.Private, jose.RS256}.Sign(t, i.Claims(nil)), auth.UnknownKey},
-		"no kid, and several keys":              {authtest.Key{"", good.Private, jose.RS256}.Sign(t, i.Claims(nil)), auth.UnknownKey},
+		"another kid":                           {authtest.Key{ID: "else", Private: good.Private, Alg: jose.RS256}.Sign(t, i.Claims(nil)), auth.UnknownKey},
+		"no kid, and several keys":              {authtest.Key{ID: "", Private: good.Private, Alg: jose.RS256}.Sign(t, i.Claims(nil)), auth.UnknownKey},
 		"a key for something else":              {encryption.Sign(t, i.Claims(nil)), auth.UnknownKey},
 		"the kid of a stranger's key":           {stranger.Sign(t, i.Claims(nil)), auth.Signature},
-		"another algorithm than the key's":      {authtest.Key{"pinned", good.Private, jose.RS256}.Sign(t, i.Claims(nil)), auth.Signature},
+		"another algorithm than the key's":      {authtest.Key{ID: "pinned", Private: good.Private, Alg: jose.RS256}.Sign(t, i.Claims(nil)), auth.Signature},
 		"a key in its header":                   {withOwnKey, auth.UnknownKey},
 		"a header with another alg":             {header(`{"alg":"RS512","kid":"rsa"}`), auth.Signature},
 		"a header with crit":                    {header(`{"alg":"RS256","kid":"rsa","crit":["b64"],"b64":false}`), auth.Signature},
