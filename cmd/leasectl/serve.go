@@ -81,8 +81,11 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	log := a.openLog(o.logFormat)
 	defer func() { err = logFailure(log, o.logFormat, err) }()
-	if a.proxy.tokenFileGiven { // from the environment it is meant for clients
+	switch { // from the environment they are meant for clients
+	case a.proxy.tokenFileGiven:
 		return usagef("--token-file is for clients: the tokens that serve wants of them are in --auth or --tokens")
+	case a.proxy.tokenFromGiven:
+		return usagef("--token-from is for clients: whose tokens serve wants of them is in --auth")
 	}
 	if err := o.check(); err != nil {
 		return err

@@ -64,14 +64,6 @@ type Caller struct {
 // of a bound owner, see [pool.BindOwner].
 func (c Caller) ID() string { return pool.CallerID(c.Name, c.Issuer) }
 
-// From says where the caller's name comes from, for people.
-func (c Caller) From() string {
-	if c.Issuer == "" {
-		return "a token of the server's file"
-	}
-	return c.Issuer
-}
-
 // MayUse reports whether the caller may acquire leases of a type, and see its pool.
 func (r Rights) MayUse(typ string) bool {
 	return r.Pools == nil || slices.ContainsFunc(r.Pools, func(glob string) bool { return Match(glob, typ) })

@@ -31,11 +31,17 @@ type Issuer struct {
 
 // NewIssuer returns an issuer that serves on loopback until the test ends.
 func NewIssuer(t testing.TB) *Issuer {
-	i := new(Issuer)
-	server := httptest.NewServer(i)
-	t.Cleanup(server.Close)
-	i.URL = server.URL
+	i, stop := Serve()
+	t.Cleanup(stop)
 	return i
+}
+
+// Serve returns an issuer that serves on loopback until stop is called.
+func Serve() (i *Issuer, stop func()) {
+	i = new(Issuer)
+	server := httptest.NewServer(i)
+	i.URL = server.URL
+	return i, server.Close
 }
 
 // ServeHTTP implements [http.Handler].
@@ -120,11 +126,17 @@ type Key struct {
 // NewKey returns a new key of an elliptic curve.
 func NewKey(t testing.TB, id string) Key {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	k, err := GenerateKey(id)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Key{id, private, jose.ES256}
+	return k
+}
+
+// GenerateKey is [NewKey] without a test.
+func GenerateKey(id string) (Key, error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	return Key{id, private, jose.ES256}, err
 }
 
 // Public returns what an issuer publishes of the key.
@@ -135,11 +147,20 @@ func (k Key) Public() jose.JSONWebKey {
 // Sign returns a token with claims.
 func (k Key) Sign(t testing.TB, claims map[string]any) string {
 	t.Helper()
-	payload, err := json.Marshal(claims)
+	token, err := k.Token(claims)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return k.SignText(t, string(payload))
+	return token
+}
+
+// Token is [Key.Sign] without a test.
+func (k Key) Token(claims map[string]any) (string, error) {
+	payload, err := json.Marshal(claims)
+	if err != nil {
+		return "", err
+	}
+	return sign(jose.SigningKey{Algorithm: k.Alg, Key: jose.JSONWebKey{Key: k.Private, KeyID: k.ID}}, nil, string(payload))
 }
 
 // SignText returns a token with any payload.
@@ -151,17 +172,21 @@ func (k Key) SignText(t testing.TB, payload string) string {
 // Sign returns a token that is signed in any way.
 func Sign(t testing.TB, with jose.SigningKey, options *jose.SignerOptions, payload string) string {
 	t.Helper()
-	signer, err := jose.NewSigner(with, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign([]byte(payload))
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := signed.CompactSerialize()
+	token, err := sign(with, options, payload)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return token
+}
+
+func sign(with jose.SigningKey, options *jose.SignerOptions, payload string) (string, error) {
+	signer, err := jose.NewSigner(with, options)
+	if err != nil {
+		return "", err
+	}
+	signed, err := signer.Sign([]byte(payload))
+	if err != nil {
+		return "", err
+	}
+	return signed.CompactSerialize()
 }
