@@ -18,9 +18,9 @@ import (
 // answer is a whole HTTP answer, with the body read.
 type answer struct {
 	*http.Response
-	body      []byte
-	from      string // the proxy's URLs, without passwords
-	through   string // the HTTP proxy on the way, which may have given the answer; empty: none
+	body    []byte
+	from    string // the proxy's URLs, without passwords
+	through string // the HTTP proxy on the way, which may have given the answer; empty: none
 
 	tokenOrigin string // where the token comes from; may be empty
 	noToken     error  // why another token cannot be had; nil: nobody looked for one
