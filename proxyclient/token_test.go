@@ -220,3 +220,44 @@ func TestTokenIdentity(t *testing.T) {
 		}
 	}
 }
+
+// A wait of three hours and a heartbeat of three hours outlive many tokens of five minutes: no
+// request shows one that has ended, and no slice of the wait is late because of a new one.
+func TestHoursOfTokens(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		newMachine(t)
+		m := &minting{lasts: 5 * time.Minute, takes: 4 * time.Second}
+		s := newOurs(t)
+		refused, last := 0, time.Now()
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !m.good(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
+				refused++
+				http.Error(w, "no", http.StatusUnauthorized)
+				return
+			}
+			if late := time.Since(last); r.URL.Path == leaseapi.PathAcquire && late > leaseapi.SliceGap && refused == 0 {
+				t.Errorf("a slice began %v after the last had ended", late)
+			}
+			s.ServeHTTP(w, r)
+			last = time.Now()
+		}))
+		c.from = NewTokenSource("test", m.fetch)
+		s.freeAfter(3*time.Hour, "a")
+		if _, err := c.from.Token(t.Context()); err != nil { // whose four seconds are no gap
+			t.Fatal(err)
+		}
+		last = time.Now()
+		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, RequestID: "id", TTL: 5 * time.Minute, Wait: 4 * time.Hour})
+		want(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+		defer cancel()
+		h := Heartbeat{Client: c, Leases: g.Leases, Deadline: g.Deadline()}
+		if err := h.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the heartbeat ended: %v", err)
+		}
+		if n := m.minted.Load(); refused > 0 || n < 60 || n > 110 {
+			t.Errorf("%d tokens in six hours, %d requests refused", n, refused)
+		}
+		c.from.fetching.Wait()
+	})
+}

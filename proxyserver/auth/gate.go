@@ -71,9 +71,11 @@ type Gate struct {
 	transport http.RoundTripper // to issuers; nil: the network
 	state     atomic.Pointer[state]
 
-	setting  sync.Mutex // held by Set
-	ctx      context.Context
-	close    context.CancelFunc
+	setting sync.Mutex // held by Set
+
+	ctx      context.Context // of the fetches
+	closing  sync.Mutex      // guards cancel, and what it means for fetching
+	cancel   context.CancelFunc
 	fetching sync.WaitGroup
 }
 
@@ -88,16 +90,29 @@ type state struct {
 // an issuer stops answering, and when it answers again.
 func Open(c *Config, log *slog.Logger) *Gate {
 	g := &Gate{log: log}
-	g.ctx, g.close = context.WithCancel(context.Background())
+	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.state.Store(&state{})
 	g.Set(c)
 	return g
 }
 
-// Close ends the fetches under way and waits for them.
+// Close ends the fetches under way and waits for them. Later ones fail.
 func (g *Gate) Close() {
-	g.close()
+	g.closing.Lock()
+	g.cancel()
+	g.closing.Unlock()
 	g.fetching.Wait()
+}
+
+// spawn runs f, a fetch, beside the caller.
+func (g *Gate) spawn(f func(context.Context)) {
+	g.closing.Lock()
+	defer g.closing.Unlock()
+	if g.ctx.Err() != nil { // Close may be waiting
+		go f(g.ctx) // which fails at once
+		return
+	}
+	g.fetching.Go(func() { f(g.ctx) })
 }
 
 // Set replaces whom g lets in, from the next request on. Keys that are known stay known.
@@ -135,7 +150,7 @@ func (g *Gate) newKeyring(i Issuer) *keyring {
 			answers = err == nil
 			return keys, err
 		},
-		spawn: func(f func(context.Context)) { g.fetching.Go(func() { f(g.ctx) }) },
+		spawn: g.spawn,
 	}
 }
 

@@ -81,6 +81,13 @@ func TestGoodTokens(t *testing.T) {
 			t.Errorf("%s ends in %v", k.Alg, left)
 		}
 	}
+	one := authtest.NewIssuer(t)
+	one.Publish(kinds[2])
+	single := open(t, auth.Config{Issuers: []auth.Issuer{trust(one)}})
+	unnamed := authtest.Key{ID: "", Private: kinds[2].Private, Alg: kinds[2].Alg}
+	if got := admit(t, single, unnamed.Sign(t, one.Claims(nil))); got != "acme/app" {
+		t.Errorf("no kid, and one key: %s", got)
+	}
 	for name, changes := range map[string]map[string]any{
 		"several audiences":           {"aud": []string{"other", "leasectl"}},
 		"ended within the leeway":     {"exp": time.Now().Add(-50 * time.Second).Unix()},

@@ -36,7 +36,7 @@ const (
 // keyring keeps the public keys of an issuer.
 type keyring struct {
 	fetch func(context.Context) ([]jose.JSONWebKey, error)
-	spawn func(func(context.Context)) // runs a function until it ends, or the gate closes
+	spawn func(func(context.Context)) // runs a fetch in the background
 
 	mu      sync.Mutex // guards what follows
 	keys    []jose.JSONWebKey
