@@ -63,7 +63,7 @@ func (s *TokenSource) Token(ctx context.Context) (string, error) {
 	token := s.token
 	good := token != "" && (s.ends.IsZero() || !over(s.ends))
 	due := !good || !s.renewAt.IsZero() && over(s.renewAt)
-	if !due || good && s.running == nil && Now().Sub(s.tried) < tokenPause {
+	if !due || token != "" && s.running == nil && Now().Sub(s.tried) < tokenPause {
 		s.mu.Unlock()
 		return token, nil
 	}

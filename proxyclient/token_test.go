@@ -100,6 +100,9 @@ func TestTokenCannotBeRenewed(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
+		if n := m.minted.Load(); n > 1+(600-240)/5 {
+			t.Errorf("asked %d times", n)
+		}
 		if replaced, err := s.refuse(t.Context(), first); replaced || err == nil || err.Error() != "--token-from x: no permission" {
 			t.Errorf("refused: %v, %v", replaced, err)
 		}

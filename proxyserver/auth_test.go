@@ -201,6 +201,9 @@ func TestLeasesFromBeforeIssuers(t *testing.T) {
 	if r := branch.release(withLeases(inB)); r.status != 403 {
 		t.Errorf("a lease of b: %d %s", r.status, r.body)
 	}
+	if r := branch.release(`{"owner":"me","all":true}`); r.status != 200 || strings.Contains(r.body, "-0") {
+		t.Errorf("all leases of their owner: %d %s", r.status, r.body)
+	}
 	if r := branch.do("POST", "/lease/renew", withLeases(inA)); r.status != 200 {
 		t.Errorf("renew a lease of a: %d %s", r.status, r.body)
 	}

@@ -116,7 +116,7 @@ func (i Issuer) client(through http.RoundTripper) (*http.Client, error) {
 		}
 		bounded.token = strings.TrimSpace(string(text))
 	}
-	return &http.Client{Transport: bounded, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+	return &http.Client{Transport: bounded}, nil
 }
 
 // boundedTransport bounds the answers of an issuer.

@@ -71,6 +71,17 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// All claims of a rule must be there, also those that no name needs.
+func TestMissingClaim(t *testing.T) {
+	rule := Rule{Claims: map[string]string{"repository": "acme/*", "environment": "*"}, Name: "{repository}"}
+	if name, _, ok := (claims{"repository": "acme/app"}).match([]Rule{rule}); ok {
+		t.Errorf("it is %q without an environment", name)
+	}
+	if name, _, ok := (claims{"repository": "acme/app", "environment": ""}).match([]Rule{rule}); !ok || name != "acme/app" {
+		t.Errorf("it is %q, %v with an empty one", name, ok)
+	}
+}
+
 // A caller who may not do something is told what it may.
 func TestLimits(t *testing.T) {
 	c := Caller{Name: "acme/app", Rights: Rights{Pools: []string{"install", "aws-*"}, MaxPriority: 10}}
