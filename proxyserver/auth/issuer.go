@@ -129,7 +129,7 @@ func (s *keySet) VerifySignature(ctx context.Context, token string) ([]byte, err
 }
 
 func (s *keySet) verify(ctx context.Context, token string) ([]byte, error) {
-	signed, err := jose.ParseSigned(token, algorithms)
+	signed, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
 		return nil, err
 	}
