@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"lockfile":         {"leaseapi", "leaseapi/object"},
 	"pool":             {"leaseapi"},
 	"proxyclient":      {"leaseapi", "leaseapi/suspend"},
-	"proxyserver":      {"leaseapi", "pool", "proxyserver/auth", "proxyserver/config", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/past", "proxyserver/store", "proxyserver/ui", "leaseapi/suspend"},
+	"proxyserver":      {"leaseapi", "pool", "proxyserver/auth", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/past", "proxyserver/store", "proxyserver/ui", "leaseapi/suspend"},
 	"leaseapi/object":  {},
 	"leaseapi/suspend": {},
 	"scripts":          {},
