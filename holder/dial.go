@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/holder/socket"
+	"github.com/leasectl/leasectl/holder/tokenfrom"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -21,6 +22,7 @@ type ProxyOptions struct {
 	URL       string       // http://…, https://…, unix:///socket or local; "" is none
 	Given     bool         // the user named URL just now: it overrides the proxy that a handle remembers
 	TokenFile string       // with the token that the proxy asks for; "" is none
+	TokenFrom string       // gets that token instead, see package tokenfrom; "" is nothing
 	CAFile    string       // PEM file of the authorities that vouch for an https proxy; "": the system's
 	Pools     []local.Pool // of the local proxy to start
 	// PoolsGiven: the user named Pools just now, so a proxy other than local is an error.
@@ -39,10 +41,11 @@ type dialer struct {
 	pipes     pipes // among the files
 	adapter   *v1.Adapter
 
-	mu      sync.Mutex           // guards the rest, also while dial starts a local proxy
-	clients map[string]*v1.Proxy // by the name of their proxy
-	done    []func()             // called by close after it has closed the clients
-	warned  bool                 // the user was warned of a token in clear text
+	mu      sync.Mutex               // guards the rest, also while dial starts a local proxy
+	clients map[string]*v1.Proxy     // by the name of their proxy
+	done    []func()                 // called by close after it has closed the clients
+	warned  bool                     // the user was warned of a token in clear text
+	tokens  *proxyclient.TokenSource // made by source; nil: not made yet
 }
 
 // running returns a new client of a proxy, and does not start a local one.
@@ -214,6 +217,37 @@ func (d *dialer) dialRecorded(ctx context.Context, r lockfile.Record) (*v1.Proxy
 	return d.dialFor(ctx, d.proxyOf(r.Proxy), r)
 }
 
+// source returns where TokenFrom gets tokens; nil: there is no TokenFrom. All clients share it. The
+// caller holds d.mu.
+func (d *dialer) source() (*proxyclient.TokenSource, error) {
+	if d.TokenFrom == "" || d.tokens != nil {
+		return d.tokens, nil
+	}
+	tokens, err := tokenfrom.New(d.TokenFrom)
+	if err != nil {
+		return nil, invalidError{err}
+	}
+	d.tokens = tokens
+	return tokens, nil
+}
+
+// identity returns a text that is the same for all tokens of the user; "" without a token.
+func (d *dialer) identity(ctx context.Context) (string, error) {
+	d.mu.Lock()
+	source, err := d.source()
+	d.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	token := ""
+	if source != nil {
+		token, err = source.Token(ctx)
+	} else {
+		token, err = d.token(ctx)
+	}
+	return proxyclient.TokenIdentity(token), err
+}
+
 // token reads the token that the proxy asks for; "" is none.
 func (d *dialer) token(ctx context.Context) (string, error) {
 	if d.TokenFile == "" {
@@ -233,10 +267,16 @@ func (d *dialer) open(ctx context.Context, a address, revive func(context.Contex
 		ReadFile: func(path string) ([]byte, error) { return d.pipes.readFile(ctx, path) },
 	}
 	var err error
-	if options.Token, err = d.token(ctx); err != nil {
+	if a.local == "" { // which asks for no token: getting one may take long
+		options.TokenFrom, err = d.source()
+	}
+	if err == nil && options.TokenFrom == nil {
+		options.Token, err = d.token(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if readable := a.ClearText(); options.Token != "" && readable != "" && !d.warned {
+	if readable := a.ClearText(); (options.Token != "" || options.TokenFrom != nil) && readable != "" && !d.warned {
 		d.warned = true
 		d.report.Notef("the token goes to %s in clear text: write https:// in --proxy if the proxy speaks it", readable)
 	}

@@ -124,7 +124,7 @@ func whatNext(err error) string {
 	case isOlder:
 		return ": go without it, or " + renewal(older.Proxy)
 	case errors.Is(err, proxyclient.ErrNoToken):
-		return ": name the file with it with --token-file"
+		return ": name the file with it with --token-file, or where it comes from with --token-from"
 	case errors.Is(err, proxyclient.ErrWantsTLS):
 		return ": write https:// in --proxy"
 	case isInvalid && invalid.Reason == x509.Expired:

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/holder/socket"
+	"github.com/leasectl/leasectl/holder/tokenfrom"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/trap/process"
 )
@@ -89,6 +91,17 @@ func (k *keepers) arguments(handle lockfile.Handle, request string, ownerPID int
 		}
 		args = append(args, "--proxy", proxy)
 	}
+	if from := k.dialer.TokenFrom; from != "" {
+		if !tokenfrom.IsGitHub(from) {
+			// The command may name files of the directory that we are in.
+			dir, err := os.Getwd()
+			if err != nil {
+				return nil, err
+			}
+			from = "cd '" + strings.ReplaceAll(dir, "'", `'\''`) + "' || exit\n" + from
+		}
+		args = append(args, "--token-from", from)
+	}
 	if err := k.checkFiles(); err != nil {
 		return nil, err
 	}
@@ -123,9 +136,15 @@ func (k *keepers) checkFiles() error {
 }
 
 // environment returns the environment of a local proxy, and the variables for the way to a
-// proxy elsewhere.
+// proxy elsewhere. A command that gives tokens may need any variable of the job.
 func (k *keepers) environment() []string {
-	names := append([]string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"}, failpoint.Variables...)
+	if from := k.dialer.TokenFrom; from != "" && !tokenfrom.IsGitHub(from) {
+		ours := func(v string) bool {
+			return strings.HasPrefix(v, "LEASECTL_") || strings.HasPrefix(v, "LEASE_PROXY_SERVER_URL=")
+		}
+		return append(slices.DeleteFunc(os.Environ(), ours), "LEASECTL_STATE_DIR="+k.stateDir)
+	}
+	names := append([]string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "no_proxy", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", tokenfrom.GitHubURL, tokenfrom.GitHubToken}, failpoint.Variables...)
 	return append(local.Environment(names...), "LEASECTL_STATE_DIR="+k.stateDir)
 }
 

@@ -91,5 +91,8 @@ func describeToken(r lockfile.Round) string {
 	if r.Token == "" {
 		return "no token"
 	}
+	if r.TokenFile == "" {
+		return fmt.Sprintf("a token (digest %s) of --token-from", r.Token)
+	}
 	return fmt.Sprintf("the token (digest %s) of --token-file %s", r.Token, r.TokenFile)
 }

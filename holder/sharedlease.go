@@ -40,7 +40,7 @@ func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error
 	if err != nil {
 		return sharedLease{}, err
 	}
-	token, err := h.dialer.token(ctx)
+	identity, err := h.dialer.identity(ctx)
 	if err != nil {
 		return sharedLease{}, err
 	}
@@ -51,8 +51,8 @@ func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error
 		Type: r.Type, Count: r.Count, Items: r.Items, Proxy: proxy, TTL: r.TTL, Owner: sharedOwner(l.shown, key),
 		MaxUses: r.Shared.MaxUses, Bound: r.Shared.MaxUses + r.Shared.MaxUses*r.Shared.Percent/100, MaxAge: r.Shared.MaxAge,
 	}
-	if token != "" {
-		l.wanted.Token, l.wanted.TokenFile = digest(key, token)[:8], h.dialer.TokenFile
+	if identity != "" {
+		l.wanted.Token, l.wanted.TokenFile = digest(key, identity)[:8], h.dialer.TokenFile
 	}
 	return l, nil
 }

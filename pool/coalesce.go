@@ -7,7 +7,7 @@ import (
 )
 
 // Coalesce says whether a request with an [Ask.Key] merges with others of that key, instead of
-// waiting for a turn of its own. Requests merge only if they have the same token (see
+// waiting for a turn of its own. Requests merge only if they have the same caller (see
 // [BindOwner]) and the same Overcommit.
 type Coalesce uint8
 

@@ -4,10 +4,8 @@ import "sort"
 
 // mergesWith reports whether r, a new request, merges with other, which waits or runs.
 func (r *request) mergesWith(other *request) bool {
-	token, _ := SplitOwner(r.Owner)
-	others, _ := SplitOwner(other.Owner)
 	switch {
-	case token != others || r.Overcommit != other.Overcommit || other.Anonymous:
+	case CallerOf(r.Owner) != CallerOf(other.Owner) || r.Overcommit != other.Overcommit || other.Anonymous:
 		return false
 	case r.Coalesce == Latest || other.Coalesce == Latest:
 		return r.Coalesce == other.Coalesce

@@ -18,10 +18,12 @@ import (
 // answer is a whole HTTP answer, with the body read.
 type answer struct {
 	*http.Response
-	body      []byte
-	from      string // the proxy's URLs, without passwords
-	through   string // the HTTP proxy on the way, which may have given the answer; empty: none
-	tokenFile string // file of the token; may be empty
+	body    []byte
+	from    string // the proxy's URLs, without passwords
+	through string // the HTTP proxy on the way, which may have given the answer; empty: none
+
+	tokenOrigin string // where the token comes from; may be empty
+	noToken     error  // why another token cannot be had; nil: nobody looked for one
 }
 
 // outcome is the result of an attempt.
@@ -156,15 +158,19 @@ func (a answer) statusError() error {
 		p, _ := a.problem()
 		return &NotLeaderError{Leader: leaseapi.Printable(p.Leader), text: fmt.Sprintf("the proxy answered %s: %s", a.Status, a.text())}
 	case a.is(leaseapi.ProblemForbidden): // the token is valid, but not for this call
-		return fmt.Errorf("the proxy answered %s: %s", a.Status, a.text())
+		return &reworded{fmt.Sprintf("the proxy answered %s: %s", a.Status, a.text()), ErrRefused}
 	case a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden:
 		if a.Request.Header.Get("Authorization") == "" {
 			return fmt.Errorf("%w (%s)", ErrNoToken, a.Status)
 		}
-		if a.tokenFile != "" {
-			return fmt.Errorf("the proxy %s refused the token of %s (%s)", a.from, a.tokenFile, a.Status)
+		text := fmt.Sprintf("the proxy %s refused the token (%s)", a.from, a.Status)
+		if a.tokenOrigin != "" {
+			text = fmt.Sprintf("the proxy %s refused the token of %s (%s)", a.from, a.tokenOrigin, a.Status)
 		}
-		return fmt.Errorf("the proxy %s refused the token (%s)", a.from, a.Status)
+		if a.noToken != nil {
+			text = fmt.Sprintf("%s, and there is no other one: %v", text, a.noToken)
+		}
+		return &reworded{text, ErrRefused}
 	case a.wantsTLS():
 		return fmt.Errorf("the proxy %s answered %s: %w", a.from, a.Status, ErrWantsTLS)
 	case a.redirects():

@@ -119,13 +119,13 @@ func TestBackupAsOtherCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, _ := serve(t, copies("the-second-token"))
-		c.token, c.tokenFile = "the-first-token", file
+		c.file.opened(file, "the-first-token")
 		_, err := c.Backup(t.Context(), io.Discard)
 		want(t, err)
 		if err := os.WriteFile(file, []byte("another-token\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c.token = "another-token"
+		c.file.token = "another-token"
 		_, err = c.Backup(t.Context(), io.Discard)
 		if text := "backup: the proxy http://proxy.test refused the token of " + file; err == nil || !strings.HasPrefix(err.Error(), text) {
 			t.Errorf("error %v, want %s", err, text)

@@ -23,7 +23,9 @@ import (
 type Options struct {
 	URL       string // as [ParseAddress] takes it
 	Token     string // sent as a bearer token (RFC 6750) if not empty
-	TokenFile string // read again for a new token when the proxy refuses Token; empty: no file
+	TokenFile string // of Token; read again when it changes, and when the proxy refuses the token; empty: no file
+	// TokenFrom gets tokens, instead of Token and TokenFile; nil: they count.
+	TokenFrom *TokenSource
 	// CAFile is a PEM file: with https, its certificates are trusted instead of the
 	// system's. It is read again when the proxy's certificate is not trusted.
 	CAFile    string
@@ -139,7 +141,10 @@ func newClient(o Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{name: address.Redacted(), userAgent: o.UserAgent, ready: o.Ready}
-	c.token, c.tokenFile, c.transport = o.Token, o.TokenFile, newTransport()
+	c.file.token, c.from, c.transport = o.Token, o.TokenFrom, newTransport()
+	if o.TokenFile != "" && o.TokenFrom == nil {
+		c.file.opened(o.TokenFile, o.Token)
+	}
 	if c.userAgent == "" {
 		c.userAgent = "leasectl"
 	}

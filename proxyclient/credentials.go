@@ -2,6 +2,7 @@ package proxyclient
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -10,20 +11,20 @@ import (
 	"os"
 	"strings"
 	"sync"
-
-	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // credentials are the token that a client shows to its proxy, and the authorities that it
 // trusts. A command may run for hours. Meanwhile a token or an authority may be replaced
-// in its file, and the old one become invalid. So the client reads the file again when the
-// proxy refuses the token, or the proxy's certificate is not trusted.
+// in its file, and the old one become invalid. So the client follows a file of a token, gets tokens
+// that end anew, and reads the files again when the proxy refuses the token, or the proxy's
+// certificate is not trusted.
 type credentials struct {
-	tokenFile, caFile string
+	file   tokenFile
+	from   *TokenSource // nil: the token is that of file
+	caFile string
 
 	mu        sync.Mutex // guards the rest once the client is in use
-	token     string
-	ca        []byte // content of caFile; nil: the system's authorities are trusted
+	ca        []byte     // content of caFile; nil: the system's authorities are trusted
 	transport *http.Transport
 }
 
@@ -38,13 +39,30 @@ func (c *credentials) trust(path string, read func(string) ([]byte, error)) erro
 	return nil
 }
 
-// authorize puts the current token into a request.
-func (c *credentials) authorize(req *http.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.token)
+// authorize puts the current token into a request. It blocks while there is none yet. An error
+// means that none can be had.
+func (c *credentials) authorize(req *http.Request) error {
+	token := ""
+	if c.from == nil {
+		token = c.file.current()
+	} else {
+		var err error
+		if token, err = c.from.Token(req.Context()); err != nil {
+			return err
+		}
 	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return nil
+}
+
+// tokenOrigin says where the token comes from, for messages; empty: not known.
+func (c *credentials) tokenOrigin() string {
+	if c.from != nil {
+		return c.from.name
+	}
+	return c.file.path
 }
 
 // current returns the transport that trusts the current authorities.
@@ -54,31 +72,22 @@ func (c *credentials) current() *http.Transport {
 	return c.transport
 }
 
-// reload reads the token or the authorities again if an attempt failed because of them. It
-// reports whether they have been replaced, so that another attempt may succeed. The failed
-// attempt had no effect: the proxy refused it, or got no request. used is the transport of
-// the attempt.
-func (c *credentials) reload(o outcome, used *http.Transport) bool {
+// reload gets the token or the authorities again if an attempt failed because of them. It
+// reports whether they have been replaced, so that another attempt may succeed; an error says why
+// no token can be had now. The failed attempt had no effect: the proxy refused it, or got no
+// request. used is the transport of the attempt.
+func (c *credentials) reload(ctx context.Context, o outcome, used *http.Transport) (replaced bool, err error) {
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err); untrusted {
-		return c.reloadRoots(used)
+		return c.reloadRoots(used), nil
 	}
-	return o.err == nil && o.StatusCode == http.StatusUnauthorized && c.reloadToken(o.Request.Header)
-}
-
-// reloadToken reads the token again. It reports whether the request sent another one.
-func (c *credentials) reloadToken(sent http.Header) bool {
-	if c.tokenFile == "" {
-		return false
+	if o.err != nil || o.StatusCode != http.StatusUnauthorized {
+		return false, nil
 	}
-	text, err := readAgain(c.tokenFile)
-	token := strings.TrimSpace(string(text))
-	if err != nil || token == "" || leaseapi.CheckToken(token) != nil {
-		return false
+	sent := strings.TrimPrefix(o.Request.Header.Get("Authorization"), "Bearer ")
+	if c.from != nil {
+		return c.from.refuse(ctx, sent)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.token = token
-	return sent.Get("Authorization") != "Bearer "+token
+	return c.file.refuse(sent), nil
 }
 
 // reloadRoots reads the authorities again. It reports whether used trusts others.

@@ -52,6 +52,8 @@ var (
 	ErrNotCounted = errors.New("not of a counted pool")
 	// ErrNoToken: the proxy wants a token, and the client has none.
 	ErrNoToken = errors.New("the proxy wants a token")
+	// ErrRefused: the proxy does not accept the token, or not for this call.
+	ErrRefused = errors.New("refused")
 	// ErrWantsTLS: the proxy speaks https, and its URL says http.
 	ErrWantsTLS = errors.New("it speaks https")
 	// ErrNeverGranted: the pool cannot grant such a request, however long it waits. The

@@ -181,7 +181,9 @@ func (x *exchange) begin(req *http.Request) error {
 	}
 	x.id = strconv.FormatUint(rand.Uint64(), 36)
 	req.Header.Set(leaseapi.HeaderCall, x.id)
-	x.client.authorize(req)
+	if err := x.client.authorize(req); err != nil {
+		return err
+	}
 	if x.client.servers.several() {
 		if err := x.choose(req); err != nil {
 			return err
@@ -212,7 +214,7 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 		o.err = withoutURL(ctx, err, x.timeout)
 	} else {
 		o.answer, o.err = x.read(resp)
-		o.from, o.tokenFile = x.client.name, x.client.tokenFile
+		o.from, o.tokenOrigin = x.client.name, x.client.tokenOrigin()
 	}
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err); untrusted {
 		o.err = fmt.Errorf("%s: %w", x.client.name, o.err)
@@ -259,12 +261,19 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 	// Each of the three is called after each attempt, since they have side effects.
 	another := x.client.servers.several() && ctx.Err() == nil && x.leaveServer(o)
 	mayRepeat := x.call.repeat.mayRepeat(o)
-	replaced := ctx.Err() == nil && x.client.reload(o, x.trusted)
+	var replaced bool
+	var noToken error // why another token cannot be had now, which may pass
+	if ctx.Err() == nil {
+		if replaced, noToken = x.client.reload(ctx, o, x.trusted); noToken != nil {
+			x.last.noToken = noToken
+			o = x.last
+		}
+	}
 	doubtful := o.err == nil && o.doubtful() && !x.strayed // on a connection of its own it counts
 	strays := (doubtful || errors.Is(o.err, errOutOfStep) && !x.strayed) && ctx.Err() == nil
 	mayRepeat = mayRepeat || doubtful
 	x.atOnce = (another || strays) && mayRepeat || replaced && !x.replaced // a second time in a row: after a pause
-	x.replaced, mayRepeat, x.strayed = replaced, mayRepeat || replaced, x.strayed || strays
+	x.replaced, mayRepeat, x.strayed = replaced, mayRepeat || replaced || noToken != nil, x.strayed || strays
 	if x.atOnce {
 		return true
 	}

@@ -155,7 +155,7 @@ func TestErrorText(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "wants a token") {
 			t.Errorf("error %v", err)
 		}
-		c.token = "secret"
+		c.file.token = "secret"
 		_, err = c.Acquire(t.Context(), Request{Type: "t", Count: 1})
 		if err == nil || !strings.Contains(err.Error(), "refused the token") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v", err)

@@ -32,7 +32,7 @@ func newGroup(t *testing.T, leader string, faults ...fault) (*Client, *group) {
 	g := &group{ours: newOurs(t, "a"), leader: leader}
 	c, _ := serve(t, g, faults...)
 	c.servers.bases = []string{"http://a.test", "http://b.test/prefix", "http://c.test"}
-	c.token = "a-token-of-a-job"
+	c.file.token = "a-token-of-a-job"
 	return c, g
 }
 

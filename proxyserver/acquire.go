@@ -43,15 +43,15 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		h.metrics.Refused(p.Type, "bad-request")
 		return nil, false
 	}
-	if err := c.mayAsk(p.Priority); err != nil {
-		h.metrics.Refused(p.Type, "forbidden")
-		problem(w, http.StatusForbidden, leaseapi.ProblemForbidden, err.Error())
-		return nil, false
-	}
-	p.Owner = pool.BindOwner(c.token, p.Owner)
+	p.Owner = pool.BindOwner(c.id, p.Owner)
 	// net/http watches the connection only once the body is read: then it ends the
 	// context when the client goes.
 	if _, ok := readBody(w, r); !ok {
+		return nil, false
+	}
+	if err := c.mayAcquire(p); err != nil && !p.nothing {
+		h.metrics.Refused(p.Type, "forbidden")
+		problem(w, http.StatusForbidden, leaseapi.ProblemForbidden, err.Error())
 		return nil, false
 	}
 	if p.nothing {

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,7 +20,7 @@ const backupTime = 10 * time.Minute
 // disk allows, and then sent as fast as the client reads: commits do not wait for
 // the client.
 func (h *handler) serveBackup(c caller, w http.ResponseWriter, r *http.Request) {
-	if err := c.mayOperate("a backup"); err != nil {
+	if err := cmp.Or(c.mayOperate("a backup"), c.mayOperateOnAll("a backup")); err != nil {
 		h.refuseCall(w, err)
 		return
 	}

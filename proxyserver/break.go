@@ -41,6 +41,11 @@ func (h *handler) breakLease(c caller, req leaseapi.BreakRequest) (leaseapi.Brea
 	var locked pool.Locked // the lock delay that keeps the name; zero: none does
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
+		if held, ok := set.Held(now, req.Name); ok {
+			if err := c.mayOperateOn(held.Type); err != nil {
+				return err
+			}
+		}
 		l, ended, err = breakOrFind(set, now, c, req)
 		locked, _ = set.Locked(now, req.Name)
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
@@ -84,7 +85,7 @@ func TestNotFromABrowser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.server.SetTokens(tokens) // no page has a token
+	p.server.SetAuth(&auth.Config{Tokens: tokens}) // no page has a token
 	if status, text := ask("POST", leaseapi.PathAcquire+"?type=q", "", "leases.example", "Authorization", "Bearer secret-of-sixteen", "Origin", "https://tool.example"); status != 200 {
 		t.Errorf("with a token: %d %s", status, text)
 	}

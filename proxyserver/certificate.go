@@ -51,9 +51,9 @@ func (h *handler) certificate() *x509.Certificate {
 	return h.leaf()
 }
 
-// allWarnings returns the warnings of files, and of a certificate that expires soon.
+// allWarnings returns the warnings of files, of issuers, and of a certificate that expires soon.
 func (h *handler) allWarnings() []warning {
-	all := h.warnings.all()
+	all := append(h.warnings.all(), h.issuerWarnings()...)
 	leaf, now := h.certificate(), time.Now()
 	if leaf != nil && stageOf(leaf, now) != certificateGood {
 		all = append(all, warning{"certificate", certificateText(leaf, now)})

@@ -19,8 +19,8 @@
 //   - Answers, the time to read them, and connections are bounded. Without tokens the
 //     server refuses requests that a web page of another origin could send.
 //   - Clients that send nothing newer get version 1 of the wire, byte for byte.
-//   - With tokens, a caller without one sees and changes nothing, and nobody
-//     renews or ends a lease that was acquired with a token of another name.
+//   - With tokens, a caller without one sees and changes nothing, nobody renews or ends a
+//     lease of another caller, and who may use some pools knows nothing of the others.
 //   - It has a status page for people. Without tokens the page is read-only, and is served
 //     only under host names that the server knows. With tokens the page asks for one, and
 //     the browser keeps a session instead. The page costs nothing while no browser shows
@@ -29,8 +29,8 @@
 // Without a store the state is in memory and ends with the process. Commits cost
 // nothing then; the other guarantees hold unchanged.
 //
-// Pools and tokens may change while the server runs: see [Server.SetPools] and
-// [Server.SetTokens]. Package config reads them from files. The caller opens the
+// Pools and who may ask may change while the server runs: see [Server.SetPools] and
+// [Server.SetAuth]. Package config reads them from files. The caller opens the
 // listeners, and wraps them in TLS.
 //
 // The lease clock stands still while no server runs. While the machine is suspended the

@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
@@ -24,8 +25,8 @@ type fuzzed struct {
 	token  string
 }
 
-func newFuzzed(t *testing.T, tokens config.Tokens) *fuzzed {
-	s, err := New(Options{Pools: []pool.Config{quota(3), {Type: "one", Names: []string{"x"}, MaxWaiters: 1, MaxTTL: time.Hour}}, Tokens: tokens})
+func newFuzzed(t *testing.T, may *auth.Config) *fuzzed {
+	s, err := New(Options{Pools: []pool.Config{quota(3), {Type: "one", Names: []string{"x"}, MaxWaiters: 1, MaxTTL: time.Hour}}, Auth: may})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func FuzzWithoutToken(f *testing.F) {
 		if strings.TrimSpace(token) == "r-token-0123456789" || strings.TrimSpace(token) == "r-second-0123456789" || strings.TrimSpace(token) == "o-token-0123456789" {
 			t.Skip("the token of the holder, or of an admin")
 		}
-		s := newFuzzed(t, tokens)
+		s := newFuzzed(t, &auth.Config{Tokens: tokens})
 		s.token = "r-token-0123456789"
 		s.send("POST", "/lease/acquire?type=q&request_id=held&owner=me", "")
 		held := func() pool.Lease {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/connlimit"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
 	"github.com/leasectl/leasectl/proxyserver/store"
@@ -23,7 +23,8 @@ type handler struct {
 	election store.Election           // nil: this server always leads
 	leaf     func() *x509.Certificate // nil: no TLS
 	metrics  *metrics.Counts
-	tokens   atomic.Pointer[config.Tokens]
+	gate     *auth.Gate
+	refusals refusalLog
 	warnings warnings
 	ui       *ui.UI
 

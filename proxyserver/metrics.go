@@ -13,7 +13,11 @@ import (
 
 // serveMetrics answers even when the store has failed: an operator looks at the
 // metrics then.
-func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request) {
+func (h *handler) serveMetrics(c caller, w http.ResponseWriter, _ *http.Request) {
+	if err := c.mayOperateOnAll("the metrics"); err != nil {
+		h.refuseCall(w, err)
+		return
+	}
 	term := h.term()
 	var totals []pool.PoolStatus
 	err := term.do(func(set *pool.Set, now time.Duration) { totals = set.Totals(now) })
@@ -22,6 +26,7 @@ func (h *handler) serveMetrics(_ caller, w http.ResponseWriter, _ *http.Request)
 	t.Sample("leasectl_build_info", 1, "version", h.version, "goversion", runtime.Version())
 	h.metrics.WriteProcess(&t)
 	h.writeCertificate(&t)
+	h.writeIssuers(&t)
 	h.writeLeader(&t)
 	t.One("leasectl_ready", "gauge", "Whether the server grants and releases: 1 or 0.", metrics.Bool(err == nil))
 	t.One("leasectl_durable", "gauge", "Whether leases outlive the server: 1 or 0.", metrics.Bool(h.durable()))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
@@ -177,11 +178,11 @@ func TestReady(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.server.SetTokens(tokens)
+		p.server.SetAuth(&auth.Config{Tokens: tokens})
 		if r := ready(); r.Status != "degraded" || r.Warnings != nil {
 			t.Errorf("to somebody without a token: %+v", r)
 		}
-		p.server.SetTokens(nil)
+		p.server.SetAuth(nil)
 		p.server.Reloaded("tokens", nil)
 		p.server.Reloaded("config", nil)
 		if r := ready(); r.Status != "ok" || r.Warnings != nil {

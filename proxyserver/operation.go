@@ -28,11 +28,11 @@ func checkReason(reason string) error {
 
 // by names c in a line of the log. Without tokens there is nobody to name.
 func (c caller) by() slog.Attr {
-	if c.token == "" {
+	if c.id == "" {
 		return slog.Attr{} // which handlers leave out
 	}
-	return slog.String("by", c.token)
+	return slog.String("by", c.Name)
 }
 
 // act returns an act of c as an operator. Without tokens its By is empty.
-func (c caller) act(reason string) pool.Act { return pool.Act{By: c.token, Reason: reason} }
+func (c caller) act(reason string) pool.Act { return pool.Act{By: c.Name, Reason: reason} }

@@ -27,6 +27,9 @@ func (h *handler) servePause(c caller, w http.ResponseWriter, r *http.Request) {
 
 // pause does what req asks for.
 func (h *handler) pause(c caller, req leaseapi.PauseRequest) (leaseapi.PauseReply, error) {
+	if err := c.mayOperateOn(req.Type); err != nil {
+		return leaseapi.PauseReply{}, err
+	}
 	var pause pool.Pause
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
@@ -47,6 +50,9 @@ func (h *handler) serveResume(c caller, w http.ResponseWriter, r *http.Request) 
 
 // resume does what req asks for. The reason may be empty.
 func (h *handler) resume(c caller, req leaseapi.ResumeRequest, reason string) (leaseapi.PauseReply, error) {
+	if err := c.mayOperateOn(req.Type); err != nil {
+		return leaseapi.PauseReply{}, err
+	}
 	var pause pool.Pause
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,10 +62,10 @@ func pageParams(query url.Values) (from position, limit int, err error) {
 	return from, limit, err
 }
 
-// listed returns all pools, with the leases and waiters that may be on the page that begins
+// listed returns all pools that the caller sees, with the leases and waiters that may be on the page that begins
 // at from, and one more: it says that another page follows.
-func listed(set *pool.Set, now time.Duration, from position, limit int) []pool.PoolStatus {
-	pools := set.Totals(now)
+func listed(set *pool.Set, now time.Duration, sees func(typ string) bool, from position, limit int) []pool.PoolStatus {
+	pools := slices.DeleteFunc(set.Totals(now), func(p pool.PoolStatus) bool { return !sees(p.Type) })
 	left := limit + 1
 	for i := min(from.pool, len(pools)); i < len(pools); i++ {
 		p := &pools[i]

@@ -9,7 +9,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
+func (h *handler) servePools(c caller, w http.ResponseWriter, r *http.Request) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	var from position
 	var limit int
@@ -22,7 +22,7 @@ func (h *handler) servePools(_ caller, w http.ResponseWriter, r *http.Request) {
 	}
 	t := h.term()
 	var pools []pool.PoolStatus
-	if err := t.do(func(set *pool.Set, now time.Duration) { pools = listed(set, now, from, limit) }); err != nil {
+	if err := t.do(func(set *pool.Set, now time.Duration) { pools = listed(set, now, c.MayUse, from, limit) }); err != nil {
 		unavailable(w, err)
 		return
 	}

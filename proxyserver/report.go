@@ -3,7 +3,6 @@ package proxyserver
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -39,11 +38,12 @@ func checkReport(req leaseapi.ReportRequest) error {
 	return cmp.Or(leaseapi.CheckRequestID(req.RequestID), leaseapi.CheckOutcome(req.Outcome), leaseapi.CheckDetail(req.Detail))
 }
 
-// mayReport returns an error if c may not report on a request: another token holds its
+// mayReport returns an error if c may not report on a request: another caller holds its
 // lease, or held it.
 func (c caller) mayReport(set *pool.Set, now time.Duration, req leaseapi.ReportRequest) error {
-	if owner, known := set.HolderOf(now, req.RequestID); known && !c.may(owner) {
-		return forbiddenError(fmt.Sprintf("request %q was made with another token", req.RequestID))
+	q, _, _ := set.Request(now, req.RequestID) // of no type if it has ended
+	if owner, known := set.HolderOf(now, req.RequestID); known && !c.may(q.Type, owner) {
+		return forbiddenRequest(req.RequestID)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/ui"
 )
 
-func (h *handler) serveRequest(_ caller, w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveRequest(c caller, w http.ResponseWriter, r *http.Request) {
 	id := strings.TrimPrefix(r.URL.Path, leaseapi.PathRequests)
 	if err := leaseapi.CheckRequestID(id); err != nil {
 		badRequest(w, err)
@@ -22,6 +22,9 @@ func (h *handler) serveRequest(_ caller, w http.ResponseWriter, r *http.Request)
 	err := t.do(func(set *pool.Set, now time.Duration) {
 		if st, known = set.Status(now, id); len(st.Leases) > 0 {
 			counted = set.Counted(st.Leases[0].Type)
+		}
+		if q, _, ok := set.Request(now, id); ok && !c.sees(q.Type, q.Owner) {
+			known = false
 		}
 	})
 	switch {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/ui"
 )
 
@@ -42,7 +43,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		problem(w, http.StatusNotFound, leaseapi.ProblemNotFound, "there is nothing at "+path)
-	case rt.method == http.MethodPost && c.reader:
+	case rt.method == http.MethodPost && c.Role == auth.RoleRead:
 		h.refuseCall(w, forbiddenError("this token is marked read: it changes nothing"))
 	case rt.allows(r.Method):
 		rt.serve(h, c, w, r)
@@ -99,6 +100,7 @@ var routes = map[string]route{
 	leaseapi.PathResume:  {method: http.MethodPost, serve: (*handler).serveResume},
 	leaseapi.PathBackup:  {method: http.MethodPost, serve: (*handler).serveBackup},
 	leaseapi.PathPools:   {method: http.MethodGet, serve: (*handler).servePools},
+	leaseapi.PathWhoami:  {method: http.MethodGet, serve: (*handler).serveWhoami},
 	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*handler).serveMetrics},
 	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*handler).serveHealth, open: true},
 	leaseapi.PathReady:   {method: http.MethodGet, serve: (*handler).serveReady, open: true},

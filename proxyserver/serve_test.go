@@ -16,7 +16,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
 // The server waits for a body for at most 10 s, and that limit does not cut a wait that follows
@@ -51,7 +51,7 @@ func TestSlowBody(t *testing.T) {
 // the answer.
 func TestSlowBodyThatNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, Options{Pools: []pool.Config{quota(1)}, Tokens: config.Tokens{}})
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, Auth: &auth.Config{}})
 		for _, c := range []struct{ method, path, want string }{
 			{"GET", "/healthz", "200"},
 			{"POST", "/healthz", "405"},

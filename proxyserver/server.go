@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/connlimit"
 	"github.com/leasectl/leasectl/proxyserver/idle"
 	"github.com/leasectl/leasectl/proxyserver/metrics"
@@ -52,8 +52,8 @@ type Options struct {
 	Idle          *Idle // nil: the server does not stop by itself
 	// Leaf returns the certificate that clients see: the server warns before it
 	// expires. Nil: there is none.
-	Leaf   func() *x509.Certificate
-	Tokens config.Tokens // nil: everybody who can connect may do everything
+	Leaf func() *x509.Certificate
+	Auth *auth.Config // who may ask; nil: everybody who can connect may do everything
 
 	// Hosts are names of the server beside those of loopback. A server without
 	// tokens refuses calls under other names on its loopback listeners. Its status
@@ -118,7 +118,7 @@ func New(opts Options) (*Server, error) {
 	}
 	s.handler.ui = ui.New(site{&s.handler}, opts.Version, s.handler.connections.Stats().Most, opts.Log)
 	s.handler.metrics.Configured(opts.Pools)
-	s.SetTokens(opts.Tokens)
+	s.handler.gate = auth.Open(opts.Auth, opts.Log)
 	s.terms = termOptions{maxWait: opts.MaxWait, aging: max(0, opts.PriorityAging), metrics: s.handler.metrics, log: opts.Log, now: opts.now, suspended: opts.suspended, election: opts.Election}
 	if opts.Idle != nil {
 		s.idle = idle.New(opts.Idle.After, opts.Idle.Hide)
@@ -173,6 +173,7 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 // Close closes the store and the election of a server that will not serve.
 // [Server.Serve] calls it when it ends.
 func (s *Server) Close() error {
+	s.handler.gate.Close()
 	var errs []error
 	if s.lead != nil {
 		errs = append(errs, s.lead.Close())
@@ -220,9 +221,10 @@ func (s *Server) idOfStore() func() string {
 // the bounds on connections and their time. Only tests use it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// SetTokens replaces the tokens that the server accepts, from the next request on. Nil
-// makes it ask for none. It is safe to call while the server serves.
-func (s *Server) SetTokens(tokens config.Tokens) { s.handler.tokens.Store(&tokens) }
+// SetAuth replaces who may ask, from the next request on. Nil makes the server ask for no
+// tokens. What a caller who is removed holds stays until its TTL is over. It is safe to call while
+// the server serves.
+func (s *Server) SetAuth(c *auth.Config) { s.handler.gate.Set(c) }
 
 // SetPools replaces the pools, as [pool.Set.Reconfigure] says, and blocks until that is
 // durable. Waiters that the new pools can never serve are answered. A standby keeps the

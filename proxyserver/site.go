@@ -6,7 +6,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/past"
 	"github.com/leasectl/leasectl/proxyserver/ui"
 )
@@ -18,7 +18,9 @@ func (s site) CheckOrigin(r *http.Request) error { return s.h.checkPageOrigin(r)
 
 func (s site) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) { return readBody(w, r) }
 
-func (s site) Tokens() config.Tokens { return *s.h.tokens.Load() }
+func (s site) Gate() *auth.Gate { return s.h.gate }
+
+func (s site) NotAdmitted(r *http.Request, why *auth.Refusal) { s.h.refused(r, why) }
 
 func (s site) Refused(reason string) { s.h.metrics.Refused("", reason) }
 
@@ -32,40 +34,40 @@ func (s site) Leader() *leaseapi.Leader { return s.h.leader() }
 
 func (s site) Term() ui.Term { return shownTerm{s.h.term()} }
 
-func (s site) Pause(by config.Token, typ, reason string) error {
+func (s site) Pause(by auth.Token, typ, reason string) error {
 	return operate(reason, func() error {
-		_, err := s.h.pause(callerOf(by), leaseapi.PauseRequest{Type: typ, Reason: reason})
+		_, err := s.h.pause(callerOf(by.Caller()), leaseapi.PauseRequest{Type: typ, Reason: reason})
 		return err
 	})
 }
 
-func (s site) Resume(by config.Token, typ, reason string) error {
+func (s site) Resume(by auth.Token, typ, reason string) error {
 	return operate(reason, func() error {
-		_, err := s.h.resume(callerOf(by), leaseapi.ResumeRequest{Type: typ}, reason)
+		_, err := s.h.resume(callerOf(by.Caller()), leaseapi.ResumeRequest{Type: typ}, reason)
 		return err
 	})
 }
 
-func (s site) Remove(by config.Token, requestID, reason string) error {
+func (s site) Remove(by auth.Token, requestID, reason string) error {
 	return operate(reason, func() error {
-		_, err := s.h.remove(callerOf(by), leaseapi.RemoveRequest{RequestID: requestID, Reason: reason})
+		_, err := s.h.remove(callerOf(by.Caller()), leaseapi.RemoveRequest{RequestID: requestID, Reason: reason})
 		return err
 	})
 }
 
-func (s site) Move(by config.Token, requestID string, priority int, reason string) error {
+func (s site) Move(by auth.Token, requestID string, priority int, reason string) error {
 	return operate(reason, func() error {
 		if err := leaseapi.CheckPriority(priority); err != nil {
 			return err
 		}
-		_, err := s.h.move(callerOf(by), leaseapi.MoveRequest{RequestID: requestID, Priority: priority, Reason: reason})
+		_, err := s.h.move(callerOf(by.Caller()), leaseapi.MoveRequest{RequestID: requestID, Priority: priority, Reason: reason})
 		return err
 	})
 }
 
-func (s site) Break(by config.Token, req leaseapi.BreakRequest) error {
+func (s site) Break(by auth.Token, req leaseapi.BreakRequest) error {
 	return operate(req.Reason, func() error {
-		_, err := s.h.breakLease(callerOf(by), req)
+		_, err := s.h.breakLease(callerOf(by.Caller()), req)
 		return err
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
@@ -19,7 +20,7 @@ func startWithTokens(t *testing.T, opts Options) (p, red, blue, ops *peer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Tokens = tokens
+	opts.Auth = &auth.Config{Tokens: tokens}
 	p = start(t, opts)
 	// A call that is wrongly admitted would wait for a lease, for hours.
 	p.http.Timeout = time.Minute
@@ -158,7 +159,7 @@ func TestOnlyAdminsBreak(t *testing.T) {
 		t.Errorf("%d leases are held", n)
 	}
 	// A token that is removed is refused from the next call on.
-	p.server.SetTokens(config.Tokens{{Name: "none"}})
+	p.server.SetAuth(&auth.Config{})
 	if r := ops.do("GET", "/pools", ""); r.status != 401 {
 		t.Errorf("%d %s", r.status, r.body)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
 // browser looks at pages, with a cookie if the server gave one.
@@ -214,7 +214,7 @@ func TestPageSignIn(t *testing.T) {
 		t.Errorf("the wire takes a cookie: %d", r.status)
 	}
 	// Without its token the browser must sign in again, and is told so at once.
-	p.server.SetTokens(config.Tokens{})
+	p.server.SetAuth(&auth.Config{})
 	if text := other.page("/ui/login"); !strings.Contains(text, `name="token"`) || strings.Contains(text, "<bdi>eye</bdi>") {
 		t.Errorf("after its token was revoked:\n%s", text)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
@@ -172,7 +173,7 @@ func TestLiveEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.server.SetTokens(tokens)
+		p.server.SetAuth(&auth.Config{Tokens: tokens})
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		ended := received(events)

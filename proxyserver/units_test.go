@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
@@ -206,7 +207,7 @@ func TestUnitsWithTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, Options{Pools: []pool.Config{memoryPool(t)}, Tokens: tokens})
+	p := start(t, Options{Pools: []pool.Config{memoryPool(t)}, Auth: &auth.Config{Tokens: tokens}})
 	red, blue := withToken(p, "r-token-7890123456"), withToken(p, "b-token-7890123456")
 	l := red.granted("type=mem&wire=3&count=512&request_id=a&owner=me&key=k").Leases[0]
 	body := fmt.Sprintf(`{"name":%q,"generation":%d,"from":512,"count":1}`, l.Name, l.Generation)

@@ -11,22 +11,44 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/auth"
+	"github.com/leasectl/leasectl/proxyserver/auth/authtest"
 )
 
 // A blocked waiter takes a connection, two goroutines and its place, and not much more. The cost
 // of a page of /pools depends on its content, not on the number of waiters.
 func TestWaiterMemory(t *testing.T) {
+	testWaiterMemory(t, Options{}, "")
+}
+
+// Checking a signature takes a deep stack, which a waiter does not keep.
+func TestWaiterMemoryOfSignedTokens(t *testing.T) {
+	key, issuer := authtest.NewKey(t, "k"), authtest.NewIssuer(t)
+	issuer.Publish(key)
+	rules := []auth.Rule{{Claims: map[string]string{"sub": "*"}, Name: "x"}}
+	may := &auth.Config{Issuers: []auth.Issuer{{URL: issuer.URL, Audience: "leasectl", Rules: rules}}}
+	testWaiterMemory(t, Options{Auth: may}, key.Sign(t, issuer.Claims(nil)))
+}
+
+func testWaiterMemory(t *testing.T, opts Options, token string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := start(t, Options{Pools: []pool.Config{quota(1)}, Log: slog.New(laterHandler{})}, l)
+	opts.Pools, opts.Log = []pool.Config{quota(1)}, slog.New(laterHandler{})
+	p := start(t, opts, l)
+	authorization := ""
+	if token != "" {
+		p, authorization = withToken(p, token), "Authorization: Bearer "+token+"\r\n"
+	}
 	p.granted("type=q&request_id=holder")
 	const n = 800
 	page := func() int {
 		before := allocated()
 		w := httptest.NewRecorder()
-		p.server.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+leaseapi.PathPools+"?limit=1", nil))
+		r := httptest.NewRequest("GET", "http://localhost"+leaseapi.PathPools+"?limit=1", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		p.server.ServeHTTP(w, r)
 		if w.Code != 200 {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
@@ -40,7 +62,7 @@ func TestWaiterMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, err := fmt.Fprintf(c, "POST %s?type=q&owner=job-%d HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", leaseapi.PathAcquire, i); err != nil {
+		if _, err := fmt.Fprintf(c, "POST %s?type=q&owner=job-%d HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: 0\r\n\r\n", leaseapi.PathAcquire, i, authorization); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,6 +24,7 @@ const (
 	exitNoLease       = 75
 	exitLost          = 76
 	exitSuperseded    = 77
+	exitNotAdmitted   = 77
 	exitExecFailure   = 125
 	exitNotExecutable = 126
 	exitNotFound      = 127
@@ -65,7 +66,7 @@ var exitMeanings = [][2]string{
 	{"74", "serve: the store failed, or cannot be opened (full disk, I/O error; damaged, removed, replaced, in use, of a newer format, as it was before some commits)"},
 	{"75", "no lease within --wait-timeout; resize: not enough units are free"},
 	{"76", "exec: the lease was lost, the command was stopped"},
-	{"77", "exec: superseded by a newer run of its key (--coalesce latest)"},
+	{"77", "exec: superseded by a newer run of its key (--coalesce latest); whoami: the proxy does not let us in"},
 	{"125", "exec: any other failure of its own"},
 	{"126, 127", "exec: the command cannot be executed, was not found"},
 	{"128+n", "signal n ended it; exec: or the command"},

@@ -18,7 +18,7 @@ var flagGroupsOf = []struct{ heading, flags string }{
 	{"Signals", "grace-period parent-death"},
 	{"Account", "in-log throttled-match throttled-on"},
 	{otherFlags, ""},
-	{"Proxy", "proxy pool owner token-file ca"},
+	{"Proxy", "proxy pool owner token-file token-from ca"},
 	{"Output", "output quiet verbose help version"},
 }
 
@@ -28,7 +28,7 @@ const otherFlags = "Flags"
 // group stands in the last one.
 var commandGroupsOf = []struct{ heading, commands string }{
 	{"Work under a lease", "exec acquire release reacquire renew resize report"},
-	{"Look, and clean up", "status cat recover"},
+	{"Look, and clean up", "status whoami cat recover"},
 	{"Run a proxy", "serve pause resume break remove move backup"},
 	{"Do other things", "shell install-to version completion help"},
 }

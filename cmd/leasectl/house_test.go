@@ -16,18 +16,19 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport lists for each of our packages the packages of ours that it may import. Its tests may
 // also import the packages in testMayImport.
 var mayImport = map[string][]string{
-	"cmd/leasectl":     {"cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
-	"holder":           {"holder/failpoint", "holder/local", "holder/socket", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"cmd/leasectl":     {"proxyserver/auth", "cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
+	"holder":           {"holder/tokenfrom", "holder/failpoint", "holder/local", "holder/socket", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/failpoint": {},
 	"holder/socket":    {"lockfile"},
+	"holder/tokenfrom": {"proxyclient", "trap/process"},
 	"holder/v1":        {"holder/failpoint", "leaseapi", "lockfile", "proxyclient"},
 	"supervisor":       {"holder", "leaseapi", "supervisor/follow", "trap", "trap/child", "trap/process"},
 	"leaseapi":         {},
 	"lockfile":         {"leaseapi", "leaseapi/object"},
 	"pool":             {"leaseapi"},
 	"proxyclient":      {"leaseapi", "leaseapi/suspend"},
-	"proxyserver":      {"leaseapi", "pool", "proxyserver/config", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/past", "proxyserver/store", "proxyserver/ui", "leaseapi/suspend"},
+	"proxyserver":      {"leaseapi", "pool", "proxyserver/auth", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/past", "proxyserver/store", "proxyserver/ui", "leaseapi/suspend"},
 	"leaseapi/object":  {},
 	"leaseapi/suspend": {},
 	"scripts":          {},
@@ -40,7 +41,9 @@ var mayImport = map[string][]string{
 	"trap/internal/sys":     {},
 	"trap/internal/testenv": {"trap/internal/sys"},
 
-	"proxyserver/config":                      {"leaseapi", "pool"},
+	"proxyserver/auth":                        {"leaseapi", "pool"},
+	"proxyserver/auth/authtest":               {},
+	"proxyserver/config":                      {"leaseapi", "pool", "proxyserver/auth"},
 	"proxyserver/connlimit":                   {},
 	"proxyserver/eventlog":                    {"pool"},
 	"proxyserver/idle":                        {},
@@ -56,7 +59,7 @@ var mayImport = map[string][]string{
 	"proxyserver/store/replicated":            {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
 	"proxyserver/store/replicated/unsteady":   {"proxyserver/store/replicated"},
 	"proxyserver/past":                        {"pool"},
-	"proxyserver/ui":                          {"leaseapi", "pool", "proxyserver/config", "proxyserver/past"},
+	"proxyserver/ui":                          {"leaseapi", "pool", "proxyserver/auth", "proxyserver/past"},
 
 	// The benchmark of leasectl and its peers is beside the house. It may import every package
 	// that it measures.
@@ -68,6 +71,8 @@ var mayImport = map[string][]string{
 // store in proxyserver/store, pages in proxyserver/ui, the command line in cmd.
 var onlyIn = map[string][]string{
 	"github.com/VictoriaMetrics/metrics":     {"proxyserver/metrics"},
+	"github.com/coreos/go-oidc/v3/oidc":      {"proxyserver/auth"},
+	"github.com/go-jose/go-jose/v4":          {"proxyserver/auth", "proxyserver/auth/authtest"},
 	"github.com/gofrs/flock":                 {"lockfile"},
 	"github.com/hashicorp/go-retryablehttp":  {"proxyclient"},
 	"github.com/jackc/pgx/v5/pgconn":         {"proxyserver/store/postgres", "proxyserver/store/postgres/pgtest"},
@@ -147,7 +152,8 @@ func checkImports(t *testing.T, path string) {
 // on a real store, the tests of the whole program read handles, and the tests of trap share their
 // processes.
 var testMayImport = map[string][]string{
-	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"lockfile", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
+	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"lockfile", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
+	"proxyserver/auth": {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
 	"proxyserver/store/etcd": {"pool", "proxyserver/store/etcd/etcdtest"}, "proxyserver/store/postgres": {"pool", "proxyserver/store/postgres/pgtest"}, "proxyserver/store/replicated": {"proxyserver/store/replicated/unsteady"},
 }

@@ -139,6 +139,7 @@ func commands() map[string]func(*app) *cobra.Command {
 		"pause":      newPauseCommand,
 		"resume":     newResumeCommand,
 		"backup":     newBackupCommand,
+		"whoami":     newWhoamiCommand,
 		"serve":      newServeCommand,
 		"shell":      newShellCommand,
 		"install-to": newInstallToCommand,
@@ -214,7 +215,11 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	a.proxy.given = cmd.Flags().Changed("proxy")
 	a.proxy.poolsGiven = cmd.Flags().Changed("pool")
 	a.proxy.tokenFileGiven = cmd.Flags().Changed("token-file")
+	a.proxy.tokenFromGiven = cmd.Flags().Changed("token-from")
 	if err := bindEnvironment(cmd, os.LookupEnv); err != nil {
+		return err
+	}
+	if err := a.proxy.chooseToken(); err != nil {
 		return err
 	}
 	for _, pair := range mistypedVariables(cmd.Flags(), os.Environ()) {

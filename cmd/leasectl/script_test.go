@@ -121,6 +121,8 @@ func TestScripts(t *testing.T) {
 			"exits":     messages.exits,
 			"explained": messages.explained,
 			"waitfor":   waitFor,
+			"issuer":    startIssuer,
+			"mint":      mintToken,
 		},
 	})
 }

@@ -24,7 +24,7 @@ func newServeCommand(a *app) *cobra.Command {
 are kept in --data, or in memory without it. It stops on TERM or INT and keeps
 the leases for its next start. Messages go to stderr, one line per event.
 
-Its files (--config, --tokens, --tls-cert, --tls-key) are read again when
+Its files (--config, --auth, --tokens, --tls-cert, --tls-key) are read again when
 they change, within a few seconds, or at once on HUP. An invalid file is rejected
 and the old settings stay; the log and /readyz say why. The files for etcd are
 read when they are needed. A pipe, such as <(…), is read once.
@@ -35,18 +35,19 @@ does. When the leader dies, stops or is cut off, another one goes on after
 --leader-ttl, at once if it stops by itself. The URL of PostgreSQL is as libpq
 takes it, and the password is in a file (PGPASSFILE, ~/.pgpass).
 
-With --tokens, clients must show a token of that file (their --token-file), and
-nobody renews or ends a lease that was acquired with a token of another name.
-Each line has a name, a token of 16 bytes or more, and admin if it may operate
-the server (break, remove, move, pause, resume, backup) or read if it may only
-look; a
-# begins a comment.
+With --auth, clients must show a token (their --token-file or --token-from), and
+nobody renews or ends a lease of another caller. The YAML file lists tokens, by
+their SHA-256, and issuers whose signed tokens CI jobs have already, with rules
+that turn claims into a name, and a role and pools for each. With --tokens, a
+file has a token a line: a name, a token of 16 bytes or more, and admin if it may
+operate the server (break, remove, move, pause, resume, backup) or read if it may
+only look; a # begins a comment.
 
 The .deb and the .rpm have a systemd unit, leasectl.service, which runs serve with
 the files in /etc/leasectl. Installing them neither enables nor starts it.`,
 		Example: `  leasectl serve --listen 127.0.0.1:0 --pool install=2 --data ./leases
   leasectl serve --listen :8370 --config pools.yaml --data ./leases \
-    --tokens tokens --tls-cert cert.pem --tls-key key.pem
+    --auth auth.yaml --tls-cert cert.pem --tls-key key.pem
   leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem \
     --tls-key key.pem --data etcd://etcd-0:2379,etcd-1:2379/leases --advertise https://a.example:8370
   leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem \
@@ -80,8 +81,11 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	log := a.openLog(o.logFormat)
 	defer func() { err = logFailure(log, o.logFormat, err) }()
-	if a.proxy.tokenFileGiven { // from the environment it is meant for clients
-		return usagef("--token-file is for clients: the tokens that serve wants of them are in --tokens")
+	switch { // from the environment they are meant for clients
+	case a.proxy.tokenFileGiven:
+		return usagef("--token-file is for clients: the tokens that serve wants of them are in --auth or --tokens")
+	case a.proxy.tokenFromGiven:
+		return usagef("--token-from is for clients: whose tokens serve wants of them is in --auth")
 	}
 	if err := o.check(); err != nil {
 		return err

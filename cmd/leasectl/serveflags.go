@@ -20,6 +20,7 @@ type serveOptions struct {
 	config    string
 	data      string
 	database  databaseOptions
+	auth      string
 	tokens    string
 	logFormat string
 	maxWait   time.Duration
@@ -40,7 +41,8 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	o.database.bind(flags)
 	flags.Var(durationValue(&o.maxWait, proxyserver.DefaultMaxWait, time.Second, 7*24*time.Hour), "max-wait", "how long an acquire without a request id may wait")
 	flags.Var(durationValue(&o.aging, pool.PriorityAging, 0, maxAging), "priority-aging", "how much waiting a step of --priority is worth; 0: all of a higher priority go first")
-	flags.StringVar(&o.tokens, "tokens", "", "file with the tokens that clients must show one of")
+	flags.StringVar(&o.auth, "auth", "", "YAML file that says who may ask: tokens, and issuers of the tokens that CI jobs have")
+	flags.StringVar(&o.tokens, "tokens", "", "file with the tokens that clients must show one of, one a line; also beside --auth")
 	flags.Var(choiceValue(&o.logFormat, "text", "text", "json"), "log-format", "how log lines are written: text or json")
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "PEM file with the certificate for https, and those up to its authority")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "PEM file with the certificate's key")
@@ -94,11 +96,14 @@ func (o *serveOptions) check() error {
 		return usagef("--listen %q: want HOST:PORT, such as 127.0.0.1:0", o.listen)
 	}
 	ip := net.ParseIP(host)
-	if o.insecure || host == "localhost" || ip != nil && ip.IsLoopback() || o.tokens != "" && o.tlsCert != "" {
+	if o.insecure || host == "localhost" || ip != nil && ip.IsLoopback() || o.asksForTokens() && o.tlsCert != "" {
 		return nil
 	}
-	return usagef("--listen %q: not a loopback address: everybody who reaches it could take and end leases: add --tokens, --tls-cert and --tls-key, or --insecure if that is meant", o.listen)
+	return usagef("--listen %q: not a loopback address: everybody who reaches it could take and end leases: add --auth or --tokens, --tls-cert and --tls-key, or --insecure if that is meant", o.listen)
 }
+
+// asksForTokens tells whether clients must show a token.
+func (o *serveOptions) asksForTokens() bool { return o.auth != "" || o.tokens != "" }
 
 // urlOf returns the URL under which clients reach a listener.
 func (o *serveOptions) urlOf(l net.Listener) string {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
 // openLog makes the log of serve, whose lines all have the given format. Logging never waits for a
@@ -64,7 +65,19 @@ func (s *settings) logStart(o *serveOptions) {
 		data = "in memory"
 	}
 	s.options.Log.Info("serving", "version", version(), "data", data, "pools", poolSizes(s.options.Pools),
-		"tokens", len(s.options.Tokens), "tls", o.tlsCert != "")
+		"tokens", len(s.auth.Tokens)+len(s.tokens), issuersOf(s.auth), "tls", o.tlsCert != "")
+}
+
+// issuersOf names the issuers whose tokens are accepted. Handlers leave it out if there are none.
+func issuersOf(c auth.Config) slog.Attr {
+	if len(c.Issuers) == 0 {
+		return slog.Attr{}
+	}
+	var names []string
+	for _, i := range c.Issuers {
+		names = append(names, i.URL)
+	}
+	return slog.Any("issuers", names)
 }
 
 // poolSizes names pools with their capacities.

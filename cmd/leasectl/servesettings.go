@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
@@ -20,6 +23,9 @@ type settings struct {
 	certificate config.Certificate
 	hangups     <-chan struct{} // each asks for a reload; nil: there are no files
 
+	auth   auth.Config  // of --auth
+	tokens []auth.Token // of --tokens
+
 	readEtcdFile func(file string) ([]byte, error)
 }
 
@@ -30,8 +36,11 @@ func (s *settings) read(ctx context.Context, o *serveOptions) error {
 	if o.config != "" {
 		s.sources = append(s.sources, config.PoolsFrom("config", o.config, s.warn, s.takePools))
 	}
+	if o.auth != "" {
+		s.sources = append(s.sources, config.AuthFrom("auth", o.auth, s.warn, func(c auth.Config) error { return s.takeAuth(c, s.tokens) }))
+	}
 	if o.tokens != "" {
-		s.sources = append(s.sources, config.TokensFrom("tokens", o.tokens, s.warn, s.takeTokens))
+		s.sources = append(s.sources, config.TokensFrom("tokens", o.tokens, s.warn, func(tokens []auth.Token) error { return s.takeAuth(s.auth, tokens) }))
 	}
 	if o.tlsCert != "" {
 		s.sources = append(s.sources, config.CertificateFrom("tls-cert", o.tlsCert, o.tlsKey, &s.certificate))
@@ -76,18 +85,29 @@ func (s *settings) takePools(ofFile []pool.Config) error {
 	return s.server.SetPools(pools)
 }
 
-func (s *settings) takeTokens(tokens config.Tokens) {
-	if s.server == nil {
-		s.options.Tokens = tokens
-		return
+// takeAuth sets who may ask to what --auth and --tokens say. A token that both have would be of one
+// caller or of another.
+func (s *settings) takeAuth(c auth.Config, tokens []auth.Token) error {
+	both := auth.Config{Tokens: slices.Concat(c.Tokens, tokens), Issuers: c.Issuers}
+	for _, t := range tokens {
+		same := func(other auth.Token) bool { return other.Sum == t.Sum }
+		if i := slices.IndexFunc(c.Tokens, same); i >= 0 {
+			return fmt.Errorf("the token of %s in --tokens is that of %s in --auth", t.Name, c.Tokens[i].Name)
+		}
 	}
-	s.server.SetTokens(tokens)
+	s.auth, s.tokens = c, tokens
+	if s.server == nil {
+		s.options.Auth = &both
+		return nil
+	}
+	s.server.SetAuth(&both)
+	return nil
 }
 
 // hearHangups makes SIGHUP reload the files of o until restore is called, also if it comes before
 // the server serves. Without files SIGHUP ends the program, as in other commands.
 func (s *settings) hearHangups(o *serveOptions) (restore func()) {
-	if o.config == "" && o.tokens == "" && o.tlsCert == "" {
+	if o.config == "" && !o.asksForTokens() && o.tlsCert == "" {
 		return func() {}
 	}
 	s.hangups, restore = s.app.hangups()

@@ -24,7 +24,8 @@ function say(level, text) {
 const handleIn = (directory) => path.join(directory, 'handle');
 const tokenIn = (directory) => path.join(directory, 'token');
 
-// leasectl runs a command with the proxy and token of the inputs. It resolves to the exit
+// leasectl runs a command with the proxy and token of the inputs. GitHub's runner gives the variables
+// with which leasectl asks for a token to actions and to steps. It resolves to the exit
 // code, or the signal's name, and what was printed on stdout.
 //
 // The runner cancels a job by INT, and later TERM, to this process alone: leasectl gets
@@ -32,6 +33,7 @@ const tokenIn = (directory) => path.join(directory, 'token');
 function leasectl(directory, ...args) {
   const env = { ...process.env };
   if (input('proxy')) env.LEASE_PROXY_SERVER_URL = input('proxy');
+  if (input('token-from')) env.LEASECTL_TOKEN_FROM = input('token-from');
   if (input('token')) env.LEASECTL_TOKEN_FILE = tokenIn(directory);
   if (input('ca')) env.LEASECTL_CA = input('ca');
   return new Promise((resolve, reject) => {

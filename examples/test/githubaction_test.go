@@ -42,8 +42,9 @@ type githubWorkflow struct {
 	Name string `json:"name"`
 	On   string `json:"true"` // which is what "on" is in YAML 1.1
 	Jobs map[string]struct {
-		RunsOn         string `json:"runs-on"`
-		TimeoutMinutes int    `json:"timeout-minutes"`
+		RunsOn         string            `json:"runs-on"`
+		TimeoutMinutes int               `json:"timeout-minutes"`
+		Permissions    map[string]string `json:"permissions"`
 		Steps          []struct {
 			ID   string            `json:"id"`
 			Uses string            `json:"uses"`
@@ -122,6 +123,9 @@ func TestActionWorkflow(t *testing.T) {
 			if _, ok := a.Outputs[output]; !ok {
 				t.Errorf("the action has no output %s", output)
 			}
+		}
+		if step.With["token-from"] == "github" && w.Jobs["install"].Permissions["id-token"] != "write" {
+			t.Errorf("the job gets no token: permissions %v", w.Jobs["install"].Permissions)
 		}
 		ttl, err := time.ParseDuration(step.With["ttl"])
 		if job := time.Duration(w.Jobs["install"].TimeoutMinutes) * time.Minute; err != nil || ttl < job {
@@ -247,6 +251,42 @@ func TestActionToken(t *testing.T) {
 		t.Errorf("the token is in the log:\n%s", printed)
 	}
 	s.awaitIdle("install")
+}
+
+// With the permission id-token: write the runner gives the job tokens, and no secret is needed. The
+// endpoint of the runner is one that speaks as GitHub documents it.
+func TestActionIdentity(t *testing.T) {
+	t.Parallel()
+	github := newIssuer(t)
+	s, files := secureServer(t, "--pool", "install=1", "--pool", "other=1",
+		"--auth", github.auth(t, `{claims: {repository_owner_id: "65", ref: refs/heads/main}, name: "{repository}", pools: [install]}`))
+	inputs := map[string]string{"type": "install", "proxy": s.url, "token-from": "github", "ca": files.ca}
+	runner := func() *runner {
+		r := newRunner(t, inputs)
+		r.env = append(r.env, "ACTIONS_ID_TOKEN_REQUEST_URL="+github.URL+"/runner?api-version=2.0", "ACTIONS_ID_TOKEN_REQUEST_TOKEN="+runnerSecret)
+		return r
+	}
+	r := runner()
+	printed := r.main(0)
+	if _, pools := s.get("/pools"); !strings.Contains(pools, `"token":"acme/app"`) {
+		t.Errorf("the caller is not the repository:\n%s", pools)
+	}
+	if printed += r.post(); strings.Contains(printed, "eyJ") || strings.Contains(printed, runnerSecret) {
+		t.Errorf("the token is in the log:\n%s", printed)
+	}
+	s.awaitIdle("install")
+	who := runner()
+	if out := who.start([]string{"LEASE_PROXY_SERVER_URL=" + s.url, "LEASECTL_CA=" + files.ca}, *program, "whoami", "--token-from", "github").exits(0); !strings.Contains(out, "name      acme/app") {
+		t.Error(out)
+	}
+	inputs["type"] = "other"
+	if out := runner().main(1); !strings.Contains(out, `acme/app may not use pool "other", but install`) {
+		t.Error(out)
+	}
+	inputs["type"] = "install"
+	if out := newRunner(t, inputs).main(1); !strings.Contains(out, "id-token: write") {
+		t.Errorf("without the permission:\n%s", out)
+	}
 }
 
 // A proxy that is away costs the job nothing but a warning, and the lease its TTL.

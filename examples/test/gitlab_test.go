@@ -18,6 +18,9 @@ type gitlabJob struct {
 	Variables   map[string]string `json:"variables"`
 	Script      []string          `json:"script"`
 	AfterScript []string          `json:"after_script"`
+	IDTokens    map[string]struct {
+		Audience string `json:"aud"`
+	} `json:"id_tokens"`
 }
 
 func readGitlab(t *testing.T) map[string]gitlabJob {
@@ -57,6 +60,9 @@ func newGitlabRunner(t *testing.T, name, proxy, install string) *gitlabRunner {
 		t.Fatalf("no job %s: %v", name, slices.Sorted(maps.Keys(readGitlab(t))))
 	}
 	r := &gitlabRunner{job: newJob(t, "LEASE_PROXY_SERVER_URL="+proxy, "CI_JOB_URL=https://git.example/a/-/jobs/7"), of: of}
+	for name := range of.IDTokens {
+		r.env = append(r.env, name+"=a-token-that-nobody-asks-for")
+	}
 	for name, value := range of.Variables {
 		r.env = append(r.env, name+"="+strings.ReplaceAll(value, "$CI_PROJECT_DIR", r.dir))
 	}
@@ -67,6 +73,27 @@ func newGitlabRunner(t *testing.T, name, proxy, install string) *gitlabRunner {
 
 func (r *gitlabRunner) begin(lines []string) *run {
 	return r.start(r.env, "bash", "-c", "set -o errexit -o pipefail\n"+strings.Join(lines, "\n"))
+}
+
+// GitLab puts a token for each of id_tokens into the job, by which the proxy knows the project.
+func TestGitlabIdentity(t *testing.T) {
+	t.Parallel()
+	gitlab := newIssuer(t)
+	s, files := secureServer(t, "--pool", "install=1", "--auth", gitlab.auth(t, `{claims: {namespace_id: "72"}, name: "{project_path}", pools: [install]}`))
+	for _, name := range []string{"install", "install-in-steps"} {
+		r := newGitlabRunner(t, name, s.url, "leasectl status --type install")
+		r.env = append(r.env, "LEASECTL_CA="+files.ca)
+		for variable, token := range r.of.IDTokens {
+			r.env = append(r.env, variable+"="+gitlab.sign(token.Audience, map[string]any{"sub": "project_path:acme/app:ref_type:branch:ref:main", "namespace_id": "72", "project_path": "acme/app"}))
+		}
+		if out := r.begin(r.of.Script).exits(0); !strings.Contains(out, "(token acme/app)") || strings.Contains(out, "eyJ") {
+			t.Errorf("%s:\n%s", name, out)
+		}
+		if r.of.AfterScript != nil {
+			r.begin(r.of.AfterScript).exits(0)
+		}
+		s.awaitIdle("install")
+	}
 }
 
 func TestGitlab(t *testing.T) {

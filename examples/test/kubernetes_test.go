@@ -124,6 +124,13 @@ func newServerPod(t *testing.T, m manifests, files secrets) *serverPod {
 			}
 		case v.Secret != nil:
 			s.fill(dir, v.Secret.SecretName)
+		case v.Projected != nil:
+			text, err := os.ReadFile(files.ca)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.clusterCA = string(text)
+			s.project(dir, v.Projected)
 		default:
 			t.Errorf("volume %s is of another kind", v.Name)
 		}
@@ -225,6 +232,31 @@ func TestKubernetesOne(t *testing.T) {
 	if err != nil {
 		t.Errorf("the leases are not in the volume: %v", err)
 	}
+}
+
+// Jobs of the cluster are let in by the tokens of their service accounts. The server shows its own
+// token to the cluster, which wants one before it tells its keys.
+func TestKubernetesIdentity(t *testing.T) {
+	t.Parallel()
+	m := readManifests(t, "kubernetes/one.yaml")
+	cluster := newIssuer(t)
+	cluster.wants = "of-a-service-account"
+	text := strings.ReplaceAll(m.pools.Data["auth.yaml"], "https://kubernetes.default.svc.cluster.local", cluster.URL)
+	pod := newServerPod(t, m, makeSecrets(t, t.TempDir()))
+	for mount, dir := range pod.mounts {
+		text = strings.ReplaceAll(text, mount+"/", dir+"/")
+	}
+	write(t, filepath.Join(pod.mounts["/config"], "auth.yaml"), text)
+	s := pod.start("127.0.0.1", 0)
+	job := func(sub string) *job {
+		j := newJob(t, "LEASE_PROXY_SERVER_URL="+s.url, "LEASECTL_CA="+pod.files.ca)
+		j.env = append(j.env, "LEASECTL_TOKEN_FILE="+write(t, filepath.Join(j.dir, "token"), cluster.sign("leasectl", map[string]any{"sub": sub})))
+		return j
+	}
+	if out := job("system:serviceaccount:ci:builder").start(nil, *program, "whoami").exits(0); !strings.Contains(out, "system:serviceaccount:ci:builder") {
+		t.Error(out)
+	}
+	job("system:serviceaccount:other:builder").start(nil, *program, "whoami").exits(77)
 }
 
 // Of three servers one is ready. A disruption budget, or a rollout that waits for ready pods,

@@ -43,6 +43,8 @@ type tektonStep struct {
 type pod struct {
 	*job
 	mounts map[string]string // where a path of the pod is
+
+	clusterCA string // authorities of the cluster, in PEM
 }
 
 // newPod makes the volumes of a pod. The Secret of the client has what files says.
@@ -54,7 +56,10 @@ func newPod(t *testing.T, volumes []corev1.Volume, files secrets) *pod {
 		if err := os.Mkdir(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if v.Secret != nil {
+		if v.Projected != nil {
+			p.project(dir, v.Projected)
+		}
+		if v.Secret != nil || v.ConfigMap != nil {
 			write(t, filepath.Join(dir, "token"), jobToken+"\n")
 			ca, err := os.ReadFile(files.ca)
 			if err != nil {
@@ -64,6 +69,24 @@ func newPod(t *testing.T, volumes []corev1.Volume, files secrets) *pod {
 		}
 	}
 	return p
+}
+
+// project writes what the kubelet puts into a projected volume: here tokens that nobody signed, and
+// the authority of the cluster.
+func (p *pod) project(dir string, of *corev1.ProjectedVolumeSource) {
+	p.t.Helper()
+	for _, source := range of.Sources {
+		switch {
+		case source.ServiceAccountToken != nil:
+			write(p.t, filepath.Join(dir, source.ServiceAccountToken.Path), "of-a-service-account")
+		case source.ConfigMap != nil && source.ConfigMap.Name == "kube-root-ca.crt":
+			for _, item := range source.ConfigMap.Items {
+				write(p.t, filepath.Join(dir, item.Path), p.clusterCA)
+			}
+		default:
+			p.t.Errorf("a projection of another kind: %+v", source)
+		}
+	}
 }
 
 // mount makes paths of the pod those of the volumes.
@@ -188,17 +211,39 @@ func TestTekton(t *testing.T) {
 	}
 }
 
+// serviceAccountToken does what the kubelet does for the volumes of a pod of namespace ci: it puts
+// tokens into them, or others in their place.
+func (p *pod) serviceAccountToken(cluster *issuer, volumes []corev1.Volume) {
+	p.t.Helper()
+	for _, v := range volumes {
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if account := source.ServiceAccountToken; account != nil {
+				path := filepath.Join(p.dir, v.Name, account.Path)
+				write(p.t, path+".new", cluster.sign(account.Audience, map[string]any{"sub": "system:serviceaccount:ci:default"}))
+				if err := os.Rename(path+".new", path); err != nil {
+					p.t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
 func TestKubernetesJob(t *testing.T) {
 	t.Parallel()
 	var j batchv1.Job
 	decode(t, read(t, "kubernetes/job.yaml"), &j)
 	spec := j.Spec.Template.Spec
 	tools, install := spec.InitContainers[0], spec.Containers[0]
-	s, files := secureServer(t, "--pool", "install=1")
+	cluster := newIssuer(t)
+	s, files := secureServer(t, "--pool", "install=1", "--auth", cluster.auth(t, `{claims: {sub: "system:serviceaccount:ci:*"}, name: "{sub}", pools: [install]}`))
 	if least := flagDefault(t, "exec", "grace-period") + 20*time.Second; time.Duration(*spec.TerminationGracePeriodSeconds)*time.Second < least {
 		t.Errorf("a grace period of less than %v", least)
 	}
 	p := newPod(t, spec.Volumes, files)
+	p.serviceAccountToken(cluster, spec.Volumes)
 	p.mount(tools.VolumeMounts)
 	p.installsItself(append([]string{"/leasectl"}, tools.Args...))
 	p.mount(install.VolumeMounts)
@@ -210,7 +255,11 @@ func TestKubernetesJob(t *testing.T) {
 	if _, pools := s.get("/pools"); !strings.Contains(pools, `"ci/install-x7"`) {
 		t.Errorf("the owner is not the pod:\n%s", pools)
 	}
-	container.Process.Signal(syscall.SIGTERM) // as when the pod is deleted
+	if _, pools := s.get("/pools"); !strings.Contains(pools, `"token":"system:serviceaccount:ci:default"`) {
+		t.Errorf("the caller is not the service account:\n%s", pools)
+	}
+	p.serviceAccountToken(cluster, spec.Volumes) // as the kubelet replaces it
+	container.Process.Signal(syscall.SIGTERM)    // as when the pod is deleted
 	container.exits(128 + int(syscall.SIGTERM))
 	s.awaitIdle("install")
 	if s.granted("install") != 1 {

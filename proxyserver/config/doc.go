@@ -1,4 +1,4 @@
-// Package config reads what a server serves from files: pools, tokens and a TLS
+// Package config reads what a server serves from files: pools, who may ask, and a TLS
 // certificate. It reads them again when they change.
 //
 // An invalid file is rejected with its name and the line; the old settings stay. A change
@@ -11,7 +11,7 @@
 //
 //	sources := []*config.Source{
 //		config.PoolsFrom("config", "pools.yaml", warn, setPools),
-//		config.TokensFrom("tokens", "tokens.txt", warn, server.SetTokens),
+//		config.AuthFrom("auth", "auth.yaml", warn, setAuth),
 //	}
 //	if err := config.Start(ctx, sources, warn); err != nil {
 //		return err

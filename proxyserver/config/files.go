@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
 // PoolsFrom returns the source for a file of pools: see [ParsePools]. warn is called for each
@@ -26,18 +27,43 @@ func PoolsFrom(flag, file string, warn func(Warning), apply func([]pool.Config) 
 
 // TokensFrom returns the source for a file of tokens: see [ParseTokens]. warn is called if
 // other users may read the file. apply is called if the file has no errors.
-func TokensFrom(flag, file string, warn func(Warning), apply func(Tokens)) *Source {
+func TokensFrom(flag, file string, warn func(Warning), apply func([]auth.Token) error) *Source {
 	return &Source{Name: flag, Files: []string{file}, Apply: func(texts [][]byte) error {
-		if info, err := os.Stat(file); err == nil && othersRead(info) {
-			warn(Warning{File: file, Text: fmt.Sprintf("its mode %#o lets others than its owner see the tokens: chmod 600", info.Mode().Perm())})
-		}
+		warnOfReaders(file, warn)
 		tokens, err := ParseTokens(file, texts[0])
 		if err != nil {
 			return err
 		}
-		apply(tokens)
-		return nil
+		return apply(tokens)
 	}}
+}
+
+// AuthFrom returns the source for a file that says who may ask, and for the secrets that it names:
+// see [ParseAuth]. warn is called if other users may read the secrets. apply is called if the file
+// has no errors.
+func AuthFrom(flag, file string, warn func(Warning), apply func(auth.Config) error) *Source {
+	s := &Source{Name: flag, Files: []string{file}}
+	s.more = func(text []byte) []string { return secretFiles(file, text) }
+	s.Apply = func(texts [][]byte) error {
+		secrets := make(map[string][]byte)
+		for i, secret := range s.more(texts[0]) {
+			warnOfReaders(secret, warn)
+			secrets[secret] = texts[i+1]
+		}
+		c, err := ParseAuth(file, texts[0], secrets)
+		if err != nil {
+			return err
+		}
+		return apply(c)
+	}
+	return s
+}
+
+// warnOfReaders warns if other users may read a file of secrets.
+func warnOfReaders(file string, warn func(Warning)) {
+	if info, err := os.Stat(file); err == nil && othersRead(info) {
+		warn(Warning{File: file, Text: fmt.Sprintf("its mode %#o lets others than its owner see the tokens: chmod 600", info.Mode().Perm())})
+	}
 }
 
 // othersRead reports whether other users than that of this process may read a file. If another

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
 // A file of tokens that others may read causes a warning. If the file belongs to another user,
@@ -34,7 +36,7 @@ func TestTokensThatOthersRead(t *testing.T) {
 			}
 		}
 		warned := false
-		source := TokensFrom("--tokens", file, func(Warning) { warned = true }, func(Tokens) {})
+		source := TokensFrom("--tokens", file, func(Warning) { warned = true }, func([]auth.Token) error { return nil })
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 )
 
 // Source is a part of the settings, read from files at the start and again when they change.
@@ -13,9 +14,12 @@ type Source struct {
 	Name  string // of the flag that names the files, for messages and metrics
 	Files []string
 
-	// Apply puts the contents of the files into effect. They are in the order of Files.
+	// Apply puts the contents of the files into effect. They are in the order of Files, and then
+	// of the files that the first one names.
 	// After an error everything must be as it was.
 	Apply func(texts [][]byte) error
+
+	more func(first []byte) []string // further files that the text of the first names; nil: none
 
 	piped bool        // a file is a pipe, which was read to its end by Start
 	tried fingerprint // at the last attempt to apply the files, successful or not
@@ -84,10 +88,14 @@ var errPiped = errors.New("a pipe was read to its end at the start, and cannot b
 // error has a fingerprint too, so that an error that lasts is reported once.
 func (s *Source) read(readFile func(file string) ([]byte, error)) (texts [][]byte, print fingerprint, err error) {
 	sum := sha256.New()
-	for _, file := range s.Files {
-		text, err := readFile(file)
+	files := s.Files
+	for i := 0; i < len(files); i++ {
+		text, err := readFile(files[i])
 		if err != nil {
 			return nil, sha256.Sum256([]byte(err.Error())), err
+		}
+		if i == 0 && s.more != nil {
+			files = append(slices.Clip(files), s.more(text)...)
 		}
 		texts = append(texts, text)
 		each := sha256.Sum256(text)

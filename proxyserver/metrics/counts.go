@@ -31,7 +31,7 @@ type Counts struct {
 	overcommits, resizes, reports      *family
 	overtakes, moves, limitMoves       *family
 	wait, hold, waitsEnded             *family
-	refusals, reloads                  *family // their series begin with the first event
+	refusals, notAdmitted, reloads     *family // their series begin with the first event
 	commitSeconds, commitChanges       *vm.PrometheusHistogram
 	commitErrors, stalls               *vm.Counter
 
@@ -87,6 +87,7 @@ func New() *Counts {
 	m.reports = m.family("leasectl_reports_total", "counter", "What holders said of their leases, as far as it counts.")
 	m.limitMoves = m.family("leasectl_limit_moves_total", "counter", "Moves of the limit of a pool that adapts.")
 	m.refusals = m.family("leasectl_refusals_total", "counter", "Calls refused; the type is empty if there is none, or no such one.")
+	m.notAdmitted = m.family("leasectl_not_admitted_total", "counter", "Calls whose sender was not let in, by why; the issuer is empty if the token names none of the server's file.")
 	m.commitSeconds = m.family("leasectl_commit_seconds", "histogram", "How long it took to make changes durable.").histogram(commitBounds)
 	m.commitChanges = m.family("leasectl_commit_changes", "histogram", "Changes that became durable together.").histogram(changesBounds)
 	m.commitErrors = m.family("leasectl_commit_errors_total", "counter", "Commits that failed: after the first, the server ends, or stands by if its store is in etcd.").counter()
@@ -231,6 +232,12 @@ func (m *Counts) Refused(typ, reason string) {
 		typ = ""
 	}
 	m.refusals.counter("type", typ, "reason", reason).Inc()
+}
+
+// NotAdmitted counts a call whose sender was not let in. The issuer is one that the server's file
+// names, or empty.
+func (m *Counts) NotAdmitted(reason, issuer string) {
+	m.notAdmitted.counter("reason", reason, "issuer", issuer).Inc()
 }
 
 // Peak counts the peak of the command of a lease, and the units that the lease held.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
 const (
@@ -101,7 +101,7 @@ func (p *liveParts) latest(changed uint64, make func() page) ([]part, int, error
 
 // serveLive sends a browser the changes of a page, as server-sent events, until the browser
 // goes, its session ends, connections run short, or the server stops.
-func (u *UI) serveLive(user config.Token, w http.ResponseWriter, r *http.Request) {
+func (u *UI) serveLive(user auth.Token, w http.ResponseWriter, r *http.Request) {
 	of := local(r.URL.Query().Get("of"))
 	shown := livePage{of.RequestURI(), u.operates(user)}
 	parts, unwatch, ok := u.live.watch(shown)

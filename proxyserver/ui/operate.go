@@ -9,7 +9,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
 // operation is what an operator does from a page: a GET asks for the reason, and a
@@ -22,7 +22,7 @@ type operation struct {
 	now    bool     // the operator may choose to do it at once
 	ranks  bool     // the operator says which priority
 	back   func(u *UI, q url.Values) string
-	do     func(s Server, by config.Token, form url.Values) error
+	do     func(s Server, by auth.Token, form url.Values) error
 }
 
 // operations are the operations of the status page.
@@ -33,7 +33,7 @@ var operations = [...]operation{
 			return "The pool " + q.Get("type") + " grants nothing until it is resumed, restarts included. Leases are renewed and released as ever; those who wait read the reason."
 		},
 		back: backToPool,
-		do: func(s Server, by config.Token, form url.Values) error {
+		do: func(s Server, by auth.Token, form url.Values) error {
 			return s.Pause(by, form.Get("type"), form.Get("reason"))
 		},
 	},
@@ -41,7 +41,7 @@ var operations = [...]operation{
 		path: "/ui/resume", title: "Resume", fields: []string{"type"},
 		text: func(q url.Values) string { return "The pool " + q.Get("type") + " grants again, at its pace." },
 		back: backToPool,
-		do: func(s Server, by config.Token, form url.Values) error {
+		do: func(s Server, by auth.Token, form url.Values) error {
 			return s.Resume(by, form.Get("type"), form.Get("reason"))
 		},
 	},
@@ -51,7 +51,7 @@ var operations = [...]operation{
 			return "The request " + q.Get("request") + " leaves the queue without a lease, and its user reads the reason."
 		},
 		back: func(_ *UI, q url.Values) string { return RequestPath(q.Get("request")) },
-		do: func(s Server, by config.Token, form url.Values) error {
+		do: func(s Server, by auth.Token, form url.Values) error {
 			return s.Remove(by, form.Get("request"), form.Get("reason"))
 		},
 	},
@@ -61,7 +61,7 @@ var operations = [...]operation{
 			return "The request " + q.Get("request") + " stands in the queue from now on as if it had asked for this priority: a higher one is ahead."
 		},
 		back: func(_ *UI, q url.Values) string { return RequestPath(q.Get("request")) },
-		do: func(s Server, by config.Token, form url.Values) error {
+		do: func(s Server, by auth.Token, form url.Values) error {
 			priority, err := strconv.Atoi(form.Get("priority"))
 			if err != nil {
 				return err
@@ -75,7 +75,7 @@ var operations = [...]operation{
 			return "The lease " + q.Get("name") + " is taken away from its holder, who reads the reason with the next renewal. Its name is free when the holder gives it back, or when the lease ends."
 		},
 		back: (*UI).backToPoolOfName,
-		do: func(s Server, by config.Token, form url.Values) error {
+		do: func(s Server, by auth.Token, form url.Values) error {
 			generation, err := strconv.ParseUint(form.Get("generation"), 10, 64)
 			if err != nil {
 				return err
@@ -127,7 +127,7 @@ type asked struct {
 	Error       string // why it was not done the last time
 }
 
-func (u *UI) serveOperation(user config.Token, op operation, w http.ResponseWriter, r *http.Request) {
+func (u *UI) serveOperation(user auth.Token, op operation, w http.ResponseWriter, r *http.Request) {
 	formHeaders(w)
 	if !u.operates(user) {
 		u.server.Refused("forbidden")

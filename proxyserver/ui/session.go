@@ -6,12 +6,11 @@ import (
 	"encoding/hex"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
 const (
@@ -30,13 +29,13 @@ type sessions struct {
 }
 
 type session struct {
-	token config.Token
+	token auth.Token
 	ends  time.Time
 }
 
 // begin begins a session and returns the value of its cookie, which is random and
 // says nothing of the token.
-func (s *sessions) begin(t config.Token, now time.Time) string {
+func (s *sessions) begin(t auth.Token, now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID == nil {
@@ -58,17 +57,22 @@ func (s *sessions) begin(t config.Token, now time.Time) string {
 	return value
 }
 
-// find returns the token of a session, which must be one of tokens.
-func (s *sessions) find(value string, tokens config.Tokens, now time.Time) (config.Token, bool) {
+// find returns the token of a session, which accepted must know as it was.
+func (s *sessions) find(value string, accepted func(auth.Sum) (auth.Token, bool), now time.Time) (auth.Token, bool) {
 	id := sha256.Sum256([]byte(value))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found, ok := s.byID[id]
-	if ok && (!now.Before(found.ends) || !slices.Contains(tokens, found.token)) {
-		delete(s.byID, id)
-		return config.Token{}, false
+	if !ok {
+		return auth.Token{}, false
 	}
-	return found.token, ok
+	t, ok := accepted(found.token.Sum)
+	same := ok && t.Name == found.token.Name && t.Role == found.token.Role && t.Pools == nil
+	if !same || !now.Before(found.ends) {
+		delete(s.byID, id)
+		return auth.Token{}, false
+	}
+	return t, true
 }
 
 // end ends a session.
@@ -79,22 +83,22 @@ func (s *sessions) end(value string) {
 }
 
 // asksForTokens reports whether a browser needs a session.
-func (u *UI) asksForTokens() bool { return u.server.Tokens() != nil }
+func (u *UI) asksForTokens() bool { return u.server.Gate().Asks() }
 
 // operates reports whether user may operate from a page. Without tokens nobody may: the
 // page could not tell people apart.
-func (u *UI) operates(user config.Token) bool {
-	return u.asksForTokens() && user.Role == config.RoleAdmin
+func (u *UI) operates(user auth.Token) bool {
+	return u.asksForTokens() && user.Role == auth.RoleAdmin
 }
 
 // session returns the token of the session that the cookie of r names; false without a valid
 // session.
-func (u *UI) session(r *http.Request) (config.Token, bool) {
+func (u *UI) session(r *http.Request) (auth.Token, bool) {
 	cookie, err := r.Cookie(u.cookieName())
 	if err != nil {
-		return config.Token{}, false
+		return auth.Token{}, false
 	}
-	return u.sessions.find(cookie.Value, u.server.Tokens(), time.Now())
+	return u.sessions.find(cookie.Value, u.server.Gate().TokenOf, time.Now())
 }
 
 // cookieName returns the name of the session cookie. A browser sends a cookie to all
@@ -126,7 +130,7 @@ func (u *UI) askForToken(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
 		p := message(http.StatusOK, "One moment", "Looking for your session.", "", "")
 		p.Refresh = true
-		u.write(w, r, config.Token{}, p)
+		u.write(w, r, auth.Token{}, p)
 		return
 	}
 	next := "/"
@@ -138,14 +142,14 @@ func (u *UI) askForToken(w http.ResponseWriter, r *http.Request) {
 
 // login is what the page with the form for a token shows.
 type login struct {
-	User    config.Token // who is signed in; without a name nobody is
-	Next    string       // the path of the page to go on to
-	Problem string       // why the last token was refused; empty: it was not
+	User    auth.Token // who is signed in; without a name nobody is
+	Next    string     // the path of the page to go on to
+	Problem string     // why the last token was refused; empty: it was not
 }
 
 // Role says what the user may do on the page.
 func (l login) Role() string {
-	if l.User.Role == config.RoleAdmin {
+	if l.User.Role == auth.RoleAdmin {
 		return "is marked admin: it may look and operate"
 	}
 	return "may look"
@@ -175,11 +179,17 @@ func (u *UI) serveLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	next := localPath(form.Get("next"))
-	user, ok := u.server.Tokens().Find("Bearer " + form.Get("token"))
+	user, ok := u.server.Gate().Token(strings.TrimSpace(form.Get("token")))
 	if !ok {
-		u.server.Refused("unauthorized")
+		u.server.NotAdmitted(r, &auth.Refusal{Reason: auth.UnknownToken, Detail: "it is no token of the file"})
 		refused := login{Next: next, Problem: "The server does not know this token."}
-		u.write(w, r, config.Token{}, refused.page(http.StatusUnauthorized))
+		u.write(w, r, auth.Token{}, refused.page(http.StatusUnauthorized))
+		return
+	}
+	if user.Pools != nil { // the pages show all pools
+		u.server.Refused("forbidden")
+		refused := login{Next: next, Problem: "This token is for some pools only, and the page shows all: sign in with another one."}
+		u.write(w, r, auth.Token{}, refused.page(http.StatusForbidden))
 		return
 	}
 	u.log.Info("signed in", "token", user.Name)

@@ -9,7 +9,7 @@
 //     with a link to the next.
 //   - On a server that asks for tokens, a browser shows a token once and then has a session,
 //     which has the rights of the token. Only a token that is marked admin may operate, and
-//     only from a page of this server. Without tokens the page only shows.
+//     only from a page of this server. A token for some pools begins none: the pages show all. Without tokens the page only shows.
 //   - A page consists of parts, each with an id. A browser that shows a page gets the parts
 //     that changed, at most once a second. Browsers with the same page share its parts.
 //     While no browser shows a page, nothing is made.
@@ -29,7 +29,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/past"
 )
 
@@ -42,8 +42,10 @@ type Server interface {
 	// ReadBody reads the body of r, in bounded time and size. It answers an error itself; then
 	// ok is false.
 	ReadBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool)
-	// Tokens returns the tokens that the server accepts; nil: it asks for none.
-	Tokens() config.Tokens
+	// Gate returns who may ask the server.
+	Gate() *auth.Gate
+	// NotAdmitted counts and logs that somebody was not let in.
+	NotAdmitted(r *http.Request, why *auth.Refusal)
 	// Refused counts a request that was refused.
 	Refused(reason string)
 	// StoreID returns the id of the store. No other server on the same host has it.
@@ -59,11 +61,11 @@ type Server interface {
 
 	// Pause, Resume, Remove, Move and Break operate the server in the name of a token. They block
 	// until that is durable. Without a reason they do nothing, and return an error.
-	Pause(by config.Token, typ, reason string) error
-	Resume(by config.Token, typ, reason string) error
-	Remove(by config.Token, requestID, reason string) error
-	Move(by config.Token, requestID string, priority int, reason string) error
-	Break(by config.Token, req leaseapi.BreakRequest) error
+	Pause(by auth.Token, typ, reason string) error
+	Resume(by auth.Token, typ, reason string) error
+	Remove(by auth.Token, requestID, reason string) error
+	Move(by auth.Token, requestID string, priority int, reason string) error
+	Break(by auth.Token, req leaseapi.BreakRequest) error
 	// Unavailable reports whether err means that the server refuses every call.
 	Unavailable(err error) bool
 }
@@ -145,7 +147,7 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.serveStandby(leader, w, r)
 		return
 	}
-	user, ok := config.Token{}, true
+	user, ok := auth.Token{}, true
 	if u.asksForTokens() {
 		user, ok = u.session(r)
 	}
@@ -175,7 +177,7 @@ func (u *UI) serveStandby(leader *leaseapi.Leader, w http.ResponseWriter, r *htt
 		p = message(http.StatusServiceUnavailable, "Standby", "This server stands by: another one leads.",
 			strings.TrimSuffix(leader.URL, "/")+r.URL.RequestURI(), leader.URL)
 	}
-	u.write(w, r, config.Token{}, p)
+	u.write(w, r, auth.Token{}, p)
 }
 
 // message answers with a page that says one thing.
@@ -189,7 +191,7 @@ func (u *UI) message(w http.ResponseWriter, r *http.Request, status int, title, 
 const retryAfter = "1"
 
 // write answers with a page.
-func (u *UI) write(w http.ResponseWriter, r *http.Request, user config.Token, p page) {
+func (u *UI) write(w http.ResponseWriter, r *http.Request, user auth.Token, p page) {
 	var text bytes.Buffer
 	err := p.write(&text, frame{
 		Server: r.Host, Version: u.version, Durable: u.server.Durable(),

@@ -9,15 +9,15 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/past"
 )
 
 // bare is a server without tokens. All methods that it lacks panic.
 type bare struct{ Server }
 
-func (bare) Durable() bool         { return true }
-func (bare) Tokens() config.Tokens { return nil }
+func (bare) Durable() bool    { return true }
+func (bare) Gate() *auth.Gate { return auth.Open(nil, slog.New(slog.DiscardHandler)) }
 
 // A page that cannot be made is answered with 500, and logged.
 func TestPageThatCannotBeMade(t *testing.T) {
@@ -30,7 +30,7 @@ func TestPageThatCannotBeMade(t *testing.T) {
 	} {
 		log.Reset()
 		w := httptest.NewRecorder()
-		u.write(w, httptest.NewRequest("GET", "/ui/x", nil), config.Token{}, p)
+		u.write(w, httptest.NewRequest("GET", "/ui/x", nil), auth.Token{}, p)
 		if w.Code != 500 || strings.Contains(w.Body.String(), "<html") || !strings.Contains(log.String(), "/ui/x") {
 			t.Errorf("%s: %d %s, log %s", name, w.Code, w.Body, log.String())
 		}

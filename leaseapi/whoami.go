@@ -1,0 +1,21 @@
+package leaseapi
+
+import "time"
+
+// PathWhoami is the path of a GET that says how the server knows its caller. Servers that do not
+// have it answer 404.
+const PathWhoami = "/whoami"
+
+// WhoamiReply is the answer to GET [PathWhoami].
+type WhoamiReply struct {
+	Open bool `json:"open,omitempty"` // the server asks for no tokens: everybody may do everything
+
+	Name   string `json:"name,omitempty"`
+	Issuer string `json:"issuer,omitempty"` // that vouches for Name; empty: a token of the server's file
+	Role   string `json:"role,omitempty"`   // job, read or admin
+	// Pools are globs of the types that the caller may acquire and see, in which * is any text;
+	// empty: all.
+	Pools       []string  `json:"pools,omitempty"`
+	MaxPriority int       `json:"max_priority,omitempty"` // the greatest priority that it may ask for
+	Until       time.Time `json:"until,omitzero"`         // when its token ends; zero: it does not
+}

@@ -1,0 +1,139 @@
+package proxyserver
+
+import (
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyserver/auth"
+	"github.com/leasectl/leasectl/proxyserver/metrics"
+)
+
+// asksForTokens reports whether calls need a token.
+func (h *handler) asksForTokens() bool { return h.gate.Asks() }
+
+// identify returns the sender of r, or why it is not let in.
+func (h *handler) identify(r *http.Request) (caller, *auth.Refusal) {
+	c, refusal := h.gate.Admit(r.Context(), r.Header.Get("Authorization"))
+	if refusal != nil {
+		return caller{}, refusal
+	}
+	return callerOf(c), nil
+}
+
+// admit returns the sender of r. If it is not let in, admit answers r, and ok is false. The log and
+// the metrics have the reason, which the answer does not tell a stranger.
+func (h *handler) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bool) {
+	c, refusal := h.identify(r)
+	if refusal == nil {
+		return c, true
+	}
+	h.refused(r, refusal)
+	status, text := refusal.Status()
+	switch status {
+	case http.StatusForbidden:
+		problem(w, status, leaseapi.ProblemForbidden, text)
+	case http.StatusServiceUnavailable:
+		problem(w, status, leaseapi.ProblemUnavailable, text)
+	default:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="leases"`) // RFC 9110, section 11.6.1
+		problem(w, status, leaseapi.ProblemUnauthorized, text)
+	}
+	return caller{}, false
+}
+
+// refused counts and logs that the sender of r was not let in.
+func (h *handler) refused(r *http.Request, refusal *auth.Refusal) {
+	word := "unauthorized"
+	switch status, _ := refusal.Status(); status {
+	case http.StatusForbidden:
+		word = "forbidden"
+	case http.StatusServiceUnavailable:
+		word = "unavailable"
+	}
+	h.metrics.Refused("", word)
+	h.metrics.NotAdmitted(string(refusal.Reason), refusal.Issuer)
+	h.refusals.log(h.log, r, refusal)
+}
+
+// refusalEvery is the least time between two lines about refusals for the same reason, so that
+// nobody fills the log from outside.
+const refusalEvery = time.Second
+
+// refusalLog logs refusals.
+type refusalLog struct {
+	mu   sync.Mutex
+	last map[refusalKind]*refusalCount // as many as there are reasons and configured issuers
+}
+
+type refusalKind struct {
+	reason auth.Reason
+	issuer string
+}
+
+// refusalCount is when the last line was written, and how many refusals have had none since.
+type refusalCount struct {
+	at      time.Time
+	without int
+}
+
+func (l *refusalLog) log(log *slog.Logger, r *http.Request, refusal *auth.Refusal) {
+	without, due := l.due(refusalKind{refusal.Reason, refusal.Issuer})
+	if !due {
+		return
+	}
+	attrs := []any{"reason", refusal.Reason, "issuer", refusal.Issuer, "detail", leaseapi.Clip(refusal.Detail, 1000), "from", r.RemoteAddr, "path", leaseapi.Shorten(r.URL.Path)}
+	if without > 0 {
+		attrs = append(attrs, "not_logged", without)
+	}
+	log.Warn("not let in", attrs...)
+}
+
+// due reports whether a refusal gets a line, and how many before it got none.
+func (l *refusalLog) due(kind refusalKind) (without int, due bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last == nil {
+		l.last = make(map[refusalKind]*refusalCount)
+	}
+	c := l.last[kind]
+	if c == nil {
+		c = new(refusalCount)
+		l.last[kind] = c
+	}
+	if now := time.Now(); c.at.IsZero() || now.Sub(c.at) >= refusalEvery {
+		without, c.without, c.at = c.without, 0, now
+		return without, true
+	}
+	c.without++
+	return 0, false
+}
+
+// writeIssuers writes how the issuers of tokens answer.
+func (h *handler) writeIssuers(t *metrics.Text) {
+	issuers := h.gate.Issuers()
+	if len(issuers) == 0 {
+		return
+	}
+	t.Family("leasectl_issuer_up", "gauge", "Whether the issuer of tokens told its keys when it was last asked: 1 or 0.")
+	for _, i := range issuers {
+		t.Sample("leasectl_issuer_up", metrics.Bool(i.Err == nil), "issuer", i.URL)
+	}
+	t.Family("leasectl_issuer_fetches_total", "counter", "How often an issuer of tokens was asked for its keys.")
+	for _, i := range issuers {
+		t.Sample("leasectl_issuer_fetches_total", float64(i.Fetched), "issuer", i.URL, "result", "ok")
+		t.Sample("leasectl_issuer_fetches_total", float64(i.Failed), "issuer", i.URL, "result", "error")
+	}
+}
+
+// issuerWarnings are about issuers that do not answer.
+func (h *handler) issuerWarnings() (all []warning) {
+	for _, i := range h.gate.Issuers() {
+		if i.Err != nil {
+			all = append(all, warning{"issuer " + i.URL, "it does not tell its keys: " + i.Err.Error()})
+		}
+	}
+	return all
+}
