@@ -10,7 +10,14 @@
 // imports nothing of this module.
 package leaseapi
 
-import "time"
+import (
+	"hash/crc32"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Wire is the number of this contract. A server of ours states it in the answer to
 // [PathHealth]; a version-1 proxy has no such number.
@@ -316,4 +323,98 @@ type Health struct {
 	Store   string `json:"store,omitempty"` // as in [HeaderStore]
 
 	Leader *Leader `json:"leader,omitempty"` // nil: this server always leads
+}
+
+// Duration is a [time.Duration] that travels as its string, "5m0s".
+type Duration time.Duration
+
+// String returns d for people: 20m rather than 20m0s.
+func (d Duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// MarshalText implements [encoding.TextMarshaler].
+func (d Duration) MarshalText() ([]byte, error) {
+	return []byte(time.Duration(d).String()), nil
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler], with [time.ParseDuration].
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// Checksum returns the value of [HeaderCheck] for a query, in hexadecimal: the CRC-32 (IEEE) of
+// its parameters, sorted by name and escaped as [url.Values.Encode] does it. So a gateway may
+// reorder parameters, or escape them in another way.
+func Checksum(query url.Values) string {
+	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(query.Encode()))), 16)
+}
+
+// ProblemNotLeader is 503, to a call that only the leader answers: another server on the
+// same store leads, or none does for now. See [Problem.Leader] and [Problem.Standby].
+const ProblemNotLeader = "urn:leasectl:problem:not-leader"
+
+// Leader says which of the servers on one store leads.
+type Leader struct {
+	URL     string    `json:"url,omitempty"`   // where clients reach the leader; empty: not known
+	Since   time.Time `json:"since,omitzero"`  // by the leader's clock; zero: nobody is known to lead
+	Standby int       `json:"standby"`         // how many servers stand by
+	Leads   bool      `json:"leads,omitempty"` // the server that answers leads
+}
+
+// Values of [ParamCoalesce]: how a request merges with others of its key, instead of
+// waiting for a turn of its own. A merged request ends with 410: [ProblemCoalesced], with
+// the exit code of the run that it joined, or [ProblemSuperseded].
+const (
+	CoalesceJoin   = "join"   // joins the last waiter, if that has the same variant
+	CoalesceOnce   = "once"   // as join; if nobody waits, joins the run under way
+	CoalesceLatest = "latest" // takes the place of the last waiter, which is superseded
+)
+
+// unitSuffixes are the suffixes of quantities of memory, as Kubernetes writes them.
+var unitSuffixes = map[string]int64{
+	"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
+}
+
+// unitBytes returns the number of bytes in the unit of a pool, such as 1Mi or 512k. ok is
+// false if the unit is not a quantity of memory, or more than an int64 holds.
+func unitBytes(unit string) (bytes int64, ok bool) {
+	digits := len(unit) - len(strings.TrimLeft(unit, "0123456789"))
+	n, err := strconv.ParseInt(unit[:digits], 10, 32)
+	factor, known := unitSuffixes[unit[digits:]]
+	if err != nil || !known || n == 0 || n > math.MaxInt64/factor {
+		return 0, false
+	}
+	return n * factor, true
+}
+
+// IsMemory reports whether the unit of a pool is a number of bytes, so that its leases
+// can be compared with the memory that their commands use.
+func IsMemory(unit string) bool {
+	_, ok := unitBytes(unit)
+	return ok
+}
+
+// InUnits returns an amount of memory in the unit of a pool, rounded up, or "-" if the
+// unit is not a quantity of memory.
+func InUnits(bytes int64, unit string) string {
+	size, memory := unitBytes(unit)
+	if !memory {
+		return "-"
+	}
+	units := bytes / size
+	if bytes%size > 0 {
+		units++
+	}
+	return strconv.FormatInt(units, 10)
 }

@@ -1,6 +1,11 @@
 package leaseapi
 
-import "time"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // Paths for operators. PathReady and PathMetrics are GETs, the others POSTs that need
 // a token marked admin. With tokens in use, only [PathHealth] and PathReady need no
@@ -131,4 +136,168 @@ type Ready struct {
 	Status string `json:"status"`
 	// Warnings are omitted for a caller without a valid token if tokens are in use.
 	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Order says where the order of the queue puts a request that waits, and why. Servers before
+// wire 4 do not send it.
+type Order struct {
+	// Priority is the priority by which the request stands where it stands: the one that it asked
+	// for, unless an operator moved it, a request of a better rank joined it, or it superseded one.
+	Priority int `json:"priority,omitempty"`
+	Higher   int `json:"higher,omitempty"` // waiters ahead of it that stand there by a higher priority
+	// Overtaken is how many units went ahead of the request while it did not fit, and MayOvertake
+	// how many may in all; both are zero as long as none did.
+	Overtaken   int `json:"overtaken,omitempty"`
+	MayOvertake int `json:"may_overtake,omitempty"`
+}
+
+// Words says it in words, such as "priority 5, behind 3 of higher priority, 288 of 1024 units went
+// ahead of it"; empty if there is nothing to say.
+func (o Order) Words() string {
+	var words []string
+	if o.Priority != 0 {
+		words = append(words, fmt.Sprintf("priority %d", o.Priority))
+	}
+	if o.Higher > 0 {
+		words = append(words, fmt.Sprintf("behind %d of higher priority", o.Higher))
+	}
+	if o.Overtaken > 0 {
+		words = append(words, fmt.Sprintf("%d of %d units went ahead of it", o.Overtaken, max(o.Overtaken, o.MayOvertake)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// ResizeRequest is the body of a POST to [PathResize]: it makes a lease of a counted pool
+// hold Count units, or the units that Items cost. A shrink never fails. A growth is
+// granted at once or refused; it never waits.
+type ResizeRequest struct {
+	Name       string `json:"name"`
+	Generation uint64 `json:"generation"`
+	// From is how many units the caller believes that the lease holds. If the lease holds
+	// another number, nothing is changed: 409, [ProblemStale].
+	From int `json:"from"`
+	// After is the last Resizes of this lease that the caller was told; 0 if none. If
+	// the lease was resized since, nothing is changed: 409, [ProblemStale]. So a late
+	// copy of a request does nothing, and a repeat of the last resize succeeds. Older
+	// clients do not send After, and older servers ignore it. Then a late copy is carried
+	// out if the lease holds exactly From units again.
+	After *int `json:"after,omitempty"`
+
+	Count int  `json:"count,omitempty"`
+	Items *int `json:"items,omitempty"` // instead of Count
+}
+
+// ResizeReply is the answer 200 to a resize.
+type ResizeReply struct {
+	Units int `json:"units"` // that the lease holds now
+	// Resizes is how many resizes of this lease were decided, refusals for want of room
+	// included; 0: the server does not count them. The next request sends it as After.
+	Resizes int `json:"resizes,omitempty"`
+}
+
+// Peak is the most memory that a command and its descendants used.
+type Peak struct {
+	Bytes  int64  `json:"bytes"`
+	Source string `json:"source"` // see the constants
+}
+
+// Sources of a [Peak].
+const (
+	PeakOfCgroup  = "cgroup"  // memory.peak of a cgroup v2 that the command had to itself
+	PeakOfProcess = "process" // the resident memory of the largest process of its tree
+)
+
+// Peaks compare the units that leases asked for with the memory that their commands used.
+type Peaks struct {
+	Leases int       `json:"leases"` // number of leases in the comparison
+	Asked  Quantiles `json:"asked"`  // units
+	Used   Quantiles `json:"used"`   // bytes
+}
+
+// Quantiles are the median, the 95th percentile and the maximum of some values.
+type Quantiles struct {
+	P50 int64 `json:"p50"`
+	P95 int64 `json:"p95"`
+	Max int64 `json:"max"`
+}
+
+// PathReport takes a POST with a [ReportRequest].
+const PathReport = "/lease/report"
+
+// Outcomes of a lease, reported by its holder: how the account treated its calls.
+const (
+	OutcomeOK        = "ok"        // nothing was throttled; counts when the lease has ended
+	OutcomeThrottled = "throttled" // counts at once, and overrides OutcomeOK
+)
+
+// MaxDetail is the maximum length of a report's detail, in bytes.
+const MaxDetail = 512
+
+// ReportRequest is the body of a POST to [PathReport], in which the holder of a lease
+// reports its outcome. A lease that has ended can be reported on for [EndedKept]. With
+// tokens in use, the report needs the token of the acquire.
+type ReportRequest struct {
+	// RequestID is the id of the acquire that got the lease. All leases of a request
+	// count as one.
+	RequestID string `json:"request_id"`
+	Outcome   string `json:"outcome"`
+	Detail    string `json:"detail,omitempty"` // for people, such as the line of a log
+}
+
+// ReportReply is the answer 200 to a report.
+type ReportReply struct {
+	// Counts is false if the same outcome, or OutcomeThrottled, was reported before.
+	Counts bool `json:"counts"`
+}
+
+// Tally counts the leases that were reported as ok, and as throttled, while the pool had
+// the given limit.
+type Tally struct {
+	Limit     int `json:"limit"`
+	OK        int `json:"ok"`
+	Throttled int `json:"throttled"`
+}
+
+// FormatReplaces returns the value of [ParamReplaces] for leases: NAME:GENERATION,…
+func FormatReplaces(leases []Lease) string {
+	var b strings.Builder
+	for i, l := range leases {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(l.Name)
+		b.WriteByte(':')
+		b.WriteString(strconv.FormatUint(l.Generation, 10))
+	}
+	return b.String()
+}
+
+// ParseReplaces is the reverse of [FormatReplaces]. A name may have commas and colons: a comma
+// separates two leases only after a generation.
+func ParseReplaces(value string) (leases []Lease, err error) {
+	from := 0 // where the present lease begins
+	for at := 0; at <= len(value); at++ {
+		if at < len(value) && value[at] != ',' {
+			continue
+		}
+		l, ok := parseReplaced(value[from:at])
+		switch {
+		case ok && len(leases) == MaxReplaces:
+			return nil, fmt.Errorf("more than %d leases to replace", MaxReplaces)
+		case ok:
+			leases, from = append(leases, l), at+1
+		case at == len(value):
+			return nil, fmt.Errorf("%q is no lease to replace: want NAME:GENERATION", Shorten(value[from:]))
+		}
+	}
+	return leases, nil
+}
+
+func parseReplaced(text string) (l Lease, ok bool) {
+	colon := strings.LastIndexByte(text, ':')
+	if colon < 0 || CheckName(text[:colon]) != nil {
+		return Lease{}, false
+	}
+	generation, err := strconv.ParseUint(text[colon+1:], 10, 64)
+	return Lease{Name: text[:colon], Generation: generation}, err == nil && generation > 0
 }

@@ -1,6 +1,13 @@
 package pool
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"time"
+)
 
 // Defaults and limits of a [Config].
 const (
@@ -93,4 +100,167 @@ func (c Config) ttl(want time.Duration) time.Duration {
 		want = min(want, c.MaxTTL)
 	}
 	return want
+}
+
+// MaxUnits is the most units that one counted pool may have: a higher number is more likely a
+// typing error.
+const MaxUnits = 1_000_000_000
+
+// decimals is how many digits after the point a [Decimal] has.
+const decimals = 9
+
+// Decimal is a number from 0 to 1e9 with at most nine digits after the point, as
+// people write it: 0.2 is two tenths exactly.
+type Decimal struct{ billionths int64 }
+
+// ParseDecimal reads digits with at most one decimal point among them.
+func ParseDecimal(text string) (Decimal, error) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	digits := whole + fraction
+	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return Decimal{}, fmt.Errorf("%q is not a decimal number such as 0.2", text)
+	}
+	fraction = strings.TrimRight(fraction, "0")
+	if len(fraction) > decimals {
+		return Decimal{}, fmt.Errorf("%q has more than %d digits after the point", text, decimals)
+	}
+	digits = whole + fraction + strings.Repeat("0", decimals-len(fraction))
+	n, _ := new(big.Int).SetString(digits, 10)
+	if n.Cmp(big.NewInt(MaxUnits*billion)) > 0 {
+		return Decimal{}, fmt.Errorf("%q is above %d", text, MaxUnits)
+	}
+	return Decimal{n.Int64()}, nil
+}
+
+const billion = 1_000_000_000
+
+// String returns d as [ParseDecimal] reads it.
+func (d Decimal) String() string {
+	text := fmt.Sprintf("%d.%09d", d.billionths/billion, d.billionths%billion)
+	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
+}
+
+// Cost turns the items of a request into units.
+type Cost struct {
+	Base    Decimal
+	PerItem Decimal
+	RoundTo int // units are a multiple of it, or Min; zero: 1
+	Min     int // the least result; zero: 1
+}
+
+// Units returns max(base + items × per item, rounded up to a multiple of RoundTo,
+// Min), exactly. It is at least 1, and at most MaxUnits + 1, which no pool has.
+func (c Cost) Units(items int) int {
+	sum := new(big.Int).Mul(big.NewInt(c.PerItem.billionths), big.NewInt(int64(max(items, 0))))
+	sum.Add(sum, big.NewInt(c.Base.billionths))
+	step := big.NewInt(int64(max(c.RoundTo, 1)))
+	inStep := new(big.Int).Mul(step, big.NewInt(billion))
+	sum.Add(sum, inStep).Sub(sum, big.NewInt(1)).Div(sum, inStep).Mul(sum, step)
+	if sum.Cmp(big.NewInt(MaxUnits)) > 0 {
+		return MaxUnits + 1
+	}
+	return max(int(sum.Int64()), c.Min, 1)
+}
+
+// check reports what is wrong with c in a pool of units.
+func (c Cost) check(units int) error {
+	switch {
+	case c.RoundTo < 0 || c.Min < 0:
+		return errors.New("the cost has a negative number")
+	case c.Units(0) > units:
+		return fmt.Errorf("no items cost %d units, and the pool has %d", c.Units(0), units)
+	}
+	return nil
+}
+
+// Reconfigure makes configs the configuration from now on. If it returns the error of [Check],
+// nothing has changed.
+//
+//   - Free names, waiters and leases stay, under the new settings. A new pace counts from the
+//     last grant. A new MaxTTL holds for a lease from its next renewal on.
+//   - A name that is removed while it is held drains: it is in use until its lease ends, and is
+//     not granted again. Releasing it is no error. If it is put into another pool meanwhile, it
+//     is granted there when it is free.
+//   - The reports on the leases of a pool, and the limit that they led to, stay if its type is
+//     removed and put back.
+//   - Waiters that their pool can no longer serve are dropped: with [ErrUnknownType] if the pool
+//     is gone, with [ErrTooMany] if they want more units than it has now, and with
+//     [ErrNoOvercommit] if they may exceed the limit and the pool no longer has an overcommit.
+//     Those that have joined a run wait for its result first.
+func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
+	if err := Check(configs); err != nil {
+		return err
+	}
+	s.Advance(now)
+	s.configure(configs)
+	s.serve()
+	return nil
+}
+
+// configure applies configs, which are valid.
+func (g *ledger) configure(configs []Config) {
+	before := g.pools
+	var names []string // that were configured
+	for _, p := range before {
+		names = append(names, p.Names...)
+		for _, name := range p.Names {
+			g.slots[name].pool = nil
+		}
+		p.Config, p.retired = Config{Type: p.Type}, true
+		p.limit.configure(p.Config)
+	}
+	var pools []*pool // those of configs come first
+	for _, c := range configs {
+		p := g.pool(c.Type)
+		p.Config, p.retired = c.withDefaults(), false
+		p.Names = slices.Clone(c.Names) // the next configure reads them
+		p.limit.configure(p.Config)
+		pools = append(pools, p)
+		for _, name := range p.Names {
+			g.slot(name).pool = p
+		}
+	}
+	for _, p := range before {
+		if p.retired {
+			pools = append(pools, p)
+		}
+	}
+	g.pools = pools
+	for _, p := range g.pools {
+		g.refill(p)
+		for _, r := range slices.Clone(p.queue) {
+			g.dismiss(r)
+		}
+		g.touch(p)
+	}
+	for _, name := range names { // no stock has those that were removed
+		if sl := g.slots[name]; sl != nil && sl.pool == nil && sl.free() {
+			g.recall(sl)
+		}
+	}
+	g.pools = slices.DeleteFunc(g.pools, func(p *pool) bool {
+		if !p.over() || p.limit.reports.Type != "" {
+			return false
+		}
+		delete(g.types, p.Type)
+		if p.pacing.Count > 0 {
+			g.note(Paced).Pacing = &Pacing{Type: p.Type}
+		}
+		return true
+	})
+}
+
+// refill sets the stock of p to those of p's names that are free. Names that were free before
+// stay first.
+func (g *ledger) refill(p *pool) {
+	p.stock = slices.DeleteFunc(p.stock, func(name string) bool { return g.slots[name].pool != p })
+	free := make(map[string]bool, len(p.stock))
+	for _, name := range p.stock {
+		free[name] = true
+	}
+	for _, name := range p.Names {
+		if g.slots[name].free() && !free[name] {
+			p.stock = append(p.stock, name)
+		}
+	}
 }

@@ -1,7 +1,10 @@
 package pool
 
 import (
+	"cmp"
+	"container/heap"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -136,4 +139,212 @@ func (g *ledger) note(kind Kind) *Change {
 func (g *ledger) begin(act Act) (end func()) {
 	g.act = act
 	return func() { g.act = Act{} }
+}
+
+// timer is a time at which something is due.
+type timer struct {
+	due time.Duration
+	set uint64 // grows with each setting: among timers with the same due, the first set goes first
+	pos int
+	on  any // *lease, *lock, *request or *pool; see [Set.Advance]
+}
+
+func newTimers() ordered[*timer] {
+	return ordered[*timer]{
+		less: func(a, b *timer) bool {
+			if a.due != b.due {
+				return a.due < b.due
+			}
+			return a.set < b.set
+		},
+		pos: func(t *timer) *int { return &t.pos },
+	}
+}
+
+// never is the end of time: a time that does not come.
+const never time.Duration = 1<<63 - 1
+
+// later returns now + d, or never if that overflows.
+func later(now, d time.Duration) time.Duration {
+	if sum := now + d; sum >= now {
+		return sum
+	}
+	return never
+}
+
+// ordered is a heap whose elements know their positions, so that any of them can be taken out
+// or moved in O(log n). An element may be in one heap per field that pos points to.
+type ordered[T any] struct {
+	items []T
+	less  func(a, b T) bool
+	pos   func(T) *int // position plus one; zero: not in the heap
+}
+
+// first returns the least element; false if there is none.
+func (h *ordered[T]) first() (x T, ok bool) {
+	if len(h.items) == 0 {
+		return x, false
+	}
+	return h.items[0], true
+}
+
+func (h *ordered[T]) has(x T) bool { return *h.pos(x) > 0 }
+
+// put adds x, or moves it to its place after a change of its order.
+func (h *ordered[T]) put(x T) {
+	if i := *h.pos(x); i > 0 {
+		heap.Fix(h, i-1)
+		return
+	}
+	heap.Push(h, x)
+}
+
+// remove takes x out, if it is in.
+func (h *ordered[T]) remove(x T) {
+	if i := *h.pos(x); i > 0 {
+		heap.Remove(h, i-1)
+	}
+}
+
+// ascending yields the elements from the least on, and takes none out. The cost depends on how many
+// are taken, not on how many there are. The heap must not change meanwhile.
+func (h *ordered[T]) ascending(yield func(T) bool) {
+	var next []int // the indices of elements whose parents were yielded, in order
+	add := func(i int) {
+		if i < len(h.items) {
+			at := sort.Search(len(next), func(k int) bool { return h.less(h.items[i], h.items[next[k]]) })
+			next = slices.Insert(next, at, i)
+		}
+	}
+	for add(0); len(next) > 0; {
+		i := next[0]
+		next = next[1:]
+		if !yield(h.items[i]) {
+			return
+		}
+		add(2*i + 1)
+		add(2*i + 2)
+	}
+}
+
+// Len, Less, Swap, Push and Pop are for container/heap.
+
+func (h *ordered[T]) Len() int           { return len(h.items) }
+func (h *ordered[T]) Less(i, j int) bool { return h.less(h.items[i], h.items[j]) }
+
+func (h *ordered[T]) Swap(i, j int) {
+	h.items[i], h.items[j] = h.items[j], h.items[i]
+	*h.pos(h.items[i]) = i + 1
+	*h.pos(h.items[j]) = j + 1
+}
+
+func (h *ordered[T]) Push(x any) {
+	h.items = append(h.items, x.(T))
+	*h.pos(x.(T)) = len(h.items)
+}
+
+func (h *ordered[T]) Pop() any {
+	var zero T
+	last := len(h.items) - 1
+	x := h.items[last]
+	h.items[last] = zero // let go of it
+	h.items = h.items[:last]
+	*h.pos(x) = 0
+	return x
+}
+
+// maxRecalled is how many names in no pool are remembered while nobody holds them, so that a
+// holder that was cut off hears why its lease is lost. 10,000 names take 2 MB.
+const maxRecalled = 10_000
+
+// recalled holds the names in no pool, in the order in which their leases ended, or in which
+// they were removed: those of counted pools, and those that are no longer configured.
+type recalled struct {
+	names []string
+	limit int
+}
+
+// push adds name. If there are too many, it returns the oldest, for the caller to forget; else "".
+func (r *recalled) push(name string) (forgotten string) {
+	r.names = append(r.names, name)
+	if len(r.names) > r.limit {
+		forgotten, r.names = r.names[0], r.names[1:]
+	}
+	return forgotten
+}
+
+// Act says who did something as an operator, and why. Clients that lose by it read the reason;
+// the log and the status page also show who.
+type Act struct {
+	By     string // empty: nobody knows
+	Reason string
+}
+
+// orNone returns a, with a text for people if it has no reason.
+func (a Act) orNone() Act {
+	a.Reason = cmp.Or(a.Reason, "no reason given")
+	return a
+}
+
+// Kind says what changed; see [Change].
+type Kind int
+
+// The kinds of changes. All change the content of a [Snapshot], except those of requests
+// without an id. Queued and Joined need not be durable at once: the request is not answered
+// yet, and can lose only its place.
+const (
+	Granted       Kind = iota // Leases are held from now on
+	Renewed                   // a renewal made Lease firm, gave it another TTL, or was its first since it was Extended; other renewals change nothing durable
+	Extended                  // Lease has its full TTL again, after a restart or a stall
+	Delayed                   // Lease has a pending release, or another time for it
+	Done                      // Lease has ended, by Reason
+	Remembered                // Ended is remembered from now on
+	Forgotten                 // Ended is forgotten
+	Queued                    // Waiter is on the queue from now on
+	Joined                    // Waiter follows the request Waiter.Follows from now on
+	Missed                    // the client of Waiter must come back, after a restart or a stall
+	Returned                  // the client of Waiter has come back
+	Overtaken                 // more units went ahead of Waiter, which did not fit
+	Moved                     // an operator gave Waiter another priority
+	Dropped                   // the waiter ID is off the queue without a lease
+	Resized                   // a resize of Lease was decided; it had Before units, as many as now if it was refused
+	Broken                    // Lease was taken away by an operator, perhaps again; it is held until it is Done
+	LockBegun                 // Locked is not granted for a while, although nobody holds it
+	LockOver                  // Locked may be granted again
+	Paced                     // Pacing counts from now on
+	Named                     // Naming counts from now on
+	Paused                    // an operator has stopped a pool, perhaps again: Pause
+	Resumed                   // Pause is over
+	ReportCounted             // Reported counts
+	Adapted                   // Reports count from now on
+	LostOther                 // a request has lost a lease for the first time: Leases are those that it still holds
+)
+
+// Change is one thing that a call changed. The comments of the fields name the kinds that use
+// them; in other changes they are zero. Rare parts are pointers, which keeps a Change small.
+type Change struct {
+	Kind     Kind
+	Act      Act       // the operator's act that caused it; zero: none did
+	ID       string    // Granted, Dropped: the request, even one that cannot be repeated
+	Leases   []Lease   // Granted, LostOther; ReportCounted of leases that are held: as they are afterwards
+	Lease    Lease     // Renewed, Extended, Delayed, Resized, Broken, Done: as it is afterwards
+	Before   int       // Resized: units
+	Reason   Reason    // Done
+	Ended    Ended     // Remembered, Forgotten; ReportCounted of a lease that has ended: as it is afterwards
+	Waiter   *Waiter   // Queued, Joined, Missed, Returned, Overtaken, Moved: as it is afterwards
+	Locked   *Locked   // LockBegun, LockOver
+	Pacing   *Pacing   // Paced
+	Naming   *Naming   // Named
+	Pause    *Pause    // Paused, Resumed
+	Reported *Reported // ReportCounted
+	Reports  *Reports  // Adapted
+	Moved    bool      // Adapted: the limit has just moved, by Reports.Moved
+	// WasQueued: Granted, Dropped: the request has waited and has an id, so a store has it
+	// among its waiters.
+	WasQueued bool
+	Overtook  int           // Granted: how many waiters it went ahead of that did not fit
+	Took      time.Duration // Granted, Dropped: how long it waited; Done: how long the lease was held
+
+	Request *Request // Dropped
+	Err     error    // Dropped: what to tell connections that wait; nil: there are none
 }

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -257,3 +258,105 @@ func (r *request) waiter() Waiter {
 
 // values returns the leases of r as they are now.
 func (r *request) values() []Lease { return valuesOf(r.leases) }
+
+// Pause makes the pool of a type grant nothing until [Set.Resume], except to requests with
+// Overcommit: other requests wait, and are told the reason. Leases stay held, and can be
+// renewed and released. A pause outlives restarts, and the pool itself if its type is removed
+// from the configuration and put back. Pausing again changes the reason.
+//
+// It returns [ErrUnknownType] if there is no such pool.
+func (s *Set) Pause(now time.Duration, typ string, act Act) (Pause, error) {
+	s.Advance(now)
+	p := s.types[typ]
+	if p == nil || p.retired {
+		return Pause{}, ErrUnknownType
+	}
+	before, paused := s.pauses[typ]
+	act = act.orNone()
+	defer s.begin(act)()
+	pause := Pause{Type: typ, Reason: act.Reason, Since: s.now}
+	if paused {
+		pause.Since = before.Since
+	}
+	s.pauses[typ] = pause
+	s.note(Paused).Pause = &pause
+	s.touch(p) // serve stops its timer
+	s.serve()
+	return pause, nil
+}
+
+// Resume ends a pause: free units go to the waiters, in their order and at the pool's pace. It
+// returns the pause that it ended, which is zero if the pool was not paused, or
+// [ErrUnknownType] if there is neither a pool nor a pause.
+func (s *Set) Resume(now time.Duration, typ string, act Act) (Pause, error) {
+	s.Advance(now)
+	pause, paused := s.pauses[typ]
+	p := s.types[typ]
+	switch {
+	case !paused && (p == nil || p.retired):
+		return Pause{}, ErrUnknownType
+	case !paused:
+		return Pause{}, nil
+	}
+	defer s.begin(act)()
+	delete(s.pauses, typ)
+	s.note(Resumed).Pause = &pause
+	if p != nil {
+		s.touch(p)
+	}
+	s.serve()
+	return pause, nil
+}
+
+// AutoPace returns hold/capacity, the pace of a pool whose units are all in use, each for hold.
+// Grants then come as evenly as they can, and as many per hour as without a pace. It is zero if
+// hold or capacity is not positive.
+func AutoPace(hold time.Duration, capacity int) time.Duration {
+	if hold <= 0 || capacity <= 0 {
+		return 0
+	}
+	return hold / time.Duration(capacity) // rounded down: a longer pace would cost grants
+}
+
+// rhythm says when the next grant of a pool is due: n paces after the last grant, of n units,
+// was due. The last grant may have been made later than it was due, because no unit was free or
+// the caller's timer was slow. If every late grant delayed all that follow, a pool whose units
+// come free at odd moments would lose a little with each, and grant less than capacity/hold.
+//
+// The time by which a grant was late is made up for at once. So it is bounded, or the rhythm
+// would save up the very burst that it must prevent:
+//
+//   - Only time in which a waiter was next counts as late. An idle pool saves up nothing: when
+//     fifty jobs come to it at once, the first is granted at once, and each other a full pace
+//     after the one before it.
+//   - At most half a pace counts. Then any span of time has at most span/pace + 1/2 grants of
+//     one unit each, rounded up. For a pool of 50 units that are held for 20 minutes, this is
+//     three grants a minute, where the mean is 2.5. If a whole pace counted, it would be four.
+//     If nothing counted, the pool would lose up to twice as many grants when holds vary.
+type rhythm struct {
+	start      time.Duration // when the last grant counts as made
+	count      int           // for how many units; zero: there was none
+	generation uint64        // of its last lease
+}
+
+// due returns when pace allows the next grant.
+func (r rhythm) due(pace time.Duration) time.Duration {
+	n := time.Duration(r.count)
+	if n > 0 && pace > math.MaxInt64/n {
+		pace = math.MaxInt64 / n // too far away to come
+	}
+	return later(r.start, n*pace)
+}
+
+// spend notes a grant of units at now, in a pool that has had a waiter that is next since
+// nextSince.
+func (r *rhythm) spend(pace, nextSince, now time.Duration, units int, generation uint64) {
+	*r = rhythm{start: max(r.due(pace), nextSince, now-pace/2), count: units, generation: generation}
+}
+
+// resume notes a lease from before a restart. Leases come in the order of their generations.
+func (r *rhythm) resume(l *Lease, now time.Duration) {
+	if l.Generation > r.generation {
+		*r = rhythm{start: min(l.Granted, now), count: max(l.Count, l.Units), generation: l.Generation}
+	}
+}

@@ -1,6 +1,12 @@
 package pool
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
 
 // Set is the pools of one server; see the package comment for its guarantees.
 // [New] makes one.
@@ -81,3 +87,232 @@ func (s *Set) Drain() []Change {
 // roomKept is the largest capacity that Drain uses again: enough for the changes of nearly
 // every call.
 const roomKept = 16
+
+// New returns the pools of configs with what snapshot holds.
+//
+// Leases get their full TTL, or [ProvisionalTTL] if provisional, from the clock of the snapshot
+// on; but only once: a lease that was not renewed since the last restart keeps the end that it
+// got then. A pending release, a lock delay and the end of a broken lease keep their times. A
+// lease whose name or type is no longer configured stays held until it ends. A pace goes on
+// from the last grant.
+//
+// The queue keeps its order. Each waiter has [PlaceKept] to come back. Until then it holds back
+// the waiters behind it, for [HoldBack] at most. Further restarts do not begin these times
+// anew. The changes that New itself makes are in the first [Set.Drain].
+//
+// A step of priority is worth aging, a time of waiting: a request of priority 3 stands where one of
+// priority 0 would that came three times the aging earlier. Without aging, which is
+// zero, all of a higher priority go before all of a lower one.
+//
+// An error says everything that is wrong with configs, or where the snapshot contradicts
+// itself.
+func New(configs []Config, snapshot Snapshot, aging time.Duration) (*Set, error) {
+	if err := Check(configs); err != nil {
+		return nil, err
+	}
+	s := &Set{newLedger(snapshot.Clock, snapshot.Generation)}
+	s.aging = aging
+	if err := s.restore(snapshot); err != nil {
+		return nil, fmt.Errorf("restore leases: %w", err)
+	}
+	s.configure(configs)
+	s.compensate()
+	s.Advance(s.now)
+	return s, nil
+}
+
+// Snapshot returns the durable state: the sum of the changes so far.
+func (s *Set) Snapshot() Snapshot {
+	snap := Snapshot{Clock: s.now, Generation: s.generation, Ended: slices.Clone(s.ended.order)}
+	for _, p := range s.pools {
+		snap.Leases = append(snap.Leases, valuesOf(p.byGrant())...)
+		for _, r := range p.waiters() {
+			if !r.Anonymous {
+				snap.Waiters = append(snap.Waiters, r.waiter())
+			}
+		}
+		if p.pacing.Count > 0 {
+			snap.Paced = append(snap.Paced, p.pacing)
+		}
+		if reports := p.limit.reports; reports.Type != "" {
+			reports.Tally = slices.Clone(reports.Tally)
+			snap.Reports = append(snap.Reports, reports)
+		}
+	}
+	for typ, last := range s.named {
+		snap.Named = append(snap.Named, Naming{Type: typ, Last: last})
+	}
+	slices.SortFunc(snap.Named, func(a, b Naming) int { return cmp.Compare(a.Type, b.Type) })
+	for _, sl := range s.slots {
+		if sl.lock != nil {
+			snap.Locked = append(snap.Locked, sl.lock.Locked)
+		}
+	}
+	slices.SortFunc(snap.Locked, compareLocked)
+	snap.Pauses = slices.SortedFunc(maps.Values(s.pauses), func(a, b Pause) int { return cmp.Compare(a.Type, b.Type) })
+	return snap
+}
+
+// restore loads snapshot, as if nothing was configured.
+func (g *ledger) restore(snapshot Snapshot) error {
+	byType := func(a, b Pacing) int { return cmp.Compare(a.Type, b.Type) }
+	for _, paced := range slices.SortedFunc(slices.Values(snapshot.Paced), byType) {
+		p := g.pool(paced.Type)
+		p.pacing = paced
+		p.rhythm = rhythm{start: paced.Start, count: paced.Count, generation: paced.Generation}
+	}
+	for _, reports := range slices.SortedFunc(slices.Values(snapshot.Reports), func(a, b Reports) int { return cmp.Compare(a.Type, b.Type) }) {
+		if reports.Type == "" {
+			return fmt.Errorf("reports %+v are incomplete", reports)
+		}
+		reports.Tally = slices.Clone(reports.Tally)
+		g.pool(reports.Type).limit.reports = reports
+	}
+	for _, n := range snapshot.Named {
+		g.named[n.Type] = n.Last
+	}
+	if err := g.restoreLeases(snapshot); err != nil {
+		return err
+	}
+	for _, l := range slices.SortedFunc(slices.Values(snapshot.Locked), compareLocked) {
+		sl := g.slot(l.Name)
+		if !sl.free() {
+			return fmt.Errorf("name %q is held, or there twice, and has a lock delay", l.Name)
+		}
+		g.restoreLock(sl, g.pool(l.Type), l)
+	}
+	return g.restoreRequests(snapshot)
+}
+
+func compareLocked(a, b Locked) int {
+	return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.Name, b.Name))
+}
+
+// restoreLeases loads the leases.
+func (g *ledger) restoreLeases(snapshot Snapshot) error {
+	// A snapshot may be in any order: its maker may have iterated over a map.
+	leases := slices.SortedFunc(slices.Values(snapshot.Leases), func(a, b Lease) int {
+		return cmp.Compare(a.Generation, b.Generation)
+	})
+	for i, l := range leases {
+		switch {
+		case l.Name == "" || l.Type == "" || l.Units < 1 || l.TTL <= 0 || l.Generation == 0:
+			return fmt.Errorf("lease %+v is incomplete", l)
+		case i > 0 && leases[i-1].Generation == l.Generation:
+			return fmt.Errorf("two leases have generation %d", l.Generation)
+		case g.slots[l.Name] != nil && g.slots[l.Name].lease != nil:
+			return fmt.Errorf("name %q is held twice", l.Name)
+		}
+		g.generation = max(g.generation, l.Generation)
+		g.restoreLease(l)
+	}
+	return nil
+}
+
+// restoreRequests loads the requests that have ended, those that wait, and the pauses.
+func (g *ledger) restoreRequests(snapshot Snapshot) error {
+	for _, pause := range snapshot.Pauses {
+		g.pauses[pause.Type] = pause
+	}
+	ended := slices.SortedFunc(slices.Values(snapshot.Ended), func(a, b Ended) int {
+		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
+	})
+	for _, e := range ended {
+		if g.ended.has(e.ID) || g.requests[e.ID] != nil {
+			return fmt.Errorf("request %q is there twice", e.ID)
+		}
+		g.ended.push(e)
+	}
+	waiters := slices.SortedFunc(slices.Values(snapshot.Waiters), func(a, b Waiter) int {
+		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.ID, b.ID))
+	})
+	for _, w := range waiters {
+		switch {
+		case w.ID == "" || w.Type == "" || w.Units < 1:
+			return fmt.Errorf("waiter %+v is incomplete", w)
+		case g.ended.has(w.ID) || g.requests[w.ID] != nil:
+			return fmt.Errorf("request %q is there twice", w.ID)
+		}
+		g.restoreWaiter(w)
+	}
+	return nil
+}
+
+// restoreWaiter puts a waiter into its queue. A waiter that was missed before the restart stays
+// missed. [ledger.compensate] makes the others missed.
+func (g *ledger) restoreWaiter(w Waiter) {
+	r := &request{
+		Request: w.Request, units: w.Units, pool: g.pool(w.Type), arrival: w.Arrival, arrived: w.Arrived,
+		priority: w.PriorityNow, older: w.Older, overtaken: w.Overtaken,
+	}
+	r.rank, r.standing = g.bestRank(r)
+	g.restorePlace(r, g.requests[w.Follows])
+	if w.KeptUntil > 0 {
+		r.missed, r.activeUntil, r.keptUntil = true, w.HoldsUntil, w.KeptUntil
+		g.activate(r)
+		g.schedule(&r.timer, r.activeUntil)
+	}
+	switch now := r.waiter(); {
+	case now.Follows != "" && now.Follows != w.Follows:
+		g.noteWaiter(Joined, r)
+	case now.Follows != w.Follows || now.Arrival != w.Arrival:
+		g.noteWaiter(Queued, r)
+	}
+}
+
+// restorePlace gives r its place; earlier arrivals have theirs already. If r had joined a run
+// whose leases are still held, it stays joined to that run. Otherwise its [Coalesce] decides
+// again whom it joins.
+func (g *ledger) restorePlace(r, leader *request) {
+	g.register(r)
+	if leader == nil || leader.queued() || leader.pool != r.pool {
+		leader = r.pool.mergedInto(r)
+	}
+	switch {
+	case leader == nil:
+		g.addToQueue(r)
+	case leader.queued() && r.Coalesce == Latest:
+		g.supersede(leader, r)
+		g.addToQueue(r)
+	default:
+		g.follow(leader, r)
+	}
+}
+
+// restoreLease makes l held again, and its request known.
+func (g *ledger) restoreLease(l Lease) {
+	p := g.pool(l.Type)
+	p.rhythm.resume(&l, g.now)
+	var r *request
+	if l.RequestID != "" {
+		if r = g.requests[l.RequestID]; r == nil {
+			asked := Request{ID: l.RequestID, Type: l.Type, Owner: l.Owner, TTL: l.TTL, Ask: l.Ask}
+			r = &request{Request: asked, pool: p, said: l.Outcome, lost: l.OtherLost}
+			g.requests[r.ID] = r
+		}
+	}
+	g.install(&lease{Lease: l, slot: g.slot(l.Name), pool: p, request: r})
+}
+
+// Stalled says that the server could not act for a while, until now: it was stopped or starved,
+// or its machine was paused. Clients that renewed, or came back to their place, were not heard.
+// So a stall is treated like a restart: see [New]. Stalled must be the first call with this
+// now: any other call would first end what is overdue.
+func (s *Set) Stalled(now time.Duration) {
+	s.now = max(s.now, now)
+	s.compensate()
+	s.Advance(s.now)
+}
+
+// compensate makes up for a time in which no client was heard: leases get their full TTL
+// again, and waiters get time to come back.
+func (g *ledger) compensate() {
+	for _, p := range g.pools {
+		for _, l := range p.byGrant() {
+			g.extend(l)
+		}
+		for _, r := range p.waiters() {
+			g.miss(r)
+		}
+	}
+}

@@ -1,5 +1,11 @@
 package pool
 
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
 // enqueue puts r, a new request, into the queue.
 func (g *ledger) enqueue(r *request) {
 	g.register(r)
@@ -45,4 +51,158 @@ func (g *ledger) leave(r *request) {
 		return
 	}
 	g.drop(r, nil)
+}
+
+// Detach says that one connection that waited with request id is gone. After the last one, the
+// waiter stays active for linger, which is zero if the connection broke. Its place is kept for
+// [PlaceKept]; while it is not active, other requests may overtake it. An anonymous request is
+// dropped at once.
+//
+// It does nothing if the request does not wait.
+func (s *Set) Detach(now time.Duration, id string, linger time.Duration) {
+	s.Advance(now)
+	r := s.requests[id]
+	if r == nil || !r.queued() || r.attached == 0 {
+		return
+	}
+	r.attached--
+	r.activeUntil = max(r.activeUntil, later(s.now, linger))
+	if r.attached > 0 {
+		return
+	}
+	if r.Anonymous {
+		s.drop(r, nil)
+	} else {
+		r.keptUntil = later(s.now, PlaceKept)
+		s.leave(r)
+	}
+	s.serve()
+}
+
+// Withdraw takes a request off the queue because its wait is over, and reports whether it was
+// queued. Its id is not remembered. Connections that still wait with it get [ErrExhausted].
+// Withdraw does nothing to a request that joined a run which has begun: its wait timeout ended
+// when the run began.
+func (s *Set) Withdraw(now time.Duration, id string) bool {
+	s.Advance(now)
+	r := s.requests[id]
+	if r == nil || !r.queued() || !r.lead().queued() {
+		return false
+	}
+	s.drop(r, ErrExhausted)
+	s.serve()
+	return true
+}
+
+// Cancel ends a request for good: it is taken off the queue, or its leases end. The id is
+// remembered for [EndedKept], even if it was never seen: a copy of the request that is still
+// under way gets [ErrEnded]. It returns the names that were held.
+func (s *Set) Cancel(now time.Duration, id string) (names []string) {
+	s.Advance(now)
+	r := s.requests[id]
+	switch {
+	case r == nil:
+		if !s.ended.has(id) {
+			s.remember(Ended{ID: id})
+		}
+	case r.queued():
+		s.drop(r, ErrEnded)
+		s.remember(Ended{ID: id})
+	default:
+		for _, l := range slices.Clone(r.leases) { // end takes them out of r.leases, and remembers the id with the last
+			names = append(names, l.Name)
+			s.end(l, Released)
+		}
+	}
+	s.serve()
+	return names
+}
+
+// WaitEnd is how a wait ended without a lease, in a word for people and metrics.
+type WaitEnd string
+
+// The ends of a wait.
+const (
+	WaitTimedOut     WaitEnd = "timed out"
+	WaitCancelled    WaitEnd = "cancelled"    // by its client
+	WaitGone         WaitEnd = "gone"         // its client did not come back
+	WaitRemoved      WaitEnd = "removed"      // by an operator
+	WaitReconfigured WaitEnd = "reconfigured" // the pool can no longer serve it
+	WaitCoalesced    WaitEnd = "coalesced"    // the run that it joined has ended
+	WaitSuperseded   WaitEnd = "superseded"   // by a newer request
+)
+
+// WaitEnds are all ends of a wait.
+var WaitEnds = []WaitEnd{WaitTimedOut, WaitCancelled, WaitGone, WaitRemoved, WaitReconfigured, WaitCoalesced, WaitSuperseded}
+
+// WaitEnd returns how the wait of a [Dropped] request ended.
+func (c *Change) WaitEnd() WaitEnd {
+	_, removed := errors.AsType[*RemovedError](c.Err)
+	if merged, ok := errors.AsType[*CoalescedError](c.Err); ok {
+		if _, ran := merged.Result.ExitCode(); ran {
+			return WaitCoalesced
+		}
+		return WaitSuperseded
+	}
+	switch {
+	case c.Err == nil:
+		return WaitGone
+	case removed:
+		return WaitRemoved
+	case errors.Is(c.Err, ErrExhausted):
+		return WaitTimedOut
+	case errors.Is(c.Err, ErrEnded):
+		return WaitCancelled
+	}
+	return WaitReconfigured
+}
+
+// WaitEndWhy says for people why the wait of a Dropped request ended: the reason of the
+// operator, or else the error. Err must not be nil.
+func (c *Change) WaitEndWhy() string {
+	if removed, ok := errors.AsType[*RemovedError](c.Err); ok {
+		return removed.Reason
+	}
+	return c.Err.Error()
+}
+
+// Why a [Set.Remove] or a [Set.Move] changes nothing.
+var (
+	ErrUnknownRequest = errors.New("there is no such request")
+	ErrNotQueued      = errors.New("the request does not wait: it was granted")
+)
+
+// Remove takes a waiter off the queue, as an act of an operator. Its connections get a
+// [RemovedError], and so do later requests with its id, for [EndedKept].
+//
+// It returns the request. It fails with [ErrUnknownRequest], with [ErrNotQueued], or, if the
+// request has ended already, with the error that [Set.Acquire] would return.
+func (s *Set) Remove(now time.Duration, id string, act Act) (Request, error) {
+	s.Advance(now)
+	r, err := s.waiterOf(id)
+	if err != nil {
+		return Request{}, err
+	}
+	act = act.orNone()
+	defer s.begin(act)()
+	s.drop(r, &RemovedError{act.Reason})
+	if !r.Anonymous {
+		s.remember(Ended{ID: id, Removed: act.Reason})
+	}
+	s.serve()
+	return r.Request, nil
+}
+
+// waiterOf returns the request with that id, which waits.
+func (g *ledger) waiterOf(id string) (*request, error) {
+	r := g.requests[id]
+	switch {
+	case r == nil && g.ended.has(id):
+		return nil, g.ended.why(id)
+	case r == nil:
+		return nil, ErrUnknownRequest
+	case !r.queued():
+		return nil, ErrNotQueued
+	}
+	return r, nil
 }

@@ -349,3 +349,53 @@ func withoutURL(ctx context.Context, err error, timeout time.Duration) error {
 	}
 	return ue.Err
 }
+
+// repeatPolicy decides whether a call may be sent again. mayRepeat is called exactly once
+// after each attempt, so it may also keep track of the attempts.
+type repeatPolicy interface {
+	mayRepeat(o outcome) bool
+}
+
+// idempotent is the policy of calls that may be sent any number of times: they are
+// repeated while the next outcome may be better. The zero value repeats after network
+// failures and failures of a server or gateway.
+type idempotent struct {
+	// misrouted repeats after a 404 that no proxy wrote. It is set for calls about
+	// something that the proxy has issued: the address was right then, so the 404 will
+	// pass.
+	misrouted bool
+	// unfinished reports that a success is not the expected answer, which may
+	// come next time; nil: every success counts.
+	unfinished func(answer) bool
+}
+
+func (p idempotent) mayRepeat(o outcome) bool {
+	switch {
+	case o.transient() || p.misrouted && o.misrouted():
+		return true
+	case o.StatusCode/100 != 2:
+		return false
+	}
+	return p.unfinished != nil && p.unfinished(o.answer)
+}
+
+// prepareJSON makes encoding/json build the tables that it builds at the first use of a
+// type: for the answer to an acquire, for the release at the end, and for its answer.
+// The first use takes a tenth of a millisecond, later uses a microsecond.
+func prepareJSON() {
+	growStack(0)
+	// Errors do not matter: the real use of the type would return them, too.
+	_ = json.Unmarshal([]byte(`{"leases":[{}]}`), new(leaseapi.AcquireReply))
+	_, _ = json.Marshal(leaseapi.ReleaseRequest{})
+	_ = json.Unmarshal([]byte("{}"), new(leaseapi.ReleaseReply))
+}
+
+// growStack makes the stack of its goroutine as large as the tables need, in one step. At
+// each growth the runtime walks all frames and reads the tables of their functions:
+// 0.2 MB of the program that nothing else reads.
+//
+//go:noinline
+func growStack(i int) byte {
+	var room [12 << 10]byte
+	return room[i]
+}

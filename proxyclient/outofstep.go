@@ -11,7 +11,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// This file decides which answers a call can have. If something on the way repeats bytes of a
+// What decides which answers a call can have. If something on the way repeats bytes of a
 // connection, a call may read an answer to an earlier request, or one that was changed: the
 // connection is out of step. Such an answer counts as a lost one. The connection is closed, and the
 // client finds out on another connection what became of the request: it asks for an acquire by its id, and

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -243,4 +245,178 @@ func (c *Client) get(ctx context.Context, path string, v any, p *patience) error
 // unsupported returns the error for a feature that a version-1 proxy does not have.
 func unsupported(what string) error {
 	return fmt.Errorf("%w: the proxy is of version 1, which has no %s", errors.ErrUnsupported, what)
+}
+
+// The calls of operators. Like [Client.Health] they retry until ctx ends, or until there
+// was no good answer for too long ([ErrUnreachable]). A request that arrives twice has no
+// further effect. The errors are [ErrUnknownType] for an unknown pool, [ErrUnknownRequest]
+// for an unknown request, and [errors.ErrUnsupported] if the proxy is of version 1.
+
+// Break takes the lease of name away from its holder. From then on the holder's renewals
+// fail with reason. The name becomes free when the holder releases it or its TTL ends, or
+// at once if now is set.
+//
+// Break means the lease that is held when it begins. Retries never hit a later holder. The
+// error is [ErrNotHeld] if nobody holds the name then, or if the lease ends meanwhile.
+func (c *Client) Break(ctx context.Context, name, reason string, now bool) (reply leaseapi.BreakReply, err error) {
+	pools, err := c.Pools(ctx)
+	if err != nil {
+		return reply, fmt.Errorf("break: %w", err)
+	}
+	req := leaseapi.BreakRequest{Name: name, Generation: generationOf(pools, name), Reason: reason, Now: now}
+	if req.Generation == 0 {
+		return reply, fmt.Errorf("break: %w %q", ErrNotHeld, leaseapi.Shorten(name))
+	}
+	err = c.operate(ctx, "break", leaseapi.PathBreak, req, &reply)
+	cleanLease(&reply.Lease)
+	return reply, err
+}
+
+// generationOf returns the generation of name's lease; 0 if nobody holds it.
+func generationOf(pools []leaseapi.Pool, name string) uint64 {
+	for _, p := range pools {
+		for _, l := range p.Leases {
+			if l.Name == name {
+				return l.Generation
+			}
+		}
+	}
+	return 0
+}
+
+// Pause stops the grants of a pool until [Client.Resume]; waiters are told reason.
+func (c *Client) Pause(ctx context.Context, typ, reason string) (reply leaseapi.PauseReply, err error) {
+	err = c.operatePool(ctx, "pause", leaseapi.PathPause, typ, leaseapi.PauseRequest{Type: typ, Reason: reason}, &reply)
+	return reply, err
+}
+
+// Resume ends a pause. The reply has the ended pause, or no reason if the pool was not
+// paused.
+func (c *Client) Resume(ctx context.Context, typ string) (reply leaseapi.PauseReply, err error) {
+	err = c.operatePool(ctx, "resume", leaseapi.PathResume, typ, leaseapi.ResumeRequest{Type: typ}, &reply)
+	makePrintable(&reply.Reason)
+	return reply, err
+}
+
+// Remove takes a waiter off the queue. The waiter's client is told reason ([ErrRemoved]).
+func (c *Client) Remove(ctx context.Context, requestID, reason string) (reply leaseapi.RemoveReply, err error) {
+	err = c.operate(ctx, "remove", leaseapi.PathRemove, leaseapi.RemoveRequest{RequestID: requestID, Reason: reason}, &reply)
+	if errors.Is(err, ErrUnknownRequest) {
+		err = fmt.Errorf("%w %s", err, requestID)
+	}
+	makePrintable(&reply.Owner, &reply.Token, &reply.Type)
+	return reply, err
+}
+
+// Move gives a waiter another priority. Its reason is for the server's log.
+func (c *Client) Move(ctx context.Context, requestID string, priority int, reason string) (reply leaseapi.MoveReply, err error) {
+	if err := c.ensureWire(ctx, wireSwaps, "a move", &patience{limits: usualLimits}); err != nil {
+		return reply, fmt.Errorf("move: %w", err)
+	}
+	err = c.operate(ctx, "move", leaseapi.PathMove, leaseapi.MoveRequest{RequestID: requestID, Priority: priority, Reason: reason}, &reply)
+	if errors.Is(err, ErrUnknownRequest) {
+		err = fmt.Errorf("%w %s", err, requestID)
+	}
+	makePrintable(&reply.Owner, &reply.Token, &reply.Type)
+	return reply, err
+}
+
+// operatePool is operate for the pool of a type.
+func (c *Client) operatePool(ctx context.Context, what, path, typ string, req, reply any) error {
+	err := c.operate(ctx, what, path, req, reply)
+	if errors.Is(err, ErrUnknownType) {
+		return fmt.Errorf("%s: %w", what, &UnknownTypeError{Type: typ, Listed: true})
+	}
+	return err
+}
+
+func (c *Client) operate(ctx context.Context, what, path string, req, reply any) error {
+	return c.carryOut(ctx, what, post(path, req, idempotent{}), func(o outcome) bool {
+		return o.StatusCode == http.StatusOK && o.decode(reply) == nil
+	})
+}
+
+// carryOut makes a call. It succeeds if done returns true for the answer.
+func (c *Client) carryOut(ctx context.Context, what string, q call, done func(outcome) bool) error {
+	p := patience{limits: usualLimits}
+	o := c.do(ctx, q, &p)
+	var err error
+	switch {
+	case o.err != nil:
+		err = c.failure(ctx, o, &p)
+	case done(o):
+		return nil
+	case o.misrouted():
+		err = unsupported(q.path)
+	case o.is(leaseapi.ProblemUnknownType):
+		err = ErrUnknownType
+	case o.is(leaseapi.ProblemUnknownRequest):
+		err = ErrUnknownRequest
+	case o.is(leaseapi.ProblemNotHeld):
+		err = &reworded{text: o.text(), err: ErrNotHeld}
+	default:
+		err = c.failure(ctx, o, &p)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// backupSilence is how long a proxy may send nothing: while it makes the copy, before the
+// first byte, and between two parts of the copy. Nothing bounds the copy as a whole.
+const backupSilence = time.Minute
+
+// Backup writes a copy of the proxy's current store to w, and returns the number of bytes
+// written. Like the other operators' calls it retries, but not after a copy has begun to
+// arrive.
+func (c *Client) Backup(ctx context.Context, w io.Writer) (size int64, err error) {
+	b := backup{proxy: c.name, w: w}
+	q := post(leaseapi.PathBackup, nil, &b)
+	q.timeout, q.receive = backupSilence, b.receive
+	err = c.carryOut(ctx, "backup", q, func(outcome) bool { return b.begun })
+	return b.size, err
+}
+
+// backup receives a copy, and is the policy of the call that asks for it.
+type backup struct {
+	proxy string // the proxy's URLs, without passwords
+	w     io.Writer
+	begun bool // the header of a copy has arrived
+	size  int64
+}
+
+func (b *backup) mayRepeat(o outcome) bool {
+	// A 500 means that the proxy tried and failed; each try costs it a copy.
+	return !b.begun && (o.err != nil || o.StatusCode != http.StatusInternalServerError) && idempotent{}.mayRepeat(o)
+}
+
+// receive takes the body of r if it is a copy.
+func (b *backup) receive(r *http.Response) (taken bool, err error) {
+	if r.StatusCode != http.StatusOK || r.Header.Get("Content-Type") != "application/octet-stream" {
+		return false, nil
+	}
+	b.begun = true
+	body := &watchedBody{body: r.Body}
+	b.size, err = io.Copy(b.w, body)
+	if body.err != nil && r.Request.Context().Err() == nil {
+		text := fmt.Sprintf("%v: %s: %v after %d bytes of the copy: try again", ErrUnreachable, b.proxy, body.err, b.size)
+		err = &reworded{text: text, err: errors.Join(ErrUnreachable, body.err)}
+	}
+	return true, err
+}
+
+// watchedBody is a body whose reads fail after backupSilence without data.
+type watchedBody struct {
+	body io.ReadCloser
+	err  error // of the last read, if it failed
+}
+
+func (w *watchedBody) Read(p []byte) (int, error) {
+	silent := time.AfterFunc(backupSilence, func() { w.body.Close() })
+	n, err := w.body.Read(p)
+	if inTime := silent.Stop(); err != nil && !inTime {
+		err = fmt.Errorf("silent for %s", leaseapi.Duration(backupSilence))
+	}
+	if err != io.EOF {
+		w.err = err
+	}
+	return n, err
 }

@@ -124,3 +124,268 @@ func renewalOf(reply leaseapi.RenewReply, o outcome) Renewal {
 	}
 	return n
 }
+
+// Heartbeat keeps leases of leasectl's server from ending, by renewing them. It
+// treats them as one: they were granted together, and end together. Fill in the
+// first three fields and call Run.
+//
+// The leases are lost when the proxy says so, or when Deadline is over: from
+// then on the proxy may have granted them to somebody else. A user of the leases must
+// have stopped at the deadline, not only begin to stop. Hence Margin.
+type Heartbeat struct {
+	Client *Client
+	Leases []leaseapi.Lease
+	// Deadline is when the leases end unless they are renewed, from
+	// [Grant.Deadline] or an earlier [Renewal]. Zero: not known; Run then assumes
+	// [leaseapi.ProvisionalTTL] from its start.
+	Deadline Instant
+
+	// Margin is how long before the deadline Run returns, to leave time to stop the
+	// users of the leases. If the leases live less than twice Margin, half of their
+	// time to live is used instead, so that there is time to renew.
+	Margin time.Duration
+	// OnRenew is called after each renewal, OnRetry before a failed renewal is
+	// repeated. Both may be nil. They are never called at the same time, and
+	// Run waits for them.
+	OnRenew func(Renewal)
+	OnRetry func(error)
+}
+
+// Run renews at once, which confirms a grant, and then at the interval RenewEvery of
+// each [Renewal], or sooner after a failed renewal. It blocks until
+//
+//   - ctx ends: it returns the cause;
+//   - the proxy says that leases are lost, or no renewal succeeded until
+//     Margin before the deadline: it returns a [LostError] that tells which.
+//     The deadline may still be ahead, or long over if the machine was
+//     suspended or the process stopped: see [Until];
+//   - a pending delayed release was carried out, or became due: it returns nil.
+//
+// Leases that a LostError does not name may still be held: the caller releases
+// them, or they end with their TTL.
+//
+// After a suspend or a stop of the process Run checks the deadline before it renews.
+//
+// A caller that goes on with a lost lease can Run again with a zero Deadline:
+// a proxy that was down all the time may still know the lease.
+func (h *Heartbeat) Run(ctx context.Context) error {
+	if err := renewable(h.Leases); err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	resumed, stop := watchResumes()
+	defer stop()
+	l := heartbeatLoop{Heartbeat: h, schedule: newSchedule(h.Deadline, h.Margin)}
+	defer l.stopRenewal()
+	err := l.run(ctx, resumed)
+	if err != nil && !errors.Is(err, errReleasedLate) {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	return nil
+}
+
+// errReleasedLate ends a heartbeat whose leases were released by a delayed
+// release.
+var errReleasedLate = errors.New("released by a delayed release")
+
+// heartbeatLoop is one [Heartbeat.Run].
+type heartbeatLoop struct {
+	*Heartbeat
+	schedule
+	lastErr error // of the last renewal
+
+	running chan renewalResult // the renewal under way; nil: none
+	cancel  context.CancelCauseFunc
+}
+
+// renewalResult is what the goroutine of a renewal hands back.
+type renewalResult struct {
+	renewal Renewal
+	err     error
+}
+
+func (l *heartbeatLoop) run(ctx context.Context, resumed <-chan struct{}) error {
+	for {
+		// Check the limit first: leases past their deadline must not be renewed.
+		if over(l.limit) {
+			if err := l.atLimit(); err != nil {
+				return err
+			}
+			continue
+		}
+		if l.running == nil && over(l.next) {
+			l.startRenewal(ctx)
+		}
+		select {
+		case r := <-l.running:
+			l.running = nil
+			if err := l.follow(r); err != nil {
+				return err
+			}
+			if r.err != nil && l.OnRetry != nil {
+				l.OnRetry(r.err)
+			}
+		case <-resumed: // the timer below stood still in the suspend
+		case <-time.After(Until(l.wake(l.running != nil))):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// startRenewal starts a renewal, which goes on until it is answered or stopped.
+func (l *heartbeatLoop) startRenewal(ctx context.Context) {
+	ctx, l.cancel = context.WithCancelCause(ctx)
+	limit := l.limit
+	r := renewal{
+		client: l.Client, leases: l.Leases,
+		patience: patience{limits: noLimits, onRetry: l.OnRetry, maxPause: maxPauseWithin(Until(limit))},
+		// After a stop of the process all timers fire, in any order. The pause
+		// before a further attempt may end before the loop wakes, so each attempt
+		// checks the limit itself.
+		late: func() bool { return over(limit) },
+	}
+	done := make(chan renewalResult, 1)
+	go func() {
+		n, err := r.run(ctx)
+		done <- renewalResult{n, err}
+	}()
+	l.running = done
+}
+
+// stopRenewal stops the renewal under way, if there is one, and waits for its end.
+func (l *heartbeatLoop) stopRenewal() (r renewalResult, stopped bool) {
+	if l.running == nil {
+		return renewalResult{}, false
+	}
+	l.cancel(errLate)
+	r = <-l.running
+	l.running = nil
+	return r, true
+}
+
+// atLimit decides whether the heartbeat ends at the limit: a renewal under way may have
+// been answered in time. Nil means that it goes on.
+func (l *heartbeatLoop) atLimit() error {
+	if r, stopped := l.stopRenewal(); stopped {
+		if err := l.follow(r); err != nil || !over(l.limit) {
+			return err
+		}
+	}
+	if l.releasing {
+		return errReleasedLate
+	}
+	return &LostError{Deadline: l.deadline, Err: l.lastErr}
+}
+
+// follow handles the result of a renewal. Its error ends the heartbeat: the leases are
+// lost, or a delayed release has released them.
+func (l *heartbeatLoop) follow(r renewalResult) error {
+	l.cancel(nil)
+	l.lastErr = r.err
+	if r.err == nil {
+		l.renewed(r.renewal)
+		if l.OnRenew != nil {
+			l.OnRenew(r.renewal)
+		}
+		return nil
+	}
+	lost, isLost := errors.AsType[*LostError](r.err)
+	switch {
+	case isLost && l.releasing && allReleased(lost.Lost):
+		return errReleasedLate
+	case isLost:
+		return r.err
+	}
+	l.failed()
+	return nil
+}
+
+func allReleased(lost []leaseapi.Lost) bool {
+	for _, l := range lost {
+		if l.Reason != leaseapi.ReasonReleased {
+			return false
+		}
+	}
+	return true
+}
+
+// Resize makes a lease of a counted pool hold another number of units. A shrink always
+// succeeds. A growth is granted at once or refused; it does not queue. Resize retries
+// until ctx ends, or until there was no good answer for too long ([ErrUnreachable]). If
+// r.After is set, the proxy recognises a second copy, however late it arrives.
+//
+// Errors are [ErrNoRoom], [ErrTooMany], [ErrNotCounted], [ErrOlder], a [StaleError]
+// if the lease does not hold r.From units, or was resized after r.After, and a [LostError]
+// if it has ended, or cannot grow since an operator broke it. None of these errors
+// changes the lease. With the first two and a StaleError the reply has the units that
+// the lease holds, if the proxy sent them.
+func (c *Client) Resize(ctx context.Context, r leaseapi.ResizeRequest) (leaseapi.ResizeReply, error) {
+	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
+	if err := c.ensureWire(ctx, wireUnits, "a resize", p); err != nil {
+		return leaseapi.ResizeReply{}, fmt.Errorf("resize: %w", err)
+	}
+	reply, err := c.resize(ctx, r, p)
+	if err != nil {
+		return reply, fmt.Errorf("resize: %w", err)
+	}
+	return reply, nil
+}
+
+func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patience) (reply leaseapi.ResizeReply, err error) {
+	q := post(leaseapi.PathResize, r, idempotent{misrouted: true})
+	q.mine = mineByResize(r)
+	o := c.do(ctx, q, p)
+	if o.err != nil {
+		return reply, c.failure(ctx, o, p)
+	}
+	if o.StatusCode == http.StatusOK && o.decode(&reply) == nil && reply.Units > 0 {
+		return reply, nil
+	}
+	said, _ := o.problem()
+	held := leaseapi.ResizeReply{Units: max(said.Held, 0), Resizes: max(said.Resizes, 0)}
+	switch said.Type {
+	case leaseapi.ProblemNoRoom:
+		text := fmt.Sprintf("need %d more, %d free; %d stay held", said.Need, said.Free, said.Held)
+		if said.Reason != "" {
+			text += ": " + shortLine(said.Reason)
+		}
+		return held, &reworded{text: text, err: ErrNoRoom}
+	case leaseapi.ProblemTooMany:
+		return held, &reworded{text: o.text(), err: ErrTooMany}
+	case leaseapi.ProblemStale:
+		return held, &StaleError{Held: said.Held}
+	case leaseapi.ProblemNotCounted:
+		return leaseapi.ResizeReply{}, &reworded{text: o.text(), err: ErrNotCounted}
+	case leaseapi.ProblemLost:
+		return leaseapi.ResizeReply{}, lostError(o, []leaseapi.Lease{{Name: r.Name, Generation: r.Generation}})
+	}
+	return leaseapi.ResizeReply{}, c.failure(ctx, o, p)
+}
+
+// Report tells the proxy the outcome of a lease, and returns whether the report counts:
+// see [leaseapi.ReportReply]. It retries until ctx ends, or until there was no good
+// answer for too long ([ErrUnreachable]), since a second copy changes nothing.
+//
+// Errors are [ErrUnknownRequest] if the proxy has forgotten the lease, [ErrNoLease],
+// and [ErrOlder] if the proxy takes no reports.
+func (c *Client) Report(ctx context.Context, r leaseapi.ReportRequest) (counts bool, err error) {
+	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
+	if err := c.ensureWire(ctx, wireUnits, "a report", p); err != nil {
+		return false, fmt.Errorf("report: %w", err)
+	}
+	o := c.do(ctx, post(leaseapi.PathReport, r, idempotent{misrouted: true}), p)
+	var reply leaseapi.ReportReply
+	switch {
+	case o.err != nil:
+		err = c.failure(ctx, o, p)
+	case o.StatusCode == http.StatusOK && o.decode(&reply) == nil:
+		return reply.Counts, nil
+	case o.is(leaseapi.ProblemUnknownRequest):
+		err = fmt.Errorf("%w %s: the lease ended more than two hours ago, or is of another proxy: name that with --proxy", ErrUnknownRequest, r.RequestID)
+	case o.is(leaseapi.ProblemNoLease):
+		err = &reworded{text: o.text(), err: ErrNoLease}
+	default:
+		err = c.failure(ctx, o, p)
+	}
+	return false, fmt.Errorf("report: %w", err)
+}

@@ -12,7 +12,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// This file has the end of an acquire: it hands its grant over, or says why there is no
+// The end of an acquire: it hands its grant over, or says why there is no
 // grant, and takes back the grant or waiter that the proxy may hold for it.
 
 // cancelTime bounds taking a request back. After a TERM there must be time for it, and

@@ -1,6 +1,8 @@
 package past
 
 import (
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -160,4 +162,161 @@ func (p *Past) Waits(typ string) Waits {
 		return d.waits.waits(p.minute / 60)
 	}
 	return Waits{}
+}
+
+// Minute is one minute of a pool.
+type Minute struct {
+	Starts  int // leases granted in it
+	InUse   int // at its end, as are Limit and Waiting
+	Limit   int
+	Waiting int
+}
+
+// Day is the last day of a pool, as far as the server knows it.
+type Day struct {
+	Begin   time.Time // of the first minute
+	Minutes []Minute  // without gaps; the last is the present one
+	Started time.Time // when the server started
+}
+
+// dayMinutes bounds what is kept of a pool: 50 KB, if each minute of a day differs from the
+// one before.
+const dayMinutes = 24 * 60
+
+// day is the last day of a pool. Levels that stay the same are kept once.
+type day struct {
+	starts []startsOf // of minutes with any
+	levels []levelsOf // of minutes that differ from the one before
+	waits  dayWaits
+}
+
+type startsOf struct {
+	minute int64
+	count  int32
+}
+
+type levelsOf struct {
+	minute                int64
+	inUse, limit, waiting int32
+}
+
+func levelOf(minute int64, p pool.PoolStatus) levelsOf {
+	return levelsOf{minute, int32(p.InUse), int32(p.Limit), int32(p.Waiting)}
+}
+
+// noteStarts notes starts in a minute.
+func (d *day) noteStarts(minute int64, count int) {
+	if n := len(d.starts); n > 0 && d.starts[n-1].minute == minute {
+		d.starts[n-1].count += int32(count)
+		return
+	}
+	for len(d.starts) > 0 && d.starts[0].minute <= minute-dayMinutes {
+		d.starts = d.starts[1:]
+	}
+	d.starts = append(d.starts, startsOf{minute, int32(count)})
+}
+
+// noteLevel notes the state of the pool at the end of a minute.
+func (d *day) noteLevel(now levelsOf) {
+	if n := len(d.levels); n > 0 {
+		same := d.levels[n-1]
+		if same.minute = now.minute; same == now {
+			return
+		}
+	}
+	// The last level that is too old stays: it says how the day began.
+	for len(d.levels) > 1 && d.levels[1].minute <= now.minute-dayMinutes {
+		d.levels = d.levels[1:]
+	}
+	d.levels = append(d.levels, now)
+}
+
+// fill writes the day into minutes. The first of them is minute begin; the last is now.
+func (d *day) fill(minutes []Minute, begin int64, now levelsOf) {
+	for _, s := range d.starts {
+		if i := s.minute - begin; i >= 0 && i < int64(len(minutes)) {
+			minutes[i].Starts = int(s.count)
+		}
+	}
+	levels := append(slices.Clone(d.levels), now)
+	next := 0
+	var at levelsOf
+	for i := range minutes {
+		for next < len(levels) && levels[next].minute <= begin+int64(i) {
+			at = levels[next]
+			next++
+		}
+		m := &minutes[i]
+		m.InUse, m.Limit, m.Waiting = int(at.inUse), int(at.limit), int(at.waiting)
+	}
+}
+
+// Waits is how long requests waited.
+type Waits struct {
+	Count    int           // of requests; zero: nothing is known
+	P50, P95 time.Duration // half of them, and 95 of a hundred, waited no longer
+}
+
+// dayWaits counts, hour by hour, how long the requests waited that were granted in the last
+// day.
+type dayWaits struct {
+	hours []hourWaits // in their order
+}
+
+// hourWaits counts the waits of an hour in buckets. Each bucket ends a fifth later than the
+// one before, so a quantile is exact to a tenth.
+type hourWaits struct {
+	hour   int64
+	counts [waitBuckets]uint32
+}
+
+const (
+	waitBuckets = 96
+	waitLeast   = 10 * time.Millisecond // the first bucket's end; the last ends after four days
+	waitGrowth  = 1.2
+)
+
+// add counts a wait that ended in an hour. Hours do not go back.
+func (d *dayWaits) add(hour int64, wait time.Duration) {
+	if n := len(d.hours); n == 0 || d.hours[n-1].hour < hour {
+		for len(d.hours) > 0 && d.hours[0].hour <= hour-24 {
+			d.hours = d.hours[1:]
+		}
+		d.hours = append(d.hours, hourWaits{hour: hour})
+	}
+	i := 0
+	if wait > waitLeast {
+		i = min(waitBuckets-1, 1+int(math.Log(float64(wait)/float64(waitLeast))/math.Log(waitGrowth)))
+	}
+	d.hours[len(d.hours)-1].counts[i]++
+}
+
+// waits returns the waits of the day that ends with an hour.
+func (d *dayWaits) waits(hour int64) (w Waits) {
+	var counts [waitBuckets]int
+	for _, h := range d.hours {
+		if h.hour <= hour-24 {
+			continue
+		}
+		for i, n := range h.counts {
+			counts[i] += int(n)
+			w.Count += int(n)
+		}
+	}
+	w.P50, w.P95 = quantile(counts, w.Count, 50), quantile(counts, w.Count, 95)
+	return w
+}
+
+// quantile returns the wait, exact to a tenth, that percent of the total do not exceed.
+func quantile(counts [waitBuckets]int, total, percent int) time.Duration {
+	seen := 0
+	for i, n := range counts {
+		if seen += n; n > 0 && seen*100 >= total*percent {
+			if i == 0 {
+				return 0
+			}
+			return time.Duration(float64(waitLeast) * math.Pow(waitGrowth, float64(i)-0.5))
+		}
+	}
+	return 0
 }

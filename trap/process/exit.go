@@ -3,9 +3,12 @@ package process
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/leasectl/leasectl/trap/internal/sys"
 )
@@ -55,3 +58,45 @@ func WatchExit(ctx context.Context, pid int) <-chan error {
 	<-watching
 	return ended
 }
+
+// WaitParent is [WaitExit] for the process that started this one. It returns at once if that
+// process ended before the call: then our parent is the process that adopted us, init or a
+// subreaper, which is in another session. A process that began its own session (setsid(2))
+// cannot tell, and waits for its present parent. So does a process whose adopter shares its
+// session, as in a container whose first process is the shell. The first process of a container
+// has no parent, and waits until ctx ends.
+func WaitParent(ctx context.Context) error {
+	pid := os.Getppid()
+	if pid == 0 {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	if adopted(pid) {
+		return nil
+	}
+	return sys.AwaitExit(ctx, pid, func() bool { return os.Getppid() == pid }, exitPoll)
+}
+
+// adopted tells whether the parent of this process adopted it, as far as their sessions show.
+func adopted(parent int) bool {
+	ours, err := unix.Getsid(0)
+	if err != nil || ours == os.Getpid() {
+		return false
+	}
+	theirs, err := unix.Getsid(parent)
+	return err != nil || theirs != ours
+}
+
+// ReapOrphans removes the zombies of processes that this one inherited. The first process of a
+// container becomes the parent of every process there whose own parent has ended, and must wait
+// for each, since a zombie keeps its process id until then. Processes that package child or
+// StartDetached started are left to them. A process that other code starts, such as os/exec,
+// would be taken for an orphan.
+//
+// ReapOrphans returns at once. Its goroutine works until stop is called, which waits for it.
+// Only the first process of a PID namespace and a subreaper (prctl(2), PR_SET_CHILD_SUBREAPER)
+// inherit orphans: in other processes, and outside Linux, ReapOrphans does nothing.
+//
+// While the group of a child is being stopped and its leader has ended, orphans stay zombies:
+// the kernel shows the oldest zombie first, and that is the leader.
+func ReapOrphans() (stop func()) { return reapOrphans() }

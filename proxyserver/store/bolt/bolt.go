@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"syscall"
+	"time"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -188,4 +190,50 @@ func (s *Store) Close() error {
 		return fmt.Errorf("close store: %w", err)
 	}
 	return nil
+}
+
+// lockTime is how long open waits for another server that uses the file.
+const lockTime = time.Second
+
+// open opens the file at path. file is bbolt's own, which closes with the database.
+func open(path string, readOnly bool) (db *bolt.DB, file *os.File, err error) {
+	db, err = bolt.Open(path, 0o600, &bolt.Options{
+		ReadOnly:     readOnly,
+		Timeout:      lockTime,
+		FreelistType: bolt.FreelistMapType,
+		// A stored list of free pages would be most of what a commit writes. Without the
+		// list, bbolt searches for free pages when the file is opened.
+		NoFreelistSync: true,
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			// Without O_CREATE: if the file was just removed, bbolt would make an empty
+			// one, and that would be a store without leases.
+			file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
+			return file, err
+		},
+	})
+	return db, file, err
+}
+
+// place identifies the file under a path, and has its length.
+type place struct {
+	device, inode uint64
+	size          int64 // bytes
+}
+
+// placeOf returns the place of a file from the result of [os.Stat].
+func placeOf(info os.FileInfo) place {
+	st := info.Sys().(*syscall.Stat_t)
+	return place{device: uint64(st.Dev), inode: st.Ino, size: info.Size()}
+}
+
+// sameFile reports whether p and other are places of one file.
+func (p place) sameFile(other place) bool { return p.device == other.device && p.inode == other.inode }
+
+// statPlace returns the place of the file under path.
+func statPlace(path string) (place, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return place{}, err
+	}
+	return placeOf(info), nil
 }
