@@ -61,7 +61,7 @@ lease__acquire() {
   fi
   local lease__steps=${lease__priority#-}
   if [[ $lease__given == *' priority '* ]] &&
-    [[ -z $lease__steps || $lease__steps == *[!0-9]* || ${#lease__steps} -gt 3 ]] || ((10#$lease__steps > 100)); then
+    { [[ -z $lease__steps || $lease__steps == *[!0-9]* || ${#lease__steps} -gt 3 ]] || ((10#$lease__steps > 100)); }; then
     lease__fail lease__acquire "--priority $lease__priority: want a whole number from -100 to 100"
     return 1
   fi
