@@ -64,6 +64,8 @@ type serviceKeeper struct {
 	running *service.Service // nil: it could not be started
 	over    bool             // the service has ended, and the record says so
 	changed chan struct{}    // receives when the record may have changed
+	// unwritten is since when the record cannot be written, as on a full disk; zero: it can.
+	unwritten proxyclient.Instant
 }
 
 // KeepService is the keeper of a round's service: it starts the service, says in the record when it
@@ -166,9 +168,9 @@ func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round, renewed
 	for {
 		select {
 		case <-ready:
-			ready = nil
-			late.Stop()
-			k.becomeHeld(ctx)
+			if ready = nil; k.becomeHeld(ctx) {
+				late.Stop()
+			}
 		case <-ended:
 			ended = nil
 			over := k.running.Ended()
@@ -198,16 +200,18 @@ func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round, renewed
 	}
 }
 
-// becomeHeld makes the round held: its users may begin.
-func (k *serviceKeeper) becomeHeld(ctx context.Context) {
+// becomeHeld makes the round held: its users may begin. It returns false if the record cannot be
+// written: then the service is not ready in time.
+func (k *serviceKeeper) becomeHeld(ctx context.Context) bool {
 	failpoint.Here("service-ready")
-	k.noteService(ctx, func(r *lockfile.Round, s *lockfile.Service) {
+	err := k.noteService(ctx, func(r *lockfile.Round, s *lockfile.Service) {
 		s.Variables = k.running.Variables()
 		if r.State == lockfile.RoundStarting {
 			r.State, r.By = lockfile.RoundHeld, 0
 		}
 	})
 	failpoint.Here("service-announced")
+	return err == nil
 }
 
 // stop stops the service, and says in the record why.
@@ -245,7 +249,7 @@ func (k *serviceKeeper) noteOver(ctx context.Context, why string) {
 }
 
 // noteService changes what the record says of the service.
-func (k *serviceKeeper) noteService(ctx context.Context, change func(*lockfile.Round, *lockfile.Service)) {
+func (k *serviceKeeper) noteService(ctx context.Context, change func(*lockfile.Round, *lockfile.Service)) error {
 	err := k.note(ctx, func(tx *lockfile.SharedTx) error {
 		if r := tx.Round(k.id); r != nil && r.Service != nil {
 			change(r, r.Service)
@@ -255,7 +259,12 @@ func (k *serviceKeeper) noteService(ctx context.Context, change func(*lockfile.R
 	if err != nil {
 		k.h.report.Debugf("%v", err)
 	}
+	return err
 }
+
+// unwrittenTime is how long a keeper without users tries to write the record before it ends the
+// round without that. A newcomer that could join meanwhile would have to write it, too.
+const unwrittenTime = 3 * time.Second
 
 // lostElsewhere tells whether the users have lost the lease in a way that renewals do not tell.
 func (k *serviceKeeper) lostElsewhere() bool {
@@ -286,11 +295,15 @@ func (k *serviceKeeper) condemn(ctx context.Context) (condemned bool) {
 		condemned = true
 		return nil
 	})
-	if err != nil {
-		k.h.report.Debugf("%v", err) // it is tried again at the next look
-		return false
+	switch {
+	case err == nil:
+		k.unwritten = proxyclient.Instant{}
+		return condemned
+	case k.unwritten.IsZero():
+		k.unwritten = proxyclient.Now()
 	}
-	return condemned
+	k.h.report.Debugf("%v", err)
+	return proxyclient.Now().Sub(k.unwritten) > unwrittenTime // else it is tried again at the next look
 }
 
 // end stops the service, gives the lease back, and removes the round.

@@ -113,14 +113,14 @@ const serviceLook = 20 * time.Millisecond
 // the service is ready. After an error this process has no use of the round, and the lease is given
 // back.
 func (s *sharedAcquire) startService(ctx context.Context, c *choice) error {
-	failpoint.Here("service-unasked")
+	failpoint.Here("service-user-unasked")
 	l := s.leaseOf(*c)
 	use := l.part.(*sharedUse)
 	err := s.h.keepers.startService(ctx, s.file, c.round.ID, s.asked.Service.Dir, s.asked.Service.Environment(l))
 	if err != nil {
 		err = fmt.Errorf("shared lease %q: %w", s.shown, err)
 	} else {
-		failpoint.Here("service-asked")
+		failpoint.Here("service-user-asked")
 		err = s.awaitService(ctx, c)
 	}
 	if err == nil {
@@ -155,6 +155,9 @@ func (s *sharedAcquire) awaitService(ctx context.Context, c *choice) error {
 			return serviceError(fmt.Sprintf("the service of shared lease %q ended, since its keeper was killed", s.shown))
 		}
 		waited := proxyclient.Now().Sub(begun)
+		if r := c.round.Service; waited > r.Timeout+r.Grace+ReleaseTimeout { // its keeper cannot say so
+			return serviceError(fmt.Sprintf("the service of shared lease %q was not ready within %s: its keeper says nothing", s.shown, leaseapi.Duration(r.Timeout)))
+		}
 		if err := proxyclient.Sleep(ctx, min(serviceLook, max(sharedLook, waited/10))); err != nil {
 			return err
 		}
@@ -172,6 +175,7 @@ func (l sharedLease) changed(r *lockfile.Round) bool {
 // leaveService ends a use of a round with a live keeper. It waits until the keeper has ended the
 // round, if this was the last use and the service does not linger.
 func (u *sharedUse) leaveService(ctx context.Context, left leftRound) (released []string, err error) {
+	failpoint.Here("service-user-left")
 	u.h.keepers.wake(left.round.ID)
 	if left.lingers {
 		u.h.report.Notef("%s lingers with its service for %s", strings.Join(left.round.Names(), ", "), leaseapi.Duration(u.asked.Linger))
