@@ -65,7 +65,11 @@ func (k *keepers) launch(ctx context.Context, self string, handle lockfile.Handl
 	if err := lockfile.MakeDir(k.dir()); err != nil {
 		return 0, err
 	}
-	args, err := k.arguments(handle, request, ownerPID)
+	own := []string{"keeper", "--handle", handle.Path(), "--request", request}
+	if ownerPID != 0 {
+		own = append(own, "--owner-pid", strconv.Itoa(ownerPID))
+	}
+	args, err := k.arguments(own...)
 	if err != nil {
 		return 0, err
 	}
@@ -74,13 +78,9 @@ func (k *keepers) launch(ctx context.Context, self string, handle lockfile.Handl
 	return process.StartDetached(ctx, append([]string{self}, args...), k.environment(), nil)
 }
 
-// arguments returns the command line of a keeper. Its paths are absolute, since the keeper runs
-// in another directory.
-func (k *keepers) arguments(handle lockfile.Handle, request string, ownerPID int) ([]string, error) {
-	args := []string{"keeper", "--handle", handle.Path(), "--request", request}
-	if ownerPID != 0 {
-		args = append(args, "--owner-pid", strconv.Itoa(ownerPID))
-	}
+// arguments adds to the command line of a keeper what every keeper is told. Its paths are
+// absolute, since the keeper runs in another directory.
+func (k *keepers) arguments(args ...string) ([]string, error) {
 	if k.owner != "" {
 		args = append(args, "--owner", k.owner)
 	}

@@ -36,9 +36,10 @@ type Lease struct {
 	replaced lockfile.Record
 	taken    bool // the proxy may have taken the request, and so have ended the leases of replaced
 	// deadline is when the lease ends unless it is renewed before; zero: never.
-	deadline proxyclient.Instant
-	part     part        // nil: the lease is this process's alone
-	over     atomic.Bool // this process gave it back
+	deadline  proxyclient.Instant
+	part      part        // nil: the lease is this process's alone
+	variables []string    // of the service of its round
+	over      atomic.Bool // this process gave it back
 }
 
 // part is one command's part in a shared lease.
@@ -92,6 +93,10 @@ func (l *Lease) Uses() string {
 	}
 	return l.part.uses()
 }
+
+// Variables returns the variables that the service of a shared lease has announced, in the form of
+// [os.Environ]; none if the lease has no service.
+func (l *Lease) Variables() []string { return l.variables }
 
 // RequestID returns the id of the lease's request. The proxy knows the lease by this id even
 // after the lease has ended. Empty: the proxy knows no request ids.

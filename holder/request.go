@@ -63,6 +63,8 @@ type Shared struct {
 	// Linger is how long the last user leaves the lease for others to join; zero: the last user
 	// gives the lease back at once.
 	Linger time.Duration
+	// Service is the process that comes with the lease; nil: there is none.
+	Service *Service
 	// AnyTTL says that the TTL of the request is a default: a round with another TTL will do.
 	AnyTTL bool
 	// Within names the uses that this process runs under, as [Lease.Uses] of the leasectl above

@@ -81,11 +81,15 @@ func (s *sharedAcquire) await(ctx context.Context, c choice) (choice, error) {
 	defer s.h.report.Waiting(&Wait{Type: s.request.Type, Begun: time.Now()})()
 	for c.do == awaitRound {
 		s.missed = true
-		if err := s.pause(ctx); err != nil {
+		if err := s.pauseFor(ctx, c.round.Service); err != nil {
 			return choice{}, err
 		}
 		record, err := s.file.Read()
-		if r := record.Round(c.round.ID); err == nil && r != nil && r.State == c.round.State && s.file.Alive(r.ID, r.By) {
+		r := record.Round(c.round.ID)
+		if err == nil && r != nil && r.State == lockfile.RoundStarting && s.serviceLoss(r) != nil {
+			return choice{}, s.serviceLoss(r) // this newcomer would wait for the same service as long again
+		}
+		if err == nil && r != nil && r.State == c.round.State && (s.file.Alive(r.ID, r.By) || s.kept(r)) {
 			continue
 		}
 		if c, err = s.choose(ctx); err != nil {
@@ -96,9 +100,16 @@ func (s *sharedAcquire) await(ctx context.Context, c choice) (choice, error) {
 }
 
 // pause waits before the next look. It is an error if the wait timeout is over.
-func (s *sharedAcquire) pause(ctx context.Context) error {
-	waited := proxyclient.Now().Sub(s.begun)
-	if waited > max(sharedPatience, s.request.WaitTimeout) {
+func (s *sharedAcquire) pause(ctx context.Context) error { return s.pauseFor(ctx, nil) }
+
+// pauseFor is pause for a newcomer that waits for a service, which does not count as a wait for
+// the lease either.
+func (s *sharedAcquire) pauseFor(ctx context.Context, service *lockfile.Service) error {
+	waited, patience := proxyclient.Now().Sub(s.begun), sharedPatience
+	if service != nil {
+		patience += service.Timeout + service.Grace
+	}
+	if waited > max(patience, s.request.WaitTimeout) {
 		return &proxyclient.ExhaustedError{Type: s.request.Type, Wait: s.request.WaitTimeout}
 	}
 	return proxyclient.Sleep(ctx, min(sharedLookMax, max(sharedLook, waited/10)))

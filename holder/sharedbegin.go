@@ -111,6 +111,11 @@ func (s *sharedAcquire) acquired(ctx context.Context, c choice, l *Lease, err er
 	}
 	failpoint.Here("round-held")
 	s.h.journal.settle(l.record.RequestID) // from here on the record has the lease
+	if c.round.Service != nil {
+		if err := s.startService(ctx, &c); err != nil {
+			return nil, err
+		}
+	}
 	return s.leaseOf(c), nil
 }
 
@@ -124,7 +129,9 @@ func (s *sharedAcquire) recordRound(ctx context.Context, c *choice, l *Lease) er
 		if r == nil {
 			return errRecordRemoved
 		}
-		r.State, r.By = lockfile.RoundHeld, 0
+		if r.State, r.By = lockfile.RoundHeld, 0; r.Service != nil {
+			r.State, r.By = lockfile.RoundStarting, c.use.N
+		}
 		r.Leases, r.Adapter, r.RequestID, r.Granted, r.Since = l.record.Leases, l.record.Adapter, l.record.RequestID, l.grant.TTL, l.record.AcquiredAt
 		r.Units, r.Unit = l.grant.Units, l.grant.Unit
 		r.RenewedAt = l.grant.Asked.SinceBoot()
@@ -156,7 +163,7 @@ func (s *sharedAcquire) joinBehind(ctx context.Context, c choice) (*Lease, error
 	var joined *choice
 	err := s.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(c.behind)
-		if r == nil || r.State != lockfile.RoundHeld || s.leaseEnded(r) || r.Closed(s.now()) || !tx.HasLiveUser(r, 0) {
+		if r == nil || r.State != lockfile.RoundHeld || s.roundEnded(r) || r.Closed(s.now()) || !tx.HasLiveUser(r, 0) {
 			return nil
 		}
 		behind := *r
@@ -210,7 +217,7 @@ func (s *sharedAcquire) revive(ctx context.Context, c choice) (*Lease, error) {
 
 // noticeVersionOne tells the user that leases of a version-1 proxy do not linger.
 func (s *sharedAcquire) noticeVersionOne(r lockfile.Round) {
-	if s.asked.Linger > 0 && !renews(r) {
+	if s.asked.Linger > 0 && !renews(r) && r.Service == nil {
 		s.h.report.Notef("--linger: the proxy speaks version 1, whose leases do not end by themselves: the last user gives the lease back at once")
 	}
 }

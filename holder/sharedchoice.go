@@ -34,21 +34,22 @@ func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 		if l.toSettle(tx, r) {
 			return choice{do: settleRound, round: *r}, nil
 		}
-		if r.State != lockfile.RoundReleasing && !l.leaseEnded(r) {
+		if r.State != lockfile.RoundReleasing && !l.roundEnded(r) {
 			newest = r
 		}
 	}
 	if newest == nil {
 		return choice{do: beginRound}, nil
 	}
-	live := tx.HasLiveUser(newest, 0)
+	live, kept := tx.HasLiveUser(newest, 0), l.kept(newest)
 	conflict := l.conflict(*newest)
 	switch {
-	case !live && (conflict != nil || newest.Expired(l.now())):
+	case !live && newest.State == lockfile.RoundHeld && (conflict != nil || newest.Expired(l.now())),
+		!live && !kept && (conflict != nil || newest.Expired(l.now())):
 		return choice{do: settleRound, round: *newest}, nil
 	case conflict != nil:
 		return choice{}, conflict
-	case newest.State != lockfile.RoundHeld && live:
+	case newest.State != lockfile.RoundHeld && (live || kept):
 		return choice{do: awaitRound, round: *newest}, nil
 	case newest.Expired(l.now()) && (newest.Closed(l.now()) || renews(*newest)):
 		// A version-1 proxy is not asked whether a lease is free: it cannot say no.
@@ -57,7 +58,7 @@ func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 			c.behind = newest.ID
 		}
 		return c, nil
-	case live || !renews(*newest):
+	case live || kept || !renews(*newest):
 		return choice{do: joinRound, round: *newest}, nil
 	}
 	return choice{do: reviveRound, round: *newest}, nil
@@ -74,6 +75,8 @@ func (l sharedLease) conflict(r lockfile.Round) error {
 		return invalidf(how, l.shown, "has --ttl "+leaseapi.Duration(r.TTL).String(), "--ttl "+leaseapi.Duration(w.TTL).String())
 	case w.Token != r.Token:
 		return invalidf(how, l.shown, "was begun with "+describeToken(r), describeToken(w))
+	case describeService(w) != describeService(r):
+		return invalidf(how, l.shown, "has "+describeService(r), describeService(w))
 	}
 	return nil
 }

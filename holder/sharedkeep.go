@@ -26,9 +26,10 @@ func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Conte
 // roundKeeper watches a round for one user, and renews it when it is that user's turn.
 type roundKeeper struct {
 	*sharedUse
-	seen   lockfile.Round // as last read
-	margin time.Duration
-	lose   func(error)
+	seen      lockfile.Round // as last read
+	margin    time.Duration
+	lose      func(error)
+	leaseOnly bool // this is the keeper of the service, which knows when that ends
 
 	unlock  func() error  // gives up the renewals; nil: another user makes them
 	confirm time.Duration // latest time of the first renewal after a takeover; zero: it was made
@@ -39,7 +40,8 @@ type roundKeeper struct {
 // run keeps the round until ctx ends, or the lease is lost for good.
 func (k *roundKeeper) run(ctx context.Context, after time.Duration) {
 	if !renews(k.seen) {
-		return // its leases last until they are released
+		k.watchService(ctx) // the leases last until they are released
+		return
 	}
 	defer func() {
 		if k.unlock != nil {
@@ -69,7 +71,7 @@ func (k *roundKeeper) look(ctx context.Context) (done bool) {
 		k.lose(fmt.Errorf("the round of shared lease %q was removed: %w", k.shown, proxyclient.ErrLost))
 		return true
 	}
-	if err := roundLoss(r); err != nil {
+	if err := k.loss(r); err != nil {
 		k.lose(err)
 		return true
 	}
@@ -88,6 +90,28 @@ func (k *roundKeeper) look(ctx context.Context) (done bool) {
 		return true
 	}
 	return false
+}
+
+// loss returns why the user has lost the round; nil if it has not. It does not look at the
+// deadline.
+func (k *roundKeeper) loss(r *lockfile.Round) error {
+	if k.leaseOnly {
+		return roundLoss(r)
+	}
+	return k.useLoss(r)
+}
+
+// watchService waits until the service of a round ends, or ctx.
+func (k *roundKeeper) watchService(ctx context.Context) {
+	for k.seen.Service != nil && !k.leaseOnly && proxyclient.Sleep(ctx, sharedWatch) == nil {
+		record, err := k.file.Read()
+		if r := record.Round(k.use.Round); err == nil && r != nil {
+			if err := k.useLoss(r); err != nil {
+				k.lose(err)
+				return
+			}
+		}
+	}
 }
 
 // takeOver takes over the renewals if the user that made them has ended.

@@ -49,6 +49,7 @@ func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error
 	l.file = lockfile.Shared(filepath.Join(h.sharedDir(), key))
 	l.wanted = lockfile.Round{
 		Type: r.Type, Count: r.Count, Items: r.Items, Proxy: proxy, TTL: r.TTL, Owner: sharedOwner(l.shown, key),
+		Service: r.Shared.Service.record(),
 		MaxUses: r.Shared.MaxUses, Bound: r.Shared.MaxUses + r.Shared.MaxUses*r.Shared.Percent/100, MaxAge: r.Shared.MaxAge,
 	}
 	if identity != "" {
@@ -98,17 +99,26 @@ func (l sharedLease) makeDir() error {
 }
 
 // toSettle tells whether a round must be settled: the user that takes its lease or gives it
-// back is dead; or no user lives, and the lease is over or the record is of another boot.
+// back is dead; or no user lives, and the lease is over or the record is of another boot. A round
+// with a live keeper is the keeper's to end.
 func (l sharedLease) toSettle(tx *lockfile.SharedTx, r *lockfile.Round) bool {
-	if r.State == lockfile.RoundAcquiring || r.State == lockfile.RoundReleasing {
+	if l.kept(r) {
+		return false
+	}
+	if r.State != lockfile.RoundHeld && r.State != lockfile.RoundRenewing {
 		return !l.file.Alive(r.ID, r.By)
 	}
-	return (l.leaseEnded(r) || tx.Boot != l.boot) && !tx.HasLiveUser(r, 0)
+	return (l.roundEnded(r) || tx.Boot != l.boot) && !tx.HasLiveUser(r, 0)
 }
 
 // leaseEnded tells whether the lease of a round has ended, or may have: it is lost, its
 // deadline is over, or somebody gave it back through its handle.
 func (l sharedLease) leaseEnded(r *lockfile.Round) bool { return r.Over(l.now()) || givenBack(r) }
+
+// roundEnded tells whether nobody may join a round, since its lease or its service has ended.
+func (l sharedLease) roundEnded(r *lockfile.Round) bool {
+	return l.leaseEnded(r) || l.serviceLoss(r) != nil
+}
 
 // givenBack tells whether somebody else gave the lease of a round back through its handle: the
 // handle is gone, or a reacquire has put another lease into it.
@@ -138,6 +148,15 @@ func roundLoss(r *lockfile.Round) error {
 		return errGivenBack
 	}
 	return nil
+}
+
+// useLoss returns why the users of a round have lost its lease or its service; nil if they have
+// neither. It does not look at the deadline.
+func (l sharedLease) useLoss(r *lockfile.Round) error {
+	if err := roundLoss(r); err != nil {
+		return err
+	}
+	return l.serviceLoss(r)
 }
 
 // renews tells whether a round's lease ends unless it is renewed.

@@ -24,8 +24,11 @@ func (l sharedLease) nested() (*Lease, error) {
 		}
 		number, _ := strconv.Atoi(words[2])
 		r := record.Round(words[1])
-		if r == nil || l.leaseEnded(r) || !l.file.Alive(r.ID, number) {
+		if r == nil || l.roundEnded(r) || !l.file.Alive(r.ID, number) {
 			continue // the use has ended, and this process lives on
+		}
+		if l.wanted.Service == nil {
+			l.wanted.Service = r.Service // the use has it anyway
 		}
 		if err := l.conflict(*r); err != nil {
 			return nil, err
@@ -68,7 +71,7 @@ func (u *nestedUse) lost() error {
 	if r == nil || r.State == lockfile.RoundReleasing {
 		return fmt.Errorf("the use of shared lease %q that this command is within has ended: %w", u.shown, proxyclient.ErrLost)
 	}
-	err = roundLoss(r)
+	err = u.useLoss(r)
 	if err == nil && r.Over(u.now()) {
 		err = &proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline)}
 	}

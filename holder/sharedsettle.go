@@ -55,6 +55,9 @@ func (h *Holder) sharedOf(file lockfile.Shared) sharedLease {
 
 // deserted tells whether a round has no live user, and does not linger.
 func (l sharedLease) deserted(record lockfile.SharedRecord, r lockfile.Round) bool {
+	if l.kept(&r) {
+		return false
+	}
 	if r.Lingers && record.Boot == l.boot && !l.leaseEnded(&r) {
 		return false
 	}
@@ -86,13 +89,14 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	var round *lockfile.Round
+	var name string
 	err = file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		if r := tx.Round(id); r != nil && !tx.HasLiveUser(r, 0) {
 			// From here on nobody joins the round. After a kill here the next command settles
 			// it again.
 			r.State, r.By, lingered = lockfile.RoundReleasing, 0, r.Lingers
 			h.endings.mergePeak(r)
-			round = new(*r)
+			round, name = new(*r), tx.Name
 		}
 		return nil
 	})
@@ -100,7 +104,16 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 		return nil, lingered, err
 	}
 	failpoint.Here("round-condemned")
-	released, err = h.giveBackRound(ctx, *round)
+	if round.Service != nil && file.Kept(id) {
+		h.keepers.wake(id)
+		if err := h.awaitKeeper(ctx, file, id, name); err != nil {
+			return nil, lingered, err
+		}
+		if record, err := file.Read(); err != nil || record.Round(id) == nil {
+			return round.Names(), true, err
+		}
+	}
+	released, err = h.giveBackRound(ctx, file, *round)
 	failpoint.Here("round-settled")
 	if err != nil && stillHeld(*round) {
 		return released, lingered, fmt.Errorf("shared lease %s: %w", file, err)

@@ -3,6 +3,7 @@ package holder
 import (
 	"time"
 
+	"github.com/leasectl/leasectl/holder/service"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -18,6 +19,37 @@ type SharedRound struct {
 	Bound int                 `json:"bound,omitempty"`
 	Users int                 `json:"users"`          // that live
 	Since time.Time           `json:"since,omitzero"` // when the lease was acquired
+	// Service is the process that comes with the lease; nil: there is none.
+	Service *SharedService `json:"service,omitempty"`
+}
+
+// SharedService is the service of a round.
+type SharedService struct {
+	Command  string    `json:"command"`
+	State    string    `json:"state"` // "starting", "running", "stopping", or why it is over
+	Group    int       `json:"group,omitempty"`
+	Since    time.Time `json:"since,omitzero"` // when it was started
+	LastLine string    `json:"last_line"`      // that it printed; "": none
+}
+
+// serviceOf describes the service of a round; nil if there is none.
+func serviceOf(file lockfile.Shared, r *lockfile.Round) *SharedService {
+	s := r.Service
+	if s == nil {
+		return nil
+	}
+	shown := &SharedService{Command: s.Command, State: "running", Group: s.Group, Since: s.Since, LastLine: service.LastLine(file.LogPath(r.ID))}
+	switch {
+	case s.Over != "":
+		shown.State = "over: " + s.Over
+	case r.State == lockfile.RoundReleasing:
+		shown.State = "stopping"
+	case r.State == lockfile.RoundStarting || r.State == lockfile.RoundAcquiring:
+		shown.State = "starting"
+	case !file.Kept(r.ID):
+		shown.State = "over: its keeper was killed"
+	}
+	return shown
 }
 
 // SharedRounds returns the rounds of all shared leases in the state directory that are of this
@@ -40,7 +72,7 @@ func (h *Holder) SharedRounds() (rounds []SharedRound, err error) {
 		for _, r := range record.Rounds {
 			shown := SharedRound{
 				Name: record.Name, Type: r.Type, Proxy: r.Proxy, Round: r.ID, State: r.State, Names: r.Names(),
-				Uses: r.Uses, Bound: r.Bound, Since: r.Since,
+				Uses: r.Uses, Bound: r.Bound, Since: r.Since, Service: serviceOf(file, &r),
 			}
 			for _, n := range r.Users {
 				if file.Alive(r.ID, n) {

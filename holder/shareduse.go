@@ -34,11 +34,20 @@ func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
 	grant.RequestID, grant.Units, grant.Unit, grant.TTL, grant.RenewEvery = r.RequestID, units, r.Unit, r.Granted, r.RenewEvery
 	return &Lease{
 		h: h, handle: handle, kind: lockfile.KindAcquire, phase: recorded, part: p, grant: grant,
+		variables: variablesOf(r),
 		record: lockfile.Record{
 			State: lockfile.StateHeld, RequestID: r.RequestID, Owner: r.Owner, Type: r.Type, Count: r.Count,
 			Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, Adapter: r.Adapter, AcquiredAt: r.Since,
 		},
 	}
+}
+
+// variablesOf returns the variables that the service of a round has announced.
+func variablesOf(r lockfile.Round) []string {
+	if r.Service == nil {
+		return nil
+	}
+	return r.Service.Variables
 }
 
 // uses implements [part].
@@ -93,11 +102,16 @@ func (u *sharedUse) release(ctx context.Context) (released []string, err error) 
 	if u.ended {
 		return nil, nil
 	}
+	caller := ctx
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	round, err := u.endUse(ctx)
+	left, err := u.endUse(ctx)
+	round := left.round
 	if err != nil || round == nil {
 		return nil, err
+	}
+	if left.kept {
+		return u.leaveService(caller, left)
 	}
 	failpoint.Here("round-ending")
 	if round.State == lockfile.RoundRenewing {
@@ -105,15 +119,19 @@ func (u *sharedUse) release(ctx context.Context) (released []string, err error) 
 			return nil, nil
 		}
 	}
-	released, err = u.h.giveBackRound(ctx, *round)
+	released, err = u.h.giveBackRound(ctx, u.file, *round)
 	failpoint.Here("round-given-back")
 	return released, errors.Join(err, u.removeRound(ctx, *round, err))
 }
 
 // giveBackRound gives back the lease of a round that nobody uses, even if a command has
 // changed its handle. The handle is the round's alone, so a lease that a reacquire has put
-// there is given back, too. If the round has no lease yet, the handle may have a request.
-func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released []string, err error) {
+// there is given back, too. If the round has no lease yet, the handle may have a request. The
+// service of the round is dead before that.
+func (h *Holder) giveBackRound(ctx context.Context, file lockfile.Shared, r lockfile.Round) (released []string, err error) {
+	if err := h.endService(ctx, file, r); err != nil {
+		return nil, err
+	}
 	l := roundLease(h, r, nil)
 	handle, err := OpenHandle(r.Handle)
 	switch {
@@ -129,9 +147,17 @@ func (h *Holder) giveBackRound(ctx context.Context, r lockfile.Round) (released 
 	return h.giveBackOwn(ctx, handle, notBare, l.record)
 }
 
+// leftRound is a round whose last user has left it.
+type leftRound struct {
+	round   *lockfile.Round // nil: it has other users, or is gone
+	kept    bool            // a keeper ends it
+	lingers bool            // the keeper leaves it to those who come next
+}
+
 // endUse ends the use, unless it is the last one. The last use stands until the round's end:
-// endUse writes into the record what this user is about to do, and returns the round.
-func (u *sharedUse) endUse(ctx context.Context) (round *lockfile.Round, err error) {
+// endUse writes into the record what this user is about to do, and returns the round. If the round
+// has a keeper, the last use ends, too.
+func (u *sharedUse) endUse(ctx context.Context) (left leftRound, err error) {
 	err = u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		u.ended = true
 		r := tx.Round(u.use.Round)
@@ -141,15 +167,24 @@ func (u *sharedUse) endUse(ctx context.Context) (round *lockfile.Round, err erro
 		if r == nil || tx.HasLiveUser(r, u.use.N) {
 			return tx.End(u.use)
 		}
+		if u.kept(r) {
+			left.kept = true
+			left.lingers = u.asked.Linger > 0 && r.State == lockfile.RoundHeld && !u.roundEnded(r) && !r.Expired(u.now())
+			if left.lingers {
+				r.Service.LastsUntil = u.now() + u.asked.Linger
+			}
+			left.round = new(*r)
+			return tx.End(u.use)
+		}
 		r.By, r.State = u.use.N, lockfile.RoundReleasing
-		if u.asked.Linger > 0 && renews(*r) && !u.leaseEnded(r) && !r.Expired(u.now()) {
+		if u.asked.Linger > 0 && renews(*r) && !u.roundEnded(r) && !r.Expired(u.now()) {
 			// The lease lasts until this deadline even if the renewal fails.
 			r.State, r.Deadline = lockfile.RoundRenewing, min(r.Deadline, u.now()+u.asked.Linger)
 		}
-		round = new(*r)
+		left.round = new(*r)
 		return nil
 	})
-	return round, err
+	return left, err
 }
 
 // leaveLingering renews the lease once more, and leaves it to end by itself. If the renewal

@@ -15,12 +15,14 @@ type RoundState string
 const (
 	// RoundAcquiring: By asks the proxy for the lease.
 	RoundAcquiring RoundState = "acquiring"
+	// RoundStarting: the lease is there, and the keeper starts the service for By.
+	RoundStarting RoundState = "starting"
 	// RoundHeld: the users hold the lease.
 	RoundHeld RoundState = "held"
 	// RoundRenewing: By, the only user, makes the renewal that decides whether the
 	// round goes on.
 	RoundRenewing RoundState = "renewing"
-	// RoundReleasing: By, the last user, gives the lease back.
+	// RoundReleasing: By, the last user, gives the lease back, or the keeper of the service.
 	RoundReleasing RoundState = "releasing"
 )
 
@@ -67,9 +69,31 @@ type Round struct {
 	Lingers    bool          `json:"lingers,omitempty"`        // its last user left the lease to end at Deadline
 	Lost       string        `json:"lost,omitempty"`           // why the lease is lost; "": it is not
 
+	Service *Service `json:"service,omitempty"` // nil: there is none
+
 	// Peak is the largest peak memory of the commands of uses that have ended; nil: none was
 	// measured.
 	Peak *leaseapi.Peak `json:"peak,omitempty"`
+}
+
+// Service is a process that comes with a round, and that its users use. A keeper looks after it,
+// and gives back the lease of the round when no user is left.
+type Service struct {
+	Command string        `json:"command"` // for sh -c
+	Ready   string        `json:"ready"`   // the regular expression of a line that says that it is ready; "": after a second
+	Timeout time.Duration `json:"timeout_ns"`
+	Grace   time.Duration `json:"grace_ns"` // from TERM to KILL
+
+	Group     int       `json:"group,omitempty"` // id of its process group; zero: it was not started
+	Since     time.Time `json:"since,omitzero"`  // when it was started, for people
+	Variables []string  `json:"variables,omitempty"`
+	// Over says why it is over, such as "ended with exit code 3"; "": it is not. Said are the
+	// last lines that it printed before.
+	Over string   `json:"over,omitempty"`
+	Said []string `json:"said,omitempty"`
+	// LastsUntil is how long it goes on without a user, counted from the boot; zero: it stops with
+	// the last one.
+	LastsUntil time.Duration `json:"lasts_until_ns,omitempty"`
 }
 
 // Names returns the names of the leases, in their order.

@@ -21,7 +21,9 @@ import (
 // commands of a machine hold together. PATH.json has its rounds, and PATH.lock is the lock
 // under which they change; PATH.new is the record that is about to replace PATH.json. A use is
 // a file PATH.ROUND.N that its process has locked: if the file is unlocked or missing, the user
-// is dead. PATH.ROUND.renew is locked by the user that renews the round.
+// is dead. PATH.ROUND.renew is locked by the user that renews the round. A round with a service
+// has three more files: PATH.ROUND.keeper is locked by its keeper, PATH.ROUND.guard by the guard
+// of its process group, and PATH.ROUND.log is what it prints.
 //
 // The record names every other file, and a file is removed before the record forgets it. So
 // every file that a kill leaves can be found.
@@ -183,6 +185,9 @@ type Use struct {
 // process is killed right after that.
 func (tx *SharedTx) Reserve(ctx context.Context, r *Round) (*Use, error) {
 	r.Uses++
+	if r.Service != nil {
+		r.Service.LastsUntil = 0
+	}
 	r.Users = append(r.Users, r.Uses)
 	use := &Use{Round: r.ID, N: r.Uses, path: tx.shared.usePath(r.ID, r.Uses)}
 	if err := tx.save(); err != nil {
@@ -227,6 +232,9 @@ func (tx *SharedTx) Remove(id string) error {
 		return nil
 	}
 	steps := []change{remove(tx.shared.renewPath(id))}
+	if r.Service != nil {
+		steps = append(steps, remove(tx.shared.LogPath(id)), remove(tx.shared.guardPath(id)), remove(tx.shared.keeperPath(id)))
+	}
 	for _, n := range r.Users {
 		steps = append(steps, remove(tx.shared.usePath(id, n)))
 	}
@@ -239,10 +247,12 @@ func (tx *SharedTx) Remove(id string) error {
 
 // Alive reports whether the process of a use lives and the use has not ended.
 func (s Shared) Alive(round string, n int) bool {
-	if n == 0 {
-		return false
-	}
-	l := flock.New(s.usePath(round, n), flock.SetFlag(os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK))
+	return n != 0 && locked(s.usePath(round, n))
+}
+
+// locked reports whether a process has locked the file at path.
+func locked(path string) bool {
+	l := flock.New(path, flock.SetFlag(os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK))
 	free, err := l.TryRLock() // shared, so that two callers do not take each other for the user
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist) // in doubt the user lives
@@ -259,6 +269,35 @@ func (s Shared) LockRenewal(round string) (unlock func() error, err error) {
 	return Lock(s.renewPath(round))
 }
 
+// LockKeeper takes the lock of the keeper of a round's service. It blocks while others look at
+// the lock, and until ctx ends.
+func (s Shared) LockKeeper(ctx context.Context, round string) (unlock func() error, err error) {
+	return lockFile(s.keeperPath(round), waiting(ctx))
+}
+
+// Kept reports whether the keeper of a round's service lives.
+func (s Shared) Kept(round string) bool { return locked(s.keeperPath(round)) }
+
+// OpenGuard returns the file that the guard of a round's service inherits. It is locked until
+// every copy of it is closed.
+func (s Shared) OpenGuard(round string) (*os.File, error) {
+	f, err := os.OpenFile(s.guardPath(round), os.O_CREATE|os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, ownerOnly)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
+	}
+	return f, nil
+}
+
+// Guarded reports whether the guard of a round's service lives. As long as it does, the id of the
+// service's process group is no other group's.
+func (s Shared) Guarded(round string) bool { return locked(s.guardPath(round)) }
+
+// LogPath is the file of what a round's service prints.
+func (s Shared) LogPath(round string) string { return string(s) + "." + round + ".log" }
+
 // newSuffix is the suffix of a record that is being written.
 const newSuffix = ".new"
 
@@ -270,4 +309,6 @@ func (s Shared) usePath(round string, n int) string {
 	return string(s) + "." + round + "." + strconv.Itoa(n)
 }
 
-func (s Shared) renewPath(round string) string { return string(s) + "." + round + ".renew" }
+func (s Shared) keeperPath(round string) string { return string(s) + "." + round + ".keeper" }
+func (s Shared) guardPath(round string) string  { return string(s) + "." + round + ".guard" }
+func (s Shared) renewPath(round string) string  { return string(s) + "." + round + ".renew" }

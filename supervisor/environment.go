@@ -77,5 +77,16 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 	if len(names) == 1 {
 		env = withVariable(env, resourceVariable, names[0])
 	}
+	for _, v := range lease.Variables() {
+		name, value, _ := strings.Cut(v, "=")
+		env = withVariable(env, name, value)
+	}
 	return env
+}
+
+// serviceEnvironment returns the environment of the service of a shared lease: that of a command of
+// its first user, but the service runs under nobody's use.
+func (o *Options) serviceEnvironment(lease *holder.Lease) []string {
+	env := environment(o.Environment, lease, StateAcquired)
+	return withoutVariable(withoutVariable(env, UsesVariable), graceVariable)
 }

@@ -132,7 +132,11 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 	} else if request, err = o.take.request(handle); err != nil {
 		return execError{err}
 	}
-	request.Shared = o.shared.request(o.anyTTL)
+	if request.Shared = o.shared.request(o.anyTTL); request.Shared != nil {
+		if request.Shared.Service, err = o.shared.service.request(o.grace); err != nil {
+			return execError{err}
+		}
+	}
 	o.coalesce.applyTo(&request, args)
 	end, err := supervisor.Run(ctx, a.holder, supervisor.Options{
 		Args:         args,

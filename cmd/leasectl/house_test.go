@@ -17,9 +17,10 @@ const module = "github.com/leasectl/leasectl/"
 // also import the packages in testMayImport.
 var mayImport = map[string][]string{
 	"cmd/leasectl":     {"proxyserver/auth", "cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
-	"holder":           {"holder/tokenfrom", "holder/failpoint", "holder/local", "holder/socket", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"holder":           {"holder/tokenfrom", "holder/failpoint", "holder/local", "holder/service", "holder/socket", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/failpoint": {},
+	"holder/service":   {"leaseapi", "trap/child"},
 	"holder/socket":    {"lockfile"},
 	"holder/tokenfrom": {"proxyclient", "trap/process"},
 	"holder/v1":        {"holder/failpoint", "leaseapi", "lockfile", "proxyclient"},

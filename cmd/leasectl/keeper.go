@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/holder"
@@ -11,20 +13,18 @@ type keeperOptions struct {
 	handle   string
 	request  string
 	ownerPID int
+	service  holder.ServiceOf
 }
 
 func newKeeperCommand(a *app) *cobra.Command {
 	o := new(keeperOptions)
 	cmd := &cobra.Command{
 		Use:    "keeper",
-		Short:  "look after a lease in the background; started by acquire and release",
+		Short:  "look after a lease or a service in the background; started by acquire, release and exec",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			handle, err := holder.OpenHandle(o.handle)
-			if err == nil {
-				err = a.holder.Keep(cmd.Context(), handle, o.request, o.ownerPID, func() { process.Ready(nil) })
-			}
+			err := a.keep(cmd.Context(), o)
 			if err != nil {
 				process.Ready(err) // does nothing after Ready(nil)
 			}
@@ -34,8 +34,24 @@ func newKeeperCommand(a *app) *cobra.Command {
 	cmd.Flags().StringVar(&o.handle, "handle", "", "")
 	cmd.Flags().StringVar(&o.request, "request", "", "")
 	bindOwnerPID(cmd.Flags(), &o.ownerPID, "")
-	for _, name := range []string{"request", "owner-pid"} {
+	cmd.Flags().StringVar(&o.service.Shared, "service-of", "", "")
+	cmd.Flags().StringVar(&o.service.Round, "round", "", "")
+	cmd.Flags().StringVar(&o.service.Dir, "dir", "", "")
+	for _, name := range []string{"request", "owner-pid", "service-of", "round", "dir"} {
 		cmd.Flags().Lookup(name).Hidden = true // hidden flags have no variable either
 	}
 	return cmd
+}
+
+// keep is the keeper of a handle's request, or of the service of a shared lease.
+func (a *app) keep(ctx context.Context, o *keeperOptions) error {
+	ready := func() { process.Ready(nil) }
+	if o.service.Shared != "" {
+		return a.holder.KeepService(ctx, o.service, ready)
+	}
+	handle, err := holder.OpenHandle(o.handle)
+	if err != nil {
+		return err
+	}
+	return a.holder.Keep(ctx, handle, o.request, o.ownerPID, ready)
 }

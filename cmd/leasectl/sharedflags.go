@@ -22,6 +22,14 @@ type sharedOptions struct {
 	maxUses usesBound
 	maxAge  time.Duration
 	linger  time.Duration
+	service serviceOptions
+}
+
+// serviceOptions are the flags of exec for the service of a shared lease.
+type serviceOptions struct {
+	command string
+	ready   string
+	timeout time.Duration
 }
 
 // usesBound is how often a round may be used.
@@ -31,7 +39,10 @@ type usesBound struct {
 }
 
 // withShared are the flags that need --shared.
-var withShared = []string{"max-uses", "max-age", "linger"}
+var withShared = []string{"max-uses", "max-age", "linger", "service"}
+
+// withService are the flags that need --service.
+var withService = []string{"service-env", "service-timeout"}
 
 // aloneFlags are the flags that do not go with --shared: each is about a lease that only this
 // command uses.
@@ -47,6 +58,9 @@ func (o *sharedOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(usesValue(&o.maxUses), "max-uses", "with --shared: take a new lease after N uses, or at most PERCENT more (default 10%) while none is free")
 	flags.Var(durationValue(&o.maxAge, 0, time.Second, maxTime), "max-age", "with --shared: take a new lease after this long, or up to a tenth earlier")
 	flags.Var(durationValue(&o.linger, 0, minLinger, maxTime), "linger", "with --shared: the last user leaves the lease for this long to those who come next")
+	flags.Var(commandValue(&o.service.command), "service", "with --shared: a command line for sh, whose process comes with the lease and is shared, too")
+	flags.Var(readyValue(&o.service.ready), "service-env", "which line of the service's output says that it is ready, and has variables for the commands (default: NAME='value'); '': ready after a second")
+	flags.Var(durationValue(&o.service.timeout, time.Minute, time.Second, time.Hour), "service-timeout", "how long the service may take until it is ready")
 }
 
 // check refuses flags that do not fit together.
@@ -57,6 +71,15 @@ func (o *sharedOptions) check(flags *pflag.FlagSet) error {
 				return usagef("--%s goes with --shared: name the lease to share, such as --shared provider", name)
 			}
 		}
+	}
+	if !flags.Changed("service") {
+		for _, name := range withService {
+			if flags.Changed(name) {
+				return usagef("--%s goes with --service: say which process comes with the lease, such as --service 'terraform-provider-x -debug'", name)
+			}
+		}
+	}
+	if !flags.Changed("shared") {
 		return nil
 	}
 	for _, name := range aloneFlags {
@@ -81,6 +104,41 @@ func (o *sharedOptions) request(anyTTL bool) *holder.Shared {
 		AnyTTL: anyTTL,
 		Within: os.Getenv(supervisor.UsesVariable),
 	}
+}
+
+// request returns the service to share; nil: there is none.
+func (o *serviceOptions) request(grace time.Duration) (*holder.Service, error) {
+	if o.command == "" {
+		return nil, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the directory of the service: %w", err)
+	}
+	return &holder.Service{Command: o.command, Ready: o.ready, Timeout: o.timeout, Grace: grace, Dir: dir}, nil
+}
+
+// commandValue takes a command line.
+func commandValue(p *string) pflag.Value {
+	return one(stringValue(p, "COMMAND", func(s string) error {
+		if strings.TrimSpace(s) == "" {
+			return errors.New("want a command line")
+		}
+		return nil
+	}), "one service: start several processes in one command line")
+}
+
+// readyValue takes a regular expression that has the variables of a service, or nothing.
+func readyValue(p *string) pflag.Value {
+	*p = holder.DefaultReady
+	v := stringValue(p, "RE", func(s string) error {
+		if s == "" {
+			return nil
+		}
+		return holder.CheckReady(s)
+	})
+	v.format = func() string { return "" } // its usage describes the default
+	return v
 }
 
 // sharedValue takes any text that is not empty. With an empty name, all commands whose variable is

@@ -19,6 +19,7 @@ type statusOptions struct {
 	whyNoHandle string // why handle is empty, if that is not a mistake; else ""
 	typ         string // only this pool; "" is all
 	watch       bool
+	shared      string // only this shared lease; "" is all
 }
 
 func newStatusCommand(a *app) *cobra.Command {
@@ -28,8 +29,8 @@ func newStatusCommand(a *app) *cobra.Command {
 		Short: "show who holds what, who waits, and since when",
 		Long: `Status prints the pools of the proxy with their leases, or with --handle what
 one handle holds and what the proxy knows of it. Leases that commands of this
-machine share (exec --shared) are listed with their rounds and uses. With --watch
-it goes on until it is interrupted: on a terminal it shows the table anew,
+machine share (exec --shared) are listed with their rounds and uses, and with
+--shared the service of each round, without asking the proxy. With --watch it goes on until it is interrupted: on a terminal it shows the table anew,
 elsewhere it prints a line for each change, or with --output json an object with
 the pool, leader or shared lease after each change.`,
 		Example: `  leasectl status --type install --watch
@@ -42,6 +43,7 @@ the pool, leader or shared lease after each change.`,
 	}
 	cmd.Flags().Var(handleValue(&o.handle), "handle", "a handle that acquire printed")
 	cmd.Flags().Var(typeValue(&o.typ), "type", "show this pool only")
+	cmd.Flags().Var(sharedValue(&o.shared), "shared", "show this shared lease of this machine, and its service")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "go on, and show each change")
 	return cmd
 }
@@ -49,6 +51,12 @@ the pool, leader or shared lease after each change.`,
 func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 	if (o.handle != "" || o.whyNoHandle != "") && (o.typ != "" || o.watch) {
 		return usagef("--handle goes with neither --type nor --watch")
+	}
+	if o.shared != "" && (o.handle != "" || o.whyNoHandle != "" || o.watch) {
+		return usagef("--shared goes with none of --handle, --watch")
+	}
+	if o.shared != "" {
+		return a.sharedStatus(o.shared, o.typ)
 	}
 	if o.whyNoHandle != "" {
 		a.Notef("%s: there is nothing to show", o.whyNoHandle)

@@ -2,13 +2,51 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/leaseapi"
 )
+
+// sharedStatus prints the rounds of a shared lease of this machine. It does not ask the proxy.
+func (a *app) sharedStatus(name, typ string) error {
+	rounds, err := a.sharedRounds(typ)
+	shown := leaseapi.Clip(name, leaseapi.MaxName)
+	rounds = slices.DeleteFunc(rounds, func(r holder.SharedRound) bool { return r.Name != shown })
+	if err == nil && len(rounds) == 0 {
+		return fmt.Errorf("no command of this machine shares a lease as %q now", shown)
+	}
+	if a.output == "json" {
+		return errors.Join(err, a.printJSON(struct {
+			Shared []holder.SharedRound `json:"shared"`
+		}{emptyNotNull(rounds)}))
+	}
+	return errors.Join(err, a.print("%s", strings.TrimPrefix(sharedTable(rounds)+serviceTable(rounds), "\n")))
+}
+
+// serviceTable formats the services of shared leases for people; "" if there are none.
+func serviceTable(rounds []holder.SharedRound) string {
+	var rows []string
+	for _, r := range rounds {
+		if s := r.Service; s != nil {
+			rows = append(rows, row(shortID(r), s.State, strconv.Itoa(s.Group), sinceOf(s.Since), leaseapi.Clip(s.Command, leaseapi.MaxName), cmp.Or(s.LastLine, "-")))
+		}
+	}
+	return section("ROUND\tSERVICE\tGROUP\tSINCE\tCOMMAND\tLAST LINE", rows)
+}
+
+// sinceOf formats a time for people; "-" if there is none.
+func sinceOf(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Local().Format(time.DateTime)
+}
 
 // sharedRounds returns the shared leases of this machine, of type typ, or of all types if typ is
 // "". With an error it returns those that it could read.
@@ -26,12 +64,8 @@ func (a *app) sharedRounds(typ string) (rounds []holder.SharedRound, err error) 
 func sharedTable(rounds []holder.SharedRound) string {
 	var rows []string
 	for _, r := range rounds {
-		since := "-"
-		if !r.Since.IsZero() {
-			since = r.Since.Local().Format(time.DateTime)
-		}
 		names := cmp.Or(strings.Join(r.Names, ","), string(r.State))
-		rows = append(rows, row(r.Name, r.Type, names, shortID(r), usesOf(r), strconv.Itoa(r.Users), since))
+		rows = append(rows, row(r.Name, r.Type, names, shortID(r), usesOf(r), strconv.Itoa(r.Users), sinceOf(r.Since)))
 	}
 	return section("SHARED HERE AS\tTYPE\tLEASE\tROUND\tUSES\tUSERS\tSINCE", rows)
 }

@@ -203,6 +203,9 @@ func roundChanges(old, r holder.SharedRound) (lines []string) {
 	if r.Users != old.Users {
 		lines = append(lines, fmt.Sprintf("users %d, before %d", r.Users, old.Users))
 	}
+	if s := r.Service; s != nil && old.Service != nil && s.State != old.Service.State {
+		lines = append(lines, "its service is "+s.State)
+	}
 	return lines
 }
 

@@ -17,6 +17,7 @@ type Command struct {
 	Path string
 	Args []string // Args[0] is the name that the command sees as its own
 	Env  []string // the whole environment, in the form of [os.Environ]; nil is an empty one
+	Dir  string   // where it runs; "" is our own directory
 
 	// Stdin, Stdout and Stderr are handed over without copying, so Wait does not
 	// depend on other processes that hold them. A nil one is /dev/null.
@@ -60,7 +61,7 @@ func Start(c Command) (*Process, error) {
 	if c.Peak {
 		p.cgroup = cgroupOfOurOwn()
 	}
-	attr := &syscall.ProcAttr{Env: c.Env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
+	attr := &syscall.ProcAttr{Dir: c.Dir, Env: c.Env, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true}}
 	setParentDeath(attr.Sys, c.ParentDeath)
 	if tty := p.group.tty; tty.eager(files[0], files[1]) {
 		attr.Sys.Foreground = true // done by the new process itself, before it can look

@@ -14,6 +14,7 @@ import (
 
 var modes = map[string]func(args []string) int{
 	"conts":   contsMode,
+	"guarded": guardedMode,
 	"leader":  leaderMode,
 	"mover":   moverMode,
 	"orphan":  orphanMode,

@@ -1,0 +1,140 @@
+package child
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/trap/internal/testenv"
+)
+
+// startGuarded starts a shell script with a guard, and returns its lock file and what the script
+// prints.
+func startGuarded(t *testing.T, script string) (g *Guarded, lock string, out *testenv.Lines) {
+	t.Helper()
+	lock = filepath.Join(t.TempDir(), "lock")
+	f, err := os.Create(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	out, w := testenv.Report(t)
+	defer w.Close()
+	if g, err = StartGuarded(Command{Args: testenv.Shell(script), Env: os.Environ(), Stdout: w}, f); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		g.Stop(syscall.SIGKILL, 0)
+		g.Wait()
+	})
+	return g, lock, out
+}
+
+// guarded tells whether the guard has its lock file locked.
+func guarded(t *testing.T, lock string) bool {
+	t.Helper()
+	f, err := os.Open(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil
+}
+
+// Stop ends a group that obeys at once, and one that does not after the grace period.
+func TestGuardedStop(t *testing.T) {
+	g, lock, out := startGuarded(t, `echo $$; exec sleep 1000`)
+	pid := testenv.Atoi(t, out.Next())
+	if !guarded(t, lock) {
+		t.Error("its guard has no lock")
+	}
+	g.Stop(syscall.SIGTERM, time.Hour)
+	if s := g.Wait(); s.Signal != syscall.SIGTERM {
+		t.Errorf("ended with %v", s)
+	}
+	testenv.AwaitGone(t, pid)
+	if guarded(t, lock) {
+		t.Error("the guard has outlived its group")
+	}
+
+	g, _, out = startGuarded(t, `(`+stubborn+`) & wait`)
+	pid = testenv.Atoi(t, out.Next())
+	g.Stop(syscall.SIGTERM, 10*time.Millisecond)
+	g.Wait()
+	testenv.AwaitGone(t, pid)
+}
+
+// A command whose process has ended lives on in its group, and its exit code is known.
+func TestGuardedGroup(t *testing.T) {
+	g, _, out := startGuarded(t, `sh -c 'echo $$; exec sleep 1000' & sleep 0.1; exit 3`)
+	pid := testenv.Atoi(t, out.Next())
+	select {
+	case <-g.Done():
+		t.Error("it counts as ended although its group lives")
+	case <-time.After(300 * time.Millisecond):
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	if s := g.Wait(); s.ExitCode() != 3 {
+		t.Errorf("ended with %v", s)
+	}
+}
+
+// If the guard is killed, so is the group.
+func TestGuardKilled(t *testing.T) {
+	g, lock, out := startGuarded(t, stubborn)
+	pid := testenv.Atoi(t, out.Next())
+	syscall.Kill(g.Group(), syscall.SIGKILL)
+	if s := g.Wait(); s.ExitCode() == 0 {
+		t.Errorf("ended with %v", s)
+	}
+	testenv.AwaitGone(t, pid)
+	if guarded(t, lock) {
+		t.Error("the lock is still there")
+	}
+}
+
+// guardedMode starts a guarded command, and ends without a word to it.
+func guardedMode(args []string) int {
+	f, err := os.Open(args[0])
+	if err == nil {
+		_, err = StartGuarded(Command{Args: testenv.Shell(stubborn + " & " + stubborn + " & wait"), Env: os.Environ(), Stdout: os.Stdout}, f)
+	}
+	if err != nil {
+		panic(err)
+	}
+	select {}
+}
+
+// The end of the process that started it ends the whole group.
+func TestGuardedEndsWithItsStarter(t *testing.T) {
+	out, w := testenv.Report(t)
+	argv, env := testenv.Self("guarded", os.DevNull)
+	starter := testenv.Start(t, argv, env, nil, w, nil)
+	w.Close()
+	pids := []int{testenv.Atoi(t, out.Next()), testenv.Atoi(t, out.Next())}
+	starter.Process.Kill()
+	starter.Wait()
+	for _, pid := range pids {
+		testenv.AwaitGone(t, pid)
+	}
+}
+
+// A command that cannot be started leaves no guard.
+func TestGuardedNotFound(t *testing.T) {
+	lock := filepath.Join(t.TempDir(), "lock")
+	f, err := os.Create(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+	_, err = StartGuarded(Command{Path: "/no/such/program", Args: []string{"x"}}, f)
+	f.Close()
+	if err == nil || guarded(t, lock) {
+		t.Errorf("%v, and a guard is left: %t", err, guarded(t, lock))
+	}
+}
