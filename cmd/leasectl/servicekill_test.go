@@ -102,7 +102,8 @@ func TestServiceFailpoints(t *testing.T) {
 	}
 }
 
-// servicePoint begins the names of the failpoints that concern a service.
+// servicePoint is the prefix of failpoints that concern a service; those that begin with
+// service-user- kill a user, the others the keeper.
 const servicePoint = "service-"
 
 // TestServices stops and kills services, their keepers and their users.
