@@ -31,8 +31,8 @@
 // format 0, which programs wrote before there were numbers; it means the same as 1. Format 2 is
 // that of records which owed names beside their own request, as programs of format 2 wrote them,
 // format 3 that of records which release their leases, which wait in the place of others, or whose
-// leases have generations of an adapter. (The field is not called version, since leasectl and the wire have versions of
-// their own.)
+// leases have generations of an adapter, and of shared leases with a service. (The field is not
+// called version, since leasectl and the wire have versions of their own.)
 //
 // A program reads its own format and those before it, and writes the oldest format that has all
 // fields of the record. An older file stays as it is until its record changes. A program skips

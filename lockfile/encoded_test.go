@@ -51,7 +51,9 @@ var fileFields = map[string]string{
 		"rounds.expires_at_ns rounds.granted_ns rounds.handle rounds.id rounds.items rounds.leases rounds.leases.generation " +
 		"rounds.leases.name rounds.lingers rounds.lost rounds.max_age_ns rounds.max_uses rounds.owner rounds.peak " +
 		"rounds.peak.bytes rounds.peak.source rounds.proxy rounds.renew_every_ns rounds.renewed_at_ns rounds.request_id " +
-		"rounds.since rounds.state rounds.token rounds.token_file rounds.ttl_ns rounds.type rounds.unit rounds.units rounds.users " +
+		"rounds.service rounds.service.command rounds.service.grace_ns rounds.service.group rounds.service.lasts_until_ns " +
+		"rounds.service.over rounds.service.ready rounds.service.said rounds.service.since rounds.service.timeout_ns " +
+		"rounds.service.variables rounds.since rounds.state rounds.token rounds.token_file rounds.ttl_ns rounds.type rounds.unit rounds.units rounds.users " +
 		"rounds.uses space",
 }
 

@@ -14,8 +14,9 @@ const (
 	// format 1 would take these for a bare handle.
 	owedFormat = 2
 	// format is the newest format that this program knows: that of records which release their own
-	// leases, wait in the place of others, or have generations of an adapter. An older program
-	// would drop the first two, and send the last to a proxy that does not know them.
+	// leases, wait in the place of others, or have generations of an adapter, and of shared leases
+	// with a service. An older program would drop all of these but the generations, and send those
+	// to a proxy that does not know them.
 	format = 3
 )
 

@@ -148,7 +148,11 @@ func (tx *SharedTx) write() ([]byte, error) {
 }
 
 func (tx *SharedTx) encode() ([]byte, error) {
-	data, err := json.Marshal(sharedDoc{plainFormat, tx.SharedRecord})
+	number := plainFormat
+	if slices.ContainsFunc(tx.Rounds, func(r Round) bool { return r.Service != nil }) {
+		number = format
+	}
+	data, err := json.Marshal(sharedDoc{number, tx.SharedRecord})
 	return append(data, '\n'), err
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -40,6 +41,59 @@ func TestSharedFormat(t *testing.T) {
 	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { tx.Name = "A"; return nil }))
 	if after := read(t, filepath.Join(dir, "a.json")); after != before {
 		t.Errorf("the record is written as %s, want %s", after, before)
+	}
+}
+
+// A program that does not know services refuses a record with one, as it would drop it.
+func TestSharedServiceFormat(t *testing.T) {
+	s := Shared(filepath.Join(t.TempDir(), "a"))
+	want := Service{
+		Command: "c", Ready: "r", Timeout: time.Minute, Grace: time.Second, Group: 7, Since: time.Date(2026, 11, 27, 5, 0, 0, 0, time.UTC),
+		Variables: []string{"A=b"}, Over: "ended", Said: []string{"bye"}, LastsUntil: 9,
+	}
+	ok(t, s.Update(t.Context(), func(tx *SharedTx) error {
+		tx.Rounds = []Round{{ID: "R1", State: RoundStarting, By: 1, Service: &want}}
+		return nil
+	}))
+	const text = `"service":{"command":"c","ready":"r","timeout_ns":60000000000,"grace_ns":1000000000,"group":7,"since":"2026-11-27T05:00:00Z",` +
+		`"variables":["A=b"],"over":"ended","said":["bye"],"lasts_until_ns":9}`
+	if written := read(t, string(s)+".json"); !strings.HasPrefix(written, `{"format":3,`) || !strings.Contains(written, text) {
+		t.Errorf("the record is written as %s", written)
+	}
+	got, err := s.Read()
+	ok(t, err)
+	if !reflect.DeepEqual(*got.Rounds[0].Service, want) {
+		t.Errorf("the record means %+v", *got.Rounds[0].Service)
+	}
+}
+
+// The keeper of a round and the guard of its service are seen by their locks. Remove removes their
+// files.
+func TestSharedKeeper(t *testing.T) {
+	s := Shared(filepath.Join(t.TempDir(), "a"))
+	ok(t, s.Update(t.Context(), func(tx *SharedTx) error {
+		tx.Rounds = []Round{{ID: "R1", State: RoundStarting, Service: new(Service)}}
+		return nil
+	}))
+	if s.Kept("R1") || s.Guarded("R1") {
+		t.Error("a round without keeper and guard has them")
+	}
+	unlock, err := s.LockKeeper(t.Context(), "R1")
+	ok(t, err)
+	guard, err := s.OpenGuard("R1")
+	ok(t, err)
+	if !s.Kept("R1") || !s.Guarded("R1") {
+		t.Error("a round with keeper and guard has them not")
+	}
+	ok(t, guard.Close())
+	if !s.Kept("R1") || s.Guarded("R1") {
+		t.Error("a closed guard is there")
+	}
+	ok(t, os.WriteFile(s.LogPath("R1"), nil, 0o600))
+	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { return tx.Remove("R1") }))
+	ok(t, unlock())
+	if left, _ := filepath.Glob(string(s) + "*"); len(left) > 0 {
+		t.Errorf("files are left: %v", left)
 	}
 }
 

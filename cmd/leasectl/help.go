@@ -14,7 +14,7 @@ import (
 var flagGroupsOf = []struct{ heading, flags string }{
 	{"Lease", "type count items key coalesce variant priority overcommit handle scope jitter wait-timeout ttl release-after optional owner-pid conflict-exit-code"},
 	{"Command", "attempts retry-on on-lost"},
-	{"Shared lease", "shared max-uses max-age linger"},
+	{"Shared lease", "shared max-uses max-age linger service service-env service-timeout"},
 	{"Signals", "grace-period parent-death"},
 	{"Account", "in-log throttled-match throttled-on"},
 	{otherFlags, ""},

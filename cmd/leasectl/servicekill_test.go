@@ -2,12 +2,14 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -102,7 +104,8 @@ func TestServiceFailpoints(t *testing.T) {
 	}
 }
 
-// servicePoint begins the names of the failpoints that concern a service.
+// servicePoint is the prefix of failpoints that concern a service; those that begin with
+// service-user- kill a user, the others the keeper.
 const servicePoint = "service-"
 
 // TestServices stops and kills services, their keepers and their users.
@@ -123,6 +126,7 @@ func TestServices(t *testing.T) {
 		{"prints without end", serviceFlood},
 		{"many wait for one that never comes", serviceManyWait},
 		{"many", serviceMany},
+		{"keepers, guards and services killed at random", serviceKilledAtRandom},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -153,12 +157,7 @@ func (w *world) startServiceUser(service string, flags ...string) *exec.Cmd {
 // serviceKeeper returns the process id of the only keeper.
 func (w *world) serviceKeeper() int {
 	w.t.Helper()
-	var found []int
-	for _, pid := range w.processes() {
-		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.Contains(string(line), "--service-of") {
-			found = append(found, pid)
-		}
-	}
+	found, _ := w.serviceProcesses()
 	if len(found) != 1 {
 		w.t.Skipf("found %d keepers: this test needs /proc", len(found))
 	}
@@ -361,4 +360,79 @@ func serviceMany(t *testing.T, w *world) {
 			t.Errorf("uses of the services: %v, want at most %d", uses, bound)
 		}
 	}
+}
+
+// While commands come and go, keepers, guards and services are killed, and users, too. Each command
+// runs with the variables of a service, or not at all.
+func serviceKilledAtRandom(t *testing.T, w *world) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	done := make(chan struct{})
+	var killing sync.WaitGroup
+	killing.Go(func() {
+		kill := func(pid int) {
+			if pid > 1 && process.Lives(pid) {
+				syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+		for n := 0; ; n++ {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Duration(random.Int64N(int64(700 * time.Millisecond)))):
+			}
+			keepers, users := w.serviceProcesses()
+			services := w.services()
+			switch {
+			case n%4 == 0 && len(keepers) > 0:
+				kill(keepers[random.IntN(len(keepers))])
+			case n%4 == 1 && len(services) > 0:
+				kill(services[len(services)-1])
+			case n%4 == 2 && len(users) > 0:
+				kill(users[random.IntN(len(users))])
+			case n%4 == 3 && len(services) > 0:
+				if group, err := syscall.Getpgid(services[len(services)-1]); err == nil && group != syscall.Getpgrp() {
+					kill(group) // the guard
+				}
+			}
+		}
+	})
+	codes := make(map[int]int)
+	var mu sync.Mutex
+	var commands sync.WaitGroup
+	for range 8 {
+		commands.Go(func() {
+			for range 5 {
+				user := w.command(serviceUser(stubborn, ": ${RUNS_AS:?}; sleep 0.3", "--max-uses", "5", "--linger", "1s")...)
+				code := exitCode(user.Run())
+				mu.Lock()
+				codes[code]++
+				mu.Unlock()
+			}
+		})
+	}
+	commands.Wait()
+	close(done)
+	killing.Wait()
+	for code := range codes {
+		if !slices.Contains([]int{0, -1, exitLost, exitExecFailure}, code) {
+			t.Errorf("exit codes %v", codes)
+		}
+	}
+	t.Logf("exit codes %v", codes)
+}
+
+// serviceProcesses returns the keepers of services and the commands that use them.
+func (w *world) serviceProcesses() (keepers, users []int) {
+	for _, pid := range w.processes() {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		switch {
+		case strings.Contains(string(line), "--service-of"):
+			keepers = append(keepers, pid)
+		case strings.Contains(string(line), "--shared"):
+			users = append(users, pid)
+		}
+	}
+	return keepers, users
 }

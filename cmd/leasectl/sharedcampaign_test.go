@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ var sharedNames = []struct {
 	{"B", []string{"--linger", "1s", "--max-uses", "20"}, 22},
 	{"C", nil, 1 << 30},
 	{"D", []string{"--max-age", "1s", "--max-uses", "7+0%", "--linger", "2s"}, 7},
+	{"E", []string{"--max-uses", "10", "--linger", "1s", "--grace-period", "200ms", "--service", stubborn}, 11},
 }
 
 // TestSharedCampaign lets commands share leases under four names at random moments. It kills a
@@ -42,6 +44,7 @@ var sharedNames = []struct {
 //   - no lease is used under two names, or more often than its bound;
 //   - no lease ends while a command uses it that ended by itself;
 //   - no command is refused;
+//   - under E, which has a service, no command runs without it, and none of its processes is left;
 //   - after recover nothing is held, and no file is left.
 func TestSharedCampaign(t *testing.T) {
 	t.Parallel()
@@ -50,7 +53,7 @@ func TestSharedCampaign(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d, %d commands", seed, *sharedCommands)
-	w := newWorld(t, build(t, ""), "one=5")
+	w := newWorld(t, build(t, ""), "one=6")
 	random := rand.New(rand.NewPCG(seed, 0))
 	runs := make([]*sharedRun, *sharedCommands)
 	var group sync.WaitGroup
@@ -68,7 +71,7 @@ func TestSharedCampaign(t *testing.T) {
 	w.run(0, "recover")
 	w.await("what lingers to end", func() bool { return w.pool("one").InUse == 0 })
 	w.run(0, "recover")
-	w.nothingShared()
+	w.noService()
 	w.wantHeld()
 	checkShared(t, w, runs)
 }
@@ -101,6 +104,9 @@ func newSharedRun(random *rand.Rand) *sharedRun {
 func (r *sharedRun) run(w *world) {
 	lease := sharedNames[r.lease]
 	script := fmt.Sprintf("echo $LEASECTL_GENERATION; sleep %.3f; date +%%s.%%N", r.sleep.Seconds())
+	if slices.Contains(lease.flags, "--service") {
+		script = "echo ${RUNS_AS:?} >>ran; " + script
+	}
 	cmd := w.command(shared(lease.name, lease.flags, script)...)
 	var stdout, stderr bytes.Buffer
 	disturb := sync.OnceFunc(func() {

@@ -30,7 +30,8 @@ func newStatusCommand(a *app) *cobra.Command {
 		Long: `Status prints the pools of the proxy with their leases, or with --handle what
 one handle holds and what the proxy knows of it. Leases that commands of this
 machine share (exec --shared) are listed with their rounds and uses, and with
---shared the service of each round, without asking the proxy. With --watch it goes on until it is interrupted: on a terminal it shows the table anew,
+--shared the service of each round, too, without asking the proxy. With --watch
+status goes on until it is interrupted: on a terminal it shows the table anew,
 elsewhere it prints a line for each change, or with --output json an object with
 the pool, leader or shared lease after each change.`,
 		Example: `  leasectl status --type install --watch

@@ -131,6 +131,26 @@ func TestHeldOutput(t *testing.T) {
 	}
 }
 
+// KillGroup ends a group whose guard is stopped, and so cannot end it.
+func TestKillGroup(t *testing.T) {
+	s, _ := begin(t, "trap '' TERM; echo A=b; while :; do sleep 0.1; done", DefaultReady)
+	syscall.Kill(-s.Group(), syscall.SIGSTOP)
+	guarded := func() bool {
+		select {
+		case <-s.Done():
+			return false
+		default:
+			return true
+		}
+	}
+	if err := KillGroup(t.Context(), s.Group(), guarded); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Ended(); got != "was ended by SIGKILL" {
+		t.Error(got)
+	}
+}
+
 // The log keeps the end of what is printed, within its bound.
 func TestBoundedLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")

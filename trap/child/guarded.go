@@ -49,6 +49,7 @@ func StartGuarded(c Command, lock *os.File) (*Guarded, error) {
 	started := make(chan error)
 	go g.supervise(path, c, started)
 	if err := <-started; err != nil {
+		<-g.done // the guard is gone
 		return nil, explain(path, err)
 	}
 	return g, nil
