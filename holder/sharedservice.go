@@ -176,27 +176,37 @@ func (l sharedLease) changed(r *lockfile.Round) bool {
 // round, if this was the last use and the service does not linger.
 func (u *sharedUse) leaveService(ctx context.Context, left leftRound) (released []string, err error) {
 	failpoint.Here("service-user-left")
-	u.h.keepers.wake(left.round.ID)
-	if left.lingers {
+	if left.lingers { // the keeper need not hear of it before its next look
 		u.h.report.Notef("%s lingers with its service for %s", strings.Join(left.round.Names(), ", "), leaseapi.Duration(u.asked.Linger))
 		return nil, nil
 	}
+	u.h.keepers.wake(left.round.ID)
 	ctx, cancel := boundRelease(ctx, left.round.Service.Grace+ReleaseTimeout)
 	defer cancel()
 	if err := u.h.awaitKeeper(ctx, u.file, left.round.ID, u.shown); err != nil {
 		return nil, err
 	}
-	record, err := u.file.Read()
-	switch r := record.Round(left.round.ID); {
+	gone, err := u.roundGone(ctx, left.round.ID)
+	switch {
 	case err != nil:
 		return nil, err
-	case r != nil: // its keeper was killed, or could not give the lease back
-		released, _, err = u.h.releaseRound(ctx, u.file, r.ID)
+	case !gone: // its keeper was killed, or could not give the lease back
+		released, _, err = u.h.releaseRound(ctx, u.file, left.round.ID)
 		return released, err
 	case left.round.Lost != "" || left.round.Over(u.now()):
 		return nil, nil
 	}
 	return left.round.Names(), nil
+}
+
+// roundGone tells whether a round is gone. It looks under the lock of the record: a keeper that ends
+// its round may still be writing.
+func (l sharedLease) roundGone(ctx context.Context, id string) (gone bool, err error) {
+	err = l.file.Update(ctx, func(tx *lockfile.SharedTx) error {
+		gone = tx.Round(id) == nil
+		return nil
+	})
+	return gone, err
 }
 
 // awaitKeeper blocks until the keeper of a round of the shared lease shown has ended.

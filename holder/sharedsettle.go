@@ -109,7 +109,7 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 		if err := h.awaitKeeper(ctx, file, id, name); err != nil {
 			return nil, lingered, err
 		}
-		if record, err := file.Read(); err != nil || record.Round(id) == nil {
+		if gone, err := h.sharedOf(file).roundGone(ctx, id); err != nil || gone {
 			return round.Names(), true, err
 		}
 	}
