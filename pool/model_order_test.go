@@ -167,8 +167,12 @@ func (m *model) passOn(r *modelRequest) {
 		}
 		m.count("counted for a follower")
 		f.overtaken = r.overtaken
-		if len(m.passed) == 0 || *m.passed[0] != f.waiter() {
-			m.fail("%s was overtaken with %s: noted %+v, want %+v", f.ID, r.ID, m.passed, f.waiter())
+		want := f.waiter()
+		if len(m.passed) > 0 && m.passed[0].KeptUntil == 0 { // the configuration of a restart dropped r, before f was missed
+			want.HoldsUntil, want.KeptUntil = 0, 0
+		}
+		if len(m.passed) == 0 || *m.passed[0] != want {
+			m.fail("%s was overtaken with %s: noted %+v, want %+v", f.ID, r.ID, m.passed, want)
 		}
 		m.passed = m.passed[1:]
 	}
