@@ -91,6 +91,7 @@ func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 		Type:       r.Type,
 		Count:      r.Count,
 		Key:        r.Key,
+		KeyMode:    r.KeyMode,
 		Proxy:      proxy,
 		TTL:        r.TTL,
 		SharedList: string(r.SharedList),

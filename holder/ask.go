@@ -27,6 +27,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
 		Count:      r.Count,
 		Items:      r.Items,
 		Key:        r.Key,
+		KeyMode:    r.KeyMode,
 		Overcommit: r.Overcommit,
 		Priority:   r.Priority,
 		Coalesce:   r.Coalesce,
@@ -121,7 +122,7 @@ func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
 		if q.Oldest == nil || lease.Age > q.Oldest.Age {
 			q.Oldest = &lease
 		}
-		if r.Key != "" && lease.Key == r.Key {
+		if r.Key != "" && lease.Key == r.Key && keyHeld == "" && (r.KeyMode != leaseapi.KeyRead || lease.KeyMode != r.KeyMode) {
 			keyHeld = leaseapi.WaitKey + leaseapi.HeldBy + holderOf(&lease)
 		}
 	}

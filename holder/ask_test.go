@@ -10,6 +10,7 @@ import (
 // that still wait.
 func TestQueueOf(t *testing.T) {
 	keyed := []leaseapi.PoolLease{{Owner: "job-7", Key: "k"}}
+	reading := []leaseapi.PoolLease{{Owner: "job-8", Key: "k", KeyMode: "read"}, {Owner: "job-9", Key: "k", KeyMode: "read"}}
 	for _, tt := range []struct {
 		pool    leaseapi.Pool
 		request Request
@@ -21,6 +22,9 @@ func TestQueueOf(t *testing.T) {
 		{leaseapi.Pool{Capacity: 2, InUse: 2, Paused: "drill", Leases: keyed}, Request{Key: "k"}, "paused: drill"},
 		{leaseapi.Pool{Capacity: 2, InUse: 2, Leases: keyed}, Request{Key: "k"}, "key held by job-7"},
 		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: keyed}, Request{Key: "other"}, ""},
+		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: keyed}, Request{Key: "k", KeyMode: "read"}, "key held by job-7"},
+		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: reading}, Request{Key: "k"}, "key held by job-8"},
+		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: reading}, Request{Key: "k", KeyMode: "read"}, ""},
 		{leaseapi.Pool{Capacity: 2, InUse: 1, NextGrantIn: 1, Waiting: 1}, Request{Count: 2}, "paced"},
 		{leaseapi.Pool{Capacity: 9, InUse: 7, NextGrantIn: 1}, Request{Count: 5}, "wants 5"},
 		{leaseapi.Pool{Capacity: 2, InUse: 1, Waiting: 1}, Request{}, "behind"},

@@ -37,6 +37,9 @@ func (s server) acquire(id string, r Request, wait time.Duration, reply any) (st
 	if r.Key != "" {
 		path += "&key=" + r.Key
 	}
+	if r.KeyMode != "" {
+		path += "&key_mode=" + r.KeyMode
+	}
 	return s.call("POST", path, "", reply)
 }
 
@@ -50,7 +53,7 @@ func (s server) pool() leaseapi.Pool {
 // not know where overcommit stands in a queue, nor whether the first waiter fits.
 func TestQueueOfAServer(t *testing.T) {
 	refused := 0
-	for world := range 2 * 2 * 2 * 3 * 3 {
+	for world := range 2 * 2 * 2 * 3 * 3 * 2 {
 		pick := func(of int) int {
 			n := world % of
 			world /= of
@@ -58,6 +61,9 @@ func TestQueueOfAServer(t *testing.T) {
 		}
 		paused, paced, waits := pick(2) == 1, pick(2) == 1, pick(2) == 1
 		held := Request{Count: 2 * pick(3), Key: []string{"", "k", "other"}[pick(3)]}
+		if pick(2) == 1 && held.Key != "" {
+			held.KeyMode = leaseapi.KeyRead
+		}
 		config := pool.Config{Type: "t", Units: 4, Overcommit: 2}
 		if paced {
 			config.Pace = time.Hour
@@ -110,6 +116,9 @@ func requests(overcommit bool) (all []Request) {
 	for count := range 5 {
 		for _, key := range []string{"", "k"} {
 			all = append(all, Request{Count: count, Key: key})
+			if key != "" {
+				all = append(all, Request{Count: count, Key: key, KeyMode: leaseapi.KeyRead})
+			}
 			if overcommit {
 				all = append(all, Request{Count: count, Key: key, Overcommit: true})
 			}

@@ -11,8 +11,10 @@ type Request struct {
 	Type  string
 	Count int    // number of leases, all or none; in a counted pool, of units; zero: not given
 	Items *int   // instead of Count, in a counted pool with a cost; nil: not given
-	Key   string // no two leases of a pool have the same key; "" is none
-	Proxy string // "": that of the options
+	Key   string // no two leases of a pool have the same key, unless both read it; "" is none
+	// KeyMode is [leaseapi.KeyRead] or [leaseapi.KeyWrite]; "": the latter, or no key.
+	KeyMode string
+	Proxy   string // "": that of the options
 
 	// Handle is the handle to write the names into. Private says that nobody else has been told
 	// of this handle.

@@ -83,6 +83,9 @@ const (
 	// ParamPriority is of wire 4: how many steps the request goes ahead in the queue, see
 	// [CheckPriority]; zero if absent. Servers of older wires ignore it.
 	ParamPriority = "priority"
+	// ParamKeyMode is of wire 4: with a key, [KeyRead] or [KeyWrite], which is meant if it is absent. It
+	// does not go with coalesce. Servers of older wires ignore it: readers would exclude each other.
+	ParamKeyMode = "key_mode"
 )
 
 // Times that both sides must agree on.
@@ -300,6 +303,7 @@ func (r RequestReply) Queued() Queued {
 type PoolLease struct {
 	Lease
 	Key         string    `json:"key,omitempty"`
+	KeyMode     string    `json:"key_mode,omitempty"`   // [KeyRead]; empty: [KeyWrite], or no key
 	Overcommit  bool      `json:"overcommit,omitempty"` // granted beyond the limit
 	Priority    int       `json:"priority,omitempty"`   // that its request asked for
 	Owner       string    `json:"owner,omitempty"`
@@ -378,6 +382,12 @@ const (
 	CoalesceJoin   = "join"   // joins the last waiter, if that has the same variant
 	CoalesceOnce   = "once"   // as join; if nobody waits, joins the run under way
 	CoalesceLatest = "latest" // takes the place of the last waiter, which is superseded
+)
+
+// Values of [ParamKeyMode].
+const (
+	KeyRead  = "read"  // others may read the key meanwhile
+	KeyWrite = "write" // nobody else has the key
 )
 
 // unitSuffixes are the suffixes of quantities of memory, as Kubernetes writes them.

@@ -78,7 +78,8 @@ type Waiter struct {
 	Token     string    `json:"token,omitempty"` // name of the token of the request
 	Count     int       `json:"count"`           // in units
 	Key       string    `json:"key,omitempty"`
-	Follows   string    `json:"follows,omitempty"` // id of the request that it has joined
+	KeyMode   string    `json:"key_mode,omitempty"` // as in [PoolLease]
+	Follows   string    `json:"follows,omitempty"`  // id of the request that it has joined
 	Age       Duration  `json:"age"`
 	Since     time.Time `json:"since"`
 	Reason    string    `json:"reason,omitempty"` // why it waits
@@ -92,15 +93,24 @@ type Waiter struct {
 // Reasons why a request waits. Clients print any reason as it is, since newer servers
 // may send others.
 const (
-	WaitFull   = "full"          // all names are in use
-	WaitPaced  = "paced"         // the pace holds the next grant back
-	WaitWants  = "wants"         // " N" follows: the request asks for N, and fewer are free
-	WaitBehind = "behind"        // free names or units go to the waiters before it
-	WaitKey    = "key"           // another request holds the key; [HeldBy] and its owner follow, if it has one
-	WaitLocked = "lock delay of" // " NAME" follows: its lease was not released, and the pool's lock delay keeps the name, its units and its key
-	WaitJoined = "joined"        // waits for the end of another request's run
-	WaitPaused = "paused"        // an operator has paused the pool; ": " and the reason follow
+	WaitFull   = "full"            // all names are in use
+	WaitPaced  = "paced"           // the pace holds the next grant back
+	WaitWants  = "wants"           // " N" follows: the request asks for N, and fewer are free
+	WaitBehind = "behind"          // free names or units go to the waiters before it
+	WaitKey    = "key"             // another request holds the key; [HeldBy] and its owner follow, if it has one
+	WaitWriter = "behind a writer" // of its key: the holders read the key, too, but a request that writes it waits ahead
+	WaitLocked = "lock delay of"   // " NAME" follows: its lease was not released, and the pool's lock delay keeps the name, its units and its key
+	WaitJoined = "joined"          // waits for the end of another request's run
+	WaitPaused = "paused"          // an operator has paused the pool; ": " and the reason follow
 )
 
 // HeldBy stands between [WaitKey] and the owner of the lease that holds the key.
 const HeldBy = " held by "
+
+// KeyWords returns a key and its mode in words, such as "staging (read)"; empty if there is no key.
+func KeyWords(key, mode string) string {
+	if key != "" && mode == KeyRead {
+		return key + " (" + mode + ")"
+	}
+	return key
+}

@@ -66,10 +66,11 @@ type Record struct {
 	Items     int    `json:"items,omitempty"` // as requested; only if HasItems is set
 	HasItems  bool   `json:"has_items,omitempty"`
 	Key       string `json:"key,omitempty"`
-	Units     int    `json:"units,omitempty"`   // of a counted pool that the lease holds; zero: the pool is listed
-	Resizes   int    `json:"resizes,omitempty"` // of the lease so far, as the proxy counts them
-	Proxy     string `json:"proxy,omitempty"`   // URL
-	Store     string `json:"store,omitempty"`   // id of the proxy's store; see [Grant]
+	KeyMode   string `json:"key_mode,omitempty"` // read or write, as requested; empty: not given
+	Units     int    `json:"units,omitempty"`    // of a counted pool that the lease holds; zero: the pool is listed
+	Resizes   int    `json:"resizes,omitempty"`  // of the lease so far, as the proxy counts them
+	Proxy     string `json:"proxy,omitempty"`    // URL
+	Store     string `json:"store,omitempty"`    // id of the proxy's store; see [Grant]
 	// Adapter is the id of the state directory whose adapter made the generations of the leases,
 	// since their proxy is of version 1; "": the proxy made them.
 	Adapter string `json:"adapter,omitempty"`
@@ -118,6 +119,7 @@ func (r Record) appendTo(to *object.Object) {
 	to.IntIf("items", int64(r.Items))
 	to.TrueIf("has_items", r.HasItems)
 	to.StringIf("key", r.Key)
+	to.StringIf("key_mode", r.KeyMode)
 	to.IntIf("units", int64(r.Units))
 	to.IntIf("resizes", int64(r.Resizes))
 	to.StringIf("proxy", r.Proxy)

@@ -216,13 +216,14 @@ func (k *key) last(overcommit bool) *request {
 
 // run returns the request that holds k, if its result may be passed on; else nil.
 func (k *key) run() *request {
-	if k.lease == nil || k.lease.request == nil || k.lease.request.lost {
+	if len(k.leases) == 0 || k.leases[0].request == nil || k.leases[0].request.lost {
 		return nil
 	}
-	for _, l := range k.lease.request.leases {
+	run := k.leases[0].request
+	for _, l := range run.leases {
 		if l.Broken != "" || l.ReleaseAt > 0 {
 			return nil
 		}
 	}
-	return k.lease.request
+	return run
 }

@@ -1,7 +1,7 @@
 // Package pool decides who gets the next lease. A [Set] holds the pools of one server and
 // guarantees, for any calls in any order:
 //
-//   - A name has at most one holder, and so has a key of a pool.
+//   - A name has at most one holder. A key of a pool has one, too, or several that all read it.
 //   - No grant or growth makes the units in use exceed the limit of their pool, except by the
 //     pool's overcommit. A lease that is larger than the limit is granted only while nothing
 //     else is in use.
@@ -32,7 +32,9 @@
 //
 // Nobody starves: only those that came within the worth of their priority after a waiter can have
 // a better rank, and they are finitely many; those of a worse rank take no more than the bound.
-// Then its units come free for it, at the latest when nothing else is in use. Without aging, those
+// Then its units come free for it, at the latest when nothing else is in use. Nor does a key starve
+// anybody: whom the holders of a key keep out waits for these and for those ahead of it, and no
+// longer, since a reader waits behind each writer that is there and ahead of it. Without aging, those
 // of a higher priority may starve the others: that is what it is for.
 //
 // What overtakes a waiter is counted for it alone, when it is granted, and never taken back. It is
@@ -42,8 +44,8 @@
 //     been overtaken by too much, those behind it wait, too.
 //   - A pace and a pause let nobody pass. Nor does a waiter that fits and is away: see [HoldBack].
 //   - Nobody overtakes a request with Overcommit, and what it takes is not counted.
-//   - Of the waiters for one key, the first is not overtaken by the others: whoever gets the key
-//     keeps them out.
+//   - Of the waiters for one key, a writer is not overtaken by those behind it, nor a reader by the
+//     writers behind it: whoever gets the key keeps them out.
 //   - What overtook a leader counts for its followers when the leader leaves the queue, and what
 //     overtook a superseded request counts for the one that has its place.
 //   - A lease grows only if the waiter that is next would still fit: growth overtakes nobody.

@@ -17,11 +17,13 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	if pause, ok := g.pauses[p.Type]; ok && !r.Overcommit {
 		return leaseapi.WaitPaused + ": " + pause.Reason
 	}
-	if k := p.keys[r.Key]; k.busy() {
-		if k.lease == nil {
-			return leaseapi.WaitLocked + " " + k.lock.Name
-		}
+	switch k := p.keys[r.Key]; {
+	case k.busy(r) && len(k.leases) == 0:
+		return leaseapi.WaitLocked + " " + k.lock.Name
+	case k.busy(r):
 		return leaseapi.WaitKey
+	case k.behindWriter(r):
+		return leaseapi.WaitWriter
 	}
 	full, lock := p.free(r.Overcommit) <= 0, p.lockDelayOf(p.missing(before, r))
 	switch {
@@ -48,14 +50,14 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	return leaseapi.WaitBehind
 }
 
-// before returns how many units the requests ahead of a place want. Requests whose key is busy
-// do not count: they hold nobody up.
+// before returns how many units the requests ahead of a place want. Requests that their key
+// keeps out do not count: they hold nobody up.
 func (p *pool) before(place int) (units int) {
 	if p.wanted == len(p.queue) && len(p.keys) == 0 {
 		return place - 1 // one each, as nearly always; a queue may be long
 	}
 	for _, other := range p.queue[:place-1] {
-		if !other.key.busy() {
+		if !other.key.keptOut(other) {
 			units += other.units
 		}
 	}
@@ -81,7 +83,7 @@ func (g *ledger) estimate(p *pool, before span, r *request) (likely, most time.D
 			likely = min(likely, soonest)
 		}
 	}
-	if r.key.busy() {
+	if r.key.keptOut(r) {
 		soonest, latest, ok := g.keyFreed(p, r)
 		if !ok {
 			return 0, 0
@@ -108,14 +110,14 @@ func (g *ledger) refresh(p *pool) {
 // keyFreed returns how long it takes until the key of r is free; false if that is unknown, for
 // example because another active waiter of the key is ahead of r.
 func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok bool) {
-	if first, ok := r.key.active.first(); ok && ahead(first, r) {
+	if r.key.firstAhead(r) != nil {
 		return 0, 0, false
 	}
 	if l := r.key.lock; l != nil {
 		likely, most = l.Until-g.now, l.Until-g.now
 	}
-	if l := r.key.lease; l != nil {
-		g.refresh(p)
+	g.refresh(p)
+	for _, l := range r.key.leases {
 		soonest, latest := p.outlook.ends(&l.Lease)
 		if latest == never || latest <= g.now {
 			return 0, 0, false

@@ -101,8 +101,8 @@ func (g *ledger) install(l *lease) {
 	p.held.put(l)
 	p.heldUnits += l.Units
 	p.outlook.invalidate()
-	if k := g.holdKey(p, l.Key); k != nil {
-		k.lease = l
+	if k := g.holdKey(p, l.Key, l.ReadsKey); k != nil {
+		k.leases = append(k.leases, l)
 	}
 	g.held++
 	if r != nil {
@@ -172,7 +172,7 @@ func (g *ledger) end(l *lease, why Reason) {
 	c.Lease = l.Lease
 	c.Reason, c.Took = why, took
 	if delay := l.lockDelay(); why != Released && delay > 0 {
-		g.lock(sl, l.pool, Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.Key, Until: later(g.now, delay)})
+		g.lock(sl, l.pool, Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.Key, ReadsKey: l.ReadsKey, Until: later(g.now, delay)})
 	} else {
 		g.free(sl)
 	}

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"time"
@@ -13,7 +14,8 @@ func (p *pool) key(name string) *key {
 	}
 	k := p.keys[name]
 	if k == nil {
-		k = &key{name: name, active: ordered[*request]{less: ahead, pos: func(r *request) *int { return &r.keyPos }}}
+		active := ordered[*request]{less: ahead, pos: func(r *request) *int { return &r.keyPos }}
+		k = &key{name: name, readers: active, writers: active}
 		if p.keys == nil {
 			p.keys = make(map[string]*key)
 		}
@@ -22,8 +24,38 @@ func (p *pool) key(name string) *key {
 	return k
 }
 
-// busy reports whether somebody holds k.
-func (k *key) busy() bool { return k != nil && k.holds > 0 }
+// active returns the active waiters of k that read it, or those that write it.
+func (k *key) active(reads bool) *ordered[*request] {
+	if reads {
+		return &k.readers
+	}
+	return &k.writers
+}
+
+// busy reports whether those that hold k keep r out: a writer keeps out everybody, and readers
+// keep out writers.
+func (k *key) busy(r *request) bool { return k != nil && k.holds > 0 && !(k.read && r.ReadsKey) }
+
+// firstAhead returns the first active waiter of k that keeps r out, since it is ahead of r: any if r
+// writes the key, or else a writer; nil: none is.
+func (k *key) firstAhead(r *request) (first *request) {
+	if w, ok := k.writers.first(); ok && ahead(w, r) {
+		first = w
+	}
+	if other, ok := k.readers.first(); ok && !r.ReadsKey && ahead(other, cmp.Or(first, r)) {
+		first = other
+	}
+	return first
+}
+
+// behindWriter reports whether r, which the holders of k let in, waits behind a writer that they
+// keep out.
+func (k *key) behindWriter(r *request) bool {
+	return k != nil && k.holds > 0 && !k.busy(r) && k.firstAhead(r) != nil
+}
+
+// keptOut reports whether r holds nobody up, since k is held and not free for it.
+func (k *key) keptOut(r *request) bool { return k.busy(r) || k.behindWriter(r) }
 
 // enter adds r, which is in the queue, to the candidates for the next grant, or to the active
 // waiters of its key.
@@ -32,7 +64,7 @@ func (g *ledger) enter(r *request) {
 		g.admit(r.pool, r)
 		return
 	}
-	r.key.active.put(r)
+	r.key.active(r.ReadsKey).put(r)
 	g.offer(r.pool, r.key)
 }
 
@@ -42,16 +74,17 @@ func (g *ledger) exit(r *request) {
 		r.pool.next.remove(r)
 		return
 	}
-	r.key.active.remove(r)
+	r.key.active(r.ReadsKey).remove(r)
 	g.offer(r.pool, r.key)
 }
 
-// holdKey notes that a lease or a lock delay holds the key of that name, and returns the
-// key; nil if the name is empty.
-func (g *ledger) holdKey(p *pool, name string) *key {
+// holdKey notes that a lease or a lock delay holds the key of that name, and whether as a reader. It
+// returns the key; nil if the name is empty.
+func (g *ledger) holdKey(p *pool, name string, reads bool) *key {
 	k := p.key(name)
 	if k != nil {
 		k.holds++
+		k.read = reads
 		g.offer(p, k)
 	}
 	return k
@@ -63,11 +96,9 @@ func (g *ledger) freeKey(p *pool, name string, l *lease) {
 	if k == nil {
 		return
 	}
-	if k.holds--; k.lease == l {
-		k.lease = nil
-		if k.holds > 0 {
-			k.lease = p.holderOf(name)
-		}
+	k.holds--
+	if i := slices.Index(k.leases, l); i >= 0 {
+		k.leases = slices.Delete(k.leases, i, i+1)
 	}
 	if k.holds == 0 {
 		k.lock = nil
@@ -76,21 +107,11 @@ func (g *ledger) freeKey(p *pool, name string, l *lease) {
 	p.forgetKey(k)
 }
 
-// holderOf returns a lease that holds the key of that name; nil if none does.
-func (p *pool) holderOf(name string) *lease {
-	for _, l := range p.held.items {
-		if l.Key == name {
-			return l
-		}
-	}
-	return nil
-}
-
-// keyHolder returns the owner of a lease that holds the key of that name; empty if
+// keyHolder returns the owner of the lease that holds the key of that name longest; empty if
 // none does.
 func (p *pool) keyHolder(name string) string {
-	if k := p.keys[name]; k != nil && k.lease != nil {
-		return k.lease.Owner
+	if k := p.keys[name]; k != nil && len(k.leases) > 0 {
+		return k.leases[0].Owner
 	}
 	return ""
 }
@@ -102,24 +123,39 @@ func (p *pool) forgetKey(k *key) {
 	}
 }
 
-// offer makes the first active waiter of k, and no other waiter of k, a candidate for the next
-// grant; while k is held, none is.
+// offer makes those active waiters of k that it does not keep out, and no others of k, candidates
+// for the next grant: the readers that no writer is ahead of, or else the first writer. While readers
+// hold k, only readers are; while a writer does, nobody is. Of many readers only as many are
+// candidates as are looked at.
 func (g *ledger) offer(p *pool, k *key) {
-	first, ok := k.active.first()
-	if !ok || k.busy() {
-		first = nil
+	offered := k.spare[:0]
+	writer, written := k.writers.first()
+	if first, ok := k.readers.first(); ok && !k.busy(first) && (!written || ahead(first, writer)) {
+		for r := range k.readers.ascending {
+			if written && ahead(writer, r) || len(offered) == Lookahead {
+				break
+			}
+			offered = append(offered, r)
+		}
+	} else if written && !k.busy(writer) {
+		offered = append(offered, writer)
 	}
 	last := k.offered
-	if last == first {
+	k.offered, k.spare = offered, last
+	if slices.Equal(offered, last) {
 		return
 	}
-	k.offered = first
-	if first != nil {
-		g.admit(p, first)
+	for _, r := range offered {
+		if !slices.Contains(last, r) {
+			g.admit(p, r)
+		}
 	}
-	if last != nil {
-		p.next.remove(last)
+	for _, r := range last {
+		if !slices.Contains(offered, r) {
+			p.next.remove(r)
+		}
 	}
+	clear(last) // let go of them
 	g.touch(p)
 }
 
@@ -172,7 +208,7 @@ func (g *ledger) restoreLock(sl *slot, p *pool, l Locked) {
 	p.locked += l.Units
 	p.insertLock(sl.lock)
 	p.outlook.invalidate()
-	if k := g.holdKey(p, l.Key); k != nil && (k.lock == nil || k.lock.Until <= l.Until) {
+	if k := g.holdKey(p, l.Key, l.ReadsKey); k != nil && (k.lock == nil || k.lock.Until <= l.Until) {
 		k.lock = sl.lock
 	}
 	g.schedule(&sl.lock.timer, l.Until)

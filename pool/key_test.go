@@ -179,3 +179,115 @@ func TestKeysAreForgotten(t *testing.T) {
 		t.Errorf("the pool knows keys %v", slices.Collect(maps.Keys(left)))
 	}
 }
+
+// reading is a request for one name of "t" under a key that it reads.
+func reading(id, key string) Request {
+	q := keyed(id, key)
+	q.ReadsKey = true
+	return q
+}
+
+// Readers of a key hold it together, and a writer alone. A reader waits behind a writer that waits
+// ahead of it: so writers get their turn, however many readers come.
+func TestReadersAndWriters(t *testing.T) {
+	set := one(t, 9)
+	must(t, set, 0, reading("r1", "k"), "t-0")
+	must(t, set, 0, reading("r2", "k"), "t-1")
+	must(t, set, 0, keyed("w", "k"))
+	must(t, set, 0, reading("r3", "k"))
+	must(t, set, 0, keyed("w2", "k"))
+	must(t, set, 0, reading("r4", "k"))
+	must(t, set, 0, keyed("other", "l"), "t-2") // which they do not delay
+	var told []string
+	for _, w := range set.Pools(0)[0].Waiters {
+		told = append(told, fmt.Sprintf("%s: %s, held by %s", w.ID, w.Reason, w.KeyHolder))
+	}
+	if want := []string{"w: key, held by owner of r1", "r3: behind a writer, held by owner of r1", "w2: key, held by owner of r1", "r4: behind a writer, held by owner of r1"}; !slices.Equal(told, want) {
+		t.Errorf("%q", told)
+	}
+	set.Drain()
+	set.Cancel(0, "r1")
+	changed(t, set, "released t-0", "remembered r1")
+	set.Cancel(0, "r2")
+	changed(t, set, "released t-1", "remembered r2", "granted w [t-3]")
+	set.Cancel(0, "w")
+	changed(t, set, "released t-3", "remembered w", "granted r3 [t-4]")
+	set.Remove(0, "w2", Act{Reason: "why"})
+	changed(t, set, "dropped w2: an operator removed the request: why", "remembered w2", "granted r4 [t-5]")
+	if k := set.types["t"].keys["k"]; k.holds != 2 || !k.read {
+		t.Errorf("key %+v", k)
+	}
+}
+
+// A reader ahead of a writer that does not fit goes first, and so do other readers ahead of it.
+func TestReadersAreOffered(t *testing.T) {
+	set := one(t, 2)
+	must(t, set, 0, keyed("a", "k"), "t-0")
+	must(t, set, 0, req("b"), "t-1")
+	for i := range 3 {
+		must(t, set, 0, reading(fmt.Sprint("r", i), "k"))
+	}
+	must(t, set, 0, keyed("w", "k"))
+	set.Drain()
+	set.Cancel(0, "a")
+	changed(t, set, "released t-0", "remembered a", "granted r0 [t-0]")
+	set.Cancel(0, "b")
+	changed(t, set, "released t-1", "remembered b", "granted r1 [t-1]")
+	set.Cancel(0, "r0")
+	changed(t, set, "released t-0", "remembered r0", "granted r2 [t-0]")
+	set.Cancel(0, "r1")
+	changed(t, set, "released t-1", "remembered r1")
+	set.Cancel(0, "r2")
+	changed(t, set, "released t-0", "remembered r2", "granted w [t-1]")
+}
+
+// After a reader that was lost the lock delay keeps writers out, and no readers; after a writer it
+// keeps out everybody. A restart changes nothing of that.
+func TestLockDelayOfReaders(t *testing.T) {
+	for _, c := range []struct {
+		lost    Request
+		readers bool // get the key during the lock delay
+	}{{reading("lost", "k"), true}, {keyed("lost", "k"), false}} {
+		config := Config{Type: "t", Names: numbered("t", 9), LockDelay: 60 * s}
+		set := with(t, config)
+		must(t, set, 0, c.lost, "t-0")
+		set.Advance(ProvisionalTTL)
+		set = restarted(t, set, config)
+		now := ProvisionalTTL
+		if _, err := set.Acquire(now, reading("r", "k")); err != nil {
+			t.Fatal(err)
+		}
+		if st, _ := set.Status(now, "r"); (st.State == StateGranted) != c.readers {
+			t.Errorf("after %+v a reader is %+v", c.lost, st)
+		}
+		set.Cancel(now, "r")
+		must(t, set, now, keyed("w", "k"))
+		if st, _ := set.Status(now, "w"); st.Reason != "lock delay of t-0" || st.EstimateMax != 60*s {
+			t.Errorf("after %+v a writer is %+v", c.lost, st)
+		}
+		set.Advance(now + 60*s)
+		if st, _ := set.Status(now+60*s, "w"); st.State != StateGranted {
+			t.Errorf("after the lock delay a writer is %+v", st)
+		}
+	}
+}
+
+// A writer waits for the last of the readers that hold its key; how long those behind it
+// wait, nobody knows.
+func TestEstimateOfWriter(t *testing.T) {
+	set, start := heldBefore(t, 3, 60*s, 60*s)
+	firmReader := func(now time.Duration, id, name string) {
+		set.Renew(now, ref(must(t, set, now, reading(id, "k"), name)[0]), 0)
+	}
+	firmReader(start, "r1", "t-2")
+	firmReader(start+20*s, "r2", "t-0")
+	now := start + 30*s
+	must(t, set, now, keyed("w", "k"))
+	must(t, set, now, reading("r3", "k"))
+	if got := estimates(set, now, "w"); got[0] != 50*s {
+		t.Errorf("the writer: %v", got)
+	}
+	if got := estimates(set, now, "r3"); got[1] != 0 {
+		t.Errorf("the reader behind it: %v", got)
+	}
+}

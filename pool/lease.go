@@ -151,6 +151,8 @@ type Locked struct {
 	Units int           // of it
 	Key   string        // of it; may be empty
 	Until time.Duration // on the lease clock
+
+	ReadsKey bool // the lease read the key: those that read it, too, may have it meanwhile
 }
 
 // Pacing says from which grant the pace of a pool counts.

@@ -144,8 +144,11 @@ func (m *model) applyGrant(c Change) {
 	if p.gone || !p.fits(r) || !m.mayGo(r) {
 		m.fail("%s was granted %d units: %d of %d in use, %d names free, due at %v, paused %v", c.ID, r.units, p.inUse, p.limit, len(p.free), p.due(), m.pauses[p.Type])
 	}
-	if p.keys[r.Key] > 0 {
+	if p.shuts(r) {
 		m.fail("%s was granted key %q, which is held", c.ID, r.Key)
+	}
+	if p.keys[r.Key] > 0 {
+		m.count("read together")
 	}
 	if p.inUse+p.locked+r.units > p.limit {
 		m.count("overcommitted")
@@ -190,14 +193,14 @@ func (m *model) applyUnlock(l Locked) {
 	p := m.pools[l.Type]
 	p.locked -= l.Units
 	m.freeName(l.Name)
-	m.drop(p, l.Key)
+	m.drop(p, l.Key, l.ReadsKey)
 }
 
 // lock begins the lock delay of a name.
 func (m *model) lock(l Locked) {
 	m.name(l.Name).lock = &l
 	m.pools[l.Type].locked += l.Units
-	m.take(m.pools[l.Type], l.Key)
+	m.take(m.pools[l.Type], l.Key, l.ReadsKey)
 	m.times.push(entry{at: l.Until, lock: &l})
 }
 
@@ -216,7 +219,7 @@ func (m *model) hold(l Lease, p *modelPool, r *modelRequest) {
 		m.requests[r.ID] = r
 	}
 	p.inUse += l.Units
-	m.take(p, l.Key)
+	m.take(p, l.Key, l.ReadsKey)
 	m.held++
 	m.times.lease(held)
 }
@@ -262,13 +265,13 @@ func (m *model) applyDone(c Change) {
 		delay = n.pool.LockDelay
 	}
 	if delay > 0 && c.Reason != Released {
-		locked := Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.Key, Until: m.now + delay}
+		locked := Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.Key, ReadsKey: l.ReadsKey, Until: m.now + delay}
 		m.locking[l.Name] = locked
 		m.lock(locked)
 	} else {
 		m.freeName(l.Name)
 	}
-	m.drop(p, l.Key)
+	m.drop(p, l.Key, l.ReadsKey)
 	if r := l.request; r != nil {
 		r.leases = slices.DeleteFunc(r.leases, func(other *modelLease) bool { return other == l })
 		if !r.lost && (c.Reason != Released || l.Broken != "") {

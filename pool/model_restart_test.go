@@ -226,7 +226,7 @@ func (m *model) somePool(typ string) *modelPool {
 }
 
 func (m *model) addPool(typ string) *modelPool {
-	p := &modelPool{Config: Config{Type: typ}, gone: true, next: -1, keys: map[string]int{}, aging: m.aging}
+	p := &modelPool{Config: Config{Type: typ}, gone: true, next: -1, keys: map[string]int{}, written: map[string]int{}, aging: m.aging}
 	m.pools[typ] = p
 	m.order = append(m.order, p)
 	return p

@@ -66,6 +66,7 @@ type modelPool struct {
 	inUse     int            // units that are held
 	locked    int            // units
 	keys      map[string]int // how many leases and lock delays hold them
+	written   map[string]int // how many of these are of writers
 	queue     []*modelRequest
 	following int
 	active    int           // how many in the queue are active, including followers of those

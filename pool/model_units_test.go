@@ -40,17 +40,48 @@ func (m *model) mayGo(r *modelRequest) bool {
 	return r.Overcommit || !m.isPaused(r.pool) && r.pool.due() <= m.now
 }
 
-// first returns the first active waiter whose key nobody holds.
+// first returns the first active waiter that its key does not keep out.
 func (p *modelPool) first() *modelRequest {
 	if p.active == 0 {
 		return nil
 	}
+	kept := keyOrder{}
 	for _, r := range p.queue {
-		if r.holdsPlace() && p.keys[r.Key] == 0 {
+		if r.holdsPlace() && kept.lets(p, r) {
 			return r
 		}
 	}
 	return nil
+}
+
+// shuts says whether those that hold the key of r keep r out.
+func (p *modelPool) shuts(r *modelRequest) bool {
+	return p.written[r.Key] > 0 || p.keys[r.Key] > 0 && !r.ReadsKey
+}
+
+// behindWriter says whether those that hold the key of r let it in, but not a writer before r.
+func (p *modelPool) behindWriter(r *modelRequest) bool {
+	return p.keys[r.Key] > 0 && !p.shuts(r) && p.behindKey(r)
+}
+
+// keyOrder is which keys those that were looked at want, in the order of the queue.
+type keyOrder map[string]struct{ readers, writers int }
+
+// lets says whether r, the next that is looked at, is kept out neither by those that hold its key
+// nor by those before it.
+func (o keyOrder) lets(p *modelPool, r *modelRequest) bool {
+	if r.Key == "" {
+		return true
+	}
+	before := o[r.Key]
+	lets := !p.shuts(r) && before.writers == 0 && (r.ReadsKey || before.readers == 0)
+	if r.ReadsKey {
+		before.readers++
+	} else {
+		before.writers++
+	}
+	o[r.Key] = before
+	return lets
 }
 
 // look notes, at the end of a call, since when p has had a next waiter.
@@ -63,16 +94,16 @@ func (m *model) look(p *modelPool) {
 }
 
 // take notes that a lease or a lock delay holds a key.
-func (m *model) take(p *modelPool, key string) {
-	if key != "" {
-		p.keys[key]++
-	}
-	p.dirty = true
-}
+func (m *model) take(p *modelPool, key string, reads bool) { p.hold(key, reads, 1) }
 
-func (m *model) drop(p *modelPool, key string) {
+func (m *model) drop(p *modelPool, key string, reads bool) { p.hold(key, reads, -1) }
+
+func (p *modelPool) hold(key string, reads bool, n int) {
 	if key != "" {
-		p.keys[key]--
+		p.keys[key] += n
+		if !reads {
+			p.written[key] += n
+		}
 	}
 	p.dirty = true
 }

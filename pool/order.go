@@ -74,8 +74,8 @@ func (g *ledger) rerank(r *request) {
 	}
 	if k := r.key; k != nil {
 		k.queue.insert(r)
-		if k.active.has(r) {
-			k.active.put(r)
+		if active := k.active(r.ReadsKey); active.has(r) {
+			active.put(r)
 		}
 		g.offer(p, k)
 	}

@@ -64,11 +64,8 @@ func (p *pool) nextGrant() (r, turn *request) {
 // isNext reports whether r, which is queued or may be, is granted as soon as it fits: nobody is ahead
 // of it who fits, or whom it must not overtake. The pace and pauses are not considered.
 func (p *pool) isNext(r *request) bool {
-	if k := p.keys[r.Key]; k != nil {
-		first, ok := k.active.first()
-		if k.busy() || ok && ahead(first, r) {
-			return false
-		}
+	if k := p.keys[r.Key]; k != nil && (k.busy(r) || k.firstAhead(r) != nil) {
+		return false
 	}
 	first, ok := p.next.first()
 	if !ok || !ahead(first, r) { // as nearly always
@@ -118,7 +115,7 @@ func (p *pool) span(r *request, place, before int) span {
 	s.least = r.units
 	for i := place - 2; i >= 0; i-- {
 		switch other := p.queue[i]; {
-		case other.key.busy():
+		case other.key.keptOut(other):
 		case other.units <= r.units || p.mayOvertake(other, bound) < s.least || p.fits(other):
 			s.least += other.units
 		}
@@ -129,7 +126,7 @@ func (p *pool) span(r *request, place, before int) span {
 	}
 	smaller := 0
 	for _, other := range p.queue[place-1 : min(Lookahead, len(p.queue))] {
-		if other.units < r.units && !other.key.busy() {
+		if other.units < r.units && !other.key.keptOut(other) {
 			smaller += other.units
 		}
 	}

@@ -27,7 +27,7 @@ type pool struct {
 	following int   // number of followers, including those of requests that have leases
 
 	// Candidates for the next grant, in the order of the queue: the active waiters without a
-	// key, and the first active waiter of each key that nobody holds. The first candidate is
+	// key, and of each key those that it does not keep out: see offer. The first candidate is
 	// next. While it does not fit, others may overtake it: see overtake.go.
 	next      ordered[*request]
 	nextSince time.Duration   // since when next has not been empty
@@ -133,16 +133,18 @@ type slot struct {
 // free reports whether the name has neither a lease nor a lock delay.
 func (sl *slot) free() bool { return sl.lease == nil && sl.lock == nil }
 
-// key is a key of a pool that somebody holds or waits for.
+// key is a key of a pool that somebody holds or waits for. Either readers hold it, or one writer.
 type key struct {
-	name  string
-	lease *lease // a lease that holds it; nil: no lease does, at most lock delays
-	lock  *lock  // the lock delay that ends last, perhaps over already; nil while nobody holds the key
-	holds int    // how many leases and lock delays hold it; if more than 1, all of one request
-	queue queue  // the waiters with this key, without followers
+	name   string
+	leases []*lease // that hold it, in the order of their grants; none: at most lock delays do
+	lock   *lock    // the lock delay that ends last, perhaps over already; nil while nobody holds the key
+	holds  int      // how many leases and lock delays hold it; if more than 1, all of readers, or all of one request
+	read   bool     // while it is held: by readers
+	queue  queue    // the waiters with this key, without followers
 
-	active  ordered[*request] // those of the queue that are active
-	offered *request          // the one in pool.next: the first active one, while nobody holds the key
+	readers, writers ordered[*request] // those of the queue that are active
+	offered          []*request        // those in pool.next
+	spare            []*request        // room for the next offered
 }
 
 // lock is a name that the lock delay keeps from being granted.
@@ -200,7 +202,7 @@ type request struct {
 	missed      bool // its client has not come back since a restart or a stall: it is granted nothing, but may hold back others
 	timer       timer
 	nextPos     int // in pool.next
-	keyPos      int // in key.active
+	keyPos      int // in key.readers or key.writers
 
 	leases []*lease // those that have not ended, in the order of their grants; none while it waits
 

@@ -66,13 +66,14 @@ type Ask struct {
 	// Items is how many things the holder works on. The cost of the pool turns them into units,
 	// if HasItems is set and the request gives no count.
 	Items int
-	// Key, if not empty, is held by at most one request of the pool at a time: by its leases,
-	// and by their lock delays.
+	// Key, if not empty, is held by one request of the pool at a time, or by several that all
+	// read it: by their leases, and by the lock delays of these.
 	Key string
 	// Variant says what the run of a request does. It decides about merging with others of the
 	// same Key: see Coalesce.
 	Variant  string
-	Coalesce Coalesce // not of an Anonymous request
+	Coalesce Coalesce // not of an Anonymous request, nor of a reader of its Key
+	ReadsKey bool     // false: it writes the Key, and holds that alone
 
 	HasItems bool
 	// Weighted marks a request whose client knows units: from a counted pool it gets one lease

@@ -253,7 +253,7 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 		}
 		m.auditLocked(p, r, w)
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner ||
-			w.Units != r.units || w.Order != orders[r] || w.Key != r.Key || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" ||
+			w.Units != r.units || w.Order != orders[r] || w.Key != r.Key || w.ReadsKey != r.ReadsKey || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" ||
 			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || !m.waitsBecause(p, r, w.Reason) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
 			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, m.reason(p, r))
 		}
@@ -263,7 +263,7 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 // auditLocked: a waiter that waits only for lock delays is told when they are over.
 func (m *sim) auditLocked(p *modelPool, r *modelRequest, w WaiterStatus) {
 	name, ok := strings.CutPrefix(w.Reason, "lock delay of ")
-	if !ok || p.keys[r.Key] > 0 {
+	if !ok || p.shuts(r) {
 		return
 	}
 	m.count("a waiter waits for a lock delay")
@@ -318,7 +318,7 @@ func (m *model) fitsAfterLocks(p *modelPool, r *modelRequest) time.Duration {
 	}
 	before := 0
 	for _, other := range p.queue[:p.place(r)] {
-		if p.keys[other.Key] == 0 {
+		if !p.shuts(other) && !p.behindWriter(other) {
 			before += other.units
 		}
 	}
@@ -361,12 +361,15 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 	switch {
 	case paused && !r.Overcommit:
 		return "paused: " + pause.Reason
-	case p.keys[r.Key] > 0 && !m.isKeyOfLease(p, r.Key):
+	case p.shuts(r) && !m.isKeyOfLease(p, r.Key):
 		locks := m.locksOf(p)
 		locks = slices.DeleteFunc(locks, func(l Locked) bool { return l.Key != r.Key })
 		return lockedUntil(locks[len(locks)-1].Until)
-	case p.keys[r.Key] > 0:
+	case p.shuts(r):
 		return "key"
+	case p.behindWriter(r):
+		m.count("behind a writer")
+		return "behind a writer"
 	case free <= 0 && m.fitsAfterLocks(p, r) > 0:
 		return lockedUntil(m.fitsAfterLocks(p, r))
 	case free <= 0:
@@ -411,20 +414,25 @@ func (m *sim) status() {
 		m.failf("%s waits because of %q, want %q", r.ID, st.Reason, m.reason(p, r))
 	}
 	if !ok || st.State != want.State || st.Place != want.Place || st.Length != want.Length || st.InUse != want.InUse ||
-		st.Order != p.orders()[r] || st.Capacity != want.Capacity || st.Limit != want.Limit || st.Units != want.Units || st.Key != want.Key {
+		st.Order != p.orders()[r] || st.Capacity != want.Capacity || st.Limit != want.Limit || st.Units != want.Units || st.Key != want.Key || st.ReadsKey != r.ReadsKey {
 		m.failf("status of %s is %+v, want %+v", r.ID, st, want)
 	}
 }
 
-// auditKeys: a key is held by the leases of one request, and by lock delays.
+// auditKeys: a key is held by the leases of one request, or of several that read it, and by their
+// lock delays.
 func (m *sim) auditKeys(p *modelPool) {
 	holders := map[string]uint64{} // the lowest generation of a request
-	counts := map[string]int{}
+	counts, reads := map[string]int{}, map[string]int{}
 	for _, l := range m.leases {
 		if l.Type != p.Type || l.Key == "" {
 			continue
 		}
 		counts[l.Key]++
+		if l.ReadsKey {
+			reads[l.Key]++
+			continue
+		}
 		first := l.Generation
 		if l.request != nil {
 			first = l.request.leases[0].Generation
@@ -439,11 +447,17 @@ func (m *sim) auditKeys(p *modelPool) {
 	for _, n := range m.names {
 		if n.lock != nil && n.lock.Type == p.Type && n.lock.Key != "" {
 			counts[n.lock.Key]++
+			if n.lock.ReadsKey {
+				reads[n.lock.Key]++
+			}
 		}
 	}
 	for key, n := range p.keys {
-		if counts[key] != n {
-			m.failf("%s: %d hold key %q, counted %d", p.Type, n, key, counts[key])
+		if counts[key] != n || p.written[key] != n-reads[key] {
+			m.failf("%s: %d hold key %q, %d to write, counted %d and %d readers", p.Type, n, key, p.written[key], counts[key], reads[key])
+		}
+		if reads[key] > 0 && reads[key] < n {
+			m.failf("%s: %d readers hold key %q beside %d writers", p.Type, reads[key], key, n-reads[key])
 		}
 	}
 }

@@ -131,7 +131,14 @@ func (m *sim) newRequest(o *owner) Request {
 	if m.rand.IntN(2) == 0 {
 		q.Key = fmt.Sprint("k", m.rand.IntN(m.world.keys))
 	}
-	if q.Key != "" && m.rand.IntN(3) > 0 {
+	switch n := m.rand.IntN(24); {
+	case q.Key == "":
+	case n < 6: // a key that few write, and nobody merges for
+		q.Key = "s" + q.Key
+		q.ReadsKey = n < 4
+	case n < 7:
+		q.ReadsKey = true
+	case n < 22:
 		q.Coalesce, q.Variant = Coalesce(m.rand.IntN(4)), fmt.Sprint("v", m.rand.IntN(5)/4)
 		if m.rand.IntN(10) == 0 {
 			q.Owner = BindOwner("token", q.Owner)
@@ -203,8 +210,10 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 		switch { // another request under the same id
 		case n < 88:
 			q.Owner += "x"
-		case n < 90:
+		case n < 89:
 			q.Key += "x"
+		case n < 90:
+			q.ReadsKey = !q.ReadsKey
 		case n < 91:
 			q.Weighted = !q.Weighted
 		case n < 92:

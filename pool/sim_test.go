@@ -80,7 +80,7 @@ func TestSimulation(t *testing.T) {
 		"joined", "superseded", "coalesced", "promoted",
 		"moved", "counted", "overtaken as often as may be",
 		"replaced", "replaced in vain", "refused to replace", string(Later), ErrNotOwn.Error(),
-		"overcommitted", "grown", "shrunk", "a growth would take what is next", "a waiter waits for a lock delay",
+		"overcommitted", "read together", "behind a writer", "grown", "shrunk", "a growth would take what is next", "a waiter waits for a lock delay",
 	} {
 		if seen[what] < least {
 			t.Errorf("%q happened %d times: the simulation does not try it", what, seen[what])

@@ -49,6 +49,7 @@ type Status struct {
 	Order                                // where the order puts it
 	Follows                string        // the id of the request that it has joined; empty: none
 	Key, KeyHolder         string        // its key, and the owner of a lease that holds that; both may be empty
+	ReadsKey               bool          // as in [Ask]
 	Reason                 string        // why it waits: see [WaiterStatus]
 	Estimate               time.Duration // how long it may still take if leases are held as long as usual
 	EstimateMax            time.Duration // and if they are held as long as the longest lately; both zero: unknown
@@ -124,7 +125,7 @@ func (g *ledger) describe(r *request, place, length int) Status {
 func (p *pool) status(r *request) Status {
 	return Status{
 		InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
-		Units: r.units, Key: r.Key, KeyHolder: p.keyHolder(r.Key), Oldest: p.oldest(),
+		Units: r.units, Key: r.Key, ReadsKey: r.ReadsKey, KeyHolder: p.keyHolder(r.Key), Oldest: p.oldest(),
 	}
 }
 
@@ -181,6 +182,7 @@ type WaiterStatus struct {
 	Units     int // how many it wants
 	Order         // of a request that has joined another: its own priority alone
 	Key       string
+	ReadsKey  bool
 	KeyHolder string // the owner of a lease that holds the key; empty if none does
 	Arrived   time.Duration
 	Away      bool // it is granted nothing until its client comes back
@@ -206,7 +208,7 @@ func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 	}
 	for i, r := range all[after : after+cap(part)] {
 		part = append(part, g.waiterStatus(p, r, after+i+1, before))
-		if r.leader == nil && !r.key.busy() {
+		if r.leader == nil && !r.key.keptOut(r) {
 			before += r.units
 		}
 	}
@@ -218,7 +220,7 @@ func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStatus {
 	w := WaiterStatus{
 		ID: r.ID, Anonymous: r.Anonymous, Place: place, Owner: r.Owner, Units: r.units,
-		Key: r.Key, KeyHolder: p.keyHolder(r.Key),
+		Key: r.Key, ReadsKey: r.ReadsKey, KeyHolder: p.keyHolder(r.Key),
 		Arrived: r.arrived, Away: r.away(),
 	}
 	if r.leader != nil {

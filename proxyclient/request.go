@@ -17,7 +17,8 @@ type Request struct {
 	Type      string
 	Count     int           // leases, granted all or none; of a counted pool: units of one lease; zero: unset
 	Items     *int          // instead of Count: the pool's cost turns items into units; nil: unset
-	Key       string        // two leases of a pool never have the same key; empty: no key
+	Key       string        // two leases of a pool never have the same key, unless both read it; empty: no key
+	KeyMode   string        // [leaseapi.KeyRead] or [leaseapi.KeyWrite]; empty: the latter, or no key
 	Owner     string        // holder of the leases; may be empty
 	RequestID string        // empty: Acquire makes a random one
 	TTL       time.Duration // requested TTL; zero: the default of the pool
@@ -62,6 +63,9 @@ func (r *Request) check() error {
 	if r.Key != "" {
 		key = leaseapi.CheckKey(r.Key)
 	}
+	if r.KeyMode == leaseapi.KeyRead && (r.Key == "" || r.Coalesce != "") {
+		key = cmp.Or(key, errors.New("a key is there to read, without coalesce"))
+	}
 	if r.Items != nil {
 		items = leaseapi.CheckItems(*r.Items)
 		if r.Count > 0 {
@@ -85,6 +89,8 @@ func (r *Request) needs() (wire int, what string) {
 		return wireSwaps, "a lease in the place of another"
 	case r.Priority != 0:
 		return wireSwaps, "a priority"
+	case r.KeyMode == leaseapi.KeyRead:
+		return wireSwaps, "a key that is read"
 	case r.Key != "":
 		return wireUnits, "a key"
 	case r.Items != nil:
@@ -113,6 +119,9 @@ func (r *Request) addUnits(v url.Values) {
 	}
 	if r.Key != "" {
 		v.Set(leaseapi.ParamKey, r.Key)
+	}
+	if r.KeyMode == leaseapi.KeyRead {
+		v.Set(leaseapi.ParamKeyMode, r.KeyMode)
 	}
 	if r.Items != nil {
 		v.Set(leaseapi.ParamItems, strconv.Itoa(*r.Items))

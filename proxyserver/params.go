@@ -85,6 +85,7 @@ var oursOnly = []string{
 	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
 	leaseapi.ParamWire, leaseapi.ParamKey, leaseapi.ParamItems, leaseapi.ParamOvercommit,
 	leaseapi.ParamCoalesce, leaseapi.ParamVariant, leaseapi.ParamReplaces, leaseapi.ParamPriority,
+	leaseapi.ParamKeyMode,
 }
 
 // parseUnits reads the parameters of wire 3 and later.
@@ -128,6 +129,9 @@ func (p *acquireParams) parseUnits(query url.Values) (err error) {
 	if err := p.parseCoalesce(query); err != nil {
 		return err
 	}
+	if err := p.parseKeyMode(query); err != nil {
+		return err
+	}
 	if err := p.parseReplaces(query); err != nil {
 		return err
 	}
@@ -153,6 +157,27 @@ func (p *acquireParams) parseCoalesce(query url.Values) (err error) {
 	}
 	p.Variant = query.Get(leaseapi.ParamVariant)
 	return leaseapi.CheckVariant(p.Variant)
+}
+
+// parseKeyMode reads whether the request shares its key with others that read it, too.
+func (p *acquireParams) parseKeyMode(query url.Values) error {
+	if !query.Has(leaseapi.ParamKeyMode) {
+		return nil
+	}
+	if p.Key == "" {
+		return errors.New("key_mode goes with a key")
+	}
+	switch query.Get(leaseapi.ParamKeyMode) {
+	case leaseapi.KeyRead:
+		p.ReadsKey = true
+	case leaseapi.KeyWrite:
+	default:
+		return invalidParam(leaseapi.ParamKeyMode, query.Get(leaseapi.ParamKeyMode))
+	}
+	if p.ReadsKey && p.Coalesce != 0 {
+		return errors.New("coalesce does not go with key_mode read: runs that merge exclude each other")
+	}
+	return nil
 }
 
 // parseReplaces reads which leases the request takes the place of.

@@ -54,6 +54,14 @@ func reasonFor(reason, keyHolder string) string {
 	return reason + leaseapi.HeldBy + owner
 }
 
+// keyMode returns the key mode of a lease or waiter; empty if it is the usual one.
+func keyMode(reads bool) string {
+	if reads {
+		return leaseapi.KeyRead
+	}
+	return ""
+}
+
 func namesOf(leases []pool.Lease) []string {
 	names := make([]string, len(leases))
 	for i, l := range leases {
@@ -100,6 +108,7 @@ func poolLease(clock clock, l pool.Lease, counted bool) leaseapi.PoolLease {
 	wire := leaseapi.PoolLease{
 		Lease:       leaseOf(l, counted),
 		Key:         l.Key,
+		KeyMode:     keyMode(l.ReadsKey),
 		Overcommit:  l.Overcommit,
 		Priority:    l.Priority,
 		Owner:       owner,
@@ -127,6 +136,7 @@ func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 		Token:   token,
 		Count:   w.Units,
 		Key:     w.Key,
+		KeyMode: keyMode(w.ReadsKey),
 		Follows: w.Follows,
 		Age:     leaseapi.Duration(round(clock.since(w.Arrived))),
 		Since:   clock.wall(w.Arrived),

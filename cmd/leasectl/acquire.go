@@ -124,7 +124,7 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	return a.acquireInto(ctx, o, handle, proxy, holder.Anything)
 }
 
-// repeat takes type, count, items and key from the record of an earlier request, unless flags give
+// repeat takes type, count, items, key and its mode from the record of an earlier request, unless flags give
 // them.
 func (o *takeOptions) repeat(r holder.Record) {
 	o.typ = cmp.Or(o.typ, r.Type)
@@ -135,6 +135,7 @@ func (o *takeOptions) repeat(r holder.Record) {
 		}
 	}
 	o.key = cmp.Or(o.key, r.Key)
+	o.keyMode = cmp.Or(o.keyMode, r.KeyMode)
 }
 
 func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.Handle, proxy string, replaces func(holder.Record) bool) error {

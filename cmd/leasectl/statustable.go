@@ -152,7 +152,7 @@ func leaseRows(pools []leaseapi.Pool, extras columns) (rows []string) {
 			if l.Units > 0 {
 				units = strconv.Itoa(l.Units)
 			}
-			rows = append(rows, row(l.Name, p.Type)+"\t"+extras.lease(units, cmp.Or(l.Key, "-"))+row(age(l.Age), endsIn(l), ownerOf(l.Owner, l.Token)))
+			rows = append(rows, row(l.Name, p.Type)+"\t"+extras.lease(units, cmp.Or(leaseapi.KeyWords(l.Key, l.KeyMode), "-"))+row(age(l.Age), endsIn(l), ownerOf(l.Owner, l.Token)))
 		}
 	}
 	return rows
@@ -161,7 +161,7 @@ func leaseRows(pools []leaseapi.Pool, extras columns) (rows []string) {
 func waiterRows(pools []leaseapi.Pool, extras columns) (rows []string) {
 	for _, p := range pools {
 		for _, w := range p.Waiters {
-			rows = append(rows, row(strconv.Itoa(w.Place), p.Type)+"\t"+extras.waiter(strconv.Itoa(w.Priority), cmp.Or(w.Key, "-"))+row(age(w.Age), strconv.Itoa(w.Count), reasonOf(w), ownerOf(w.Owner, w.Token), cmp.Or(w.RequestID, "-")))
+			rows = append(rows, row(strconv.Itoa(w.Place), p.Type)+"\t"+extras.waiter(strconv.Itoa(w.Priority), cmp.Or(leaseapi.KeyWords(w.Key, w.KeyMode), "-"))+row(age(w.Age), strconv.Itoa(w.Count), reasonOf(w), ownerOf(w.Owner, w.Token), cmp.Or(w.RequestID, "-")))
 		}
 		if more := p.Waiting + p.Following - len(p.Waiters); more > 0 && len(p.Waiters) > 0 {
 			rows = append(rows, row("…", p.Type, fmt.Sprintf("and %d more", more)))
@@ -245,7 +245,7 @@ func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) strin
 	add("state", string(r.State))
 	add("type", r.Type)
 	add("names", strings.Join(r.NamesInFile(), ", "))
-	add("key", r.Key)
+	add("key", leaseapi.KeyWords(r.Key, r.KeyMode))
 	if r.Units > 0 {
 		add("units", strconv.Itoa(r.Units))
 	}

@@ -320,7 +320,7 @@ func unitsAndKey(l leaseapi.PoolLease) (text string) {
 		text += fmt.Sprintf(", %d units", l.Units)
 	}
 	if l.Key != "" {
-		text += ", key " + l.Key
+		text += ", key " + leaseapi.KeyWords(l.Key, l.KeyMode)
 	}
 	if l.Overcommit {
 		text += ", overcommit"
@@ -358,7 +358,7 @@ func waiterChanges(old, p leaseapi.Pool) (lines []string) {
 		case !waited:
 			key := ""
 			if w.Key != "" {
-				key = ", key " + w.Key
+				key = ", key " + leaseapi.KeyWords(w.Key, w.KeyMode)
 			}
 			lines = append(lines, fmt.Sprintf("%s waits for %d at place %d%s: %s", owner, w.Count, w.Place, key, reasonOf(w)))
 		case whyOf(before) != whyOf(w) || before.Priority != w.Priority: // not each time that something overtakes it

@@ -18,6 +18,7 @@ type takeOptions struct {
 	count        int  // 0: not given
 	items        int  // negative: not given
 	key          string
+	keyMode      string // empty: not given, which means write
 	priority     int
 	overcommit   bool // bound by bindOvercommit
 	handle       string
@@ -41,7 +42,8 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(typeValue(&o.typ), "type", "type of the lease: which pool it comes from")
 	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
 	bindItems(flags, &o.items)
-	flags.Var(keyValue(&o.key), "key", "what the lease is for; two leases of a pool never have the same key at once, and a request that waits for its key delays no others")
+	flags.Var(keyValue(&o.key), "key", "what the lease is for; two leases of a pool never have the same key at once, unless both read it, and a request that waits for its key delays no others")
+	flags.Var(choiceValue(&o.keyMode, "", leaseapi.KeyRead, leaseapi.KeyWrite), "key-mode", "with --key: read shares the key with others that read it; write has it alone (default: write)")
 	flags.Var(intValue(&o.priority, 0, -leaseapi.MaxPriority, leaseapi.MaxPriority), "priority", "how many steps to go ahead in the queue, or behind if negative; a step is worth 10 m of waiting, unless the proxy sets another time")
 	flags.Var(newHandleValue(&o.handle), "handle", "path of the handle to write (default: a new one in $LEASECTL_STATE_DIR)")
 	flags.Var(choiceValue(&o.scope, "step", "step", "test"), "scope", "step, or test: also list the names in $SHARED_DIR/leases for later steps")
@@ -76,6 +78,8 @@ func (o *takeOptions) check() error {
 		return usagef("no --type: name the type of the lease to take")
 	case o.count > 0 && o.items >= 0:
 		return usagef("--count and --items exclude each other: items are what units are made of")
+	case o.keyMode != "" && o.key == "":
+		return usagef("--key-mode %s goes with --key: say what is read or written", o.keyMode)
 	}
 	return nil
 }
@@ -87,6 +91,7 @@ func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 		Count:       o.count,
 		Items:       saidItems(o.items),
 		Key:         o.key,
+		KeyMode:     o.keyMode,
 		Priority:    o.priority,
 		Overcommit:  o.overcommit,
 		Handle:      handle,

@@ -18,7 +18,7 @@ const proxyVariable = "LEASE_PROXY_SERVER_URL"
 // notFromEnvironment are the flags without a variable. With one they would leak into a leasectl
 // that runs inside another's command, make a script wait for ever, or do without the word of an
 // operator: --forget, --now and --reason.
-var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "key", "priority", "overcommit", "coalesce", "variant", "in-log", "throttled-match", "throttled-on", "detail", "watch", "all",
+var notFromEnvironment = []string{"handle", "names", "type", "count", "items", "key", "key-mode", "priority", "overcommit", "coalesce", "variant", "in-log", "throttled-match", "throttled-on", "detail", "watch", "all",
 	"shared", "max-uses", "max-age", "linger", "service", "service-env", "service-timeout", "forget", "now", "reason"}
 
 // bindEnvironment gives each flag that was not set on the command line the value of its variable,

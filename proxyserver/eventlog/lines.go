@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -92,9 +93,9 @@ func (l lines) request(what string, r pool.Request, attrs ...slog.Attr) {
 	if r.Anonymous {
 		id = ""
 	}
-	all := append(make([]slog.Attr, 0, 12), // which is not on the heap
+	all := append(make([]slog.Attr, 0, 13), // which is not on the heap
 		slog.String("owner", owner), text("token", token), slog.String("type", r.Type),
-		count(r), slog.String("request_id", id), text("key", r.Key), overcommit(r.Overcommit), ifAny("priority", r.Priority),
+		count(r), slog.String("request_id", id), text("key", r.Key), keyMode(r.Ask), overcommit(r.Overcommit), ifAny("priority", r.Priority),
 	)
 	l.write(slog.LevelInfo, what, append(all, attrs...)...)
 }
@@ -110,7 +111,7 @@ func (l lines) grant(c *pool.Change) {
 		slog.String("owner", owner), text("token", token), slog.String("type", first.Type),
 		slog.Any("names", of), slog.Any("generations", at),
 		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)),
-		units(first.Units), text("key", first.Key), overcommit(first.Overcommit), ifAny("priority", first.Priority), ifAny("overtook", c.Overtook))
+		units(first.Units), text("key", first.Key), keyMode(first.Ask), overcommit(first.Overcommit), ifAny("priority", first.Priority), ifAny("overtook", c.Overtook))
 }
 
 func (l lines) end(c *pool.Change) {
@@ -137,7 +138,7 @@ func (l lines) lease(what string, lease pool.Lease, attrs ...slog.Attr) {
 
 func (l lines) leaseAt(level slog.Level, what string, lease pool.Lease, attrs ...slog.Attr) {
 	token, owner := pool.SplitOwner(lease.Owner)
-	all := append(make([]slog.Attr, 0, 12), // which is not on the heap
+	all := append(make([]slog.Attr, 0, 13), // which is not on the heap
 		slog.String("owner", owner), text("token", token), slog.String("type", lease.Type),
 		slog.Any("names", names{lease.Name}), slog.Any("generations", generations{lease.Generation}),
 		slog.String("request_id", lease.RequestID),
@@ -205,6 +206,14 @@ func (l lines) limitMoved(r pool.Reports) {
 }
 
 // text returns an attribute that handlers leave out if value is empty.
+// keyMode returns the key mode of a request, unless it is the usual one.
+func keyMode(a pool.Ask) slog.Attr {
+	if a.ReadsKey {
+		return slog.String("key_mode", leaseapi.KeyRead)
+	}
+	return slog.Attr{}
+}
+
 func text(key, value string) slog.Attr {
 	if value == "" {
 		return slog.Attr{}

@@ -53,11 +53,11 @@ func TestRecordFields(t *testing.T) {
 		record any
 		want   string
 	}{
-		{leaseRecord{}, "type generation owner request_id count items key variant coalesce has_items weighted priority overcommit " +
+		{leaseRecord{}, "type generation owner request_id count items key variant coalesce reads_key has_items weighted priority overcommit " +
 			"units resizes ttl granted release_at provisional outcome broken extended other_lost at expires"},
-		{waiterRecord{}, "type count items key variant coalesce has_items weighted priority overcommit " +
+		{waiterRecord{}, "type count items key variant coalesce reads_key has_items weighted priority overcommit " +
 			"units owner ttl arrival arrived follows holds_until kept_until priority_now older overtaken"},
-		{lockRecord{}, "type units key until"},
+		{lockRecord{}, "type units key reads_key until"},
 		{nameRecord{}, "last"},
 		{paceRecord{}, "generation start count"},
 		{pauseRecord{}, "reason since"},

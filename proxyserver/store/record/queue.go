@@ -42,10 +42,11 @@ type waiterRecord struct {
 }
 
 type lockRecord struct {
-	Type  string        `json:"type"`
-	Units int           `json:"units,omitempty"`
-	Key   string        `json:"key,omitempty"`
-	Until time.Duration `json:"until"`
+	Type     string        `json:"type"`
+	Units    int           `json:"units,omitempty"`
+	Key      string        `json:"key,omitempty"`
+	ReadsKey bool          `json:"reads_key,omitempty"`
+	Until    time.Duration `json:"until"`
 }
 
 type nameRecord struct {
@@ -77,7 +78,7 @@ func writeQueue(t Table, c *pool.Change) error {
 		return deleteWaiter(t, c)
 	case pool.LockBegun:
 		return putJSON(t, recordKey(keyLock, c.Locked.Name), lockRecord{
-			Type: c.Locked.Type, Units: c.Locked.Units, Key: c.Locked.Key, Until: c.Locked.Until,
+			Type: c.Locked.Type, Units: c.Locked.Units, Key: c.Locked.Key, ReadsKey: c.Locked.ReadsKey, Until: c.Locked.Until,
 		})
 	case pool.LockOver:
 		return t.Delete(recordKey(keyLock, c.Locked.Name))
@@ -124,7 +125,7 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 		if err := json.Unmarshal(payload, &l); err != nil {
 			return err
 		}
-		snap.Locked = append(snap.Locked, pool.Locked{Name: name, Type: l.Type, Units: max(l.Units, 1), Key: l.Key, Until: l.Until})
+		snap.Locked = append(snap.Locked, pool.Locked{Name: name, Type: l.Type, Units: max(l.Units, 1), Key: l.Key, ReadsKey: l.ReadsKey, Until: l.Until})
 	case keyName:
 		var n nameRecord
 		if err := json.Unmarshal(payload, &n); err != nil {

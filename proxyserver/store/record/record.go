@@ -210,6 +210,7 @@ type asked struct {
 	Key        string        `json:"key,omitempty"`
 	Variant    string        `json:"variant,omitempty"`
 	Coalesce   pool.Coalesce `json:"coalesce,omitempty"` // written as a word
+	ReadsKey   bool          `json:"reads_key,omitempty"`
 	HasItems   bool          `json:"has_items,omitempty"`
 	Weighted   bool          `json:"weighted,omitempty"`
 	Priority   int           `json:"priority,omitempty"`
@@ -225,6 +226,7 @@ func (a *asked) write(o *object.Object) {
 	if a.Coalesce != 0 {
 		o.String("coalesce", a.Coalesce.String())
 	}
+	o.TrueIf("reads_key", a.ReadsKey)
 	o.TrueIf("has_items", a.HasItems)
 	o.TrueIf("weighted", a.Weighted)
 	o.IntIf("priority", int64(a.Priority))
