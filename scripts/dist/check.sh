@@ -97,10 +97,10 @@ debian() {
   dpkg --remove leasectl
   [[ ! -e /usr/bin/leasectl && ! -e $unit ]] || fail "the package leaves its program or its unit"
   [[ -e /etc/leasectl/pools.yaml ]] || fail "removing the package removes its settings"
-  touch /etc/leasectl/tokens
+  touch /etc/leasectl/auth.yaml
   dpkg --purge leasectl
   [[ ! -e /etc/leasectl/pools.yaml && ! -e /var/lib/leasectl && ! -L $wanted ]] || fail "a purge leaves settings, leases or an enabled unit"
-  [[ -e /etc/leasectl/tokens ]] || fail "a purge removes what the administrator wrote"
+  [[ -e /etc/leasectl/auth.yaml ]] || fail "a purge removes what the administrator wrote"
   rm -r /etc/leasectl
 }
 
