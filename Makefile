@@ -6,7 +6,7 @@ DESCRIBE = git -c safe.directory='*' describe --always --dirty
 VERSION ?= $(shell $(DESCRIBE) --tags 2>/dev/null || echo devel)
 COMMIT   = $(shell $(DESCRIBE) --abbrev=40 --exclude '*' 2>/dev/null)
 GO      ?= go
-SHELLS   = $(wildcard .ci/run .ci/bare scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh examples/*/*.sh)
+SHELLS   = $(wildcard .ci/run .ci/bare scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh examples/*/*.sh examples/buildkite/hooks/*)
 
 .DEFAULT_GOAL = build
 .PHONY: help build demo test test-browser page-picture test-examples mutation lint vuln check clean docs dist dist-check nightly
@@ -40,11 +40,13 @@ page-picture: build ## docs/status-page.png, of a server with tokens that has ru
 EXAMPLES = examples/test
 ETCDPROGRAM = proxyserver/store/etcd/etcdtest/program
 
-test-examples: build ## what is in examples/, as it will be used. Needs nodejs, etcd, postgresql, prometheus and systemd
+test-examples: build ## what is in examples/, as it will be used. Needs nodejs, groovy, etcd, postgresql, prometheus and systemd
 	cd $(EXAMPLES) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl
 
+ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
 # What vet compiles for macOS with -trimpath, make dist need not compile again.
-lint: ## format, vet (also for macOS), staticcheck, shellcheck
+lint: ## format, vet (also for macOS), staticcheck, actionlint, shellcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	GOOS=darwin $(GO) vet -tags $(TAGS) -trimpath ./...
@@ -52,6 +54,7 @@ lint: ## format, vet (also for macOS), staticcheck, shellcheck
 	cd $(BROWSERTEST) && $(GO) vet ./...
 	cd $(EXAMPLES) && $(GO) vet ./...
 	cd $(ETCDPROGRAM) && $(GO) vet ./...
+	$(GO) run $(ACTIONLINT) .github/workflows/*.yml
 	@command -v shellcheck >/dev/null || { echo "shellcheck is missing: install the package of that name"; exit 1; }
 	shellcheck --external-sources $(SHELLS)
 

@@ -33,20 +33,20 @@
 //
 // # Use
 //
-//	c, err := proxyclient.New(proxyclient.Options{URL: "http://127.0.0.1:8080"})
-//	if err != nil {
-//		return err
-//	}
-//	defer c.Close()
-//	g, err := c.Acquire(ctx, proxyclient.Request{Type: "aws-install", Count: 1, Owner: "job-1", Wait: time.Hour})
-//	if err != nil {
-//		return err
-//	}
-//	defer c.Release(context.WithoutCancel(ctx), proxyclient.Releasing(g.Leases, "job-1"))
+// The examples acquire, renew and release a lease, wait for one, and ask several servers.
 //
 // A grant of leasectl's server ends after 30 seconds unless a first renewal
 // confirms it: see [Client.Renew], or [Heartbeat] for the loop.
 //
 // Every call blocks until it has a result or its context ends. Calls honour
 // http_proxy, https_proxy and no_proxy, and follow no redirects.
+//
+// # What is stable
+//
+// Within a major version of the module, what this package and leaseapi export stays, and
+// goes on to mean the same: identifiers, fields, and which error is in the chain of which
+// failure. New fields and methods may come, so write the names of fields in literals. The
+// texts of errors are for people, and may change. The package speaks every
+// wire of a release for the life of its major version and of the next one, and version 1
+// without end. No other package of the module promises anything, except trap.
 package proxyclient

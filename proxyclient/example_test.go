@@ -3,26 +3,37 @@ package proxyclient_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"net/http/httptest"
+	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/leasectl/leasectl/proxyserver"
 )
 
-func Example() {
-	// A proxy of version 1, with one lease to give.
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/lease/acquire" {
-			io.WriteString(w, `{"names":["us-east-1--quota-slice-0"]}`)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	}))
-	defer proxy.Close()
+// startProxy starts a proxy with one lease to give.
+func startProxy() (url string, stop func()) {
+	server, err := proxyserver.New(proxyserver.Options{Pools: []pool.Config{{Type: "install", Names: []string{"install-0"}}}})
+	if err != nil {
+		panic(err)
+	}
+	proxy := httptest.NewServer(server)
+	return proxy.URL, func() {
+		proxy.CloseClientConnections() // those of requests that wait
+		server.Close()
+		proxy.Close()
+	}
+}
 
-	client, err := proxyclient.New(proxyclient.Options{URL: proxy.URL})
+// A program takes a lease, renews it while it works, and gives it back. If the lease is lost, it
+// stops working.
+func Example() {
+	url, stop := startProxy()
+	defer stop()
+
+	client, err := proxyclient.New(proxyclient.Options{URL: url})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -30,18 +41,99 @@ func Example() {
 	defer client.Close()
 
 	ctx := context.Background()
-	grant, err := client.Acquire(ctx, proxyclient.Request{Type: "aws-quota-slice", Count: 1, Owner: "job-1", Wait: time.Hour})
+	grant, err := client.Acquire(ctx, proxyclient.Request{Type: "install", Count: 1, Owner: "job-1", TTL: 5 * time.Minute, Wait: time.Hour})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println("got", grant.Leases[0].Name)
 
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	work, done := context.WithCancelCause(ctx)
+	confirmed := make(chan struct{}) // the first renewal confirms the grant
+	confirm := sync.OnceFunc(func() { close(confirmed) })
+	heartbeat := proxyclient.Heartbeat{
+		Client: client, Leases: grant.Leases, Deadline: grant.Deadline(), Margin: 10 * time.Second,
+		OnRenew: func(proxyclient.Renewal) { confirm() },
+	}
+	var beats sync.WaitGroup
+	beats.Go(func() { done(heartbeat.Run(work)) })
+	select {
+	case <-confirmed:
+		fmt.Println("works")
+	case <-work.Done():
+		fmt.Println("lost:", context.Cause(work))
+	}
+	done(nil)
+	beats.Wait()
+
+	// Also if ctx has ended: otherwise nobody has the lease until its TTL is over.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	reply, err := client.Release(ctx, proxyclient.Releasing(grant.Leases, "job-1"))
+	reply, err := client.Release(last, proxyclient.Releasing(grant.Leases, "job-1"))
 	fmt.Println("released", reply.Released, err)
 	// Output:
-	// got us-east-1--quota-slice-0
-	// released [us-east-1--quota-slice-0] <nil>
+	// got install-0
+	// works
+	// released [install-0] <nil>
+}
+
+// Servers that share their leases are one proxy: the client finds the one that answers.
+func Example_servers() {
+	down, stop := startProxy()
+	stop()
+	up, stop := startProxy()
+	defer stop()
+
+	client, err := proxyclient.New(proxyclient.Options{URL: down + "," + up})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	grant, err := client.Acquire(context.Background(), proxyclient.Request{Type: "install", Count: 1, Owner: "job-1", Wait: time.Minute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("got", grant.Leases[0].Name, "from one of", client.Servers())
+	// Output: got install-0 from one of 2
+}
+
+// A request that waits says its place in the queue.
+func ExampleClient_Acquire() {
+	url, stop := startProxy()
+	defer stop()
+	client, err := proxyclient.New(proxyclient.Options{URL: url})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close()
+	ctx := context.Background()
+	first, err := client.Acquire(ctx, proxyclient.Request{Type: "install", Count: 1, Owner: "job-1"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	var releases sync.WaitGroup
+	release := sync.OnceFunc(func() {
+		releases.Go(func() { client.Release(ctx, proxyclient.Releasing(first.Leases, "job-1")) })
+	})
+	second, err := client.Acquire(ctx, proxyclient.Request{
+		Type: "install", Count: 1, Owner: "job-2", Wait: time.Hour,
+		OnQueued: func(q leaseapi.Queued) {
+			fmt.Println("place", q.Place)
+			release()
+		},
+	})
+	releases.Wait()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("got", second.Leases[0].Name)
+	// Output:
+	// place 1
+	// got install-0
 }

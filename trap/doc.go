@@ -16,15 +16,8 @@
 //   - The kernel merges a signal with the same signal that is still pending, and so does a
 //     Chain. Two TERM in quick succession may arrive as one.
 //
-// A program that cleans up however it ends:
-//
-//	chain := trap.NewChain(syscall.SIGINT, syscall.SIGTERM)
-//	chain.OnSignal(func(e trap.Event) error { cancel(); return nil })
-//	chain.OnExit(func(e trap.Event) error { return os.RemoveAll(dir) })
-//	status := work(ctx)
-//	err := chain.Exit(status)
-//
 // Package child runs a command, package process deals with other processes.
 //
-// Its files: chain.go; signals*.go, which signals there are; die_*.go.
+// Within a major version of the module, what this package exports stays, and goes on to mean the
+// same. The packages below it promise nothing.
 package trap

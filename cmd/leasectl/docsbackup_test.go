@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/leasectl/leasectl/proxyserver/starter"
 )
 
 // The script in docs/operating.md makes a backup of a server that was set up as the page says, with
@@ -26,14 +27,11 @@ func TestDocsBackup(t *testing.T) {
 		t.Fatal("no page has a backup-leases.sh")
 	}
 	etc, backups := t.TempDir(), t.TempDir()
-	if err := writeCertificate(filepath.Join(etc, "tls.crt"), filepath.Join(etc, "tls.key"), time.Hour); err != nil {
+	if _, err := starter.Write(etc, starter.Options{Hosts: []string{"127.0.0.1"}, Pools: []starter.Pool{{Type: "install", Capacity: 1}}}); err != nil {
 		t.Fatal(err)
 	}
-	const secret = "a-secret-0123456789"
-	writeDocFile(t, etc, "tokens", "alice "+secret+" admin\n", 0o600)
-	writeDocFile(t, etc, "admin-token", secret+"\n", 0o600)
-	w := newWorldOf(t, program, "--listen", "127.0.0.1:0", "--pool", "install=1", "--data", t.TempDir(),
-		"--tokens", filepath.Join(etc, "tokens"), "--tls-cert", filepath.Join(etc, "tls.crt"), "--tls-key", filepath.Join(etc, "tls.key"))
+	w := newWorldOf(t, program, "--listen", "127.0.0.1:0", "--config", filepath.Join(etc, starter.Pools), "--data", t.TempDir(),
+		"--auth", filepath.Join(etc, starter.Auth), "--tls-cert", filepath.Join(etc, starter.Certificate), "--tls-key", filepath.Join(etc, starter.Key))
 	address := regexp.MustCompile(`listening on https://([^ "]+)`)
 	w.await("the proxy to listen on a port", func() bool { return address.MatchString(w.log.String()) })
 
@@ -54,7 +52,8 @@ func TestDocsBackup(t *testing.T) {
 	if info, err := os.Stat(backup); err != nil || info.Size() == 0 {
 		t.Errorf("%v, %v", info, err)
 	}
-	writeDocFile(t, etc, "admin-token", "another-secret-0123456789\n", 0o600)
+	os.Rename(filepath.Join(etc, starter.OperatorsToken), filepath.Join(etc, "was"))
+	writeDocFile(t, etc, starter.OperatorsToken, "another-secret-0123456789\n", 0o600)
 	if out, err := run(); err == nil || !strings.Contains(out, "leasectl: backup: ") {
 		t.Errorf("a backup that fails: %v, %q", err, out)
 	}

@@ -3,13 +3,10 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
@@ -44,16 +41,6 @@ var docExceptions = []docException{
 		page: "README.md", begins: "$ make build                      # a static program, bin/leasectl",
 		why:   "CI builds, runs the demo and the tests: this is one of them",
 		check: madeFromClone,
-	},
-	{
-		page: "README.md", begins: `leasectl serve --listen :8370 --pool install=4 --data /var/lib/leasectl \`,
-		why:   "it serves until it is stopped, for everybody",
-		check: serves,
-	},
-	{
-		page: "docs/operating.md", begins: `leasectl serve --listen :8370 --config pools.yaml --data /var/lib/leasectl \`,
-		why:   "it serves until it is stopped, for everybody",
-		check: serves,
 	},
 	{
 		page: "docs/operating.md", begins: "issuers:",
@@ -138,36 +125,6 @@ func madeFromClone(t *testing.T, b docBlock) {
 func parses(t *testing.T, b docBlock) {
 	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
 	checkCommandLine(t, root, b.String(), strings.ReplaceAll(b.text, "\\\n", " "))
-}
-
-// serves starts a server as the block says, but on a free port of loopback and with a directory of
-// the test, and waits until it listens.
-func serves(t *testing.T, b docBlock) {
-	parses(t, b)
-	dir := t.TempDir()
-	for name, text := range map[string]string{"tokens": "ci-jobs a-token-of-at-least-sixteen-bytes\n", "pools.yaml": "resources:\n- {type: install, min-count: 1, max-count: 1}\n"} {
-		writeDocFile(t, dir, name, text, 0o600)
-	}
-	if err := writeCertificate(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	line := strings.NewReplacer("leasectl ", "exec leasectl ", ":8370", "127.0.0.1:0", "/var/lib/leasectl", "data").Replace(b.text)
-	cmd := exec.Command("bash", "-c", line)
-	log := new(liveLog)
-	cmd.Dir, cmd.Stderr = dir, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(patience); !strings.Contains(log.String(), "msg=serving"); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Errorf("it does not serve:\n%s", log)
-			break
-		}
-	}
-	cmd.Process.Signal(syscall.SIGINT)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("serve: %v\n%s", err, log)
-	}
 }
 
 // addsToPool checks a line of YAML as a part of a pool.

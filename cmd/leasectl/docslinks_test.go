@@ -83,7 +83,7 @@ func anchors(text string) map[string]bool {
 var foreignFlags = map[string]string{
 	"auto-compaction-retention": "etcd", "quota-backend-bytes": "etcd", "prefix": "etcdctl",
 	"pretty-format": "lease__cat", "no-sandbox": "chromium",
-	"lock-wait-timeout": "buildkite-agent", "nice": "sbatch", "time": "sbatch",
+	"lock-wait-timeout": "buildkite-agent", "audience": "buildkite-agent", "claims": "circleci", "nice": "sbatch", "time": "sbatch",
 }
 
 // The commands and flags that a page names in its text exist.

@@ -29,7 +29,7 @@ const otherFlags = "Flags"
 var commandGroupsOf = []struct{ heading, commands string }{
 	{"Work under a lease", "exec acquire release reacquire renew resize report"},
 	{"Look, and clean up", "status whoami cat recover"},
-	{"Run a proxy", "serve pause resume break remove move backup"},
+	{"Run a proxy", "init serve pause resume break remove move backup"},
 	{"Do other things", "shell install-to version completion help"},
 }
 

@@ -16,7 +16,7 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport lists for each of our packages the packages of ours that it may import. Its tests may
 // also import the packages in testMayImport.
 var mayImport = map[string][]string{
-	"cmd/leasectl":     {"proxyserver/auth", "cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
+	"cmd/leasectl":     {"proxyserver/auth", "cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/starter", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
 	"holder":           {"holder/tokenfrom", "holder/failpoint", "holder/local", "holder/service", "holder/socket", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/failpoint": {},
@@ -60,6 +60,7 @@ var mayImport = map[string][]string{
 	"proxyserver/store/replicated":            {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
 	"proxyserver/store/replicated/unsteady":   {"proxyserver/store/replicated"},
 	"proxyserver/past":                        {"pool"},
+	"proxyserver/starter":                     {"proxyserver/config"},
 	"proxyserver/ui":                          {"leaseapi", "pool", "proxyserver/auth", "proxyserver/past"},
 
 	// The benchmark of leasectl and its peers is beside the house. It may import every package

@@ -55,6 +55,12 @@ var ciSystems = []func(env func(string) string) string{
 	func(env func(string) string) string { // Buildkite
 		return join("#", env("BUILDKITE_BUILD_URL"), env("BUILDKITE_JOB_ID"))
 	},
+	func(env func(string) string) string { // CircleCI. The containers of a parallel job are told apart by their index
+		if env("CIRCLE_NODE_TOTAL") == "1" {
+			return env("CIRCLE_BUILD_URL")
+		}
+		return join("#", env("CIRCLE_BUILD_URL"), env("CIRCLE_NODE_INDEX"))
+	},
 	// Jenkins. Parallel branches of a build are one owner. The agent is not in the name: a build's
 	// stages run on different agents, and a later stage must be able to give back a lease.
 	func(env func(string) string) string {

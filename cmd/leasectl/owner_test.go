@@ -30,6 +30,8 @@ func TestDetectOwner(t *testing.T) {
 		}, "https://github.com/o/r/actions/runs/5/attempts/2#install@GitHub-Actions-12"},
 		{"gitlab", map[string]string{"CI_JOB_URL": "https://gitlab.com/o/r/-/jobs/9"}, "https://gitlab.com/o/r/-/jobs/9"},
 		{"buildkite", map[string]string{"BUILDKITE_BUILD_URL": "https://buildkite.com/o/p/builds/3", "BUILDKITE_JOB_ID": "j1"}, "https://buildkite.com/o/p/builds/3#j1"},
+		{"circleci", map[string]string{"CIRCLE_BUILD_URL": "https://circleci.com/gh/o/r/3", "CIRCLE_NODE_TOTAL": "1", "CIRCLE_NODE_INDEX": "0"}, "https://circleci.com/gh/o/r/3"},
+		{"circleci in parallel", map[string]string{"CIRCLE_BUILD_URL": "https://circleci.com/gh/o/r/3", "CIRCLE_NODE_TOTAL": "2", "CIRCLE_NODE_INDEX": "1"}, "https://circleci.com/gh/o/r/3#1"},
 		{"jenkins", map[string]string{"JENKINS_URL": "https://j/", "BUILD_URL": "https://j/job/a/4/"}, "https://j/job/a/4/"},
 		{"a build url of something else", map[string]string{"BUILD_URL": "https://x/"}, userAtHost(os.Getuid(), noEnvironment)},
 		{"prow before jenkins", map[string]string{"PROW_JOB_ID": "0a1b", "JENKINS_URL": "https://j/", "BUILD_URL": "https://j/job/a/4/"}, "0a1b"},

@@ -142,6 +142,7 @@ func commands() map[string]func(*app) *cobra.Command {
 		"whoami":     newWhoamiCommand,
 		"serve":      newServeCommand,
 		"shell":      newShellCommand,
+		"init":       newInitCommand,
 		"install-to": newInstallToCommand,
 		"version":    newVersionCommand,
 		"resize":     newResizeCommand,

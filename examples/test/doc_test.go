@@ -1,5 +1,5 @@
 // Package test uses everything in examples/ as it will be used: scripts by bash and sh, the
-// action by node, the unit and the manifests as arguments of a real leasectl serve, alerts and
+// action by node, the step of Jenkins by Groovy, the unit and the manifests as arguments of a real leasectl serve, alerts and
 // dashboard by Prometheus.
 //
 // It is a module of its own, so that the product does not depend on Kubernetes' types. The tests

@@ -26,9 +26,14 @@ type manifests struct {
 	deployed appsv1.Deployment
 }
 
-func readManifests(t *testing.T, path string) (m manifests) {
+func readManifests(t *testing.T, path string) manifests {
 	t.Helper()
-	for _, text := range documents(read(t, path)) {
+	return parseManifests(t, read(t, path))
+}
+
+func parseManifests(t *testing.T, all string) (m manifests) {
+	t.Helper()
+	for _, text := range documents(all) {
 		var kind metav1.TypeMeta
 		decodeLoosely(t, text, &kind)
 		switch kind.APIVersion + " " + kind.Kind {
@@ -41,7 +46,7 @@ func readManifests(t *testing.T, path string) (m manifests) {
 		case "apps/v1 Deployment":
 			decode(t, text, &m.deployed)
 		default:
-			t.Errorf("%s: %s is not expected", path, kind)
+			t.Errorf("%s is not expected", kind)
 		}
 	}
 	return m

@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -57,15 +58,15 @@ func makeSecrets(t *testing.T, dir string) secrets {
 	}
 }
 
-// httpClient trusts the certificate.
+// httpClient trusts the authority.
 func (f secrets) httpClient(t *testing.T) *http.Client {
 	t.Helper()
-	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	ca, err := os.ReadFile(f.ca)
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
-	roots.AddCert(pair.Leaf)
+	roots.AppendCertsFromPEM(ca)
 	return &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 }
 

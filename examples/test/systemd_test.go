@@ -59,8 +59,22 @@ func TestUnitRuns(t *testing.T) {
 		t.Errorf("the server is tested with other families than %q", families)
 	}
 	m := newMachine(t)
-	files := makeSecrets(t, m.dir("etc", 0o750))
-	pools := write(t, filepath.Join(m.root, "etc/pools.yaml"), "resources: [{type: install, min-count: 1, max-count: 1}]\n")
+	etc := m.dir("etc", 0o750)
+	pools := write(t, filepath.Join(etc, "pools.yaml"), "resources: [{type: install, min-count: 1, max-count: 1}]\n")
+	newJob(t).start(nil, *program, "init", etc, "--host", "127.0.0.1").exits(0)
+	made, err := filepath.Glob(etc + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := make(map[string]string)
+	for _, path := range made {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret[filepath.Base(path)] = strings.TrimSpace(string(text))
+	}
+	files := secrets{ca: filepath.Join(etc, "ca.crt"), cert: filepath.Join(etc, "tls.crt"), key: filepath.Join(etc, "tls.key")}
 	m.give("etc", 0, 0o750)
 	m.dir("state", 0o700)
 	m.give("state", nobody, 0o700)
@@ -73,7 +87,7 @@ func TestUnitRuns(t *testing.T) {
 	start := func() *server {
 		args := strings.Fields(strings.NewReplacer("/usr/bin/leasectl", m.program, "/var/lib/leasectl", filepath.Join(m.root, "state"),
 			"/etc/leasectl", filepath.Join(m.root, "etc"), ":8370", "127.0.0.1:0").Replace(u["ExecStart"][0]))
-		s := &server{t: t, token: readToken, client: files.httpClient(t)}
+		s := &server{t: t, token: secret["monitoring.token"], client: files.httpClient(t)}
 		cmd := exec.Command(self, args...)
 		cmd.Env = append(os.Environ(), restrictedBy+"="+calls)
 		s.start(cmd)
@@ -83,7 +97,7 @@ func TestUnitRuns(t *testing.T) {
 	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid)); err != nil || !strings.Contains(string(status), "Seccomp:\t2\n") || !strings.Contains(string(status), "NoNewPrivs:\t1\n") {
 		t.Errorf("the server is not restricted: %v\n%s", err, status)
 	}
-	j := newJob(t, "LEASE_PROXY_SERVER_URL="+s.url, "LEASECTL_CA="+files.ca, "LEASECTL_TOKEN_FILE="+write(t, filepath.Join(t.TempDir(), "token"), jobToken))
+	j := newJob(t, "LEASE_PROXY_SERVER_URL="+s.url, "LEASECTL_CA="+files.ca, "LEASECTL_TOKEN_FILE="+write(t, filepath.Join(t.TempDir(), "token"), secret["jobs.token"]))
 	j.start(nil, *program, "acquire", "--type", "install", "--handle", "handle").exits(0)
 
 	write(t, pools, "resources: [{type: install, min-count: 3, max-count: 3}]\n")

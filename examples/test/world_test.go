@@ -17,7 +17,7 @@ const patience = 2 * time.Minute
 
 // tools are what the tests run, and the packages that have it.
 var tools = map[string]string{
-	"bash": "bash", "sh": "dash", "node": "nodejs", "etcd": "etcd-server", "etcdctl": "etcd-client", "cc": "gcc",
+	"bash": "bash", "sh": "dash", "node": "nodejs", "etcd": "etcd-server", "etcdctl": "etcd-client", "cc": "gcc", "groovy": "groovy",
 	"promtool": "prometheus", "prometheus": "prometheus", "systemd-analyze": "systemd",
 }
 

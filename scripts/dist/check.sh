@@ -97,10 +97,10 @@ debian() {
   dpkg --remove leasectl
   [[ ! -e /usr/bin/leasectl && ! -e $unit ]] || fail "the package leaves its program or its unit"
   [[ -e /etc/leasectl/pools.yaml ]] || fail "removing the package removes its settings"
-  touch /etc/leasectl/tokens
+  touch /etc/leasectl/auth.yaml
   dpkg --purge leasectl
   [[ ! -e /etc/leasectl/pools.yaml && ! -e /var/lib/leasectl && ! -L $wanted ]] || fail "a purge leaves settings, leases or an enabled unit"
-  [[ -e /etc/leasectl/tokens ]] || fail "a purge removes what the administrator wrote"
+  [[ -e /etc/leasectl/auth.yaml ]] || fail "a purge removes what the administrator wrote"
   rm -r /etc/leasectl
 }
 
@@ -208,6 +208,12 @@ image() {
   [[ $(cd "$root" && find . -type f) == ./leasectl ]] || fail "the image has more than the program, or less"
   cmp "$root/leasectl" "$native"
   say "the image is $(stat -c %s "$root/leasectl") bytes, $(cat "$work"/oci/blobs/sha256/* | wc -c) to pull"
+
+  scripts/dist/images.sh "$dist" localhost/leasectl:all >/dev/null
+  buildah manifest push --all --quiet localhost/leasectl:all "oci:$work/all"
+  for target in ${targets//,/ }; do
+    [[ $target != linux/* ]] || grep -qsr "\"architecture\":\"${target#linux/}\"" "$work/all/blobs" || fail "there is no image for $target"
+  done
 
   container=$(buildah from "$tag")
   if buildah run --isolation chroot "$container" -- /leasectl version; then

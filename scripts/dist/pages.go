@@ -7,7 +7,7 @@ import "strings"
 // are files that git ignores.
 func pages() ([]string, error) {
 	list, err := git("ls-files", "--error-unmatch", "--", ":(exclude)examples/test",
-		":(glob)*.md", "LICENSE", "docs", ":(glob)examples/*.md", ":(glob)examples/*/*",
+		":(glob)*.md", "LICENSE", "docs", ":(glob)examples/*.md", ":(glob)examples/*/**",
 		"scripts/client.sh", "scripts/trap.sh", "scripts/step-example.sh", "scripts/examples")
 	return strings.Split(list, "\n"), err
 }

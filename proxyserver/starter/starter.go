@@ -1,0 +1,205 @@
+// Package starter writes the files that a first server needs: its pools, who may ask, secrets, and
+// a certificate with an authority of its own.
+//
+// Guarantees:
+//   - A file that is there stays as it is. What is missing is made to fit it: a new certificate is
+//     signed by the authority that is there.
+//   - If [Write] fails, the files that it made are gone again.
+//   - Every file has mode 0600, and the directory 0700 if Write made it.
+//   - A server accepts the pools and the rules: they are parsed before anything is written.
+//
+// Caveat: the key of the authority is beside the server's own. Whoever reads it can pretend to be
+// the server; only making another certificate needs it, so it may be kept elsewhere.
+package starter
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/leasectl/leasectl/proxyserver/config"
+)
+
+// The files.
+const (
+	Pools           = "pools.yaml"
+	Auth            = "auth.yaml"
+	JobsToken       = "jobs.token"
+	OperatorsToken  = "operators.token"
+	MonitoringToken = "monitoring.token"
+	Certificate     = "tls.crt"
+	Key             = "tls.key"
+	Authority       = "ca.crt"
+	AuthorityKey    = "ca.key"
+)
+
+// Options say what the files are about.
+type Options struct {
+	// Hosts are the names and IP addresses under which clients reach the server. A certificate
+	// that is there must have them all. Without any, the certificate's own count, or else the
+	// name of the machine.
+	Hosts []string
+	Pools []Pool // at least one; not used if there is a file with pools
+}
+
+// Pool is a pool of leases named TYPE-0 and so on.
+type Pool struct {
+	Type     string
+	Capacity int
+}
+
+// Result says what there is now.
+type Result struct {
+	Made         []string // files that were missing, in the order in which they were made
+	Host         string   // the first name under which clients reach the server
+	OwnAuthority bool     // clients must be given the authority's certificate
+}
+
+// Write makes the files that are missing in dir, and dir itself.
+func Write(dir string, o Options) (r Result, err error) {
+	pools, err := poolsFile(o.Pools)
+	if err != nil {
+		return r, err
+	}
+	w := &writer{dir: dir}
+	defer func() {
+		if err != nil {
+			w.undo()
+		}
+	}()
+	if err := w.makeDir(); err != nil {
+		return r, err
+	}
+	err = errors.Join(w.fileIfMissing(Pools, pools), w.fileIfMissing(Auth, []byte(authFile)))
+	for _, name := range []string{JobsToken, OperatorsToken, MonitoringToken} {
+		err = errors.Join(err, w.fileIfMissing(name, []byte(rand.Text()+"\n")))
+	}
+	if err != nil {
+		return r, err
+	}
+	if r.Host, err = w.certificate(o.Hosts); err != nil {
+		return r, err
+	}
+	_, missing := os.Stat(w.path(Authority))
+	r.Made, r.OwnAuthority = w.made, missing == nil
+	return r, nil
+}
+
+// writer makes files that are missing.
+type writer struct {
+	dir     string
+	newDirs []string // outermost first
+	made    []string
+}
+
+// makeDir makes the directory and those above it.
+func (w *writer) makeDir() error {
+	for dir := w.dir; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			break
+		}
+		w.newDirs = append([]string{dir}, w.newDirs...)
+	}
+	return os.MkdirAll(w.dir, 0o700)
+}
+
+func (w *writer) path(name string) string { return filepath.Join(w.dir, name) }
+
+// fileIfMissing writes a file, unless it is there.
+func (w *writer) fileIfMissing(name string, text []byte) error {
+	if err := w.file(name, text); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// file writes a file. If it is there, the error is fs.ErrExist.
+func (w *writer) file(name string, text []byte) error {
+	f, err := os.OpenFile(w.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	w.made = append(w.made, name)
+	_, err = f.Write(text)
+	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
+}
+
+// hasPair tells whether two files that belong together are there. One alone is an error.
+func (w *writer) hasPair(certificate, key string) (bool, error) {
+	_, noCertificate := os.Stat(w.path(certificate))
+	_, noKey := os.Stat(w.path(key))
+	switch {
+	case noCertificate == nil && noKey == nil:
+		return true, nil
+	case errors.Is(noCertificate, fs.ErrNotExist) && errors.Is(noKey, fs.ErrNotExist):
+		return false, nil
+	case errors.Is(noKey, fs.ErrNotExist):
+		certificate, key = key, certificate
+	case !errors.Is(noCertificate, fs.ErrNotExist):
+		return false, errors.Join(noCertificate, noKey)
+	}
+	return false, fmt.Errorf("%s is there, but %s is not: put it there too, or remove the first to have both made", w.path(key), certificate)
+}
+
+// undo removes what was made.
+func (w *writer) undo() {
+	for _, name := range w.made {
+		os.Remove(w.path(name))
+	}
+	for i := len(w.newDirs) - 1; i >= 0; i-- {
+		os.Remove(w.newDirs[i]) // fails if somebody else put something there
+	}
+}
+
+// poolsFile returns a file with pools, and with comments about what else may be set.
+func poolsFile(pools []Pool) ([]byte, error) {
+	var text strings.Builder
+	text.WriteString(poolsHead)
+	for _, p := range pools {
+		count := strconv.Itoa(p.Capacity)
+		text.WriteString("- type: " + strconv.Quote(p.Type) + "\n  min-count: " + count + "\n  max-count: " + count + "\n" + poolsMore)
+	}
+	_, _, err := config.ParsePools(Pools, []byte(text.String()))
+	return []byte(text.String()), err
+}
+
+const poolsHead = `# The pools of the lease proxy, for serve --config. The server reads the file again
+# when it changes, and says so in its log; a file with an error changes nothing.
+# docs/pools.md has every setting.
+resources:
+`
+
+const poolsMore = `  # hold: 20m        # how long a job usually holds its lease, for estimates and the pace
+  # pace: auto       # grants are spread evenly instead of in waves: one each hold / max-count
+  # default_ttl: 4h  # of a lease whose holder asks for no time, and does not renew
+`
+
+const authFile = `# Who may ask the lease proxy, for serve --auth. The server reads this file, and the
+# files of the secrets, again when they change. To replace a secret, write another into its
+# file. docs/operating.md, "Who may ask", has all that can be said here.
+tokens:
+- name: jobs # acquires, renews and releases leases of its own
+  secret_file: jobs.token
+  # pools: [install]  # the types that it may use, if not all
+- name: operators # may also break, remove, move, pause, resume and backup
+  secret_file: operators.token
+  role: admin
+- name: monitoring # looks, reads /metrics, and changes nothing
+  secret_file: monitoring.token
+  role: read
+
+# Jobs of GitHub, GitLab and Kubernetes have tokens of their own, and need no copy of a
+# secret. For the jobs of an organisation on GitHub, by its number:
+#
+# issuers:
+# - issuer: https://token.actions.githubusercontent.com
+#   audience: leasectl
+#   rules:
+#   - claims: {repository_owner_id: "65"}
+#     name: "{repository}"
+`
