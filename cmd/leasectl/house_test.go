@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"proxyserver/auth/authtest":               {},
 	"proxyserver/config":                      {"leaseapi", "pool", "proxyserver/auth"},
 	"proxyserver/connlimit":                   {},
-	"proxyserver/eventlog":                    {"pool"},
+	"proxyserver/eventlog":                    {"leaseapi", "pool"},
 	"proxyserver/idle":                        {},
 	"proxyserver/metrics":                     {"leaseapi", "pool"},
 	"proxyserver/store":                       {"pool"},
