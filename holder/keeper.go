@@ -137,7 +137,7 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 		case <-late:
 			return true, nil
 		case err := <-k.ended:
-			return err == nil, err
+			return err == nil && !k.h.keepers.dismissed(k.request), err
 		case err := <-k.renewed:
 			return false, err
 		case <-k.changed:

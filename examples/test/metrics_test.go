@@ -73,10 +73,15 @@ func metricsOfAll(t *testing.T) (*server, secrets) {
 - {type: paced, min-count: 4, max-count: 4, hold: 20m, pace: auto}
 - {type: mem, units: 1024, unit: 1Mi, unknown: 128}
 `)
+	auth := writePrivate(t, filepath.Join(dir, "auth.yaml"), `issuers:
+- issuer: https://127.0.0.1:1 # where nobody listens
+  audience: leasectl
+  rules: [{claims: {sub: "*"}, name: "{sub}"}]
+`)
 	s := &server{t: t, token: readToken, client: files.httpClient(t)}
 	address := fmt.Sprintf("127.0.0.1:%d", freePort(t, "127.0.0.1"))
 	s.start(serveCommand("--listen", address, "--advertise", "https://"+address, "--config", pools,
-		"--tokens", files.tokens, "--tls-cert", files.cert, "--tls-key", files.key,
+		"--tokens", files.tokens, "--auth", auth, "--tls-cert", files.cert, "--tls-key", files.key,
 		"--data", "etcds://"+etcd+"/leases", "--data-ca", files.ca,
 		"--data-credentials", write(t, filepath.Join(dir, "credentials"), "leasectl:"+etcdPassword)))
 	await(t, "the server leads", func() bool { status, _ := s.get("/readyz"); return status == 200 })
