@@ -93,6 +93,19 @@ func (r *versionOneRun) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
+// heldNow and wrongNow return what the proxy knows. A call of a killed process may still be under way.
+func (r *versionOneRun) heldNow() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.held)
+}
+
+func (r *versionOneRun) wrongNow() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.wrong)
+}
+
 func (r *versionOneRun) do() {
 	t := r.t
 	t.Helper()
@@ -124,7 +137,7 @@ func (r *versionOneRun) do() {
 		t.Error("recover does not say which names the request got, although they stand in files")
 	}
 	inHandle := r.inHandle()
-	for _, name := range r.held {
+	for _, name := range r.heldNow() {
 		if !slices.Contains(listed, name) && !slices.Contains(inHandle, name) && unnamed == 0 {
 			t.Errorf("%s is held, and nothing says so: handle %v, listed %v", name, inHandle, listed)
 		}
@@ -134,11 +147,12 @@ func (r *versionOneRun) do() {
 	if code := exitCode(command.Run()); code != 0 && len(listed) == 0 {
 		t.Errorf("the release afterwards ends with %d", code)
 	}
-	if len(r.wrong) > 0 {
-		t.Errorf("released although nobody held it: %v", r.wrong)
+	held := r.heldNow()
+	if wrong := r.wrongNow(); len(wrong) > 0 {
+		t.Errorf("released although nobody held it: %v", wrong)
 	}
 	for _, name := range inHandle {
-		if slices.Contains(r.held, name) && !slices.Contains(listed, name) {
+		if slices.Contains(held, name) && !slices.Contains(listed, name) {
 			t.Errorf("%s is held after all was released", name)
 		}
 	}
