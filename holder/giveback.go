@@ -133,7 +133,7 @@ func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 			return err // it says what to do
 		}
 		if g.replacing && outageOf(err) != nil {
-			return adviseForget(g.entry, err)
+			return adviseForget(cmp.Or(g.entry, r.RequestID), err) // or the entry of this process's own request
 		}
 		return advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
 	}
@@ -413,7 +413,8 @@ func (h *Holder) sendOwn(ctx context.Context, r lockfile.Record) (released []str
 
 // removeReleased removes the handle of leases of a version-1 proxy that were given back by their
 // names, once it has no others: scripts need not release it as well. That of a running exec stays,
-// for which the lease is lost. A handle that cannot be removed does no harm. locked is the path of the handle whose lock the caller holds.
+// for which the lease is lost. A handle that cannot be removed does no harm. locked is the path of the
+// handle whose lock the caller holds.
 func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked string) {
 	if left, _ := h.adapter.OfRequest(released.Request); len(left) > 0 || h.journal.hasExec(released.Request) {
 		return

@@ -3,9 +3,13 @@ package holder
 import (
 	"errors"
 	"net/http"
+	"os"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -47,5 +51,56 @@ func TestReleaseTellsEachProxy(t *testing.T) {
 	}
 	if left := w.record(handle); !slices.Equal(left.NamesInFile(), []string{"lease1", "lease3"}) {
 		t.Errorf("the handle is %+v", left)
+	}
+}
+
+// A lease that cannot be given back before the next attempt is named by the journal entry of the
+// process that holds it.
+func TestAdviceOfAFailedReplacement(t *testing.T) {
+	w := newWorld(t)
+	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Tell(Outcome{Word: leaseapi.OutcomeOK}) // so that its release has something to tell, and is sent
+	w.proxy.onRelease = fails
+	ctx, cancel := boundRelease(within(t), 200*time.Millisecond)
+	defer cancel()
+	_, err = w.Acquire(ctx, Request{Type: "t", Count: 1, Handle: l.handle, Replaces: l.Is, WaitTimeout: time.Minute})
+	if err == nil || !strings.Contains(err.Error(), "recover --forget "+l.record.RequestID+" drops this") {
+		t.Errorf("%v", err)
+	}
+}
+
+// What an older program could not release is forgotten without the names that somebody has put at
+// the path of its handle since.
+func TestForgetLeavesABareHandle(t *testing.T) {
+	w := newWorld(t)
+	owed := []lockfile.Owed{{RequestID: "r", Proxy: w.proxy.URL, Leases: []lockfile.Lease{{Name: "lease1", Generation: 1}}}}
+	for name, bare := range map[string]bool{"owing": false, "bare": true} {
+		handle := w.handle(name)
+		if bare {
+			if err := os.WriteFile(handle.Path(), []byte("lease2\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			w.write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: owed})
+		}
+		e, err := w.journal.file().Begin(t.Context(), lockfile.Intent{ID: name, Kind: lockfile.KindRelease, Handle: handle.Path(), Proxy: w.proxy.URL})
+		if err == nil {
+			err = e.Leave()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, failures := w.Recover(within(t), []string{name}); len(failures) > 0 {
+			t.Error(failures)
+		}
+		if r, _ := handle.Read(); bare != (r.State == lockfile.StateHeld) {
+			t.Errorf("%s: the handle is %+v", name, r)
+		}
+	}
+	if got := w.proxy.released(); len(got) > 0 {
+		t.Errorf("released %v", got)
 	}
 }

@@ -76,8 +76,11 @@ func (r *recovery) recoverIntents(ctx context.Context) error {
 			r.unsettledIntent(in, err)
 		}
 		switch {
-		case done.listed:
+		case done.listed: // listUnsettled names what is unconfirmed
 			r.failedHandles = append(r.failedHandles, in.Handle)
+			if len(done.released) > 0 {
+				r.addAction(in, done, Released)
+			}
 		case done.unconfirmed:
 			r.addAction(in, done, Unconfirmed)
 		case len(done.released) > 0:
@@ -107,9 +110,11 @@ func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
-		tx.Earlier = slices.DeleteFunc(tx.Earlier, func(o lockfile.Owed) bool { return o.RequestID == in.Request })
-		ours := tx.RequestID == in.Request && (in.Kind != lockfile.KindAcquire || tx.State != lockfile.StateHeld)
-		if ours && len(tx.Earlier) == 0 {
+		all := in.Request == "" // the release of a handle that only owed leases, by an older program
+		tx.Earlier = slices.DeleteFunc(tx.Earlier, func(o lockfile.Owed) bool { return all || o.RequestID == in.Request })
+		owedOnly := tx.State == lockfile.StateReleasing && tx.RequestID == ""
+		ours := !all && tx.RequestID == in.Request && (in.Kind != lockfile.KindAcquire || tx.State != lockfile.StateHeld)
+		if len(tx.Earlier) == 0 && (owedOnly || ours) {
 			tx.Record = lockfile.Record{}
 		}
 		return nil
@@ -217,7 +222,7 @@ func (r *recovery) sweep() {
 	for _, path := range append(temps, r.h.keepers.sweep(old)...) {
 		r.removed(path, path)
 	}
-	// Programs until 0.9 remembered each name that they had got.
+	// Older programs remembered each name that they had got.
 	history := filepath.Join(r.h.stateDir, "history")
 	if _, err := os.Lstat(history); err == nil {
 		r.fail(os.RemoveAll(history))

@@ -176,12 +176,12 @@ func (d settlement) text(in lockfile.Intent) string {
 	case d.orphaned:
 		return fmt.Sprintf("unconfirmed: %s: nobody releases it any more: leasectl release --handle %s does, unless it was released in another way: %s",
 			strings.Join(d.kept, ", "), in.Handle, who)
-	case d.listed:
+	case d.listed && len(d.released) == 0:
 		return fmt.Sprintf("unconfirmed: %s: its release got no good answer", who)
 	case len(in.Unconfirmed) > 0:
 		return fmt.Sprintf("unconfirmed: %s: %s may still be held behind %s since %s", who,
 			strings.Join(in.Unconfirmed, ", "), in.Proxy, in.Begun.Format(time.RFC3339))
-	case d.unconfirmed:
+	case d.unconfirmed && !d.listed:
 		return fmt.Sprintf("unconfirmed: %s: up to %d of type %q may be held at %s since %s",
 			who, max(in.Count, 1), in.Type, in.Proxy, in.Begun.Format(time.RFC3339))
 	case len(d.released) > 0:

@@ -53,7 +53,7 @@ type Owed struct {
 }
 
 // Names returns the names of the leases, in their order.
-func (o Owed) Names() []string { return namesOf(o.Leases) }
+func (o Owed) Names() []string { return Names(o.Leases) }
 
 // Record is the content of a handle. The zero Record means that there is no handle. A bare
 // handle, which is names and nothing else, has StateHeld and Leases without generations.
@@ -93,9 +93,10 @@ type Record struct {
 }
 
 // Names returns the names of the leases, in their order.
-func (r Record) Names() []string { return namesOf(r.Leases) }
+func (r Record) Names() []string { return Names(r.Leases) }
 
-func namesOf(leases []Lease) []string {
+// Names returns the names of leases, in their order.
+func Names(leases []Lease) []string {
 	names := make([]string, len(leases))
 	for i, lease := range leases {
 		names[i] = lease.Name
@@ -246,7 +247,7 @@ func decode(data []byte) (Record, error) {
 }
 
 func (r Record) check() error {
-	err := errors.Join(checkNames(r.Names()), checkNames(namesOf(r.Replaces)))
+	err := errors.Join(checkNames(r.Names()), checkNames(Names(r.Replaces)))
 	for _, owed := range r.Earlier {
 		err = errors.Join(err, checkNames(owed.Names()))
 	}

@@ -97,7 +97,7 @@ type Service struct {
 }
 
 // Names returns the names of the leases, in their order.
-func (r *Round) Names() []string { return namesOf(r.Leases) }
+func (r *Round) Names() []string { return Names(r.Leases) }
 
 // Expired reports whether a newcomer should look for another round. now counts from the boot of
 // the machine, as it does for Closed and Over.

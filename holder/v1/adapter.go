@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // Adapter is what this machine knows of its leases at version-1 proxies. It is safe for concurrent
@@ -253,3 +254,6 @@ func (e *UnconfirmedError) Error() string {
 	return fmt.Sprintf("the release of %s is unconfirmed: %s may still count it as held, and it is not sent again, since the name may be somebody else's by now: look there, and then run leasectl recover --forget %s",
 		strings.Join(each, ", "), e.Leases[0].Proxy, e.Leases[0].Name)
 }
+
+// Is makes the error a [proxyclient.ErrUnconfirmed].
+func (e *UnconfirmedError) Is(target error) bool { return target == proxyclient.ErrUnconfirmed }

@@ -56,9 +56,9 @@ func (p *Proxy) Acquire(ctx context.Context, r proxyclient.Request, handle strin
 		giving, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
 		defer cancel()
 		p.Adapter.drop(giving, p.Address, granted.Leases) // first, so that nobody releases them again after a kill
-		given, giveBack := p.Client.ReleaseNames(giving, proxyclient.NamesRelease{Names: namesOf(granted.Leases), Owner: r.Owner})
+		given, giveBack := p.Client.ReleaseNames(giving, proxyclient.NamesRelease{Names: lockfile.Names(granted.Leases), Owner: r.Owner})
 		if giveBack != nil {
-			left := slices.DeleteFunc(namesOf(granted.Leases), func(n string) bool { return slices.Contains(given.Released, n) })
+			left := slices.DeleteFunc(lockfile.Names(granted.Leases), func(n string) bool { return slices.Contains(given.Released, n) })
 			return nil, &proxyclient.UnconfirmedError{RequestID: r.RequestID, Type: r.Type, Names: left, Err: errors.Join(err, giveBack)}
 		}
 		return nil, err
@@ -96,25 +96,23 @@ type Record struct {
 // [UnconfirmedError] if the outcome of a release is not known.
 func (p *Proxy) ReleaseHeld(ctx context.Context, r Record) (reply leaseapi.ReleaseReply, err error) {
 	ours := r.Adapter != "" && r.Adapter == p.Adapter.ID()
-	return p.each(namesOf(r.Leases), func(i int) one {
+	return p.each(ctx, lockfile.Names(r.Leases), func(i int) one {
 		lease := r.Leases[i]
 		return one{
 			held:    Held{Proxy: r.Proxy, Name: lease.Name, Generation: lease.Generation, Owner: r.Owner, Handle: r.Handle, At: time.Now().UTC()},
 			unknown: !ours,
-			means:   func(h Held) string { return overUnless(h.Generation == lease.Generation) },
+			means: func(h Held) string {
+				if h.Generation == lease.Generation {
+					return ""
+				}
+				return givenBack
+			},
 		}
-	}, ctx)
+	})
 }
 
 // givenBack says of a lease that this machine has no file of that it was given back.
 const givenBack = "given back before"
-
-func overUnless(same bool) string {
-	if same {
-		return ""
-	}
-	return givenBack
-}
 
 // Tolerance is how much later than a name was learned its lease may have been granted, since file
 // systems and clocks differ. It is that of our server.
@@ -142,7 +140,7 @@ func (p *Proxy) ReleaseNames(ctx context.Context, n proxyclient.NamesRelease, me
 	if n.Delay > 0 {
 		return leaseapi.ReleaseReply{}, nil, fmt.Errorf("put off: %w by a version-1 proxy", errors.ErrUnsupported)
 	}
-	reply, err = p.each(n.Names, func(i int) one {
+	reply, err = p.each(ctx, n.Names, func(i int) one {
 		return one{
 			held:    Held{Proxy: meant.Proxy, Name: n.Names[i], Owner: n.Owner, At: time.Now().UTC()},
 			unknown: meant.Adapter == "" || meant.Adapter != p.Adapter.ID(),
@@ -159,7 +157,7 @@ func (p *Proxy) ReleaseNames(ctx context.Context, n proxyclient.NamesRelease, me
 			},
 			released: func(h Held) { given = append(given, h) },
 		}
-	}, ctx)
+	})
 	return reply, given, err
 }
 
@@ -172,7 +170,7 @@ type one struct {
 }
 
 // each releases names one after the other.
-func (p *Proxy) each(names []string, of func(i int) one, ctx context.Context) (reply leaseapi.ReleaseReply, err error) {
+func (p *Proxy) each(ctx context.Context, names []string, of func(i int) one) (reply leaseapi.ReleaseReply, err error) {
 	var doubtful []Held
 	var errs []error
 	for i, name := range names {
@@ -197,15 +195,16 @@ func (p *Proxy) each(names []string, of func(i int) one, ctx context.Context) (r
 
 // release releases one name under the lock of its file.
 func (p *Proxy) release(ctx context.Context, o one) (reply leaseapi.ReleaseReply, err error) {
-	if o.unknown { // the file is needed if the outcome is not known
+	before, found := p.Adapter.look(o.held)
+	switch {
+	case o.unknown: // a file is needed if the outcome is not known
 		if _, err := p.Adapter.makeID(ctx); err != nil {
 			return reply, err
 		}
-	} else if _, found := p.Adapter.look(o.held); !found {
+	case !found:
 		reply.Over = lost(o.held.Name, givenBack)
 		return reply, nil
 	}
-	before, found := p.Adapter.look(o.held)
 	err = p.Adapter.cell(o.held.Proxy, o.held.Name).Update(ctx, func(tx *lockfile.CellTx) error {
 		h, err := settled(tx)
 		if err != nil {
@@ -282,14 +281,3 @@ func whyDoubtful(err error) string {
 func lost(name, why string) []leaseapi.Lost {
 	return []leaseapi.Lost{{Lease: leaseapi.Lease{Name: name}, Reason: why}}
 }
-
-func namesOf(leases []lockfile.Lease) []string {
-	names := make([]string, len(leases))
-	for i, l := range leases {
-		names[i] = l.Name
-	}
-	return names
-}
-
-// Is makes the error a [proxyclient.ErrUnconfirmed].
-func (e *UnconfirmedError) Is(target error) bool { return target == proxyclient.ErrUnconfirmed }

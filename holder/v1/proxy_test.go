@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -351,13 +350,10 @@ func TestNotReached(t *testing.T) {
 	m := newMachine(t)
 	a := m.acquire("h")
 	was := m.url
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	ok(t, err)
-	m.url = "http://" + l.Addr().String()
-	l.Close() // nobody listens there now
+	m.url = "unix://" + m.dir + "/nobody" // where nobody listens
 	p := m.process()
 	p.Address = was
-	if _, err = p.ReleaseHeld(short(t), a); err == nil || errors.Is(err, proxyclient.ErrUnconfirmed) {
+	if _, err := p.ReleaseHeld(short(t), a); err == nil || errors.Is(err, proxyclient.ErrUnconfirmed) {
 		t.Errorf("%v", err)
 	}
 	m.url = was
@@ -365,7 +361,7 @@ func TestNotReached(t *testing.T) {
 	if h, found := New(m.dir).Find(was, "q-0"); !found || h.Handle != "h" || h.Why != "" || !h.Since.IsZero() {
 		t.Errorf("it is held: %t, %+v", found, h)
 	}
-	_, err = m.process().ReleaseHeld(t.Context(), a)
+	_, err := m.process().ReleaseHeld(t.Context(), a)
 	ok(t, err)
 	m.wantSent(1)
 }
